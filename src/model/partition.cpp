@@ -145,13 +145,17 @@ std::vector<ModelRange> partition(int stages, std::span<const std::int64_t> bala
                                      " stages of half a block or more that sum to the model's " +
                                      std::to_string(blocks) + " blocks; " + balance_text(proposed) + " would.");
   }
+  return ranges_of(counts);
+}
+
+std::vector<ModelRange> ranges_of(std::span<const std::int64_t> balance) {
   std::vector<ModelRange> ranges;
   std::int64_t first = 0;
-  for (const std::int64_t count : counts) {
-    ranges.push_back(
-        {.first = first, .last = first + count, .embeddings = first == 0, .head = first + count == sublayers});
+  for (const std::int64_t count : balance) {
+    ranges.push_back({.first = first, .last = first + count, .embeddings = ranges.empty(), .head = false});
     first += count;
   }
+  if (!ranges.empty()) ranges.back().head = true;
   return ranges;
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/train/pipeline_plan.hpp"
@@ -25,13 +24,12 @@ class Simulation {
   explicit Simulation(const SimulationInput& input)
       : in_(input),
         stages_(input.grid.pipeline),
+        parts_(model::ranges_of(input.balance)),
         schedules_(
             make_schedules(input.kind, stages_, static_cast<int>(input.micro_batches.size()), input.virtual_stages)) {
     core::require(input.balance.size() == static_cast<std::size_t>(stages_ * input.virtual_stages),
                   "A balance has one number for each part of the model.");
-    core::require(
-        std::accumulate(input.balance.begin(), input.balance.end(), std::int64_t{0}) == input.model.sublayer_count(),
-        "A balance covers the sublayers of the model.");
+    core::require(parts_.back().last == input.model.sublayer_count(), "A balance covers the sublayers of the model.");
     core::require(input.machine.node_ranks > 0 && input.machine.flops > 0, "A simulation needs a machine's rates.");
   }
 
@@ -49,13 +47,8 @@ class Simulation {
   }
 
  private:
-  model::ModelRange part(int stage, int virtual_stage) const {
-    const int number = virtual_stage * stages_ + stage, parts = stages_ * in_.virtual_stages;
-    const std::int64_t first = std::accumulate(in_.balance.begin(), in_.balance.begin() + number, std::int64_t{0});
-    return {.first = first,
-            .last = first + in_.balance[static_cast<std::size_t>(number)],
-            .embeddings = number == 0,
-            .head = number + 1 == parts};
+  const model::ModelRange& part(int stage, int virtual_stage) const {
+    return parts_[static_cast<std::size_t>(virtual_stage * stages_ + stage)];
   }
   const layers::BatchShape& micro_batch(int number) const {
     return in_.micro_batches[static_cast<std::size_t>(number)];
@@ -271,6 +264,7 @@ class Simulation {
 
   const SimulationInput& in_;
   int stages_;
+  std::vector<model::ModelRange> parts_;
   std::vector<Schedule> schedules_;
   double scale_ = 1;                               // factor on the passes' times
   std::vector<bool> tensor_leaves_, next_leaves_;  // (stages): for the tensor group, and for the link to the next stage
@@ -285,16 +279,11 @@ double evaluation_seconds(const SimulationInput& input, const layers::BatchShape
   const layers::BatchShape batch{
       .tokens = all.tokens * part, .squared_lengths = all.squared_lengths * part, .head_rows = all.head_rows * part};
   double slowest = 0;
-  std::int64_t first = 0;
   std::vector<double> stages(static_cast<std::size_t>(input.grid.pipeline), 0.0);
-  for (std::size_t number = 0; number < input.balance.size(); ++number) {
-    const model::ModelRange range{.first = first,
-                                  .last = first + input.balance[number],
-                                  .embeddings = number == 0,
-                                  .head = number + 1 == input.balance.size()};
-    first = range.last;
+  const std::vector<model::ModelRange> parts = model::ranges_of(input.balance);
+  for (std::size_t number = 0; number < parts.size(); ++number) {
     stages[number % stages.size()] +=
-        model::seconds(range_costs(input.model, range, batch, input.grid.tensor).work.forward, input.machine);
+        model::seconds(range_costs(input.model, parts[number], batch, input.grid.tensor).work.forward, input.machine);
   }
   for (const double stage : stages) slowest = std::max(slowest, stage);
   return (count + input.grid.pipeline - 1) * slowest;

@@ -53,6 +53,9 @@ std::vector<std::int64_t> balanced_counts(std::span<const ModelCosts> parts);
 /// not fit, naming one that would.
 std::vector<ModelRange> partition(int stages, std::span<const std::int64_t> balance, const ModelCosts& costs);
 
+/// The ranges of parts that hold these numbers of sublayers, in the order of a forward pass; together the whole model.
+std::vector<ModelRange> ranges_of(std::span<const std::int64_t> balance);
+
 /// From numbers of blocks, multiples of a half, as inputs give them; and back, as text: "[4.5, 3.5]".
 std::vector<std::int64_t> in_sublayers(std::span<const double> blocks);
 std::string balance_text(std::span<const std::int64_t> sublayers);

@@ -10,6 +10,7 @@
 #include "bert_hpc/app/engine/precision.hpp"
 #include "bert_hpc/app/plan/calibrated_simulation.hpp"
 #include "bert_hpc/app/plan/run_estimate.hpp"
+#include "bert_hpc/app/plan/simulated_trace.hpp"
 #include "bert_hpc/app/run/collective.hpp"
 #include "bert_hpc/config/machine_description.hpp"
 #include "bert_hpc/config/walltime.hpp"
@@ -225,45 +226,6 @@ std::string simulation_text(const train::SimulationInput& simulated, const train
                (simulated.grid.data == 1 ? "" : "; exposed (non-overlapped) communication: " + percent(step.exposed)));
   text += line("speed", core::format_metric(step.tokens_per_second) + " tokens/s");
   return text;
-}
-
-io::Trace simulated_trace(const train::SimulationInput& simulated, const train::SimulatedStep& step) {
-  const comm::GridShape& grid = simulated.grid;
-  io::Trace trace;
-  trace.facts = {{"kind", "simulated"},
-                 {"schedule", grid.pipeline > 1 ? train::schedule_name(simulated.kind) : ""},
-                 {"machine", simulated.machine.name},
-                 {"grid", comm::describe(grid)}};
-  for (int stage = 0; stage < grid.pipeline; ++stage) {
-    const auto s = static_cast<std::size_t>(stage);
-    const int rank = comm::rank_at(grid, {.data = 0, .pipeline = stage, .tensor = 0});
-    trace.ranks.resize(static_cast<std::size_t>(rank) + 1);
-    trace.ranks.back() = grid.pipeline > 1 ? "stage " + std::to_string(stage) : "each rank";
-    double end = 0;
-    for (const train::TimedInstruction& timed : step.pipeline.stages[s]) {
-      const train::Instruction& i = timed.instruction;
-      end = timed.end;
-      if (timed.end <= timed.begin) continue;
-      trace.events.push_back({.name = train::instruction_name(i.kind),
-                              .category = train::computes(i) ? "compute" : "communication",
-                              .rank = rank,
-                              .begin = timed.begin,
-                              .seconds = timed.end - timed.begin,
-                              .micro_batch = i.micro_batch,
-                              .virtual_stage = i.virtual_stage});
-    }
-    const auto add = [&](const char* name, const char* category, double begin, double until) {
-      if (until > begin) {
-        trace.events.push_back(
-            {.name = name, .category = category, .rank = rank, .begin = begin, .seconds = until - begin});
-      }
-    };
-    const train::StageTail& tail = step.tails[s];
-    add("gradient_reduction", "communication", end, tail.sums_end);
-    add("update", "update", tail.update_begin, tail.update_end);
-    add("parameter_all_gather", "communication", tail.update_end, tail.share_end);
-  }
-  return trace;
 }
 
 void report_simulation(const RunContext& context, const SimulatedRun& run) {

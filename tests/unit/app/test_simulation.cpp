@@ -1,4 +1,5 @@
 // The simulated step in the report of --validate, and the events of measured steps.
+#include "bert_hpc/app/plan/simulated_trace.hpp"
 #include "bert_hpc/app/plan/simulation.hpp"
 
 #include <catch2/catch_approx.hpp>

@@ -1,5 +1,5 @@
-// The simulated step of a run: from its first batch, model and grid to the text that --validate prints, and to a trace.
-// All pure but the last function.
+// The simulated step of a run: from its first batch, model and grid to the text that --validate prints.
+// All pure but the two reports.
 #pragma once
 
 #include <optional>
@@ -29,9 +29,6 @@ train::SimulationInput simulation_input(const config::Config& input, const model
 /// tokens/s.
 std::string simulation_text(const train::SimulationInput& simulated, const train::SimulatedStep& step,
                             bool machine_is_known);
-
-/// One row a stage, as its first rank.
-io::Trace simulated_trace(const train::SimulationInput& simulated, const train::SimulatedStep& step);
 
 /// What a run simulates of itself.
 struct SimulatedRun {
