@@ -4,8 +4,8 @@
 #include "bert_hpc/layers/linear.hpp"
 #include "bert_hpc/ops/dropout.hpp"
 #include "bert_hpc/ops/embedding.hpp"
+#include "bert_hpc/ops/flat.hpp"
 #include "bert_hpc/ops/layer_norm.hpp"
-#include "bert_hpc/ops/optimizer_update.hpp"
 
 namespace bert_hpc::layers {
 

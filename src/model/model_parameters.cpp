@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "bert_hpc/core/hash.hpp"
-#include "bert_hpc/ops/optimizer_update.hpp"
+#include "bert_hpc/ops/flat.hpp"
 #include "bert_hpc/ops/random_fill.hpp"
 
 namespace bert_hpc::model {

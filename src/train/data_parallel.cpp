@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/ops/flat.hpp"
 #include "bert_hpc/ops/gradient_squares.hpp"
-#include "bert_hpc/ops/optimizer_update.hpp"
 #include "data_parallel_kinds.hpp"
 
 namespace bert_hpc::train {

@@ -2,7 +2,7 @@
 // beginning, as collective operations require, independent of the order in which segments finish.
 #include <algorithm>
 
-#include "bert_hpc/ops/optimizer_update.hpp"
+#include "bert_hpc/ops/flat.hpp"
 #include "data_parallel_kinds.hpp"
 
 namespace bert_hpc::train {

@@ -1,6 +1,6 @@
 // Sums along one binary tree over the chunks of the global batch.
 #include "bert_hpc/core/error.hpp"
-#include "bert_hpc/ops/optimizer_update.hpp"
+#include "bert_hpc/ops/flat.hpp"
 #include "data_parallel_kinds.hpp"
 
 namespace bert_hpc::train {

@@ -1,7 +1,7 @@
 // ZeRO 2. Units are reduced in the order in which backward completes them, the same on every rank; a rank with fewer
 // micro-batches contributes zeros to the remaining reductions.
 #include "bert_hpc/core/error.hpp"
-#include "bert_hpc/ops/optimizer_update.hpp"
+#include "bert_hpc/ops/flat.hpp"
 #include "data_parallel_kinds.hpp"
 
 namespace bert_hpc::train {

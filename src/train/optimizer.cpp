@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/ops/flat.hpp"
 #include "bert_hpc/ops/gradient_squares.hpp"
-#include "bert_hpc/ops/optimizer_update.hpp"
 
 namespace bert_hpc::train {
 namespace {

@@ -7,7 +7,7 @@
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
-#include "bert_hpc/ops/optimizer_update.hpp"
+#include "bert_hpc/ops/flat.hpp"
 
 namespace bert_hpc::train {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "bert_hpc/core/error.hpp"
-#include "bert_hpc/ops/optimizer_update.hpp"
+#include "bert_hpc/ops/flat.hpp"
 
 namespace bert_hpc::train {
 namespace {

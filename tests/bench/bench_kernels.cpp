@@ -12,10 +12,10 @@
 #include "bert_hpc/ops/activation.hpp"
 #include "bert_hpc/ops/attention.hpp"
 #include "bert_hpc/ops/embedding.hpp"
+#include "bert_hpc/ops/flat.hpp"
 #include "bert_hpc/ops/gradient_squares.hpp"
 #include "bert_hpc/ops/layer_norm.hpp"
 #include "bert_hpc/ops/losses.hpp"
-#include "bert_hpc/ops/optimizer_update.hpp"
 #include "support/adamw.hpp"
 #include "support/sample_tensors.hpp"
 

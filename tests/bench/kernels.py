@@ -40,7 +40,7 @@ GROUPS = [
     ("FP8", r"fp8|round_", r"FP8|turned"),
     ("embedding", r"embedding|type_?term|position_and_type", r"embedding"),
     ("gradient norm", r"norm|square|partial_sums|one_sum", r"gradient norm"),
-    ("AdamW", r"optimizer_update: (Update|for_marked)|update|adamw", r"AdamW|to 16 bits"),
+    ("AdamW", r"update|adamw", r"AdamW|to 16 bits"),
     ("head, loss and small ones", r"losses|entropy|arg_max|class_shard|tanh|gather|scatter|\bsum|dropout|add_in|first_rows", r"head|loss"),
     ("fills and copies", r"zero|clear|copy|fill|accumulate|View|mark", r"fill|cop(y|ies)|zero"),
     ("communication", r"nccl", r"reduce|gather|messages"),

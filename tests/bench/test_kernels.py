@@ -13,8 +13,8 @@ import roofline
 HERE = os.path.dirname(os.path.abspath(cases.__file__))
 
 # Kernels of ours as nvcc names them, cut where nothing is read, and of cuBLASLt.
-ADAMW = ("_ZN8bert_hpc3ops6kernel5warpsIZNS1_8for_rowsIZNS0_13update_piecesINS_4core4Bf16EZNS0_53_GLOBAL__N__bf009f66_20_"
-         "optimizer_update_cpp_5ae1c759")
+ADAMW = ("_ZN8bert_hpc3ops6kernel5warpsIZNS1_8for_rowsIZNS0_13update_piecesINS_4core4Bf16EZNS0_50_GLOBAL__N__bf009f66_17_"
+         "update_ranges_cpp_5ae1c759")
 NORM = "_ZN8bert_hpc3ops6kernel5warpsIZNS1_8for_rowsIZNS0_19squared_norm_blocksESt4spanIKf"
 GELU = "_ZN8bert_hpc3ops6kernel10octet_rowsIZNS0_47_GLOBAL__N__33e66ea2_14_activation_cpp_a6784da120bias_gelu_forward_inINS_4core4Bf16EEE"
 GELU_SUMS = "_ZN8bert_hpc3ops6kernel12partial_sumsINS0_6octets16GeluBackwardTermINS_4core4Bf16EEEEEvllNS5_6TensorIfEET_"
@@ -52,7 +52,7 @@ class Kernels(unittest.TestCase):
 
     def test_names_and_groups(self):
         for mangled, name, group in (
-            (ADAMW, "optimizer_update: update_pieces (bf16)", "AdamW"),
+            (ADAMW, "update_ranges: update_pieces (bf16)", "AdamW"),
             (NORM, "squared_norm_blocks", "gradient norm"),
             (GELU, "activation: bias_gelu_forward_in (bf16)", "GELU: forward"),
             (LAYER_NORM, "layer_norm: backward_in (bf16)", "layer norm: backward"),
@@ -84,7 +84,7 @@ class Kernels(unittest.TestCase):
         self.assertEqual(lines[5], "| matrix products | 2 | 2 | 50 | 60 | 0.83 | 20 | 1 | 12% |")
         self.assertEqual(lines[6], "| gradient norm | 0 | 1 | 0 | 40 | 0.00 | 0 | 4 | – |")
         self.assertEqual(lines[7], "| all | 3 | 4 | 2050 | 1100 | 1.86 | 3370 | 3005 | 49% |")
-        self.assertEqual(lines[11], "| optimizer_update: update_pieces (bf16) | AdamW | 1 | 2000 | 2000.0 | 3350.0 | 50% |")
+        self.assertEqual(lines[11], "| update_ranges: update_pieces (bf16) | AdamW | 1 | 2000 | 2000.0 | 3350.0 | 50% |")
         self.assertEqual(lines[12], f"| {PRODUCT} | matrix products | 2 | 50 | 25.0 | 20.0 | 12% |")
 
     def test_command_line(self):

@@ -10,7 +10,7 @@
 
 #include "bert_hpc/comm/communicator.hpp"
 #include "bert_hpc/model/stage.hpp"
-#include "bert_hpc/ops/optimizer_update.hpp"
+#include "bert_hpc/ops/flat.hpp"
 #include "bert_hpc/train/fp8_step.hpp"
 #include "support/heads.hpp"
 #include "support/host_batch.hpp"

@@ -12,7 +12,7 @@
 
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/core/parameter_store.hpp"
-#include "bert_hpc/ops/optimizer_update.hpp"
+#include "bert_hpc/ops/flat.hpp"
 #include "bert_hpc/train/data_parallel.hpp"
 #include "bert_hpc/train/optimizer.hpp"
 #include "bert_hpc/train/parameter_hash.hpp"

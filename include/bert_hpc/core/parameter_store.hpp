@@ -141,7 +141,7 @@ class ParameterStore {
   /// layout.
   void place_gradients(std::int64_t begin, std::int64_t end, float* gradients);
 
-  /// The gradients [0, marked()) have marks, one for each cache line (ops/optimizer_update.hpp): 0 where the line is
+  /// The gradients [0, marked()) have marks, one for each cache line (ops/flat.hpp): 0 where the line is
   /// zero. The code that writes gradients sets them.
   std::int64_t marked() const { return marks_.size() * floats_of_cache_line; }
   /// Of the line that holds element `begin` on; null from marked() on.

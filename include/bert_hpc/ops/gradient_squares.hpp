@@ -9,7 +9,7 @@
 #include "bert_hpc/core/buffer.hpp"
 #include "bert_hpc/core/data_type.hpp"
 #include "bert_hpc/core/device.hpp"
-#include "bert_hpc/ops/optimizer_update.hpp"
+#include "bert_hpc/ops/flat.hpp"
 
 namespace bert_hpc::ops {
 

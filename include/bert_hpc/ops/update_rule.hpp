@@ -14,7 +14,7 @@
 #include "bert_hpc/core/buffer.hpp"
 #include "bert_hpc/core/data_type.hpp"
 #include "bert_hpc/core/number_setting.hpp"
-#include "bert_hpc/ops/optimizer_update.hpp"
+#include "bert_hpc/ops/flat.hpp"
 
 namespace bert_hpc::ops {
 

@@ -21,7 +21,7 @@ namespace bert_hpc::train {
 struct OwnedRange {
   std::int64_t begin = 0, size = 0;
   float* gradient = nullptr;  ///< (size)
-  /// Known zeros of the gradient (ops/optimizer_update.hpp), or null.
+  /// Known zeros of the gradient (ops/flat.hpp), or null.
   std::uint8_t* marks = nullptr;
   core::Bf16* narrow_gradient = nullptr;  ///< the gradient, where it is stored in bf16; `gradient` is null then
 };

@@ -6,8 +6,8 @@
 #include "bert_hpc/app/run/collective.hpp"
 #include "bert_hpc/comm/objects.hpp"
 #include "bert_hpc/ops/dropout.hpp"
+#include "bert_hpc/ops/flat.hpp"
 #include "bert_hpc/ops/losses.hpp"
-#include "bert_hpc/ops/optimizer_update.hpp"
 #include "bert_hpc/train/fp8_step.hpp"
 
 namespace bert_hpc::app {

@@ -5,9 +5,9 @@
 
 #include "bert_hpc/ops/activation.hpp"
 #include "bert_hpc/ops/attention.hpp"
+#include "bert_hpc/ops/flat.hpp"
 #include "bert_hpc/ops/layer_norm.hpp"
 #include "bert_hpc/ops/losses.hpp"
-#include "bert_hpc/ops/optimizer_update.hpp"
 #include "support/sample_tensors.hpp"
 
 using namespace bert_hpc;

@@ -3,8 +3,8 @@
 #include <catch2/generators/catch_generators.hpp>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/ops/flat.hpp"
 #include "bert_hpc/ops/gradient_squares.hpp"
-#include "bert_hpc/ops/optimizer_update.hpp"
 #include "support/adamw.hpp"
 #include "support/sample_tensors.hpp"
 

@@ -1,4 +1,4 @@
-#include "bert_hpc/ops/optimizer_update.hpp"
+#include "bert_hpc/ops/flat.hpp"
 
 #include <algorithm>
 #include <cstring>
