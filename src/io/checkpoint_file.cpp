@@ -8,7 +8,7 @@
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/io/atomic_write.hpp"
 #include "bert_hpc/io/checksummed_file.hpp"
-#include "bert_hpc/io/hdf5.hpp"
+#include "bert_hpc/io/hdf5/hdf5.hpp"
 #include "descriptor.hpp"
 
 namespace bert_hpc::io {

@@ -10,7 +10,7 @@
 #include "bert_hpc/io/atomic_write.hpp"
 #include "bert_hpc/io/checkpoint_file.hpp"
 #include "bert_hpc/io/checksummed_file.hpp"
-#include "bert_hpc/io/hdf5.hpp"
+#include "bert_hpc/io/hdf5/hdf5.hpp"
 
 namespace bert_hpc::io {
 namespace {

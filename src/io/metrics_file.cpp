@@ -3,7 +3,7 @@
 #include <limits>
 #include <set>
 
-#include "bert_hpc/io/hdf5.hpp"
+#include "bert_hpc/io/hdf5/hdf5.hpp"
 #include "bert_hpc/io/provenance.hpp"
 #include "bert_hpc/metrics/registry.hpp"
 #include "metrics_tables.hpp"

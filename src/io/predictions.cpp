@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "bert_hpc/io/atomic_write.hpp"
-#include "bert_hpc/io/hdf5.hpp"
+#include "bert_hpc/io/hdf5/hdf5.hpp"
 
 namespace bert_hpc::io {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <ctime>
 
-#include "bert_hpc/io/hdf5.hpp"
+#include "bert_hpc/io/hdf5/hdf5.hpp"
 
 namespace bert_hpc::io {
 

@@ -35,8 +35,8 @@ ROOMS = {
 
 # Header pattern → the files (below src/ or include/bert_hpc/) that may include it.
 HOMES = {
-    r"mpi\.h": r"comm/|io/hdf5|app/runtime",
-    r"hdf5\.h|H5.*\.h": r"io/hdf5",
+    r"mpi\.h": r"comm/|io/hdf5/|app/runtime",
+    r"hdf5\.h|H5.*\.h": r"io/hdf5/",
     r"toml\+\+/.*": r"config/parse_toml",
     r"cblas\.h": r"ops/.*gemm_blas|ops/.*blas",
     r"oneapi/dnnl/.*|dnnl.*": r"ops/.*onednn",

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "bert_hpc/io/hdf5.hpp"
+#include "bert_hpc/io/hdf5/hdf5.hpp"
 #include "bert_hpc/tasks/task.hpp"
 
 namespace bert_hpc::data {

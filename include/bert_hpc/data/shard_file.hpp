@@ -10,7 +10,7 @@
 
 #include "bert_hpc/data/label_column.hpp"
 #include "bert_hpc/data/shard_schema.hpp"
-#include "bert_hpc/io/hdf5.hpp"
+#include "bert_hpc/io/hdf5/hdf5.hpp"
 
 namespace bert_hpc::data {
 

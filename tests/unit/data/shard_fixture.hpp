@@ -12,7 +12,7 @@
 
 #include "bert_hpc/data/shard_schema.hpp"
 #include "bert_hpc/io/checksummed_file.hpp"
-#include "bert_hpc/io/hdf5.hpp"
+#include "bert_hpc/io/hdf5/hdf5.hpp"
 
 namespace bert_hpc::test {
 

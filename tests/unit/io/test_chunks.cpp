@@ -1,4 +1,4 @@
-// Filtered chunks, which io/hdf5_chunks.cpp undoes: right ones in every combination of filters, and ones that lie about
+// Filtered chunks, which io/hdf5/chunks.cpp undoes: right ones in every combination of filters, and ones that lie about
 // their size, which take no more memory than the dataset says that a chunk holds.
 #include <hdf5.h>
 #include <zlib.h>
@@ -7,7 +7,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <random>
 
-#include "bert_hpc/io/hdf5.hpp"
+#include "bert_hpc/io/hdf5/hdf5.hpp"
 #include "io_support.hpp"
 #include "support/memory_taken.hpp"
 

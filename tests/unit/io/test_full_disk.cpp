@@ -1,5 +1,5 @@
 // A disk that fills up (a small file system, mounted for one process) at many places of a file's making. Each time in a
-// child process, as the HDF5 library's clean-up at exit is part of what must go well: without hdf5_salvage.cpp it
+// child process, as the HDF5 library's clean-up at exit is part of what must go well: without io/hdf5/salvage.cpp it
 // crashes or hangs there, which replaces the exit status.
 #include <sched.h>
 #include <sys/mount.h>
@@ -11,7 +11,7 @@
 
 #include "../../../src/io/event_file.hpp"
 #include "bert_hpc/core/error.hpp"
-#include "bert_hpc/io/hdf5.hpp"
+#include "bert_hpc/io/hdf5/hdf5.hpp"
 #include "bert_hpc/io/metrics.hpp"
 #include "bert_hpc/io/predictions.hpp"
 #include "event_reader.hpp"

@@ -10,7 +10,7 @@
 #include <iterator>
 #include <thread>
 
-#include "bert_hpc/io/hdf5.hpp"
+#include "bert_hpc/io/hdf5/hdf5.hpp"
 #include "io_support.hpp"
 
 using namespace bert_hpc::io;

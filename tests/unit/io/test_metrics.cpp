@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "bert_hpc/io/checksummed_file.hpp"
-#include "bert_hpc/io/hdf5.hpp"
+#include "bert_hpc/io/hdf5/hdf5.hpp"
 #include "bert_hpc/io/journal.hpp"
 #include "bert_hpc/io/metrics.hpp"
 #include "io_support.hpp"

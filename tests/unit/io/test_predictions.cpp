@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "bert_hpc/core/error.hpp"
-#include "bert_hpc/io/hdf5.hpp"
+#include "bert_hpc/io/hdf5/hdf5.hpp"
 #include "bert_hpc/io/predictions_csv.hpp"
 #include "io_support.hpp"
 

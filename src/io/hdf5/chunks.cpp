@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "hdf5_detail.hpp"
+#include "detail.hpp"
 
 namespace bert_hpc::io {
 

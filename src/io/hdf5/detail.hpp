@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "bert_hpc/io/hdf5.hpp"
+#include "bert_hpc/io/hdf5/hdf5.hpp"
 
 namespace bert_hpc::io::detail {
 
@@ -83,7 +83,7 @@ inline int close_file(std::int64_t id) {
 Hdf5Handle text_type(std::size_t width);
 
 /// Call it after a failed write to the file of `object` (a file or dataset): the library then finishes in memory, so
-/// that it can close the file. See hdf5_salvage.cpp.
+/// that it can close the file. See salvage.cpp.
 void divert_to_memory(std::int64_t object) noexcept;
 bool is_diverted(std::int64_t object) noexcept;
 

@@ -1,7 +1,7 @@
 // Attributes: text, integers and reals, single or in arrays.
 #include <cstring>
 
-#include "hdf5_detail.hpp"
+#include "detail.hpp"
 
 namespace bert_hpc::io {
 

@@ -1,6 +1,6 @@
-// Files, groups and the library's errors; datasets are in hdf5_dataset.cpp, hdf5_chunks.cpp and hdf5_write.cpp,
-// attributes in hdf5_attribute.cpp.
-#include "bert_hpc/io/hdf5.hpp"
+// Files, groups and the library's errors; datasets are in dataset.cpp, chunks.cpp and write.cpp, attributes in
+// attribute.cpp.
+#include "bert_hpc/io/hdf5/hdf5.hpp"
 
 #include <unistd.h>
 
@@ -9,7 +9,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "hdf5_detail.hpp"
+#include "detail.hpp"
 
 namespace bert_hpc::io {
 

@@ -2,7 +2,7 @@
 // written once.
 #include <algorithm>
 
-#include "hdf5_detail.hpp"
+#include "detail.hpp"
 
 namespace bert_hpc::io {
 

@@ -1,7 +1,7 @@
 // Creates and writes datasets.
 #include <algorithm>
 
-#include "hdf5_detail.hpp"
+#include "detail.hpp"
 
 namespace bert_hpc::io {
 

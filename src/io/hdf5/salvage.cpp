@@ -8,7 +8,7 @@
 
 #include <string>
 
-#include "hdf5_detail.hpp"
+#include "detail.hpp"
 
 namespace bert_hpc::io::detail {
 

@@ -1,5 +1,5 @@
 // HDF5 files with RAII handles, typed reads and writes, and errors that name file, dataset and reason. Only
-// src/io/hdf5* includes hdf5.h; ids are plain 64-bit integers here.
+// src/io/hdf5/ includes hdf5.h; ids are plain 64-bit integers here.
 //
 // Files use the library's 1.10 format, which checksums its metadata, and hold no time stamps, so that the same data
 // gives the same bytes. The reader validates a file before it trusts it: kinds of links, storage, chunk sizes, types
