@@ -30,16 +30,16 @@ void gelu_forward_in(Tensor<const T> pre, Tensor<T> y) {
 template <class T>
 void bias_gelu_forward_in(Tensor<T> pre, const float* bias, Tensor<T> y) {
 #if BERT_HPC_WARPS
-  kernel::for_octets(
+  kernel::for_packs(
       "bert_hpc::ops::bias_gelu_forward", y.rows, y.columns,
       KOKKOS_LAMBDA(std::int64_t i, std::int64_t begin, int count) {
-        float x[octets::width], b[octets::width];
-        octets::load(pre.row(i) + begin, count, x);
-        octets::load(bias + begin, count, b);
-        for (int j = 0; j < octets::width; ++j) x[j] += b[j];
-        octets::store(x, count, pre.row(i) + begin);
-        for (int j = 0; j < octets::width; ++j) x[j] = gelu(x[j]);
-        octets::store(x, count, y.row(i) + begin);
+        float x[packs::width], b[packs::width];
+        packs::load(pre.row(i) + begin, count, x);
+        packs::load(bias + begin, count, b);
+        for (int j = 0; j < packs::width; ++j) x[j] += b[j];
+        packs::store(x, count, pre.row(i) + begin);
+        for (int j = 0; j < packs::width; ++j) x[j] = gelu(x[j]);
+        packs::store(x, count, y.row(i) + begin);
       });
 #else
   kernel::for_elements(
@@ -61,7 +61,7 @@ void gelu_backward_in(Tensor<const T> pre, Tensor<const T> d_y, Tensor<T> d_pre)
 template <class T>
 void gelu_backward_sums_in(Tensor<const T> pre, Tensor<const T> d_y, Tensor<T> d_pre, Tensor<float> partial) {
   kernel::for_partial_sums("bert_hpc::ops::gelu_backward_sums", pre.rows, pre.columns, partial,
-                           octets::GeluBackwardTerm<T>{pre, d_y, d_pre});
+                           packs::GeluBackwardTerm<T>{pre, d_y, d_pre});
 }
 
 // y = max(x, 0)
@@ -114,7 +114,7 @@ void column_sums_in(Tensor<const T> x, float* sums, Write write) {
   const bool replace = write == Write::replace;
 #if BERT_HPC_WARPS
   kernel::for_strips<1>(
-      "bert_hpc::ops::column_sums", x.rows, x.columns, octets::ColumnTerm<T>{x},
+      "bert_hpc::ops::column_sums", x.rows, x.columns, packs::ColumnTerm<T>{x},
       KOKKOS_LAMBDA(std::int64_t j, int, float total) { sums[j] = replace ? total : sums[j] + total; });
 #else
   constexpr std::int64_t strip = kernel::strip_columns;
@@ -159,7 +159,7 @@ void add_partial_sums_in(Tensor<const float> partial, std::int64_t columns, Vect
   const bool replace = write == Write::replace;
 #if BERT_HPC_WARPS
   kernel::for_strips<1>(
-      "bert_hpc::ops::add_partial_sums", partial.rows, partial.columns, octets::ColumnTerm<float>{partial},
+      "bert_hpc::ops::add_partial_sums", partial.rows, partial.columns, packs::ColumnTerm<float>{partial},
       KOKKOS_LAMBDA(std::int64_t j, int, float total) { sums.write(j, columns, replace, total); });
 #else
   kernel::for_items(
@@ -242,7 +242,7 @@ void gelu_backward(ConstMatrix pre, ConstMatrix d_y, Matrix d_pre, Tensor<float>
 }
 
 std::int64_t gelu_sum_blocks(std::int64_t rows) {
-  return octets::column_sum_blocks(rows);
+  return packs::column_sum_blocks(rows);
 }
 
 bool fuses_row_sums() {

@@ -132,37 +132,37 @@ struct EmbeddingGradient {
 };
 
 #if BERT_HPC_WARPS
-constexpr int row_threads = embedding_rows::warps * octets::warp_lanes;
+constexpr int row_threads = embedding_rows::warps * packs::warp_lanes;
 
 template <class T>
 __global__ void __launch_bounds__(row_threads)
     add_rows(const core::MicroBatch batch, Tensor<const T> d_y, Tensor<float> d_word, Tensor<float> d_position,
              std::int64_t first) {
-  __shared__ float parts[embedding_rows::warps][octets::width][octets::warp_lanes];
+  __shared__ float parts[embedding_rows::warps][packs::width][packs::warp_lanes];
   const embedding_rows::Tokens tokens{batch, std::int64_t{blockIdx.x}};
   const std::int64_t word = tokens.is_position() ? 0 : batch.sorted_ids.ids[tokens.word()] - first;
   if (tokens.is_position() && tokens.row >= d_position.rows) return;       // no gradient is wanted
   if (!tokens.is_position() && (word < 0 || word >= d_word.rows)) return;  // of another rank's share
   float* const gradient = tokens.is_position() ? d_position.row(tokens.row) : d_word.row(word);
-  const int lane = static_cast<int>(threadIdx.x) % octets::warp_lanes;
-  const int warp = static_cast<int>(threadIdx.x) / octets::warp_lanes;
-  const std::int64_t count = tokens.count(), octet = std::int64_t{blockIdx.y} * octets::warp_lanes + lane;
-  const int step = embedding_rows::warps_of(count), columns = octets::columns_of(octet, d_y.columns);
+  const int lane = static_cast<int>(threadIdx.x) % packs::warp_lanes;
+  const int warp = static_cast<int>(threadIdx.x) / packs::warp_lanes;
+  const std::int64_t count = tokens.count(), pack = std::int64_t{blockIdx.y} * packs::warp_lanes + lane;
+  const int step = embedding_rows::warps_of(count), columns = packs::columns_of(pack, d_y.columns);
   if (warp >= step) return;  // then only one is needed, and none waits
-  float sums[octets::width] = {};
-  if (columns > 0) embedding_rows::add_tokens(tokens, count, warp, step, d_y, octet, sums);
+  float sums[packs::width] = {};
+  if (columns > 0) embedding_rows::add_tokens(tokens, count, warp, step, d_y, pack, sums);
   if (step == 1) {
-    for (int j = 0; j < octets::width; ++j) {
-      if (j < columns) gradient[octet * octets::width + j] += sums[j];
+    for (int j = 0; j < packs::width; ++j) {
+      if (j < columns) gradient[pack * packs::width + j] += sums[j];
     }
     return;
   }
-  for (int j = 0; j < octets::width; ++j) parts[warp][j][lane] = sums[j];
+  for (int j = 0; j < packs::width; ++j) parts[warp][j][lane] = sums[j];
   __syncthreads();
-  static_assert(embedding_rows::warps == octets::width);  // a warp adds up a column of each octet
+  static_assert(embedding_rows::warps == packs::width);  // a warp adds up a column of each pack
   float total = parts[0][warp][lane];
   for (int w = 1; w < embedding_rows::warps; ++w) total += parts[w][warp][lane];
-  if (warp < columns) gradient[octet * octets::width + warp] += total;
+  if (warp < columns) gradient[pack * packs::width + warp] += total;
 }
 
 /// Of positions and words.
@@ -171,16 +171,16 @@ void add_row_gradients(const core::MicroBatch& batch, Tensor<const T> d_y, Tenso
                        Tensor<float> d_position, std::int64_t first) {
   const std::int64_t rows = batch.max_length + batch.sorted_ids.unique;
   if (rows == 0 || d_y.columns == 0) return;
-  const std::int64_t parts = kernel::divide_up(octets::count_of(d_y.columns), octets::warp_lanes);
+  const std::int64_t parts = kernel::divide_up(packs::count_of(d_y.columns), packs::warp_lanes);
   add_rows<T><<<dim3(static_cast<unsigned>(rows), static_cast<unsigned>(parts)), row_threads, 0, kernel::stream()>>>(
       batch, d_y, d_word, d_position, first);
   kernel::after_launch("bert_hpc::ops::embedding_backward");
 }
 
-/// What a row's octet adds to the gradient of one type.
+/// What a row's pack adds to the gradient of one type.
 template <class T>
 struct TypeTerm {
-  octets::ColumnTerm<T> column;
+  packs::ColumnTerm<T> column;
   const std::int32_t* types;
   std::int32_t type;
 

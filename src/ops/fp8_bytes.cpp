@@ -19,9 +19,9 @@ constexpr int turned_rows = 32, word_bytes = 4, chunk_bytes = 16;
 
 /// Packs eight numbers into two words.
 template <Float8 format>
-KOKKOS_INLINE_FUNCTION void pack(const float (&value)[octets::width], float s, std::uint32_t (&words)[2]) {
+KOKKOS_INLINE_FUNCTION void pack_bytes(const float (&value)[packs::width], float s, std::uint32_t (&words)[2]) {
   words[0] = words[1] = 0;
-  for (int j = 0; j < octets::width; ++j) {
+  for (int j = 0; j < packs::width; ++j) {
     const std::uint32_t byte = core::float8_of_float<format>(value[j] * s);
     words[j / word_bytes] |= byte << (8 * (j % word_bytes));
   }
@@ -29,11 +29,11 @@ KOKKOS_INLINE_FUNCTION void pack(const float (&value)[octets::width], float s, s
 
 /// Stores the packed numbers to to[0 … count).
 KOKKOS_INLINE_FUNCTION void store(const std::uint32_t (&words)[2], int count, std::uint8_t* to) {
-  if (count == octets::width && reinterpret_cast<std::uintptr_t>(to) % sizeof words == 0) {
+  if (count == packs::width && reinterpret_cast<std::uintptr_t>(to) % sizeof words == 0) {
     *reinterpret_cast<std::uint64_t*>(to) = words[0] | std::uint64_t{words[1]} << 32;
     return;
   }
-  for (int j = 0; j < octets::width; ++j) {
+  for (int j = 0; j < packs::width; ++j) {
     if (j < count) to[j] = static_cast<std::uint8_t>(words[j / word_bytes] >> (8 * (j % word_bytes)));
   }
 }
@@ -41,56 +41,56 @@ KOKKOS_INLINE_FUNCTION void store(const std::uint32_t (&words)[2], int count, st
 /// y (columns, rows) = float8(x·s)ᵀ for 32 rows and 8 columns, and plain = float8(x·s) if plain has data. Rows of x
 /// past the end count as zeros, up to the extent of y.
 template <Float8 format, class T>
-KOKKOS_INLINE_FUNCTION void turn(const Tensor<const T>& x, float s, std::int64_t first_row, std::int64_t octet,
+KOKKOS_INLINE_FUNCTION void turn(const Tensor<const T>& x, float s, std::int64_t first_row, std::int64_t pack,
                                  const Tensor<std::uint8_t>& plain, const Tensor<std::uint8_t>& y) {
   constexpr int column_words = turned_rows / word_bytes;
-  const std::int64_t begin = octet * octets::width;
-  const int count = octets::columns_of(octet, x.columns);
-  std::uint32_t turned[octets::width][column_words] = {};
+  const std::int64_t begin = pack * packs::width;
+  const int count = packs::columns_of(pack, x.columns);
+  std::uint32_t turned[packs::width][column_words] = {};
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
   for (int r = 0; r < turned_rows; ++r) {
     const std::int64_t row = first_row + r;
-    float value[octets::width] = {};
-    if (row < x.rows) octets::load(x.row(row) + begin, count, value);
+    float value[packs::width] = {};
+    if (row < x.rows) packs::load(x.row(row) + begin, count, value);
     std::uint32_t words[2];
-    pack<format>(value, s, words);
+    pack_bytes<format>(value, s, words);
     if (plain.data != nullptr && row < x.rows) store(words, count, plain.row(row) + begin);
-    for (int j = 0; j < octets::width; ++j) {
+    for (int j = 0; j < packs::width; ++j) {
       const std::uint32_t byte = words[j / word_bytes] >> (8 * (j % word_bytes)) & 0xFFu;
       turned[j][r / word_bytes] |= byte << (8 * (r % word_bytes));
     }
   }
   // Compile-time bounds keep the array in registers.
-  for (int j = 0; j < octets::width; ++j) {
+  for (int j = 0; j < packs::width; ++j) {
     for (int c = 0; c < turned_rows / chunk_bytes; ++c) {
       const std::int64_t at = first_row + c * chunk_bytes;
       if (j >= count || at >= y.columns) continue;
-      octets::Chunk chunk;
+      packs::Chunk chunk;
       std::memcpy(&chunk, &turned[j][c * chunk_bytes / word_bytes], sizeof chunk);
-      *reinterpret_cast<octets::Chunk*>(y.row(begin + j) + at) = chunk;
+      *reinterpret_cast<packs::Chunk*>(y.row(begin + j) + at) = chunk;
     }
   }
 }
 
 template <Float8 format, class T>
 void round_turned_in(Tensor<const T> x, const float* scale, Tensor<std::uint8_t> plain, Tensor<std::uint8_t> y) {
-  const std::int64_t octet_count = octets::count_of(x.columns), blocks = kernel::divide_up(y.columns, turned_rows);
+  const std::int64_t pack_count = packs::count_of(x.columns), blocks = kernel::divide_up(y.columns, turned_rows);
   kernel::for_items(
-      "bert_hpc::ops::fp8_round_turned", blocks * octet_count, KOKKOS_LAMBDA(std::int64_t i) {
-        turn<format>(x, *scale, i / octet_count * turned_rows, i % octet_count, plain, y);
+      "bert_hpc::ops::fp8_round_turned", blocks * pack_count, KOKKOS_LAMBDA(std::int64_t i) {
+        turn<format>(x, *scale, i / pack_count * turned_rows, i % pack_count, plain, y);
       });
 }
 
 /// y = float8(x·s) for an 8-wide pack. Returns the largest magnitude of x in the pack.
 template <Float8 format, class T>
-KOKKOS_INLINE_FUNCTION std::uint32_t round_octet(const Tensor<const T>& x, float s, std::int64_t row,
-                                                 std::int64_t begin, int count, const Tensor<std::uint8_t>& y) {
-  float value[octets::width];
-  octets::load(x.row(row) + begin, count, value);  // zeros after the last column
+KOKKOS_INLINE_FUNCTION std::uint32_t round_pack(const Tensor<const T>& x, float s, std::int64_t row, std::int64_t begin,
+                                                int count, const Tensor<std::uint8_t>& y) {
+  float value[packs::width];
+  packs::load(x.row(row) + begin, count, value);  // zeros after the last column
   std::uint32_t words[2];
-  pack<format>(value, s, words);
+  pack_bytes<format>(value, s, words);
   store(words, count, y.row(row) + begin);
   return largest_magnitude(value);
 }
@@ -102,17 +102,17 @@ void round_in(Tensor<const T> x, const Fp8Scale& scale, bool notes, Tensor<std::
   std::uint32_t* const noted = notes ? scale.largest : nullptr;
   constexpr const char* label = "bert_hpc::ops::fp8_round_to_bytes";
 #if BERT_HPC_WARPS
-  kernel::for_octets_with_maximum(
+  kernel::for_packs_with_maximum(
       label, x.rows, x.columns, noted, KOKKOS_LAMBDA(std::int64_t row, std::int64_t begin, int count) {
-        return round_octet<format>(x, *s, row, begin, count, y);
+        return round_pack<format>(x, *s, row, begin, count, y);
       });
 #else
   kernel::for_items(
       label, x.rows, KOKKOS_LAMBDA(std::int64_t row) {
         std::uint32_t largest = 0;
-        for (std::int64_t octet = 0; octet < octets::count_of(x.columns); ++octet) {
-          const int count = octets::columns_of(octet, x.columns);
-          const std::uint32_t found = round_octet<format>(x, *s, row, octet * octets::width, count, y);
+        for (std::int64_t pack = 0; pack < packs::count_of(x.columns); ++pack) {
+          const int count = packs::columns_of(pack, x.columns);
+          const std::uint32_t found = round_pack<format>(x, *s, row, pack * packs::width, count, y);
           largest = found > largest ? found : largest;
         }
         if (noted != nullptr) note(noted, largest);

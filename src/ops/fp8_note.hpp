@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernel.hpp"
-#include "octets.hpp"
+#include "packs.hpp"
 
 namespace bert_hpc::ops {
 
@@ -13,9 +13,9 @@ KOKKOS_INLINE_FUNCTION std::uint32_t magnitude_bits(float x) {
 }
 
 /// The largest magnitude of eight values.
-KOKKOS_INLINE_FUNCTION std::uint32_t largest_magnitude(const float (&value)[octets::width]) {
+KOKKOS_INLINE_FUNCTION std::uint32_t largest_magnitude(const float (&value)[packs::width]) {
   std::uint32_t largest = 0;
-  for (int j = 0; j < octets::width; ++j) {
+  for (int j = 0; j < packs::width; ++j) {
     const std::uint32_t bits = magnitude_bits(value[j]);
     largest = bits > largest ? bits : largest;
   }

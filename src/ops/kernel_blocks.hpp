@@ -21,24 +21,24 @@ struct BlockTeam {
   }
 
   template <class Body>
-  BERT_HPC_DEVICE void each([[maybe_unused]] std::int64_t octet_count, [[maybe_unused]] const Body& body) const {
+  BERT_HPC_DEVICE void each([[maybe_unused]] std::int64_t pack_count, [[maybe_unused]] const Body& body) const {
 #if defined(__CUDA_ARCH__)
-    for (std::int64_t o = threadIdx.x; o < octet_count; o += block_row::threads) body(o);
+    for (std::int64_t o = threadIdx.x; o < pack_count; o += block_row::threads) body(o);
 #endif
   }
 
   template <class Part>
-  BERT_HPC_DEVICE block_row::Softmax softmax([[maybe_unused]] std::int64_t octet_count, const block_row::Softmax& first,
+  BERT_HPC_DEVICE block_row::Softmax softmax([[maybe_unused]] std::int64_t pack_count, const block_row::Softmax& first,
                                              [[maybe_unused]] const Part& part) const {
     block_row::Softmax sum = first;
 #if defined(__CUDA_ARCH__)
-    each(octet_count, [&](std::int64_t octet) { part(sum, octet); });
-    for (int apart = octets::warp_lanes / 2; apart > 0; apart /= 2) {
+    each(pack_count, [&](std::int64_t pack) { part(sum, pack); });
+    for (int apart = packs::warp_lanes / 2; apart > 0; apart /= 2) {
       const block_row::Softmax other = {__shfl_down_sync(0xFFFFFFFFu, sum.largest, apart),
                                         __shfl_down_sync(0xFFFFFFFFu, sum.total, apart)};
       sum = block_row::merged(sum, other);
     }
-    if (threadIdx.x % octets::warp_lanes == 0) warp_sums[threadIdx.x / octets::warp_lanes] = sum;
+    if (threadIdx.x % packs::warp_lanes == 0) warp_sums[threadIdx.x / packs::warp_lanes] = sum;
     __syncthreads();
     sum = warp_sums[0];
     for (int w = 1; w < block_row::warps; ++w) sum = block_row::merged(sum, warp_sums[w]);
@@ -67,21 +67,21 @@ inline constexpr std::int64_t max_walk_blocks = 132 * 8;
 
 template <class Body>
 __global__ void __launch_bounds__(walk_threads)
-    octets_with_maximum(std::int64_t rows, std::int64_t columns, std::uint32_t* largest, const Body body) {
-  __shared__ std::uint32_t parts[walk_threads / octets::warp_lanes];
+    packs_with_maximum(std::int64_t rows, std::int64_t columns, std::uint32_t* largest, const Body body) {
+  __shared__ std::uint32_t parts[walk_threads / packs::warp_lanes];
   std::uint32_t mine = 0;
-  octets::OctetWalk at(std::int64_t{blockIdx.x} * walk_threads + threadIdx.x, std::int64_t{gridDim.x} * walk_threads,
-                       octets::count_of(columns));
+  packs::PackWalk at(std::int64_t{blockIdx.x} * walk_threads + threadIdx.x, std::int64_t{gridDim.x} * walk_threads,
+                     packs::count_of(columns));
   for (; at.row < rows; at.advance()) {
-    const std::uint32_t found = body(at.row, at.octet * octets::width, octets::columns_of(at.octet, columns));
+    const std::uint32_t found = body(at.row, at.pack * packs::width, packs::columns_of(at.pack, columns));
     mine = mine > found ? mine : found;
   }
   if (largest == nullptr) return;
-  for (int apart = octets::warp_lanes / 2; apart > 0; apart /= 2) {
+  for (int apart = packs::warp_lanes / 2; apart > 0; apart /= 2) {
     const std::uint32_t other = __shfl_xor_sync(0xFFFFFFFFu, mine, apart);
     mine = mine > other ? mine : other;
   }
-  if (threadIdx.x % octets::warp_lanes == 0) parts[threadIdx.x / octets::warp_lanes] = mine;
+  if (threadIdx.x % packs::warp_lanes == 0) parts[threadIdx.x / packs::warp_lanes] = mine;
   __syncthreads();
   if (threadIdx.x != 0) return;
   for (const std::uint32_t part : parts) mine = mine > part ? mine : part;
@@ -91,12 +91,12 @@ __global__ void __launch_bounds__(walk_threads)
 /// body(row, first column, columns) for every 8-wide pack of every row. If `largest` is not null, *largest =
 /// max(*largest, results), with one atomic operation per block.
 template <class Body>
-void for_octets_with_maximum(const char* label, std::int64_t rows, std::int64_t columns, std::uint32_t* largest,
-                             const Body& body) {
+void for_packs_with_maximum(const char* label, std::int64_t rows, std::int64_t columns, std::uint32_t* largest,
+                            const Body& body) {
   if (rows <= 0 || columns <= 0) return;
-  const std::int64_t blocks = divide_up(rows * octets::count_of(columns), walk_threads);
-  octets_with_maximum<<<static_cast<unsigned>(blocks < max_walk_blocks ? blocks : max_walk_blocks), walk_threads, 0,
-                        stream()>>>(rows, columns, largest, body);
+  const std::int64_t blocks = divide_up(rows * packs::count_of(columns), walk_threads);
+  packs_with_maximum<<<static_cast<unsigned>(blocks < max_walk_blocks ? blocks : max_walk_blocks), walk_threads, 0,
+                       stream()>>>(rows, columns, largest, body);
   after_launch(label);
 }
 

@@ -1,5 +1,5 @@
 // Launches for work that is shared by rows. On CUDA devices: one warp per row, strips of columns, and elements in
-// 8-wide packs (see octets.hpp). On CPUs a row is one item with vector code inside. Only kernel files include this
+// 8-wide packs (see packs.hpp). On CPUs a row is one item with vector code inside. Only kernel files include this
 // header.
 #pragma once
 
@@ -10,7 +10,7 @@
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/tensor.hpp"
 #include "kernel.hpp"
-#include "octets.hpp"
+#include "packs.hpp"
 #include "row_sum.hpp"
 
 namespace bert_hpc::ops::kernel {
@@ -34,7 +34,7 @@ struct RowTeam {
   template <class Body>
   KOKKOS_INLINE_FUNCTION void each(std::int64_t count, const Body& body) const {
 #if BERT_HPC_WARPS
-    for (std::int64_t j = lane; j < count; j += octets::warp_lanes) body(j);
+    for (std::int64_t j = lane; j < count; j += packs::warp_lanes) body(j);
 #else
 #pragma omp simd
     for (std::int64_t j = 0; j < count; ++j) body(j);
@@ -47,7 +47,7 @@ struct RowTeam {
     T total(0);
     each(count, [&](std::int64_t j) { total += term(j); });
 #if defined(__CUDA_ARCH__)
-    for (int apart = octets::warp_lanes / 2; apart > 0; apart /= 2) {
+    for (int apart = packs::warp_lanes / 2; apart > 0; apart /= 2) {
       total += __shfl_xor_sync(0xFFFFFFFFu, total, apart);
     }
 #endif
@@ -67,7 +67,7 @@ struct RowTeam {
       largest = largest > value ? largest : value;
     });
 #if defined(__CUDA_ARCH__)
-    for (int apart = octets::warp_lanes / 2; apart > 0; apart /= 2) {
+    for (int apart = packs::warp_lanes / 2; apart > 0; apart /= 2) {
       const T value = __shfl_xor_sync(0xFFFFFFFFu, largest, apart);
       largest = largest > value ? largest : value;
     }
@@ -81,14 +81,14 @@ struct RowTeam {
   /// The first j in [0, count) with the largest term(j), which is not NaN unless term(0) is NaN.
   template <class Term>
   KOKKOS_INLINE_FUNCTION std::int64_t first_of_largest(std::int64_t count, const Term& term) const {
-    octets::Largest best{term(0), 0};
+    packs::Largest best{term(0), 0};
 #if BERT_HPC_WARPS
     each(count, [&](std::int64_t j) { best.add(term(j), static_cast<int>(j)); });
 #else
     for (int j = 1; j < static_cast<int>(count); ++j) best.add(term(j), j);
 #endif
 #if defined(__CUDA_ARCH__)
-    for (int apart = octets::warp_lanes / 2; apart > 0; apart /= 2) {
+    for (int apart = packs::warp_lanes / 2; apart > 0; apart /= 2) {
       const float value = __shfl_xor_sync(0xFFFFFFFFu, best.value, apart);
       best.add(value, __shfl_xor_sync(0xFFFFFFFFu, best.index, apart));
     }
@@ -112,52 +112,52 @@ inline cudaStream_t stream() {
 }
 
 template <class Body>
-__global__ void __launch_bounds__(warps_of_block* octets::warp_lanes) warps(std::int64_t count, const Body body) {
-  const std::int64_t item = std::int64_t{blockIdx.x} * warps_of_block + threadIdx.x / octets::warp_lanes;
-  if (item < count) body(static_cast<int>(threadIdx.x % octets::warp_lanes), item);
+__global__ void __launch_bounds__(warps_of_block* packs::warp_lanes) warps(std::int64_t count, const Body body) {
+  const std::int64_t item = std::int64_t{blockIdx.x} * warps_of_block + threadIdx.x / packs::warp_lanes;
+  if (item < count) body(static_cast<int>(threadIdx.x % packs::warp_lanes), item);
 }
 
 /// body(lane, item) on all lanes of an item at once.
 template <class Body>
 void for_warps(const char* label, std::int64_t count, const Body& body) {
   if (count <= 0) return;
-  warps<<<static_cast<unsigned>(divide_up(count, warps_of_block)), warps_of_block * octets::warp_lanes, 0, stream()>>>(
+  warps<<<static_cast<unsigned>(divide_up(count, warps_of_block)), warps_of_block * packs::warp_lanes, 0, stream()>>>(
       count, body);
   after_launch(label);
 }
 
 template <int kinds, class Term, class Finish>
-__global__ void __launch_bounds__(octets::strip_threads)
+__global__ void __launch_bounds__(packs::strip_threads)
     strips(std::int64_t rows, std::int64_t columns, const Term term, const Finish finish) {
-  using namespace octets;
+  using namespace packs;
   constexpr int size = kinds * width;
-  __shared__ float parts[strip_warps][strip_octets][size];
+  __shared__ float parts[strip_warps][strip_packs][size];
   const int lane = static_cast<int>(threadIdx.x) % warp_lanes, warp = static_cast<int>(threadIdx.x) / warp_lanes;
-  const int side = lane % strip_octets;
-  const std::int64_t first = std::int64_t{blockIdx.x} * strip_octets, octet = first + side;
+  const int side = lane % strip_packs;
+  const std::int64_t first = std::int64_t{blockIdx.x} * strip_packs, pack = first + side;
   float sums[size];
-  strip_part(warp * rows_of_warp + lane / strip_octets, octet * width < columns ? rows : 0, octet, columns, term, sums);
+  strip_part(warp * rows_of_warp + lane / strip_packs, pack * width < columns ? rows : 0, pack, columns, term, sums);
   for (int i = 0; i < size; ++i) {
-    for (int apart = warp_lanes / 2; apart >= strip_octets; apart /= 2) {
+    for (int apart = warp_lanes / 2; apart >= strip_packs; apart /= 2) {
       sums[i] += __shfl_xor_sync(0xFFFFFFFFu, sums[i], apart);
     }
-    if (lane < strip_octets) parts[warp][side][i] = sums[i];
+    if (lane < strip_packs) parts[warp][side][i] = sums[i];
   }
   __syncthreads();
   const int i = static_cast<int>(threadIdx.x) % size, mine = static_cast<int>(threadIdx.x) / size;
-  if (mine >= strip_octets) return;
+  if (mine >= strip_packs) return;
   float total = 0.0f;
   for (int w = 0; w < strip_warps; ++w) total += parts[w][mine][i];
   const std::int64_t column = (first + mine) * width + i % width;
   if (column < columns) finish(column, i / width, total);
 }
 
-/// finish(column, kind, total) for each of `kinds` sums over rows of every column; see octets::serial_strip().
+/// finish(column, kind, total) for each of `kinds` sums over rows of every column; see packs::serial_strip().
 template <int kinds, class Term, class Finish>
 void for_strips(const char* label, std::int64_t rows, std::int64_t columns, const Term& term, const Finish& finish) {
   if (columns <= 0) return;
-  strips<kinds><<<static_cast<unsigned>(divide_up(columns, octets::strip_octets * octets::width)),
-                  octets::strip_threads, 0, stream()>>>(rows, columns, term, finish);
+  strips<kinds><<<static_cast<unsigned>(divide_up(columns, packs::strip_packs * packs::width)), packs::strip_threads, 0,
+                  stream()>>>(rows, columns, term, finish);
   after_launch(label);
 }
 
@@ -165,7 +165,7 @@ inline constexpr int threads_of_sum = 1024;
 
 template <class Term, class Finish>
 __global__ void __launch_bounds__(threads_of_sum) one_sum(std::int64_t count, const Term term, const Finish finish) {
-  using octets::warp_lanes;
+  using packs::warp_lanes;
   __shared__ double parts[threads_of_sum / warp_lanes];
   const int lane = static_cast<int>(threadIdx.x) % warp_lanes, warp = static_cast<int>(threadIdx.x) / warp_lanes;
   double sum = 0.0;
@@ -179,22 +179,21 @@ __global__ void __launch_bounds__(threads_of_sum) one_sum(std::int64_t count, co
 }
 
 template <class Body>
-__global__ void __launch_bounds__(256) octet_rows(std::int64_t columns, const Body body) {
-  const std::int64_t octet = std::int64_t{blockIdx.y} * blockDim.x + threadIdx.x;
-  if (octet * octets::width < columns) {
-    body(std::int64_t{blockIdx.x}, octet * octets::width, octets::columns_of(octet, columns));
+__global__ void __launch_bounds__(256) pack_rows(std::int64_t columns, const Body body) {
+  const std::int64_t pack = std::int64_t{blockIdx.y} * blockDim.x + threadIdx.x;
+  if (pack * packs::width < columns) {
+    body(std::int64_t{blockIdx.x}, pack * packs::width, packs::columns_of(pack, columns));
   }
 }
 
 /// body(row, first column, columns) for every 8-wide pack of every row.
 template <class Body>
-void for_octets(const char* label, std::int64_t rows, std::int64_t columns, const Body& body) {
+void for_packs(const char* label, std::int64_t rows, std::int64_t columns, const Body& body) {
   if (rows <= 0 || columns <= 0) return;
-  const std::int64_t octet_count = octets::count_of(columns);
-  const std::int64_t threads =
-      octet_count < 256 ? divide_up(octet_count, octets::warp_lanes) * octets::warp_lanes : 128;
-  octet_rows<<<dim3(static_cast<unsigned>(rows), static_cast<unsigned>(divide_up(octet_count, threads))),
-               static_cast<unsigned>(threads), 0, stream()>>>(columns, body);
+  const std::int64_t pack_count = packs::count_of(columns);
+  const std::int64_t threads = pack_count < 256 ? divide_up(pack_count, packs::warp_lanes) * packs::warp_lanes : 128;
+  pack_rows<<<dim3(static_cast<unsigned>(rows), static_cast<unsigned>(divide_up(pack_count, threads))),
+              static_cast<unsigned>(threads), 0, stream()>>>(columns, body);
   after_launch(label);
 }
 #endif
@@ -231,14 +230,14 @@ void for_rows(const char* label, std::int64_t count, const Body& body) {
 template <class F, class X, class Y>
 void map(const char* label, core::Tensor<X> x, core::Tensor<Y> y, const F& f) {
 #if BERT_HPC_WARPS
-  for_octets(
+  for_packs(
       label, y.rows, y.columns, KOKKOS_LAMBDA(std::int64_t i, std::int64_t begin, int count) {
-        float value[octets::width];
-        octets::load(x.row(i) + begin, count, value);
-        for (int j = 0; j < octets::width; ++j) {
+        float value[packs::width];
+        packs::load(x.row(i) + begin, count, value);
+        for (int j = 0; j < packs::width; ++j) {
           if (j < count) value[j] = f(begin + j, value[j]);
         }
-        octets::store(value, count, y.row(i) + begin);
+        packs::store(value, count, y.row(i) + begin);
       });
 #else
   for_elements(
@@ -251,13 +250,13 @@ void map(const char* label, core::Tensor<X> x, core::Tensor<Y> y, const F& f) {
 template <class F, class X, class Y>
 void map(const char* label, core::Tensor<X> a, core::Tensor<X> b, core::Tensor<Y> y, const F& f) {
 #if BERT_HPC_WARPS
-  for_octets(
+  for_packs(
       label, y.rows, y.columns, KOKKOS_LAMBDA(std::int64_t i, std::int64_t begin, int count) {
-        float first[octets::width], second[octets::width];
-        octets::load(a.row(i) + begin, count, first);
-        octets::load(b.row(i) + begin, count, second);
-        for (int j = 0; j < octets::width; ++j) first[j] = f(first[j], second[j]);
-        octets::store(first, count, y.row(i) + begin);
+        float first[packs::width], second[packs::width];
+        packs::load(a.row(i) + begin, count, first);
+        packs::load(b.row(i) + begin, count, second);
+        for (int j = 0; j < packs::width; ++j) first[j] = f(first[j], second[j]);
+        packs::store(first, count, y.row(i) + begin);
       });
 #else
   for_elements(

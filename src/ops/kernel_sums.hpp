@@ -8,9 +8,9 @@ namespace bert_hpc::ops::kernel {
 
 #if BERT_HPC_WARPS
 template <class Body>
-__global__ void __launch_bounds__(octets::sum_warps* octets::warp_lanes)
+__global__ void __launch_bounds__(packs::sum_warps* packs::warp_lanes)
     partial_sums(std::int64_t rows, std::int64_t columns, const core::Tensor<float> parts, const Body body) {
-  using namespace octets;
+  using namespace packs;
   constexpr int slots = Body::slots, kinds = Body::kinds, group = slots * warp_lanes * width;
   __shared__ float totals[kinds][slots * width][warp_lanes + 1];  // padding against bank conflicts
   const int lane = static_cast<int>(threadIdx.x) % warp_lanes, warp = static_cast<int>(threadIdx.x) / warp_lanes;
@@ -46,14 +46,14 @@ void for_partial_sums(const char* label, std::int64_t rows, std::int64_t columns
                       const Body& body) {
 #if BERT_HPC_WARPS
   if (parts.rows <= 0 || columns <= 0) return;
-  constexpr int group = Body::slots * octets::warp_lanes * octets::width;
+  constexpr int group = Body::slots * packs::warp_lanes * packs::width;
   partial_sums<<<dim3(static_cast<unsigned>(parts.rows), static_cast<unsigned>(divide_up(columns, group))),
-                 octets::sum_warps * octets::warp_lanes, 0, stream()>>>(rows, columns, parts, body);
+                 packs::sum_warps * packs::warp_lanes, 0, stream()>>>(rows, columns, parts, body);
   after_launch(label);
 #else
   for_items(
       label, parts.rows, KOKKOS_LAMBDA(std::int64_t block) {
-        octets::serial_block(block, parts.rows, rows, columns, body, parts.row(block));
+        packs::serial_block(block, parts.rows, rows, columns, body, parts.row(block));
       });
 #endif
 }

@@ -19,24 +19,23 @@ namespace {
 #if BERT_HPC_WARPS
 /// One warp per row, with `slots` 8-wide packs of columns per thread. Returns true.
 template <int slots, class T>
-bool norm_in_warps(const octets::RowSite& site, const octets::NormParameters& parameters, Tensor<T> x,
+bool norm_in_warps(const packs::RowSite& site, const packs::NormParameters& parameters, Tensor<T> x,
                    Tensor<const T> residual, Tensor<T> y, float* mean, float* rstd) {
   kernel::for_warps(
       "bert_hpc::ops::residual_layer_norm_forward", x.rows, KOKKOS_LAMBDA(int lane, std::int64_t i) {
-        octets::norm_row(octets::Warp<slots>{lane}, site, i, x.columns, x.row(i),
-                         residual.data == nullptr ? nullptr : residual.row(i), parameters, y.row(i), mean + i,
-                         rstd + i);
+        packs::norm_row(packs::Warp<slots>{lane}, site, i, x.columns, x.row(i),
+                        residual.data == nullptr ? nullptr : residual.row(i), parameters, y.row(i), mean + i, rstd + i);
       });
   return true;
 }
 
 template <int slots, class T, class Z>
-bool norm_in_warps_backward(const octets::RowSite& site, Tensor<const T> d_y, Tensor<const T> z, const float* gamma,
+bool norm_in_warps_backward(const packs::RowSite& site, Tensor<const T> d_y, Tensor<const T> z, const float* gamma,
                             const float* mean, const float* rstd, Tensor<Z> d_z, Tensor<T> d_x) {
   kernel::for_warps(
       "bert_hpc::ops::residual_layer_norm_backward", z.rows, KOKKOS_LAMBDA(int lane, std::int64_t i) {
-        octets::norm_row_backward(octets::Warp<slots>{lane}, site, i, z.columns, d_y.row(i), z.row(i), gamma, mean[i],
-                                  rstd[i], d_z.row(i), d_x.data == nullptr ? nullptr : d_x.row(i));
+        packs::norm_row_backward(packs::Warp<slots>{lane}, site, i, z.columns, d_y.row(i), z.row(i), gamma, mean[i],
+                                 rstd[i], d_z.row(i), d_x.data == nullptr ? nullptr : d_x.row(i));
       });
   return true;
 }
@@ -48,10 +47,10 @@ void forward_in(const Dropout& dropout, const TokenRows& rows, Tensor<T> x, cons
                 const float* gamma, const float* beta, float epsilon, Tensor<T> y, float* mean, float* rstd) {
   const RowDropout site(dropout, rows);
 #if BERT_HPC_WARPS
-  const octets::RowSite row_site{dropout, rows, site.threshold, site.scale};
-  const octets::NormParameters parameters{bias, gamma, beta, epsilon};
+  const packs::RowSite row_site{dropout, rows, site.threshold, site.scale};
+  const packs::NormParameters parameters{bias, gamma, beta, epsilon};
   const auto in_registers = [&]<int slots>() {
-    return x.columns <= octets::Warp<slots>::max_columns &&
+    return x.columns <= packs::Warp<slots>::max_columns &&
            norm_in_warps<slots>(row_site, parameters, x, residual, y, mean, rstd);
   };
   if (in_registers.template operator()<4>() || in_registers.template operator()<8>()) return;
@@ -78,9 +77,9 @@ void backward_in(const Dropout& dropout, const TokenRows& rows, Tensor<const T> 
                  const float* gamma, const float* mean, const float* rstd, Tensor<Z> d_z, Tensor<T> d_x) {
   const RowDropout site(dropout, rows);
 #if BERT_HPC_WARPS
-  const octets::RowSite row_site{dropout, rows, site.threshold, site.scale};
+  const packs::RowSite row_site{dropout, rows, site.threshold, site.scale};
   const auto in_registers = [&]<int slots>() {
-    return z.columns <= octets::Warp<slots>::max_columns &&
+    return z.columns <= packs::Warp<slots>::max_columns &&
            norm_in_warps_backward<slots>(row_site, d_y, z, gamma, mean, rstd, d_z, d_x);
   };
   if (in_registers.template operator()<4>() || in_registers.template operator()<8>()) return;
@@ -105,11 +104,11 @@ void backward_sums_in(const Dropout& dropout, const TokenRows& rows, Tensor<cons
                       const float* gamma, const float* mean, const float* rstd, Tensor<T> d_z, Tensor<T> d_x,
                       Tensor<float> partial) {
   const RowDropout site(dropout, rows);
-  const octets::RowSite row_site{dropout, rows, site.threshold, site.scale};
+  const packs::RowSite row_site{dropout, rows, site.threshold, site.scale};
   const auto in_registers = [&]<int slots>() {
-    if (z.columns > octets::Warp<slots>::max_columns) return false;
+    if (z.columns > packs::Warp<slots>::max_columns) return false;
     kernel::for_partial_sums("bert_hpc::ops::residual_layer_norm_backward_sums", z.rows, z.columns, partial,
-                             octets::NormBackwardTerm<slots, T>{row_site, d_y, z, gamma, mean, rstd, d_z, d_x});
+                             packs::NormBackwardTerm<slots, T>{row_site, d_y, z, gamma, mean, rstd, d_z, d_x});
     return true;
   };
   // Three packs per thread fit the rows of BERT-base.
@@ -123,7 +122,7 @@ void backward_weight_in(Tensor<const T> d_y, Tensor<const T> z, const float* mea
   const bool replace = write == Write::replace;
 #if BERT_HPC_WARPS
   kernel::for_strips<2>(
-      "bert_hpc::ops::layer_norm_backward_weight", z.rows, z.columns, octets::NormWeightTerm<T>{d_y, z, mean, rstd},
+      "bert_hpc::ops::layer_norm_backward_weight", z.rows, z.columns, packs::NormWeightTerm<T>{d_y, z, mean, rstd},
       KOKKOS_LAMBDA(std::int64_t j, int kind, float total) {
         float* const sums = kind == 0 ? d_gamma : d_beta;
         if (sums != nullptr) sums[j] = replace ? total : sums[j] + total;
@@ -206,7 +205,7 @@ void residual_layer_norm_backward(const Dropout& dropout, const TokenRows& rows,
 }
 
 std::int64_t norm_sum_blocks(std::int64_t rows, std::int64_t columns) {
-  return octets::norm_sum_blocks(rows, columns);
+  return packs::norm_sum_blocks(rows, columns);
 }
 
 void layer_norm_backward_weight(ConstMatrix d_y, ConstMatrix z, const float* mean, const float* rstd, float* d_gamma,

@@ -1,13 +1,13 @@
-// Layer normalisation and the operations before it, for threads that share a row (octets.hpp): a row is read once,
+// Layer normalisation and the operations before it, for threads that share a row (packs.hpp): a row is read once,
 // stays in registers, and is written once. The formulas are those of layer_norm.cpp.
 #pragma once
 
 #include <cmath>
 
 #include "bert_hpc/ops/dropout.hpp"
-#include "octets.hpp"
+#include "packs.hpp"
 
-namespace bert_hpc::ops::octets {
+namespace bert_hpc::ops::packs {
 
 /// A dropout site with the decisions for its rows.
 struct RowSite {
@@ -17,11 +17,11 @@ struct RowSite {
   float scale;
 
   /// x ∘ keep / P(keep) for an 8-wide pack of row `row`.
-  BERT_HPC_DEVICE void apply(std::int64_t row, std::int64_t octet, float (&x)[width]) const {
+  BERT_HPC_DEVICE void apply(std::int64_t row, std::int64_t pack, float (&x)[width]) const {
     if (threshold == 0) return;
     const core::Philox4 bits =
         dropout_bits(dropout, dropout.sample[rows.sequence[row]], static_cast<std::uint32_t>(rows.position[row]),
-                     static_cast<std::uint32_t>(octet));
+                     static_cast<std::uint32_t>(pack));
     for (int j = 0; j < width; ++j) x[j] *= dropout_keeps(bits, j, threshold) ? scale : 0.0f;
   }
 };
@@ -37,9 +37,9 @@ template <class Team, class T>
 BERT_HPC_DEVICE void norm_row(const Team& team, const RowSite& site, std::int64_t row, std::int64_t columns, T* x,
                               const T* residual, const NormParameters& p, T* y, float* mean, float* rstd) {
   float z[Team::held][width];
-  const std::int64_t octet_count = count_of(columns);
+  const std::int64_t pack_count = count_of(columns);
   const float inverse = 1.0f / static_cast<float>(columns);
-  const float center = inverse * team.sum(octet_count, [&](int s, std::int64_t o) {
+  const float center = inverse * team.sum(pack_count, [&](int s, std::int64_t o) {
     const int count = columns_of(o, columns);
     float other[width];
     load(x + o * width, count, z[s]);
@@ -57,14 +57,14 @@ BERT_HPC_DEVICE void norm_row(const Team& team, const RowSite& site, std::int64_
     for (int j = 0; j < width; ++j) total += j < count ? z[s][j] : 0.0f;
     return total;
   });
-  const float squares = team.sum(octet_count, [&](int s, std::int64_t o) {
+  const float squares = team.sum(pack_count, [&](int s, std::int64_t o) {
     const int count = columns_of(o, columns);
     float total = 0.0f;
     for (int j = 0; j < width; ++j) total += j < count ? (z[s][j] - center) * (z[s][j] - center) : 0.0f;
     return total;
   });
   const float factor = 1.0f / std::sqrt(squares * inverse + p.epsilon);
-  team.each(octet_count, [&](int s, std::int64_t o) {
+  team.each(pack_count, [&](int s, std::int64_t o) {
     const int count = columns_of(o, columns);
     float gamma[width], beta[width];
     load(p.gamma + o * width, count, gamma);
@@ -106,9 +106,9 @@ BERT_HPC_DEVICE void norm_row_backward(const Team& team, const RowSite& site, st
                                        const T* d_y, const T* z, const float* gamma, float mean, float rstd, Z* d_z,
                                        T* d_x, const Sums& sums = {}) {
   float g[Team::held][width], normal[Team::held][width];
-  const std::int64_t octet_count = count_of(columns);
+  const std::int64_t pack_count = count_of(columns);
   const float inverse = 1.0f / static_cast<float>(columns);
-  const float sum = inverse * team.sum(octet_count, [&](int s, std::int64_t o) {
+  const float sum = inverse * team.sum(pack_count, [&](int s, std::int64_t o) {
     const int count = columns_of(o, columns);
     float weight[width], total = 0.0f;
     load(d_y + o * width, count, g[s]);
@@ -122,12 +122,12 @@ BERT_HPC_DEVICE void norm_row_backward(const Team& team, const RowSite& site, st
     }
     return total;
   });
-  const float product = inverse * team.sum(octet_count, [&](int s, std::int64_t) {
+  const float product = inverse * team.sum(pack_count, [&](int s, std::int64_t) {
     float total = 0.0f;
     for (int j = 0; j < width; ++j) total += g[s][j] * normal[s][j];
     return total;
   });
-  team.each(octet_count, [&](int s, std::int64_t o) {
+  team.each(pack_count, [&](int s, std::int64_t o) {
     const int count = columns_of(o, columns);
     for (int j = 0; j < width; ++j) g[s][j] = rstd * (g[s][j] - sum - normal[s][j] * product);
     store(g[s], count, d_z + o * width);
@@ -168,4 +168,4 @@ struct ColumnTerm {
   }
 };
 
-}  // namespace bert_hpc::ops::octets
+}  // namespace bert_hpc::ops::packs

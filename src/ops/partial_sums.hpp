@@ -9,7 +9,7 @@
 #include "bert_hpc/ops/vector_math.hpp"
 #include "layer_norm_row.hpp"
 
-namespace bert_hpc::ops::octets {
+namespace bert_hpc::ops::packs {
 
 inline constexpr int sum_warps = 4;  // per block
 
@@ -29,7 +29,7 @@ constexpr std::int64_t column_sum_blocks(std::int64_t rows) {
   return wanted < most ? wanted : most;
 }
 
-// A body has `kinds` sums per column and `slots` 8-wide packs per thread. body(team, first octet, row, sums) processes
+// A body has `kinds` sums per column and `slots` 8-wide packs per thread. body(team, first pack, row, sums) processes
 // 256·slots columns of a row, from that pack on, and adds to sums[kind][slot].
 
 /// d_pre = d_y ∘ gelu'(pre), and its column sums.
@@ -96,4 +96,4 @@ void serial_block(std::int64_t block, std::int64_t blocks, std::int64_t rows, st
   }
 }
 
-}  // namespace bert_hpc::ops::octets
+}  // namespace bert_hpc::ops::packs

@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "../octets.hpp"
+#include "../packs.hpp"
 #include "bert_hpc/core/device.hpp"
 #include "bert_hpc/ops/flat.hpp"
 
@@ -39,28 +39,28 @@ struct UpdateElement {
     if constexpr (!std::is_void_v<Copy>) copy[i] = Copy(w[i]);
   }
 
-  /// Elements [i, i + count), at most an octet. All is read before the first is written, so that the reads of a thread
+  /// Elements [i, i + count), at most a pack. All is read before the first is written, so that the reads of a thread
   /// are under way together: in element() the compiler must assume that a store changes what the next load finds.
   template <bool known_zero>
-  BERT_HPC_DEVICE void octet(std::int64_t i, int count) const {
-    octet_with<known_zero>(i, count, std::make_index_sequence<Element::states>());
+  BERT_HPC_DEVICE void pack(std::int64_t i, int count) const {
+    pack_with<known_zero>(i, count, std::make_index_sequence<Element::states>());
   }
 
   template <bool known_zero, std::size_t... k>
-  BERT_HPC_DEVICE void octet_with(std::int64_t i, int count, std::index_sequence<k...>) const {
-    using octets::width;
+  BERT_HPC_DEVICE void pack_with(std::int64_t i, int count, std::index_sequence<k...>) const {
+    using packs::width;
     float value[width], gradient[width] = {}, states[Element::states][width];
-    octets::load(w + i, count, value);
-    if constexpr (!known_zero) octets::load(g + i, count, gradient);
-    (octets::load(s[k] + i, count, states[k]), ...);
+    packs::load(w + i, count, value);
+    if constexpr (!known_zero) packs::load(g + i, count, gradient);
+    (packs::load(s[k] + i, count, states[k]), ...);
     for (int j = 0; j < width; ++j) update(value[j], gradient[j], states[k][j]...);
-    (octets::store(states[k], count, s[k] + i), ...);
-    octets::store(value, count, w + i);
+    (packs::store(states[k], count, s[k] + i), ...);
+    packs::store(value, count, w + i);
     if constexpr (!known_zero && clears) {
       float zero[width] = {};
-      octets::store(zero, count, g + i);
+      packs::store(zero, count, g + i);
     }
-    if constexpr (!std::is_void_v<Copy>) octets::store(value, count, copy + i);
+    if constexpr (!std::is_void_v<Copy>) packs::store(value, count, copy + i);
   }
 };
 
@@ -73,25 +73,25 @@ struct ZeroElement {
     if constexpr (!known_zero) x[i] = 0.0f;
   }
   template <bool known_zero>
-  BERT_HPC_DEVICE void octet(std::int64_t i, int count) const {
+  BERT_HPC_DEVICE void pack(std::int64_t i, int count) const {
     if constexpr (known_zero) return;
-    float zero[octets::width] = {};
-    octets::store(zero, count, x + i);
+    float zero[packs::width] = {};
+    packs::store(zero, count, x + i);
   }
 };
 
-/// The octets of [0, count) that are thread `lane`'s of a warp; lines that `marks` (or null) says are zero go the short
+/// The packs of [0, count) that are thread `lane`'s of a warp; lines that `marks` (or null) says are zero go the short
 /// way.
 template <class Body>
-BERT_HPC_DEVICE void update_octets(int lane, std::int64_t count, const std::uint8_t* marks, const Body& body) {
-  using namespace octets;
-  static_assert(TouchedRows::line % width == 0, "an octet lies in one line");
+BERT_HPC_DEVICE void update_packs(int lane, std::int64_t count, const std::uint8_t* marks, const Body& body) {
+  using namespace packs;
+  static_assert(TouchedRows::line % width == 0, "a pack lies in one line");
   for (std::int64_t o = lane; o < count_of(count); o += warp_lanes) {
     const std::int64_t begin = o * width;
     if (marks != nullptr && marks[begin / TouchedRows::line] == 0) {
-      body.template octet<true>(begin, columns_of(o, count));
+      body.template pack<true>(begin, columns_of(o, count));
     } else {
-      body.template octet<false>(begin, columns_of(o, count));
+      body.template pack<false>(begin, columns_of(o, count));
     }
   }
 }

@@ -30,7 +30,7 @@ template <class Body>
 KOKKOS_INLINE_FUNCTION void update_piece(const kernel::RowTeam& team, std::int64_t count, const std::uint8_t* marks,
                                          const Body& body) {
   if constexpr (kernel::in_warps) {
-    update_octets(team.lane, count, marks, body);
+    update_packs(team.lane, count, marks, body);
   } else {
     for_marked_runs(0, count, marks, body);
   }

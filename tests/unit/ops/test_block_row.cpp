@@ -109,7 +109,7 @@ TEST_CASE("16-bit logits: losses and gradients equal those of the same numbers i
 }
 
 TEST_CASE("the maximum of a row is the first among equals for any division among a warp's lanes") {
-  constexpr int lanes = ops::octets::warp_lanes;
+  constexpr int lanes = ops::packs::warp_lanes;
   const float nan = std::numeric_limits<float>::quiet_NaN();
   std::vector<float> ties(100, 1.0f), later(100, -2.0f), unknown(100, 0.5f), first_unknown(100, 3.0f);
   ties[70] = ties[41] = ties[9 + lanes] = ties[99] = 4.0f;
@@ -122,15 +122,15 @@ TEST_CASE("the maximum of a row is the first among equals for any division among
     for (std::size_t j = 1; j < row.size(); ++j) {
       if (row[j] > row[expected]) expected = j;
     }
-    std::vector<ops::octets::Largest> parts(lanes, {row[0], 0});
+    std::vector<ops::packs::Largest> parts(lanes, {row[0], 0});
     for (std::size_t j = 0; j < row.size(); ++j) parts[j % lanes].add(row[j], static_cast<int>(j));
     for (int apart = lanes / 2; apart > 0; apart /= 2) {
       const auto before = parts;
       for (int l = 0; l < lanes; ++l) {
-        const ops::octets::Largest& other = before[static_cast<std::size_t>(l ^ apart)];
+        const ops::packs::Largest& other = before[static_cast<std::size_t>(l ^ apart)];
         parts[static_cast<std::size_t>(l)].add(other.value, other.index);
       }
     }
-    for (const ops::octets::Largest& part : parts) CHECK(part.index == static_cast<int>(expected));
+    for (const ops::packs::Largest& part : parts) CHECK(part.index == static_cast<int>(expected));
   }
 }

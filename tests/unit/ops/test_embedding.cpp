@@ -144,7 +144,7 @@ TEST_CASE("gradients of positions and words are added as a GPU's blocks do") {
   const std::int64_t tokens = b.batch.tokens.count, rows = b.batch.max_length + b.batch.sorted_ids.unique;
   REQUIRE(tokens > 4 * 100);
   for (const std::int64_t hidden : {1, 10, 64, 300}) {
-    // Rows of 64 columns are read in whole octets, others element by element.
+    // Rows of 64 columns are read in whole packs, others element by element.
     const Matrix d_y = Matrix::random(tokens, hidden, 4, 1.0f, hidden == 64 ? 0 : 2);
     const Matrix start = Matrix::random(1, hidden, 5);
     double worst = 0;

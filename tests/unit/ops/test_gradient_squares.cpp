@@ -207,7 +207,7 @@ struct Element {
 
 }  // namespace
 
-TEST_CASE("updates in octets by a warp's threads equal a loop's updates one by one") {
+TEST_CASE("updates in packs by a warp's threads equal a loop's updates one by one") {
   const std::int64_t size = GENERATE(1, 8, 500, 512);
   Matrix w = Matrix::random(1, size, 1), g = Matrix::random(1, size, 2), m = Matrix::random(1, size, 3);
   Matrix v = Matrix::random(1, size, 4);
@@ -219,7 +219,7 @@ TEST_CASE("updates in octets by a warp's threads equal a loop's updates one by o
   std::vector<core::Bf16> copies(static_cast<std::size_t>(size), core::Bf16(0.0f));
   const ops::UpdateElement<Element, core::Bf16> body{
       {}, w.values.data(), g.values.data(), {m.values.data(), v.values.data()}, copies.data()};
-  for (int lane = 0; lane < 32; ++lane) ops::update_octets(lane, size, marks.data(), body);
+  for (int lane = 0; lane < 32; ++lane) ops::update_packs(lane, size, marks.data(), body);
   for (std::size_t i = 0; i < static_cast<std::size_t>(size); ++i) {
     const bool zero = marks[i / 16] == 0;
     Element()(w2.values[i], zero ? 0.0f : g0.values[i], m2.values[i], v2.values[i]);

@@ -52,14 +52,14 @@ float unit_of(DataType type) {
 }  // namespace
 
 TEST_CASE("partial sums: blocks follow from rows alone, and no more rows take fewer") {
-  namespace octets = ops::octets;
+  namespace packs = ops::packs;
   for (const std::int64_t columns : {768, 1024}) {
     std::int64_t norms = 0, others = 0;
     for (std::int64_t rows = 0; rows < 4000; ++rows) {
-      CHECK(octets::norm_sum_blocks(rows, columns) >= norms);
-      CHECK(octets::column_sum_blocks(rows) >= others);
-      norms = octets::norm_sum_blocks(rows, columns);
-      others = octets::column_sum_blocks(rows);
+      CHECK(packs::norm_sum_blocks(rows, columns) >= norms);
+      CHECK(packs::column_sum_blocks(rows) >= others);
+      norms = packs::norm_sum_blocks(rows, columns);
+      others = packs::column_sum_blocks(rows);
       CHECK((norms > 0) == (rows > 0));
       CHECK((others > 0) == (rows > 0));
     }
@@ -69,7 +69,7 @@ TEST_CASE("partial sums: blocks follow from rows alone, and no more rows take fe
 
 TEST_CASE("GELU backward with sums over rows") {
   const DataType type = GENERATE(DataType::fp32, DataType::bf16, DataType::fp16);
-  // No row, a part of a block, several, and more than the most; a part of an octet, of a warp's columns, and two of
+  // No row, a part of a block, several, and more than the most; a part of a pack, of a warp's columns, and two of
   // them.
   const std::int64_t rows = GENERATE(0, 1, 5, 16, 61, 1500), columns = GENERATE(5, 64, 256, 261);
   const StoredMatrix pre = StoredMatrix::random(type, rows, columns, 1, 1.5f, 3),
@@ -108,7 +108,7 @@ TEST_CASE("GELU backward with sums over rows") {
 TEST_CASE("layer norm backward with sums over rows") {
   const DataType type = GENERATE(DataType::fp32, DataType::bf16);
   const float probability = GENERATE(0.0f, 0.25f);
-  // As above; a part of an octet, one slot, three slots (BERT-base) and four (BERT-large).
+  // As above; a part of a pack, one slot, three slots (BERT-base) and four (BERT-large).
   const std::int64_t rows = GENERATE(0, 1, 70, 1700), columns = GENERATE(5, 64, 768, 1024);
   if (rows == 1700 && columns > 64 && probability == 0.0f) return;  // time
   CAPTURE(core::name_of(type), probability, rows, columns);

@@ -1,7 +1,7 @@
-// How the threads of a GPU share a matrix of activations. A thread reads and writes 8-wide packs of columns ("octets":
-// 16 bytes in the 16-bit types, and the columns that one block of dropout bits decides). The 32 threads of a warp share
-// a row, keep it in registers and reduce by exchanging partial sums. For a sum over rows, the threads of a strip of
-// columns each take every strip_rows-th row.
+// How the threads of a GPU share a matrix of activations. A thread reads and writes 8-wide packs of columns: 16 bytes
+// in the 16-bit types, and the columns that one block of dropout bits decides. The 32 threads of a warp share a row,
+// keep it in registers and reduce by exchanging partial sums. For a sum over rows, the threads of a strip of columns
+// each take every strip_rows-th row.
 //
 // Bodies are written for any of these. On a GPU each thread does its part. On the host, WarpInTurn and serial_strip()
 // emulate all threads serially, with the same additions in the same order, so that tests without a GPU compute the
@@ -15,18 +15,18 @@
 #include "bert_hpc/core/data_type.hpp"
 #include "bert_hpc/core/device.hpp"
 
-namespace bert_hpc::ops::octets {
+namespace bert_hpc::ops::packs {
 
-inline constexpr int width = 8;  // columns of an octet
+inline constexpr int width = 8;  // columns of a pack
 inline constexpr int warp_lanes = 32;
 
 constexpr std::int64_t count_of(std::int64_t columns) {
   return (columns + width - 1) / width;
 }
 
-/// Number of columns of pack `octet`: fewer than eight in the last pack of a row.
-BERT_HPC_DEVICE int columns_of(std::int64_t octet, std::int64_t columns) {
-  const std::int64_t left = columns - octet * width;
+/// Number of columns of pack `pack`: fewer than eight in the last pack of a row.
+BERT_HPC_DEVICE int columns_of(std::int64_t pack, std::int64_t columns) {
+  const std::int64_t left = columns - pack * width;
   return static_cast<int>(left < width ? left : width);
 }
 
@@ -98,21 +98,21 @@ struct Largest {
 
 /// The packs of a matrix that one of `threads` threads takes: every `threads`-th from its own number on. Divides once,
 /// not for each pack.
-struct OctetWalk {
-  std::int64_t row, octet, row_step, octet_step, octets_of_row;
+struct PackWalk {
+  std::int64_t row, pack, row_step, pack_step, packs_of_row;
 
-  BERT_HPC_DEVICE OctetWalk(std::int64_t thread, std::int64_t threads, std::int64_t octets_a_row)
-      : row(thread / octets_a_row),
-        octet(thread % octets_a_row),
-        row_step(threads / octets_a_row),
-        octet_step(threads % octets_a_row),
-        octets_of_row(octets_a_row) {}
+  BERT_HPC_DEVICE PackWalk(std::int64_t thread, std::int64_t threads, std::int64_t packs_a_row)
+      : row(thread / packs_a_row),
+        pack(thread % packs_a_row),
+        row_step(threads / packs_a_row),
+        pack_step(threads % packs_a_row),
+        packs_of_row(packs_a_row) {}
 
   BERT_HPC_DEVICE void advance() {
     row += row_step;
-    octet += octet_step;
-    if (octet < octets_of_row) return;
-    octet -= octets_of_row;
+    pack += pack_step;
+    if (pack < packs_of_row) return;
+    pack -= packs_of_row;
     ++row;
   }
 };
@@ -127,23 +127,23 @@ struct Warp {
 
   BERT_HPC_DEVICE bool leads() const { return lane == 0; }
 
-  /// body(slot, octet) for this lane's packs.
+  /// body(slot, pack) for this lane's packs.
   template <class Body>
-  BERT_HPC_DEVICE void each(std::int64_t octet_count, const Body& body) const {
+  BERT_HPC_DEVICE void each(std::int64_t pack_count, const Body& body) const {
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
     for (int s = 0; s < slots; ++s) {
       const std::int64_t o = s * warp_lanes + lane;
-      if (o < octet_count) body(s, o);
+      if (o < pack_count) body(s, o);
     }
   }
 
-  /// Σ term(slot, octet) over the packs of all lanes; every lane gets the sum.
+  /// Σ term(slot, pack) over the packs of all lanes; every lane gets the sum.
   template <class Term>
-  BERT_HPC_DEVICE float sum(std::int64_t octet_count, const Term& term) const {
+  BERT_HPC_DEVICE float sum(std::int64_t pack_count, const Term& term) const {
     float total = 0.0f;
-    each(octet_count, [&](int slot, std::int64_t octet) { total += term(slot, octet); });
+    each(pack_count, [&](int slot, std::int64_t pack) { total += term(slot, pack); });
 #if defined(__CUDA_ARCH__)
     for (int apart = warp_lanes / 2; apart > 0; apart /= 2) total += __shfl_xor_sync(0xFFFFFFFFu, total, apart);
 #endif
@@ -159,14 +159,14 @@ struct WarpInTurn {
   bool leads() const { return true; }
 
   template <class Body>
-  void each(std::int64_t octet_count, const Body& body) const {
-    for (std::int64_t o = 0; o < octet_count; ++o) body(static_cast<int>(o), o);
+  void each(std::int64_t pack_count, const Body& body) const {
+    for (std::int64_t o = 0; o < pack_count; ++o) body(static_cast<int>(o), o);
   }
 
   template <class Term>
-  float sum(std::int64_t octet_count, const Term& term) const {
+  float sum(std::int64_t pack_count, const Term& term) const {
     float part[warp_lanes] = {};
-    for (std::int64_t o = 0; o < octet_count; ++o) part[o % warp_lanes] += term(static_cast<int>(o), o);
+    for (std::int64_t o = 0; o < pack_count; ++o) part[o % warp_lanes] += term(static_cast<int>(o), o);
     for (int apart = warp_lanes / 2; apart > 0; apart /= 2) {
       float next[warp_lanes];
       for (int l = 0; l < warp_lanes; ++l) next[l] = part[l] + part[l ^ apart];
@@ -176,21 +176,21 @@ struct WarpInTurn {
   }
 };
 
-// A strip is `strip_octets` neighbouring packs (two, so that 16-bit rows are read in whole sectors of 32 bytes). Each
+// A strip is `strip_packs` neighbouring packs (two, so that 16-bit rows are read in whole sectors of 32 bytes). Each
 // of its threads takes every strip_rows-th row of one pack; the threads of 16 rows form a warp.
-inline constexpr int strip_octets = 2, strip_rows = 256, strip_threads = strip_octets * strip_rows;
-inline constexpr int strip_warps = strip_threads / warp_lanes, rows_of_warp = warp_lanes / strip_octets;
+inline constexpr int strip_packs = 2, strip_rows = 256, strip_threads = strip_packs * strip_rows;
+inline constexpr int strip_warps = strip_threads / warp_lanes, rows_of_warp = warp_lanes / strip_packs;
 
 /// sums[k·8 + j] of one thread: term(row, column, columns, sums) adds the contribution of a row's pack.
 template <class Term, int size>
-BERT_HPC_DEVICE void strip_part(int first_row, std::int64_t rows, std::int64_t octet, std::int64_t columns,
+BERT_HPC_DEVICE void strip_part(int first_row, std::int64_t rows, std::int64_t pack, std::int64_t columns,
                                 const Term& term, float (&sums)[size]) {
   for (int i = 0; i < size; ++i) sums[i] = 0.0f;
-  const int here = columns_of(octet, columns);
+  const int here = columns_of(pack, columns);
 #if defined(__CUDA_ARCH__)
 #pragma unroll 4
 #endif
-  for (std::int64_t row = first_row; row < rows; row += strip_rows) term(row, octet * width, here, sums);
+  for (std::int64_t row = first_row; row < rows; row += strip_rows) term(row, pack * width, here, sums);
 }
 
 /// Serial emulation of a GPU's strips: finish(column, kind, total) for each of `kinds` sums of every column.
@@ -198,10 +198,10 @@ template <int kinds, class Term, class Finish>
 void serial_strip(std::int64_t rows, std::int64_t columns, const Term& term, const Finish& finish) {
   constexpr int size = kinds * width;
   std::vector<float> parts(strip_rows * size), next(parts.size());
-  for (std::int64_t octet = 0; octet < count_of(columns); ++octet) {
+  for (std::int64_t pack = 0; pack < count_of(columns); ++pack) {
     for (int r = 0; r < strip_rows; ++r) {
       float sums[size];
-      strip_part(r, rows, octet, columns, term, sums);
+      strip_part(r, rows, pack, columns, term, sums);
       for (int i = 0; i < size; ++i) parts[static_cast<std::size_t>(r * size + i)] = sums[i];
     }
     for (int apart = rows_of_warp / 2; apart > 0; apart /= 2) {  // in each warp
@@ -216,9 +216,9 @@ void serial_strip(std::int64_t rows, std::int64_t columns, const Term& term, con
     for (int i = 0; i < size; ++i) {
       float total = 0.0f;
       for (int w = 0; w < strip_warps; ++w) total += parts[static_cast<std::size_t>(w * rows_of_warp * size + i)];
-      if (i % width < columns_of(octet, columns)) finish(octet * width + i % width, i / width, total);
+      if (i % width < columns_of(pack, columns)) finish(pack * width + i % width, i / width, total);
     }
   }
 }
 
-}  // namespace bert_hpc::ops::octets
+}  // namespace bert_hpc::ops::packs

@@ -12,7 +12,7 @@ using namespace bert_hpc;
 using core::Bf16;
 using test::Matrix;
 using test::Rows;
-namespace octets = ops::octets;
+namespace packs = ops::packs;
 
 namespace {
 
@@ -50,7 +50,7 @@ struct Case {
   Rows rows{{3, 4, 1}};
   test::Vector<std::int64_t> samples{4, 9, 2};
   core::Dropout site;
-  octets::RowSite row_site{};
+  packs::RowSite row_site{};
   Matrix x, residual, d_y, bias, gamma, beta;
 };
 
@@ -65,18 +65,18 @@ void norms_agree(const Case& c, float tolerance) {
                                    rstd.data());
   ops::residual_layer_norm_backward(c.site, c.rows.view(), d_y.tensor, z.tensor, c.gamma.values.data(), mean.data(),
                                     rstd.data(), d_z, d_x.tensor);
-  // The same by octets.
+  // The same by packs.
   Typed<T> z2(c.x), y2(c.x), d_x2(c.x);
   test::Vector<float> mean2(8), rstd2(8);
   Matrix d_z2(8, c.columns, 1);
-  const octets::WarpInTurn<8> team;
-  const octets::NormParameters p{c.bias.values.data(), c.gamma.values.data(), c.beta.values.data(), 1e-12f};
+  const packs::WarpInTurn<8> team;
+  const packs::NormParameters p{c.bias.values.data(), c.gamma.values.data(), c.beta.values.data(), 1e-12f};
   for (std::int64_t i = 0; i < 8; ++i) {
     const auto at = static_cast<std::size_t>(i);
-    octets::norm_row(team, c.row_site, i, c.columns, z2.tensor.row(i), residual.tensor.row(i), p, y2.tensor.row(i),
-                     &mean2[at], &rstd2[at]);
-    octets::norm_row_backward(team, c.row_site, i, c.columns, d_y.tensor.row(i), z.tensor.row(i), c.gamma.values.data(),
-                              mean[at], rstd[at], d_z2.tensor.row(i), d_x2.tensor.row(i));
+    packs::norm_row(team, c.row_site, i, c.columns, z2.tensor.row(i), residual.tensor.row(i), p, y2.tensor.row(i),
+                    &mean2[at], &rstd2[at]);
+    packs::norm_row_backward(team, c.row_site, i, c.columns, d_y.tensor.row(i), z.tensor.row(i), c.gamma.values.data(),
+                             mean[at], rstd[at], d_z2.tensor.row(i), d_x2.tensor.row(i));
   }
   CHECK(d_z2.padding_untouched());
   for (std::int64_t i = 0; i < 8; ++i) {
@@ -95,8 +95,8 @@ void norms_agree(const Case& c, float tolerance) {
 
 }  // namespace
 
-TEST_CASE("octets: layer norm as a warp does it") {
-  // Whole octets, a part of one, one octet, less than one, and all that a warp holds.
+TEST_CASE("packs: layer norm as a warp does it") {
+  // Whole packs, a part of one, one pack, less than one, and all that a warp holds.
   const std::int64_t columns = GENERATE(768, 300, 8, 3, 2048);
   const float probability = GENERATE(0.0f, 0.25f);
   const Case c(columns, probability);
@@ -106,7 +106,7 @@ TEST_CASE("octets: layer norm as a warp does it") {
   norms_agree<Bf16>(c, 0x1p-7f + 1e-5f);
 }
 
-TEST_CASE("octets: sums over rows as a strip's threads do them") {
+TEST_CASE("packs: sums over rows as a strip's threads do them") {
   const std::int64_t rows = GENERATE(1, 255, 256, 1100), columns = GENERATE(16, 19, 5);
   const Matrix x = Matrix::random(rows, columns, 1, 1.0f, 3), d_y = Matrix::random(rows, columns, 2);
   const Matrix mean = Matrix::random(1, rows, 3), rstd = Matrix::random(1, rows, 4);
@@ -120,32 +120,31 @@ TEST_CASE("octets: sums over rows as a strip's threads do them") {
   // 1100 terms of about 1 (products of three normals: up to 30), each partial sum rounded: 1100 · 30 · 2^-24.
   const double tolerance = 2e-3;
   std::int64_t finished = 0;
-  octets::serial_strip<1>(rows, columns, octets::ColumnTerm<float>{x.tensor},
-                          [&](std::int64_t j, int kind, float total) {
-                            REQUIRE(kind == 0);
-                            REQUIRE(std::abs(total - sums[static_cast<std::size_t>(j)]) < tolerance);
-                            ++finished;
-                          });
+  packs::serial_strip<1>(rows, columns, packs::ColumnTerm<float>{x.tensor}, [&](std::int64_t j, int kind, float total) {
+    REQUIRE(kind == 0);
+    REQUIRE(std::abs(total - sums[static_cast<std::size_t>(j)]) < tolerance);
+    ++finished;
+  });
   CHECK(finished == columns);
-  const octets::NormWeightTerm<float> term{d_y.tensor, x.tensor, mean.values.data(), rstd.values.data()};
-  octets::serial_strip<2>(rows, columns, term, [&](std::int64_t j, int kind, float total) {
+  const packs::NormWeightTerm<float> term{d_y.tensor, x.tensor, mean.values.data(), rstd.values.data()};
+  packs::serial_strip<2>(rows, columns, term, [&](std::int64_t j, int kind, float total) {
     if (kind == 0) REQUIRE(std::abs(total - gamma[static_cast<std::size_t>(j)]) < tolerance);
     ++finished;
   });
   CHECK(finished == 3 * columns);
 }
 
-TEST_CASE("octets: partial loads and stores touch no memory outside the part") {
+TEST_CASE("packs: partial loads and stores touch no memory outside the part") {
   const int count = GENERATE(1, 7, 8), offset = GENERATE(0, 1);
   alignas(16) Bf16 memory[24] = {};
   for (int i = 0; i < 24; ++i) memory[i] = static_cast<float>(i);
-  float x[octets::width];
-  octets::load(memory + 8 + offset, count, x);
-  for (int j = 0; j < octets::width; ++j) {
+  float x[packs::width];
+  packs::load(memory + 8 + offset, count, x);
+  for (int j = 0; j < packs::width; ++j) {
     CHECK(x[j] == (j < count ? static_cast<float>(8 + offset + j) : 0.0f));
     x[j] = 100.0f + 0.001f;
   }
-  octets::store(x, count, memory + 8 + offset);
+  packs::store(x, count, memory + 8 + offset);
   for (int i = 0; i < 24; ++i) {
     const bool inside = i >= 8 + offset && i < 8 + offset + count;
     CHECK(static_cast<float>(memory[i]) == (inside ? 100.0f : static_cast<float>(i)));
@@ -169,17 +168,17 @@ TEST_CASE("bias and GELU in one pass") {
   }
 }
 
-TEST_CASE("threads that walk over a matrix take each octet once, neighbours at once") {
+TEST_CASE("threads that walk over a matrix take each pack once, neighbours at once") {
   for (const std::int64_t rows : {1, 3, 40}) {
-    for (const std::int64_t octets_of_row : {1, 5, 96, 700}) {
+    for (const std::int64_t packs_of_row : {1, 5, 96, 700}) {
       for (const std::int64_t threads : {1, 7, 96, 256}) {
-        INFO(rows << " rows of " << octets_of_row << " octets, " << threads << " threads");
-        std::vector<std::int64_t> round(static_cast<std::size_t>(rows * octets_of_row), -1);
+        INFO(rows << " rows of " << packs_of_row << " packs, " << threads << " threads");
+        std::vector<std::int64_t> round(static_cast<std::size_t>(rows * packs_of_row), -1);
         bool once = true;
         for (std::int64_t thread = 0; thread < threads; ++thread) {
           std::int64_t rounds = 0;
-          for (octets::OctetWalk at(thread, threads, octets_of_row); at.row < rows; at.advance()) {
-            std::int64_t& taken = round[static_cast<std::size_t>(at.row * octets_of_row + at.octet)];
+          for (packs::PackWalk at(thread, threads, packs_of_row); at.row < rows; at.advance()) {
+            std::int64_t& taken = round[static_cast<std::size_t>(at.row * packs_of_row + at.pack)];
             once = once && taken < 0;
             taken = rounds++;
           }
