@@ -181,13 +181,6 @@ void resolve(Config& config) {
   if (evaluates && !evaluation.every_steps && !evaluation.every_epochs) evaluation.every_epochs = 1;
 }
 
-Config parse_config_text(const std::string& text, const std::string& name, const std::vector<std::string>& overrides,
-                         const Config& defaults) {
-  ReadConfig read = read_config_text(text, name, overrides, defaults);
-  throw_if_any(read.problems);
-  return std::move(read.config);
-}
-
 ReadConfig read_config_text(const std::string& text, const std::string& name, const std::vector<std::string>& overrides,
                             const Config& defaults) {
   TomlReader reader(text, name, overrides);

@@ -9,20 +9,13 @@
 namespace bert_hpc::model {
 namespace {
 
-/// Elements of the arena that the trainable ones of these parameters take; begin is -1 where none is.
-struct TrainableRange {
-  std::int64_t begin = -1, end = -1;
-};
-
-TrainableRange trainable_range(const core::ParameterStore& parameters, const std::vector<core::ParameterSpec>& specs) {
-  TrainableRange range;
+/// Where in the arena the trainable ones of these parameters begin; -1 where none is.
+std::int64_t trainable_begin(const core::ParameterStore& parameters, const std::vector<core::ParameterSpec>& specs) {
   for (const core::ParameterSpec& spec : specs) {
     const core::ParameterSlice& slice = parameters.slices()[static_cast<std::size_t>(parameters.find(spec.name))];
-    if (!slice.trainable) continue;
-    if (range.begin < 0) range.begin = slice.offset;
-    range.end = slice.offset + slice.size;
+    if (slice.trainable) return slice.offset;
   }
-  return range;
+  return -1;
 }
 
 }  // namespace
@@ -41,15 +34,14 @@ Stage::Stage(const ModelPlan& plan, const ModelRange& range, const core::Paramet
     std::vector<core::ParameterSpec> of_sublayer;
     layers::declare_sublayer(settings, of_sublayer);
     sublayers_.push_back(layers::make_sublayer(settings, parameters, group));
-    sublayer_begin_.push_back(trainable_range(parameters, of_sublayer).begin);
+    sublayer_begin_.push_back(trainable_begin(parameters, of_sublayer));
   }
-  const TrainableRange own = trainable_range(parameters, model_parameters(plan_, range));
-  arena_begin_ = own.begin < 0 ? parameters.trainable_size() : own.begin;
-  arena_end_ = own.begin < 0 ? parameters.trainable_size() : own.end;
+  const std::int64_t own = trainable_begin(parameters, model_parameters(plan_, range));
+  arena_begin_ = own < 0 ? parameters.trainable_size() : own;
   if (range.embeddings) {
     std::vector<core::ParameterSpec> of_embeddings;
     layers::Embeddings::declare(plan_.embeddings, of_embeddings);
-    embeddings_begin_ = trainable_range(parameters, of_embeddings).begin;
+    embeddings_begin_ = trainable_begin(parameters, of_embeddings);
     embeddings_.emplace(plan_.embeddings, parameters, group);
   }
   if (range.head) {
@@ -60,7 +52,7 @@ Stage::Stage(const ModelPlan& plan, const ModelRange& range, const core::Paramet
     std::vector<core::ParameterSpec> of_head;
     layers::declare_head(settings, of_head);
     head_ = layers::make_head(settings, parameters, group);
-    head_begin_ = trainable_range(parameters, of_head).begin;
+    head_begin_ = trainable_begin(parameters, of_head);
   }
   if (trains_embeddings() || sends_gradient()) return;
   while (first_backward_ < sublayers_.size() && sublayer_begin_[first_backward_] < 0) ++first_backward_;

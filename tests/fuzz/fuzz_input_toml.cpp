@@ -1,5 +1,5 @@
 // Input files of bert_hpc: an accepted input is written back as text that reads as the same input.
-#include "bert_hpc/config/config.hpp"
+#include "../support/parsed_input.hpp"
 #include "fuzz.hpp"
 
 using namespace bert_hpc;
@@ -13,14 +13,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const config::Config defaults = config::default_config(
       {{.name = "adamw", .settings = {{.key = "beta1", .value = 0.9, .low = 0, .high = 1, .high_open = true}}}});
   config::Config config;
-  if (!fuzz::accepts([&] {
-        config = config::parse_config_text(std::string(all.substr(0, cut)), "input.toml", overrides, defaults);
-      })) {
+  if (!fuzz::accepts(
+          [&] { config = test::parsed_input(std::string(all.substr(0, cut)), "input.toml", overrides, defaults); })) {
     return 0;
   }
   const std::string resolved = config::to_toml(config);
   config::Config again;
-  fuzz::require(fuzz::accepts([&] { again = config::parse_config_text(resolved, "resolved", {}, defaults); }),
+  fuzz::require(fuzz::accepts([&] { again = test::parsed_input(resolved, "resolved", {}, defaults); }),
                 "a resolved input is an input");
   fuzz::require(config::to_toml(again) == resolved, "a resolved input reads back as the same");
   return 0;

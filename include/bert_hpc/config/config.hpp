@@ -154,21 +154,18 @@ std::vector<ConfigProblem> validate(const Config& config, int replicas);
 /// Throws Error(input) with all that validate() finds.
 void require_valid(const Config& config, int replicas);
 
-/// The resolved configuration of an input's text with overrides ("table.key=VALUE"). Throws Error(input) with every
-/// problem of the text, the overrides and validate(…, 0); `name` is what messages call the input.
-Config parse_config_text(const std::string& text, const std::string& name, const std::vector<std::string>& overrides,
-                         const Config& defaults = {});
-
-/// An input as far as it could be read, keys that could not be at their defaults, and all that parse_config_text()
-/// throws.
+/// An input as far as it could be read, keys that could not be at their defaults, and every problem of the text, the
+/// overrides and validate(…, 0).
 struct ReadConfig {
   Config config;
   core::ProblemList problems;
 };
+/// The resolved configuration of an input's text with overrides ("table.key=VALUE"); `name` is what messages call the
+/// input.
 ReadConfig read_config_text(const std::string& text, const std::string& name, const std::vector<std::string>& overrides,
                             const Config& defaults = {});
 
-/// The text of RUN/input.toml: every key with its value, in a fixed order; parse_config_text() reads back the same.
+/// The text of RUN/input.toml: every key with its value, in a fixed order; read_config_text() reads back the same.
 std::string to_toml(const Config& config);
 
 }  // namespace bert_hpc::config

@@ -59,7 +59,6 @@ class ShardReader {
   const SpecialIds& special_ids() const { return special_ids_; }
   const SequenceTable& table() const { return table_; }
   std::int64_t samples() const { return table_.sequences(); }
-  bool in_memory() const { return cache_ == nullptr; }
   bool planned() const { return planned_; }
   /// Of what it keeps, with a full cache.
   std::int64_t memory_bytes() const;
@@ -73,8 +72,8 @@ class ShardReader {
   std::span<const std::int64_t> source_index() const { return source_index_; }
 
   /// Copies a sample's tokens to ids and types (length of the sample each; types 0 where the shards have none). One
-  /// thread at a time. Throws Error(data) on bad data, naming file and row, and on a file that was replaced since; only
-  /// where !in_memory().
+  /// thread at a time. Throws Error(data) on bad data, naming file and row, and on a file that was replaced since;
+  /// neither where all tokens are in memory.
   void read(std::int64_t sample, std::int32_t* ids, std::int32_t* types);
 
   /// Where a sample lies, for messages.

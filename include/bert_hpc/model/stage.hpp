@@ -68,10 +68,9 @@ class Stage {
   bool has_backward() const { return trains_embeddings() || first_backward_ <= sublayers_.size(); }
   bool sends_gradient() const { return !range_.embeddings && range_.sends_gradient; }
 
-  /// Elements [begin, end) of the arena that this stage's trainable parameters take. Without any, both are the end of
-  /// all trainable parameters.
+  /// Where in the arena this stage's trainable parameters begin. Without any, it is the end of all trainable
+  /// parameters.
   std::int64_t arena_begin() const { return arena_begin_; }
-  std::int64_t arena_end() const { return arena_end_; }
   /// What the backward passes call `finished` with, ascending.
   std::vector<std::int64_t> finished_begins() const;
 
@@ -185,7 +184,7 @@ class Stage {
   // Arena offset of the first trainable parameter of each part; -1: it has none.
   std::vector<std::int64_t> sublayer_begin_;
   std::int64_t embeddings_begin_ = -1, head_begin_ = -1;
-  std::int64_t arena_begin_ = 0, arena_end_ = 0;
+  std::int64_t arena_begin_ = 0;
   /// The lowest sublayer with a backward pass; the number of sublayers: the head alone has one; one more: nothing has.
   std::size_t first_backward_ = 0;
   Layout training_, evaluation_;

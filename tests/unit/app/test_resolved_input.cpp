@@ -11,6 +11,7 @@
 #include "bert_hpc/app/run/run_directory.hpp"
 #include "bert_hpc/ops/update_rule.hpp"
 #include "support/example_input.hpp"
+#include "support/parsed_input.hpp"
 #include "unit/config/key_list.hpp"
 
 using namespace bert_hpc;
@@ -28,7 +29,7 @@ const std::string minimal =
     "[schedule]\nepochs = 1\n";
 
 app::ResolvedInput resolved(const std::vector<std::string>& overrides = {}) {
-  config::Config input = config::parse_config_text(minimal, "input.toml", overrides, defaults());
+  config::Config input = test::parsed_input(minimal, "input.toml", overrides, defaults());
   return app::resolved_input(input, app::model_from_config(input));
 }
 
@@ -58,7 +59,7 @@ TEST_CASE("the resolved input records the configuration of a model from scratch"
   CHECK_THAT(input.text, !ContainsSubstring("vocab_size = 30522"));  // comes with the shards
   CHECK_THAT(input.defaults, ContainsSubstring("hidden_dropout_prob = 0.1\n"));
   // It reads back to the same, and to the same model.
-  config::Config again = config::parse_config_text(input.text, "input.toml", {}, defaults());
+  config::Config again = test::parsed_input(input.text, "input.toml", {}, defaults());
   CHECK(app::resolved_input(again, app::model_from_config(again)).text == input.text);
   CHECK_THAT(resolved({"schedule.warmup_steps=3"}).text, !ContainsSubstring("warmup_ratio"));
 }

@@ -10,6 +10,7 @@
 #include "bert_hpc/ops/update_rule.hpp"
 #include "key_list.hpp"
 #include "support/example_input.hpp"
+#include "support/parsed_input.hpp"
 
 using namespace bert_hpc::config;
 using bert_hpc::core::Error;
@@ -29,7 +30,7 @@ Config defaults() {
 }
 
 Config parse(const std::string& text, const std::vector<std::string>& overrides = {}) {
-  return parse_config_text(text, "in.toml", overrides, defaults());
+  return test::parsed_input(text, "in.toml", overrides, defaults());
 }
 
 std::string problems(const std::string& text, const std::vector<std::string>& overrides = {}) {
@@ -284,7 +285,7 @@ TEST_CASE("each mode requires only the keys that it needs") {
 }
 
 TEST_CASE("the example input runs, shows every key, and every key of it is known") {
-  CHECK_NOTHROW(parse_config_text(read_input_text(example_path), example_path, {}, defaults()));
+  CHECK_NOTHROW(test::parsed_input(read_input_text(example_path), example_path, {}, defaults()));
   KeyList list;
   Config config = defaults();
   visit_keys(list, config);
@@ -315,7 +316,7 @@ TEST_CASE("the name of the optimizer decides which keys its table has") {
       {.name = "first", .settings = {{.key = "beta", .value = 0.5, .low = 0, .high = 1}}},
       {.name = "second", .settings = {{.key = "momentum", .value = 0.25}, {.key = "beta", .value = 2}}}};
   const auto read = [&](const std::vector<std::string>& overrides) {
-    return parse_config_text(minimal, "in.toml", overrides, default_config(two));
+    return test::parsed_input(minimal, "in.toml", overrides, default_config(two));
   };
   const auto problem = [&](const std::vector<std::string>& overrides) {
     try {
@@ -328,7 +329,7 @@ TEST_CASE("the name of the optimizer decides which keys its table has") {
   CHECK_THAT(to_toml(read({})), ContainsSubstring("name = \"first\"\nlearning_rate = 1e-05\nbeta = 0.5\nmax_gradient"));
   const Config second = read({"optimizer.name='second'", "optimizer.beta=3.0"});
   CHECK_THAT(to_toml(second), ContainsSubstring("momentum = 0.25\nbeta = 3.0\nmax_gradient"));
-  CHECK(to_toml(parse_config_text(to_toml(second), "in.toml", {}, default_config(two))) == to_toml(second));
+  CHECK(to_toml(test::parsed_input(to_toml(second), "in.toml", {}, default_config(two))) == to_toml(second));
   CHECK_THAT(problem({"optimizer.momentum=0.1"}), ContainsSubstring("momentum"));
   CHECK_THAT(problem({"optimizer.beta=1.5"}), ContainsSubstring("out of range"));
   CHECK_THAT(problem({"optimizer.name='third'"}), ContainsSubstring("\"first\" or \"second\""));

@@ -7,6 +7,7 @@
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/update_rule.hpp"
+#include "support/parsed_input.hpp"
 
 using namespace bert_hpc::config;
 using Catch::Matchers::ContainsSubstring;
@@ -31,7 +32,7 @@ epochs = 1
 
 std::string problems(const std::string& text, const std::vector<std::string>& overrides = {}) {
   try {
-    parse_config_text(text, "in.toml", overrides, default_config(bert_hpc::ops::optimizer_inputs()));
+    test::parsed_input(text, "in.toml", overrides, default_config(bert_hpc::ops::optimizer_inputs()));
   } catch (const bert_hpc::core::Error& error) {
     return error.what();
   }

@@ -119,7 +119,7 @@ class Stages {
     layers::Engine engine{*products_, *attention_};
     for (model::Stage& stage : stages_) {
       if (!stage.has_backward()) continue;
-      std::int64_t before = stage.arena_end();
+      std::int64_t before = store_.trainable_size();
       const auto finished = [&](std::int64_t begin) {
         CHECK(begin < before);
         before = begin;
