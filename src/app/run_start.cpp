@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "bert_hpc/app/checkpoint/checkpointer.hpp"
+#include "bert_hpc/app/checkpoint/checkpoint_contents.hpp"
 #include "bert_hpc/app/checkpoint/resume.hpp"
 #include "bert_hpc/app/run/checkpoint_owner.hpp"
 #include "bert_hpc/app/run/collective.hpp"

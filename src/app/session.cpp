@@ -1,8 +1,8 @@
 #include "bert_hpc/app/session.hpp"
+#include "bert_hpc/app/checkpoint/checkpoint_contents.hpp"
 
 #include <algorithm>
 
-#include "bert_hpc/app/checkpoint/checkpointer.hpp"
 #include "bert_hpc/app/engine/label_unit.hpp"
 #include "bert_hpc/app/engine/model_from_config.hpp"
 #include "bert_hpc/app/engine/model_loading.hpp"

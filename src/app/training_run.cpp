@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "bert_hpc/app/checkpoint/checkpoint_contents.hpp"
 #include "bert_hpc/app/checkpoint/resume.hpp"
 #include "bert_hpc/app/engine/label_unit.hpp"
 #include "bert_hpc/app/engine/model_loading.hpp"

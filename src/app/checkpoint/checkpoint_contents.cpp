@@ -1,6 +1,5 @@
-#include "checkpoint_parts.hpp"
+#include "bert_hpc/app/checkpoint/checkpoint_contents.hpp"
 
-#include "bert_hpc/app/checkpoint/checkpointer.hpp"
 #include "bert_hpc/io/checkpoint_file.hpp"
 
 namespace bert_hpc::app {

@@ -60,7 +60,7 @@ bool Checkpointer::wants_stop() const {
 void Checkpointer::follow(const StepFlags& agreed) {
   State& s = *state_;
   if (s.under_way && agreed.written == s.world().size()) s.end(agreed);
-  if (s.is_root()) s.tell_named();
+  if (s.is_root()) s.report_named();
 }
 
 bool Checkpointer::due(std::int64_t done, const StepFlags& agreed) const {
@@ -87,7 +87,7 @@ void Checkpointer::save(const TrainingState& state) {
     // Rank 0's thread may still be naming the one before, from the manifest before.
     if (s.is_root()) {
       s.worker.wait();
-      s.tell_named();
+      s.report_named();
     }
     s.last_failed = false;
     s.step = state.done;
@@ -118,7 +118,7 @@ bool Checkpointer::finish() {
     s.end({.written = s.world().sum(1.0), .failed = s.world().sum(failed)});
   }
   s.worker.wait();
-  if (s.is_root()) s.tell_named();
+  if (s.is_root()) s.report_named();
   return !s.world().any(s.is_root() && s.last_failed);
 }
 

@@ -150,11 +150,11 @@ void Checkpointer::State::end(const StepFlags& agreed) {
   } catch (const core::Error&) {  // the error is reported already
   }
   naming_error = first;
-  tell_named();
+  report_named();
 }
 
 /// On rank 0: what became of the last one.
-void Checkpointer::State::tell_named() {
+void Checkpointer::State::report_named() {
   const std::lock_guard lock(mutex);
   core::Log& log = parts.context.log;
   if (!named.empty()) {
@@ -184,7 +184,7 @@ bool Checkpointer::State::has_space() {
     const std::lock_guard lock(mutex);
     naming_error = problem;
   }
-  if (is_root()) tell_named();
+  if (is_root()) report_named();
   return false;
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "bert_hpc/app/checkpoint/checkpoint_contents.hpp"
 #include "bert_hpc/app/checkpoint/checkpointer.hpp"
 #include "bert_hpc/app/run/background_worker.hpp"
 #include "bert_hpc/app/run/wall_time.hpp"
@@ -57,10 +58,10 @@ struct Checkpointer::State {
   void publish(const io::CheckpointManifest& whole, io::Durability how);
   void name(const io::CheckpointManifest& manifest, std::optional<std::int64_t> best);
   void end(const StepFlags& agreed);
-  void tell_named();
+  void report_named();
   bool has_space();
 
-  // early_checkpoint.cpp
+  // checkpointer_early.cpp
   void request_early();
   void write_early();
   bool copy_held(TrainingState& state);
@@ -97,7 +98,7 @@ struct Checkpointer::State {
   std::atomic<int> phase = idle;
   std::string error;  // of this rank, once it failed
   std::atomic<bool> cancelled = false;
-  // Rank 0: what its thread has to tell.
+  // Rank 0: what its thread has to report.
   std::mutex mutex;
   std::string named, naming_error, left_over;
   double named_seconds = 0;

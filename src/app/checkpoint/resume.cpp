@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <tuple>
 
+#include "bert_hpc/app/checkpoint/checkpoint_contents.hpp"
 #include "bert_hpc/app/checkpoint/checkpoint_loading.hpp"
 #include "bert_hpc/app/engine/label_unit.hpp"
 #include "bert_hpc/app/engine/training_settings.hpp"

@@ -24,17 +24,6 @@
 
 namespace bert_hpc::app {
 
-/// RUN/checkpoints.
-io::CheckpointFolder checkpoint_folder(const config::Config& input);
-
-/// Memory of a rank's snapshot, bytes at most. Pure.
-std::int64_t snapshot_bytes(const train::ShardPlan& plan);
-/// What a checkpoint takes on disk beside the metric history, bytes. Pure.
-std::int64_t checkpoint_bytes(const ModelInstance& model, std::span<const ops::StateTensor> states, int ranks);
-
-/// All tensors of the model, as a checkpoint lists them.
-std::vector<core::WholeTensor> whole_tensors(const ModelInstance& model);
-
 class Checkpointer {
  public:
   struct Parts {  // all must outlive the checkpointer
