@@ -148,7 +148,7 @@ MemoryPlan Session::memory_of(const ModelInstance& instance) const {
     memory.emplace_back("prepared batches", loader->memory_bytes());
     memory.emplace_back("snapshot for checkpoints", snapshot);
   }
-  add_surroundings(sets, instance, memory);
+  add_runtime_overhead(sets, instance, memory);
   return memory;
 }
 

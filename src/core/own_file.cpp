@@ -90,7 +90,7 @@ int open_own_file(const std::string& path, int flags) {
 
 std::string why_not_own(int error) {
   if (error == ELOOP)
-    return "it is a symbolic link, and its target may belong to somebody else: replace the link with the file itself";
+    return "it is a symbolic link, and its target may belong to another user: replace the link with the file itself";
   if (error == EMLINK) return "it is a hard link to another user's file: replace it with a copy";
   if (error == ENXIO) return "it is not a regular file: remove it";
   return std::strerror(error);

@@ -20,14 +20,14 @@ std::vector<DistinctSublayer> distinct_sublayers(const ModelPlan& plan) {
   for (std::int64_t i = 0; i <= last; ++i) {
     const layers::SublayerSettings& settings = plan.sublayers[static_cast<std::size_t>(i)];
     const bool selects = plan.computes_selection(i), backward = plan.sublayer_training(i).backward;
-    const auto alike = std::find_if(all.begin(), all.end(), [&](const DistinctSublayer& other) {
+    const auto same_work = std::find_if(all.begin(), all.end(), [&](const DistinctSublayer& other) {
       const std::int64_t example = other.sublayers.front();
       return i < last && plan.computes_selection(example) == selects &&
              plan.sublayer_training(example).backward == backward &&
              work_of(plan.sublayers[static_cast<std::size_t>(example)]) == work_of(settings);
     });
-    if (alike != all.end()) {
-      alike->sublayers.push_back(i);
+    if (same_work != all.end()) {
+      same_work->sublayers.push_back(i);
       continue;
     }
     all.push_back({.name = std::string(selects ? "the last block's " : "") + (backward ? "" : "frozen ") +

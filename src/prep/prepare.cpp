@@ -47,10 +47,10 @@ class Preparation {
       found = staging_.make();
       replaced = describe_replaced(config_);
     });
-    for (const std::string& line : found) tell(line);
+    for (const std::string& line : found) report(line);
     try {
       work();
-      if (!replaced.empty()) tell("replaced " + replaced);
+      if (!replaced.empty()) report("replaced " + replaced);
     } catch (const AgreedError&) {
       if (is_root()) staging_.discard();
       throw;
@@ -69,7 +69,7 @@ class Preparation {
   }
   bool is_root() const { return group_.rank() == 0; }
   bool is_mine(std::int64_t row) const { return TokenStore::owner(row, group_.size()) == group_.rank(); }
-  void tell(const std::string& line) const {
+  void report(const std::string& line) const {
     if (is_root()) say_(line);
   }
   void agree(const std::function<void()>& step) const { prep::agree(group_, step); }
@@ -83,11 +83,11 @@ class Preparation {
     }
     summary_.unlisted_labels.assign(table_.unlisted_labels.begin(), table_.unlisted_labels.end());
     summary_.first_missing = table_.first_rejects[static_cast<std::size_t>(RowStatus::missing_column)];
-    tell("read " + core::counted(table_.rows(), "row"));
-    for (const std::string& warning : warnings(table_, config_)) tell("warning: " + warning);
+    report("read " + core::counted(table_.rows(), "row"));
+    for (const std::string& warning : warnings(table_, config_)) report("warning: " + warning);
     if (!tokenizer_) train_tokenizer();
     summary_.vocabulary_size = tokenizer_->size();
-    for (const std::string& doubt : doubts(config_, *tokenizer_)) tell("warning: " + doubt);
+    for (const std::string& doubt : doubts(config_, *tokenizer_)) report("warning: " + doubt);
     tokenize_rows();
     write_shards();
     agree([this] {
@@ -110,7 +110,7 @@ class Preparation {
     });
     vocabulary = comm::broadcast_object(group_, vocabulary, 0);
     agree([&] { tokenizer_ = kind.make(std::move(vocabulary), config_.text_form(), "the trained vocabulary"); });
-    tell("trained a vocabulary of " + core::counted(tokenizer_->size(), "token"));
+    report("trained a vocabulary of " + core::counted(tokenizer_->size(), "token"));
   }
 
   /// Words of the training split only: nothing of what the model is judged by goes into the vocabulary.
@@ -174,7 +174,7 @@ class Preparation {
       *count = group_.sum(*count);
     }
     summary_.tokenize_seconds = group_.maximum(seconds_since(begin));
-    tell("tokenized " + core::format_bytes(summary_.text_bytes));
+    report("tokenized " + core::format_bytes(summary_.text_bytes));
   }
 
   /// Appends the lengths of the row's sequences as the store has them.

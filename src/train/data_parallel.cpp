@@ -69,7 +69,7 @@ std::span<float> DataParallel::gradients(const ShardPlan::Bucket& bucket) const 
   return parameters_.gradients().subspan(static_cast<std::size_t>(bucket.begin), static_cast<std::size_t>(bucket.size));
 }
 
-void DataParallel::tell_summed() {
+void DataParallel::report_summed() {
   for (std::size_t i = 0; summed_ && i < owned_.size(); ++i) summed_(i);
 }
 

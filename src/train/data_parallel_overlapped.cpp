@@ -75,9 +75,9 @@ void OverlappedDataParallel::end_step() {
   requests_.clear();
   if (complete_) {
     complete_(pieces_);
-    if (plan_.shares_update()) tell_summed();
+    if (plan_.shares_update()) report_summed();
   }
-  if (plan_.ranks == 1) return tell_summed();
+  if (plan_.ranks == 1) return report_summed();
   if (plan_.shares_update()) return;
   // Every rank updates all parameters: gather the pieces into complete sums.
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
@@ -88,7 +88,7 @@ void OverlappedDataParallel::end_step() {
   }
   for (const auto& request : requests_) request->wait();
   requests_.clear();
-  tell_summed();
+  report_summed();
 }
 
 }  // namespace bert_hpc::train

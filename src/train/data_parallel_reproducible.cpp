@@ -47,7 +47,7 @@ void ReproducibleDataParallel::end_step() {
   }
   const OwnedRange all{0, plan_.trainable, parameters_.gradients().data()};
   if (complete_) complete_({&all, 1});
-  tell_summed();
+  report_summed();
 }
 
 }  // namespace bert_hpc::train

@@ -156,7 +156,7 @@ void ShardedDataParallel::end_step() {
   for (const auto& request : requests_) request->wait();
   requests_.clear();
   if (complete_) complete_(pieces_);
-  tell_summed();
+  report_summed();
 }
 
 }  // namespace bert_hpc::train

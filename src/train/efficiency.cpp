@@ -27,7 +27,7 @@ double NoiseScale::value() const {
   return std::max(0.0, sums_.trace / sums_.square);
 }
 
-bool measure_noise(comm::Communicator& everyone, const SmallBatch& mine, bool contributes, double norm,
+bool measure_noise(comm::Communicator& all_ranks, const SmallBatch& mine, bool contributes, double norm,
                    std::int64_t batch_samples, double batch_targets, NoiseMeasurement& measurement) {
   // Squares of mean gradients, inverse samples, small batches, excluded squares of the whole gradient.
   std::array<double, 4> sums = {0, 0, 0, mine.left_out};
@@ -39,7 +39,7 @@ bool measure_noise(comm::Communicator& everyone, const SmallBatch& mine, bool co
       sums[2] = 1.0;
     }
   }
-  everyone.all_reduce(std::span<double>(sums), comm::Reduction::sum);
+  all_ranks.all_reduce(std::span<double>(sums), comm::Reduction::sum);
   if (sums[2] == 0 || batch_samples <= 0) return false;
   const double big_square = std::max(0.0, norm * norm - sums[3]);
   measurement = {sums[0] / sums[2], sums[1] / sums[2], big_square, 1.0 / static_cast<double>(batch_samples)};

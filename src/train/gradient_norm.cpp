@@ -35,10 +35,10 @@ std::vector<Group> groups_of(const std::vector<core::ParameterSlice>& slices) {
 }  // namespace
 
 NormScope norm_scope(const std::vector<core::ParameterSlice>& local, const std::vector<core::ParameterSpec>& model,
-                     comm::Communicator& everyone, int tensor_rank, const std::string& without_noise) {
+                     comm::Communicator& all_ranks, int tensor_rank, const std::string& without_noise) {
   const core::ParameterStore whole(model, core::ParameterStore::Arenas::none);
   std::map<std::string, std::int64_t> place;
-  NormScope scope{&everyone, 0, std::vector<std::int64_t>(local.size(), -1)};
+  NormScope scope{&all_ranks, 0, std::vector<std::int64_t>(local.size(), -1)};
   for (const Group& group : groups_of(whole.slices())) {
     if (!whole.slices()[group.first_slice].copy_of.empty()) continue;
     place[whole.slices()[group.first_slice].name] = scope.blocks;
@@ -71,8 +71,8 @@ std::vector<ArenaRange> noise_ranges(const std::vector<core::ParameterSlice>& lo
   return ranges;
 }
 
-NormScope whole_model_scope(const std::vector<core::ParameterSlice>& local, comm::Communicator& everyone) {
-  NormScope scope{&everyone, 0, std::vector<std::int64_t>(local.size(), -1)};
+NormScope whole_model_scope(const std::vector<core::ParameterSlice>& local, comm::Communicator& all_ranks) {
+  NormScope scope{&all_ranks, 0, std::vector<std::int64_t>(local.size(), -1)};
   for (const Group& group : groups_of(local)) {
     if (!local[group.first_slice].copy_of.empty()) continue;
     scope.first_block[group.first_slice] = scope.blocks;
@@ -83,7 +83,7 @@ NormScope whole_model_scope(const std::vector<core::ParameterSlice>& local, comm
 
 GradientNorm::GradientNorm(const core::ParameterStore& parameters, const NormScope& scope,
                            std::span<const OwnedRange> parts, bool reproducible)
-    : everyone_(*scope.everyone), reproducible_(reproducible) {
+    : all_ranks_(*scope.all_ranks), reproducible_(reproducible) {
   core::require(scope.first_block.size() == parameters.slices().size(), "gradient norm: not the scope of this arena");
   const std::vector<Group> groups = groups_of(parameters.slices());
   std::vector<ops::SquareRange> runs, without_noise;
@@ -143,9 +143,9 @@ void GradientNorm::start(ops::ClippingSums sums, double max_norm, double scale) 
 }
 
 double GradientNorm::result() {
-  if (!reproducible_) return std::sqrt(everyone_.size() == 1 ? own_squares() : everyone_.sum(own_squares()));
+  if (!reproducible_) return std::sqrt(all_ranks_.size() == 1 ? own_squares() : all_ranks_.sum(own_squares()));
   const std::span<double> partials(partials_.host(), static_cast<std::size_t>(partials_.size()));
-  if (everyone_.size() > 1) everyone_.all_reduce(partials, comm::Reduction::sum);
+  if (all_ranks_.size() > 1) all_ranks_.all_reduce(partials, comm::Reduction::sum);
   return std::sqrt(std::accumulate(partials.begin(), partials.end(), 0.0));
 }
 

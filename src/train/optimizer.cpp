@@ -10,14 +10,14 @@
 namespace bert_hpc::train {
 namespace {
 
-/// Elements that are updated alike.
+/// Elements with the same update.
 struct LikeRange {
   std::int64_t begin = 0, end = 0;
   bool decay = true, replaced = false;
   std::int64_t slice = -1;  // where it is one slice alone
 };
 
-/// Neighbouring trainable slices that are updated alike as one range, with or without copies; padding behind a slice
+/// Neighbouring trainable slices with the same update as one range, with or without copies; padding behind a slice
 /// belongs to it (it is zero and stays so). `apart`: each slice is a range, without its padding.
 std::vector<LikeRange> like_ranges(const core::ParameterStore& parameters, std::span<const ArenaRange> replaced,
                                    bool apart) {
@@ -259,7 +259,7 @@ void Optimizer::step(double learning_rate, std::int64_t update, double gradient_
                        .gradient_scale = ops::clipping_factor(gradient_norm, max_gradient_norm_, scale)};
   parameters_.change_values();
   find_tensor_scales(step);
-  // One kernel for everything, unless somebody waits for each range.
+  // One kernel for everything, unless a caller waits for each range.
   if (!offload_ && !updated) rule_->update(step, resident_, 0, resident_.size());
   for (std::size_t i = 0; (offload_ || updated) && i < ranges_.size(); ++i) {
     if (!offload_) {

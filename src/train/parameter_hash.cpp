@@ -7,9 +7,9 @@
 
 namespace bert_hpc::train {
 
-ParameterHash::ParameterHash(comm::Communicator& replicas, comm::Communicator& everyone,
+ParameterHash::ParameterHash(comm::Communicator& replicas, comm::Communicator& all_ranks,
                              const core::ParameterStore& parameters, std::int64_t every)
-    : replicas_(replicas), everyone_(everyone), parameters_(parameters), every_(every) {
+    : replicas_(replicas), all_ranks_(all_ranks), parameters_(parameters), every_(every) {
   if (every <= 0) return;
   std::int64_t largest = 0;
   for (const core::ParameterSlice& slice : parameters.slices()) largest = std::max(largest, slice.size);
@@ -28,9 +28,9 @@ void ParameterHash::hash(std::vector<std::uint64_t>& hashes) {
 
 /// Everyone's findings, by rank.
 std::string ParameterHash::agree(const std::string& mine) {
-  if (!everyone_.any(!mine.empty())) return {};
+  if (!all_ranks_.any(!mine.empty())) return {};
   std::string all;
-  const std::vector<std::string> texts = everyone_.all_gather(mine);
+  const std::vector<std::string> texts = all_ranks_.all_gather(mine);
   for (std::size_t rank = 0; rank < texts.size(); ++rank) {
     if (texts[rank].empty()) continue;
     all += all.empty() ? "rank " : " rank ";

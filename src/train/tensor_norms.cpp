@@ -8,10 +8,10 @@
 namespace bert_hpc::train {
 
 TensorNormScope tensor_norm_scope(const std::vector<core::ParameterSlice>& local,
-                                  const std::vector<core::ParameterSpec>& model, comm::Communicator& everyone,
+                                  const std::vector<core::ParameterSpec>& model, comm::Communicator& all_ranks,
                                   bool reproducible, int tensor_rank, bool counts) {
   TensorNormScope scope;
-  scope.everyone = &everyone;
+  scope.all_ranks = &all_ranks;
   scope.reproducible = reproducible;
   std::map<std::string, std::int64_t> number;
   std::int64_t blocks = 0;
@@ -39,8 +39,8 @@ TensorNormScope tensor_norm_scope(const std::vector<core::ParameterSlice>& local
 std::vector<double> tensor_sums(const TensorNormScope& scope, std::span<double> sums) {
   core::require(static_cast<std::int64_t>(sums.size()) == 2 * scope.blocks(),
                 "tensor norms: not the sums of this scope");
-  const bool several = scope.everyone->size() > 1;
-  if (scope.reproducible && several) scope.everyone->all_reduce(sums, comm::Reduction::sum);
+  const bool several = scope.all_ranks->size() > 1;
+  if (scope.reproducible && several) scope.all_ranks->all_reduce(sums, comm::Reduction::sum);
   std::vector<double> totals(static_cast<std::size_t>(2 * scope.tensors()), 0.0);
   for (std::size_t t = 0; t + 1 < scope.first_block.size(); ++t) {
     for (std::int64_t b = scope.first_block[t]; b < scope.first_block[t + 1]; ++b) {
@@ -48,7 +48,7 @@ std::vector<double> tensor_sums(const TensorNormScope& scope, std::span<double> 
       totals[2 * t + 1] += sums[static_cast<std::size_t>(2 * b + 1)];
     }
   }
-  if (!scope.reproducible && several) scope.everyone->all_reduce(std::span(totals), comm::Reduction::sum);
+  if (!scope.reproducible && several) scope.all_ranks->all_reduce(std::span(totals), comm::Reduction::sum);
   return totals;
 }
 

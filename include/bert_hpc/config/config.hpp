@@ -110,7 +110,7 @@ struct Log {
 };
 
 struct Debug {
-  bool check_collectives = false;           ///< compare what all ranks enter, and tell a mismatch instead of hanging
+  bool check_collectives = false;           ///< compare what all ranks enter, and report a mismatch instead of hanging
   double collective_timeout_seconds = 300;  ///< with check_collectives: how long a rank may be missing
   double step_delay_seconds = 0;            ///< added to each step, for trying out what happens in long ones
   std::int64_t parameter_hash_every = 0;    ///< steps between comparisons of the replicas' parameters; 0: never

@@ -5,9 +5,9 @@
 //     classifier of BertForSequenceClassification.
 //   MaskedLmHead: logits = layer_norm(gelu(masked·Wtᵀ + bt))·Eᵀ + b with the word embeddings E tied to the decoder, as
 //     in BertForMaskedLM.
-// In a tensor group the first is computed alike on every rank: it is small, and so are its weights. Of the second the
-// decoder and its bias are shared out by vocabulary, logits and loss with them; what comes before is computed of each
-// rank's rows.
+// In a tensor group the first is computed the same on every rank: it is small, and so are its weights. Of the second
+// the decoder and its bias are shared out by vocabulary, logits and loss with them; what comes before is computed of
+// each rank's rows.
 #pragma once
 
 #include <memory>

@@ -87,7 +87,7 @@ class DataParallel {
   DataParallel(comm::Communicator& group, core::ParameterStore& parameters, const ShardPlan& plan,
                const NormScope& scope, std::vector<OwnedRange> parts);
   std::span<float> gradients(const ShardPlan::Bucket& bucket) const;
-  void tell_summed();  // calls summed_ for all of owned_
+  void report_summed();  // calls summed_ for all of owned_
   /// Adds squares of `gradients`, those of the arena's elements from `begin` on.
   void add_squares(std::int64_t begin, std::span<const float> gradients);
 

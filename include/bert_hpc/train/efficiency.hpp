@@ -64,11 +64,11 @@ struct SmallBatch {
   std::int64_t samples = 0, targets = 0;
 };
 
-/// Collective over `everyone`. `mine` belongs to this rank, or to its part of a replica that is split over stages or
+/// Collective over `all_ranks`. `mine` belongs to this rank, or to its part of a replica that is split over stages or
 /// tensor-parallel ranks: one rank of each replica counts its samples (`contributes`), and all its ranks must know the
 /// targets. `norm` is that of the whole gradient. Returns false if nothing can be measured because the small batches
 /// are the whole.
-bool measure_noise(comm::Communicator& everyone, const SmallBatch& mine, bool contributes, double norm,
+bool measure_noise(comm::Communicator& all_ranks, const SmallBatch& mine, bool contributes, double norm,
                    std::int64_t batch_samples, double batch_targets, NoiseMeasurement& measurement);
 
 }  // namespace bert_hpc::train

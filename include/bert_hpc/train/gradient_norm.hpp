@@ -1,7 +1,7 @@
 // The L2 norm of a gradient that many ranks hold in parts. Squares are summed in blocks of ops::norm_block elements,
 // counted from the begin of each parameter (of each run of joined parameters). In reproducible mode every block of the
 // whole model has its place in one vector, which its only owner fills; one all-reduce completes the vector (adding
-// zeros is exact) and everybody adds it up in the same order. The bits then depend neither on ranks nor on stages nor
+// zeros is exact) and every rank adds it up in the same order. The bits then depend neither on ranks nor on stages nor
 // on shards. In fast mode a rank adds up its own blocks, and one number is reduced.
 #pragma once
 
@@ -28,8 +28,8 @@ struct OwnedRange {
 
 /// Whose gradients make up the norm, and where this rank's part of the model stands in the whole.
 struct NormScope {
-  comm::Communicator* everyone = nullptr;  ///< all ranks that hold a part of the gradient
-  std::int64_t blocks = 0;                 ///< of the whole model
+  comm::Communicator* all_ranks = nullptr;  ///< all ranks that hold a part of the gradient
+  std::int64_t blocks = 0;                  ///< of the whole model
   /// By slice: the place of its first block in the whole model; −1 where another rank counts it. Of joined slices the
   /// first reports for all.
   std::vector<std::int64_t> first_block;
@@ -42,7 +42,7 @@ struct NormScope {
 /// Error(internal) where a counted slice is not in the model. Measurements of noise leave out the parameter of the name
 /// `without_noise`. Pure.
 NormScope norm_scope(const std::vector<core::ParameterSlice>& local, const std::vector<core::ParameterSpec>& model,
-                     comm::Communicator& everyone, int tensor_rank = 0, const std::string& without_noise = {});
+                     comm::Communicator& all_ranks, int tensor_rank = 0, const std::string& without_noise = {});
 /// Elements [begin, end) of the arena whose gradients this rank counts in measurements of noise; ascending, neighbours
 /// joined. Pure.
 struct ArenaRange {
@@ -51,8 +51,8 @@ struct ArenaRange {
   bool operator==(const ArenaRange&) const = default;
 };
 std::vector<ArenaRange> noise_ranges(const std::vector<core::ParameterSlice>& local, const NormScope& scope);
-/// Where `local` is the whole model and `everyone` shares it.
-NormScope whole_model_scope(const std::vector<core::ParameterSlice>& local, comm::Communicator& everyone);
+/// Where `local` is the whole model and `all_ranks` shares it.
+NormScope whole_model_scope(const std::vector<core::ParameterSlice>& local, comm::Communicator& all_ranks);
 
 class GradientNorm {
  public:
@@ -62,7 +62,7 @@ class GradientNorm {
                bool reproducible);
 
   /// The norm, in two parts: start() launches the sums and their copy to the host, and does not wait; result() is
-  /// collective over scope.everyone and takes the host's copy. Wait for the kernels between them.
+  /// collective over scope.all_ranks and takes the host's copy. Wait for the kernels between them.
   /// Not where reproducible, start() also leaves at factor(), in device memory, what an update multiplies this rank's
   /// gradient by (ops/gradient_squares.hpp; gradients are `scale` times the true ones): right where is_alone().
   void start(ops::ClippingSums sums = {}, double max_norm = 0, double scale = 1);
@@ -72,7 +72,7 @@ class GradientNorm {
 
   bool is_reproducible() const { return reproducible_; }
   /// No other rank counts a part, and no order of sums is prescribed.
-  bool is_alone() const { return !reproducible_ && everyone_.size() == 1; }
+  bool is_alone() const { return !reproducible_ && all_ranks_.size() == 1; }
   const float* factor() const { return factor_.data(); }
   /// Not where reproducible: the square of the norm of this rank's parts alone, after start() and a wait.
   double own_squares() const { return *squares_.host(); }
@@ -82,7 +82,7 @@ class GradientNorm {
   double left_out() const;
 
  private:
-  comm::Communicator& everyone_;
+  comm::Communicator& all_ranks_;
   bool reproducible_;
   ops::SquareRanges runs_, without_noise_;
   core::MirroredArray<double> partials_, left_out_;

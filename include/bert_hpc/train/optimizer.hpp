@@ -73,7 +73,7 @@ class Optimizer {
   }
 
  private:
-  struct Run {  // neighbouring owned elements that are updated alike
+  struct Run {  // neighbouring owned elements with the same update
     std::size_t begin = 0, size = 0;
     std::size_t state = 0;      // index of the first one's states
     float* gradient = nullptr;  // (size)

@@ -16,15 +16,15 @@ namespace bert_hpc::train {
 
 class ParameterHash {
  public:
-  /// `replicas`: ranks that hold the same parameters; `everyone`: all that must learn of a finding, this rank's number
+  /// `replicas`: ranks that hold the same parameters; `all_ranks`: all that must learn of a finding, this rank's number
   /// there being what messages name. Both functions below do nothing but after every `every`-th update.
-  ParameterHash(comm::Communicator& replicas, comm::Communicator& everyone, const core::ParameterStore& parameters,
+  ParameterHash(comm::Communicator& replicas, comm::Communicator& all_ranks, const core::ParameterStore& parameters,
                 std::int64_t every);
 
-  /// Collective over everyone. After update number `update` (from 1), everybody having the new parameters: complete
+  /// Collective over all_ranks. After update number `update` (from 1), when all ranks have the new parameters: complete
   /// sentences that name rank and tensor where replicas differ, the same on every rank; empty if all is well.
   std::string after_update(std::int64_t update);
-  /// Collective over everyone. Before update number `update`: the same where parameters are not as after the last one.
+  /// Collective over all_ranks. Before update number `update`: the same where parameters are not as after the last one.
   std::string before_update(std::int64_t update);
 
  private:
@@ -32,7 +32,7 @@ class ParameterHash {
   std::string agree(const std::string& mine);
 
   comm::Communicator& replicas_;
-  comm::Communicator& everyone_;
+  comm::Communicator& all_ranks_;
   const core::ParameterStore& parameters_;
   std::int64_t every_;
   std::int64_t hashed_ = 0;            // the update after which hashes_ were taken; 0: none

@@ -7,7 +7,7 @@
 // for when their memory is needed again, so a send never waits for its receive.
 //
 // Stages below all trainable parameters have no backward pass, and the stage above them sends no gradient down: the two
-// ends of such a message skip it alike. Taking messages away from a schedule without deadlocks gives no deadlock.
+// ends of such a message both skip it. Taking messages away from a schedule without deadlocks gives no deadlock.
 #pragma once
 
 #include <cstdint>

@@ -26,8 +26,8 @@ struct ShardSettings {
   /// Where the segments of the trainable elements begin, ascending from 0. A segment is what goes through backward as
   /// one: a virtual stage of a pipeline. One without trainable parameters is empty.
   std::vector<std::int64_t> segments = {0};
-  /// Where the parameters' own pieces must lie alike on two stages: the name of a parameter that has a copy. Buckets
-  /// begin and end with it and with its copy.
+  /// Where the parameters' own pieces must lie the same way on two stages: the name of a parameter that has a copy.
+  /// Buckets begin and end with it and with its copy.
   std::string tied{};
 
   // zero = 2 alone:

@@ -22,7 +22,7 @@ struct TensorNormScope {
     bool counts = true;            ///< false: another rank or slice adds it to the sums
     bool decay = true;
   };
-  comm::Communicator* everyone = nullptr;  ///< all ranks that hold a part of the model
+  comm::Communicator* all_ranks = nullptr;  ///< all ranks that hold a part of the model
   bool reproducible = false;
   std::vector<Slice> slices;              ///< of this rank
   std::vector<std::int64_t> first_block;  ///< by tensor of the whole model, and one more
@@ -35,10 +35,10 @@ struct TensorNormScope {
 /// group has whole is counted by the first of them. `counts`: false on all replicas but one, where each updates
 /// everything. Throws Error(internal) where a slice is not in the model. Pure.
 TensorNormScope tensor_norm_scope(const std::vector<core::ParameterSlice>& local,
-                                  const std::vector<core::ParameterSpec>& model, comm::Communicator& everyone,
+                                  const std::vector<core::ParameterSpec>& model, comm::Communicator& all_ranks,
                                   bool reproducible, int tensor_rank = 0, bool counts = true);
 
-/// Collective over scope.everyone. `sums`, two numbers for each block, become complete; the result is two numbers for
+/// Collective over scope.all_ranks. `sums`, two numbers for each block, become complete; the result is two numbers for
 /// each tensor.
 std::vector<double> tensor_sums(const TensorNormScope& scope, std::span<double> sums);
 

@@ -93,7 +93,7 @@ metrics::EvaluatedSet evaluated_set(const ModelInstance& model, const data::Shar
           .sets = reader.sets()};
 }
 
-void add_surroundings(const DataSets& sets, const ModelInstance& model, MemoryPlan& memory) {
+void add_runtime_overhead(const DataSets& sets, const ModelInstance& model, MemoryPlan& memory) {
   // Measured: 20 MiB of pages of the program and its libraries (HDF5, MPI, OpenMP) that the run is the first to use,
   // HDF5's chunk caches of 1 MiB a dataset, MPI's shared memory and buffers of 4 MiB or more; rounded up.
   constexpr std::int64_t libraries = std::int64_t{40} << 20;

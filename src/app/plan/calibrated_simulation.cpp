@@ -22,14 +22,14 @@ double median(std::vector<double> values) {
 class PassTable {
  public:
   PassTable(const io::Trace& trace, const comm::GridShape& grid) {
-    std::map<Key, std::vector<double>> exact, alike;
+    std::map<Key, std::vector<double>> exact, others;
     for (const io::TraceEvent& event : trace.events) {
       if (event.category != "compute") continue;
       const int stage = comm::coordinates(grid, event.rank).pipeline;
       exact[{stage, event.virtual_stage, event.name, event.micro_batch}].push_back(event.seconds);
-      alike[{stage, event.virtual_stage, event.name, -1}].push_back(event.seconds);
+      others[{stage, event.virtual_stage, event.name, -1}].push_back(event.seconds);
     }
-    for (auto* table : {&exact, &alike}) {
+    for (auto* table : {&exact, &others}) {
       for (auto& [key, values] : *table) seconds_[key] = median(std::move(values));
     }
   }

@@ -30,7 +30,7 @@ std::string holds_text(const StageFacts& stage, bool first, bool last) {
 }
 
 /// True if two stages differ only in their position: the same numbers, neither at an end of the pipeline.
-bool alike(const StageFacts& a, const StageFacts& b) {
+bool same_load(const StageFacts& a, const StageFacts& b) {
   const auto lengths = [](const StageFacts& stage) {
     std::vector<int> result;
     for (const auto& [begin, end] : stage.sublayers) result.push_back(end - begin);
@@ -73,7 +73,7 @@ std::string grid_picture(const comm::GridShape& shape, const std::vector<StageFa
     const StageFacts& stage = stages[static_cast<std::size_t>(first)];
     int last = first;
     if (first > 0) {
-      while (last + 2 < count && alike(stages[static_cast<std::size_t>(last) + 1], stage)) ++last;
+      while (last + 2 < count && same_load(stages[static_cast<std::size_t>(last) + 1], stage)) ++last;
     }
     std::string holds = holds_text(stage, first == 0, first == count - 1);
     if (last > first)

@@ -29,7 +29,7 @@ metrics::EvaluatedSet evaluated_set(const ModelInstance& model, const data::Shar
 
 /// Adds what a run takes beside the model's arenas: the data that are kept, what evaluations count, and what the
 /// libraries take for themselves.
-void add_surroundings(const DataSets& sets, const ModelInstance& model, MemoryPlan& memory);
+void add_runtime_overhead(const DataSets& sets, const ModelInstance& model, MemoryPlan& memory);
 
 /// How the training data become batches for this replica. Where the input leaves the size of micro-batches open, there
 /// are `micro_batches` of them for each replica, or with 0 as few as `usual` tokens of each allow

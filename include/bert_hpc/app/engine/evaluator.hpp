@@ -23,7 +23,7 @@ class Evaluator : private train::PipelineEvents {
   layers::BatchBounds bounds() const;  ///< of its micro-batches
 
   /// Collective over all ranks of the model's grid. Every sample exactly once, shared out over the replicas; the
-  /// last stages tell the results. `step` goes into the row. `predictions` is filled on rank 0 where it is not null.
+  /// last stages report the results. `step` goes into the row. `predictions` is filled on rank 0 where it is not null.
   /// `give_up`, which is collective, is asked before every window of samples: no results where it says so.
   std::optional<io::EvaluationRow> evaluate_unless(std::int64_t step, const std::function<bool()>& give_up,
                                                    Predictions* predictions = nullptr);

@@ -71,7 +71,7 @@ class Trainer : private train::PipelineEvents {
   Trainer(const TrainerSettings& settings, ModelInstance& model, train::DataParallel& sums, core::Timers& timers);
 
   /// Collective over all ranks. Step number `done` + 1. Nothing is updated where loss or gradient norm is not finite:
-  /// see StepResult::skipped. Throws Error(numerical), on every rank alike, if a parameter has changed by itself.
+  /// see StepResult::skipped. Throws Error(numerical), on every rank, if a parameter has changed by itself.
   StepResult step(const data::LoadedStep& loaded, std::int64_t done, const StepHooks& hooks = {});
 
   /// What a checkpoint keeps beside the parameters. After its states were set from elsewhere, as the parameters were:
