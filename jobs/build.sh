@@ -100,7 +100,7 @@ cmake -S . -B "$build" ${generator[@]+"${generator[@]}"} -DCMAKE_INSTALL_PREFIX=
   -DBERT_HPC_SANITIZE=$sanitize -DBERT_HPC_PYTHON="$(bert_hpc_python)" ${options[@]+"${options[@]}"} >"$log" 2>&1 ||
   { tail -n 40 "$log" >&2; fail 1 "CMake failed; its full output is in $log (if the build folder was copied from elsewhere, delete $build)"; }
 cmake --build "$build" -j "$(build_jobs)"
-# Folders follow the umask, files do not: make the installation readable for everyone, independent of the umask.
+# Folders follow the umask, files do not: make the installation readable for all users, independent of the umask.
 umask "$(printf '%03o' $((0$(umask) & 0222)))"
 cmake --install "$build" >"$build/install.log" || { tail -n 5 "$build/install.log" >&2; fail 4 "cannot install into $prefix"; }
 say "Installed in $prefix"

@@ -26,7 +26,7 @@ void ParameterHash::hash(std::vector<std::uint64_t>& hashes) {
   }
 }
 
-/// Everyone's findings, by rank.
+/// The findings of all ranks, by rank.
 std::string ParameterHash::agree(const std::string& mine) {
   if (!all_ranks_.any(!mine.empty())) return {};
   std::string all;

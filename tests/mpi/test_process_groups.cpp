@@ -53,7 +53,7 @@ TEST_CASE("each rank finds itself in the groups of its row, column and replica o
       const comm::GridShape shape{data, pipeline, size / data / pipeline};
       const comm::ProcessGroups groups = comm::make_process_groups(world(), shape);
       const comm::GridCoordinates at = comm::coordinates(shape, world().rank());
-      // Everyone whose place differs from this rank's in the given directions only, by rank.
+      // All ranks whose coordinates differ from this rank's in the given directions only, by rank.
       const auto along = [&](bool any_data, bool any_pipeline, bool any_tensor) {
         std::vector<int> ranks;
         for (int r = 0; r < size; ++r) {
