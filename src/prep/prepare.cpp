@@ -8,7 +8,6 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "bert_hpc/comm/objects.hpp"
 #include "bert_hpc/core/text.hpp"
@@ -19,6 +18,7 @@
 #include "bert_hpc/prep/token_store.hpp"
 #include "bert_hpc/tokenize/vocabulary_trainer.hpp"
 #include "check.hpp"
+#include "row_lengths.hpp"
 #include "staging.hpp"
 #include "word_counts.hpp"
 
@@ -165,9 +165,9 @@ class Preparation {
       throw Error(ExitCode::files, staging_.file("rejects.tsv") + ": writing failed: " + std::strerror(errno) + ".");
     }
     const std::vector<std::int32_t> own = counts;
-    share(counts);
+    share(group_, counts);
     lengths = in_order_of_rows(counts, own, lengths);
-    share(lengths);
+    share(group_, lengths);
     store_->open_for_reading(counts, std::move(lengths));
     for (std::int64_t* count : {&summary_.text_bytes, &summary_.truncated, &summary_.cut_into_windows,
                                 &summary_.unknown, &summary_.words_tokens}) {
@@ -192,31 +192,6 @@ class Preparation {
         store_->append(std::span(&first, 1));
       }
       store_->append(ids);
-    }
-  }
-
-  /// (sequences of all ranks): those of this rank's rows at their places, zero elsewhere. counts, own (rows): sequences
-  /// on all ranks and on this one.
-  static std::vector<std::int32_t> in_order_of_rows(const std::vector<std::int32_t>& counts,
-                                                    const std::vector<std::int32_t>& own,
-                                                    const std::vector<std::int32_t>& lengths) {
-    std::vector<std::int32_t> all;
-    all.reserve(static_cast<std::size_t>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0})));
-    auto next = lengths.begin();
-    for (std::size_t row = 0; row < counts.size(); ++row) {
-      for (std::int32_t i = 0; i < counts[row]; ++i) all.push_back(own[row] > 0 ? *next++ : 0);
-    }
-    return all;
-  }
-
-  /// Collective: each rank knows the numbers of its rows, zero elsewhere; after this all know all.
-  void share(std::vector<std::int32_t>& numbers) {
-    std::vector<std::int64_t> block(1 << 16);
-    for (std::size_t at = 0; at < numbers.size(); at += block.size()) {
-      const std::size_t count = std::min(block.size(), numbers.size() - at);
-      for (std::size_t i = 0; i < count; ++i) block[i] = numbers[at + i];
-      group_.all_reduce(std::span(block.data(), count), comm::Reduction::sum);
-      for (std::size_t i = 0; i < count; ++i) numbers[at + i] = static_cast<std::int32_t>(block[i]);
     }
   }
 

@@ -1,0 +1,158 @@
+#include "input_rules.hpp"
+
+#include <algorithm>
+
+#include "bert_hpc/core/text.hpp"
+#include "split_rules.hpp"
+
+namespace bert_hpc::prep {
+namespace {
+
+constexpr const char* only_predicted = ", or [source] label = \"\" for text without labels, for mode predict.";
+
+/// Keys that the format does not take.
+void check_format(const PrepConfig& c, config::TomlReader& reader) {
+  const TextFormat* const format = find_text_format(c.source.format);
+  if (format == nullptr) return;  // which is a problem of its own
+  const auto only = [&](bool TextFormat::*takes, bool given, const std::string& key) {
+    if (format->*takes || !given) return;
+    const std::vector<std::string> names = format_names(takes);
+    complain(reader, "source." + key,
+             (names.size() == 1 ? "is for format " : "is for formats ") + core::listed(names, "and", false) +
+                 ", and the format is " + format->name + ".");
+  };
+  only(&TextFormat::takes_table_keys, c.source.delimiter.has_value(), "delimiter");
+  only(&TextFormat::takes_table_keys, c.source.quotes.has_value(), "quotes");
+  only(&TextFormat::takes_table_keys, c.source.columns != 0, "columns");
+  only(&TextFormat::takes_table_keys, !c.source.header, "header");
+  only(&TextFormat::takes_table_keys, c.source.extra_columns, "extra_columns");
+  only(&TextFormat::takes_unit, c.source.unit != "line", "unit");
+  if (format->takes_table_keys && c.source.extra_columns && !c.source.header) {
+    complain(reader, "source.extra_columns",
+             "needs a header, which gives the number of columns: it has no meaning without a header.");
+  }
+  if (*format->only_utf8 != '\0' && c.source.encoding != "utf-8") {
+    complain(reader, "source.encoding",
+             std::string("must be \"utf-8\" for format ") + format->name + ", " + format->only_utf8 + ".");
+  }
+  if (format->has_columns) return;
+  if (c.has_labels() && !c.task.name.empty()) {
+    complain(reader, "task.name",
+             "\"" + c.task.name + "\" needs labels, and " + format->title + " has none: use " +
+                 core::listed(format_names(&TextFormat::has_columns), "or", false) + only_predicted);
+  }
+  if (c.has_pairs()) {
+    complain(reader, "source.text_pair",
+             std::string("has no meaning for ") + format->title + ", which has one column.");
+  }
+}
+
+void check_source(const PrepConfig& c, config::TomlReader& reader) {
+  if (c.source.files.empty() && c.source.validation_files.empty() && c.source.test_files.empty()) {
+    complain(reader, "source.files", "names no file, and neither do validation_files and test_files.",
+             {"source.validation_files", "source.test_files"});
+  }
+  if (c.source.text.empty()) complain(reader, "source.text", "names no column.");
+  const bool good_delimiter =
+      !c.source.delimiter ||
+      (c.source.delimiter->size() == 1 && std::string("\"\r\n").find(*c.source.delimiter) == std::string::npos);
+  if (!good_delimiter) {
+    complain(reader, "source.delimiter", "must be one ASCII character, neither a quote nor a line end, e.g. \"\\t\".");
+  }
+  check_format(c, reader);
+}
+
+/// Without labels rows are good for prediction alone, by a model that has its vocabulary and its labels already.
+void check_unlabelled(const PrepConfig& c, config::TomlReader& reader) {
+  if (!c.wants_labels() || c.has_labels() || c.task.name.empty()) return;
+  if (!c.only_tests()) {
+    complain(reader, "source.label",
+             "= \"\" is for text without labels, for mode predict. All of it is test data: remove [split] train and "
+             "validation and [source] validation_files, or name the column of the labels.");
+  }
+  if (c.tokenizer.train_size > 0) {
+    complain(reader, "tokenizer.train_size",
+             "trains a new vocabulary, but a prediction needs the model's: set vocabulary to the model's folder "
+             "instead, e.g. \"RUN/model\".");
+  }
+  if (!c.task.labels.empty()) {
+    complain(reader, "task.labels", "has no meaning for text without labels: their names are the model's.");
+  }
+}
+
+/// A sequence has its special tokens and at least one token of each text; of a text that is cut into windows, a window.
+void check_max_tokens(const PrepConfig& c, config::TomlReader& reader) {
+  const tokenize::TokenizerKind* const kind = tokenize::find_tokenizer_kind(c.tokenizer.type);
+  if (kind == nullptr) return;  // which is a problem of its own
+  const bool pairs = c.has_pairs();
+  const std::int64_t window = c.tokenizer.doc_stride ? std::max<std::int64_t>(1, c.tokenizer.least_window()) : 1;
+  const std::int64_t least = kind->sequence.special_tokens(pairs) + (pairs ? 1 : 0) + window;
+  if (c.tokenizer.max_tokens >= least) return;
+  if (window > 1) {
+    return complain(reader, "tokenizer.max_tokens",
+                    "must be at least " + std::to_string(least) +
+                        " with doc_stride = " + std::to_string(*c.tokenizer.doc_stride) +
+                        ", so that windows leave no token out: increase " + "max_tokens or reduce doc_stride.",
+                    {"tokenizer.doc_stride"});
+  }
+  complain(reader, "tokenizer.max_tokens",
+           "must be at least " + std::to_string(least) + (pairs ? " for pairs: " : ": ") +
+               describe(kind->sequence, pairs) + ".");
+}
+
+void check_windows(const PrepConfig& c, config::TomlReader& reader) {
+  if (c.tokenizer.stride == "step" && !c.tokenizer.doc_stride) {
+    complain(reader, "tokenizer.stride",
+             "= \"step\" needs doc_stride, the tokens between the beginnings of two windows.");
+  }
+  if (c.tokenizer.stride == "step" && c.tokenizer.doc_stride == 0) {
+    complain(reader, "tokenizer.doc_stride",
+             "must be at least 1 with stride = \"step\": windows begin so many tokens apart.");
+  }
+  if (reader.given("task.pack") && c.packs() && c.tokenizer.doc_stride) {
+    complain(reader, "task.pack", "does not go with [tokenizer] doc_stride: packed text is cut without overlap.");
+  }
+}
+
+void check_rest(const PrepConfig& c, config::TomlReader& reader) {
+  if (c.tokenizer.vocabulary.empty() && c.tokenizer.train_size == 0) {
+    complain(reader, "tokenizer.vocabulary",
+             "is missing, and so is train_size: give a vocab.txt, a tokenizer.json or a folder that has either, or in "
+             "train_size the size of a vocabulary to train.",
+             {"tokenizer.train_size"});
+  } else if (!c.tokenizer.vocabulary.empty() && c.tokenizer.train_size > 0) {
+    complain(reader, "tokenizer.vocabulary", "and train_size are both given: keep one of them.");
+  }
+  check_max_tokens(c, reader);
+  check_windows(c, reader);
+  std::vector<std::string> labels = c.task.labels;
+  std::sort(labels.begin(), labels.end());
+  const auto twice = std::adjacent_find(labels.begin(), labels.end());
+  if (twice != labels.end()) complain(reader, "task.labels", "names \"" + *twice + "\" twice.");
+  if (!labels.empty() && !c.task.name.empty() && !c.kind().has_label_names()) {
+    complain(reader, "task.labels",
+             "is for " + tasks::names_where([](const tasks::Task& task) { return task.has_label_names(); }) +
+                 ", and the task is " + c.task.name + ".");
+  }
+  if (reader.given("task.pack") && c.task.pack && !c.kind().packs_rows && !c.task.name.empty()) {
+    complain(reader, "task.pack",
+             "is for " + tasks::names_where([](const tasks::Task& task) { return task.packs_rows; }) +
+                 ", and the task is " + c.task.name + ".");
+  }
+  if (reader.given("task.pack") && c.packs() && c.has_pairs()) {
+    complain(reader, "task.pack", "does not go with pairs.");
+  }
+  if (reader.given("output.directory") && c.output.directory.empty()) {
+    complain(reader, "output.directory", "is empty.");
+  }
+}
+
+}  // namespace
+
+void check_input(const PrepConfig& c, config::TomlReader& reader) {
+  check_source(c, reader);
+  check_unlabelled(c, reader);
+  check_rest(c, reader);
+}
+
+}  // namespace bert_hpc::prep
