@@ -6,5 +6,6 @@
 namespace bert_hpc::score {
 
 extern const Scorer squad_scorer;
+extern const Scorer trec_scorer;
 
 }  // namespace bert_hpc::score

@@ -3,6 +3,7 @@ reported with status 2, 3 or 4."""
 
 import collections
 import json
+import math
 import pathlib
 import random
 import re
@@ -97,7 +98,7 @@ def example(rng, version):
     return questions, predictions, odds
 
 
-class Squad(unittest.TestCase):
+class ScorerTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -108,6 +109,8 @@ class Squad(unittest.TestCase):
         path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
         return path
 
+
+class Squad(ScorerTest):
     def score(self, gold, predictions, odds=None, check=0):
         files = [self.file("gold.json", gold), self.file("predictions.json", predictions)]
         if odds is not None:
@@ -162,6 +165,60 @@ class Squad(unittest.TestCase):
             self.assertIn("bert_hpc_score: error", run("bert_hpc_score", *arguments, check=status).stderr)
         self.assertIn("squad", run("bert_hpc_score", "--help", check=0).stdout)
         self.assertIn("bert_hpc_score", run("bert_hpc_score", "--version", check=0).stdout)
+
+
+def trec(qrels, ranking):
+    """Of one query: {document: level}, documents in order."""
+    levels = [qrels.get(document, 0) for document in ranking]
+    ideal = sorted(qrels.values(), reverse=True)
+    relevant = sum(level > 0 for level in ideal)
+    hits = [rank for rank, level in enumerate(levels, 1) if level > 0]
+
+    def dcg(values):
+        return sum(max(value, 0) / math.log2(rank + 1) for rank, value in enumerate(values, 1))
+
+    result = {"map": sum(count / rank for count, rank in enumerate(hits, 1)) / max(relevant, 1),
+              "recip_rank": 1 / hits[0] if hits else 0.0, "ndcg": dcg(levels) / (dcg(ideal) or 1)}
+    for cut in (5, 10, 100, 1000):
+        result[f"ndcg_cut_{cut}"] = dcg(levels[:cut]) / (dcg(ideal[:cut]) or 1)
+        result[f"recall_{cut}"] = sum(rank <= cut for rank in hits) / max(relevant, 1)
+    return result
+
+
+class Trec(ScorerTest):
+    def score(self, qrels, ranking, check=0):
+        return run("bert_hpc_score", "trec", self.file("qrels", qrels), self.file("run", ranking), check=check)
+
+    def test_random_rankings(self):
+        """With ties, queries in one file only and queries without relevant documents."""
+        rng = random.Random(5)
+        for _ in range(20):
+            documents = [f"d{number}" for number in range(rng.choice([1, 12, 130]))]
+            queries = [f"q{number}" for number in range(rng.randrange(1, 8))]
+            qrels = {q: {d: rng.choice([-1, 0, 0, 0, 1, 2]) for d in documents if rng.random() < 0.6 or d == "d0"} for q in queries}
+            found = {q: {d: rng.choice([0.5, 1.0, -2.0, rng.random()]) for d in documents if rng.random() < 0.8 or d == "d0"}
+                     for q in queries[rng.randrange(2) if len(queries) > 1 else 0:] + ["other"]}
+            printed = json.loads(self.score(
+                "".join(f"{q} 0 {d}\t{level}\n" for q in qrels for d, level in qrels[q].items()),
+                "".join(f"{q} Q0 {d} 1 {score!r} name\n" for q in found for d, score in found[q].items())).stdout)
+            both = [q for q in queries if q in found]
+            each = [trec(qrels[q], sorted(found[q], key=lambda d, q=q: (found[q][d], d), reverse=True)) for q in both]
+            self.assertEqual(printed.pop("num_q"), len(both))
+            self.assertEqual(printed.keys(), each[0].keys())
+            for name, value in printed.items():  # sums of at most 130 terms of at most 2 in double precision
+                self.assertAlmostEqual(value, sum(one[name] for one in each) / len(each), delta=1e-13)
+
+    def test_scores_equal_in_single_precision_are_ties(self):
+        printed = self.score("q 0 a 1\n", "q Q0 a 1 1.00000000001 x\nq Q0 b 2 1 x\n").stdout
+        self.assertEqual(json.loads(printed)["recip_rank"], 0.5)
+
+    def test_broken_files(self):
+        good_qrels, good_run = "q 0 a 1\n", "q Q0 a 1 0.5 x\n"
+        for qrels, ranking, named in (("q 0 a\n", good_run, "qrels: line 1"), (good_qrels + "\nq 0 b x\n", good_run, "qrels: line 3"),
+                                      (good_qrels * 2, good_run, "qrels: line 2"), (good_qrels, good_run * 2, "run: line 2"),
+                                      (good_qrels, "q Q0 a 1 nan x", "run: line 1"), (good_qrels, "q Q0 a 1 1e99 x", "run: line 1"),
+                                      (good_qrels, "", "none of its queries"), ("", good_run, "none of its queries")):
+            self.assertIn(named, self.score(qrels, ranking, check=3).stderr)
 
 
 if __name__ == "__main__":
