@@ -71,7 +71,7 @@ int run_application(const Invocation& invocation, comm::Communicator& world, int
     const config::Config& input = given.config;
     const Watchdog watchdog({input.run.watchdog_seconds, input.run.watchdog_limit_seconds}, world, activity, log,
                             failure);
-    SignalListener listener(requests, announcement(requests, input.run.mode == "train", activity, log));
+    SignalListener listener(requests, announcement(requests, input.trains(), activity, log));
     const std::unique_ptr<comm::Communicator> devices = connect_devices(input, invocation, world, device, failure);
     comm::Communicator& ranks = devices ? *devices : world;
     std::unique_ptr<comm::Communicator> checked;
@@ -94,7 +94,7 @@ int run_application(const Invocation& invocation, comm::Communicator& world, int
       if (world.rank() == 0) check_directory(context);
     });
     leave_if_asked(context);
-    if (input.run.mode == "train") {
+    if (input.trains()) {
       run_training(context);
     } else {
       run_evaluation(context);

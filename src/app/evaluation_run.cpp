@@ -57,7 +57,7 @@ void evaluate(Session& session, data::ShardReader& reader, Results& results, con
 
 void run_evaluation(const RunContext& context) {
   SessionData data(context);
-  Session session(context, data);
+  Session session(context, data, false);
   describe(session, data, context);
   if (session.estimates()) {
     note_directory(context.log, directory_note(context));

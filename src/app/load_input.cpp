@@ -51,7 +51,7 @@ void look_for_shards(const config::Config& input) {
       if (!std::filesystem::exists(file, ignored)) problems.add("There is no '" + core::printable(file) + "'.");
     }
   };
-  if (input.run.mode == "train") look(input.data.train);
+  if (input.trains()) look(input.data.train);
   if (input.run.mode != "predict") look(input.data.validation);
   look(input.data.test);
   problems.throw_if_any(core::ExitCode::data, "files named in the input are missing:");
@@ -69,7 +69,7 @@ LoadedInput load_input(const std::string& text, const Invocation& invocation, in
   config::ReadConfig read =
       config::read_config_text(text, invocation.input_path, overrides, config::default_config(ops::optimizer_inputs()));
   input = std::move(read.config);
-  if (planned && input.run.mode != "train") {
+  if (planned && !input.trains()) {
     read.problems.add("--tokens and --mean-length plan a training, but [run] mode = \"" +
                       core::printable(input.run.mode) + "\": set mode = \"train\".");
   }

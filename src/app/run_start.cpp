@@ -19,7 +19,7 @@ bool names_own_checkpoint(const config::Config& input) {
 
 /// Is an unfinished run in the run's directory to be continued? What evaluates begins again, as it has nothing to lose.
 bool continues_there(const RunContext& context) {
-  if (context.input.run.mode != "train") return true;
+  if (!context.input.trains()) return true;
   if (start_of(context.input).resume == "never") return false;
   return beginning_of(context).own_first || names_own_checkpoint(context.input);
 }
@@ -40,7 +40,7 @@ void report_done_before(const RunContext& context) {
 
 void check_directory(const RunContext& context) {
   const config::Config& input = context.input;
-  if (input.run.mode == "train") check_checkpoint_owner(input.run.directory);
+  if (input.trains()) check_checkpoint_owner(input.run.directory);
   if (context.invocation.validate) return require_place(input.run.directory);
   check_run_directory(input.run.directory, context.resolved, beginning_of(context).overwrite, continues_there(context));
 }

@@ -25,12 +25,12 @@ data::ShardReader& SessionData::primary() const {
   return sets.train ? *sets.train : sets.test ? *sets.test : *sets.validation;
 }
 
-Session::Session(const RunContext& context, SessionData& data)
-    : sets(data.sets), timers(context.activity), context_(context), data_(data) {
+Session::Session(const RunContext& context, SessionData& data, bool trains)
+    : sets(data.sets), timers(context.activity), context_(context), data_(data), trains_(trains) {
   if (!estimates()) groups.emplace(comm::make_process_groups(context.world, context.grid));
   make_model();
   plan_memory();
-  if (trains() && !estimates()) make_reducer();
+  if (trains_ && !estimates()) make_reducer();
 }
 
 int Session::micro_batches() const {
@@ -38,7 +38,7 @@ int Session::micro_batches() const {
 }
 
 core::ParameterStore::Memory Session::gradient_memory() const {
-  if (!trains()) return {};
+  if (!trains_) return {};
   return {.product_gradients = weight_gradient_type(context_.input, context_.grid, micro_batches())};
 }
 
@@ -55,45 +55,45 @@ void Session::make_model() {
   cut_model(config);
   // A training allocates its arenas below, as that communicates and so every rank must get there: the estimate finds
   // first what is wrong with the input.
-  const auto purpose = trains() || estimates() ? ModelInstance::Purpose::estimate : ModelInstance::Purpose::evaluation;
   collectively(context_.world, [&] {
     batches = training_batches(input, config, reader.info().max_length, own_place().data, context_.grid,
                                pipeline.micro_batches, usual_micro_tokens);
-    if (trains()) {
+    if (trains_) {
       batches.label_scale = training_label_scale(input, reader);
       loader.emplace(*sets.train, batches);
     }
-    make_instance(config, purpose, gradient_memory());
+    make_instance(config, !trains_ && !estimates(), gradient_memory());
   });
-  if (!trains() || estimates()) return;
+  if (!trains_ || estimates()) return;
   core::ParameterStore::Memory memory = train::shard_memory(shard_settings(input, batches.plan.chunks), *groups->data);
   memory.product_gradients = gradient_memory().product_gradients;
-  make_instance(config, ModelInstance::Purpose::training, memory);
+  make_instance(config, true, memory);
 }
 
 void Session::cut_model(const model::ModelConfig& config) {
   const model::HeadKind& head = objectives::named(context_.input.task.name).head;
   data::ShardReader& reader = data_.primary();
-  if (trains()) {
+  if (trains_) {
     pipeline = set_up_pipeline(context_, config, head, reader, groups ? &*groups : nullptr, usual_micro_tokens);
     return;
   }
   collectively(context_.world, [&] {
     pipeline.balance =
-        balance_by_cost(context_.input, config, head, context_.grid.pipeline, reader.info().mean_length());
+        balance_by_cost(context_.input, config, head, false, context_.grid.pipeline, reader.info().mean_length());
   });
 }
 
-void Session::make_instance(const model::ModelConfig& config, ModelInstance::Purpose purpose,
+void Session::make_instance(const model::ModelConfig& config, bool allocates,
                             const core::ParameterStore::Memory& memory) {
-  model.emplace(context_.input, config, purpose, context_.grid, own_place(), pipeline.balance, memory);
+  model.emplace(context_.input, config, ModelUse{.trains = trains_, .allocates = allocates}, context_.grid, own_place(),
+                pipeline.balance, memory);
   model->label_scale = batches.label_scale;
 }
 
 void Session::plan_memory() {
   const config::Config& input = context_.input;
   const auto add = [&](std::optional<Evaluator>& evaluator, const std::unique_ptr<data::ShardReader>& reader) {
-    if (!reader || (!trains() && reader.get() != &data_.primary())) return;
+    if (!reader || (!trains_ && reader.get() != &data_.primary())) return;
     const std::int64_t tokens = evaluation_micro_tokens(input, reader->info().max_length, usual_micro_tokens);
     evaluator.emplace(*model, *reader, data::evaluation_options(batches, tokens), input.run.mode != "predict");
     evaluation_bounds = larger(evaluation_bounds, evaluator->bounds());
@@ -103,7 +103,7 @@ void Session::plan_memory() {
     add(validation, sets.validation);
     add(test, sets.test);
     model->allocate(bounds, micro_batches(), evaluation_bounds);
-    if (estimates()) check_pretrained(*model, input, trains());
+    if (estimates()) check_pretrained(*model, input, trains_);
   });
 }
 
@@ -137,14 +137,14 @@ train::ShardSettings Session::shards_of(const ModelInstance& instance) const {
 MemoryPlan Session::memory_of(const ModelInstance& instance) const {
   MemoryPlan memory;
   std::int64_t snapshot = 0;
-  if (trains()) {
+  if (trains_) {
     const train::ShardPlan plan = train::plan_shards(instance.parameters, shards_of(instance), context_.grid.data);
     memory = plan.memory();
     snapshot = snapshot_bytes(plan);
   }
-  for (auto& item : model_memory(instance, trains())) memory.push_back(std::move(item));
+  for (auto& item : model_memory(instance, trains_)) memory.push_back(std::move(item));
   if (message_bytes > 0) memory.emplace_back("messages", message_bytes);
-  if (trains()) {
+  if (trains_) {
     memory.emplace_back("prepared batches", loader->memory_bytes());
     memory.emplace_back("snapshot for checkpoints", snapshot);
   }
@@ -154,7 +154,7 @@ MemoryPlan Session::memory_of(const ModelInstance& instance) const {
 
 StageFacts Session::facts_at(const comm::GridCoordinates& place) const {
   if (place == model->place) return stage_facts(*model, memory());
-  ModelInstance other(context_.input, model->config, ModelInstance::Purpose::estimate, context_.grid, place,
+  ModelInstance other(context_.input, model->config, {.trains = trains_, .allocates = false}, context_.grid, place,
                       pipeline.balance, gradient_memory());
   other.allocate(bounds, micro_batches(), evaluation_bounds);
   return stage_facts(other, memory_of(other));

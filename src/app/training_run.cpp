@@ -170,7 +170,7 @@ void report_earlier_start(const RunContext& context, const std::optional<Resume>
 
 void run_training(const RunContext& context) {
   SessionData data(context);
-  Session session(context, data);
+  Session session(context, data, true);
   check_tokenizer(session, context);
   describe(session, context);
   report_simulation(context, simulated_run(session, context));

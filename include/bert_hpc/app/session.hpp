@@ -43,15 +43,16 @@ struct SessionData {
 /// A model and all that it computes in.
 class Session {
  public:
-  /// Collective: the phases "communicators", "model" and "memory". Both must outlive the session.
-  Session(const RunContext& context, SessionData& data);
+  /// Collective: the phases "communicators", "model" and "memory". `trains`: the run trains this model; else it applies
+  /// it, to the same data. Both arguments must outlive the session.
+  Session(const RunContext& context, SessionData& data, bool trains);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
   /// Collective. The phase "state" begins: makes the pipeline.
   void connect();
 
-  bool trains() const { return context_.input.run.mode == "train"; }
+  bool trains() const { return trains_; }
   bool estimates() const { return context_.invocation.validate; }
   /// Most micro-batches of a replica in a training step; 0 in other modes.
   int micro_batches() const;
@@ -86,8 +87,7 @@ class Session {
   comm::GridCoordinates own_place() const;  ///< in an estimate with fewer planned ranks: the last one's
   void make_model();
   void cut_model(const model::ModelConfig& config);
-  void make_instance(const model::ModelConfig& config, ModelInstance::Purpose purpose,
-                     const core::ParameterStore::Memory& memory);
+  void make_instance(const model::ModelConfig& config, bool allocates, const core::ParameterStore::Memory& memory);
   void plan_memory();
   void make_reducer();
   /// Type of the gradients, for estimates too.
@@ -96,6 +96,7 @@ class Session {
 
   const RunContext& context_;
   SessionData& data_;
+  bool trains_;
 };
 
 }  // namespace bert_hpc::app

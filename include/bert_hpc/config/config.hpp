@@ -130,6 +130,8 @@ struct Config {
   Checkpoint checkpoint;
   Log log;
   Debug debug;
+
+  bool trains() const { return run.mode == "train"; }
 };
 
 /// A rule that spans keys is broken: `key` is the "table.key" to look at, `text` complete sentences with the cure.

@@ -71,7 +71,7 @@ void open_data(DataSets& sets, const config::Config& input, const model::ModelCo
     options.hdf5_mutex = &sets.hdf5;
     return std::make_unique<data::ShardReader>(options);
   };
-  const bool trains = input.run.mode == "train";
+  const bool trains = input.trains();
   collectively(world, [&] {
     if (trains) sets.train = open("data.train", input.data.train, true);
     if (!input.data.validation.empty() && input.run.mode != "predict") {

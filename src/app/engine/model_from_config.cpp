@@ -69,10 +69,11 @@ model::ModelConfig model_from_config(const config::Config& input) {
   return config;
 }
 
-model::ModelPlan plan_of(const config::Config& input, const model::ModelConfig& config, const model::HeadKind& kind) {
+model::ModelPlan plan_of(const config::Config& input, const model::ModelConfig& config, const model::HeadKind& kind,
+                         bool trains) {
   model::ModelPlan plan =
       model::make_plan(config, kind, std::max<std::int64_t>(1, config.num_labels()), storage_type(input));
-  if (input.run.mode == "train") {
+  if (trains) {
     model::set_trains(plan, model::trainable_parameters(plan, {.parameters = input.model.trainable,
                                                                .freeze_layers = input.model.freeze_layers,
                                                                .from_scratch = !input.model.pretrained}));

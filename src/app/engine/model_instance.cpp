@@ -21,30 +21,29 @@ std::vector<model::ModelRange> cut(const config::Config& input, const model::Mod
   return parts;
 }
 
-core::ParameterStore::Arenas arenas_for(ModelInstance::Purpose purpose, const config::Config& input, int replicas) {
+core::ParameterStore::Arenas arenas_for(const ModelUse& use, const config::Config& input, int replicas) {
   using Arenas = core::ParameterStore::Arenas;
-  if (purpose == ModelInstance::Purpose::estimate) return Arenas::none;
-  const bool values_alone =
-      purpose == ModelInstance::Purpose::evaluation || train::shards_gradients(shard_settings(input, 1), replicas);
+  if (!use.allocates) return Arenas::none;
+  const bool values_alone = !use.trains || train::shards_gradients(shard_settings(input, 1), replicas);
   return values_alone ? Arenas::values : Arenas::with_gradients;
 }
 
 }  // namespace
 
-ModelInstance::ModelInstance(const config::Config& input, const model::ModelConfig& model_config, Purpose for_what,
+ModelInstance::ModelInstance(const config::Config& input, const model::ModelConfig& model_config, ModelUse model_use,
                              const comm::GridShape& shape, const comm::GridCoordinates& at,
                              std::span<const std::int64_t> balance, const core::ParameterStore::Memory& memory)
     : objective(objectives::named(input.task.name)),
       storage(storage_type(input)),
       config(model_config),
-      plan(plan_of(input, config, objective.head)),
-      purpose(for_what),
+      plan(plan_of(input, config, objective.head, model_use.trains)),
+      use(model_use),
       grid(shape),
       place(at),
-      parts(cut(input, plan, input.run.mode == "train", grid.pipeline, balance)),
-      parameters(own_parameters(), arenas_for(for_what, input, grid.data),
+      parts(cut(input, plan, use.trains, grid.pipeline, balance)),
+      parameters(own_parameters(), arenas_for(use, input, grid.data),
                  train::shard_alignment(input.run.reproducible, grid.data), memory),
-      kernels(input, memory.product_gradients) {
+      kernels(input, use.trains, memory.product_gradients) {
   const std::vector<model::ModelRange> own = own_parts();
   stages.reserve(own.size());
   for (const model::ModelRange& part : own) {
@@ -58,10 +57,8 @@ ModelInstance::ModelInstance(const config::Config& input, const model::ModelConf
       .micro_batches = 1,
       .replaces_first = train::replaces_first_gradients(core::is_gpu_build(), input.run.reproducible) ||
                         memory.product_gradients != core::DataType::fp32};
-  require_precision(input, config, grid.tensor);
-  if (input.precision.compute == "fp8" && purpose != Purpose::evaluation && input.run.mode == "train") {
-    kernels.make_fp8(stages, purpose != Purpose::estimate);
-  }
+  require_precision(input, config, grid.tensor, use.trains);
+  if (input.precision.compute == "fp8" && use.trains) kernels.make_fp8(stages, use.allocates);
 }
 
 std::vector<model::ModelRange> ModelInstance::own_parts() const {
@@ -136,10 +133,10 @@ void ModelInstance::allocate(const layers::BatchBounds& training, int micro_batc
   }
   exchanged_rows_ = larger(training, evaluation).tokens;
   kernels.reserve(parameters, stages, config.head_dim(), training, evaluation);
-  if (purpose == Purpose::estimate) return;
+  if (!use.allocates) return;
   // The ranks of a tensor group compute parts of the head each for itself and must get the same: what is chosen by time
   // may differ between them.
-  if (purpose == Purpose::training && grid.tensor == 1) kernels.tune(stages, training);
+  if (use.trains && grid.tensor == 1) kernels.tune(stages, training);
   workspace.allocate();
 }
 

@@ -9,10 +9,10 @@
 
 namespace bert_hpc::app {
 
-ModelKernels::ModelKernels(const config::Config& input, core::DataType weight_gradients)
-    : products(ops::make_matrix_product("", product_settings(input, weight_gradients))),
+ModelKernels::ModelKernels(const config::Config& input, bool trains, core::DataType weight_gradients)
+    : products(ops::make_matrix_product("", product_settings(input, trains, weight_gradients))),
       attention(ops::make_attention(input.model.attention, storage_type(input))),
-      reproducible_(product_settings(input).reproducible) {}
+      reproducible_(product_settings(input, trains).reproducible) {}
 
 void ModelKernels::make_fp8(std::span<const model::Stage> stages, bool allocates) {
   std::vector<ops::Fp8Layer> all;

@@ -35,7 +35,7 @@ std::string load_values(ModelInstance& model, const config::Config& input) {
       return;
     }
     const std::string& folder = *input.model.pretrained;
-    const model::LoadOptions options = load_options(model, model.purpose == ModelInstance::Purpose::training);
+    const model::LoadOptions options = load_options(model, model.use.trains);
     // A weight that one stage does not use belongs to another stage: only the check of the whole model finds the
     // weights that are new or unused.
     if (groups.world.rank() == 0) {

@@ -14,11 +14,11 @@ core::DataType storage_type(const config::Config& input) {
                                                : core::DataType::fp32;
 }
 
-ops::ProductSettings product_settings(const config::Config& input, core::DataType weight_gradients) {
+ops::ProductSettings product_settings(const config::Config& input, bool trains, core::DataType weight_gradients) {
   // What is not trained is the same in every run.
   return {.compute = storage_type(input),
           .tf32 = input.precision.compute == "tf32",
-          .reproducible = input.run.reproducible || input.run.mode != "train",
+          .reproducible = input.run.reproducible || !trains,
           .weight_gradients = weight_gradients};
 }
 
@@ -32,7 +32,7 @@ core::DataType weight_gradient_type(const config::Config& input, const comm::Gri
                                       .replicas = grid.data});
 }
 
-void require_precision(const config::Config& input, const model::ModelConfig& model, int tensor) {
+void require_precision(const config::Config& input, const model::ModelConfig& model, int tensor, bool trains) {
   const std::string& compute = input.precision.compute;
   if (compute == "tf32" && !ops::has_tf32()) {
     throw core::Error(
@@ -46,8 +46,7 @@ void require_precision(const config::Config& input, const model::ModelConfig& mo
                                                  std::to_string(model.hidden_size) + ": use \"fp32\".");
   }
   const std::int64_t multiple = ops::fp8_granularity * tensor;
-  if (compute != "fp8" || input.run.mode != "train" ||
-      (model.hidden_size % multiple == 0 && model.intermediate_size % multiple == 0))
+  if (compute != "fp8" || !trains || (model.hidden_size % multiple == 0 && model.intermediate_size % multiple == 0))
     return;
   throw core::Error(
       core::ExitCode::input,

@@ -18,11 +18,12 @@ std::int64_t planned_bytes(const RunContext& context, const model::ModelConfig& 
                            std::int64_t tokens) {
   const config::Config& input = context.input;
   const comm::GridShape& grid = context.grid;
-  const bool trains = input.run.mode == "train";
+  const bool trains = input.trains();
   const comm::GridCoordinates place = comm::coordinates(grid, std::min(context.world.rank(), context.ranks() - 1));
   const objectives::Objective& objective = objectives::named(input.task.name);
-  ModelInstance model(input, config, ModelInstance::Purpose::estimate, grid, place,
-                      balance_by_cost(input, config, objective.head, grid.pipeline, reader.info().mean_length()));
+  ModelInstance model(
+      input, config, {.trains = trains, .allocates = false}, grid, place,
+      balance_by_cost(input, config, objective.head, trains, grid.pipeline, reader.info().mean_length()));
   layers::BatchBounds bounds;
   bounds.tokens = tokens;
   bounds.max_length = reader.info().max_length;

@@ -117,9 +117,9 @@ double head_share(const config::Config& input, double mean_length) {
 }
 
 train::ModelSeconds counted_seconds(const config::Config& input, const model::ModelConfig& config,
-                                    const model::HeadKind& kind, double mean_length, int tensor) {
-  return train::modelled_seconds(plan_of(input, config, kind), mean_length, head_share(input, mean_length), tensor,
-                                 machine_of(input, config));
+                                    const model::HeadKind& kind, bool trains, double mean_length, int tensor) {
+  return train::modelled_seconds(plan_of(input, config, kind, trains), mean_length, head_share(input, mean_length),
+                                 tensor, machine_of(input, config));
 }
 
 /// But for times and numbers of micro-batches.
@@ -147,9 +147,9 @@ train::PipelineQuestion question_of(const RunContext& context, const model::Mode
 }  // namespace
 
 std::vector<std::int64_t> balance_by_cost(const config::Config& input, const model::ModelConfig& config,
-                                          const model::HeadKind& kind, int pipeline, double mean_length) {
+                                          const model::HeadKind& kind, bool trains, int pipeline, double mean_length) {
   const std::vector<std::int64_t> given = model::in_sublayers(input.parallel.balance);
-  const model::ModelCosts costs = counted_seconds(input, config, kind, mean_length, 1).of(least_micro_tokens);
+  const model::ModelCosts costs = counted_seconds(input, config, kind, trains, mean_length, 1).of(least_micro_tokens);
   std::vector<std::int64_t> balance;
   for (const model::ModelRange& part :
        model::partition(pipeline * static_cast<int>(input.parallel.virtual_stages), given, costs)) {
@@ -182,8 +182,8 @@ PipelineSetup set_up_pipeline(const RunContext& context, const model::ModelConfi
   train::PipelineQuestion question;
   model::ModelPlan model_plan;
   collectively(context.world, [&] {
-    setup.balance = balance_by_cost(input, config, kind, grid.pipeline, mean_length);
-    model_plan = plan_of(input, config, kind);
+    setup.balance = balance_by_cost(input, config, kind, true, grid.pipeline, mean_length);
+    model_plan = plan_of(input, config, kind, true);
     if (grid.pipeline > 1) question = question_of(context, config, model_plan, mean_length);
   });
   if (grid.pipeline == 1) return setup;
@@ -198,7 +198,7 @@ PipelineSetup set_up_pipeline(const RunContext& context, const model::ModelConfi
   // The number by counted work, so that it is the same in every run: measured times of short passes and long ones do
   // not suffer alike from what else a machine does. They decide the cut, for passes of this size.
   question.seconds.assign(static_cast<std::size_t>(grid.pipeline),
-                          counted_seconds(input, config, kind, mean_length, grid.tensor));
+                          counted_seconds(input, config, kind, true, mean_length, grid.tensor));
   train::PipelinePlan plan = train::plan_pipeline(question);
   if (open) setup.micro_batches = plan.micro_batches;
   const double tokens = question.tokens / plan.micro_batches;
@@ -208,7 +208,7 @@ PipelineSetup set_up_pipeline(const RunContext& context, const model::ModelConfi
                               .outputs = std::max<std::int64_t>(1, config.num_labels()),
                               .attention = input.model.attention,
                               .storage = storage_type(input),
-                              .products = product_settings(input),
+                              .products = product_settings(input, true),
                               .sublayers_of_stage = model_plan.sublayer_count() / grid.pipeline,
                               .apart = question.kind == train::ScheduleKind::zb_h1};
     const data::BatchLoaderOptions batches =

@@ -185,7 +185,7 @@ train::SimulationInput simulation_input(const config::Config& input, const model
                                         const std::vector<std::int64_t>& balance, const core::BatchPlan& plan,
                                         const std::optional<core::MachineDescription>& machine) {
   train::SimulationInput simulated;
-  simulated.model = plan_of(input, model, kind);
+  simulated.model = plan_of(input, model, kind, input.trains());
   simulated.grid = grid;
   simulated.kind = train::schedule_kind(input.parallel.pipeline_schedule).value_or(simulated.kind);
   simulated.virtual_stages = static_cast<int>(input.parallel.virtual_stages);

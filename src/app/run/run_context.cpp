@@ -5,7 +5,7 @@
 namespace bert_hpc::app {
 
 RunStart start_of(const config::Config& input) {
-  return this_start(input.run.mode == "train" ? input.run.resume : "never");
+  return this_start(input.trains() ? input.run.resume : "never");
 }
 
 Beginning beginning_of(const RunContext& context) {

@@ -57,13 +57,13 @@ TEST_CASE("an estimate has a model, batches and planned memory, and no communica
   Plan plan(2);
   app::SessionData data(plan.context);
   CHECK(&data.primary() == data.sets.train.get());
-  const app::Session session(plan.context, data);
+  const app::Session session(plan.context, data, true);
   CHECK(session.trains());
   CHECK(session.estimates());
   CHECK_FALSE(session.groups);
   CHECK_FALSE(session.sums);
   REQUIRE(session.model);
-  CHECK(session.model->purpose == app::ModelInstance::Purpose::estimate);
+  CHECK_FALSE(session.model->use.allocates);
   CHECK(session.micro_batches() == 4);
   CHECK(session.bounds.tokens > 0);
   CHECK(session.validation);
@@ -75,7 +75,7 @@ TEST_CASE("an estimate has a model, batches and planned memory, and no communica
 TEST_CASE("the shards of a model follow its stages: segments, and the word embeddings where they are tied") {
   Plan plan(2);
   app::SessionData data(plan.context);
-  const app::Session session(plan.context, data);
+  const app::Session session(plan.context, data, true);
   const train::ShardSettings shards = session.shards_of(*session.model);
   CHECK(shards.segments == session.model->segments());
   CHECK(shards.units.size() > 1);
@@ -84,11 +84,14 @@ TEST_CASE("the shards of a model follow its stages: segments, and the word embed
   CHECK_FALSE(shards.first_unit_held);
 }
 
-TEST_CASE("two sessions read one phase of data and plan the same") {
+TEST_CASE("a run that trains one model applies another one to the same data") {
   Plan plan(4);
   app::SessionData data(plan.context);
-  const app::Session student(plan.context, data), teacher(plan.context, data);
+  const app::Session student(plan.context, data, true), teacher(plan.context, data, false);
   CHECK(&student.sets == &teacher.sets);
-  CHECK(student.memory() == teacher.memory());
-  CHECK(student.pipeline.balance == teacher.pipeline.balance);
+  // The teacher has neither gradients nor optimizer states, and no batches of its own.
+  CHECK(app::total(teacher.memory()) < app::total(student.memory()) / 2);
+  CHECK_FALSE(teacher.trains());
+  CHECK(teacher.micro_batches() == 0);
+  CHECK(app::Session(plan.context, data, true).memory() == student.memory());
 }

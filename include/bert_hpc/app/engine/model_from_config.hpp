@@ -17,8 +17,10 @@ model::ModelConfig model_from_config(const config::Config& input);
 model::ModelConfig finalize(const config::Config& input, const model::ModelConfig& stated,
                             const data::ShardInfo& shards, const data::SpecialIds& special);
 
-/// The plan of the complete model, with activations of storage_type(). Throws as model::make_plan().
-model::ModelPlan plan_of(const config::Config& input, const model::ModelConfig& config, const model::HeadKind& kind);
+/// The plan of the complete model, with activations of storage_type(). `trains`: this run trains it, or what [model]
+/// trainable and freeze_layers leave of it. Throws as model::make_plan().
+model::ModelPlan plan_of(const config::Config& input, const model::ModelConfig& config, const model::HeadKind& kind,
+                         bool trains);
 
 /// Limits that the model sets to its shards; zeros where the model takes its values from the data.
 data::ShardLimits shard_limits(const config::Config& input, const model::ModelConfig& stated, bool labels);

@@ -18,18 +18,18 @@
 
 namespace bert_hpc::app {
 
+/// What a run does with a model. A run that trains one model may apply others beside it.
+struct ModelUse {
+  bool trains = false;    ///< changes its parameters; else it only applies them
+  bool allocates = true;  ///< false: an estimate, which has sizes and no arenas
+};
+
 class ModelInstance {
  public:
-  enum class Purpose {
-    estimate,    ///< nothing is allocated
-    evaluation,  ///< values alone
-    training,
-  };
-
   /// Allocates the parameters of this place in a grid; values are zero. `balance`: sublayers of each part
   /// of the model (app/plan/pipeline_setup.hpp), the same on every rank. Throws Error(input) where they do not fit the
   /// model. Collective over the group whose `memory` it is, if any.
-  ModelInstance(const config::Config& input, const model::ModelConfig& config, Purpose purpose,
+  ModelInstance(const config::Config& input, const model::ModelConfig& config, ModelUse use,
                 const comm::GridShape& grid, const comm::GridCoordinates& place, std::span<const std::int64_t> balance,
                 const core::ParameterStore::Memory& memory = {});
   ModelInstance(const ModelInstance&) = delete;
@@ -72,7 +72,7 @@ class ModelInstance {
   core::DataType storage;  ///< of activations
   model::ModelConfig config;
   model::ModelPlan plan;
-  Purpose purpose;
+  ModelUse use;
   comm::GridShape grid;
   comm::GridCoordinates place;
   std::vector<model::ModelRange> parts;  ///< of the model; part v·pipeline + p is the virtual stage v of stage p

@@ -15,7 +15,7 @@ namespace bert_hpc::app {
 class ModelKernels {
  public:
   /// `weight_gradients`: type in which the products store gradients of the blocks' weights.
-  ModelKernels(const config::Config& input, core::DataType weight_gradients);
+  ModelKernels(const config::Config& input, bool trains, core::DataType weight_gradients);
 
   /// Makes the FP8 products of the stages' blocks; `allocates`: false in an estimate. Call it before reserve().
   void make_fp8(std::span<const model::Stage> stages, bool allocates);

@@ -12,13 +12,15 @@ namespace bert_hpc::app {
 /// Type of activations and of the matrix products' operands: precision.compute.
 core::DataType storage_type(const config::Config& input);
 
-ops::ProductSettings product_settings(const config::Config& input,
+/// Of a model that this run trains, or only applies.
+ops::ProductSettings product_settings(const config::Config& input, bool trains,
                                       core::DataType weight_gradients = core::DataType::fp32);
 
 /// Type in which a training stores gradients of the blocks' weights, with at most `micro_batches` a step of a replica.
 core::DataType weight_gradient_type(const config::Config& input, const comm::GridShape& grid, int micro_batches);
 
 /// Throws Error(input) where this build or this model, shared by `tensor` ranks, cannot compute in the format.
-void require_precision(const config::Config& input, const model::ModelConfig& model, int tensor);
+/// `trains`: this run trains the model.
+void require_precision(const config::Config& input, const model::ModelConfig& model, int tensor, bool trains);
 
 }  // namespace bert_hpc::app
