@@ -86,10 +86,11 @@ class Steps(Case):
         long = self.allocations(f"{name}-long", self.LONG, ranks, threads, **tables)
         for library in sorted({key for counts in short + long for key in counts if OURS.search(key)}):
             # Process numbers do not follow ranks, so sums over ranks are compared. One allocation a step would be 1,000
-            # more. A long run may rewrite metrics.h5 once, with the values recorded before the steps: some 300.
+            # more. A long run may rewrite metrics.h5, with the values recorded before the steps, at intervals of time:
+            # some 280 each time, twice where other programs slow it down.
             more = sum(counts[library] for counts in long) - sum(counts[library] for counts in short)
             steps = self.LONG - self.SHORT
-            self.assertLess(more, 0.5 * steps, f"{library}: {more} allocations in {steps} steps")
+            self.assertLess(more, 0.95 * steps, f"{library}: {more} allocations in {steps} steps")
 
     def setUp(self):
         if not COUNTER.exists():
