@@ -60,6 +60,8 @@ void Session::make_model() {
                                pipeline.micro_batches, usual_micro_tokens);
     if (trains_) {
       batches.label_scale = training_label_scale(input, reader);
+      loss = training_loss(input.task, reader.planned() ? std::span<const std::int32_t>() : reader.classes(),
+                           config.label_names);
       loader.emplace(*sets.train, batches);
     }
     make_instance(config, !trains_ && !estimates(), gradient_memory());
@@ -88,6 +90,7 @@ void Session::make_instance(const model::ModelConfig& config, bool allocates,
   model.emplace(context_.input, config, ModelUse{.trains = trains_, .allocates = allocates}, context_.grid, own_place(),
                 pipeline.balance, memory);
   model->label_scale = batches.label_scale;
+  if (trains_ && allocates) model->set_training_loss(loss);
 }
 
 void Session::plan_memory() {

@@ -79,7 +79,9 @@ void describe(const Session& session, const RunContext& context) {
                                   core::with_commas(per_epoch) + " per epoch, micro-batches of at most " +
                                   core::counted(session.bounds.tokens, "token") +
                                   (context.input.run.reproducible ? "; reproducible" : ""));
-  const std::string loss = regression_loss_text(context.input, session.batches.label_scale);
+  // One of the texts is empty.
+  const std::string loss = regression_loss_text(context.input, session.batches.label_scale) +
+                           training_loss_text(session.loss, session.model->config.label_names);
   if (!loss.empty()) lines.emplace_back("loss", loss);
   lines.emplace_back("checkpoints", checkpoints_text(session, context));
   const train::ShardSettings shards = session.shards_of(*session.model);

@@ -90,10 +90,13 @@ void visit_keys(TomlKeys& toml, Config& config) {
   toml.table("task").key("name", config.task.name, one_of(tasks::names()));
   toml.required();
   for (const auto& [key, task] : tasks::keys()) {
+    const Range range = {.low = key.low, .high = key.high, .low_open = key.low_open, .high_open = key.high_open};
     if (std::holds_alternative<bool>(key.usual)) {
       toml.key(key.name, config.task.switches[key.name]);
+    } else if (const auto* list = std::get_if<tasks::WordOrNumbers>(&key.usual)) {
+      WordOrNumbers& value = config.task.lists[key.name];
+      toml.key(key.name, value.numbers, range, value.word, one_of({list->word}));
     } else {
-      const Range range = {.low = key.above, .high = key.below, .low_open = true, .high_open = true};
       toml.key(key.name, config.task.numbers[key.name], range);
     }
   }
@@ -141,6 +144,7 @@ void resolve_task(Config& config) {
   if (task == nullptr) return;
   for (const tasks::Key& key : task->keys) {
     if (key.usual_in_training_only && config.run.mode != "train") continue;
+    if (key.optional || std::holds_alternative<tasks::WordOrNumbers>(key.usual)) continue;
     if (const bool* usual = std::get_if<bool>(&key.usual)) {
       std::optional<bool>& value = config.task.switches[key.name];
       value = value.value_or(*usual);
@@ -161,6 +165,11 @@ double Task::number(const std::string& key, double otherwise) const {
 bool Task::is_on(const std::string& key) const {
   const auto found = switches.find(key);
   return found != switches.end() && found->second.value_or(false);
+}
+
+WordOrNumbers Task::list(const std::string& key) const {
+  const auto found = lists.find(key);
+  return found == lists.end() ? WordOrNumbers() : found->second;
 }
 
 void resolve(Config& config) {

@@ -85,7 +85,7 @@ TomlKeys& TomlWriter::key(const char* name, std::vector<double>& value, const Ra
 
 TomlKeys& TomlWriter::key(const char* name, std::vector<double>& value, const Range&, std::string& word,
                           const Choices&) {
-  line(name, value.empty() ? written(word) : written(value));
+  if (!value.empty() || !word.empty()) line(name, value.empty() ? written(word) : written(value));
   return *this;
 }
 

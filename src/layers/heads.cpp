@@ -6,13 +6,16 @@
 
 namespace bert_hpc::layers {
 
-void cross_entropy_loss(const core::Targets& targets, float scale, Tensor<float> logits, float* row_losses,
-                        Tensor<float> d_logits) {
+void cross_entropy_loss(const core::Targets& targets, const ops::CrossEntropyOptions& options, float scale,
+                        Tensor<float> logits, float* row_losses, Tensor<float> d_logits) {
+  if (!options.is_plain()) {
+    return ops::weighted_cross_entropy(logits, targets.classes, options, scale, row_losses, d_logits);
+  }
   ops::cross_entropy(logits, targets.classes, scale, row_losses, d_logits);
 }
 
-void squared_error_loss(const core::Targets& targets, float scale, Tensor<float> logits, float* row_losses,
-                        Tensor<float> d_logits) {
+void squared_error_loss(const core::Targets& targets, const ops::CrossEntropyOptions&, float scale,
+                        Tensor<float> logits, float* row_losses, Tensor<float> d_logits) {
   ops::squared_error(logits, targets.values, scale, row_losses, d_logits);
 }
 

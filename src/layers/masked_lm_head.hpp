@@ -15,6 +15,7 @@ class MaskedLmHead : public Head {
   std::vector<LinearWeight> linear_weights() const override;
   void forward(Engine& engine, const StepContext& context, ConstMatrix x, SavedActivations& saved) const override;
   void loss(const StepContext& context, float scale, SavedActivations& saved) const override;
+  void set_loss_options(const ops::CrossEntropyOptions&) override {}
   void predict(SavedActivations& saved, std::int32_t* predicted) const override;
   void backward_input(Engine& engine, const StepContext& context, SavedActivations& saved, Matrix d_x) const override;
   void backward_weight(Engine& engine, const SavedActivations& saved, ConstMatrix x) const override;

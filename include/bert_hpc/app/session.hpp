@@ -74,6 +74,7 @@ class Session {
   std::int64_t usual_micro_tokens = 0;  ///< where the input does not say
   PipelineSetup pipeline;
   data::BatchLoaderOptions batches;
+  TrainingLoss loss;
   std::optional<data::BatchLoader> loader;  ///< of the training data
   std::optional<ModelInstance> model;
 

@@ -29,14 +29,24 @@ struct Run {
   std::optional<std::string> machine;   ///< a machine description (config/machine_description.hpp), for estimates
 };
 
+/// A key that is a word or a list of numbers; unset where both are empty.
+struct WordOrNumbers {
+  std::string word;
+  std::vector<double> numbers;
+
+  bool has_value() const { return !word.empty() || !numbers.empty(); }
+};
+
 struct Task {
   std::string name;  ///< one of tasks::names()
   /// The keys of tasks (tasks::Key), by name; the task's own have their defaults after resolve().
   std::map<std::string, std::optional<double>> numbers;
   std::map<std::string, std::optional<bool>> switches;
+  std::map<std::string, WordOrNumbers> lists;
 
   double number(const std::string& key, double otherwise) const;
   bool is_on(const std::string& key) const;
+  WordOrNumbers list(const std::string& key) const;
 };
 
 struct Data {

@@ -21,6 +21,7 @@
 #include "bert_hpc/layers/linear.hpp"
 #include "bert_hpc/layers/step_context.hpp"
 #include "bert_hpc/layers/tensor_group.hpp"
+#include "bert_hpc/ops/weighted_cross_entropy.hpp"
 
 namespace bert_hpc::layers {
 
@@ -28,15 +29,15 @@ class Head;
 struct HeadSettings;
 
 /// row_losses (rows) of logits (rows, outputs) and, where d_logits has data, the gradient of Σ row losses · scale at
-/// the logits; d_logits may be logits.
-using LossFunction = void (*)(const core::Targets& targets, float scale, Tensor<float> logits, float* row_losses,
-                              Tensor<float> d_logits);
+/// the logits; d_logits may be logits. `options` are those of a cross entropy with classes; other losses have none.
+using LossFunction = void (*)(const core::Targets& targets, const ops::CrossEntropyOptions& options, float scale,
+                              Tensor<float> logits, float* row_losses, Tensor<float> d_logits);
 
 /// Cross entropy with targets.classes, and squared error with targets.values of one output.
-void cross_entropy_loss(const core::Targets& targets, float scale, Tensor<float> logits, float* row_losses,
-                        Tensor<float> d_logits);
-void squared_error_loss(const core::Targets& targets, float scale, Tensor<float> logits, float* row_losses,
-                        Tensor<float> d_logits);
+void cross_entropy_loss(const core::Targets& targets, const ops::CrossEntropyOptions& options, float scale,
+                        Tensor<float> logits, float* row_losses, Tensor<float> d_logits);
+void squared_error_loss(const core::Targets& targets, const ops::CrossEntropyOptions& options, float scale,
+                        Tensor<float> logits, float* row_losses, Tensor<float> d_logits);
 
 /// What the rest of the program may ask of a head before it is made. A task chooses one; the model knows no task.
 struct HeadKind {
@@ -106,6 +107,10 @@ class Head {
   /// saved.row_losses (and, in training, the gradient of Σ row losses · scale at the logits). Needs targets in the
   /// batch.
   virtual void loss(const StepContext& context, float scale, SavedActivations& saved) const = 0;
+
+  /// Of the losses of training steps; evaluations have none. Heads with another loss than a class's cross entropy
+  /// ignore it.
+  virtual void set_loss_options(const ops::CrossEntropyOptions& options) = 0;
 
   /// The index of each row's largest logit, the first among equals: predicted (rows). After forward(), before any loss
   /// gradient. Collective over the tensor group.

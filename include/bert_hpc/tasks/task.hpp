@@ -20,12 +20,19 @@ enum class Labels {
   sets,     ///< any number of label names: uint8 (sequences, label names), 1 for each that the sequence has, else 0
 };
 
+/// The type of a key that is a word or a list of numbers. It has no default.
+struct WordOrNumbers {
+  const char* word;  ///< the only one that it takes
+};
+
 /// A key of the table [task] of bert_hpc's input that belongs to one task.
 struct Key {
   const char* name;
-  std::variant<double, bool> usual;     ///< its default, and so its type
-  double above = 0, below = 1;          ///< a number's limits, both excluded
-  bool usual_in_training_only = false;  ///< other modes leave it unset
+  std::variant<double, bool, WordOrNumbers> usual;  ///< its default, and so its type
+  double low = 0, high = 1;                         ///< limits of a number, or of each number of a list
+  bool low_open = true, high_open = true;           ///< is the limit excluded?
+  bool usual_in_training_only = false;              ///< other modes leave it unset
+  bool optional = false;                            ///< unset unless given: what `usual` holds is its type only
 };
 
 struct Task {
@@ -61,5 +68,8 @@ std::string names_where(bool (*holds)(const Task&));
 /// Names of keys that code asks for.
 inline constexpr const char* mask_probability_key = "mask_probability";
 inline constexpr const char* standardize_key = "standardize";
+inline constexpr const char* class_weights_key = "class_weights";
+inline constexpr const char* focal_gamma_key = "focal_gamma";
+inline constexpr const char* label_smoothing_key = "label_smoothing";
 
 }  // namespace bert_hpc::tasks

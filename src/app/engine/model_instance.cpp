@@ -6,6 +6,7 @@
 #include "bert_hpc/app/engine/model_from_config.hpp"
 #include "bert_hpc/app/engine/precision.hpp"
 #include "bert_hpc/app/engine/training_settings.hpp"
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/train/shard_plan.hpp"
 
 namespace bert_hpc::app {
@@ -138,6 +139,16 @@ void ModelInstance::allocate(const layers::BatchBounds& training, int micro_batc
   // may differ between them.
   if (use.trains && grid.tensor == 1) kernels.tune(stages, training);
   workspace.allocate();
+}
+
+void ModelInstance::set_training_loss(const TrainingLoss& loss) {
+  ops::CrossEntropyOptions options = {.label_smoothing = loss.label_smoothing, .focal_gamma = loss.focal_gamma};
+  if (!loss.class_weights.empty()) {
+    class_weights_ = core::Buffer<float>(static_cast<std::int64_t>(loss.class_weights.size()));
+    core::copy_to_device(loss.class_weights.data(), class_weights_.data(), loss.class_weights.size() * sizeof(float));
+    options.class_weights = class_weights_.data();
+  }
+  for (model::Stage& stage : stages) stage.set_loss_options(options);
 }
 
 void ModelInstance::connect(const comm::ProcessGroups& groups, core::Timers& timers) {

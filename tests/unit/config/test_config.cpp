@@ -166,6 +166,31 @@ TEST_CASE("labels are standardized for a regression alone") {
   }
 }
 
+TEST_CASE("class weights are a word or a list, and the keys of a classification's loss are unset unless given") {
+  const std::string classes = "task.name='classification'";
+  const Config plain = parse(minimal, {classes});
+  CHECK(!plain.task.list("class_weights").has_value());
+  CHECK(plain.task.number("label_smoothing", -1) == -1);
+  CHECK_THAT(to_toml(plain), !ContainsSubstring("class_weights") && !ContainsSubstring("label_smoothing"));
+  const Config word = parse(minimal, {classes, "task.class_weights='balanced'"});
+  CHECK(word.task.list("class_weights").word == "balanced");
+  CHECK_THAT(to_toml(word), ContainsSubstring("class_weights = \"balanced\""));
+  const Config list = parse(minimal, {classes, "task.class_weights=[1, 0.5]", "task.label_smoothing=0"});
+  CHECK(list.task.list("class_weights").numbers == std::vector<double>{1, 0.5});
+  CHECK(list.task.number("label_smoothing", -1) == 0);
+  const std::string again = to_toml(parse(to_toml(list)));
+  CHECK(again == to_toml(list));
+  const std::pair<std::string, std::string> wrong[] = {{"class_weights='even'", "it must be \"balanced\""},
+                                                       {"class_weights=[1, -1]", "it must be at least 0"},
+                                                       {"label_smoothing=1", "it must be from 0 to below 1"},
+                                                       {"focal_gamma=-0.5", "it must be from 0 to 100"}};
+  for (const auto& [key, text] : wrong) {
+    CHECK_THAT(problems(minimal, {classes, "task." + key}), ContainsSubstring(text));
+  }
+  CHECK_THAT(problems(minimal, {"task.class_weights=[1, 2]"}),
+             ContainsSubstring("[task] class_weights belongs to the task \"classification\""));
+}
+
 TEST_CASE("a value that is reported as wrong is not reported as missing, too") {
   const std::string text = problems(minimal, {"optimizer.learning_rate=\"high\""});
   CHECK_THAT(text, ContainsSubstring("[optimizer] learning_rate must be a number"));

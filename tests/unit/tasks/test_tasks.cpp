@@ -22,4 +22,5 @@ TEST_CASE("no key belongs to two tasks, and keys come by name") {
   }
   CHECK(seen.contains(tasks::mask_probability_key));
   CHECK(seen.contains(tasks::standardize_key));
+  CHECK(seen.contains(tasks::class_weights_key));
 }

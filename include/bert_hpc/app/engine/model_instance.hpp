@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bert_hpc/app/engine/model_kernels.hpp"
+#include "bert_hpc/app/engine/training_loss.hpp"
 #include "bert_hpc/comm/process_groups.hpp"
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/data/label_scale.hpp"
@@ -38,6 +39,9 @@ class ModelInstance {
   /// Plans for micro-batches of training (at most `micro_batches` a step) and of evaluation within these bounds (all
   /// zero where there are none) and, unless this is an estimate, allocates. Call once.
   void allocate(const layers::BatchBounds& training, int micro_batches, const layers::BatchBounds& evaluation);
+
+  /// The losses of training steps (app/engine/training_loss.hpp).
+  void set_training_loss(const TrainingLoss& loss);
 
   /// Makes the pipeline; after allocate(). Both must outlive the model.
   void connect(const comm::ProcessGroups& groups, core::Timers& timers);
@@ -90,6 +94,7 @@ class ModelInstance {
   layers::TensorRank tensor_place() const { return {place.tensor, grid.tensor}; }
 
   train::PipelineSettings pipeline_settings_;
+  core::Buffer<float> class_weights_;  // (classes); empty: none
   layers::TensorExchange exchange_;
   std::int64_t exchanged_rows_ = 0;
   const comm::ProcessGroups* groups_ = nullptr;
