@@ -1,6 +1,7 @@
 #include "hf_checkpoint.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "strict_json.hpp"
 

@@ -1,7 +1,10 @@
 #include "bert_hpc/model/hf_config.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include "bert_hpc/core/text_file.hpp"
 #include "families/family.hpp"
+#include "strict_json.hpp"
 
 namespace bert_hpc::model {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "bert_hpc/core/model_limits.hpp"
 #include "families/family.hpp"
+#include "strict_json.hpp"
 
 namespace bert_hpc::model {
 namespace {

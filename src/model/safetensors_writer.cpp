@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/shard.hpp"

@@ -1,6 +1,7 @@
 #include "strict_json.hpp"
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
 

@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <set>
 #include <sstream>
 
@@ -19,6 +18,7 @@
 #include "bert_hpc/data/text_settings.hpp"
 #include "bert_hpc/io/atomic_write.hpp"
 #include "bert_hpc/io/checksummed_file.hpp"
+#include "bert_hpc/prep/row_stream.hpp"
 
 namespace bert_hpc::prep {
 
@@ -38,8 +38,16 @@ constexpr std::array<const char*, 4> text_names = {"vocab.txt", "tokenizer_confi
 constexpr std::array<const char*, 2> model_names = {"config.json", "tokenizer.json"};
 
 bool is_shard_name(const std::string& name) {
-  static const std::regex shard("(train|validation|test)-[0-9]{5,}\\.h5");
-  return std::regex_match(name, shard);
+  constexpr std::string_view extension = ".h5";
+  constexpr std::size_t least_digits = 5;
+  for (int s = 0; s < split_count; ++s) {
+    const std::string begin = std::string(to_string(static_cast<Split>(s))) + '-';
+    if (!name.starts_with(begin) || !name.ends_with(extension)) continue;
+    const std::string_view digits = std::string_view(name).substr(
+        begin.size(), name.size() - std::min(name.size(), begin.size() + extension.size()));
+    return digits.size() >= least_digits && digits.find_first_not_of("0123456789") == std::string_view::npos;
+  }
+  return false;
 }
 
 /// A regular file itself, not a link to one: prep makes no links.

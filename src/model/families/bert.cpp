@@ -1,5 +1,7 @@
 // BERT (Devlin et al. 2019): config.json, plan and weight names of Transformers' BertForSequenceClassification and
 // BertForMaskedLM.
+#include <nlohmann/json.hpp>
+
 #include "family.hpp"
 
 namespace bert_hpc::model {

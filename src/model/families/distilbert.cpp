@@ -1,6 +1,8 @@
 // DistilBERT (Sanh et al., "DistilBERT, a distilled version of BERT", 2019): config.json, plan and weight names of
 // Transformers' DistilBertForSequenceClassification and DistilBertForMaskedLM. It is BERT's encoder without token types
 // and without dropout after attention's output; its sequence head has a ReLU where BERT's pooler has a tanh.
+#include <nlohmann/json.hpp>
+
 #include "family.hpp"
 
 namespace bert_hpc::model {

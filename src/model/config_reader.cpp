@@ -1,0 +1,76 @@
+#include "config_reader.hpp"
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "bert_hpc/core/text.hpp"
+#include "strict_json.hpp"
+
+namespace bert_hpc::model {
+
+using nlohmann::json;
+
+void ConfigReader::integer(const char* key, std::int64_t& value) {
+  const json* found = find(key);
+  if (found != nullptr && is_integer(key, *found)) value = found->get<std::int64_t>();
+}
+
+void ConfigReader::integer(const char* key, std::optional<std::int64_t>& value) {
+  const json* found = find(key);
+  if (found != nullptr && !found->is_null() && is_integer(key, *found)) value = found->get<std::int64_t>();
+}
+
+void ConfigReader::number(const char* key, double& value) {
+  const json* found = find(key);
+  if (found != nullptr && is(key, found->is_number(), "a number", *found)) value = found->get<double>();
+}
+
+void ConfigReader::number(const char* key, std::optional<double>& value) {
+  const json* found = find(key);
+  if (found != nullptr && !found->is_null() && is(key, found->is_number(), "a number or null", *found)) {
+    value = found->get<double>();
+  }
+}
+
+void ConfigReader::text(const char* key, std::string& value) {
+  const json* found = find(key);
+  if (found != nullptr && !found->is_null() && is(key, found->is_string(), "a string", *found)) {
+    value = found->get<std::string>();
+  }
+}
+
+void ConfigReader::must_equal(const char* key, const json& only, const char* reason) {
+  const json* found = find(key);
+  if (found == nullptr || found->is_null() || *found == only) return;
+  const std::string text =
+      found->is_string() ? found->get<std::string>() : found->dump(-1, ' ', true, json::error_handler_t::replace);
+  problems_.add(std::string(key) + " is " + (found->is_string() ? in_quotes(text) : core::printable(text)) +
+                ", but only " + only.dump() + " is built in: " + reason);
+}
+
+void ConfigReader::must_be(const char* key, bool only, const char* reason) {
+  must_equal(key, json(only), reason);
+}
+
+void ConfigReader::must_be(const char* key, const char* only, const char* reason) {
+  must_equal(key, json(only), reason);
+}
+
+const json* ConfigReader::find(const char* key) const {
+  const auto found = root_.find(key);
+  return found == root_.end() ? nullptr : &*found;
+}
+
+bool ConfigReader::is(const char* key, bool holds, const char* wanted, const json& value) {
+  if (!holds) problems_.add(std::string(key) + " must be " + wanted + ", but is " + value.type_name() + ".");
+  return holds;
+}
+
+bool ConfigReader::is_integer(const char* key, const json& value) {
+  const bool fits = value.is_number_integer() &&
+                    !(value.is_number_unsigned() &&
+                      value.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()});
+  return is(key, fits, "a whole number", value);
+}
+
+}  // namespace bert_hpc::model
