@@ -6,6 +6,7 @@ import zlib
 
 import numpy as np
 
+import per_class
 from rundata import EFFICIENCY_COLUMNS, INTEGER_COLUMNS, LOSS_SCALE_COLUMNS, SCHEMA, STEP_COLUMNS, ReportError
 
 JOURNAL_TITLE = "bert_hpc metrics journal 1"
@@ -48,7 +49,10 @@ def read_evaluation(fields):
     row = {"step": int(fields[1]), "loss": float(fields[2])}
     row.update((name, float(value)) for name, value in metrics)
     classes = int(rest[0])
-    counts, _ = take_groups(rest[1:], 1)
+    counts, rest = take_groups(rest[1:], 1)
+    if len(rest) > 1:  # after the time; lines of older versions lack it
+        counted, _ = take_groups(rest[1:], 1)
+        row["class_counts"] = np.array(counted, dtype=np.int64).reshape(3, -1)
     if classes > 0:
         row["confusion_matrix"] = np.array(counts, dtype=np.int64).reshape(classes, classes)
     return fields[0], row
@@ -128,7 +132,10 @@ def read_journal(run, path):
                             "power": np.array([filled(sample[2]) for sample in samples])}
     for split, rows in evaluations.items():
         if rows:
+            counts = [row.pop("class_counts", None) for row in rows]
             run.evaluations[split] = evaluation_columns(rows)
+            if any(row is not None for row in counts):
+                run.per_class[split] = per_class.of_rows(counts)
 
 
 def table_of(fields, texts, numbers):

@@ -47,6 +47,8 @@ def read_metrics(run, path):
             run.steps.update(read_columns(file["steps"]))
         for split, group in file.get("evaluations", {}).items():
             run.evaluations[split] = read_columns(group)
+            if "per_class" in group:
+                run.per_class[split] = read_columns(group["per_class"])
             for name, item in group.items():
                 if "label" in item.attrs:
                     run.metric_labels[name] = plain(item.attrs["label"])

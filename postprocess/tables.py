@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+import per_class
 import smoothing
 import rundata
 import wording
@@ -103,18 +104,30 @@ def evaluations(runs):
     return header, rows
 
 
+def class_figures(run):
+    """(split, description of the evaluation, names, columns as per_class.of_counts) of the selected evaluation of each split: from
+    metrics.h5 or, of older runs and of predictions, from the confusion matrix."""
+    found = {}
+    for split, columns in run.per_class.items():
+        row, which = rundata.chosen(run, split)
+        if row is not None and row < len(columns["support"]) and np.isfinite(columns["precision"][row]).all():
+            own = {name: values[row] for name, values in columns.items()}
+            found[split] = (split, rundata.described(run, split, row, which), run.label_names, own)
+    for split, counts, which, names in matrices(run):
+        columns = per_class.of_counts(counts.sum(axis=1), counts.sum(axis=0), np.diag(counts))
+        found.setdefault(split, (split, which, names, columns))
+    return [found[split] for split in sorted(found)]
+
+
 def classes(runs):
-    """Precision, recall and F1 of every class in the selected evaluation of each split."""
+    """Precision, recall and F1 of every class, or label name, in the selected evaluation of each split."""
     header, rows = ["run", "split", "evaluation", "class", "samples", "precision", "recall", "F1"], []
     for run in runs:
-        for split, counts, which, labels in matrices(run):
-            names = labels if len(labels) == len(counts) else [str(i) for i in range(len(counts))]
-            for i, name in enumerate(names):
-                actual, predicted = counts[i].sum(), counts[:, i].sum()
-                precision = counts[i, i] / predicted if predicted else math.nan
-                recall = counts[i, i] / actual if actual else math.nan
-                f1 = 2 * counts[i, i] / (actual + predicted) if actual + predicted else math.nan
-                rows.append([run.name, split, which, name, int(actual), *(number(value) for value in (precision, recall, f1))])
+        for split, which, labels, columns in class_figures(run):
+            support = columns["support"]
+            names = labels if len(labels) == len(support) else [str(i) for i in range(len(support))]
+            rows += [[run.name, split, which, name, int(support[i]), *(number(columns[rate][i]) for rate in per_class.RATES)]
+                     for i, name in enumerate(names)]
     return header, rows
 
 
@@ -152,12 +165,19 @@ def as_text(header, rows):
     return "\n".join(line.rstrip() for line in lines)
 
 
-def as_markdown(header, rows):
+MOST_IN_MARKDOWN = 1000  # rows of a table; its CSV file has all
+
+
+def as_markdown(header, rows, name):
+    """The table; of one with more rows than a reader wants, the first ones and where the others are."""
     def line(row):
         return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |"
 
     rule = "|" + "|".join("---" if i == 0 else "---:" for i in range(len(header))) + "|"
-    return "\n".join([line(header), rule, *(line(row) for row in rows)])
+    lines = [line(header), rule, *(line(row) for row in rows[:MOST_IN_MARKDOWN])]
+    if len(rows) > MOST_IN_MARKDOWN:
+        lines += ["", f"The first {MOST_IN_MARKDOWN:,} of {len(rows):,} rows; {name}.csv has all."]
+    return "\n".join(lines)
 
 
 def write_csv(path, header, rows):
@@ -181,7 +201,7 @@ def write_all(runs, output):
             write_csv(paths[-1], header, rows)
     titles = {"summary": "Summary", "seeds": "Seeds: means, and paired differences from the first variant",
               "classes": "Classes", "timers": "Time by section"}
-    parts = [f"## {title}\n\n{as_markdown(*tables[name])}" for name, title in titles.items() if tables[name][1]]
+    parts = [f"## {title}\n\n{as_markdown(*tables[name], name)}" for name, title in titles.items() if tables[name][1]]
     markdown = output / "summary.md"
     with written(markdown) as file:
         file.write("\n\n".join(["# Report: " + ", ".join(run.name for run in runs), *parts]) + "\n")

@@ -16,7 +16,7 @@
 #include "bert_hpc/app/run/earlier_start.hpp"
 #include "bert_hpc/app/session.hpp"
 #include "bert_hpc/core/text.hpp"
-#include "bert_hpc/metrics/metric.hpp"
+#include "bert_hpc/metrics/registry.hpp"
 #include "bert_hpc/model/hf_weights.hpp"
 #include "run_start.hpp"
 #include "training_loop.hpp"
@@ -50,7 +50,11 @@ std::int64_t last_checkpoint_bytes(const Session& session, const RunContext& con
   plan.evaluations = steps / evaluation_steps(context.input, session.loader->steps_per_epoch()) + 1;
   plan.rows = steps / context.input.log.every_steps + plan.evaluations;
   plan.loss_scales = context.input.precision.compute == "fp16";
-  plan.classes = metrics::matrix_classes(model.objective.task->metrics, {.outputs = model.config.num_labels()});
+  const std::vector<const metrics::Family*>& families = model.objective.task->metrics;
+  const metrics::EvaluatedSet set = {.outputs = model.config.num_labels()};
+  plan.classes = metrics::matrix_classes(families, set);
+  plan.counted_classes = metrics::reported_classes(families, set);
+  plan.metrics = std::ssize(metrics::names_of(families));
   if (session.sets.validation) plan.samples = session.sets.validation->samples();
   if (!session.sets.validation) plan.evaluations = 0;
   return checkpoint_bytes(model, states, context.ranks()) + io::journal_bytes(plan);

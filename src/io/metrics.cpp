@@ -64,7 +64,7 @@ std::string keep_older_rows(const std::string& directory, std::int64_t step) {
 }
 
 void check_name(const std::string& name, bool column) {
-  static const std::vector<std::string> taken = {"step", "loss", "confusion_matrix"};
+  static const std::vector<std::string> taken = {"step", "loss", "confusion_matrix", "per_class"};
   const bool good = !name.empty() && name.find('/') == std::string::npos && name != "." &&
                     !(column && std::find(taken.begin(), taken.end(), name) != taken.end());
   core::require(good, "metric or split name that cannot be a dataset's name");

@@ -2,9 +2,11 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <span>
 
 #include "bert_hpc/io/hdf5/hdf5.hpp"
 #include "bert_hpc/io/provenance.hpp"
+#include "bert_hpc/metrics/class_counts.hpp"
 #include "bert_hpc/metrics/registry.hpp"
 #include "metrics_tables.hpp"
 
@@ -59,6 +61,50 @@ void write_confusion(Hdf5File& file, const std::string& group, const std::vector
   file.write_attribute(name, "axes", "evaluations, actual, predicted");
 }
 
+struct PerClass {
+  std::vector<double> precision, recall, f1;  ///< (evaluations, classes)
+  std::vector<std::int64_t> support;
+};
+
+void append(const std::vector<std::int64_t>& class_counts, std::size_t classes, PerClass& all) {
+  const auto add = [](std::vector<double>& column, const std::vector<double>& values) {
+    column.insert(column.end(), values.begin(), values.end());
+  };
+  const std::vector<double> counts(class_counts.begin(), class_counts.end());
+  const auto row = [&](std::size_t i) { return std::span(counts).subspan(i * classes, classes); };
+  const metrics::ClassCounts of_classes = {row(0), row(1), row(2)};
+  add(all.precision, metrics::class_precision(of_classes));
+  add(all.recall, metrics::class_recall(of_classes));
+  add(all.f1, metrics::class_f1(of_classes));
+  all.support.insert(all.support.end(), class_counts.begin(), class_counts.begin() + std::ssize(row(0)));
+}
+
+void write_per_class(Hdf5File& file, const std::string& group, const std::vector<EvaluationRow>& rows) {
+  std::size_t classes = 0;
+  for (const EvaluationRow& row : rows) classes = std::max(classes, row.class_counts.size() / 3);
+  if (classes == 0) return;
+  PerClass all;
+  for (const EvaluationRow& row : rows) {
+    if (row.class_counts.size() == 3 * classes) {
+      append(row.class_counts, classes, all);
+      continue;
+    }
+    // An evaluation without counts, or with another number of classes.
+    for (auto* column : {&all.precision, &all.recall, &all.f1}) column->insert(column->end(), classes, unknown);
+    all.support.insert(all.support.end(), classes, 0);
+  }
+  const auto write = [&](const char* name, const auto& values, const char* unit) {
+    const std::string dataset = group + "/per_class/" + name;
+    file.write(dataset, values, {std::ssize(rows), static_cast<std::int64_t>(classes)});
+    file.write_attribute(dataset, "unit", unit);
+    file.write_attribute(dataset, "axes", "evaluations, classes");
+  };
+  write("precision", all.precision, "1");
+  write("recall", all.recall, "1");
+  write("f1", all.f1, "1");
+  write("support", all.support, "samples");
+}
+
 /// What a reader needs to know of a metric; of one of another version its name alone.
 void describe_metric(Hdf5File& file, const std::string& dataset, const std::string& name) {
   file.write_attribute(dataset, "label", metrics::label_of(name));
@@ -87,6 +133,7 @@ void write_evaluations(Hdf5File& file, const std::string& split, const std::vect
     describe_metric(file, group + "/" + name, name);
   }
   write_confusion(file, group, rows);
+  write_per_class(file, group, rows);
 }
 
 void write_ranks(Hdf5File& file, const MetricsTables& tables) {

@@ -26,10 +26,14 @@ class LineWriter {
     write(static_cast<std::int64_t>(rows.size()));
     for (const auto& row : rows) each(*this, row);
   }
-  /// A trailing field, which lines of older versions lack.
+  /// A trailing field or list, which lines of older versions lack.
   template <class Field>
   void last(const Field& value) {
     write(value);
+  }
+  template <class Rows, class Each>
+  void last_list(const Rows& rows, const Each& each) {
+    list(rows, each);
   }
   std::string take() { return std::move(text_); }
 
@@ -76,6 +80,10 @@ class LineReader {
   template <class Field>
   void last(Field& value) {
     if (!finished_) read(value);
+  }
+  template <class Rows, class Each>
+  void last_list(Rows& rows, const Each& each) {
+    if (!finished_) list(rows, each);
   }
 
  private:

@@ -1,5 +1,6 @@
 // Upper bound of a journal's size, from the longest line of each kind.
 #include <limits>
+#include <string>
 
 #include "bert_hpc/io/journal.hpp"
 #include "metrics_tables.hpp"
@@ -17,11 +18,14 @@ std::int64_t journal_bytes(const JournalPlan& plan) {
       bytes(detail::encode(StepRow{integer, real, real, real, real, integer, integer, real, integer, real})) +
       bytes(detail::encode(EfficiencyRow{integer, real, real, real}));
   if (plan.loss_scales) row += bytes(detail::encode(LossScaleRow{integer, real, integer, real}));
-  const std::vector<std::pair<std::string, double>> metrics(6, {"precision", real});
-  // A count and its separator take two characters, and more only if the count is at least ten samples.
+  const std::vector<std::pair<std::string, double>> metrics(static_cast<std::size_t>(plan.metrics),
+                                                            {"macro_roc_auc", real});
+  // In the matrix a count and its separator take two characters, and more only if the count is at least ten samples.
+  const std::int64_t matrix = 2 * plan.classes * plan.classes + plan.samples / 10;
+  const auto longest_count = static_cast<std::int64_t>(std::to_string(plan.samples).size());
   const std::int64_t evaluation =
-      bytes(detail::encode("validation", EvaluationRow{integer, real, metrics, 0, {}, real})) +
-      2 * plan.classes * plan.classes + plan.samples / 10;
+      bytes(detail::encode("validation", EvaluationRow{integer, real, metrics, 0, {}, real, {}})) + matrix +
+      3 * plan.counted_classes * (1 + longest_count);
   return beside_text + escaped * plan.text + plan.rows * row + plan.evaluations * evaluation;
 }
 

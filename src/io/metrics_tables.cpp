@@ -47,6 +47,7 @@ void fields(Line& line, Is<EvaluationRow> auto& row) {
   line(row.classes);
   line.list(row.confusion_matrix, one_field);
   line.last(row.time);
+  line.last_list(row.class_counts, one_field);
 }
 
 template <class Line>
@@ -110,9 +111,11 @@ std::string joined(const char* kind, const Fields&... values) {
   return line.take();
 }
 
-bool is_square(const EvaluationRow& row) {
+/// A matrix of (classes, classes) and counts of (3, classes)?
+bool has_shapes(const EvaluationRow& row) {
   return row.classes >= 0 && row.classes <= 1 << 20 &&
-         static_cast<std::int64_t>(row.confusion_matrix.size()) == row.classes * row.classes;
+         static_cast<std::int64_t>(row.confusion_matrix.size()) == row.classes * row.classes &&
+         row.class_counts.size() % 3 == 0;
 }
 
 template <class Row>
@@ -134,7 +137,7 @@ void set_info(MetricsTables& tables, RunInfo info) {
 void add_evaluation(MetricsTables& tables, LineReader& line) {
   const auto split = field<std::string>(line);
   EvaluationRow row = decoded<EvaluationRow>(line);
-  if (!is_square(row)) throw Nonsense{};
+  if (!has_shapes(row)) throw Nonsense{};
   std::vector<EvaluationRow>& rows = tables.evaluations[split];
   const auto again = [&](const EvaluationRow& before) { return before.step == row.step; };
   tables.replaced += static_cast<std::int64_t>(std::erase_if(rows, again));
@@ -185,7 +188,8 @@ std::string encode(const StepRow& row) {
 }
 
 std::string encode(const std::string& split, const EvaluationRow& row) {
-  core::require(is_square(row), "confusion matrix that is not (classes, classes)");
+  core::require(has_shapes(row),
+                "confusion matrix that is not (classes, classes), or counts that are not (3, classes)");
   LineWriter line("evaluation");
   line(split);
   fields(line, row);

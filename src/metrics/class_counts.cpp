@@ -49,6 +49,24 @@ double f1(double actual, double predicted, double hits) {
   return ratio(2 * hits, actual + predicted);
 }
 
+double precision(double, double predicted, double hits) {
+  return ratio(hits, predicted);
+}
+
+double recall(double actual, double, double hits) {
+  return ratio(hits, actual);
+}
+
+/// f(actual, predicted, hits) of each class.
+template <class F>
+std::vector<double> of_each(const ClassCounts& counts, const F& f) {
+  std::vector<double> values(counts.actual.size());
+  for (std::size_t c = 0; c < values.size(); ++c) {
+    values[c] = f(counts.actual[c], counts.predicted[c], counts.hits[c]);
+  }
+  return values;
+}
+
 double sum_of(std::span<const double> counts) {
   double sum = 0;
   for (const double count : counts) sum += count;
@@ -99,12 +117,24 @@ std::int64_t matrix_classes(const EvaluatedSet& set) {
   return has_matrix(set.outputs) ? set.outputs : 0;
 }
 
-/// The sums, and the same as a matrix to be recorded.
+/// The sums, and the same as counts and a matrix to be recorded.
 std::int64_t bytes(const EvaluatedSet& set) {
   return 2 * size(set) * std::int64_t{sizeof(double)};
 }
 
 }  // namespace
+
+std::vector<double> class_precision(const ClassCounts& counts) {
+  return of_each(counts, precision);
+}
+
+std::vector<double> class_recall(const ClassCounts& counts) {
+  return of_each(counts, recall);
+}
+
+std::vector<double> class_f1(const ClassCounts& counts) {
+  return of_each(counts, f1);
+}
 
 double accuracy(const ClassCounts& counts) {
   double correct = 0, all = 0;
@@ -116,11 +146,11 @@ double accuracy(const ClassCounts& counts) {
 }
 
 double macro_precision(const ClassCounts& counts) {
-  return macro(counts, [](double, double predicted, double hits) { return ratio(hits, predicted); });
+  return macro(counts, precision);
 }
 
 double macro_recall(const ClassCounts& counts) {
-  return macro(counts, [](double actual, double, double hits) { return ratio(hits, actual); });
+  return macro(counts, recall);
 }
 
 double macro_f1(const ClassCounts& counts) {
@@ -172,6 +202,7 @@ const Family& class_counts() {
       .values = values,
       .bytes = bytes,
       .one_answer = one_answer,
+      .class_counts = counts_of,
       .matrix_classes = matrix_classes,
       .confusion_matrix = confusion_matrix};
   return family;

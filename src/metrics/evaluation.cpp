@@ -52,6 +52,20 @@ std::optional<OneAnswer> Evaluation::one_answer() const {
   return std::nullopt;
 }
 
+std::vector<std::int64_t> Evaluation::class_counts() const {
+  std::vector<std::int64_t> all;
+  if (reported_classes(families_, set_) == 0) return all;
+  for (std::size_t f = 0; f < families_.size(); ++f) {
+    if (families_[f]->class_counts == nullptr) continue;
+    const ClassCounts counts = families_[f]->class_counts(set_, sums_of(f));
+    for (const auto& column : {counts.actual, counts.predicted, counts.hits}) {
+      for (const double count : column) all.push_back(static_cast<std::int64_t>(count));
+    }
+    break;
+  }
+  return all;
+}
+
 std::vector<std::int64_t> Evaluation::confusion_matrix() const {
   for (std::size_t f = 0; f < families_.size(); ++f) {
     if (families_[f]->confusion_matrix != nullptr) return families_[f]->confusion_matrix(set_, sums_of(f));
@@ -68,6 +82,12 @@ std::int64_t matrix_classes(const std::vector<const Family*>& families, const Ev
     if (family->matrix_classes != nullptr) return family->matrix_classes(set);
   }
   return 0;
+}
+
+std::int64_t reported_classes(const std::vector<const Family*>& families, const EvaluatedSet& set) {
+  const bool counts = std::any_of(families.begin(), families.end(),
+                                  [](const Family* family) { return family->class_counts != nullptr; });
+  return counts && set.outputs <= max_reported_classes ? set.outputs : 0;
 }
 
 std::int64_t bytes_of(const std::vector<const Family*>& families, const EvaluatedSet& set) {

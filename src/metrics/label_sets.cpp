@@ -27,6 +27,11 @@ bool is_ranked(const EvaluatedSet& set) {
   return set.sets.size() <= max_ranked_outputs;
 }
 
+ClassCounts counts_of(const EvaluatedSet& set, ConstSums sums) {
+  const std::size_t names = names_of(set);
+  return {sums.subspan(0, names), sums.subspan(names, names), sums.subspan(2 * names, names)};
+}
+
 std::int64_t size(const EvaluatedSet& set) {
   return 3 * set.outputs + 1 + (is_ranked(set) ? std::ssize(set.sets) : 0);
 }
@@ -87,10 +92,10 @@ std::vector<double> values(const EvaluatedSet& set, const LossSum& loss, ConstSu
           ratio(sums[3 * names], loss.targets), macro_roc_auc(set, sums.subspan(3 * names + 1))};
 }
 
-/// The sums, and of one name a score, a rank, the order and what is positive.
+/// The sums, the counts to be recorded, and of one name a score, a rank, the order and what is positive.
 std::int64_t bytes(const EvaluatedSet& set) {
   const std::int64_t samples = is_ranked(set) && set.outputs > 0 ? std::ssize(set.sets) / set.outputs : 0;
-  return (size(set) + 4 * samples) * std::int64_t{sizeof(double)};
+  return (size(set) + 3 * set.outputs + 4 * samples) * std::int64_t{sizeof(double)};
 }
 
 }  // namespace
@@ -104,7 +109,8 @@ const Family& label_sets() {
                                 .size = size,
                                 .add = add,
                                 .values = values,
-                                .bytes = bytes};
+                                .bytes = bytes,
+                                .class_counts = counts_of};
   return family;
 }
 

@@ -23,6 +23,30 @@ def recorded(directory):
     return found
 
 
+def values_of(evaluations):
+    """{name: value} of the last evaluation in a group /evaluations/SPLIT: step, loss and metrics."""
+    return {name: item[-1] for name, item in evaluations.items() if isinstance(item, h5py.Dataset) and item.ndim == 1}
+
+
+def class_report(label, prediction):
+    """Precision, recall, F1 and support by their definitions, of (samples, classes) of 0 and 1: scikit-learn's
+    classification_report with zero_division=0, whose numbers it is compared with where scikit-learn is at hand."""
+    columns = {"precision": [], "recall": [], "f1": [], "support": []}
+    for actual, guess in zip(np.asarray(label).T, np.asarray(prediction).T):
+        hits, wrong, missed = (int(np.sum((actual == a) & (guess == g))) for a, g in ((1, 1), (0, 1), (1, 0)))
+        columns["precision"].append(hits / (hits + wrong) if hits + wrong else 0.0)
+        columns["recall"].append(hits / (hits + missed) if hits + missed else 0.0)
+        columns["f1"].append(2 * hits / (2 * hits + wrong + missed) if hits + wrong + missed else 0.0)
+        columns["support"].append(hits + missed)
+    try:
+        from sklearn.metrics import precision_recall_fscore_support
+    except ImportError:
+        return columns
+    for name, values in zip(columns, precision_recall_fscore_support(label, prediction, zero_division=0)):
+        np.testing.assert_allclose(columns[name], values, rtol=1e-15, err_msg=name)
+    return columns
+
+
 def seal(path):
     """Makes the checksum in front of a changed file right again."""
     content = path.read_bytes()

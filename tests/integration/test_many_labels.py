@@ -80,6 +80,7 @@ directory = "{cls.folder}/{labels}"
                     evaluations = file["evaluations/validation"]
                     self.assertGreater(evaluations["loss"][0], 0)
                     self.assertNotIn("confusion_matrix", evaluations)  # it would have nine million numbers
+                    self.assertEqual(evaluations["per_class/f1"].shape, (len(evaluations["step"]), 3000))
 
     def test_ten_thousand(self):
         _, directory = self.train("ten", 10000, 32, 2)

@@ -12,6 +12,7 @@ import h5py
 import numpy as np
 
 from program import MPIRUN, run, toml
+from saved import class_report, values_of
 
 INPUT = pathlib.Path(__file__).resolve().parents[2] / "input"
 WORDS = {"animal": ["dog", "cat"], "machine": ["engine", "circuit"], "music": ["violin", "trumpet"]}
@@ -126,7 +127,7 @@ class Sets(unittest.TestCase):
         self.assertEqual(config["id2label"], {str(i): name for i, name in enumerate(NAMES)})
         self.assertEqual(config["label2id"], {name: i for i, name in enumerate(NAMES)})
         with h5py.File(directory / "metrics.h5") as file:
-            trained = {name: values[-1] for name, values in file["evaluations/test"].items()}
+            trained = values_of(file["evaluations/test"])
         self.assertGreater(trained["micro_f1"], 0.95)  # one word decides a name
         self.assertGreater(trained["macro_roc_auc"], 0.95)
 
@@ -134,10 +135,12 @@ class Sets(unittest.TestCase):
         predicted = self.start("predicted", **self.with_model("predict", directory))[1]
         labels, sources = self.of_shards()
         with h5py.File(again / "metrics.h5") as metrics, h5py.File(again / "predictions.h5") as file:
-            found = {name: values[0] for name, values in metrics["evaluations/test"].items()}
+            found = values_of(metrics["evaluations/test"])
             np.testing.assert_array_equal(file["label"], labels)
             probabilities, prediction = file["probabilities"][()].astype(float), file["prediction"][()]
             np.testing.assert_array_equal(prediction, probabilities >= 0.5)
+            for name, values in class_report(labels, prediction).items():
+                np.testing.assert_allclose(metrics[f"evaluations/test/per_class/{name}"][0], values, rtol=1e-15, err_msg=name)
             for name, value in scores(labels.astype(int), prediction).items():
                 self.assertAlmostEqual(found[name], value, places=12)
             # Of float32 probabilities.

@@ -11,6 +11,7 @@ import h5py
 import numpy as np
 
 import program
+from saved import class_report
 
 MANUAL = pathlib.Path(__file__).resolve().parents[2] / "postprocess" / "README.md"
 
@@ -100,6 +101,19 @@ class Results(program.Case):
                                    {"pretrained": str(folder / "run" / "model")}, **tables)
             program.run("bert_hpc", path, ranks=2, threads=1, check=0)
             self.check_classes(folder / mode, split, labelled=mode == "evaluate")
+
+    def test_figures_of_single_classes_follow_from_the_predictions(self):
+        with h5py.File(self.work.folder / "run" / "metrics.h5") as metrics, h5py.File(self.work.folder / "run" / "predictions.h5") as file:
+            classes = np.eye(len(file.attrs["label_names"]))
+            group = metrics["evaluations/test/per_class"]
+            self.assertEqual(set(group), {"precision", "recall", "f1", "support"})
+            for name, values in class_report(classes[file["label"][()]], classes[file["prediction"][()]]).items():
+                np.testing.assert_allclose(group[name][-1], values, rtol=1e-15, err_msg=name)
+            validation = metrics["evaluations/validation"]
+            self.assertEqual(validation["per_class/f1"].shape, (len(validation["step"]), len(classes)))
+            for row, matrix in enumerate(validation["confusion_matrix"]):
+                np.testing.assert_array_equal(validation["per_class/support"][row], matrix.sum(axis=1))
+                np.testing.assert_allclose(validation["per_class/recall"][row] * np.maximum(matrix.sum(axis=1), 1), np.diag(matrix))
 
     def test_a_new_start_removes_the_predictions_of_the_old(self):
         folder = self.work.folder / "again"

@@ -100,7 +100,7 @@ def rows_as_curves(directory):
         if "loss_scale" in file:
             curves["train/loss_scale"] = (file["loss_scale/step"][:], file["loss_scale/scale"][:])
         for split, group in file["evaluations"].items():
-            for name in set(group) - {"step", "confusion_matrix"}:
+            for name in set(group) - {"step", "confusion_matrix", "per_class"}:
                 curves[f"{split}/{name}"] = (group["step"][:], group[name][:])
     return curves
 

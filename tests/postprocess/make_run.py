@@ -111,7 +111,8 @@ def write_journal(folder, steps, torn=True):
     for number, row in enumerate(zip(*(steps[name] for name in columns))):
         time = ["1770000000.25"] if number > 0 else []  # lines of older versions have none
         lines.append("\t".join(["step", *(repr(value.item()) for value in row), *time]))
-    lines.append("\t".join(["evaluation", "validation", "2", "0.5", "1", "accuracy", "0.75", "2", "4", "3", "1", "0", "4", "1770000000.5"]))
+    lines.append("\t".join(["evaluation", "validation", "2", "0.5", "1", "accuracy", "0.75", "2", "4", "3", "1", "0", "4", "1770000000.5",
+                            "6", "4", "4", "3", "5", "3", "4"]))
     lines.append("evaluation\tvalidation\t3\t0.5\t0\t2\t4\t3")  # makes no sense
     lines.append("total\ttimed_seconds\t1.5")
     content = b"".join(b"%08x %s\n" % (zlib.crc32(line.encode()), line.encode()) for line in lines)

@@ -257,6 +257,8 @@ class Journal(InFolder):
         self.assertEqual([journal.attributes[f"parallel_{name}"] for name in ("data", "pipeline", "tensor")], [3, 2, 1])
         self.assertEqual((journal.attributes["label_mean"], journal.attributes["label_deviation"]), (6.5, 0.5))
         np.testing.assert_array_equal(journal.evaluations["validation"]["confusion_matrix"], [[[3, 1], [0, 4]]])
+        np.testing.assert_array_equal(journal.per_class["validation"]["support"], [[4, 4]])
+        np.testing.assert_array_equal(journal.per_class["validation"]["precision"], [[1, 0.8]])
 
     def test_journal_alone_is_enough(self):
         make_run.write_journal(self.folder, make_run.step_columns(20, 1, np.random.default_rng(2)))
@@ -793,6 +795,27 @@ class BestCheckpoint(InFolder):
         titles = [" ".join(texts(figure)) for _, figure in plot_confusion.draw([run])]
         self.assertIn("accuracy 0.850 on 20 samples; best accuracy, step 20", titles[1])
         self.assertIn("accuracy 0.800 on 20 samples; best checkpoint, step 20", titles[0])
+
+    def test_classes_that_metrics_h5_reports(self):
+        self.load()
+        recorded = {"precision": [[0.5, 1.0]] * 3, "recall": [[0.25, 0.0]] * 3, "f1": [[0.125, 0.75]] * 3, "support": [[7, 1]] * 3}
+        with h5py.File(self.folder / "run" / "metrics.h5", "r+") as file:
+            for name, values in recorded.items():
+                file[f"evaluations/validation/per_class/{name}"] = np.array(values)
+        run = reading.load_run(self.folder / "run", "run")
+        self.assertNotIn("per_class", rundata.metric_names(run))
+        shown = [row[1:] for row in tables.classes([run])[1]]
+        self.assertEqual(shown[2:], [["validation", "best accuracy, step 20", "a", 7, "0.5", "0.25", "0.125"],
+                                     ["validation", "best accuracy, step 20", "b", 1, "1", "0", "0.75"]])
+        self.assertEqual([row[:2] for row in shown[:2]], [["test", "best checkpoint, step 20"]] * 2)  # from the matrix
+        # An evaluation without counts, as of another version, leaves the matrix.
+        run.per_class["validation"]["precision"][1] = np.nan
+        self.assertEqual(tables.classes([run])[1][2][4:], [10, "0.8182", "0.9", "0.8571"])
+
+    def test_a_long_table_is_cut_in_markdown(self):
+        text = tables.as_markdown(["a", "b"], [[row, 0] for row in range(1005)], "classes")
+        self.assertIn("The first 1,000 of 1,005 rows; classes.csv has all.", text)
+        self.assertNotIn("| 1000 |", text)
 
     def test_without_a_best_checkpoint_the_last_counts(self):
         run = self.load(best=None)

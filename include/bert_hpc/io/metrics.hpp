@@ -58,6 +58,8 @@ struct EvaluationRow {
   std::int64_t classes = 0;                             ///< 0: no confusion matrix
   std::vector<std::int64_t> confusion_matrix;           ///< (actual classes, predicted classes), row-major
   double time = 0;                                      ///< as in StepRow
+  /// (3, classes), row-major: how often each class is the label, is predicted, and is both; empty: unknown.
+  std::vector<std::int64_t> class_counts{};
 };
 
 /// For training in fp16.
@@ -164,8 +166,11 @@ std::string events_path(const std::string& directory);  ///< DIRECTORY/tensorboa
 struct JournalPlan {
   std::int64_t text = 0;  ///< bytes of RunInfo's text
   std::int64_t rows = 0, evaluations = 0;
-  bool loss_scales = false;               ///< one with each step row
-  std::int64_t classes = 0, samples = 0;  ///< of an evaluation; classes = 0: no confusion matrix
+  bool loss_scales = false;  ///< one with each step row
+  // Of an evaluation.
+  std::int64_t classes = 0, samples = 0;  ///< classes = 0: no confusion matrix
+  std::int64_t counted_classes = 0;       ///< in EvaluationRow::class_counts
+  std::int64_t metrics = 0;
 };
 /// Upper bound of the journal's size in bytes; rows that restarts repeat come on top. Pure.
 std::int64_t journal_bytes(const JournalPlan& plan);

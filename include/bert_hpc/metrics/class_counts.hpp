@@ -3,15 +3,28 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace bert_hpc::metrics {
 
-/// Of a data set with one label a sample: how often each class is the label, is predicted, and is both.
+/// Of a data set: how often each class is the label, is predicted, and is both. Where a sample may have several labels,
+/// a class is a label name.
 struct ClassCounts {
   std::span<const double> actual, predicted, hits;  ///< (classes)
 };
 
-/// Averages over the classes that occur, as actual or as predicted, as scikit-learn's with zero_division = 0.
+/// Of each class, (classes); 0 where the denominator is 0, as in scikit-learn's classification_report with
+/// zero_division = 0. The support is `actual`.
+std::vector<double> class_precision(const ClassCounts& counts);
+std::vector<double> class_recall(const ClassCounts& counts);
+std::vector<double> class_f1(const ClassCounts& counts);
+
+/// With more classes than this, evaluations record no figures of single classes: such a table is too long to be read.
+/// At this limit it takes 320 kB of metrics.h5 per evaluation, 4% of the largest confusion matrix.
+inline constexpr std::int64_t max_reported_classes = 10000;
+
+/// Of data with one label a sample: averages over the classes that occur, as actual or as predicted, as scikit-learn's
+/// with zero_division = 0.
 double accuracy(const ClassCounts& counts);
 double macro_precision(const ClassCounts& counts);
 double macro_recall(const ClassCounts& counts);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bert_hpc/core/micro_batch.hpp"
+#include "bert_hpc/metrics/class_counts.hpp"
 
 namespace bert_hpc::metrics {
 
@@ -68,6 +69,8 @@ struct Family {
   // What a family may have besides:
   std::int64_t (*bytes)(const EvaluatedSet&) = nullptr;  ///< memory while figures are made, with the sums
   std::optional<OneAnswer> (*one_answer)(const EvaluatedSet&, ConstSums sums) = nullptr;
+  /// Views of the sums.
+  ClassCounts (*class_counts)(const EvaluatedSet&, ConstSums sums) = nullptr;
   /// Rows of the confusion matrix; 0: there is none.
   std::int64_t (*matrix_classes)(const EvaluatedSet&) = nullptr;
   /// (classes, classes), actual by row, predicted by column; empty where there is none.
@@ -89,6 +92,8 @@ class Evaluation {
   double loss() const { return loss_sum().mean(); }
   std::vector<std::pair<std::string, double>> values() const;  ///< name, value
   std::optional<OneAnswer> one_answer() const;
+  /// (3, classes): labels, predictions and hits of each class; empty where there are none, or too many classes.
+  std::vector<std::int64_t> class_counts() const;
   std::int64_t matrix_classes() const;
   std::vector<std::int64_t> confusion_matrix() const;
 
@@ -104,6 +109,8 @@ class Evaluation {
 
 /// Rows of the confusion matrix of an evaluation with these families; 0: there is none.
 std::int64_t matrix_classes(const std::vector<const Family*>& families, const EvaluatedSet& set);
+/// Classes of which an evaluation with these families reports figures; 0: of none.
+std::int64_t reported_classes(const std::vector<const Family*>& families, const EvaluatedSet& set);
 /// Memory that an evaluation with these families takes.
 std::int64_t bytes_of(const std::vector<const Family*>& families, const EvaluatedSet& set);
 

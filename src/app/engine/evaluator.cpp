@@ -77,6 +77,7 @@ io::EvaluationRow Evaluator::row(std::int64_t step) {
   row.metrics = metrics_.values();
   row.classes = metrics_.matrix_classes();
   row.confusion_matrix = metrics_.confusion_matrix();
+  row.class_counts = metrics_.class_counts();
   return row;
 }
 

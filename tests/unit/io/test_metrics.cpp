@@ -65,7 +65,8 @@ TEST_CASE("metrics.h5 holds the recorded values under the documented names") {
   for (std::int64_t step = 1; step <= 3; ++step) writer.record_step(step_row(step));
   const double nan = std::numeric_limits<double>::quiet_NaN();
   writer.record_evaluation("validation", {2, 0.7, {{"accuracy", 0.5}}, 2, {1, 2, 3, 4}});
-  writer.record_evaluation("validation", {3, 0.6, {{"accuracy", 0.75}, {"macro_f1", nan}}, 2, {5, 6, 7, 8}});
+  writer.record_evaluation(
+      "validation", {3, 0.6, {{"accuracy", 0.75}, {"macro_f1", nan}}, 2, {5, 6, 7, 8}, 0, {11, 15, 12, 14, 5, 8}});
   writer.record_evaluation("test", {3, 0.65, {{"rmse", 0.1}}, 0, {}});
   writer.record_timers({{"forward", 3, 0.1, 0.2, 0.3}, {"with\ttab", 1, 1, 1, 1}});
   writer.record_ranks({{"node1", "CPU", 2, 1 << 20, 0.9, nan},
@@ -102,6 +103,16 @@ TEST_CASE("metrics.h5 holds the recorded values under the documented names") {
   CHECK(file.info("evaluations/validation/confusion_matrix").extents == std::vector<std::int64_t>{2, 2, 2});
   CHECK(file.read<std::int64_t>("evaluations/validation/confusion_matrix", 8)[5] == 6);
   CHECK_FALSE(file.exists("evaluations/test/confusion_matrix"));
+  const std::string per_class = "evaluations/validation/per_class";
+  CHECK(file.names(per_class) == std::vector<std::string>{"f1", "precision", "recall", "support"});
+  CHECK(file.info(per_class + "/f1").extents == std::vector<std::int64_t>{2, 2});
+  CHECK(file.read<std::int64_t>(per_class + "/support", 4) == std::vector<std::int64_t>{0, 0, 11, 15});
+  const std::vector<double> precision = file.read<double>(per_class + "/precision", 4);
+  CHECK(std::isnan(precision[0]));  // the first evaluation was recorded without counts
+  CHECK(precision[3] == 8.0 / 14);
+  CHECK(file.read<double>(per_class + "/recall", 4)[2] == 5.0 / 11);
+  CHECK(file.read<double>(per_class + "/f1", 4)[3] == 16.0 / 29);
+  CHECK_FALSE(file.exists("evaluations/test/per_class"));
   CHECK(file.read_text("timers/name", 2) == std::vector<std::string>{"forward", "with\ttab"});
   CHECK(file.read<double>("timers/seconds_avg", 2)[0] == 0.2);
   CHECK(file.read_text("ranks/host", 2)[1] == "node2");
@@ -420,14 +431,18 @@ TEST_CASE("a journal takes no more than is planned for it") {
                                 value,
                                 {{"accuracy", value}, {"precision", value}, {"recall", value}, {"f1", value}},
                                 classes,
-                                confusion});
+                                confusion,
+                                0,
+                                std::vector<std::int64_t>(3 * classes, samples / classes)});
     }
     const std::int64_t planned = journal_bytes({.text = 600,
                                                 .rows = rows,
                                                 .evaluations = evaluations,
                                                 .loss_scales = false,
                                                 .classes = classes,
-                                                .samples = samples});
+                                                .samples = samples,
+                                                .counted_classes = classes,
+                                                .metrics = 4});
     CHECK(writer.journal_bytes() <= planned);
     CHECK(writer.journal_bytes() > planned / 3);
   }
@@ -445,10 +460,11 @@ TEST_CASE("a foreign journal is refused") {
   Journal journal = Journal::create(path, "bert_hpc metrics journal 1");
   for (const char* line :
        {"", "step", "step\t1\t2", "step\tx\t0\t0\t0\t0\t0\t0\t0", "unheard\t1", "timers\t99999999999",
-        "evaluation\tvalidation\t1\t0\t0\t9000000000", "total\t\\", "step\t1\t0\t0\t0\t0\t0\t0\t0\t0\t9\t9"}) {
+        "evaluation\tvalidation\t1\t0\t0\t9000000000", "evaluation\tvalidation\t1\t0\t0\t0\t0\t0\t2\t1\t1", "total\t\\",
+        "step\t1\t0\t0\t0\t0\t0\t0\t0\t0\t9\t9"}) {
     journal.append(line);
   }
-  CHECK(rebuild_metrics(directory.path()) == 9);
+  CHECK(rebuild_metrics(directory.path()) == 10);
 }
 
 // The child records rows, sends each row's number through a pipe after record_step has returned, and makes snapshots

@@ -79,6 +79,20 @@ TEST_CASE("names that no sample has count as 0 in macro f1, and not in the area 
   CHECK(empty[2] == 1.0);
 }
 
+TEST_CASE("the counts of single names are those of the sets") {
+  const std::vector<std::uint8_t> sets = {1, 0, 0, 1, 0, 1};
+  const std::vector<float> outputs = {1, -1, 1, -1, -1, 1};
+  Evaluation evaluation({&metrics::label_sets()}, {.outputs = 3, .sets = sets});
+  const std::int64_t samples[] = {0, 1};
+  const std::int32_t sequences[] = {0, 1};
+  core::MicroBatch batch;
+  batch.sample = samples;
+  batch.targets.rows.count = 2;
+  batch.targets.rows.sequence = sequences;
+  evaluation.add(0.0, {.batch = batch, .outputs = outputs});
+  CHECK(evaluation.class_counts() == std::vector<std::int64_t>{2, 0, 1, /* predicted */ 1, 0, 2, /* both */ 1, 0, 1});
+}
+
 TEST_CASE("so many outputs that their sums would take too much memory have no area under the curve") {
   Samples all{.names = 1 << 13, .sets = {}, .outputs = {}};
   all.sets.resize((std::size_t{1} << 24) + (1 << 13), 0);

@@ -86,6 +86,27 @@ TEST_CASE("classification metrics are scikit-learn's, absent classes left out of
                 {"mcc", 0.5976143046671968}});
   CHECK(sums.confusion_matrix()[2 * 6 + 2] == 2);
   CHECK(sums.confusion_matrix()[2 * 6 + 3] == 1);
+  CHECK(sums.class_counts() ==
+        std::vector<std::int64_t>{4, 2, 4, 0, 0, 0, /* predicted */ 4, 3, 2, 1, 0, 0, /* both */ 3, 2, 2, 0, 0, 0});
+}
+
+TEST_CASE("figures of single classes are classification_report's with zero_division=0") {
+  const std::vector<double> actual = {4, 2, 4, 0, 0}, predicted = {4, 3, 2, 1, 0}, hits = {3, 2, 2, 0, 0};
+  const metrics::ClassCounts counts = {actual, predicted, hits};
+  CHECK(metrics::class_precision(counts) == std::vector<double>{0.75, 2.0 / 3, 1, 0, 0});
+  CHECK(metrics::class_recall(counts) == std::vector<double>{0.75, 1, 0.5, 0, 0});
+  CHECK(metrics::class_f1(counts) == std::vector<double>{0.75, 0.8, 2.0 / 3, 0, 0});
+}
+
+TEST_CASE("single classes are reported up to a limit above the confusion matrix' one") {
+  const std::vector<const metrics::Family*> families = {&metrics::class_counts(), &metrics::binary_ranking()};
+  const auto reported = [&](std::int64_t classes) { return metrics::reported_classes(families, {.outputs = classes}); };
+  CHECK(reported(metrics::max_confusion_classes + 1) == metrics::max_confusion_classes + 1);
+  CHECK(reported(metrics::max_reported_classes) == metrics::max_reported_classes);
+  CHECK(reported(metrics::max_reported_classes + 1) == 0);
+  CHECK(of_classes(metrics::max_reported_classes + 1).class_counts().empty());
+  CHECK(of_classes(1500).class_counts().size() == 3 * 1500);
+  CHECK(metrics::reported_classes({&metrics::token_counts()}, {.outputs = 30000}) == 0);
 }
 
 TEST_CASE("metrics of two classes are scikit-learn's: f1_score, matthews_corrcoef, roc_auc_score") {
