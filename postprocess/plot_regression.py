@@ -22,13 +22,6 @@ def known_pairs(run):
     return (actual[known], predicted[known]) if known.sum() > 1 else None
 
 
-def split_of(run):
-    """Name of the data that the predictions are for."""
-    if run.predictions.get("split"):
-        return run.predictions["split"]
-    return "validation" if list(run.evaluations) == ["validation"] and run.attributes.get("mode") == "evaluate" else "test"
-
-
 def r_squared(actual, errors):
     spread = np.sum((actual - actual.mean()) ** 2)
     return 1 - np.sum(errors**2) / spread if spread > 0 else float("nan")
@@ -72,7 +65,7 @@ def draw_run(run, actual, predicted, style):
     draw_errors(right, errors, label)
     figures = (f"{len(errors):,} samples, RMSE {np.sqrt(np.mean(errors**2)):.3f}, MAE {np.mean(np.abs(errors)):.3f}, R² "
                + wording.minus(f"{r2:.3f}".replace("-0.000", "0.000")))
-    figure.suptitle(style.title_of(f"Predicted against actual ({split_of(run)})", [run], figures))
+    figure.suptitle(style.title_of(f"Predicted against actual ({predictions.split_of(run)})", [run], figures))
     warning = warning_of(actual, predicted, r2)
     if warning:
         left.text(0.98, 0.02, textwrap.fill(warning, 34), transform=left.transAxes, ha="right", va="bottom", fontsize="small",

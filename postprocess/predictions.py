@@ -64,6 +64,13 @@ def labels(run):
     return run.predictions["label"]
 
 
+def split_of(run):
+    """Name of the data that the predictions are for."""
+    if run.predictions.get("split"):
+        return run.predictions["split"]
+    return "validation" if list(run.evaluations) == ["validation"] and run.attributes.get("mode") == "evaluate" else "test"
+
+
 MOST_CLASSES = 1000  # maximum for a confusion matrix, as in bert_hpc: its memory grows quadratically
 
 

@@ -23,6 +23,7 @@ import plot_metrics
 import plot_predictions
 import plot_ranks
 import plot_regression
+import plot_reliability
 import plot_scaling
 import plot_schedule
 import plot_seeds
@@ -33,8 +34,8 @@ import reading
 import source_text
 import tables
 
-PICTURES = [plot_loss, plot_metrics, plot_schedule, plot_confusion, plot_regression, plot_predictions, plot_timers, plot_ranks,
-            plot_timeline, plot_throughput, plot_efficiency, plot_loss_scale, plot_gpus, plot_scaling, plot_seeds]
+PICTURES = [plot_loss, plot_metrics, plot_schedule, plot_confusion, plot_regression, plot_predictions, plot_reliability, plot_timers,
+            plot_ranks, plot_timeline, plot_throughput, plot_efficiency, plot_loss_scale, plot_gpus, plot_scaling, plot_seeds]
 
 
 def parse(given):

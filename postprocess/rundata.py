@@ -93,7 +93,7 @@ def label_of(runs, metric):
 
 # --- Selection of an evaluation.
 
-SMALLER_IS_BETTER = ("loss", "rmse", "mae", "perplexity")  # the ends of names, for files that do not say
+SMALLER_IS_BETTER = ("loss", "rmse", "mae", "perplexity", "ece")  # the ends of names, for files that do not say
 
 
 def larger_is_better(metric, run=None):

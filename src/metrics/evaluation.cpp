@@ -16,6 +16,11 @@ bool Evaluation::reads_predicted() const {
   return std::any_of(families_.begin(), families_.end(), [](const Family* family) { return family->reads_predicted; });
 }
 
+bool Evaluation::reads_confidences() const {
+  return std::any_of(families_.begin(), families_.end(),
+                     [](const Family* family) { return family->reads_confidences; });
+}
+
 bool Evaluation::reads_outputs() const {
   return std::any_of(families_.begin(), families_.end(),
                      [this](const Family* family) { return family->reads_outputs && family->size(set_) > 0; });

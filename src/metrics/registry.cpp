@@ -4,8 +4,8 @@ namespace bert_hpc::metrics {
 namespace {
 
 const std::vector<const Family*>& families() {
-  static const std::vector<const Family*> all = {&class_counts(), &binary_ranking(), &label_sets(), &token_counts(),
-                                                 &value_statistics()};
+  static const std::vector<const Family*> all = {&class_counts(), &binary_ranking(), &calibration(),
+                                                 &label_sets(),   &token_counts(),   &value_statistics()};
   return all;
 }
 

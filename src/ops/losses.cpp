@@ -88,6 +88,20 @@ void arg_max_in(Tensor<const T> logits, std::int32_t* predicted) {
       });
 }
 
+// probability = 1 / Σ_j exp(x_j − m) with m = max x
+template <class T>
+void largest_probability_in(Tensor<const T> logits, float* probability) {
+  kernel::for_rows(
+      "bert_hpc::ops::largest_probability", logits.rows, KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t i) {
+        const std::int64_t columns = logits.columns;
+        const T* x = logits.row(i);
+        const float first = x[0];
+        const float largest = team.max<float>(columns, first, [=](std::int64_t j) { return static_cast<float>(x[j]); });
+        const float total = team.sum<float>(columns, [=](std::int64_t j) { return fast_exp(x[j] - largest); });
+        if (team.leads()) probability[i] = 1.0f / total;
+      });
+}
+
 }  // namespace
 
 void cross_entropy(ConstMatrix logits, const std::int32_t* labels, float scale, float* row_loss, Matrix d_logits) {
@@ -99,6 +113,10 @@ void cross_entropy(ConstMatrix logits, const std::int32_t* labels, float scale, 
 
 void arg_max(ConstMatrix logits, std::int32_t* predicted) {
   core::with_type(logits.type, [&]<class T>() { arg_max_in<T>(logits.as<T>(), predicted); });
+}
+
+void largest_probability(ConstMatrix logits, float* probability) {
+  core::with_type(logits.type, [&]<class T>() { largest_probability_in<T>(logits.as<T>(), probability); });
 }
 
 // m_i = max_j x_ij

@@ -12,7 +12,7 @@ const Task& classification() {
       .name = "classification",
       .labels = Labels::classes,
       .problem_type = "single_label_classification",
-      .metrics = {&metrics::class_counts(), &metrics::binary_ranking()},
+      .metrics = {&metrics::class_counts(), &metrics::binary_ranking(), &metrics::calibration()},
       .keys = {
           {.name = class_weights_key,
            .usual = WordOrNumbers{"balanced"},

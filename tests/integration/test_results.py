@@ -70,7 +70,7 @@ class Results(program.Case):
             self.assertEqual(file["evaluations/test/accuracy"].attrs["label"], "accuracy")
             better = {name: int(item.attrs["larger_is_better"]) for name, item in file["evaluations/test"].items()
                       if "larger_is_better" in item.attrs}
-            self.assertEqual({name for name, value in better.items() if value == 0}, {"loss"})
+            self.assertEqual({name for name, value in better.items() if value == 0}, {"loss", "ece"})
             self.assertGreater(len(better), 4)
 
     def check_classes(self, folder, split, labelled=True):
@@ -114,6 +114,20 @@ class Results(program.Case):
             for row, matrix in enumerate(validation["confusion_matrix"]):
                 np.testing.assert_array_equal(validation["per_class/support"][row], matrix.sum(axis=1))
                 np.testing.assert_allclose(validation["per_class/recall"][row] * np.maximum(matrix.sum(axis=1), 1), np.diag(matrix))
+
+    def test_the_calibration_error_follows_from_the_predictions(self):
+        """Guo et al. 2017, equation 3, sample by sample."""
+        with h5py.File(self.work.folder / "run" / "metrics.h5") as metrics, h5py.File(self.work.folder / "run" / "predictions.h5") as file:
+            confidence, right = file["probabilities"][()].max(axis=1).astype(float), file["label"][()] == file["prediction"][()]
+            error = 0.0
+            for bin in range(15):
+                inside = (confidence > bin / 15) & (confidence <= (bin + 1) / 15)
+                if inside.any():
+                    error += inside.mean() * abs(right[inside].mean() - confidence[inside].mean())
+            # Probabilities of two softmax functions in single precision, each to about 6 units of 2^-24.
+            self.assertAlmostEqual(metrics["evaluations/test/ece"][-1], error, delta=1e-6)
+            self.assertEqual(metrics["evaluations/test/ece"].attrs["label"], "expected calibration error")
+        self.assertNotIn("calibration", self.out)
 
     def test_a_new_start_removes_the_predictions_of_the_old(self):
         folder = self.work.folder / "again"

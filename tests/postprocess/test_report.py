@@ -40,6 +40,7 @@ import plot_metrics  # noqa: E402
 import plot_predictions  # noqa: E402
 import plot_ranks  # noqa: E402
 import plot_regression  # noqa: E402
+import plot_reliability  # noqa: E402
 import plot_scaling  # noqa: E402
 import plot_schedule  # noqa: E402
 import plot_seeds  # noqa: E402
@@ -864,6 +865,22 @@ class Predictions(InFolder):
         self.assertIn("accuracy 0.667 on 3 samples", " ".join(texts(figure)))
         self.assertEqual([row[3:5] for row in tables.classes([reading.load_run(run, "run")])[1]], [["a", 1], ["b", 2]])
         self.assertEqual(self.drawn(run, plot_predictions), [])
+
+    def test_reliability(self):
+        labels, prediction = np.int32([0, 1, 1, 1, -1]), np.int32([0, 1, 0, 1, 1])
+        run = self.predict("classification", labels, prediction, ["a", "b"])
+        self.assertEqual(self.drawn(run, plot_reliability), [])  # without probabilities
+        with h5py.File(run / "predictions.h5", "r+") as file:
+            file["probabilities"] = np.float32([[0.75, 0.25], [0.25, 0.75], [0.75, 0.25], [0, 1], [0.5, 0.5]])
+        [(name, figure)] = self.drawn(run, plot_reliability)
+        self.assertEqual(name, "reliability")
+        # Two of three are right with 0.75, one of one with 1; the last has no label.
+        self.assertIn(f"expected calibration error {3 / 4 * (0.75 - 2 / 3):.4f} on 4 samples", " ".join(texts(figure)))
+        heights = [bar.get_height() for bar in figure.axes[0].patches]
+        np.testing.assert_allclose(heights, [2 / 3, 1, 0.75 - 2 / 3, 0])
+        counts, _, _, bins = plot_reliability.bins_of(np.array([3 / 15, 0.2000001, 1.0]), np.ones(3))
+        np.testing.assert_array_equal(bins, [2, 3, 14])  # a border belongs to the lower bin
+        self.assertEqual(counts.sum(), 3)
 
     def test_sets_of_labels(self):
         label, prediction = np.int32([[0, 1], [1, 1], [0, 0]]), np.int32([[1, 1], [1, 0], [0, 0]])

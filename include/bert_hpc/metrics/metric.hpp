@@ -38,6 +38,7 @@ struct Results {
   const core::MicroBatch& batch;              ///< with targets
   std::span<const std::int32_t> predicted{};  ///< (rows of the head): the index of the largest output
   std::span<const float> outputs{};           ///< (rows of the head, outputs): in the labels' unit
+  std::span<const float> confidences{};       ///< (rows of the head): the largest probability of softmax(outputs)
 };
 
 /// Σ row losses of a data set and the number of rows.
@@ -60,8 +61,8 @@ using ConstSums = std::span<const double>;
 
 struct Family {
   std::vector<Metric> metrics;
-  bool reads_predicted = false, reads_outputs = false;  ///< of Results
-  std::int64_t (*size)(const EvaluatedSet&) = nullptr;  ///< doubles that it adds up
+  bool reads_predicted = false, reads_outputs = false, reads_confidences = false;  ///< of Results
+  std::int64_t (*size)(const EvaluatedSet&) = nullptr;                             ///< doubles that it adds up
   void (*add)(const EvaluatedSet&, const Results&, Sums sums) = nullptr;
   /// One for each of `metrics`; NaN where it is undefined.
   std::vector<double> (*values)(const EvaluatedSet&, const LossSum&, ConstSums sums) = nullptr;
@@ -85,6 +86,7 @@ class Evaluation {
 
   bool reads_predicted() const;
   bool reads_outputs() const;
+  bool reads_confidences() const;
   /// loss: Σ row losses of the micro-batch.
   void add(double loss, const Results& results);
   Sums sums() { return sums_; }  ///< add these over ranks before asking for figures

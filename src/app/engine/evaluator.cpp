@@ -11,6 +11,7 @@ Evaluator::Evaluator(ModelInstance& model, data::ShardReader& reader, const data
                      bool labels)
     : model_(model), reader_(reader), loader_(reader, options), labels_(labels), loss_(1), metrics_(evaluation()) {
   predicted_ = core::MirroredArray<std::int32_t>(bounds().selected);
+  if (metrics_.reads_confidences()) confidences_ = core::MirroredArray<float>(bounds().selected);
 }
 
 metrics::Evaluation Evaluator::evaluation() const {
@@ -50,6 +51,10 @@ void Evaluator::result(int micro_batch, model::Stage& stage, int slot) {
   const double loss = loss_.to_host(1)[0];
   metrics::Results results{.batch = batch};
   if (predicts) results.predicted = predicted_.to_host(rows);
+  if (metrics_.reads_confidences()) {
+    ops::largest_probability(stage.logits(slot), confidences_.device());
+    results.confidences = confidences_.to_host(rows);
+  }
   if (metrics_.reads_outputs()) results.outputs = logits();
   metrics_.add(loss, results);
 }

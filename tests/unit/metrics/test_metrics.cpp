@@ -165,6 +165,41 @@ TEST_CASE("metrics of 50,000 classes need no matrix of 50,000 × 50,000") {
   CHECK(of_classes(metrics::max_confusion_classes).matrix_classes() == metrics::max_confusion_classes);
 }
 
+TEST_CASE("the expected calibration error is Guo's equation 3 over 15 bins") {
+  Evaluation evaluation({&metrics::calibration()}, {.outputs = 3});
+  const auto add_rows = [&](const std::vector<float>& confidences, const std::vector<std::int32_t>& actual) {
+    const std::vector<std::int32_t> predicted(actual.size(), 1);
+    core::MicroBatch batch;
+    batch.targets.rows.count = std::ssize(actual);
+    batch.targets.classes = actual.data();
+    evaluation.add(0.0, {.batch = batch, .predicted = predicted, .confidences = confidences});
+  };
+  CHECK(evaluation.values()[0] == std::pair<std::string, double>("ece", 0.0));
+  add_rows({0.75f, 1.0f}, {1, 1});  // bins (11/15, 12/15] and (14/15, 1]
+  add_rows({0.7578125f, 0.375f, 0.40625f, 0.34375f}, {2, 1, 0, 0});
+  // Bins with 0.75, 0.7578125: one of two right; 0.375 with 0.34375 in (5/15, 6/15]: one of two; 0.40625: none of one.
+  const double expected = (std::abs(1 - 1.5078125) + std::abs(1 - 0.71875) + 0.40625 + 0.0) / 6;
+  CHECK(evaluation.values()[0].second == expected);
+  add_rows({std::nanf("")}, {1});
+  CHECK(std::isnan(evaluation.values()[0].second));
+}
+
+TEST_CASE("a probability at the border of two bins lies in the lower one") {
+  // The floats nearest to 3/15 are 0.2 rounded up, which lies above, and the one before it.
+  for (const auto& [probability, same_bin] : {std::pair(std::nextafter(0.2f, 0.0f), true), {0.2f, false}}) {
+    Evaluation evaluation({&metrics::calibration()}, {.outputs = 9});
+    const std::vector<std::int32_t> actual = {0, 1}, predicted = {0, 0};
+    const std::vector<float> confidences = {0.15f, probability};
+    core::MicroBatch batch;
+    batch.targets.rows.count = 2;
+    batch.targets.classes = actual.data();
+    evaluation.add(0.0, {.batch = batch, .predicted = predicted, .confidences = confidences});
+    const double first = 0.15f, second = probability;
+    const double expected = same_bin ? 1 - (first + second) : (1 - first) + second;
+    CHECK(evaluation.values()[0].second == expected / 2);
+  }
+}
+
 TEST_CASE("regression metrics are scikit-learn's and scipy's") {
   const std::vector<float> actual = {1.0f, 2.5f, 4.0f, 7.5f};
   agrees(evaluated(actual, {1.5, 2.0, 4.5, 6.0}), {{"rmse", 0.8660254037844386},
@@ -292,7 +327,7 @@ TEST_CASE("an evaluation of nothing divides by nothing") {
 TEST_CASE("which metrics are better when large") {
   CHECK(metrics::larger_is_better("accuracy"));
   for (const char* metric : {"r2", "pearson", "spearman"}) CHECK(metrics::larger_is_better(metric));
-  for (const char* metric : {"loss", "rmse", "mae", "perplexity"}) CHECK(!metrics::larger_is_better(metric));
+  for (const char* metric : {"loss", "rmse", "mae", "perplexity", "ece"}) CHECK(!metrics::larger_is_better(metric));
 }
 
 TEST_CASE("masked tokens: the share guessed right, and the perplexity of the mean loss") {

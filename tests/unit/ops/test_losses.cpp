@@ -103,6 +103,27 @@ TEST_CASE("squared error and its gradient") {
   ops::squared_error(logits, targets.values.data(), 0.5f, loss.values.data(), core::Tensor<float>());
 }
 
+TEST_CASE("the largest probability is that of softmax") {
+  constexpr std::int64_t rows = 5, columns = 37;
+  Matrix x(rows, columns);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < columns; ++j) x(i, j) = 0.25f * static_cast<float>(i * ((7 * j) % 23 - 9));
+  }
+  x(3, 20) = 90.0f;
+  x(4, 5) = std::numeric_limits<float>::quiet_NaN();
+  test::Vector<float> found(rows);
+  ops::largest_probability(x, found.data());
+  for (std::int64_t i = 0; i < 4; ++i) {
+    double largest = x(i, 0), total = 0;
+    for (std::int64_t j = 0; j < columns; ++j) largest = std::max<double>(largest, x(i, j));
+    for (std::int64_t j = 0; j < columns; ++j) total += std::exp(x(i, j) - largest);
+    // 37 terms of 1 at most with a relative error of 4 units each, their sum and a quotient.
+    CHECK(std::abs(found[static_cast<std::size_t>(i)] * total - 1) < 45 * 6e-8);
+  }
+  CHECK(found[3] == 1.0f);
+  CHECK(std::isnan(found[4]));
+}
+
 TEST_CASE("arg_max takes the first among equals") {
   Matrix x(3, 4);
   const float values[12] = {1, 3, 3, 2, -5, -5, -5, -5, 0, 1, 2, 3};

@@ -52,6 +52,7 @@ class Evaluator : private train::PipelineEvents {
   std::vector<float> in_labels_unit_;            // a micro-batch's predictions, where training has another unit
   std::vector<float> aside_;                     // a micro-batch's logits, where the host cannot see them in place
   core::MirroredArray<std::int32_t> predicted_;  // (rows of a micro-batch that the head reads)
+  core::MirroredArray<float> confidences_;       // (those rows), where metrics read them
   core::MirroredArray<double> loss_;             // (1)
   // The step under way.
   const data::LoadedStep* loaded_ = nullptr;
