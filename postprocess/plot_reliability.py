@@ -45,7 +45,7 @@ def draw_run(run, confidence, right, style):
     figure, (left, beside) = style.subplots(1, 2, 10.5, 5)
     middles, width = (filled + 0.5) / BINS, 1 / BINS
     left.bar(middles, shares, width, color=drawing.colour(0), edgecolor="white", linewidth=0.5, label="predictions that are right")
-    left.bar(middles, confidences - shares, width, bottom=shares, color=drawing.colour(1), alpha=0.35, edgecolor=drawing.colour(1),
+    left.bar(middles, confidences - shares, width, bottom=shares, facecolor="none", hatch="///", edgecolor=drawing.colour(1),
              linewidth=0.8, label="gap to the mean probability")
     left.plot([0, 1], [0, 1], color="black", linewidth=1, linestyle="--", label="calibrated")
     left.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel="Probability of the predicted class", ylabel="Share that is right")

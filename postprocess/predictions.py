@@ -46,7 +46,8 @@ def labels_of_shards(run):
                 names = json.loads(reading.plain(file.attrs.get("label_names", "[]")))
                 if run.predictions["label_names"] and names != run.predictions["label_names"]:
                     return None
-                labels.append(np.ravel(file["labels"][()]))
+                own = file["labels"][()]
+                labels.append(own if run.predictions["task"] == "multi_label" else np.ravel(own))
                 sources.append(np.ravel(file["source_index"][()]))
     except (OSError, KeyError, ValueError, TypeError):
         return None
@@ -55,13 +56,19 @@ def labels_of_shards(run):
 
 
 def labels(run):
-    """(samples) as many as predictions; unknown if neither they nor the shards have labels."""
+    """(samples), or (samples, names) of sets, as many as predictions; unknown if neither they nor the shards have labels."""
     own = run.predictions["label"]
     if not known(own).any():
         found = labels_of_shards(run)
-        if found is not None and found.dtype.kind == own.dtype.kind:
+        if found is not None and found.shape == own.shape and (found.dtype.kind == "f") == (own.dtype.kind == "f"):
             run.predictions["label"] = found
     return run.predictions["label"]
+
+
+def probabilities(run, columns):
+    """(samples, columns) of predictions.h5; `columns` are ascending."""
+    with h5py.File(run.path / "predictions.h5", "r") as file:
+        return file["probabilities"][:, columns]
 
 
 def split_of(run):

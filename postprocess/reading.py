@@ -77,6 +77,7 @@ def read_predictions(run, folder):
                 raise ReportError(f"'{path}' is damaged: it needs 'label', 'prediction' and 'source_index' of one length.")
             if "probabilities" in file and file["probabilities"].ndim == 2:
                 found["probability"] = highest(file["probabilities"])
+                found["outputs"] = file["probabilities"].shape[1]
             for name in ("task", "split", "label_column"):
                 found[name] = plain(file.attrs.get(name, ""))
             found["label_names"] = [str(name) for name in plain(file.attrs.get("label_names", np.array([])))]

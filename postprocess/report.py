@@ -21,6 +21,7 @@ import plot_loss
 import plot_loss_scale
 import plot_metrics
 import plot_predictions
+import plot_ranking
 import plot_ranks
 import plot_regression
 import plot_reliability
@@ -34,8 +35,8 @@ import reading
 import source_text
 import tables
 
-PICTURES = [plot_loss, plot_metrics, plot_schedule, plot_confusion, plot_regression, plot_predictions, plot_reliability, plot_timers,
-            plot_ranks, plot_timeline, plot_throughput, plot_efficiency, plot_loss_scale, plot_gpus, plot_scaling, plot_seeds]
+PICTURES = [plot_loss, plot_metrics, plot_schedule, plot_confusion, plot_regression, plot_predictions, plot_ranking, plot_reliability,
+            plot_timers, plot_ranks, plot_timeline, plot_throughput, plot_efficiency, plot_loss_scale, plot_gpus, plot_scaling, plot_seeds]
 
 
 def parse(given):

@@ -38,6 +38,7 @@ import plot_loss  # noqa: E402
 import plot_loss_scale  # noqa: E402
 import plot_metrics  # noqa: E402
 import plot_predictions  # noqa: E402
+import plot_ranking  # noqa: E402
 import plot_ranks  # noqa: E402
 import plot_regression  # noqa: E402
 import plot_reliability  # noqa: E402
@@ -48,6 +49,7 @@ import plot_throughput  # noqa: E402
 import plot_timeline  # noqa: E402
 import plot_timers  # noqa: E402
 import predictions  # noqa: E402
+import ranking  # noqa: E402
 import reading  # noqa: E402
 import report  # noqa: E402
 import rundata  # noqa: E402
@@ -940,6 +942,77 @@ class Predictions(InFolder):
         run = self.predict("regression", np.float32([1, 2, 3]), np.float32([1, 2, 3, 4]))
         with self.assertRaisesRegex(rundata.ReportError, "is damaged"):
             reading.load_run(run, "run")
+
+
+class Ranking(InFolder):
+    """ROC and precision-recall curves."""
+
+    def made(self, task, labels, probabilities, names):
+        run = self.folder / "run"
+        shutil.rmtree(run, ignore_errors=True)
+        make_run.write_metrics(run, None, {}, task=task, mode="evaluate")
+        prediction = (probabilities > 0.5).astype("i4") if task == "multi_label" else probabilities.argmax(axis=1).astype("i4")
+        make_run.write_predictions(run, task, labels.astype("i4"), prediction, names)
+        with h5py.File(run / "predictions.h5", "r+") as file:
+            file["probabilities"] = probabilities.astype("f4")
+        return reading.load_run(run, "run")
+
+    def test_areas(self):
+        draw = np.random.default_rng(2)
+        positive = draw.random(300) < 0.3
+        scores = np.round(draw.normal(0, 1, 300) + positive, 1)  # many are equal
+        wrong, hits, area = ranking.roc(scores, positive)
+        differences = scores[positive][:, None] - scores[~positive][None, :]
+        self.assertAlmostEqual(area, np.mean((differences > 0) + 0.5 * (differences == 0)), places=12)
+        self.assertAlmostEqual(area, np.sum(np.diff(wrong) * (hits[1:] + hits[:-1]) / 2), places=12)
+        recall, precision, average = ranking.precision_recall(scores, positive)
+        expected, before = 0.0, 0.0
+        for threshold in sorted(set(scores), reverse=True):
+            above = scores >= threshold
+            now = np.sum(above & positive) / positive.sum()
+            expected += (now - before) * np.sum(above & positive) / above.sum()
+            before = now
+        self.assertAlmostEqual(average, expected, places=12)
+        self.assertEqual((recall[-1], precision[-1]), (1.0, positive.mean()))
+        try:
+            from sklearn.metrics import average_precision_score, roc_auc_score
+        except ImportError:
+            return
+        self.assertAlmostEqual(area, roc_auc_score(positive, scores), places=12)
+        self.assertAlmostEqual(average, average_precision_score(positive, scores), places=12)
+
+    def test_two_classes(self):
+        # The second of two classes by the difference of logits: 1 - 2**-30 and 1 - 2**-40 are both 1 in single precision.
+        rest = np.array([0.5, 2.0**-30, 2.0**-40, 0.25])
+        run = self.made("classification", np.array([0, 0, 1, 1]), np.stack([rest, 1 - rest], axis=1), ["no", "yes"])
+        [(name, figure)] = plot_ranking.draw([run])
+        self.assertEqual(name, "ranking")
+        [curve], candidates = plot_ranking.ranked_classes(run)
+        self.assertEqual((curve.name, candidates), ("yes", 1))
+        np.testing.assert_allclose(curve.scores, np.log((1 - np.float32(rest)) / np.float32(rest)), rtol=1e-6)
+        shown = figure.legends[0].get_texts()[0].get_text()
+        self.assertEqual(shown, "yes: ROC AUC 0.750, average precision 0.833")
+
+    def test_several_classes_and_names(self):
+        draw = np.random.default_rng(3)
+        labels = draw.integers(0, 12, 400)
+        probabilities = draw.dirichlet(np.ones(14), 400)
+        run = self.made("classification", labels, probabilities, [f"class {i}" for i in range(14)])
+        curves, candidates = plot_ranking.ranked_classes(run)
+        self.assertEqual((len(curves), candidates), (10, 12))  # two classes never occur
+        self.assertEqual({curve.name for curve in curves}, {f"class {i}" for i in np.argsort(-np.bincount(labels), kind="stable")[:10]})
+        [(_, figure)] = plot_ranking.draw([run])
+        self.assertIn("the 10 most frequent of 12", " ".join(texts(figure)))
+        sets = (draw.random((50, 3)) < [0.5, 0.2, 0.0]).astype(int)
+        sets[7] = -1  # unknown
+        run = self.made("multi_label", sets, draw.random((50, 3)), ["a", "b", "c"])
+        curves, _ = plot_ranking.ranked_classes(run)
+        self.assertEqual([curve.name for curve in curves], ["a", "b"])  # no sample has c
+        np.testing.assert_array_equal(curves[1].positive, np.delete(sets, 7, axis=0)[:, 1] == 1)
+
+    def test_nothing_to_rank(self):
+        run = self.made("classification", np.array([-1, -1]), np.array([[0.5, 0.5], [0.25, 0.75]]), ["no", "yes"])
+        self.assertEqual(list(plot_ranking.draw([run])), [])
 
 
 class SmallBatches(unittest.TestCase):
