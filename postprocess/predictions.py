@@ -19,10 +19,10 @@ def known(labels):
 
 
 def shard_files(run):
-    """The files of [data] test, relative to the folder where the run was started, or to this one."""
+    """The files of the predicted split in [data], relative to the folder where the run was started, or to this one."""
     settings = rundata.settings(run)
     try:
-        patterns = [str(pattern) for pattern in json.loads(settings.get("data.test", "[]"))]
+        patterns = [str(pattern) for pattern in json.loads(settings.get(f"data.{run.predictions.get('split') or 'test'}", "[]"))]
         directory = pathlib.PurePath(json.loads(settings.get("run.directory", '""')))
     except (ValueError, TypeError):
         return []
@@ -63,6 +63,14 @@ def labels(run):
         if found is not None and found.shape == own.shape and (found.dtype.kind == "f") == (own.dtype.kind == "f"):
             run.predictions["label"] = found
     return run.predictions["label"]
+
+
+def parts(run, rows=65536):
+    """(first row, probabilities (rows, classes or names)) of predictions.h5, a part at a time, because there may be many classes."""
+    with h5py.File(run.path / "predictions.h5", "r") as file:
+        stored = file["probabilities"]
+        for begin in range(0, len(stored), rows):
+            yield begin, stored[begin : begin + rows]
 
 
 def probabilities(run, columns):

@@ -14,6 +14,7 @@ import sys
 import command  # first: it reports missing packages
 
 import drawing
+import errors
 import plot_confusion
 import plot_efficiency
 import plot_gpus
@@ -50,7 +51,9 @@ def report(given=None):
     style = command.style_of(options)
     runs = reading.load_runs(options.runs, options.journal)
     output = command.make_output(options.output, runs)
-    text, paths = tables.write_all(runs, output)
+    sections, lists = errors.write_all(runs, options, output)
+    text, paths = tables.write_all(runs, output, sections)
+    paths += lists
     if options.text:
         paths += source_text.write_all(runs, options, output)
     print(text)

@@ -66,8 +66,13 @@ class Run:
 
 def settings(run):
     """The resolved input as {"table.key": value}, values as they are written in the file."""
+    return settings_of(str(run.attributes.get("resolved_input", "")))
+
+
+def settings_of(text):
+    """The same of a file that a program of bert_hpc has resolved: each key and its value are one line."""
     table, found = "", {}
-    for line in str(run.attributes.get("resolved_input", "")).splitlines():
+    for line in text.splitlines():
         key, equals, value = line.partition(" = ")
         if line.startswith("["):
             table = line.strip("[] ")

@@ -187,8 +187,8 @@ def write_csv(path, header, rows):
         writer.writerows(rows)
 
 
-def write_all(runs, output):
-    """summary.md and the CSV files; returns the summary as text and the paths."""
+def write_all(runs, output, sections=()):
+    """summary.md, with more sections at its end, and the CSV files; returns the summary as text and the paths."""
     tables = {"summary": summary(runs), "evaluations": evaluations(runs), "classes": classes(runs), "timers": timers(runs),
               "seeds": seeds(runs)}
     paths = []
@@ -204,5 +204,5 @@ def write_all(runs, output):
     parts = [f"## {title}\n\n{as_markdown(*tables[name], name)}" for name, title in titles.items() if tables[name][1]]
     markdown = output / "summary.md"
     with written(markdown) as file:
-        file.write("\n\n".join(["# Report: " + ", ".join(run.name for run in runs), *parts]) + "\n")
+        file.write("\n\n".join(["# Report: " + ", ".join(run.name for run in runs), *parts, *sections]) + "\n")
     return as_text(*tables["summary"]), [markdown, *paths]

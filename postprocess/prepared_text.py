@@ -1,0 +1,63 @@
+"""The texts that a run's shards were made of: prep.toml beside the shards names the files that bert_hpc_prep read."""
+
+import json
+import pathlib
+
+import predictions
+import rundata
+import source_text
+
+
+class Missing(Exception):
+    """What is missing, in a sentence without its full stop."""
+
+
+def settings_beside(shard):
+    """{"table.key": value} of the prep.toml beside a shard."""
+    path = pathlib.Path(shard).parent / "prep.toml"
+    try:
+        return {key: json.loads(value) for key, value in rundata.settings_of(path.read_text(encoding="utf-8")).items()}
+    except (OSError, ValueError):
+        raise Missing(f"there is no readable '{path}', which names the files of the texts") from None
+
+
+def found_file(name, shards, output):
+    """The path of a file that bert_hpc_prep read; relative names begin in the folder where it was started, or in this one."""
+    here, own = shards.resolve().parts, pathlib.PurePath(output).parts
+    started_in = [pathlib.Path(*here[: -len(own)])] if own and here[-len(own) :] == own else []
+    for folder in [*started_in, pathlib.Path()]:
+        if (folder / name).is_file():
+            return folder / name
+    raise Missing(f"there is no '{name}', which '{shards / 'prep.toml'}' names")
+
+
+def form_of(source):
+    """How the files are written that the table [source] describes."""
+    kind = source["format"]
+    if kind not in ("csv", "tsv", "jsonl", "text") or (kind == "text" and source["unit"] != "line"):
+        raise Missing(f"files of format \"{kind}\" are not looked up; name files with the texts with --text")
+    encoding = "latin-1" if source["encoding"] == "latin-1" else "utf-8-sig"
+    usual = source_text.FORMS.get(f".{kind}", source_text.Form("text"))
+    return usual._replace(delimiter=source.get("delimiter", usual.delimiter), quotes=source.get("quotes", usual.quotes),
+                          header=source["header"], columns=source["columns"], encoding=encoding)
+
+
+def texts_of(run, rows):
+    """The names of the columns, and {row: its cells in them}: texts, then the label where there is one. Raises Missing."""
+    shards = predictions.shard_files(run)
+    if not shards:
+        raise Missing("the shards that the run's input names are not there, and prep.toml lies beside them")
+    settings = settings_beside(shards[0])
+    source = {key.removeprefix("source."): value for key, value in settings.items() if key.startswith("source.")}
+    try:
+        form = form_of(source)
+        names = [*source["files"], *source["validation_files"], *source["test_files"]]
+        files = [found_file(name, pathlib.Path(shards[0]).parent, settings["output.directory"]) for name in names]
+        columns = ["text"] if form.form == "text" else [*source["text"], *source["text_pair"]]
+        labels = [source["label"]] if source["label"] else []
+    except KeyError as absent:
+        raise Missing(f"prep.toml beside the shards has no [source] {absent.args[0]}") from None
+    try:
+        return columns, source_text.texts_of(files, columns + labels, set(rows), form)
+    except rundata.ReportError as problem:
+        raise Missing(f"the texts cannot be read: {problem}".rstrip(".")) from None
