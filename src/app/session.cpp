@@ -90,6 +90,7 @@ void Session::make_instance(const model::ModelConfig& config, bool allocates,
   model.emplace(context_.input, config, ModelUse{.trains = trains_, .allocates = allocates}, context_.grid, own_place(),
                 pipeline.balance, memory);
   model->label_scale = batches.label_scale;
+  model->least_output = least_output(context_.input.task);
   if (trains_ && allocates) model->set_training_loss(loss);
 }
 

@@ -1,5 +1,5 @@
-// Any number of label names for each sample. A name is in the predicted set where its output is not negative, which is
-// a probability of at least one half. Sums: for each name how many samples have it, how many are predicted to have it,
+// Any number of label names for each sample. A name is in the predicted set where its output is at least that of the
+// threshold. Sums: for each name how many samples have it, how many are predicted to have it,
 // and both; the samples whose two sets are the same; then each sample's outputs, 0 on the ranks that did not make them.
 #include <cmath>
 #include <limits>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr double undefined = std::numeric_limits<double>::quiet_NaN();
 
-/// With more outputs than this, of all samples, there is no macro_roc_auc: 128 MiB of sums.
+/// With more outputs than this, of all samples, there is no macro_roc_auc and no lrap: 128 MiB of sums.
 constexpr std::size_t max_ranked_outputs = std::size_t{1} << 24;
 
 double ratio(double numerator, double denominator) {
@@ -46,7 +46,7 @@ void add(const EvaluatedSet& set, const Results& results, Sums sums) {
     bool same = true;
     for (std::size_t n = 0; n < names; ++n) {
       const float output = results.outputs[row * names + n];
-      const bool has = set.sets[sample * names + n] == 1, guessed = output >= 0;
+      const bool has = set.sets[sample * names + n] == 1, guessed = output >= set.least_output;
       actual[n] += has;
       predicted[n] += guessed;
       hits[n] += has && guessed;
@@ -77,6 +77,16 @@ double macro_roc_auc(const EvaluatedSet& set, ConstSums scores) {
   return defined > 0 ? sum / defined : undefined;
 }
 
+/// The mean over the samples; NaN where there is none, or of NaN.
+double label_ranking(const EvaluatedSet& set, ConstSums scores) {
+  const std::size_t names = names_of(set);
+  double sum = 0;
+  for (std::size_t begin = 0; begin < scores.size(); begin += names) {
+    sum += label_ranking_precision(scores.subspan(begin, names), set.sets.subspan(begin, names));
+  }
+  return scores.empty() ? undefined : sum / static_cast<double>(scores.size() / names);
+}
+
 /// As scikit-learn's with zero_division = 0: a name that is never there and never predicted counts 0 in macro_f1.
 std::vector<double> values(const EvaluatedSet& set, const LossSum& loss, ConstSums sums) {
   const std::size_t names = names_of(set);
@@ -88,11 +98,13 @@ std::vector<double> values(const EvaluatedSet& set, const LossSum& loss, ConstSu
     hits += own_hits;
     f1s += ratio(2 * own_hits, own_actual + own_predicted);
   }
+  const ConstSums scores = sums.subspan(3 * names + 1);
   return {ratio(2 * hits, actual + predicted), ratio(f1s, static_cast<double>(names)),
-          ratio(sums[3 * names], loss.targets), macro_roc_auc(set, sums.subspan(3 * names + 1))};
+          ratio(sums[3 * names], loss.targets), macro_roc_auc(set, scores), label_ranking(set, scores)};
 }
 
-/// The sums, the counts to be recorded, and of one name a score, a rank, the order and what is positive.
+/// The sums, the counts to be recorded, and of one name a score, a rank, the order and what is positive, which takes
+/// more than the order of one sample's names.
 std::int64_t bytes(const EvaluatedSet& set) {
   const std::int64_t samples = is_ranked(set) && set.outputs > 0 ? std::ssize(set.sets) / set.outputs : 0;
   return (size(set) + 3 * set.outputs + 4 * samples) * std::int64_t{sizeof(double)};
@@ -104,7 +116,8 @@ const Family& label_sets() {
   static const Family family = {.metrics = {{"micro_f1", "micro f1"},
                                             {"macro_f1", "macro f1"},
                                             {"exact_match", "exact match"},
-                                            {.name = "macro_roc_auc", .label = "macro ROC AUC", .in_log = false}},
+                                            {.name = "macro_roc_auc", .label = "macro ROC AUC", .in_log = false},
+                                            {.name = "lrap", .label = "LRAP", .in_log = false}},
                                 .reads_outputs = true,
                                 .size = size,
                                 .add = add,

@@ -110,7 +110,7 @@ PredictedRows predict_sets(const SampleOutputs& samples) {
   Numbers probabilities(rows * columns);
   for (std::size_t i = 0; i < rows * columns; ++i) {
     const float output = samples.outputs[i];
-    prediction[i] = output >= 0 ? 1 : 0;
+    prediction[i] = output >= samples.labels.least_output ? 1 : 0;
     probabilities[i] = static_cast<float>(1 / (1 + std::exp(-static_cast<double>(output))));
   }
   Texts label_names(rows), prediction_names(rows);

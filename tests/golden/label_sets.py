@@ -2,7 +2,7 @@
 Needs numpy and scikit-learn (made with 1.9)."""
 
 import numpy as np
-from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
+from sklearn.metrics import accuracy_score, f1_score, label_ranking_average_precision_score, roc_auc_score
 
 SAMPLES, NAMES = 200, 5
 
@@ -16,3 +16,4 @@ print("micro_f1", repr(float(f1_score(labels, predicted, average="micro", zero_d
 print("macro_f1", repr(float(f1_score(labels, predicted, average="macro", zero_division=0))))
 print("exact_match", repr(float(accuracy_score(labels, predicted))))
 print("macro_roc_auc", repr(float(roc_auc_score(labels, outputs, average="macro"))))
+print("lrap", repr(float(label_ranking_average_precision_score(labels, outputs))))

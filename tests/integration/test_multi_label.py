@@ -52,6 +52,15 @@ def scores(label, prediction):
             "exact_match": (label == prediction).all(axis=1).mean()}
 
 
+def ranking_precision(label, score):
+    """scikit-learn's label_ranking_average_precision_score from its definition."""
+    found = []
+    for own, scores in zip(label == 1, score):
+        among = [np.mean(own[scores >= scores[name]]) for name in np.flatnonzero(own)]
+        found.append(np.mean(among) if 0 < own.sum() < len(own) else 1.0)
+    return np.mean(found)
+
+
 class Sets(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -155,6 +164,23 @@ class Sets(unittest.TestCase):
             self.assertTrue((file["label"][()] == -1).all())
             np.testing.assert_allclose(file["probabilities"], probabilities, atol=1e-6)
         self.check_text(again / "predictions.csv", sources, labels, prediction)
+
+    def test_a_threshold_decides_on_metrics_and_predictions(self):
+        _, directory = self.start("short", schedule={"epochs": 2})
+        found = {}
+        for threshold in (None, 0.5, 0.3):
+            again = self.start(f"threshold-{threshold}", task={"threshold": threshold}, **self.with_model("evaluate", directory))[1]
+            with h5py.File(again / "metrics.h5") as metrics, h5py.File(again / "predictions.h5") as file:
+                found[threshold] = values_of(metrics["evaluations/test"])
+                labels, prediction, probabilities = (file[name][()] for name in ("label", "prediction", "probabilities"))
+            # A probability is rounded to 2^-24; none of these lies so near.
+            np.testing.assert_array_equal(prediction, probabilities >= (threshold or 0.5))
+            for name, value in scores(labels, prediction).items():
+                self.assertAlmostEqual(found[threshold][name], value, places=12)
+            self.assertAlmostEqual(found[threshold]["lrap"], ranking_precision(labels, probabilities), places=12)
+        self.assertEqual(found[None], found[0.5])
+        self.assertNotEqual(found[0.3]["micro_f1"], found[0.5]["micro_f1"])
+        self.assertEqual(found[0.3]["macro_roc_auc"], found[0.5]["macro_roc_auc"])
 
     def check_text(self, path, sources, labels, prediction):
         with open(path, newline="") as file:

@@ -31,6 +31,7 @@ struct EvaluatedSet {
   std::span<const float> values{};          ///< (samples, outputs)
   std::span<const std::int32_t> classes{};  ///< (samples)
   std::span<const std::uint8_t> sets{};     ///< (samples, outputs): 1 for each label name in a sample's set, else 0
+  double least_output = 0;                  ///< of sets: a name is in the predicted set from this output on
 };
 
 /// Of one micro-batch, all in host memory.

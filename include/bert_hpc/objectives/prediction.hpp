@@ -32,7 +32,7 @@ using Predict = PredictedRows (*)(const SampleOutputs&);
 PredictedRows predict_classes(const SampleOutputs& samples);
 /// Numbers as they are. Stored and shown: label (NaN: unknown), prediction.
 PredictedRows predict_values(const SampleOutputs& samples);
-/// Sets of names by sigmoid: a name is in the set where its probability is at least 0.5 (the output is not negative).
+/// Sets of names by sigmoid: a name is in the set where its output is at least labels.least_output.
 /// Stored: label (−1: unknown), prediction, both 1 or 0 for each name, and probabilities, all (rows, outputs). Shown:
 /// label and prediction as names with commas between them, and a column for each name where they are not many.
 PredictedRows predict_sets(const SampleOutputs& samples);

@@ -71,5 +71,6 @@ inline constexpr const char* standardize_key = "standardize";
 inline constexpr const char* class_weights_key = "class_weights";
 inline constexpr const char* focal_gamma_key = "focal_gamma";
 inline constexpr const char* label_smoothing_key = "label_smoothing";
+inline constexpr const char* threshold_key = "threshold";
 
 }  // namespace bert_hpc::tasks

@@ -90,7 +90,8 @@ metrics::EvaluatedSet evaluated_set(const ModelInstance& model, const data::Shar
   return {.outputs = model.config.num_labels(),
           .values = reader.values(),
           .classes = reader.classes(),
-          .sets = reader.sets()};
+          .sets = reader.sets(),
+          .least_output = model.least_output};
 }
 
 void add_runtime_overhead(const DataSets& sets, const ModelInstance& model, MemoryPlan& memory) {

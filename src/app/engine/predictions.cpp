@@ -1,6 +1,7 @@
 #include "bert_hpc/app/engine/predictions.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 
 #include "bert_hpc/io/predictions.hpp"
@@ -19,6 +20,11 @@ std::span<const T> part(std::span<const T> column, std::size_t begin, std::size_
 
 }  // namespace
 
+double least_output(const config::Task& task) {
+  const double threshold = task.number(tasks::threshold_key, 0.5);
+  return std::log(threshold / (1 - threshold));
+}
+
 void write_predictions(const std::string& directory, const PredictionsFacts& facts, const Predictions& predictions,
                        const data::ShardReader& reader) {
   const auto outputs = static_cast<std::size_t>(predictions.outputs);
@@ -29,7 +35,8 @@ void write_predictions(const std::string& directory, const PredictionsFacts& fac
                                     .labels = {.outputs = predictions.outputs,
                                                .values = part(reader.values(), begin, rows),
                                                .classes = part(reader.classes(), begin, rows),
-                                               .sets = part(reader.sets(), begin, rows, outputs)},
+                                               .sets = part(reader.sets(), begin, rows, outputs),
+                                               .least_output = facts.least_output},
                                     .label_names = facts.label_names});
   };
   io::PredictionsInfo info;

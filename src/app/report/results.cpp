@@ -148,8 +148,8 @@ void Results::write_predictions(const Predictions& predictions, const data::Shar
     if (world_.rank() != 0) return;
     require_lock();
     const std::lock_guard lock(hdf5_);
-    app::write_predictions(input_.run.directory, {objectives::named(input_.task.name), split, label_names}, predictions,
-                           reader);
+    const PredictionsFacts facts = {objectives::named(input_.task.name), split, label_names, least_output(input_.task)};
+    app::write_predictions(input_.run.directory, facts, predictions, reader);
   });
 }
 

@@ -191,6 +191,16 @@ TEST_CASE("class weights are a word or a list, and the keys of a classification'
              ContainsSubstring("[task] class_weights belongs to the task \"classification\""));
 }
 
+TEST_CASE("the threshold of label sets is a probability") {
+  const std::string sets = "task.name='multi_label'";
+  CHECK_THAT(to_toml(parse(minimal, {sets})), !ContainsSubstring("threshold"));
+  CHECK(parse(minimal, {sets, "task.threshold=0.25"}).task.number("threshold", 0.5) == 0.25);
+  for (const char* wrong : {"0", "1", "-0.5"}) {
+    CHECK_THAT(problems(minimal, {sets, std::string("task.threshold=") + wrong}),
+               ContainsSubstring("it must be above 0 to below 1"));
+  }
+}
+
 TEST_CASE("a value that is reported as wrong is not reported as missing, too") {
   const std::string text = problems(minimal, {"optimizer.learning_rate=\"high\""});
   CHECK_THAT(text, ContainsSubstring("[optimizer] learning_rate must be a number"));

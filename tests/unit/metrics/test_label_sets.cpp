@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "bert_hpc/metrics/ranking.hpp"
 #include "bert_hpc/metrics/registry.hpp"
 
 namespace core = bert_hpc::core;
@@ -30,8 +31,9 @@ Samples golden_samples() {
 }
 
 /// The metrics with the samples shared out over `ranks`, each seeing its own from the last to the first.
-std::vector<double> metrics_of(const Samples& all, std::size_t ranks = 1) {
-  const Evaluation empty({&metrics::label_sets()}, {.outputs = all.names, .sets = all.sets});
+std::vector<double> metrics_of(const Samples& all, std::size_t ranks = 1, double least_output = 0) {
+  const Evaluation empty({&metrics::label_sets()},
+                         {.outputs = all.names, .sets = all.sets, .least_output = least_output});
   std::vector<Evaluation> parts(ranks, empty);
   const auto names = static_cast<std::size_t>(all.names);
   for (std::size_t s = all.sets.size() / names; s-- > 0;) {
@@ -55,10 +57,11 @@ std::vector<double> metrics_of(const Samples& all, std::size_t ranks = 1) {
 
 TEST_CASE("metrics of label sets are scikit-learn's, whatever ranks saw them") {
   const std::vector<double> found = metrics_of(golden_samples());
-  const std::vector<double> expected = {0.4613050075872534, 0.4611240614213695, 0.04, 0.7129812477461233};
+  const std::vector<double> expected = {0.4613050075872534, 0.4611240614213695, 0.04, 0.7129812477461233,
+                                        0.6705833333333332};
   REQUIRE(found.size() == expected.size());
-  // Sums of integers, and quotients of a few roundings.
-  for (std::size_t i = 0; i < found.size(); ++i) CHECK(std::abs(found[i] - expected[i]) < 1e-14);
+  // Sums of integers, and quotients of a few roundings; the last is a sum of 200 numbers of at most 1.
+  for (std::size_t i = 0; i < found.size(); ++i) CHECK(std::abs(found[i] - expected[i]) < 2e-14);
   CHECK(metrics_of(golden_samples(), 3) == found);
 }
 
@@ -77,6 +80,30 @@ TEST_CASE("names that no sample has count as 0 in macro f1, and not in the area 
   const std::vector<double> empty = metrics_of({.names = 1, .sets = {0}, .outputs = {-1}});
   CHECK(empty[0] == 0.0);
   CHECK(empty[2] == 1.0);
+}
+
+TEST_CASE("the ranking of a sample's names, with equal scores") {
+  const auto precision = [](const std::vector<double>& scores, const std::vector<std::uint8_t>& own) {
+    return metrics::label_ranking_precision(scores, own);
+  };
+  CHECK(precision({3, 2, 1}, {1, 0, 1}) == (1.0 + 2.0 / 3) / 2);
+  CHECK(precision({2, 2, 1}, {1, 0, 0}) == 0.5);
+  CHECK(precision({2, 2, 2, 1}, {1, 0, 1, 1}) == (2 * 2.0 / 3 + 3.0 / 4) / 3);
+  CHECK(precision({1, 2}, {0, 0}) == 1.0);
+  CHECK(precision({1, 2}, {1, 1}) == 1.0);
+  CHECK(std::isnan(precision({1, std::nan("")}, {1, 0})));
+}
+
+TEST_CASE("a threshold decides which names are predicted, not their ranking") {
+  Samples all = golden_samples();
+  const std::vector<double> usual = metrics_of(all), higher = metrics_of(all, 1, 1.0);
+  for (float& output : all.outputs) output -= 1;  // an output of 1 is where the threshold was
+  const std::vector<double> moved = metrics_of(all);
+  for (const std::size_t i : {0, 1, 2}) {
+    CHECK(higher[i] == moved[i]);
+    CHECK(higher[i] != usual[i]);
+  }
+  for (const std::size_t i : {3, 4}) CHECK(higher[i] == usual[i]);
 }
 
 TEST_CASE("the counts of single names are those of the sets") {

@@ -100,6 +100,8 @@ TEST_CASE("sets: sigmoid, at least one half, names with commas between them") {
   CHECK(values<Texts>(found.shown, 0) == Texts{"a,b", ""});
   CHECK(values<Texts>(found.shown, 1) == Texts{"a,c", ""});
   CHECK(near(values<Numbers>(found.shown, 4), {1 / (1 + std::exp(-3)), 0}));
+  samples.labels.least_output = -1;
+  CHECK(values<Integers>(objectives::predict_sets(samples).stored, 1) == Integers{1, 1, 1, 1, 0, 0});
   samples.labels.sets = {};
   found = objectives::predict_sets(samples);
   CHECK(values<Integers>(found.stored, 0) == Integers(6, -1));

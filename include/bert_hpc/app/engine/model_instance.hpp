@@ -86,6 +86,7 @@ class ModelInstance {
   /// A regression in training: the head predicts standardized labels, and files hold it in the labels' unit. Set it
   /// before the values are loaded; modes that do not train leave it.
   data::LabelScale label_scale;
+  double least_output = 0;  ///< as of metrics::EvaluatedSet
   core::Workspace workspace;
 
  private:

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "bert_hpc/config/config.hpp"
 #include "bert_hpc/data/shard_reader.hpp"
 #include "bert_hpc/objectives/objective.hpp"
 
@@ -21,7 +22,12 @@ struct PredictionsFacts {
   const objectives::Objective& objective;  ///< which predicts for each sample
   std::string split;                       ///< "test" or "validation"
   std::vector<std::string> label_names;    ///< of the outputs
+  double least_output = 0;                 ///< as of metrics::EvaluatedSet
 };
+
+/// Of sets of label names: a name is in the predicted set from this output on. It is the logit of [task] threshold, 0
+/// for the default of 0.5.
+double least_output(const config::Task& task);
 
 /// DIRECTORY/predictions.h5 and DIRECTORY/predictions.csv of the samples of `reader`, with their labels where it has
 /// them. A block of rows at a time. Throws Error(files).
