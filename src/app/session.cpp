@@ -58,6 +58,7 @@ void Session::make_model() {
   collectively(context_.world, [&] {
     batches = training_batches(input, config, reader.info().max_length, own_place().data, context_.grid,
                                pipeline.micro_batches, usual_micro_tokens);
+    prediction_range = app::prediction_range(input.task, trains_ ? reader.values() : std::span<const float>());
     if (trains_) {
       batches.label_scale = training_label_scale(input, reader);
       loss = training_loss(input.task, reader.planned() ? std::span<const std::int32_t>() : reader.classes(),
@@ -91,6 +92,7 @@ void Session::make_instance(const model::ModelConfig& config, bool allocates,
                 pipeline.balance, memory);
   model->label_scale = batches.label_scale;
   model->least_output = least_output(context_.input.task);
+  model->prediction_range = prediction_range;
   if (trains_ && allocates) model->set_training_loss(loss);
 }
 

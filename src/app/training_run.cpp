@@ -87,6 +87,8 @@ void describe(const Session& session, const RunContext& context) {
   const std::string loss = regression_loss_text(context.input, session.batches.label_scale) +
                            training_loss_text(session.loss, session.model->config.label_names);
   if (!loss.empty()) lines.emplace_back("loss", loss);
+  const std::string range = prediction_range_text(context.input.task, session.prediction_range);
+  if (!range.empty()) lines.emplace_back("predictions", range);
   lines.emplace_back("checkpoints", checkpoints_text(session, context));
   const train::ShardSettings shards = session.shards_of(*session.model);
   lines.emplace_back("update", train::plan_shards(session.model->parameters, shards, context.grid.data).describe());

@@ -92,9 +92,21 @@ class Rules {
            std::string("[task] ") + key.name + " belongs to the task \"" + owner->name +
                "\": remove it, or change the task.");
     }
+    check_clipping();
     rule(config_.run.mode != "predict" || task->predicts_samples, "run.mode",
          std::string("[run] mode = \"predict\" has nothing to write for the task \"") + task->name +
              "\": use \"evaluate\".");
+  }
+
+  void check_clipping() {
+    const WordOrNumbers range = config_.task.list(tasks::clip_predictions_key);
+    const std::vector<double>& numbers = range.numbers;
+    rule(numbers.empty() || (numbers.size() == 2 && numbers[0] < numbers[1]), "task.clip_predictions",
+         "[task] clip_predictions must be two numbers, the smaller one first, as in [1, 9], or \"labels\".");
+    rule(range.word.empty() || trains(), "task.clip_predictions",
+         "[task] clip_predictions = \"labels\" needs training data, which mode \"" + config_.run.mode +
+             "\" does not read: write the range of the training labels as two numbers; the log of the training names "
+             "it.");
   }
 
   void check_data() {

@@ -1,5 +1,7 @@
 // A number for each sequence. Training works on standardized labels (data/label_scale.hpp) unless
-// task.standardize = false.
+// task.standardize = false. Predictions may be clipped; the loss never is.
+#include <limits>
+
 #include "bert_hpc/metrics/registry.hpp"
 #include "bert_hpc/tasks/task.hpp"
 
@@ -10,7 +12,11 @@ const Task& regression() {
                             .labels = Labels::values,
                             .problem_type = "regression",
                             .metrics = {&metrics::value_statistics()},
-                            .keys = {{.name = standardize_key, .usual = true, .usual_in_training_only = true}}};
+                            .keys = {{.name = clip_predictions_key,
+                                      .usual = WordOrNumbers{"labels"},
+                                      .low = -std::numeric_limits<float>::max(),
+                                      .high = std::numeric_limits<float>::max()},
+                                     {.name = standardize_key, .usual = true, .usual_in_training_only = true}}};
   return task;
 }
 

@@ -95,6 +95,27 @@ class Standardized(Case):
                     self.assertAlmostEqual(file[f"evaluations/test/{key}"][0], found["test"][key], delta=1e-5)
                 self.assertAlmostEqual(file["evaluations/test/loss"][0], found["test"]["rmse"] ** 2, delta=1e-5)
 
+    def test_predictions_and_metrics_are_clipped_and_the_model_is_not(self):
+        test = {"data": {"test": [f"{self.work.folder}/shards/test-*.h5"]}}
+        _, plain = self.train("plain", **test)
+        low, high = (float(np.float32(np.quantile(self.work.labels("train"), share))) for share in (0.3, 0.6))
+        done, clipped = self.train("clipped", task={"clip_predictions": [low, high]}, **test)
+        self.assertIn(f"clipped to {low:.4g} … {high:.4g}\n", done.stdout)
+        self.assertEqual((clipped / "model/model.safetensors").read_bytes(), (plain / "model/model.safetensors").read_bytes())
+        found = {}
+        for directory in (plain, clipped):
+            with h5py.File(directory / "predictions.h5") as file, h5py.File(directory / "metrics.h5") as metrics:
+                label, found[directory] = (file[column][()] for column in ("label", "prediction"))
+                errors = found[directory].astype(float) - label
+                self.assertAlmostEqual(metrics["evaluations/test/mae"][-1], np.abs(errors).mean(), delta=1e-12)
+                found[directory, "loss"] = metrics["evaluations/test/loss"][-1]
+        np.testing.assert_array_equal(found[clipped], np.clip(found[plain], np.float32(low), np.float32(high)))
+        self.assertLess(found[plain].min(), low)
+        self.assertEqual(found[plain, "loss"], found[clipped, "loss"])
+        labels = self.work.labels("train")
+        done, _ = self.train("by-labels", task={"clip_predictions": "labels"}, schedule={"epochs": 1})
+        self.assertIn(f"clipped to {labels.min():.4g} … {labels.max():.4g}, the range of the training labels\n", done.stdout)
+
     def test_it_is_training_on_labels_that_were_standardized_by_hand(self):
         _, ours = self.train("ours", run={"reproducible": True})
         with h5py.File(ours / "metrics.h5") as file:

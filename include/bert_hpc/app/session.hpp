@@ -75,6 +75,7 @@ class Session {
   PipelineSetup pipeline;
   data::BatchLoaderOptions batches;
   TrainingLoss loss;
+  PredictionRange prediction_range;
   std::optional<data::BatchLoader> loader;  ///< of the training data
   std::optional<ModelInstance> model;
 

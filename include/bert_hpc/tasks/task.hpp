@@ -72,5 +72,6 @@ inline constexpr const char* class_weights_key = "class_weights";
 inline constexpr const char* focal_gamma_key = "focal_gamma";
 inline constexpr const char* label_smoothing_key = "label_smoothing";
 inline constexpr const char* threshold_key = "threshold";
+inline constexpr const char* clip_predictions_key = "clip_predictions";
 
 }  // namespace bert_hpc::tasks

@@ -43,7 +43,8 @@ void Evaluator::result(int micro_batch, model::Stage& stage, int slot) {
   const auto logits = [&] {
     const core::Tensor<float> all = stage.logits(slot).as<float>();  // contiguous: not of a tied decoder
     const std::span<const float> outputs(all.data, static_cast<std::size_t>(all.size()));
-    return outputs_in_labels_unit(model_.label_scale, core::on_host(outputs, aside_), in_labels_unit_);
+    return outputs_in_labels_unit(model_.label_scale, model_.prediction_range, core::on_host(outputs, aside_),
+                                  in_labels_unit_);
   };
   if (keep_) keep(micro_batch, logits());
   if (!labels_) return;

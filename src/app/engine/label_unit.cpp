@@ -1,6 +1,7 @@
 #include "bert_hpc/app/engine/label_unit.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <sstream>
 
@@ -37,6 +38,27 @@ std::string unit_text(const data::LabelScale& scale) {
 data::LabelScale training_label_scale(const config::Config& input, const data::ShardReader& train) {
   const bool standardizes = has_values(input) && input.task.is_on(tasks::standardize_key);
   return standardizes && !train.values().empty() ? data::fit_label_scale(train.values()) : data::LabelScale();
+}
+
+bool PredictionRange::is_unlimited() const {
+  return std::isinf(low) && std::isinf(high);
+}
+
+PredictionRange prediction_range(const config::Task& task, std::span<const float> train_labels) {
+  const config::WordOrNumbers range = task.list(tasks::clip_predictions_key);
+  if (!range.numbers.empty()) {
+    return {static_cast<float>(range.numbers.at(0)), static_cast<float>(range.numbers.at(1))};
+  }
+  if (range.word.empty() || train_labels.empty()) return {};
+  const auto [low, high] = std::minmax_element(train_labels.begin(), train_labels.end());
+  return {*low, *high};
+}
+
+std::string prediction_range_text(const config::Task& task, const PredictionRange& range) {
+  if (range.is_unlimited()) return {};
+  const bool of_labels = !task.list(tasks::clip_predictions_key).word.empty();
+  return "clipped to " + core::format_number(range.low) + " … " + core::format_number(range.high) +
+         (of_labels ? ", the range of the training labels" : "");
 }
 
 std::string regression_loss_text(const config::Config& input, const data::LabelScale& scale) {
@@ -82,11 +104,14 @@ std::span<const float> head_in_labels_unit(const data::LabelScale& scale, const 
   return folded;
 }
 
-std::span<const float> outputs_in_labels_unit(const data::LabelScale& scale, std::span<const float> outputs,
-                                              std::vector<float>& converted) {
-  if (scale.is_identity()) return outputs;
+std::span<const float> outputs_in_labels_unit(const data::LabelScale& scale, const PredictionRange& range,
+                                              std::span<const float> outputs, std::vector<float>& converted) {
+  if (scale.is_identity() && range.is_unlimited()) return outputs;
   converted.assign(outputs.begin(), outputs.end());
-  for (float& output : converted) output = scale.in_labels_unit(output);
+  for (float& output : converted) {
+    if (!scale.is_identity()) output = scale.in_labels_unit(output);
+    output = std::clamp(output, range.low, range.high);  // NaN stays
+  }
   return converted;
 }
 

@@ -1,6 +1,8 @@
 #include "bert_hpc/app/engine/label_unit.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <cmath>
+#include <limits>
 #include <vector>
 
 using namespace bert_hpc;
@@ -61,4 +63,35 @@ TEST_CASE("the head alone is converted, and not where it was initialized here") 
   CHECK(app::head_in_labels_unit({}, "classifier.weight", values, folded).data() == values.data());
   CHECK(app::head_in_labels_unit(scale, "classifier.weight", values, folded)[0] == 7.0f);
   CHECK(app::head_in_labels_unit(scale, "classifier.bias", values, folded)[0] == 13.5f);
+}
+
+TEST_CASE("predictions are clipped to two numbers or to the training labels' range") {
+  const std::vector<float> labels = {4.5f, 9.0f, 4.0f, 6.0f};
+  config::Task task;
+  CHECK(app::prediction_range(task, labels).is_unlimited());
+  CHECK(app::prediction_range_text(task, {}).empty());
+  task.lists["clip_predictions"].numbers = {-1, 0.5};
+  const app::PredictionRange given = app::prediction_range(task, labels);
+  CHECK(given.low == -1.0f);
+  CHECK(given.high == 0.5f);
+  CHECK(app::prediction_range_text(task, given) == "clipped to -1 … 0.5");
+  task.lists["clip_predictions"] = {.word = "labels", .numbers = {}};
+  const app::PredictionRange found = app::prediction_range(task, labels);
+  CHECK(found.low == 4.0f);
+  CHECK(found.high == 9.0f);
+  CHECK(app::prediction_range_text(task, found) == "clipped to 4 … 9, the range of the training labels");
+  CHECK(app::prediction_range(task, {}).is_unlimited());  // planned data
+}
+
+TEST_CASE("outputs are converted to the labels' unit, then clipped") {
+  const std::vector<float> outputs = {-4.0f, 0.0f, 10.0f, std::numeric_limits<float>::quiet_NaN()};
+  std::vector<float> converted;
+  const auto first_three = [](std::span<const float> all) { return std::vector<float>(all.begin(), all.begin() + 3); };
+  CHECK(app::outputs_in_labels_unit({}, {}, outputs, converted).data() == outputs.data());
+  CHECK(first_three(app::outputs_in_labels_unit(scale, {}, outputs, converted)) == std::vector{5.5f, 6.5f, 9.0f});
+  const auto clipped = app::outputs_in_labels_unit(scale, {6.0f, 8.0f}, outputs, converted);
+  CHECK(first_three(clipped) == std::vector{6.0f, 6.5f, 8.0f});
+  CHECK(std::isnan(clipped[3]));
+  CHECK(first_three(app::outputs_in_labels_unit({}, {-1.0f, 1.0f}, outputs, converted)) ==
+        std::vector{-1.0f, 0.0f, 1.0f});
 }

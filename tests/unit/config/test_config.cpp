@@ -191,6 +191,20 @@ TEST_CASE("class weights are a word or a list, and the keys of a classification'
              ContainsSubstring("[task] class_weights belongs to the task \"classification\""));
 }
 
+TEST_CASE("predictions are clipped to two numbers in order, or to the labels of a training") {
+  const std::string values = "task.name='regression'";
+  const Config list = parse(minimal, {values, "task.clip_predictions=[-1, 9.5]"});
+  CHECK(list.task.list("clip_predictions").numbers == std::vector<double>{-1, 9.5});
+  CHECK(parse(minimal, {values, "task.clip_predictions='labels'"}).task.list("clip_predictions").word == "labels");
+  for (const char* wrong : {"[1]", "[1, 2, 3]", "[9, 1]", "[1, 1]"}) {
+    CHECK_THAT(problems(minimal, {values, std::string("task.clip_predictions=") + wrong}),
+               ContainsSubstring("[task] clip_predictions must be two numbers, the smaller one first"));
+  }
+  CHECK_THAT(problems(minimal, {values, "task.clip_predictions='range'"}), ContainsSubstring("it must be \"labels\""));
+  CHECK_THAT(problems(minimal, {values, "run.mode='evaluate'", "task.clip_predictions='labels'"}),
+             ContainsSubstring("needs training data, which mode \"evaluate\" does not read"));
+}
+
 TEST_CASE("the threshold of label sets is a probability") {
   const std::string sets = "task.name='multi_label'";
   CHECK_THAT(to_toml(parse(minimal, {sets})), !ContainsSubstring("threshold"));

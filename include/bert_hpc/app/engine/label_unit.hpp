@@ -2,6 +2,7 @@
 // head and its outputs on their way between that unit and the labels' own.
 #pragma once
 
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,6 +17,20 @@ namespace bert_hpc::app {
 /// Of the training labels; the identity for other tasks and with task.standardize = false. Pure, so it is the same on
 /// every rank: each holds all labels.
 data::LabelScale training_label_scale(const config::Config& input, const data::ShardReader& train);
+
+/// The range to which predictions are clipped, in the labels' unit.
+struct PredictionRange {
+  float low = -std::numeric_limits<float>::infinity(), high = std::numeric_limits<float>::infinity();
+
+  bool is_unlimited() const;
+};
+
+/// As [task] clip_predictions says; without limits for other tasks, without the key, and for "labels" without training
+/// labels (planned data). `train_labels`: (sequences).
+PredictionRange prediction_range(const config::Task& task, std::span<const float> train_labels);
+
+/// "clipped to 4 … 9, the range of the training labels"; "" without limits.
+std::string prediction_range_text(const config::Task& task, const PredictionRange& range);
 
 /// "mean squared error of standardized labels (mean 6.5, deviation 1.1)"; "" for other tasks.
 std::string regression_loss_text(const config::Config& input, const data::LabelScale& scale);
@@ -37,8 +52,8 @@ void head_into_training_unit(const data::LabelScale& scale, const std::vector<st
 std::span<const float> head_in_labels_unit(const data::LabelScale& scale, const std::string& name,
                                            std::span<const float> values, std::vector<float>& folded);
 
-/// What the head predicts, in the labels' unit: `outputs`, or `converted`, which gets it.
-std::span<const float> outputs_in_labels_unit(const data::LabelScale& scale, std::span<const float> outputs,
-                                              std::vector<float>& converted);
+/// What the head predicts, in the labels' unit and clipped to the range: `outputs`, or `converted`, which gets it.
+std::span<const float> outputs_in_labels_unit(const data::LabelScale& scale, const PredictionRange& range,
+                                              std::span<const float> outputs, std::vector<float>& converted);
 
 }  // namespace bert_hpc::app

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bert_hpc/app/engine/label_unit.hpp"
 #include "bert_hpc/app/engine/model_kernels.hpp"
 #include "bert_hpc/app/engine/training_loss.hpp"
 #include "bert_hpc/comm/process_groups.hpp"
@@ -86,7 +87,8 @@ class ModelInstance {
   /// A regression in training: the head predicts standardized labels, and files hold it in the labels' unit. Set it
   /// before the values are loaded; modes that do not train leave it.
   data::LabelScale label_scale;
-  double least_output = 0;  ///< as of metrics::EvaluatedSet
+  PredictionRange prediction_range;  ///< of a regression
+  double least_output = 0;           ///< as of metrics::EvaluatedSet
   core::Workspace workspace;
 
  private:
