@@ -107,7 +107,7 @@ def section(run, header, rows, texts, missing):
     """The part of summary.md."""
     lines = [[tables.number(value) if isinstance(value, float) else value for value in row[: len(header)]]
              + [wording.begun(" ".join(text.split()), WIDEST) for text in row[len(header) :]] for row in rows[:SHOWN]]
-    table = tables.as_markdown(header + texts, lines, "errors")
+    table = tables.as_markdown(header + texts, lines, "errors", len(texts))
     return f"## Largest errors: {run.name}\n\n" + "\n\n".join([table] + [missing] * bool(missing))
 
 

@@ -13,7 +13,7 @@ import predictions
 import ranking
 import wording
 
-MOST = 10  # curves; the most frequent classes or names
+MOST = len(drawing.COLOURS)  # curves, so that each has a colour of its own; the most frequent classes or names
 POINTS = 2000  # of a curve, drawn at most
 
 Ranked = collections.namedtuple("Ranked", "name scores positive")
@@ -53,14 +53,18 @@ def thinned(x, y):
 
 def draw_run(run, curves, candidates, style):
     figure, (left, right) = style.subplots(1, 2, 10.5, 5)
-    handles = []
+    handles, width = [], 1.8 if len(curves) < 4 else 1.3
+    wide, high = figure.get_size_inches()
+    columns = 2 if len(curves) > 1 and wide > 9 * style.scale else 1
+    longest = int(wide / columns / style.scale / 0.07) - 50  # characters of a name: a letter of a legend is about 0.07 inch wide
     for curve, colour in zip(curves, drawing.palette(len(curves))):
         wrong, hits, area = ranking.roc(curve.scores, curve.positive)
         recall, precision, average = ranking.precision_recall(curve.scores, curve.positive)
-        left.plot(*thinned(wrong, hits), color=colour)
+        left.plot(*thinned(wrong, hits), color=colour, linewidth=width)
         # A step's precision is that of its right end, so that the area below the line is the average precision.
-        right.plot(*thinned(np.append(0, recall), np.append(precision[0], precision)), color=colour, drawstyle="steps-pre")
-        label = f"{wording.begun(curve.name, 28)}: ROC AUC {area:.3f}, average precision {average:.3f}"
+        right.plot(*thinned(np.append(0, recall), np.append(precision[0], precision)), color=colour, linewidth=width,
+                   drawstyle="steps-pre")
+        label = f"{wording.begun(curve.name, max(8, longest))}: ROC AUC {area:.3f}, average precision {average:.3f}"
         handles.append(drawing.plt.Line2D([], [], color=colour, linewidth=3, label=label))
     left.plot([0, 1], [0, 1], color="black", linewidth=1, linestyle="--")
     left.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal", xlabel="False positive rate", ylabel="True positive rate (recall)")
@@ -68,9 +72,7 @@ def draw_run(run, curves, candidates, style):
     samples = len(curves[0].positive)
     details = f"{samples:,} samples" + (f"; the {len(curves)} most frequent of {candidates}" if candidates > len(curves) else "")
     figure.suptitle(style.title_of(f"Ranking ({predictions.split_of(run)})", [run], details))
-    width, height = figure.get_size_inches()
-    columns = 1 if len(curves) == 1 else 2
-    figure.set_size_inches(width, height + 0.22 * style.scale * -(-len(curves) // columns))
+    figure.set_size_inches(wide, high + 0.22 * style.scale * -(-len(curves) // columns))
     drawing.legend_below(figure, columns, handles=handles)
     return figure
 

@@ -168,12 +168,12 @@ def as_text(header, rows):
 MOST_IN_MARKDOWN = 1000  # rows of a table; its CSV file has all
 
 
-def as_markdown(header, rows, name):
-    """The table; of one with more rows than a reader wants, the first ones and where the others are."""
+def as_markdown(header, rows, name, texts=0):
+    """The table, its first column and the last `texts` on the left; of one with more rows than a reader wants, the first ones and where the others are."""
     def line(row):
         return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |"
 
-    rule = "|" + "|".join("---" if i == 0 else "---:" for i in range(len(header))) + "|"
+    rule = "|" + "|".join("---" if i == 0 or i >= len(header) - texts else "---:" for i in range(len(header))) + "|"
     lines = [line(header), rule, *(line(row) for row in rows[:MOST_IN_MARKDOWN])]
     if len(rows) > MOST_IN_MARKDOWN:
         lines += ["", f"The first {MOST_IN_MARKDOWN:,} of {len(rows):,} rows; {name}.csv has all."]

@@ -999,10 +999,10 @@ class Ranking(InFolder):
         probabilities = draw.dirichlet(np.ones(14), 400)
         run = self.made("classification", labels, probabilities, [f"class {i}" for i in range(14)])
         curves, candidates = plot_ranking.ranked_classes(run)
-        self.assertEqual((len(curves), candidates), (10, 12))  # two classes never occur
-        self.assertEqual({curve.name for curve in curves}, {f"class {i}" for i in np.argsort(-np.bincount(labels), kind="stable")[:10]})
+        self.assertEqual((len(curves), candidates), (7, 12))  # two classes never occur
+        self.assertEqual({curve.name for curve in curves}, {f"class {i}" for i in np.argsort(-np.bincount(labels), kind="stable")[:7]})
         [(_, figure)] = plot_ranking.draw([run])
-        self.assertIn("the 10 most frequent of 12", " ".join(texts(figure)))
+        self.assertIn("the 7 most frequent of 12", " ".join(texts(figure)))
         sets = (draw.random((50, 3)) < [0.5, 0.2, 0.0]).astype(int)
         sets[7] = -1  # unknown
         run = self.made("multi_label", sets, draw.random((50, 3)), ["a", "b", "c"])

@@ -448,6 +448,21 @@ TEST_CASE("a journal takes no more than is planned for it") {
   }
 }
 
+TEST_CASE("a journal with counts of thousands of classes takes no more than is planned for it") {
+  constexpr std::int64_t classes = 3000, samples = 99999, evaluations = 5;
+  for (const std::int64_t count : {std::int64_t{0}, samples}) {  // the shortest and the longest
+    const TemporaryDirectory directory;
+    MetricsWriter writer(directory.path(), example_info());
+    for (std::int64_t step = 1; step <= evaluations; ++step) {
+      writer.record_evaluation("validation", {step, 0.5, {}, 0, {}, 0, std::vector<std::int64_t>(3 * classes, count)});
+    }
+    const std::int64_t planned =
+        journal_bytes({.text = 600, .evaluations = evaluations, .samples = samples, .counted_classes = classes});
+    CHECK(writer.journal_bytes() <= planned);
+    CHECK(writer.journal_bytes() > planned / 4);
+  }
+}
+
 TEST_CASE("a foreign journal is refused") {
   const TemporaryDirectory directory;
   const std::string path = metrics_journal_path(directory.path());

@@ -176,9 +176,10 @@ TEST_CASE("the expected calibration error is Guo's equation 3 over 15 bins") {
   };
   CHECK(evaluation.values()[0] == std::pair<std::string, double>("ece", 0.0));
   add_rows({0.75f, 1.0f}, {1, 1});  // bins (11/15, 12/15] and (14/15, 1]
-  add_rows({0.7578125f, 0.375f, 0.40625f, 0.34375f}, {2, 1, 0, 0});
-  // Bins with 0.75, 0.7578125: one of two right; 0.375 with 0.34375 in (5/15, 6/15]: one of two; 0.40625: none of one.
-  const double expected = (std::abs(1 - 1.5078125) + std::abs(1 - 0.71875) + 0.40625 + 0.0) / 6;
+  add_rows({0.7578125f, 0.375f, 0.40625f, 0.34375f, 0.9375f}, {2, 1, 0, 0, 2});
+  // 0.75 and 0.7578125: one of two right; 0.375 and 0.34375 in (5/15, 6/15]: one of two; 0.40625: none of one; 1 and
+  // 0.9375: one of two.
+  const double expected = (std::abs(1 - 1.5078125) + std::abs(1 - 0.71875) + 0.40625 + std::abs(1 - 1.9375)) / 7;
   CHECK(evaluation.values()[0].second == expected);
   add_rows({std::nanf("")}, {1});
   CHECK(std::isnan(evaluation.values()[0].second));
