@@ -1,6 +1,7 @@
 // The list of scorers, and the text of results.
 #include <charconv>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
@@ -39,7 +40,7 @@ std::string json_text(const Result& result) {
   std::string text = "{";
   for (const Number& number : result.numbers) {
     text += text.size() == 1 ? "\n" : ",\n";
-    text += "  \"" + number.name + "\": " + number_text(number);
+    text += "  " + nlohmann::json(core::printable(number.name, number.name.size())).dump() + ": " + number_text(number);
   }
   return text + "\n}\n";
 }

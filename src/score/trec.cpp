@@ -3,20 +3,17 @@
 // those without judgement are not.
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <span>
 
-#include "bert_hpc/core/text.hpp"
-#include "bert_hpc/core/text_file.hpp"
 #include "json_file.hpp"
+#include "lines.hpp"
 #include "scorers.hpp"
 
 namespace bert_hpc::score {
 namespace {
 
-constexpr std::int64_t max_bytes = std::int64_t{1} << 32;
 constexpr std::array<std::size_t, 4> cuts = {5, 10, 100, 1000};
 
 using Levels = std::map<std::string, long>;  ///< document → level of relevance
@@ -26,64 +23,12 @@ struct Retrieved {
   float score;
 };
 
-struct Line {
-  const std::string& path;
-  std::size_t number;
-  std::vector<std::string_view> columns;
-
-  [[noreturn]] void fail(const std::string& problem) const {
-    fail_data(path, "line " + std::to_string(number) + ": " + problem);
-  }
-  template <class Number>
-  Number value(std::size_t column) const {
-    Number parsed{};
-    const std::string_view text = columns[column];
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), parsed);
-    if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(static_cast<double>(parsed))) {
-      fail(std::string("'") + core::printable(text) + "' in column " + std::to_string(column + 1) +
-           " is not a number in its range.");
-    }
-    return parsed;
-  }
-  /// Rounded to single precision; tiny numbers become 0.
-  float single(std::size_t column) const {
-    const auto rounded = static_cast<float>(value<double>(column));
-    if (!std::isfinite(rounded)) fail("the score is beyond single precision; scale the scores.");
-    return rounded;
-  }
-};
-
-/// Calls take(line) for each line that is not blank.
-template <class Take>
-void read_columns(const std::string& path, const std::string& form, std::size_t columns, Take take) {
-  constexpr std::string_view blanks = " \t\r\v\f";
-  const std::string text = core::read_text_file(path, max_bytes);
-  Line line{path, 0, {}};
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string_view content = std::string_view(text).substr(begin, end - begin);
-    begin = end + 1;
-    ++line.number;
-    line.columns.clear();
-    for (std::size_t at = content.find_first_not_of(blanks); at != content.npos;) {
-      const std::size_t stop = std::min(content.find_first_of(blanks, at), content.size());
-      line.columns.push_back(content.substr(at, stop - at));
-      at = content.find_first_not_of(blanks, stop);
-    }
-    if (line.columns.empty()) continue;
-    if (line.columns.size() != columns) {
-      line.fail("it has " + core::counted(static_cast<std::int64_t>(line.columns.size()), "column") + "; write '" +
-                form + "'.");
-    }
-    take(line);
-  }
-}
-
 std::map<std::string, Levels> read_judgements(const std::string& path) {
   std::map<std::string, Levels> judgements;
-  read_columns(path, "query 0 document level", 4, [&](const Line& line) {
-    const bool is_new =
-        judgements[std::string(line.columns[0])].emplace(line.columns[2], line.value<std::int32_t>(3)).second;
+  each_row(path, Separator::blanks, [&](const Line& line) {
+    line.require_columns(4, "query 0 document level");
+    const auto level = static_cast<long>(line.integer(3, INT32_MIN, INT32_MAX));
+    const bool is_new = judgements[std::string(line.columns[0])].emplace(line.columns[2], level).second;
     if (!is_new) line.fail("the query has a judgement of this document already; remove one.");
   });
   return judgements;
@@ -91,7 +36,8 @@ std::map<std::string, Levels> read_judgements(const std::string& path) {
 
 std::map<std::string, std::vector<Retrieved>> read_run(const std::string& path) {
   std::map<std::string, std::map<std::string, float>> run;
-  read_columns(path, "query Q0 document rank score name", 6, [&](const Line& line) {
+  each_row(path, Separator::blanks, [&](const Line& line) {
+    line.require_columns(6, "query Q0 document rank score name");
     const bool is_new = run[std::string(line.columns[0])].emplace(line.columns[2], line.single(4)).second;
     if (!is_new) line.fail("the query has this document already; remove one.");
   });

@@ -4,15 +4,14 @@ reported with status 2, 3 or 4."""
 import collections
 import json
 import math
-import pathlib
 import random
 import re
 import string
 import sys
-import tempfile
 import unittest
 
 from program import run
+from scoring import ScorerTest
 
 # Words, blanks and punctuation on which careless normalizations differ from Python's.
 PIECES = ["the", "The", "a", "A", "an", "AN", "theory", "a.b", "the_end", "cat", "Cat", "CATS", "dog", "42", "3.5", "-", "_", "'s",
@@ -96,18 +95,6 @@ def example(rng, version):
     for i in rng.sample(sorted(predictions), len(predictions)):
         odds[i] = rng.choice([0.0, 0.25, 0.5, 1.0, 1.5, -3.25, rng.uniform(-2, 3)])
     return questions, predictions, odds
-
-
-class ScorerTest(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
-    def file(self, name, content):
-        path = self.folder / name
-        path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
-        return path
 
 
 class Squad(ScorerTest):
