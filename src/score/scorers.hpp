@@ -7,5 +7,6 @@ namespace bert_hpc::score {
 
 extern const Scorer squad_scorer;
 extern const Scorer trec_scorer;
+extern const Scorer conll_scorer;
 
 }  // namespace bert_hpc::score
