@@ -22,7 +22,7 @@ std::string number_text(const Number& number) {
 }  // namespace
 
 const std::vector<Scorer>& scorers() {
-  static const std::vector<Scorer> all = {squad_scorer, msmarco_scorer, trec_scorer, conll_scorer};
+  static const std::vector<Scorer> all = {squad_scorer, wikiqa_scorer, msmarco_scorer, trec_scorer, conll_scorer};
   return all;
 }
 

@@ -6,6 +6,7 @@
 namespace bert_hpc::score {
 
 extern const Scorer squad_scorer;
+extern const Scorer wikiqa_scorer;
 extern const Scorer msmarco_scorer;
 extern const Scorer trec_scorer;
 extern const Scorer conll_scorer;
