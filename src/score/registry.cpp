@@ -22,7 +22,8 @@ std::string number_text(const Number& number) {
 }  // namespace
 
 const std::vector<Scorer>& scorers() {
-  static const std::vector<Scorer> all = {squad_scorer, wikiqa_scorer, msmarco_scorer, trec_scorer, conll_scorer};
+  static const std::vector<Scorer> all = {squad_scorer, wikiqa_scorer, msmarco_scorer,
+                                          trec_scorer,  conll_scorer,  multilabel_scorer};
   return all;
 }
 

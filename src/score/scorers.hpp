@@ -10,5 +10,6 @@ extern const Scorer wikiqa_scorer;
 extern const Scorer msmarco_scorer;
 extern const Scorer trec_scorer;
 extern const Scorer conll_scorer;
+extern const Scorer multilabel_scorer;
 
 }  // namespace bert_hpc::score
