@@ -22,8 +22,12 @@ std::string number_text(const Number& number) {
 }  // namespace
 
 const std::vector<Scorer>& scorers() {
-  static const std::vector<Scorer> all = {squad_scorer, wikiqa_scorer, msmarco_scorer,
-                                          trec_scorer,  conll_scorer,  multilabel_scorer};
+  static const std::vector<Scorer> all = [] {
+    std::vector<Scorer> list = {squad_scorer, wikiqa_scorer, msmarco_scorer,
+                                trec_scorer,  conll_scorer,  multilabel_scorer};
+    list.insert(list.end(), glue_scorers.begin(), glue_scorers.end());
+    return list;
+  }();
   return all;
 }
 
