@@ -41,7 +41,7 @@ class Glue(ScorerTest):
         gold = "score\n1.0\n2.0\n3.0\n"
         self.assertEqual(self.numbers("glue-sts-b", gold, submission([0, 1, 8]))["spearmanr"], 1.0)
         self.assertEqual(self.numbers("glue-sts-b", gold, submission([3, 2, 1]))["pearson"], -1.0)
-        self.assertEqual(self.numbers("glue-sts-b", gold, submission([0, 1e-200, 2e-200]))["pearson"], 1.0)
+        self.assertEqual(self.numbers("glue-sts-b", gold, submission([0, 2e-200, 1e-200]))["pearson"], 0.5)
         self.check_refused("glue-sts-b", (
             (gold, submission([1, 1, 1]), "predictions: all of its numbers are equal"), ("score\n1\n", submission([1]), "gold: all of its numbers"),
             (gold, submission([1, 2, "nan"]), "predictions: line 4"), (gold, submission([1, 2, 1e200]), "1e100")))
