@@ -101,7 +101,8 @@ void Session::plan_memory() {
   const auto add = [&](std::optional<Evaluator>& evaluator, const std::unique_ptr<data::ShardReader>& reader) {
     if (!reader || (!trains_ && reader.get() != &data_.primary())) return;
     const std::int64_t tokens = evaluation_micro_tokens(input, reader->info().max_length, usual_micro_tokens);
-    evaluator.emplace(*model, *reader, data::evaluation_options(batches, tokens), input.run.mode != "predict");
+    evaluator.emplace(*model, *reader, input.task, data::evaluation_options(batches, tokens),
+                      input.run.mode != "predict", sets.hdf5);
     evaluation_bounds = larger(evaluation_bounds, evaluator->bounds());
   };
   collectively(context_.world, [&] {

@@ -81,12 +81,12 @@ BatchLoader::BatchLoader(ShardReader& reader, const BatchLoaderOptions& options)
       id_sorter_(bounds_.micro_tokens, reader.info().vocabulary_size),
       total_steps_(data::total_steps(options.steps, options.epochs, sampler_.steps_per_epoch())) {
   core::require(options.replica >= 0 && options.replica < options.plan.replicas, "the replica is one of the layout");
-  if (options.task->masks_tokens) {
+  if (options.task->masks_tokens()) {
     masker_ = std::make_unique<Masker>(MaskingOptions{options.mask_probability, options.sampler.seed,
                                                       reader.info().vocabulary_size, reader.special_ids()},
                                        reader.info().max_length);
   }
-  max_targets_ = masker_ ? max_masked(bounds_.micro_tokens, bounds_.micro_sequences) : bounds_.micro_sequences;
+  max_targets_ = most_targets(bounds_.micro_tokens, bounds_.micro_sequences);
   slot_bytes_ = bytes_needed();
   const auto most = static_cast<std::size_t>(std::min(options.plan.global_batch, reader.samples()));
   samples_.reserve(most);
@@ -179,11 +179,17 @@ std::size_t BatchLoader::bytes_needed() const {
   const auto tokens = static_cast<std::size_t>(bounds_.replica_tokens);
   const auto sequences = static_cast<std::size_t>(bounds_.replica_sequences);
   const auto micro_batches = static_cast<std::size_t>(bounds_.replica_micro_batches);
-  const std::size_t targets =
-      masker_ ? static_cast<std::size_t>(max_masked(bounds_.replica_tokens, bounds_.replica_sequences)) : sequences;
-  const std::size_t label_elements = sequences * (reader_.sets().empty() ? 0 : reader_.info().label_names.size());
+  const auto targets = static_cast<std::size_t>(most_targets(bounds_.replica_tokens, bounds_.replica_sequences));
+  const std::size_t label_columns = reader_.spans().empty() ? reader_.info().label_names.size() : 2;
+  const std::size_t label_elements = sequences * label_columns;
   return tokens * 7 * 4 + sequences * (2 * 4 + 8) + targets * 4 * 4 + label_elements * 4 +
          micro_batches * max_arrays * (array_alignment + 8);
+}
+
+/// A bound on the rows that the head reads of so many tokens and sequences.
+std::int64_t BatchLoader::most_targets(std::int64_t tokens, std::int64_t sequences) const {
+  if (masker_) return max_masked(tokens, sequences);
+  return options_.task->rows == tasks::HeadRows::all_tokens ? tokens : sequences;
 }
 
 /// A bound on the masked tokens of a micro-batch: the lesser of what so many tokens of the data set (those sequences

@@ -1,6 +1,7 @@
 // What a step holds: the plan, then each micro-batch's rows, targets and sorted ids.
 #include <algorithm>
 #include <memory>
+#include <numeric>
 
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
@@ -101,10 +102,14 @@ void BatchLoader::fill(std::span<const core::PlannedSample> samples, Slot& slot,
   if (masker_) {
     fill_masked_tokens(samples, ids, slot, batch);
   } else {
-    fill_first_tokens(slot, batch);
+    if (options_.task->rows == tasks::HeadRows::all_tokens) {
+      fill_all_tokens(slot, batch);
+    } else {
+      fill_first_tokens(slot, batch);
+    }
     fill_labels(slot, batch);
   }
-  loaded.target_count = batch.targets.rows.count;
+  loaded.target_count = core::target_count(batch);
   // Last, because masking replaces ids.
   auto* distinct = take<std::int32_t>(slot, tokens);
   auto* segments = take<std::int32_t>(slot, tokens + 1);
@@ -128,6 +133,13 @@ void BatchLoader::fill_first_tokens(Slot& slot, core::MicroBatch& batch) const {
   batch.targets.index = index;
 }
 
+void BatchLoader::fill_all_tokens(Slot& slot, core::MicroBatch& batch) const {
+  auto* index = take<std::int32_t>(slot, batch.tokens.count);
+  std::iota(index, index + batch.tokens.count, 0);
+  batch.targets.rows = batch.tokens;
+  batch.targets.index = index;
+}
+
 void BatchLoader::fill_labels(Slot& slot, core::MicroBatch& batch) const {
   const auto labels_of = [&]<class From, class T>(std::span<const From> labels, std::int64_t columns, const T*& target,
                                                   auto convert) {
@@ -140,6 +152,7 @@ void BatchLoader::fill_labels(Slot& slot, core::MicroBatch& batch) const {
     target = taken;
     batch.targets.columns = columns;
   };
+  labels_of(reader_.spans(), 2, batch.targets.spans, [](std::int32_t position) { return position; });
   labels_of(reader_.classes(), 1, batch.targets.classes, [](std::int32_t label) { return label; });
   labels_of(reader_.values(), 1, batch.targets.values,
             [this](float label) { return options_.label_scale.standardized(label); });

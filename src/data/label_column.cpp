@@ -1,6 +1,7 @@
 #include "bert_hpc/data/label_column.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "bert_hpc/core/error.hpp"
@@ -14,17 +15,19 @@ void LabelColumn::append(const LabelColumn& more) {
   classes.insert(classes.end(), more.classes.begin(), more.classes.end());
   values.insert(values.end(), more.values.begin(), more.values.end());
   sets.insert(sets.end(), more.sets.begin(), more.sets.end());
+  spans.insert(spans.end(), more.spans.begin(), more.spans.end());
 }
 
 std::int64_t LabelColumn::memory_bytes() const {
-  return static_cast<std::int64_t>(classes.capacity() * sizeof(std::int32_t) + values.capacity() * sizeof(float) +
-                                   sets.capacity());
+  return static_cast<std::int64_t>((classes.capacity() + spans.capacity()) * sizeof(std::int32_t) +
+                                   values.capacity() * sizeof(float) + sets.capacity());
 }
 
 LabelType label_type(Labels kind, std::int64_t sequences, std::int64_t names) {
   using Type = io::DatasetInfo::TypeClass;
   if (kind == Labels::classes) return {Type::integer, 4, true, {sequences}};
   if (kind == Labels::sets) return {Type::integer, 1, false, {sequences, names}};
+  if (kind == Labels::spans) return {Type::integer, 4, true, {sequences, 2}};
   return {Type::real, 4, false, {sequences}};
 }
 
@@ -59,12 +62,22 @@ void check_sets(const std::vector<std::uint8_t>& sets, std::int64_t names, const
                           "; a set holds 1 for each of its label names and 0 for the others.");
 }
 
+void check_spans(const std::vector<std::int32_t>& spans, std::span<const std::int64_t> offsets, const Fail& fail) {
+  for (std::size_t s = 0; s + 1 < offsets.size(); ++s) {
+    const std::int64_t first = spans[2 * s], last = spans[2 * s + 1], length = offsets[s + 1] - offsets[s];
+    if (first >= 0 && first <= last && last < length) continue;
+    fail(static_cast<std::int64_t>(s), " has an answer from token " + std::to_string(first) + " to " +
+                                           std::to_string(last) + "; it must lie within the sequence's " +
+                                           std::to_string(length) + " tokens.");
+  }
+}
+
 }  // namespace
 
-LabelColumn read_labels(const io::Dataset& dataset, Labels kind, std::int64_t sequences, std::int64_t names,
-                        const Fail& fail) {
+LabelColumn read_labels(const io::Dataset& dataset, Labels kind, std::span<const std::int64_t> offsets,
+                        std::int64_t names, const Fail& fail) {
   LabelColumn labels;
-  const auto count = static_cast<std::size_t>(sequences);
+  const std::size_t count = offsets.size() - 1;
   if (kind == Labels::classes) {
     labels.classes.resize(count);
     dataset.read_rows(0, labels.classes);
@@ -80,6 +93,11 @@ LabelColumn read_labels(const io::Dataset& dataset, Labels kind, std::int64_t se
     dataset.read_rows(0, labels.sets);
     check_sets(labels.sets, names, fail);
   }
+  if (kind == Labels::spans) {
+    labels.spans.resize(2 * count);
+    dataset.read_rows(0, labels.spans);
+    check_spans(labels.spans, offsets, fail);
+  }
   return labels;
 }
 
@@ -93,6 +111,7 @@ LabelColumn planned_labels(Labels kind, std::int64_t sequences, std::int64_t nam
     labels.sets.assign(static_cast<std::size_t>(sequences * names), 0);
     for (std::int64_t s = 0; s < sequences; ++s) labels.sets[static_cast<std::size_t>(s * names + s % names)] = 1;
   }
+  if (kind == Labels::spans) labels.spans.assign(static_cast<std::size_t>(2 * sequences), 0);
   return labels;
 }
 
@@ -111,6 +130,7 @@ io::Storage storage_of_sets(io::Storage storage, std::int64_t names) {
 LabelWriter::LabelWriter(io::Hdf5File& file, Labels kind, std::int64_t names, const io::Storage& storage) {
   if (kind == Labels::classes) classes_.emplace_back(file, shard_dataset::labels, storage);
   if (kind == Labels::values) values_.emplace_back(file, shard_dataset::labels, storage);
+  if (kind == Labels::spans) spans_.emplace_back(file, shard_dataset::labels, storage, 2);
   if (kind == Labels::sets) {
     core::require(names > 0, "sets of labels have label names");
     sets_.emplace_back(file, shard_dataset::labels, storage_of_sets(storage, names), names);
@@ -121,6 +141,7 @@ LabelWriter::LabelWriter(io::Hdf5File& file, Labels kind, std::int64_t names, co
 void LabelWriter::append(const Label& label) {
   for (auto& classes : classes_) classes.append(label.number);
   for (auto& values : values_) values.append(label.value);
+  for (auto& spans : spans_) spans.append(std::span<const std::int32_t>(std::array{label.first, label.last}));
   for (auto& sets : sets_) {
     std::fill(row_.begin(), row_.end(), std::uint8_t{0});
     for (const std::int32_t name : label.names) row_[static_cast<std::size_t>(name)] = 1;
@@ -132,6 +153,7 @@ void LabelWriter::finish() {
   for (auto& classes : classes_) classes.finish();
   for (auto& values : values_) values.finish();
   for (auto& sets : sets_) sets.finish();
+  for (auto& spans : spans_) spans.finish();
 }
 
 }  // namespace bert_hpc::data

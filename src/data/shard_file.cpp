@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
@@ -93,24 +94,29 @@ void ShardFile::read_attributes() {
   }
 }
 
+/// The dataset, which has this type and shape.
+Dataset ShardFile::checked_dataset(const char* name, const LabelType& type) const {
+  if (!file_.exists(name)) fail(std::string("it has no dataset '") + name + "'.");
+  Dataset found = file_.dataset(name);
+  const DatasetInfo& i = found.info();
+  if (i.type_class != type.type_class || i.element_bytes != type.bytes || i.is_signed != type.is_signed) {
+    fail(std::string("dataset '") + name + "' holds " + i.type_name() + "; the schema says " + text(8 * type.bytes) +
+         "-bit " + (type.is_signed ? "signed " : "") + name_of(type.type_class) + ".");
+  }
+  if (i.extents != type.extents) {
+    DatasetInfo stated;
+    stated.extents = type.extents;
+    fail(std::string("dataset '") + name + "' has shape " + i.shape_text() + "; the attributes say " +
+         stated.shape_text() + ".");
+  }
+  found.require_stored();
+  return found;
+}
+
 void ShardFile::check_datasets() {
   const auto dataset = [this](const char* name, DatasetInfo::TypeClass type_class, std::int64_t bytes, bool is_signed,
                               const std::vector<std::int64_t>& extents) {
-    if (!file_.exists(name)) fail(std::string("it has no dataset '") + name + "'.");
-    Dataset found = file_.dataset(name);
-    const DatasetInfo& i = found.info();
-    if (i.type_class != type_class || i.element_bytes != bytes || i.is_signed != is_signed) {
-      fail(std::string("dataset '") + name + "' holds " + i.type_name() + "; the schema says " + text(8 * bytes) +
-           "-bit " + (is_signed ? "signed " : "") + name_of(type_class) + ".");
-    }
-    if (i.extents != extents) {
-      DatasetInfo stated;
-      stated.extents = extents;
-      fail(std::string("dataset '") + name + "' has shape " + i.shape_text() + "; the attributes say " +
-           stated.shape_text() + ".");
-    }
-    found.require_stored();
-    return found;
+    return checked_dataset(name, {type_class, bytes, is_signed, extents});
   };
   using Type = DatasetInfo::TypeClass;
   constexpr std::int64_t most = std::int64_t{1} << 48;
@@ -121,6 +127,7 @@ void ShardFile::check_datasets() {
     token_types_ = dataset(shard_dataset::token_type_ids, Type::integer, 1, false, {info_.tokens});
   }
   dataset(shard_dataset::source_index, Type::integer, 8, true, {info_.sequences});
+  if (limits_.task->labels == tasks::Labels::spans) check_answers();
   info_.labelled = file_.exists(shard_dataset::labels);
   if (!limits_.labels || limits_.task->labels == tasks::Labels::none) return;
   if (!info_.labelled) {
@@ -131,8 +138,23 @@ void ShardFile::check_datasets() {
   }
   const auto names = static_cast<std::int64_t>(info_.label_names.size());
   if (limits_.task->labels == tasks::Labels::sets && names == 0) fail("attribute 'label_names' names no label.");
-  const LabelType type = label_type(limits_.task->labels, info_.sequences, names);
-  dataset(shard_dataset::labels, type.type_class, type.bytes, type.is_signed, type.extents);
+  checked_dataset(shard_dataset::labels, label_type(limits_.task->labels, info_.sequences, names));
+}
+
+void ShardFile::check_answers() {
+  using Type = DatasetInfo::TypeClass;
+  info_.unanswerable = file_.integer_attribute("/", shard_attribute::unanswerable);
+  checked_dataset(shard_dataset::context_tokens, {Type::integer, 4, true, {info_.sequences, 2}});
+  info_.has_texts = file_.exists(shard_dataset::texts);
+  if (!info_.has_texts) return;
+  checked_dataset(shard_dataset::token_characters, {Type::integer, 4, true, {info_.tokens, 2}});
+  for (const auto& [name, bytes, is_signed] :
+       {std::tuple(shard_dataset::texts, 1, false), std::tuple(shard_dataset::text_offsets, 8, true)}) {
+    if (!file_.exists(name)) fail(std::string("it has no dataset '") + name + "'.");
+    const Dataset found = file_.dataset(name);
+    const std::vector<std::int64_t>& extents = found.info().extents;
+    checked_dataset(name, {Type::integer, bytes, is_signed, {extents.empty() ? 0 : extents.front()}});
+  }
 }
 
 std::vector<std::int64_t> ShardFile::read_offsets() const {
@@ -190,11 +212,23 @@ void ShardFile::check_longest(std::int64_t longest, std::int64_t longest_sequenc
   }
 }
 
-LabelColumn ShardFile::read_labels() const {
+LabelColumn ShardFile::read_labels(std::span<const std::int64_t> offsets) const {
   return data::read_labels(
-      file_.dataset(shard_dataset::labels), limits_.task->labels, info_.sequences,
+      file_.dataset(shard_dataset::labels), limits_.task->labels, offsets,
       static_cast<std::int64_t>(info_.label_names.size()),
       [this](std::int64_t sequence, const std::string& what) { fail(where_sequence(sequence) + what); });
+}
+
+std::vector<std::int32_t> ShardFile::read_contexts(std::span<const std::int64_t> offsets) const {
+  std::vector<std::int32_t> contexts(2 * (offsets.size() - 1));
+  file_.dataset(shard_dataset::context_tokens).read_rows(0, contexts);
+  for (std::size_t s = 0; s + 1 < offsets.size(); ++s) {
+    const std::int64_t begin = contexts[2 * s], end = contexts[2 * s + 1], length = offsets[s + 1] - offsets[s];
+    if (begin >= 0 && begin <= end && end <= length) continue;
+    fail(where_sequence(static_cast<std::int64_t>(s)) + " has its context in tokens " + text(begin) + " to " +
+         text(end) + "; it must lie within the sequence's " + text(length) + " tokens.");
+  }
+  return contexts;
 }
 
 std::vector<std::int64_t> ShardFile::read_source_index() const {

@@ -125,7 +125,7 @@ void ShardReader::open_all() {
 
 std::int64_t ShardReader::memory_bytes() const {
   const auto bytes = [](const auto& all) { return static_cast<std::int64_t>(all.capacity() * sizeof(all[0])); };
-  std::int64_t sum = table_.memory_bytes() + labels_.memory_bytes() + bytes(source_index_);
+  std::int64_t sum = table_.memory_bytes() + labels_.memory_bytes() + bytes(source_index_) + bytes(contexts_);
   for (const Tokens& file : tokens_) sum += bytes(file.ids) + bytes(file.types);
   if (planned_) {  // as it would be with shards: tokens in memory or a cache, and the rows of the source text
     const std::int64_t tokens = table_.tokens() * 5;
@@ -139,7 +139,8 @@ void ShardReader::load(const ShardFile& file) {
   const auto append = [](auto& all, const auto& part) { all.insert(all.end(), part.begin(), part.end()); };
   const ShardLimits& limits = options_.limits;
   const std::vector<std::int64_t> offsets = file.read_offsets();
-  if (limits.labels && limits.task->labels != tasks::Labels::none) labels_.append(file.read_labels());
+  if (limits.labels && limits.task->labels != tasks::Labels::none) labels_.append(file.read_labels(offsets));
+  if (limits.task->labels == tasks::Labels::spans) append(contexts_, file.read_contexts(offsets));
   if (options_.source_index) append(source_index_, file.read_source_index());
   first_sample_.push_back(table_.sequences());
   first_token_.push_back(table_.tokens());
@@ -147,6 +148,7 @@ void ShardReader::load(const ShardFile& file) {
     table_.append(static_cast<std::int32_t>(offsets[s + 1] - offsets[s]));
   }
   has_types_ = has_types_ || file.has_token_types();
+  info_.has_texts = info_.has_texts && file.info().has_texts;
   info_.sequences = table_.sequences();
   info_.tokens = table_.tokens();
   info_.max_length = std::max(info_.max_length, file.info().max_length);

@@ -3,6 +3,7 @@
 #include "bert_hpc/data/shard_writer.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "bert_hpc/io/checksummed_file.hpp"
 
@@ -29,12 +30,21 @@ ShardWriter::ShardWriter(const std::string& path, ShardInfo info, bool token_typ
   if (token_types_) types_.emplace_back(file_, shard_dataset::token_type_ids, storage(token_chunk));
   labels_.emplace(file_, info_.labelled ? info_.task->labels : tasks::Labels::none, std::ssize(info_.label_names),
                   storage(sequence_chunk));
+  if (info_.task->labels == tasks::Labels::spans) {
+    answers_.push_back({.context = {file_, shard_dataset::context_tokens, storage(sequence_chunk), 2}});
+    Answers& answers = answers_.back();
+    if (info_.has_texts) {
+      answers.characters.emplace_back(file_, shard_dataset::token_characters, storage(token_chunk), 2);
+      answers.texts.emplace_back(file_, shard_dataset::texts, storage(token_chunk));
+      answers.offsets.emplace_back(file_, shard_dataset::text_offsets, storage(sequence_chunk)).append(std::int64_t{0});
+    }
+  }
   info_.sequences = info_.tokens = info_.max_length = 0;
   offsets_.append(std::int64_t{0});
 }
 
 void ShardWriter::add(std::span<const std::int32_t> ids, std::span<const std::uint8_t> token_types, const Label& label,
-                      std::int64_t source_index) {
+                      std::int64_t source_index, const AnswerSequence& answer) {
   core::require(token_types.size() == (token_types_ ? ids.size() : 0), "one token type for each token");
   const auto length = static_cast<std::int64_t>(ids.size());
   ids_.append(ids);
@@ -45,6 +55,20 @@ void ShardWriter::add(std::span<const std::int32_t> ids, std::span<const std::ui
   info_.tokens += length;
   info_.max_length = std::max(info_.max_length, length);
   offsets_.append(info_.tokens);
+  if (!answers_.empty()) add_answer(answer);
+}
+
+void ShardWriter::add_answer(const AnswerSequence& answer) {
+  Answers& answers = answers_.back();
+  answers.context.append(std::span<const std::int32_t>(std::array{answer.context_begin, answer.context_end}));
+  for (auto& characters : answers.characters) characters.append(answer.characters);
+  if (!info_.has_texts || !answer.starts_question) return;
+  for (const std::string_view text : {answer.id, answer.context, answer.answers}) {
+    answers.texts.back().append(
+        std::span<const std::uint8_t>(reinterpret_cast<const std::uint8_t*>(text.data()), text.size()));
+    answers.bytes += std::ssize(text);
+    answers.offsets.back().append(answers.bytes);
+  }
 }
 
 void ShardWriter::finish() {
@@ -53,6 +77,13 @@ void ShardWriter::finish() {
   labels_->finish();
   offsets_.finish();
   source_index_.finish();
+  for (Answers& answers : answers_) {
+    answers.context.finish();
+    for (auto& characters : answers.characters) characters.finish();
+    for (auto& texts : answers.texts) texts.finish();
+    for (auto& offsets : answers.offsets) offsets.finish();
+    file_.write_attribute("/", shard_attribute::unanswerable, info_.unanswerable);
+  }
   namespace attribute = shard_attribute;
   file_.write_attribute("/", attribute::schema, shard_schema);
   file_.write_attribute("/", attribute::task, info_.task->name);

@@ -105,10 +105,13 @@ void write_per_class(Hdf5File& file, const std::string& group, const std::vector
   write("support", all.support, "samples");
 }
 
-/// What a reader needs to know of a metric; of one of another version its name alone.
-void describe_metric(Hdf5File& file, const std::string& dataset, const std::string& name) {
-  file.write_attribute(dataset, "label", metrics::label_of(name));
-  if (const metrics::Metric* metric = metrics::find_metric(name)) {
+/// What a reader needs to know of a metric; of one of another version its name alone. `names`: all of its evaluation.
+void describe_metric(Hdf5File& file, const std::string& dataset, const std::string& name,
+                     const std::set<std::string>& names) {
+  const metrics::Metric* const metric = metrics::find_metric(name, names);
+  const bool has_label = metric != nullptr && !metric->label.empty();
+  file.write_attribute(dataset, "label", has_label ? metric->label : name);
+  if (metric != nullptr) {
     file.write_attribute(dataset, "larger_is_better", std::int64_t{metric->larger_is_better});
   }
 }
@@ -117,7 +120,7 @@ void write_evaluations(Hdf5File& file, const std::string& split, const std::vect
   const std::string group = "evaluations/" + split;
   write_column(file, group + "/step", rows, &EvaluationRow::step, "updates");
   write_column(file, group + "/loss", rows, &EvaluationRow::loss, "1");
-  describe_metric(file, group + "/loss", "loss");
+  describe_metric(file, group + "/loss", "loss", {});
   std::set<std::string> names;
   for (const EvaluationRow& row : rows) {
     for (const auto& [name, value] : row.metrics) names.insert(name);
@@ -130,7 +133,7 @@ void write_evaluations(Hdf5File& file, const std::string& split, const std::vect
       }
     }
     file.write(group + "/" + name, column);
-    describe_metric(file, group + "/" + name, name);
+    describe_metric(file, group + "/" + name, name, names);
   }
   write_confusion(file, group, rows);
   write_per_class(file, group, rows);

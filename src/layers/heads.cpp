@@ -1,22 +1,30 @@
 #include "bert_hpc/layers/heads.hpp"
 
 #include "bert_hpc/ops/losses.hpp"
+#include "bert_hpc/ops/span_cross_entropy.hpp"
 #include "masked_lm_head.hpp"
 #include "sequence_head.hpp"
+#include "token_head.hpp"
 
 namespace bert_hpc::layers {
 
-void cross_entropy_loss(const core::Targets& targets, const ops::CrossEntropyOptions& options, float scale,
+void cross_entropy_loss(const core::MicroBatch& batch, const ops::CrossEntropyOptions& options, float scale,
                         Tensor<float> logits, float* row_losses, Tensor<float> d_logits) {
   if (!options.is_plain()) {
-    return ops::weighted_cross_entropy(logits, targets.classes, options, scale, row_losses, d_logits);
+    return ops::weighted_cross_entropy(logits, batch.targets.classes, options, scale, row_losses, d_logits);
   }
-  ops::cross_entropy(logits, targets.classes, scale, row_losses, d_logits);
+  ops::cross_entropy(logits, batch.targets.classes, scale, row_losses, d_logits);
 }
 
-void squared_error_loss(const core::Targets& targets, const ops::CrossEntropyOptions&, float scale,
+void squared_error_loss(const core::MicroBatch& batch, const ops::CrossEntropyOptions&, float scale,
                         Tensor<float> logits, float* row_losses, Tensor<float> d_logits) {
-  ops::squared_error(logits, targets.values, scale, row_losses, d_logits);
+  ops::squared_error(logits, batch.targets.values, scale, row_losses, d_logits);
+}
+
+void span_loss(const core::MicroBatch& batch, const ops::CrossEntropyOptions&, float scale, Tensor<float> logits,
+               float* row_losses, Tensor<float> d_logits) {
+  ops::span_cross_entropy(logits, batch.tokens.offsets, batch.sequences, batch.targets.spans, scale, row_losses,
+                          d_logits);
 }
 
 namespace {
@@ -27,19 +35,31 @@ std::unique_ptr<Head> make(const HeadSettings& settings, const core::ParameterSt
   return std::make_unique<AnyHead>(settings, parameters, group);
 }
 
-/// A dense layer and one to the outputs.
-LayerCosts costs_of_two_products(const HeadSettings& settings, const BatchShape& batch) {
+/// Products of `elements` weights in all, and `activations` elements per row that they and what is between them move.
+LayerCosts costs_of_products(const HeadSettings& settings, const BatchShape& batch, double elements,
+                             double activations) {
   const auto hidden = static_cast<double>(settings.hidden), outputs = static_cast<double>(settings.outputs);
   const auto element = static_cast<double>(core::bytes_of(settings.storage));
-  const double elements = hidden * (hidden + outputs), products = 2 * batch.head_rows * elements;
-  const double weights = sizeof(float) * elements;
-  const double moved = batch.head_rows * (element * 4 * hidden + sizeof(float) * 3 * outputs);
+  const double products = 2 * batch.head_rows * elements, weights = sizeof(float) * elements;
+  const double moved = batch.head_rows * (element * activations + sizeof(float) * 3 * outputs);
   LayerCosts costs;
   costs.work.forward = {.flops = products, .bytes = moved + weights, .moved = moved, .passes = 1};
   costs.work.backward_input = costs.work.forward;
   costs.work.backward_weight = {.flops = products, .bytes = moved + 2 * weights, .moved = moved, .passes = 1};
-  costs.saved_bytes = element * batch.head_rows * (3 * hidden + outputs);
+  costs.saved_bytes = element * batch.head_rows * (activations - hidden + outputs);
   return costs;
+}
+
+/// A dense layer and one to the outputs.
+LayerCosts costs_of_two_products(const HeadSettings& settings, const BatchShape& batch) {
+  const auto hidden = static_cast<double>(settings.hidden), outputs = static_cast<double>(settings.outputs);
+  return costs_of_products(settings, batch, hidden * (hidden + outputs), 4 * hidden);
+}
+
+/// A layer to the outputs, and dropout before it.
+LayerCosts costs_of_one_product(const HeadSettings& settings, const BatchShape& batch) {
+  const auto hidden = static_cast<double>(settings.hidden), outputs = static_cast<double>(settings.outputs);
+  return costs_of_products(settings, batch, hidden * outputs, (settings.classifier_dropout > 0 ? 2 : 1) * hidden);
 }
 
 }  // namespace
@@ -58,6 +78,17 @@ HeadKind masked_lm_head() {
           .declare = MaskedLmHead::declare,
           .make = make<MaskedLmHead>,
           .costs = costs_of_two_products};
+}
+
+HeadKind span_head() {
+  return {.class_suffix = "ForQuestionAnswering",
+          .reads_all_tokens = true,
+          .classifier = "qa_outputs",
+          .fixed_outputs = 2,
+          .loss = span_loss,
+          .declare = TokenHead::declare,
+          .make = make<TokenHead>,
+          .costs = costs_of_one_product};
 }
 
 void declare_head(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs, const TensorRank& place) {

@@ -28,10 +28,17 @@ bool Evaluation::reads_outputs() const {
 
 void Evaluation::add(double loss, const Results& results) {
   sums_[0] += loss;
-  sums_[1] += static_cast<double>(results.batch.targets.rows.count);
+  sums_[1] += static_cast<double>(core::target_count(results.batch));
   for (std::size_t f = 0; f < families_.size(); ++f) {
+    if (families_[f]->add == nullptr) continue;
     families_[f]->add(set_, results, Sums(sums_).subspan(begins_[f], begins_[f + 1] - begins_[f]));
   }
+}
+
+Sums Evaluation::sums_of(const Family& family) {
+  const auto found = std::find(families_.begin(), families_.end(), &family);
+  const auto f = static_cast<std::size_t>(found - families_.begin());
+  return found == families_.end() ? Sums() : Sums(sums_).subspan(begins_[f], begins_[f + 1] - begins_[f]);
 }
 
 ConstSums Evaluation::sums_of(std::size_t family) const {

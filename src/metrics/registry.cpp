@@ -1,11 +1,13 @@
 #include "bert_hpc/metrics/registry.hpp"
 
+#include <algorithm>
+
 namespace bert_hpc::metrics {
 namespace {
 
 const std::vector<const Family*>& families() {
-  static const std::vector<const Family*> all = {&class_counts(), &binary_ranking(), &calibration(),
-                                                 &label_sets(),   &token_counts(),   &value_statistics()};
+  static const std::vector<const Family*> all = {&class_counts(), &binary_ranking(),   &calibration(), &label_sets(),
+                                                 &token_counts(), &value_statistics(), &answers()};
   return all;
 }
 
@@ -14,6 +16,17 @@ const std::vector<const Family*>& families() {
 const Metric* find_metric(std::string_view name) {
   static const Metric loss = {"loss", "", false};
   return name == loss.name ? &loss : find_metric(name, families());
+}
+
+const Metric* find_metric(std::string_view name, const std::set<std::string>& names) {
+  for (const Family* family : families()) {
+    const bool is_there = std::all_of(family->metrics.begin(), family->metrics.end(), [&](const Metric& metric) {
+      return metric.outputs != 0 || names.contains(metric.name);
+    });
+    const Metric* const metric = is_there ? find_metric(name, {family}) : nullptr;
+    if (metric != nullptr) return metric;
+  }
+  return find_metric(name);
 }
 
 const Metric* find_metric(std::string_view name, const std::vector<const Family*>& families) {
@@ -28,11 +41,6 @@ const Metric* find_metric(std::string_view name, const std::vector<const Family*
 bool larger_is_better(std::string_view name) {
   const Metric* const metric = find_metric(name);
   return metric == nullptr || metric->larger_is_better;
-}
-
-std::string label_of(std::string_view name) {
-  const Metric* const metric = find_metric(name);
-  return metric == nullptr || metric->label.empty() ? std::string(name) : metric->label;
 }
 
 std::vector<std::string> names_of(const std::vector<const Family*>& families) {

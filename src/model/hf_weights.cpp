@@ -27,7 +27,6 @@ using core::ProblemList;
 
 constexpr std::int64_t longest_tokenizer_file = std::int64_t{256} << 20;
 
-// What is wanted: a name and its shape.
 struct Wanted {
   std::string name;
   std::vector<std::int64_t> shape;
@@ -122,7 +121,6 @@ std::vector<Wanted> wanted_of(const core::ParameterStore& store) {
   return wanted;
 }
 
-/// Is the word embeddings' slice the decoder too?
 bool wants_decoder(const core::ParameterStore& store, const WeightNames& names) {
   bool predicts = false, apart = false;
   for (const core::ParameterSlice& slice : store.slices()) {
@@ -199,7 +197,8 @@ std::string LoadReport::text() const {
 
 std::vector<std::string> head_prefixes(const layers::HeadKind& head, const std::string& family) {
   const WeightNames& names = family_of(family).names;
-  return head.ties_word_embeddings ? names.masked_lm_head : names.sequence_head;
+  if (head.ties_word_embeddings) return names.masked_lm_head;
+  return head.reads_all_tokens ? std::vector<std::string>{std::string(head.classifier) + '.'} : names.sequence_head;
 }
 
 LoadReport check_hf_weights(const std::filesystem::path& folder, const core::ParameterStore& store,

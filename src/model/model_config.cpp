@@ -66,6 +66,7 @@ void check(const ModelConfig& config, core::ProblemList& problems) {
   check_probability("hidden_dropout_prob", config.hidden_dropout_prob, problems);
   check_probability("attention_probs_dropout_prob", config.attention_probs_dropout_prob, problems);
   if (config.classifier_dropout) check_probability("classifier_dropout", *config.classifier_dropout, problems);
+  check_probability("qa_dropout", config.span_dropout, problems);
   check_positive("layer_norm_eps", config.layer_norm_eps, core::largest_epsilon, problems);
   check_positive("initializer_range", config.initializer_range, core::largest_initial_range, problems);
   if (config.hidden_act != "gelu") {

@@ -6,9 +6,9 @@
 namespace bert_hpc::objectives {
 namespace {
 
-void loss(const core::Targets& targets, const ops::CrossEntropyOptions&, float scale, core::Tensor<float> logits,
+void loss(const core::MicroBatch& batch, const ops::CrossEntropyOptions&, float scale, core::Tensor<float> logits,
           float* row_losses, core::Tensor<float> d_logits) {
-  ops::binary_cross_entropy(logits, targets.values, scale, row_losses, d_logits);
+  ops::binary_cross_entropy(logits, batch.targets.values, scale, row_losses, d_logits);
 }
 
 }  // namespace

@@ -114,6 +114,24 @@ void check_windows(const PrepConfig& c, config::TomlReader& reader) {
   }
 }
 
+/// Answers have places in one column, of a file whose reader knows them.
+void check_answers(const PrepConfig& c, config::TomlReader& reader) {
+  if (!c.has_answers()) {
+    if (reader.given("source.id") && !c.source.id.empty()) {
+      complain(reader, "source.id", "is for question_answering, and the task is " + c.task.name + ".");
+    }
+    return;
+  }
+  if (c.source.format != "squad" && !c.source.format.empty()) {
+    complain(reader, "source.format",
+             "must be \"squad\" for question_answering, whose answers have places in their context.");
+  }
+  if (c.source.text.size() != 1 || c.source.text_pair.size() != 1) {
+    complain(reader, "source.text_pair",
+             "and text name one column each for question_answering: the question's and the context's.");
+  }
+}
+
 void check_rest(const PrepConfig& c, config::TomlReader& reader) {
   if (c.tokenizer.vocabulary.empty() && c.tokenizer.train_size == 0) {
     complain(reader, "tokenizer.vocabulary",
@@ -152,6 +170,7 @@ void check_rest(const PrepConfig& c, config::TomlReader& reader) {
 void check_input(const PrepConfig& c, config::TomlReader& reader) {
   check_source(c, reader);
   check_unlabelled(c, reader);
+  check_answers(c, reader);
   check_rest(c, reader);
 }
 

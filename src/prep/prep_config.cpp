@@ -34,6 +34,7 @@ void visit_keys(config::TomlKeys& keys, PrepConfig& c) {
   keys.key("text", c.source.text);
   keys.key("text_pair", c.source.text_pair);
   keys.key("label", c.source.label);
+  keys.key("id", c.source.id);
   keys.key("label_separator", c.source.label_separator);
   keys.key("encoding", c.source.encoding, one_of({"utf-8", "latin-1"}));
   keys.key("header", c.source.header);
@@ -80,12 +81,26 @@ void visit_keys(config::TomlKeys& keys, PrepConfig& c) {
 
 namespace {
 
+constexpr std::int64_t usual_overlap = 128, usual_windows = 3;  // Transformers' run_qa.py: 128 of 384 tokens
+
+/// The columns of questions, and windows, where the input does not say.
+void complete_answers(PrepConfig& c, const config::TomlReader& reader) {
+  if (!reader.given("source.text")) c.source.text = {"question"};
+  if (!reader.given("source.text_pair")) c.source.text_pair = {"context"};
+  if (!reader.given("source.label")) c.source.label = "answers";
+  if (!reader.given("source.id")) c.source.id = "id";
+  if (!c.tokenizer.doc_stride) {
+    c.tokenizer.doc_stride = std::min(usual_overlap, c.tokenizer.max_tokens / usual_windows);
+  }
+}
+
 ReadPrepConfig read(config::TomlReader& reader, const std::string& name) {
   config::refuse_input_of("bert_hpc", "run", "source", reader, name);
   PrepConfig c;
   visit_keys(reader, c);
   const TextFormat* const format = find_text_format(c.source.format);
   if (format != nullptr && !reader.given("split.group")) c.split.group = format->group;
+  if (c.has_answers()) complete_answers(c, reader);
   complete_split(c, reader);
   if ((c.has_pairs() || c.tokenizer.doc_stride) && !reader.given("task.pack")) c.task.pack = false;
   c.source.label_given = reader.given("source.label");

@@ -13,12 +13,11 @@
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/data/shard_writer.hpp"
 #include "bert_hpc/io/atomic_write.hpp"
+#include "bert_hpc/prep/row_store.hpp"
 #include "bert_hpc/prep/sequence_maker.hpp"
 #include "bert_hpc/prep/split_layout.hpp"
-#include "bert_hpc/prep/token_store.hpp"
 #include "bert_hpc/tokenize/vocabulary_trainer.hpp"
 #include "check.hpp"
-#include "row_lengths.hpp"
 #include "staging.hpp"
 #include "word_counts.hpp"
 
@@ -138,8 +137,7 @@ class Preparation {
 
   void tokenize_rows() {
     const auto begin = Clock::now();
-    store_ = std::make_unique<TokenStore>(staging_.path(), group_.rank(), group_.size());
-    std::vector<std::int32_t> counts(static_cast<std::size_t>(table_.rows()), 0), lengths;
+    store_ = std::make_unique<RowStore>(config_, table_, staging_.path(), group_);
     SequenceMaker maker(config_, *tokenizer_);
     std::ofstream rejects;
     if (is_root()) {
@@ -157,18 +155,13 @@ class Preparation {
       }
       if (!is_kept(status) || !is_mine(row.index)) continue;
       maker.make(row.text, row.text_pair, made);
-      counts[static_cast<std::size_t>(row.index)] = static_cast<std::int32_t>(made.sequences.size());
-      store_row(row, made, lengths);
+      store_->add(row, made);
+      count_row(row, made);
     }
-    store_->finish_writing();
     if (is_root() && !rejects.flush()) {
       throw Error(ExitCode::files, staging_.file("rejects.tsv") + ": writing failed: " + std::strerror(errno) + ".");
     }
-    const std::vector<std::int32_t> own = counts;
-    share(group_, counts);
-    lengths = in_order_of_rows(counts, own, lengths);
-    share(group_, lengths);
-    store_->open_for_reading(counts, std::move(lengths));
+    store_->open_for_reading();
     for (std::int64_t* count : {&summary_.text_bytes, &summary_.truncated, &summary_.cut_into_windows,
                                 &summary_.unknown, &summary_.words_tokens}) {
       *count = group_.sum(*count);
@@ -177,30 +170,21 @@ class Preparation {
     report("tokenized " + core::format_bytes(summary_.text_bytes));
   }
 
-  /// Appends the lengths of the row's sequences as the store has them.
-  void store_row(const SourceRow& row, const MadeRow& made, std::vector<std::int32_t>& lengths) {
+  void count_row(const SourceRow& row, const MadeRow& made) {
     summary_.text_bytes += static_cast<std::int64_t>(row.text.size() + row.text_pair.size());
     summary_.truncated += made.truncated ? 1 : 0;
     summary_.cut_into_windows += made.sequences.size() > 1 ? 1 : 0;
     summary_.unknown += std::count(made.ids.begin(), made.ids.end(), tokenizer_->special_ids().unk);
     summary_.words_tokens += std::ssize(made.ids);
-    for (std::size_t i = 0; i < made.sequences.size(); ++i) {
-      const std::span<const std::int32_t> ids = made.ids_of(i);
-      lengths.push_back(static_cast<std::int32_t>(ids.size()) + (config_.has_pairs() ? 1 : 0));
-      if (config_.has_pairs()) {
-        const auto first = static_cast<std::int32_t>(made.sequences[i].first);
-        store_->append(std::span(&first, 1));
-      }
-      store_->append(ids);
-    }
   }
 
   void write_shards() {
-    const data::ShardInfo info = shard_info();
+    data::ShardInfo info = shard_info();
     std::int64_t number = 0;  // over all splits: shard k is rank k mod ranks's
     for (int s = 0; s < split_count; ++s) {
       const auto split = static_cast<Split>(s);
       const SplitLayout layout(split, config_, table_, *store_, *tokenizer_);
+      info.has_texts = config_.has_answers() && split != Split::train;
       SplitSummary& summary = summary_.splits[static_cast<std::size_t>(s)];
       summary.sequences = layout.sequences();
       summary.tokens = layout.tokens();
@@ -223,7 +207,7 @@ class Preparation {
     SplitLayout::Sequence sequence;
     for (std::int64_t place = layout.shards()[k].begin; place < layout.shards()[k].end; ++place) {
       layout.read(place, sequence);
-      writer.add(sequence.ids, sequence.token_types, sequence.label, sequence.source_index);
+      writer.add(sequence.ids, sequence.token_types, sequence.label, sequence.source_index, sequence.answer());
     }
     writer.finish();
   }
@@ -236,6 +220,7 @@ class Preparation {
     info.label_names = table_.label_names;
     info.labelled = config_.has_labels();
     info.label_column = config_.label_column();
+    info.unanswerable = std::count(table_.answers.begin(), table_.answers.end(), no_answer);
     nlohmann::json tokenizer = {{"type", tokenizer_->kind().name}, {"max_tokens", config_.tokenizer.max_tokens}};
     for (const tokenize::SpecialRole& role : tokenize::special_roles) {
       tokenizer[data::special_id_key(role)] = tokenizer_->special_ids().*role.id;
@@ -262,7 +247,7 @@ class Preparation {
   Staging staging_;
   RowTable table_;
   std::unique_ptr<tokenize::Tokenizer> tokenizer_;
-  std::unique_ptr<TokenStore> store_;
+  std::unique_ptr<RowStore> store_;
   Summary summary_;
 };
 

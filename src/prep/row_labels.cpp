@@ -6,6 +6,7 @@
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/prep/answer_rows.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
 
 namespace bert_hpc::prep {
@@ -54,6 +55,8 @@ LabelRules label_rules(Labels kind) {
       return {.can_stratify = true};
     case Labels::sets:
       return {.may_be_empty = true, .usual_separator = ",", .separates_names = true};
+    case Labels::spans:
+      return {};
     case Labels::none:
       return {.stratifies_usually = true};
   }
@@ -80,6 +83,9 @@ RowStatus LabelReader::read(std::string_view text) {
       return parse_number(text, value_) ? RowStatus::train : RowStatus::no_number;
     case Labels::sets:
       return read_set(text);
+    case Labels::spans:
+      answer_ = first_answer(text);
+      return RowStatus::train;
     case Labels::none:
       break;
   }
@@ -126,6 +132,9 @@ void LabelReader::end_row() {
         table_.set_names.insert(table_.set_names.end(), set_.begin(), set_.end());
         table_.set_begins.push_back(std::ssize(table_.set_names));
         break;
+      case Labels::spans:
+        table_.answers.push_back(answer_);
+        break;
       case Labels::none:
         break;
     }
@@ -133,6 +142,7 @@ void LabelReader::end_row() {
   class_ = 0;
   value_ = 0;
   set_.clear();
+  answer_ = no_answer;
 }
 
 /// False, and counted, where [task] labels has no such name.

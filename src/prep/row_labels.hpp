@@ -51,6 +51,7 @@ class LabelReader {
   std::int32_t class_ = 0;
   float value_ = 0;
   std::vector<std::int32_t> set_;
+  tokenize::TokenSpan answer_ = {-1, -1};
 };
 
 /// The label of a row of the table, which must outlive it.

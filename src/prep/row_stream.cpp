@@ -35,12 +35,14 @@ RowStream::RowStream(const PrepConfig& config)
       text_columns_(config.source.text.size()),
       pair_columns_(config.source.text_pair.size()),
       labels_(config.has_labels()),
+      ids_(!config.source.id.empty()),
       groups_(!config.split.group.empty()) {
   for (const std::string& path : config.source.files) files_.push_back({path, true, Split::train});
   for (const std::string& path : config.source.validation_files) files_.push_back({path, false, Split::validation});
   for (const std::string& path : config.source.test_files) files_.push_back({path, false, Split::test});
   columns_.insert(columns_.end(), config.source.text_pair.begin(), config.source.text_pair.end());
   if (labels_) columns_.push_back(config.source.label);
+  if (ids_) columns_.push_back(config.source.id);
   if (groups_) columns_.push_back(config.split.group);
   open(0);
 }
@@ -75,6 +77,16 @@ bool RowStream::next(SourceRow& out) {
       out.label = label_text(*label, config_);
     } else if (out.missing_column.empty()) {
       out.missing_column = columns_[text_columns_ + pair_columns_];
+    }
+  }
+  out.repaired = row_.repaired;
+  out.id = {};
+  if (ids_) {
+    const std::size_t column = text_columns_ + pair_columns_ + (labels_ ? 1 : 0);
+    if (row_.values[column]) {
+      out.id = *row_.values[column];
+    } else if (out.missing_column.empty()) {
+      out.missing_column = columns_[column];
     }
   }
   out.group = {};

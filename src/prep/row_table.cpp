@@ -2,6 +2,7 @@
 #include "bert_hpc/prep/row_table.hpp"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/hash.hpp"
@@ -69,6 +70,7 @@ class Scan {
         tokenize::count_characters(row.text) + tokenize::count_characters(row.text_pair) > limit) {
       return RowStatus::too_many_characters;
     }
+    if (!row.id.empty() && !ids_.insert(core::fnv1a_64(row.id)).second) return RowStatus::repeated_id;
     return labels_.read(row.label);
   }
 
@@ -89,6 +91,7 @@ class Scan {
       }
     }
     if (!is_kept(status)) return;
+    if (row.repaired && table_.repaired_rows++ == 0) table_.first_repaired = place_of(row, file);
     const bool valid = !row.malformed && tokenize::is_valid_utf8(row.text) && tokenize::is_valid_utf8(row.text_pair) &&
                        tokenize::is_valid_utf8(row.label);
     if (!valid && table_.malformed_rows++ == 0) table_.first_malformed = place_of(row, file);
@@ -98,6 +101,7 @@ class Scan {
   RowTable table_;
   LabelRules rules_ = label_rules(config_.kind().labels);
   LabelReader labels_{config_, table_};
+  std::unordered_set<std::uint64_t> ids_;  // hashes
   std::int64_t rows_to_split_ = 0;
   core::ProblemList missing_;
 };

@@ -89,6 +89,11 @@ std::vector<std::string> warnings(const RowTable& table, const PrepConfig& confi
                   " bytes that are not UTF-8, each read as U+FFFD (the first is " + table.first_malformed +
                   "). If the text is Latin-1, set [source] encoding = \"latin-1\".");
   }
+  if (table.repaired_rows > 0) {
+    all.push_back(core::counted(table.repaired_rows, "answer is", "answers are") +
+                  " not at answer_start, but at one other place of the context alone, which is used (the first is " +
+                  table.first_repaired + ").");
+  }
   const auto drawn =
       static_cast<double>(table.rows() - table.counts()[static_cast<std::size_t>(RowStatus::not_sampled)]);
   if (config.filter.sample > 1 && drawn == static_cast<double>(table.rows())) {
@@ -128,6 +133,8 @@ const char* reason(RowStatus status) {
       return "the label is not a number";
     case RowStatus::repeated_label:
       return "the label has a name twice";
+    case RowStatus::repeated_id:
+      return "an earlier row has the same id";
     case RowStatus::unlisted_label:
       return "the label is not in [task] labels";
     case RowStatus::rare_label:

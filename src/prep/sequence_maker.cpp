@@ -27,7 +27,8 @@ SequenceMaker::SequenceMaker(const PrepConfig& config, const tokenize::Tokenizer
       settings_(config.tokenizer),
       room_(config.tokenizer.max_tokens - tokenizer.kind().sequence.special_tokens(config.has_pairs())),
       pairs_(config.has_pairs()),
-      packs_(config.packs()) {
+      packs_(config.packs()),
+      spans_(config.has_answers()) {
   const tokenize::SequenceTemplate& sequence = tokenizer.kind().sequence;
   const tokenize::SpecialIds& ids = tokenizer.special_ids();
   before_ = ids_of(sequence.before, ids);
@@ -40,6 +41,7 @@ SequenceMaker::SequenceMaker(const PrepConfig& config, const tokenize::Tokenizer
 void SequenceMaker::make(std::string_view text, std::string_view text_pair, MadeRow& row) {
   row.ids.clear();
   row.sequences.clear();
+  row.spans.clear();
   row.truncated = false;
   if (packs_) {
     encoder_->encode(text, row.ids);
@@ -49,7 +51,11 @@ void SequenceMaker::make(std::string_view text, std::string_view text_pair, Made
   first_.clear();
   second_.clear();
   encoder_->encode(text, first_);
-  if (pairs_) encoder_->encode(text_pair, second_);
+  if (spans_) {
+    encoder_->encode_with_spans(text_pair, second_, row.spans);
+  } else if (pairs_) {
+    encoder_->encode(text_pair, second_);
+  }
   if (settings_.doc_stride) {
     make_windows(row);
   } else {
@@ -79,10 +85,17 @@ void SequenceMaker::make_windows(MadeRow& row) const {
   const std::span<const std::int32_t> document = pairs_ ? second_ : first_;
   const std::int64_t step = settings_.stride == "step" ? *settings_.doc_stride : room - *settings_.doc_stride;
   for (const Window& window : windows_of(std::ssize(document), room, step)) {
-    const auto part =
-        document.subspan(static_cast<std::size_t>(window.begin), static_cast<std::size_t>(window.end - window.begin));
-    add_sequence(pairs_ ? question : part, pairs_ ? part : question, row);
+    add_window(question, document, window, row);
   }
+}
+
+void SequenceMaker::add_window(std::span<const std::int32_t> question, std::span<const std::int32_t> document,
+                               const Window& window, MadeRow& row) const {
+  const auto part =
+      document.subspan(static_cast<std::size_t>(window.begin), static_cast<std::size_t>(window.end - window.begin));
+  add_sequence(pairs_ ? question : part, pairs_ ? part : question, row);
+  row.sequences.back().document = std::ssize(before_) + (pairs_ ? std::ssize(question) + std::ssize(after_) : 0);
+  row.sequences.back().window = window;
 }
 
 void SequenceMaker::add_sequence(std::span<const std::int32_t> first, std::span<const std::int32_t> second,

@@ -21,11 +21,12 @@ void shuffle(std::vector<std::int64_t>& numbers, std::int64_t seed) {
 
 }  // namespace
 
-SplitLayout::SplitLayout(Split split, const PrepConfig& config, const RowTable& table, const TokenStore& store,
+SplitLayout::SplitLayout(Split split, const PrepConfig& config, const RowTable& table, const RowStore& row_store,
                          const tokenize::Tokenizer& tokenizer)
     : table_(table),
-      store_(store),
-      pairs_(config.has_pairs()),
+      row_store_(row_store),
+      store_(row_store.tokens()),
+      parts_(config, static_cast<RowStatus>(split)),
       packs_(config.packs()),
       before_(ids_of(tokenizer.kind().sequence.before, tokenizer.special_ids())),
       after_(ids_of(tokenizer.kind().sequence.after, tokenizer.special_ids())),
@@ -37,14 +38,14 @@ SplitLayout::SplitLayout(Split split, const PrepConfig& config, const RowTable& 
   if (packs_) {
     rows_ = std::move(rows);
     starts_.assign(1, 0);
-    for (const std::int64_t row : rows_) starts_.push_back(starts_.back() + store.length(only_sequence(row)));
+    for (const std::int64_t row : rows_) starts_.push_back(starts_.back() + store_.length(only_sequence(row)));
     order_.resize(static_cast<std::size_t>((starts_.back() + room_ - 1) / room_));
     std::iota(order_.begin(), order_.end(), std::int64_t{0});
     shuffle(order_, config.split.seed);
   } else {
     shuffle(rows, config.split.seed);
     for (const std::int64_t row : rows) {
-      const TokenStore::Range sequences = store.sequences_of(row);
+      const TokenStore::Range sequences = store_.sequences_of(row);
       for (std::int64_t sequence = sequences.begin; sequence < sequences.end; ++sequence) order_.push_back(sequence);
     }
   }
@@ -55,7 +56,7 @@ SplitLayout::SplitLayout(Split split, const PrepConfig& config, const RowTable& 
 std::int64_t SplitLayout::length(std::int64_t place) const {
   const std::int64_t number = order_[static_cast<std::size_t>(place)];
   if (packs_) return std::min(room_, starts_.back() - number * room_) + std::ssize(before_) + std::ssize(after_);
-  return store_.length(number) - (pairs_ ? 1 : 0);
+  return parts_.tokens(store_.length(number));
 }
 
 /// Is the next place that of another row? Windows of a row stay in one shard.
@@ -85,17 +86,44 @@ void SplitLayout::cut(std::int64_t shard_tokens) {
 void SplitLayout::read(std::int64_t place, Sequence& sequence) const {
   const std::int64_t number = order_[static_cast<std::size_t>(place)];
   if (packs_) return read_packed(number, sequence);
-  const std::int64_t length = store_.length(number);
+  const std::int64_t stored = store_.length(number);
   sequence.source_index = store_.row_of(number);
-  sequence.ids.resize(static_cast<std::size_t>(length));
-  store_.read(number, 0, length, sequence.ids.data());
-  if (pairs_) {  // the first value is the number of tokens of type 0
-    const auto first = static_cast<std::size_t>(sequence.ids.front());
-    sequence.ids.erase(sequence.ids.begin());
-    sequence.token_types.assign(sequence.ids.size(), 1);
-    std::fill_n(sequence.token_types.begin(), std::min(first, sequence.ids.size()), std::uint8_t{0});
+  std::vector<std::int32_t>& ids = sequence.ids;
+  ids.resize(static_cast<std::size_t>(stored));
+  store_.read(number, 0, stored, ids.data());
+  if (parts_.pairs) {  // the first value is the number of tokens of type 0
+    const std::size_t tokens = static_cast<std::size_t>(parts_.tokens(stored)),
+                      first = static_cast<std::size_t>(ids[0]);
+    sequence.token_types.assign(tokens, 1);
+    std::fill_n(sequence.token_types.begin(), std::min(first, tokens), std::uint8_t{0});
   }
   sequence.label = label_of(table_, sequence.source_index);
+  if (parts_.answers) take_answer(ids, number, sequence);
+  ids.erase(ids.begin(), ids.begin() + parts_.before());
+  ids.resize(static_cast<std::size_t>(parts_.tokens(stored)));
+}
+
+/// `numbers`: the sequence as the store has it.
+void SplitLayout::take_answer(std::span<const std::int32_t> numbers, std::int64_t number, Sequence& sequence) const {
+  const std::int32_t* answer = numbers.data() + (parts_.pairs ? 1 : 0);
+  sequence.label.first = answer[0];
+  sequence.label.last = answer[1];
+  sequence.context_begin = answer[2];
+  sequence.context_end = answer[3];
+  if (!parts_.characters) return;
+  const auto tokens = static_cast<std::size_t>(parts_.tokens(std::ssize(numbers)));
+  const auto characters = numbers.last(2 * tokens);
+  sequence.characters.assign(characters.begin(), characters.end());
+  sequence.starts_question = store_.sequences_of(sequence.source_index).begin == number;
+  if (!sequence.starts_question) return;
+  const TokenStore& texts = *row_store_.texts();
+  const std::int64_t text = texts.sequences_of(sequence.source_index).begin;
+  std::vector<std::int32_t> packed(static_cast<std::size_t>(texts.length(text)));
+  texts.read(text, 0, texts.length(text), packed.data());
+  RowTexts row = unpacked_texts(packed);
+  sequence.id = std::move(row.id);
+  sequence.context = std::move(row.context);
+  sequence.answers = std::move(row.answers);
 }
 
 void SplitLayout::read_packed(std::int64_t number, Sequence& sequence) const {

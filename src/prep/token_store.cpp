@@ -27,8 +27,8 @@ constexpr std::size_t block_values = 1 << 18;  // 1 MiB a write
 
 }  // namespace
 
-TokenStore::TokenStore(const std::string& directory, int rank, int ranks)
-    : directory_(directory), rank_(rank), ranks_(ranks) {
+TokenStore::TokenStore(const std::string& directory, int rank, int ranks, const std::string& name)
+    : directory_(directory), name_(name), rank_(rank), ranks_(ranks) {
   writer_ = core::create_own_file(path(rank));
   if (writer_ < 0) fail(path(rank), "cannot be created");
   block_.reserve(block_values);
@@ -40,7 +40,7 @@ TokenStore::~TokenStore() {
 }
 
 std::string TokenStore::path(int rank) const {
-  return directory_ + "/tokens-" + std::to_string(rank);
+  return directory_ + '/' + name_ + '-' + std::to_string(rank);
 }
 
 void TokenStore::append(std::span<const std::int32_t> values) {

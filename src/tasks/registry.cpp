@@ -10,9 +10,11 @@ const Task& classification();
 const Task& regression();
 const Task& masked_lm();
 const Task& multi_label();
+const Task& question_answering();
 
 const std::vector<const Task*>& all() {
-  static const std::vector<const Task*> tasks = {&classification(), &multi_label(), &regression(), &masked_lm()};
+  static const std::vector<const Task*> tasks = {&classification(), &multi_label(), &regression(),
+                                                 &question_answering(), &masked_lm()};
   return tasks;
 }
 

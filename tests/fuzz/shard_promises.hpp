@@ -22,11 +22,16 @@ inline void read_shard(const std::string& path, bool verify, const char* task = 
   }
   shard.read_source_index();
   const auto classes = static_cast<std::int32_t>(shard.info().label_names.size());
-  const bert_hpc::data::LabelColumn labels = shard.read_labels();
+  const bert_hpc::data::LabelColumn labels = shard.read_labels(offsets);
   for (const std::int32_t label : labels.classes) require(label >= 0 && label < classes, "labels are classes");
   for (const std::uint8_t element : labels.sets) require(element <= 1, "a set holds a name or does not");
   require(labels.sets.empty() || static_cast<std::int64_t>(labels.sets.size()) == shard.info().sequences * classes,
           "a set has an element for each label name");
+  for (std::size_t s = 0; 2 * s < labels.spans.size(); ++s) {
+    const std::int64_t length = offsets[s + 1] - offsets[s];
+    require(labels.spans[2 * s] >= 0 && labels.spans[2 * s + 1] < length, "a span lies within its sequence");
+  }
+  if (limits.task->labels == bert_hpc::tasks::Labels::spans) shard.read_contexts(offsets);
   std::vector<std::int32_t> ids(static_cast<std::size_t>(shard.info().tokens));
   std::vector<std::uint8_t> types(shard.has_token_types() ? ids.size() : 0);
   shard.read_tokens(0, ids, types);

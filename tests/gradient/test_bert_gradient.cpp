@@ -24,7 +24,7 @@ model::ModelConfig small_config(const std::string& family, double dropout) {
   config.num_attention_heads = 3;
   config.intermediate_size = 40;
   config.max_position_embeddings = 12;
-  config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout;
+  config.hidden_dropout_prob = config.attention_probs_dropout_prob = config.span_dropout = dropout;
   config.initializer_range = 0.3;  // large enough that no gradient drowns in rounding
   return config;
 }
@@ -38,7 +38,7 @@ struct Fixture {
         products(ops::make_matrix_product()),
         attention(ops::make_attention()) {
     model::initialize_parameters(store, config, 5);
-    const layers::BatchBounds bounds{.tokens = 64, .sequences = 8, .max_length = 12, .selected = 16};
+    const layers::BatchBounds bounds{.tokens = 64, .sequences = 8, .max_length = 12, .selected = 64};
     bert.plan(workspace, bounds, {});
     workspace.allocate();
     for (const ops::ProductExtents& e : model::product_extents({&bert, 1}, bounds)) products->reserve(e);
@@ -72,7 +72,7 @@ struct Fixture {
 }  // namespace
 
 TEST_CASE("gradients of every parameter agree with central differences") {
-  const auto kind = GENERATE(tests::classification_head, tests::masked_lm_head);
+  const auto kind = GENERATE(tests::classification_head, tests::masked_lm_head, tests::span_head);
   const double dropout = GENERATE(0.0, 0.2);
   const auto family = GENERATE(as<std::string>{}, "bert", "distilbert");
   Fixture fixture(kind, family, dropout);
@@ -86,8 +86,10 @@ TEST_CASE("gradients of every parameter agree with central differences") {
   tests::HostBatch batch(ids, types, lengths);
   batch.set_classes({0, 4, 2, 2});
   batch.set_masked({0, 3, 4, 9, 19, 22}, {5, 1, 22, 7, 7, 0});
+  batch.set_spans({0, 0, 2, 6, 0, 0, 1, 1});
+  const core::MicroBatch& view = kind.reads_all_tokens ? batch.all_tokens() : batch.view(kind.ties_word_embeddings);
 
-  fixture.loss(batch.view(kind.ties_word_embeddings), true);
+  fixture.loss(view, true);
   const double whole = [&] {
     double sum = 0;
     for (const float g : fixture.store.gradients()) sum += static_cast<double>(g) * g;
@@ -115,7 +117,7 @@ TEST_CASE("gradients of every parameter agree with central differences") {
       for (std::size_t j = 0; j < direction.size(); ++j) {
         value.data[j] = before[j] + static_cast<float>(side == 0 ? h : -h) * direction[j];
       }
-      loss[side] = fixture.loss(batch.view(kind.ties_word_embeddings), false);
+      loss[side] = fixture.loss(view, false);
     }
     std::copy(before.begin(), before.end(), value.data);
     const double measured = (loss[0] - loss[1]) / (2 * h);

@@ -78,7 +78,18 @@ class HostBatch {
                             .classes = masked_labels_.data()};
   }
 
+  /// Call it last: its head reads all tokens. Positions of the first and the last token of each sequence's span.
+  void set_spans(const std::vector<std::int32_t>& spans) {
+    spans_.assign(spans.begin(), spans.end());
+    all_rows_.resize(ids_.size());
+    std::iota(all_rows_.begin(), all_rows_.end(), 0);
+    span_view_ = view_;
+    span_view_.targets = {.rows = view_.tokens, .index = all_rows_.data(), .spans = spans_.data()};
+  }
+
   const core::MicroBatch& view() const { return view_; }  ///< its head reads first tokens
+  /// After set_spans(): its head reads all tokens.
+  const core::MicroBatch& all_tokens() const { return span_view_; }
   /// After set_masked(): its head reads masked tokens.
   const core::MicroBatch& masked() const { return masked_view_; }
   const core::MicroBatch& view(bool masked) const { return masked ? masked_view_ : view_; }
@@ -105,7 +116,8 @@ class HostBatch {
       masked_position_;
   test::Vector<float> values_;
   test::Vector<std::int64_t> samples_;
-  core::MicroBatch view_, masked_view_;
+  test::Vector<std::int32_t> spans_, all_rows_;
+  core::MicroBatch view_, masked_view_, span_view_;
 };
 
 }  // namespace bert_hpc::tests

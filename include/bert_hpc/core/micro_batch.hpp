@@ -40,6 +40,8 @@ struct Targets {
   const std::int32_t* classes = nullptr;  ///< (rows.count): class labels, or token ids
   const float* values = nullptr;          ///< (rows.count, columns): numbers, or 1 for each label name in a row's set
   std::int64_t columns = 1;               ///< of values
+  /// (sequences, 2): positions of the first and the last token of each sequence's answer; rows are all tokens.
+  const std::int32_t* spans = nullptr;
 };
 
 /// A micro-batch in device memory.
@@ -53,6 +55,11 @@ struct MicroBatch {
   SortedIds sorted_ids;                          ///< of input_ids
   Targets targets;
 };
+
+/// What the loss of a micro-batch is a sum over: answers, or the rows that the head reads.
+inline std::int64_t target_count(const MicroBatch& batch) {
+  return batch.targets.spans != nullptr ? batch.sequences : batch.targets.rows.count;
+}
 
 /// Calls visit(array, elements) for every array of the batch, null or not; `array` is a reference to the pointer.
 template <class Visit>
@@ -71,6 +78,7 @@ void visit_arrays(MicroBatch& batch, Visit&& visit) {
   visit(batch.targets.index, batch.targets.rows.count);
   visit(batch.targets.classes, batch.targets.rows.count);
   visit(batch.targets.values, batch.targets.rows.count * batch.targets.columns);
+  visit(batch.targets.spans, 2 * batch.sequences);
 }
 
 }  // namespace bert_hpc::core

@@ -49,7 +49,7 @@ BatchLoaderOptions evaluation_options(const BatchLoaderOptions& training, std::i
 struct LoadedMicroBatch {
   core::MicroBatch batch;         ///< in device memory that the step owns; may have no sequences
   core::MicroBatch on_host;       ///< the same for the host to read
-  std::int64_t target_count = 0;  ///< what its loss is a sum over: sequences, or masked tokens
+  std::int64_t target_count = 0;  ///< core::target_count()
   int first_chunk = 0;            ///< of the plan
   int chunks = 0;
 };
@@ -112,12 +112,14 @@ class BatchLoader {
   static void upload(Slot& slot);
   void fill(std::span<const core::PlannedSample> samples, Slot& slot, LoadedMicroBatch& loaded);
   void fill_first_tokens(Slot& slot, core::MicroBatch& batch) const;
+  void fill_all_tokens(Slot& slot, core::MicroBatch& batch) const;
   void fill_labels(Slot& slot, core::MicroBatch& batch) const;
   void fill_masked_tokens(std::span<const core::PlannedSample> samples, std::int32_t* ids, Slot& slot,
                           core::MicroBatch& batch);
   template <class T>
   T* take(Slot& slot, std::int64_t count) const;
   std::size_t bytes_needed() const;
+  std::int64_t most_targets(std::int64_t tokens, std::int64_t sequences) const;
   std::int64_t max_masked(std::int64_t tokens, std::int64_t sequences) const;
 
   ShardReader& reader_;

@@ -18,6 +18,7 @@ struct LabelColumn {
   std::vector<std::int32_t> classes;  ///< (sequences)
   std::vector<float> values;          ///< (sequences)
   std::vector<std::uint8_t> sets;     ///< (sequences, label names), 0 or 1
+  std::vector<std::int32_t> spans;    ///< (sequences, 2): positions of the answer's first and last token
 
   void append(const LabelColumn& more);
   std::int64_t memory_bytes() const;
@@ -28,6 +29,7 @@ struct Label {
   std::int32_t number = 0;                ///< the class
   float value = 0;                        ///< the value
   std::span<const std::int32_t> names{};  ///< numbers of the label names in the set, each once
+  std::int32_t first = 0, last = 0;       ///< the span; (0, 0): the sequence holds no answer
 };
 
 /// The type of the dataset's elements, and its shape.
@@ -39,12 +41,14 @@ struct LabelType {
 };
 LabelType label_type(tasks::Labels kind, std::int64_t sequences, std::int64_t names);
 
-/// Reads the dataset, which has that type and shape. `fail(sequence, what)` throws; it is called for a class outside
-/// [0, names), for a value that is not finite, and for a set's element other than 0 and 1.
-LabelColumn read_labels(const io::Dataset& dataset, tasks::Labels kind, std::int64_t sequences, std::int64_t names,
+/// Reads the dataset, which has that type and shape. `offsets` (sequences + 1): where each begins among the tokens.
+/// `fail(sequence, what)` throws; it is called for a class outside [0, names), for a value that is not finite, for a
+/// set's element other than 0 and 1, and for a span that does not lie within its sequence.
+LabelColumn read_labels(const io::Dataset& dataset, tasks::Labels kind, std::span<const std::int64_t> offsets,
+                        std::int64_t names,
                         const std::function<void(std::int64_t sequence, const std::string& what)>& fail);
 
-/// Labels of data that do not exist yet: class 0; values around 0 that differ; sets of one name.
+/// Labels of data that do not exist yet: class 0; values around 0 that differ; sets of one name; no answers.
 LabelColumn planned_labels(tasks::Labels kind, std::int64_t sequences, std::int64_t names);
 
 /// Appends to the dataset, which is made where the kind has one.
@@ -59,6 +63,7 @@ class LabelWriter {
   std::vector<io::Appender<std::int32_t>> classes_;  // one or none
   std::vector<io::Appender<float>> values_;
   std::vector<io::Appender<std::uint8_t>> sets_;
+  std::vector<io::Appender<std::int32_t>> spans_;
   std::vector<std::uint8_t> row_;  // of a set
 };
 

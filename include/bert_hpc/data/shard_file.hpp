@@ -36,7 +36,10 @@ class ShardFile {
   /// (sequences + 1), checked: from 0, each sequence at least one token and within the limits, up to info().tokens.
   std::vector<std::int64_t> read_offsets() const;
   /// Of all sequences, checked: read_labels() of label_column.hpp. Only where limits.labels and the task has them.
-  LabelColumn read_labels() const;
+  /// `offsets`: read_offsets().
+  LabelColumn read_labels(std::span<const std::int64_t> offsets) const;
+  /// (sequences, 2), checked: tokens [begin, end) of the contexts. Only of tasks with answers.
+  std::vector<std::int32_t> read_contexts(std::span<const std::int64_t> offsets) const;
   /// (sequences): rows of the source text.
   std::vector<std::int64_t> read_source_index() const;
 
@@ -46,7 +49,9 @@ class ShardFile {
  private:
   ShardFile(std::string path, const ShardLimits& limits, io::Hdf5File file);
   void read_attributes();
+  io::Dataset checked_dataset(const char* name, const LabelType& type) const;
   void check_datasets();
+  void check_answers();
   void check_offsets(const io::Dataset& dataset) const;
   void check_longest(std::int64_t longest, std::int64_t longest_sequence_index) const;
   std::string where_sequence(std::int64_t sequence) const;

@@ -65,10 +65,14 @@ class ShardReader {
   const std::vector<std::string>& files() const { return files_; }  ///< after patterns were matched
   const std::vector<std::string>& seals() const { return seals_; }  ///< io::seal_text() of each file as it was read
 
-  /// (samples), of sets (samples, label names); empty unless the task has such labels, or source_index was asked for.
+  /// (samples), of sets (samples, label names), of spans (samples, 2); empty unless the task has such labels, or
+  /// source_index was asked for.
   std::span<const std::int32_t> classes() const { return labels_.classes; }
   std::span<const float> values() const { return labels_.values; }
   std::span<const std::uint8_t> sets() const { return labels_.sets; }
+  std::span<const std::int32_t> spans() const { return labels_.spans; }
+  /// (samples, 2): tokens [begin, end) of the text that answers are part of; empty unless the task has answers.
+  std::span<const std::int32_t> contexts() const { return contexts_; }
   std::span<const std::int64_t> source_index() const { return source_index_; }
 
   /// Copies a sample's tokens to ids and types (length of the sample each; types 0 where the shards have none). One
@@ -102,6 +106,7 @@ class ShardReader {
   SequenceTable table_;
   LabelColumn labels_;
   std::vector<std::int64_t> source_index_;
+  std::vector<std::int32_t> contexts_;
   bool has_types_ = false, planned_ = false;
   std::vector<Tokens> tokens_;  // (files) where they are kept, else empty
   std::unique_ptr<TokenCache> cache_;

@@ -30,6 +30,17 @@ inline constexpr const char* token_type_ids = "/token_type_ids";  ///< uint8 (to
 /// As tasks::Labels says; absent where labels are unknown.
 inline constexpr const char* labels = "/labels";
 inline constexpr const char* source_index = "/source_index";  ///< int64 (sequences): row in the source text
+
+// Of tasks with answers (tasks::Labels::spans):
+/// int32 (sequences, 2): the tokens [begin, end) of the text that answers are part of.
+inline constexpr const char* context_tokens = "/context_tokens";
+// And where predictions are made of the shard, which bert_hpc_prep expects of validation and test:
+/// int32 (tokens, 2): characters [begin, end) of the whole context that a token is made of; (-1, -1) elsewhere.
+inline constexpr const char* token_characters = "/token_characters";
+/// uint8 (bytes): UTF-8 of each question's id, context and answers, a JSON array of strings; "": unknown. A question
+/// is a run of sequences with one source index.
+inline constexpr const char* texts = "/texts";
+inline constexpr const char* text_offsets = "/text_offsets";  ///< int64 (3 · questions + 1): from 0, ascending
 }  // namespace shard_dataset
 
 namespace shard_attribute {                                        // of the root group
@@ -43,6 +54,7 @@ inline constexpr const char* tokenizer = "tokenizer";              ///< text: JS
 inline constexpr const char* sequences = "sequences";              ///< int64
 inline constexpr const char* tokens = "tokens";                    ///< int64
 inline constexpr const char* max_length = "max_length";            ///< int64: tokens of the longest sequence
+inline constexpr const char* unanswerable = "unanswerable";        ///< int64: tasks with answers, questions without one
 }  // namespace shard_attribute
 
 /// Key of a special token's id in the tokenizer's JSON object: "cls_id", … Foreign shards may not say unk_id, nor how
@@ -68,6 +80,10 @@ struct ShardInfo {
   /// Of tasks with labels: are they known? Else /labels is absent and label_names is empty: the
   /// sequences can be predicted, and neither trained nor evaluated on.
   bool labelled = true;
+  /// Of tasks with answers: can texts be predicted? Then the shard holds characters and texts.
+  bool has_texts = false;
+  /// Of tasks with answers: questions of all splits that have none; 0 also where that is unknown.
+  std::int64_t unanswerable = 0;
 
   double mean_length() const { return static_cast<double>(tokens) / static_cast<double>(sequences); }  ///< tokens
 };

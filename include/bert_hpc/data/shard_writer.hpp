@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bert_hpc/data/label_column.hpp"
@@ -12,6 +13,15 @@
 #include "bert_hpc/io/hdf5/hdf5.hpp"
 
 namespace bert_hpc::data {
+
+/// What a sequence of a task with answers has besides.
+struct AnswerSequence {
+  std::int32_t context_begin = 0, context_end = 0;  ///< its tokens [begin, end)
+  // Where ShardInfo::has_texts:
+  std::span<const std::int32_t> characters{};  ///< (tokens, 2): as shard_dataset::token_characters
+  bool starts_question = false;                ///< then these are the question's texts
+  std::string_view id{}, context{}, answers{};
+};
 
 class ShardWriter {
  public:
@@ -21,12 +31,22 @@ class ShardWriter {
   /// One sequence. `token_types` is as long as `ids`, or empty where the shard has none; `label` is ignored where the
   /// task has none; `source_index` is the row in the source.
   void add(std::span<const std::int32_t> ids, std::span<const std::uint8_t> token_types, const Label& label,
-           std::int64_t source_index);
+           std::int64_t source_index, const AnswerSequence& answer = {});
 
   /// Writes counts and seals the file. Throws Error(files).
   void finish();
 
  private:
+  /// The datasets of tasks with answers.
+  struct Answers {
+    io::Appender<std::int32_t> context;
+    std::vector<io::Appender<std::int32_t>> characters{};  // one or none
+    std::vector<io::Appender<std::uint8_t>> texts{};
+    std::vector<io::Appender<std::int64_t>> offsets{};
+    std::int64_t bytes = 0;
+  };
+  void add_answer(const AnswerSequence& answer);
+
   std::string path_;
   ShardInfo info_;
   bool token_types_;
@@ -35,6 +55,7 @@ class ShardWriter {
   std::vector<io::Appender<std::uint8_t>> types_;  // one or none
   std::optional<LabelWriter> labels_;
   io::Appender<std::int64_t> offsets_, source_index_;
+  std::vector<Answers> answers_;  // one or none
 };
 
 }  // namespace bert_hpc::data

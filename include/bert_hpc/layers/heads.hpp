@@ -1,13 +1,14 @@
 // What stands on top of the encoder. A head reads some token rows only (the encoder's last block computes no others),
-// turns them into logits and a loss, and starts the backward pass. Both heads have one shape: a dense layer, an
+// turns them into logits and a loss, and starts the backward pass. The first two have one shape: a dense layer, an
 // activation, features made of it, and a linear layer to the logits.
 //   SequenceHead: logits = dropout(tanh(first·Wpᵀ + bp))·Wcᵀ + bc, the pooler and
 //     classifier of BertForSequenceClassification.
 //   MaskedLmHead: logits = layer_norm(gelu(masked·Wtᵀ + bt))·Eᵀ + b with the word embeddings E tied to the decoder, as
 //     in BertForMaskedLM.
-// In a tensor group the first is computed the same on every rank: it is small, and so are its weights. Of the second
-// the decoder and its bias are shared out by vocabulary, logits and loss with them; what comes before is computed of
-// each rank's rows.
+//   TokenHead: logits = dropout(row)·Wcᵀ + bc.
+// In a tensor group all but the second are computed the same on every rank: they are small, and so are their weights.
+// Of the second the decoder and its bias are shared out by vocabulary, logits and loss with them; what comes before is
+// computed of each rank's rows.
 #pragma once
 
 #include <memory>
@@ -29,35 +30,44 @@ class Head;
 struct HeadSettings;
 
 /// row_losses (rows) of logits (rows, outputs) and, where d_logits has data, the gradient of Σ row losses · scale at
-/// the logits; d_logits may be logits. `options` are those of a cross entropy with classes; other losses have none.
-using LossFunction = void (*)(const core::Targets& targets, const ops::CrossEntropyOptions& options, float scale,
+/// the logits; d_logits may be logits. `batch` has targets. `options` are those of a cross entropy with classes; other
+/// losses have none.
+using LossFunction = void (*)(const core::MicroBatch& batch, const ops::CrossEntropyOptions& options, float scale,
                               Tensor<float> logits, float* row_losses, Tensor<float> d_logits);
 
-/// Cross entropy with targets.classes, and squared error with targets.values of one output.
-void cross_entropy_loss(const core::Targets& targets, const ops::CrossEntropyOptions& options, float scale,
+/// Cross entropy with targets.classes; squared error with targets.values of one output; cross entropy of spans' ends
+/// with targets.spans (ops/span_cross_entropy.hpp).
+void cross_entropy_loss(const core::MicroBatch& batch, const ops::CrossEntropyOptions& options, float scale,
                         Tensor<float> logits, float* row_losses, Tensor<float> d_logits);
-void squared_error_loss(const core::Targets& targets, const ops::CrossEntropyOptions& options, float scale,
+void squared_error_loss(const core::MicroBatch& batch, const ops::CrossEntropyOptions& options, float scale,
                         Tensor<float> logits, float* row_losses, Tensor<float> d_logits);
+void span_loss(const core::MicroBatch& batch, const ops::CrossEntropyOptions& options, float scale,
+               Tensor<float> logits, float* row_losses, Tensor<float> d_logits);
 
 /// What the rest of the program may ask of a head before it is made. A task chooses one; the model knows no task.
 struct HeadKind {
   const char* class_suffix;  ///< of the name of Transformers' class with this head: "ForMaskedLM"
   /// The decoder's weights are the word embeddings, and the outputs the vocabulary; else the outputs are labels.
   bool ties_word_embeddings = false;
-  LossFunction loss = nullptr;  ///< of a head that has one for every task
+  bool reads_all_tokens = false;          ///< else a selection of them
+  const char* classifier = "classifier";  ///< name of the layer to the logits in Transformers; unused where tied
+  std::int64_t fixed_outputs = 0;         ///< outputs whatever the labels; 0: one for each label
+  LossFunction loss = nullptr;            ///< of a head that has one for every task
 
   void (*declare)(const HeadSettings&, std::vector<core::ParameterSpec>&, const TensorRank&) = nullptr;
   std::unique_ptr<Head> (*make)(const HeadSettings&, const core::ParameterStore&, const TensorGroup&) = nullptr;
   LayerCosts (*costs)(const HeadSettings&, const BatchShape&) = nullptr;
 
   std::int64_t outputs(std::int64_t vocabulary, std::int64_t labels) const {
-    return ties_word_embeddings ? vocabulary : labels;
+    if (ties_word_embeddings) return vocabulary;
+    return fixed_outputs > 0 ? fixed_outputs : labels;
   }
 };
 
-/// SequenceHead with this loss; MaskedLmHead.
+/// SequenceHead with this loss; MaskedLmHead; TokenHead of all tokens with the two scores of a span's ends.
 HeadKind sequence_head(LossFunction loss = cross_entropy_loss);
 HeadKind masked_lm_head();
+HeadKind span_head();
 
 struct HeadSettings {
   HeadKind kind;
@@ -71,7 +81,7 @@ struct HeadSettings {
   std::uint32_t site = 0;
   // Names of parameters without ".weight" and ".bias".
   std::string dense = "dense";               ///< the dense layer's
-  std::string classifier = "classifier";     ///< SequenceHead: the layer to the logits
+  std::string classifier = "classifier";     ///< SequenceHead, TokenHead: the layer to the logits
   std::string norm = "norm";                 ///< MaskedLmHead: the layer norm's
   Activation activation = Activation::tanh;  ///< of the dense layer
   // With tied word embeddings, names of whole parameters:

@@ -64,6 +64,7 @@ struct Family {
   std::vector<Metric> metrics;
   bool reads_predicted = false, reads_outputs = false, reads_confidences = false;  ///< of Results
   std::int64_t (*size)(const EvaluatedSet&) = nullptr;                             ///< doubles that it adds up
+  /// Null where the sums are not of micro-batches (Evaluation::sums_of()).
   void (*add)(const EvaluatedSet&, const Results&, Sums sums) = nullptr;
   /// One for each of `metrics`; NaN where it is undefined.
   std::vector<double> (*values)(const EvaluatedSet&, const LossSum&, ConstSums sums) = nullptr;
@@ -91,6 +92,8 @@ class Evaluation {
   /// loss: Σ row losses of the micro-batch.
   void add(double loss, const Results& results);
   Sums sums() { return sums_; }  ///< add these over ranks before asking for figures
+  /// Those of one family, before they are added over ranks; empty where it is none of these.
+  Sums sums_of(const Family& family);
 
   double loss() const { return loss_sum().mean(); }
   std::vector<std::pair<std::string, double>> values() const;  ///< name, value

@@ -1,12 +1,15 @@
 // All metrics of this program.
 #pragma once
 
+#include <set>
+#include <string>
 #include <string_view>
 
 #include "bert_hpc/metrics/metric.hpp"
 
 namespace bert_hpc::metrics {
 
+const Family& answers();           ///< answers to questions: exact, f1
 const Family& binary_ranking();    ///< two classes: roc_auc
 const Family& calibration();       ///< one class of several: ece
 const Family& class_counts();      ///< one class of several: accuracy, precision, recall, f1, mcc, …
@@ -17,14 +20,14 @@ const Family& value_statistics();  ///< numbers: rmse, mae, r2, pearson, spearma
 /// The loss, or a metric of any family; null where there is none of that name.
 const Metric* find_metric(std::string_view name);
 
+/// The metric of this name in an evaluation that has all of `names`, or find_metric(name): families share some names.
+const Metric* find_metric(std::string_view name, const std::set<std::string>& names);
+
 /// A metric of these families; null where there is none of that name.
 const Metric* find_metric(std::string_view name, const std::vector<const Family*>& families);
 
 /// Of a name that is no metric, true.
 bool larger_is_better(std::string_view name);
-/// What people read: the label, or the name.
-std::string label_of(std::string_view name);
-
 /// "loss" and the names of the families' metrics.
 std::vector<std::string> names_of(const std::vector<const Family*>& families);
 

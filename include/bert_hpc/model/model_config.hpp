@@ -24,6 +24,7 @@ struct ModelConfig {
   double hidden_dropout_prob = 0.1;
   double attention_probs_dropout_prob = 0.1;
   std::optional<double> classifier_dropout;  ///< hidden_dropout_prob where unset
+  double span_dropout = 0;                   ///< before the scores of answers' ends
   double layer_norm_eps = 1e-12;
   double initializer_range = 0.02;
   std::string hidden_act = "gelu";                                ///< the exact one, with erf; the only one built in

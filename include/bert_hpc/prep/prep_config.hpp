@@ -23,6 +23,7 @@ struct SourceConfig {
   std::vector<std::string> text{"text"};                  ///< columns, joined by a blank
   std::vector<std::string> text_pair;                     ///< columns of the second text; none: single texts
   std::string label = "label";  ///< column; empty: no labels, for text that is only to be predicted
+  std::string id{};             ///< column with each row's name in predictions; empty: none
   bool label_given = false;     ///< no key: was the column named? Else text may do without it (find_labels())
   /// A label ends before it: ":" makes "DESC:manner" "DESC"; of a set of names it stands between them. Empty: whole.
   std::string label_separator;
@@ -97,6 +98,8 @@ struct PrepConfig {
   bool only_tests() const;
   /// Are rows divided by their labels? Not where whole groups are.
   bool stratifies() const;
+  /// Is the label a part of the second text?
+  bool has_answers() const { return kind().labels == tasks::Labels::spans; }
   bool has_pairs() const { return !source.text_pair.empty(); }
   /// How text is read: each setting that is not given is that of Hugging Face's uncased BERT, or follows from the
   /// others.

@@ -25,6 +25,8 @@ struct SourceRow {
   std::int64_t line = 0;    ///< on which it begins, from 1
   std::size_t file = 0;     ///< index into RowStream::files()
   std::string_view text, text_pair, label;
+  std::string_view id;                ///< [source] id; empty where there is none
+  bool repaired = false;              ///< Row::repaired
   std::string_view group;             ///< [split] group, trimmed; empty where there is none
   std::string_view record;            ///< csv, tsv: the row's bytes as the file has them
   std::string problem;                ///< why it cannot be read; empty if it can
@@ -55,9 +57,9 @@ class RowStream {
   const PrepConfig& config_;
   std::vector<File> files_;
   RowFormat format_;
-  std::vector<std::string> columns_;  // texts, second texts, label, group; the group in files that are divided only
+  std::vector<std::string> columns_;  // texts, second texts, label, id, group; the group in files that are divided only
   std::size_t text_columns_, pair_columns_;
-  bool labels_, groups_;
+  bool labels_, ids_, groups_;
   std::unique_ptr<RowReader> reader_;
   std::size_t file_ = 0;
   std::int64_t index_ = 0;

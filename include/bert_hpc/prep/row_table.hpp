@@ -13,6 +13,7 @@
 
 #include "bert_hpc/prep/prep_config.hpp"
 #include "bert_hpc/prep/row_stream.hpp"
+#include "bert_hpc/tokenize/tokenizer.hpp"
 
 namespace bert_hpc::prep {
 
@@ -29,11 +30,12 @@ enum class RowStatus : std::uint8_t {
   too_many_characters,
   no_number,
   repeated_label,
+  repeated_id,
   unlisted_label,
   rare_label,
   not_sampled,  ///< nothing is wrong with it: [filter] sample did not draw it
 };
-inline constexpr int row_status_count = 14;
+inline constexpr int row_status_count = 15;
 
 /// Characters that separate columns in files of other formats.
 inline constexpr std::array<char, 4> likely_delimiters = {'\t', ';', '|', ','};
@@ -51,6 +53,7 @@ inline bool is_broken(RowStatus status) {
     case RowStatus::empty_label:
     case RowStatus::no_number:
     case RowStatus::repeated_label:
+    case RowStatus::repeated_id:
       return true;
     default:
       return false;
@@ -61,11 +64,13 @@ const char* reason(RowStatus status);
 
 struct RowTable {
   std::vector<RowStatus> status;
-  // Of labels of a kind (tasks::Labels) one of these three is filled.
+  // Of labels of a kind (tasks::Labels) one of these four is filled.
   std::vector<std::int32_t> classes;     ///< (rows): the label's number
   std::vector<float> values;             ///< (rows)
   std::vector<std::int64_t> set_begins;  ///< (rows + 1): a row's names in set_names
   std::vector<std::int32_t> set_names;   ///< numbers of the names of all rows' sets
+  /// (rows): characters [begin, end) of the first answer; (−1, −1): there is none.
+  std::vector<tokenize::TokenSpan> answers;
   std::vector<std::uint64_t> groups;     ///< [split] group: hash of the row's value; else empty
   std::vector<std::string> label_names;  ///< of labels with names, by number
   std::vector<std::int64_t> label_rows;  ///< rows kept that have each
@@ -75,6 +80,8 @@ struct RowTable {
   std::map<std::string, std::int64_t> unlisted_labels;  ///< rows of labels that are not in [task] labels; some of them
   std::array<std::string, row_status_count> first_rejects;            ///< the first row of each reason; not rare labels
   std::array<std::int64_t, likely_delimiters.size()> rejects_with{};  ///< csv, tsv: broken rows that hold each of them
+  std::int64_t repaired_rows = 0;                                     ///< kept: SourceRow::repaired
+  std::string first_repaired;                                         ///< its place
   std::int64_t malformed_rows = 0;                                    ///< kept, with bytes that are not UTF-8
   std::string first_malformed;                                        ///< its place
 

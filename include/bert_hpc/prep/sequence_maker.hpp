@@ -33,11 +33,14 @@ std::vector<Window> windows_of(std::int64_t tokens, std::int64_t room, std::int6
 /// The sequences of a row.
 struct MadeRow {
   struct Sequence {
-    std::size_t end;     ///< in ids; it begins where the one before ends
-    std::int64_t first;  ///< tokens of type 0, which come first
+    std::size_t end;            ///< in ids; it begins where the one before ends
+    std::int64_t first;         ///< tokens of type 0, which come first
+    std::int64_t document = 0;  ///< place in the sequence where the window begins
+    Window window{0, 0};        ///< of the text that is cut into windows
   };
   std::vector<std::int32_t> ids;
   std::vector<Sequence> sequences;
+  std::vector<tokenize::TokenSpan> spans;  ///< of tasks with answers: of each token of the text in windows
   bool truncated = false;
 
   std::span<const std::int32_t> ids_of(std::size_t sequence) const {
@@ -59,11 +62,13 @@ class SequenceMaker {
   void make_truncated(MadeRow& row) const;
   void make_windows(MadeRow& row) const;
   void add_sequence(std::span<const std::int32_t> first, std::span<const std::int32_t> second, MadeRow& row) const;
+  void add_window(std::span<const std::int32_t> question, std::span<const std::int32_t> document, const Window& window,
+                  MadeRow& row) const;
 
   std::unique_ptr<tokenize::TextEncoder> encoder_;
   TokenizerConfig settings_;
   std::int64_t room_;  // for the tokens of both texts
-  bool pairs_, packs_;
+  bool pairs_, packs_, spans_;
   std::vector<std::int32_t> before_, after_, after_pair_;  // special tokens; after_: after the first text
   bool after_counts_, second_counts_;  // as tokens of type 0: after_; the second text and after_pair_
   std::vector<std::int32_t> first_, second_;

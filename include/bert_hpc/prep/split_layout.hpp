@@ -4,19 +4,20 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "bert_hpc/data/label_column.hpp"
 #include "bert_hpc/prep/prep_config.hpp"
+#include "bert_hpc/prep/row_store.hpp"
 #include "bert_hpc/prep/row_table.hpp"
-#include "bert_hpc/prep/token_store.hpp"
 
 namespace bert_hpc::prep {
 
 class SplitLayout {
  public:
-  /// `store` is open for reading and outlives this. `tokenizer` gives the template of packed text.
-  SplitLayout(Split split, const PrepConfig& config, const RowTable& table, const TokenStore& store,
+  /// `rows` is open for reading and outlives this. `tokenizer` gives the template of packed text.
+  SplitLayout(Split split, const PrepConfig& config, const RowTable& table, const RowStore& rows,
               const tokenize::Tokenizer& tokenizer);
 
   std::int64_t sequences() const { return static_cast<std::int64_t>(order_.size()); }
@@ -32,8 +33,18 @@ class SplitLayout {
     std::vector<std::uint8_t> token_types;  ///< empty unless there are pairs
     data::Label label;
     std::int64_t source_index = 0;
+    // Of tasks with answers:
+    std::int32_t context_begin = 0, context_end = 0;
+    std::vector<std::int32_t> characters;  ///< (tokens, 2) where predictions are made
+    bool starts_question = false;          ///< then these are its texts
+    std::string id, context, answers;
+
+    /// For ShardWriter; valid as long as the sequence.
+    data::AnswerSequence answer() const {
+      return {context_begin, context_end, characters, starts_question, id, context, answers};
+    }
   };
-  /// The sequence at `place` of the order.
+  /// The sequence at `place` of the order; places are read in ascending order.
   void read(std::int64_t place, Sequence& sequence) const;
 
   /// Tokens of the sequence at `place`.
@@ -46,9 +57,13 @@ class SplitLayout {
   bool ends_row(std::int64_t place) const;
   void read_packed(std::int64_t number, Sequence& sequence) const;
 
+  void take_answer(std::span<const std::int32_t> numbers, std::int64_t number, Sequence& sequence) const;
+
   const RowTable& table_;
+  const RowStore& row_store_;
   const TokenStore& store_;
-  bool pairs_, packs_;
+  StoredParts parts_;
+  bool packs_;
   std::vector<std::int32_t> before_, after_;  // special tokens around packed text
   std::int64_t room_;                         // tokens of packed text in a sequence
   std::vector<std::int64_t> rows_;            // packed: the split's rows as they come

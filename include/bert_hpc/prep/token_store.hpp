@@ -12,7 +12,8 @@ namespace bert_hpc::prep {
 
 class TokenStore {
  public:
-  TokenStore(const std::string& directory, int rank, int ranks);
+  /// Its files are called "NAME-RANK".
+  TokenStore(const std::string& directory, int rank, int ranks, const std::string& name = "tokens");
   ~TokenStore();
   TokenStore(const TokenStore&) = delete;
   TokenStore& operator=(const TokenStore&) = delete;
@@ -45,7 +46,7 @@ class TokenStore {
   std::string path(int rank) const;
   void flush();
 
-  std::string directory_;
+  std::string directory_, name_;
   int rank_, ranks_;
   int writer_ = -1;
   std::vector<std::int32_t> block_;

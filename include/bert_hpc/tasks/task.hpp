@@ -18,6 +18,14 @@ enum class Labels {
   classes,  ///< a class: int32 (sequences), each a number of a label name
   values,   ///< a number: float32 (sequences), finite
   sets,     ///< any number of label names: uint8 (sequences, label names), 1 for each that the sequence has, else 0
+  spans,    ///< an answer within the sequence: int32 (sequences, 2), its first and its last token; (0, 0): none here
+};
+
+/// Which tokens a head reads.
+enum class HeadRows {
+  first_tokens,   ///< the first of each sequence
+  masked_tokens,  ///< those that a batch masks, which are its targets
+  all_tokens,
 };
 
 /// The type of a key that is a word or a list of numbers. It has no default.
@@ -39,12 +47,13 @@ struct Task {
   const char* name;  ///< in inputs and files
   Labels labels = Labels::none;
   const char* problem_type = "";  ///< of Transformers' config.json; "": none
-  bool masks_tokens = false;      ///< a batch's targets are masked tokens, else the labels at the first tokens
-  bool packs_rows = false;        ///< bert_hpc_prep may fill sequences with several rows of the text ([task] pack)
-  bool predicts_samples = true;   ///< a prediction for each sample, which mode predict writes
+  HeadRows rows = HeadRows::first_tokens;
+  bool packs_rows = false;       ///< bert_hpc_prep may fill sequences with several rows of the text ([task] pack)
+  bool predicts_samples = true;  ///< a prediction for each sample, which mode predict writes
   std::vector<const metrics::Family*> metrics;
   std::vector<Key> keys;
 
+  bool masks_tokens() const { return rows == HeadRows::masked_tokens; }
   bool has_label_names() const { return labels == Labels::classes || labels == Labels::sets; }
 };
 
@@ -70,6 +79,10 @@ inline constexpr const char* mask_probability_key = "mask_probability";
 inline constexpr const char* standardize_key = "standardize";
 inline constexpr const char* class_weights_key = "class_weights";
 inline constexpr const char* focal_gamma_key = "focal_gamma";
+inline constexpr const char* max_answer_tokens_key = "max_answer_tokens";
+inline constexpr const char* n_best_key = "n_best";
+inline constexpr const char* no_answer_key = "no_answer";
+inline constexpr const char* null_threshold_key = "null_threshold";
 inline constexpr const char* label_smoothing_key = "label_smoothing";
 inline constexpr const char* threshold_key = "threshold";
 inline constexpr const char* clip_predictions_key = "clip_predictions";

@@ -54,6 +54,10 @@ std::int64_t prediction_bytes(const DataSets& sets, const ModelInstance& model) 
   const data::ShardReader* const reader = sets.test ? sets.test.get() : sets.train ? nullptr : sets.validation.get();
   if (reader == nullptr || !model.objective.task->predicts_samples) return 0;
   const comm::GridCoordinates& place = model.place;
+  if (model.objective.predict == nullptr) {
+    constexpr std::int64_t answer_bytes = 2048;  // of a question: its texts, scores and best answers
+    return place.data + place.pipeline + place.tensor == 0 ? answer_bytes * reader->samples() : 0;
+  }
   const std::int64_t copies = place.data + place.pipeline + place.tensor == 0 ? 3 : 1;
   return copies * reader->samples() * model.outputs() * std::int64_t{sizeof(float)};
 }

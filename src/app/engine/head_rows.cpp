@@ -1,7 +1,5 @@
 #include "bert_hpc/app/engine/head_rows.hpp"
 
-#include "bert_hpc/tasks/task.hpp"
-
 namespace bert_hpc::app {
 
 double mask_probability(const config::Config& input) {
@@ -9,8 +7,27 @@ double mask_probability(const config::Config& input) {
 }
 
 double expected_targets(const config::Config& input, double sequences, double tokens) {
-  const bool masks = tasks::named(input.task.name).masks_tokens;
-  return masks ? mask_probability(input) * tokens : sequences;
+  switch (tasks::named(input.task.name).rows) {
+    case tasks::HeadRows::first_tokens:
+      return sequences;
+    case tasks::HeadRows::masked_tokens:
+      return mask_probability(input) * tokens;
+    case tasks::HeadRows::all_tokens:
+      return tokens;
+  }
+  return sequences;
+}
+
+std::int64_t planned_targets(const tasks::Task& task, std::int64_t sequences, std::int64_t tokens) {
+  switch (task.rows) {
+    case tasks::HeadRows::first_tokens:
+      return sequences;
+    case tasks::HeadRows::masked_tokens:
+      return tokens / 5;
+    case tasks::HeadRows::all_tokens:
+      return tokens;
+  }
+  return sequences;
 }
 
 }  // namespace bert_hpc::app

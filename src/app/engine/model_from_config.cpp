@@ -1,11 +1,14 @@
 #include "bert_hpc/app/engine/model_from_config.hpp"
 
+#include <algorithm>
+
 #include "bert_hpc/app/engine/model_labels.hpp"
 #include "bert_hpc/app/engine/precision.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/metrics/registry.hpp"
 #include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/model/trainable.hpp"
+#include "bert_hpc/objectives/objective.hpp"
 #include "bert_hpc/tasks/task.hpp"
 
 namespace bert_hpc::app {
@@ -60,7 +63,10 @@ model::ModelConfig model_from_config(const config::Config& input) {
   set_size("type_vocab_size", config.type_vocab_size, m.type_vocab_size);
   set(config.hidden_dropout_prob, m.hidden_dropout_prob);
   set(config.attention_probs_dropout_prob, m.attention_probs_dropout_prob);
-  if (m.classifier_dropout) config.classifier_dropout = m.classifier_dropout;
+  if (m.classifier_dropout) {
+    config.classifier_dropout = m.classifier_dropout;
+    config.span_dropout = *m.classifier_dropout;
+  }
   set(config.layer_norm_eps, m.layer_norm_eps);
   set(config.initializer_range, m.initializer_range);
   set(config.hidden_act, m.hidden_act);
@@ -119,7 +125,8 @@ model::ModelConfig finalize(const config::Config& input, const model::ModelConfi
   const tasks::Task& task = tasks::named(input.task.name);
   if (task.labels != tasks::Labels::none) {
     config.label_names = task.has_label_names() ? labels_in_use(input.run.mode, stated.label_names, shards.label_names)
-                                                : model::default_label_names(1);
+                                                : model::default_label_names(std::max<std::int64_t>(
+                                                      1, objectives::named(input.task.name).head.fixed_outputs));
     require_all_names(input, shards.label_names.size(), config.label_names.size());
     config.problem_type = task.problem_type;
   }

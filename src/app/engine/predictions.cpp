@@ -27,6 +27,7 @@ double least_output(const config::Task& task) {
 
 void write_predictions(const std::string& directory, const PredictionsFacts& facts, const Predictions& predictions,
                        const data::ShardReader& reader) {
+  if (facts.objective.predict == nullptr) return io::write_answer_files(directory, predictions.answers);
   const auto outputs = static_cast<std::size_t>(predictions.outputs);
   const std::span<const float> logits = predictions.logits;
   const auto predicted = [&](std::size_t begin, std::size_t rows) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "bert_hpc/app/engine/data_sets.hpp"
+#include "bert_hpc/app/engine/head_rows.hpp"
 #include "bert_hpc/app/engine/model_instance.hpp"
 #include "bert_hpc/app/engine/training_settings.hpp"
 #include "bert_hpc/app/plan/pipeline_setup.hpp"
@@ -28,7 +29,7 @@ std::int64_t planned_bytes(const RunContext& context, const model::ModelConfig& 
   bounds.tokens = tokens;
   bounds.max_length = reader.info().max_length;
   bounds.sequences = std::clamp<std::int64_t>(input.batch.global / grid.data, 1, tokens);
-  bounds.selected = objective.task->masks_tokens ? tokens / 5 : bounds.sequences;
+  bounds.selected = planned_targets(*objective.task, bounds.sequences, tokens);
   // A pipeline fills its stages with micro-batches.
   model.allocate(trains ? bounds : layers::BatchBounds{}, 2 * grid.pipeline, bounds);
   std::int64_t bytes = total(model_memory(model, trains));

@@ -146,7 +146,8 @@ std::string evaluation_line(const std::string& split, const io::EvaluationRow& r
   for (const auto& [name, value] : row.metrics) {
     const metrics::Metric* const metric = metrics::find_metric(name, task.metrics);
     if (metric != nullptr && !metric->in_log) continue;
-    text += ", " + metrics::label_of(name) + " " + core::format_number(value);
+    const bool has_label = metric != nullptr && !metric->label.empty();
+    text += ", " + (has_label ? metric->label : name) + " " + core::format_number(value);
   }
   return text;
 }

@@ -8,13 +8,14 @@
 namespace bert_hpc::model {
 namespace {
 
-constexpr double layer_norm_epsilon = 1e-12, usual_head_dropout = 0.2;
+constexpr double layer_norm_epsilon = 1e-12, usual_head_dropout = 0.2, usual_span_dropout = 0.1;
 
 void read(ConfigReader& reader, ModelConfig& config) {
   config.num_hidden_layers = 6;
   config.type_vocab_size = 0;
   config.layer_norm_eps = layer_norm_epsilon;
   config.classifier_dropout = usual_head_dropout;
+  config.span_dropout = usual_span_dropout;
   reader.integer("vocab_size", config.vocab_size);
   reader.integer("dim", config.hidden_size);
   reader.integer("n_layers", config.num_hidden_layers);
@@ -24,6 +25,7 @@ void read(ConfigReader& reader, ModelConfig& config) {
   reader.number("dropout", config.hidden_dropout_prob);
   reader.number("attention_dropout", config.attention_probs_dropout_prob);
   reader.number("seq_classif_dropout", config.classifier_dropout);
+  reader.number("qa_dropout", config.span_dropout);
   reader.number("initializer_range", config.initializer_range);
   reader.text("activation", config.hidden_act);
   reader.must_be("sinusoidal_pos_embds", false, "positions are a learned table.");
@@ -39,6 +41,7 @@ void write(const ModelConfig& config, nlohmann::json& root) {
   root["max_position_embeddings"] = config.max_position_embeddings;
   root["n_heads"] = config.num_attention_heads;
   root["n_layers"] = config.num_hidden_layers;
+  root["qa_dropout"] = config.span_dropout;
   root["seq_classif_dropout"] = config.head_dropout();
   root["sinusoidal_pos_embds"] = false;
   root["tie_weights_"] = true;

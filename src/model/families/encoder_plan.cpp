@@ -37,12 +37,13 @@ ModelPlan encoder_plan(const ModelConfig& config, const HeadKind& kind, std::int
       plan.sublayers.push_back(std::move(sublayer));
     }
   }
-  plan.selects_from = plan.sublayer_count() - 2;  // the attention of the last block
+  plan.selects_from = plan.sublayer_count() - (kind.reads_all_tokens ? 0 : 2);  // the attention of the last block
   layers::HeadSettings& head = plan.head;
   head.kind = kind;
   head.hidden = config.hidden_size;
   head.outputs = kind.outputs(config.vocab_size, outputs);
-  head.classifier_dropout = static_cast<float>(config.head_dropout());
+  head.classifier = kind.classifier;
+  head.classifier_dropout = static_cast<float>(kind.reads_all_tokens ? config.span_dropout : config.head_dropout());
   head.layer_norm_epsilon = epsilon;
   head.activation = masked ? layers::Activation::gelu : layers::Activation::tanh;
   head.site = head_site;

@@ -104,10 +104,7 @@ class ArticleEvents : public nlohmann::json_sax<json> {
       const bool lacks = members[i].required && (seen_[depth_ - 1] >> i & 1) == 0;
       if (lacks) refuse(std::string("has no \"") + members[i].name + '"');
     }
-    if (depth_ == 4 && !question().answered) {
-      question().answer = std::move(answer_);
-      question().answered = true;
-    }
+    if (depth_ == 4) question().answers.push_back(std::move(answer_));
     in_list_ = --depth_ > 0;
     return true;
   }
@@ -116,6 +113,7 @@ class ArticleEvents : public nlohmann::json_sax<json> {
     if (skips()) return enter_skipped();
     expect(list, "a list");
     in_list_ = true;
+    if (member_->field == Field::answers) question().lists_answers = true;
     number_[depth_] = 0;
     return true;
   }

@@ -15,9 +15,11 @@ struct SquadAnswer {
 
 struct SquadQuestion {
   std::string id, text;
-  bool impossible = false;  ///< files of version 1.1 do not say: false
-  bool answered = false;
-  SquadAnswer answer;  ///< the first, if answered
+  bool impossible = false;           ///< files of version 1.1 do not say: false
+  bool lists_answers = false;        ///< has it "answers", be they none?
+  std::vector<SquadAnswer> answers;  ///< in the file's order
+
+  bool answered() const { return !answers.empty(); }
 };
 
 struct SquadParagraph {

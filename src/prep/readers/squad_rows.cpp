@@ -10,6 +10,7 @@
 #include "bert_hpc/prep/readers/row_reader.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
 #include "column_words.hpp"
+#include "squad_answers.hpp"
 #include "squad_article.hpp"
 
 namespace bert_hpc::prep {
@@ -193,32 +194,6 @@ class SquadFile {
   bool at_end_ = false;
 };
 
-/// Where the character of this number, from 0, begins in valid UTF-8; its size for the one after the last.
-std::optional<std::size_t> byte_of_character(std::string_view text, std::int64_t number) {
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool begins = (static_cast<unsigned char>(text[i]) & 0xC0) != 0x80;
-    if (begins && number-- == 0) return i;
-  }
-  return number == 0 ? std::optional(text.size()) : std::nullopt;
-}
-
-/// What is wrong with the place of the question's answer; "" if it stands there.
-std::string misplaced(const SquadQuestion& question, const std::string& context) {
-  if (!question.answered) return {};
-  const SquadAnswer& answer = question.answer;
-  const auto begin = byte_of_character(context, answer.start);
-  const std::string_view there = std::string_view(context).substr(begin.value_or(context.size()));
-  if (begin && there.starts_with(answer.text)) return {};
-  std::string problem = "has the answer \"" + core::printable(answer.text, 60);
-  problem.append("\" at answer_start ").append(std::to_string(answer.start)).append(", but its context ");
-  if (begin) {
-    problem.append("has \"").append(core::printable(there, 60)).append("\" there");
-  } else {
-    problem.append("has ").append(core::counted(tokenize::count_characters(context), "character"));
-  }
-  return problem.append(" (question ").append(core::printable(question.id, 60)).append(")");
-}
-
 class SquadRows : public RowReader {
  public:
   SquadRows(const std::string& file, const TextFormat& format, const std::vector<std::string>& columns)
@@ -234,15 +209,27 @@ class SquadRows : public RowReader {
       if (!articles_.next(article_)) return false;
       paragraph_ = 0;
     }
-    const SquadParagraph& paragraph = article_.paragraphs[paragraph_];
-    const SquadQuestion& question = paragraph.questions[question_++];
+    SquadParagraph& paragraph = article_.paragraphs[paragraph_];
+    SquadQuestion& question = paragraph.questions[question_++];
     row.number = ++number_;
     row.line = articles_.place().line;
     row.problem = misplaced(question, paragraph.context);
-    start_ = question.answered ? std::to_string(question.answer.start) : "";
+    row.repaired = false;
+    if (!row.problem.empty()) {
+      SquadAnswer& answer = question.answers.front();
+      if (const auto place = only_place(answer.text, paragraph.context)) {
+        answer.start = *place;
+        row.problem.clear();
+        row.repaired = true;
+      }
+    }
+    start_ = question.answered() ? std::to_string(question.answers.front().start) : "";
+    answers_ = answers_text(question);
+    const std::string_view first_answer =
+        question.answered() ? std::string_view(question.answers.front().text) : std::string_view();
     const std::string_view impossible = question.impossible ? "true" : "false";
-    const std::string_view all[] = {question.id, article_.title,       question.text, paragraph.context,
-                                    impossible,  question.answer.text, start_};  // as squad_format() names them
+    const std::string_view all[] = {question.id,  article_.title, question.text, paragraph.context, impossible,
+                                    first_answer, start_,         answers_};  // as squad_format() has them
     row.values.clear();
     for (const std::size_t place : places_) row.values.emplace_back(all[place]);
     return true;
@@ -254,7 +241,7 @@ class SquadRows : public RowReader {
   SquadArticle article_;
   std::size_t paragraph_ = 0, question_ = 0;  // the next row's
   std::int64_t number_ = 0;
-  std::string start_;
+  std::string start_, answers_;
 };
 
 std::unique_ptr<RowReader> open(const std::string& file, const RowFormat& format,
@@ -268,7 +255,7 @@ const TextFormat& squad_format() {
   static const TextFormat format{
       .name = "squad",
       .title = "SQuAD",
-      .columns = {"id", "title", "question", "context", "is_impossible", "answer_text", "answer_start"},
+      .columns = {"id", "title", "question", "context", "is_impossible", "answer_text", "answer_start", "answers"},
       .only_utf8 = "whose files are JSON",
       .open = open};
   return format;

@@ -45,7 +45,8 @@ struct ShardContent {
   std::vector<std::uint8_t> token_type_ids;  // written where not empty
   std::vector<std::int32_t> classes;
   std::vector<float> values;
-  std::vector<std::uint8_t> sets;  // (sequences, 3)
+  std::vector<std::uint8_t> sets;             // (sequences, 3)
+  std::vector<std::int32_t> spans, contexts;  // (sequences, 2) each
   std::vector<std::int64_t> source_index;
   std::int64_t max_length = 0;
 
@@ -69,6 +70,11 @@ inline ShardContent make_content(const tasks::Task* task, std::int64_t sequences
     if (task == tasks::find("classification")) content.classes.push_back(static_cast<std::int32_t>(random() % 3));
     if (task == tasks::find("regression")) content.values.push_back(static_cast<float>(random() % 90) / 10.0f);
     for (int name = 0; name < 3 && task->labels == tasks::Labels::sets; ++name) content.sets.push_back(random() % 2);
+    if (task->labels == tasks::Labels::spans) {
+      const auto first = static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(length));
+      content.spans.insert(content.spans.end(), {first, static_cast<std::int32_t>(length) - 1});
+      content.contexts.insert(content.contexts.end(), {1, static_cast<std::int32_t>(length) - 1});
+    }
     content.source_index.push_back(1000 + s);
   }
   if (!task->has_label_names()) content.label_names = "[]";
@@ -92,6 +98,11 @@ inline void write_shard(const std::string& path, const ShardContent& c, const st
   if (c.task == tasks::find("regression") && has(set::labels)) file.write(set::labels, c.values, {}, storage);
   if (c.task->labels == tasks::Labels::sets && has(set::labels)) {
     file.write(set::labels, c.sets, {std::ssize(c.sets) / 3, 3}, storage);
+  }
+  if (c.task->labels == tasks::Labels::spans) {
+    if (has(set::labels)) file.write(set::labels, c.spans, {c.sequences(), 2}, storage);
+    if (has(set::context_tokens)) file.write(set::context_tokens, c.contexts, {c.sequences(), 2}, storage);
+    file.write_attribute("/", attribute::unanswerable, std::int64_t{0});
   }
   if (has(set::source_index)) file.write(set::source_index, c.source_index, {}, storage);
   const auto text = [&](const char* name, const std::string& value) {

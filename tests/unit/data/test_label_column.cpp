@@ -17,6 +17,13 @@ namespace {
 
 constexpr io::Storage storage{.chunk_rows = 8, .gzip = 1, .shuffle = true, .fletcher32 = true};
 
+/// Of sequences of four tokens each.
+std::vector<std::int64_t> offsets_of(std::size_t sequences) {
+  std::vector<std::int64_t> offsets;
+  for (std::size_t s = 0; s <= sequences; ++s) offsets.push_back(static_cast<std::int64_t>(4 * s));
+  return offsets;
+}
+
 /// Writes the labels and reads them again.
 LabelColumn written_and_read(Labels kind, std::int64_t names, const std::vector<Label>& labels) {
   const test::ScratchDirectory directory;
@@ -34,7 +41,7 @@ LabelColumn written_and_read(Labels kind, std::int64_t names, const std::vector<
   CHECK(dataset.info().element_bytes == type.bytes);
   CHECK(dataset.info().is_signed == type.is_signed);
   CHECK(dataset.info().extents == type.extents);
-  return data::read_labels(dataset, kind, std::ssize(labels), names,
+  return data::read_labels(dataset, kind, offsets_of(labels.size()), names,
                            [](std::int64_t sequence, const std::string& what) {
                              throw core::Error(core::ExitCode::data, "sequence " + std::to_string(sequence) + what);
                            });
@@ -76,8 +83,17 @@ TEST_CASE("a set's element other than 0 and 1 is reported with its sequence and 
   const auto fail = [](std::int64_t sequence, const std::string& what) {
     throw core::Error(core::ExitCode::data, "sequence " + std::to_string(sequence) + what);
   };
-  CHECK_THROWS_WITH(data::read_labels(file.dataset("/labels"), Labels::sets, 2, 3, fail),
+  CHECK_THROWS_WITH(data::read_labels(file.dataset("/labels"), Labels::sets, offsets_of(2), 3, fail),
                     ContainsSubstring("sequence 1 has 7 for label name 1"));
+}
+
+TEST_CASE("spans come back as written, and lie within their sequence") {
+  CHECK(written_and_read(Labels::spans, 0, {{.first = 0, .last = 0}, {.first = 1, .last = 3}}).spans ==
+        std::vector<std::int32_t>{0, 0, 1, 3});
+  CHECK_THROWS_WITH(written_and_read(Labels::spans, 0, {{.first = 1, .last = 4}}),
+                    ContainsSubstring("sequence 0 has an answer from token 1 to 4; it must lie within"));
+  CHECK_THROWS(written_and_read(Labels::spans, 0, {{.first = 2, .last = 1}}));
+  CHECK_THROWS(written_and_read(Labels::spans, 0, {{.first = -1, .last = 1}}));
 }
 
 TEST_CASE("planned sets hold one name each") {

@@ -57,6 +57,12 @@ void check_samples(ShardReader& reader, const std::vector<ShardContent>& content
       const auto i = static_cast<std::size_t>(s), all = static_cast<std::size_t>(sample);
       if (content.task == tasks::find("classification")) REQUIRE(reader.classes()[all] == content.classes[i]);
       if (content.task == tasks::find("regression")) REQUIRE(reader.values()[all] == content.values[i]);
+      if (content.task == tasks::find("question_answering")) {
+        for (std::size_t side = 0; side < 2; ++side) {
+          REQUIRE(reader.spans()[2 * all + side] == content.spans[2 * i + side]);
+          REQUIRE(reader.contexts()[2 * all + side] == content.contexts[2 * i + side]);
+        }
+      }
       if (content.task == tasks::find("multi_label")) {
         for (std::size_t name = 0; name < 3; ++name) {
           REQUIRE(reader.sets()[3 * all + name] == content.sets[3 * i + name]);

@@ -340,7 +340,10 @@ TEST_CASE("masked tokens: the share guessed right, and the perplexity of the mea
 }
 
 TEST_CASE("labels of metrics are their names but for averages over classes") {
-  CHECK(metrics::label_of("f1") == "macro f1");
-  CHECK(metrics::label_of("accuracy") == "accuracy");
-  CHECK(metrics::label_of("of_another_version") == "of_another_version");
+  CHECK(metrics::find_metric("f1")->label == "macro f1");
+  CHECK(metrics::find_metric("f1", std::set<std::string>{"exact", "f1"})->label == "macro f1");
+  std::set<std::string> names;
+  for (const metrics::Metric& metric : metrics::answers().metrics) names.insert(metric.name);
+  CHECK(metrics::find_metric("f1", names)->label == "f1");
+  CHECK(metrics::find_metric("of_another_version") == nullptr);
 }

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "bert_hpc/app/engine/answer_scorer.hpp"
 #include "bert_hpc/app/engine/model_instance.hpp"
 #include "bert_hpc/app/engine/predictions.hpp"
 #include "bert_hpc/core/device_memory.hpp"
@@ -17,8 +19,10 @@ namespace bert_hpc::app {
 
 class Evaluator : private train::PipelineEvents {
  public:
-  /// All must outlive it. `labels`: the data have targets.
-  Evaluator(ModelInstance& model, data::ShardReader& reader, const data::BatchLoaderOptions& options, bool labels);
+  /// All but `task` must outlive it. `labels`: the data have targets. `hdf5` is held while files are read. Throws
+  /// Error(data) where a task with answers is to be evaluated on data without their texts.
+  Evaluator(ModelInstance& model, data::ShardReader& reader, const config::Task& task,
+            const data::BatchLoaderOptions& options, bool labels, std::mutex& hdf5);
 
   layers::BatchBounds bounds() const;  ///< of its micro-batches
 
@@ -33,22 +37,31 @@ class Evaluator : private train::PipelineEvents {
 
  private:
   /// False if given up.
-  bool pass_over_data(const std::function<bool()>& give_up);
+  bool pass_over_data(const std::function<bool()>& give_up, Predictions* predictions);
   metrics::Evaluation evaluation() const;  ///< of nothing yet
   io::EvaluationRow row(std::int64_t step);
   void result(int micro_batch, model::Stage& stage, int slot) override;
   std::span<const core::PlannedSample> samples_of(int micro_batch) const;
   void keep(int micro_batch, std::span<const float> logits);
-  void gather(Predictions& predictions) const;
+  void keep_spans(int micro_batch, std::span<const float> logits);
+  std::int64_t width() const;  ///< numbers that are kept of a sample
+  void gather_step(Predictions* predictions);
+  void deliver(std::span<const float> outputs, Predictions* predictions);
 
   ModelInstance& model_;
   data::ShardReader& reader_;
   data::BatchLoader loader_;
   bool labels_;
-  // Of this rank, where predictions are asked for.
+  // Of this rank and the step under way, where results of samples are gathered: for predictions, and for answers,
+  // which are made on rank 0.
   bool keep_ = false;
   std::vector<std::int64_t> samples_;
   std::vector<float> logits_;
+  std::vector<float> in_order_;
+  std::int64_t delivered_ = 0;  // samples of earlier steps
+  std::mutex& hdf5_;
+  std::optional<objectives::AnswerSettings> answer_settings_;  // of tasks with answers
+  std::optional<AnswerScorer> answers_;                        // rank 0
   std::vector<float> in_labels_unit_;            // a micro-batch's predictions, where training has another unit
   std::vector<float> aside_;                     // a micro-batch's logits, where the host cannot see them in place
   core::MirroredArray<std::int32_t> predicted_;  // (rows of a micro-batch that the head reads)

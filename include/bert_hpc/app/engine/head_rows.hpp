@@ -2,6 +2,7 @@
 #pragma once
 
 #include "bert_hpc/config/config.hpp"
+#include "bert_hpc/tasks/task.hpp"
 
 namespace bert_hpc::app {
 
@@ -10,5 +11,8 @@ double mask_probability(const config::Config& input);
 
 /// Expected number of rows that the head reads of `sequences` sequences with `tokens` tokens.
 double expected_targets(const config::Config& input, double sequences, double tokens);
+
+/// A bound on them for plans without data.
+std::int64_t planned_targets(const tasks::Task& task, std::int64_t sequences, std::int64_t tokens);
 
 }  // namespace bert_hpc::app

@@ -7,6 +7,7 @@
 
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/data/shard_reader.hpp"
+#include "bert_hpc/io/answer_files.hpp"
 #include "bert_hpc/objectives/objective.hpp"
 
 namespace bert_hpc::app {
@@ -15,6 +16,8 @@ namespace bert_hpc::app {
 struct Predictions {
   std::int64_t outputs = 0;   ///< columns of logits
   std::vector<float> logits;  ///< (samples, outputs)
+  /// Of tasks with answers, instead of logits.
+  std::vector<io::AnsweredQuestion> answers;
 };
 
 /// What the files say besides.
@@ -30,7 +33,7 @@ struct PredictionsFacts {
 double least_output(const config::Task& task);
 
 /// DIRECTORY/predictions.h5 and DIRECTORY/predictions.csv of the samples of `reader`, with their labels where it has
-/// them. A block of rows at a time. Throws Error(files).
+/// them. A block of rows at a time. Of tasks with answers the files of io/answer_files.hpp. Throws Error(files).
 void write_predictions(const std::string& directory, const PredictionsFacts& facts, const Predictions& predictions,
                        const data::ShardReader& reader);
 

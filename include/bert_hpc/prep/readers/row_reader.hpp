@@ -39,8 +39,9 @@ struct Row {
   std::vector<std::string> keys;                        ///< jsonl: of a row that lacks a column; else empty
   bool malformed = false;                               ///< jsonl: held bytes that are not UTF-8; others keep theirs
   std::string problem;                                  ///< why the row cannot be read; empty if it can
-  bool too_wide = false;                                ///< the problem is that it has more columns than the header
-  std::string_view record;                              ///< tables: the row's bytes as the file has them
+  bool repaired = false;    ///< squad: the answer was not at its place, and stands at one place alone, which is given
+  bool too_wide = false;    ///< the problem is that it has more columns than the header
+  std::string_view record;  ///< tables: the row's bytes as the file has them
 };
 
 class RowReader {

@@ -1,0 +1,59 @@
+// What shards with answers (tasks::Labels::spans) hold besides tokens: where in each sequence its context lies, and,
+// where predictions are made, the characters of each token and the texts of each question. Windows of a question are
+// neighbours, with one source index.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bert_hpc/data/shard_reader.hpp"
+#include "bert_hpc/io/hdf5/hdf5.hpp"
+
+namespace bert_hpc::data {
+
+struct QuestionTexts {
+  std::string id, context;
+  /// All right answers, empty where there is none; nullopt where they are not known.
+  std::optional<std::vector<std::string>> answers;
+};
+/// `answers` as the shard holds them: "" where they are not known.
+std::string answers_to_json(const std::optional<std::vector<std::string>>& answers);
+
+/// Reads the windows of a data set, one after the other. Throws Error(data) where the shards lack what predictions are
+/// made of, or are damaged.
+class AnswerReader {
+ public:
+  /// `reader` must outlive it. `hdf5` is held during HDF5 calls.
+  AnswerReader(const ShardReader& reader, std::mutex& hdf5);
+
+  /// The next sample, from 0 on. False after the last one.
+  bool next();
+
+  bool starts_question() const { return starts_question_; }
+  const QuestionTexts& question() const { return question_; }
+  /// (length of the sample, 2): characters (code points) [begin, end) of the context that each token is made of;
+  /// (−1, −1) outside the context.
+  std::span<const std::int32_t> characters() const { return characters_; }
+
+ private:
+  void open(const std::string& file);
+  void read_question();
+  [[noreturn]] void fail(const std::string& what) const;
+
+  const ShardReader& reader_;
+  std::mutex& hdf5_;
+  std::optional<io::Hdf5File> file_;
+  std::optional<io::Dataset> character_data_, text_data_, offset_data_;
+  std::string path_;
+  std::int64_t sample_ = -1, sequence_ = 0, token_ = 0, row_ = 0, row_count_ = 0;
+  bool starts_question_ = false;
+  QuestionTexts question_;
+  std::vector<std::int32_t> characters_;
+};
+
+}  // namespace bert_hpc::data

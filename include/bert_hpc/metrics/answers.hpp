@@ -1,0 +1,23 @@
+// What the metrics of answers are made of.
+#pragma once
+
+#include "bert_hpc/metrics/metric.hpp"
+
+namespace bert_hpc::metrics {
+
+/// Questions with and without an answer; sums of their exact matches and F1; the best that a threshold for "no answer"
+/// gives, in percent (NaN where predictions are never empty).
+struct AnswerSums {
+  double has = 0, has_exact = 0, has_f1 = 0, no = 0, no_exact = 0, no_f1 = 0, best_exact = 0, best_f1 = 0;
+
+  static constexpr std::size_t count = 8;
+  static AnswerSums from(ConstSums sums) {
+    return {sums[0], sums[1], sums[2], sums[3], sums[4], sums[5], sums[6], sums[7]};
+  }
+  void to(Sums sums) const {
+    const double all[count] = {has, has_exact, has_f1, no, no_exact, no_f1, best_exact, best_f1};
+    for (std::size_t i = 0; i < count; ++i) sums[i] = all[i];
+  }
+};
+
+}  // namespace bert_hpc::metrics

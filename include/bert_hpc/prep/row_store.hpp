@@ -1,0 +1,55 @@
+// What tokenization makes of each row, on its way to the shards through scratch files. A sequence
+// is the number of its tokens of type 0 where there are pairs, then answer_numbers() of tasks with answers, its ids,
+// and the characters of its tokens where predictions are made of it. Such rows have texts too, apart.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bert_hpc/comm/communicator.hpp"
+#include "bert_hpc/prep/answer_rows.hpp"
+#include "bert_hpc/prep/prep_config.hpp"
+#include "bert_hpc/prep/row_table.hpp"
+#include "bert_hpc/prep/token_store.hpp"
+
+namespace bert_hpc::prep {
+
+/// The parts of a sequence of a split as the store has it.
+struct StoredParts {
+  bool pairs = false, answers = false, characters = false;
+
+  StoredParts(const PrepConfig& config, RowStatus split)
+      : pairs(config.has_pairs()), answers(config.has_answers()), characters(answers && split != RowStatus::train) {}
+
+  std::int64_t before() const { return (pairs ? 1 : 0) + (answers ? answer_numbers : 0); }
+  std::int64_t per_token() const { return characters ? 3 : 1; }
+  std::int64_t tokens(std::int64_t stored) const { return (stored - before()) / per_token(); }
+};
+
+class RowStore {
+ public:
+  /// `config` and `table` must outlive it. Throws Error(files), as everything here.
+  RowStore(const PrepConfig& config, const RowTable& table, const std::string& directory, comm::Communicator& group);
+
+  /// Of this rank's rows, in order. `row` is kept.
+  void add(const SourceRow& row, const MadeRow& made);
+  /// Collective: after the last row.
+  void open_for_reading();
+
+  const TokenStore& tokens() const { return tokens_; }
+  /// (rows with texts): packed_texts(); empty where no task needs them.
+  const std::optional<TokenStore>& texts() const { return texts_; }
+
+ private:
+  const PrepConfig& config_;
+  const RowTable& table_;
+  comm::Communicator& group_;
+  TokenStore tokens_;
+  std::optional<TokenStore> texts_;
+  std::vector<std::int32_t> counts_, lengths_, text_counts_, text_lengths_;
+  std::vector<std::int32_t> numbers_;
+};
+
+}  // namespace bert_hpc::prep

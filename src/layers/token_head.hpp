@@ -1,0 +1,36 @@
+// A head of tokens: logits = dropout(x)·Wᵀ + b at each row that it reads, without a dense layer before, as
+// BertForQuestionAnswering has it of all tokens.
+#pragma once
+
+#include "bert_hpc/layers/heads.hpp"
+
+namespace bert_hpc::layers {
+
+class TokenHead : public Head {
+ public:
+  static void declare(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs, const TensorRank& place);
+  TokenHead(const HeadSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group);
+
+  std::unique_ptr<SavedActivations> make_saved() const override { return std::make_unique<Saved>(); }
+  void allocate_saved(core::Workspace& workspace, std::int64_t rows, SavedActivations& saved) const override;
+  std::vector<LinearWeight> linear_weights() const override { return {classifier_.weight(true)}; }
+  void forward(Engine& engine, const StepContext& context, ConstMatrix x, SavedActivations& saved) const override;
+  void loss(const StepContext& context, float scale, SavedActivations& saved) const override;
+  void set_loss_options(const ops::CrossEntropyOptions& options) override { loss_options_ = options; }
+  void predict(SavedActivations& saved, std::int32_t* predicted) const override;
+  void backward_input(Engine& engine, const StepContext& context, SavedActivations& saved, Matrix d_x) const override;
+  void backward_weight(Engine& engine, const SavedActivations& saved, ConstMatrix x) const override;
+
+ private:
+  struct Saved : SavedActivations {
+    Matrix features;  ///< (rows, hidden): x after dropout; empty without
+  };
+  bool drops() const { return settings_.classifier_dropout > 0.0f; }
+
+  HeadSettings settings_;
+  TensorGroup group_;
+  Linear classifier_;
+  ops::CrossEntropyOptions loss_options_;
+};
+
+}  // namespace bert_hpc::layers

@@ -1,0 +1,22 @@
+// The places of a question's answers in its context. Internal to the module.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "squad_article.hpp"
+
+namespace bert_hpc::prep {
+
+/// What is wrong with the place of the question's first answer; "" if it stands there, or there is none.
+std::string misplaced(const SquadQuestion& question, const std::string& context);
+
+/// The number of characters before the only place where the text stands; none where it stands at several or nowhere.
+std::optional<std::int64_t> only_place(std::string_view text, std::string_view context);
+
+/// A JSON list as the file has it; "" where it is not known whether there is an answer.
+std::string answers_text(const SquadQuestion& question);
+
+}  // namespace bert_hpc::prep

@@ -1,0 +1,62 @@
+#include "bert_hpc/prep/row_store.hpp"
+
+#include "row_lengths.hpp"
+
+namespace bert_hpc::prep {
+namespace {
+
+/// Collective: of all ranks.
+void open(comm::Communicator& group, TokenStore& store, std::vector<std::int32_t>& counts,
+          std::vector<std::int32_t>& lengths) {
+  store.finish_writing();
+  const std::vector<std::int32_t> own = counts;
+  share(group, counts);
+  lengths = in_order_of_rows(counts, own, lengths);
+  share(group, lengths);
+  store.open_for_reading(counts, std::move(lengths));
+  counts.clear();
+}
+
+}  // namespace
+
+RowStore::RowStore(const PrepConfig& config, const RowTable& table, const std::string& directory,
+                   comm::Communicator& group)
+    : config_(config),
+      table_(table),
+      group_(group),
+      tokens_(directory, group.rank(), group.size()),
+      counts_(static_cast<std::size_t>(table.rows()), 0) {
+  if (!config.has_answers()) return;
+  texts_.emplace(directory, group.rank(), group.size(), "texts");
+  text_counts_.resize(counts_.size(), 0);
+}
+
+void RowStore::add(const SourceRow& row, const MadeRow& made) {
+  const auto at = static_cast<std::size_t>(row.index);
+  const StoredParts parts(config_, table_.status[at]);
+  counts_[at] = static_cast<std::int32_t>(made.sequences.size());
+  for (std::size_t i = 0; i < made.sequences.size(); ++i) {
+    const MadeRow::Sequence& sequence = made.sequences[i];
+    const std::span<const std::int32_t> ids = made.ids_of(i);
+    numbers_.clear();
+    if (parts.pairs) numbers_.push_back(static_cast<std::int32_t>(sequence.first));
+    const tokenize::TokenSpan answer = table_.answers.empty() ? no_answer : table_.answers[at];
+    if (parts.answers) add_answer_numbers(made, sequence, answer, numbers_);
+    numbers_.insert(numbers_.end(), ids.begin(), ids.end());
+    if (parts.characters) add_characters(made, sequence, std::ssize(ids), numbers_);
+    lengths_.push_back(static_cast<std::int32_t>(numbers_.size()));
+    tokens_.append(numbers_);
+  }
+  if (!parts.characters) return;
+  const std::vector<std::int32_t> texts = packed_texts(row, config_.has_labels());
+  text_counts_[at] = 1;
+  text_lengths_.push_back(static_cast<std::int32_t>(texts.size()));
+  texts_->append(texts);
+}
+
+void RowStore::open_for_reading() {
+  open(group_, tokens_, counts_, lengths_);
+  if (texts_) open(group_, *texts_, text_counts_, text_lengths_);
+}
+
+}  // namespace bert_hpc::prep

@@ -1,0 +1,159 @@
+"""Question answering from SQuAD's JSON to predictions.json: a model that has learned 40 questions by heart answers each with
+the exact characters of its context; layouts agree; the scorer's numbers are those of the run; what cannot be is refused."""
+
+import json
+import pathlib
+import random
+import shutil
+import tempfile
+import unittest
+
+import h5py
+from program import MPIRUN, run, toml
+
+WORDS = "Größe (tea), çay; 茶 leaves  grow\nin 12.5% of Zoë's garden - not café_au_lait [MASK]".split(" ")
+SIZES = dict.fromkeys(("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "max_position_embeddings"))
+QUESTIONS, UNANSWERABLE = 40, 4  # each fourth has no answer
+
+
+def document(seed=1):
+    """Each context has words of accents, punctuation, several blanks and ideographs; an answer is a run of its words."""
+    draw = random.Random(seed)
+    paragraphs = []
+    for number in range(QUESTIONS):
+        words = [draw.choice(WORDS) or "twice" for _ in range(draw.randint(6, 30))]
+        first = draw.randrange(len(words))
+        last = draw.randint(first, min(len(words) - 1, first + 3))
+        answers = [{"text": " ".join(words[first:last + 1]), "answer_start": len(" ".join(words[:first] + [""]))}]
+        impossible = number % UNANSWERABLE == 0
+        question = {"id": f"q{number}", "question": f"what is number {number} of {draw.randrange(1000)}?", "answers": [] if impossible else answers,
+                    "is_impossible": impossible}
+        paragraphs.append({"context": " ".join(words), "qas": [question]})
+    return {"version": "v2.0", "data": [{"title": "words", "paragraphs": paragraphs}]}
+
+
+class QuestionAnswering(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if MPIRUN is None:
+            raise unittest.SkipTest("mpirun is not at hand")
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="bert_hpc_answers_"))
+        cls.document = document()
+        (cls.folder / "rows.json").write_text(json.dumps(cls.document), encoding="utf-8")
+        cls.prepare("train", {"files": ["rows.json"]}, {"train_size": 200})
+        cls.prepare("test", {"test_files": ["rows.json"]}, {"vocabulary": "train"})
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder, ignore_errors=True)
+
+    @classmethod
+    def prepare(cls, output, source, tokenizer, ranks=1, check=0):
+        tables = {"source": {"format": "squad"} | source, "tokenizer": {"max_tokens": 40, "doc_stride": 8} | tokenizer,
+                  "task": {"name": "question_answering"}, "output": {"directory": output}}
+        if "files" in source:
+            tables["split"] = {"train": 1, "validation": 0, "test": 0}
+        return cls.start("bert_hpc_prep", f"{output}_prep.toml", tables, ranks, check)
+
+    @classmethod
+    def train(cls, name, ranks=1, check=0, **more):
+        tables = {"run": {"mode": "train", "directory": name, "seed": 5}, "task": {"name": "question_answering"},
+                  "model": {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128,
+                            "max_position_embeddings": 40, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
+                  "data": {"train": ["train/train-*.h5"], "test": ["test/test-*.h5"]}, "batch": {"global": 16},
+                  "optimizer": {"learning_rate": 2e-3}, "schedule": {"epochs": 80, "warmup_ratio": 0.1}, "log": {"progress": "none"}}
+        for table, keys in more.items():
+            tables[table] = tables.get(table, {}) | keys
+        return cls.start("bert_hpc", f"{name}.toml", tables, ranks, check)
+
+    @classmethod
+    def start(cls, program, file, tables, ranks, check):
+        (cls.folder / file).write_text("".join(
+            f"[{table}]\n" + "".join(f"{key} = {toml(value)}\n" for key, value in keys.items() if value is not None)
+            for table, keys in tables.items()))
+        return run(program, file, ranks=ranks, threads=1, check=check, cwd=cls.folder)
+
+    def answers(self, run_folder):
+        return json.loads((self.folder / run_folder / "predictions.json").read_text())
+
+    def questions(self):
+        return [question for paragraph in self.document["data"][0]["paragraphs"] for question in paragraph["qas"]]
+
+    def test_a_model_that_knows_the_questions_gives_the_exact_characters(self):
+        self.train("learned")
+        answers = self.answers("learned")
+        self.assertEqual(len(answers), QUESTIONS)
+        for question in self.questions():
+            gold = question["answers"][0]["text"] if question["answers"] else ""
+            with self.subTest(question["id"]):
+                self.assertEqual(answers[question["id"]], gold)
+        with h5py.File(self.folder / "learned/metrics.h5") as file:
+            test = file["evaluations/test"]
+            for name in ("exact", "f1", "has_answer_exact", "no_answer_exact", "best_exact", "best_f1"):
+                self.assertEqual(test[name][-1], 100.0, name)
+            self.assertEqual(test["f1"].attrs["label"], "f1")
+        n_best = json.loads((self.folder / "learned/nbest_predictions.json").read_text())
+        for choices in n_best.values():
+            self.assertAlmostEqual(sum(choice["probability"] for choice in choices), 1, delta=1e-6)
+
+    def test_the_scorer_has_the_numbers_of_the_run(self):
+        self.train("half", schedule={"epochs": 25})
+        done = run("bert_hpc_score", "squad", "rows.json", "half/predictions.json", "half/null_odds.json", check=0, cwd=self.folder)
+        scores = json.loads(done.stdout)
+        plain = json.loads(run("bert_hpc_score", "squad", "rows.json", "half/predictions.json", check=0, cwd=self.folder).stdout)
+        with h5py.File(self.folder / "half/metrics.h5") as file:
+            test = {name: data[-1] for name, data in file["evaluations/test"].items()}
+        self.assertTrue(0 < test["exact"] < 100, "a model between none and all")
+        for name, official in (("exact", "exact"), ("f1", "f1"), ("has_answer_exact", "HasAns_exact"), ("has_answer_f1", "HasAns_f1"),
+                               ("no_answer_exact", "NoAns_exact")):
+            # The same terms in another order: the shard's, not the file's.
+            self.assertAlmostEqual(test[name], plain[official], delta=1e-10)
+        self.assertGreaterEqual(test["best_exact"] + 1e-10, scores["best_exact"])  # which knows the answers beyond the threshold
+        self.assertGreaterEqual(test["best_exact"] + 1e-10, test["exact"])
+
+    def test_layouts_agree(self):
+        layouts = {"one": (1, {}), "data": (2, {"data": 2}), "pipeline": (2, {"pipeline": 2}), "both": (4, {"data": 2, "pipeline": 2})}
+        found = {}
+        for name, (ranks, parallel) in layouts.items():
+            self.train(name, ranks, parallel=parallel, run={"mode": "train", "directory": name, "reproducible": True}, schedule={"epochs": 3})
+            found[name] = [(self.folder / name / file).read_bytes()
+                           for file in ("model/model.safetensors", "predictions.json", "nbest_predictions.json", "null_odds.json")]
+            self.assertEqual(found[name], found["one"], name)
+        self.train("tensor", 2, parallel={"tensor": 2}, schedule={"epochs": 3})
+        with h5py.File(self.folder / "one/metrics.h5") as one, h5py.File(self.folder / "tensor/metrics.h5") as two:
+            # Sums over hidden units are taken in two parts: a few roundings of fp32 a step.
+            self.assertAlmostEqual(one["evaluations/test/loss"][-1] / two["evaluations/test/loss"][-1], 1, delta=1e-3)
+
+    def test_prediction_has_the_answers_of_the_training(self):
+        self.train("trained", schedule={"epochs": 10})
+        self.train("predicted", run={"mode": "predict", "directory": "predicted"}, data={"train": None},
+                   model=SIZES | {"pretrained": "trained/model"})
+        self.assertEqual(self.answers("predicted"), self.answers("trained"))
+        config = json.loads((self.folder / "trained/model/config.json").read_text())
+        self.assertEqual(config["architectures"], ["BertForQuestionAnswering"])
+
+    def test_shards_do_not_depend_on_ranks(self):
+        self.prepare("many", {"test_files": ["rows.json"]}, {"vocabulary": "train"}, ranks=3)
+        self.assertEqual((self.folder / "many/test-00000.h5").read_bytes(), (self.folder / "test/test-00000.h5").read_bytes())
+        self.assertEqual({path.name for path in (self.folder / "many").iterdir()}, {path.name for path in (self.folder / "test").iterdir()})
+
+    def test_what_cannot_be_is_refused(self):
+        shutil.copytree(self.folder / "train", self.folder / "copy")
+        self.train("base", schedule={"epochs": 1})
+        done = self.train("no_texts", run={"mode": "evaluate", "directory": "no_texts"}, model=SIZES | {"pretrained": "base/model"},
+                          data={"train": None, "test": ["copy/train-*.h5"]}, check=None)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("it holds no texts, so that answers cannot be predicted", done.stderr)
+        twice = document()
+        twice["data"][0]["paragraphs"][5]["qas"][0]["id"] = "q1"
+        (self.folder / "twice.json").write_text(json.dumps(twice))
+        self.prepare("twice", {"files": ["twice.json"]}, {"vocabulary": "train"})
+        self.assertIn("an earlier row has the same id", (self.folder / "twice/rejects.tsv").read_text())
+        (self.folder / "rows.csv").write_text("question,context,answers,id\na,b,c,d\n")
+        done = self.prepare("table", {"format": "csv", "files": ["rows.csv"]}, {"vocabulary": "train"}, check=None)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn('must be "squad" for question_answering', done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
