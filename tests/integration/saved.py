@@ -28,6 +28,18 @@ def values_of(evaluations):
     return {name: item[-1] for name, item in evaluations.items() if isinstance(item, h5py.Dataset) and item.ndim == 1}
 
 
+def numbers_in(group):
+    """{path below the group: array} of all datasets of numbers."""
+    found = {}
+
+    def take(name, item):
+        if isinstance(item, h5py.Dataset) and item.dtype.kind in "iufb":
+            found[name] = item[()]
+
+    group.visititems(take)
+    return found
+
+
 def class_report(label, prediction):
     """Precision, recall, F1 and support by their definitions, of (samples, classes) of 0 and 1: scikit-learn's
     classification_report with zero_division=0, whose numbers it is compared with where scikit-learn is at hand."""

@@ -8,6 +8,7 @@ import h5py
 import numpy as np
 
 from program import Case, run
+from saved import numbers_in
 
 MODEL = {"num_attention_heads": 4}
 LAYOUTS = {
@@ -57,8 +58,7 @@ class Layouts(Case):
                 found |= {key: np.array(file[key]) for key in file}
         if mode == "evaluate":
             with h5py.File(directory / "metrics.h5") as file:
-                table = file["evaluations/test"]
-                found |= {key: np.array(table[key]) for key in table}
+                found |= numbers_in(file["evaluations/test"])
         return found
 
     def check_training(self, reproducible):
