@@ -77,6 +77,7 @@ class Preparation {
     agree([this] { table_ = scan_rows(config_); });
     summary_.rows = table_.rows();
     summary_.by_status = table_.counts();
+    summary_.answers = table_.answer_counts();
     for (std::size_t i = 0; i < table_.label_names.size(); ++i) {
       summary_.labels.emplace_back(table_.label_names[i], table_.label_rows[i]);
     }
@@ -220,7 +221,7 @@ class Preparation {
     info.label_names = table_.label_names;
     info.labelled = config_.has_labels();
     info.label_column = config_.label_column();
-    info.unanswerable = std::count(table_.answers.begin(), table_.answers.end(), no_answer);
+    for (const AnswerCounts& split : summary_.answers) info.unanswerable += split.unanswerable;
     nlohmann::json tokenizer = {{"type", tokenizer_->kind().name}, {"max_tokens", config_.tokenizer.max_tokens}};
     for (const tokenize::SpecialRole& role : tokenize::special_roles) {
       tokenizer[data::special_id_key(role)] = tokenizer_->special_ids().*role.id;

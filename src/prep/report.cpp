@@ -76,6 +76,20 @@ std::string particulars(RowStatus status, const Summary& summary) {
   return "";
 }
 
+/// "train 1,200, 31 of them without an answer; validation 80, …"; "" where answers are not known.
+std::string questions_text(const std::array<AnswerCounts, split_count>& answers) {
+  std::string text;
+  for (std::size_t s = 0; s < answers.size(); ++s) {
+    if (answers[s].questions == 0) continue;
+    text +=
+        (text.empty() ? "" : "; ") + std::string(to_string(static_cast<Split>(s))) + ' ' +
+        core::with_commas(answers[s].questions) + ", " +
+        (answers[s].unanswerable == 0 ? "all with" : core::with_commas(answers[s].unanswerable) + " of them without") +
+        " an answer";
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string describe(const Summary& summary, const PrepConfig& config) {
@@ -104,6 +118,7 @@ std::string describe(const Summary& summary, const PrepConfig& config) {
          core::format_number(static_cast<double>(split.tokens) / static_cast<double>(split.sequences), 3) +
          ", longest " + std::to_string(split.longest) + "), " + core::counted(split.shards, "shard"));
   }
+  if (const std::string words = questions_text(summary.answers); !words.empty()) line("questions   " + words);
   if (!summary.labels.empty()) {
     line("labels      " + core::with_commas(std::ssize(summary.labels)) + ": " + labels_text(summary.labels));
   }

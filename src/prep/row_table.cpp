@@ -2,12 +2,13 @@
 #include "bert_hpc/prep/row_table.hpp"
 
 #include <algorithm>
-#include <unordered_set>
+#include <unordered_map>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/hash.hpp"
 #include "bert_hpc/core/rng.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/prep/answer_rows.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
 #include "label_order.hpp"
 #include "rejects.hpp"
@@ -35,8 +36,8 @@ class Scan {
     RowStream stream(config_);
     SourceRow row;
     while (stream.next(row)) {
-      const RowStatus status = judge(row);
       const auto& file = stream.files()[row.file];
+      const RowStatus status = judge(row, file);
       table_.status.push_back(is_kept(status) ? static_cast<RowStatus>(file.split) : status);
       if (file.is_divided) rows_to_split_ = row.index + 1;  // these files come first
       labels_.end_row();
@@ -59,7 +60,22 @@ class Scan {
     return row.group.empty() ? core::mix64(static_cast<std::uint64_t>(row.index)) : core::fnv1a_64(row.group);
   }
 
-  RowStatus judge(const SourceRow& row) {
+  /// Predictions of a split name its rows by their ids, so that these are unique within a split. Splits may share ids.
+  /// A divided file's row may come into each split that has a fraction.
+  bool is_repeated(const SourceRow& row, const RowStream::File& file) {
+    if (row.id.empty()) return false;
+    const double fractions[split_count] = {config_.split.train, config_.split.validation, config_.split.test};
+    std::uint8_t own = 0;
+    for (int s = 0; s < split_count; ++s) {
+      if (file.is_divided ? fractions[s] > 0 : static_cast<Split>(s) == file.split) own |= std::uint8_t(1 << s);
+    }
+    std::uint8_t& earlier = ids_[core::fnv1a_64(row.id)];
+    const bool repeated = (earlier & own) != 0;
+    earlier |= own;
+    return repeated;
+  }
+
+  RowStatus judge(const SourceRow& row, const RowStream::File& file) {
     if (row.too_wide) return RowStatus::extra_columns;
     if (!row.problem.empty()) return RowStatus::unreadable;
     if (!row.missing_column.empty()) return RowStatus::missing_column;
@@ -70,7 +86,7 @@ class Scan {
         tokenize::count_characters(row.text) + tokenize::count_characters(row.text_pair) > limit) {
       return RowStatus::too_many_characters;
     }
-    if (!row.id.empty() && !ids_.insert(core::fnv1a_64(row.id)).second) return RowStatus::repeated_id;
+    if (is_repeated(row, file)) return RowStatus::repeated_id;
     return labels_.read(row.label);
   }
 
@@ -101,7 +117,7 @@ class Scan {
   RowTable table_;
   LabelRules rules_ = label_rules(config_.kind().labels);
   LabelReader labels_{config_, table_};
-  std::unordered_set<std::uint64_t> ids_;  // hashes
+  std::unordered_map<std::uint64_t, std::uint8_t> ids_;  // hash of an id → bits of the splits that may have it
   std::int64_t rows_to_split_ = 0;
   core::ProblemList missing_;
 };
@@ -111,6 +127,17 @@ class Scan {
 std::array<std::int64_t, row_status_count> RowTable::counts() const {
   std::array<std::int64_t, row_status_count> counts{};
   for (const RowStatus s : status) ++counts[static_cast<std::size_t>(s)];
+  return counts;
+}
+
+std::array<AnswerCounts, split_count> RowTable::answer_counts() const {
+  std::array<AnswerCounts, split_count> counts{};
+  for (std::size_t row = 0; row < answers.size(); ++row) {
+    if (!is_kept(status[row])) continue;
+    AnswerCounts& split = counts[static_cast<std::size_t>(status[row])];
+    ++split.questions;
+    if (answers[row] == no_answer) ++split.unanswerable;
+  }
   return counts;
 }
 

@@ -134,7 +134,7 @@ const char* reason(RowStatus status) {
     case RowStatus::repeated_label:
       return "the label has a name twice";
     case RowStatus::repeated_id:
-      return "an earlier row has the same id";
+      return "an earlier row of the split has the same id";
     case RowStatus::unlisted_label:
       return "the label is not in [task] labels";
     case RowStatus::rare_label:

@@ -48,11 +48,11 @@ class QuestionAnswering(unittest.TestCase):
         shutil.rmtree(cls.folder, ignore_errors=True)
 
     @classmethod
-    def prepare(cls, output, source, tokenizer, ranks=1, check=0):
+    def prepare(cls, output, source, tokenizer, ranks=1, check=0, split=None, **more):
         tables = {"source": {"format": "squad"} | source, "tokenizer": {"max_tokens": 40, "doc_stride": 8} | tokenizer,
-                  "task": {"name": "question_answering"}, "output": {"directory": output}}
+                  "task": {"name": "question_answering"}, "output": {"directory": output}} | more
         if "files" in source:
-            tables["split"] = {"train": 1, "validation": 0, "test": 0}
+            tables["split"] = split or {"train": 1, "validation": 0, "test": 0}
         return cls.start("bert_hpc_prep", f"{output}_prep.toml", tables, ranks, check)
 
     @classmethod
@@ -137,6 +137,42 @@ class QuestionAnswering(unittest.TestCase):
         self.assertEqual((self.folder / "many/test-00000.h5").read_bytes(), (self.folder / "test/test-00000.h5").read_bytes())
         self.assertEqual({path.name for path in (self.folder / "many").iterdir()}, {path.name for path in (self.folder / "test").iterdir()})
 
+    def test_ids_are_unique_within_a_split(self):
+        for name, ids in (("dev", {5: "q3", 7: "only_dev"}), ("more", {i: f"more{i}" for i in range(QUESTIONS)} | {9: "q3", 10: "q3"})):
+            other = document(seed=2)
+            for number, text in ids.items():
+                other["data"][0]["paragraphs"][number]["qas"][0]["id"] = text
+            (self.folder / f"{name}.json").write_text(json.dumps(other))
+        source = {"files": ["rows.json"], "validation_files": ["dev.json", "more.json"]}
+        done = self.prepare("shared", source, {"vocabulary": "train"})
+        # dev.json shares nearly all its ids with rows.json, and repeats q3 itself; more.json has it twice again.
+        rejects = [line.split("\t") for line in (self.folder / "shared/rejects.tsv").read_text().splitlines()[1:]]
+        self.assertEqual([line[:2] for line in rejects], [["dev.json", "6"], ["more.json", "10"], ["more.json", "11"]])
+        for line in rejects:
+            self.assertIn("an earlier row of the split has the same id", line[3])
+        self.assertRegex(done.stdout, r"\nquestions   train 40, 10 of them without an answer; validation 77, 20 of them without an answer\n")
+        with h5py.File(self.folder / "shared/validation-00000.h5") as shard:
+            self.assertEqual(shard.attrs["unanswerable"], 30)  # of all that are kept
+
+    def test_ids_of_divided_files_do_not_meet_those_of_a_splits_own_files(self):
+        shutil.copy(self.folder / "rows.json", self.folder / "again.json")
+        source = {"files": ["rows.json"], "validation_files": ["again.json"]}
+        for name, split, rejected in (("apart", {"train": 1}, 0), ("mixed", {"train": 0.5, "validation": 0.5}, QUESTIONS)):
+            self.prepare(name, source, {"vocabulary": "train"}, split=split, filter={"max_rejected": 0.5})
+            self.assertEqual(len((self.folder / f"{name}/rejects.tsv").read_text().splitlines()) - 1, rejected, name)
+
+    def test_rejected_rows_are_no_questions_without_answer(self):
+        answered = document()
+        for paragraph in answered["data"][0]["paragraphs"]:
+            paragraph["qas"] = [question for question in paragraph["qas"] if question["answers"]]
+        first = next(paragraph["qas"][0] for paragraph in answered["data"][0]["paragraphs"] if paragraph["qas"])
+        first["answers"][0]["text"] = "nowhere"
+        (self.folder / "answered.json").write_text(json.dumps(answered))
+        done = self.prepare("answered", {"test_files": ["answered.json"]}, {"vocabulary": "train"})
+        self.assertIn("questions   test 29, all with an answer\n", done.stdout)
+        with h5py.File(self.folder / "answered/test-00000.h5") as shard:
+            self.assertEqual(shard.attrs["unanswerable"], 0)
+
     def test_what_cannot_be_is_refused(self):
         shutil.copytree(self.folder / "train", self.folder / "copy")
         self.train("base", schedule={"epochs": 1})
@@ -148,7 +184,7 @@ class QuestionAnswering(unittest.TestCase):
         twice["data"][0]["paragraphs"][5]["qas"][0]["id"] = "q1"
         (self.folder / "twice.json").write_text(json.dumps(twice))
         self.prepare("twice", {"files": ["twice.json"]}, {"vocabulary": "train"})
-        self.assertIn("an earlier row has the same id", (self.folder / "twice/rejects.tsv").read_text())
+        self.assertIn("an earlier row of the split has the same id", (self.folder / "twice/rejects.tsv").read_text())
         (self.folder / "rows.csv").write_text("question,context,answers,id\na,b,c,d\n")
         done = self.prepare("table", {"format": "csv", "files": ["rows.csv"]}, {"vocabulary": "train"}, check=None)
         self.assertEqual(done.returncode, 2)

@@ -36,6 +36,7 @@ struct Summary {
   std::int64_t cut_into_windows = 0;  ///< rows of several sequences
   std::array<std::int64_t, row_status_count> by_status{};
   std::array<SplitSummary, split_count> splits;
+  std::array<AnswerCounts, split_count> answers{};
   std::vector<std::pair<std::string, std::int64_t>> labels, unlisted_labels;  ///< with their rows
   std::string first_missing;                                                  ///< see RowTable
   std::int32_t vocabulary_size = 0;

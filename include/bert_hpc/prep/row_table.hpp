@@ -62,6 +62,11 @@ inline bool is_broken(RowStatus status) {
 /// For summaries: "the text is empty".
 const char* reason(RowStatus status);
 
+/// Of a split, of tasks with answers.
+struct AnswerCounts {
+  std::int64_t questions = 0, unanswerable = 0;
+};
+
 struct RowTable {
   std::vector<RowStatus> status;
   // Of labels of a kind (tasks::Labels) one of these four is filled.
@@ -87,6 +92,8 @@ struct RowTable {
 
   std::int64_t rows() const { return static_cast<std::int64_t>(status.size()); }
   std::array<std::int64_t, row_status_count> counts() const;
+  /// Questions that are kept; zeros where answers are not known or of another task.
+  std::array<AnswerCounts, split_count> answer_counts() const;
 };
 
 /// Reads all text once, judges each row, numbers the labels and divides the rows into splits. The same on every rank.
