@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
-"""Golden numbers for the model tests: small random BERTs of Hugging Face Transformers, computed in float64.
+"""Golden numbers for the model tests: small random BERTs and DistilBERTs of Hugging Face Transformers, computed in float64.
 
 For each task a folder bert/TASK with
   config.json, model.safetensors   the initial model as Transformers' own save_pretrained writes it (float32: the
                                    weights are drawn in float32, so both sides start from exactly the same numbers)
   golden.safetensors               unpadded batches and, from float64 arithmetic,
-      logits, row_loss, loss       of batch 0 with the initial weights, dropout off
+      logits, row_loss, loss       of batch 0 with the initial weights, dropout off (question answering: row_loss of sequences)
       gradient.NAME                of the loss (sum over the batch / its count), rounded to float32 to keep files small
       adamw.loss, adamw.norm       of 20 steps of AdamW, and the gradient's norm before clipping
       adamw.value.NAME             the weights after those steps, rounded to float32
 
-    python3 generate.py            needs torch and transformers; their versions are printed and stored in the files
+    python3 generate.py [TASK...]  all tasks by default; needs torch and transformers, whose versions are printed and
+                                   stored in the files
+
+In question answering each sequence is computed alone: in a padded batch Transformers' softmax over a sequence's tokens
+has terms of its padding.
 
 Files of one machine's run are committed; another machine's may differ in the last bits of float64.
 """
@@ -18,6 +22,7 @@ Files of one machine's run are committed; another machine's may differ in the la
 import json
 import os
 import shutil
+import sys
 
 import numpy
 import torch
@@ -43,32 +48,59 @@ TASKS = {
     "classification": dict(layers=3, labels=5, keep_values=True),
     "regression": dict(layers=1, labels=1, keep_values=False),
     "masked_lm": dict(layers=2, labels=2, keep_values=True),
+    "multi_label": dict(layers=1, labels=5, keep_values=False),
+    "question_answering": dict(layers=1, labels=2, keep_values=False),
+    "distilbert_classification": dict(layers=2, labels=5, keep_values=False),
+    "distilbert_question_answering": dict(layers=1, labels=2, keep_values=False),
 }
+CLASSES = {
+    "classification": "ForSequenceClassification",
+    "regression": "ForSequenceClassification",
+    "multi_label": "ForSequenceClassification",
+    "masked_lm": "ForMaskedLM",
+    "question_answering": "ForQuestionAnswering",
+}
+PROBLEM_TYPES = {"regression": "regression", "multi_label": "multi_label_classification"}
+DISTILBERT = "distilbert_"  # before a task's name
 
 
-def make_model(task, settings, random):
-    config = transformers.BertConfig(
-        vocab_size=97,
+def kind_of(task):
+    return task.removeprefix(DISTILBERT)
+
+
+def make_config(task, settings):
+    common = dict(vocab_size=97, max_position_embeddings=64, num_labels=settings["labels"], attn_implementation="eager")
+    if kind_of(task) in PROBLEM_TYPES:
+        common["problem_type"] = PROBLEM_TYPES[kind_of(task)]
+    if task.startswith(DISTILBERT):
+        dropout = dict.fromkeys(["dropout", "attention_dropout", "seq_classif_dropout", "qa_dropout"], 0.0)
+        return transformers.DistilBertConfig(
+            dim=48, n_layers=settings["layers"], n_heads=4, hidden_dim=80, **dropout, **common
+        )
+    return transformers.BertConfig(
         hidden_size=48,
         num_hidden_layers=settings["layers"],
         num_attention_heads=4,
         intermediate_size=80,
-        max_position_embeddings=64,
         type_vocab_size=2,
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
-        num_labels=settings["labels"],
-        attn_implementation="eager",
+        **common,
     )
-    if task == "regression":
-        config.problem_type = "regression"
-    kind = transformers.BertForMaskedLM if task == "masked_lm" else transformers.BertForSequenceClassification
-    model = kind(config)
+
+
+def is_norm(name):
+    return "layernorm" in name.lower() or "layer_norm" in name
+
+
+def make_model(task, settings, random):
+    family = "DistilBert" if task.startswith(DISTILBERT) else "Bert"
+    model = getattr(transformers, family + CLASSES[kind_of(task)])(make_config(task, settings))
     # Far larger than BERT's initial 0.02, so that attention is uneven, GELU is bent and every gradient counts.
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             values = random.standard_normal(tuple(parameter.shape)).astype(numpy.float32)
-            if name.endswith("LayerNorm.weight"):
+            if is_norm(name) and name.endswith("weight"):
                 values = numpy.float32(1) + numpy.float32(0.2) * values
             elif name.endswith("bias"):
                 values = numpy.float32(0.1) * values
@@ -93,10 +125,16 @@ def make_batch(task, settings, lengths, random):
             for i, n in enumerate(lengths)
         ]
     ).astype(numpy.int32)
-    if task == "classification":
+    if kind_of(task) == "classification":
         batch["labels"] = random.integers(0, settings["labels"], len(lengths)).astype(numpy.int32)
     elif task == "regression":
         batch["values"] = (3 * random.standard_normal(len(lengths))).astype(numpy.float32)
+    elif task == "multi_label":  # an empty set among them
+        batch["values"] = (random.random((len(lengths), settings["labels"])) < 0.4).astype(numpy.float32)
+    elif kind_of(task) == "question_answering":
+        ends = numpy.sort(random.integers(0, numpy.array(lengths)[:, None], (len(lengths), 2)), axis=1)
+        ends[::3] = 0  # no answer: the first token
+        batch["spans"] = ends.astype(numpy.int32)
     else:
         masked = random.random(tokens) < 0.15
         masked[-1] = True  # at least one; the last token of the batch is the easiest to lose
@@ -105,8 +143,8 @@ def make_batch(task, settings, lengths, random):
     return batch
 
 
-def padded(batch):
-    """The same batch as Transformers takes it: padded to the longest, with an attention mask."""
+def padded(task, batch):
+    """The same batch as Transformers takes it: padded to the longest, with an attention mask. DistilBERT has no types."""
     offsets = batch["offsets"]
     lengths = numpy.diff(offsets)
     shape = (len(lengths), int(lengths.max()))
@@ -126,40 +164,66 @@ def padded(batch):
         arguments["labels"] = torch.from_numpy(batch["labels"]).long()
     if "values" in batch:
         arguments["labels"] = torch.from_numpy(batch["values"]).double()
+    if task.startswith(DISTILBERT):
+        del arguments["token_type_ids"]
     return arguments
 
 
-def first_pass(task, model, batch):
-    """Logits of the rows that count, their losses, the loss, and every gradient."""
-    arguments = padded(batch)
-    model.zero_grad()
+def loss_of_spans(task, model, batch):
+    """Logits of all tokens, (tokens, 2), and the loss of each sequence."""
+    arguments = padded(task, batch)
+    logits, losses = [], []
+    for i, length in enumerate(numpy.diff(batch["offsets"])):
+        one = {name: value[i : i + 1, :length] for name, value in arguments.items()}
+        first, last = torch.from_numpy(batch["spans"][i]).long()
+        output = model(**one, start_positions=first.reshape(1), end_positions=last.reshape(1))
+        logits.append(torch.stack([output.start_logits[0], output.end_logits[0]], dim=-1))
+        losses.append(output.loss)
+    return torch.cat(logits), torch.stack(losses)
+
+
+def loss_of(task, model, batch):
+    """Logits of the rows that count, their losses, the loss."""
+    if "spans" in batch:
+        logits, row_loss = loss_of_spans(task, model, batch)
+        return logits, row_loss, row_loss.mean()
+    arguments = padded(task, batch)
     output = model(**arguments)
-    output.loss.backward()
     logits, labels = output.logits, arguments["labels"]
     if task == "masked_lm":
         logits, labels = logits[arguments["labels"] != IGNORED], labels[arguments["labels"] != IGNORED]
     if task == "regression":
         row_loss = (logits[:, 0] - labels) ** 2
+    elif task == "multi_label":
+        row_loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="none").mean(dim=1)
     else:
         row_loss = torch.nn.functional.cross_entropy(logits, labels, reduction="none")
     assert abs(row_loss.mean().item() - output.loss.item()) < 1e-12
-    golden = {"logits": logits, "row_loss": row_loss, "loss": output.loss.reshape(1)}
+    return logits, row_loss, output.loss
+
+
+def first_pass(task, model, batch):
+    """Logits of the rows that count, their losses, the loss, and every gradient."""
+    model.zero_grad()
+    logits, row_loss, loss = loss_of(task, model, batch)
+    loss.backward()
+    golden = {"logits": logits, "row_loss": row_loss, "loss": loss.reshape(1)}
     golden = {name: value.detach().numpy().copy() for name, value in golden.items()}
     for name, parameter in model.named_parameters():
         golden["gradient." + name] = parameter.grad.numpy().astype(numpy.float32)
     return golden
 
 
-def train(model, batches):
-    decayed = [p for n, p in model.named_parameters() if not (n.endswith("bias") or "LayerNorm" in n)]
-    others = [p for n, p in model.named_parameters() if n.endswith("bias") or "LayerNorm" in n]
+def train(task, model, batches):
+    decayed = [p for n, p in model.named_parameters() if not (n.endswith("bias") or is_norm(n))]
+    others = [p for n, p in model.named_parameters() if n.endswith("bias") or is_norm(n)]
     optimizer = torch.optim.AdamW(
         [dict(params=decayed, weight_decay=WEIGHT_DECAY), dict(params=others, weight_decay=0.0)], **ADAMW
     )
     losses, norms = [], []
     for step in range(STEPS):
         optimizer.zero_grad()
-        loss = model(**padded(batches[step % len(batches)])).loss
+        loss = loss_of(task, model, batches[step % len(batches)])[-1]
         loss.backward()
         norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), MAX_NORM).item())
         optimizer.step()
@@ -172,7 +236,12 @@ def main():
     torch.set_num_threads(1)
     versions = {"torch": torch.__version__, "transformers": transformers.__version__, "numpy": numpy.__version__}
     print(json.dumps(versions))
-    for number, (task, settings) in enumerate(TASKS.items()):
+    unknown = set(sys.argv[1:]) - set(TASKS)
+    if unknown:
+        sys.exit(f"no such task: {', '.join(sorted(unknown))}; there are {', '.join(TASKS)}")
+    for number, (task, settings) in enumerate(TASKS.items()):  # new ones last: the number is the seed
+        if sys.argv[1:] and task not in sys.argv[1:]:
+            continue
         random = numpy.random.Generator(numpy.random.Philox(20240517 + number))
         folder = os.path.join(HERE, "bert", task)
         shutil.rmtree(folder, ignore_errors=True)
@@ -182,7 +251,7 @@ def main():
         batches = [make_batch(task, settings, lengths, random) for lengths in LENGTHS]
         golden = {f"batch{i}.{name}": value for i, batch in enumerate(batches) for name, value in batch.items()}
         golden.update(first_pass(task, model, batches[0]))
-        golden["adamw.loss"], golden["adamw.norm"] = train(model, batches)
+        golden["adamw.loss"], golden["adamw.norm"] = train(task, model, batches)
         if settings["keep_values"]:
             for name, parameter in model.named_parameters():
                 golden["adamw.value." + name] = parameter.detach().numpy().astype(numpy.float32)

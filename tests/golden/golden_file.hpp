@@ -21,9 +21,10 @@ struct GoldenBatch {
   std::vector<std::int32_t> input_ids;       ///< (tokens)
   std::vector<std::int32_t> token_type_ids;  ///< (tokens)
   std::vector<std::int32_t> labels;          ///< (sequences), classification
-  std::vector<float> values;                 ///< (sequences), regression
+  std::vector<float> values;                 ///< (sequences), regression; (sequences, labels) of 0 and 1, multi-label
   std::vector<std::int32_t> masked_rows;     ///< (masked), masked language modelling: token rows, ascending
   std::vector<std::int32_t> masked_labels;   ///< (masked)
+  std::vector<std::int32_t> spans;           ///< (sequences, 2), question answering: first and last token
 
   std::int64_t sequences() const { return static_cast<std::int64_t>(offsets.size()) - 1; }
   std::int64_t tokens() const { return offsets.back(); }
@@ -34,14 +35,15 @@ class GoldenFile {
   static constexpr int batches = 5;       ///< step k of AdamW trains on batch k % batches
   static constexpr int adamw_steps = 20;  ///< learning rate 1e-3, betas 0.9 and 0.999, epsilon 1e-8, decay 0.01, clip 1
 
-  /// `task` is "classification", "regression" or "masked_lm".
+  /// `task` is one of generate.py's TASKS.
   explicit GoldenFile(const std::string& task) : folder_(folder(task)), file_(folder_ / "golden.safetensors") {}
 
   /// The folder with config.json and model.safetensors of the initial model.
   const std::filesystem::path& model_folder() const { return folder_; }
 
-  /// All elements of a tensor: "logits", "row_loss", "loss" (of batch 0), "gradient.NAME" (sum over the batch / its
-  /// count), "adamw.loss", "adamw.norm" (before clipping), "adamw.value.NAME".
+  /// All elements of a tensor: "logits", "row_loss" (question answering: of sequences), "loss" (of batch 0),
+  /// "gradient.NAME" (sum over the batch / its count), "adamw.loss", "adamw.norm" (before clipping),
+  /// "adamw.value.NAME".
   std::vector<double> numbers(const std::string& name) const {
     const model::StoredTensor& tensor = find(name);
     std::vector<double> values(static_cast<std::size_t>(tensor.elements));
@@ -58,7 +60,8 @@ class GoldenFile {
                       .labels = integers(prefix + "labels"),
                       .values = {},
                       .masked_rows = integers(prefix + "masked_rows"),
-                      .masked_labels = integers(prefix + "masked_labels")};
+                      .masked_labels = integers(prefix + "masked_labels"),
+                      .spans = integers(prefix + "spans")};
     if (has(prefix + "values")) {
       const std::vector<double> values = numbers(prefix + "values");
       batch.values.assign(values.begin(), values.end());

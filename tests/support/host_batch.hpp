@@ -51,9 +51,11 @@ class HostBatch {
     classes_.assign(labels.begin(), labels.end());
     view_.targets.classes = classes_.data();
   }
+  /// (sequences, columns)
   void set_values(const std::vector<float>& values) {
     values_.assign(values.begin(), values.end());
     view_.targets.values = values_.data();
+    view_.targets.columns = std::ssize(values) / std::max<std::int64_t>(1, view_.sequences);
   }
   void set_samples(const std::vector<std::int64_t>& samples) {
     samples_.assign(samples.begin(), samples.end());
