@@ -51,8 +51,11 @@ def read_evaluation(fields):
     classes = int(rest[0])
     counts, rest = take_groups(rest[1:], 1)
     if len(rest) > 1:  # after the time; lines of older versions lack it
-        counted, _ = take_groups(rest[1:], 1)
-        row["class_counts"] = np.array(counted, dtype=np.int64).reshape(3, -1)
+        for name in ("class_counts", "type_counts"):
+            if len(rest) > 1:
+                counted, rest = take_groups(rest[1:], 1)
+                rest = [None, *rest]
+                row[name] = np.array(counted, dtype=np.int64).reshape(3, -1)
     if classes > 0:
         row["confusion_matrix"] = np.array(counts, dtype=np.int64).reshape(classes, classes)
     return fields[0], row
@@ -132,10 +135,12 @@ def read_journal(run, path):
                             "power": np.array([filled(sample[2]) for sample in samples])}
     for split, rows in evaluations.items():
         if rows:
-            counts = [row.pop("class_counts", None) for row in rows]
+            tables = {"class_counts": run.per_class, "type_counts": run.per_type}
+            counted = {name: [row.pop(name, None) for row in rows] for name in tables}
             run.evaluations[split] = evaluation_columns(rows)
-            if any(row is not None for row in counts):
-                run.per_class[split] = per_class.of_rows(counts)
+            for name, counts in counted.items():
+                if any(row is not None and row.size for row in counts):
+                    tables[name][split] = per_class.of_rows(counts)
 
 
 def table_of(fields, texts, numbers):

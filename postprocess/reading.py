@@ -49,6 +49,8 @@ def read_metrics(run, path):
             run.evaluations[split] = read_columns(group)
             if "per_class" in group:
                 run.per_class[split] = read_columns(group["per_class"])
+            if "per_type" in group:
+                run.per_type[split] = read_columns(group["per_type"])
             for name, item in group.items():
                 if "label" in item.attrs:
                     run.metric_labels[name] = plain(item.attrs["label"])

@@ -28,6 +28,7 @@ class Run:
         self.steps = {column: np.array([]) for column in STEP_COLUMNS}
         self.evaluations = {}  # split -> {"step", "loss", metrics…, "confusion_matrix"}
         self.per_class = {}  # split -> {"precision", "recall", "f1", "support"}, each (evaluations, classes)
+        self.per_type = {}  # the same of entity types
         self.metric_labels = {}  # a metric's name in words, where metrics.h5 says
         self.larger_is_better = {}  # of a metric, where metrics.h5 says
         self.efficiency = {column: np.array([]) for column in EFFICIENCY_COLUMNS}

@@ -104,15 +104,21 @@ def evaluations(runs):
     return header, rows
 
 
-def class_figures(run):
-    """(split, description of the evaluation, names, columns as per_class.of_counts) of the selected evaluation of each split: from
-    metrics.h5 or, of older runs and of predictions, from the confusion matrix."""
+def selected(run, tables, names):
+    """{split: (split, description of the evaluation, names, columns)} of the selected evaluation's row of each table."""
     found = {}
-    for split, columns in run.per_class.items():
+    for split, columns in tables.items():
         row, which = rundata.chosen(run, split)
         if row is not None and row < len(columns["support"]) and np.isfinite(columns["precision"][row]).all():
             own = {name: values[row] for name, values in columns.items()}
-            found[split] = (split, rundata.described(run, split, row, which), run.label_names, own)
+            found[split] = (split, rundata.described(run, split, row, which), names, own)
+    return found
+
+
+def class_figures(run):
+    """(split, description of the evaluation, names, columns as per_class.of_counts) of the selected evaluation of each split: from
+    metrics.h5 or, of older runs and of predictions, from the confusion matrix."""
+    found = selected(run, run.per_class, run.label_names)
     for split, counts, which, names in matrices(run):
         columns = per_class.of_counts(counts.sum(axis=1), counts.sum(axis=0), np.diag(counts))
         found.setdefault(split, (split, which, names, columns))
@@ -121,9 +127,24 @@ def class_figures(run):
 
 def classes(runs):
     """Precision, recall and F1 of every class, or label name, in the selected evaluation of each split."""
-    header, rows = ["run", "split", "evaluation", "class", "samples", "precision", "recall", "F1"], []
+    return rates(runs, "class", class_figures)
+
+
+def entities(runs):
+    """The same of the entities of every type."""
+
+    def figures(run):
+        types = sorted({name.partition("-")[2] or "_" for name in run.label_names if name != "O"})
+        found = selected(run, run.per_type, types)
+        return [found[split] for split in sorted(found)]
+
+    return rates(runs, "entity type", figures)
+
+
+def rates(runs, kind, figures):
+    header, rows = ["run", "split", "evaluation", kind, "samples", "precision", "recall", "F1"], []
     for run in runs:
-        for split, which, labels, columns in class_figures(run):
+        for split, which, labels, columns in figures(run):
             support = columns["support"]
             names = labels if len(labels) == len(support) else [str(i) for i in range(len(support))]
             rows += [[run.name, split, which, name, int(support[i]), *(number(columns[rate][i]) for rate in per_class.RATES)]
@@ -189,8 +210,8 @@ def write_csv(path, header, rows):
 
 def write_all(runs, output, sections=()):
     """summary.md, with more sections at its end, and the CSV files; returns the summary as text and the paths."""
-    tables = {"summary": summary(runs), "evaluations": evaluations(runs), "classes": classes(runs), "timers": timers(runs),
-              "seeds": seeds(runs)}
+    tables = {"summary": summary(runs), "evaluations": evaluations(runs), "entities": entities(runs), "classes": classes(runs),
+              "timers": timers(runs), "seeds": seeds(runs)}
     paths = []
     if any(len(run.steps["step"]) for run in runs):
         paths.append(output / "steps.csv")
@@ -200,7 +221,7 @@ def write_all(runs, output, sections=()):
             paths.append(output / (name + ".csv"))
             write_csv(paths[-1], header, rows)
     titles = {"summary": "Summary", "seeds": "Seeds: means, and paired differences from the first variant",
-              "classes": "Classes", "timers": "Time by section"}
+              "entities": "Entities", "classes": "Classes", "timers": "Time by section"}
     parts = [f"## {title}\n\n{as_markdown(*tables[name], name)}" for name, title in titles.items() if tables[name][1]]
     markdown = output / "summary.md"
     with written(markdown) as file:

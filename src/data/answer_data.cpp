@@ -1,6 +1,5 @@
 #include "bert_hpc/data/answer_data.hpp"
 
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "bert_hpc/core/error.hpp"
@@ -8,45 +7,21 @@
 #include "bounded_json.hpp"
 
 namespace bert_hpc::data {
-namespace {
 
-constexpr std::int64_t longest_text = std::int64_t{64} << 20;  // bytes of a context, as readers of text take it
-constexpr std::size_t texts_per_question = 3;
-
-}  // namespace
-
-AnswerReader::AnswerReader(const ShardReader& reader, std::mutex& hdf5) : reader_(reader), hdf5_(hdf5) {
-  core::require(std::ssize(reader.source_index()) == reader.samples(), "rows of the source are known");
-}
-
-void AnswerReader::fail(const std::string& what) const {
-  throw core::Error(core::ExitCode::data, path_ + ": " + what);
-}
-
-void AnswerReader::open(const std::string& file) {
-  character_data_.reset();
-  text_data_.reset();
-  offset_data_.reset();
-  path_ = file;
-  file_ = io::Hdf5File::open_read(file, core::ExitCode::data);
-  character_data_ = file_->dataset(shard_dataset::token_characters);
-  text_data_ = file_->dataset(shard_dataset::texts);
-  offset_data_ = file_->dataset(shard_dataset::text_offsets);
-  sequence_ = token_ = row_ = 0;
-  row_count_ = (offset_data_->info().extents.at(0) - 1) / static_cast<std::int64_t>(texts_per_question);
-}
+AnswerReader::AnswerReader(const ShardReader& reader, std::mutex& hdf5)
+    : reader_(reader), hdf5_(hdf5), rows_(reader, hdf5) {}
 
 bool AnswerReader::next() {
-  if (sample_ + 1 == reader_.samples()) return false;
-  ++sample_;
-  const SamplePlace place = reader_.place(sample_);
+  if (!rows_.next()) return false;
+  if (rows_.starts_row()) read_question();
   const std::lock_guard lock(hdf5_);
-  if (place.file != path_) open(place.file);
-  const auto at = static_cast<std::size_t>(sample_);
-  const std::span<const std::int64_t> rows = reader_.source_index();
-  starts_question_ = place.sequence == 0 || rows[at] != rows[at - 1];
-  if (starts_question_) read_question();
-  const std::int64_t length = reader_.table().length(sample_);
+  if (rows_.file() != path_) {
+    path_ = rows_.file();
+    character_data_.reset();
+    character_data_ = rows_.hdf5().dataset(shard_dataset::token_characters);
+    token_ = 0;
+  }
+  const std::int64_t length = reader_.table().length(rows_.sample());
   characters_.resize(static_cast<std::size_t>(2 * length));
   character_data_->read_rows(token_, characters_);
   token_ += length;
@@ -54,29 +29,17 @@ bool AnswerReader::next() {
 }
 
 void AnswerReader::read_question() {
-  if (row_ == row_count_) fail("'/texts' hold fewer questions than there are in '/source_index'.");
-  std::array<std::int64_t, texts_per_question + 1> offsets{};
-  offset_data_->read_rows(row_ * static_cast<std::int64_t>(texts_per_question), offsets);
-  std::string answers;
-  const std::array texts = {&question_.id, &question_.context, &answers};
-  const std::int64_t bytes = text_data_->info().extents.at(0);
-  std::vector<std::uint8_t> read;
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    const std::int64_t begin = offsets[i], end = offsets[i + 1];
-    if (begin < 0 || begin > end || end > bytes || end - begin > longest_text) {
-      fail("'/text_offsets' are damaged at question " + std::to_string(row_) + ".");
-    }
-    read.resize(static_cast<std::size_t>(end - begin));
-    if (!read.empty()) text_data_->read_rows(begin, read);
-    texts[i]->assign(read.begin(), read.end());
-  }
-  ++row_;
-  question_.answers.reset();
+  const std::span<const std::string> texts = rows_.texts();
+  question_ = {texts[0], texts[1], std::nullopt};
+  const std::string& answers = texts[2];
   if (answers.empty()) return;
   const nlohmann::json json = parse_bounded_json(answers);
   bool strings = json.is_array();
   for (const nlohmann::json& answer : json) strings = strings && answer.is_string();
-  if (!strings) fail("the answers of question " + std::to_string(row_ - 1) + " are no JSON array of strings.");
+  if (!strings) {
+    throw core::Error(core::ExitCode::data, rows_.file() + ": the answers of question " + std::to_string(rows_.row()) +
+                                                " are no JSON array of strings.");
+  }
   question_.answers = json.get<std::vector<std::string>>();
 }
 

@@ -68,6 +68,7 @@ BatchLoaderOptions evaluation_options(const BatchLoaderOptions& training, std::i
   o.sampler.seed = evaluation_seed;
   o.drop_last = false;
   o.epochs = 1;
+  o.all_pieces = false;  // a word counts once
   o.steps = o.first_step = 0;
   return o;
 }
@@ -86,6 +87,7 @@ BatchLoader::BatchLoader(ShardReader& reader, const BatchLoaderOptions& options)
                                                       reader.info().vocabulary_size, reader.special_ids()},
                                        reader.info().max_length);
   }
+  class_inside_ = classes_inside(reader.info().label_names);
   max_targets_ = most_targets(bounds_.micro_tokens, bounds_.micro_sequences);
   slot_bytes_ = bytes_needed();
   const auto most = static_cast<std::size_t>(std::min(options.plan.global_batch, reader.samples()));
@@ -180,7 +182,8 @@ std::size_t BatchLoader::bytes_needed() const {
   const auto sequences = static_cast<std::size_t>(bounds_.replica_sequences);
   const auto micro_batches = static_cast<std::size_t>(bounds_.replica_micro_batches);
   const auto targets = static_cast<std::size_t>(most_targets(bounds_.replica_tokens, bounds_.replica_sequences));
-  const std::size_t label_columns = reader_.spans().empty() ? reader_.info().label_names.size() : 2;
+  const bool of_words = options_.task->rows == tasks::HeadRows::words;  // a class for each target
+  const std::size_t label_columns = of_words ? 0 : reader_.spans().empty() ? reader_.info().label_names.size() : 2;
   const std::size_t label_elements = sequences * label_columns;
   return tokens * 7 * 4 + sequences * (2 * 4 + 8) + targets * 4 * 4 + label_elements * 4 +
          micro_batches * max_arrays * (array_alignment + 8);
@@ -189,7 +192,7 @@ std::size_t BatchLoader::bytes_needed() const {
 /// A bound on the rows that the head reads of so many tokens and sequences.
 std::int64_t BatchLoader::most_targets(std::int64_t tokens, std::int64_t sequences) const {
   if (masker_) return max_masked(tokens, sequences);
-  return options_.task->rows == tasks::HeadRows::all_tokens ? tokens : sequences;
+  return options_.task->rows == tasks::HeadRows::first_tokens ? sequences : tokens;
 }
 
 /// A bound on the masked tokens of a micro-batch: the lesser of what so many tokens of the data set (those sequences

@@ -19,7 +19,7 @@ void BatchLoader::prepare(std::int64_t step, Slot& slot) {
   loaded.step = step;
   loaded.epoch = sampler_.epoch_of(step);
   loaded.target_count = loaded.sequences = loaded.tokens = 0;
-  loaded.global_target_count = masker_ ? -1 : loaded.plan.sequences();
+  loaded.global_target_count = targets_of(loaded.plan);
   slot.used = 0;
   const auto replica = static_cast<std::size_t>(options_.replica);
   const int begin = loaded.plan.replica_begin[replica], end = loaded.plan.replica_begin[replica + 1];
@@ -99,15 +99,21 @@ void BatchLoader::fill(std::span<const core::PlannedSample> samples, Slot& slot,
   batch.input_ids = ids;
   batch.token_type_ids = types;
   batch.sample = sample_index;
-  if (masker_) {
-    fill_masked_tokens(samples, ids, slot, batch);
-  } else {
-    if (options_.task->rows == tasks::HeadRows::all_tokens) {
+  switch (options_.task->rows) {
+    case tasks::HeadRows::masked_tokens:
+      fill_masked_tokens(samples, ids, slot, batch);
+      break;
+    case tasks::HeadRows::words:
+      fill_words(slot, batch);
+      break;
+    case tasks::HeadRows::all_tokens:
       fill_all_tokens(slot, batch);
-    } else {
+      fill_labels(slot, batch);
+      break;
+    case tasks::HeadRows::first_tokens:
       fill_first_tokens(slot, batch);
-    }
-    fill_labels(slot, batch);
+      fill_labels(slot, batch);
+      break;
   }
   loaded.target_count = core::target_count(batch);
   // Last, because masking replaces ids.
@@ -158,6 +164,59 @@ void BatchLoader::fill_labels(Slot& slot, core::MicroBatch& batch) const {
             [this](float label) { return options_.label_scale.standardized(label); });
   labels_of(reader_.sets(), std::ssize(reader_.info().label_names), batch.targets.values,
             [](std::uint8_t element) { return static_cast<float>(element); });
+}
+
+/// Rows that the head reads of a sample's words.
+std::int64_t BatchLoader::word_rows(std::int64_t sample) const {
+  const Words& words = reader_.words();
+  if (!options_.all_pieces) return words.count(sample);
+  std::int64_t rows = 0;
+  const auto s = static_cast<std::size_t>(sample);
+  for (std::int64_t w = words.offsets[s]; w < words.offsets[s + 1]; ++w) {
+    const std::int32_t* const tokens = words.tokens.data() + 2 * w;
+    rows += tokens[1] - tokens[0];
+  }
+  return rows;
+}
+
+/// What the loss of a global batch is a mean of; −1 where one replica cannot know.
+std::int64_t BatchLoader::targets_of(const core::BatchPlan& plan) const {
+  if (masker_) return -1;
+  if (options_.task->rows != tasks::HeadRows::words) return plan.sequences();
+  std::int64_t targets = 0;
+  for (const std::int64_t sample : samples_) targets += word_rows(sample);
+  return targets;
+}
+
+void BatchLoader::fill_words(Slot& slot, core::MicroBatch& batch) const {
+  std::int64_t rows = 0;
+  for (std::int64_t s = 0; s < batch.sequences; ++s) rows += word_rows(batch.sample[s]);
+  auto* offsets = take<std::int32_t>(slot, batch.sequences + 1);
+  auto* sequence = take<std::int32_t>(slot, rows);
+  auto* position = take<std::int32_t>(slot, rows);
+  auto* index = take<std::int32_t>(slot, rows);
+  const Words& words = reader_.words();
+  const std::span<const std::int32_t> known = reader_.word_classes();
+  auto* classes = known.empty() ? nullptr : take<std::int32_t>(slot, rows);
+  std::int32_t row = 0;
+  for (std::int32_t s = 0; s < static_cast<std::int32_t>(batch.sequences); ++s) {
+    offsets[s] = row;
+    const auto sample = static_cast<std::size_t>(batch.sample[s]);
+    for (std::int64_t w = words.offsets[sample]; w < words.offsets[sample + 1]; ++w) {
+      const std::int32_t* const tokens = words.tokens.data() + 2 * w;
+      const std::int32_t end = options_.all_pieces ? tokens[1] : tokens[0] + 1;
+      for (std::int32_t token = tokens[0]; token < end; ++token, ++row) {
+        sequence[row] = s;
+        position[row] = token;
+        index[row] = batch.tokens.offsets[s] + token;
+        if (classes == nullptr) continue;
+        const std::int32_t label = known[static_cast<std::size_t>(w)];
+        classes[row] = token == tokens[0] ? label : class_inside_[static_cast<std::size_t>(label)];
+      }
+    }
+  }
+  offsets[batch.sequences] = row;
+  batch.targets = {.rows = {rows, offsets, sequence, position}, .index = index, .classes = classes};
 }
 
 void BatchLoader::fill_masked_tokens(std::span<const core::PlannedSample> samples, std::int32_t* ids, Slot& slot,

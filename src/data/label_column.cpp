@@ -16,18 +16,20 @@ void LabelColumn::append(const LabelColumn& more) {
   values.insert(values.end(), more.values.begin(), more.values.end());
   sets.insert(sets.end(), more.sets.begin(), more.sets.end());
   spans.insert(spans.end(), more.spans.begin(), more.spans.end());
+  words.insert(words.end(), more.words.begin(), more.words.end());
 }
 
 std::int64_t LabelColumn::memory_bytes() const {
-  return static_cast<std::int64_t>((classes.capacity() + spans.capacity()) * sizeof(std::int32_t) +
+  return static_cast<std::int64_t>((classes.capacity() + spans.capacity() + words.capacity()) * sizeof(std::int32_t) +
                                    values.capacity() * sizeof(float) + sets.capacity());
 }
 
-LabelType label_type(Labels kind, std::int64_t sequences, std::int64_t names) {
+LabelType label_type(Labels kind, std::int64_t sequences, std::int64_t names, std::int64_t words) {
   using Type = io::DatasetInfo::TypeClass;
   if (kind == Labels::classes) return {Type::integer, 4, true, {sequences}};
   if (kind == Labels::sets) return {Type::integer, 1, false, {sequences, names}};
   if (kind == Labels::spans) return {Type::integer, 4, true, {sequences, 2}};
+  if (kind == Labels::words) return {Type::integer, 4, true, {words}};
   return {Type::real, 4, false, {sequences}};
 }
 
@@ -42,6 +44,17 @@ void check_classes(const std::vector<std::int32_t>& classes, std::int64_t names,
     fail(static_cast<std::int64_t>(s),
          " has label " + std::to_string(label) + "; labels must lie between 0 and " + std::to_string(names - 1) + ".");
   }
+}
+
+void check_words(const std::vector<std::int32_t>& classes, std::span<const std::int64_t> offsets, std::int64_t names,
+                 const Fail& fail) {
+  const auto bad =
+      std::find_if(classes.begin(), classes.end(), [names](std::int32_t label) { return label < 0 || label >= names; });
+  if (bad == classes.end()) return;
+  const std::int64_t word = bad - classes.begin();
+  const std::int64_t sequence = std::upper_bound(offsets.begin(), offsets.end(), word) - offsets.begin() - 1;
+  fail(sequence, ": word " + std::to_string(word - offsets[static_cast<std::size_t>(sequence)]) + " has label " +
+                     std::to_string(*bad) + "; labels must lie between 0 and " + std::to_string(names - 1) + ".");
 }
 
 void check_values(const std::vector<float>& values, const Fail& fail) {
@@ -98,10 +111,15 @@ LabelColumn read_labels(const io::Dataset& dataset, Labels kind, std::span<const
     dataset.read_rows(0, labels.spans);
     check_spans(labels.spans, offsets, fail);
   }
+  if (kind == Labels::words) {
+    labels.words.resize(static_cast<std::size_t>(offsets.back()));
+    dataset.read_rows(0, labels.words);
+    check_words(labels.words, offsets, names, fail);
+  }
   return labels;
 }
 
-LabelColumn planned_labels(Labels kind, std::int64_t sequences, std::int64_t names) {
+LabelColumn planned_labels(Labels kind, std::int64_t sequences, std::int64_t names, std::int64_t words) {
   LabelColumn labels;
   if (kind == Labels::classes) labels.classes.assign(static_cast<std::size_t>(sequences), 0);
   if (kind == Labels::values) {
@@ -112,6 +130,7 @@ LabelColumn planned_labels(Labels kind, std::int64_t sequences, std::int64_t nam
     for (std::int64_t s = 0; s < sequences; ++s) labels.sets[static_cast<std::size_t>(s * names + s % names)] = 1;
   }
   if (kind == Labels::spans) labels.spans.assign(static_cast<std::size_t>(2 * sequences), 0);
+  if (kind == Labels::words) labels.words.assign(static_cast<std::size_t>(words), 0);
   return labels;
 }
 
@@ -131,6 +150,7 @@ LabelWriter::LabelWriter(io::Hdf5File& file, Labels kind, std::int64_t names, co
   if (kind == Labels::classes) classes_.emplace_back(file, shard_dataset::labels, storage);
   if (kind == Labels::values) values_.emplace_back(file, shard_dataset::labels, storage);
   if (kind == Labels::spans) spans_.emplace_back(file, shard_dataset::labels, storage, 2);
+  if (kind == Labels::words) words_.emplace_back(file, shard_dataset::labels, storage);
   if (kind == Labels::sets) {
     core::require(names > 0, "sets of labels have label names");
     sets_.emplace_back(file, shard_dataset::labels, storage_of_sets(storage, names), names);
@@ -142,6 +162,7 @@ void LabelWriter::append(const Label& label) {
   for (auto& classes : classes_) classes.append(label.number);
   for (auto& values : values_) values.append(label.value);
   for (auto& spans : spans_) spans.append(std::span<const std::int32_t>(std::array{label.first, label.last}));
+  for (auto& words : words_) words.append(label.words);
   for (auto& sets : sets_) {
     std::fill(row_.begin(), row_.end(), std::uint8_t{0});
     for (const std::int32_t name : label.names) row_[static_cast<std::size_t>(name)] = 1;
@@ -154,6 +175,7 @@ void LabelWriter::finish() {
   for (auto& values : values_) values.finish();
   for (auto& sets : sets_) sets.finish();
   for (auto& spans : spans_) spans.finish();
+  for (auto& words : words_) words.finish();
 }
 
 }  // namespace bert_hpc::data

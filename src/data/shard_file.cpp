@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <tuple>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
@@ -127,7 +126,9 @@ void ShardFile::check_datasets() {
     token_types_ = dataset(shard_dataset::token_type_ids, Type::integer, 1, false, {info_.tokens});
   }
   dataset(shard_dataset::source_index, Type::integer, 8, true, {info_.sequences});
+  if (limits_.task->row_texts > 0) check_texts();
   if (limits_.task->labels == tasks::Labels::spans) check_answers();
+  const std::int64_t words = limits_.task->labels == tasks::Labels::words ? check_words() : 0;
   info_.labelled = file_.exists(shard_dataset::labels);
   if (!limits_.labels || limits_.task->labels == tasks::Labels::none) return;
   if (!info_.labelled) {
@@ -138,23 +139,7 @@ void ShardFile::check_datasets() {
   }
   const auto names = static_cast<std::int64_t>(info_.label_names.size());
   if (limits_.task->labels == tasks::Labels::sets && names == 0) fail("attribute 'label_names' names no label.");
-  checked_dataset(shard_dataset::labels, label_type(limits_.task->labels, info_.sequences, names));
-}
-
-void ShardFile::check_answers() {
-  using Type = DatasetInfo::TypeClass;
-  info_.unanswerable = file_.integer_attribute("/", shard_attribute::unanswerable);
-  checked_dataset(shard_dataset::context_tokens, {Type::integer, 4, true, {info_.sequences, 2}});
-  info_.has_texts = file_.exists(shard_dataset::texts);
-  if (!info_.has_texts) return;
-  checked_dataset(shard_dataset::token_characters, {Type::integer, 4, true, {info_.tokens, 2}});
-  for (const auto& [name, bytes, is_signed] :
-       {std::tuple(shard_dataset::texts, 1, false), std::tuple(shard_dataset::text_offsets, 8, true)}) {
-    if (!file_.exists(name)) fail(std::string("it has no dataset '") + name + "'.");
-    const Dataset found = file_.dataset(name);
-    const std::vector<std::int64_t>& extents = found.info().extents;
-    checked_dataset(name, {Type::integer, bytes, is_signed, {extents.empty() ? 0 : extents.front()}});
-  }
+  checked_dataset(shard_dataset::labels, label_type(limits_.task->labels, info_.sequences, names, words));
 }
 
 std::vector<std::int64_t> ShardFile::read_offsets() const {
@@ -217,18 +202,6 @@ LabelColumn ShardFile::read_labels(std::span<const std::int64_t> offsets) const 
       file_.dataset(shard_dataset::labels), limits_.task->labels, offsets,
       static_cast<std::int64_t>(info_.label_names.size()),
       [this](std::int64_t sequence, const std::string& what) { fail(where_sequence(sequence) + what); });
-}
-
-std::vector<std::int32_t> ShardFile::read_contexts(std::span<const std::int64_t> offsets) const {
-  std::vector<std::int32_t> contexts(2 * (offsets.size() - 1));
-  file_.dataset(shard_dataset::context_tokens).read_rows(0, contexts);
-  for (std::size_t s = 0; s + 1 < offsets.size(); ++s) {
-    const std::int64_t begin = contexts[2 * s], end = contexts[2 * s + 1], length = offsets[s + 1] - offsets[s];
-    if (begin >= 0 && begin <= end && end <= length) continue;
-    fail(where_sequence(static_cast<std::int64_t>(s)) + " has its context in tokens " + text(begin) + " to " +
-         text(end) + "; it must lie within the sequence's " + text(length) + " tokens.");
-  }
-  return contexts;
 }
 
 std::vector<std::int64_t> ShardFile::read_source_index() const {

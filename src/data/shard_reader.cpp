@@ -80,7 +80,8 @@ ShardReader::ShardReader(const PlannedData& planned) : info_(planned.info), plan
   info_.sequences = table_.sequences();
   info_.tokens = table_.tokens();
   info_.max_length = *std::max_element(planned.lengths.begin(), planned.lengths.end());
-  labels_ = planned_labels(info_.task->labels, info_.sequences, std::ssize(info_.label_names));
+  if (info_.task->labels == tasks::Labels::words) words_ = planned_words(planned.lengths);
+  labels_ = planned_labels(info_.task->labels, info_.sequences, std::ssize(info_.label_names), words_.count());
 }
 
 /// One shard at a time, so that neither open files nor memory grow with their number.
@@ -125,7 +126,8 @@ void ShardReader::open_all() {
 
 std::int64_t ShardReader::memory_bytes() const {
   const auto bytes = [](const auto& all) { return static_cast<std::int64_t>(all.capacity() * sizeof(all[0])); };
-  std::int64_t sum = table_.memory_bytes() + labels_.memory_bytes() + bytes(source_index_) + bytes(contexts_);
+  std::int64_t sum =
+      table_.memory_bytes() + labels_.memory_bytes() + bytes(source_index_) + bytes(contexts_) + words_.memory_bytes();
   for (const Tokens& file : tokens_) sum += bytes(file.ids) + bytes(file.types);
   if (planned_) {  // as it would be with shards: tokens in memory or a cache, and the rows of the source text
     const std::int64_t tokens = table_.tokens() * 5;
@@ -139,7 +141,12 @@ void ShardReader::load(const ShardFile& file) {
   const auto append = [](auto& all, const auto& part) { all.insert(all.end(), part.begin(), part.end()); };
   const ShardLimits& limits = options_.limits;
   const std::vector<std::int64_t> offsets = file.read_offsets();
-  if (limits.labels && limits.task->labels != tasks::Labels::none) labels_.append(file.read_labels(offsets));
+  const bool has_words = limits.task->labels == tasks::Labels::words;
+  const Words words = has_words ? file.read_words(offsets) : Words();
+  if (has_words) words_.append(words);
+  if (limits.labels && limits.task->labels != tasks::Labels::none) {
+    labels_.append(file.read_labels(has_words ? words.offsets : offsets));
+  }
   if (limits.task->labels == tasks::Labels::spans) append(contexts_, file.read_contexts(offsets));
   if (options_.source_index) append(source_index_, file.read_source_index());
   first_sample_.push_back(table_.sequences());

@@ -32,19 +32,22 @@ ShardWriter::ShardWriter(const std::string& path, ShardInfo info, bool token_typ
                   storage(sequence_chunk));
   if (info_.task->labels == tasks::Labels::spans) {
     answers_.push_back({.context = {file_, shard_dataset::context_tokens, storage(sequence_chunk), 2}});
-    Answers& answers = answers_.back();
     if (info_.has_texts) {
-      answers.characters.emplace_back(file_, shard_dataset::token_characters, storage(token_chunk), 2);
-      answers.texts.emplace_back(file_, shard_dataset::texts, storage(token_chunk));
-      answers.offsets.emplace_back(file_, shard_dataset::text_offsets, storage(sequence_chunk)).append(std::int64_t{0});
+      answers_.back().characters.emplace_back(file_, shard_dataset::token_characters, storage(token_chunk), 2);
     }
   }
+  if (info_.task->labels == tasks::Labels::words) {
+    words_.push_back({.tokens = {file_, shard_dataset::word_tokens, storage(token_chunk), 2},
+                      .offsets = {file_, shard_dataset::word_offsets, storage(sequence_chunk)}});
+    words_.back().offsets.append(std::int64_t{0});
+  }
+  if (info_.has_texts) texts_.emplace(file_, storage(token_chunk), storage(sequence_chunk));
   info_.sequences = info_.tokens = info_.max_length = 0;
   offsets_.append(std::int64_t{0});
 }
 
 void ShardWriter::add(std::span<const std::int32_t> ids, std::span<const std::uint8_t> token_types, const Label& label,
-                      std::int64_t source_index, const AnswerSequence& answer) {
+                      std::int64_t source_index, const SequenceParts& parts) {
   core::require(token_types.size() == (token_types_ ? ids.size() : 0), "one token type for each token");
   const auto length = static_cast<std::int64_t>(ids.size());
   ids_.append(ids);
@@ -55,20 +58,20 @@ void ShardWriter::add(std::span<const std::int32_t> ids, std::span<const std::ui
   info_.tokens += length;
   info_.max_length = std::max(info_.max_length, length);
   offsets_.append(info_.tokens);
-  if (!answers_.empty()) add_answer(answer);
+  add_parts(parts);
 }
 
-void ShardWriter::add_answer(const AnswerSequence& answer) {
-  Answers& answers = answers_.back();
-  answers.context.append(std::span<const std::int32_t>(std::array{answer.context_begin, answer.context_end}));
-  for (auto& characters : answers.characters) characters.append(answer.characters);
-  if (!info_.has_texts || !answer.starts_question) return;
-  for (const std::string_view text : {answer.id, answer.context, answer.answers}) {
-    answers.texts.back().append(
-        std::span<const std::uint8_t>(reinterpret_cast<const std::uint8_t*>(text.data()), text.size()));
-    answers.bytes += std::ssize(text);
-    answers.offsets.back().append(answers.bytes);
+void ShardWriter::add_parts(const SequenceParts& parts) {
+  for (Answers& answers : answers_) {
+    answers.context.append(std::span<const std::int32_t>(std::array{parts.context_begin, parts.context_end}));
+    for (auto& characters : answers.characters) characters.append(parts.characters);
   }
+  for (Words& words : words_) {
+    words.tokens.append(parts.words);
+    words.count += std::ssize(parts.words) / 2;
+    words.offsets.append(words.count);
+  }
+  if (texts_ && parts.starts_row) texts_->append(parts.texts);
 }
 
 void ShardWriter::finish() {
@@ -80,10 +83,13 @@ void ShardWriter::finish() {
   for (Answers& answers : answers_) {
     answers.context.finish();
     for (auto& characters : answers.characters) characters.finish();
-    for (auto& texts : answers.texts) texts.finish();
-    for (auto& offsets : answers.offsets) offsets.finish();
     file_.write_attribute("/", shard_attribute::unanswerable, info_.unanswerable);
   }
+  for (Words& words : words_) {
+    words.tokens.finish();
+    words.offsets.finish();
+  }
+  if (texts_) texts_->finish();
   namespace attribute = shard_attribute;
   file_.write_attribute("/", attribute::schema, shard_schema);
   file_.write_attribute("/", attribute::task, info_.task->name);

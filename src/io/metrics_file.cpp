@@ -7,6 +7,7 @@
 #include "bert_hpc/io/hdf5/hdf5.hpp"
 #include "bert_hpc/io/provenance.hpp"
 #include "bert_hpc/metrics/class_counts.hpp"
+#include "bert_hpc/metrics/entities.hpp"
 #include "bert_hpc/metrics/registry.hpp"
 #include "metrics_tables.hpp"
 
@@ -79,14 +80,16 @@ void append(const std::vector<std::int64_t>& class_counts, std::size_t classes, 
   all.support.insert(all.support.end(), class_counts.begin(), class_counts.begin() + std::ssize(row(0)));
 }
 
-void write_per_class(Hdf5File& file, const std::string& group, const std::vector<EvaluationRow>& rows) {
+/// GROUP/NAME/precision and so on, of the counts that `member` holds.
+void write_counts(Hdf5File& file, const std::string& group, const std::vector<EvaluationRow>& rows,
+                  std::vector<std::int64_t> EvaluationRow::*member, const std::string& axis) {
   std::size_t classes = 0;
-  for (const EvaluationRow& row : rows) classes = std::max(classes, row.class_counts.size() / 3);
+  for (const EvaluationRow& row : rows) classes = std::max(classes, (row.*member).size() / 3);
   if (classes == 0) return;
   PerClass all;
   for (const EvaluationRow& row : rows) {
-    if (row.class_counts.size() == 3 * classes) {
-      append(row.class_counts, classes, all);
+    if ((row.*member).size() == 3 * classes) {
+      append(row.*member, classes, all);
       continue;
     }
     // An evaluation without counts, or with another number of classes.
@@ -94,10 +97,10 @@ void write_per_class(Hdf5File& file, const std::string& group, const std::vector
     all.support.insert(all.support.end(), classes, 0);
   }
   const auto write = [&](const char* name, const auto& values, const char* unit) {
-    const std::string dataset = group + "/per_class/" + name;
+    const std::string dataset = group + '/' + name;
     file.write(dataset, values, {std::ssize(rows), static_cast<std::int64_t>(classes)});
     file.write_attribute(dataset, "unit", unit);
-    file.write_attribute(dataset, "axes", "evaluations, classes");
+    file.write_attribute(dataset, "axes", "evaluations, " + axis);
   };
   write("precision", all.precision, "1");
   write("recall", all.recall, "1");
@@ -116,7 +119,8 @@ void describe_metric(Hdf5File& file, const std::string& dataset, const std::stri
   }
 }
 
-void write_evaluations(Hdf5File& file, const std::string& split, const std::vector<EvaluationRow>& rows) {
+void write_evaluations(Hdf5File& file, const std::string& split, const std::vector<EvaluationRow>& rows,
+                       const std::vector<std::string>& label_names) {
   const std::string group = "evaluations/" + split;
   write_column(file, group + "/step", rows, &EvaluationRow::step, "updates");
   write_column(file, group + "/loss", rows, &EvaluationRow::loss, "1");
@@ -136,7 +140,11 @@ void write_evaluations(Hdf5File& file, const std::string& split, const std::vect
     describe_metric(file, group + "/" + name, name, names);
   }
   write_confusion(file, group, rows);
-  write_per_class(file, group, rows);
+  write_counts(file, group + "/per_class", rows, &EvaluationRow::class_counts, "classes");
+  write_counts(file, group + "/per_type", rows, &EvaluationRow::type_counts, "entity types");
+  if (file.exists(group + "/per_type")) {
+    file.write_attribute(group + "/per_type", "entity_types", metrics::entity_types(label_names));
+  }
 }
 
 void write_ranks(Hdf5File& file, const MetricsTables& tables) {
@@ -216,7 +224,7 @@ std::vector<std::byte> MetricsTables::to_hdf5(const std::string& path) const {
   write_steps(file, steps);
   file.create_group("evaluations");
   for (const auto& [split, rows] : evaluations) {
-    if (!rows.empty()) write_evaluations(file, split, rows);
+    if (!rows.empty()) write_evaluations(file, split, rows, info.label_names);
   }
   write_column(file, "timers/name", timers, &TimerRow::name, "");
   write_column(file, "timers/calls", timers, &TimerRow::calls, "calls");

@@ -24,7 +24,7 @@ std::int64_t journal_bytes(const JournalPlan& plan) {
   const std::int64_t matrix = 2 * plan.classes * plan.classes + plan.samples / 10;
   const auto longest_count = static_cast<std::int64_t>(std::to_string(plan.samples).size());
   const std::int64_t evaluation =
-      bytes(detail::encode("validation", EvaluationRow{integer, real, metrics, 0, {}, real, {}})) + matrix +
+      bytes(detail::encode("validation", EvaluationRow{integer, real, metrics, 0, {}, real, {}, {}})) + matrix +
       3 * plan.counted_classes * (1 + longest_count);
   return beside_text + escaped * plan.text + plan.rows * row + plan.evaluations * evaluation;
 }

@@ -48,6 +48,7 @@ void fields(Line& line, Is<EvaluationRow> auto& row) {
   line.list(row.confusion_matrix, one_field);
   line.last(row.time);
   line.last_list(row.class_counts, one_field);
+  line.last_list(row.type_counts, one_field);
 }
 
 template <class Line>
@@ -115,7 +116,7 @@ std::string joined(const char* kind, const Fields&... values) {
 bool has_shapes(const EvaluationRow& row) {
   return row.classes >= 0 && row.classes <= 1 << 20 &&
          static_cast<std::int64_t>(row.confusion_matrix.size()) == row.classes * row.classes &&
-         row.class_counts.size() % 3 == 0;
+         row.class_counts.size() % 3 == 0 && row.type_counts.size() % 3 == 0;
 }
 
 template <class Row>

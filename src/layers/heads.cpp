@@ -80,9 +80,19 @@ HeadKind masked_lm_head() {
           .costs = costs_of_two_products};
 }
 
+HeadKind token_head() {
+  return {.class_suffix = "ForTokenClassification",
+          .is_token_head = true,
+          .loss = cross_entropy_loss,
+          .declare = TokenHead::declare,
+          .make = make<TokenHead>,
+          .costs = costs_of_one_product};
+}
+
 HeadKind span_head() {
   return {.class_suffix = "ForQuestionAnswering",
           .reads_all_tokens = true,
+          .is_token_head = true,
           .classifier = "qa_outputs",
           .fixed_outputs = 2,
           .loss = span_loss,

@@ -1,5 +1,5 @@
 // A head of tokens: logits = dropout(x)·Wᵀ + b at each row that it reads, without a dense layer before, as
-// BertForQuestionAnswering has it of all tokens.
+// BertForQuestionAnswering has it of all tokens, BertForTokenClassification of those with a label.
 #pragma once
 
 #include "bert_hpc/layers/heads.hpp"

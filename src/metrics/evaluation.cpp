@@ -3,6 +3,18 @@
 #include <algorithm>
 
 namespace bert_hpc::metrics {
+namespace {
+
+/// (3, classes)
+std::vector<std::int64_t> listed(const ClassCounts& counts) {
+  std::vector<std::int64_t> all;
+  for (const auto& column : {counts.actual, counts.predicted, counts.hits}) {
+    for (const double count : column) all.push_back(static_cast<std::int64_t>(count));
+  }
+  return all;
+}
+
+}  // namespace
 
 Evaluation::Evaluation(std::vector<const Family*> families, const EvaluatedSet& set)
     : families_(std::move(families)), set_(set), begins_{2} {
@@ -65,17 +77,18 @@ std::optional<OneAnswer> Evaluation::one_answer() const {
 }
 
 std::vector<std::int64_t> Evaluation::class_counts() const {
-  std::vector<std::int64_t> all;
-  if (reported_classes(families_, set_) == 0) return all;
+  if (reported_classes(families_, set_) == 0) return {};
   for (std::size_t f = 0; f < families_.size(); ++f) {
-    if (families_[f]->class_counts == nullptr) continue;
-    const ClassCounts counts = families_[f]->class_counts(set_, sums_of(f));
-    for (const auto& column : {counts.actual, counts.predicted, counts.hits}) {
-      for (const double count : column) all.push_back(static_cast<std::int64_t>(count));
-    }
-    break;
+    if (families_[f]->class_counts != nullptr) return listed(families_[f]->class_counts(set_, sums_of(f)));
   }
-  return all;
+  return {};
+}
+
+std::vector<std::int64_t> Evaluation::type_counts() const {
+  for (std::size_t f = 0; f < families_.size(); ++f) {
+    if (families_[f]->type_counts != nullptr) return listed(families_[f]->type_counts(set_, sums_of(f)));
+  }
+  return {};
 }
 
 std::vector<std::int64_t> Evaluation::confusion_matrix() const {

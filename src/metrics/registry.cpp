@@ -7,7 +7,7 @@ namespace {
 
 const std::vector<const Family*>& families() {
   static const std::vector<const Family*> all = {&class_counts(), &binary_ranking(),   &calibration(), &label_sets(),
-                                                 &token_counts(), &value_statistics(), &answers()};
+                                                 &token_counts(), &value_statistics(), &answers(),     &entities()};
   return all;
 }
 

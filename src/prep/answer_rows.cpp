@@ -1,7 +1,7 @@
 #include "bert_hpc/prep/answer_rows.hpp"
 
-#include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/data/answer_data.hpp"
@@ -17,8 +17,6 @@ json answers_of(std::string_view text) {
   core::require(all.is_array(), "the reader gives answers as a list");
   return all;
 }
-
-constexpr std::size_t texts = 3;
 
 }  // namespace
 
@@ -65,34 +63,13 @@ void add_characters(const MadeRow& row, const MadeRow::Sequence& sequence, std::
   }
 }
 
-std::vector<std::int32_t> packed_texts(const SourceRow& row, bool labelled) {
+std::vector<std::string> question_texts(const SourceRow& row, bool labelled) {
   std::optional<std::vector<std::string>> answers;
   if (labelled) {
     answers.emplace();
     for (const json& answer : answers_of(row.label)) answers->push_back(answer.at("text").get<std::string>());
   }
-  const std::string id(row.id), context(row.text_pair), known = data::answers_to_json(answers);
-  std::vector<std::int32_t> numbers;
-  std::string bytes;
-  for (const std::string* text : {&id, &context, &known}) {
-    numbers.push_back(static_cast<std::int32_t>(text->size()));
-    bytes += *text;
-  }
-  numbers.resize(texts + (bytes.size() + sizeof(std::int32_t) - 1) / sizeof(std::int32_t));
-  std::memcpy(numbers.data() + texts, bytes.data(), bytes.size());
-  return numbers;
-}
-
-RowTexts unpacked_texts(std::span<const std::int32_t> numbers) {
-  RowTexts row;
-  const char* at = reinterpret_cast<const char*>(numbers.data() + texts);
-  std::size_t i = 0;
-  for (std::string* text : {&row.id, &row.context, &row.answers}) {
-    const auto size = static_cast<std::size_t>(numbers[i++]);
-    text->assign(at, size);
-    at += size;
-  }
-  return row;
+  return {std::string(row.id), std::string(row.text_pair), data::answers_to_json(answers)};
 }
 
 }  // namespace bert_hpc::prep

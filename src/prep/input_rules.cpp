@@ -132,6 +132,20 @@ void check_answers(const PrepConfig& c, config::TomlReader& reader) {
   }
 }
 
+/// Texts in words are one column, and each word's tag counts.
+void check_words(const PrepConfig& c, config::TomlReader& reader) {
+  if (!c.has_words()) return;
+  if (c.source.text.size() != 1 || c.has_pairs()) {
+    complain(reader, c.has_pairs() ? "source.text_pair" : "source.text",
+             c.has_pairs() ? "has no meaning for token_classification, which labels the words of one text."
+                           : "names one column for token_classification: that of the words.");
+  }
+  if (c.filter.min_rows_per_label > 1 || c.filter.most_frequent_labels > 0) {
+    complain(reader, c.filter.min_rows_per_label > 1 ? "filter.min_rows_per_label" : "filter.most_frequent_labels",
+             "has no meaning for token_classification: a sentence needs the tags of all its words.");
+  }
+}
+
 void check_rest(const PrepConfig& c, config::TomlReader& reader) {
   if (c.tokenizer.vocabulary.empty() && c.tokenizer.train_size == 0) {
     complain(reader, "tokenizer.vocabulary",
@@ -171,6 +185,7 @@ void check_input(const PrepConfig& c, config::TomlReader& reader) {
   check_source(c, reader);
   check_unlabelled(c, reader);
   check_answers(c, reader);
+  check_words(c, reader);
   check_rest(c, reader);
 }
 

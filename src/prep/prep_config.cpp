@@ -5,6 +5,7 @@
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/prep/word_rows.hpp"
 #include "input_rules.hpp"
 #include "row_labels.hpp"
 #include "split_rules.hpp"
@@ -83,15 +84,25 @@ namespace {
 
 constexpr std::int64_t usual_overlap = 128, usual_windows = 3;  // Transformers' run_qa.py: 128 of 384 tokens
 
+/// So that no answer and no word is cut off, where the input does not say.
+void complete_windows(PrepConfig& c) {
+  if (!c.tokenizer.doc_stride) {
+    c.tokenizer.doc_stride = std::min(usual_overlap, c.tokenizer.max_tokens / usual_windows);
+  }
+}
+
+/// The columns of texts in words, where the input does not say.
+void complete_words(PrepConfig& c, const config::TomlReader& reader) {
+  if (!reader.given("source.text")) c.source.text = {"tokens"};
+  if (!reader.given("source.label")) c.source.label = "tags";
+}
+
 /// The columns of questions, and windows, where the input does not say.
 void complete_answers(PrepConfig& c, const config::TomlReader& reader) {
   if (!reader.given("source.text")) c.source.text = {"question"};
   if (!reader.given("source.text_pair")) c.source.text_pair = {"context"};
   if (!reader.given("source.label")) c.source.label = "answers";
   if (!reader.given("source.id")) c.source.id = "id";
-  if (!c.tokenizer.doc_stride) {
-    c.tokenizer.doc_stride = std::min(usual_overlap, c.tokenizer.max_tokens / usual_windows);
-  }
 }
 
 ReadPrepConfig read(config::TomlReader& reader, const std::string& name) {
@@ -101,6 +112,8 @@ ReadPrepConfig read(config::TomlReader& reader, const std::string& name) {
   const TextFormat* const format = find_text_format(c.source.format);
   if (format != nullptr && !reader.given("split.group")) c.split.group = format->group;
   if (c.has_answers()) complete_answers(c, reader);
+  if (c.has_words()) complete_words(c, reader);
+  if (c.has_answers() || c.has_words()) complete_windows(c);
   complete_split(c, reader);
   if ((c.has_pairs() || c.tokenizer.doc_stride) && !reader.given("task.pack")) c.task.pack = false;
   c.source.label_given = reader.given("source.label");
@@ -166,8 +179,13 @@ RowFormat PrepConfig::row_format() const {
   row.extra_columns = source.extra_columns;
   row.unit = source.unit == "paragraph" ? TextUnit::paragraph : TextUnit::line;
   if (has_labels() && label_rules(kind().labels).separates_names) {
-    row.list_column = source.label;
+    row.list_columns = {source.label};
     row.list_separator = source.label_separator;
+  }
+  if (has_words()) {
+    row.list_columns = {source.text.front(), source.label};
+    row.list_separator = word_end;
+    row.list_ends = true;
   }
   return row;
 }

@@ -16,6 +16,7 @@
 #include "bert_hpc/prep/row_store.hpp"
 #include "bert_hpc/prep/sequence_maker.hpp"
 #include "bert_hpc/prep/split_layout.hpp"
+#include "bert_hpc/prep/word_rows.hpp"
 #include "bert_hpc/tokenize/vocabulary_trainer.hpp"
 #include "check.hpp"
 #include "staging.hpp"
@@ -122,6 +123,10 @@ class Preparation {
       if (!is_mine(row.index) || !is_kept(status)) continue;
       const bool any_training = summary_.by_status[0] > 0;
       if (any_training && status != RowStatus::train) continue;
+      if (config_.has_words()) {
+        for (const std::string_view word : words_in(row.text)) trainer.count(word, counts);
+        continue;
+      }
       trainer.count(row.text, counts);
       trainer.count(row.text_pair, counts);
     }
@@ -185,7 +190,7 @@ class Preparation {
     for (int s = 0; s < split_count; ++s) {
       const auto split = static_cast<Split>(s);
       const SplitLayout layout(split, config_, table_, *store_, *tokenizer_);
-      info.has_texts = config_.has_answers() && split != Split::train;
+      info.has_texts = config_.kind().row_texts > 0 && split != Split::train;
       SplitSummary& summary = summary_.splits[static_cast<std::size_t>(s)];
       summary.sequences = layout.sequences();
       summary.tokens = layout.tokens();
@@ -208,7 +213,7 @@ class Preparation {
     SplitLayout::Sequence sequence;
     for (std::int64_t place = layout.shards()[k].begin; place < layout.shards()[k].end; ++place) {
       layout.read(place, sequence);
-      writer.add(sequence.ids, sequence.token_types, sequence.label, sequence.source_index, sequence.answer());
+      writer.add(sequence.ids, sequence.token_types, sequence.label, sequence.source_index, sequence.parts());
     }
     writer.finish();
   }

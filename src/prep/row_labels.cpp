@@ -7,6 +7,7 @@
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/prep/answer_rows.hpp"
+#include "bert_hpc/prep/word_rows.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
 
 namespace bert_hpc::prep {
@@ -40,6 +41,13 @@ std::vector<std::string_view> names_in(std::string_view text, std::string_view s
   return names;
 }
 
+/// Is `tag` none of the names but the number of one, as data sets of Transformers have tags?
+bool is_number_of(std::string_view tag, const std::vector<std::string>& names, std::int32_t& number) {
+  const auto [end, error] = std::from_chars(tag.data(), tag.data() + tag.size(), number);
+  return error == std::errc{} && end == tag.data() + tag.size() && number >= 0 && number < std::ssize(names) &&
+         std::find(names.begin(), names.end(), tag) == names.end();
+}
+
 std::span<const std::int32_t> set_of(const RowTable& table, std::size_t row) {
   const auto begin = static_cast<std::size_t>(table.set_begins[row]);
   return std::span(table.set_names).subspan(begin, static_cast<std::size_t>(table.set_begins[row + 1]) - begin);
@@ -56,6 +64,7 @@ LabelRules label_rules(Labels kind) {
     case Labels::sets:
       return {.may_be_empty = true, .usual_separator = ",", .separates_names = true};
     case Labels::spans:
+    case Labels::words:
       return {};
     case Labels::none:
       return {.stratifies_usually = true};
@@ -71,7 +80,8 @@ std::string_view label_text(std::string_view column, const PrepConfig& config) {
 
 LabelReader::LabelReader(const PrepConfig& config, RowTable& table) : config_(config), table_(table) {
   for (const std::string& name : config.task.labels) add(name);
-  if (config.has_labels() && config.kind().labels == Labels::sets) table.set_begins = {0};
+  const bool has_several = config.kind().labels == Labels::sets || config.kind().labels == Labels::words;
+  if (config.has_labels() && has_several) table.set_begins = {0};
 }
 
 RowStatus LabelReader::read(std::string_view text) {
@@ -86,6 +96,8 @@ RowStatus LabelReader::read(std::string_view text) {
     case Labels::spans:
       answer_ = first_answer(text);
       return RowStatus::train;
+    case Labels::words:
+      return read_words(text);
     case Labels::none:
       break;
   }
@@ -119,6 +131,20 @@ RowStatus LabelReader::read_set(std::string_view text) {
   return RowStatus::train;
 }
 
+/// A class for each word, in set_.
+RowStatus LabelReader::read_words(std::string_view text) {
+  for (const std::string_view tag : words_in(text)) {
+    std::int32_t number = 0;
+    if (!is_number_of(tag, config_.task.labels, number) && !find_or_add(tag, number)) {
+      set_.clear();
+      return RowStatus::unlisted_label;
+    }
+    set_.push_back(number);
+  }
+  for (const std::int32_t number : set_) ++table_.label_rows[static_cast<std::size_t>(number)];
+  return RowStatus::train;
+}
+
 void LabelReader::end_row() {
   if (config_.has_labels()) {
     switch (config_.kind().labels) {
@@ -129,6 +155,7 @@ void LabelReader::end_row() {
         table_.values.push_back(value_);
         break;
       case Labels::sets:
+      case Labels::words:
         table_.set_names.insert(table_.set_names.end(), set_.begin(), set_.end());
         table_.set_begins.push_back(std::ssize(table_.set_names));
         break;
@@ -251,10 +278,14 @@ std::vector<std::vector<std::int64_t>> strata_of(std::vector<std::int64_t> rows,
 }
 
 std::string rejected_label(RowStatus status, std::string_view label, const PrepConfig& config) {
-  if (!label_rules(config.kind().labels).separates_names) return std::string(label);
-  const std::vector<std::string_view> names = names_in(label, config.source.label_separator);
+  const bool of_words = config.has_words();
+  if (!of_words && !label_rules(config.kind().labels).separates_names) return std::string(label);
+  const std::vector<std::string_view> names =
+      of_words ? words_in(label) : names_in(label, config.source.label_separator);
   for (auto name = names.begin(); name != names.end(); ++name) {
     const auto& listed = config.task.labels;
+    std::int32_t number = 0;
+    if (of_words && is_number_of(*name, listed, number)) continue;
     const bool rejects = status == RowStatus::repeated_label
                              ? std::find(names.begin(), name, *name) != name
                              : std::find(listed.begin(), listed.end(), tokenize::valid_utf8(*name)) == listed.end();

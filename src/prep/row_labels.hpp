@@ -41,6 +41,7 @@ class LabelReader {
  private:
   RowStatus read_class(std::string_view text);
   RowStatus read_set(std::string_view text);
+  RowStatus read_words(std::string_view text);
   bool find_or_add(std::string_view text, std::int32_t& number);
   std::int32_t add(const std::string& name);
 

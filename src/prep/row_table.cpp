@@ -9,6 +9,7 @@
 #include "bert_hpc/core/rng.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/prep/answer_rows.hpp"
+#include "bert_hpc/prep/word_rows.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
 #include "label_order.hpp"
 #include "rejects.hpp"
@@ -85,6 +86,9 @@ class Scan {
     if (limit > 0 && static_cast<std::int64_t>(row.text.size() + row.text_pair.size()) > limit &&
         tokenize::count_characters(row.text) + tokenize::count_characters(row.text_pair) > limit) {
       return RowStatus::too_many_characters;
+    }
+    if (config_.has_words() && config_.has_labels() && count_words(row.text) != count_words(row.label)) {
+      return RowStatus::unequal_words;
     }
     if (is_repeated(row, file)) return RowStatus::repeated_id;
     return labels_.read(row.label);

@@ -3,6 +3,7 @@
 
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/prep/row_table.hpp"
+#include "bert_hpc/prep/word_rows.hpp"
 #include "row_labels.hpp"
 
 namespace bert_hpc::prep {
@@ -135,6 +136,8 @@ const char* reason(RowStatus status) {
       return "the label has a name twice";
     case RowStatus::repeated_id:
       return "an earlier row of the split has the same id";
+    case RowStatus::unequal_words:
+      return "the row has not as many labels as words";
     case RowStatus::unlisted_label:
       return "the label is not in [task] labels";
     case RowStatus::rare_label:
@@ -155,6 +158,9 @@ std::string describe_reject(RowStatus status, const SourceRow& row, const PrepCo
       return "the row has no column \"" + core::printable(row.missing_column, 60) + "\"" + keys_text(row);
     case RowStatus::too_many_characters:
       return std::string(reason(status)) + " = " + std::to_string(config.filter.max_characters);
+    case RowStatus::unequal_words:
+      return "the row has " + core::counted(count_words(row.text), "word") + " and " +
+             core::counted(count_words(row.label), "label");
     case RowStatus::no_number:
     case RowStatus::repeated_label:
     case RowStatus::unlisted_label:

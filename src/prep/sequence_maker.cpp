@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "bert_hpc/prep/word_rows.hpp"
+
 namespace bert_hpc::prep {
 
 PairLengths truncate_longest_first(std::int64_t first, std::int64_t second, std::int64_t room) {
@@ -28,7 +30,9 @@ SequenceMaker::SequenceMaker(const PrepConfig& config, const tokenize::Tokenizer
       room_(config.tokenizer.max_tokens - tokenizer.kind().sequence.special_tokens(config.has_pairs())),
       pairs_(config.has_pairs()),
       packs_(config.packs()),
-      spans_(config.has_answers()) {
+      spans_(config.has_answers()),
+      words_(config.has_words()),
+      unknown_(tokenizer.special_ids().unk) {
   const tokenize::SequenceTemplate& sequence = tokenizer.kind().sequence;
   const tokenize::SpecialIds& ids = tokenizer.special_ids();
   before_ = ids_of(sequence.before, ids);
@@ -42,6 +46,7 @@ void SequenceMaker::make(std::string_view text, std::string_view text_pair, Made
   row.ids.clear();
   row.sequences.clear();
   row.spans.clear();
+  row.word_ends.clear();
   row.truncated = false;
   if (packs_) {
     encoder_->encode(text, row.ids);
@@ -50,7 +55,11 @@ void SequenceMaker::make(std::string_view text, std::string_view text_pair, Made
   }
   first_.clear();
   second_.clear();
-  encoder_->encode(text, first_);
+  if (words_) {
+    encode_words(text, row);
+  } else {
+    encoder_->encode(text, first_);
+  }
   if (spans_) {
     encoder_->encode_with_spans(text_pair, second_, row.spans);
   } else if (pairs_) {
@@ -60,6 +69,20 @@ void SequenceMaker::make(std::string_view text, std::string_view text_pair, Made
     make_windows(row);
   } else {
     make_truncated(row);
+  }
+  if (!words_) return;
+  std::vector<Window> windows;
+  for (const MadeRow::Sequence& sequence : row.sequences) windows.push_back(sequence.window);
+  assign_words(windows, row.word_ends, row.word_window);
+}
+
+/// A word without characters that a token could be made of is unknown, so that it has a prediction.
+void SequenceMaker::encode_words(std::string_view text, MadeRow& row) {
+  for (const std::string_view word : words_in(text)) {
+    const std::size_t before = first_.size();
+    encoder_->encode(word, first_);
+    if (first_.size() == before) first_.push_back(unknown_);
+    row.word_ends.push_back(static_cast<std::int32_t>(first_.size()));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "bert_hpc/prep/word_rows.hpp"
 #include "row_labels.hpp"
 
 namespace bert_hpc::prep {
@@ -98,13 +99,18 @@ void SplitLayout::read(std::int64_t place, Sequence& sequence) const {
     std::fill_n(sequence.token_types.begin(), std::min(first, tokens), std::uint8_t{0});
   }
   sequence.label = label_of(table_, sequence.source_index);
-  if (parts_.answers) take_answer(ids, number, sequence);
+  if (parts_.answers) take_answer(ids, sequence);
+  if (parts_.words) take_words(ids, sequence);
+  if (parts_.texts) {
+    sequence.starts_row = store_.sequences_of(sequence.source_index).begin == number;
+    if (sequence.starts_row) sequence.texts = row_store_.texts_of(sequence.source_index);
+  }
   ids.erase(ids.begin(), ids.begin() + parts_.before());
   ids.resize(static_cast<std::size_t>(parts_.tokens(stored)));
 }
 
 /// `numbers`: the sequence as the store has it.
-void SplitLayout::take_answer(std::span<const std::int32_t> numbers, std::int64_t number, Sequence& sequence) const {
+void SplitLayout::take_answer(std::span<const std::int32_t> numbers, Sequence& sequence) const {
   const std::int32_t* answer = numbers.data() + (parts_.pairs ? 1 : 0);
   sequence.label.first = answer[0];
   sequence.label.last = answer[1];
@@ -114,16 +120,18 @@ void SplitLayout::take_answer(std::span<const std::int32_t> numbers, std::int64_
   const auto tokens = static_cast<std::size_t>(parts_.tokens(std::ssize(numbers)));
   const auto characters = numbers.last(2 * tokens);
   sequence.characters.assign(characters.begin(), characters.end());
-  sequence.starts_question = store_.sequences_of(sequence.source_index).begin == number;
-  if (!sequence.starts_question) return;
-  const TokenStore& texts = *row_store_.texts();
-  const std::int64_t text = texts.sequences_of(sequence.source_index).begin;
-  std::vector<std::int32_t> packed(static_cast<std::size_t>(texts.length(text)));
-  texts.read(text, 0, texts.length(text), packed.data());
-  RowTexts row = unpacked_texts(packed);
-  sequence.id = std::move(row.id);
-  sequence.context = std::move(row.context);
-  sequence.answers = std::move(row.answers);
+}
+
+/// `numbers`: the sequence as the store has it. sequence.label.names: the classes of the row's words.
+void SplitLayout::take_words(std::span<const std::int32_t> numbers, Sequence& sequence) const {
+  SequenceWords words = sequence_words(numbers.last(static_cast<std::size_t>(parts_.tokens(std::ssize(numbers)))));
+  sequence.words = std::move(words.tokens);
+  const std::span<const std::int32_t> classes = sequence.label.names;
+  sequence.word_classes.clear();
+  for (const std::int32_t word : words.places) {
+    if (!classes.empty()) sequence.word_classes.push_back(classes[static_cast<std::size_t>(word)]);
+  }
+  sequence.label.words = sequence.word_classes;
 }
 
 void SplitLayout::read_packed(std::int64_t number, Sequence& sequence) const {

@@ -1,15 +1,12 @@
-// Labelled entities in columns: conlleval's numbers (Tjong Kim Sang, the shared tasks CoNLL-2000 and 2003) for tags in
-// IOB1 or IOB2, and for BIOES those of seqeval in its default mode, which adds E and S to conlleval's rules. Percent.
-// An entity begins at B or S, at any tag after O, E or S, and where the type changes; so I after another type or after
-// O begins one. A predicted entity is correct if first token, last token and type are those of a gold one.
+// Labelled entities in columns: conlleval's numbers for tags in IOB1 or IOB2, and for BIOES those of seqeval
+// (metrics/entities.hpp). Percent.
 //
 // A line holds the token first and the tag last; blank lines, and lines that begin with -DOCSTART- or -X-, separate
 // sentences and are no tokens.
 #include <algorithm>
-#include <map>
-#include <tuple>
 
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/metrics/entities.hpp"
 #include "json_file.hpp"
 #include "lines.hpp"
 #include "scorers.hpp"
@@ -17,10 +14,9 @@
 namespace bert_hpc::score {
 namespace {
 
-struct Tag {
-  char kind = 'O';          ///< one of B, I, E, S, O
-  std::string_view type{};  ///< "_" where a tag has none, as seqeval names it; empty for O
-};
+using metrics::CountsByType;
+using metrics::EntityCounts;
+using metrics::Tag;
 
 struct Token {
   std::string_view text;
@@ -29,26 +25,14 @@ struct Token {
   bool begins_sentence;
 };
 
-struct Entity {
-  std::size_t first, last;  ///< tokens
-  std::string_view type;
-  auto key() const { return std::tie(first, last, type); }
-};
-
-/// Entities of one type: in GOLD, in PREDICTIONS, in both.
-struct Counts {
-  double gold = 0.0, found = 0.0, correct = 0.0;
-};
-
-Tag parse_tag(const Line& line) {
+Tag tag_of(const Line& line) {
   const std::string_view text = line.columns.back();
-  if (text == "O") return {};
-  const bool has_type = text.size() > 2 && text[1] == '-';
-  if (std::string_view("BIES").find(text[0]) == std::string_view::npos || (text.size() > 1 && !has_type)) {
+  const std::optional<Tag> tag = metrics::parse_tag(text);
+  if (!tag) {
     line.fail("the last column, '" + core::printable(text) +
               "', is not a tag; write O, or B-, I-, E- or S- and the entity's type.");
   }
-  return {text[0], has_type ? text.substr(2) : std::string_view("_")};
+  return *tag;
 }
 
 /// Throws Error(data) where a line has no tag, or not as many columns as the first.
@@ -67,7 +51,7 @@ std::vector<Token> read_tokens(const std::string& path, std::string_view text) {
       line.fail("it has " + core::counted(std::ssize(line.columns), "column") + ", and the first line of a token has " +
                 std::to_string(columns) + "; write as many in each.");
     }
-    tokens.push_back({line.columns[0], parse_tag(line), line.number, begins_sentence});
+    tokens.push_back({line.columns[0], tag_of(line), line.number, begins_sentence});
     begins_sentence = false;
   });
   if (tokens.empty()) fail_data(path, "it has no tokens; write lines 'token … tag'.");
@@ -95,53 +79,25 @@ void require_same_tokens(const Files& files, const std::vector<Token>& gold, con
             ", which ends before; give the predictions of the same tokens.");
 }
 
-/// Does an entity end between two neighbouring tokens?
-bool ends(const Tag& before, const Tag& after) {
-  if (before.kind == 'O') return false;
-  if (before.kind == 'E' || before.kind == 'S') return true;
-  return after.kind == 'B' || after.kind == 'S' || after.kind == 'O' || before.type != after.type;
-}
-
-/// Does one begin?
-bool begins(const Tag& before, const Tag& after) {
-  if (after.kind == 'O') return false;
-  if (after.kind == 'B' || after.kind == 'S') return true;
-  return before.kind == 'E' || before.kind == 'S' || before.kind == 'O' || before.type != after.type;
-}
-
-std::vector<Entity> entities(const std::vector<Token>& tokens) {
-  std::vector<Entity> found;
-  std::size_t first = 0;
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    const Tag before = tokens[i].begins_sentence ? Tag{} : tokens[i - 1].tag;
-    const bool is_last = i + 1 == tokens.size() || tokens[i + 1].begins_sentence;
-    const Tag after = is_last ? Tag{} : tokens[i + 1].tag;
-    if (begins(before, tokens[i].tag)) first = i;
-    if (ends(tokens[i].tag, after)) found.push_back({first, i, tokens[i].tag.type});
-  }
-  return found;
-}
-
-std::map<std::string_view, Counts> count(const std::vector<Entity>& gold, const std::vector<Entity>& predicted) {
-  std::map<std::string_view, Counts> counts;
-  for (const Entity& one : gold) counts[one.type].gold += 1.0;
-  for (const Entity& one : predicted) counts[one.type].found += 1.0;
-  for (std::size_t g = 0, p = 0; g < gold.size() && p < predicted.size();) {  // both ascend, and none overlap
-    if (gold[g].key() == predicted[p].key()) counts[gold[g].type].correct += 1.0;
-    const std::size_t first = std::min(gold[g].first, predicted[p].first);
-    if (gold[g].first == first) ++g;
-    if (predicted[p].first == first) ++p;
+CountsByType count(const std::vector<Token>& gold, const std::vector<Token>& predicted) {
+  CountsByType counts;
+  std::vector<Tag> actual, guessed;  // of a sentence
+  for (std::size_t i = 0; i < gold.size(); ++i) {
+    actual.push_back(gold[i].tag);
+    guessed.push_back(predicted[i].tag);
+    const bool is_last = i + 1 == gold.size() || gold[i + 1].begins_sentence;
+    if (!is_last) continue;
+    metrics::count_entities(actual, guessed, counts);
+    actual.clear();
+    guessed.clear();
   }
   return counts;
 }
 
-void add_scores(Result& result, const std::string& prefix, const Counts& counts) {
-  const double precision = counts.found > 0.0 ? 100.0 * counts.correct / counts.found : 0.0;
-  const double recall = counts.gold > 0.0 ? 100.0 * counts.correct / counts.gold : 0.0;
-  const double both = precision + recall;
-  result.numbers.push_back({prefix + "precision", precision});
-  result.numbers.push_back({prefix + "recall", recall});
-  result.numbers.push_back({prefix + "FB1", both > 0.0 ? 2.0 * precision * recall / both : 0.0});
+void add_scores(Result& result, const std::string& prefix, const EntityCounts& counts) {
+  result.numbers.push_back({prefix + "precision", counts.precision()});
+  result.numbers.push_back({prefix + "recall", counts.recall()});
+  result.numbers.push_back({prefix + "FB1", counts.f1()});
 }
 
 Result score_files(const Files& files) {
@@ -151,16 +107,11 @@ Result score_files(const Files& files) {
   require_same_tokens(files, gold, predicted);
   double same = 0.0;
   for (std::size_t i = 0; i < gold.size(); ++i) {
-    const bool is_same = gold[i].tag.kind == predicted[i].tag.kind && gold[i].tag.type == predicted[i].tag.type;
-    same += is_same ? 1.0 : 0.0;
+    same += gold[i].tag == predicted[i].tag ? 1.0 : 0.0;
   }
-  const auto types = count(entities(gold), entities(predicted));
-  Counts all;
-  for (const auto& [type, counts] : types) {
-    all.gold += counts.gold;
-    all.found += counts.found;
-    all.correct += counts.correct;
-  }
+  const CountsByType types = count(gold, predicted);
+  EntityCounts all;
+  for (const auto& [type, counts] : types) all += counts;
   const auto tokens = static_cast<double>(gold.size());
   Result result;
   result.numbers = {{"tokens", tokens, true},

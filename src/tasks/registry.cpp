@@ -11,10 +11,11 @@ const Task& regression();
 const Task& masked_lm();
 const Task& multi_label();
 const Task& question_answering();
+const Task& token_classification();
 
 const std::vector<const Task*>& all() {
-  static const std::vector<const Task*> tasks = {&classification(), &multi_label(), &regression(),
-                                                 &question_answering(), &masked_lm()};
+  static const std::vector<const Task*> tasks = {&classification(),       &multi_label(),        &regression(),
+                                                 &token_classification(), &question_answering(), &masked_lm()};
   return tasks;
 }
 

@@ -22,7 +22,16 @@ inline void read_shard(const std::string& path, bool verify, const char* task = 
   }
   shard.read_source_index();
   const auto classes = static_cast<std::int32_t>(shard.info().label_names.size());
-  const bert_hpc::data::LabelColumn labels = shard.read_labels(offsets);
+  const bool has_words = limits.task->labels == bert_hpc::tasks::Labels::words;
+  const bert_hpc::data::Words words = has_words ? shard.read_words(offsets) : bert_hpc::data::Words();
+  for (std::size_t s = 0; has_words && s + 1 < offsets.size(); ++s) {
+    for (std::int64_t w = words.offsets[s]; w < words.offsets[s + 1]; ++w) {
+      const std::int32_t* const word = words.tokens.data() + 2 * w;
+      require(word[0] >= 0 && word[0] < word[1] && word[1] <= offsets[s + 1] - offsets[s], "words lie in sequences");
+    }
+  }
+  const bert_hpc::data::LabelColumn labels = shard.read_labels(has_words ? words.offsets : offsets);
+  for (const std::int32_t label : labels.words) require(label >= 0 && label < classes, "words have classes");
   for (const std::int32_t label : labels.classes) require(label >= 0 && label < classes, "labels are classes");
   for (const std::uint8_t element : labels.sets) require(element <= 1, "a set holds a name or does not");
   require(labels.sets.empty() || static_cast<std::int64_t>(labels.sets.size()) == shard.info().sequences * classes,

@@ -72,7 +72,7 @@ struct Fixture {
 }  // namespace
 
 TEST_CASE("gradients of every parameter agree with central differences") {
-  const auto kind = GENERATE(tests::classification_head, tests::masked_lm_head, tests::span_head);
+  const auto kind = GENERATE(tests::classification_head, tests::masked_lm_head, tests::token_head, tests::span_head);
   const double dropout = GENERATE(0.0, 0.2);
   const auto family = GENERATE(as<std::string>{}, "bert", "distilbert");
   Fixture fixture(kind, family, dropout);
@@ -85,9 +85,12 @@ TEST_CASE("gradients of every parameter agree with central differences") {
   }
   tests::HostBatch batch(ids, types, lengths);
   batch.set_classes({0, 4, 2, 2});
-  batch.set_masked({0, 3, 4, 9, 19, 22}, {5, 1, 22, 7, 7, 0});
+  const bool of_words = kind.is_token_head;  // a class for some tokens
+  batch.set_masked({0, 3, 4, 9, 19, 22}, of_words ? std::vector<std::int32_t>{0, 1, 4, 3, 3, 0}
+                                                  : std::vector<std::int32_t>{5, 1, 22, 7, 7, 0});
   batch.set_spans({0, 0, 2, 6, 0, 0, 1, 1});
-  const core::MicroBatch& view = kind.reads_all_tokens ? batch.all_tokens() : batch.view(kind.ties_word_embeddings);
+  const core::MicroBatch& view =
+      kind.reads_all_tokens ? batch.all_tokens() : batch.view(kind.ties_word_embeddings || of_words);
 
   fixture.loss(view, true);
   const double whole = [&] {

@@ -815,6 +815,15 @@ class BestCheckpoint(InFolder):
         run.per_class["validation"]["precision"][1] = np.nan
         self.assertEqual(tables.classes([run])[1][2][4:], [10, "0.8182", "0.9", "0.8571"])
 
+    def test_entities_of_each_type(self):
+        self.load()
+        with h5py.File(self.folder / "run" / "metrics.h5", "r+") as file:
+            for name, value in {"precision": 0.5, "recall": 0.25, "f1": 1 / 3, "support": 4}.items():
+                file[f"evaluations/validation/per_type/{name}"] = np.array([[value, 0]] * 3)
+        run = reading.load_run(self.folder / "run", "run")
+        run.attributes["label_names"] = ["O", "I-b", "B-a", "B-b"]
+        self.assertEqual([row[3:] for row in tables.entities([run])[1]], [["a", 4, "0.5", "0.25", "0.3333"], ["b", 0, "0", "0", "0"]])
+
     def test_a_long_table_is_cut_in_markdown(self):
         text = tables.as_markdown(["a", "b"], [[row, 0] for row in range(1005)], "classes")
         self.assertIn("The first 1,000 of 1,005 rows; classes.csv has all.", text)

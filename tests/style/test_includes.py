@@ -17,7 +17,7 @@ MAY_USE = {
     "config": {"tasks", "metrics"},
     "io": {"metrics"},
     "tokenize": set(),
-    "score": {"tokenize"},
+    "score": {"tokenize", "metrics"},
     "ops": set(),
     "data": {"io", "tokenize", "tasks"},
     "layers": {"ops", "comm"},

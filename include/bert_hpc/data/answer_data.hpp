@@ -1,6 +1,5 @@
 // What shards with answers (tasks::Labels::spans) hold besides tokens: where in each sequence its context lies, and,
-// where predictions are made, the characters of each token and the texts of each question. Windows of a question are
-// neighbours, with one source index.
+// where predictions are made, the characters of each token and the texts of each question (data/row_texts.hpp).
 #pragma once
 
 #include <cstdint>
@@ -8,11 +7,9 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "bert_hpc/data/shard_reader.hpp"
-#include "bert_hpc/io/hdf5/hdf5.hpp"
+#include "bert_hpc/data/row_texts.hpp"
 
 namespace bert_hpc::data {
 
@@ -34,24 +31,21 @@ class AnswerReader {
   /// The next sample, from 0 on. False after the last one.
   bool next();
 
-  bool starts_question() const { return starts_question_; }
+  bool starts_question() const { return rows_.starts_row(); }
   const QuestionTexts& question() const { return question_; }
   /// (length of the sample, 2): characters (code points) [begin, end) of the context that each token is made of;
   /// (−1, −1) outside the context.
   std::span<const std::int32_t> characters() const { return characters_; }
 
  private:
-  void open(const std::string& file);
   void read_question();
-  [[noreturn]] void fail(const std::string& what) const;
 
   const ShardReader& reader_;
   std::mutex& hdf5_;
-  std::optional<io::Hdf5File> file_;
-  std::optional<io::Dataset> character_data_, text_data_, offset_data_;
-  std::string path_;
-  std::int64_t sample_ = -1, sequence_ = 0, token_ = 0, row_ = 0, row_count_ = 0;
-  bool starts_question_ = false;
+  RowTextsReader rows_;
+  std::optional<io::Dataset> character_data_;
+  std::string path_;        // of the shard that they are of
+  std::int64_t token_ = 0;  // where the next sample begins in it
   QuestionTexts question_;
   std::vector<std::int32_t> characters_;
 };

@@ -37,6 +37,7 @@ struct BatchLoaderOptions {
   std::int64_t first_step = 0;     ///< where it begins: a resumed run
   double mask_probability = 0.15;  ///< of tasks that mask tokens
   LabelScale label_scale = {};     ///< of values: batches hold standardized labels
+  bool all_pieces = false;         ///< of classes of words: the head reads every token of a word, else its first
 };
 
 /// Every sample once, in windows of the file's order that are sorted by length and shared out to the replicas; masks
@@ -114,6 +115,9 @@ class BatchLoader {
   void fill_first_tokens(Slot& slot, core::MicroBatch& batch) const;
   void fill_all_tokens(Slot& slot, core::MicroBatch& batch) const;
   void fill_labels(Slot& slot, core::MicroBatch& batch) const;
+  void fill_words(Slot& slot, core::MicroBatch& batch) const;
+  std::int64_t targets_of(const core::BatchPlan& plan) const;
+  std::int64_t word_rows(std::int64_t sample) const;
   void fill_masked_tokens(std::span<const core::PlannedSample> samples, std::int32_t* ids, Slot& slot,
                           core::MicroBatch& batch);
   template <class T>
@@ -129,6 +133,7 @@ class BatchLoader {
   BatchPlanBounds bounds_;
   IdSorter id_sorter_;
   std::unique_ptr<Masker> masker_;
+  std::vector<std::int32_t> class_inside_;  // of classes of words: that of a word's further tokens
   std::int64_t max_targets_ = 0;
   std::int64_t total_steps_ = 0;
   std::size_t slot_bytes_ = 0;

@@ -1,5 +1,5 @@
-// The labels of sequences, as the dataset /labels of shards and the program's memory hold them. The kinds of labels
-// (tasks::Labels) are distinguished here alone: a further kind is a case in each of these functions.
+// The labels of sequences and words, as the dataset /labels of shards and the program's memory hold them. The kinds of
+// labels (tasks::Labels) are distinguished here alone: a further kind is a case in each of these functions.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,7 @@ struct LabelColumn {
   std::vector<float> values;          ///< (sequences)
   std::vector<std::uint8_t> sets;     ///< (sequences, label names), 0 or 1
   std::vector<std::int32_t> spans;    ///< (sequences, 2): positions of the answer's first and last token
+  std::vector<std::int32_t> words;    ///< (words): the class of each, one sequence's after the other's
 
   void append(const LabelColumn& more);
   std::int64_t memory_bytes() const;
@@ -30,6 +31,7 @@ struct Label {
   float value = 0;                        ///< the value
   std::span<const std::int32_t> names{};  ///< numbers of the label names in the set, each once
   std::int32_t first = 0, last = 0;       ///< the span; (0, 0): the sequence holds no answer
+  std::span<const std::int32_t> words{};  ///< the class of each word
 };
 
 /// The type of the dataset's elements, and its shape.
@@ -39,17 +41,18 @@ struct LabelType {
   bool is_signed;
   std::vector<std::int64_t> extents;
 };
-LabelType label_type(tasks::Labels kind, std::int64_t sequences, std::int64_t names);
+LabelType label_type(tasks::Labels kind, std::int64_t sequences, std::int64_t names, std::int64_t words = 0);
 
-/// Reads the dataset, which has that type and shape. `offsets` (sequences + 1): where each begins among the tokens.
-/// `fail(sequence, what)` throws; it is called for a class outside [0, names), for a value that is not finite, for a
-/// set's element other than 0 and 1, and for a span that does not lie within its sequence.
+/// Reads the dataset, which has that type and shape. `offsets` (sequences + 1): where each begins among the tokens, or
+/// for classes of words among the words. `fail(sequence, what)` throws; it is called for a class outside [0, names),
+/// for a value that is not finite, for a set's element other than 0 and 1, and for a span that does not lie within its
+/// sequence.
 LabelColumn read_labels(const io::Dataset& dataset, tasks::Labels kind, std::span<const std::int64_t> offsets,
                         std::int64_t names,
                         const std::function<void(std::int64_t sequence, const std::string& what)>& fail);
 
 /// Labels of data that do not exist yet: class 0; values around 0 that differ; sets of one name; no answers.
-LabelColumn planned_labels(tasks::Labels kind, std::int64_t sequences, std::int64_t names);
+LabelColumn planned_labels(tasks::Labels kind, std::int64_t sequences, std::int64_t names, std::int64_t words = 0);
 
 /// Appends to the dataset, which is made where the kind has one.
 class LabelWriter {
@@ -60,10 +63,11 @@ class LabelWriter {
   void finish();
 
  private:
-  std::vector<io::Appender<std::int32_t>> classes_;  // one or none
+  std::vector<io::Appender<std::int32_t>> classes_;  // one or none, as of the others
   std::vector<io::Appender<float>> values_;
   std::vector<io::Appender<std::uint8_t>> sets_;
   std::vector<io::Appender<std::int32_t>> spans_;
+  std::vector<io::Appender<std::int32_t>> words_;
   std::vector<std::uint8_t> row_;  // of a set
 };
 

@@ -10,6 +10,7 @@
 
 #include "bert_hpc/data/label_column.hpp"
 #include "bert_hpc/data/shard_schema.hpp"
+#include "bert_hpc/data/words.hpp"
 #include "bert_hpc/io/hdf5/hdf5.hpp"
 
 namespace bert_hpc::data {
@@ -36,10 +37,12 @@ class ShardFile {
   /// (sequences + 1), checked: from 0, each sequence at least one token and within the limits, up to info().tokens.
   std::vector<std::int64_t> read_offsets() const;
   /// Of all sequences, checked: read_labels() of label_column.hpp. Only where limits.labels and the task has them.
-  /// `offsets`: read_offsets().
+  /// `offsets`: read_offsets(), or of tasks with classes of words Words::offsets.
   LabelColumn read_labels(std::span<const std::int64_t> offsets) const;
   /// (sequences, 2), checked: tokens [begin, end) of the contexts. Only of tasks with answers.
   std::vector<std::int32_t> read_contexts(std::span<const std::int64_t> offsets) const;
+  /// Checked: words lie within their sequences, ascending. Only of tasks with classes of words.
+  Words read_words(std::span<const std::int64_t> offsets) const;
   /// (sequences): rows of the source text.
   std::vector<std::int64_t> read_source_index() const;
 
@@ -51,7 +54,9 @@ class ShardFile {
   void read_attributes();
   io::Dataset checked_dataset(const char* name, const LabelType& type) const;
   void check_datasets();
+  void check_texts();
   void check_answers();
+  std::int64_t check_words();
   void check_offsets(const io::Dataset& dataset) const;
   void check_longest(std::int64_t longest, std::int64_t longest_sequence_index) const;
   std::string where_sequence(std::int64_t sequence) const;

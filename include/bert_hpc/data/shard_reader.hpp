@@ -71,6 +71,10 @@ class ShardReader {
   std::span<const float> values() const { return labels_.values; }
   std::span<const std::uint8_t> sets() const { return labels_.sets; }
   std::span<const std::int32_t> spans() const { return labels_.spans; }
+  /// (words().count())
+  std::span<const std::int32_t> word_classes() const { return labels_.words; }
+  /// Of all samples; without words unless the task has classes of words.
+  const Words& words() const { return words_; }
   /// (samples, 2): tokens [begin, end) of the text that answers are part of; empty unless the task has answers.
   std::span<const std::int32_t> contexts() const { return contexts_; }
   std::span<const std::int64_t> source_index() const { return source_index_; }
@@ -107,6 +111,7 @@ class ShardReader {
   LabelColumn labels_;
   std::vector<std::int64_t> source_index_;
   std::vector<std::int32_t> contexts_;
+  Words words_;
   bool has_types_ = false, planned_ = false;
   std::vector<Tokens> tokens_;  // (files) where they are kept, else empty
   std::unique_ptr<TokenCache> cache_;

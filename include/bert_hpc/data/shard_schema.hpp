@@ -37,10 +37,19 @@ inline constexpr const char* context_tokens = "/context_tokens";
 // And where predictions are made of the shard, which bert_hpc_prep expects of validation and test:
 /// int32 (tokens, 2): characters [begin, end) of the whole context that a token is made of; (-1, -1) elsewhere.
 inline constexpr const char* token_characters = "/token_characters";
-/// uint8 (bytes): UTF-8 of each question's id, context and answers, a JSON array of strings; "": unknown. A question
-/// is a run of sequences with one source index.
+
+// Of tasks with classes of words (tasks::Labels::words):
+/// int32 (words, 2): the tokens [begin, end) of its sequence that a word is made of, ascending. A word that lies in
+/// several windows of a row is listed in one of them.
+inline constexpr const char* word_tokens = "/word_tokens";
+inline constexpr const char* word_offsets = "/word_offsets";  ///< int64 (sequences + 1): from 0, ascending, to words
+
+// Of tasks whose predictions need texts (tasks::Task::row_texts), where predictions are made of the shard:
+/// uint8 (bytes): UTF-8 of each row's texts. A row is a run of sequences with one source index. Texts of tasks with
+/// answers: the question's id, its context, its answers as a JSON array of strings ("": unknown). Of tasks with classes
+/// of words: the words, each with U+001F behind it.
 inline constexpr const char* texts = "/texts";
-inline constexpr const char* text_offsets = "/text_offsets";  ///< int64 (3 · questions + 1): from 0, ascending
+inline constexpr const char* text_offsets = "/text_offsets";  ///< int64 (row_texts · rows + 1): from 0, ascending
 }  // namespace shard_dataset
 
 namespace shard_attribute {                                        // of the root group
@@ -80,7 +89,7 @@ struct ShardInfo {
   /// Of tasks with labels: are they known? Else /labels is absent and label_names is empty: the
   /// sequences can be predicted, and neither trained nor evaluated on.
   bool labelled = true;
-  /// Of tasks with answers: can texts be predicted? Then the shard holds characters and texts.
+  /// Of tasks whose predictions need the texts of rows: does the shard hold them, and the characters of answers?
   bool has_texts = false;
   /// Of tasks with answers: questions of all splits that have none; 0 also where that is unknown.
   std::int64_t unanswerable = 0;

@@ -5,22 +5,23 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "bert_hpc/data/label_column.hpp"
+#include "bert_hpc/data/row_texts.hpp"
 #include "bert_hpc/data/shard_schema.hpp"
 #include "bert_hpc/io/hdf5/hdf5.hpp"
 
 namespace bert_hpc::data {
 
-/// What a sequence of a task with answers has besides.
-struct AnswerSequence {
-  std::int32_t context_begin = 0, context_end = 0;  ///< its tokens [begin, end)
+/// What a sequence has besides tokens and label, as far as its task needs it.
+struct SequenceParts {
+  std::int32_t context_begin = 0, context_end = 0;  ///< tokens [begin, end) of the text that answers are part of
+  std::span<const std::int32_t> words{};            ///< (words, 2): as shard_dataset::word_tokens
   // Where ShardInfo::has_texts:
   std::span<const std::int32_t> characters{};  ///< (tokens, 2): as shard_dataset::token_characters
-  bool starts_question = false;                ///< then these are the question's texts
-  std::string_view id{}, context{}, answers{};
+  bool starts_row = false;                     ///< then `texts` are its row's
+  std::span<const std::string> texts{};        ///< (Task::row_texts)
 };
 
 class ShardWriter {
@@ -31,7 +32,7 @@ class ShardWriter {
   /// One sequence. `token_types` is as long as `ids`, or empty where the shard has none; `label` is ignored where the
   /// task has none; `source_index` is the row in the source.
   void add(std::span<const std::int32_t> ids, std::span<const std::uint8_t> token_types, const Label& label,
-           std::int64_t source_index, const AnswerSequence& answer = {});
+           std::int64_t source_index, const SequenceParts& parts = {});
 
   /// Writes counts and seals the file. Throws Error(files).
   void finish();
@@ -41,11 +42,14 @@ class ShardWriter {
   struct Answers {
     io::Appender<std::int32_t> context;
     std::vector<io::Appender<std::int32_t>> characters{};  // one or none
-    std::vector<io::Appender<std::uint8_t>> texts{};
-    std::vector<io::Appender<std::int64_t>> offsets{};
-    std::int64_t bytes = 0;
   };
-  void add_answer(const AnswerSequence& answer);
+  /// The datasets of tasks with classes of words.
+  struct Words {
+    io::Appender<std::int32_t> tokens;
+    io::Appender<std::int64_t> offsets;
+    std::int64_t count = 0;
+  };
+  void add_parts(const SequenceParts& parts);
 
   std::string path_;
   ShardInfo info_;
@@ -56,6 +60,8 @@ class ShardWriter {
   std::optional<LabelWriter> labels_;
   io::Appender<std::int64_t> offsets_, source_index_;
   std::vector<Answers> answers_;  // one or none
+  std::vector<Words> words_;      // one or none
+  std::optional<RowTextsWriter> texts_;
 };
 
 }  // namespace bert_hpc::data

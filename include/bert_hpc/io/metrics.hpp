@@ -60,6 +60,8 @@ struct EvaluationRow {
   double time = 0;                                      ///< as in StepRow
   /// (3, classes), row-major: how often each class is the label, is predicted, and is both; empty: unknown.
   std::vector<std::int64_t> class_counts{};
+  /// (3, entity types): gold, found and correct entities of each type of metrics::entity_types(); empty without.
+  std::vector<std::int64_t> type_counts{};
 };
 
 /// For training in fp16.

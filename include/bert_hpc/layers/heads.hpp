@@ -50,6 +50,7 @@ struct HeadKind {
   /// The decoder's weights are the word embeddings, and the outputs the vocabulary; else the outputs are labels.
   bool ties_word_embeddings = false;
   bool reads_all_tokens = false;          ///< else a selection of them
+  bool is_token_head = false;             ///< logits of the rows that it reads, without a dense layer before
   const char* classifier = "classifier";  ///< name of the layer to the logits in Transformers; unused where tied
   std::int64_t fixed_outputs = 0;         ///< outputs whatever the labels; 0: one for each label
   LossFunction loss = nullptr;            ///< of a head that has one for every task
@@ -64,9 +65,11 @@ struct HeadKind {
   }
 };
 
-/// SequenceHead with this loss; MaskedLmHead; TokenHead of all tokens with the two scores of a span's ends.
+/// SequenceHead with this loss; MaskedLmHead; TokenHead with cross entropy; TokenHead of all tokens with the two scores
+/// of a span's ends.
 HeadKind sequence_head(LossFunction loss = cross_entropy_loss);
 HeadKind masked_lm_head();
+HeadKind token_head();
 HeadKind span_head();
 
 struct HeadSettings {

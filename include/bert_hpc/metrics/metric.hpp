@@ -31,6 +31,7 @@ struct EvaluatedSet {
   std::span<const float> values{};          ///< (samples, outputs)
   std::span<const std::int32_t> classes{};  ///< (samples)
   std::span<const std::uint8_t> sets{};     ///< (samples, outputs): 1 for each label name in a sample's set, else 0
+  std::int64_t entity_types = 0;            ///< of words: types that their tags name
   double least_output = 0;                  ///< of sets: a name is in the predicted set from this output on
 };
 
@@ -74,6 +75,7 @@ struct Family {
   std::optional<OneAnswer> (*one_answer)(const EvaluatedSet&, ConstSums sums) = nullptr;
   /// Views of the sums.
   ClassCounts (*class_counts)(const EvaluatedSet&, ConstSums sums) = nullptr;
+  ClassCounts (*type_counts)(const EvaluatedSet&, ConstSums sums) = nullptr;  ///< of entity types
   /// Rows of the confusion matrix; 0: there is none.
   std::int64_t (*matrix_classes)(const EvaluatedSet&) = nullptr;
   /// (classes, classes), actual by row, predicted by column; empty where there is none.
@@ -100,6 +102,8 @@ class Evaluation {
   std::optional<OneAnswer> one_answer() const;
   /// (3, classes): labels, predictions and hits of each class; empty where there are none, or too many classes.
   std::vector<std::int64_t> class_counts() const;
+  /// (3, entity types): gold, found and correct entities; empty where there are none.
+  std::vector<std::int64_t> type_counts() const;
   std::int64_t matrix_classes() const;
   std::vector<std::int64_t> confusion_matrix() const;
 

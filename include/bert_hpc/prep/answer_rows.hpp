@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,11 +36,7 @@ void add_answer_numbers(const MadeRow& row, const MadeRow::Sequence& sequence, t
 void add_characters(const MadeRow& row, const MadeRow::Sequence& sequence, std::int64_t tokens,
                     std::vector<std::int32_t>& numbers);
 
-/// A question's id, context and answers, as one list of numbers and back. `labelled`: the answers are known.
-std::vector<std::int32_t> packed_texts(const SourceRow& row, bool labelled);
-struct RowTexts {
-  std::string id, context, answers;  ///< as data::AnswerSequence has them
-};
-RowTexts unpacked_texts(std::span<const std::int32_t> numbers);
+/// A question's id, context and answers, as shards hold them. `labelled`: the answers are known.
+std::vector<std::string> question_texts(const SourceRow& row, bool labelled);
 
 }  // namespace bert_hpc::prep

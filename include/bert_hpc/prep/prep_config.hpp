@@ -100,6 +100,8 @@ struct PrepConfig {
   bool stratifies() const;
   /// Is the label a part of the second text?
   bool has_answers() const { return kind().labels == tasks::Labels::spans; }
+  /// Is the text given in words, each with a label?
+  bool has_words() const { return kind().labels == tasks::Labels::words; }
   bool has_pairs() const { return !source.text_pair.empty(); }
   /// How text is read: each setting that is not given is that of Hugging Face's uncased BERT, or follows from the
   /// others.

@@ -1,10 +1,12 @@
 // What tokenization makes of each row, on its way to the shards through scratch files. A sequence
 // is the number of its tokens of type 0 where there are pairs, then answer_numbers() of tasks with answers, its ids,
-// and the characters of its tokens where predictions are made of it. Such rows have texts too, apart.
+// and the characters of its tokens where predictions are made of it, or the words that its tokens are parts of. Rows
+// that predictions are made of may have texts too, apart.
 #pragma once
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,15 +20,23 @@ namespace bert_hpc::prep {
 
 /// The parts of a sequence of a split as the store has it.
 struct StoredParts {
-  bool pairs = false, answers = false, characters = false;
+  bool pairs = false, answers = false, characters = false, words = false, texts = false;
 
   StoredParts(const PrepConfig& config, RowStatus split)
-      : pairs(config.has_pairs()), answers(config.has_answers()), characters(answers && split != RowStatus::train) {}
+      : pairs(config.has_pairs()),
+        answers(config.has_answers()),
+        characters(answers && split != RowStatus::train),
+        words(config.has_words()),
+        texts(config.kind().row_texts > 0 && split != RowStatus::train) {}
 
   std::int64_t before() const { return (pairs ? 1 : 0) + (answers ? answer_numbers : 0); }
-  std::int64_t per_token() const { return characters ? 3 : 1; }
+  std::int64_t per_token() const { return characters ? 3 : words ? 2 : 1; }
   std::int64_t tokens(std::int64_t stored) const { return (stored - before()) / per_token(); }
 };
+
+/// Texts as one list of numbers, and back.
+std::vector<std::int32_t> packed_texts(std::span<const std::string> texts);
+std::vector<std::string> unpacked_texts(std::span<const std::int32_t> numbers);
 
 class RowStore {
  public:
@@ -39,15 +49,15 @@ class RowStore {
   void open_for_reading();
 
   const TokenStore& tokens() const { return tokens_; }
-  /// (rows with texts): packed_texts(); empty where no task needs them.
-  const std::optional<TokenStore>& texts() const { return texts_; }
+  /// What data::RowTextsWriter takes of a row of a split that predictions are made of. Throws Error(files).
+  std::vector<std::string> texts_of(std::int64_t row) const;
 
  private:
   const PrepConfig& config_;
   const RowTable& table_;
   comm::Communicator& group_;
   TokenStore tokens_;
-  std::optional<TokenStore> texts_;
+  std::optional<TokenStore> texts_;  // of tasks that need them: packed_texts() of each row
   std::vector<std::int32_t> counts_, lengths_, text_counts_, text_lengths_;
   std::vector<std::int32_t> numbers_;
 };

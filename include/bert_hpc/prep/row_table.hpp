@@ -31,11 +31,12 @@ enum class RowStatus : std::uint8_t {
   no_number,
   repeated_label,
   repeated_id,
+  unequal_words,
   unlisted_label,
   rare_label,
   not_sampled,  ///< nothing is wrong with it: [filter] sample did not draw it
 };
-inline constexpr int row_status_count = 15;
+inline constexpr int row_status_count = 16;
 
 /// Characters that separate columns in files of other formats.
 inline constexpr std::array<char, 4> likely_delimiters = {'\t', ';', '|', ','};
@@ -54,6 +55,7 @@ inline bool is_broken(RowStatus status) {
     case RowStatus::no_number:
     case RowStatus::repeated_label:
     case RowStatus::repeated_id:
+    case RowStatus::unequal_words:
       return true;
     default:
       return false;
@@ -73,7 +75,7 @@ struct RowTable {
   std::vector<std::int32_t> classes;     ///< (rows): the label's number
   std::vector<float> values;             ///< (rows)
   std::vector<std::int64_t> set_begins;  ///< (rows + 1): a row's names in set_names
-  std::vector<std::int32_t> set_names;   ///< numbers of the names of all rows' sets
+  std::vector<std::int32_t> set_names;   ///< numbers of the names of all rows' sets, or of the classes of all words
   /// (rows): characters [begin, end) of the first answer; (−1, −1): there is none.
   std::vector<tokenize::TokenSpan> answers;
   std::vector<std::uint64_t> groups;     ///< [split] group: hash of the row's value; else empty

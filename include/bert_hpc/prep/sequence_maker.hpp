@@ -41,6 +41,9 @@ struct MadeRow {
   std::vector<std::int32_t> ids;
   std::vector<Sequence> sequences;
   std::vector<tokenize::TokenSpan> spans;  ///< of tasks with answers: of each token of the text in windows
+  // Of texts in words (prep/word_rows.hpp):
+  std::vector<std::int32_t> word_ends;    ///< (words): tokens of the text up to the end of each
+  std::vector<std::int32_t> word_window;  ///< (words): the sequence that each belongs to
   bool truncated = false;
 
   std::span<const std::int32_t> ids_of(std::size_t sequence) const {
@@ -59,6 +62,7 @@ class SequenceMaker {
   void make(std::string_view text, std::string_view text_pair, MadeRow& row);
 
  private:
+  void encode_words(std::string_view text, MadeRow& row);
   void make_truncated(MadeRow& row) const;
   void make_windows(MadeRow& row) const;
   void add_sequence(std::span<const std::int32_t> first, std::span<const std::int32_t> second, MadeRow& row) const;
@@ -68,7 +72,8 @@ class SequenceMaker {
   std::unique_ptr<tokenize::TextEncoder> encoder_;
   TokenizerConfig settings_;
   std::int64_t room_;  // for the tokens of both texts
-  bool pairs_, packs_, spans_;
+  bool pairs_, packs_, spans_, words_;
+  std::int32_t unknown_;                                   // token
   std::vector<std::int32_t> before_, after_, after_pair_;  // special tokens; after_: after the first text
   bool after_counts_, second_counts_;  // as tokens of type 0: after_; the second text and after_pair_
   std::vector<std::int32_t> first_, second_;

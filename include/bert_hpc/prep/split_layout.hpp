@@ -36,12 +36,20 @@ class SplitLayout {
     // Of tasks with answers:
     std::int32_t context_begin = 0, context_end = 0;
     std::vector<std::int32_t> characters;  ///< (tokens, 2) where predictions are made
-    bool starts_question = false;          ///< then these are its texts
-    std::string id, context, answers;
+    // Of tasks with classes of words:
+    std::vector<std::int32_t> words;         ///< (words, 2)
+    std::vector<std::int32_t> word_classes;  ///< that the label refers to
+    bool starts_row = false;                 ///< where predictions are made: then `texts` are its row's
+    std::vector<std::string> texts;
 
     /// For ShardWriter; valid as long as the sequence.
-    data::AnswerSequence answer() const {
-      return {context_begin, context_end, characters, starts_question, id, context, answers};
+    data::SequenceParts parts() const {
+      return {.context_begin = context_begin,
+              .context_end = context_end,
+              .words = words,
+              .characters = characters,
+              .starts_row = starts_row,
+              .texts = texts};
     }
   };
   /// The sequence at `place` of the order; places are read in ascending order.
@@ -57,7 +65,8 @@ class SplitLayout {
   bool ends_row(std::int64_t place) const;
   void read_packed(std::int64_t number, Sequence& sequence) const;
 
-  void take_answer(std::span<const std::int32_t> numbers, std::int64_t number, Sequence& sequence) const;
+  void take_words(std::span<const std::int32_t> numbers, Sequence& sequence) const;
+  void take_answer(std::span<const std::int32_t> numbers, Sequence& sequence) const;
 
   const RowTable& table_;
   const RowStore& row_store_;

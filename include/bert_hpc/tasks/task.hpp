@@ -19,6 +19,7 @@ enum class Labels {
   values,   ///< a number: float32 (sequences), finite
   sets,     ///< any number of label names: uint8 (sequences, label names), 1 for each that the sequence has, else 0
   spans,    ///< an answer within the sequence: int32 (sequences, 2), its first and its last token; (0, 0): none here
+  words,    ///< a class for each word: int32 (words), each a number of a label name
 };
 
 /// Which tokens a head reads.
@@ -26,6 +27,7 @@ enum class HeadRows {
   first_tokens,   ///< the first of each sequence
   masked_tokens,  ///< those that a batch masks, which are its targets
   all_tokens,
+  words,  ///< the first token of each word with a label; in training others of it too, where the input asks for it
 };
 
 /// The type of a key that is a word or a list of numbers. It has no default.
@@ -50,11 +52,14 @@ struct Task {
   HeadRows rows = HeadRows::first_tokens;
   bool packs_rows = false;       ///< bert_hpc_prep may fill sequences with several rows of the text ([task] pack)
   bool predicts_samples = true;  ///< a prediction for each sample, which mode predict writes
+  int row_texts = 0;             ///< texts of each row that predictions need (data/row_texts.hpp)
   std::vector<const metrics::Family*> metrics;
   std::vector<Key> keys;
 
   bool masks_tokens() const { return rows == HeadRows::masked_tokens; }
-  bool has_label_names() const { return labels == Labels::classes || labels == Labels::sets; }
+  bool has_label_names() const {
+    return labels == Labels::classes || labels == Labels::sets || labels == Labels::words;
+  }
 };
 
 /// Every task, in the order in which messages list them.
@@ -75,6 +80,7 @@ std::vector<OwnedKey> keys();
 std::string names_where(bool (*holds)(const Task&));
 
 /// Names of keys that code asks for.
+inline constexpr const char* all_pieces_key = "all_pieces";
 inline constexpr const char* mask_probability_key = "mask_probability";
 inline constexpr const char* standardize_key = "standardize";
 inline constexpr const char* class_weights_key = "class_weights";

@@ -8,6 +8,7 @@
 #include "bert_hpc/app/run/collective.hpp"
 #include "bert_hpc/data/file_list.hpp"
 #include "bert_hpc/data/tokenizer_folder.hpp"
+#include "bert_hpc/metrics/entities.hpp"
 #include "bert_hpc/metrics/registry.hpp"
 #include "bert_hpc/tasks/task.hpp"
 
@@ -54,6 +55,9 @@ std::int64_t prediction_bytes(const DataSets& sets, const ModelInstance& model) 
   const data::ShardReader* const reader = sets.test ? sets.test.get() : sets.train ? nullptr : sets.validation.get();
   if (reader == nullptr || !model.objective.task->predicts_samples) return 0;
   const comm::GridCoordinates& place = model.place;
+  if (model.objective.task->labels == tasks::Labels::words) {
+    return reader->words().count() * 2 * std::int64_t{sizeof(std::int32_t)};
+  }
   if (model.objective.predict == nullptr) {
     constexpr std::int64_t answer_bytes = 2048;  // of a question: its texts, scores and best answers
     return place.data + place.pipeline + place.tensor == 0 ? answer_bytes * reader->samples() : 0;
@@ -95,6 +99,9 @@ metrics::EvaluatedSet evaluated_set(const ModelInstance& model, const data::Shar
           .values = reader.values(),
           .classes = reader.classes(),
           .sets = reader.sets(),
+          .entity_types = model.objective.task->labels == tasks::Labels::words
+                              ? std::ssize(metrics::entity_types(reader.info().label_names))
+                              : 0,
           .least_output = model.least_output};
 }
 

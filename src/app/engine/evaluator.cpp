@@ -10,16 +10,20 @@
 namespace bert_hpc::app {
 Evaluator::Evaluator(ModelInstance& model, data::ShardReader& reader, const config::Task& task,
                      const data::BatchLoaderOptions& options, bool labels, std::mutex& hdf5)
-    : model_(model),
-      reader_(reader),
-      loader_(reader, options),
-      labels_(labels),
-      hdf5_(hdf5),
-      loss_(1),
-      metrics_(evaluation()) {
+    : model_(model), reader_(reader), loader_(reader, options), labels_(labels), loss_(1), metrics_(evaluation()) {
   predicted_ = core::MirroredArray<std::int32_t>(bounds().selected);
   if (metrics_.reads_confidences()) confidences_ = core::MirroredArray<float>(bounds().selected);
-  if (model.objective.task->labels == tasks::Labels::spans) answer_settings_ = answer_settings(task, reader);
+  switch (model.objective.task->labels) {
+    case tasks::Labels::spans:
+      results_ = answer_results(task, reader, hdf5);
+      break;
+    case tasks::Labels::words:
+      results_ = word_results(reader, model.outputs());
+      break;
+    default:
+      results_ = row_results(model.outputs());
+      only_predicts_ = true;
+  }
 }
 
 metrics::Evaluation Evaluator::evaluation() const {
@@ -35,28 +39,19 @@ std::span<const core::PlannedSample> Evaluator::samples_of(int micro_batch) cons
   return loaded_->plan.micro_batch(first + micro_batch);
 }
 
-void Evaluator::keep(int micro_batch, std::span<const float> logits) {
-  for (const core::PlannedSample& sample : samples_of(micro_batch)) samples_.push_back(sample.index);
-  logits_.insert(logits_.end(), logits.begin(), logits.end());
-}
-
-/// The best spans of each sequence.
-void Evaluator::keep_spans(int micro_batch, std::span<const float> logits) {
-  const std::span<const std::int32_t> contexts = reader_.contexts();
-  const auto width = static_cast<std::size_t>(this->width());
-  std::size_t begin = 0;
+/// outputs: (rows of the head, outputs).
+void Evaluator::keep(int micro_batch, const core::TokenRows& rows, std::span<const float> outputs) {
+  const auto columns = static_cast<std::size_t>(model_.outputs());
+  std::size_t s = 0;
   for (const core::PlannedSample& sample : samples_of(micro_batch)) {
-    const auto at = static_cast<std::size_t>(2 * sample.index);
+    const auto begin = static_cast<std::size_t>(rows.offsets[s]), end = static_cast<std::size_t>(rows.offsets[s + 1]);
+    const auto width = static_cast<std::size_t>(results_->width(sample.index));
     samples_.push_back(sample.index);
-    logits_.resize(logits_.size() + width);
-    objectives::best_spans(logits.subspan(begin, static_cast<std::size_t>(2 * sample.length)), contexts[at],
-                           contexts[at + 1], *answer_settings_, std::span(logits_).last(width));
-    begin += static_cast<std::size_t>(2 * sample.length);
+    kept_.resize(kept_.size() + width);
+    results_->keep(sample.index, outputs.subspan(begin * columns, (end - begin) * columns),
+                   std::span(kept_).last(width));
+    ++s;
   }
-}
-
-std::int64_t Evaluator::width() const {
-  return answer_settings_ ? objectives::window_width(*answer_settings_) : model_.outputs();
 }
 
 void Evaluator::result(int micro_batch, model::Stage& stage, int slot) {
@@ -73,7 +68,7 @@ void Evaluator::result(int micro_batch, model::Stage& stage, int slot) {
     return outputs_in_labels_unit(model_.label_scale, model_.prediction_range, core::on_host(outputs, aside_),
                                   in_labels_unit_);
   };
-  if (keep_) answer_settings_ ? keep_spans(micro_batch, logits()) : keep(micro_batch, logits());
+  if (keep_) keep(micro_batch, batch.targets.rows, logits());
   if (!labels_) return;
   ops::sum(stage.row_losses(slot), rows, loss_.device());
   const double loss = loss_.to_host(1)[0];
@@ -89,10 +84,10 @@ void Evaluator::result(int micro_batch, model::Stage& stage, int slot) {
 
 bool Evaluator::pass_over_data(const std::function<bool()>& give_up, Predictions* predictions) {
   metrics_ = evaluation();
-  keep_ = predictions != nullptr || answer_settings_;
+  keep_ = predictions != nullptr || !only_predicts_;
   delivered_ = 0;
-  const bool is_root = model_.groups().world.rank() == 0;
-  if (answer_settings_ && is_root) answers_.emplace(reader_, hdf5_, *answer_settings_);
+  const bool collects = keep_ && model_.groups().world.rank() == 0;
+  if (collects) results_->begin(predictions);
   loader_.restart(0);
   while (loader_.has_next()) {
     if (give_up()) return false;
@@ -100,13 +95,9 @@ bool Evaluator::pass_over_data(const std::function<bool()>& give_up, Predictions
     passes_.clear();
     for (const data::LoadedMicroBatch& micro : loaded_->micro_batches) passes_.push_back({.batch = micro.batch});
     model_.pipeline().evaluate(model_.engine(), passes_, *this);
-    if (keep_) gather_step(predictions);
+    if (keep_) gather_step();
   }
-  if (answers_) {
-    answers_->finish(labels_ ? metrics_.sums_of(metrics::answers()) : metrics::Sums(),
-                     predictions != nullptr ? &predictions->answers : nullptr);
-    answers_.reset();
-  }
+  if (collects) results_->finish(labels_ ? &metrics_ : nullptr);
   model_.groups().world.all_reduce(metrics_.sums(), comm::Reduction::sum);
   return true;
 }
@@ -119,6 +110,7 @@ io::EvaluationRow Evaluator::row(std::int64_t step) {
   row.classes = metrics_.matrix_classes();
   row.confusion_matrix = metrics_.confusion_matrix();
   row.class_counts = metrics_.class_counts();
+  row.type_counts = metrics_.type_counts();
   return row;
 }
 
@@ -129,49 +121,43 @@ std::optional<io::EvaluationRow> Evaluator::evaluate_unless(std::int64_t step, c
 }
 
 /// The results of the step's samples go to rank 0. They are the next ones of the data's order.
-void Evaluator::gather_step(Predictions* predictions) {
+void Evaluator::gather_step() {
   comm::Communicator& world = model_.groups().world;
-  const auto outputs = static_cast<std::size_t>(width());
   if (world.rank() != 0) {
-    const auto count = static_cast<std::int64_t>(samples_.size());
-    world.send(std::as_bytes(std::span(&count, 1)), 0);
+    const std::int64_t counts[] = {std::ssize(samples_), std::ssize(kept_)};
+    world.send(std::as_bytes(std::span(counts)), 0);
     world.send(std::as_bytes(std::span(samples_)), 0);
-    world.send(std::as_bytes(std::span(logits_)), 0);
+    world.send(std::as_bytes(std::span(kept_)), 0);
   } else {
     for (int peer = 1; peer < world.size(); ++peer) {
-      std::int64_t count = 0;
-      world.receive(std::as_writable_bytes(std::span(&count, 1)), peer);
-      const std::size_t begin = samples_.size(), more = static_cast<std::size_t>(count);
-      samples_.resize(begin + more);
-      logits_.resize((begin + more) * outputs);
+      std::int64_t counts[2] = {0, 0};
+      world.receive(std::as_writable_bytes(std::span(counts)), peer);
+      const std::size_t begin = samples_.size(), kept = kept_.size();
+      samples_.resize(begin + static_cast<std::size_t>(counts[0]));
+      kept_.resize(kept + static_cast<std::size_t>(counts[1]));
       world.receive(std::as_writable_bytes(std::span(samples_).subspan(begin)), peer);
-      world.receive(std::as_writable_bytes(std::span(logits_).subspan(begin * outputs)), peer);
+      world.receive(std::as_writable_bytes(std::span(kept_).subspan(kept)), peer);
     }
-    in_order_.resize(logits_.size());
-    for (std::size_t i = 0; i < samples_.size(); ++i) {
-      const std::int64_t place = samples_[i] - delivered_;
-      core::require(place >= 0 && place < std::ssize(samples_), "a step has the next samples of the data");
-      std::copy_n(logits_.begin() + static_cast<std::ptrdiff_t>(i * outputs), outputs,
-                  in_order_.begin() + place * static_cast<std::ptrdiff_t>(outputs));
-    }
-    deliver(in_order_, predictions);
-    delivered_ += std::ssize(samples_);
+    deliver();
   }
   samples_.clear();
-  logits_.clear();
+  kept_.clear();
 }
 
-/// On rank 0: (samples, width()) of the next samples.
-void Evaluator::deliver(std::span<const float> outputs, Predictions* predictions) {
-  if (answers_) {
-    const auto width = static_cast<std::size_t>(this->width());
-    for (std::size_t i = 0; i < outputs.size(); i += width) {
-      answers_->add(outputs.subspan(i, width), predictions != nullptr ? &predictions->answers : nullptr);
-    }
-    return;
+/// On rank 0: what was kept of the step's samples, in the data's order.
+void Evaluator::deliver() {
+  begins_.resize(samples_.size());
+  std::size_t at = 0;
+  for (const std::int64_t sample : samples_) {
+    const std::int64_t place = sample - delivered_;
+    core::require(place >= 0 && place < std::ssize(samples_), "a step has the next samples of the data");
+    begins_[static_cast<std::size_t>(place)] = at;
+    at += static_cast<std::size_t>(results_->width(sample));
   }
-  predictions->outputs = width();
-  predictions->logits.insert(predictions->logits.end(), outputs.begin(), outputs.end());
+  for (const std::size_t begin : begins_) {
+    const auto width = static_cast<std::size_t>(results_->width(delivered_++));
+    results_->add(std::span(kept_).subspan(begin, width));
+  }
 }
 
 }  // namespace bert_hpc::app

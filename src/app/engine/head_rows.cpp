@@ -13,6 +13,7 @@ double expected_targets(const config::Config& input, double sequences, double to
     case tasks::HeadRows::masked_tokens:
       return mask_probability(input) * tokens;
     case tasks::HeadRows::all_tokens:
+    case tasks::HeadRows::words:
       return tokens;
   }
   return sequences;
@@ -25,6 +26,7 @@ std::int64_t planned_targets(const tasks::Task& task, std::int64_t sequences, st
     case tasks::HeadRows::masked_tokens:
       return tokens / 5;
     case tasks::HeadRows::all_tokens:
+    case tasks::HeadRows::words:
       return tokens;
   }
   return sequences;

@@ -4,6 +4,10 @@
 #include <cmath>
 #include <span>
 
+#include "bert_hpc/app/engine/sample_results.hpp"
+#include "bert_hpc/data/row_texts.hpp"
+#include "bert_hpc/data/words.hpp"
+#include "bert_hpc/io/conll_file.hpp"
 #include "bert_hpc/io/predictions.hpp"
 #include "bert_hpc/io/predictions_csv.hpp"
 
@@ -18,6 +22,33 @@ std::span<const T> part(std::span<const T> column, std::size_t begin, std::size_
   return column.empty() ? column : column.subspan(begin * width, rows * width);
 }
 
+/// Sentence by sentence, in the order of the data.
+void write_words(const std::string& path, const std::vector<std::string>& names,
+                 const std::vector<std::int32_t>& predicted, const data::ShardReader& reader) {
+  require_texts(reader);
+  std::mutex held;  // the caller's lock is
+  data::RowTextsReader rows(reader, held);
+  io::ConllFile file(path);
+  const std::span<const std::int32_t> known = reader.word_classes();
+  std::string_view words;  // those of the sentence that are left
+  std::size_t next = 0;
+  while (rows.next()) {
+    if (rows.starts_row()) {
+      if (rows.sample() > 0) file.end_sentence();
+      words = rows.texts().front();
+    }
+    for (std::int64_t i = reader.words().count(rows.sample()); i > 0; --i, ++next) {
+      const std::size_t end = std::min(words.find(data::word_end), words.size());
+      const std::string_view gold =
+          known.empty() ? std::string_view() : names.at(static_cast<std::size_t>(known[next]));
+      file.add(words.substr(0, end), gold, names.at(static_cast<std::size_t>(predicted[next])));
+      words.remove_prefix(std::min(end + 1, words.size()));
+    }
+  }
+  file.end_sentence();
+  file.close();
+}
+
 }  // namespace
 
 double least_output(const config::Task& task) {
@@ -27,7 +58,12 @@ double least_output(const config::Task& task) {
 
 void write_predictions(const std::string& directory, const PredictionsFacts& facts, const Predictions& predictions,
                        const data::ShardReader& reader) {
-  if (facts.objective.predict == nullptr) return io::write_answer_files(directory, predictions.answers);
+  if (facts.objective.task->labels == tasks::Labels::spans) {
+    return io::write_answer_files(directory, predictions.answers);
+  }
+  if (facts.objective.task->labels == tasks::Labels::words) {
+    return write_words(directory + "/predictions.conll", facts.label_names, predictions.words, reader);
+  }
   const auto outputs = static_cast<std::size_t>(predictions.outputs);
   const std::span<const float> logits = predictions.logits;
   const auto predicted = [&](std::size_t begin, std::size_t rows) {

@@ -65,6 +65,9 @@ ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t out
                       .norm = block + (attends ? "sa_layer_norm" : "output_layer_norm")};
     if (attends) sublayer.hidden_dropout = 0.0f;
   }
+  if (kind.is_token_head && !kind.reads_all_tokens) {
+    plan.head.classifier_dropout = static_cast<float>(config.hidden_dropout_prob);
+  }
   const bool masked = kind.ties_word_embeddings;
   plan.head.dense = masked ? "vocab_transform" : "pre_classifier";
   plan.head.norm = "vocab_layer_norm";

@@ -73,24 +73,28 @@ class JsonRows : public RowReader {
   }
 
   bool is_list(const std::string& column, const nlohmann::json& value) const {
-    return column == format_.list_column && !format_.list_separator.empty() && value.is_array() &&
-           std::all_of(value.begin(), value.end(), [](const nlohmann::json& entry) { return entry.is_string(); });
+    const auto& lists = format_.list_columns;
+    return std::find(lists.begin(), lists.end(), column) != lists.end() && !format_.list_separator.empty() &&
+           value.is_array() && std::all_of(value.begin(), value.end(), [this](const nlohmann::json& entry) {
+             return entry.is_string() || (format_.list_ends && entry.is_number_integer());
+           });
   }
 
-  /// The strings of a list as one text.
+  /// The strings and numbers of a list as one text.
   void join(const nlohmann::json& list, std::size_t column, Row& row) {
     std::string& text = storage_[column];
     text.clear();
     for (const nlohmann::json& entry : list) {
-      const auto& name = entry.get_ref<const std::string&>();
+      const std::string name = entry.is_string() ? entry.get<std::string>() : entry.dump();
       if (name.find(format_.list_separator) != std::string::npos) {
         row.problem = "has \"" + core::printable(name, 60) + "\" in the array \"" + columns_[column] +
-                      "\", which holds the separator \"" + format_.list_separator +
-                      "\": set [source] label_separator to another one";
+                      "\", which holds the separator \"" + format_.list_separator + "\"" +
+                      (format_.list_ends ? "" : ": set [source] label_separator to another one");
         return;
       }
-      if (!text.empty()) text += format_.list_separator;
+      if (!text.empty() && !format_.list_ends) text += format_.list_separator;
       text += name;
+      if (format_.list_ends) text += format_.list_separator;
     }
   }
 

@@ -47,6 +47,8 @@ struct ShardContent {
   std::vector<float> values;
   std::vector<std::uint8_t> sets;             // (sequences, 3)
   std::vector<std::int32_t> spans, contexts;  // (sequences, 2) each
+  std::vector<std::int64_t> word_offsets = {0};
+  std::vector<std::int32_t> words, word_classes;  // (words, 2) and (words)
   std::vector<std::int64_t> source_index;
   std::int64_t max_length = 0;
 
@@ -75,6 +77,11 @@ inline ShardContent make_content(const tasks::Task* task, std::int64_t sequences
       content.spans.insert(content.spans.end(), {first, static_cast<std::int32_t>(length) - 1});
       content.contexts.insert(content.contexts.end(), {1, static_cast<std::int32_t>(length) - 1});
     }
+    for (std::int32_t token = 1; token + 1 < length && task->labels == tasks::Labels::words; ++token) {
+      content.words.insert(content.words.end(), {token, token + 1});
+      content.word_classes.push_back(static_cast<std::int32_t>(random() % 3));
+    }
+    content.word_offsets.push_back(std::ssize(content.word_classes));
     content.source_index.push_back(1000 + s);
   }
   if (!task->has_label_names()) content.label_names = "[]";
@@ -98,6 +105,11 @@ inline void write_shard(const std::string& path, const ShardContent& c, const st
   if (c.task == tasks::find("regression") && has(set::labels)) file.write(set::labels, c.values, {}, storage);
   if (c.task->labels == tasks::Labels::sets && has(set::labels)) {
     file.write(set::labels, c.sets, {std::ssize(c.sets) / 3, 3}, storage);
+  }
+  if (c.task->labels == tasks::Labels::words) {
+    if (has(set::labels)) file.write(set::labels, c.word_classes, {}, storage);
+    if (has(set::word_tokens)) file.write(set::word_tokens, c.words, {std::ssize(c.word_classes), 2}, storage);
+    if (has(set::word_offsets)) file.write(set::word_offsets, c.word_offsets, {}, storage);
   }
   if (c.task->labels == tasks::Labels::spans) {
     if (has(set::labels)) file.write(set::labels, c.spans, {c.sequences(), 2}, storage);

@@ -26,9 +26,12 @@ void write(const std::string& path, std::int64_t row, const std::optional<std::v
   const std::string json = data::answers_to_json(answers);
   const std::vector<std::int32_t> ids = {2, 5, 6, 3}, first = {-1, -1, 0, 2, 2, 5, -1, -1},
                                   next = {-1, -1, 2, 5, 6, 7, -1, -1};
-  writer.add(ids, {}, {.first = 1, .last = 2}, row - 1, {1, 3, first, true, "q1", "Größe", json});
-  writer.add(ids, {}, {}, row - 1, {1, 3, next, false, "", "", ""});
-  writer.add(ids, {}, {}, row, {2, 3, next, true, "q2", "b", "[]"});
+  const std::vector<std::string> one = {"q1", "Größe", json}, two = {"q2", "b", "[]"};
+  writer.add(ids, {}, {.first = 1, .last = 2}, row - 1,
+             {.context_begin = 1, .context_end = 3, .characters = first, .starts_row = true, .texts = one});
+  writer.add(ids, {}, {}, row - 1, {.context_begin = 1, .context_end = 3, .characters = next});
+  writer.add(ids, {}, {}, row,
+             {.context_begin = 2, .context_end = 3, .characters = next, .starts_row = true, .texts = two});
   writer.finish();
 }
 
@@ -95,9 +98,9 @@ TEST_CASE("damaged contexts and texts are refused") {
     while (answers.next()) {
     }
   };
-  CHECK_THROWS_WITH(bend({0, 1, 2, 4}), ContainsSubstring("'/text_offsets' are damaged at question 0"));
-  CHECK_THROWS_WITH(bend({0, 2, 1, 3}), ContainsSubstring("'/text_offsets' are damaged at question 0"));
-  CHECK_THROWS_WITH(bend({-1, 2, 2, 3}), ContainsSubstring("'/text_offsets' are damaged at question 0"));
-  CHECK_THROWS_WITH(bend({0, 1, 3, 3}), ContainsSubstring("hold fewer questions"));
+  CHECK_THROWS_WITH(bend({0, 1, 2, 4}), ContainsSubstring("'/text_offsets' are damaged at row 0"));
+  CHECK_THROWS_WITH(bend({0, 2, 1, 3}), ContainsSubstring("'/text_offsets' are damaged at row 0"));
+  CHECK_THROWS_WITH(bend({-1, 2, 2, 3}), ContainsSubstring("'/text_offsets' are damaged at row 0"));
+  CHECK_THROWS_WITH(bend({0, 1, 3, 3}), ContainsSubstring("hold fewer rows"));
   CHECK_THROWS_WITH(bend({0, 1, 2, 3}), ContainsSubstring("the answers of question 0 are no JSON array"));
 }

@@ -9,6 +9,7 @@
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/data/batch_loader.hpp"
+#include "bert_hpc/data/shard_writer.hpp"
 #include "unit/data/shard_fixture.hpp"
 
 using namespace bert_hpc;
@@ -223,6 +224,52 @@ TEST_CASE("batches of label sets hold 1 for each name in a sequence's set") {
     }
   }
   CHECK(seen.size() == 23);
+}
+
+TEST_CASE("the head reads the first token of each word, or all of its tokens") {
+  const test::ScratchDirectory directory;
+  data::ShardInfo info;
+  info.task = tasks::find("token_classification");
+  info.vocabulary_hash = "cafe";
+  info.vocabulary_size = 10;
+  info.label_names = {"B-X", "I-X", "O"};
+  info.tokenizer = R"({"cls_id": 2, "sep_id": 3, "mask_id": 4, "pad_id": 0})";
+  {
+    data::ShardWriter writer(directory / "a.h5", info, false);
+    const std::vector<std::int32_t> ids = {2, 5, 6, 7, 3}, words = {1, 3, 3, 4}, classes = {0, 2}, one = {2, 3},
+                                    other = {1};
+    writer.add(ids, {}, {.words = classes}, 0, {.words = words});
+    writer.add(ids, {}, {}, 1);  // a window of which no word is
+    writer.add(ids, {}, {.words = other}, 2, {.words = one});
+    writer.finish();
+  }
+  data::ShardReaderOptions options;
+  options.paths = {directory / "a.h5"};
+  options.limits.task = info.task;
+  for (const bool all_pieces : {false, true}) {
+    ShardReader reader(options);
+    BatchLoader loader(reader, {.plan = {.global_batch = 3, .hidden = 64, .micro_tokens = 100},
+                                .task = info.task,
+                                .sampler = {.order = data::Order::file},
+                                .epochs = 1,
+                                .all_pieces = all_pieces});
+    const data::LoadedStep& step = loader.next();
+    const core::MicroBatch& batch = step.micro_batches.at(0).on_host;
+    std::map<std::int64_t, std::vector<std::pair<std::int32_t, std::int32_t>>> found;  // positions and classes
+    for (std::int64_t row = 0; row < batch.targets.rows.count; ++row) {
+      const std::int32_t s = batch.targets.rows.sequence[row], position = batch.targets.rows.position[row];
+      CHECK(batch.targets.index[row] == batch.tokens.offsets[s] + position);
+      CHECK(row >= batch.targets.rows.offsets[s]);
+      CHECK(row < batch.targets.rows.offsets[s + 1]);
+      found[batch.sample[s]].emplace_back(position, batch.targets.classes[row]);
+    }
+    using Rows = std::vector<std::pair<std::int32_t, std::int32_t>>;
+    CHECK(found[0] == (all_pieces ? Rows{{1, 0}, {2, 1}, {3, 2}} : Rows{{1, 0}, {3, 2}}));
+    CHECK(found[2] == Rows{{2, 1}});
+    CHECK(found.size() == 2);
+    CHECK(step.global_target_count == (all_pieces ? 4 : 3));
+    CHECK(step.target_count == step.global_target_count);
+  }
 }
 
 TEST_CASE("evaluation delivers every sample once in any layout; restart() begins again") {

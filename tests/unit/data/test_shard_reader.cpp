@@ -63,6 +63,14 @@ void check_samples(ShardReader& reader, const std::vector<ShardContent>& content
           REQUIRE(reader.contexts()[2 * all + side] == content.contexts[2 * i + side]);
         }
       }
+      for (std::int64_t w = content.word_offsets[i]; w < content.word_offsets[i + 1]; ++w) {
+        const std::int64_t word = reader.words().offsets[all] + w - content.word_offsets[i];
+        REQUIRE(reader.words().count(sample) == content.word_offsets[i + 1] - content.word_offsets[i]);
+        REQUIRE(reader.word_classes()[static_cast<std::size_t>(word)] ==
+                content.word_classes[static_cast<std::size_t>(w)]);
+        REQUIRE(reader.words().tokens[static_cast<std::size_t>(2 * word)] ==
+                content.words[static_cast<std::size_t>(2 * w)]);
+      }
       if (content.task == tasks::find("multi_label")) {
         for (std::size_t name = 0; name < 3; ++name) {
           REQUIRE(reader.sets()[3 * all + name] == content.sets[3 * i + name]);

@@ -3,6 +3,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include "bert_hpc/prep/row_store.hpp"
+
 using namespace bert_hpc;
 using namespace bert_hpc::prep;
 
@@ -50,16 +52,21 @@ TEST_CASE("the first answer counts in characters, not in bytes") {
   CHECK(first_answer("[]") == no_answer);
 }
 
-TEST_CASE("a row's texts come back from the scratch file") {
+TEST_CASE("a question's texts are its id, its context and the texts of its answers") {
+  using Texts = std::vector<std::string>;
   SourceRow row;
   row.id = "q1";
   row.text_pair = "Größe";
   row.label = R"([{"answer_start": 0, "text": "Größe"}])";
-  const RowTexts texts = unpacked_texts(packed_texts(row, true));
-  CHECK(texts.id == "q1");
-  CHECK(texts.context == "Größe");
-  CHECK(texts.answers == R"(["Größe"])");
+  CHECK(question_texts(row, true) == Texts{"q1", "Größe", R"(["Größe"])"});
   row.label = "[]";
-  CHECK(unpacked_texts(packed_texts(row, true)).answers == "[]");
-  CHECK(unpacked_texts(packed_texts(row, false)).answers.empty());
+  CHECK(question_texts(row, true) == Texts{"q1", "Größe", "[]"});
+  CHECK(question_texts(row, false) == Texts{"q1", "Größe", ""});
+}
+
+TEST_CASE("texts come back from a scratch file's numbers") {
+  using Texts = std::vector<std::string>;
+  for (const Texts& texts : {Texts{"q1", "Größe", "[]"}, Texts{""}, Texts{"", "abcde"}, Texts{}}) {
+    CHECK(unpacked_texts(packed_texts(texts)) == texts);
+  }
 }

@@ -57,11 +57,11 @@ TEST_CASE("defaults follow the format") {
 TEST_CASE("a comma separates the names of sets, and ends no class") {
   const PrepConfig sets = parse(good, {"task.name=\"multi_label\""});
   CHECK(sets.source.label_separator == ",");
-  CHECK(sets.row_format().list_column == sets.source.label);
+  CHECK(sets.row_format().list_columns == std::vector<std::string>{sets.source.label});
   CHECK(sets.row_format().list_separator == ",");
   CHECK(parse(good, {"task.name=\"multi_label\"", "source.label_separator=\"\""}).source.label_separator.empty());
   CHECK(parse(good).source.label_separator.empty());
-  CHECK(parse(good).row_format().list_column.empty());
+  CHECK(parse(good).row_format().list_columns.empty());
 }
 
 TEST_CASE("formats are found by their names") {

@@ -149,7 +149,7 @@ TEST_CASE("JSON Lines: numbers as text, null and absent keys, damaged lines") {
 
 TEST_CASE("JSON Lines: an array of strings is a list in the column that may hold one, and nowhere else") {
   RowFormat lists = json;
-  lists.list_column = "l";
+  lists.list_columns = {"l"};
   lists.list_separator = ", ";
   CHECK(rows("{\"l\":[\"a\",\"b c\"]}\n{\"l\":[]}\n{\"l\":\"a, b\"}\n{\"l\":[1]}\n{\"l\":[\"a, b\"]}\n", lists,
              {"l"}) == Rows{"1:a, b c", "2:", "3:a, b", "4:!", "5:!"});

@@ -2,14 +2,14 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "bert_hpc/app/engine/answer_scorer.hpp"
 #include "bert_hpc/app/engine/model_instance.hpp"
-#include "bert_hpc/app/engine/predictions.hpp"
+#include "bert_hpc/app/engine/sample_results.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/data/batch_loader.hpp"
 #include "bert_hpc/io/metrics.hpp"
@@ -42,26 +42,22 @@ class Evaluator : private train::PipelineEvents {
   io::EvaluationRow row(std::int64_t step);
   void result(int micro_batch, model::Stage& stage, int slot) override;
   std::span<const core::PlannedSample> samples_of(int micro_batch) const;
-  void keep(int micro_batch, std::span<const float> logits);
-  void keep_spans(int micro_batch, std::span<const float> logits);
-  std::int64_t width() const;  ///< numbers that are kept of a sample
-  void gather_step(Predictions* predictions);
-  void deliver(std::span<const float> outputs, Predictions* predictions);
+  void keep(int micro_batch, const core::TokenRows& rows, std::span<const float> outputs);
+  void gather_step();
+  void deliver();
 
   ModelInstance& model_;
   data::ShardReader& reader_;
   data::BatchLoader loader_;
   bool labels_;
-  // Of this rank and the step under way, where results of samples are gathered: for predictions, and for answers,
-  // which are made on rank 0.
+  std::unique_ptr<SampleResults> results_;
+  bool only_predicts_ = false;  // no metric needs them
+  // Of this rank and the step under way, where results of samples are gathered:
   bool keep_ = false;
   std::vector<std::int64_t> samples_;
-  std::vector<float> logits_;
-  std::vector<float> in_order_;
-  std::int64_t delivered_ = 0;  // samples of earlier steps
-  std::mutex& hdf5_;
-  std::optional<objectives::AnswerSettings> answer_settings_;  // of tasks with answers
-  std::optional<AnswerScorer> answers_;                        // rank 0
+  std::vector<float> kept_;                      // of each of them
+  std::vector<std::size_t> begins_;              // rank 0: where those of the next samples lie in kept_
+  std::int64_t delivered_ = 0;                   // samples of earlier steps
   std::vector<float> in_labels_unit_;            // a micro-batch's predictions, where training has another unit
   std::vector<float> aside_;                     // a micro-batch's logits, where the host cannot see them in place
   core::MirroredArray<std::int32_t> predicted_;  // (rows of a micro-batch that the head reads)

@@ -16,8 +16,9 @@ namespace bert_hpc::app {
 struct Predictions {
   std::int64_t outputs = 0;   ///< columns of logits
   std::vector<float> logits;  ///< (samples, outputs)
-  /// Of tasks with answers, instead of logits.
-  std::vector<io::AnsweredQuestion> answers;
+  // Instead of logits:
+  std::vector<io::AnsweredQuestion> answers;  ///< of tasks with answers
+  std::vector<std::int32_t> words;            ///< of tasks with classes of words: that of each word
 };
 
 /// What the files say besides.
@@ -33,7 +34,8 @@ struct PredictionsFacts {
 double least_output(const config::Task& task);
 
 /// DIRECTORY/predictions.h5 and DIRECTORY/predictions.csv of the samples of `reader`, with their labels where it has
-/// them. A block of rows at a time. Of tasks with answers the files of io/answer_files.hpp. Throws Error(files).
+/// them. A block of rows at a time. Of tasks with answers the files of io/answer_files.hpp, with classes of words that
+/// of io/conll_file.hpp. The caller holds HDF5's lock. Throws Error(files).
 void write_predictions(const std::string& directory, const PredictionsFacts& facts, const Predictions& predictions,
                        const data::ShardReader& reader);
 

@@ -21,14 +21,15 @@ enum class TextUnit { line, paragraph };  ///< what a row of plain text is; blan
 struct RowFormat {
   const TextFormat* format = nullptr;
   TextEncoding encoding = TextEncoding::utf8;
-  bool header = true;              ///< the first row names the columns
-  char delimiter = ',';            ///< between columns
-  bool quotes = true;              ///< "…" may hold delimiters and line feeds, "" is a quote
-  int column_limit = 0;            ///< the last of so many columns takes the rest of the row; 0: no limit
-  bool extra_columns = false;      ///< a row may have more columns than the header
-  TextUnit unit = TextUnit::line;  ///< what a row is
-  std::string list_column{};       ///< jsonl: may be an array of strings, read as one text with list_separator
-  std::string list_separator{};    ///< between its strings; empty: there are no lists
+  bool header = true;                       ///< the first row names the columns
+  char delimiter = ',';                     ///< between columns
+  bool quotes = true;                       ///< "…" may hold delimiters and line feeds, "" is a quote
+  int column_limit = 0;                     ///< the last of so many columns takes the rest of the row; 0: no limit
+  bool extra_columns = false;               ///< a row may have more columns than the header
+  TextUnit unit = TextUnit::line;           ///< what a row is
+  std::vector<std::string> list_columns{};  ///< jsonl: may be arrays, read as one text with list_separator
+  std::string list_separator{};             ///< between the strings of an array; empty: there are no lists
+  bool list_ends = false;                   ///< and behind the last one; then they may be whole numbers
 };
 
 /// Where a row that was read comes from and what is in it. Views last until the next row is read.

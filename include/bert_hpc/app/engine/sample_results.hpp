@@ -1,0 +1,47 @@
+// What is made of each sample's outputs beyond its micro-batch: predictions, and metrics of several sequences together.
+// The rank that computes a sample keeps some numbers of it; rank 0 gets them in the order of the data. One kind a file.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+
+#include "bert_hpc/app/engine/predictions.hpp"
+#include "bert_hpc/config/config.hpp"
+#include "bert_hpc/data/shard_reader.hpp"
+#include "bert_hpc/metrics/metric.hpp"
+
+namespace bert_hpc::app {
+
+class SampleResults {
+ public:
+  virtual ~SampleResults() = default;
+
+  /// Numbers that are kept of a sample.
+  virtual std::int64_t width(std::int64_t sample) const = 0;
+  /// outputs (rows of the sample that the head reads, outputs), in the labels' unit; kept (width()).
+  virtual void keep(std::int64_t sample, std::span<const float> outputs, std::span<float> kept) const = 0;
+
+  // On rank 0, for each pass over the data:
+  /// `predictions` is filled where it is not null.
+  virtual void begin(Predictions* predictions) = 0;
+  /// The next sample.
+  virtual void add(std::span<const float> kept) = 0;
+  /// After the last one. Adds to the sums of its metrics where `evaluation` is not null.
+  virtual void finish(metrics::Evaluation* evaluation) = 0;
+};
+
+/// The outputs themselves, for predictions alone. `outputs`: of a row, of which each sample has one.
+std::unique_ptr<SampleResults> row_results(std::int64_t outputs);
+/// Of tasks with answers. `reader` must outlive it. `hdf5` is held while texts are read. Throws Error(data) where the
+/// data have no texts.
+std::unique_ptr<SampleResults> answer_results(const config::Task& task, const data::ShardReader& reader,
+                                              std::mutex& hdf5);
+/// Of tasks with classes of words. `outputs`: classes.
+std::unique_ptr<SampleResults> word_results(const data::ShardReader& reader, std::int64_t outputs);
+
+/// Throws Error(data) where the data have no texts, which predictions need.
+void require_texts(const data::ShardReader& reader);
+
+}  // namespace bert_hpc::app

@@ -1,0 +1,49 @@
+// Where the words of sequences lie, of tasks with classes of words.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace bert_hpc::data {
+
+/// Stands behind each word in the texts of rows.
+inline constexpr char word_end = '\x1f';
+
+struct Words {
+  std::vector<std::int64_t> offsets{0};  ///< (sequences + 1): words of sequence s are [offsets[s], offsets[s + 1])
+  std::vector<std::int32_t> tokens{};    ///< (words, 2): tokens [begin, end) of its sequence
+
+  std::int64_t count() const { return offsets.back(); }
+  std::int64_t count(std::int64_t sequence) const {
+    const auto s = static_cast<std::size_t>(sequence);
+    return offsets[s + 1] - offsets[s];
+  }
+  void append(const Words& more) {
+    const std::int64_t begin = offsets.back();
+    for (std::size_t s = 1; s < more.offsets.size(); ++s) offsets.push_back(begin + more.offsets[s]);
+    tokens.insert(tokens.end(), more.tokens.begin(), more.tokens.end());
+  }
+  std::int64_t memory_bytes() const {
+    return static_cast<std::int64_t>(offsets.capacity() * sizeof(std::int64_t) +
+                                     tokens.capacity() * sizeof(std::int32_t));
+  }
+};
+
+/// (names): the class of a word's tokens after the first, where those are labelled too, by the class of the word: "I-X"
+/// for "B-X" where there is such a name, else the same.
+std::vector<std::int32_t> classes_inside(const std::vector<std::string>& label_names);
+
+/// Of data that do not exist yet: each token but the first and the last of a sequence is a word.
+template <class Lengths>
+Words planned_words(const Lengths& lengths) {
+  Words words;
+  for (const std::int32_t length : lengths) {
+    for (std::int32_t token = 1; token + 1 < length; ++token)
+      words.tokens.insert(words.tokens.end(), {token, token + 1});
+    words.offsets.push_back(static_cast<std::int64_t>(words.tokens.size() / 2));
+  }
+  return words;
+}
+
+}  // namespace bert_hpc::data

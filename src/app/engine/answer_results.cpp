@@ -1,0 +1,139 @@
+// On rank 0: the answers of a data set's questions from the best spans of their windows, and how right they are.
+#include <algorithm>
+#include <limits>
+
+#include "bert_hpc/app/engine/sample_results.hpp"
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/data/answer_data.hpp"
+#include "bert_hpc/metrics/answers.hpp"
+#include "bert_hpc/metrics/registry.hpp"
+#include "bert_hpc/objectives/answers.hpp"
+#include "bert_hpc/score/squad.hpp"
+#include "bert_hpc/tasks/task.hpp"
+
+namespace bert_hpc::app {
+namespace {
+
+/// Of the input's [task]. Questions may have no answer where the key says so; without the key, where the data have such
+/// questions or do not say.
+objectives::AnswerSettings answer_settings(const config::Task& task, const data::ShardReader& reader) {
+  const auto given = task.switches.find(tasks::no_answer_key);
+  const bool usual = reader.info().unanswerable > 0 || !reader.info().labelled;
+  objectives::AnswerSettings settings;
+  settings.n_best = static_cast<std::int64_t>(task.number(tasks::n_best_key, 20));
+  settings.max_answer_tokens = static_cast<std::int64_t>(task.number(tasks::max_answer_tokens_key, 30));
+  settings.null_threshold = task.number(tasks::null_threshold_key, 0);
+  settings.no_answer = given != task.switches.end() && given->second ? *given->second : usual;
+  return settings;
+}
+
+/// A question with known answers, for the best threshold.
+struct Scored {
+  double odds = 0, exact = 0, f1 = 0;  ///< of the answer that is not "none"
+  bool has_answer = false;
+};
+
+/// The best score, in percent, that a threshold of the odds of "no answer" gives: evaluate-v2.0.py's
+/// find_best_thresh().
+double best_percent(const std::vector<Scored>& ascending, double Scored::*kind, double questions) {
+  double score = 0;
+  for (const Scored& one : ascending) score += one.has_answer ? 0 : 1;
+  double best = score;
+  for (const Scored& one : ascending) {
+    score += one.has_answer ? one.*kind : -1.0;
+    best = std::max(best, score);
+  }
+  return 100.0 * best / questions;
+}
+
+class AnswerResults : public SampleResults {
+ public:
+  AnswerResults(const config::Task& task, const data::ShardReader& reader, std::mutex& hdf5)
+      : reader_(reader), hdf5_(hdf5), settings_(answer_settings(task, reader)), collector_(settings_) {}
+
+  std::int64_t width(std::int64_t) const override { return objectives::window_width(settings_); }
+
+  /// The best spans of the sequence.
+  void keep(std::int64_t sample, std::span<const float> outputs, std::span<float> kept) const override {
+    const auto context = reader_.contexts().subspan(static_cast<std::size_t>(2 * sample), 2);
+    objectives::best_spans(outputs, context[0], context[1], settings_, kept);
+  }
+
+  void begin(Predictions* predictions) override {
+    predictions_ = predictions;
+    questions_.emplace(reader_, hdf5_);
+    sums_ = {};
+    scored_.clear();
+  }
+
+  void add(std::span<const float> kept) override {
+    core::require(questions_->next(), "each window is a sample");
+    if (questions_->starts_question()) {
+      finish_question();
+      question_ = questions_->question();
+      open_ = true;
+    }
+    collector_.add(kept, questions_->characters());
+  }
+
+  /// Questions whose answers are not known do not count.
+  void finish(metrics::Evaluation* evaluation) override {
+    finish_question();
+    questions_.reset();
+    if (evaluation == nullptr) return;
+    sums_.best_exact = sums_.best_f1 = std::numeric_limits<double>::quiet_NaN();
+    if (!scored_.empty()) {
+      std::stable_sort(scored_.begin(), scored_.end(),
+                       [](const Scored& a, const Scored& b) { return a.odds < b.odds; });
+      sums_.best_exact = best_percent(scored_, &Scored::exact, sums_.has + sums_.no);
+      sums_.best_f1 = best_percent(scored_, &Scored::f1, sums_.has + sums_.no);
+    }
+    sums_.to(evaluation->sums_of(metrics::answers()));
+  }
+
+ private:
+  void finish_question();
+
+  const data::ShardReader& reader_;
+  std::mutex& hdf5_;
+  objectives::AnswerSettings settings_;
+  objectives::AnswerCollector collector_;
+  std::optional<data::AnswerReader> questions_;
+  data::QuestionTexts question_;
+  bool open_ = false;
+  Predictions* predictions_ = nullptr;
+  metrics::AnswerSums sums_;
+  std::vector<Scored> scored_;
+};
+
+void AnswerResults::finish_question() {
+  if (!open_) return;
+  open_ = false;
+  io::AnsweredQuestion answer = collector_.finish(question_.context);
+  answer.id = question_.id;
+  if (question_.answers) {
+    const std::vector<std::string>& gold = *question_.answers;
+    const score::AnswerScore score = score::squad_answer_score(gold, answer.text);
+    const bool has = !gold.empty();
+    (has ? sums_.has : sums_.no) += 1;
+    (has ? sums_.has_exact : sums_.no_exact) += score.exact;
+    (has ? sums_.has_f1 : sums_.no_f1) += score.f1;
+    if (answer.null_odds) {
+      const auto best = std::find_if(answer.n_best.begin(), answer.n_best.end(),
+                                     [](const io::AnswerChoice& choice) { return !choice.text.empty(); });
+      const score::AnswerScore answered = score::squad_answer_score(gold, best->text);
+      scored_.push_back({*answer.null_odds, answered.exact, answered.f1, has});
+    }
+  }
+  if (predictions_ != nullptr) predictions_->answers.push_back(std::move(answer));
+}
+
+}  // namespace
+
+std::unique_ptr<SampleResults> answer_results(const config::Task& task, const data::ShardReader& reader,
+                                              std::mutex& hdf5) {
+  require_texts(reader);
+  return std::make_unique<AnswerResults>(task, reader, hdf5);
+}
+
+}  // namespace bert_hpc::app

@@ -1,0 +1,149 @@
+// Columns of the CoNLL shared tasks (Tjong Kim Sang and De Meulder 2003, doi:10.3115/1119176.1119195): a token a line
+// with its annotations, a blank line after each sentence, lines that begin with -DOCSTART- before each document. A line
+// with a tab has its columns between tabs, another between blanks. A row is a sentence; its columns are texts in words
+// (prep/word_rows.hpp).
+#include <algorithm>
+
+#include "bert_hpc/prep/readers/line_source.hpp"
+#include "bert_hpc/prep/readers/row_reader.hpp"
+#include "bert_hpc/prep/word_rows.hpp"
+#include "bert_hpc/tokenize/utf8.hpp"
+#include "column_words.hpp"
+
+namespace bert_hpc::prep {
+namespace {
+
+using core::Error;
+using core::ExitCode;
+
+constexpr std::string_view document_line = "-DOCSTART-";
+constexpr const char *first_column = "tokens", *last_column = "tags", *document_column = "document";
+
+void split_columns(std::string_view line, std::vector<std::string_view>& columns) {
+  columns.clear();
+  const bool tabs = line.find('\t') != std::string_view::npos;
+  while (!line.empty()) {
+    if (!tabs) line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+    if (line.empty()) break;
+    const std::size_t end = std::min(line.find(tabs ? '\t' : ' '), line.size());
+    columns.push_back(line.substr(0, end));
+    line.remove_prefix(std::min(end + 1, line.size()));
+  }
+}
+
+/// Columns of the first token's line; 0 where there is none.
+std::size_t columns_of(const std::string& file) {
+  LineSource source(file);
+  std::string_view line;
+  std::int64_t number = 0;
+  std::vector<std::string_view> columns;
+  while (source.next_filled_line(line, number)) {
+    if (line.starts_with(document_line)) continue;
+    split_columns(line, columns);
+    return columns.size();
+  }
+  return 0;
+}
+
+class ConllRows : public RowReader {
+ public:
+  ConllRows(const std::string& file, const RowFormat& format, const std::vector<std::string>& columns)
+      : source_(file), latin1_(format.encoding == TextEncoding::latin1), width_(columns_of(file)) {
+    if (width_ == 0) throw Error(ExitCode::data, file + ": has no tokens; write a token and its tag on each line.");
+    std::vector<std::string> names = {first_column, document_column};
+    if (width_ > 1) names.insert(names.begin() + 1, last_column);
+    for (std::size_t i = 1; i <= width_; ++i) names.push_back(std::to_string(i));
+    for (const std::size_t place : column_places(file, *format.format, names, columns)) {
+      const std::string& name = names[place];
+      places_.push_back(name == document_column ? document
+                        : name == first_column  ? 0
+                        : name == last_column   ? width_ - 1
+                                                : place - (names.size() - width_));
+    }
+    storage_.resize(columns.size());
+  }
+
+  bool next(Row& row) override {
+    row.problem.clear();
+    row.malformed = false;
+    for (std::string& text : storage_) text.clear();
+    row.line = 0;
+    std::string_view line;
+    for (std::int64_t number = source_.line(); source_.next_line(line); number = source_.line()) {
+      const bool is_document = line.starts_with(document_line);
+      if (is_document || is_blank(line)) {
+        if (is_document) ++documents_;
+        if (row.line > 0) return finish(row);
+        continue;
+      }
+      if (row.line == 0) {
+        row.line = number;
+        document_ = documents_;
+      }
+      add_token(line, number, row);
+    }
+    return row.line > 0 && finish(row);
+  }
+
+ private:
+  static constexpr std::size_t document = static_cast<std::size_t>(-1);
+
+  void add_token(std::string_view line, std::int64_t number, Row& row) {
+    split_columns(line, cells_);
+    if (cells_.size() != width_) {
+      if (row.problem.empty()) {
+        row.problem = "has " + core::counted(std::ssize(cells_), "column") + " in line " + std::to_string(number) +
+                      ", and the file's first token " + std::to_string(width_);
+      }
+      return;
+    }
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      if (places_[i] == document) continue;
+      storage_[i] += cells_[places_[i]];
+      storage_[i] += word_end;
+      if (storage_[i].size() > longest_record) {
+        throw Error(ExitCode::data, source_.file() + ": line " + std::to_string(row.line) +
+                                        ": the sentence is longer than 64 MiB; are blank lines between sentences "
+                                        "missing?");
+      }
+    }
+  }
+
+  bool finish(Row& row) {
+    row.number = ++number_;
+    row.values.clear();
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      // Before the first line of a document a sentence is a document of its own.
+      if (places_[i] == document && document_ > 0) storage_[i] = source_.file() + ':' + std::to_string(document_);
+      if (latin1_ && places_[i] != document) {
+        tokenize::latin1_to_utf8(storage_[i], converted_);
+        storage_[i] = converted_;
+      }
+      row.values.emplace_back(storage_[i]);
+    }
+    return true;
+  }
+
+  LineSource source_;
+  bool latin1_;
+  std::size_t width_;
+  std::vector<std::size_t> places_;  // of the columns asked for
+  std::vector<std::string> storage_;
+  std::vector<std::string_view> cells_;
+  std::string converted_;
+  std::int64_t number_ = 0, documents_ = 0, document_ = 0;
+};
+
+std::unique_ptr<RowReader> open(const std::string& file, const RowFormat& format,
+                                const std::vector<std::string>& columns) {
+  return std::make_unique<ConllRows>(file, format, columns);
+}
+
+}  // namespace
+
+const TextFormat& conll_format() {
+  static const TextFormat format{.name = "conll", .title = "CoNLL's columns", .group = document_column, .open = open};
+  return format;
+}
+
+}  // namespace bert_hpc::prep
