@@ -24,7 +24,7 @@ class Entities {
  public:
   explicit Entities(std::span<const Tag> tags) : tags_(tags) {}
 
-  /// Goes on to the next token.
+  /// Moves to the next token.
   void step() {
     const Tag before = token_ == 0 ? Tag{} : tags_[token_ - 1];
     if (begins(before, tags_[token_])) first_ = token_;

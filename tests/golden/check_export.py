@@ -21,6 +21,7 @@ def load(folder):
         "ForSequenceClassification": transformers.AutoModelForSequenceClassification,
         "ForMaskedLM": transformers.AutoModelForMaskedLM,
         "ForQuestionAnswering": transformers.AutoModelForQuestionAnswering,
+        "ForTokenClassification": transformers.AutoModelForTokenClassification,
     }
     kind = kinds[architecture[architecture.index("For") :]]
     model, info = kind.from_pretrained(folder, output_loading_info=True)

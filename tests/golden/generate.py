@@ -52,6 +52,8 @@ TASKS = {
     "question_answering": dict(layers=1, labels=2, keep_values=False),
     "distilbert_classification": dict(layers=2, labels=5, keep_values=False),
     "distilbert_question_answering": dict(layers=1, labels=2, keep_values=False),
+    "token_classification": dict(layers=1, labels=5, keep_values=False),
+    "distilbert_token_classification": dict(layers=1, labels=5, keep_values=False),
 }
 CLASSES = {
     "classification": "ForSequenceClassification",
@@ -59,6 +61,7 @@ CLASSES = {
     "multi_label": "ForSequenceClassification",
     "masked_lm": "ForMaskedLM",
     "question_answering": "ForQuestionAnswering",
+    "token_classification": "ForTokenClassification",
 }
 PROBLEM_TYPES = {"regression": "regression", "multi_label": "multi_label_classification"}
 DISTILBERT = "distilbert_"  # before a task's name
@@ -136,10 +139,11 @@ def make_batch(task, settings, lengths, random):
         ends[::3] = 0  # no answer: the first token
         batch["spans"] = ends.astype(numpy.int32)
     else:
-        masked = random.random(tokens) < 0.15
+        of_words = kind_of(task) == "token_classification"
+        masked = random.random(tokens) < (0.6 if of_words else 0.15)
         masked[-1] = True  # at least one; the last token of the batch is the easiest to lose
         batch["masked_rows"] = numpy.flatnonzero(masked).astype(numpy.int32)
-        batch["masked_labels"] = random.integers(0, 97, masked.sum()).astype(numpy.int32)
+        batch["masked_labels"] = random.integers(0, settings["labels"] if of_words else 97, masked.sum()).astype(numpy.int32)
     return batch
 
 
@@ -190,7 +194,7 @@ def loss_of(task, model, batch):
     arguments = padded(task, batch)
     output = model(**arguments)
     logits, labels = output.logits, arguments["labels"]
-    if task == "masked_lm":
+    if "masked_rows" in batch:
         logits, labels = logits[arguments["labels"] != IGNORED], labels[arguments["labels"] != IGNORED]
     if task == "regression":
         row_loss = (logits[:, 0] - labels) ** 2

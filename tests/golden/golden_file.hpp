@@ -22,9 +22,10 @@ struct GoldenBatch {
   std::vector<std::int32_t> token_type_ids;  ///< (tokens)
   std::vector<std::int32_t> labels;          ///< (sequences), classification
   std::vector<float> values;                 ///< (sequences), regression; (sequences, labels) of 0 and 1, multi-label
-  std::vector<std::int32_t> masked_rows;     ///< (masked), masked language modelling: token rows, ascending
-  std::vector<std::int32_t> masked_labels;   ///< (masked)
-  std::vector<std::int32_t> spans;           ///< (sequences, 2), question answering: first and last token
+  /// (masked), masked language modelling and token classification: token rows with a label, ascending
+  std::vector<std::int32_t> masked_rows;
+  std::vector<std::int32_t> masked_labels;  ///< (masked)
+  std::vector<std::int32_t> spans;          ///< (sequences, 2), question answering: first and last token
 
   std::int64_t sequences() const { return static_cast<std::int64_t>(offsets.size()) - 1; }
   std::int64_t tokens() const { return offsets.back(); }

@@ -24,7 +24,9 @@ constexpr const char* golden_tasks[] = {"classification",
                                         "multi_label",
                                         "question_answering",
                                         "distilbert_classification",
-                                        "distilbert_question_answering"};
+                                        "distilbert_question_answering",
+                                        "token_classification",
+                                        "distilbert_token_classification"};
 
 HeadKind kind_of(const std::string& task) {
   const std::string family = "distilbert_";
@@ -77,7 +79,7 @@ class Trainee {
 
   const core::MicroBatch& batch(int index) const {
     const tests::HostBatch& batch = *batches[static_cast<std::size_t>(index)];
-    return kind.reads_all_tokens ? batch.all_tokens() : batch.view(kind.ties_word_embeddings);
+    return kind.reads_all_tokens ? batch.all_tokens() : batch.view(kind.ties_word_embeddings || kind.is_token_head);
   }
 
   void forward(const core::MicroBatch& batch) {
