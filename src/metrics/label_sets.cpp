@@ -1,9 +1,11 @@
 // Any number of label names for each sample. A name is in the predicted set where its output is at least that of the
 // threshold. Sums: for each name how many samples have it, how many are predicted to have it,
 // and both; the samples whose two sets are the same; then each sample's outputs, 0 on the ranks that did not make them.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "bert_hpc/metrics/best_threshold.hpp"
 #include "bert_hpc/metrics/ranking.hpp"
 #include "bert_hpc/metrics/registry.hpp"
 
@@ -12,7 +14,7 @@ namespace {
 
 constexpr double undefined = std::numeric_limits<double>::quiet_NaN();
 
-/// With more outputs than this, of all samples, there is no macro_roc_auc and no lrap: 128 MiB of sums.
+/// With more outputs than this, of all samples, there are no figures of their order: 128 MiB of sums.
 constexpr std::size_t max_ranked_outputs = std::size_t{1} << 24;
 
 double ratio(double numerator, double denominator) {
@@ -99,15 +101,22 @@ std::vector<double> values(const EvaluatedSet& set, const LossSum& loss, ConstSu
     f1s += ratio(2 * own_hits, own_actual + own_predicted);
   }
   const ConstSums scores = sums.subspan(3 * names + 1);
-  return {ratio(2 * hits, actual + predicted), ratio(f1s, static_cast<double>(names)),
-          ratio(sums[3 * names], loss.targets), macro_roc_auc(set, scores), label_ranking(set, scores)};
+  const BestThreshold best = best_threshold(scores, set.sets.first(scores.size()));
+  return {ratio(2 * hits, actual + predicted),
+          ratio(f1s, static_cast<double>(names)),
+          ratio(sums[3 * names], loss.targets),
+          macro_roc_auc(set, scores),
+          label_ranking(set, scores),
+          best.f1,
+          best.probability};
 }
 
-/// The sums, the counts to be recorded, and of one name a score, a rank, the order and what is positive, which takes
-/// more than the order of one sample's names.
+/// The sums, the counts to be recorded, and of one name a score, a rank, the order and what is positive, or of all
+/// outputs the output and whether the name is there: these take more than the order of one sample's names.
 std::int64_t bytes(const EvaluatedSet& set) {
-  const std::int64_t samples = is_ranked(set) && set.outputs > 0 ? std::ssize(set.sets) / set.outputs : 0;
-  return (size(set) + 3 * set.outputs + 4 * samples) * std::int64_t{sizeof(double)};
+  const std::int64_t ranked = is_ranked(set) && set.outputs > 0 ? std::ssize(set.sets) : 0;
+  const std::int64_t samples = set.outputs > 0 ? ranked / set.outputs : 0;
+  return (size(set) + 3 * set.outputs + std::max(4 * samples, ranked)) * std::int64_t{sizeof(double)};
 }
 
 }  // namespace
@@ -117,7 +126,9 @@ const Family& label_sets() {
                                             {"macro_f1", "macro f1"},
                                             {"exact_match", "exact match"},
                                             {.name = "macro_roc_auc", .label = "macro ROC AUC", .in_log = false},
-                                            {.name = "lrap", .label = "LRAP", .in_log = false}},
+                                            {.name = "lrap", .label = "LRAP", .in_log = false},
+                                            {.name = "best_micro_f1", .label = "best micro f1", .in_log = false},
+                                            {.name = "best_threshold", .label = "best threshold", .in_log = false}},
                                 .reads_outputs = true,
                                 .size = size,
                                 .add = add,

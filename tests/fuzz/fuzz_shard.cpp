@@ -91,6 +91,17 @@ void build(FuzzedDataProvider& input, io::Hdf5File& file, const char* task) {
   write(input, file, dataset::input_ids, ids);
   write(input, file, dataset::offsets, offsets);
   if (input.ConsumeBool()) write(input, file, dataset::token_type_ids, types);
+  if (tasks::find(task)->labels == tasks::Labels::words) {
+    std::vector<std::int64_t> word_offsets = {perhaps(input, 0)};
+    std::vector<std::int32_t> words;
+    for (std::int64_t s = 0; s < sequences; ++s) {  // a word each
+      words.push_back(static_cast<std::int32_t>(perhaps(input, 0)));
+      words.push_back(static_cast<std::int32_t>(perhaps(input, 1)));
+      word_offsets.push_back(perhaps(input, s + 1));
+    }
+    write(input, file, dataset::word_offsets, word_offsets);
+    write(input, file, dataset::word_tokens, words, {sequences, 2});
+  }
   if (tasks::find(task)->labels == tasks::Labels::sets) {
     write(input, file, dataset::labels, sets, {sequences, 3});
   } else {
@@ -103,7 +114,8 @@ void build(FuzzedDataProvider& input, io::Hdf5File& file, const char* task) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   FuzzedDataProvider input(bytes, size);
-  const char* const task = input.ConsumeBool() ? "multi_label" : "classification";
+  constexpr const char* tasks[] = {"classification", "multi_label", "token_classification"};
+  const char* const task = tasks[input.ConsumeIntegralInRange(0, 2)];
   std::vector<std::byte> image;
   if (!fuzz::accepts([&] {
         io::Hdf5File file = io::Hdf5File::create_in_memory("shard", core::ExitCode::data);

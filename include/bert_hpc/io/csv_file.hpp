@@ -1,22 +1,19 @@
 // A CSV table for spreadsheets: UTF-8, fields separated by commas and quoted according to RFC 4180, lines ending in LF.
-// Rows are streamed to a staging file, so memory does not grow with the table; close() renames it, so the final name
-// always holds a complete table.
+// Rows are streamed as io/text_file.hpp says.
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
+
+#include "bert_hpc/io/text_file.hpp"
 
 namespace bert_hpc::io {
 
 class CsvFile {
  public:
   /// Throws Error(files), as do all functions below.
-  explicit CsvFile(const std::string& path);
-  ~CsvFile();  ///< without close(), the unfinished file is removed
-  CsvFile(const CsvFile&) = delete;
-  CsvFile& operator=(const CsvFile&) = delete;
+  explicit CsvFile(const std::string& path) : file_(path) {}
 
   /// Appends the next field of the row.
   void text(std::string_view field);
@@ -25,14 +22,13 @@ class CsvFile {
   void empty() { text({}); }
   void end_row();
 
-  void close();  ///< finishes the file, forces it to the disk and renames it
+  void close() { file_.close(); }
 
  private:
-  struct State;
   void separate();
-  void flush();
 
-  std::unique_ptr<State> state_;
+  TextFile file_;
+  bool row_has_fields_ = false;
 };
 
 /// A field in CSV form: quoted if it holds a comma, a quote or a line end.

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "bert_hpc/metrics/best_threshold.hpp"
 #include "bert_hpc/metrics/ranking.hpp"
 #include "bert_hpc/metrics/registry.hpp"
 
@@ -59,9 +60,9 @@ TEST_CASE("metrics of label sets are scikit-learn's, whatever ranks saw them") {
   const std::vector<double> found = metrics_of(golden_samples());
   const std::vector<double> expected = {0.4613050075872534, 0.4611240614213695, 0.04, 0.7129812477461233,
                                         0.6705833333333332};
-  REQUIRE(found.size() == expected.size());
+  REQUIRE(found.size() == expected.size() + 2);
   // Sums of integers, and quotients of a few roundings; the last is a sum of 200 numbers of at most 1.
-  for (std::size_t i = 0; i < found.size(); ++i) CHECK(std::abs(found[i] - expected[i]) < 2e-14);
+  for (std::size_t i = 0; i < expected.size(); ++i) CHECK(std::abs(found[i] - expected[i]) < 2e-14);
   CHECK(metrics_of(golden_samples(), 3) == found);
 }
 
@@ -80,6 +81,26 @@ TEST_CASE("names that no sample has count as 0 in macro f1, and not in the area 
   const std::vector<double> empty = metrics_of({.names = 1, .sets = {0}, .outputs = {-1}});
   CHECK(empty[0] == 0.0);
   CHECK(empty[2] == 1.0);
+}
+
+TEST_CASE("the best threshold is as good as it says, and none is better") {
+  const Samples all = golden_samples();
+  const std::vector<double> usual = metrics_of(all);
+  const double f1 = usual[5], threshold = usual[6];
+  const auto micro_f1 = [&](double probability) {
+    return metrics_of(all, 1, std::log(probability / (1 - probability)))[0];
+  };
+  CHECK(micro_f1(threshold) == f1);
+  CHECK(f1 > usual[0]);
+  for (int i = 1; i < 1000; ++i) CHECK(micro_f1(i / 1000.0) <= f1);
+  const auto best = [](const std::vector<double>& outputs, const std::vector<std::uint8_t>& is_there) {
+    return metrics::best_threshold(outputs, is_there);
+  };
+  CHECK(best({0, 0, -1}, {1, 0, 0}).f1 == 2.0 / 3);  // equal outputs are decided alike
+  CHECK(best({-1, 1}, {1, 1}).probability == 1 / (1 + std::exp(1.0)) / 2);
+  CHECK(std::abs(best({2, -2}, {1, 0}).probability - 0.5) < 1e-15);  // roundings of two sigmoids
+  CHECK(std::isnan(best({2, -2}, {0, 0}).f1));
+  CHECK(std::isnan(best({2, std::nan("")}, {1, 0}).probability));
 }
 
 TEST_CASE("the ranking of a sample's names, with equal scores") {
