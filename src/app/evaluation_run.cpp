@@ -47,7 +47,7 @@ void evaluate(Session& session, data::ShardReader& reader, Results& results, con
       context.log.warning(one_answer_in_evaluation(split, *answer, labels));
     }
   }
-  if (gathers) results.write_predictions(predictions, reader, split, labels);
+  if (gathers) results.write_predictions(predictions, reader, split, *session.model);
   results.record_ranks(context, context.device.name, total(session.memory()));
   results.finish({{"samples", static_cast<double>(reader.samples())}, {"seconds", context.seconds()}});
   context.log.info("results in " + input.run.directory + " after " + core::format_duration(context.seconds()));

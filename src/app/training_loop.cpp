@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <optional>
 #include <thread>
 #include <utility>
 
 #include "bert_hpc/app/checkpoint/checkpoint_loading.hpp"
 #include "bert_hpc/app/engine/model_loading.hpp"
+#include "bert_hpc/app/engine/predictions.hpp"
 #include "bert_hpc/app/plan/simulation.hpp"
 #include "bert_hpc/app/report/call_table.hpp"
 #include "bert_hpc/app/report/describe.hpp"
@@ -200,10 +202,34 @@ void TrainingLoop::stop() {
   results_.stop();
 }
 
+/// [task] threshold = "search": the best one of the validation split decides on the test split. Collective. False where
+/// the run was asked to stop.
+bool TrainingLoop::search_threshold() {
+  if (context_.input.task.list(tasks::threshold_key).word.empty()) return true;
+  const std::optional<io::EvaluationRow> row =
+      session_.validation->evaluate_unless(state_.done, [this] { return asked_to_stop(); });
+  if (!row) return false;
+  std::map<std::string, double> found(row->metrics.begin(), row->metrics.end());
+  const double threshold = found["best_threshold"];
+  if (!(threshold > 0 && threshold < 1)) {
+    context_.log.warning("the validation split has no best threshold, as it has no labels: 0.5 is used.");
+    return true;
+  }
+  session_.model->least_output = output_of(threshold);
+  context_.log.info("threshold " + core::format_number(threshold, 9) +
+                    " has the best micro f1 of the validation split, " + core::format_number(found["best_micro_f1"]) +
+                    "; for predictions set task.threshold to it");
+  return true;
+}
+
 bool TrainingLoop::test() {
   if (!session_.test) return true;
   if (best_.kept()) load_folder(*session_.model, results_.model_folder());
   const auto timed = session_.timers.measure("evaluation");
+  if (!search_threshold()) {
+    stop();
+    return false;
+  }
   Predictions predictions;
   const bool gathers = session_.model->objective.task->predicts_samples;
   const std::optional<io::EvaluationRow> row = session_.test->evaluate_unless(
@@ -213,7 +239,7 @@ bool TrainingLoop::test() {
     return false;
   }
   if (gathers) {
-    results_.write_predictions(predictions, *session_.sets.test, "test", session_.model->config.label_names);
+    results_.write_predictions(predictions, *session_.sets.test, "test", *session_.model);
   }
   results_.record_evaluation("test", *row);
   context_.log.info(evaluation_line("test", *row, *session_.model->objective.task));

@@ -90,7 +90,8 @@ void visit_keys(TomlKeys& toml, Config& config) {
   toml.table("task").key("name", config.task.name, one_of(tasks::names()));
   toml.required();
   for (const auto& [key, task] : tasks::keys()) {
-    const Range range = {.low = key.low, .high = key.high, .low_open = key.low_open, .high_open = key.high_open};
+    const Range range = {
+        .low = key.low, .high = key.high, .low_open = key.low_open, .high_open = key.high_open, .takes_one = true};
     if (std::holds_alternative<bool>(key.usual)) {
       toml.key(key.name, config.task.switches[key.name]);
     } else if (const auto* list = std::get_if<tasks::WordOrNumbers>(&key.usual)) {

@@ -138,6 +138,12 @@ TomlKeys& TomlReader::key(const char* name, std::vector<double>& value, const Ra
     if (state_->read(name, quoted_choices(words), word, words)) value.clear();
     return *this;
   }
+  if (given != nullptr && each.takes_one && (given->kind == Kind::integer || given->kind == Kind::number)) {
+    std::optional<double> only;
+    key(name, only, each);
+    if (only) value = {*only};
+    return *this;
+  }
   return key(name, value, each);
 }
 

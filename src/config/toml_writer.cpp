@@ -85,7 +85,11 @@ TomlKeys& TomlWriter::key(const char* name, std::vector<double>& value, const Ra
 
 TomlKeys& TomlWriter::key(const char* name, std::vector<double>& value, const Range&, std::string& word,
                           const Choices&) {
-  if (!value.empty() || !word.empty()) line(name, value.empty() ? written(word) : written(value));
+  if (value.size() == 1) {
+    line(name, written(value.front()));
+  } else if (!value.empty() || !word.empty()) {
+    line(name, value.empty() ? written(word) : written(value));
+  }
   return *this;
 }
 

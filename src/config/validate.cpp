@@ -93,6 +93,7 @@ class Rules {
                "\": remove it, or change the task.");
     }
     check_clipping();
+    check_threshold();
     rule(config_.run.mode != "predict" || task->predicts_samples, "run.mode",
          std::string("[run] mode = \"predict\" has nothing to write for the task \"") + task->name +
              "\": use \"evaluate\".");
@@ -107,6 +108,14 @@ class Rules {
          "[task] clip_predictions = \"labels\" needs training data, which mode \"" + config_.run.mode +
              "\" does not read: write the range of the training labels as two numbers; the log of the training names "
              "it.");
+  }
+
+  void check_threshold() {
+    const WordOrNumbers threshold = config_.task.list(tasks::threshold_key);
+    rule(threshold.numbers.size() < 2, "task.threshold", "[task] threshold must be one number, or \"search\".");
+    rule(threshold.word.empty() || (trains() && !config_.data.validation.empty()), "task.threshold",
+         "[task] threshold = \"search\" looks for the best one of the validation split in a training: give [data] "
+         "validation and mode \"train\", or the number that the training's log names.");
   }
 
   void check_data() {

@@ -9,7 +9,7 @@ const Task& multi_label() {
                             .labels = Labels::sets,
                             .problem_type = "multi_label_classification",
                             .metrics = {&metrics::label_sets()},
-                            .keys = {{.name = threshold_key, .usual = 0.5, .optional = true}}};
+                            .keys = {{.name = threshold_key, .usual = WordOrNumbers{"search"}}}};
   return task;
 }
 

@@ -182,6 +182,24 @@ class Sets(unittest.TestCase):
         self.assertNotEqual(found[0.3]["micro_f1"], found[0.5]["micro_f1"])
         self.assertEqual(found[0.3]["macro_roc_auc"], found[0.5]["macro_roc_auc"])
 
+    def test_the_best_threshold_of_the_validation_split_decides_on_the_test_split(self):
+        _, directory = self.start("searched", schedule={"epochs": 2}, task={"threshold": "search"})
+        with h5py.File(directory / "metrics.h5") as file:
+            validation, test = (values_of(file[f"evaluations/{split}"]) for split in ("validation", "test"))
+        with h5py.File(directory / "predictions.h5") as file:
+            prediction, probabilities = (file[name][()] for name in ("prediction", "probabilities"))
+        # The model is that of the last evaluation.
+        np.testing.assert_array_equal(prediction, probabilities >= validation["best_threshold"])
+        again = self.start("found", task={"threshold": float(validation["best_threshold"])}, **self.with_model("evaluate", directory))[1]
+        with h5py.File(again / "metrics.h5") as file:
+            found = values_of(file["evaluations/test"])
+        self.assertEqual({name: found[name] for name in ("micro_f1", "macro_f1", "exact_match")},
+                         {name: test[name] for name in ("micro_f1", "macro_f1", "exact_match")})
+        log = (directory / "log.txt").read_text()
+        self.assertIn(f"threshold {validation['best_threshold']:.9g} has the best micro f1 of the validation split", log)
+        refused = self.start("refused", task={"threshold": "search"}, check=2, **self.with_model("evaluate", directory))[0]
+        self.assertIn("looks for the best one of the validation split in a training", refused.stderr)
+
     def check_text(self, path, sources, labels, prediction):
         with open(path, newline="") as file:
             lines = list(csv.reader(file))

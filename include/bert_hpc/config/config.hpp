@@ -29,7 +29,7 @@ struct Run {
   std::optional<std::string> machine;   ///< a machine description (config/machine_description.hpp), for estimates
 };
 
-/// A key that is a word or a list of numbers; unset where both are empty.
+/// A key that is a word, a number (a list of one) or a list of numbers; unset where both are empty.
 struct WordOrNumbers {
   std::string word;
   std::vector<double> numbers;

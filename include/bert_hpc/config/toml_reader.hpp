@@ -24,6 +24,7 @@ struct Range {
   double high = std::numeric_limits<double>::infinity();
   bool low_open = false, high_open = false;
   double step = 0;
+  bool takes_one = false;  ///< of a word or a list of numbers: a number alone is a list of one
 
   bool contains(double value) const;
   std::string text() const;  ///< "at least 1", "a multiple of 0.5 from 0 to below 1"; "" if everything is allowed

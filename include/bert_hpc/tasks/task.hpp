@@ -30,7 +30,7 @@ enum class HeadRows {
   words,  ///< the first token of each word with a label; in training others of it too, where the input asks for it
 };
 
-/// The type of a key that is a word or a list of numbers. It has no default.
+/// The type of a key that is a word, a number or a list of numbers. It has no default.
 struct WordOrNumbers {
   const char* word;  ///< the only one that it takes
 };

@@ -51,9 +51,13 @@ void write_words(const std::string& path, const std::vector<std::string>& names,
 
 }  // namespace
 
+double output_of(double probability) {
+  return std::log(probability / (1 - probability));
+}
+
 double least_output(const config::Task& task) {
-  const double threshold = task.number(tasks::threshold_key, 0.5);
-  return std::log(threshold / (1 - threshold));
+  const std::vector<double> given = task.list(tasks::threshold_key).numbers;
+  return output_of(given.empty() ? 0.5 : given.front());
 }
 
 void write_predictions(const std::string& directory, const PredictionsFacts& facts, const Predictions& predictions,

@@ -143,12 +143,12 @@ void Results::export_model(const ModelInstance& model, const data::ShardInfo& sh
 }
 
 void Results::write_predictions(const Predictions& predictions, const data::ShardReader& reader,
-                                const std::string& split, const std::vector<std::string>& label_names) {
+                                const std::string& split, const ModelInstance& model) {
   collectively(world_, [&] {
     if (world_.rank() != 0) return;
     require_lock();
     const std::lock_guard lock(hdf5_);
-    const PredictionsFacts facts = {objectives::named(input_.task.name), split, label_names, least_output(input_.task)};
+    const PredictionsFacts facts = {model.objective, split, model.config.label_names, model.least_output};
     app::write_predictions(input_.run.directory, facts, predictions, reader);
   });
 }

@@ -208,7 +208,10 @@ TEST_CASE("predictions are clipped to two numbers in order, or to the labels of 
 TEST_CASE("the threshold of label sets is a probability") {
   const std::string sets = "task.name='multi_label'";
   CHECK_THAT(to_toml(parse(minimal, {sets})), !ContainsSubstring("threshold"));
-  CHECK(parse(minimal, {sets, "task.threshold=0.25"}).task.number("threshold", 0.5) == 0.25);
+  CHECK(parse(minimal, {sets, "task.threshold=0.25"}).task.list("threshold").numbers == std::vector<double>{0.25});
+  CHECK_THAT(to_toml(parse(minimal, {sets, "task.threshold=0.25"})), ContainsSubstring("threshold = 0.25\n"));
+  CHECK_THAT(problems(minimal, {sets, "task.threshold=[0.3, 0.4]"}), ContainsSubstring("threshold must be one number"));
+  CHECK_THAT(problems(minimal, {sets, "task.threshold='search'"}), ContainsSubstring("give [data] validation"));
   for (const char* wrong : {"0", "1", "-0.5"}) {
     CHECK_THAT(problems(minimal, {sets, std::string("task.threshold=") + wrong}),
                ContainsSubstring("it must be above 0 to below 1"));

@@ -30,8 +30,10 @@ struct PredictionsFacts {
 };
 
 /// Of sets of label names: a name is in the predicted set from this output on. It is the logit of [task] threshold, 0
-/// for the default of 0.5.
+/// for the default of 0.5, which also holds until a threshold is found.
 double least_output(const config::Task& task);
+/// The logit whose sigmoid is this.
+double output_of(double probability);
 
 /// DIRECTORY/predictions.h5 and DIRECTORY/predictions.csv of the samples of `reader`, with their labels where it has
 /// them. A block of rows at a time. Of tasks with answers the files of io/answer_files.hpp, with classes of words that

@@ -60,7 +60,7 @@ class Results {
   /// Collective. RUN/predictions.h5 and RUN/predictions.csv: what was gathered on rank 0 for the samples of `reader`, a
   /// split of this name, with their labels.
   void write_predictions(const Predictions& predictions, const data::ShardReader& reader, const std::string& split,
-                         const std::vector<std::string>& label_names);
+                         const ModelInstance& model);
 
   /// Collective. Timers of all ranks into metrics.h5; returns them for the table.
   std::vector<io::TimerRow> record_timers(const core::Timers& timers);
