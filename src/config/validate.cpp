@@ -229,7 +229,7 @@ class Rules {
     }
     rule(!e.patience || e.best, "evaluation.patience",
          "[evaluation] patience needs best, the metric to compare models by, for example best = \"loss\".");
-    const std::vector<std::string> metrics = metrics::names_of(tasks::named(config_.task.name).metrics);
+    const std::vector<std::string> metrics = metrics::goals_of(tasks::named(config_.task.name).metrics);
     if (!e.best || config_.task.name.empty() || std::find(metrics.begin(), metrics.end(), *e.best) != metrics.end())
       return;
     // Transformers calls it "eval_accuracy".

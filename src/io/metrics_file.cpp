@@ -114,7 +114,7 @@ void describe_metric(Hdf5File& file, const std::string& dataset, const std::stri
   const metrics::Metric* const metric = metrics::find_metric(name, names);
   const bool has_label = metric != nullptr && !metric->label.empty();
   file.write_attribute(dataset, "label", has_label ? metric->label : name);
-  if (metric != nullptr) {
+  if (metric != nullptr && metric->is_goal) {
     file.write_attribute(dataset, "larger_is_better", std::int64_t{metric->larger_is_better});
   }
 }

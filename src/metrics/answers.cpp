@@ -24,21 +24,26 @@ std::vector<double> values(const EvaluatedSet&, const LossSum&, ConstSums sums) 
           percent(s.has_exact, s.has),
           percent(s.has_f1, s.has),
           percent(s.no_exact, s.no),
-          s.best_exact,
-          s.best_f1};
+          s.exact.percent,
+          s.f1.percent,
+          s.exact.threshold,
+          s.f1.threshold};
 }
 
 }  // namespace
 
 const Family& answers() {
   static const Family family = {
-      .metrics = {{"exact", "exact"},
-                  {"f1", "f1"},
-                  {.name = "has_answer_exact", .label = "exact where answered", .in_log = false},
-                  {.name = "has_answer_f1", .label = "f1 where answered", .in_log = false},
-                  {.name = "no_answer_exact", .label = "exact without answer", .in_log = false},
-                  {.name = "best_exact", .label = "best exact", .in_log = false},
-                  {.name = "best_f1", .label = "best f1", .in_log = false}},
+      .metrics =
+          {{"exact", "exact"},
+           {"f1", "f1"},
+           {.name = "has_answer_exact", .label = "exact where answered", .in_log = false},
+           {.name = "has_answer_f1", .label = "f1 where answered", .in_log = false},
+           {.name = "no_answer_exact", .label = "exact without answer", .in_log = false},
+           {.name = "best_exact", .label = "best exact", .in_log = false},
+           {.name = "best_f1", .label = "best f1", .in_log = false},
+           {.name = "best_exact_threshold", .label = "threshold of best exact", .in_log = false, .is_goal = false},
+           {.name = "best_f1_threshold", .label = "threshold of best f1", .in_log = false, .is_goal = false}},
       .size = size,
       .values = values};
   return family;

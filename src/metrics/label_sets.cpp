@@ -122,19 +122,20 @@ std::int64_t bytes(const EvaluatedSet& set) {
 }  // namespace
 
 const Family& label_sets() {
-  static const Family family = {.metrics = {{"micro_f1", "micro f1"},
-                                            {"macro_f1", "macro f1"},
-                                            {"exact_match", "exact match"},
-                                            {.name = "macro_roc_auc", .label = "macro ROC AUC", .in_log = false},
-                                            {.name = "lrap", .label = "LRAP", .in_log = false},
-                                            {.name = "best_micro_f1", .label = "best micro f1", .in_log = false},
-                                            {.name = "best_threshold", .label = "best threshold", .in_log = false}},
-                                .reads_outputs = true,
-                                .size = size,
-                                .add = add,
-                                .values = values,
-                                .bytes = bytes,
-                                .class_counts = counts_of};
+  static const Family family = {
+      .metrics = {{"micro_f1", "micro f1"},
+                  {"macro_f1", "macro f1"},
+                  {"exact_match", "exact match"},
+                  {.name = "macro_roc_auc", .label = "macro ROC AUC", .in_log = false},
+                  {.name = "lrap", .label = "LRAP", .in_log = false},
+                  {.name = "best_micro_f1", .label = "best micro f1", .in_log = false},
+                  {.name = "best_threshold", .label = "best threshold", .in_log = false, .is_goal = false}},
+      .reads_outputs = true,
+      .size = size,
+      .add = add,
+      .values = values,
+      .bytes = bytes,
+      .class_counts = counts_of};
   return family;
 }
 

@@ -51,4 +51,13 @@ std::vector<std::string> names_of(const std::vector<const Family*>& families) {
   return names;
 }
 
+std::vector<std::string> goals_of(const std::vector<const Family*>& families) {
+  std::vector<std::string> names = names_of(families);
+  std::erase_if(names, [&](const std::string& name) {
+    const Metric* const metric = find_metric(name, families);
+    return metric != nullptr && !metric->is_goal;
+  });
+  return names;
+}
+
 }  // namespace bert_hpc::metrics

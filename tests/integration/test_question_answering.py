@@ -110,6 +110,37 @@ class QuestionAnswering(unittest.TestCase):
             self.assertAlmostEqual(test[name], plain[official], delta=1e-10)
         self.assertGreaterEqual(test["best_exact"] + 1e-10, scores["best_exact"])  # which knows the answers beyond the threshold
         self.assertGreaterEqual(test["best_exact"] + 1e-10, test["exact"])
+        self.check_thresholds(test)
+
+    def check_thresholds(self, test):
+        """The best scores and thresholds from the files of predictions; with such a threshold an evaluation has such a score."""
+        odds = json.loads((self.folder / "half/null_odds.json").read_text())
+        listed = json.loads((self.folder / "half/nbest_predictions.json").read_text())
+        gold = {question["id"]: [answer["text"] for answer in question["answers"]] for question in self.questions()}
+        # Of one question each, as a document of its own, the scorer's numbers.
+        best = {name: next(choice["text"] for choice in choices if choice["text"]) for name, choices in listed.items()}
+        right = {}
+        for name in best:
+            one = {"version": "v2.0", "data": [{"title": "", "paragraphs": [
+                paragraph for paragraph in self.document["data"][0]["paragraphs"] if paragraph["qas"][0]["id"] == name]}]}
+            (self.folder / "one.json").write_text(json.dumps(one))
+            (self.folder / "one.predictions.json").write_text(json.dumps({name: best[name]}))
+            done = run("bert_hpc_score", "squad", "one.json", "one.predictions.json", check=0, cwd=self.folder)
+            right[name] = json.loads(done.stdout)
+        for kind in ("exact", "f1"):
+            scores = {limit: sum(right[name][kind] if odds[name] <= limit else 100.0 * (not gold[name]) for name in best) / len(best)
+                      for limit in [-1e9, *odds.values()]}
+            self.assertAlmostEqual(test[f"best_{kind}"], max(scores.values()), delta=1e-9)
+            self.assertAlmostEqual(scores[test[f"best_{kind}_threshold"]], max(scores.values()), delta=1e-9)
+        self.train("at_threshold", run={"mode": "evaluate", "directory": "at_threshold"}, model=SIZES | {"pretrained": "half/model"},
+                   data={"train": None}, task={"null_threshold": float(test["best_exact_threshold"])})
+        with h5py.File(self.folder / "at_threshold/metrics.h5") as file:
+            self.assertAlmostEqual(file["evaluations/test/exact"][-1], test["best_exact"], delta=1e-9)
+            self.assertIn("larger_is_better", file["evaluations/test/best_exact"].attrs)
+            self.assertNotIn("larger_is_better", file["evaluations/test/best_exact_threshold"].attrs)
+        done = self.train("by_threshold", evaluation={"best": "best_f1_threshold"}, data={"validation": ["test/test-*.h5"]}, check=None)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn('best = "best_f1_threshold" is not a metric of the task', done.stderr)
 
     def test_layouts_agree(self):
         layouts = {"one": (1, {}), "data": (2, {"data": 2}), "pipeline": (2, {"pipeline": 2}), "both": (4, {"data": 2, "pipeline": 2})}
@@ -136,6 +167,34 @@ class QuestionAnswering(unittest.TestCase):
         self.prepare("many", {"test_files": ["rows.json"]}, {"vocabulary": "train"}, ranks=3)
         self.assertEqual((self.folder / "many/test-00000.h5").read_bytes(), (self.folder / "test/test-00000.h5").read_bytes())
         self.assertEqual({path.name for path in (self.folder / "many").iterdir()}, {path.name for path in (self.folder / "test").iterdir()})
+
+    def contexts(self, shards):
+        """{row: [(ids, characters) of the context's tokens in each window]}, {row: tokens of the first window}"""
+        found, lengths = {}, {}
+        with h5py.File(self.folder / shards / "test-00000.h5") as shard:
+            for i, row in enumerate(shard["source_index"][:].tolist()):
+                first = shard["offsets"][i]
+                begin, end = first + shard["context_tokens"][i]
+                found.setdefault(row, []).append(list(zip(shard["input_ids"][begin:end].tolist(), map(tuple, shard["token_characters"][begin:end].tolist()))))
+                lengths.setdefault(row, int(shard["offsets"][i + 1] - first))
+        return found, lengths
+
+    def test_windows_begin_a_step_apart(self):
+        step = 9
+        self.prepare("whole", {"test_files": ["rows.json"]}, {"vocabulary": "train", "max_tokens": 300})
+        self.prepare("steps", {"test_files": ["rows.json"]}, {"vocabulary": "train", "doc_stride": step, "stride": "step"})
+        whole, lengths = self.contexts("whole")
+        steps, _ = self.contexts("steps")
+        self.assertGreater(max(map(len, steps.values())), 3)
+        for row, [context] in whole.items():
+            room = 40 - (lengths[row] - len(context))  # beside the question and the special tokens
+            expected = [context[begin:begin + room] for begin in range(0, len(context), step)
+                        if begin == 0 or begin - step + room < len(context)]
+            self.assertEqual(steps[row], expected)
+        self.prepare("steps_train", {"files": ["rows.json"]}, {"vocabulary": "train", "doc_stride": step, "stride": "step"})
+        self.train("by_steps", data={"train": ["steps_train/train-*.h5"], "test": ["steps/test-*.h5"]})
+        with h5py.File(self.folder / "by_steps/metrics.h5") as file:
+            self.assertGreater(file["evaluations/test/exact"][-1], 95)
 
     def test_ids_are_unique_within_a_split(self):
         for name, ids in (("dev", {5: "q3", 7: "only_dev"}), ("more", {i: f"more{i}" for i in range(QUESTIONS)} | {9: "q3", 10: "q3"})):

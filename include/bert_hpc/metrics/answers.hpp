@@ -5,17 +5,23 @@
 
 namespace bert_hpc::metrics {
 
-/// Questions with and without an answer; sums of their exact matches and F1; the best that a threshold for "no answer"
-/// gives, in percent (NaN where predictions are never empty).
-struct AnswerSums {
-  double has = 0, has_exact = 0, has_f1 = 0, no = 0, no_exact = 0, no_f1 = 0, best_exact = 0, best_f1 = 0;
+/// The best score that a threshold for "no answer" gives, and the threshold; NaN where predictions are never empty.
+struct BestAnswers {
+  double percent = 0, threshold = 0;
+};
 
-  static constexpr std::size_t count = 8;
+/// Questions with and without an answer; sums of their exact matches and F1; the best with a threshold.
+struct AnswerSums {
+  double has = 0, has_exact = 0, has_f1 = 0, no = 0, no_exact = 0, no_f1 = 0;
+  BestAnswers exact, f1;
+
+  static constexpr std::size_t count = 10;
   static AnswerSums from(ConstSums sums) {
-    return {sums[0], sums[1], sums[2], sums[3], sums[4], sums[5], sums[6], sums[7]};
+    return {sums[0], sums[1], sums[2], sums[3], sums[4], sums[5], {sums[6], sums[7]}, {sums[8], sums[9]}};
   }
   void to(Sums sums) const {
-    const double all[count] = {has, has_exact, has_f1, no, no_exact, no_f1, best_exact, best_f1};
+    const double all[count] = {has,   has_exact,     has_f1,          no,         no_exact,
+                               no_f1, exact.percent, exact.threshold, f1.percent, f1.threshold};
     for (std::size_t i = 0; i < count; ++i) sums[i] = all[i];
   }
 };

@@ -22,6 +22,7 @@ struct Metric {
   bool larger_is_better = true;
   bool in_log = true;        ///< else in files alone
   std::int64_t outputs = 0;  ///< defined for a head with so many outputs alone; 0: any number
+  bool is_goal = true;       ///< else no model is better by it: evaluation.best may not name it
 };
 
 /// The data set under evaluation.

@@ -29,7 +29,8 @@ const Metric* find_metric(std::string_view name, const std::vector<const Family*
 
 /// Of a name that is no metric, true.
 bool larger_is_better(std::string_view name);
-/// "loss" and the names of the families' metrics.
+/// "loss" and the names of the families' metrics; of those that a model can be selected by.
 std::vector<std::string> names_of(const std::vector<const Family*>& families);
+std::vector<std::string> goals_of(const std::vector<const Family*>& families);
 
 }  // namespace bert_hpc::metrics

@@ -33,17 +33,19 @@ struct Scored {
   bool has_answer = false;
 };
 
-/// The best score, in percent, that a threshold of the odds of "no answer" gives: evaluate-v2.0.py's
-/// find_best_thresh().
-double best_percent(const std::vector<Scored>& ascending, double Scored::*kind, double questions) {
+/// evaluate-v2.0.py's find_best_thresh(): questions whose odds of "no answer" are at most the threshold are answered.
+/// Its threshold is 0 where answering none is best.
+metrics::BestAnswers best_answers(const std::vector<Scored>& ascending, double Scored::*kind, double questions) {
   double score = 0;
   for (const Scored& one : ascending) score += one.has_answer ? 0 : 1;
-  double best = score;
+  double best = score, threshold = 0;
   for (const Scored& one : ascending) {
     score += one.has_answer ? one.*kind : -1.0;
-    best = std::max(best, score);
+    if (score <= best) continue;
+    best = score;
+    threshold = one.odds;
   }
-  return 100.0 * best / questions;
+  return {100.0 * best / questions, threshold};
 }
 
 class AnswerResults : public SampleResults {
@@ -81,12 +83,13 @@ class AnswerResults : public SampleResults {
     finish_question();
     questions_.reset();
     if (evaluation == nullptr) return;
-    sums_.best_exact = sums_.best_f1 = std::numeric_limits<double>::quiet_NaN();
+    constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+    sums_.exact = sums_.f1 = {unknown, unknown};
     if (!scored_.empty()) {
       std::stable_sort(scored_.begin(), scored_.end(),
                        [](const Scored& a, const Scored& b) { return a.odds < b.odds; });
-      sums_.best_exact = best_percent(scored_, &Scored::exact, sums_.has + sums_.no);
-      sums_.best_f1 = best_percent(scored_, &Scored::f1, sums_.has + sums_.no);
+      sums_.exact = best_answers(scored_, &Scored::exact, sums_.has + sums_.no);
+      sums_.f1 = best_answers(scored_, &Scored::f1, sums_.has + sums_.no);
     }
     sums_.to(evaluation->sums_of(metrics::answers()));
   }
