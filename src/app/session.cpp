@@ -56,7 +56,7 @@ void Session::make_model() {
   // A training allocates its arenas below, as that communicates and so every rank must get there: the estimate finds
   // first what is wrong with the input.
   collectively(context_.world, [&] {
-    batches = training_batches(input, config, reader.info().max_length, own_place().data, context_.grid,
+    batches = training_batches(input, config, drawn_unit(input, reader).most_tokens, own_place().data, context_.grid,
                                pipeline.micro_batches, usual_micro_tokens);
     prediction_range = app::prediction_range(input.task, trains_ ? reader.values() : std::span<const float>());
     if (trains_) {

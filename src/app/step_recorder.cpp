@@ -94,8 +94,9 @@ void StepRecorder::record(TrainingState& state, const train::LossScale::State& s
 void StepRecorder::record_efficiency(TrainingState& state, const io::StepRow& row, std::int64_t updating) {
   if (!std::isfinite(noise_scale_) || noise_scale_ == state.recorded_noise_scale) return;
   state.recorded_noise_scale = noise_scale_;
-  const std::int64_t epoch = session_.sets.train->samples();  // an update has no more than these
-  const auto batch = static_cast<double>(std::min(context_.input.batch.global, epoch));
+  const std::int64_t epoch = session_.loader->units();  // an update has no more than these
+  const double batch =
+      session_.loader->sequences_per_unit() * static_cast<double>(std::min(context_.input.batch.global, epoch));
   const double efficiency = train::statistical_efficiency(noise_scale_, batch);
   results_.record_efficiency(
       {row.step, noise_scale_, efficiency, static_cast<double>(updating) / row.seconds * efficiency});

@@ -76,13 +76,15 @@ std::string checkpoints_text(const Session& session, const RunContext& context) 
 
 void describe(const Session& session, const RunContext& context) {
   const std::int64_t steps = session.loader->total_steps(), per_epoch = session.loader->steps_per_epoch();
+  const bool lists = session.batches.lists;
   auto lines = session.pipeline.lines;
   if (context.invocation.planned_tokens > 0) lines.emplace_back("plan", planned_data_text(session.sets));
-  lines.emplace_back("steps", core::with_commas(steps) + " of " +
-                                  core::counted(context.input.batch.global, "sequence") + ", " +
-                                  core::with_commas(per_epoch) + " per epoch, micro-batches of at most " +
-                                  core::counted(session.bounds.tokens, "token") +
-                                  (context.input.run.reproducible ? "; reproducible" : ""));
+  lines.emplace_back(
+      "steps",
+      core::with_commas(steps) + " of " +
+          core::counted(context.input.batch.global, lists ? "query" : "sequence", lists ? "queries" : "sequences") +
+          ", " + core::with_commas(per_epoch) + " per epoch, micro-batches of at most " +
+          core::counted(session.bounds.tokens, "token") + (context.input.run.reproducible ? "; reproducible" : ""));
   // One of the texts is empty.
   const std::string loss = regression_loss_text(context.input, session.batches.label_scale) +
                            training_loss_text(session.loss, session.model->config.label_names);
@@ -93,7 +95,7 @@ void describe(const Session& session, const RunContext& context) {
   const train::ShardSettings shards = session.shards_of(*session.model);
   lines.emplace_back("update", train::plan_shards(session.model->parameters, shards, context.grid.data).describe());
   session.describe(lines);
-  for (const std::string& warning : training_warnings(context.input, steps, session.sets.train->samples())) {
+  for (const std::string& warning : training_warnings(context.input, steps, session.loader->units(), lists)) {
     context.log.warning(warning);
   }
   const std::string equal = equal_labels_warning(context.input, *session.sets.train);

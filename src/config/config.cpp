@@ -97,6 +97,8 @@ void visit_keys(TomlKeys& toml, Config& config) {
     } else if (const auto* list = std::get_if<tasks::WordOrNumbers>(&key.usual)) {
       WordOrNumbers& value = config.task.lists[key.name];
       toml.key(key.name, value.numbers, range, value.word, one_of({list->word}));
+    } else if (const auto* words = std::get_if<tasks::Words>(&key.usual)) {
+      toml.key(key.name, config.task.words[key.name], one_of(words->names()));
     } else {
       toml.key(key.name, config.task.numbers[key.name], range);
     }
@@ -149,6 +151,9 @@ void resolve_task(Config& config) {
     if (const bool* usual = std::get_if<bool>(&key.usual)) {
       std::optional<bool>& value = config.task.switches[key.name];
       value = value.value_or(*usual);
+    } else if (const auto* words = std::get_if<tasks::Words>(&key.usual)) {
+      std::optional<std::string>& value = config.task.words[key.name];
+      value = value.value_or(words->all.front());
     } else {
       std::optional<double>& value = config.task.numbers[key.name];
       value = value.value_or(std::get<double>(key.usual));
@@ -171,6 +176,11 @@ bool Task::is_on(const std::string& key) const {
 WordOrNumbers Task::list(const std::string& key) const {
   const auto found = lists.find(key);
   return found == lists.end() ? WordOrNumbers() : found->second;
+}
+
+bool Task::is(const std::string& key, std::string_view word) const {
+  const auto found = words.find(key);
+  return found != words.end() && found->second == word;
 }
 
 void resolve(Config& config) {

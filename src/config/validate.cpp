@@ -87,7 +87,7 @@ class Rules {
     };
     for (const auto& [key, owner] : tasks::keys()) {
       const bool is_given = given(config_.task.numbers, key.name) || given(config_.task.switches, key.name) ||
-                            given(config_.task.lists, key.name);
+                            given(config_.task.lists, key.name) || given(config_.task.words, key.name);
       rule(!is_given || owner == task, std::string("task.") + key.name,
            std::string("[task] ") + key.name + " belongs to the task \"" + owner->name +
                "\": remove it, or change the task.");

@@ -2,6 +2,7 @@
 #include "bert_hpc/data/batch_loader.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -34,20 +35,41 @@ std::int64_t tokens_of_longest(std::span<const std::int32_t> lengths, std::int64
   return tokens;
 }
 
+std::int64_t tokens_of_largest(std::span<const std::int32_t> units, std::int64_t count) {
+  std::vector<std::int32_t> tokens(units.begin(), units.end());
+  std::sort(tokens.begin(), tokens.end(), std::greater<>());
+  tokens.resize(static_cast<std::size_t>(std::min<std::int64_t>(count, std::ssize(tokens))));
+  return std::accumulate(tokens.begin(), tokens.end(), std::int64_t{0});
+}
+
 BatchSamplerOptions sampler_options(const BatchLoaderOptions& o) {
   return {.sampler = o.sampler, .global_batch = o.plan.global_batch, .drop_last = o.drop_last};
 }
 
-/// Bounds of a plan, made tighter by what the data's lengths allow.
-BatchPlanBounds checked_bounds(const ShardReader& reader, const BatchLoaderOptions& o) {
-  if (reader.samples() < o.plan.replicas) {
-    throw Error(ExitCode::data, "There are fewer samples (" + std::to_string(reader.samples()) + ", first file " +
+std::unique_ptr<SampleUnits> units_of(const ShardReader& reader, const BatchLoaderOptions& o) {
+  if (!o.lists) return nullptr;
+  return std::make_unique<SampleUnits>(reader.groups(), reader.levels(), reader.table().lengths());
+}
+
+/// Bounds of a plan, made tighter by what the data's lengths allow. `units`: what is drawn; null: samples.
+BatchPlanBounds checked_bounds(const ShardReader& reader, const BatchLoaderOptions& o, const SampleUnits* units) {
+  const std::int64_t count = units != nullptr ? units->count() : reader.samples();
+  if (count < o.plan.replicas) {
+    const std::string what = units != nullptr ? "queries with a relevant candidate" : "samples";
+    throw Error(ExitCode::data, "There are fewer " + what + " (" + std::to_string(count) + ", first file " +
                                     reader.files().front() + ") than data-parallel replicas (" +
                                     std::to_string(o.plan.replicas) + "); use fewer ranks or more data.");
   }
-  check(o.plan, reader.info().max_length);
-  BatchPlanBounds b = bounds(o.plan, reader.info().max_length);
-  const std::int64_t most = tokens_of_longest(reader.table().lengths(), o.plan.global_batch, reader.info().max_length);
+  const std::int64_t longest = units != nullptr ? units->most_tokens() : reader.info().max_length;
+  check(o.plan, longest);
+  BatchPlanBounds b = bounds(o.plan, longest);
+  const std::int64_t most =
+      units != nullptr ? tokens_of_largest(units->tokens(), o.plan.global_batch)
+                       : tokens_of_longest(reader.table().lengths(), o.plan.global_batch, reader.info().max_length);
+  if (units != nullptr) {  // from units to sequences
+    b.replica_sequences = std::min(o.plan.global_batch, b.replica_sequences) * units->most_samples();
+    b.micro_sequences = std::min(o.plan.global_batch, b.micro_sequences) * units->most_samples();
+  }
   b.replica_tokens = std::min(b.replica_tokens, most);
   b.micro_tokens = std::min(b.micro_tokens, most);
   b.replica_sequences = std::min(b.replica_sequences, reader.samples());
@@ -67,6 +89,7 @@ BatchLoaderOptions evaluation_options(const BatchLoaderOptions& training, std::i
   o.sampler.order = Order::file;
   o.sampler.seed = evaluation_seed;
   o.drop_last = false;
+  o.lists = false;  // rank 0 has all scores of a query
   o.epochs = 1;
   o.all_pieces = false;  // a word counts once
   o.steps = o.first_step = 0;
@@ -76,9 +99,10 @@ BatchLoaderOptions evaluation_options(const BatchLoaderOptions& training, std::i
 BatchLoader::BatchLoader(ShardReader& reader, const BatchLoaderOptions& options)
     : reader_(reader),
       options_(options),
-      sampler_(reader.table().lengths(), sampler_options(options)),
+      units_(units_of(reader, options)),
+      sampler_(units_ ? units_->tokens() : reader.table().lengths(), sampler_options(options)),
       planner_(options.plan),
-      bounds_(checked_bounds(reader, options)),
+      bounds_(checked_bounds(reader, options, units_.get())),
       id_sorter_(bounds_.micro_tokens, reader.info().vocabulary_size),
       total_steps_(data::total_steps(options.steps, options.epochs, sampler_.steps_per_epoch())) {
   core::require(options.replica >= 0 && options.replica < options.plan.replicas, "the replica is one of the layout");
@@ -90,7 +114,9 @@ BatchLoader::BatchLoader(ShardReader& reader, const BatchLoaderOptions& options)
   class_inside_ = classes_inside(reader.info().label_names);
   max_targets_ = most_targets(bounds_.micro_tokens, bounds_.micro_sequences);
   slot_bytes_ = bytes_needed();
-  const auto most = static_cast<std::size_t>(std::min(options.plan.global_batch, reader.samples()));
+  const auto most = static_cast<std::size_t>(std::min(options.plan.global_batch, units()));
+  const auto all = static_cast<std::size_t>(reader.samples());
+  if (units_) units_->reserve(static_cast<std::int64_t>(most));
   samples_.reserve(most);
   lengths_.reserve(most);
   for (Slot& slot : slots_) {
@@ -104,7 +130,8 @@ BatchLoader::BatchLoader(ShardReader& reader, const BatchLoaderOptions& options)
       slot.memory = slot.pinned.data();
     }
     slot.step.micro_batches.reserve(static_cast<std::size_t>(bounds_.replica_micro_batches));
-    planner_.reserve(reader.samples(), reader.info().max_length, slot.step.plan);
+    planner_.reserve(units(), units_ ? units_->most_tokens() : reader.info().max_length, slot.step.plan);
+    if (units_) slot.step.plan.samples.reserve(std::min(most * static_cast<std::size_t>(units_->most_samples()), all));
   }
   restart(options.first_step);
 }
@@ -185,7 +212,8 @@ std::size_t BatchLoader::bytes_needed() const {
   const bool of_words = options_.task->rows == tasks::HeadRows::words;  // a class for each target
   const std::size_t label_columns = of_words ? 0 : reader_.spans().empty() ? reader_.info().label_names.size() : 2;
   const std::size_t label_elements = sequences * label_columns;
-  return tokens * 7 * 4 + sequences * (2 * 4 + 8) + targets * 4 * 4 + label_elements * 4 +
+  const std::size_t lists = units_ ? 2 * sequences : 0;
+  return tokens * 7 * 4 + sequences * (2 * 4 + 8) + lists * 4 + targets * 4 * 4 + label_elements * 4 +
          micro_batches * max_arrays * (array_alignment + 8);
 }
 

@@ -13,8 +13,10 @@ void BatchLoader::prepare(std::int64_t step, Slot& slot) {
   LoadedStep& loaded = slot.step;
   sampler_.batch(step, samples_);
   lengths_.resize(samples_.size());
-  for (std::size_t i = 0; i < samples_.size(); ++i) lengths_[i] = reader_.table().length(samples_[i]);
+  const std::span<const std::int32_t> all = units_ ? units_->tokens() : reader_.table().lengths();
+  for (std::size_t i = 0; i < samples_.size(); ++i) lengths_[i] = all[static_cast<std::size_t>(samples_[i])];
   planner_.plan(samples_, lengths_, loaded.plan);
+  if (units_) units_->expand(loaded.plan);
 
   loaded.step = step;
   loaded.epoch = sampler_.epoch_of(step);
@@ -113,6 +115,7 @@ void BatchLoader::fill(std::span<const core::PlannedSample> samples, Slot& slot,
     case tasks::HeadRows::first_tokens:
       fill_first_tokens(slot, batch);
       fill_labels(slot, batch);
+      if (units_) fill_lists(samples, slot, batch);
       break;
   }
   loaded.target_count = core::target_count(batch);
@@ -159,6 +162,7 @@ void BatchLoader::fill_labels(Slot& slot, core::MicroBatch& batch) const {
     batch.targets.columns = columns;
   };
   labels_of(reader_.spans(), 2, batch.targets.spans, [](std::int32_t position) { return position; });
+  labels_of(reader_.levels(), 1, batch.targets.values, [](std::int32_t level) { return level > 0 ? 1.0f : 0.0f; });
   labels_of(reader_.classes(), 1, batch.targets.classes, [](std::int32_t label) { return label; });
   labels_of(reader_.values(), 1, batch.targets.values,
             [this](float label) { return options_.label_scale.standardized(label); });
@@ -182,6 +186,7 @@ std::int64_t BatchLoader::word_rows(std::int64_t sample) const {
 /// What the loss of a global batch is a mean of; −1 where one replica cannot know.
 std::int64_t BatchLoader::targets_of(const core::BatchPlan& plan) const {
   if (masker_) return -1;
+  if (units_) return std::ssize(samples_);
   if (options_.task->rows != tasks::HeadRows::words) return plan.sequences();
   std::int64_t targets = 0;
   for (const std::int64_t sample : samples_) targets += word_rows(sample);
@@ -217,6 +222,18 @@ void BatchLoader::fill_words(Slot& slot, core::MicroBatch& batch) const {
   }
   offsets[batch.sequences] = row;
   batch.targets = {.rows = {rows, offsets, sequence, position}, .index = index, .classes = classes};
+}
+
+void BatchLoader::fill_lists(std::span<const core::PlannedSample> samples, Slot& slot, core::MicroBatch& batch) const {
+  auto* lists = take<std::int32_t>(slot, 2 * batch.sequences);
+  std::int64_t count = 0;
+  units_->visit_units(samples, [&](std::int32_t begin, std::int32_t end) {
+    lists[2 * count] = begin;
+    lists[2 * count + 1] = end;
+    ++count;
+  });
+  batch.targets.lists = lists;
+  batch.targets.list_count = count;
 }
 
 void BatchLoader::fill_masked_tokens(std::span<const core::PlannedSample> samples, std::int32_t* ids, Slot& slot,

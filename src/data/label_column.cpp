@@ -17,16 +17,18 @@ void LabelColumn::append(const LabelColumn& more) {
   sets.insert(sets.end(), more.sets.begin(), more.sets.end());
   spans.insert(spans.end(), more.spans.begin(), more.spans.end());
   words.insert(words.end(), more.words.begin(), more.words.end());
+  levels.insert(levels.end(), more.levels.begin(), more.levels.end());
 }
 
 std::int64_t LabelColumn::memory_bytes() const {
-  return static_cast<std::int64_t>((classes.capacity() + spans.capacity() + words.capacity()) * sizeof(std::int32_t) +
-                                   values.capacity() * sizeof(float) + sets.capacity());
+  const std::size_t integers = classes.capacity() + spans.capacity() + words.capacity() + levels.capacity();
+  return static_cast<std::int64_t>(integers * sizeof(std::int32_t) + values.capacity() * sizeof(float) +
+                                   sets.capacity());
 }
 
 LabelType label_type(Labels kind, std::int64_t sequences, std::int64_t names, std::int64_t words) {
   using Type = io::DatasetInfo::TypeClass;
-  if (kind == Labels::classes) return {Type::integer, 4, true, {sequences}};
+  if (kind == Labels::classes || kind == Labels::levels) return {Type::integer, 4, true, {sequences}};
   if (kind == Labels::sets) return {Type::integer, 1, false, {sequences, names}};
   if (kind == Labels::spans) return {Type::integer, 4, true, {sequences, 2}};
   if (kind == Labels::words) return {Type::integer, 4, true, {words}};
@@ -85,6 +87,12 @@ void check_spans(const std::vector<std::int32_t>& spans, std::span<const std::in
   }
 }
 
+void check_levels(const std::vector<std::int32_t>& levels, const Fail& fail) {
+  const auto bad = std::find_if(levels.begin(), levels.end(), [](std::int32_t level) { return level < 0; });
+  if (bad == levels.end()) return;
+  fail(bad - levels.begin(), " has level " + std::to_string(*bad) + "; a level of relevance is 0 for none, or larger.");
+}
+
 }  // namespace
 
 LabelColumn read_labels(const io::Dataset& dataset, Labels kind, std::span<const std::int64_t> offsets,
@@ -116,6 +124,11 @@ LabelColumn read_labels(const io::Dataset& dataset, Labels kind, std::span<const
     dataset.read_rows(0, labels.words);
     check_words(labels.words, offsets, names, fail);
   }
+  if (kind == Labels::levels) {
+    labels.levels.resize(count);
+    dataset.read_rows(0, labels.levels);
+    check_levels(labels.levels, fail);
+  }
   return labels;
 }
 
@@ -131,6 +144,7 @@ LabelColumn planned_labels(Labels kind, std::int64_t sequences, std::int64_t nam
   }
   if (kind == Labels::spans) labels.spans.assign(static_cast<std::size_t>(2 * sequences), 0);
   if (kind == Labels::words) labels.words.assign(static_cast<std::size_t>(words), 0);
+  for (std::int64_t s = 0; kind == Labels::levels && s < sequences; ++s) labels.levels.push_back(s % 2 == 0 ? 1 : 0);
   return labels;
 }
 
@@ -147,7 +161,7 @@ io::Storage storage_of_sets(io::Storage storage, std::int64_t names) {
 }  // namespace
 
 LabelWriter::LabelWriter(io::Hdf5File& file, Labels kind, std::int64_t names, const io::Storage& storage) {
-  if (kind == Labels::classes) classes_.emplace_back(file, shard_dataset::labels, storage);
+  if (kind == Labels::classes || kind == Labels::levels) classes_.emplace_back(file, shard_dataset::labels, storage);
   if (kind == Labels::values) values_.emplace_back(file, shard_dataset::labels, storage);
   if (kind == Labels::spans) spans_.emplace_back(file, shard_dataset::labels, storage, 2);
   if (kind == Labels::words) words_.emplace_back(file, shard_dataset::labels, storage);

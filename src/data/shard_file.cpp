@@ -129,6 +129,7 @@ void ShardFile::check_datasets() {
   if (limits_.task->row_texts > 0) check_texts();
   if (limits_.task->labels == tasks::Labels::spans) check_answers();
   const std::int64_t words = limits_.task->labels == tasks::Labels::words ? check_words() : 0;
+  if (limits_.task->ranks_candidates()) check_groups();
   info_.labelled = file_.exists(shard_dataset::labels);
   if (!limits_.labels || limits_.task->labels == tasks::Labels::none) return;
   if (!info_.labelled) {

@@ -19,6 +19,9 @@ using core::ExitCode;
 /// Problems reported one by one; the rest is counted.
 constexpr std::size_t most_problems = 20;
 
+/// Of a query of planned data: as in WikiQA, about.
+constexpr std::int64_t planned_candidates = 10;
+
 /// Shards open at a time behind a cache.
 constexpr std::size_t max_open_files = 64;
 
@@ -82,6 +85,9 @@ ShardReader::ShardReader(const PlannedData& planned) : info_(planned.info), plan
   info_.max_length = *std::max_element(planned.lengths.begin(), planned.lengths.end());
   if (info_.task->labels == tasks::Labels::words) words_ = planned_words(planned.lengths);
   labels_ = planned_labels(info_.task->labels, info_.sequences, std::ssize(info_.label_names), words_.count());
+  if (!info_.task->ranks_candidates()) return;
+  for (std::int64_t begin = 0; begin < info_.sequences; begin += planned_candidates) groups_.push_back(begin);
+  groups_.push_back(info_.sequences);
 }
 
 /// One shard at a time, so that neither open files nor memory grow with their number.
@@ -126,8 +132,8 @@ void ShardReader::open_all() {
 
 std::int64_t ShardReader::memory_bytes() const {
   const auto bytes = [](const auto& all) { return static_cast<std::int64_t>(all.capacity() * sizeof(all[0])); };
-  std::int64_t sum =
-      table_.memory_bytes() + labels_.memory_bytes() + bytes(source_index_) + bytes(contexts_) + words_.memory_bytes();
+  std::int64_t sum = table_.memory_bytes() + labels_.memory_bytes() + bytes(source_index_) + bytes(contexts_) +
+                     words_.memory_bytes() + bytes(groups_);
   for (const Tokens& file : tokens_) sum += bytes(file.ids) + bytes(file.types);
   if (planned_) {  // as it would be with shards: tokens in memory or a cache, and the rows of the source text
     const std::int64_t tokens = table_.tokens() * 5;
@@ -148,6 +154,13 @@ void ShardReader::load(const ShardFile& file) {
     labels_.append(file.read_labels(has_words ? words.offsets : offsets));
   }
   if (limits.task->labels == tasks::Labels::spans) append(contexts_, file.read_contexts(offsets));
+  if (limits.task->ranks_candidates()) {
+    if (groups_.empty()) groups_.push_back(0);
+    const std::int64_t first = groups_.back();
+    for (const std::int64_t end : file.read_groups()) {
+      if (end > 0) groups_.push_back(first + end);
+    }
+  }
   if (options_.source_index) append(source_index_, file.read_source_index());
   first_sample_.push_back(table_.sequences());
   first_token_.push_back(table_.tokens());

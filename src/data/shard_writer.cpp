@@ -42,6 +42,7 @@ ShardWriter::ShardWriter(const std::string& path, ShardInfo info, bool token_typ
     words_.back().offsets.append(std::int64_t{0});
   }
   if (info_.has_texts) texts_.emplace(file_, storage(token_chunk), storage(sequence_chunk));
+  if (info_.task->ranks_candidates()) groups_.emplace_back(file_, shard_dataset::groups, storage(sequence_chunk));
   info_.sequences = info_.tokens = info_.max_length = 0;
   offsets_.append(std::int64_t{0});
 }
@@ -71,6 +72,9 @@ void ShardWriter::add_parts(const SequenceParts& parts) {
     words.count += std::ssize(parts.words) / 2;
     words.offsets.append(words.count);
   }
+  for (auto& groups : groups_) {
+    if (parts.starts_group) groups.append(info_.sequences - 1);
+  }
   if (texts_ && parts.starts_row) texts_->append(parts.texts);
 }
 
@@ -90,6 +94,10 @@ void ShardWriter::finish() {
     words.offsets.finish();
   }
   if (texts_) texts_->finish();
+  for (auto& groups : groups_) {
+    groups.append(info_.sequences);
+    groups.finish();
+  }
   namespace attribute = shard_attribute;
   file_.write_attribute("/", attribute::schema, shard_schema);
   file_.write_attribute("/", attribute::task, info_.task->name);

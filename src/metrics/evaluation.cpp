@@ -47,6 +47,11 @@ void Evaluation::add(double loss, const Results& results) {
   }
 }
 
+void Evaluation::set_loss(const LossSum& loss) {
+  sums_[0] = loss.sum;
+  sums_[1] = loss.targets;
+}
+
 Sums Evaluation::sums_of(const Family& family) {
   const auto found = std::find(families_.begin(), families_.end(), &family);
   const auto f = static_cast<std::size_t>(found - families_.begin());

@@ -6,8 +6,9 @@ namespace bert_hpc::metrics {
 namespace {
 
 const std::vector<const Family*>& families() {
-  static const std::vector<const Family*> all = {&class_counts(), &binary_ranking(),   &calibration(), &label_sets(),
-                                                 &token_counts(), &value_statistics(), &answers(),     &entities()};
+  static const std::vector<const Family*> all = {&class_counts(), &binary_ranking(), &calibration(),
+                                                 &label_sets(),   &token_counts(),   &value_statistics(),
+                                                 &answers(),      &entities(),       &rankings()};
   return all;
 }
 

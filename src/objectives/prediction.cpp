@@ -87,6 +87,17 @@ PredictedRows predict_values(const SampleOutputs& samples) {
   return predicted;
 }
 
+PredictedRows predict_scores(const SampleOutputs& samples) {
+  const std::span<const std::int32_t> levels = samples.labels.levels;
+  Integers label(levels.begin(), levels.end());
+  label.resize(rows_of(samples), unknown);
+  PredictedRows predicted;
+  predicted.stored = {{"label", std::move(label)},
+                      {"prediction", Numbers(samples.outputs.begin(), samples.outputs.end())}};
+  predicted.shown = predicted.stored;
+  return predicted;
+}
+
 namespace {
 
 /// The names of the row's members, "a,c"; empty where the set is empty or unknown.

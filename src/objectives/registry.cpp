@@ -13,10 +13,12 @@ Objective masked_lm();
 Objective multi_label();
 Objective question_answering();
 Objective token_classification();
+Objective answer_ranking();
 
 const Objective& named(std::string_view name) {
-  static const std::vector<Objective> all = {classification(),       multi_label(),        regression(),
-                                             token_classification(), question_answering(), masked_lm()};
+  static const std::vector<Objective> all = {
+      classification(),     multi_label(),    regression(), token_classification(),
+      question_answering(), answer_ranking(), masked_lm()};
   const tasks::Task& task = tasks::named(name);
   const auto found = std::find_if(all.begin(), all.end(), [&](const Objective& o) { return o.task == &task; });
   core::require(found != all.end(), "every task has an objective");

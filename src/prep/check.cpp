@@ -109,6 +109,7 @@ void check_source_files(const PrepConfig& config, bool columns_known, core::Prob
   columns.insert(columns.end(), config.source.text_pair.begin(), config.source.text_pair.end());
   if (config.has_labels()) columns.push_back(config.source.label);
   if (!config.source.id.empty()) columns.push_back(config.source.id);
+  if (!config.source.query_id.empty()) columns.push_back(config.source.query_id);
   std::vector<data::ListedFile> listed;
   for (const auto& [key, files] : file_lists(config)) {
     core::ProblemList unmatched;

@@ -26,6 +26,7 @@ void check_format(const PrepConfig& c, config::TomlReader& reader) {
   only(&TextFormat::takes_table_keys, c.source.columns != 0, "columns");
   only(&TextFormat::takes_table_keys, !c.source.header, "header");
   only(&TextFormat::takes_table_keys, c.source.extra_columns, "extra_columns");
+  only(&TextFormat::takes_qrels, !c.source.qrels.empty(), "qrels");
   only(&TextFormat::takes_unit, c.source.unit != "line", "unit");
   if (format->takes_table_keys && c.source.extra_columns && !c.source.header) {
     complain(reader, "source.extra_columns",
@@ -117,8 +118,9 @@ void check_windows(const PrepConfig& c, config::TomlReader& reader) {
 /// Answers have places in one column, of a file whose reader knows them.
 void check_answers(const PrepConfig& c, config::TomlReader& reader) {
   if (!c.has_answers()) {
-    if (reader.given("source.id") && !c.source.id.empty()) {
-      complain(reader, "source.id", "is for question_answering, and the task is " + c.task.name + ".");
+    if (reader.given("source.id") && !c.source.id.empty() && !c.has_candidates()) {
+      complain(reader, "source.id",
+               "is for question_answering and answer_ranking, and the task is " + c.task.name + ".");
     }
     return;
   }
@@ -143,6 +145,29 @@ void check_words(const PrepConfig& c, config::TomlReader& reader) {
   if (c.filter.min_rows_per_label > 1 || c.filter.most_frequent_labels > 0) {
     complain(reader, c.filter.min_rows_per_label > 1 ? "filter.min_rows_per_label" : "filter.most_frequent_labels",
              "has no meaning for token_classification: a sentence needs the tags of all its words.");
+  }
+}
+
+/// A row is a query and one of its candidates.
+void check_candidates(const PrepConfig& c, config::TomlReader& reader) {
+  if (!c.has_candidates()) {
+    for (const auto& [key, value] : {std::pair("query_id", &c.source.query_id), std::pair("qrels", &c.source.qrels)}) {
+      if (value->empty() || c.task.name.empty()) continue;
+      complain(reader, std::string("source.") + key, "is for answer_ranking, and the task is " + c.task.name + ".");
+    }
+    return;
+  }
+  if (!c.has_pairs()) {
+    complain(reader, "source.text_pair", "is empty: answer_ranking reads a query in text and a passage in text_pair.");
+  }
+  if (c.tokenizer.doc_stride) {
+    complain(reader, "tokenizer.doc_stride",
+             "does not go with answer_ranking, where a passage has one score: longer ones are truncated.");
+  }
+  if (c.split.group.empty() && !c.source.files.empty()) {
+    complain(reader, "split.group",
+             "is empty, but candidates of a query must stay in one split: name a column that they share, such as "
+             "query_id.");
   }
 }
 
@@ -186,6 +211,7 @@ void check_input(const PrepConfig& c, config::TomlReader& reader) {
   check_unlabelled(c, reader);
   check_answers(c, reader);
   check_words(c, reader);
+  check_candidates(c, reader);
   check_rest(c, reader);
 }
 

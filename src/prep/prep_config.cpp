@@ -36,6 +36,8 @@ void visit_keys(config::TomlKeys& keys, PrepConfig& c) {
   keys.key("text_pair", c.source.text_pair);
   keys.key("label", c.source.label);
   keys.key("id", c.source.id);
+  keys.key("query_id", c.source.query_id);
+  keys.key("qrels", c.source.qrels);
   keys.key("label_separator", c.source.label_separator);
   keys.key("encoding", c.source.encoding, one_of({"utf-8", "latin-1"}));
   keys.key("header", c.source.header);
@@ -105,6 +107,17 @@ void complete_answers(PrepConfig& c, const config::TomlReader& reader) {
   if (!reader.given("source.id")) c.source.id = "id";
 }
 
+/// The columns of queries and passages where the input does not say, and what stays in one split.
+void complete_candidates(PrepConfig& c, const TextFormat& format, const config::TomlReader& reader) {
+  const RankingColumns& columns = format.ranking;
+  if (!reader.given("source.text")) c.source.text = {columns.query};
+  if (!reader.given("source.text_pair")) c.source.text_pair = {columns.passage};
+  if (!reader.given("source.query_id")) c.source.query_id = columns.query_id;
+  if (!reader.given("source.id")) c.source.id = columns.passage_id;
+  if (reader.given("split.group") || !c.split.group.empty()) return;
+  c.split.group = !c.source.query_id.empty() ? c.source.query_id : c.source.text.size() == 1 ? c.source.text[0] : "";
+}
+
 ReadPrepConfig read(config::TomlReader& reader, const std::string& name) {
   config::refuse_input_of("bert_hpc", "run", "source", reader, name);
   PrepConfig c;
@@ -114,6 +127,7 @@ ReadPrepConfig read(config::TomlReader& reader, const std::string& name) {
   if (c.has_answers()) complete_answers(c, reader);
   if (c.has_words()) complete_words(c, reader);
   if (c.has_answers() || c.has_words()) complete_windows(c);
+  if (c.has_candidates() && format != nullptr) complete_candidates(c, *format, reader);
   complete_split(c, reader);
   if ((c.has_pairs() || c.tokenizer.doc_stride) && !reader.given("task.pack")) c.task.pack = false;
   c.source.label_given = reader.given("source.label");
@@ -177,6 +191,7 @@ RowFormat PrepConfig::row_format() const {
   row.quotes = source.quotes.value_or(format.quotes);
   row.column_limit = static_cast<int>(source.columns);
   row.extra_columns = source.extra_columns;
+  row.qrels = source.qrels;
   row.unit = source.unit == "paragraph" ? TextUnit::paragraph : TextUnit::line;
   if (has_labels() && label_rules(kind().labels).separates_names) {
     row.list_columns = {source.label};

@@ -194,6 +194,8 @@ class Preparation {
       SplitSummary& summary = summary_.splits[static_cast<std::size_t>(s)];
       summary.sequences = layout.sequences();
       summary.tokens = layout.tokens();
+      summary.queries = layout.queries();
+      summary.answerable = layout.answerable();
       summary.shards = static_cast<std::int64_t>(layout.shards().size());
       for (std::int64_t place = 0; place < layout.sequences(); ++place) {
         summary.longest = std::max(summary.longest, layout.length(place));

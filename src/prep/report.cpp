@@ -114,6 +114,11 @@ std::string describe(const Summary& summary, const PrepConfig& config) {
     std::string name = to_string(static_cast<Split>(s));
     name.resize(12, ' ');
     line(name + core::counted(split.sequences, "sequence") + ", " + core::counted(split.tokens, "token") +
+         (split.queries > 0 ? " of " + core::counted(split.queries, "query", "queries") +
+                                  (config.has_labels() ? ", " + core::with_commas(split.answerable) +
+                                                             " of them with a relevant candidate"
+                                                       : "")
+                            : "") +
          " (mean length " +
          core::format_number(static_cast<double>(split.tokens) / static_cast<double>(split.sequences), 3) +
          ", longest " + std::to_string(split.longest) + "), " + core::counted(split.shards, "shard"));

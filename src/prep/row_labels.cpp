@@ -9,6 +9,7 @@
 #include "bert_hpc/prep/answer_rows.hpp"
 #include "bert_hpc/prep/word_rows.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
+#include "readers/qrels.hpp"
 
 namespace bert_hpc::prep {
 
@@ -18,6 +19,7 @@ namespace {
 
 constexpr std::size_t max_labels = 100000;  // more is a column of something else
 constexpr std::size_t max_unlisted = 1000;  // kept, for messages
+constexpr std::int64_t max_bins = 10, least_rows_of_bin = 20;
 
 /// A finite number and nothing else, in C's notation.
 bool parse_number(std::string_view text, float& value) {
@@ -65,6 +67,7 @@ LabelRules label_rules(Labels kind) {
       return {.may_be_empty = true, .usual_separator = ",", .separates_names = true};
     case Labels::spans:
     case Labels::words:
+    case Labels::levels:
       return {};
     case Labels::none:
       return {.stratifies_usually = true};
@@ -98,6 +101,8 @@ RowStatus LabelReader::read(std::string_view text) {
       return RowStatus::train;
     case Labels::words:
       return read_words(text);
+    case Labels::levels:
+      return parse_level(text, class_) ? RowStatus::train : RowStatus::no_number;
     case Labels::none:
       break;
   }
@@ -162,6 +167,9 @@ void LabelReader::end_row() {
       case Labels::spans:
         table_.answers.push_back(answer_);
         break;
+      case Labels::levels:
+        table_.levels.push_back(class_);
+        break;
       case Labels::none:
         break;
     }
@@ -205,6 +213,7 @@ data::Label label_of(const RowTable& table, std::int64_t row) {
   data::Label label;
   if (!table.classes.empty()) label.number = table.classes[place];
   if (!table.values.empty()) label.value = table.values[place];
+  if (!table.levels.empty()) label.number = table.levels[place];
   if (!table.set_begins.empty()) label.names = set_of(table, place);
   return label;
 }
@@ -240,17 +249,6 @@ void renumber_sets(RowTable& table, const std::vector<std::int32_t>& number, con
   table.set_names = std::move(names);
 }
 
-}  // namespace
-
-void renumber_labels(RowTable& table, const std::vector<std::int32_t>& number, const std::vector<bool>& kept) {
-  renumber_classes(table, number, kept);
-  if (!table.set_begins.empty()) renumber_sets(table, number, kept);
-}
-
-namespace {
-
-constexpr std::int64_t max_bins = 10, least_rows_of_bin = 20;
-
 /// Rows whose labels are near each other: equally many of each bin, ascending.
 std::vector<std::vector<std::int64_t>> bins_of_values(std::vector<std::int64_t> rows, const RowTable& table) {
   const auto count = std::clamp<std::int64_t>(std::ssize(rows) / least_rows_of_bin, 1, max_bins);
@@ -266,6 +264,11 @@ std::vector<std::vector<std::int64_t>> bins_of_values(std::vector<std::int64_t> 
 }
 
 }  // namespace
+
+void renumber_labels(RowTable& table, const std::vector<std::int32_t>& number, const std::vector<bool>& kept) {
+  renumber_classes(table, number, kept);
+  if (!table.set_begins.empty()) renumber_sets(table, number, kept);
+}
 
 std::vector<std::vector<std::int64_t>> strata_of(std::vector<std::int64_t> rows, const RowTable& table,
                                                  const PrepConfig& config) {

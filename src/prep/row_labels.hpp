@@ -49,7 +49,7 @@ class LabelReader {
   RowTable& table_;
   std::unordered_map<std::string, std::int32_t> numbers_;
   // Of the row under way:
-  std::int32_t class_ = 0;
+  std::int32_t class_ = 0;  // or level
   float value_ = 0;
   std::vector<std::int32_t> set_;
   tokenize::TokenSpan answer_ = {-1, -1};

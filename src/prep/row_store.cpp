@@ -50,6 +50,9 @@ namespace {
 
 std::vector<std::string> needed_texts(const SourceRow& row, const PrepConfig& config) {
   if (config.has_words()) return {words_text(row.text)};
+  if (config.has_candidates()) {
+    return {config.source.query_id.empty() ? std::string() : std::string(row.query), {}, std::string(row.id)};
+  }
   return question_texts(row, config.has_labels());
 }
 

@@ -36,6 +36,7 @@ RowStream::RowStream(const PrepConfig& config)
       pair_columns_(config.source.text_pair.size()),
       labels_(config.has_labels()),
       ids_(!config.source.id.empty()),
+      queries_(!config.source.query_id.empty()),
       groups_(!config.split.group.empty()) {
   for (const std::string& path : config.source.files) files_.push_back({path, true, Split::train});
   for (const std::string& path : config.source.validation_files) files_.push_back({path, false, Split::validation});
@@ -43,6 +44,7 @@ RowStream::RowStream(const PrepConfig& config)
   columns_.insert(columns_.end(), config.source.text_pair.begin(), config.source.text_pair.end());
   if (labels_) columns_.push_back(config.source.label);
   if (ids_) columns_.push_back(config.source.id);
+  if (queries_) columns_.push_back(config.source.query_id);
   if (groups_) columns_.push_back(config.split.group);
   open(0);
 }
@@ -80,15 +82,17 @@ bool RowStream::next(SourceRow& out) {
     }
   }
   out.repaired = row_.repaired;
-  out.id = {};
-  if (ids_) {
-    const std::size_t column = text_columns_ + pair_columns_ + (labels_ ? 1 : 0);
-    if (row_.values[column]) {
-      out.id = *row_.values[column];
-    } else if (out.missing_column.empty()) {
-      out.missing_column = columns_[column];
-    }
-  }
+  std::size_t column = text_columns_ + pair_columns_ + (labels_ ? 1 : 0);
+  const auto next_value = [&]() -> std::string_view {
+    const std::size_t at = column++;
+    if (row_.values[at]) return *row_.values[at];
+    if (out.missing_column.empty()) out.missing_column = columns_[at];
+    return {};
+  };
+  out.id = ids_ ? next_value() : std::string_view{};
+  out.own_query = row_.own_query;
+  out.query = queries_ ? core::trimmed(next_value()) : out.text;
+  if (config_.has_candidates()) out.id = core::trimmed(out.id);
   out.group = {};
   if (groups_ && files_[file_].is_divided) {
     if (row_.values.back()) {

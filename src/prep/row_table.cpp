@@ -2,6 +2,7 @@
 #include "bert_hpc/prep/row_table.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 
 #include "bert_hpc/core/error.hpp"
@@ -12,6 +13,7 @@
 #include "bert_hpc/prep/word_rows.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
 #include "label_order.hpp"
+#include "queries.hpp"
 #include "rejects.hpp"
 #include "row_labels.hpp"
 #include "splits.hpp"
@@ -31,18 +33,23 @@ std::string place_of(const SourceRow& row, const std::string& file) {
 /// The pass over the text: statuses but for rare labels and splits, labels numbered as they come.
 class Scan {
  public:
-  explicit Scan(const PrepConfig& config) : config_(config) {}
+  explicit Scan(const PrepConfig& config) : config_(config) {
+    if (config.has_candidates()) queries_.emplace(config);
+  }
 
   RowTable run() {
     RowStream stream(config_);
     SourceRow row;
     while (stream.next(row)) {
       const auto& file = stream.files()[row.file];
+      if (queries_) query_ = queries_->query_of(row, file);
       const RowStatus status = judge(row, file);
       table_.status.push_back(is_kept(status) ? static_cast<RowStatus>(file.split) : status);
       if (file.is_divided) rows_to_split_ = row.index + 1;  // these files come first
       labels_.end_row();
       if (!config_.split.group.empty()) table_.groups.push_back(group_of(row));
+      if (queries_) table_.queries.push_back(query_);
+      if (queries_ && is_kept(status)) queries_->keep(query_, row);
       note(status, row, file.path);
     }
     missing_.throw_if_any(ExitCode::data,
@@ -51,6 +58,10 @@ class Scan {
     sample_rows(table_, config_, rows_to_split_);
     if (config_.has_labels() && config_.kind().has_label_names()) settle_labels(table_, config_);
     split_rows(table_, config_, rows_to_split_);
+    if (queries_) {
+      require_whole_queries(table_, config_, rows_to_split_);
+      queries_->finish(table_);
+    }
     refuse_many_rejects(table_, config_);
     return std::move(table_);
   }
@@ -65,12 +76,13 @@ class Scan {
   /// A divided file's row may come into each split that has a fraction.
   bool is_repeated(const SourceRow& row, const RowStream::File& file) {
     if (row.id.empty()) return false;
+    const std::uint64_t id = queries_ ? Queries::candidate_of(query_, row) : core::fnv1a_64(row.id);
     const double fractions[split_count] = {config_.split.train, config_.split.validation, config_.split.test};
     std::uint8_t own = 0;
     for (int s = 0; s < split_count; ++s) {
       if (file.is_divided ? fractions[s] > 0 : static_cast<Split>(s) == file.split) own |= std::uint8_t(1 << s);
     }
-    std::uint8_t& earlier = ids_[core::fnv1a_64(row.id)];
+    std::uint8_t& earlier = ids_[id];
     const bool repeated = (earlier & own) != 0;
     earlier |= own;
     return repeated;
@@ -89,6 +101,9 @@ class Scan {
     }
     if (config_.has_words() && config_.has_labels() && count_words(row.text) != count_words(row.label)) {
       return RowStatus::unequal_words;
+    }
+    if (queries_) {
+      if (const RowStatus status = queries_->judge(query_, row); !is_kept(status)) return status;
     }
     if (is_repeated(row, file)) return RowStatus::repeated_id;
     return labels_.read(row.label);
@@ -122,6 +137,8 @@ class Scan {
   LabelRules rules_ = label_rules(config_.kind().labels);
   LabelReader labels_{config_, table_};
   std::unordered_map<std::uint64_t, std::uint8_t> ids_;  // hash of an id → bits of the splits that may have it
+  std::optional<Queries> queries_;                       // of candidates
+  std::uint64_t query_ = 0;                              // of the row under way
   std::int64_t rows_to_split_ = 0;
   core::ProblemList missing_;
 };

@@ -101,6 +101,13 @@ std::vector<std::string> warnings(const RowTable& table, const PrepConfig& confi
     all.push_back("[filter] sample = " + core::with_commas(static_cast<std::int64_t>(config.filter.sample)) +
                   " draws all usable rows of [source] files, which are no more than that.");
   }
+  if (table.absent_queries > 0) {
+    all.push_back(
+        core::counted(table.absent_queries, "query", "queries") +
+        " of [source] qrels without any candidate: ms_marco_eval.py counts them 0, metrics leave them out (the "
+        "first is " +
+        table.first_absent + ").");
+  }
   if (!table.label_names.empty()) warn_of_labels(table, config, all);
   warn_of_empty_splits(table, config, all);
   return all;
@@ -138,6 +145,10 @@ const char* reason(RowStatus status) {
       return "an earlier row of the split has the same id";
     case RowStatus::unequal_words:
       return "the row has not as many labels as words";
+    case RowStatus::unusable_id:
+      return "the id of the query or of the passage is empty or holds a blank, which files of rankings cannot have";
+    case RowStatus::other_query:
+      return "an earlier row has the same query id and another query";
     case RowStatus::unlisted_label:
       return "the label is not in [task] labels";
     case RowStatus::rare_label:
@@ -156,12 +167,24 @@ std::string describe_reject(RowStatus status, const SourceRow& row, const PrepCo
       return "the row " + row.problem;
     case RowStatus::missing_column:
       return "the row has no column \"" + core::printable(row.missing_column, 60) + "\"" + keys_text(row);
+    case RowStatus::repeated_id:
+      if (!config.has_candidates()) return reason(status);
+      return "an earlier row of this query has the same id (\"" + core::printable(row.id, 60) + "\")";
+    case RowStatus::unusable_id:
+    case RowStatus::other_query:
+      return reason(status) +
+             (" (query \"" + core::printable(row.query, 60) + "\", passage \"" + core::printable(row.id, 60) + "\")");
     case RowStatus::too_many_characters:
       return std::string(reason(status)) + " = " + std::to_string(config.filter.max_characters);
     case RowStatus::unequal_words:
       return "the row has " + core::counted(count_words(row.text), "word") + " and " +
              core::counted(count_words(row.label), "label");
     case RowStatus::no_number:
+      if (config.has_candidates()) {
+        return "the label is no level of relevance, a whole number from 0 on (\"" + core::printable(row.label, 60) +
+               "\")";
+      }
+      [[fallthrough]];
     case RowStatus::repeated_label:
     case RowStatus::unlisted_label:
     case RowStatus::rare_label:

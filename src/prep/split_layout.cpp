@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
+#include <unordered_map>
 
+#include "bert_hpc/data/group_data.hpp"
 #include "bert_hpc/prep/word_rows.hpp"
 #include "row_labels.hpp"
 
@@ -29,6 +32,7 @@ SplitLayout::SplitLayout(Split split, const PrepConfig& config, const RowTable& 
       store_(row_store.tokens()),
       parts_(config, static_cast<RowStatus>(split)),
       packs_(config.packs()),
+      ranks_(config.has_candidates()),
       before_(ids_of(tokenizer.kind().sequence.before, tokenizer.special_ids())),
       after_(ids_of(tokenizer.kind().sequence.after, tokenizer.special_ids())),
       room_(config.tokenizer.max_tokens - tokenizer.kind().sequence.special_tokens(false)) {
@@ -44,7 +48,11 @@ SplitLayout::SplitLayout(Split split, const PrepConfig& config, const RowTable& 
     std::iota(order_.begin(), order_.end(), std::int64_t{0});
     shuffle(order_, config.split.seed);
   } else {
-    shuffle(rows, config.split.seed);
+    if (ranks_) {
+      order_queries(rows, config, split == Split::train);
+    } else {
+      shuffle(rows, config.split.seed);
+    }
     for (const std::int64_t row : rows) {
       const TokenStore::Range sequences = store_.sequences_of(row);
       for (std::int64_t sequence = sequences.begin; sequence < sequences.end; ++sequence) order_.push_back(sequence);
@@ -60,9 +68,41 @@ std::int64_t SplitLayout::length(std::int64_t place) const {
   return parts_.tokens(store_.length(number));
 }
 
-/// Is the next place that of another row? Windows of a row stay in one shard.
-bool SplitLayout::ends_row(std::int64_t place) const {
+/// Puts the rows of each query together, in the source's order.
+void SplitLayout::order_queries(std::vector<std::int64_t>& rows, const PrepConfig& config, bool shuffles) {
+  struct Query {
+    std::int64_t first;
+    bool is_answerable = false;
+  };
+  std::unordered_map<std::uint64_t, Query> queries;
+  const auto query_of = [&](std::int64_t row) { return table_.queries[static_cast<std::size_t>(row)]; };
+  for (const std::int64_t row : rows) {
+    Query& query = queries.try_emplace(query_of(row), Query{row}).first->second;
+    const bool is_relevant = !table_.levels.empty() && table_.levels[static_cast<std::size_t>(row)] > 0;
+    query.is_answerable = query.is_answerable || is_relevant;
+  }
+  queries_ = std::ssize(queries);
+  answerable_ = std::count_if(queries.begin(), queries.end(), [](const auto& q) { return q.second.is_answerable; });
+  using Key = std::tuple<std::uint64_t, std::int64_t, std::int64_t>;
+  std::vector<Key> keyed;
+  keyed.reserve(rows.size());
+  for (const std::int64_t row : rows) {
+    const std::int64_t first = queries.at(query_of(row)).first;
+    keyed.emplace_back(shuffles ? random_key(config.split.seed, use_order, first) : 0, first, row);
+  }
+  std::sort(keyed.begin(), keyed.end());
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = std::get<2>(keyed[i]);
+}
+
+std::uint64_t SplitLayout::query_at(std::int64_t place) const {
+  return table_.queries[static_cast<std::size_t>(store_.row_of(order_[static_cast<std::size_t>(place)]))];
+}
+
+/// Is the next place that of another row, or of another query? Windows of a row and candidates of a query stay in one
+/// shard.
+bool SplitLayout::ends_unit(std::int64_t place) const {
   if (packs_ || place + 1 == sequences()) return true;
+  if (ranks_) return query_at(place) != query_at(place + 1);
   const auto at = static_cast<std::size_t>(place);
   return store_.row_of(order_[at]) != store_.row_of(order_[at + 1]);
 }
@@ -76,7 +116,7 @@ void SplitLayout::cut(std::int64_t shard_tokens) {
   for (std::int64_t place = 0; place < sequences(); ++place) {
     sum += length(place);
     const bool full = static_cast<double>(sum) >= share * static_cast<double>(shards_.size() + 1);
-    if (full && ends_row(place) && static_cast<std::int64_t>(shards_.size()) + 1 < count) {
+    if (full && ends_unit(place) && static_cast<std::int64_t>(shards_.size()) + 1 < count) {
       shards_.push_back({begin, place + 1});
       begin = place + 1;
     }
@@ -105,6 +145,7 @@ void SplitLayout::read(std::int64_t place, Sequence& sequence) const {
     sequence.starts_row = store_.sequences_of(sequence.source_index).begin == number;
     if (sequence.starts_row) sequence.texts = row_store_.texts_of(sequence.source_index);
   }
+  if (ranks_) take_candidate(place, sequence);
   ids.erase(ids.begin(), ids.begin() + parts_.before());
   ids.resize(static_cast<std::size_t>(parts_.tokens(stored)));
 }
@@ -132,6 +173,18 @@ void SplitLayout::take_words(std::span<const std::int32_t> numbers, Sequence& se
     if (!classes.empty()) sequence.word_classes.push_back(classes[static_cast<std::size_t>(word)]);
   }
   sequence.label.words = sequence.word_classes;
+}
+
+/// Ids that the source has not are numbers of its rows: the passage's, and of a query that of its first one.
+void SplitLayout::take_candidate(std::int64_t place, Sequence& sequence) const {
+  sequence.starts_group = place == 0 || query_at(place - 1) != query_at(place);
+  if (!parts_.texts) return;
+  std::string &query = sequence.texts[0], &further = sequence.texts[1], &id = sequence.texts[2];
+  const std::string row = std::to_string(sequence.source_index);
+  if (query.empty()) query = row;
+  if (id.empty()) id = row;
+  const auto levels = table_.further_levels.find(query_at(place));
+  if (sequence.starts_group && levels != table_.further_levels.end()) further = data::levels_to_json(levels->second);
 }
 
 void SplitLayout::read_packed(std::int64_t number, Sequence& sequence) const {

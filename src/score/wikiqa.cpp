@@ -14,6 +14,7 @@
 #include <unordered_map>
 
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/score/ranking.hpp"
 #include "json_file.hpp"
 #include "lines.hpp"
 #include "scorers.hpp"
@@ -99,71 +100,43 @@ void read_scores(const Files& files, Questions& questions) {
   }
 }
 
-/// MAP, MRR and P@1 of one question, not yet averaged.
-std::vector<Number> ranking_numbers(std::vector<Sentence> sentences) {
-  std::sort(sentences.begin(), sentences.end(), [](const Sentence& a, const Sentence& b) {
-    const auto first = static_cast<float>(a.score), second = static_cast<float>(b.score);
-    return first != second ? first > second : a.id > b.id;
-  });
-  double found = 0.0, precisions = 0.0, reciprocal = 0.0;
-  for (std::size_t i = 0; i < sentences.size(); ++i) {
-    if (!sentences[i].is_right) continue;
-    const double rank = static_cast<double>(i) + 1.0;
-    if (found == 0.0) reciprocal = 1.0 / rank;
-    found += 1.0;
-    precisions += found / rank;
-  }
-  return {{"map", precisions / found}, {"recip_rank", reciprocal}, {"P_1", reciprocal == 1.0 ? 1.0 : 0.0}};
-}
-
-/// The answer of a question: its score, and whether it is right.
-struct Answer {
-  double score;
-  bool is_right;
-};
-
-struct Triggering {
-  double precision = 0.0, recall = 0.0, f1 = 0.0;
-};
-
-Triggering triggering(double right, double answered, double answerable) {
-  Triggering numbers;
-  if (answered > 0.0) numbers.precision = right / answered;
-  if (answerable > 0.0) numbers.recall = right / answerable;
-  const double both = numbers.precision + numbers.recall;
-  if (both > 0.0) numbers.f1 = 2.0 * numbers.precision * numbers.recall / both;
-  return numbers;
+/// MAP, MRR and P@1 of one question that has a right answer, not yet averaged.
+std::vector<Number> ranking_numbers(const std::vector<Sentence>& sentences) {
+  std::vector<RankedCandidate> candidates;
+  for (const Sentence& one : sentences) candidates.push_back({one.id, static_cast<float>(one.score), one.is_right});
+  rank_candidates(candidates);
+  std::vector<std::int64_t> levels;
+  for (const RankedCandidate& one : candidates) levels.push_back(one.level);
+  const double reciprocal = reciprocal_rank(levels);
+  const auto right = static_cast<double>(std::count(levels.begin(), levels.end(), 1));
+  return {
+      {"map", average_precision(levels, right)}, {"recip_rank", reciprocal}, {"P_1", reciprocal == 1.0 ? 1.0 : 0.0}};
 }
 
 /// Numbers at the script's threshold, and at the best one.
-void add_triggering(Result& result, std::vector<Answer> answers, double answerable) {
-  std::stable_sort(answers.begin(), answers.end(), [](const Answer& a, const Answer& b) { return a.score > b.score; });
-  Triggering at_script, best;
-  double right = 0.0, threshold = answers.front().score;
-  for (std::size_t i = 0; i < answers.size(); ++i) {
-    right += answers[i].is_right ? 1.0 : 0.0;
-    const bool is_cut = i + 1 == answers.size() || answers[i + 1].score < answers[i].score;
-    if (!is_cut) continue;
-    const Triggering here = triggering(right, static_cast<double>(i) + 1.0, answerable);
-    if (answers[i].score >= script_threshold) at_script = here;
-    if (here.f1 > best.f1) {
-      best = here;
-      threshold = answers[i].score;
-    }
+void add_triggering(Result& result, const std::vector<TriggeredAnswer>& answers, double answerable) {
+  double right = 0.0, answered = 0.0;
+  for (const TriggeredAnswer& answer : answers) {
+    if (answer.score < script_threshold) continue;
+    answered += 1.0;
+    right += answer.is_right ? 1.0 : 0.0;
   }
-  for (const auto& [prefix, numbers] : {std::pair("triggering_", at_script), std::pair("best_triggering_", best)}) {
+  const BestTriggering best = best_triggering(answers, answerable);
+  const Triggering at_script = triggering(right, answered, answerable);
+  for (const auto& [prefix, numbers] :
+       {std::pair("triggering_", at_script), std::pair("best_triggering_", best.numbers)}) {
     result.numbers.push_back({std::string(prefix) + "precision", numbers.precision});
     result.numbers.push_back({std::string(prefix) + "recall", numbers.recall});
     result.numbers.push_back({std::string(prefix) + "f1", numbers.f1});
   }
-  result.numbers.push_back({"best_triggering_thresh", threshold});
+  result.numbers.push_back({"best_triggering_thresh", best.threshold});
 }
 
 Result score_files(const Files& files) {
   Questions questions = read_gold(files.gold);
   read_scores(files, questions);
   std::vector<Number> sums;
-  std::vector<Answer> answers;
+  std::vector<TriggeredAnswer> answers;
   double answerable = 0.0;
   for (const Question& question : questions.list) {
     const auto& sentences = question.sentences;
@@ -184,7 +157,7 @@ Result score_files(const Files& files) {
   result.numbers = {{"questions", static_cast<double>(questions.list.size()), true},
                     {"questions_with_answer", answerable, true}};
   for (const Number& sum : sums) result.numbers.push_back({sum.name, sum.value / answerable});
-  add_triggering(result, std::move(answers), answerable);
+  add_triggering(result, answers, answerable);
   return result;
 }
 

@@ -12,10 +12,20 @@ const Task& masked_lm();
 const Task& multi_label();
 const Task& question_answering();
 const Task& token_classification();
+const Task& answer_ranking();
+
+std::vector<std::string> Words::names() const {
+  std::vector<std::string> names;
+  for (const char* word : all) {
+    if (word != nullptr) names.emplace_back(word);
+  }
+  return names;
+}
 
 const std::vector<const Task*>& all() {
-  static const std::vector<const Task*> tasks = {&classification(),       &multi_label(),        &regression(),
-                                                 &token_classification(), &question_answering(), &masked_lm()};
+  static const std::vector<const Task*> tasks = {
+      &classification(),     &multi_label(),    &regression(), &token_classification(),
+      &question_answering(), &answer_ranking(), &masked_lm()};
   return tasks;
 }
 

@@ -41,6 +41,12 @@ inline void read_shard(const std::string& path, bool verify, const char* task = 
     require(labels.spans[2 * s] >= 0 && labels.spans[2 * s + 1] < length, "a span lies within its sequence");
   }
   if (limits.task->labels == bert_hpc::tasks::Labels::spans) shard.read_contexts(offsets);
+  for (const std::int32_t level : labels.levels) require(level >= 0, "a level is at least 0");
+  if (limits.task->ranks_candidates()) {
+    const std::vector<std::int64_t> groups = shard.read_groups();
+    require(groups.front() == 0 && groups.back() == shard.info().sequences, "groups hold all sequences");
+    for (std::size_t g = 0; g + 1 < groups.size(); ++g) require(groups[g] < groups[g + 1], "no group is empty");
+  }
   std::vector<std::int32_t> ids(static_cast<std::size_t>(shard.info().tokens));
   std::vector<std::uint8_t> types(shard.has_token_types() ? ids.size() : 0);
   shard.read_tokens(0, ids, types);

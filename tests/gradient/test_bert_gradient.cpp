@@ -7,6 +7,7 @@
 #include <random>
 
 #include "bert_hpc/model/stage.hpp"
+#include "bert_hpc/objectives/objective.hpp"
 #include "bert_hpc/ops/dropout.hpp"
 #include "support/heads.hpp"
 #include "support/host_batch.hpp"
@@ -29,9 +30,18 @@ model::ModelConfig small_config(const std::string& family, double dropout) {
   return config;
 }
 
+/// A head with its outputs, and whether a loss of answer_ranking is that of whole queries.
+struct Case {
+  model::HeadKind kind;
+  std::int64_t outputs = 5;
+  bool lists = false;
+};
+
 struct Fixture {
-  Fixture(model::HeadKind kind, const std::string& family, double dropout)
-      : config(small_config(family, dropout)),
+  Fixture(const Case& head, const std::string& family, double dropout)
+      : kind(head.kind),
+        outputs(head.outputs),
+        config(small_config(family, dropout)),
         store(model::model_parameters(config, kind, outputs), core::ParameterStore::Arenas::with_gradients, {},
               arenas.memory()),
         bert(config, kind, outputs, model::whole(config), store),
@@ -59,7 +69,8 @@ struct Fixture {
     return sum;
   }
 
-  static constexpr std::int64_t outputs = 5;
+  model::HeadKind kind;
+  std::int64_t outputs;
   model::ModelConfig config;
   test::Arenas arenas;
   core::ParameterStore store;
@@ -72,10 +83,13 @@ struct Fixture {
 }  // namespace
 
 TEST_CASE("gradients of every parameter agree with central differences") {
-  const auto kind = GENERATE(tests::classification_head, tests::masked_lm_head, tests::token_head, tests::span_head);
+  const model::HeadKind ranking_head = objectives::named("answer_ranking").head;
+  const auto head = GENERATE_REF(Case{tests::classification_head}, Case{tests::masked_lm_head}, Case{tests::token_head},
+                                 Case{tests::span_head}, Case{ranking_head, 1}, Case{ranking_head, 1, true});
+  const model::HeadKind& kind = head.kind;
   const double dropout = GENERATE(0.0, 0.2);
   const auto family = GENERATE(as<std::string>{}, "bert", "distilbert");
-  Fixture fixture(kind, family, dropout);
+  Fixture fixture(head, family, dropout);
   std::mt19937 random(11);
   const std::vector<std::int32_t> lengths = {1, 7, 12, 3};
   std::vector<std::int32_t> ids, types;
@@ -85,6 +99,8 @@ TEST_CASE("gradients of every parameter agree with central differences") {
   }
   tests::HostBatch batch(ids, types, lengths);
   batch.set_classes({0, 4, 2, 2});
+  batch.set_values({1, 0, 0, 1});
+  if (head.lists) batch.set_lists({0, 4});
   const bool of_words = kind.is_token_head;  // a class for some tokens
   batch.set_masked({0, 3, 4, 9, 19, 22}, of_words ? std::vector<std::int32_t>{0, 1, 4, 3, 3, 0}
                                                   : std::vector<std::int32_t>{5, 1, 22, 7, 7, 0});

@@ -57,6 +57,12 @@ class HostBatch {
     view_.targets.values = values_.data();
     view_.targets.columns = std::ssize(values) / std::max<std::int64_t>(1, view_.sequences);
   }
+  /// Rows [begin, end) of each query; values are 1 for what is relevant.
+  void set_lists(const std::vector<std::int32_t>& lists) {
+    lists_.assign(lists.begin(), lists.end());
+    view_.targets.lists = lists_.data();
+    view_.targets.list_count = static_cast<std::int64_t>(lists.size()) / 2;
+  }
   void set_samples(const std::vector<std::int64_t>& samples) {
     samples_.assign(samples.begin(), samples.end());
     view_.sample = samples_.data();
@@ -118,7 +124,7 @@ class HostBatch {
       masked_position_;
   test::Vector<float> values_;
   test::Vector<std::int64_t> samples_;
-  test::Vector<std::int32_t> spans_, all_rows_;
+  test::Vector<std::int32_t> spans_, all_rows_, lists_;
   core::MicroBatch view_, masked_view_, span_view_;
 };
 

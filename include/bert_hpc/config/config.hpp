@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bert_hpc/config/model_keys.hpp"
@@ -43,10 +44,12 @@ struct Task {
   std::map<std::string, std::optional<double>> numbers;
   std::map<std::string, std::optional<bool>> switches;
   std::map<std::string, WordOrNumbers> lists;
+  std::map<std::string, std::optional<std::string>> words;
 
   double number(const std::string& key, double otherwise) const;
   bool is_on(const std::string& key) const;
   WordOrNumbers list(const std::string& key) const;
+  bool is(const std::string& key, std::string_view word) const;
 };
 
 struct Data {

@@ -42,6 +42,9 @@ struct Targets {
   std::int64_t columns = 1;               ///< of values
   /// (sequences, 2): positions of the first and the last token of each sequence's answer; rows are all tokens.
   const std::int32_t* spans = nullptr;
+  /// (list_count, 2): rows [begin, end) of each query whose candidates have one loss, beside `values`.
+  const std::int32_t* lists = nullptr;
+  std::int64_t list_count = 0;
 };
 
 /// A micro-batch in device memory.
@@ -56,8 +59,9 @@ struct MicroBatch {
   Targets targets;
 };
 
-/// What the loss of a micro-batch is a sum over: answers, or the rows that the head reads.
+/// What the loss of a micro-batch is a sum over: answers, queries, or the rows that the head reads.
 inline std::int64_t target_count(const MicroBatch& batch) {
+  if (batch.targets.lists != nullptr) return batch.targets.list_count;
   return batch.targets.spans != nullptr ? batch.sequences : batch.targets.rows.count;
 }
 
@@ -79,6 +83,7 @@ void visit_arrays(MicroBatch& batch, Visit&& visit) {
   visit(batch.targets.classes, batch.targets.rows.count);
   visit(batch.targets.values, batch.targets.rows.count * batch.targets.columns);
   visit(batch.targets.spans, 2 * batch.sequences);
+  visit(batch.targets.lists, 2 * batch.targets.list_count);
 }
 
 }  // namespace bert_hpc::core

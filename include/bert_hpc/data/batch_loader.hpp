@@ -22,6 +22,7 @@
 #include "bert_hpc/data/id_sorter.hpp"
 #include "bert_hpc/data/label_scale.hpp"
 #include "bert_hpc/data/masking.hpp"
+#include "bert_hpc/data/sample_units.hpp"
 #include "bert_hpc/data/shard_reader.hpp"
 
 namespace bert_hpc::data {
@@ -36,8 +37,11 @@ struct BatchLoaderOptions {
   std::int64_t steps = 0;          ///< length of the run in steps
   std::int64_t first_step = 0;     ///< where it begins: a resumed run
   double mask_probability = 0.15;  ///< of tasks that mask tokens
-  LabelScale label_scale = {};     ///< of values: batches hold standardized labels
-  bool all_pieces = false;         ///< of classes of words: the head reads every token of a word, else its first
+  /// Of tasks that rank candidates: a step draws queries instead of sequences, and a query's candidates have one loss.
+  /// Sequences of plan.global_batch and plan.micro_sequences are then queries.
+  bool lists = false;
+  LabelScale label_scale = {};  ///< of values: batches hold standardized labels
+  bool all_pieces = false;      ///< of classes of words: the head reads every token of a word, else its first
 };
 
 /// Every sample once, in windows of the file's order that are sorted by length and shared out to the replicas; masks
@@ -64,7 +68,7 @@ struct LoadedStep {
   std::int64_t sequences = 0, tokens = 0;       ///< of this replica
 
   /// Targets of the global batch where they are known without asking other replicas (all tasks but those that mask
-  /// tokens), else −1: sum target_count over the replicas.
+  /// tokens; of lists the queries), else −1: sum target_count over the replicas.
   std::int64_t global_target_count = 0;
 };
 
@@ -81,6 +85,10 @@ class BatchLoader {
   std::int64_t total_steps() const { return total_steps_; }  ///< of the run, first_step included
   const BatchPlanBounds& bounds() const { return bounds_; }  ///< no step exceeds them
   std::int64_t max_length() const { return reader_.info().max_length; }
+  std::int64_t units() const { return units_ ? units_->count() : reader_.samples(); }  ///< what steps draw from
+  double sequences_per_unit() const {
+    return units_ ? static_cast<double>(units_->samples()) / static_cast<double>(units_->count()) : 1.0;
+  }
   /// Most rows that the head reads of a micro-batch.
   std::int64_t max_targets() const { return max_targets_; }
   std::int64_t memory_bytes() const;  ///< held for prepared steps
@@ -118,6 +126,7 @@ class BatchLoader {
   void fill_words(Slot& slot, core::MicroBatch& batch) const;
   std::int64_t targets_of(const core::BatchPlan& plan) const;
   std::int64_t word_rows(std::int64_t sample) const;
+  void fill_lists(std::span<const core::PlannedSample> samples, Slot& slot, core::MicroBatch& batch) const;
   void fill_masked_tokens(std::span<const core::PlannedSample> samples, std::int32_t* ids, Slot& slot,
                           core::MicroBatch& batch);
   template <class T>
@@ -128,6 +137,7 @@ class BatchLoader {
 
   ShardReader& reader_;
   BatchLoaderOptions options_;
+  std::unique_ptr<SampleUnits> units_;  // of lists
   BatchSampler sampler_;
   BatchPlanner planner_;
   BatchPlanBounds bounds_;

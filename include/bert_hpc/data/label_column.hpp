@@ -20,6 +20,7 @@ struct LabelColumn {
   std::vector<std::uint8_t> sets;     ///< (sequences, label names), 0 or 1
   std::vector<std::int32_t> spans;    ///< (sequences, 2): positions of the answer's first and last token
   std::vector<std::int32_t> words;    ///< (words): the class of each, one sequence's after the other's
+  std::vector<std::int32_t> levels;   ///< (sequences): of relevance, at least 0
 
   void append(const LabelColumn& more);
   std::int64_t memory_bytes() const;
@@ -27,7 +28,7 @@ struct LabelColumn {
 
 /// The label of one sequence: the member of the task's kind counts.
 struct Label {
-  std::int32_t number = 0;                ///< the class
+  std::int32_t number = 0;                ///< the class, or the level
   float value = 0;                        ///< the value
   std::span<const std::int32_t> names{};  ///< numbers of the label names in the set, each once
   std::int32_t first = 0, last = 0;       ///< the span; (0, 0): the sequence holds no answer
@@ -45,13 +46,14 @@ LabelType label_type(tasks::Labels kind, std::int64_t sequences, std::int64_t na
 
 /// Reads the dataset, which has that type and shape. `offsets` (sequences + 1): where each begins among the tokens, or
 /// for classes of words among the words. `fail(sequence, what)` throws; it is called for a class outside [0, names),
-/// for a value that is not finite, for a set's element other than 0 and 1, and for a span that does not lie within its
-/// sequence.
+/// for a value that is not finite, for a set's element other than 0 and 1, for a span that does not lie within its
+/// sequence, and for a level below 0.
 LabelColumn read_labels(const io::Dataset& dataset, tasks::Labels kind, std::span<const std::int64_t> offsets,
                         std::int64_t names,
                         const std::function<void(std::int64_t sequence, const std::string& what)>& fail);
 
-/// Labels of data that do not exist yet: class 0; values around 0 that differ; sets of one name; no answers.
+/// Labels of data that do not exist yet: class 0; values around 0 that differ; sets of one name; no answers; each
+/// second sequence is relevant.
 LabelColumn planned_labels(tasks::Labels kind, std::int64_t sequences, std::int64_t names, std::int64_t words = 0);
 
 /// Appends to the dataset, which is made where the kind has one.

@@ -43,6 +43,8 @@ class ShardFile {
   std::vector<std::int32_t> read_contexts(std::span<const std::int64_t> offsets) const;
   /// Checked: words lie within their sequences, ascending. Only of tasks with classes of words.
   Words read_words(std::span<const std::int64_t> offsets) const;
+  /// (groups + 1), checked. Only of tasks that rank candidates.
+  std::vector<std::int64_t> read_groups() const;
   /// (sequences): rows of the source text.
   std::vector<std::int64_t> read_source_index() const;
 
@@ -57,6 +59,7 @@ class ShardFile {
   void check_texts();
   void check_answers();
   std::int64_t check_words();
+  void check_groups();
   void check_offsets(const io::Dataset& dataset) const;
   void check_longest(std::int64_t longest, std::int64_t longest_sequence_index) const;
   std::string where_sequence(std::int64_t sequence) const;

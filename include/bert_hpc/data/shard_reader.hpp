@@ -75,6 +75,9 @@ class ShardReader {
   std::span<const std::int32_t> word_classes() const { return labels_.words; }
   /// Of all samples; without words unless the task has classes of words.
   const Words& words() const { return words_; }
+  std::span<const std::int32_t> levels() const { return labels_.levels; }
+  /// (groups + 1): samples of each group; empty unless the task ranks candidates.
+  std::span<const std::int64_t> groups() const { return groups_; }
   /// (samples, 2): tokens [begin, end) of the text that answers are part of; empty unless the task has answers.
   std::span<const std::int32_t> contexts() const { return contexts_; }
   std::span<const std::int64_t> source_index() const { return source_index_; }
@@ -112,6 +115,7 @@ class ShardReader {
   std::vector<std::int64_t> source_index_;
   std::vector<std::int32_t> contexts_;
   Words words_;
+  std::vector<std::int64_t> groups_;
   bool has_types_ = false, planned_ = false;
   std::vector<Tokens> tokens_;  // (files) where they are kept, else empty
   std::unique_ptr<TokenCache> cache_;

@@ -18,6 +18,7 @@ namespace bert_hpc::data {
 struct SequenceParts {
   std::int32_t context_begin = 0, context_end = 0;  ///< tokens [begin, end) of the text that answers are part of
   std::span<const std::int32_t> words{};            ///< (words, 2): as shard_dataset::word_tokens
+  bool starts_group = false;                        ///< of candidates: the first of its query
   // Where ShardInfo::has_texts:
   std::span<const std::int32_t> characters{};  ///< (tokens, 2): as shard_dataset::token_characters
   bool starts_row = false;                     ///< then `texts` are its row's
@@ -59,8 +60,9 @@ class ShardWriter {
   std::vector<io::Appender<std::uint8_t>> types_;  // one or none
   std::optional<LabelWriter> labels_;
   io::Appender<std::int64_t> offsets_, source_index_;
-  std::vector<Answers> answers_;  // one or none
-  std::vector<Words> words_;      // one or none
+  std::vector<Answers> answers_;                    // one or none
+  std::vector<Words> words_;                        // one or none
+  std::vector<io::Appender<std::int64_t>> groups_;  // one or none
   std::optional<RowTextsWriter> texts_;
 };
 

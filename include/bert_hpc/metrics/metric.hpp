@@ -33,6 +33,7 @@ struct EvaluatedSet {
   std::span<const std::int32_t> classes{};  ///< (samples)
   std::span<const std::uint8_t> sets{};     ///< (samples, outputs): 1 for each label name in a sample's set, else 0
   std::int64_t entity_types = 0;            ///< of words: types that their tags name
+  std::span<const std::int32_t> levels{};   ///< (samples): of relevance, relevant from 1 on
   double least_output = 0;                  ///< of sets: a name is in the predicted set from this output on
 };
 
@@ -94,6 +95,8 @@ class Evaluation {
   bool reads_confidences() const;
   /// loss: Σ row losses of the micro-batch.
   void add(double loss, const Results& results);
+  /// Instead of what add() was given: of a loss that is not made micro-batch by micro-batch.
+  void set_loss(const LossSum& loss);
   Sums sums() { return sums_; }  ///< add these over ranks before asking for figures
   /// Those of one family, before they are added over ranks; empty where it is none of these.
   Sums sums_of(const Family& family);

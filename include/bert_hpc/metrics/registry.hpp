@@ -15,6 +15,7 @@ const Family& calibration();       ///< one class of several: ece
 const Family& class_counts();      ///< one class of several: accuracy, precision, recall, f1, mcc, …
 const Family& entities();          ///< tagged words: entity_precision, entity_recall, entity_f1
 const Family& label_sets();        ///< sets of label names: micro_f1, macro_f1, exact_match, macro_roc_auc, lrap
+const Family& rankings();          ///< candidates of queries: map, mrr, mrr_at_10, ndcg_at_10, f1, …
 const Family& token_counts();      ///< masked tokens: accuracy, perplexity
 const Family& value_statistics();  ///< numbers: rmse, mae, r2, pearson, spearman
 

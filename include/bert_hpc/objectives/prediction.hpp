@@ -37,6 +37,9 @@ PredictedRows predict_values(const SampleOutputs& samples);
 /// label and prediction as names with commas between them, and a column for each name where they are not many.
 PredictedRows predict_sets(const SampleOutputs& samples);
 
+/// Raw scores. Stored and shown: label (−1: unknown), prediction.
+PredictedRows predict_scores(const SampleOutputs& samples);
+
 /// With more label names than this there are no columns of their own in predictions.csv: a wider table is of no use in
 /// a spreadsheet.
 inline constexpr std::int64_t max_name_columns = 100;

@@ -24,6 +24,8 @@ struct SourceConfig {
   std::vector<std::string> text_pair;                     ///< columns of the second text; none: single texts
   std::string label = "label";  ///< column; empty: no labels, for text that is only to be predicted
   std::string id{};             ///< column with each row's name in predictions; empty: none
+  std::string query_id{};       ///< column with the id of a row's query; empty: rows of one text are of one query
+  std::string qrels{};          ///< file of judgements, of formats whose rows have no labels; empty: none
   bool label_given = false;     ///< no key: was the column named? Else text may do without it (find_labels())
   /// A label ends before it: ":" makes "DESC:manner" "DESC"; of a set of names it stands between them. Empty: whole.
   std::string label_separator;
@@ -102,6 +104,8 @@ struct PrepConfig {
   bool has_answers() const { return kind().labels == tasks::Labels::spans; }
   /// Is the text given in words, each with a label?
   bool has_words() const { return kind().labels == tasks::Labels::words; }
+  /// Are rows candidates of queries?
+  bool has_candidates() const { return kind().ranks_candidates(); }
   bool has_pairs() const { return !source.text_pair.empty(); }
   /// How text is read: each setting that is not given is that of Hugging Face's uncased BERT, or follows from the
   /// others.

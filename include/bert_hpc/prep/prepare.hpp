@@ -28,6 +28,7 @@ core::Error as_error(const std::exception& thrown);
 
 struct SplitSummary {
   std::int64_t sequences = 0, tokens = 0, longest = 0, shards = 0;
+  std::int64_t queries = 0, answerable = 0;  ///< of candidates: all, and those with a relevant candidate
 };
 
 struct Summary {

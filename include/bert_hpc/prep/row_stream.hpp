@@ -26,6 +26,8 @@ struct SourceRow {
   std::size_t file = 0;     ///< index into RowStream::files()
   std::string_view text, text_pair, label;
   std::string_view id;                ///< [source] id; empty where there is none
+  std::string_view query;             ///< of candidates: the id of its query, or without ids its text
+  bool own_query = false;             ///< Row::own_query
   bool repaired = false;              ///< Row::repaired
   std::string_view group;             ///< [split] group, trimmed; empty where there is none
   std::string_view record;            ///< csv, tsv: the row's bytes as the file has them
@@ -57,9 +59,10 @@ class RowStream {
   const PrepConfig& config_;
   std::vector<File> files_;
   RowFormat format_;
-  std::vector<std::string> columns_;  // texts, second texts, label, id, group; the group in files that are divided only
+  /// Texts, second texts, label, id, query's id, group; the group in files that are divided only.
+  std::vector<std::string> columns_;
   std::size_t text_columns_, pair_columns_;
-  bool labels_, ids_, groups_;
+  bool labels_, ids_, queries_, groups_;
   std::unique_ptr<RowReader> reader_;
   std::size_t file_ = 0;
   std::int64_t index_ = 0;

@@ -1,13 +1,14 @@
 // What prep knows of each row between its passes: 5 bytes per row (status and label) after the scan, 8 more with
-// [split] group; a set of names takes 8 and 4 per name instead of a label's 4. With lengths, places and order of the
-// later passes it is 33 bytes per row at most, 41 with groups and 20 more for each further window of a row, and what
-// sets take; the text itself is never held.
+// [split] group and as many with queries; a set of names takes 8 and 4 per name instead of a label's 4. With lengths,
+// places and order of the later passes it is 33 bytes per row at most, 41 with groups and 20 more for each further
+// window of a row, and what sets take; the text itself is never held.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -32,11 +33,13 @@ enum class RowStatus : std::uint8_t {
   repeated_label,
   repeated_id,
   unequal_words,
+  unusable_id,
+  other_query,
   unlisted_label,
   rare_label,
   not_sampled,  ///< nothing is wrong with it: [filter] sample did not draw it
 };
-inline constexpr int row_status_count = 16;
+inline constexpr int row_status_count = 18;
 
 /// Characters that separate columns in files of other formats.
 inline constexpr std::array<char, 4> likely_delimiters = {'\t', ';', '|', ','};
@@ -56,6 +59,8 @@ inline bool is_broken(RowStatus status) {
     case RowStatus::repeated_label:
     case RowStatus::repeated_id:
     case RowStatus::unequal_words:
+    case RowStatus::unusable_id:
+    case RowStatus::other_query:
       return true;
     default:
       return false;
@@ -71,14 +76,18 @@ struct AnswerCounts {
 
 struct RowTable {
   std::vector<RowStatus> status;
-  // Of labels of a kind (tasks::Labels) one of these four is filled.
+  // Of labels of a kind (tasks::Labels) one of these is filled.
   std::vector<std::int32_t> classes;     ///< (rows): the label's number
   std::vector<float> values;             ///< (rows)
+  std::vector<std::int32_t> levels;      ///< (rows): of relevance
   std::vector<std::int64_t> set_begins;  ///< (rows + 1): a row's names in set_names
   std::vector<std::int32_t> set_names;   ///< numbers of the names of all rows' sets, or of the classes of all words
   /// (rows): characters [begin, end) of the first answer; (−1, −1): there is none.
   std::vector<tokenize::TokenSpan> answers;
-  std::vector<std::uint64_t> groups;     ///< [split] group: hash of the row's value; else empty
+  std::vector<std::uint64_t> groups;   ///< [split] group: hash of the row's value; else empty
+  std::vector<std::uint64_t> queries;  ///< (rows) of candidates: hash of the row's query; else empty
+  /// By query's hash: levels from 1 on of what [source] qrels judge and is no candidate.
+  std::unordered_map<std::uint64_t, std::vector<std::int32_t>> further_levels;
   std::vector<std::string> label_names;  ///< of labels with names, by number
   std::vector<std::int64_t> label_rows;  ///< rows kept that have each
 
@@ -89,6 +98,8 @@ struct RowTable {
   std::array<std::int64_t, likely_delimiters.size()> rejects_with{};  ///< csv, tsv: broken rows that hold each of them
   std::int64_t repaired_rows = 0;                                     ///< kept: SourceRow::repaired
   std::string first_repaired;                                         ///< its place
+  std::int64_t absent_queries = 0;                                    ///< of [source] qrels: without any candidate
+  std::string first_absent;                                           ///< its place
   std::int64_t malformed_rows = 0;                                    ///< kept, with bytes that are not UTF-8
   std::string first_malformed;                                        ///< its place
 

@@ -1,6 +1,7 @@
-// Which sequences a split has, in which order, and how they are cut into shards. Windows of a row are neighbours. It
-// depends on the seed and the rows alone, never on ranks: every rank computes the same layout and writes its share of
-// the shards.
+// Which sequences a split has, in which order, and how they are cut into shards. Windows of a row are neighbours, and
+// so are candidates of a query: of training data in random order of queries, else in the source's order, as scorers
+// add. It depends on the seed and the rows alone, never on ranks: every rank computes the same layout and writes its
+// share of the shards.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,8 @@ class SplitLayout {
 
   std::int64_t sequences() const { return static_cast<std::int64_t>(order_.size()); }
   std::int64_t tokens() const { return tokens_; }
+  std::int64_t queries() const { return queries_; }        ///< of candidates
+  std::int64_t answerable() const { return answerable_; }  ///< queries with a relevant candidate
 
   struct Shard {
     std::int64_t begin, end;  ///< places in the order
@@ -41,12 +44,14 @@ class SplitLayout {
     std::vector<std::int32_t> word_classes;  ///< that the label refers to
     bool starts_row = false;                 ///< where predictions are made: then `texts` are its row's
     std::vector<std::string> texts;
+    bool starts_group = false;  ///< of candidates: the first of its query
 
     /// For ShardWriter; valid as long as the sequence.
     data::SequenceParts parts() const {
       return {.context_begin = context_begin,
               .context_end = context_end,
               .words = words,
+              .starts_group = starts_group,
               .characters = characters,
               .starts_row = starts_row,
               .texts = texts};
@@ -62,23 +67,26 @@ class SplitLayout {
   /// Of packed text, each row of which is one sequence in the store.
   std::int64_t only_sequence(std::int64_t row) const { return store_.sequences_of(row).begin; }
   void cut(std::int64_t shard_tokens);
-  bool ends_row(std::int64_t place) const;
+  void order_queries(std::vector<std::int64_t>& rows, const PrepConfig& config, bool shuffles);
+  bool ends_unit(std::int64_t place) const;
+  std::uint64_t query_at(std::int64_t place) const;
   void read_packed(std::int64_t number, Sequence& sequence) const;
 
   void take_words(std::span<const std::int32_t> numbers, Sequence& sequence) const;
   void take_answer(std::span<const std::int32_t> numbers, Sequence& sequence) const;
+  void take_candidate(std::int64_t place, Sequence& sequence) const;
 
   const RowTable& table_;
   const RowStore& row_store_;
   const TokenStore& store_;
   StoredParts parts_;
-  bool packs_;
+  bool packs_, ranks_;
   std::vector<std::int32_t> before_, after_;  // special tokens around packed text
   std::int64_t room_;                         // tokens of packed text in a sequence
   std::vector<std::int64_t> rows_;            // packed: the split's rows as they come
   std::vector<std::int64_t> starts_;          // packed (rows + 1): tokens before each row
   std::vector<std::int64_t> order_;           // number in the store, or of the packed sequence, by place
-  std::int64_t tokens_ = 0;
+  std::int64_t tokens_ = 0, queries_ = 0, answerable_ = 0;
   std::vector<Shard> shards_;
 };
 

@@ -3,6 +3,7 @@
 // src/objectives/registry.cpp list it.
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -20,6 +21,7 @@ enum class Labels {
   sets,     ///< any number of label names: uint8 (sequences, label names), 1 for each that the sequence has, else 0
   spans,    ///< an answer within the sequence: int32 (sequences, 2), its first and its last token; (0, 0): none here
   words,    ///< a class for each word: int32 (words), each a number of a label name
+  levels,   ///< relevance to a query, whose candidates are neighbours: int32 (sequences), 0 for none, then ascending
 };
 
 /// Which tokens a head reads.
@@ -35,14 +37,20 @@ struct WordOrNumbers {
   const char* word;  ///< the only one that it takes
 };
 
+/// The type of a key that is one of several words.
+struct Words {
+  std::array<const char*, 4> all{};  ///< the default first; then null
+  std::vector<std::string> names() const;
+};
+
 /// A key of the table [task] of bert_hpc's input that belongs to one task.
 struct Key {
   const char* name;
-  std::variant<double, bool, WordOrNumbers> usual;  ///< its default, and so its type
-  double low = 0, high = 1;                         ///< limits of a number, or of each number of a list
-  bool low_open = true, high_open = true;           ///< is the limit excluded?
-  bool usual_in_training_only = false;              ///< other modes leave it unset
-  bool optional = false;                            ///< unset unless given: what `usual` holds is its type only
+  std::variant<double, bool, WordOrNumbers, Words> usual;  ///< its default, and so its type
+  double low = 0, high = 1;                                ///< limits of a number, or of each number of a list
+  bool low_open = true, high_open = true;                  ///< is the limit excluded?
+  bool usual_in_training_only = false;                     ///< other modes leave it unset
+  bool optional = false;                                   ///< unset unless given: what `usual` holds is its type only
 };
 
 struct Task {
@@ -57,6 +65,7 @@ struct Task {
   std::vector<Key> keys;
 
   bool masks_tokens() const { return rows == HeadRows::masked_tokens; }
+  bool ranks_candidates() const { return labels == Labels::levels; }
   bool has_label_names() const {
     return labels == Labels::classes || labels == Labels::sets || labels == Labels::words;
   }
@@ -89,6 +98,10 @@ inline constexpr const char* max_answer_tokens_key = "max_answer_tokens";
 inline constexpr const char* n_best_key = "n_best";
 inline constexpr const char* no_answer_key = "no_answer";
 inline constexpr const char* null_threshold_key = "null_threshold";
+inline constexpr const char* answer_threshold_key = "answer_threshold";
+inline constexpr const char* loss_key = "loss";
+inline constexpr const char* listwise_loss = "listwise";  ///< a value of it
+inline constexpr const char* skip_unanswerable_key = "skip_unanswerable";
 inline constexpr const char* label_smoothing_key = "label_smoothing";
 inline constexpr const char* threshold_key = "threshold";
 inline constexpr const char* clip_predictions_key = "clip_predictions";

@@ -7,6 +7,7 @@
 #include "bert_hpc/app/engine/model_from_config.hpp"
 #include "bert_hpc/app/run/collective.hpp"
 #include "bert_hpc/data/file_list.hpp"
+#include "bert_hpc/data/sample_units.hpp"
 #include "bert_hpc/data/tokenizer_folder.hpp"
 #include "bert_hpc/metrics/entities.hpp"
 #include "bert_hpc/metrics/registry.hpp"
@@ -102,6 +103,7 @@ metrics::EvaluatedSet evaluated_set(const ModelInstance& model, const data::Shar
           .entity_types = model.objective.task->labels == tasks::Labels::words
                               ? std::ssize(metrics::entity_types(reader.info().label_names))
                               : 0,
+          .levels = reader.levels(),
           .least_output = model.least_output};
 }
 
@@ -124,6 +126,12 @@ void add_runtime_overhead(const DataSets& sets, const ModelInstance& model, Memo
   }
   memory.emplace_back("data sets", data);
   memory.emplace_back("libraries", libraries);
+}
+
+DrawnUnit drawn_unit(const config::Config& input, const data::ShardReader& reader) {
+  if (!input.trains() || !input.task.is(tasks::loss_key, tasks::listwise_loss)) return {reader.info().max_length, 1};
+  const data::SampleUnits units(reader.groups(), reader.levels(), reader.table().lengths());
+  return {units.most_tokens(), static_cast<double>(units.samples()) / static_cast<double>(units.count())};
 }
 
 data::BatchLoaderOptions training_batches(const config::Config& input, const model::ModelConfig& model,
@@ -153,6 +161,7 @@ data::BatchLoaderOptions training_batches(const config::Config& input, const mod
   options.epochs = input.schedule.epochs.value_or(0);
   options.steps = input.schedule.steps.value_or(0);
   options.mask_probability = mask_probability(input);
+  options.lists = input.task.is(tasks::loss_key, tasks::listwise_loss);
   return options;
 }
 

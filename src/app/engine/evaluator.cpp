@@ -20,6 +20,9 @@ Evaluator::Evaluator(ModelInstance& model, data::ShardReader& reader, const conf
     case tasks::Labels::words:
       results_ = word_results(reader, model.outputs());
       break;
+    case tasks::Labels::levels:
+      results_ = ranking_results(task, reader, hdf5);
+      break;
     default:
       results_ = row_results(model.outputs());
       only_predicts_ = true;
@@ -97,6 +100,7 @@ bool Evaluator::pass_over_data(const std::function<bool()>& give_up, Predictions
     model_.pipeline().evaluate(model_.engine(), passes_, *this);
     if (keep_) gather_step();
   }
+  if (keep_ && results_->makes_loss()) metrics_.set_loss({});
   if (collects) results_->finish(labels_ ? &metrics_ : nullptr);
   model_.groups().world.all_reduce(metrics_.sums(), comm::Reduction::sum);
   return true;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <span>
 
+#include "bert_hpc/app/engine/ranking_files.hpp"
 #include "bert_hpc/app/engine/sample_results.hpp"
 #include "bert_hpc/data/row_texts.hpp"
 #include "bert_hpc/data/words.hpp"
@@ -68,6 +69,7 @@ void write_predictions(const std::string& directory, const PredictionsFacts& fac
   if (facts.objective.task->labels == tasks::Labels::words) {
     return write_words(directory + "/predictions.conll", facts.label_names, predictions.words, reader);
   }
+  if (facts.objective.task->ranks_candidates()) return write_rankings(directory, facts, predictions, reader);
   const auto outputs = static_cast<std::size_t>(predictions.outputs);
   const std::span<const float> logits = predictions.logits;
   const auto predicted = [&](std::size_t begin, std::size_t rows) {

@@ -124,12 +124,12 @@ train::ModelSeconds counted_seconds(const config::Config& input, const model::Mo
 
 /// But for times and numbers of micro-batches.
 train::PipelineQuestion question_of(const RunContext& context, const model::ModelConfig& config,
-                                    const model::ModelPlan& plan, double mean_length) {
+                                    const model::ModelPlan& plan, double mean_length, double mean_sequences) {
   const config::Config& input = context.input;
   const core::MachineDescription machine = machine_of(input, config);
   const bool leaves_node = context.ranks() > machine.node_ranks && input.run.machine;
   const core::LinkRates& link = leaves_node ? machine.between_nodes : machine.in_node;
-  const double sequences = static_cast<double>(input.batch.global) / context.grid.data;
+  const double sequences = mean_sequences * static_cast<double>(input.batch.global) / context.grid.data;
   train::PipelineQuestion question;
   question.kind = train::schedule_kind(input.parallel.pipeline_schedule).value();
   question.stages = context.grid.pipeline;
@@ -181,14 +181,17 @@ PipelineSetup set_up_pipeline(const RunContext& context, const model::ModelConfi
   PipelineSetup setup;
   train::PipelineQuestion question;
   model::ModelPlan model_plan;
+  DrawnUnit unit;
   collectively(context.world, [&] {
     setup.balance = balance_by_cost(input, config, kind, true, grid.pipeline, mean_length);
     model_plan = plan_of(input, config, kind, true);
-    if (grid.pipeline > 1) question = question_of(context, config, model_plan, mean_length);
+    if (grid.pipeline == 1) return;
+    unit = drawn_unit(input, reader);
+    question = question_of(context, config, model_plan, mean_length, unit.mean_sequences);
   });
   if (grid.pipeline == 1) return setup;
 
-  const std::int64_t longest = reader.info().max_length, sequences = input.batch.global / grid.data;
+  const std::int64_t longest = unit.most_tokens, sequences = input.batch.global / grid.data;
   const bool open = leaves_micro_batches_open(input);
   question.micro_batches = {stated_micro_batches(input, static_cast<double>(sequences), question.tokens)};
   if (open) {

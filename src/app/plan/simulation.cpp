@@ -15,6 +15,7 @@
 #include "bert_hpc/config/machine_description.hpp"
 #include "bert_hpc/config/walltime.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/data/sample_units.hpp"
 #include "bert_hpc/ops/update_rule.hpp"
 
 namespace bert_hpc::app {
@@ -99,7 +100,9 @@ std::string stage_text(const train::StageLoad& load, bool machine_is_known) {
 
 /// The plan of a run's first step.
 core::BatchPlan first_plan(const data::ShardReader& reader, const data::BatchLoaderOptions& batches, int replicas) {
-  const std::span<const std::int32_t> all = reader.table().lengths();
+  std::optional<data::SampleUnits> units;
+  if (batches.lists) units.emplace(reader.groups(), reader.levels(), reader.table().lengths());
+  const std::span<const std::int32_t> all = units ? units->tokens() : reader.table().lengths();
   data::BatchSampler sampler(
       all, {.sampler = batches.sampler, .global_batch = batches.plan.global_batch, .drop_last = batches.drop_last});
   std::vector<std::int64_t> samples;
@@ -108,8 +111,10 @@ core::BatchPlan first_plan(const data::ShardReader& reader, const data::BatchLoa
   for (const std::int64_t sample : samples) lengths.push_back(all[static_cast<std::size_t>(sample)]);
   data::BatchPlanOptions options = batches.plan;
   options.replicas = replicas;
-  data::check(options, reader.info().max_length);
-  return data::plan_batch(samples, lengths, options);
+  data::check(options, units ? units->most_tokens() : reader.info().max_length);
+  core::BatchPlan plan = data::plan_batch(samples, lengths, options);
+  if (units) units->expand(plan);
+  return plan;
 }
 
 train::SimulationInput input_of(const RunContext& context, const SimulatedRun& run,

@@ -157,16 +157,18 @@ std::string memory_warning(std::int64_t rank_bytes, int ranks, std::int64_t avai
          "parallel.tensor, parallel.zero)";
 }
 
-std::vector<std::string> training_warnings(const config::Config& input, std::int64_t steps, std::int64_t sequences) {
+std::vector<std::string> training_warnings(const config::Config& input, std::int64_t steps, std::int64_t units,
+                                           bool queries) {
   std::vector<std::string> warnings;
   if (input.schedule.warmup_steps.value_or(0) > steps) {
     warnings.push_back("schedule.warmup_steps = " + core::with_commas(*input.schedule.warmup_steps) +
                        " is more than the run's " + core::counted(steps, "step") +
                        ": the peak learning rate is never reached");
   }
-  if (input.batch.global > sequences) {
+  if (input.batch.global > units) {
     warnings.push_back("batch.global = " + core::with_commas(input.batch.global) + " is more than the " +
-                       core::counted(sequences, "sequence") + " to train on: every update takes all of them");
+                       core::counted(units, queries ? "query" : "sequence", queries ? "queries" : "sequences") +
+                       " to train on: every update takes all of them");
   }
   return warnings;
 }

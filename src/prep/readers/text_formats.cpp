@@ -13,10 +13,12 @@ const TextFormat& squad_format();
 const TextFormat& wikiqa_format();
 const TextFormat& glue_format();
 const TextFormat& conll_format();
+const TextFormat& msmarco_format();
 
 std::span<const TextFormat* const> text_formats() {
-  static const TextFormat* const formats[] = {&csv_format(),   &tsv_format(),    &jsonl_format(), &plain_format(),
-                                              &squad_format(), &wikiqa_format(), &glue_format(),  &conll_format()};
+  static const TextFormat* const formats[] = {&csv_format(),   &tsv_format(),   &jsonl_format(),
+                                              &plain_format(), &squad_format(), &wikiqa_format(),
+                                              &glue_format(),  &conll_format(), &msmarco_format()};
   return formats;
 }
 

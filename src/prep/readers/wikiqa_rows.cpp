@@ -48,6 +48,7 @@ const TextFormat& wikiqa_format() {
       .title = "WikiQA",
       .columns = {"question_id", "question", "document_id", "document_title", "sentence_id", "sentence", "label"},
       .group = "question_id",
+      .ranking = {"question", "sentence", "question_id", "sentence_id"},
       .delimiter = '\t',
       .quotes = false,
       .open = open};

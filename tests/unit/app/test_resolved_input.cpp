@@ -83,11 +83,13 @@ TEST_CASE("any key that is given since then is reported") {
       {"checkpoint.every_minutes", {"checkpoint.every_minutes=30.0"}},
       {"checkpoint.every_steps", {"checkpoint.every_steps=4"}}};
   // They mean something elsewhere only, are another model, or another at each start of a job.
-  const std::set<std::string> elsewhere = {
-      "model.pretrained",       "task.mask_probability", "task.standardize",    "task.class_weights",
-      "task.focal_gamma",       "task.label_smoothing",  "task.threshold",      "task.clip_predictions",
-      "task.max_answer_tokens", "task.all_pieces",       "task.n_best",         "task.no_answer",
-      "task.null_threshold",    "schedule.power",        "schedule.end_factor", "run.max_walltime"};
+  const std::set<std::string> elsewhere = {"model.pretrained",    "task.mask_probability", "task.standardize",
+                                           "task.class_weights",  "task.focal_gamma",      "task.label_smoothing",
+                                           "task.threshold",      "task.clip_predictions", "task.max_answer_tokens",
+                                           "task.all_pieces",     "task.n_best",           "task.no_answer",
+                                           "task.loss",           "task.answer_threshold", "task.skip_unanswerable",
+                                           "task.null_threshold", "schedule.power",        "schedule.end_factor",
+                                           "run.max_walltime"};
   const std::vector<std::string> fp16 = {"data.validation=\"v.h5\"", "precision.compute=\"fp16\""};
   const auto there = keys_of(resolved(fp16).text);
   KeyList list;

@@ -49,6 +49,8 @@ struct ShardContent {
   std::vector<std::int32_t> spans, contexts;  // (sequences, 2) each
   std::vector<std::int64_t> word_offsets = {0};
   std::vector<std::int32_t> words, word_classes;  // (words, 2) and (words)
+  std::vector<std::int32_t> levels;
+  std::vector<std::int64_t> groups;  // of two sequences each
   std::vector<std::int64_t> source_index;
   std::int64_t max_length = 0;
 
@@ -82,8 +84,13 @@ inline ShardContent make_content(const tasks::Task* task, std::int64_t sequences
       content.word_classes.push_back(static_cast<std::int32_t>(random() % 3));
     }
     content.word_offsets.push_back(std::ssize(content.word_classes));
+    if (task->ranks_candidates()) {
+      content.levels.push_back(static_cast<std::int32_t>(random() % 2));
+      if (s % 2 == 0) content.groups.push_back(s);
+    }
     content.source_index.push_back(1000 + s);
   }
+  if (task->ranks_candidates()) content.groups.push_back(sequences);
   if (!task->has_label_names()) content.label_names = "[]";
   return content;
 }
@@ -115,6 +122,13 @@ inline void write_shard(const std::string& path, const ShardContent& c, const st
     if (has(set::labels)) file.write(set::labels, c.spans, {c.sequences(), 2}, storage);
     if (has(set::context_tokens)) file.write(set::context_tokens, c.contexts, {c.sequences(), 2}, storage);
     file.write_attribute("/", attribute::unanswerable, std::int64_t{0});
+  }
+  if (c.task->ranks_candidates()) {
+    if (has(set::labels)) file.write(set::labels, c.levels, {}, storage);
+    if (has(set::groups)) file.write(set::groups, c.groups, {}, storage);
+    file.write(set::texts, std::vector<std::uint8_t>{'?'});
+    const std::vector<std::int64_t> offsets(static_cast<std::size_t>(3 * c.sequences() + 1), 0);  // empty texts
+    if (has(set::text_offsets)) file.write(set::text_offsets, offsets);
   }
   if (has(set::source_index)) file.write(set::source_index, c.source_index, {}, storage);
   const auto text = [&](const char* name, const std::string& value) {

@@ -71,6 +71,7 @@ void check_samples(ShardReader& reader, const std::vector<ShardContent>& content
         REQUIRE(reader.words().tokens[static_cast<std::size_t>(2 * word)] ==
                 content.words[static_cast<std::size_t>(2 * w)]);
       }
+      if (content.task->ranks_candidates()) REQUIRE(reader.levels()[all] == content.levels[i]);
       if (content.task == tasks::find("multi_label")) {
         for (std::size_t name = 0; name < 3; ++name) {
           REQUIRE(reader.sets()[3 * all + name] == content.sets[3 * i + name]);

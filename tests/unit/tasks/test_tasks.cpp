@@ -10,7 +10,8 @@ TEST_CASE("tasks are found by name") {
   for (const tasks::Task* task : tasks::all()) CHECK(tasks::find(task->name) == task);
   CHECK(tasks::find("Classification") == nullptr);
   CHECK(tasks::names() == std::vector<std::string>{"classification", "multi_label", "regression",
-                                                   "token_classification", "question_answering", "masked_lm"});
+                                                   "token_classification", "question_answering", "answer_ranking",
+                                                   "masked_lm"});
 }
 
 TEST_CASE("no key belongs to two tasks, and keys come by name") {

@@ -31,9 +31,17 @@ metrics::EvaluatedSet evaluated_set(const ModelInstance& model, const data::Shar
 /// libraries take for themselves.
 void add_runtime_overhead(const DataSets& sets, const ModelInstance& model, MemoryPlan& memory);
 
+/// What a training step draws as one: a sequence, or all candidates of a query (data/sample_units.hpp).
+struct DrawnUnit {
+  std::int64_t most_tokens = 0;
+  double mean_sequences = 1;
+};
+/// Throws Error(data) as SampleUnits does.
+DrawnUnit drawn_unit(const config::Config& input, const data::ShardReader& reader);
+
 /// How the training data become batches for this replica. Where the input leaves the size of micro-batches open, there
 /// are `micro_batches` of them for each replica, or with 0 as few as `usual` tokens of each allow
-/// (app/plan/micro_batch_size.hpp). Pure.
+/// (app/plan/micro_batch_size.hpp). max_length: DrawnUnit::most_tokens. Pure.
 data::BatchLoaderOptions training_batches(const config::Config& input, const model::ModelConfig& model,
                                           std::int64_t max_length, int replica, const comm::GridShape& grid,
                                           std::int64_t micro_batches, std::int64_t usual);

@@ -37,7 +37,8 @@ double output_of(double probability);
 
 /// DIRECTORY/predictions.h5 and DIRECTORY/predictions.csv of the samples of `reader`, with their labels where it has
 /// them. A block of rows at a time. Of tasks with answers the files of io/answer_files.hpp, with classes of words that
-/// of io/conll_file.hpp. The caller holds HDF5's lock. Throws Error(files).
+/// of io/conll_file.hpp, of those that rank candidates those of app/engine/ranking_files.hpp. The caller holds HDF5's
+/// lock. Throws Error(files).
 void write_predictions(const std::string& directory, const PredictionsFacts& facts, const Predictions& predictions,
                        const data::ShardReader& reader);
 

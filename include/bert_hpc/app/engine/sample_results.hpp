@@ -30,6 +30,8 @@ class SampleResults {
   virtual void add(std::span<const float> kept) = 0;
   /// After the last one. Adds to the sums of its metrics where `evaluation` is not null.
   virtual void finish(metrics::Evaluation* evaluation) = 0;
+  /// Does finish() set the loss, which no rank but rank 0 then knows?
+  virtual bool makes_loss() const { return false; }
 };
 
 /// The outputs themselves, for predictions alone. `outputs`: of a row, of which each sample has one.
@@ -40,6 +42,10 @@ std::unique_ptr<SampleResults> answer_results(const config::Task& task, const da
                                               std::mutex& hdf5);
 /// Of tasks with classes of words. `outputs`: classes.
 std::unique_ptr<SampleResults> word_results(const data::ShardReader& reader, std::int64_t outputs);
+
+/// Of tasks that rank candidates, as answer_results().
+std::unique_ptr<SampleResults> ranking_results(const config::Task& task, const data::ShardReader& reader,
+                                               std::mutex& hdf5);
 
 /// Throws Error(data) where the data have no texts, which predictions need.
 void require_texts(const data::ShardReader& reader);

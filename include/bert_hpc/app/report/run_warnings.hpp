@@ -21,6 +21,8 @@ std::vector<std::string> placement_warnings(const std::vector<RankPlacement>& ra
 std::string memory_warning(std::int64_t rank_bytes, int ranks, std::int64_t available, const std::string& where);
 
 /// What of a training's input asks for more than there is: a warm-up beyond the last step, a batch beyond the data.
-std::vector<std::string> training_warnings(const config::Config& input, std::int64_t steps, std::int64_t sequences);
+/// `units`: what there is to train on, sequences or queries.
+std::vector<std::string> training_warnings(const config::Config& input, std::int64_t steps, std::int64_t units,
+                                           bool queries = false);
 
 }  // namespace bert_hpc::app

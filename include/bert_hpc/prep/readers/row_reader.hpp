@@ -30,6 +30,7 @@ struct RowFormat {
   std::vector<std::string> list_columns{};  ///< jsonl: may be arrays, read as one text with list_separator
   std::string list_separator{};             ///< between the strings of an array; empty: there are no lists
   bool list_ends = false;                   ///< and behind the last one; then they may be whole numbers
+  std::string qrels{};                      ///< file of judgements (qrels.hpp); empty: none
 };
 
 /// Where a row that was read comes from and what is in it. Views last until the next row is read.
@@ -41,6 +42,7 @@ struct Row {
   bool malformed = false;                               ///< jsonl: held bytes that are not UTF-8; others keep theirs
   std::string problem;                                  ///< why the row cannot be read; empty if it can
   bool repaired = false;    ///< squad: the answer was not at its place, and stands at one place alone, which is given
+  bool own_query = false;   ///< the id of its query counts in this file alone
   bool too_wide = false;    ///< the problem is that it has more columns than the header
   std::string_view record;  ///< tables: the row's bytes as the file has them
 };
@@ -52,6 +54,14 @@ class RowReader {
   virtual bool next(Row& row) = 0;
 };
 
+/// Names of columns that a task which ranks candidates reads where the input does not say; "": none.
+struct RankingColumns {
+  const char* query = "query";
+  const char* passage = "passage";
+  const char* query_id = "";
+  const char* passage_id = "";
+};
+
 /// What prep knows of a format; its file defines it.
 struct TextFormat {
   const char* name;                       ///< [source] format
@@ -59,11 +69,13 @@ struct TextFormat {
   bool has_columns = true;                ///< false: each row is one text, without a label
   std::vector<std::string> columns = {};  ///< where all files have the same; else empty
   const char* group = "";                 ///< column whose equal values belong together: default of [split] group
-  bool takes_table_keys = false;          ///< header, delimiter, quotes, columns, extra_columns of [source]
-  char delimiter = ',';                   ///< default
-  bool quotes = true;                     ///< default
-  bool takes_unit = false;                ///< [source] unit
-  const char* only_utf8 = "";             ///< why files have no other encoding, "whose files are …"; "": they may
+  RankingColumns ranking = {};
+  bool takes_qrels = false;       ///< [source] qrels
+  bool takes_table_keys = false;  ///< header, delimiter, quotes, columns, extra_columns of [source]
+  char delimiter = ',';           ///< default
+  bool quotes = true;             ///< default
+  bool takes_unit = false;        ///< [source] unit
+  const char* only_utf8 = "";     ///< why files have no other encoding, "whose files are …"; "": they may
 
   /// Opens `file`. `columns` are among `columns` above, where there are any, else what the file calls them. Throws as
   /// open_rows() does.
