@@ -71,6 +71,10 @@ Question walk_question(const json& question, const std::string& title, const std
                     all.compare(static_cast<std::size_t>(start), part.size(), part) != 0;
     row.values[5] = text;
     row.values[6] = std::to_string(start);
+    const std::size_t only = part.empty() ? std::u32string::npos : all.find(part);
+    if (!row.misplaced || only == std::u32string::npos || all.find(part, only + 1) != std::u32string::npos) continue;
+    row.misplaced = false;  // it is taken from the only place where it stands
+    row.values[6] = std::to_string(only);
   }
   return row;
 }
