@@ -112,6 +112,17 @@ class TokenClassification(unittest.TestCase):
             self.assertEqual([tag for tag, _ in tags], gold[tuple(words)])
             self.assertEqual([tag for _, tag in tags], gold[tuple(words)])
 
+    def test_training_reads_the_first_piece_of_a_word_or_all(self):
+        """Losses of the first step, before any update: of the same sequences and weights, over other tokens."""
+        losses = {}
+        for every in (False, True):
+            name = f"pieces-{every}"
+            self.train(name, task={"name": "token_classification", "all_pieces": every}, schedule={"epochs": None, "steps": 1},
+                       data={"order": "file"}, log={"every_steps": 1})
+            with h5py.File(self.folder / name / "metrics.h5") as file:
+                losses[every] = file["steps/loss"][0]
+        self.assertGreater(abs(losses[True] - losses[False]), 1e-4)  # rounding is 1e-7
+
     def test_the_scorer_has_the_numbers_of_the_run(self):
         self.train("half", schedule={"epochs": 8})
         predictions = (self.folder / "half/predictions.conll").read_text()
@@ -172,6 +183,7 @@ class TokenClassification(unittest.TestCase):
                         self.assertEqual(list(mine[dataset][:].ravel()), list(theirs[dataset][:].ravel()), dataset)
 
     def test_what_cannot_be_is_refused(self):
+        shutil.copytree(self.folder / "train", self.folder / "train_copy")
         bad = "a O\nb O\n\nc O\nd\n\ne B-NEW\n\nf I-PER\n"
         (self.folder / "bad.conll").write_text(bad)
         self.prepare("bad", {"test_files": ["bad.conll"]}, {"vocabulary": "train"}, self.labels())
@@ -181,6 +193,11 @@ class TokenClassification(unittest.TestCase):
         (self.folder / "unequal.jsonl").write_text('{"tokens": ["a", "b"], "tags": ["O"]}\n' + '{"tokens": ["a"], "tags": ["O"]}\n' * 3)
         self.prepare("unequal", {"format": "jsonl", "test_files": ["unequal.jsonl"]}, {"vocabulary": "train"}, self.labels())
         self.assertIn("the row has 2 words and 1 label", (self.folder / "unequal/rejects.tsv").read_text())
+        self.train("base", schedule={"epochs": 1})
+        done = self.train("no_texts", run={"mode": "evaluate", "directory": "no_texts"}, model=SIZES | {"pretrained": "base/model"},
+                          data={"train": None, "test": ["train_copy/train-*.h5"]}, check=None)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("it holds no texts, which predictions need", done.stderr)
         done = self.prepare("column", {"test_files": ["bad.conll"], "label": "ner"}, {"vocabulary": "train"}, self.labels(), check=None)
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertIn('has no column "ner"', done.stderr)

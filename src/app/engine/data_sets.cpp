@@ -161,6 +161,7 @@ data::BatchLoaderOptions training_batches(const config::Config& input, const mod
   options.epochs = input.schedule.epochs.value_or(0);
   options.steps = input.schedule.steps.value_or(0);
   options.mask_probability = mask_probability(input);
+  options.all_pieces = input.task.is_on(tasks::all_pieces_key);
   options.lists = input.task.is(tasks::loss_key, tasks::listwise_loss);
   return options;
 }

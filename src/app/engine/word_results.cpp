@@ -85,6 +85,7 @@ class WordResults : public SampleResults {
 }  // namespace
 
 std::unique_ptr<SampleResults> word_results(const data::ShardReader& reader, std::int64_t outputs) {
+  require_texts(reader);
   return std::make_unique<WordResults>(reader, outputs);
 }
 

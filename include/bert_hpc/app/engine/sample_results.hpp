@@ -40,7 +40,8 @@ std::unique_ptr<SampleResults> row_results(std::int64_t outputs);
 /// data have no texts.
 std::unique_ptr<SampleResults> answer_results(const config::Task& task, const data::ShardReader& reader,
                                               std::mutex& hdf5);
-/// Of tasks with classes of words. `outputs`: classes.
+/// Of tasks with classes of words. `outputs`: classes. `reader` must outlive it. Throws Error(data) where the data have
+/// no texts.
 std::unique_ptr<SampleResults> word_results(const data::ShardReader& reader, std::int64_t outputs);
 
 /// Of tasks that rank candidates, as answer_results().
