@@ -183,3 +183,47 @@ class Case(unittest.TestCase):
     @classmethod
     def tearDownClass(cls):
         cls.work.remove()
+
+
+SIZES = dict.fromkeys(("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "max_position_embeddings"))
+
+
+class TaskCase(unittest.TestCase):
+    """Preparations and trainings of one task from a folder of its own, in which all paths are relative."""
+
+    task = ""
+    learning_rate = 2e-3
+    epochs = 3
+    hidden_size = 64
+    max_tokens = 32
+    shards = {"train": ["train/train-*.h5"], "test": ["test/test-*.h5"]}
+
+    @classmethod
+    def setUpClass(cls):
+        if MPIRUN is None:
+            raise unittest.SkipTest("mpirun is not at hand")
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="bert_hpc_task_"))
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder, ignore_errors=True)
+
+    @classmethod
+    def train(cls, name, ranks=1, check=0, **more):
+        """A run of a small model without dropout. more: tables of its input; a key that is None is left out."""
+        tables = {"run": {"mode": "train", "directory": name, "seed": 5}, "task": {"name": cls.task},
+                  "model": {"hidden_size": cls.hidden_size, "num_hidden_layers": 2, "num_attention_heads": 2,
+                            "intermediate_size": 2 * cls.hidden_size, "max_position_embeddings": cls.max_tokens,
+                            "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
+                  "data": cls.shards, "batch": {"global": 16}, "optimizer": {"learning_rate": cls.learning_rate},
+                  "schedule": {"epochs": cls.epochs, "warmup_ratio": 0.1}, "log": {"progress": "none"}}
+        for table, keys in more.items():
+            tables[table] = tables.get(table, {}) | keys
+        return cls.start("bert_hpc", f"{name}.toml", tables, ranks, check)
+
+    @classmethod
+    def start(cls, program, file, tables, ranks, check):
+        (cls.folder / file).write_text("".join(
+            f"[{table}]\n" + "".join(f"{key} = {toml(value)}\n" for key, value in keys.items() if value is not None)
+            for table, keys in tables.items()))
+        return run(program, file, ranks=ranks, threads=1, check=check, cwd=cls.folder)

@@ -3,17 +3,13 @@ a model that can tell right from wrong ranks perfectly; what cannot be is refuse
 
 import csv
 import json
-import pathlib
 import random
-import shutil
-import tempfile
 import unittest
 
 import h5py
-from program import MPIRUN, run, toml
+from program import SIZES, TaskCase, run
 
 WORDS = "tea leaf water cup mountain river garden salt sugar paper stone light engine wheel bridge tower".split()
-SIZES = dict.fromkeys(("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "max_position_embeddings"))
 HEADER = "QuestionID\tQuestion\tDocumentID\tDocumentTitle\tSentenceID\tSentence\tLabel"
 QUESTIONS, UNANSWERABLE = 60, 5  # each fifth has no right answer
 
@@ -45,43 +41,23 @@ def wikiqa(rows):
     return "\n".join(lines) + "\n"
 
 
-class AnswerRanking(unittest.TestCase):
+class AnswerRanking(TaskCase):
+    task = "answer_ranking"
+    hidden_size, max_tokens = 32, 24
+    shards = {"train": ["shards/train-*.h5"], "test": ["shards/test-*.h5"]}
+
     @classmethod
     def setUpClass(cls):
-        if MPIRUN is None:
-            raise unittest.SkipTest("mpirun is not at hand")
-        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="bert_hpc_ranking_"))
+        super().setUpClass()
         (cls.folder / "train.tsv").write_text(wikiqa(questions()))
         (cls.folder / "test.tsv").write_text(wikiqa(questions(2, repeat=True)))
         cls.prepare("shards", {"format": "wikiqa", "files": ["train.tsv"], "test_files": ["test.tsv"]})
-
-    @classmethod
-    def tearDownClass(cls):
-        shutil.rmtree(cls.folder, ignore_errors=True)
-
-    @classmethod
-    def start(cls, program, file, tables, ranks, check):
-        (cls.folder / file).write_text("".join(
-            f"[{table}]\n" + "".join(f"{key} = {toml(value)}\n" for key, value in keys.items() if value is not None)
-            for table, keys in tables.items()))
-        return run(program, file, ranks=ranks, threads=1, check=check, cwd=cls.folder)
 
     @classmethod
     def prepare(cls, output, source, tokenizer=None, ranks=1, check=0, **more):
         tables = {"source": source, "tokenizer": {"max_tokens": 24} | (tokenizer or {"train_size": 120}),
                   "task": {"name": "answer_ranking"}, "output": {"directory": output}} | more
         return cls.start("bert_hpc_prep", f"{output}_prep.toml", tables, ranks, check)
-
-    @classmethod
-    def train(cls, name, ranks=1, check=0, **more):
-        tables = {"run": {"mode": "train", "directory": name, "seed": 5}, "task": {"name": "answer_ranking"},
-                  "model": {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64,
-                            "max_position_embeddings": 24, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
-                  "data": {"train": ["shards/train-*.h5"], "test": ["shards/test-*.h5"]}, "batch": {"global": 16},
-                  "optimizer": {"learning_rate": 2e-3}, "schedule": {"epochs": 3, "warmup_ratio": 0.1}, "log": {"progress": "none"}}
-        for table, keys in more.items():
-            tables[table] = tables.get(table, {}) | keys
-        return cls.start("bert_hpc", f"{name}.toml", tables, ranks, check)
 
     def metrics(self, name):
         with h5py.File(self.folder / name / "metrics.h5") as file:

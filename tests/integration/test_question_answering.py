@@ -2,17 +2,14 @@
 the exact characters of its context; layouts agree; the scorer's numbers are those of the run; what cannot be is refused."""
 
 import json
-import pathlib
 import random
 import shutil
-import tempfile
 import unittest
 
 import h5py
-from program import MPIRUN, run, toml
+from program import SIZES, TaskCase, run
 
 WORDS = "Größe (tea), çay; 茶 leaves  grow\nin 12.5% of Zoë's garden - not café_au_lait [MASK]".split(" ")
-SIZES = dict.fromkeys(("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "max_position_embeddings"))
 QUESTIONS, UNANSWERABLE = 40, 4  # each fourth has no answer
 
 
@@ -32,20 +29,17 @@ def document(seed=1):
     return {"version": "v2.0", "data": [{"title": "words", "paragraphs": paragraphs}]}
 
 
-class QuestionAnswering(unittest.TestCase):
+class QuestionAnswering(TaskCase):
+    task = "question_answering"
+    epochs, max_tokens = 80, 40
+
     @classmethod
     def setUpClass(cls):
-        if MPIRUN is None:
-            raise unittest.SkipTest("mpirun is not at hand")
-        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="bert_hpc_answers_"))
+        super().setUpClass()
         cls.document = document()
         (cls.folder / "rows.json").write_text(json.dumps(cls.document), encoding="utf-8")
         cls.prepare("train", {"files": ["rows.json"]}, {"train_size": 200})
         cls.prepare("test", {"test_files": ["rows.json"]}, {"vocabulary": "train"})
-
-    @classmethod
-    def tearDownClass(cls):
-        shutil.rmtree(cls.folder, ignore_errors=True)
 
     @classmethod
     def prepare(cls, output, source, tokenizer, ranks=1, check=0, split=None, **more):
@@ -54,24 +48,6 @@ class QuestionAnswering(unittest.TestCase):
         if "files" in source:
             tables["split"] = split or {"train": 1, "validation": 0, "test": 0}
         return cls.start("bert_hpc_prep", f"{output}_prep.toml", tables, ranks, check)
-
-    @classmethod
-    def train(cls, name, ranks=1, check=0, **more):
-        tables = {"run": {"mode": "train", "directory": name, "seed": 5}, "task": {"name": "question_answering"},
-                  "model": {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128,
-                            "max_position_embeddings": 40, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
-                  "data": {"train": ["train/train-*.h5"], "test": ["test/test-*.h5"]}, "batch": {"global": 16},
-                  "optimizer": {"learning_rate": 2e-3}, "schedule": {"epochs": 80, "warmup_ratio": 0.1}, "log": {"progress": "none"}}
-        for table, keys in more.items():
-            tables[table] = tables.get(table, {}) | keys
-        return cls.start("bert_hpc", f"{name}.toml", tables, ranks, check)
-
-    @classmethod
-    def start(cls, program, file, tables, ranks, check):
-        (cls.folder / file).write_text("".join(
-            f"[{table}]\n" + "".join(f"{key} = {toml(value)}\n" for key, value in keys.items() if value is not None)
-            for table, keys in tables.items()))
-        return run(program, file, ranks=ranks, threads=1, check=check, cwd=cls.folder)
 
     def answers(self, run_folder):
         return json.loads((self.folder / run_folder / "predictions.json").read_text())

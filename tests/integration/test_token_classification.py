@@ -2,18 +2,15 @@
 longer than a sequence, tags every word; layouts agree; bert_hpc_score has the run's numbers; what cannot be is refused."""
 
 import json
-import pathlib
 import random
 import shutil
-import tempfile
 import unittest
 
 import h5py
-from program import MPIRUN, run, toml
+from program import SIZES, TaskCase, run
 
 NAMES = {"PER": ["Zoë", "van", "Größe", "O'Neill"], "LOC": ["Oslo", "St.", "茶山"], "MISC": ["FIFA-98", "d'Or"]}
 OTHERS = "the of saw 12.5% , ( ) in\u200b won grow leaves - well-known \u200b".split(" ")
-SIZES = dict.fromkeys(("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "max_position_embeddings"))
 SENTENCES = 60
 
 
@@ -45,20 +42,17 @@ def conll(rows, document_every=20):
     return "".join(lines)
 
 
-class TokenClassification(unittest.TestCase):
+class TokenClassification(TaskCase):
+    task = "token_classification"
+    learning_rate, epochs = 3e-3, 60
+
     @classmethod
     def setUpClass(cls):
-        if MPIRUN is None:
-            raise unittest.SkipTest("mpirun is not at hand")
-        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="bert_hpc_words_"))
+        super().setUpClass()
         cls.sentences = sentences()
         (cls.folder / "rows.conll").write_text(conll(cls.sentences), encoding="utf-8")
         cls.prepare("train", {"files": ["rows.conll"]}, {"train_size": 120})
         cls.prepare("test", {"test_files": ["rows.conll"]}, {"vocabulary": "train"}, cls.labels())
-
-    @classmethod
-    def tearDownClass(cls):
-        shutil.rmtree(cls.folder, ignore_errors=True)
 
     @staticmethod
     def labels():
@@ -71,24 +65,6 @@ class TokenClassification(unittest.TestCase):
         if "files" in source:
             tables["split"] = {"train": 1, "validation": 0, "test": 0}
         return cls.start("bert_hpc_prep", f"{output}_prep.toml", tables, ranks, check)
-
-    @classmethod
-    def train(cls, name, ranks=1, check=0, **more):
-        tables = {"run": {"mode": "train", "directory": name, "seed": 5}, "task": {"name": "token_classification"},
-                  "model": {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128,
-                            "max_position_embeddings": 32, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
-                  "data": {"train": ["train/train-*.h5"], "test": ["test/test-*.h5"]}, "batch": {"global": 16},
-                  "optimizer": {"learning_rate": 3e-3}, "schedule": {"epochs": 60, "warmup_ratio": 0.1}, "log": {"progress": "none"}}
-        for table, keys in more.items():
-            tables[table] = tables.get(table, {}) | keys
-        return cls.start("bert_hpc", f"{name}.toml", tables, ranks, check)
-
-    @classmethod
-    def start(cls, program, file, tables, ranks, check):
-        (cls.folder / file).write_text("".join(
-            f"[{table}]\n" + "".join(f"{key} = {toml(value)}\n" for key, value in keys.items() if value is not None)
-            for table, keys in tables.items()))
-        return run(program, file, ranks=ranks, threads=1, check=check, cwd=cls.folder)
 
     def predicted(self, run_folder):
         """{words of a sentence: [predicted tags]}, in the order of the shards."""
