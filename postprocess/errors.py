@@ -1,82 +1,32 @@
-"""The worst predicted rows of each run with labels: of classification and multi_label by their loss, of regression by their absolute
-error; with their texts where the files that bert_hpc_prep read are still there."""
+"""Tables of what each run with labels predicted worst, with the texts where the files that bert_hpc_prep read are still there:
+errors.csv, and the first of them in summary.md."""
 
-import numpy as np
-
-import predictions
+import error_answers
+import error_queries
+import error_rows
+import error_sentences
 import prepared_text
 import source_text
 import tables
 import wording
 
-MOST = 100  # rows in the CSV file
 SHOWN = 10  # rows in summary.md
 WIDEST = 300  # characters of a text there
-SMALLEST = 2.0**-149  # above 0 in single precision: where a probability was rounded to 0, the loss counts as 103.3
-NEXT_TO_ONE = 2.0**-25  # 1 − p where p was rounded to 1, at most: the loss counts as 17.3
 
-
-def name_of(data, number):
-    names = data["label_names"]
-    return names[number] if 0 <= number < len(names) else str(number)
-
-
-def names_of(data, row):
-    return ",".join(name_of(data, number) for number in np.flatnonzero(row == 1))
-
-
-def worst(severity, known):
-    """The rows with the largest severity first, equal ones in the data's order."""
-    rows = np.flatnonzero(known & np.isfinite(severity))
-    return rows[np.argsort(-severity[rows], kind="stable")[:MOST]]
-
-
-def of_classes(run, labels):
-    data, known = run.predictions, predictions.known(labels)
-    taken = np.maximum(labels, 0)
-    own = [part[np.arange(len(part)), taken[begin : begin + len(part)]] for begin, part in predictions.parts(run)]
-    own = np.concatenate(own).astype(float)
-    loss = -np.log(np.maximum(own, SMALLEST))
-    header = ["loss", "label", "prediction", "probability_of_label", "probability_of_prediction"]
-    return header, [(row, [loss[row], name_of(data, labels[row]), name_of(data, data["prediction"][row]), own[row],
-                           float(data["probability"][row])]) for row in worst(loss, known)]
-
-
-def of_sets(run, labels):
-    """The loss is the mean over the names."""
-    data, known = run.predictions, predictions.known(labels).all(axis=1)
-    losses = []
-    for begin, part in predictions.parts(run):
-        part = part.astype(float)
-        right = np.where(labels[begin : begin + len(part)] == 1, np.maximum(part, SMALLEST), np.maximum(1 - part, NEXT_TO_ONE))
-        losses.append(-np.log(right).mean(axis=1))
-    loss = np.concatenate(losses)
-    return ["loss", "label", "prediction"], [(row, [loss[row], names_of(data, labels[row]), names_of(data, data["prediction"][row])])
-                                             for row in worst(loss, known)]
-
-
-def of_values(run, labels):
-    predicted = np.asarray(run.predictions["prediction"], dtype=float)
-    error = predicted - labels
-    return ["error", "label", "prediction"], [(row, [error[row], float(labels[row]), predicted[row]])
-                                              for row in worst(np.abs(error), predictions.known(labels))]
-
-
-KINDS = {"classification": of_classes, "multi_label": of_sets, "regression": of_values}
+KINDS = [error_rows, error_queries, error_answers, error_sentences]
 
 
 def of_run(run):
-    """Names of columns, and (number of the prediction, cells) of the worst rows; no rows where labels or probabilities are absent."""
-    data = run.predictions
-    if data is None or data["task"] not in KINDS or (data["task"] != "regression" and data.get("outputs", 0) < 1):
-        return [], []
-    labels = predictions.labels(run)
-    return KINDS[data["task"]](run, labels) if predictions.known(labels).any() else ([], [])
+    """What was predicted worst (error_rows.Worst), or None."""
+    return next((found for found in (kind.of_run(run) for kind in KINDS) if found is not None and found.lines), None)
 
 
 def same_label(task, text, label):
-    """Is the label in the source that of the shards? Of sets it is not asked, as rare names may have been left out."""
-    if task != "regression":
+    """Is the label in the source that of the shards? Of sets it is not asked, as rare names may have been left out. Questions have ids
+    instead."""
+    if task == "question_answering":
+        return text == label
+    if task not in ("regression", "answer_ranking"):
         return task != "classification" or text.startswith(label)
     try:
         return abs(float(text) - label) <= 1e-6 * abs(label)  # shards hold single precision
@@ -84,46 +34,55 @@ def same_label(task, text, label):
         return False
 
 
-def texts_of(run, options, rows, labels):
-    """Names of columns, {row of the source: texts}, and a sentence about what is missing, "" where nothing is."""
+def source_of(run, options, rows, labels):
+    """Names of the first and of the second texts, {row of the source: texts}, and a sentence about what is missing, "" where nothing is."""
     if options.text:
         columns = options.text_column or ["text"]
-        return columns, source_text.texts_of(options.text, columns, set(rows)), ""
+        second = 1 if len(columns) > 1 else 0  # a single text of a query's candidates is theirs
+        return columns[:second], columns[second:], source_text.texts_of(options.text, columns, set(rows)), ""
     try:
-        columns, found = prepared_text.texts_of(run, rows)
+        firsts, seconds, found = prepared_text.texts_of(run, rows)
     except prepared_text.Missing as problem:
-        return [], {}, f"Without texts: {problem}."
-    task = run.predictions["task"]
-    if any(len(found[row]) > len(columns) and not same_label(task, found[row][-1], label) for row, label in zip(rows, labels)):
-        return [], {}, "Without texts: the files that prep.toml beside the shards names have other labels now."
-    return columns, {row: cells[: len(columns)] for row, cells in found.items()}, ""
+        return [], [], {}, f"Without texts: {problem}."
+    width = len(firsts) + len(seconds)
+    if any(len(found[row]) > width and not same_label(run.task, found[row][-1], label) for row, label in zip(rows, labels)):
+        return [], [], {}, "Without texts: the files that prep.toml beside the shards names have other labels now."
+    return firsts, seconds, {row: cells[:width] for row, cells in found.items()}, ""
+
+
+def with_texts(run, options, found):
+    """Names of the columns of texts, the texts of each line, and a sentence about what is missing."""
+    rows = [row for line in found.lines for row in line.rows]
+    if not rows:
+        return found.columns([], []), [list(line.texts) for line in found.lines], ""
+    firsts, seconds, texts, missing = source_of(run, options, rows, [label for line in found.lines for label in line.labels])
+    if missing:
+        return [], [[] for _ in found.lines], missing
+    own = [[*texts[line.rows[0]], *(text for row in line.rows[1:] for text in texts[row][len(firsts) :])] for line in found.lines]
+    return found.columns(firsts, seconds), own, ""
 
 
 def cell(value):
     return f"{value:.6g}" if isinstance(value, float) else value
 
 
-def section(run, header, rows, texts, missing):
+def section(run, found, columns, texts, missing):
     """The part of summary.md."""
-    lines = [[tables.number(value) if isinstance(value, float) else value for value in row[: len(header)]]
-             + [wording.begun(" ".join(text.split()), WIDEST) for text in row[len(header) :]] for row in rows[:SHOWN]]
-    table = tables.as_markdown(header + texts, lines, "errors", len(texts))
-    return f"## Largest errors: {run.name}\n\n" + "\n\n".join([table] + [missing] * bool(missing))
+    lines = [[tables.number(value) if isinstance(value, float) else value for value in line.cells]
+             + [wording.excerpt(" ".join(text.split()), WIDEST, " ".join(line.about.split())) for text in own] for line, own in zip(found.lines[:SHOWN], texts)]
+    table = tables.as_markdown(found.header + columns, lines, "errors", found.worded + len(columns))
+    return f"## {found.title}: {run.name}\n\n" + "\n\n".join([table] + [missing] * bool(missing))
 
 
 def write_all(runs, options, output):
     """Writes errors.csv for every run with known labels; returns the sections of summary.md and the paths."""
     sections, paths = [], []
     for run in runs:
-        own, found = of_run(run)
-        if not found:
+        found = of_run(run)
+        if found is None:
             continue
-        rows = [int(run.predictions["source_index"][number]) for number, _ in found]
-        columns, texts, missing = texts_of(run, options, rows, [cells[1] for _, cells in found])
-        header = ["row", *own]
-        lines = [[row, *map(cell, cells), *texts.get(row, [])] for row, (_, cells) in zip(rows, found)]
+        columns, texts, missing = with_texts(run, options, found)
         paths.append(output / wording.file_name("errors" + (f"-{run.name}" if len(runs) > 1 else "") + ".csv"))
-        tables.write_csv(paths[-1], header + columns, lines)
-        shown = [[str(row), *cells, *texts.get(row, [])] for row, (_, cells) in zip(rows, found)]
-        sections.append(section(run, header, shown, columns, missing))
+        tables.write_csv(paths[-1], found.header + columns, [[*map(cell, line.cells), *own] for line, own in zip(found.lines, texts)])
+        sections.append(section(run, found, columns, texts, missing))
     return sections, paths

@@ -21,8 +21,9 @@ def known(labels):
 def shard_files(run):
     """The files of the predicted split in [data], relative to the folder where the run was started, or to this one."""
     settings = rundata.settings(run)
+    split = (run.predictions or {}).get("split") or ("test" if settings.get("data.test", "[]") != "[]" else "validation")
     try:
-        patterns = [str(pattern) for pattern in json.loads(settings.get(f"data.{run.predictions.get('split') or 'test'}", "[]"))]
+        patterns = [str(pattern) for pattern in json.loads(settings.get(f"data.{split}", "[]"))]
         directory = pathlib.PurePath(json.loads(settings.get("run.directory", '""')))
     except (ValueError, TypeError):
         return []

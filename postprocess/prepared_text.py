@@ -5,6 +5,7 @@ import pathlib
 
 import predictions
 import rundata
+import source_rows
 import source_text
 
 
@@ -34,16 +35,18 @@ def found_file(name, shards, output):
 def form_of(source):
     """How the files are written that the table [source] describes."""
     kind = source["format"]
-    if kind not in ("csv", "tsv", "jsonl", "text") or (kind == "text" and source["unit"] != "line"):
-        raise Missing(f"files of format \"{kind}\" are not looked up; name files with the texts with --text")
+    unit = "" if kind != "text" or source["unit"] == "line" else f" by {source['unit']}s"
+    if unit or kind not in source_rows.READERS:
+        raise Missing(f"files of format \"{kind}\"{unit} are not looked up; name files with the texts with --text")
     encoding = "latin-1" if source["encoding"] == "latin-1" else "utf-8-sig"
-    usual = source_text.FORMS.get(f".{kind}", source_text.Form("text"))
+    usual = source_rows.FORMS.get(f".{kind}", source_rows.Form(kind))
     return usual._replace(delimiter=source.get("delimiter", usual.delimiter), quotes=source.get("quotes", usual.quotes),
                           header=source["header"], columns=source["columns"], encoding=encoding)
 
 
 def texts_of(run, rows):
-    """The names of the columns, and {row: its cells in them}: texts, then the label where there is one. Raises Missing."""
+    """The names of the columns of the first and of the second text, and {row: its cells in them}: texts, then the label where the files
+    have one that can be compared. Raises Missing."""
     shards = predictions.shard_files(run)
     if not shards:
         raise Missing("the shards that the run's input names are not there, and prep.toml lies beside them")
@@ -53,11 +56,13 @@ def texts_of(run, rows):
         form = form_of(source)
         names = [*source["files"], *source["validation_files"], *source["test_files"]]
         files = [found_file(name, pathlib.Path(shards[0]).parent, settings["output.directory"]) for name in names]
-        columns = ["text"] if form.form == "text" else [*source["text"], *source["text_pair"]]
-        labels = [source["label"]] if source["label"] else []
+        firsts, seconds = (["text"], []) if form.form == "text" else (source["text"], source["text_pair"])
+        # Questions have ids, which are compared as labels are.
+        label = source["id"] if settings["task.name"] == "question_answering" else source["label"]
+        labels = [label] if label and form.form not in source_rows.WITHOUT_LABELS else []
     except KeyError as absent:
         raise Missing(f"prep.toml beside the shards has no [source] {absent.args[0]}") from None
     try:
-        return columns, source_text.texts_of(files, columns + labels, set(rows), form)
+        return firsts, seconds, source_text.texts_of(files, [*firsts, *seconds, *labels], set(rows), form)
     except rundata.ReportError as problem:
         raise Missing(f"the texts cannot be read: {problem}".rstrip(".")) from None

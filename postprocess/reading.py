@@ -68,14 +68,18 @@ def read_metrics(run, path):
             run.loss_scale.update(read_columns(file["loss_scale"]))
 
 
+NEEDED = ("label", "prediction", "source_index")  # columns of predictions.h5
+OF_RANKINGS = ("rank", "query", "relevant")
+
+
 def read_predictions(run, folder):
     path = folder / "predictions.h5"
     if not path.is_file():
         return
     try:
         with h5py.File(path, "r") as file:
-            found = {name: np.atleast_1d(file[name][()]) for name in ("label", "prediction", "source_index") if name in file}
-            if len({len(column) for column in found.values()}) != 1 or len(found) < 3:
+            found = {name: np.atleast_1d(file[name][()]) for name in (*NEEDED, *OF_RANKINGS) if name in file}
+            if len({len(column) for column in found.values()}) != 1 or not set(NEEDED) <= set(found):
                 raise ReportError(f"'{path}' is damaged: it needs 'label', 'prediction' and 'source_index' of one length.")
             if "probabilities" in file and file["probabilities"].ndim == 2:
                 found["probability"] = highest(file["probabilities"])

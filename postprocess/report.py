@@ -25,6 +25,7 @@ import plot_predictions
 import plot_ranking
 import plot_ranks
 import plot_regression
+import plot_retrieval
 import plot_reliability
 import plot_scaling
 import plot_schedule
@@ -37,7 +38,7 @@ import source_text
 import tables
 
 PICTURES = [plot_loss, plot_metrics, plot_schedule, plot_confusion, plot_regression, plot_predictions, plot_ranking, plot_reliability,
-            plot_timers, plot_ranks, plot_timeline, plot_throughput, plot_efficiency, plot_loss_scale, plot_gpus, plot_scaling, plot_seeds]
+            plot_retrieval, plot_timers, plot_ranks, plot_timeline, plot_throughput, plot_efficiency, plot_loss_scale, plot_gpus, plot_scaling, plot_seeds]
 
 
 def parse(given):

@@ -53,6 +53,15 @@ def begun(text, width=22):
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
+def excerpt(text, width, part=""):
+    """At most `width` characters with `part` in their middle, where the text has it; else its begin."""
+    at = text.find(part) if part else -1
+    if at < 0 or at + len(part) < width:
+        return begun(text, width)
+    begin = max(0, min(at - (width - len(part)) // 2, len(text) - width + 1))
+    return "…" + begun(text[begin:], width - 1)
+
+
 def rate_text(value):
     """Three significant digits: "3.52", "120,543"."""
     if not math.isfinite(value):

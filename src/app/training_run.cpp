@@ -74,6 +74,17 @@ std::string checkpoints_text(const Session& session, const RunContext& context) 
          " in " + checkpoint_folder(context.input).path();
 }
 
+/// "" where the loss is the task's only one, without settings.
+std::string loss_text(const Session& session, const config::Config& input) {
+  if (tasks::named(input.task.name).ranks_candidates()) {
+    return session.batches.lists ? "listwise: cross entropy over each query's candidates"
+                                 : "binary cross entropy of each pair of a query and a candidate";
+  }
+  // One of the texts is empty.
+  return regression_loss_text(input, session.batches.label_scale) +
+         training_loss_text(session.loss, session.model->config.label_names);
+}
+
 void describe(const Session& session, const RunContext& context) {
   const std::int64_t steps = session.loader->total_steps(), per_epoch = session.loader->steps_per_epoch();
   const bool lists = session.batches.lists;
@@ -85,9 +96,7 @@ void describe(const Session& session, const RunContext& context) {
           core::counted(context.input.batch.global, lists ? "query" : "sequence", lists ? "queries" : "sequences") +
           ", " + core::with_commas(per_epoch) + " per epoch, micro-batches of at most " +
           core::counted(session.bounds.tokens, "token") + (context.input.run.reproducible ? "; reproducible" : ""));
-  // One of the texts is empty.
-  const std::string loss = regression_loss_text(context.input, session.batches.label_scale) +
-                           training_loss_text(session.loss, session.model->config.label_names);
+  const std::string loss = loss_text(session, context.input);
   if (!loss.empty()) lines.emplace_back("loss", loss);
   const std::string range = prediction_range_text(context.input.task, session.prediction_range);
   if (!range.empty()) lines.emplace_back("predictions", range);

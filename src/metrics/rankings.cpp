@@ -34,25 +34,28 @@ std::vector<double> values(const EvaluatedSet&, const LossSum&, ConstSums sums) 
           precision,
           recall,
           ratio(2.0 * precision * recall, precision + recall),
-          s.best_f1};
+          s.best_f1,
+          s.best_threshold};
 }
 
 }  // namespace
 
 const Family& rankings() {
-  static const Family family = {.metrics = {{"map", "MAP"},
-                                            {"mrr", "MRR"},
-                                            {"mrr_at_10", "MRR@10"},
-                                            {"ndcg_at_10", "nDCG@10"},
-                                            {.name = "precision_at_1", .label = "P@1", .in_log = false},
-                                            {.name = "recall_at_10", .label = "recall@10", .in_log = false},
-                                            {.name = "recall_at_100", .label = "recall@100", .in_log = false},
-                                            {.name = "precision", .label = "", .in_log = false},
-                                            {.name = "recall", .label = "", .in_log = false},
-                                            {.name = "f1", .label = "", .in_log = false},
-                                            {.name = "best_f1", .label = "best f1", .in_log = false}},
-                                .size = size,
-                                .values = values};
+  static const Family family = {
+      .metrics = {{"map", "MAP"},
+                  {"mrr", "MRR"},
+                  {"mrr_at_10", "MRR@10"},
+                  {"ndcg_at_10", "nDCG@10"},
+                  {.name = "precision_at_1", .label = "P@1", .in_log = false},
+                  {.name = "recall_at_10", .label = "recall@10", .in_log = false},
+                  {.name = "recall_at_100", .label = "recall@100", .in_log = false},
+                  {.name = "precision", .label = "", .in_log = false},
+                  {.name = "recall", .label = "", .in_log = false},
+                  {.name = "f1", .label = "", .in_log = false},
+                  {.name = "best_f1", .label = "best f1", .in_log = false},
+                  {.name = "best_f1_threshold", .label = "threshold of best f1", .in_log = false, .is_goal = false}},
+      .size = size,
+      .values = values};
   return family;
 }
 

@@ -3,11 +3,19 @@ a model that can tell right from wrong ranks perfectly; what cannot be is refuse
 
 import csv
 import json
+import pathlib
 import random
+import sys
 import unittest
 
 import h5py
+import numpy as np
 from program import SIZES, TaskCase, run
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "postprocess"))
+
+import queries  # noqa: E402
+import reading  # noqa: E402
 
 WORDS = "tea leaf water cup mountain river garden salt sugar paper stone light engine wheel bridge tower".split()
 HEADER = "QuestionID\tQuestion\tDocumentID\tDocumentTitle\tSentenceID\tSentence\tLabel"
@@ -68,14 +76,17 @@ class AnswerRanking(TaskCase):
 
     def test_the_scorers_have_the_numbers_of_the_run(self):
         for loss in ("binary", "listwise"):
-            self.train(loss, task={"loss": loss})
+            done = self.train(loss, task={"loss": loss})
             found = self.metrics(loss)
             self.assertTrue(0 < found["map"] < 1, "a model between none and all")
+            self.assertIn("loss        " + {"binary": "binary cross entropy", "listwise": "listwise: cross entropy"}[loss], done.stdout)
             scores = self.score("wikiqa", "test.tsv", f"{loss}/run.trec")
             for name, official in (("map", "map"), ("mrr", "recip_rank"), ("precision_at_1", "P_1"), ("best_f1", "best_triggering_f1")):
                 self.assertEqual(found[name], scores[official], name)
-            # At another threshold, which the scorer searches.
-            again = {"answer_threshold": scores["best_triggering_thresh"] - 1e-5, "loss": loss}  # roundings of other micro-batches
+            # run.trec has the digits that read back as the same number in single precision.
+            self.assertEqual(found["best_f1_threshold"], np.float32(scores["best_triggering_thresh"]))
+            # At the best threshold.
+            again = {"answer_threshold": float(found["best_f1_threshold"]) - 1e-5, "loss": loss}  # roundings of other micro-batches
             evaluation = {"run": {"mode": "evaluate", "directory": f"{loss}_again"}, "model": SIZES | {"pretrained": f"{loss}/model"},
                           "data": {"train": None}}
             self.train(f"{loss}_again", 2, task=again, **evaluation)
@@ -100,8 +111,13 @@ class AnswerRanking(TaskCase):
         expected = [(identity, name) for identity, _, sentences in questions(2, repeat=True) for name, _, _ in sentences]
         self.assertEqual([(row["query"], row["passage"]) for row in table], expected)  # in the source's order
         with h5py.File(folder / "predictions.h5") as file:
-            self.assertEqual(set(file), {"source_index", "label", "prediction", "rank"})
+            self.assertEqual(set(file), {"source_index", "label", "prediction", "rank", "query", "relevant"})
             scores, ranks = file["prediction"][:], file["rank"][:]
+            self.assertEqual(list(file["query"]), [int(identity[1:]) for identity, _ in expected])
+            self.assertEqual(set(file["relevant"]), {-1})  # mode predict reads no labels
+        with h5py.File(self.folder / "trained/predictions.h5") as file:
+            right = {identity: sum(label for _, _, label in sentences) for identity, _, sentences in questions(2, repeat=True)}
+            self.assertEqual(list(file["relevant"]), [right[identity] for identity, _ in expected])
         self.assertEqual([float(row["prediction"]) for row in table], [float(str(score)) for score in scores])
         by_query = {}
         for (query, passage), score, rank in zip(expected, scores, ranks):
@@ -171,9 +187,19 @@ class AnswerRanking(TaskCase):
                                ("recall_at_100", "recall_100")):
             # The same terms in another order: the shard's, not that of the queries' names.
             self.assertAlmostEqual(found[name], scores[official], delta=1e-13)
+        # The report's curves hold the same numbers, also where what is relevant is no candidate.
+        reported = reading.load_run(self.folder / "marco_run", "run")
+        judged = queries.judged(reported)
+        for name, value in (("map", judged.average_precision.mean()), ("mrr", queries.reciprocal_rank(judged)[-1]),
+                            ("mrr_at_10", queries.reciprocal_rank(judged)[9]), ("recall_at_10", queries.recall(reported, judged)[9])):
+            self.assertAlmostEqual(found[name], value, delta=1e-13, msg=name)
         self.prepare("blind", {"format": "msmarco", "test_files": ["top.tsv"]}, {"vocabulary": "marco"})
         self.train("blind_run", run={"mode": "predict", "directory": "blind_run"}, data={"train": None, "test": ["blind/test-*.h5"]},
                    model=SIZES | {"pretrained": "marco_run/model"})
+        with open(self.folder / "marco_run/predictions.csv", newline="", encoding="utf-8") as file:
+            first = [row["query"] == "0" for row in csv.DictReader(file)]
+        with h5py.File(self.folder / "marco_run/predictions.h5") as file:
+            self.assertEqual(set(file["relevant"][:][first]), {sum(line.split()[0] == "0" for line in qrels)})
         self.assertEqual((self.folder / "blind_run/run.trec").read_bytes(), (self.folder / "marco_run/run.trec").read_bytes())
 
     def test_shards_do_not_depend_on_ranks(self):

@@ -2,12 +2,18 @@
 the exact characters of its context; layouts agree; the scorer's numbers are those of the run; what cannot be is refused."""
 
 import json
+import pathlib
 import random
 import shutil
+import sys
 import unittest
 
 import h5py
 from program import SIZES, TaskCase, run
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "postprocess"))
+
+import error_answers  # noqa: E402
 
 WORDS = "Größe (tea), çay; 茶 leaves  grow\nin 12.5% of Zoë's garden - not café_au_lait [MASK]".split(" ")
 QUESTIONS, UNANSWERABLE = 40, 4  # each fourth has no answer
@@ -86,6 +92,12 @@ class QuestionAnswering(TaskCase):
             self.assertAlmostEqual(test[name], plain[official], delta=1e-10)
         self.assertGreaterEqual(test["best_exact"] + 1e-10, scores["best_exact"])  # which knows the answers beyond the threshold
         self.assertGreaterEqual(test["best_exact"] + 1e-10, test["exact"])
+        # The report's table of errors scores single answers with the same rules.
+        given = self.answers("half")
+        scored = [error_answers.scores([answer["text"] for answer in question["answers"]], given[question["id"]])
+                  for question in self.questions()]
+        for place, name in enumerate(("exact", "f1")):
+            self.assertAlmostEqual(100 * sum(one[place] for one in scored) / QUESTIONS, test[name], delta=1e-10)
         self.check_thresholds(test)
 
     def check_thresholds(self, test):

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import pathlib
+import re
 import sys
 import tempfile
 import unittest
@@ -21,7 +22,9 @@ import errors  # noqa: E402
 import make_run  # noqa: E402
 import reading  # noqa: E402
 import report  # noqa: E402
+import source_rows  # noqa: E402
 import source_text  # noqa: E402
+import wording  # noqa: E402
 
 
 class Errors(unittest.TestCase):
@@ -43,15 +46,16 @@ class Errors(unittest.TestCase):
                 file["probabilities"] = np.float32(probabilities)
         return run
 
-    def prepared(self, label, **source):
+    def prepared(self, label, task="classification", **source):
         """prep.toml and an empty shard beside it, as if bert_hpc_prep had been started in the test's folder."""
         source = {"format": "tsv", "files": ["texts/a.tsv"], "validation_files": [], "test_files": ["texts/b.tsv"], "text": ["text"],
                   "text_pair": ["note"], "label": label, "label_separator": "", "encoding": "utf-8", "header": True, "columns": 0,
-                  "unit": "line"} | source
+                  "unit": "line", "id": ""} | source
         (self.folder / "shards").mkdir(exist_ok=True)
         (self.folder / "shards/test-00000.h5").touch()
         (self.folder / "shards/prep.toml").write_text("[source]\n" + "".join(
-            f"{key} = {json.dumps(value)}\n" for key, value in source.items()) + '\n[output]\ndirectory = "shards"\n')
+            f"{key} = {json.dumps(value)}\n" for key, value in source.items())
+            + f'\n[task]\nname = "{task}"\n\n[output]\ndirectory = "shards"\n')
 
     def texts(self, rows, begin=2):
         (self.folder / "texts").mkdir(exist_ok=True)
@@ -63,7 +67,8 @@ class Errors(unittest.TestCase):
         with contextlib.redirect_stdout(io.StringIO()):
             self.assertEqual(command.guarded(lambda: report.report([str(run), *map(str, arguments)])), 0)
         with open(run / "report/errors.csv", newline="") as file:
-            return list(csv.reader(file)), (run / "report/summary.md").read_text().partition("## Largest errors")[2]
+            summary = (run / "report/summary.md").read_text()
+            return list(csv.reader(file)), re.split("## (?:Largest errors|Worst [a-z]+)", summary)[-1]
 
     def classes(self):
         probabilities = [[0.75, 0.25], [0.9, 0.1], [0.0, 1.0], [0.5, 0.5]]
@@ -94,8 +99,8 @@ class Errors(unittest.TestCase):
         self.assertIn("have other labels now", self.reported(run)[1])  # of row 1
         self.texts([("first", "1", "no"), ("second", "2", "yes")])
         self.assertIn("Without texts: the texts cannot be read: ", self.reported(run)[1])
-        self.prepared("label", format="squad")
-        self.assertIn('files of format "squad" are not looked up; name files with the texts with --text', self.reported(run)[1])
+        self.prepared("label", format="text", unit="paragraph")
+        self.assertIn('files of format "text" by paragraphs are not looked up; name files with the texts with --text', self.reported(run)[1])
         (self.folder / "lines.txt").write_text("uno\n\ndue\ntre\nquattro\n")
         (run / "predictions.csv").write_text("row,label,prediction\n0,no,no\n")  # --text needs it
         lines, section = self.reported(run, "--text", self.folder / "lines.txt")
@@ -124,14 +129,116 @@ class Errors(unittest.TestCase):
 
     def test_runs_without_labels_have_no_errors(self):
         run = self.predicted("classification", np.int32([-1, -1]), np.int32([0, 1]), [[0.5, 0.5], [0.4, 0.6]], ["no", "yes"])
-        self.assertEqual(errors.of_run(reading.load_run(run, "run")), ([], []))
+        self.assertIsNone(errors.of_run(reading.load_run(run, "run")))
         run = self.predicted("classification", np.int32([0, 1]), np.int32([0, 1]), None, ["no", "yes"])
-        self.assertEqual(errors.of_run(reading.load_run(run, "run")), ([], []))
+        self.assertIsNone(errors.of_run(reading.load_run(run, "run")))
+
+    def test_queries_by_the_rank_of_what_is_relevant(self):
+        """Four queries: one with the right candidate first, one with it third, one without, and one with it second."""
+        rows = [("p", "d1", 1, 3.0, 1), ("q", "d1", 0, 1.5, 1), ("q", "d2", 0, 1.0, 2), ("q", "d3", 2, 0.5, 3),
+                ("r", "d1", 0, 1.0, 1), ("s", "d9", 1, -1.0, 2), ("s", "d8", 0, 2.0, 1)]
+        run = self.predicted("answer_ranking", np.int32([row[2] for row in rows]), np.float32([row[3] for row in rows]))
+        with h5py.File(run / "predictions.h5", "r+") as file:
+            file["rank"] = np.int32([row[4] for row in rows])
+            file["query"], file["relevant"] = np.int32([0, 1, 1, 1, 2, 3, 3]), np.int32([1, 1, 1, 1, 0, 2, 2])
+        (run / "predictions.csv").write_text("row,query,passage,label,prediction,rank\n" + "".join(
+            f"{number},{query},{passage},{level},{score},{rank}\n" for number, (query, passage, level, score, rank) in enumerate(rows)))
+        self.prepared("label", "answer_ranking", format="wikiqa", files=[], test_files=["w.tsv"], text=["question"], text_pair=["sentence"])
+        (self.folder / "w.tsv").write_text("QuestionID\tQuestion\tDocumentID\tDocumentTitle\tSentenceID\tSentence\tLabel\n" + "".join(
+            f"{query}\twhat is {query}\tD\tT\t{passage}\tsentence {number}\t{level}\n"
+            for number, (query, passage, level, _, _) in enumerate(rows)))
+        lines, section = self.reported(run)
+        self.assertEqual(lines, [
+            ["query", "rank_of_relevant", "candidates", "score_of_first", "score_of_relevant", "first", "relevant", "question",
+             "sentence (first)", "sentence (relevant)"],
+            ["q", "3", "3", "1.5", "0.5", "d1", "d3", "what is q", "sentence 1", "sentence 3"],
+            ["s", "2", "2", "2", "-1", "d8", "d9", "what is s", "sentence 6", "sentence 5"]])
+        self.assertIn("## Worst queries: ", (run / "report/summary.md").read_text())
+        self.assertIn("|---|---:|---:|---:|---:|---|---|---|---|---|\n", section)
+        (self.folder / "w.tsv").write_text((self.folder / "w.tsv").read_text().replace("sentence 3\t2", "sentence 3\t1"))
+        self.assertIn("have other labels now", self.reported(run)[1])
+        (self.folder / "texts.tsv").write_text("q\tp\n" + "".join(f"{row[0]}\t{number}\n" for number, row in enumerate(rows)))
+        lines, _ = self.reported(run, "--text", self.folder / "texts.tsv", "--text-column", "q", "--text-column", "p")
+        self.assertEqual([line[7:] for line in lines], [["q", "p (first)", "p (relevant)"], ["q", "1", "3"], ["s", "6", "5"]])
+
+    SQUAD = [("a", "who?", "Zoë grew tea in Oslo.", ["Zoë", "the Zoë"], "Zoë!"), ("b", "where?", "Zoë grew tea in Oslo.", ["Oslo"], "tea in Oslo"),
+             ("c", "why?", "This is not known.", [], "not known"), ("d", "how?", "By hand. " + 60 * "More words. " + "Or not.", ["hand"], "")]
+
+    def answered(self, squad):
+        run = self.folder / "run"
+        make_run.write_metrics(run, None, {}, task="question_answering", mode="evaluate",
+                               resolved_input='[run]\ndirectory = "run"\n\n[data]\nvalidation = ["shards/test-*.h5"]\ntest = []\n')
+        self.prepared("answers", "question_answering", format="squad", files=[], validation_files=["squad.json"], test_files=[],
+                      text=["question"], text_pair=["context"], id="id")
+        texts = [text.encode() for name, _, context, answers, _ in squad for text in (name, context, json.dumps(answers))]
+        with h5py.File(self.folder / "shards/test-00000.h5", "w") as file:
+            file["source_index"] = [row for row in range(len(squad)) for _ in range(row % 2 + 1)]  # some have two windows
+            file["texts"] = np.frombuffer(b"".join(texts), dtype="u1")
+            file["text_offsets"] = np.cumsum([0, *map(len, texts)])
+        (run / "predictions.json").write_text(json.dumps({name: given for name, _, _, _, given in squad}))
+        (run / "nbest_predictions.json").write_text(json.dumps(
+            {name: [{"text": given, "probability": 0.25 * (number + 1)}] for number, (name, _, _, _, given) in enumerate(squad)}))
+        return run
+
+    def test_answers_by_their_f1(self):
+        run = self.answered(self.SQUAD)
+        self.assertIn("there is no 'squad.json'", self.reported(run)[1])
+        paragraphs = [{"context": context, "qas": [{"id": name, "question": question, "answers": [{"text": text, "answer_start": 0} for text in texts]}]}
+                      for name, question, context, texts, _ in self.SQUAD]
+        (self.folder / "squad.json").write_text(json.dumps({"data": [{"paragraphs": paragraphs[:1]}, {"paragraphs": paragraphs[1:]}]}))
+        lines, section = self.reported(run)
+        contexts = [context for _, _, context, _, _ in self.SQUAD]
+        self.assertEqual(lines, [["id", "f1", "probability", "answers", "prediction", "question", "context"],
+                                 ["d", "0", "1", "hand", "(no answer)", "how?", contexts[3]],
+                                 ["c", "0", "0.75", "(no answer)", "not known", "why?", contexts[2]],
+                                 ["b", "0.5", "0.5", "Oslo", "tea in Oslo", "where?", contexts[1]]])  # precision 1/3, recall 1
+        self.assertIn("| how? | By hand. More words.", section)
+        (self.folder / "squad.json").write_text((self.folder / "squad.json").read_text().replace('"id": "d"', '"id": "e"'))
+        self.assertIn("have other labels now", self.reported(run)[1])
+
+    def test_an_excerpt_shows_the_answer(self):
+        text = 60 * "before " + "ANSWER" + 60 * " after"
+        for length in (20, 300):
+            excerpt = wording.excerpt(text, length, "ANSWER")
+            self.assertEqual(len(excerpt), length)
+            self.assertTrue(excerpt.startswith("…") and excerpt.endswith("…") and "ANSWER" in excerpt)
+        self.assertEqual(wording.excerpt("short ANSWER", 20, "ANSWER"), "short ANSWER")
+        self.assertEqual(wording.excerpt(text[:426], 20, "ANSWER"), "…efore before ANSWER")
+        self.assertEqual(wording.excerpt(text, 20, "absent"), wording.begun(text, 20))
+
+    def test_sentences_by_their_wrong_words(self):
+        run = self.folder / "run"
+        make_run.write_metrics(run, None, {}, task="token_classification", mode="evaluate")
+        (run / "predictions.conll").write_text("a O O\nb B-X O\n\n\nc O O\n\nd B-X I-X\ne I-X B-X\n")
+        lines, section = self.reported(run)
+        self.assertEqual(lines, [["sentence", "line", "wrong", "words", "text"], ["3", "7", "2", "2", "d⟨B-X→I-X⟩ e⟨I-X→B-X⟩"],
+                                 ["1", "1", "1", "2", "a b⟨B-X→O⟩"]])
+        self.assertNotIn("Without texts", section)
+        (run / "predictions.conll").write_text("a O\nb O\n\n")  # without tags
+        self.assertIsNone(errors.of_run(reading.load_run(run, "run")))
+
+    def test_rows_of_each_format(self):
+        """The texts and labels of (files' content); row numbers go through the files."""
+        cases = {
+            "glue": (["\ufeffindex\tsentence1\tsentence2\tlabel\n0\ta\tb\tyes\n", "index\tsentence1\tsentence2\n0\tc\td\n"],
+                     ["text", "text_pair"], [["a", "b"], ["c", "d"]]),
+            "glue of CoLA": (["gj04\t1\t\tIt is.\ngj04\t0\t*\tIt are.\n"], ["text", "label"], [["It is.", "1"], ["It are.", "0"]]),
+            "msmarco": (["q\tyes\tno\n\nq2\tyes2\tno2\n", "1\t7\tq3\tp3\n"], ["query", "passage"],
+                        [["q", "yes"], ["q", "no"], ["q2", "yes2"], ["q2", "no2"], ["q3", "p3"]]),
+            "csv": (["first,second\na,b\n"], ["2"], [["b"]]),
+        }
+        for name, (contents, columns, expected) in cases.items():
+            paths = [self.folder / f"{number}.txt" for number in range(len(contents))]
+            for path, content in zip(paths, contents):
+                path.write_text(content)
+            form = source_rows.FORMS.get(f".{name}", source_rows.Form(name.split()[0]))
+            found = source_text.texts_of(paths, columns, set(range(len(expected))), form)
+            self.assertEqual([found[row] for row in range(len(expected))], expected, name)
 
     def test_columns_of_a_table_without_quotes(self):
         path = self.folder / "trec.label"
         path.write_bytes("DESC:manner How d\xefd it \"go ?\nNUM:dist How far\n".encode("latin-1"))
-        form = source_text.Form("csv", " ", quotes=False, header=False, columns=2, encoding="latin-1")
+        form = source_rows.Form("csv", " ", quotes=False, header=False, columns=2, encoding="latin-1")
         self.assertEqual(source_text.texts_of([path], ["2", "1"], {0, 1}, form),
                          {0: ['How d\xefd it "go ?', "DESC:manner"], 1: ["How far", "NUM:dist"]})
 

@@ -41,6 +41,7 @@ import plot_predictions  # noqa: E402
 import plot_ranking  # noqa: E402
 import plot_ranks  # noqa: E402
 import plot_regression  # noqa: E402
+import plot_retrieval  # noqa: E402
 import plot_reliability  # noqa: E402
 import plot_scaling  # noqa: E402
 import plot_schedule  # noqa: E402
@@ -49,6 +50,7 @@ import plot_throughput  # noqa: E402
 import plot_timeline  # noqa: E402
 import plot_timers  # noqa: E402
 import predictions  # noqa: E402
+import queries  # noqa: E402
 import ranking  # noqa: E402
 import reading  # noqa: E402
 import report  # noqa: E402
@@ -1022,6 +1024,77 @@ class Ranking(InFolder):
     def test_nothing_to_rank(self):
         run = self.made("classification", np.array([-1, -1]), np.array([[0.5, 0.5], [0.25, 0.75]]), ["no", "yes"])
         self.assertEqual(list(plot_ranking.draw([run])), [])
+
+
+class Retrieval(InFolder):
+    def ranked(self, queries_of_run, settings="", relevant=None):
+        """A run with the queries' levels of relevance, (score, level) of each candidate in the order of the data."""
+        make_run.write_metrics(self.folder, None, {}, task="answer_ranking", mode="evaluate", resolved_input=f"[task]\n{settings}")
+        rows = [(number, score, level) for number, own in enumerate(queries_of_run) for score, level in own]
+        make_run.write_predictions(self.folder, "answer_ranking", np.int32([row[2] for row in rows]), np.float32([row[1] for row in rows]))
+        ranks = [rank for own in queries_of_run for rank in np.argsort(np.argsort([-score for score, _ in own])) + 1]
+        right = relevant or [sum(level > 0 for _, level in own) for own in queries_of_run]
+        with h5py.File(self.folder / "predictions.h5", "r+") as file:
+            file["rank"], file["query"] = np.int32(ranks), np.int32([row[0] for row in rows])
+            file["relevant"] = np.int32([right[row[0]] for row in rows])
+        return reading.load_run(self.folder, "run")
+
+    def test_the_curves_are_those_of_single_queries(self):
+        draw = np.random.default_rng(3)
+        data = [[(float(score), int(level)) for score, level in zip(draw.permutation(count), draw.integers(0, 3, count) * draw.integers(0, 2))]
+                for count in draw.integers(1, 30, 60)]
+        relevant = [sum(level > 0 for _, level in own) + number % 3 for number, own in enumerate(data)]  # some are no candidates
+        run = self.ranked(data, relevant=relevant)
+        found = queries.judged(run)
+        means = collections.defaultdict(float)
+        judged = [number for number in range(len(data)) if relevant[number]]
+        self.assertTrue(len(judged) < len(data))
+        most = max(len(data[number]) for number in judged)
+        for number in judged:
+            hits = [level > 0 for _, level in sorted(data[number], reverse=True)]
+            precisions = [sum(hits[: place + 1]) / (place + 1) for place, hit in enumerate(hits) if hit]
+            means["map"] += sum(precisions) / relevant[number] / len(judged)
+            for k in range(1, most + 1):
+                first = next((1 / (place + 1) for place, hit in enumerate(hits[:k]) if hit), 0)
+                means["success", k] += (first > 0) / len(judged)
+                means["reciprocal", k] += first / len(judged)
+                means["recall", k] += sum(hits[:k]) / relevant[number] / len(judged)
+                none = 1.0
+                for place in range(min(k, len(hits))):
+                    none *= max(0, len(hits) - sum(hits) - place) / (len(hits) - place)
+                means["chance", k] += (1 - none) / len(judged)
+        self.assertAlmostEqual(found.average_precision.mean(), means["map"], places=12)
+        for name, values in (("success", queries.success(found)), ("reciprocal", queries.reciprocal_rank(found)),
+                             ("recall", queries.recall(run, found)), ("chance", queries.success_by_chance(run, found))):
+            np.testing.assert_allclose(values, [means[name, k] for k in range(1, most + 1)], rtol=0, atol=1e-12, err_msg=name)
+
+    # Ranks of what is relevant: 1; 3 and 2; none of two; nothing is relevant.
+    SOME = [[(2.0, 1), (1.0, 0)], [(0.5, 2), (1.5, 0), (1.0, 1)], [(1.0, 0), (0.5, 0)], [(0.0, 0)]]
+
+    def test_the_picture(self):
+        run = self.ranked(self.SOME, relevant=[1, 2, 1, 0])
+        [(name, figure)] = plot_retrieval.draw([run])
+        left, right = figure.axes
+        self.assertEqual(name, "retrieval")
+        self.assertEqual([label.get_text() for label in left.get_xticklabels()], ["1", "2", "3", "none"])
+        np.testing.assert_allclose([bar.get_height() for bar in left.patches], [100 / 3, 100 / 3, 0, 100 / 3])
+        self.assertEqual([text.get_text() for text in left.texts], ["1", "1", "0", "1"])
+        curves = {line.get_label(): line.get_ydata() for line in right.lines}
+        np.testing.assert_allclose(curves["success@k"], [1 / 3, 2 / 3, 2 / 3])
+        np.testing.assert_allclose(curves["recall@k"], [1 / 3, 1 / 2, 2 / 3])
+        np.testing.assert_allclose(curves["MRR@k"], [1 / 3, 1 / 2, 1 / 2])
+        np.testing.assert_allclose(curves["success@k of a random order"], [(1 / 2 + 2 / 3) / 3, 2 / 3, 2 / 3])
+        self.assertIn("3 queries with a relevant passage, MAP 0.528, MRR 0.500", " ".join(texts(figure)))
+        drawing.plt.close("all")
+        [(_, figure)] = plot_retrieval.draw([self.ranked(self.SOME, "skip_unanswerable = false\n", [1, 2, 1, 0])])
+        self.assertIn("4 queries, MAP 0.396, MRR 0.375", " ".join(texts(figure)))
+
+    def test_queries_without_labels_have_no_picture(self):
+        run = self.ranked([[(1.0, -1), (0.0, -1)]], relevant=[-1])
+        self.assertEqual(list(plot_retrieval.draw([run])), [])
+        # Labels of the shards count as much: then what is relevant and no candidate is not known.
+        run = self.ranked(self.SOME[:2], relevant=[-1, -1])
+        self.assertEqual(list(queries.judged(run).relevant), [1, 2])
 
 
 class SmallBatches(unittest.TestCase):

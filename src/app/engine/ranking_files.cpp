@@ -1,5 +1,6 @@
 #include "bert_hpc/app/engine/ranking_files.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <mutex>
 #include <numeric>
@@ -72,8 +73,15 @@ class RunFiles {
   io::TextFile trec_, ranks_;
 };
 
-/// What predictions.h5 and predictions.csv say of a query's candidates, in the order of the samples.
-objectives::PredictedRows columns_of(const PredictionsFacts& facts, const data::GroupTexts& query,
+/// How many passages are relevant to a query, candidates or not; -1 where the levels are not known.
+std::int32_t relevant_to(const data::GroupTexts& query, std::span<const std::int32_t> levels) {
+  if (levels.empty()) return -1;
+  const auto found = std::count_if(levels.begin(), levels.end(), [](std::int32_t level) { return level > 0; });
+  return static_cast<std::int32_t>(found + std::ssize(query.further_levels));
+}
+
+/// What predictions.h5 and predictions.csv say of the candidates of query `number`, in the order of the samples.
+objectives::PredictedRows columns_of(const PredictionsFacts& facts, std::int32_t number, const data::GroupTexts& query,
                                      std::span<const float> scores, std::span<const std::int32_t> levels,
                                      const std::vector<std::size_t>& places) {
   objectives::PredictedRows rows = facts.objective.predict({.rows = std::ssize(scores),
@@ -83,6 +91,8 @@ objectives::PredictedRows columns_of(const PredictionsFacts& facts, const data::
   std::vector<std::int32_t> ranks(scores.size());
   for (std::size_t i = 0; i < places.size(); ++i) ranks[places[i]] = static_cast<std::int32_t>(i) + 1;
   rows.stored.push_back({"rank", ranks});
+  rows.stored.push_back({"query", std::vector<std::int32_t>(scores.size(), number)});
+  rows.stored.push_back({"relevant", std::vector<std::int32_t>(scores.size(), relevant_to(query, levels))});
   rows.shown.push_back({"rank", std::move(ranks)});
   rows.shown.insert(rows.shown.begin(), {{"query", std::vector<std::string>(scores.size(), query.id)},
                                          {"passage", std::vector<std::string>(query.candidates)}});
@@ -97,19 +107,19 @@ void write_rankings(const std::string& directory, const PredictionsFacts& facts,
   info.task = facts.objective.task->name;
   info.attributes = {{"split", facts.split}};
   if (!reader.info().label_column.empty()) info.attributes.emplace_back("label_column", reader.info().label_column);
-  const objectives::PredictedRows columns = columns_of(facts, {}, {}, {}, {});
+  const objectives::PredictedRows columns = columns_of(facts, 0, {}, {}, {}, {});
   io::PredictionsWriter file(directory + "/predictions.h5", info, columns.stored);
   io::PredictionsCsv table(directory + "/predictions.csv", columns.shown);
   RunFiles run(directory);
   std::mutex held;  // the lock of HDF5 is the caller's
   data::GroupReader groups(reader, held);
-  while (groups.next()) {
+  for (std::int32_t number = 0; groups.next(); ++number) {
     const auto begin = static_cast<std::size_t>(groups.begin()),
                count = static_cast<std::size_t>(groups.end() - groups.begin());
     const auto scores = std::span(predictions.logits).subspan(begin, count);
     const auto levels = reader.levels().empty() ? reader.levels() : reader.levels().subspan(begin, count);
     const std::vector<std::size_t> places = ranking_of(groups.group(), scores);
-    const objectives::PredictedRows rows = columns_of(facts, groups.group(), scores, levels, places);
+    const objectives::PredictedRows rows = columns_of(facts, number, groups.group(), scores, levels, places);
     file.append(reader.source_index().subspan(begin, count), rows.stored);
     table.append(reader.source_index().subspan(begin, count), rows.shown);
     run.append(groups.group(), scores, places);

@@ -89,9 +89,12 @@ void RankingScorer::finish(metrics::Sums sums) {
     sums_.answered += 1;
     sums_.right += answer.is_right ? 1 : 0;
   }
-  if (!is_nan_) sums_.best_f1 = score::best_triggering(std::move(answers_), sums_.answerable).numbers.f1;
   if (is_nan_) {
     metrics::RankingSums::visit(sums_, [](double& sum) { sum = std::numeric_limits<double>::quiet_NaN(); });
+  } else {
+    const score::BestTriggering best = score::best_triggering(std::move(answers_), sums_.answerable);
+    sums_.best_f1 = best.numbers.f1;
+    sums_.best_threshold = best.threshold;
   }
   sums_.to(sums);
 }

@@ -110,6 +110,7 @@ TEST_CASE("a query's best candidate is its answer from the threshold on, of equa
   CHECK(better.at("recall") == 1.0 / 3);
   CHECK(better.at("f1") == Approx(0.4).epsilon(1e-15));
   CHECK(better.at("best_f1") == better.at("f1"));
+  CHECK(better.at("best_f1_threshold") == 0.5);  // the score of q's answer; p's is wrong at any threshold
   CHECK(Data(other).metrics({.threshold = 3.5}).at("precision") == 0);
 }
 
