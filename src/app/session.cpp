@@ -8,6 +8,7 @@
 #include "bert_hpc/app/engine/model_loading.hpp"
 #include "bert_hpc/app/engine/planned_data.hpp"
 #include "bert_hpc/app/engine/precision.hpp"
+#include "bert_hpc/app/engine/step_loss.hpp"
 #include "bert_hpc/app/engine/training_settings.hpp"
 #include "bert_hpc/app/plan/micro_batch_size.hpp"
 #include "bert_hpc/app/report/describe.hpp"
@@ -141,6 +142,11 @@ train::ShardSettings Session::shards_of(const ModelInstance& instance) const {
   return shards;
 }
 
+std::optional<train::StepLossSettings> Session::step_loss(const ModelInstance& instance) const {
+  if (!loader) return std::nullopt;
+  return step_loss_settings(context_.input, instance, loader->bounds().replica_sequences);
+}
+
 MemoryPlan Session::memory_of(const ModelInstance& instance) const {
   MemoryPlan memory;
   std::int64_t snapshot = 0;
@@ -153,6 +159,9 @@ MemoryPlan Session::memory_of(const ModelInstance& instance) const {
   if (message_bytes > 0) memory.emplace_back("messages", message_bytes);
   if (trains_) {
     memory.emplace_back("prepared batches", loader->memory_bytes());
+    if (const auto settings = step_loss(instance)) {
+      memory.emplace_back("outputs of a whole step", train::StepLoss::bytes(*settings, context_.grid.data));
+    }
     memory.emplace_back("snapshot for checkpoints", snapshot);
   }
   add_runtime_overhead(sets, instance, memory);

@@ -10,6 +10,7 @@
 #include "bert_hpc/app/checkpoint/checkpoint_loading.hpp"
 #include "bert_hpc/app/engine/model_loading.hpp"
 #include "bert_hpc/app/engine/predictions.hpp"
+#include "bert_hpc/app/engine/step_loss.hpp"
 #include "bert_hpc/app/plan/simulation.hpp"
 #include "bert_hpc/app/report/call_table.hpp"
 #include "bert_hpc/app/report/describe.hpp"
@@ -25,6 +26,7 @@ TrainerSettings settings_of(const Session& session, const config::Config& input)
   TrainerSettings settings = trainer_settings(input, session.loader->total_steps());
   settings.rows = session.bounds.selected;
   settings.micro_batches = session.micro_batches();
+  settings.step_loss = session.step_loss(*session.model);
   return settings;
 }
 
@@ -284,7 +286,7 @@ void TrainingLoop::finish() {
 void TrainingLoop::write_trace() {
   if (!trace_.pending()) return;
   const auto trace = trace_.write(context_.input.run.directory + "/trace.json", context_.grid,
-                                  context_.grid.pipeline > 1 ? context_.input.parallel.pipeline_schedule : "");
+                                  context_.grid.pipeline > 1 ? train::schedule_name(schedule_of(context_.input)) : "");
   report_calibrated_simulation(context_, {*session_.sets.train, session_.batches, *session_.model},
                                trace ? &*trace : nullptr);
 }

@@ -89,7 +89,8 @@ void visit_keys(TomlKeys& toml, Config& config) {
 
   toml.table("task").key("name", config.task.name, one_of(tasks::names()));
   toml.required();
-  for (const auto& [key, task] : tasks::keys()) {
+  for (const tasks::SharedKey& shared : tasks::keys()) {
+    const tasks::Key& key = shared.key;
     const Range range = {
         .low = key.low, .high = key.high, .low_open = key.low_open, .high_open = key.high_open, .takes_one = true};
     if (std::holds_alternative<bool>(key.usual)) {
@@ -97,8 +98,8 @@ void visit_keys(TomlKeys& toml, Config& config) {
     } else if (const auto* list = std::get_if<tasks::WordOrNumbers>(&key.usual)) {
       WordOrNumbers& value = config.task.lists[key.name];
       toml.key(key.name, value.numbers, range, value.word, one_of({list->word}));
-    } else if (const auto* words = std::get_if<tasks::Words>(&key.usual)) {
-      toml.key(key.name, config.task.words[key.name], one_of(words->names()));
+    } else if (std::holds_alternative<tasks::Words>(key.usual)) {
+      toml.key(key.name, config.task.words[key.name], one_of(shared.words));
     } else {
       toml.key(key.name, config.task.numbers[key.name], range);
     }

@@ -81,22 +81,39 @@ class Rules {
   void check_task() {
     const tasks::Task* const task = tasks::find(config_.task.name);
     if (task == nullptr) return;
-    const auto given = [](const auto& values, const char* name) {
+    const auto given = [](const auto& values, const std::string& name) {
       const auto found = values.find(name);
       return found != values.end() && found->second.has_value();
     };
-    for (const auto& [key, owner] : tasks::keys()) {
-      const bool is_given = given(config_.task.numbers, key.name) || given(config_.task.switches, key.name) ||
-                            given(config_.task.lists, key.name) || given(config_.task.words, key.name);
-      rule(!is_given || owner == task, std::string("task.") + key.name,
-           std::string("[task] ") + key.name + " belongs to the task \"" + owner->name +
-               "\": remove it, or change the task.");
+    for (const tasks::SharedKey& shared : tasks::keys()) {
+      const std::string name = shared.key.name;
+      const bool is_given = given(config_.task.numbers, name) || given(config_.task.switches, name) ||
+                            given(config_.task.lists, name) || given(config_.task.words, name);
+      rule(!is_given || shared.belongs_to(*task), "task." + name,
+           "[task] " + name + " belongs to " + owners_of(shared) + ": remove it, or change the task.");
+      if (is_given && shared.belongs_to(*task) && !shared.words.empty()) check_word(*task, name);
     }
     check_clipping();
     check_threshold();
     rule(config_.run.mode != "predict" || task->predicts_samples, "run.mode",
          std::string("[run] mode = \"predict\" has nothing to write for the task \"") + task->name +
              "\": use \"evaluate\".");
+  }
+
+  static std::string owners_of(const tasks::SharedKey& key) {
+    std::vector<std::string> names;
+    for (const tasks::Task* task : key.tasks) names.emplace_back(task->name);
+    return (names.size() > 1 ? "the tasks " : "the task ") + core::listed(names, "and");
+  }
+
+  /// A key of several tasks takes other words for each.
+  void check_word(const tasks::Task& task, const std::string& name) {
+    const std::vector<std::string> words = std::get<tasks::Words>(task.find_key(name)->usual).names();
+    const std::string& given = *config_.task.words.at(name);
+    const bool is_own = std::find(words.begin(), words.end(), given) != words.end();
+    rule(is_own, "task." + name,
+         "[task] " + name + " = \"" + given + "\" is not for the task \"" + task.name + "\", which takes " +
+             core::listed(words, "or") + '.');
   }
 
   void check_clipping() {

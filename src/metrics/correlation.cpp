@@ -26,6 +26,18 @@ double pearson(std::span<const double> x, std::span<const double> y) {
   return std::clamp(xy / (std::sqrt(xx) * std::sqrt(yy)), -1.0, 1.0);
 }
 
+double concordance(std::span<const double> x, std::span<const double> y) {
+  const double x_mean = mean_of(x), y_mean = mean_of(y);
+  double spread = 0, xy = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double from_x = x[i] - x_mean, from_y = y[i] - y_mean;
+    spread += from_x * from_x + from_y * from_y;
+    xy += from_x * from_y;
+  }
+  const double divisor = spread + static_cast<double>(x.size()) * (x_mean - y_mean) * (x_mean - y_mean);
+  return divisor == 0 ? std::numeric_limits<double>::quiet_NaN() : 2 * xy / divisor;
+}
+
 std::vector<double> ranks_of(std::span<const double> values) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

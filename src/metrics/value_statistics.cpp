@@ -34,7 +34,8 @@ void add(const EvaluatedSet&, const Results& results, Sums sums) {
   }
 }
 
-/// rmse, mae, r2 (NaN where all labels are alike), pearson and spearman (NaN where all labels or all predictions are).
+/// rmse, mae, r2 (NaN where all labels are alike), pearson and spearman (NaN where all labels or all predictions are),
+/// Lin's concordance (doi:10.2307/2532051; NaN where all of both are alike).
 std::vector<double> values(const EvaluatedSet& set, const LossSum&, ConstSums predicted) {
   const std::vector<double> actual(set.values.begin(), set.values.end());
   const double mean = mean_of(actual);
@@ -47,8 +48,12 @@ std::vector<double> values(const EvaluatedSet& set, const LossSum&, ConstSums pr
   }
   const auto count = static_cast<double>(actual.size());
   const double linear = pearson(actual, predicted);  // NaN, too, where a value is, which has no rank
-  return {std::sqrt(ratio(errors, count)), ratio(absolute, count), squares > 0 ? 1.0 - errors / squares : undefined,
-          linear, std::isnan(linear) ? undefined : pearson(ranks_of(actual), ranks_of(predicted))};
+  return {std::sqrt(ratio(errors, count)),
+          ratio(absolute, count),
+          squares > 0 ? 1.0 - errors / squares : undefined,
+          linear,
+          std::isnan(linear) ? undefined : pearson(ranks_of(actual), ranks_of(predicted)),
+          concordance(actual, predicted)};
 }
 
 /// Is nearly one value predicted (the predictions' deviation is less than 2% of the labels')?
@@ -71,7 +76,8 @@ std::int64_t bytes(const EvaluatedSet& set) {
 
 const Family& value_statistics() {
   static const Family family = {
-      .metrics = {{"rmse", "", false}, {"mae", "", false}, {"r2", ""}, {"pearson", ""}, {"spearman", ""}},
+      .metrics =
+          {{"rmse", "", false}, {"mae", "", false}, {"r2", ""}, {"pearson", ""}, {"spearman", ""}, {"concordance", ""}},
       .reads_outputs = true,
       .size = size,
       .add = add,

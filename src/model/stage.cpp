@@ -114,6 +114,15 @@ void Stage::forward(layers::Engine& engine, const layers::StepContext& context, 
   if (range_.head) head_->forward(engine, context, s.sublayers.back()->output, *s.head);
 }
 
+void Stage::set_loss(const float* row_losses, const float* d_logits, int slot) {
+  layers::Head::SavedActivations& saved = *at(slot).head;
+  const Tensor<float> logits = saved.logits.as<float>();
+  core::require(logits.stride == logits.columns, "stage: gradients of padded logits are not set from outside");
+  const auto rows = static_cast<std::size_t>(logits.rows);
+  core::copy_on_device(row_losses, saved.row_losses.data, rows * sizeof(float));
+  core::copy_on_device(d_logits, logits.data, rows * static_cast<std::size_t>(logits.columns) * sizeof(float));
+}
+
 void Stage::backward(layers::Engine& engine, const layers::StepContext& context, core::Workspace& workspace,
                      const Finished& finished, int slot) {
   Slot& s = at(slot);

@@ -1,11 +1,24 @@
+// A number for each sequence, as Transformers' sequence classification with one label has it. The loss is the squared
+// error, or 1 − the concordance between a step's predictions and labels. Concordance is the same for standardized
+// numbers.
 #include "bert_hpc/objectives/objective.hpp"
+#include "bert_hpc/ops/concordance_loss.hpp"
 
 namespace bert_hpc::objectives {
+namespace {
+
+void concordance(const layers::StepOutputs& all, std::int64_t begin, float scale, float* row_losses,
+                 core::Tensor<float> d_logits) {
+  ops::concordance_loss(all.logits, all.values, begin, scale, row_losses, d_logits);
+}
+
+}  // namespace
 
 Objective regression() {
   return {.task = tasks::find("regression"),
           .head = layers::sequence_head(layers::squared_error_loss),
-          .predict = predict_values};
+          .predict = predict_values,
+          .step_losses = {{tasks::concordance_loss, concordance}}};
 }
 
 }  // namespace bert_hpc::objectives

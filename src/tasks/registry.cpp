@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <map>
 
+#include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/tasks/task.hpp"
 
@@ -45,14 +47,33 @@ std::vector<std::string> names() {
   return names;
 }
 
-std::vector<OwnedKey> keys() {
-  std::vector<OwnedKey> keys;
+const Key* Task::find_key(std::string_view key) const {
+  const auto found = std::find_if(keys.begin(), keys.end(), [&](const Key& own) { return own.name == key; });
+  return found == keys.end() ? nullptr : &*found;
+}
+
+bool SharedKey::belongs_to(const Task& task) const {
+  return std::find(tasks.begin(), tasks.end(), &task) != tasks.end();
+}
+
+std::vector<SharedKey> keys() {
+  std::map<std::string_view, SharedKey> by_name;
   for (const Task* task : all()) {
-    for (const Key& key : task->keys) keys.push_back({key, task});
+    for (const Key& key : task->keys) {
+      SharedKey& shared = by_name.try_emplace(key.name, SharedKey{key, {}, {}}).first->second;
+      core::require(shared.key.usual.index() == key.usual.index(), "tasks state a shared key with one type");
+      shared.tasks.push_back(task);
+      const auto* words = std::get_if<Words>(&key.usual);
+      if (words == nullptr) continue;
+      for (std::string& word : words->names()) {
+        if (std::find(shared.words.begin(), shared.words.end(), word) == shared.words.end()) {
+          shared.words.push_back(std::move(word));
+        }
+      }
+    }
   }
-  std::sort(keys.begin(), keys.end(), [](const OwnedKey& a, const OwnedKey& b) {
-    return std::string_view(a.key.name) < std::string_view(b.key.name);
-  });
+  std::vector<SharedKey> keys;
+  for (auto& [name, key] : by_name) keys.push_back(std::move(key));
   return keys;
 }
 

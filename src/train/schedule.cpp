@@ -94,9 +94,10 @@ Schedule interleaved_order(const Shape& shape, int stage) {
 
 /// The compute instructions of a stage, in order; the messages follow from them.
 Schedule compute_order(const Shape& shape, int stage) {
-  if (shape.stages == 1) return one_stage_order(shape.micro_batches);
+  if (shape.stages == 1 && shape.kind != ScheduleKind::forwards_first) return one_stage_order(shape.micro_batches);
   switch (shape.kind) {
     case ScheduleKind::gpipe:
+    case ScheduleKind::forwards_first:
       return gpipe_order(shape.micro_batches);
     case ScheduleKind::one_f_one_b:
       return one_f_one_b_order(shape, stage);
@@ -175,6 +176,7 @@ void check_shape(const Shape& shape) {
 std::string schedule_name(ScheduleKind kind) {
   switch (kind) {
     case ScheduleKind::gpipe:
+    case ScheduleKind::forwards_first:
       return "gpipe";
     case ScheduleKind::one_f_one_b:
       return "1f1b";

@@ -1,5 +1,6 @@
 """[task] class_weights, label_smoothing and focal_gamma: the losses of training steps against their definition in numpy; layouts agree."""
 
+import hashlib
 import unittest
 
 import h5py
@@ -73,7 +74,7 @@ class ClassLosses(Case):
             losses, _, directory, _ = self.train(f"layout {name}", CHOICES["all"], ranks, steps=3, parallel=parallel,
                                                  run={"directory": f"{self.work.folder}/layout {name}", "reproducible": True},
                                                  batch=batch)
-            found[name] = (list(losses), (directory / "model/model.safetensors").read_bytes())
+            found[name] = (list(losses), hashlib.sha256((directory / "model/model.safetensors").read_bytes()).hexdigest())
         for name, values in found.items():
             self.assertEqual(values, found["one"], name)
 

@@ -199,8 +199,8 @@ bool everywhere(bool holds) {
 
 TEST_CASE("every schedule gives the bits of the whole model") {
   const auto head = GENERATE(tests::classification_head, tests::masked_lm_head);
-  const auto kind =
-      GENERATE(ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved, ScheduleKind::zb_h1);
+  const auto kind = GENERATE(ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved,
+                             ScheduleKind::zb_h1, ScheduleKind::forwards_first);
   const int count = GENERATE(1, 3, max_micro_batches);
   const bool inside_blocks = GENERATE(false, true);
   const int stages = world().size();

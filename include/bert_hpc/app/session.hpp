@@ -25,6 +25,7 @@
 #include "bert_hpc/core/timers.hpp"
 #include "bert_hpc/data/batch_loader.hpp"
 #include "bert_hpc/train/data_parallel.hpp"
+#include "bert_hpc/train/step_loss.hpp"
 
 namespace bert_hpc::app {
 
@@ -59,6 +60,8 @@ class Session {
 
   /// How replicas share this model's arena. Pure.
   train::ShardSettings shards_of(const ModelInstance& instance) const;
+  /// Of the model's rank: app/engine/step_loss.hpp.
+  std::optional<train::StepLossSettings> step_loss(const ModelInstance& instance) const;
   /// Planned memory of this model's rank. Pure.
   MemoryPlan memory_of(const ModelInstance& instance) const;
   MemoryPlan memory() const { return memory_of(*model); }

@@ -35,6 +35,18 @@ struct HeadSettings;
 using LossFunction = void (*)(const core::MicroBatch& batch, const ops::CrossEntropyOptions& options, float scale,
                               Tensor<float> logits, float* row_losses, Tensor<float> d_logits);
 
+/// What a loss over a whole step reads: rows of the micro-batches of all replicas, in the order of the step's batch
+/// plan.
+struct StepOutputs {
+  Tensor<const float> logits;     ///< (rows, outputs)
+  const float* values = nullptr;  ///< (rows, columns), as in core::Targets
+};
+
+/// As LossFunction, of a loss that needs the outputs of all sequences of a step: for the rows from `begin` on,
+/// row_losses and d_logits (own rows, outputs), which is the gradient of the sum of all rows' losses · scale.
+using StepLossFunction = void (*)(const StepOutputs& all, std::int64_t begin, float scale, float* row_losses,
+                                  Tensor<float> d_logits);
+
 /// Cross entropy with targets.classes; squared error with targets.values of one output; cross entropy of spans' ends
 /// with targets.spans (ops/span_cross_entropy.hpp).
 void cross_entropy_loss(const core::MicroBatch& batch, const ops::CrossEntropyOptions& options, float scale,

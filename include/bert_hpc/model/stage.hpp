@@ -102,6 +102,10 @@ class Stage {
     head_->loss(context, scale, *at(slot).head);
   }
 
+  /// In place of loss(), with what a loss over a whole step gives (train/step_loss.hpp): row_losses (rows the head
+  /// reads) and d_logits (such rows, outputs), contiguous. With a head whose logits are contiguous floats.
+  void set_loss(const float* row_losses, const float* d_logits, int slot = 0);
+
   /// Adds to the gradients of all parameters. `finished(begin)` is called after each part of the model, the arena from
   /// element `begin` to this stage's end having its final gradients of this pass.
   void backward(layers::Engine& engine, const layers::StepContext& context, core::Workspace& workspace,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include "bert_hpc/layers/heads.hpp"
 #include "bert_hpc/objectives/prediction.hpp"
@@ -10,10 +11,17 @@
 
 namespace bert_hpc::objectives {
 
+/// A loss over a whole step, by the word for it in [task] loss. The head reads one row of each sequence.
+struct NamedStepLoss {
+  const char* name;
+  layers::StepLossFunction loss;
+};
+
 struct Objective {
   const tasks::Task* task = nullptr;
   layers::HeadKind head;
-  Predict predict = nullptr;  ///< of tasks that predict for each sample
+  Predict predict = nullptr;                 ///< of tasks that predict for each sample
+  std::vector<NamedStepLoss> step_losses{};  ///< of training steps, in place of the head's
 };
 
 /// Of a valid input's task; that of the first task where `name` is none.

@@ -64,6 +64,8 @@ struct Task {
   std::vector<const metrics::Family*> metrics;
   std::vector<Key> keys;
 
+  /// Null where it has no such key.
+  const Key* find_key(std::string_view key) const;
   bool masks_tokens() const { return rows == HeadRows::masked_tokens; }
   bool ranks_candidates() const { return labels == Labels::levels; }
   bool has_label_names() const {
@@ -79,12 +81,16 @@ const Task* find(std::string_view name);
 const Task& named(std::string_view name);
 
 std::vector<std::string> names();
-/// The keys of all tasks by name, each with its task.
-struct OwnedKey {
-  Key key;
-  const Task* task = nullptr;
+/// A key with the tasks that have it. Of words, those of all these tasks are valid somewhere.
+struct SharedKey {
+  Key key;  ///< the first task's
+  std::vector<const Task*> tasks;
+  std::vector<std::string> words;  ///< of all its tasks, each once; empty for other types
+
+  bool belongs_to(const Task& task) const;
 };
-std::vector<OwnedKey> keys();
+/// The keys of all tasks by name, each once. Tasks that share a key state it with one type.
+std::vector<SharedKey> keys();
 /// The names of the tasks for which a fact holds: "classification", "a and b".
 std::string names_where(bool (*holds)(const Task&));
 
@@ -100,7 +106,8 @@ inline constexpr const char* no_answer_key = "no_answer";
 inline constexpr const char* null_threshold_key = "null_threshold";
 inline constexpr const char* answer_threshold_key = "answer_threshold";
 inline constexpr const char* loss_key = "loss";
-inline constexpr const char* listwise_loss = "listwise";  ///< a value of it
+inline constexpr const char* listwise_loss = "listwise";        ///< a value of it
+inline constexpr const char* concordance_loss = "concordance";  ///< another
 inline constexpr const char* skip_unanswerable_key = "skip_unanswerable";
 inline constexpr const char* label_smoothing_key = "label_smoothing";
 inline constexpr const char* threshold_key = "threshold";

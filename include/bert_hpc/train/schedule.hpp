@@ -48,15 +48,22 @@ struct Instruction {
 /// which that stage sends them, whatever their content, so no tags are needed.
 using Schedule = std::vector<Instruction>;
 
-enum class ScheduleKind { gpipe, one_f_one_b, interleaved, zb_h1 };
+enum class ScheduleKind {
+  gpipe,
+  one_f_one_b,
+  interleaved,
+  zb_h1,
+  forwards_first,  ///< gpipe's order on any number of stages, one too: for losses over a whole step
+};
 
-/// Name as in [parallel] pipeline_schedule: "gpipe", "1f1b", "interleaved", "zb_h1".
+/// Name as in [parallel] pipeline_schedule: "gpipe" (of forwards_first too), "1f1b", "interleaved", "zb_h1".
 std::string schedule_name(ScheduleKind kind);
 std::optional<ScheduleKind> schedule_kind(std::string_view name);
 
-/// The schedule of `stage` of `stages`. One stage alternates forward and backward of each micro-batch: plain data
-/// parallelism. Any number of micro-batches is allowed; "interleaved" is best with a multiple of `stages`, and with one
-/// virtual stage it is 1F1B. Throws Error(input) for virtual stages in another kind or without a pipeline.
+/// The schedule of `stage` of `stages`. But for forwards_first, one stage alternates forward and backward of each
+/// micro-batch: plain data parallelism. Any number of micro-batches is allowed; "interleaved" is best with a multiple
+/// of `stages`, and with one virtual stage it is 1F1B. Throws Error(input) for virtual stages in another kind or
+/// without a pipeline.
 Schedule make_schedule(ScheduleKind kind, int stages, int stage, int micro_batches, int virtual_stages = 1);
 
 /// The schedules of all stages.

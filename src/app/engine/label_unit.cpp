@@ -63,8 +63,13 @@ std::string prediction_range_text(const config::Task& task, const PredictionRang
 
 std::string regression_loss_text(const config::Config& input, const data::LabelScale& scale) {
   if (!has_values(input)) return {};
-  if (!input.task.is_on(tasks::standardize_key)) return "mean squared error of the labels (task.standardize = false)";
-  return "mean squared error of standardized labels (mean " + core::format_number(scale.mean) + ", deviation " +
+  const bool concordance = input.task.is(tasks::loss_key, tasks::concordance_loss);
+  const std::string kind =
+      concordance ? "1 − the concordance of a step's predictions with its " : "mean squared error of ";
+  if (!input.task.is_on(tasks::standardize_key)) {
+    return kind + (concordance ? "labels" : "the labels") + " (task.standardize = false)";
+  }
+  return kind + "standardized labels (mean " + core::format_number(scale.mean) + ", deviation " +
          core::format_number(scale.deviation) + ")";
 }
 

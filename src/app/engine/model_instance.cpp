@@ -5,6 +5,7 @@
 #include "bert_hpc/app/engine/data_sets.hpp"
 #include "bert_hpc/app/engine/model_from_config.hpp"
 #include "bert_hpc/app/engine/precision.hpp"
+#include "bert_hpc/app/engine/step_loss.hpp"
 #include "bert_hpc/app/engine/training_settings.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/train/shard_plan.hpp"
@@ -51,7 +52,7 @@ ModelInstance::ModelInstance(const config::Config& input, const model::ModelConf
     stages.emplace_back(plan, part, parameters, layers::TensorGroup(tensor_place(), exchange_));
   }
   pipeline_settings_ = {
-      .kind = train::schedule_kind(input.parallel.pipeline_schedule).value(),
+      .kind = schedule_of(input),
       .stages = grid.pipeline,
       .stage = place.pipeline,
       .virtual_stages = static_cast<int>(own.size()),

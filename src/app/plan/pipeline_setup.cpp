@@ -8,6 +8,7 @@
 #include "bert_hpc/app/engine/head_rows.hpp"
 #include "bert_hpc/app/engine/model_from_config.hpp"
 #include "bert_hpc/app/engine/precision.hpp"
+#include "bert_hpc/app/engine/step_loss.hpp"
 #include "bert_hpc/app/plan/layer_profiler.hpp"
 #include "bert_hpc/app/plan/micro_batch_size.hpp"
 #include "bert_hpc/app/run/collective.hpp"
@@ -131,7 +132,7 @@ train::PipelineQuestion question_of(const RunContext& context, const model::Mode
   const core::LinkRates& link = leaves_node ? machine.between_nodes : machine.in_node;
   const double sequences = mean_sequences * static_cast<double>(input.batch.global) / context.grid.data;
   train::PipelineQuestion question;
-  question.kind = train::schedule_kind(input.parallel.pipeline_schedule).value();
+  question.kind = schedule_of(input);
   question.stages = context.grid.pipeline;
   question.virtual_stages = static_cast<int>(input.parallel.virtual_stages);
   question.selects_from = plan.selects_from;

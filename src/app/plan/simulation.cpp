@@ -8,6 +8,7 @@
 #include "bert_hpc/app/engine/head_rows.hpp"
 #include "bert_hpc/app/engine/model_from_config.hpp"
 #include "bert_hpc/app/engine/precision.hpp"
+#include "bert_hpc/app/engine/step_loss.hpp"
 #include "bert_hpc/app/plan/calibrated_simulation.hpp"
 #include "bert_hpc/app/plan/run_estimate.hpp"
 #include "bert_hpc/app/plan/simulated_trace.hpp"
@@ -192,7 +193,7 @@ train::SimulationInput simulation_input(const config::Config& input, const model
   train::SimulationInput simulated;
   simulated.model = plan_of(input, model, kind, input.trains());
   simulated.grid = grid;
-  simulated.kind = train::schedule_kind(input.parallel.pipeline_schedule).value_or(simulated.kind);
+  simulated.kind = schedule_of(input);
   simulated.virtual_stages = static_cast<int>(input.parallel.virtual_stages);
   simulated.zero = static_cast<int>(input.parallel.zero);
   simulated.state_bytes =

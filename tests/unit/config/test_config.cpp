@@ -152,7 +152,7 @@ TEST_CASE("all violated rules that span keys are reported with their places") {
         "in.toml:8:20: [task] mask_probability belongs to the task \"masked_lm\"",
         "in.toml:11:16: [batch] micro_tokens, micro", "in.toml:14:11: [parallel] offload moves what zero shards",
         "in.toml:17:16: [schedule] warmup_steps = 20 is more than steps = 10", "in.toml:18:9: [schedule] power belongs",
-        "in.toml:20:8: [evaluation] best needs validation data", "\"r2\", \"pearson\" and \"spearman\"",
+        "in.toml:20:8: [evaluation] best needs validation data", "\"pearson\", \"spearman\" and \"concordance\"",
         "in.toml:22:2: unknown table [distill]", "[precision] loss_scale belongs to compute",
         "in.toml: [data] train is missing", "in.toml: [optimizer] learning_rate is missing"}) {
     CHECK_THAT(text, ContainsSubstring(expected));
@@ -203,6 +203,18 @@ TEST_CASE("predictions are clipped to two numbers in order, or to the labels of 
   CHECK_THAT(problems(minimal, {values, "task.clip_predictions='range'"}), ContainsSubstring("it must be \"labels\""));
   CHECK_THAT(problems(minimal, {values, "run.mode='evaluate'", "task.clip_predictions='labels'"}),
              ContainsSubstring("needs training data, which mode \"evaluate\" does not read"));
+}
+
+TEST_CASE("a loss that several tasks state takes each one's words") {
+  const std::string values = "task.name='regression'";
+  CHECK(parse(minimal, {values}).task.is("loss", "squared_error"));
+  CHECK(parse(minimal, {values, "task.loss='concordance'"}).task.is("loss", "concordance"));
+  CHECK_THAT(problems(minimal, {values, "task.loss='listwise'"}),
+             ContainsSubstring("[task] loss = \"listwise\" is not for the task \"regression\", which takes "
+                               "\"squared_error\" or \"concordance\"."));
+  CHECK_THAT(problems(minimal, {values, "task.loss='hinge'"}), ContainsSubstring("it must be"));
+  CHECK_THAT(problems(minimal, {"task.name='masked_lm'", "task.loss='listwise'"}),
+             ContainsSubstring("belongs to the tasks \"regression\" and \"answer_ranking\""));
 }
 
 TEST_CASE("the threshold of label sets is a probability") {

@@ -1,5 +1,5 @@
 // Against scikit-learn 1.7: accuracy_score, precision_recall_fscore_support(average="macro", zero_division=0),
-// r2_score, mean_absolute_error; scipy 1.17: pearsonr, spearmanr.
+// r2_score, mean_absolute_error; scipy 1.17: pearsonr, spearmanr. numpy: the concordance by its definition.
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
 #include <vector>
@@ -207,14 +207,16 @@ TEST_CASE("regression metrics are scikit-learn's and scipy's") {
                                                    {"mae", 0.75},
                                                    {"r2", 0.8709677419354839},
                                                    {"pearson", 0.9595565151125505},
-                                                   {"spearman", 1.0}});
+                                                   {"spearman", 1.0},
+                                                   {"concordance", 0.918918918918919}});
   // Ties on both sides, and one pair tied in both.
   const std::vector<float> scores = {1.0f, 2.0f, 2.0f, 3.0f, 3.0f, 3.0f, 0.5f, 4.0f};
   agrees(evaluated(scores, {0.5, 2.5, 1.0, 2.5, 2.5, 4.0, 1.0, 3.0}), {{"rmse", 0.7288689868556626},
                                                                        {"mae", 0.6875},
                                                                        {"r2", 0.5511551155115512},
                                                                        {"pearson", 0.795005716636615},
-                                                                       {"spearman", 0.829113924050633}});
+                                                                       {"spearman", 0.829113924050633},
+                                                                       {"concordance", 0.7834394904458599}});
 }
 
 TEST_CASE("equal values share the mean of their ranks") {

@@ -14,13 +14,18 @@ TEST_CASE("tasks are found by name") {
                                                    "masked_lm"});
 }
 
-TEST_CASE("no key belongs to two tasks, and keys come by name") {
+TEST_CASE("keys come by name, each once with its tasks") {
   std::set<std::string> seen;
   std::string before;
-  for (const auto& [key, task] : tasks::keys()) {
-    CHECK(seen.insert(key.name).second);
-    CHECK(before < key.name);
-    before = key.name;
+  for (const tasks::SharedKey& shared : tasks::keys()) {
+    CHECK(seen.insert(shared.key.name).second);
+    CHECK(before < shared.key.name);
+    before = shared.key.name;
+    for (const tasks::Task* task : tasks::all()) {
+      CHECK(shared.belongs_to(*task) == (task->find_key(shared.key.name) != nullptr));
+    }
+    if (before != tasks::loss_key) continue;
+    CHECK(shared.words == std::vector<std::string>{"squared_error", "concordance", "binary", "listwise"});
   }
   CHECK(seen.contains(tasks::mask_probability_key));
   CHECK(seen.contains(tasks::standardize_key));

@@ -16,7 +16,8 @@ using Kind = Instruction::Kind;
 namespace {
 
 constexpr int max_stages = 8, max_micro_batches = 64;
-const std::vector<ScheduleKind> plain_kinds = {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::zb_h1};
+const std::vector<ScheduleKind> plain_kinds = {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::zb_h1,
+                                               ScheduleKind::forwards_first};
 
 template <class Check>
 void for_all_shapes(const Check& check) {
