@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -18,6 +17,7 @@
 #include "bert_hpc/app/run/collective.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "threshold_search.hpp"
 
 namespace bert_hpc::app {
 namespace {
@@ -204,31 +204,11 @@ void TrainingLoop::stop() {
   results_.stop();
 }
 
-/// [task] threshold = "search": the best one of the validation split decides on the test split. Collective. False where
-/// the run was asked to stop.
-bool TrainingLoop::search_threshold() {
-  if (context_.input.task.list(tasks::threshold_key).word.empty()) return true;
-  const std::optional<io::EvaluationRow> row =
-      session_.validation->evaluate_unless(state_.done, [this] { return asked_to_stop(); });
-  if (!row) return false;
-  std::map<std::string, double> found(row->metrics.begin(), row->metrics.end());
-  const double threshold = found["best_threshold"];
-  if (!(threshold > 0 && threshold < 1)) {
-    context_.log.warning("the validation split has no best threshold, as it has no labels: 0.5 is used.");
-    return true;
-  }
-  session_.model->least_output = output_of(threshold);
-  context_.log.info("threshold " + core::format_number(threshold, 9) +
-                    " has the best micro f1 of the validation split, " + core::format_number(found["best_micro_f1"]) +
-                    "; for predictions set task.threshold to it");
-  return true;
-}
-
 bool TrainingLoop::test() {
   if (!session_.test) return true;
   if (best_.kept()) load_folder(*session_.model, results_.model_folder());
   const auto timed = session_.timers.measure("evaluation");
-  if (!search_threshold()) {
+  if (!search_threshold(session_, context_, state_.done, [this] { return asked_to_stop(); })) {
     stop();
     return false;
   }
@@ -269,14 +249,7 @@ void TrainingLoop::finish() {
                          " were skipped: their loss or gradient was not finite");
   }
   const std::string memory = memory_line(ranks);
-  results_.finish({{"steps", static_cast<double>(state_.done)},
-                   {"samples", static_cast<double>(state_.samples)},
-                   {"tokens", static_cast<double>(state_.tokens)},
-                   {"skipped_steps", static_cast<double>(trainer_.skipped().total)},
-                   {"training_seconds", state_.training_seconds},
-                   {"seconds", total_seconds()},
-                   {"timed_seconds", facts.wall_seconds},
-                   {"model_flops", state_.flops}});
+  results_.finish(run_totals(current_state(false), facts.wall_seconds));
   context_.log.info(timing_table(facts));
   if (!memory.empty()) context_.log.info(memory);
   context_.log.info("model in " + results_.model_folder() + ", metrics in " + context_.input.run.directory +

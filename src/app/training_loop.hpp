@@ -27,7 +27,6 @@ class TrainingLoop {
   bool run();
   /// Collective. The test data, with the model that is kept. False where the run was asked to stop meanwhile and has
   /// done so.
-  bool search_threshold();
   bool test();
   /// Collective. Timing table, totals.
   void finish();

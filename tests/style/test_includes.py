@@ -1,5 +1,5 @@
-"""The includes keep the design's rules: modules depend one way only, and each vendor's header has one home. Both are
-read off the #include lines, so that a shortcut shows in review as a change of the tables here."""
+"""The files keep the design's rules: modules depend one way only, each vendor's header has one home, and no file is long.
+The first two are read off the #include lines, so that a shortcut shows in review as a change of the tables here."""
 
 import pathlib
 import re
@@ -32,6 +32,8 @@ MAY_USE = {
 ROOMS = {
     "app": ("run", "engine", "plan", "report", "checkpoint"),
 }
+
+MOST_LINES = 300
 
 # Header pattern → the files (below src/ or include/bert_hpc/) that may include it.
 HOMES = {
@@ -78,6 +80,9 @@ def problems_of(path, text, place):
                 yield f"{path}: <{name}> belongs into {home} only"
     if path.suffix == ".hpp" and "#pragma once" not in text:
         yield f"{path}: no #pragma once"
+    lines = text.count("\n")
+    if lines > MOST_LINES:
+        yield f"{path}: {lines} lines, at most {MOST_LINES}: part it by what it is for"
 
 
 def check(root):
@@ -100,6 +105,7 @@ def test_of_the_test():
     assert list(problems_of(cpp, '#include "bert_hpc/app/x.hpp"\n', "app/plan/x.cpp"))
     assert list(problems_of(cpp, "#include <hdf5.h>\n", "data/x.cpp"))
     assert list(problems_of(cpp, "#  include <Kokkos_Core.hpp>\n", "train/x.cpp"))
+    assert list(problems_of(cpp, "\n" * (MOST_LINES + 1), "ops/x.cpp"))
     assert not list(problems_of(cpp, '#include "bert_hpc/core/tensor.hpp"\n#include <Kokkos_Core.hpp>\n', "ops/x.cpp"))
 
 

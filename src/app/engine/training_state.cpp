@@ -81,4 +81,15 @@ TrainingState training_state(const io::CheckpointManifest& manifest) {
   return state;
 }
 
+std::vector<std::pair<std::string, double>> run_totals(const TrainingState& state, double timed_seconds) {
+  return {{"steps", static_cast<double>(state.done)},
+          {"samples", static_cast<double>(state.samples)},
+          {"tokens", static_cast<double>(state.tokens)},
+          {"skipped_steps", static_cast<double>(state.skipped.total)},
+          {"training_seconds", state.training_seconds},
+          {"seconds", state.seconds},
+          {"timed_seconds", timed_seconds},
+          {"model_flops", state.flops}};
+}
+
 }  // namespace bert_hpc::app

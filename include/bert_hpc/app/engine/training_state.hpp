@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "bert_hpc/data/label_scale.hpp"
 #include "bert_hpc/io/checkpoint_file.hpp"
@@ -52,5 +54,8 @@ struct TrainingState {
 /// of the labels' scale and the row's targets are left as they are, as checkpoints of before there were any lack them.
 void put(const TrainingState& state, io::CheckpointManifest& manifest);
 TrainingState training_state(const io::CheckpointManifest& manifest);
+
+/// What metrics.h5 says of a whole run, by name. `timed_seconds`: of the timers' sections.
+std::vector<std::pair<std::string, double>> run_totals(const TrainingState& state, double timed_seconds);
 
 }  // namespace bert_hpc::app
