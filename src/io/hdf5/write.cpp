@@ -7,6 +7,17 @@ namespace bert_hpc::io {
 
 using namespace detail;
 
+namespace {
+
+/// Of a dataset that grows: its last chunks may still be in the library, which cannot close it where they cannot be
+/// written.
+int close_growing_dataset(std::int64_t id) {
+  if (H5Dflush(id) < 0) divert_to_memory(id);
+  return H5Dclose(id);
+}
+
+}  // namespace
+
 Dataset Hdf5File::create_dataset(const std::string& name, std::int64_t type, const std::vector<std::int64_t>& extents,
                                  const Storage& storage, bool extendable, bool allocate_early) {
   core::require(checked_product(extents) >= 0 && !extents.empty(), "dataset with impossible extents");
@@ -34,8 +45,9 @@ Dataset Hdf5File::create_dataset(const std::string& name, std::int64_t type, con
   if (extendable) largest[0] = H5S_UNLIMITED;
   const Hdf5Handle space(H5Screate_simple(static_cast<int>(shape.size()), shape.data(), largest.data()), close_space);
   Dataset dataset;
-  dataset.handle_ = Hdf5Handle(
-      H5Dcreate2(handle_.id(), name.c_str(), type, space.id(), H5P_DEFAULT, creation.id(), H5P_DEFAULT), close_dataset);
+  dataset.handle_ =
+      Hdf5Handle(H5Dcreate2(handle_.id(), name.c_str(), type, space.id(), H5P_DEFAULT, creation.id(), H5P_DEFAULT),
+                 extendable ? close_growing_dataset : close_dataset);
   if (dataset.handle_.id() < 0) fail("create dataset", name);
   dataset.path_ = path_;
   dataset.name_ = name;

@@ -14,6 +14,7 @@
 #include "bert_hpc/io/hdf5/hdf5.hpp"
 #include "bert_hpc/io/metrics.hpp"
 #include "bert_hpc/io/predictions.hpp"
+#include "bert_hpc/io/text_file.hpp"
 #include "event_reader.hpp"
 #include "io_support.hpp"
 
@@ -93,6 +94,23 @@ TEST_CASE("a full disk while predictions are written is one error and a clean ex
     CHECK(in_child_on_disk(directory.path(), bytes, write) == files);
   }
   CHECK(in_child_on_disk(directory.path(), 1 << 24, write) == 0);
+}
+
+TEST_CASE("predictions that are given up as another file finds the disk full are removed") {
+  const TemporaryDirectory directory;
+  const auto give_up = [&] {
+    TextFile other(directory / "other");  // removed last: the disk stays full until then
+    const std::vector<float> values = noise(20000);
+    const std::vector<std::int64_t> index(values.begin(), values.end());
+    const std::vector<PredictionColumn> columns = {{"label", values}, {"prediction", values}};
+    PredictionsWriter writer(directory / "predictions.h5", {"regression", {}, {}}, columns);
+    writer.append(index, columns);
+    for (;;) other.write(std::string(4096, 'x'));  // throws
+  };
+  for (const long bytes : {20480, 200704, 401408, 1 << 20}) {
+    INFO("limit " << bytes);
+    CHECK(in_child_on_disk(directory.path(), bytes, give_up) == files);
+  }
 }
 
 TEST_CASE("a full disk while a shard is written is one error and a clean exit") {
