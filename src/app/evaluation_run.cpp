@@ -31,10 +31,10 @@ void evaluate(Session& session, data::ShardReader& reader, Results& results, con
   const std::vector<std::string>& labels = session.model->config.label_names;
   const std::string split = session.sets.test ? "test" : "validation";
   Evaluator& evaluator = session.test ? *session.test : *session.validation;
-  Predictions predictions;
-  const bool gathers = session.model->objective.task->predicts_samples;
+  const PredictionsFacts predictions = results.predictions_of(split, *session.model);
+  const bool writes = session.model->objective.task->predicts_samples;
   const std::optional<io::EvaluationRow> row = evaluator.evaluate_unless(
-      0, [&context] { return context.world.any(context.requests.stop()); }, gathers ? &predictions : nullptr);
+      0, [&context] { return context.world.any(context.requests.stop()); }, writes ? &predictions : nullptr);
   if (!row) {
     context.log.info("stopped " + context.requests.asked() + " without results: submit it again to start over");
     results.stop();
@@ -47,7 +47,6 @@ void evaluate(Session& session, data::ShardReader& reader, Results& results, con
       context.log.warning(one_answer_in_evaluation(split, *answer, labels));
     }
   }
-  if (gathers) results.write_predictions(predictions, reader, split, *session.model);
   results.record_ranks(context, context.device.name, total(session.memory()));
   results.finish({{"samples", static_cast<double>(reader.samples())}, {"seconds", context.seconds()}});
   context.log.info("results in " + input.run.directory + " after " + core::format_duration(context.seconds()));

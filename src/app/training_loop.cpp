@@ -212,16 +212,13 @@ bool TrainingLoop::test() {
     stop();
     return false;
   }
-  Predictions predictions;
-  const bool gathers = session_.model->objective.task->predicts_samples;
+  const PredictionsFacts predictions = results_.predictions_of("test", *session_.model);
+  const bool writes = session_.model->objective.task->predicts_samples;
   const std::optional<io::EvaluationRow> row = session_.test->evaluate_unless(
-      best_.kept() ? best_.step() : state_.done, [this] { return asked_to_stop(); }, gathers ? &predictions : nullptr);
+      best_.kept() ? best_.step() : state_.done, [this] { return asked_to_stop(); }, writes ? &predictions : nullptr);
   if (!row) {
     stop();
     return false;
-  }
-  if (gathers) {
-    results_.write_predictions(predictions, *session_.sets.test, "test", *session_.model);
   }
   results_.record_evaluation("test", *row);
   context_.log.info(evaluation_line("test", *row, *session_.model->objective.task));

@@ -11,6 +11,11 @@ namespace bert_hpc::data {
 AnswerReader::AnswerReader(const ShardReader& reader, std::mutex& hdf5)
     : reader_(reader), hdf5_(hdf5), rows_(reader, hdf5) {}
 
+AnswerReader::~AnswerReader() {
+  const std::lock_guard lock(hdf5_);
+  character_data_.reset();
+}
+
 bool AnswerReader::next() {
   if (!rows_.next()) return false;
   if (rows_.starts_row()) read_question();

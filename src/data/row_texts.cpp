@@ -36,6 +36,13 @@ RowTextsReader::RowTextsReader(const ShardReader& reader, std::mutex& hdf5)
   core::require(std::ssize(reader.source_index()) == reader.samples(), "rows of the source are known");
 }
 
+RowTextsReader::~RowTextsReader() {
+  const std::lock_guard lock(hdf5_);
+  text_data_.reset();
+  offset_data_.reset();
+  file_.reset();
+}
+
 void RowTextsReader::fail(const std::string& what) const {
   throw core::Error(core::ExitCode::data, path_ + ": " + what);
 }

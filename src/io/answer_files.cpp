@@ -2,8 +2,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "bert_hpc/io/atomic_write.hpp"
-
 namespace bert_hpc::io {
 namespace {
 
@@ -20,30 +18,42 @@ Json choices_of(const AnsweredQuestion& question) {
   return all;
 }
 
-/// {id: value, …} a question at a time: a document of all choices would take several times the memory.
-template <class ValueOf>
-std::string object_of(const std::vector<AnsweredQuestion>& questions, const ValueOf& value_of) {
-  std::string text;
-  for (const AnsweredQuestion& question : questions) {
-    const Json value = value_of(question);
-    if (value.is_null()) continue;
-    const std::string member = Json{{question.id, value}}.dump(4, ' ', true, Json::error_handler_t::replace);
-    text += text.empty() ? '{' : ',';
-    text.append(member, 1, member.size() - 3);  // without "{" and "\n}"
-  }
-  text += text.empty() ? "{}\n" : "\n}\n";
-  return text;
+/// `"name": value`, indented as a member of the outermost object.
+std::string member(const std::string& name, const Json& value) {
+  const std::string object = Json{{name, value}}.dump(4, ' ', true, Json::error_handler_t::replace);
+  return object.substr(2, object.size() - 4);  // without "{\n" and "\n}"
 }
 
 }  // namespace
 
-void write_answer_files(const std::string& directory, const std::vector<AnsweredQuestion>& questions) {
-  write_text_file(directory + "/predictions.json",
-                  object_of(questions, [](const AnsweredQuestion& one) { return Json(one.text); }));
-  write_text_file(directory + "/nbest_predictions.json", object_of(questions, choices_of));
-  const std::string odds = object_of(
-      questions, [](const AnsweredQuestion& one) { return one.null_odds ? Json(*one.null_odds) : Json(nullptr); });
-  if (odds != "{}\n") write_text_file(directory + "/null_odds.json", odds);
+void JsonObjectFile::add(std::string_view member) {
+  file_.write(has_members_ ? ",\n" : "{\n");
+  file_.write(member);
+  has_members_ = true;
+}
+
+void JsonObjectFile::close() {
+  file_.write(has_members_ ? "\n}\n" : "{}\n");
+  file_.close();
+}
+
+AnswerFiles::AnswerFiles(const std::string& directory)
+    : directory_(directory),
+      answers_(directory + "/predictions.json"),
+      choices_(directory + "/nbest_predictions.json") {}
+
+void AnswerFiles::add(const AnsweredQuestion& question) {
+  answers_.add(member(question.id, question.text));
+  choices_.add(member(question.id, choices_of(question)));
+  if (!question.null_odds) return;
+  if (!odds_) odds_.emplace(directory_ + "/null_odds.json");
+  odds_->add(member(question.id, *question.null_odds));
+}
+
+void AnswerFiles::close() {
+  answers_.close();
+  choices_.close();
+  if (odds_) odds_->close();
 }
 
 }  // namespace bert_hpc::io

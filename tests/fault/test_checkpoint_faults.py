@@ -13,7 +13,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
@@ -328,19 +327,8 @@ class Faults(program.Case):
         self.assertIn(f"another run, {directory},", done.stderr)
         self.assertEqual(checkpoints(directory), ["step-00000011"])
 
-    def tmpfs(self, kibibytes):
-        folder = pathlib.Path(tempfile.mkdtemp(prefix="bert_hpc_disk_"))
-        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kibibytes}k", "tmpfs", str(folder)],
-                                 capture_output=True, text=True)
-        if mounted.returncode != 0:
-            folder.rmdir()
-            self.skipTest(f"no small disk can be mounted here: {mounted.stderr.strip()}")
-        self.addCleanup(folder.rmdir)
-        self.addCleanup(subprocess.run, ["umount", str(folder)], check=False)
-        return folder
-
     def test_too_little_space_at_the_start(self):
-        disk = self.tmpfs(400)
+        disk = program.small_disk(self, 400)
         path, directory = self.path("small", directory=disk / "run")
         done = program.run("bert_hpc", path, ranks=2, threads=1, check=4)
         self.assertIn("too little space", done.stderr)
@@ -348,7 +336,7 @@ class Faults(program.Case):
 
     def test_a_disk_that_fills_up(self):
         # A checkpoint takes about 0.3 MiB; the first ones fit, then the test fills the disk.
-        disk = self.tmpfs(9000)
+        disk = program.small_disk(self, 9000)
         filler = open(disk / "filler", "wb", buffering=0)  # opened, and with room to give back, before the run takes any
         self.addCleanup(filler.close)
         filler.write(bytes(1 << 20))
@@ -381,7 +369,7 @@ class Faults(program.Case):
 
     def test_too_little_space_for_checkpoints_on_the_way(self):
         """A checkpoint would fit, but would leave no space for other files: the run does not begin it."""
-        disk = self.tmpfs(9000)
+        disk = program.small_disk(self, 9000)
         filler = open(disk / "filler", "wb", buffering=0)
         self.addCleanup(filler.close)
         # A line a step, in the log and the journal, would fill the disk in a second or two.
@@ -422,7 +410,7 @@ class Faults(program.Case):
         size = sum(file.stat().st_size for file in (directory / "checkpoints" / "step-00000002").iterdir())
         # The run also requires a reserve of 1 MiB. The run's other files so far take less than one more MiB.
         self.assertGreater(size, 10 << 20)
-        disk = self.tmpfs((size + (4 << 20)) // 1024)
+        disk = program.small_disk(self, (size + (4 << 20)) // 1024)
         library = BUILD / "tests/libfailing_files.so"
         if not library.exists():
             self.skipTest("the failing disk is not part of this build")

@@ -170,6 +170,19 @@ def prepare_csv(folder, output, *arguments, check=0, ranks=1, **tables):
     return run("bert_hpc_prep", "prep.toml", *arguments, check=check, ranks=ranks, cwd=folder)
 
 
+def small_disk(test, kibibytes):
+    """A folder that is a file system of this size until the test ends, which is skipped where none can be mounted."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="bert_hpc_disk_"))
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kibibytes}k", "tmpfs", str(folder)],
+                             capture_output=True, text=True)
+    if mounted.returncode != 0:
+        folder.rmdir()
+        test.skipTest(f"no small disk can be mounted here: {mounted.stderr.strip()}")
+    test.addCleanup(folder.rmdir)
+    test.addCleanup(subprocess.run, ["umount", str(folder)], check=False)
+    return folder
+
+
 class Case(unittest.TestCase):
     task = "classification"
     rows = 500
@@ -220,6 +233,17 @@ class TaskCase(unittest.TestCase):
         for table, keys in more.items():
             tables[table] = tables.get(table, {}) | keys
         return cls.start("bert_hpc", f"{name}.toml", tables, ranks, check)
+
+    @classmethod
+    def prepare_rows(cls, name, rows, labels, **tokenizer):
+        """Shards NAME/train-*.h5 of so many short rows of text with one of so many labels."""
+        lines = ["text\tlabel"] + [f"the {row % 97} dogs of {row % 7}\tclass {row % labels:03}" for row in range(rows)]
+        (cls.folder / f"{name}.tsv").write_text("\n".join(lines) + "\n")
+        cls.start("bert_hpc_prep", f"{name}_prep.toml",
+                  {"source": {"format": "tsv", "files": [f"{name}.tsv"], "text": "text", "label": "label"},
+                   "split": {"train": 1.0, "validation": 0.0, "test": 0.0},
+                   "tokenizer": {"max_tokens": cls.max_tokens} | tokenizer, "task": {"name": cls.task},
+                   "output": {"directory": name}}, 1, 0)
 
     @classmethod
     def start(cls, program, file, tables, ranks, check):

@@ -1,4 +1,5 @@
-"""Memory: a run takes the memory that it reports before its first step, and its steps allocate no heap memory."""
+"""Memory: a run takes the memory that it reports before its first step; its steps allocate no heap memory; predictions go to their
+files, however many samples there are."""
 
 import collections
 import os
@@ -10,7 +11,7 @@ import unittest
 
 import h5py
 
-from program import BUILD, MPIRUN, Case, run
+from program import BUILD, MPIRUN, Case, TaskCase, run
 
 COUNTER = BUILD / "tests/libcount_allocations.so"
 
@@ -121,6 +122,45 @@ class Steps(Case):
 
 class MaskedSteps(Steps):
     task = "masked_lm"
+
+
+class Predictions(TaskCase):
+    task = "classification"
+    hidden_size, max_tokens, epochs = 32, 8, 1
+    shards = {"train": ["train/train-*.h5"]}
+    LABELS, FEW, MANY = 500, 2000, 22000
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.prepare_rows("train", 5 * cls.LABELS, cls.LABELS, train_size=120)
+        for rows in (cls.FEW, cls.MANY):
+            cls.prepare_rows(f"rows_{rows}", rows, cls.LABELS, vocabulary="train")
+        cls.train("trained")
+
+    def growth(self, mode, rows, ranks):
+        """Of each rank: what it takes beside what the program has at its start, bytes."""
+        name = f"{mode}_{rows}_{ranks}"
+        self.train(name, ranks, run={"mode": mode, "directory": name}, model={"pretrained": "trained/model"},
+                   data={"train": None, "test": [f"rows_{rows}/train-*.h5"]})
+        with h5py.File(self.folder / name / "predictions.h5") as file:
+            self.assertEqual(file["probabilities"].shape, (rows, self.LABELS))
+        with h5py.File(self.folder / name / "metrics.h5") as file:
+            found, planned = file["ranks/peak_memory"][:] - file["ranks/start_memory"][:], file["ranks/planned_memory"][:]
+        for grown, plan in zip(found, planned):
+            self.assertLess(grown, plan)
+        return found
+
+    def test_is_the_same_for_any_number_of_samples(self):
+        # All logits of 20,000 samples more would be 38 MiB. What a run may keep of each: 8 tokens of 4 bytes, a length, a label and
+        # a row number, all in arrays that double as they grow, so three times (64 · 3 bytes, 3.7 MiB). Pages of a heap in pieces
+        # come and go by some MiB; together less than a third of the logits.
+        logits = (self.MANY - self.FEW) * self.LABELS * 4
+        for mode in ("predict", "evaluate"):
+            for ranks in (1, 2):
+                few, many = self.growth(mode, self.FEW, ranks), self.growth(mode, self.MANY, ranks)
+                for rank in range(ranks):
+                    self.assertLess(many[rank] - few[rank], logits / 3, f"{mode}, rank {rank} of {ranks}: {few} bytes, then {many}")
 
 
 if __name__ == "__main__":

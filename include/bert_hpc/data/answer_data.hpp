@@ -27,6 +27,9 @@ class AnswerReader {
  public:
   /// `reader` must outlive it. `hdf5` is held during HDF5 calls.
   AnswerReader(const ShardReader& reader, std::mutex& hdf5);
+  ~AnswerReader();
+  AnswerReader(const AnswerReader&) = delete;
+  AnswerReader& operator=(const AnswerReader&) = delete;
 
   /// The next sample, from 0 on. False after the last one.
   bool next();

@@ -44,12 +44,15 @@ struct BatchLoaderOptions {
   bool all_pieces = false;      ///< of classes of words: the head reads every token of a word, else its first
 };
 
+/// Sequences of an evaluation's step for each replica.
+inline constexpr std::int64_t evaluation_window = 1024;
+
 /// Every sample once, in windows of the file's order that are sorted by length and shared out to the replicas; masks
 /// are those of epoch 0 and of one seed, whatever the run's, so that figures of runs compare. From the training's
 /// options: layout, task, label scale. micro_tokens: most tokens in a micro-batch, at least the longest sequence.
 /// window: sequences of a step for each replica.
 BatchLoaderOptions evaluation_options(const BatchLoaderOptions& training, std::int64_t micro_tokens,
-                                      std::int64_t window = 1024);
+                                      std::int64_t window = evaluation_window);
 
 struct LoadedMicroBatch {
   core::MicroBatch batch;         ///< in device memory that the step owns; may have no sequences

@@ -32,6 +32,7 @@ class GroupReader {
   /// The next group, from 0 on. False after the last one.
   bool next();
   const GroupTexts& group() const { return group_; }
+  std::int64_t number() const { return number_; }  ///< of the group, from 0
   /// Samples [begin, end) of the data set.
   std::int64_t begin() const { return reader_.groups()[static_cast<std::size_t>(number_)]; }
   std::int64_t end() const { return reader_.groups()[static_cast<std::size_t>(number_) + 1]; }

@@ -35,6 +35,9 @@ class RowTextsReader {
  public:
   /// `reader`, which keeps source_index(), must outlive it. `hdf5` is held during HDF5 calls.
   RowTextsReader(const ShardReader& reader, std::mutex& hdf5);
+  ~RowTextsReader();
+  RowTextsReader(const RowTextsReader&) = delete;
+  RowTextsReader& operator=(const RowTextsReader&) = delete;
 
   /// The next sample, from 0 on. False after the last one.
   bool next();

@@ -1,10 +1,12 @@
-// On rank 0: the answers of a data set's questions from the best spans of their windows, and how right they are.
+// On rank 0: the answers of a data set's questions from the best spans of their windows, into files, and how right they
+// are.
 #include <algorithm>
 #include <limits>
 
 #include "bert_hpc/app/engine/sample_results.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/data/answer_data.hpp"
+#include "bert_hpc/io/answer_files.hpp"
 #include "bert_hpc/metrics/answers.hpp"
 #include "bert_hpc/metrics/registry.hpp"
 #include "bert_hpc/objectives/answers.hpp"
@@ -48,41 +50,33 @@ metrics::BestAnswers best_answers(const std::vector<Scored>& ascending, double S
   return {100.0 * best / questions, threshold};
 }
 
-class AnswerResults : public SampleResults {
+class AnswerResultCollector : public ResultCollector {
  public:
-  AnswerResults(const config::Task& task, const data::ShardReader& reader, std::mutex& hdf5)
-      : reader_(reader), hdf5_(hdf5), settings_(answer_settings(task, reader)), collector_(settings_) {}
-
-  std::int64_t width(std::int64_t) const override { return objectives::window_width(settings_); }
-
-  /// The best spans of the sequence.
-  void keep(std::int64_t sample, std::span<const float> outputs, std::span<float> kept) const override {
-    const auto context = reader_.contexts().subspan(static_cast<std::size_t>(2 * sample), 2);
-    objectives::best_spans(outputs, context[0], context[1], settings_, kept);
-  }
-
-  void begin(Predictions* predictions) override {
-    predictions_ = predictions;
-    questions_.emplace(reader_, hdf5_);
-    sums_ = {};
-    scored_.clear();
+  AnswerResultCollector(const objectives::AnswerSettings& settings, const data::ShardReader& reader,
+                        const PredictionsFacts* files, std::mutex& hdf5)
+      : collector_(settings), questions_(reader, hdf5) {
+    if (files != nullptr) files_.emplace(files->directory);
   }
 
   void add(std::span<const float> kept) override {
-    core::require(questions_->next(), "each window is a sample");
-    if (questions_->starts_question()) {
+    core::require(questions_.next(), "each window is a sample");
+    if (questions_.starts_question()) {
       finish_question();
-      question_ = questions_->question();
+      question_ = questions_.question();
       open_ = true;
     }
-    collector_.add(kept, questions_->characters());
+    collector_.add(kept, questions_.characters());
   }
 
   /// Questions whose answers are not known do not count.
   void finish(metrics::Evaluation* evaluation) override {
     finish_question();
-    questions_.reset();
-    if (evaluation == nullptr) return;
+    if (evaluation != nullptr) add_to(evaluation->sums_of(metrics::answers()));
+    if (files_) files_->close();
+  }
+
+ private:
+  void add_to(metrics::Sums sums) {
     constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
     sums_.exact = sums_.f1 = {unknown, unknown};
     if (!scored_.empty()) {
@@ -91,25 +85,21 @@ class AnswerResults : public SampleResults {
       sums_.exact = best_answers(scored_, &Scored::exact, sums_.has + sums_.no);
       sums_.f1 = best_answers(scored_, &Scored::f1, sums_.has + sums_.no);
     }
-    sums_.to(evaluation->sums_of(metrics::answers()));
+    sums_.to(sums);
   }
 
- private:
   void finish_question();
 
-  const data::ShardReader& reader_;
-  std::mutex& hdf5_;
-  objectives::AnswerSettings settings_;
   objectives::AnswerCollector collector_;
-  std::optional<data::AnswerReader> questions_;
+  data::AnswerReader questions_;
   data::QuestionTexts question_;
   bool open_ = false;
-  Predictions* predictions_ = nullptr;
+  std::optional<io::AnswerFiles> files_;
   metrics::AnswerSums sums_;
-  std::vector<Scored> scored_;
+  std::vector<Scored> scored_;  // (questions)
 };
 
-void AnswerResults::finish_question() {
+void AnswerResultCollector::finish_question() {
   if (!open_) return;
   open_ = false;
   io::AnsweredQuestion answer = collector_.finish(question_.context);
@@ -128,8 +118,31 @@ void AnswerResults::finish_question() {
       scored_.push_back({*answer.null_odds, answered.exact, answered.f1, has});
     }
   }
-  if (predictions_ != nullptr) predictions_->answers.push_back(std::move(answer));
+  if (files_) files_->add(answer);
 }
+
+class AnswerResults : public SampleResults {
+ public:
+  AnswerResults(const config::Task& task, const data::ShardReader& reader, std::mutex& hdf5)
+      : reader_(reader), hdf5_(hdf5), settings_(answer_settings(task, reader)) {}
+
+  std::int64_t width(std::int64_t) const override { return objectives::window_width(settings_); }
+
+  /// The best spans of the sequence.
+  void keep(std::int64_t sample, std::span<const float> outputs, std::span<float> kept) const override {
+    const auto context = reader_.contexts().subspan(static_cast<std::size_t>(2 * sample), 2);
+    objectives::best_spans(outputs, context[0], context[1], settings_, kept);
+  }
+
+  std::unique_ptr<ResultCollector> collect(const PredictionsFacts* files) const override {
+    return std::make_unique<AnswerResultCollector>(settings_, reader_, files, hdf5_);
+  }
+
+ private:
+  const data::ShardReader& reader_;
+  std::mutex& hdf5_;
+  objectives::AnswerSettings settings_;
+};
 
 }  // namespace
 

@@ -50,27 +50,52 @@ void require_apart(const DataSets& sets) {
           "run.mode = \"evaluate\".");
 }
 
-/// Of the data set whose predictions are written: the logits of the rank's own samples, and on rank 0 those of all
-/// samples and the probabilities made of them. At most.
+/// Without a training, samples are read once, window by window: the tokens of one window and of the units at its ends
+/// are enough, however many there are.
+void keep_one_window(int replicas, data::ShardReaderOptions& options) {
+  constexpr std::int64_t ends = 8;  // units: two of each shard that a window touches
+  const std::int64_t tokens =
+      data::evaluation_window * replicas * options.limits.max_length + ends * options.cache_unit;
+  options.cache_bytes = std::min(options.cache_bytes, 5 * tokens);
+  options.memory_limit = std::min(options.memory_limit, options.cache_bytes);
+}
+
+/// What the evaluator keeps of a sample until its window is done, at most.
+std::int64_t result_bytes(const data::ShardReader& reader, const ModelInstance& model) {
+  constexpr std::int64_t best_spans = 512;  // of [task] n_best = 20 or some more
+  switch (model.objective.task->labels) {
+    case tasks::Labels::spans:
+      return best_spans;
+    case tasks::Labels::words:
+      return reader.info().max_length * std::int64_t{sizeof(float)};
+    default:
+      return model.outputs() * std::int64_t{sizeof(float)};
+  }
+}
+
+/// Of the data set whose predictions are written: results of one window of samples, on rank 0 those of all replicas,
+/// with what its files gather before it is written, and the scores that metrics keep of each question or query.
 std::int64_t prediction_bytes(const DataSets& sets, const ModelInstance& model) {
   const data::ShardReader* const reader = sets.test ? sets.test.get() : sets.train ? nullptr : sets.validation.get();
   if (reader == nullptr || !model.objective.task->predicts_samples) return 0;
-  const comm::GridCoordinates& place = model.place;
-  if (model.objective.task->labels == tasks::Labels::words) {
-    return reader->words().count() * 2 * std::int64_t{sizeof(std::int32_t)};
-  }
-  if (model.objective.predict == nullptr) {
-    constexpr std::int64_t answer_bytes = 2048;  // of a question: its texts, scores and best answers
-    return place.data + place.pipeline + place.tensor == 0 ? answer_bytes * reader->samples() : 0;
-  }
-  const std::int64_t copies = place.data + place.pipeline + place.tensor == 0 ? 3 : 1;
-  return copies * reader->samples() * model.outputs() * std::int64_t{sizeof(float)};
+  constexpr std::int64_t files = std::int64_t{4} << 20;  // 16 blocks of 256 KiB: columns before and in the files
+  constexpr std::int64_t scores = 32;
+  constexpr std::int64_t growth = 2;  // of arrays
+  const bool is_root = model.place == comm::GridCoordinates{};
+  const std::int64_t window =
+      std::min(reader->samples(), data::evaluation_window * (is_root ? model.grid.data : std::int64_t{1}));
+  const std::int64_t results = window * (result_bytes(*reader, model) + std::int64_t{sizeof(std::int64_t)});
+  if (!is_root) return growth * results;
+  const bool answers = model.objective.task->labels == tasks::Labels::spans;
+  const std::int64_t scored = answers ? reader->samples() : std::ssize(reader->groups());
+  return growth * (results + scores * scored) + files;
 }
 
 }  // namespace
 
-void open_data(DataSets& sets, const config::Config& input, const model::ModelConfig& stated,
+void open_data(DataSets& sets, const config::Config& input, const model::ModelConfig& stated, int replicas,
                comm::Communicator& world) {
+  const bool trains = input.trains();
   const auto open = [&](const char* name, const std::vector<std::string>& paths, bool labels) {
     data::ShardReaderOptions options;
     options.name = name;
@@ -78,9 +103,9 @@ void open_data(DataSets& sets, const config::Config& input, const model::ModelCo
     options.limits = shard_limits(input, stated, labels);
     options.source_index = true;
     options.hdf5_mutex = &sets.hdf5;
+    if (!trains) keep_one_window(replicas, options);
     return std::make_unique<data::ShardReader>(options);
   };
-  const bool trains = input.trains();
   collectively(world, [&] {
     if (trains) sets.train = open("data.train", input.data.train, true);
     if (!input.data.validation.empty() && input.run.mode != "predict") {

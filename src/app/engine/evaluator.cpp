@@ -4,6 +4,7 @@
 
 #include "bert_hpc/app/engine/data_sets.hpp"
 #include "bert_hpc/app/engine/label_unit.hpp"
+#include "bert_hpc/app/run/collective.hpp"
 #include "bert_hpc/metrics/registry.hpp"
 #include "bert_hpc/ops/losses.hpp"
 
@@ -18,13 +19,13 @@ Evaluator::Evaluator(ModelInstance& model, data::ShardReader& reader, const conf
       results_ = answer_results(task, reader, hdf5);
       break;
     case tasks::Labels::words:
-      results_ = word_results(reader, model.outputs());
+      results_ = word_results(reader, model.outputs(), hdf5);
       break;
     case tasks::Labels::levels:
       results_ = ranking_results(task, reader, hdf5);
       break;
     default:
-      results_ = row_results(model.outputs());
+      results_ = row_results(reader, model.outputs(), hdf5);
       only_predicts_ = true;
   }
 }
@@ -85,12 +86,23 @@ void Evaluator::result(int micro_batch, model::Stage& stage, int slot) {
   metrics_.add(loss, results);
 }
 
-bool Evaluator::pass_over_data(const std::function<bool()>& give_up, Predictions* predictions) {
+/// What rank 0 makes of the windows' results may fail, as on a full disk: then all ranks leave together.
+bool Evaluator::pass_over_data(const std::function<bool()>& give_up, const PredictionsFacts* predictions) {
+  comm::Communicator& world = model_.groups().world;
   metrics_ = evaluation();
   keep_ = predictions != nullptr || !only_predicts_;
   delivered_ = 0;
-  const bool collects = keep_ && model_.groups().world.rank() == 0;
-  if (collects) results_->begin(predictions);
+  std::unique_ptr<ResultCollector> collector;  // rank 0
+  const auto on_root = [&](const std::function<void()>& work) {
+    if (!keep_) return;
+    collectively(world, [&] {
+      if (world.rank() == 0) work();
+    });
+  };
+  on_root([&] {
+    if (predictions != nullptr) predictions->require_directory();
+    collector = results_->collect(predictions);
+  });
   loader_.restart(0);
   while (loader_.has_next()) {
     if (give_up()) return false;
@@ -99,10 +111,14 @@ bool Evaluator::pass_over_data(const std::function<bool()>& give_up, Predictions
     for (const data::LoadedMicroBatch& micro : loaded_->micro_batches) passes_.push_back({.batch = micro.batch});
     model_.pipeline().evaluate(model_.engine(), passes_, *this);
     if (keep_) gather_step();
+    on_root([&] { deliver(*collector); });
   }
   if (keep_ && results_->makes_loss()) metrics_.set_loss({});
-  if (collects) results_->finish(labels_ ? &metrics_ : nullptr);
-  model_.groups().world.all_reduce(metrics_.sums(), comm::Reduction::sum);
+  on_root([&] {
+    if (predictions != nullptr) predictions->require_directory();
+    collector->finish(labels_ ? &metrics_ : nullptr);
+  });
+  world.all_reduce(metrics_.sums(), comm::Reduction::sum);
   return true;
 }
 
@@ -119,12 +135,12 @@ io::EvaluationRow Evaluator::row(std::int64_t step) {
 }
 
 std::optional<io::EvaluationRow> Evaluator::evaluate_unless(std::int64_t step, const std::function<bool()>& give_up,
-                                                            Predictions* predictions) {
+                                                            const PredictionsFacts* predictions) {
   if (!pass_over_data(give_up, predictions)) return std::nullopt;
   return row(step);
 }
 
-/// The results of the step's samples go to rank 0. They are the next ones of the data's order.
+/// Rank 0 gets the results of the step's samples. They are the next ones of the data's order.
 void Evaluator::gather_step() {
   comm::Communicator& world = model_.groups().world;
   if (world.rank() != 0) {
@@ -132,6 +148,8 @@ void Evaluator::gather_step() {
     world.send(std::as_bytes(std::span(counts)), 0);
     world.send(std::as_bytes(std::span(samples_)), 0);
     world.send(std::as_bytes(std::span(kept_)), 0);
+    samples_.clear();
+    kept_.clear();
   } else {
     for (int peer = 1; peer < world.size(); ++peer) {
       std::int64_t counts[2] = {0, 0};
@@ -142,14 +160,11 @@ void Evaluator::gather_step() {
       world.receive(std::as_writable_bytes(std::span(samples_).subspan(begin)), peer);
       world.receive(std::as_writable_bytes(std::span(kept_).subspan(kept)), peer);
     }
-    deliver();
   }
-  samples_.clear();
-  kept_.clear();
 }
 
 /// On rank 0: what was kept of the step's samples, in the data's order.
-void Evaluator::deliver() {
+void Evaluator::deliver(ResultCollector& collector) {
   begins_.resize(samples_.size());
   std::size_t at = 0;
   for (const std::int64_t sample : samples_) {
@@ -160,8 +175,10 @@ void Evaluator::deliver() {
   }
   for (const std::size_t begin : begins_) {
     const auto width = static_cast<std::size_t>(results_->width(delivered_++));
-    results_->add(std::span(kept_).subspan(begin, width));
+    collector.add(std::span(kept_).subspan(begin, width));
   }
+  samples_.clear();
+  kept_.clear();
 }
 
 }  // namespace bert_hpc::app

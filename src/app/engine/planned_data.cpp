@@ -85,7 +85,7 @@ void open_or_plan_data(DataSets& sets, const RunContext& context, const model::M
       plan_data(sets, context.input, stated, invocation.planned_tokens, invocation.planned_mean_length);
     });
   } else {
-    open_data(sets, context.input, stated, context.world);
+    open_data(sets, context.input, stated, context.grid.data, context.world);
   }
   if (!invocation.validate) return;
   for (const std::string& warning : extend_to_replicas(sets, context.grid.data, context.input.batch.global)) {

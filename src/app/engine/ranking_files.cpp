@@ -2,13 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <mutex>
-#include <numeric>
 
-#include "bert_hpc/data/group_data.hpp"
-#include "bert_hpc/io/predictions.hpp"
-#include "bert_hpc/io/predictions_csv.hpp"
-#include "bert_hpc/io/text_file.hpp"
+#include "bert_hpc/core/error.hpp"
 #include "bert_hpc/score/ranking.hpp"
 
 namespace bert_hpc::app {
@@ -45,34 +40,6 @@ void append_line(io::TextFile& file, std::initializer_list<std::string_view> col
   }
 }
 
-/// run.trec and predictions.tsv.
-class RunFiles {
- public:
-  explicit RunFiles(const std::string& directory)
-      : trec_(directory + "/run.trec"), ranks_(directory + "/predictions.tsv") {}
-
-  void append(const data::GroupTexts& query, std::span<const float> scores, const std::vector<std::size_t>& places) {
-    for (std::size_t i = 0; i < places.size(); ++i) {
-      const std::string rank = std::to_string(i + 1);
-      const std::string& id = query.candidates[places[i]];
-      append_line(trec_, {query.id, "Q0", id, rank, ""}, ' ');
-      trec_.write(number_text(scores[places[i]]));
-      append_line(trec_, {"", run_name}, ' ');
-      trec_.write("\n");
-      if (i >= most_ranks) continue;
-      append_line(ranks_, {query.id, id, rank}, '\t');
-      ranks_.write("\n");
-    }
-  }
-  void close() {
-    trec_.close();
-    ranks_.close();
-  }
-
- private:
-  io::TextFile trec_, ranks_;
-};
-
 /// How many passages are relevant to a query, candidates or not; -1 where the levels are not known.
 std::int32_t relevant_to(const data::GroupTexts& query, std::span<const std::int32_t> levels) {
   if (levels.empty()) return -1;
@@ -101,32 +68,51 @@ objectives::PredictedRows columns_of(const PredictionsFacts& facts, std::int32_t
 
 }  // namespace
 
-void write_rankings(const std::string& directory, const PredictionsFacts& facts, const Predictions& predictions,
-                    const data::ShardReader& reader) {
-  io::PredictionsInfo info;
-  info.task = facts.objective.task->name;
-  info.attributes = {{"split", facts.split}};
-  if (!reader.info().label_column.empty()) info.attributes.emplace_back("label_column", reader.info().label_column);
-  const objectives::PredictedRows columns = columns_of(facts, 0, {}, {}, {}, {});
-  io::PredictionsWriter file(directory + "/predictions.h5", info, columns.stored);
-  io::PredictionsCsv table(directory + "/predictions.csv", columns.shown);
-  RunFiles run(directory);
-  std::mutex held;  // the lock of HDF5 is the caller's
-  data::GroupReader groups(reader, held);
-  for (std::int32_t number = 0; groups.next(); ++number) {
-    const auto begin = static_cast<std::size_t>(groups.begin()),
-               count = static_cast<std::size_t>(groups.end() - groups.begin());
-    const auto scores = std::span(predictions.logits).subspan(begin, count);
-    const auto levels = reader.levels().empty() ? reader.levels() : reader.levels().subspan(begin, count);
-    const std::vector<std::size_t> places = ranking_of(groups.group(), scores);
-    const objectives::PredictedRows rows = columns_of(facts, number, groups.group(), scores, levels, places);
-    file.append(reader.source_index().subspan(begin, count), rows.stored);
-    table.append(reader.source_index().subspan(begin, count), rows.shown);
-    run.append(groups.group(), scores, places);
+RankingFiles::RankingFiles(const PredictionsFacts& facts, const data::ShardReader& reader, std::mutex& hdf5)
+    : facts_(facts),
+      reader_(reader),
+      groups_(reader, hdf5),
+      tables_(facts, reader, columns_of(facts, 0, {}, {}, {}, {}), hdf5),
+      trec_(facts.directory + "/run.trec"),
+      ranks_(facts.directory + "/predictions.tsv") {}
+
+void RankingFiles::add(float score) {
+  if (scores_.empty()) core::require(groups_.next(), "each sample is in a group");
+  scores_.push_back(score);
+  if (std::ssize(scores_) == groups_.end() - groups_.begin()) write_query();
+}
+
+void RankingFiles::write_query() {
+  const std::span<const std::int32_t> all = reader_.levels();
+  const auto levels = all.empty() ? all : all.subspan(static_cast<std::size_t>(groups_.begin()), scores_.size());
+  const std::vector<std::size_t> places = ranking_of(groups_.group(), scores_);
+  const auto number = static_cast<std::int32_t>(groups_.number());
+  tables_.append(std::ssize(scores_), columns_of(facts_, number, groups_.group(), scores_, levels, places));
+  write_ranks(places);
+  scores_.clear();
+}
+
+/// run.trec and predictions.tsv. places: of the candidates, by rank.
+void RankingFiles::write_ranks(const std::vector<std::size_t>& places) {
+  const data::GroupTexts& query = groups_.group();
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const std::string rank = std::to_string(i + 1);
+    const std::string& id = query.candidates[places[i]];
+    append_line(trec_, {query.id, "Q0", id, rank, ""}, ' ');
+    trec_.write(number_text(scores_[places[i]]));
+    append_line(trec_, {"", run_name}, ' ');
+    trec_.write("\n");
+    if (i >= most_ranks) continue;
+    append_line(ranks_, {query.id, id, rank}, '\t');
+    ranks_.write("\n");
   }
-  file.close();
-  table.close();
-  run.close();
+}
+
+void RankingFiles::close() {
+  core::require(scores_.empty(), "all samples of all groups have scores");
+  tables_.close();
+  trec_.close();
+  ranks_.close();
 }
 
 }  // namespace bert_hpc::app

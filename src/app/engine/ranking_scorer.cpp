@@ -4,7 +4,9 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <optional>
 
+#include "bert_hpc/app/engine/ranking_files.hpp"
 #include "bert_hpc/app/engine/sample_results.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/metrics/registry.hpp"
@@ -101,6 +103,32 @@ void RankingScorer::finish(metrics::Sums sums) {
 
 namespace {
 
+class RankingCollector : public ResultCollector {
+ public:
+  RankingCollector(const data::ShardReader& reader, const RankingSettings& settings, const PredictionsFacts* files,
+                   std::mutex& hdf5)
+      : sets_loss_(settings.has_list_loss), scorer_(reader, hdf5, settings) {
+    if (files != nullptr) files_.emplace(*files, reader, hdf5);
+  }
+
+  void add(std::span<const float> kept) override {
+    scorer_.add(kept[0]);
+    if (files_) files_->add(kept[0]);
+  }
+  void finish(metrics::Evaluation* evaluation) override {
+    if (evaluation != nullptr) {
+      scorer_.finish(evaluation->sums_of(metrics::rankings()));
+      if (sets_loss_) evaluation->set_loss(scorer_.loss());
+    }
+    if (files_) files_->close();
+  }
+
+ private:
+  bool sets_loss_;
+  RankingScorer scorer_;
+  std::optional<RankingFiles> files_;
+};
+
 class RankingResults : public SampleResults {
  public:
   RankingResults(const config::Task& task, const data::ShardReader& reader, std::mutex& hdf5)
@@ -110,21 +138,8 @@ class RankingResults : public SampleResults {
   void keep(std::int64_t, std::span<const float> outputs, std::span<float> kept) const override {
     kept[0] = outputs[0];
   }
-  void begin(Predictions* predictions) override {
-    predictions_ = predictions;
-    if (predictions_ != nullptr) predictions_->outputs = 1;
-    scorer_.emplace(reader_, hdf5_, settings_);
-  }
-  void add(std::span<const float> kept) override {
-    scorer_->add(kept[0]);
-    if (predictions_ != nullptr) predictions_->logits.push_back(kept[0]);
-  }
-  void finish(metrics::Evaluation* evaluation) override {
-    if (evaluation != nullptr) {
-      scorer_->finish(evaluation->sums_of(metrics::rankings()));
-      if (makes_loss()) evaluation->set_loss(scorer_->loss());
-    }
-    scorer_.reset();
+  std::unique_ptr<ResultCollector> collect(const PredictionsFacts* files) const override {
+    return std::make_unique<RankingCollector>(reader_, settings_, files, hdf5_);
   }
   bool makes_loss() const override { return settings_.has_list_loss; }
 
@@ -132,8 +147,6 @@ class RankingResults : public SampleResults {
   const data::ShardReader& reader_;
   std::mutex& hdf5_;
   RankingSettings settings_;
-  Predictions* predictions_ = nullptr;
-  std::optional<RankingScorer> scorer_;  // of the pass under way
 };
 
 }  // namespace

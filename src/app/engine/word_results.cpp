@@ -1,23 +1,123 @@
-// On rank 0: the classes of all words, sentence by sentence, and how many entities they name.
+// On rank 0: the classes of all words, sentence by sentence, into predictions.conll, and how many entities they name.
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "bert_hpc/app/engine/sample_results.hpp"
-#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/data/row_texts.hpp"
+#include "bert_hpc/data/words.hpp"
+#include "bert_hpc/io/conll_file.hpp"
 #include "bert_hpc/metrics/entities.hpp"
 #include "bert_hpc/metrics/registry.hpp"
 
 namespace bert_hpc::app {
 namespace {
 
+/// predictions.conll, sample by sample.
+class WordFile {
+ public:
+  WordFile(const PredictionsFacts& facts, const data::ShardReader& reader, std::mutex& hdf5)
+      : names_(facts.label_names),
+        reader_(reader),
+        rows_(reader, hdf5),
+        file_(facts.directory + "/predictions.conll") {}
+
+  /// classes: of the words of the next sample.
+  void add(std::span<const float> classes) {
+    core::require(rows_.next(), "each sample has a row of texts");
+    if (rows_.starts_row()) {
+      if (rows_.sample() > 0) file_.end_sentence();
+      words_ = rows_.texts().front();
+    }
+    const std::span<const std::int32_t> known = reader_.word_classes();
+    for (const float predicted : classes) {
+      const std::size_t end = std::min(words_.find(data::word_end), words_.size());
+      const std::string_view gold =
+          known.empty() ? std::string_view() : names_.at(static_cast<std::size_t>(known[word_]));
+      file_.add(words_.substr(0, end), gold, names_.at(static_cast<std::size_t>(predicted)));
+      words_.remove_prefix(std::min(end + 1, words_.size()));
+      ++word_;
+    }
+  }
+
+  void close() {
+    file_.end_sentence();
+    file_.close();
+  }
+
+ private:
+  const std::vector<std::string>& names_;
+  const data::ShardReader& reader_;
+  data::RowTextsReader rows_;
+  io::ConllFile file_;
+  std::string_view words_;  // those of the sentence that are left
+  std::size_t word_ = 0;    // of the data set
+};
+
+/// What the label names are as tags, where all are.
+struct Tags {
+  std::vector<std::string> types;
+  std::vector<metrics::Tag> of_classes;
+};
+
+class WordCollector : public ResultCollector {
+ public:
+  WordCollector(const data::ShardReader& reader, const Tags& tags, const PredictionsFacts* files, std::mutex& hdf5)
+      : reader_(reader), tags_(tags) {
+    if (files != nullptr) file_.emplace(*files, reader, hdf5);
+  }
+
+  void add(std::span<const float> kept) override {
+    if (starts_sentence()) count();
+    if (file_) file_->add(kept);
+    if (!tags_.types.empty() && !reader_.word_classes().empty()) add_tags(kept);
+    ++sample_;
+  }
+
+  void finish(metrics::Evaluation* evaluation) override {
+    count();
+    if (evaluation != nullptr) {
+      metrics::add_entities(counts_, tags_.types, evaluation->sums_of(metrics::entities()));
+    }
+    if (file_) file_->close();
+  }
+
+ private:
+  /// Else the sample is a further window of a long sentence.
+  bool starts_sentence() const {
+    const auto at = static_cast<std::size_t>(sample_);
+    return at == 0 || reader_.source_index()[at] != reader_.source_index()[at - 1];
+  }
+
+  void add_tags(std::span<const float> classes) {
+    auto word = static_cast<std::size_t>(reader_.words().offsets[static_cast<std::size_t>(sample_)]);
+    for (const float predicted : classes) {
+      gold_.push_back(tags_.of_classes[static_cast<std::size_t>(reader_.word_classes()[word++])]);
+      found_.push_back(tags_.of_classes.at(static_cast<std::size_t>(predicted)));
+    }
+  }
+
+  void count() {
+    metrics::count_entities(gold_, found_, counts_);
+    gold_.clear();
+    found_.clear();
+  }
+
+  const data::ShardReader& reader_;
+  const Tags& tags_;
+  std::optional<WordFile> file_;
+  std::int64_t sample_ = 0;
+  std::vector<metrics::Tag> gold_, found_;  // of the sentence under way
+  metrics::CountsByType counts_;
+};
+
 class WordResults : public SampleResults {
  public:
-  WordResults(const data::ShardReader& reader, std::int64_t outputs)
-      : reader_(reader),
-        outputs_(static_cast<std::size_t>(outputs)),
-        types_(metrics::entity_types(reader.info().label_names)) {
+  WordResults(const data::ShardReader& reader, std::int64_t outputs, std::mutex& hdf5)
+      : reader_(reader), outputs_(static_cast<std::size_t>(outputs)), hdf5_(hdf5) {
+    tags_.types = metrics::entity_types(reader.info().label_names);
     for (const std::string& name : reader.info().label_names) {
-      if (!types_.empty()) tags_.push_back(*metrics::parse_tag(name));
+      if (!tags_.types.empty()) tags_.of_classes.push_back(*metrics::parse_tag(name));
     }
   }
 
@@ -31,62 +131,22 @@ class WordResults : public SampleResults {
     }
   }
 
-  void begin(Predictions* predictions) override {
-    predictions_ = predictions;
-    sample_ = 0;
-    counts_.clear();
-    gold_.clear();
-    found_.clear();
-  }
-
-  void add(std::span<const float> kept) override {
-    if (starts_sentence()) count();
-    for (std::size_t i = 0; i < kept.size(); ++i) {
-      const auto predicted = static_cast<std::int32_t>(kept[i]);
-      if (predictions_ != nullptr) predictions_->words.push_back(predicted);
-      if (types_.empty() || reader_.word_classes().empty()) continue;
-      const auto word = static_cast<std::size_t>(reader_.words().offsets[static_cast<std::size_t>(sample_)]) + i;
-      gold_.push_back(tags_[static_cast<std::size_t>(reader_.word_classes()[word])]);
-      found_.push_back(tags_.at(static_cast<std::size_t>(predicted)));
-    }
-    ++sample_;
-  }
-
-  void finish(metrics::Evaluation* evaluation) override {
-    count();
-    if (evaluation != nullptr) {
-      metrics::add_entities(counts_, types_, evaluation->sums_of(metrics::entities()));
-    }
+  std::unique_ptr<ResultCollector> collect(const PredictionsFacts* files) const override {
+    return std::make_unique<WordCollector>(reader_, tags_, files, hdf5_);
   }
 
  private:
-  /// Else the sample is a further window of a long sentence.
-  bool starts_sentence() const {
-    const auto at = static_cast<std::size_t>(sample_);
-    return at == 0 || reader_.source_index()[at] != reader_.source_index()[at - 1];
-  }
-
-  void count() {
-    metrics::count_entities(gold_, found_, counts_);
-    gold_.clear();
-    found_.clear();
-  }
-
   const data::ShardReader& reader_;
   std::size_t outputs_;
-  std::vector<std::string> types_;
-  std::vector<metrics::Tag> tags_;  // of the label names, where all are tags
-  Predictions* predictions_ = nullptr;
-  std::int64_t sample_ = 0;
-  std::vector<metrics::Tag> gold_, found_;  // of the sentence under way
-  metrics::CountsByType counts_;
+  std::mutex& hdf5_;
+  Tags tags_;
 };
 
 }  // namespace
 
-std::unique_ptr<SampleResults> word_results(const data::ShardReader& reader, std::int64_t outputs) {
+std::unique_ptr<SampleResults> word_results(const data::ShardReader& reader, std::int64_t outputs, std::mutex& hdf5) {
   require_texts(reader);
-  return std::make_unique<WordResults>(reader, outputs);
+  return std::make_unique<WordResults>(reader, outputs, hdf5);
 }
 
 }  // namespace bert_hpc::app

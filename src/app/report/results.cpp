@@ -142,15 +142,13 @@ void Results::export_model(const ModelInstance& model, const data::ShardInfo& sh
   app::export_model(model, world_, model_folder(), tokenizer);
 }
 
-void Results::write_predictions(const Predictions& predictions, const data::ShardReader& reader,
-                                const std::string& split, const ModelInstance& model) {
-  collectively(world_, [&] {
-    if (world_.rank() != 0) return;
-    require_lock();
-    const std::lock_guard lock(hdf5_);
-    const PredictionsFacts facts = {model.objective, split, model.config.label_names, model.least_output};
-    app::write_predictions(input_.run.directory, facts, predictions, reader);
-  });
+PredictionsFacts Results::predictions_of(const std::string& split, const ModelInstance& model) const {
+  return {.directory = input_.run.directory,
+          .objective = model.objective,
+          .split = split,
+          .label_names = model.config.label_names,
+          .least_output = model.least_output,
+          .require_directory = [this] { require_lock(); }};
 }
 
 std::vector<io::TimerRow> Results::record_timers(const core::Timers& timers) {

@@ -20,8 +20,8 @@ struct DataSets {
   data::ShardReader& any() const { return train ? *train : validation ? *validation : *test; }
 };
 
-/// Collective. Opens and checks what the mode reads; exit code 3 with every problem of a data set.
-void open_data(DataSets& sets, const config::Config& input, const model::ModelConfig& stated,
+/// Collective. Opens and checks what the mode reads, with `replicas`; exit code 3 with every problem of a data set.
+void open_data(DataSets& sets, const config::Config& input, const model::ModelConfig& stated, int replicas,
                comm::Communicator& world);
 
 /// What metrics know of the data set; `reader` must outlive it.

@@ -1,4 +1,5 @@
-// Runs a model over a data set without training: sums for metrics, and where asked the prediction of every sample.
+// Runs a model over a data set without training: sums for metrics, and where asked the files of predictions. Samples go
+// through it in windows; results are kept for one window only, but for what metrics need of each sample.
 #pragma once
 
 #include <functional>
@@ -27,24 +28,25 @@ class Evaluator : private train::PipelineEvents {
   layers::BatchBounds bounds() const;  ///< of its micro-batches
 
   /// Collective over all ranks of the model's grid. Every sample exactly once, shared out over the replicas; the
-  /// last stages report the results. `step` goes into the row. `predictions` is filled on rank 0 where it is not null.
-  /// `give_up`, which is collective, is asked before every window of samples: no results where it says so.
+  /// last stages report the results. `step` goes into the row. `give_up`, which is collective, is asked before every
+  /// window of samples: no results where it says so. Rank 0 writes the files of `predictions`, where it is not null, as
+  /// results come; they get their names after the last one. Throws Stop where rank 0 cannot write them.
   std::optional<io::EvaluationRow> evaluate_unless(std::int64_t step, const std::function<bool()>& give_up,
-                                                   Predictions* predictions = nullptr);
+                                                   const PredictionsFacts* predictions = nullptr);
 
   /// Of the last pass over data with labels, the same on every rank.
   std::optional<metrics::OneAnswer> one_answer() const { return metrics_.one_answer(); }
 
  private:
   /// False if given up.
-  bool pass_over_data(const std::function<bool()>& give_up, Predictions* predictions);
+  bool pass_over_data(const std::function<bool()>& give_up, const PredictionsFacts* predictions);
   metrics::Evaluation evaluation() const;  ///< of nothing yet
   io::EvaluationRow row(std::int64_t step);
   void result(int micro_batch, model::Stage& stage, int slot) override;
   std::span<const core::PlannedSample> samples_of(int micro_batch) const;
   void keep(int micro_batch, const core::TokenRows& rows, std::span<const float> outputs);
   void gather_step();
-  void deliver();
+  void deliver(ResultCollector& collector);
 
   ModelInstance& model_;
   data::ShardReader& reader_;

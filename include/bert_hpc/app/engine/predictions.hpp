@@ -1,32 +1,31 @@
-// What a run predicted for every sample of a split, and its two files: predictions.h5 and predictions.csv.
+// The files of a split's predictions. Rows go to them while results come, so that memory does not grow with the
+// samples; the files get their names when the last one is written.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/data/shard_reader.hpp"
-#include "bert_hpc/io/answer_files.hpp"
+#include "bert_hpc/io/predictions.hpp"
+#include "bert_hpc/io/predictions_csv.hpp"
 #include "bert_hpc/objectives/objective.hpp"
 
 namespace bert_hpc::app {
 
-/// Every sample's result, in the data's order; rank 0 only.
-struct Predictions {
-  std::int64_t outputs = 0;   ///< columns of logits
-  std::vector<float> logits;  ///< (samples, outputs)
-  // Instead of logits:
-  std::vector<io::AnsweredQuestion> answers;  ///< of tasks with answers
-  std::vector<std::int32_t> words;            ///< of tasks with classes of words: that of each word
-};
-
-/// What the files say besides.
+/// Where files of predictions go, and what they say of the split and the model.
 struct PredictionsFacts {
+  std::string directory;
   const objectives::Objective& objective;  ///< which predicts for each sample
   std::string split;                       ///< "test" or "validation"
   std::vector<std::string> label_names;    ///< of the outputs
   double least_output = 0;                 ///< as of metrics::EvaluatedSet
+  /// Throws Error(files) where the directory belongs to another run now.
+  std::function<void()> require_directory;
 };
 
 /// Of sets of label names: a name is in the predicted set from this output on. It is the logit of [task] threshold, 0
@@ -35,11 +34,28 @@ double least_output(const config::Task& task);
 /// The logit whose sigmoid is this.
 double output_of(double probability);
 
-/// DIRECTORY/predictions.h5 and DIRECTORY/predictions.csv of the samples of `reader`, with their labels where it has
-/// them. A block of rows at a time. Of tasks with answers the files of io/answer_files.hpp, with classes of words that
-/// of io/conll_file.hpp, of those that rank candidates those of app/engine/ranking_files.hpp. The caller holds HDF5's
-/// lock. Throws Error(files).
-void write_predictions(const std::string& directory, const PredictionsFacts& facts, const Predictions& predictions,
-                       const data::ShardReader& reader);
+/// DIRECTORY/predictions.h5 and DIRECTORY/predictions.csv, some samples at a time in the data's order.
+class PredictionTables {
+ public:
+  /// `columns`: of no rows. `reader`, whose source_index() the rows have, must outlive it. `hdf5` is held during HDF5
+  /// calls. Throws Error(files), as do all functions below.
+  PredictionTables(const PredictionsFacts& facts, const data::ShardReader& reader,
+                   const objectives::PredictedRows& columns, std::mutex& hdf5);
+  ~PredictionTables();  ///< without close(), unfinished files are removed
+  PredictionTables(const PredictionTables&) = delete;
+  PredictionTables& operator=(const PredictionTables&) = delete;
+
+  /// Of the next samples.
+  void append(std::int64_t samples, const objectives::PredictedRows& rows);
+  std::int64_t samples() const { return samples_; }  ///< appended so far
+  void close();
+
+ private:
+  const data::ShardReader& reader_;
+  std::mutex& hdf5_;
+  std::unique_ptr<io::PredictionsWriter> file_;
+  io::PredictionsCsv text_;
+  std::int64_t samples_ = 0;
+};
 
 }  // namespace bert_hpc::app

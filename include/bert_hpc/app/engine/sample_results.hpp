@@ -14,6 +14,18 @@
 
 namespace bert_hpc::app {
 
+/// Gets what was kept of the samples of one pass over the data; on rank 0.
+class ResultCollector {
+ public:
+  virtual ~ResultCollector() = default;  ///< without finish(), unfinished files are removed
+
+  /// The next sample. Throws Error(files), and Error(data) where texts of the shards are damaged.
+  virtual void add(std::span<const float> kept) = 0;
+  /// After the last one. Adds to the sums of its metrics where `evaluation` is not null; files get their names. Throws
+  /// as add().
+  virtual void finish(metrics::Evaluation* evaluation) = 0;
+};
+
 class SampleResults {
  public:
   virtual ~SampleResults() = default;
@@ -23,27 +35,21 @@ class SampleResults {
   /// outputs (rows of the sample that the head reads, outputs), in the labels' unit; kept (width()).
   virtual void keep(std::int64_t sample, std::span<const float> outputs, std::span<float> kept) const = 0;
 
-  // On rank 0, for each pass over the data:
-  /// `predictions` is filled where it is not null.
-  virtual void begin(Predictions* predictions) = 0;
-  /// The next sample.
-  virtual void add(std::span<const float> kept) = 0;
-  /// After the last one. Adds to the sums of its metrics where `evaluation` is not null.
-  virtual void finish(metrics::Evaluation* evaluation) = 0;
-  /// Does finish() set the loss, which no rank but rank 0 then knows?
+  /// For a pass over the data, on rank 0. It writes files where `files` is not null: both, and this, must outlive it.
+  /// Throws Error(files).
+  virtual std::unique_ptr<ResultCollector> collect(const PredictionsFacts* files) const = 0;
+  /// Does the collector's finish() set the loss, which no rank but rank 0 then knows?
   virtual bool makes_loss() const { return false; }
 };
 
-/// The outputs themselves, for predictions alone. `outputs`: of a row, of which each sample has one.
-std::unique_ptr<SampleResults> row_results(std::int64_t outputs);
-/// Of tasks with answers. `reader` must outlive it. `hdf5` is held while texts are read. Throws Error(data) where the
-/// data have no texts.
+/// The outputs themselves, for predictions alone: collect() needs files. `outputs`: of a row, of which each sample has
+/// one. `reader` must outlive it. `hdf5` is held during HDF5 calls.
+std::unique_ptr<SampleResults> row_results(const data::ShardReader& reader, std::int64_t outputs, std::mutex& hdf5);
+/// Of tasks with answers, as row_results(). Throws Error(data) where the data have no texts.
 std::unique_ptr<SampleResults> answer_results(const config::Task& task, const data::ShardReader& reader,
                                               std::mutex& hdf5);
-/// Of tasks with classes of words. `outputs`: classes. `reader` must outlive it. Throws Error(data) where the data have
-/// no texts.
-std::unique_ptr<SampleResults> word_results(const data::ShardReader& reader, std::int64_t outputs);
-
+/// Of tasks with classes of words, as answer_results(). `outputs`: classes.
+std::unique_ptr<SampleResults> word_results(const data::ShardReader& reader, std::int64_t outputs, std::mutex& hdf5);
 /// Of tasks that rank candidates, as answer_results().
 std::unique_ptr<SampleResults> ranking_results(const config::Task& task, const data::ShardReader& reader,
                                                std::mutex& hdf5);

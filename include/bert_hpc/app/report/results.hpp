@@ -57,10 +57,8 @@ class Results {
   /// `shards`: what it was trained on.
   void export_model(const ModelInstance& model, const data::ShardInfo& shards);
 
-  /// Collective. RUN/predictions.h5 and RUN/predictions.csv: what was gathered on rank 0 for the samples of `reader`, a
-  /// split of this name, with their labels.
-  void write_predictions(const Predictions& predictions, const data::ShardReader& reader, const std::string& split,
-                         const ModelInstance& model);
+  /// For an evaluation of the split of this name that writes predictions. This must outlive it.
+  PredictionsFacts predictions_of(const std::string& split, const ModelInstance& model) const;
 
   /// Collective. Timers of all ranks into metrics.h5; returns them for the table.
   std::vector<io::TimerRow> record_timers(const core::Timers& timers);
