@@ -226,7 +226,10 @@ void Optimizer::find_tensor_scales(ops::UpdateStep& step) {
   std::fill_n(scales, norms_->tensors(), 1.0f);
   for (const TensorNormScope::Slice& slice : norms_->slices) {
     const auto t = static_cast<std::size_t>(slice.tensor);
-    if (slice.decay) scales[t] = rule_->tensor_scale(totals[2 * t], totals[2 * t + 1]);
+    scales[t] = rule_->tensor_scale({.value_squares = totals[2 * t],
+                                     .update_squares = totals[2 * t + 1],
+                                     .elements = norms_->elements[t],
+                                     .decay = slice.decay});
   }
   if (!offload_) tensor_scales_.to_device(tensor_scales_.size());
   step.tensor_scales = offload_ ? host_tensor_scales_.data() : tensor_scales_.device();

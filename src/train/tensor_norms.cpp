@@ -20,6 +20,7 @@ TensorNormScope tensor_norm_scope(const std::vector<core::ParameterSlice>& local
     if (!slice.copy_of.empty()) continue;
     number[slice.name] = static_cast<std::int64_t>(number.size());
     scope.first_block.push_back(blocks);
+    scope.elements.push_back(slice.size);
     // A part of a tensor may begin and end within a block where the whole does not.
     if (slice.trainable) blocks += slice.size / ops::norm_block + 2;
   }

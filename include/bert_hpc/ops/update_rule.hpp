@@ -101,6 +101,14 @@ constexpr std::int64_t blocks_touched(std::int64_t phase, std::int64_t elements)
   return (phase + elements + norm_block - 1) / norm_block;
 }
 
+/// Sums over a whole tensor, which every rank knows.
+struct TensorSums {
+  double value_squares = 0;   ///< of its values before the update
+  double update_squares = 0;  ///< of what the rule's first pass gives for each
+  std::int64_t elements = 0;
+  bool decay = true;  ///< false for biases and layer norms
+};
+
 class UpdateRule {
  public:
   virtual ~UpdateRule() = default;
@@ -114,12 +122,12 @@ class UpdateRule {
   /// Does update() need to know norms of whole tensors? Then ranges are parts of one tensor each, and before update()
   /// come begin() for all of them, and tensor_scale() of sums that are complete.
   virtual bool needs_tensor_norms() const { return false; }
-  /// Squares of values and of their updates, summed over each block: sums[2·place] and sums[2·place + 1], where a range
-  /// has its places from first_block on; other places stay. Memory of the ranges.
+  /// Squares of values and of what the first pass gives, summed over each block: sums[2·place] and sums[2·place + 1],
+  /// where a range has its places from first_block on; other places stay. Memory of the ranges.
   virtual void begin(const UpdateStep& step, const UpdateRanges& ranges, double* sums) const;
   virtual void begin_on_host(const UpdateStep& step, const HostRange& range, double* sums) const;
-  /// What an update of a tensor is multiplied by, given the sums over all of it.
-  virtual float tensor_scale(double value_squares, double update_squares) const;
+  /// What an update of a tensor is multiplied by.
+  virtual float tensor_scale(const TensorSums& sums) const;
 };
 
 /// An optimizer that this program has.

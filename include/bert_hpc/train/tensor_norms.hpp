@@ -26,6 +26,7 @@ struct TensorNormScope {
   bool reproducible = false;
   std::vector<Slice> slices;              ///< of this rank
   std::vector<std::int64_t> first_block;  ///< by tensor of the whole model, and one more
+  std::vector<std::int64_t> elements;     ///< by tensor of the whole model
 
   std::int64_t tensors() const { return static_cast<std::int64_t>(first_block.size()) - 1; }
   std::int64_t blocks() const { return first_block.back(); }

@@ -6,8 +6,7 @@
 // forms u again from what the first one left, so that nothing but the moments is stored between them.
 #include <cmath>
 
-#include "moments.hpp"
-#include "update_kernels.hpp"
+#include "tensor_norm_rule.hpp"
 
 namespace bert_hpc::ops {
 namespace optimizers {
@@ -16,6 +15,8 @@ namespace optimizers {
 struct LambElement {
   static constexpr std::size_t states = 2;
   static constexpr bool tensor_norms = true;
+  static constexpr Labels labels = {"bert_hpc::ops::lamb_moments", "bert_hpc::ops::lamb_moments_on_host",
+                                    "bert_hpc::ops::lamb", "bert_hpc::ops::lamb_on_host"};
 
   LambElement(const MomentSettings& settings, const UpdateStep& step, bool decays)
       : learning_rate(static_cast<float>(step.learning_rate)),
@@ -45,45 +46,20 @@ struct LambElement {
     w = w - learning_rate * tensor_scale * direction(w, m, v);
   }
 
+  /// ‖w‖ / ‖u‖
+  static float scale_of(const TensorSums& sums) {
+    if (!sums.decay || !(sums.value_squares > 0 && sums.update_squares > 0)) return 1.0f;
+    return static_cast<float>(std::sqrt(sums.value_squares / sums.update_squares));
+  }
+
   float learning_rate, decay, inverse1, inverse_root2, new1, new2, beta2, epsilon, gradient_scale;
   float tensor_scale = 1;
-};
-
-class Lamb final : public UpdateRule {
- public:
-  explicit Lamb(const MomentSettings& settings) : settings_(settings) {}
-
-  bool needs_tensor_norms() const override { return true; }
-  void begin(const UpdateStep& step, const UpdateRanges& ranges, double* sums) const override {
-    updates::first_pass("bert_hpc::ops::lamb_moments", ranges, LambElement(settings_, step, true),
-                        LambElement(settings_, step, false), sums);
-  }
-  void begin_on_host(const UpdateStep& step, const HostRange& range, double* sums) const override {
-    updates::first_pass_on_host("bert_hpc::ops::lamb_moments_on_host", range, LambElement(settings_, step, range.decay),
-                                sums);
-  }
-  float tensor_scale(double value_squares, double update_squares) const override {
-    return value_squares > 0 && update_squares > 0 ? static_cast<float>(std::sqrt(value_squares / update_squares))
-                                                   : 1.0f;
-  }
-  void update(const UpdateStep& step, const UpdateRanges& ranges, std::size_t first, std::size_t last) const override {
-    updates::update("bert_hpc::ops::lamb", step, ranges, first, last, LambElement(settings_, step, true),
-                    LambElement(settings_, step, false));
-  }
-  void update_on_host(const UpdateStep& step, const HostRange& range) const override {
-    LambElement element(settings_, step, range.decay);
-    element.tensor_scale = step.tensor_scales[range.tensor];
-    updates::update_on_host("bert_hpc::ops::lamb_on_host", range, element);
-  }
-
- private:
-  MomentSettings settings_;
 };
 
 }  // namespace optimizers
 
 OptimizerKind lamb() {
-  return optimizers::moment_kind<optimizers::Lamb>("lamb", 1e-6);
+  return optimizers::moment_kind<optimizers::TensorNormRule<optimizers::LambElement>>("lamb", 1e-6);
 }
 
 }  // namespace bert_hpc::ops

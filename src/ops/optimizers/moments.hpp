@@ -1,4 +1,4 @@
-// What AdamW and LAMB share: their settings, keys and the two moments that they keep of every parameter.
+// What AdamW, StableAdamW and LAMB share: their settings, keys and the two moments that they keep of every parameter.
 #pragma once
 
 #include <cmath>
@@ -23,10 +23,10 @@ inline double bias_correction(double beta, const UpdateStep& step) {
 
 /// `Rule` is made from MomentSettings.
 template <class Rule>
-OptimizerKind moment_kind(const char* name, double epsilon) {
+OptimizerKind moment_kind(const char* name, double epsilon, double beta2 = 0.999) {
   return {.input = {.name = name,
                     .settings = {{.key = "beta1", .value = 0.9, .low = 0, .high = 1, .high_open = true},
-                                 {.key = "beta2", .value = 0.999, .low = 0, .high = 1, .high_open = true},
+                                 {.key = "beta2", .value = beta2, .low = 0, .high = 1, .high_open = true},
                                  {.key = "epsilon", .value = epsilon, .low = 0, .low_open = true},
                                  {.key = "weight_decay", .value = 0.01, .low = 0}}},
           .states = {{.name = "first_moments"}, {.name = "second_moments"}},

@@ -8,9 +8,10 @@ namespace bert_hpc::ops {
 
 OptimizerKind adamw();
 OptimizerKind lamb();
+OptimizerKind stable_adamw();
 
 const std::vector<OptimizerKind>& optimizer_kinds() {
-  static const std::vector<OptimizerKind> kinds = {adamw(), lamb()};
+  static const std::vector<OptimizerKind> kinds = {adamw(), lamb(), stable_adamw()};
   return kinds;
 }
 

@@ -121,7 +121,7 @@ void update_on_host(const char* label, const HostRange& range, const Element& el
 }
 
 /// Squares of value and update over elements [0, count), the one after the other, at `sums`. The element's first_pass()
-/// gives the update of a parameter whose states it brings up to date.
+/// brings the states of a parameter up to date and gives what is to be squared, its update for example.
 template <class Element, class Gradient, std::size_t... k>
 KOKKOS_INLINE_FUNCTION double update_squares(const kernel::RowTeam& team, std::int64_t count, const Element& element,
                                              const float* value, const Gradient* gradient, float* const* states,

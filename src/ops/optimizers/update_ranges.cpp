@@ -45,7 +45,7 @@ std::int64_t UpdateRanges::piece_of(std::size_t range) const {
 
 void UpdateRule::begin(const UpdateStep&, const UpdateRanges&, double*) const {}
 void UpdateRule::begin_on_host(const UpdateStep&, const HostRange&, double*) const {}
-float UpdateRule::tensor_scale(double, double) const {
+float UpdateRule::tensor_scale(const TensorSums&) const {
   return 1.0f;
 }
 
