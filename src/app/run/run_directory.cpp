@@ -40,6 +40,10 @@ constexpr const char* own_names[] = {"input.toml",
                                      "predictions.json",
                                      "predictions.csv",
                                      "predictions.tsv",
+                                     "predictions.conll",
+                                     "nbest_predictions.json",
+                                     "null_odds.json",
+                                     "run.trec",
                                      "embeddings.h5",
                                      "trace.json",
                                      "metrics.journal.damaged",
@@ -66,9 +70,10 @@ std::string status_of(const fs::path& directory) {
   return word;
 }
 
+/// A file of a run, or what a killed one left of it.
 bool is_own(const std::string& name) {
-  return std::find(std::begin(own_names), std::end(own_names), name) != std::end(own_names) ||
-         io::is_older_metrics(name);
+  const auto is_name = [&](const char* own) { return name == own || name == io::name_beside(own); };
+  return std::any_of(std::begin(own_names), std::end(own_names), is_name) || io::is_older_metrics(name);
 }
 
 /// Lines of a name and what follows it.

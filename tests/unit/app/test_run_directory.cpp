@@ -72,6 +72,23 @@ TEST_CASE("earlier results are refused, or replaced once the new run begins") {
   CHECK(inspect_run_directory(scratch.run).input == other);
 }
 
+TEST_CASE("predictions of any task, and what a killed run left of them, go as another run begins") {
+  Scratch scratch;
+  begin_run(scratch.run, input);
+  const std::vector<std::string> names = {"predictions.h5",  "predictions.csv",   "predictions.json",
+                                          "predictions.tsv", "predictions.conll", "nbest_predictions.json",
+                                          "null_odds.json",  "run.trec",          "predictions.h5.partial"};
+  for (const std::string& name : names) scratch.put(name);
+  scratch.put("notes.partial");
+  end_run(scratch.run, RunEnd::failed);
+  begin_run(scratch.run, other);
+  for (const std::string& name : names) {
+    INFO(name);
+    CHECK(!scratch.has(name));
+  }
+  CHECK(scratch.has("notes.partial"));
+}
+
 TEST_CASE("foreign files are never overwritten, unrelated ones do not matter") {
   Scratch scratch;
   fs::create_directories(scratch.run);
