@@ -109,16 +109,38 @@ SQUAD = ["id", "title", "question", "context", "is_impossible", "answer_text", "
 
 
 def squad_row(question, title, context):
-    answers = question.get("answers", [])
+    answers = question.get("answers") or []
+    if isinstance(answers, dict):  # of JSON Lines
+        answers = [{"text": text, "answer_start": start} for text, start in zip(answers["text"], answers["answer_start"])]
     first = answers[0] if answers else {}
     cells = (str(question.get("id")), title, question.get("question"), context, bool(question.get("is_impossible")), first.get("text"),
              first.get("answer_start"), answers)
     return dict(zip(SQUAD, cells))
 
 
+def question_of(line):
+    """The row of a line of JSON Lines; without cells where it cannot be read."""
+    try:
+        question = json.loads(line)
+        return squad_row(question, question.get("title"), question.get("context"))
+    except (ValueError, AttributeError, KeyError, TypeError):
+        return {}
+
+
 def rows_of_squad(path, form):
     yield SQUAD
     with opened(path, form) as file:
+        begin = next((line for line in file if line.strip()), "")
+        try:
+            first = json.loads(begin)
+        except ValueError:  # a document of several lines
+            first = {"data": None}
+        if "data" not in first:
+            for line in itertools.chain([begin], file):
+                if line.strip():
+                    yield question_of(line)
+            return
+        file.seek(0)
         for article in json.load(file)["data"]:
             for paragraph in article["paragraphs"]:
                 yield from (squad_row(question, article.get("title"), paragraph["context"]) for question in paragraph["qas"])

@@ -126,7 +126,8 @@ void check_answers(const PrepConfig& c, config::TomlReader& reader) {
   }
   if (c.source.format != "squad" && !c.source.format.empty()) {
     complain(reader, "source.format",
-             "must be \"squad\" for question_answering, whose answers have places in their context.");
+             "must be \"squad\" for question_answering, whose answers have places in their context; that takes SQuAD's "
+             "JSON and such questions as JSON Lines.");
   }
   if (c.source.text.size() != 1 || c.source.text_pair.size() != 1) {
     complain(reader, "source.text_pair",

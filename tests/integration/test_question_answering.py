@@ -61,6 +61,40 @@ class QuestionAnswering(TaskCase):
     def questions(self):
         return [question for paragraph in self.document["data"][0]["paragraphs"] for question in paragraph["qas"]]
 
+    def lines(self, name, listed=False):
+        """The document's questions as Hugging Face's datasets exports them, a question a line."""
+        rows = []
+        for paragraph in self.document["data"][0]["paragraphs"]:
+            for question in paragraph["qas"]:
+                columns = {key: [answer[key] for answer in question["answers"]] for key in ("text", "answer_start")}
+                rows.append({"id": question["id"], "title": "words", "context": paragraph["context"], "question": question["question"],
+                             "answers": question["answers"] if listed else columns})
+        (self.folder / name).write_text("".join(json.dumps(row, ensure_ascii=listed) + "\n" for row in rows), encoding="utf-8")
+        return rows
+
+    def test_json_lines_give_the_shards_of_the_document(self):
+        for name, listed in (("columns.jsonl", False), ("listed.jsonl", True)):
+            self.lines(name, listed)
+            for ranks in (1, 2):
+                self.prepare("lines", {"test_files": [name]}, {"vocabulary": "train"}, ranks=ranks)
+                for shard in (self.folder / "test").glob("*.h5"):
+                    self.assertEqual(shard.read_bytes(), (self.folder / "lines" / shard.name).read_bytes(), name)
+        rows = self.lines("broken.jsonl")
+        rows[1]["answers"] = {"text": [rows[1]["context"]], "answer_start": [9999]}  # the context has it once
+        rows[2]["answers"] = {"text": ["absent"], "answer_start": [0]}
+        rows[3]["id"] = rows[0]["id"]
+        del rows[5]["context"]
+        (self.folder / "broken.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows) + "{\n", encoding="utf-8")
+        done = self.prepare("broken", {"test_files": ["broken.jsonl"]}, {"vocabulary": "train"})
+        rejects = (self.folder / "broken/rejects.tsv").read_text(encoding="utf-8")
+        self.assertIn("1 answer is not at answer_start", done.stdout)
+        for line, reason in ((3, 'has the answer "absent" at answer_start 0, but its context has'), (4, "id"), (6, 'has no "context"'),
+                             (len(rows) + 1, "is not a JSON object")):
+            self.assertRegex(rejects, rf"(?m)^broken\.jsonl\t{line}\t{line}\t[^\n]*{reason}")
+        self.assertEqual(rejects.count("\n"), 5)
+        done = self.prepare("other", {"format": "jsonl", "test_files": ["columns.jsonl"]}, {"vocabulary": "train"}, check=2)
+        self.assertIn('must be "squad" for question_answering', done.stderr)
+
     def test_a_model_that_knows_the_questions_gives_the_exact_characters(self):
         self.train("learned")
         answers = self.answers("learned")

@@ -225,6 +225,10 @@ class Errors(unittest.TestCase):
             "glue of CoLA": (["gj04\t1\t\tIt is.\ngj04\t0\t*\tIt are.\n"], ["text", "label"], [["It is.", "1"], ["It are.", "0"]]),
             "msmarco": (["q\tyes\tno\n\nq2\tyes2\tno2\n", "1\t7\tq3\tp3\n"], ["query", "passage"],
                         [["q", "yes"], ["q", "no"], ["q2", "yes2"], ["q2", "no2"], ["q3", "p3"]]),
+            "squad": (['{"data": [{"paragraphs": [{"context": "c", "qas": [{"id": 1, "question": "q"}]}]}]}',
+                       '{"data": [\n{"title": "t", "paragraphs": []}]}',
+                       '\n{"id": "2", "context": "d", "question": "r", "answers": {"text": ["x"], "answer_start": [0]}}\nnone\n'],
+                      ["id", "context", "question", "answer_text"], [["1", "c", "q", ""], ["2", "d", "r", "x"], ["", "", "", ""]]),
             "csv": (["first,second\na,b\n"], ["2"], [["b"]]),
         }
         for name, (contents, columns, expected) in cases.items():

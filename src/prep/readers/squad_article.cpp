@@ -233,7 +233,9 @@ void refuse_squad(const std::string& what) {
       ExitCode::data,
       what +
           ". A SQuAD file is {\"data\": [{\"title\": …, \"paragraphs\": [{\"context\": …, \"qas\": [{\"id\": …, "
-          "\"question\": …, \"is_impossible\": …, \"answers\": [{\"text\": …, \"answer_start\": …}]}]}]}]}.");
+          "\"question\": …, \"is_impossible\": …, \"answers\": [{\"text\": …, \"answer_start\": …}]}]}]}]}, or has on "
+          "each line {\"id\": …, \"context\": …, \"question\": …, \"answers\": {\"text\": […], \"answer_start\": "
+          "[…]}}.");
 }
 
 void refuse_json(const std::string& file, std::int64_t line, std::int64_t offset, const std::string& why) {

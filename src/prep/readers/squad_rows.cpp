@@ -1,8 +1,8 @@
-// The file is one JSON document of any size. Its outermost object and the list of its articles are walked here; one
-// article at a time is cut out, by its brackets alone, and given to the JSON parser.
+// SQuAD's JSON: the file is one document of any size (or JSON Lines: squad_lines.hpp). Its outermost object and the
+// list of its articles are walked here; one article at a time is cut out, by its brackets alone, and given to the JSON
+// parser.
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
@@ -10,8 +10,9 @@
 #include "bert_hpc/prep/readers/row_reader.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
 #include "column_words.hpp"
-#include "squad_answers.hpp"
 #include "squad_article.hpp"
+#include "squad_columns.hpp"
+#include "squad_lines.hpp"
 
 namespace bert_hpc::prep {
 namespace {
@@ -197,7 +198,7 @@ class SquadFile {
 class SquadRows : public RowReader {
  public:
   SquadRows(const std::string& file, const TextFormat& format, const std::vector<std::string>& columns)
-      : articles_(file), places_(column_places(file, format, format.columns, columns)) {}
+      : articles_(file), columns_(column_places(file, format, format.columns, columns)) {}
 
   bool next(Row& row) override {
     while (paragraph_ == article_.paragraphs.size() || question_ == article_.paragraphs[paragraph_].questions.size()) {
@@ -210,42 +211,25 @@ class SquadRows : public RowReader {
       paragraph_ = 0;
     }
     SquadParagraph& paragraph = article_.paragraphs[paragraph_];
-    SquadQuestion& question = paragraph.questions[question_++];
     row.number = ++number_;
     row.line = articles_.place().line;
-    row.problem = misplaced(question, paragraph.context);
-    row.repaired = false;
-    if (!row.problem.empty()) {
-      SquadAnswer& answer = question.answers.front();
-      if (const auto place = only_place(answer.text, paragraph.context)) {
-        answer.start = *place;
-        row.problem.clear();
-        row.repaired = true;
-      }
-    }
-    start_ = question.answered() ? std::to_string(question.answers.front().start) : "";
-    answers_ = answers_text(question);
-    const std::string_view first_answer =
-        question.answered() ? std::string_view(question.answers.front().text) : std::string_view();
-    const std::string_view impossible = question.impossible ? "true" : "false";
-    const std::string_view all[] = {question.id,  article_.title, question.text, paragraph.context, impossible,
-                                    first_answer, start_,         answers_};  // as squad_format() has them
-    row.values.clear();
-    for (const std::size_t place : places_) row.values.emplace_back(all[place]);
+    columns_.fill(paragraph.questions[question_++], article_.title, paragraph.context, row);
     return true;
   }
 
  private:
   SquadFile articles_;
-  std::vector<std::size_t> places_;  // of the columns asked for
+  SquadColumns columns_;
   SquadArticle article_;
   std::size_t paragraph_ = 0, question_ = 0;  // the next row's
   std::int64_t number_ = 0;
-  std::string start_, answers_;
 };
 
 std::unique_ptr<RowReader> open(const std::string& file, const RowFormat& format,
                                 const std::vector<std::string>& columns) {
+  if (holds_squad_lines(file)) {
+    return open_squad_lines(file, column_places(file, *format.format, format.format->columns, columns));
+  }
   return std::make_unique<SquadRows>(file, *format.format, columns);
 }
 

@@ -144,7 +144,9 @@ TEST_CASE("a file that is not SQuAD is refused with the place and a description 
                ContainsSubstring(words) &&
                    EndsWith(". A SQuAD file is {\"data\": [{\"title\": …, "
                             "\"paragraphs\": [{\"context\": …, \"qas\": [{\"id\": …, \"question\": …, "
-                            "\"is_impossible\": …, \"answers\": [{\"text\": …, \"answer_start\": …}]}]}]}]}."));
+                            "\"is_impossible\": …, \"answers\": [{\"text\": …, \"answer_start\": …}]}]}]}]}, or has on "
+                            "each line {\"id\": …, "
+                            "\"context\": …, \"question\": …, \"answers\": {\"text\": […], \"answer_start\": […]}}."));
   };
   const std::string article = "article 2 (line 2, byte 53): ";
   const std::string question = "article 2 (line 2, byte 53), paragraph 1, question 1: ";
