@@ -8,6 +8,7 @@ import command  # first: it reports missing packages
 import numpy as np
 
 import drawing
+import rundata
 import smoothing
 
 KINDS = {"classification": "cross-entropy", "regression": "mean squared error", "masked_lm": "cross-entropy per masked token",
@@ -19,6 +20,8 @@ KINDS = {"classification": "cross-entropy", "regression": "mean squared error", 
 def kind_of(run):
     """The kind of the run's loss; None for an unknown task."""
     kind = KINDS.get(run.task, "")
+    if "task.range" in rundata.settings(run):
+        return kind + " of labels scaled to 0 … 1"
     return kind + (" of standardized labels" if "label_deviation" in run.attributes else "")
 
 

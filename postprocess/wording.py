@@ -14,7 +14,7 @@ def metric_label(name, task):
 
 def spoken(name):
     """A display form of a column or metric name."""
-    known = {"rmse": "RMSE", "mae": "MAE", "r2": "R²", "f1": "F1", "mcc": "MCC", "auc": "AUC", "ece": "ECE", "pearson": "Pearson correlation",
+    known = {"rmse": "RMSE", "mae": "MAE", "r2": "R²", "f1": "F1", "mcc": "MCC", "qwk": "QWK", "auc": "AUC", "ece": "ECE", "pearson": "Pearson correlation",
              "spearman": "Spearman correlation", "concordance": "concordance correlation"}
     return " ".join(known.get(word, word) for word in name.replace("_", " ").split())
 

@@ -60,8 +60,13 @@ void Session::make_model() {
     batches = training_batches(input, config, drawn_unit(input, reader).most_tokens, own_place().data, context_.grid,
                                pipeline.micro_batches, usual_micro_tokens);
     prediction_range = app::prediction_range(input.task, trains_ ? reader.values() : std::span<const float>());
+    batches.label_scale = trains_ ? training_label_scale(input, reader) : evaluation_label_scale(input, config);
+    config.prediction_range = exported_range(batches.label_scale);
+    value_levels = app::value_levels(input.task, trains_ ? reader.values() : std::span<const float>());
+    for (const auto* set : {&sets.train, &sets.validation, &sets.test}) {
+      if (*set) require_levels(input.task, **set);
+    }
     if (trains_) {
-      batches.label_scale = training_label_scale(input, reader);
       loss = training_loss(input.task, reader.planned() ? std::span<const std::int32_t>() : reader.classes(),
                            config.label_names);
       loader.emplace(*sets.train, batches);
@@ -94,6 +99,7 @@ void Session::make_instance(const model::ModelConfig& config, bool allocates,
   model->label_scale = batches.label_scale;
   model->least_output = least_output(context_.input.task);
   model->prediction_range = prediction_range;
+  model->value_levels = value_levels;
   if (trains_ && allocates) model->set_training_loss(loss);
 }
 

@@ -100,6 +100,7 @@ void describe(const Session& session, const RunContext& context) {
   if (!loss.empty()) lines.emplace_back("loss", loss);
   const std::string range = prediction_range_text(context.input.task, session.prediction_range);
   if (!range.empty()) lines.emplace_back("predictions", range);
+  if (!session.value_levels.empty()) lines.emplace_back("metrics", levels_text(session.value_levels));
   lines.emplace_back("checkpoints", checkpoints_text(session, context));
   const train::ShardSettings shards = session.shards_of(*session.model);
   lines.emplace_back("update", train::plan_shards(session.model->parameters, shards, context.grid.data).describe());

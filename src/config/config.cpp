@@ -149,6 +149,7 @@ void resolve_task(Config& config) {
   for (const tasks::Key& key : task->keys) {
     if (key.usual_in_training_only && config.run.mode != "train") continue;
     if (key.optional || std::holds_alternative<tasks::WordOrNumbers>(key.usual)) continue;
+    if (config.task.list(key.other).has_value()) continue;
     if (const bool* usual = std::get_if<bool>(&key.usual)) {
       std::optional<bool>& value = config.task.switches[key.name];
       value = value.value_or(*usual);

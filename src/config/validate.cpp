@@ -7,6 +7,7 @@
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/metrics/registry.hpp"
 #include "bert_hpc/tasks/task.hpp"
+#include "task_rules.hpp"
 
 namespace bert_hpc::config {
 
@@ -19,7 +20,7 @@ class Rules {
   std::vector<ConfigProblem> check() {
     check_run();
     check_model();
-    check_task();
+    for (ConfigProblem& problem : task_problems(config_)) problems_.push_back(std::move(problem));
     check_data();
     check_batch();
     check_schedule();
@@ -76,63 +77,6 @@ class Rules {
            "[model] hidden_size = " + std::to_string(*m.hidden_size) + " is not a multiple of num_attention_heads = " +
                std::to_string(*m.num_attention_heads) + ": each head takes an equal share of it.");
     }
-  }
-
-  void check_task() {
-    const tasks::Task* const task = tasks::find(config_.task.name);
-    if (task == nullptr) return;
-    const auto given = [](const auto& values, const std::string& name) {
-      const auto found = values.find(name);
-      return found != values.end() && found->second.has_value();
-    };
-    for (const tasks::SharedKey& shared : tasks::keys()) {
-      const std::string name = shared.key.name;
-      const bool is_given = given(config_.task.numbers, name) || given(config_.task.switches, name) ||
-                            given(config_.task.lists, name) || given(config_.task.words, name);
-      rule(!is_given || shared.belongs_to(*task), "task." + name,
-           "[task] " + name + " belongs to " + owners_of(shared) + ": remove it, or change the task.");
-      if (is_given && shared.belongs_to(*task) && !shared.words.empty()) check_word(*task, name);
-    }
-    check_clipping();
-    check_threshold();
-    rule(config_.run.mode != "predict" || task->predicts_samples, "run.mode",
-         std::string("[run] mode = \"predict\" has nothing to write for the task \"") + task->name +
-             "\": use \"evaluate\".");
-  }
-
-  static std::string owners_of(const tasks::SharedKey& key) {
-    std::vector<std::string> names;
-    for (const tasks::Task* task : key.tasks) names.emplace_back(task->name);
-    return (names.size() > 1 ? "the tasks " : "the task ") + core::listed(names, "and");
-  }
-
-  /// A key of several tasks takes other words for each.
-  void check_word(const tasks::Task& task, const std::string& name) {
-    const std::vector<std::string> words = std::get<tasks::Words>(task.find_key(name)->usual).names();
-    const std::string& given = *config_.task.words.at(name);
-    const bool is_own = std::find(words.begin(), words.end(), given) != words.end();
-    rule(is_own, "task." + name,
-         "[task] " + name + " = \"" + given + "\" is not for the task \"" + task.name + "\", which takes " +
-             core::listed(words, "or") + '.');
-  }
-
-  void check_clipping() {
-    const WordOrNumbers range = config_.task.list(tasks::clip_predictions_key);
-    const std::vector<double>& numbers = range.numbers;
-    rule(numbers.empty() || (numbers.size() == 2 && numbers[0] < numbers[1]), "task.clip_predictions",
-         "[task] clip_predictions must be two numbers, the smaller one first, as in [1, 9], or \"labels\".");
-    rule(range.word.empty() || trains(), "task.clip_predictions",
-         "[task] clip_predictions = \"labels\" needs training data, which mode \"" + config_.run.mode +
-             "\" does not read: write the range of the training labels as two numbers; the log of the training names "
-             "it.");
-  }
-
-  void check_threshold() {
-    const WordOrNumbers threshold = config_.task.list(tasks::threshold_key);
-    rule(threshold.numbers.size() < 2, "task.threshold", "[task] threshold must be one number, or \"search\".");
-    rule(threshold.word.empty() || (trains() && !config_.data.validation.empty()), "task.threshold",
-         "[task] threshold = \"search\" looks for the best one of the validation split in a training: give [data] "
-         "validation and mode \"train\", or the number that the training's log names.");
   }
 
   void check_data() {

@@ -166,6 +166,7 @@ void BatchLoader::fill_labels(Slot& slot, core::MicroBatch& batch) const {
   labels_of(reader_.classes(), 1, batch.targets.classes, [](std::int32_t label) { return label; });
   labels_of(reader_.values(), 1, batch.targets.values,
             [this](float label) { return options_.label_scale.standardized(label); });
+  batch.targets.bounded = options_.label_scale.bounded;
   labels_of(reader_.sets(), std::ssize(reader_.info().label_names), batch.targets.values,
             [](std::uint8_t element) { return static_cast<float>(element); });
 }

@@ -6,11 +6,13 @@
 namespace bert_hpc::data {
 
 float LabelScale::standardized(float label) const {
-  return static_cast<float>((static_cast<double>(label) - mean) / deviation);
+  const auto standardized = static_cast<float>((static_cast<double>(label) - mean) / deviation);
+  return bounded ? std::clamp(standardized, 0.0f, 1.0f) : standardized;
 }
 
 float LabelScale::in_labels_unit(float output) const {
-  return static_cast<float>(std::fma(deviation, static_cast<double>(output), mean));
+  const auto number = static_cast<double>(output);
+  return static_cast<float>(std::fma(deviation, bounded ? 1 / (1 + std::exp(-number)) : number, mean));
 }
 
 LabelScale fit_label_scale(std::span<const float> labels) {
@@ -36,7 +38,7 @@ bool all_equal(std::span<const float> labels) {
 }
 
 void fold_into_head(const LabelScale& scale, HeadPart part, std::span<float> values) {
-  if (scale.is_identity()) return;
+  if (scale.is_identity() || scale.bounded) return;
   const double shift = part == HeadPart::bias ? scale.mean : 0.0;
   for (float& value : values) {
     value = static_cast<float>(std::fma(scale.deviation, static_cast<double>(value), shift));
@@ -44,7 +46,7 @@ void fold_into_head(const LabelScale& scale, HeadPart part, std::span<float> val
 }
 
 void unfold_from_head(const LabelScale& scale, HeadPart part, std::span<float> values) {
-  if (scale.is_identity()) return;
+  if (scale.is_identity() || scale.bounded) return;
   const double shift = part == HeadPart::bias ? scale.mean : 0.0;
   for (float& value : values) value = static_cast<float>((static_cast<double>(value) - shift) / scale.deviation);
 }

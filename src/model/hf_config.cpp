@@ -54,6 +54,17 @@ void read_label_names(ConfigReader& reader, ModelConfig& config, ProblemList& pr
   }
 }
 
+void read_prediction_range(ConfigReader& reader, ModelConfig& config, ProblemList& problems) {
+  const json* const range = reader.find("prediction_range");
+  if (range == nullptr || range->is_null()) return;
+  const bool is_pair = range->is_array() && range->size() == 2 && (*range)[0].is_number() && (*range)[1].is_number();
+  if (is_pair && (*range)[0].get<double>() < (*range)[1].get<double>()) {
+    config.prediction_range = {(*range)[0].get<double>(), (*range)[1].get<double>()};
+  } else {
+    problems.add("prediction_range must be two numbers, the smaller one first.");
+  }
+}
+
 /// The family of a file's model_type; null, and a problem, where it is not built in.
 const Family* read_model_type(ConfigReader& reader, ProblemList& problems) {
   std::string type = "bert";  // files from before 2020 do not say
@@ -78,6 +89,7 @@ ModelConfig parse_hf_config(const std::string& text, const std::string& what) {
   config.family = known.model_type;
   known.read(reader, config);
   reader.text("problem_type", config.problem_type);
+  read_prediction_range(reader, config, problems);
   std::optional<std::int64_t> pad_token_id = config.pad_token_id;
   reader.integer("pad_token_id", pad_token_id);
   config.pad_token_id = pad_token_id.value_or(0);
@@ -134,6 +146,7 @@ std::string hf_config_text(const ModelConfig& config, const layers::HeadKind& he
   optional_id("mask_token_id", config.mask_token_id);
   if (!head.ties_word_embeddings) {
     if (!config.problem_type.empty()) root["problem_type"] = config.problem_type;
+    if (config.prediction_range) root["prediction_range"] = *config.prediction_range;
     json id2label = json::object(), label2id = json::object();
     for (std::size_t i = 0; i < config.label_names.size(); ++i) {
       id2label[std::to_string(i)] = config.label_names[i];

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "bert_hpc/metrics/levels.hpp"
+
 namespace bert_hpc::objectives {
 namespace {
 
@@ -83,6 +85,13 @@ PredictedRows predict_values(const SampleOutputs& samples) {
   PredictedRows predicted;
   predicted.stored = {{"label", std::move(label)},
                       {"prediction", Numbers(samples.outputs.begin(), samples.outputs.end())}};
+  if (const std::span<const float> levels = samples.labels.value_levels; !levels.empty()) {
+    Numbers nearest;
+    for (const float output : samples.outputs) {
+      nearest.push_back(std::isnan(output) ? output : levels[metrics::nearest_level(levels, output)]);
+    }
+    predicted.stored.push_back({"level", std::move(nearest)});
+  }
   predicted.shown = predicted.stored;
   return predicted;
 }

@@ -1,11 +1,20 @@
 // A number for each sequence, as Transformers' sequence classification with one label has it. The loss is the squared
 // error, or 1 − the concordance between a step's predictions and labels. Concordance is the same for standardized
-// numbers.
+// numbers. With a range of predictions (a batch says so) the loss is the squared error of the outputs' sigmoids.
 #include "bert_hpc/objectives/objective.hpp"
 #include "bert_hpc/ops/concordance_loss.hpp"
+#include "bert_hpc/ops/losses.hpp"
 
 namespace bert_hpc::objectives {
 namespace {
+
+void squared_error(const core::MicroBatch& batch, const ops::CrossEntropyOptions& options, float scale,
+                   core::Tensor<float> logits, float* row_losses, core::Tensor<float> d_logits) {
+  if (batch.targets.bounded) {
+    return ops::sigmoid_squared_error(logits, batch.targets.values, scale, row_losses, d_logits);
+  }
+  layers::squared_error_loss(batch, options, scale, logits, row_losses, d_logits);
+}
 
 void concordance(const layers::StepOutputs& all, std::int64_t begin, float scale, float* row_losses,
                  core::Tensor<float> d_logits) {
@@ -16,7 +25,7 @@ void concordance(const layers::StepOutputs& all, std::int64_t begin, float scale
 
 Objective regression() {
   return {.task = tasks::find("regression"),
-          .head = layers::sequence_head(layers::squared_error_loss),
+          .head = layers::sequence_head(squared_error),
           .predict = predict_values,
           .step_losses = {{tasks::concordance_loss, concordance}}};
 }

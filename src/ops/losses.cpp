@@ -181,6 +181,18 @@ void squared_error(Tensor<const float> logits, const float* targets, float scale
       });
 }
 
+// With e = exp(−|x|): σ = 1 / (1 + e) for x ≥ 0, else e / (1 + e), and σ·(1 − σ) = e / (1 + e)² without cancellation.
+void sigmoid_squared_error(Tensor<const float> logits, const float* targets, float scale, float* row_loss,
+                           Tensor<float> d_logits) {
+  kernel::for_flat(
+      "bert_hpc::ops::sigmoid_squared_error", logits.rows, KOKKOS_LAMBDA(std::int64_t i) {
+        const float x = logits(i, 0), power = fast_exp(-std::abs(x)), sum = 1.0f + power;
+        const float difference = (x >= 0.0f ? 1.0f : power) / sum - targets[i];
+        row_loss[i] = difference * difference;
+        if (d_logits.data != nullptr) d_logits(i, 0) = scale * 2.0f * difference * power / (sum * sum);
+      });
+}
+
 // place = first + the first j with x_j = m
 void class_shard_arg_max(Tensor<const float> logits, std::int64_t first, const float* largest, float* place) {
   kernel::for_rows(

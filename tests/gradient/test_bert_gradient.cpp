@@ -30,11 +30,12 @@ model::ModelConfig small_config(const std::string& family, double dropout) {
   return config;
 }
 
-/// A head with its outputs, and whether a loss of answer_ranking is that of whole queries.
+/// A head with its outputs, and whether a loss of answer_ranking is that of whole queries, one of regression that of
+/// predictions within a range.
 struct Case {
   model::HeadKind kind;
   std::int64_t outputs = 5;
-  bool lists = false;
+  bool lists = false, bounded = false;
 };
 
 struct Fixture {
@@ -85,7 +86,8 @@ struct Fixture {
 TEST_CASE("gradients of every parameter agree with central differences") {
   const model::HeadKind ranking_head = objectives::named("answer_ranking").head;
   const auto head = GENERATE_REF(Case{tests::classification_head}, Case{tests::masked_lm_head}, Case{tests::token_head},
-                                 Case{tests::span_head}, Case{ranking_head, 1}, Case{ranking_head, 1, true});
+                                 Case{tests::span_head}, Case{ranking_head, 1}, Case{ranking_head, 1, true},
+                                 Case{objectives::named("regression").head, 1, false, true});
   const model::HeadKind& kind = head.kind;
   const double dropout = GENERATE(0.0, 0.2);
   const auto family = GENERATE(as<std::string>{}, "bert", "distilbert");
@@ -101,6 +103,10 @@ TEST_CASE("gradients of every parameter agree with central differences") {
   batch.set_classes({0, 4, 2, 2});
   batch.set_values({1, 0, 0, 1});
   if (head.lists) batch.set_lists({0, 4});
+  if (head.bounded) {
+    batch.set_values({1, 0.25f, 0, 0.6f});
+    batch.set_bounded();
+  }
   const bool of_words = kind.is_token_head;  // a class for some tokens
   batch.set_masked({0, 3, 4, 9, 19, 22}, of_words ? std::vector<std::int32_t>{0, 1, 4, 3, 3, 0}
                                                   : std::vector<std::int32_t>{5, 1, 22, 7, 7, 0});

@@ -1,5 +1,6 @@
 """A regression trains on standardized labels, and everything that leaves the program is in the labels' own unit."""
 
+import json
 import math
 import unittest
 
@@ -115,6 +116,78 @@ class Standardized(Case):
         labels = self.work.labels("train")
         done, _ = self.train("by-labels", task={"clip_predictions": "labels"}, schedule={"epochs": 1})
         self.assertIn(f"clipped to {labels.min():.4g} … {labels.max():.4g}, the range of the training labels\n", done.stdout)
+
+    def kappa(self, levels, label, predicted):
+        """Quadratically weighted, of the numbers of levels."""
+        actual, found = (np.abs(np.asarray(levels)[None] - values[:, None]).argmin(axis=1) for values in (label, predicted))
+        observed = np.zeros((len(levels), len(levels)))
+        np.add.at(observed, (actual, found), 1)
+        weights = np.subtract.outer(np.arange(len(levels)), np.arange(len(levels))) ** 2
+        return 1 - (weights * observed).sum() / (weights * np.outer(observed.sum(1), observed.sum(0)) / len(label)).sum()
+
+    def test_predictions_lie_within_a_range_on_every_layout_and_the_exported_model_gives_them(self):
+        test = {"data": {"test": [f"{self.work.folder}/shards/test-*.h5"]}}
+        labels = self.work.labels("train")
+        low, high = float(labels.min()), float(labels.max())
+        found = {}
+        for name, ranks, tables in (("one", 1, {}), ("data", 2, {}), ("stages", 2, {"parallel": {"pipeline": 2}})):
+            done, directory = self.train(f"range-{name}", ranks=ranks, task={"range": "labels"}, evaluation={"best": "rmse"},
+                                         run={"reproducible": True}, **tables, **test)
+            self.assertIn(f"squared error of predictions within {low:.4g} … {high:.4g}, both scaled to 0 … 1", done.stdout)
+            found[name] = [(directory / file).read_bytes() for file in ("model/model.safetensors", "model/config.json", "predictions.csv")]
+            self.assertEqual(found[name], found["one"])
+        with h5py.File(directory / "metrics.h5") as file, h5py.File(directory / "predictions.h5") as predictions:
+            self.assertNotIn("label_mean", file.attrs)
+            values = {key: column[-1] for key, column in file["evaluations/test"].items()}
+            label, prediction = (predictions[column][()].astype(float) for column in ("label", "prediction"))
+        self.assertTrue(((prediction > low) & (prediction < high)).all())
+        self.assertLess(values["rmse"], 0.9 * label.std())
+        self.assertAlmostEqual(values["rmse"], np.sqrt(np.mean((prediction - label) ** 2)), delta=1e-9)
+        inside = np.clip(label, low, high)  # shares of the range in single precision: 2e-7 each
+        self.assertAlmostEqual(values["loss"], np.mean((prediction - inside) ** 2) / (high - low) ** 2, delta=1e-6)
+        config = json.loads((directory / "model/config.json").read_text())
+        self.assertEqual((config["prediction_range"], config["problem_type"]), ([low, high], "regression"))
+        # Numbers around 7 in single precision.
+        np.testing.assert_allclose(self.predictions("range-predicted", directory / "model", "test"), prediction, atol=5e-6)
+        again = self.evaluate("range-evaluated", directory / "model", "evaluate", "test", task={"levels": [6, 7, 8, 10]}, check=2)
+        self.assertFalse((again / "metrics.h5").exists())
+        again = self.evaluate("range-again", directory / "model", "evaluate", "test", task={"range": [low, high]})
+        with h5py.File(again / "metrics.h5") as file:
+            for key in ("rmse", "loss"):
+                self.assertAlmostEqual(file[f"evaluations/test/{key}"][0], values[key], delta=1e-5)
+        done, _ = self.train("range-other", run={"mode": "evaluate"}, model=FROM_FOLDER | {"pretrained": str(directory / "model")},
+                             data={"train": None, "validation": None} | test["data"], task={"range": [1, 2]}, check=2)
+        self.assertIn("as prediction_range in its config.json says", done.stderr)
+        done, _ = self.train("range-kept", model=FROM_FOLDER | {"pretrained": str(directory / "model")}, schedule={"epochs": 1})
+        self.assertIn("in this training they have no range", done.stdout)
+        done, _ = self.train("range-narrow", task={"range": [low, high - 0.125]}, check=2)
+        self.assertIn("which lies outside [task] range", done.stderr)
+
+    def test_levels_are_the_nearest_ones(self):
+        levels = [6.5, 7, 7.75, 8.5]
+        work = BandScores(scores=lambda score: min(levels, key=lambda level: abs(level - score)))
+        self.addCleanup(work.remove)
+        test = {"data": {"test": [f"{work.folder}/shards/test-*.h5"]}}
+        _, plain = self.train("no-levels", work, **test)
+        for name, ranks, given in (("listed", 2, levels), ("found", 1, "labels")):
+            done, directory = self.train(f"levels-{name}", work, ranks, task={"levels": given}, evaluation={"best": "qwk"}, **test)
+            self.assertIn("levels 6.5, 7, 7.75, 8.5\n", done.stdout)
+            self.assertRegex(done.stdout, r"test at step \d+: .*accuracy 0\.\d+, QWK -?0\.\d+, macro mae")
+            with h5py.File(directory / "metrics.h5") as file, h5py.File(directory / "predictions.h5") as predictions:
+                values = {key: column[-1] for key, column in file["evaluations/test"].items()}
+                label, prediction, level = (predictions[column][()].astype(float) for column in ("label", "prediction", "level"))
+            nearest = np.asarray(levels)[np.abs(np.asarray(levels)[None] - prediction[:, None]).argmin(axis=1)]
+            np.testing.assert_array_equal(level, nearest)
+            errors = np.abs(level - label)
+            self.assertAlmostEqual(values["accuracy"], (level == label).mean(), delta=1e-12)
+            self.assertAlmostEqual(values["macro_mae"], np.mean([errors[label == one].mean() for one in set(label)]), delta=1e-12)
+            self.assertAlmostEqual(values["qwk"], self.kappa(levels, label, prediction), delta=1e-12)
+            self.assertAlmostEqual(values["mae"], np.abs(prediction - label).mean(), delta=1e-9)
+            self.assertIn(",level\n", (directory / "predictions.csv").read_text())
+        with h5py.File(plain / "metrics.h5") as file:
+            self.assertNotIn("qwk", file["evaluations/test"])
+        done, _ = self.train("levels-lacking", work, task={"levels": [6.5, 7, 8.5]}, check=2)
+        self.assertIn("the data have the label 7.75, which is none of [task] levels", done.stderr)
 
     def test_it_is_training_on_labels_that_were_standardized_by_hand(self):
         _, ours = self.train("ours", run={"reproducible": True})

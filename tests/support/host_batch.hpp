@@ -57,6 +57,8 @@ class HostBatch {
     view_.targets.values = values_.data();
     view_.targets.columns = std::ssize(values) / std::max<std::int64_t>(1, view_.sequences);
   }
+  /// Values are from 0 to 1, for the sigmoids of outputs.
+  void set_bounded() { view_.targets.bounded = true; }
   /// Rows [begin, end) of each query; values are 1 for what is relevant.
   void set_lists(const std::vector<std::int32_t>& lists) {
     lists_.assign(lists.begin(), lists.end());

@@ -79,6 +79,7 @@ class Session {
   data::BatchLoaderOptions batches;
   TrainingLoss loss;
   PredictionRange prediction_range;
+  std::vector<float> value_levels;          ///< as of metrics::EvaluatedSet
   std::optional<data::BatchLoader> loader;  ///< of the training data
   std::optional<ModelInstance> model;
 

@@ -40,6 +40,7 @@ struct Targets {
   const std::int32_t* classes = nullptr;  ///< (rows.count): class labels, or token ids
   const float* values = nullptr;          ///< (rows.count, columns): numbers, or 1 for each label name in a row's set
   std::int64_t columns = 1;               ///< of values
+  bool bounded = false;                   ///< values are numbers from 0 to 1, for the sigmoids of outputs
   /// (sequences, 2): positions of the first and the last token of each sequence's answer; rows are all tokens.
   const std::int32_t* spans = nullptr;
   /// (list_count, 2): rows [begin, end) of each query whose candidates have one loss, beside `values`.

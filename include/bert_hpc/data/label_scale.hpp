@@ -5,6 +5,9 @@
 // with the mean and the population deviation of the training labels. Whatever leaves the program is in the labels' own
 // unit: predictions, metrics, and the head of the exported model, whose weight and bias are folded:
 //   output' = mean + deviation · (W x + b) = (deviation · W) x + (mean + deviation · b)
+// With a range of labels ([task] range) mean is its low end and deviation its width. Then labels become numbers from 0
+// to 1, outputs are logits of such numbers, and the head is exported as it is:
+//   prediction = low + (high − low) · σ(W x + b)
 //
 // All functions are pure. fit() gives the same bits on every rank, layout and processor: it adds in the order of the
 // labels, and its products and sums are rounded at fixed places.
@@ -16,8 +19,14 @@ namespace bert_hpc::data {
 
 struct LabelScale {
   double mean = 0, deviation = 1;  ///< in the labels' unit; deviation > 0
+  bool bounded = false;            ///< outputs are logits, and predictions lie in [low(), high()]
 
-  bool is_identity() const { return mean == 0 && deviation == 1; }
+  static LabelScale of_range(double low, double high) { return {low, high - low, true}; }
+  double low() const { return mean; }               ///< where bounded
+  double high() const { return mean + deviation; }  ///< where bounded
+
+  bool is_identity() const { return mean == 0 && deviation == 1 && !bounded; }
+  /// Where bounded, a label outside the range counts as the end that is nearest.
   float standardized(float label) const;
   /// A prediction of the model in training, in the labels' unit.
   float in_labels_unit(float output) const;
@@ -34,7 +43,8 @@ bool all_equal(std::span<const float> labels);
 /// The two parameters of a head with one output.
 enum class HeadPart { weight, bias };
 
-/// In place: of a head in training to one in the labels' unit, as files hold it; and back.
+/// In place: of a head in training to one in the labels' unit, as files hold it; and back. Bounded scales change
+/// nothing.
 void fold_into_head(const LabelScale& scale, HeadPart part, std::span<float> values);
 void unfold_from_head(const LabelScale& scale, HeadPart part, std::span<float> values);
 

@@ -3,6 +3,7 @@
 // pre-training of deep bidirectional transformers", 2019).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -30,6 +31,8 @@ struct ModelConfig {
   std::string hidden_act = "gelu";                                ///< the exact one, with erf; the only one built in
   std::vector<std::string> label_names = {"LABEL_0", "LABEL_1"};  ///< id2label in order; one name for regression
   std::string problem_type;                                       ///< empty, or as in Transformers
+  /// Of a regression with a range, an own key of config.json: predictions are low + (high − low) · σ(logit).
+  std::optional<std::array<double, 2>> prediction_range;
   std::int64_t pad_token_id = 0;
   std::optional<std::int64_t> bos_token_id, eos_token_id, cls_token_id, sep_token_id, mask_token_id;
 

@@ -31,6 +31,11 @@ void class_shard_cross_entropy(std::int64_t first, const std::int32_t* labels, f
 void squared_error(Tensor<const float> logits, const float* targets, float scale, float* row_loss,
                    Tensor<float> d_logits);
 
+/// Squared error of a sigmoid (σ(logits[r]) − target[r])². logits (rows, 1); d_logits = scale·2·(σ − target)·σ·(1 − σ)
+/// if it has data.
+void sigmoid_squared_error(Tensor<const float> logits, const float* targets, float scale, float* row_loss,
+                           Tensor<float> d_logits);
+
 /// predicted[r] = index of the largest logit of row r, the first one among equals.
 void arg_max(ConstMatrix logits, std::int32_t* predicted);
 

@@ -51,6 +51,7 @@ struct Key {
   bool low_open = true, high_open = true;                  ///< is the limit excluded?
   bool usual_in_training_only = false;                     ///< other modes leave it unset
   bool optional = false;                                   ///< unset unless given: what `usual` holds is its type only
+  const char* other = "";                                  ///< a list that it does not go with; "": none
 };
 
 struct Task {
@@ -112,5 +113,7 @@ inline constexpr const char* skip_unanswerable_key = "skip_unanswerable";
 inline constexpr const char* label_smoothing_key = "label_smoothing";
 inline constexpr const char* threshold_key = "threshold";
 inline constexpr const char* clip_predictions_key = "clip_predictions";
+inline constexpr const char* range_key = "range";
+inline constexpr const char* levels_key = "levels";
 
 }  // namespace bert_hpc::tasks

@@ -129,7 +129,8 @@ metrics::EvaluatedSet evaluated_set(const ModelInstance& model, const data::Shar
                               ? std::ssize(metrics::entity_types(reader.info().label_names))
                               : 0,
           .levels = reader.levels(),
-          .least_output = model.least_output};
+          .least_output = model.least_output,
+          .value_levels = model.value_levels};
 }
 
 void add_runtime_overhead(const DataSets& sets, const ModelInstance& model, MemoryPlan& memory) {

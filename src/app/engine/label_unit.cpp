@@ -6,7 +6,9 @@
 #include <sstream>
 
 #include "bert_hpc/core/device_memory.hpp"
+#include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/metrics/levels.hpp"
 #include "bert_hpc/tasks/task.hpp"
 
 namespace bert_hpc::app {
@@ -29,13 +31,101 @@ std::string unit_text(const data::LabelScale& scale) {
   if (scale.is_identity()) return "labels as they are";
   std::ostringstream text;
   text.precision(17);
+  if (scale.bounded) {
+    text << "the range " << scale.low() << " … " << scale.high();
+    return text.str();
+  }
   text << "mean " << scale.mean << ", deviation " << scale.deviation;
   return text.str();
 }
 
+std::string range_text(double low, double high) {
+  return core::format_number(low) + " … " + core::format_number(high);
+}
+
+data::LabelScale range_scale(const config::WordOrNumbers& range, std::span<const float> labels) {
+  if (labels.empty()) {  // planned data
+    return range.numbers.empty() ? data::LabelScale::of_range(0, 1)
+                                 : data::LabelScale::of_range(range.numbers[0], range.numbers[1]);
+  }
+  const auto [low, high] = std::minmax_element(labels.begin(), labels.end());
+  if (range.numbers.empty()) {
+    if (*low < *high) return data::LabelScale::of_range(*low, *high);
+    throw core::Error(core::ExitCode::data, "[task] range = \"labels\": all training labels are " +
+                                                core::format_number(*low) + ", which is no range. Give two numbers.");
+  }
+  const double first = range.numbers[0], last = range.numbers[1];
+  if (*low < static_cast<float>(first) || *high > static_cast<float>(last)) {
+    throw core::Error(core::ExitCode::input, "the training data have the label " +
+                                                 core::format_number(*low < static_cast<float>(first) ? *low : *high) +
+                                                 ", which lies outside [task] range = [" + core::format_number(first) +
+                                                 ", " + core::format_number(last) +
+                                                 "]: widen the range, or remove such rows.");
+  }
+  return data::LabelScale::of_range(first, last);
+}
+
+constexpr std::size_t max_levels = 1000, max_shown_levels = 40;
+
 }  // namespace
 
+std::optional<std::array<double, 2>> exported_range(const data::LabelScale& scale) {
+  return scale.bounded ? std::optional(std::array{scale.low(), scale.high()}) : std::nullopt;
+}
+
+data::LabelScale evaluation_label_scale(const config::Config& input, const model::ModelConfig& config) {
+  if (!has_values(input)) return {};
+  const std::vector<double> given = input.task.list(tasks::range_key).numbers;
+  const auto& stated = config.prediction_range;
+  if (stated && !given.empty() && (given[0] != stated->front() || given[1] != stated->back())) {
+    throw core::Error(core::ExitCode::input, "[task] range is " + range_text(given[0], given[1]) +
+                                                 ", but the model was trained with " +
+                                                 range_text(stated->front(), stated->back()) +
+                                                 ", as prediction_range in its config.json says: remove range.");
+  }
+  if (stated) return data::LabelScale::of_range(stated->front(), stated->back());
+  return given.empty() ? data::LabelScale() : data::LabelScale::of_range(given[0], given[1]);
+}
+
+std::vector<float> value_levels(const config::Task& task, std::span<const float> train_labels) {
+  const config::WordOrNumbers given = task.list(tasks::levels_key);
+  if (given.word.empty()) return {given.numbers.begin(), given.numbers.end()};
+  std::vector<float> levels(train_labels.begin(), train_labels.end());
+  std::sort(levels.begin(), levels.end());
+  levels.erase(std::unique(levels.begin(), levels.end()), levels.end());
+  if (levels.size() <= max_levels) return levels;
+  throw core::Error(core::ExitCode::data, "[task] levels = \"labels\" is for at most " + core::with_commas(max_levels) +
+                                              " levels, but the training labels have " +
+                                              core::with_commas(std::ssize(levels)) +
+                                              " values: give a list of levels, or remove the key.");
+}
+
+void require_levels(const config::Task& task, const data::ShardReader& reader) {
+  const std::vector<double> listed = task.list(tasks::levels_key).numbers;
+  if (listed.empty()) return;
+  const std::vector<float> levels(listed.begin(), listed.end());
+  for (const float label : reader.values()) {
+    const float level = levels[metrics::nearest_level(levels, label)];
+    constexpr float roundings = 1e-6f;  // a label is the nearest number in single precision to what its file says
+    if (std::abs(level - label) <= roundings * std::abs(label)) continue;
+    throw core::Error(core::ExitCode::input, "the data have the label " + core::format_number(label) +
+                                                 ", which is none of [task] levels: add it there, or prepare the data "
+                                                 "with the right labels.");
+  }
+}
+
+std::string levels_text(std::span<const float> levels) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(levels.size(), max_shown_levels); ++i) {
+    text += (i == 0 ? "levels " : ", ") + core::format_number(levels[i]);
+  }
+  return text + (levels.size() > max_shown_levels ? ", …" : "");
+}
+
 data::LabelScale training_label_scale(const config::Config& input, const data::ShardReader& train) {
+  if (const config::WordOrNumbers range = input.task.list(tasks::range_key); has_values(input) && range.has_value()) {
+    return range_scale(range, train.values());
+  }
   const bool standardizes = has_values(input) && input.task.is_on(tasks::standardize_key);
   return standardizes && !train.values().empty() ? data::fit_label_scale(train.values()) : data::LabelScale();
 }
@@ -63,6 +153,10 @@ std::string prediction_range_text(const config::Task& task, const PredictionRang
 
 std::string regression_loss_text(const config::Config& input, const data::LabelScale& scale) {
   if (!has_values(input)) return {};
+  if (scale.bounded) {
+    return "squared error of predictions within " + range_text(scale.low(), scale.high()) +
+           ", both scaled to 0 … 1 (task.range)";
+  }
   const bool concordance = input.task.is(tasks::loss_key, tasks::concordance_loss);
   const std::string kind =
       concordance ? "1 − the concordance of a step's predictions with its " : "mean squared error of ";

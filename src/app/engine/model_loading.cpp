@@ -43,6 +43,8 @@ std::string load_values(ModelInstance& model, const config::Config& input) {
       lines = report.text();
       if (model.objective.task->has_label_names()) {
         lines += kept_classifier(folder, model.config.label_names, report.newly_initialised);
+      } else if (model.use.trains) {
+        lines += kept_range(folder, model.config, report.newly_initialised);
       }
     }
     const model::LoadReport report = model::load_hf_weights(folder, model.parameters, options);

@@ -37,7 +37,8 @@ std::string one_answer_in_training(const std::string& split, const metrics::OneA
       "that is too large or too small (optimizer.learning_rate = " +
       core::format_number(input.optimizer.learning_rate.value_or(0.0)) + "; try a third and three times as much)";
   if (is_class(answer)) return text + ", or one class that makes up nearly all of the data.";
-  if (input.task.is_on(tasks::standardize_key)) return text + ", or labels that do not depend on the text.";
+  if (input.task.is_on(tasks::standardize_key) || input.task.list(tasks::range_key).has_value())
+    return text + ", or labels that do not depend on the text.";
   return text + ", or the labels' scale: set task.standardize = true.";
 }
 

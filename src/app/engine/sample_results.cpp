@@ -46,7 +46,8 @@ class RowCollector : public ResultCollector {
                                                 .values = part(reader_.values(), begin, rows),
                                                 .classes = part(reader_.classes(), begin, rows),
                                                 .sets = part(reader_.sets(), begin, rows, outputs_),
-                                                .least_output = facts_.least_output},
+                                                .least_output = facts_.least_output,
+                                                .value_levels = facts_.value_levels},
                                      .label_names = facts_.label_names});
   }
 

@@ -40,6 +40,7 @@ void visit_fields(State& state, const Visit& visit) {
   visit("loss_scale_skipped", state.loss_scale.skipped);
   visit("label_mean", state.label_scale.mean);
   visit("label_deviation", state.label_scale.deviation);
+  visit("label_bounded", state.label_scale.bounded);
   visit("best_kept", state.best.kept);
   visit("best_value", state.best.value);
   visit("best_step", state.best.step);

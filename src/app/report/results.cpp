@@ -52,7 +52,7 @@ Results::Results(const RunContext& context, io::RunLock* place, const std::vecto
     info.data = context.grid.data;
     info.pipeline = context.grid.pipeline;
     info.tensor = context.grid.tensor;
-    if (!label_scale.is_identity()) {
+    if (!label_scale.is_identity() && !label_scale.bounded) {
       info.label_mean = label_scale.mean;
       info.label_deviation = label_scale.deviation;
     }
@@ -148,6 +148,7 @@ PredictionsFacts Results::predictions_of(const std::string& split, const ModelIn
           .split = split,
           .label_names = model.config.label_names,
           .least_output = model.least_output,
+          .value_levels = model.value_levels,
           .require_directory = [this] { require_lock(); }};
 }
 

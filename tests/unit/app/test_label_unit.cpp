@@ -1,11 +1,13 @@
 #include "bert_hpc/app/engine/label_unit.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 #include <cmath>
 #include <limits>
 #include <vector>
 
 using namespace bert_hpc;
+using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
@@ -94,4 +96,61 @@ TEST_CASE("outputs are converted to the labels' unit, then clipped") {
   CHECK(std::isnan(clipped[3]));
   CHECK(first_three(app::outputs_in_labels_unit({}, {-1.0f, 1.0f}, outputs, converted)) ==
         std::vector{-1.0f, 0.0f, 1.0f});
+}
+
+TEST_CASE("a range bounds predictions, and its head is exported as it is") {
+  const data::LabelScale range = data::LabelScale::of_range(1, 9);
+  CHECK(app::exported_range(range) == std::array<double, 2>{1, 9});
+  CHECK(!app::exported_range(scale));
+  CHECK(range.standardized(1) == 0.0f);
+  CHECK(range.standardized(3) == 0.25f);
+  CHECK(range.standardized(10) == 1.0f);
+  CHECK(range.standardized(-10) == 0.0f);
+  std::vector<float> converted, folded;
+  const std::vector<float> outputs = {0, -200, 200, std::log(3.0f)}, head = {28};
+  const std::span<const float> found = app::outputs_in_labels_unit(range, {}, outputs, converted);
+  CHECK(std::vector<float>(found.begin(), found.end()) == std::vector<float>{5, 1, 9, 7});
+  CHECK(app::head_in_labels_unit(range, "classifier.weight", head, folded)[0] == 28);
+  core::ParameterStore store({{"classifier.bias", {1}, false}}, core::ParameterStore::Arenas::values);
+  store.change_value(0).data[0] = 7;
+  app::head_into_training_unit(range, {}, store);
+  CHECK(store.value(0).data[0] == 7);
+  CHECK(app::unit_difference(scale, range) == "the labels' unit: mean 6.5, deviation 0.25 there, the range 1 … 9 here");
+  config::Config input;
+  input.task.name = "regression";
+  CHECK(app::regression_loss_text(input, range) ==
+        "squared error of predictions within 1 … 9, both scaled to 0 … 1 (task.range)");
+}
+
+TEST_CASE("an evaluation takes the range of config.json or of the input, which must agree") {
+  config::Config input;
+  input.task.name = "regression";
+  model::ModelConfig config;
+  CHECK(app::evaluation_label_scale(input, config).is_identity());
+  input.task.lists["range"].numbers = {1, 9};
+  CHECK(app::evaluation_label_scale(input, config) == data::LabelScale::of_range(1, 9));
+  config.prediction_range = {1, 9};
+  CHECK(app::evaluation_label_scale(input, config) == data::LabelScale::of_range(1, 9));
+  config.prediction_range = {1, 8};
+  CHECK_THROWS_WITH(app::evaluation_label_scale(input, config),
+                    ContainsSubstring("[task] range is 1 … 9, but the model was trained with 1 … 8"));
+  input.task.lists.clear();
+  CHECK(app::evaluation_label_scale(input, config) == data::LabelScale::of_range(1, 8));
+  input.task.name = "classification";
+  CHECK(app::evaluation_label_scale(input, config).is_identity());
+}
+
+TEST_CASE("levels are listed, or the values of the training labels") {
+  const std::vector<float> labels = {2, 1.5f, 2, 4};
+  config::Task task;
+  CHECK(app::value_levels(task, labels).empty());
+  task.lists["levels"].word = "labels";
+  CHECK(app::value_levels(task, labels) == std::vector<float>{1.5f, 2, 4});
+  CHECK(app::value_levels(task, {}).empty());
+  CHECK(app::levels_text(app::value_levels(task, labels)) == "levels 1.5, 2, 4");
+  std::vector<float> many;
+  for (int i = 0; i < 1001; ++i) many.push_back(static_cast<float>(i));
+  CHECK_THROWS_WITH(app::value_levels(task, many), ContainsSubstring("but the training labels have 1,001 values"));
+  task.lists["levels"] = {.word = "", .numbers = {1, 2}};
+  CHECK(app::value_levels(task, labels) == std::vector<float>{1, 2});
 }

@@ -89,7 +89,7 @@ TEST_CASE("any key that is given since then is reported") {
                                            "task.all_pieces",     "task.n_best",           "task.no_answer",
                                            "task.loss",           "task.answer_threshold", "task.skip_unanswerable",
                                            "task.null_threshold", "schedule.power",        "schedule.end_factor",
-                                           "run.max_walltime"};
+                                           "run.max_walltime",    "task.levels",           "task.range"};
   const std::vector<std::string> fp16 = {"data.validation=\"v.h5\"", "precision.compute=\"fp16\""};
   const auto there = keys_of(resolved(fp16).text);
   KeyList list;

@@ -143,7 +143,7 @@ TEST_CASE("all violated rules that span keys are reported with their places") {
       "[run]\nmode = \"train\"\n[model]\nhidden_size = 100\nnum_attention_heads = 3\n[task]\nname = \"regression\"\n"
       "mask_probability = 0.2\n[batch]\nmicro = 1\nmicro_tokens = 64\n[parallel]\nzero = 0\noffload = "
       "true\n[schedule]\n"
-      "steps = 10\nwarmup_steps = 20\npower = 2\n[evaluation]\nbest = \"accuracy\"\npatience = 2\n[distill]\nalpha = "
+      "steps = 10\nwarmup_steps = 20\npower = 2\n[evaluation]\nbest = \"f1\"\npatience = 2\n[distill]\nalpha = "
       "2\n"
       "[precision]\ncompute = \"tf32\"\nloss_scale = 8\n");
   for (const char* expected :
@@ -152,7 +152,8 @@ TEST_CASE("all violated rules that span keys are reported with their places") {
         "in.toml:8:20: [task] mask_probability belongs to the task \"masked_lm\"",
         "in.toml:11:16: [batch] micro_tokens, micro", "in.toml:14:11: [parallel] offload moves what zero shards",
         "in.toml:17:16: [schedule] warmup_steps = 20 is more than steps = 10", "in.toml:18:9: [schedule] power belongs",
-        "in.toml:20:8: [evaluation] best needs validation data", "\"pearson\", \"spearman\" and \"concordance\"",
+        "in.toml:20:8: [evaluation] best needs validation data",
+        "\"spearman\", \"concordance\", \"accuracy\", \"qwk\" and \"macro_mae\"",
         "in.toml:22:2: unknown table [distill]", "[precision] loss_scale belongs to compute",
         "in.toml: [data] train is missing", "in.toml: [optimizer] learning_rate is missing"}) {
     CHECK_THAT(text, ContainsSubstring(expected));
@@ -203,6 +204,42 @@ TEST_CASE("predictions are clipped to two numbers in order, or to the labels of 
   CHECK_THAT(problems(minimal, {values, "task.clip_predictions='range'"}), ContainsSubstring("it must be \"labels\""));
   CHECK_THAT(problems(minimal, {values, "run.mode='evaluate'", "task.clip_predictions='labels'"}),
              ContainsSubstring("needs training data, which mode \"evaluate\" does not read"));
+}
+
+TEST_CASE("a range of predictions takes the place of standardization and clipping") {
+  const std::string values = "task.name='regression'";
+  const Config given = parse(minimal, {values, "task.range=[1, 9]"});
+  CHECK(given.task.list("range").numbers == std::vector<double>{1, 9});
+  CHECK(!given.task.switches.at("standardize"));
+  CHECK(parse(minimal, {values, "task.range='labels'"}).task.list("range").word == "labels");
+  for (const char* other : {"standardize=true", "standardize=false", "clip_predictions=[1, 9]"}) {
+    CHECK_THAT(problems(minimal, {values, "task.range=[1, 9]", std::string("task.") + other}),
+               ContainsSubstring("does not go with range: remove one of them."));
+  }
+  CHECK_THAT(problems(minimal, {values, "task.range=[1, 9]", "task.loss='concordance'"}),
+             ContainsSubstring("[task] loss = \"concordance\" is of predictions without a range"));
+  for (const char* wrong : {"5", "[1]", "[1, 2, 3]", "[9, 1]", "[1, 1]"}) {
+    CHECK_THAT(problems(minimal, {values, std::string("task.range=") + wrong}),
+               ContainsSubstring("[task] range must be two numbers, the smaller one first"));
+  }
+  CHECK_THAT(problems(minimal, {values, "run.mode='evaluate'", "task.range='labels'"}),
+             ContainsSubstring("remove it, as config.json of a model that was trained with a range holds it"));
+}
+
+TEST_CASE("levels ascend within the range, and metrics of levels need them") {
+  const std::string values = "task.name='regression'", validated = "data.validation=['v.h5']";
+  CHECK(parse(minimal, {values, "task.levels=[1, 1.5, 3]"}).task.list("levels").numbers.size() == 3);
+  for (const char* wrong : {"5", "[1]", "[1, 1]", "[2, 1]"}) {
+    CHECK_THAT(problems(minimal, {values, std::string("task.levels=") + wrong}),
+               ContainsSubstring("[task] levels must be two or more ascending numbers"));
+  }
+  CHECK_THAT(problems(minimal, {values, "task.levels=[0, 1, 2]", "task.range=[1, 2]"}),
+             ContainsSubstring("[task] levels must lie in [task] range."));
+  CHECK_THAT(problems(minimal, {values, "run.mode='predict'", "task.levels='labels'"}),
+             ContainsSubstring("the log of the training names them"));
+  CHECK_THAT(problems(minimal, {values, validated, "evaluation.best='qwk'"}),
+             ContainsSubstring("[evaluation] best = \"qwk\" is a metric of levels: set [task] levels"));
+  CHECK(parse(minimal, {values, validated, "evaluation.best='qwk'", "task.levels='labels'"}).evaluation.best == "qwk");
 }
 
 TEST_CASE("a loss that several tasks state takes each one's words") {

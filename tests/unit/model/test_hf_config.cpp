@@ -44,6 +44,7 @@ TEST_CASE("a config survives being written and read") {
   config.label_names = {"noun.act", "élan \"quoted\"", "x"};
   for (int i = 3; i < 33; ++i) config.label_names.push_back("label " + std::to_string(i));
   config.problem_type = "single_label_classification";
+  config.prediction_range = {-0.5, 1e9};
   config.pad_token_id = 3;
   config.cls_token_id = 4;
   const std::string text = model::hf_config_text(config, layers::sequence_head());
@@ -63,6 +64,7 @@ TEST_CASE("a config survives being written and read") {
   CHECK(read.initializer_range == 0.01);
   CHECK(read.label_names == config.label_names);
   CHECK(read.problem_type == config.problem_type);
+  CHECK(read.prediction_range == config.prediction_range);
   CHECK(read.pad_token_id == 3);
   CHECK(read.cls_token_id == 4);
   CHECK(!read.sep_token_id);
@@ -119,6 +121,8 @@ TEST_CASE("errors name every wrong value and the allowed values") {
       {R"({"is_decoder": true})", "is_decoder"},
       {R"({"pad_token_id": 30522})", "token ids go from 0"},
       {R"({"problem_type": "ranking"})", "problem_type"},
+      {R"({"prediction_range": [2, 1]})", "prediction_range must be two numbers"},
+      {R"({"prediction_range": "labels"})", "prediction_range must be two numbers"},
       {R"({"id2label": {"0": "a", "2": "b"}})", "id2label"},
       {R"({"id2label": {"0": "a", "01": "b"}})", "id2label"},
       {R"({"id2label": {"0": 5}})", "id2label"},

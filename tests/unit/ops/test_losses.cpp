@@ -103,6 +103,37 @@ TEST_CASE("squared error and its gradient") {
   ops::squared_error(logits, targets.values.data(), 0.5f, loss.values.data(), core::Tensor<float>());
 }
 
+TEST_CASE("squared error of a sigmoid against its definition, and its gradient against finite differences") {
+  constexpr std::int64_t rows = 5000;
+  const Matrix logits = Matrix::random(rows, 1, 1, 4.0f, 2), noise = Matrix::random(1, rows, 2);
+  Matrix targets(1, rows), loss(1, rows), d_logits(rows, 1);
+  for (std::int64_t i = 0; i < rows; ++i) targets(0, i) = std::clamp(0.5f + noise(0, i), 0.0f, 1.0f);
+  const auto plain = [&](std::int64_t i, double shift) {
+    const double error = 1 / (1 + std::exp(-(logits(i, 0) + shift))) - targets(0, i);
+    return error * error;
+  };
+  const float scale = 0.5f;
+  ops::sigmoid_squared_error(logits, targets.values.data(), scale, loss.values.data(), d_logits);
+  // A difference of at most 1 with a few roundings of 2⁻²⁴, twice that in its square.
+  CHECK(test::largest_difference(loss, [&](auto, auto i) { return plain(i, 0); }) < 8e-7);
+  // Central differences of step h: h² / 6 of the third derivative, below 0.5, is 1e-9; rounding 1e-16 / h is less.
+  constexpr double h = 1e-4;
+  CHECK(test::largest_difference(d_logits, [&](auto i, auto) {
+          return scale * (plain(i, h) - plain(i, -h)) / (2 * h);
+        }) < 5e-7 * scale);  // 2 · (1 − target) · 0.25 at most, with as few roundings
+  Matrix again(1, rows);
+  ops::sigmoid_squared_error(logits, targets.values.data(), scale, again.values.data(), core::Tensor<float>());
+  CHECK(again.values == loss.values);
+  Matrix far(2, 1), ends(1, 2), gradient(2, 1), far_loss(1, 2);
+  far(0, 0) = 200;
+  far(1, 0) = -200;
+  ends(0, 0) = 0.25f;
+  ends(0, 1) = 1;
+  ops::sigmoid_squared_error(far, ends.values.data(), 1.0f, far_loss.values.data(), gradient);
+  CHECK(far_loss.values == test::Vector<float>{0.5625f, 1});
+  CHECK(gradient.values == test::Vector<float>{0, 0});
+}
+
 TEST_CASE("the largest probability is that of softmax") {
   constexpr std::int64_t rows = 5, columns = 37;
   Matrix x(rows, columns);

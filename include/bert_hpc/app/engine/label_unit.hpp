@@ -2,7 +2,9 @@
 // head and its outputs on their way between that unit and the labels' own.
 #pragma once
 
+#include <array>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,12 +13,27 @@
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/data/label_scale.hpp"
 #include "bert_hpc/data/shard_reader.hpp"
+#include "bert_hpc/model/model_config.hpp"
 
 namespace bert_hpc::app {
 
-/// Of the training labels; the identity for other tasks and with task.standardize = false. Pure, so it is the same on
-/// every rank: each holds all labels.
+/// Of the training labels; the identity for other tasks and with task.standardize = false; that of task.range where it
+/// is given. Pure, so it is the same on every rank: each holds all labels. Throws Error(input) where a label lies
+/// outside the range, Error(data) where the labels have no range.
 data::LabelScale training_label_scale(const config::Config& input, const data::ShardReader& train);
+/// Of a model that was trained: that of the range in its config.json or in the input, else the identity. Throws
+/// Error(input) where they differ.
+data::LabelScale evaluation_label_scale(const config::Config& input, const model::ModelConfig& config);
+/// What config.json holds of the scale.
+std::optional<std::array<double, 2>> exported_range(const data::LabelScale& scale);
+
+/// As [task] levels says: ascending; none for other tasks, without the key, and for "labels" without training labels.
+/// Throws Error(data) where the training labels have too many values.
+std::vector<float> value_levels(const config::Task& task, std::span<const float> train_labels);
+/// Throws Error(input) where a label of the data is none of the levels that the input lists.
+void require_levels(const config::Task& task, const data::ShardReader& reader);
+/// "levels 1, 1.5, 2"; "" without any.
+std::string levels_text(std::span<const float> levels);
 
 /// The range to which predictions are clipped, in the labels' unit.
 struct PredictionRange {
@@ -32,7 +49,8 @@ PredictionRange prediction_range(const config::Task& task, std::span<const float
 /// "clipped to 4 … 9, the range of the training labels"; "" without limits.
 std::string prediction_range_text(const config::Task& task, const PredictionRange& range);
 
-/// "mean squared error of standardized labels (mean 6.5, deviation 1.1)"; "" for other tasks.
+/// "mean squared error of standardized labels (mean 6.5, deviation 1.1)", or what it is with a range; "" for other
+/// tasks.
 std::string regression_loss_text(const config::Config& input, const data::LabelScale& scale);
 
 /// Where all labels that a regression trains on are equal; "" elsewhere.

@@ -85,10 +85,11 @@ class ModelInstance {
   std::vector<model::Stage> stages;  ///< of this rank, by virtual stage
   ModelKernels kernels;
   /// A regression in training: the head predicts standardized labels, and files hold it in the labels' unit. Set it
-  /// before the values are loaded; modes that do not train leave it.
+  /// before the values are loaded; in modes that do not train it may have a range alone.
   data::LabelScale label_scale;
   PredictionRange prediction_range;  ///< of a regression
   double least_output = 0;           ///< as of metrics::EvaluatedSet
+  std::vector<float> value_levels;   ///< the same
   core::Workspace workspace;
 
  private:

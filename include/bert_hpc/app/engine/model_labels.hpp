@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "bert_hpc/model/model_config.hpp"
+
 namespace bert_hpc::app {
 
 using LabelNames = std::vector<std::string>;
@@ -22,5 +24,8 @@ std::string labels_note(const LabelNames& model, const LabelNames& shards);
 /// in another order: as in Transformers, weights that fit are kept. Empty where the classifier is new.
 std::string kept_classifier(const std::string& folder, const LabelNames& shards,
                             const std::vector<std::string>& newly_initialised);
+/// The same of a regression whose predictions had another range there, or none.
+std::string kept_range(const std::string& folder, const model::ModelConfig& config,
+                       const std::vector<std::string>& newly_initialised);
 
 }  // namespace bert_hpc::app

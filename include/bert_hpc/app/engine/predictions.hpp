@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct PredictionsFacts {
   std::string split;                       ///< "test" or "validation"
   std::vector<std::string> label_names;    ///< of the outputs
   double least_output = 0;                 ///< as of metrics::EvaluatedSet
+  std::span<const float> value_levels{};   ///< the same
   /// Throws Error(files) where the directory belongs to another run now.
   std::function<void()> require_directory;
 };
