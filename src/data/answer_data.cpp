@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/json.hpp"
 #include "bert_hpc/data/shard_schema.hpp"
 #include "bounded_json.hpp"
 
@@ -50,7 +51,7 @@ void AnswerReader::read_question() {
 
 std::string answers_to_json(const std::optional<std::vector<std::string>>& answers) {
   using nlohmann::json;
-  return answers ? json(*answers).dump(-1, ' ', false, json::error_handler_t::replace) : std::string();
+  return answers ? core::json_text(json(*answers)) : std::string();
 }
 
 }  // namespace bert_hpc::data

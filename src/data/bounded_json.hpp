@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "bert_hpc/core/json.hpp"
 #include "bert_hpc/core/json_depth.hpp"
 
 namespace bert_hpc::data {
@@ -18,7 +19,7 @@ inline nlohmann::json parse_bounded_json(const std::string& text) {
   if (static_cast<std::int64_t>(text.size()) > longest_json || core::nests_too_deep(text, deepest)) {
     return nlohmann::json::value_t::discarded;
   }
-  return nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return core::parse_json(text);
 }
 
 }  // namespace bert_hpc::data

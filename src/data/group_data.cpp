@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/json.hpp"
 #include "bounded_json.hpp"
 
 namespace bert_hpc::data {
@@ -15,7 +16,7 @@ constexpr std::size_t query_id = 0, further_levels = 1, candidate_id = 2;
 }  // namespace
 
 std::string levels_to_json(const std::vector<std::int32_t>& levels) {
-  return levels.empty() ? std::string() : nlohmann::json(levels).dump();
+  return levels.empty() ? std::string() : core::json_text(nlohmann::json(levels));
 }
 
 bool GroupReader::next() {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/json.hpp"
 #include "bounded_json.hpp"
 #include "text_settings_json.hpp"
 
@@ -46,7 +47,7 @@ Json settings_of(const std::string& json, const std::string& file) {
 }  // namespace
 
 std::string label_names_to_json(const std::vector<std::string>& names) {
-  return Json(names).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return core::json_text(Json(names));
 }
 
 std::vector<std::string> label_names_from_json(const std::string& json, const std::string& file) {

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "bert_hpc/core/json.hpp"
+
 namespace bert_hpc::io {
 namespace {
 
@@ -20,7 +22,7 @@ Json choices_of(const AnsweredQuestion& question) {
 
 /// `"name": value`, indented as a member of the outermost object.
 std::string member(const std::string& name, const Json& value) {
-  const std::string object = Json{{name, value}}.dump(4, ' ', true, Json::error_handler_t::replace);
+  const std::string object = core::json_text(Json{{name, value}}, 4, true);
   return object.substr(2, object.size() - 4);  // without "{\n" and "\n}"
 }
 

@@ -3,6 +3,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "bert_hpc/core/json.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "strict_json.hpp"
 
@@ -42,10 +43,9 @@ void ConfigReader::text(const char* key, std::string& value) {
 void ConfigReader::must_equal(const char* key, const json& only, const char* reason) {
   const json* found = find(key);
   if (found == nullptr || found->is_null() || *found == only) return;
-  const std::string text =
-      found->is_string() ? found->get<std::string>() : found->dump(-1, ' ', true, json::error_handler_t::replace);
+  const std::string text = found->is_string() ? found->get<std::string>() : core::json_text(*found, -1, true);
   problems_.add(std::string(key) + " is " + (found->is_string() ? in_quotes(text) : core::printable(text)) +
-                ", but only " + only.dump() + " is built in: " + reason);
+                ", but only " + core::json_text(only) + " is built in: " + reason);
 }
 
 void ConfigReader::must_be(const char* key, bool only, const char* reason) {

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "bert_hpc/core/json.hpp"
 #include "bert_hpc/core/text_file.hpp"
 #include "families/family.hpp"
 #include "strict_json.hpp"
@@ -107,7 +108,7 @@ ModelConfig parse_hf_config(const std::string& text, const std::string& what) {
 
 ModelConfig default_config(const std::string& family) {
   const json root = {{"model_type", family_of(family).model_type}};
-  return parse_hf_config(root.dump(), "the defaults of " + family);
+  return parse_hf_config(core::json_text(root), "the defaults of " + family);
 }
 
 ModelConfig read_hf_config(const std::filesystem::path& folder) {
@@ -155,7 +156,7 @@ std::string hf_config_text(const ModelConfig& config, const layers::HeadKind& he
     root["id2label"] = std::move(id2label);
     root["label2id"] = std::move(label2id);
   }
-  return root.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+  return core::json_text(root, 2) + "\n";
 }
 
 }  // namespace bert_hpc::model

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/json.hpp"
 #include "bert_hpc/core/shard.hpp"
 #include "strict_json.hpp"
 
@@ -42,7 +43,7 @@ void write_safetensors_into(AsideFile& file, std::vector<TensorToWrite> tensors,
     header[tensor.name] = {{"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {offset, end}}};
     offset = end;
   }
-  std::string text = header.dump();
+  std::string text = core::json_text(header);
   text.resize((text.size() + 7) / 8 * 8, ' ');  // the data begins aligned to 8 bytes
   const std::uint64_t length = text.size();
   file.write(&length, sizeof length);

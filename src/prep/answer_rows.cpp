@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/json.hpp"
 #include "bert_hpc/data/answer_data.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
 
@@ -13,7 +14,7 @@ namespace {
 using nlohmann::json;
 
 json answers_of(std::string_view text) {
-  json all = json::parse(text, nullptr, false);
+  json all = core::parse_json(text);
   core::require(all.is_array(), "the reader gives answers as a list");
   return all;
 }

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "bert_hpc/core/json.hpp"
 #include "bert_hpc/core/json_depth.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/core/text_file.hpp"
@@ -35,7 +36,7 @@ std::int64_t positions_of(const fs::path& folder) {
   try {
     const std::string text = core::read_text_file(path.string(), max_config_bytes);
     if (core::nests_too_deep(text, deepest_config)) return 0;
-    const nlohmann::json config = nlohmann::json::parse(text, nullptr, false);
+    const nlohmann::json config = core::parse_json(text);
     const auto found = config.is_object() ? config.find("max_position_embeddings") : config.end();
     const bool known = config.is_object() && found != config.end() && found->is_number_unsigned();
     return known ? found->get<std::int64_t>() : 0;

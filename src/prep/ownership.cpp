@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/json.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/core/text_file.hpp"
 #include "bert_hpc/data/shard_schema.hpp"
@@ -97,8 +98,8 @@ Manifest read_manifest(const std::string& directory) {
 
 /// The tokenizer_config.json of version 0.1.0, byte for byte but for the values.
 bool is_own_tokenizer_config(const std::string& text) {
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object() || json.dump(2) + "\n" != text) return false;
+  const nlohmann::json json = core::parse_json(text);
+  if (!json.is_object() || core::json_text(json, 2) + "\n" != text) return false;
   std::set<std::string> keys = {"tokenizer_class", "model_max_length", "pad_token", "unk_token",
                                 "cls_token",       "sep_token",        "mask_token"};
   for (const data::TextSetting& setting : data::text_settings) keys.insert(setting.hugging_face_name);

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bert_hpc/comm/objects.hpp"
+#include "bert_hpc/core/json.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/data/shard_writer.hpp"
 #include "bert_hpc/io/atomic_write.hpp"
@@ -238,7 +239,7 @@ class Preparation {
       tokenizer["doc_stride"] = *config_.tokenizer.doc_stride;
       tokenizer["stride"] = config_.tokenizer.stride;
     }
-    info.tokenizer = tokenizer.dump();
+    info.tokenizer = core::json_text(tokenizer);
     return info;
   }
 

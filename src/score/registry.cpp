@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/json.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/score/scorer.hpp"
 #include "scorers.hpp"
@@ -45,7 +46,8 @@ std::string json_text(const Result& result) {
   std::string text = "{";
   for (const Number& number : result.numbers) {
     text += text.size() == 1 ? "\n" : ",\n";
-    text += "  " + nlohmann::json(core::printable(number.name, number.name.size())).dump() + ": " + number_text(number);
+    text += "  " + core::json_text(nlohmann::json(core::printable(number.name, number.name.size()))) + ": " +
+            number_text(number);
   }
   return text + "\n}\n";
 }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
+#include "bert_hpc/core/json.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/tokenize/wordpiece.hpp"
 #include "json_member.hpp"
@@ -18,7 +19,7 @@ using nlohmann::json;
 constexpr std::size_t most_named = 5;  // added tokens in a message
 
 std::string shown(const json& value) {
-  return core::printable(value.dump(), 80);
+  return core::printable(core::json_text(value), 80);
 }
 
 /// What `value` is by its "type", for messages.
@@ -82,7 +83,7 @@ void check_model(const json& model, std::vector<std::string>& problems) {
     const json& value = member(model, key);
     if (value == only || (value.is_null() && key != std::string("unk_token"))) return;  // absent: the library's default
     problems.push_back("model." + std::string(key) + " is " + shown(value) + "; this version reads only " +
-                       only.dump() + ".");
+                       core::json_text(only) + ".");
   };
   must_be("unk_token", "[UNK]");
   must_be("continuing_subword_prefix", "##");

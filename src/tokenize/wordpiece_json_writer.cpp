@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "bert_hpc/core/json.hpp"
 #include "bert_hpc/tokenize/wordpiece.hpp"
 #include "template_json.hpp"
 #include "wordpiece_json.hpp"
@@ -45,7 +46,8 @@ std::string entries(const Vocabulary& vocabulary) {
   for (std::int32_t id = 0; id < vocabulary.size(); ++id) {
     const std::string& piece = vocabulary.piece(id);
     if (vocabulary.id(piece) != id) continue;  // a later line has the same piece, and counts
-    text += (text.empty() ? "\n      " : ",\n      ") + ordered_json(piece).dump() + ": " + std::to_string(id);
+    text +=
+        (text.empty() ? "\n      " : ",\n      ") + core::json_text(ordered_json(piece)) + ": " + std::to_string(id);
   }
   return text + "\n    ";
 }
@@ -73,7 +75,7 @@ std::string tokenizer_json_text(const Vocabulary& vocabulary, const TextForm& fo
                                    {"max_input_chars_per_word", longest_word},
                                    {"vocab", ordered_json::object()}}}};
   // The vocabulary goes into the text, as a key of an ordered object takes time in proportion to those before it.
-  std::string text = document.dump(2);
+  std::string text = core::json_text(document, 2);
   text.insert(text.rfind("{}") + 1, entries(vocabulary));
   return text;
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "bert_hpc/core/json.hpp"
 #include "bert_hpc/tokenize/wordpiece.hpp"
 #include "wordpiece_json.hpp"
 
@@ -34,7 +35,7 @@ class WordPieceTokenizer final : public Tokenizer {
     }
     for (const TextFormField& field : text_form_fields) config[field.hugging_face_name] = form_.*field.value;
     return {{"vocab.txt", vocabulary_.text()},
-            {"tokenizer_config.json", config.dump(2) + "\n"},
+            {"tokenizer_config.json", core::json_text(config, 2) + "\n"},
             {"tokenizer.json", tokenizer_json_text(vocabulary_, form_)}};
   }
 

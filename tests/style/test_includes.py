@@ -49,7 +49,7 @@ HOMES = {
     r"nvml\.h": r"core/nvml|app/nvml",
     r"nvtx3/.*": r"core/cuda/",
     r"utf8proc\.h": r"tokenize/",
-    r"nlohmann/.*": r"io/|model/|data/|tokenize/|prep/|score/",
+    r"nlohmann/.*": r"core/json|io/|model/|data/|tokenize/|prep/|score/",
     r"catch2/.*": r"$^",
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "bert_hpc/core/json.hpp"
 #include "bert_hpc/core/json_depth.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/prep/readers/line_source.hpp"
@@ -42,7 +43,7 @@ class JsonRows : public RowReader {
       row.problem = "is nested too deep";
       return;
     }
-    const nlohmann::json object = nlohmann::json::parse(converted_, nullptr, false);
+    const nlohmann::json object = core::parse_json(converted_);
     if (object.is_discarded() || !object.is_object()) {
       row.problem = "is not a JSON object";
       return;
@@ -85,7 +86,7 @@ class JsonRows : public RowReader {
     std::string& text = storage_[column];
     text.clear();
     for (const nlohmann::json& entry : list) {
-      const std::string name = entry.is_string() ? entry.get<std::string>() : entry.dump();
+      const std::string name = entry.is_string() ? entry.get<std::string>() : core::json_text(entry);
       if (name.find(format_.list_separator) != std::string::npos) {
         row.problem = "has \"" + core::printable(name, 60) + "\" in the array \"" + columns_[column] +
                       "\", which holds the separator \"" + format_.list_separator + "\"" +

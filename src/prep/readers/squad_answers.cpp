@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "bert_hpc/core/json.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
 
@@ -50,7 +51,7 @@ std::string answers_text(const SquadQuestion& question) {
   for (const SquadAnswer& answer : question.answers) {
     all.push_back({{"answer_start", answer.start}, {"text", answer.text}});
   }
-  return all.dump();
+  return core::json_text(all);
 }
 
 }  // namespace bert_hpc::prep

@@ -4,6 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "bert_hpc/core/json.hpp"
 #include "bert_hpc/core/json_depth.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/prep/readers/line_source.hpp"
@@ -158,7 +159,7 @@ class SquadLines : public RowReader {
     }
     if (core::nests_too_deep(line, deepest_row)) return "is nested too deep";
     const bool holds_zero = line.find('\0') != std::string_view::npos;  // which the parser takes for the end
-    const json object = holds_zero ? json() : json::parse(line, nullptr, false);
+    const json object = holds_zero ? json() : core::parse_json(line);
     if (!object.is_object()) return "is not a JSON object";
     const auto id = object.find("id");
     if (id == object.end()) return "has no \"id\"";

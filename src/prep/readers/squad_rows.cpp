@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/json.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/prep/readers/line_source.hpp"
 #include "bert_hpc/prep/readers/row_reader.hpp"
@@ -141,7 +142,7 @@ class SquadFile {
       if (!first) take(',', "a comma or } is missing after a member");
       if (next_byte() != '"') refuse_json(file(), source_.line(), source_.offset(), "a name in quotes is missing");
       const std::int64_t line = source_.line(), offset = source_.offset();
-      const json name = json::parse(value("a name"), nullptr, false);
+      const json name = core::parse_json(value("a name"));
       if (!name.is_string()) refuse_json(file(), line, offset, "a name cannot be read");
       take(':', "a colon is missing after a name");
       const bool is_list = next_byte() == '[';
