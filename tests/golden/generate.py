@@ -13,6 +13,9 @@ For each task a folder bert/TASK with
     python3 generate.py [TASK...]  all tasks by default; needs torch and transformers, whose versions are printed and
                                    stored in the files
 
+Answer ranking has the losses of sentence-transformers' cross-encoders: of pairs BinaryCrossEntropyLoss; of a query's candidates, whose
+row_loss is of queries, ListNetLoss with equal shares of what is relevant.
+
 In question answering each sequence is computed alone: in a padded batch Transformers' softmax over a sequence's tokens
 has terms of its padding.
 
@@ -54,6 +57,8 @@ TASKS = {
     "distilbert_question_answering": dict(layers=1, labels=2, keep_values=False),
     "token_classification": dict(layers=1, labels=5, keep_values=False),
     "distilbert_token_classification": dict(layers=1, labels=5, keep_values=False),
+    "answer_ranking": dict(layers=1, labels=1, keep_values=False),
+    "answer_ranking_listwise": dict(layers=1, labels=1, keep_values=False),
 }
 CLASSES = {
     "classification": "ForSequenceClassification",
@@ -62,6 +67,8 @@ CLASSES = {
     "masked_lm": "ForMaskedLM",
     "question_answering": "ForQuestionAnswering",
     "token_classification": "ForTokenClassification",
+    "answer_ranking": "ForSequenceClassification",
+    "answer_ranking_listwise": "ForSequenceClassification",
 }
 PROBLEM_TYPES = {"regression": "regression", "multi_label": "multi_label_classification"}
 DISTILBERT = "distilbert_"  # before a task's name
@@ -134,6 +141,12 @@ def make_batch(task, settings, lengths, random):
         batch["values"] = (3 * random.standard_normal(len(lengths))).astype(numpy.float32)
     elif task == "multi_label":  # an empty set among them
         batch["values"] = (random.random((len(lengths), settings["labels"])) < 0.4).astype(numpy.float32)
+    elif task.startswith("answer_ranking"):
+        batch["values"] = (random.random(len(lengths)) < 0.4).astype(numpy.float32)
+        if task == "answer_ranking_listwise":  # two queries, or one, of which the last candidate is relevant
+            middle = len(lengths) // 2
+            batch["lists"] = numpy.array([[0, middle], [middle, len(lengths)]][middle == 0 :]).astype(numpy.int32)
+            batch["values"][batch["lists"][:, 1] - 1] = 1
     elif kind_of(task) == "question_answering":
         ends = numpy.sort(random.integers(0, numpy.array(lengths)[:, None], (len(lengths), 2)), axis=1)
         ends[::3] = 0  # no answer: the first token
@@ -186,8 +199,24 @@ def loss_of_spans(task, model, batch):
     return torch.cat(logits), torch.stack(losses)
 
 
+def loss_of_pairs(model, batch, arguments):
+    """Raw scores, and the loss of each pair or of each query."""
+    relevant = arguments.pop("labels")  # with which Transformers would take one label for a regression
+    logits = model(**arguments).logits
+    if "lists" not in batch:
+        return logits, torch.nn.functional.binary_cross_entropy_with_logits(logits[:, 0], relevant, reduction="none")
+    losses = []
+    for begin, end in batch["lists"]:
+        shares = relevant[begin:end] / relevant[begin:end].sum()
+        losses.append(torch.nn.functional.cross_entropy(logits[begin:end, 0][None], shares[None]))
+    return logits, torch.stack(losses)
+
+
 def loss_of(task, model, batch):
     """Logits of the rows that count, their losses, the loss."""
+    if task.startswith("answer_ranking"):
+        logits, row_loss = loss_of_pairs(model, batch, padded(task, batch))
+        return logits, row_loss, row_loss.mean()
     if "spans" in batch:
         logits, row_loss = loss_of_spans(task, model, batch)
         return logits, row_loss, row_loss.mean()

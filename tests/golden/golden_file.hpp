@@ -21,11 +21,12 @@ struct GoldenBatch {
   std::vector<std::int32_t> input_ids;       ///< (tokens)
   std::vector<std::int32_t> token_type_ids;  ///< (tokens)
   std::vector<std::int32_t> labels;          ///< (sequences), classification
-  std::vector<float> values;                 ///< (sequences), regression; (sequences, labels) of 0 and 1, multi-label
+  std::vector<float> values;  ///< (sequences), regression, ranking; (sequences, labels) of 0 and 1, multi-label
   /// (masked), masked language modelling and token classification: token rows with a label, ascending
   std::vector<std::int32_t> masked_rows;
   std::vector<std::int32_t> masked_labels;  ///< (masked)
   std::vector<std::int32_t> spans;          ///< (sequences, 2), question answering: first and last token
+  std::vector<std::int32_t> lists;          ///< (queries, 2), listwise ranking: candidates [begin, end) of each query
 
   std::int64_t sequences() const { return static_cast<std::int64_t>(offsets.size()) - 1; }
   std::int64_t tokens() const { return offsets.back(); }
@@ -42,9 +43,9 @@ class GoldenFile {
   /// The folder with config.json and model.safetensors of the initial model.
   const std::filesystem::path& model_folder() const { return folder_; }
 
-  /// All elements of a tensor: "logits", "row_loss" (question answering: of sequences), "loss" (of batch 0),
-  /// "gradient.NAME" (sum over the batch / its count), "adamw.loss", "adamw.norm" (before clipping),
-  /// "adamw.value.NAME".
+  /// All elements of a tensor: "logits", "row_loss" (question answering: of sequences, listwise ranking: of queries),
+  /// "loss" (of batch 0), "gradient.NAME" (sum over the batch / its count), "adamw.loss", "adamw.norm" (before
+  /// clipping), "adamw.value.NAME".
   std::vector<double> numbers(const std::string& name) const {
     const model::StoredTensor& tensor = find(name);
     std::vector<double> values(static_cast<std::size_t>(tensor.elements));
@@ -62,7 +63,8 @@ class GoldenFile {
                       .values = {},
                       .masked_rows = integers(prefix + "masked_rows"),
                       .masked_labels = integers(prefix + "masked_labels"),
-                      .spans = integers(prefix + "spans")};
+                      .spans = integers(prefix + "spans"),
+                      .lists = integers(prefix + "lists")};
     if (has(prefix + "values")) {
       const std::vector<double> values = numbers(prefix + "values");
       batch.values.assign(values.begin(), values.end());

@@ -26,17 +26,22 @@ constexpr const char* golden_tasks[] = {"classification",
                                         "distilbert_classification",
                                         "distilbert_question_answering",
                                         "token_classification",
-                                        "distilbert_token_classification"};
+                                        "distilbert_token_classification",
+                                        "answer_ranking",
+                                        "answer_ranking_listwise"};
 
 HeadKind kind_of(const std::string& task) {
   const std::string family = "distilbert_";
+  if (task.starts_with("answer_ranking")) return objectives::named("answer_ranking").head;
   return objectives::named(task.starts_with(family) ? task.substr(family.size()) : task).head;
 }
 
 // Is the true gradient zero? A key's bias shifts all scores of a row of attention equally; a span's softmax is over all
-// tokens of a sequence, whose scores the last two biases shift equally.
+// tokens of a sequence, whose scores the last two biases shift equally; a query's over its candidates, whose scores the
+// last bias shifts equally.
 bool has_zero_gradient(const tests::GoldenBatch& batch, const std::string& name) {
   if (name.ends_with("key.bias") || name.ends_with("k_lin.bias")) return true;
+  if (!batch.lists.empty() && name == "classifier.bias") return true;
   const bool last_norm = name.ends_with("layer.0.output.LayerNorm.bias") || name.ends_with("output_layer_norm.bias");
   return !batch.spans.empty() && (name == "qa_outputs.bias" || last_norm);  // models with spans have one layer
 }
@@ -49,6 +54,7 @@ std::unique_ptr<tests::HostBatch> host_batch(const tests::GoldenBatch& golden) {
   if (!golden.values.empty()) batch->set_values(golden.values);
   if (!golden.masked_rows.empty()) batch->set_masked(golden.masked_rows, golden.masked_labels);
   if (!golden.spans.empty()) batch->set_spans(golden.spans);
+  if (!golden.lists.empty()) batch->set_lists(golden.lists);
   return batch;
 }
 
@@ -102,6 +108,12 @@ class Trainee {
   /// (targets), of the backward pass before.
   std::vector<float> losses(const core::MicroBatch& batch) const {
     const std::vector<float> rows = test::copy_of(bert.row_losses(), batch.targets.rows.count);
+    if (batch.targets.lists != nullptr) {
+      std::vector<float> of_queries;
+      const auto lists = test::copy_of(batch.targets.lists, 2 * batch.targets.list_count);
+      for (std::size_t q = 0; q < lists.size(); q += 2) of_queries.push_back(rows[static_cast<std::size_t>(lists[q])]);
+      return of_queries;
+    }
     if (batch.targets.spans == nullptr) return rows;
     const std::vector<std::int32_t> sequence = test::copy_of(batch.tokens.sequence, batch.tokens.count);
     std::vector<float> sums(static_cast<std::size_t>(batch.sequences), 0.0f);
