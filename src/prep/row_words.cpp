@@ -1,5 +1,8 @@
 // Words on rows: why they are rejected, and what is probably a mistake.
 #include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
 
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/prep/row_table.hpp"
@@ -81,6 +84,38 @@ void warn_of_labels(const RowTable& table, const PrepConfig& config, std::vector
   }
 }
 
+/// Labels of splits with files of their own that no training row has: a model cannot predict them.
+void warn_of_unknown_labels(const RowTable& table, const PrepConfig& config, std::vector<std::string>& all) {
+  const std::vector<std::string> none, *files[] = {&none, &config.source.validation_files, &config.source.test_files};
+  if (table.counts()[0] == 0 || (files[1]->empty() && files[2]->empty())) return;
+  std::array<std::vector<std::int64_t>, split_count> rows;
+  for (auto& of_split : rows) of_split.resize(table.label_names.size());
+  std::vector<std::int64_t> last_row(table.label_names.size(), -1);
+  for (std::int64_t row = 0; row < table.rows(); ++row) {
+    const RowStatus status = table.status[static_cast<std::size_t>(row)];
+    if (!is_kept(status)) continue;
+    const data::Label label = label_of(table, row);
+    const std::span<const std::int32_t> numbers = table.set_begins.empty() ? std::span(&label.number, 1) : label.names;
+    for (const std::int32_t number : numbers) {
+      if (number < 0 || std::exchange(last_row[static_cast<std::size_t>(number)], row) == row) continue;
+      ++rows[static_cast<std::size_t>(status)][static_cast<std::size_t>(number)];
+    }
+  }
+  for (std::size_t s = 1; s < split_count; ++s) {
+    std::vector<std::pair<std::string, std::int64_t>> unknown;
+    for (std::size_t i = 0; i < table.label_names.size(); ++i) {
+      if (!files[s]->empty() && rows[0][i] == 0 && rows[s][i] > 0)
+        unknown.emplace_back(table.label_names[i], rows[s][i]);
+    }
+    if (unknown.empty()) continue;
+    const bool one = unknown.size() == 1;
+    all.push_back("[source] " + std::string(to_string(static_cast<Split>(s))) + "_files " +
+                  (one ? "have a label" : "have " + core::with_commas(std::ssize(unknown)) + " labels") +
+                  " that no training row has, so no model can learn " + (one ? "it" : "them") +
+                  " (label, rows): " + labels_text(unknown) + ".");
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> warnings(const RowTable& table, const PrepConfig& config) {
@@ -108,7 +143,10 @@ std::vector<std::string> warnings(const RowTable& table, const PrepConfig& confi
         "first is " +
         table.first_absent + ").");
   }
-  if (!table.label_names.empty()) warn_of_labels(table, config, all);
+  if (!table.label_names.empty()) {
+    warn_of_labels(table, config, all);
+    warn_of_unknown_labels(table, config, all);
+  }
   warn_of_empty_splits(table, config, all);
   return all;
 }

@@ -176,6 +176,22 @@ TEST_CASE("a listed label that no row has is reported with the one that was prob
   CHECK(warnings(text.scan(), text.config).empty());
 }
 
+TEST_CASE("labels that only files of another split have are reported with their rows") {
+  CsvText text(table({{"a", 50}, {"b", 50}}));
+  const CsvText more(table({{"a", 5}, {"new", 2}})), most(table({{"b", 1}, {"x", 1}, {"y", 3}}));
+  text.config.split = {.train = 1, .validation = 0, .test = 0};
+  text.config.source.validation_files = more.config.source.files;
+  text.config.source.test_files = most.config.source.files;
+  const auto reported = warnings(text.scan(), text.config);
+  REQUIRE(reported.size() == 2);
+  CHECK(reported[0] ==
+        "[source] validation_files have a label that no training row has, so no model can learn it (label, rows): "
+        "\"new\" 2.");
+  CHECK(reported[1] ==
+        "[source] test_files have 2 labels that no training row has, so no model can learn them (label, rows): \"x\" 1 "
+        "and \"y\" 3.");
+}
+
 TEST_CASE("splits that were asked for and are empty are reported, with the reason") {
   std::vector<std::pair<std::string, int>> each;
   for (char name = 'a'; name <= 'z'; ++name) each.emplace_back(std::string(1, name), 1);
