@@ -34,9 +34,10 @@ def matrices(run):
         if counted is not None:
             found.append((split, *counted, run.label_names))
     if not found:
-        counts = predictions.confusion(run)
-        if counts is not None:
-            found.append(("predictions", counts, "", run.predictions["label_names"]))
+        counted = predictions.confusion(run)
+        if counted is not None:
+            names, counts = counted
+            found.append(("predictions", counts, "", names))
     return found
 
 

@@ -90,17 +90,35 @@ def split_of(run):
 MOST_CLASSES = 1000  # maximum for a confusion matrix, as in bert_hpc: its memory grows quadratically
 
 
+def numbered_levels(run):
+    """Names of a regression's levels, and the numbers of the labels' and of the predictions' ones, -1 where unknown."""
+    actual, predicted = (np.asarray(column, dtype=float) for column in (labels(run), run.predictions["level"]))
+    try:
+        levels = np.asarray(json.loads(rundata.settings(run).get("task.levels", "[]")), dtype=np.float32).astype(float)
+    except ValueError:  # those of the training labels
+        levels = np.unique(np.concatenate([actual[np.isfinite(actual)], predicted[np.isfinite(predicted)]]))
+    if len(levels) == 0 or len(levels) > MOST_CLASSES:
+        return [], np.array([]), np.array([])
+    numbers = [np.where(np.isfinite(column), np.abs(levels[None] - column[:, None]).argmin(axis=1), -1)
+               for column in (actual, predicted)]
+    return [f"{level:.6g}" for level in levels], *numbers
+
+
 def confusion(run):
-    """Counts (classes, classes) over samples with known class; None for other tasks, too many classes or no such
-    samples."""
+    """Names and counts (classes, classes) over samples with known class, or of a regression's levels; None for other tasks, too
+    many classes or no such samples."""
     data = run.predictions
-    if data is None or data["task"] != "classification":
+    if data is not None and data["task"] == "regression" and "level" in data:
+        names, actual, predicted = numbered_levels(run)
+    elif data is not None and data["task"] == "classification":
+        names, actual, predicted = data["label_names"], labels(run), data["prediction"]
+    else:
         return None
-    actual, predicted, classes = labels(run), data["prediction"], len(data["label_names"])
+    classes = len(names)
     if classes > MOST_CLASSES or not all(np.issubdtype(column.dtype, np.integer) for column in (actual, predicted)):
         return None
     good = (actual >= 0) & (actual < classes) & (predicted >= 0) & (predicted < classes)
     if not good.any():
         return None
     pairs = actual[good].astype(np.int64) * classes + predicted[good]
-    return np.bincount(pairs, minlength=classes * classes).reshape(classes, classes).astype(float)
+    return names, np.bincount(pairs, minlength=classes * classes).reshape(classes, classes).astype(float)

@@ -69,7 +69,7 @@ def read_metrics(run, path):
 
 
 NEEDED = ("label", "prediction", "source_index")  # columns of predictions.h5
-OF_RANKINGS = ("rank", "query", "relevant")
+OF_SOME_TASKS = ("rank", "query", "relevant", "level")
 
 
 def read_predictions(run, folder):
@@ -78,7 +78,7 @@ def read_predictions(run, folder):
         return
     try:
         with h5py.File(path, "r") as file:
-            found = {name: np.atleast_1d(file[name][()]) for name in (*NEEDED, *OF_RANKINGS) if name in file}
+            found = {name: np.atleast_1d(file[name][()]) for name in (*NEEDED, *OF_SOME_TASKS) if name in file}
             if len({len(column) for column in found.values()}) != 1 or not set(NEEDED) <= set(found):
                 raise ReportError(f"'{path}' is damaged: it needs 'label', 'prediction' and 'source_index' of one length.")
             if "probabilities" in file and file["probabilities"].ndim == 2:

@@ -913,7 +913,7 @@ class Predictions(InFolder):
     def test_classes_with_labels_in_the_shards(self):
         run = self.predict("classification", np.full(4, -1, "i4"), np.int32([0, 1, 0, 1]), ["a", "b"])
         self.shards("classification", np.int32([0, 1, 0, 0]), ["a", "b"])
-        np.testing.assert_array_equal(predictions.confusion(reading.load_run(run, "run")), [[2, 1], [0, 1]])
+        np.testing.assert_array_equal(predictions.confusion(reading.load_run(run, "run"))[1], [[2, 1], [0, 1]])
 
     def test_shards_of_other_samples_or_classes_are_not_taken(self):
         run = self.predict("classification", np.full(4, -1, "i4"), np.int32([0, 1, 0, 1]), ["a", "b"])
@@ -1024,6 +1024,33 @@ class Ranking(InFolder):
     def test_nothing_to_rank(self):
         run = self.made("classification", np.array([-1, -1]), np.array([[0.5, 0.5], [0.25, 0.75]]), ["no", "yes"])
         self.assertEqual(list(plot_ranking.draw([run])), [])
+
+
+class Levels(InFolder):
+    def levels_of(self, settings, label, level):
+        make_run.write_metrics(self.folder, None, {}, task="regression", mode="evaluate", resolved_input=f"[task]\n{settings}")
+        make_run.write_predictions(self.folder, "regression", np.float32(label), np.float32(level))
+        with h5py.File(self.folder / "predictions.h5", "r+") as file:
+            file["level"] = np.float32(level)
+        return reading.load_run(self.folder, "run")
+
+    def test_the_loss_of_a_regression_within_a_range(self):
+        run = self.levels_of('range = "labels"\n', [1], [1])
+        self.assertEqual(plot_loss.kind_of(run), "mean squared error of labels scaled to 0 … 1")
+
+    def test_a_regression_with_levels_has_a_confusion_matrix(self):
+        label, level = [4.1, 5, 5, np.nan, 6], [4.1, 4.1, 5, 5, 5]
+        for settings, names in (('levels = "labels"\n', ["4.1", "5", "6"]), ("levels = [4.1, 5.0, 6.0, 7.5]\n", ["4.1", "5", "6", "7.5"])):
+            run = self.levels_of(settings, label, level)
+            [(split, counts, _, found)] = plot_confusion.matrices(run)
+            self.assertEqual((split, found), ("predictions", names))
+            np.testing.assert_array_equal(counts[:3, :3], [[1, 0, 0], [1, 1, 0], [0, 1, 0]])
+            self.assertEqual(counts.sum(), 4)
+        [(name, figure)] = plot_confusion.draw([run])
+        self.assertIn("accuracy 0.500 on 4 samples", " ".join(texts(figure)))
+        self.assertEqual([row[3] for row in tables.classes([run])[1]], names)
+        drawing.plt.close("all")
+        self.assertEqual(plot_confusion.matrices(self.levels_of('levels = "labels"\n', [np.nan], [5])), [])
 
 
 class Retrieval(InFolder):
