@@ -33,7 +33,14 @@ layers::LayerCosts range_costs(const ModelPlan& plan, const ModelRange& range, c
   if (range.embeddings) add(trained(layers::embeddings_costs(plan.embeddings, batch), plan.embeddings_training()));
   for (std::int64_t i = range.first; i < range.last; ++i) {
     const layers::SublayerSettings& sublayer = plan.sublayers[static_cast<std::size_t>(i)];
-    add(trained(layers::sublayer_costs(sublayer, batch, plan.computes_selection(i)), plan.sublayer_training(i)));
+    layers::LayerCosts costs =
+        trained(layers::sublayer_costs(sublayer, batch, plan.computes_selection(i)), plan.sublayer_training(i));
+    if (plan.recomputes(i)) {
+      costs.work.backward_input += costs.work.forward;
+      const double rows = plan.computes_selection(i) ? batch.head_rows : batch.tokens;
+      costs.saved_bytes = plan.keeps_result(i) ? plan.element_bytes() * rows * plan.hidden() : 0;
+    }
+    add(costs);
   }
   if (range.head) add(trained(layers::head_costs(plan.head, batch), plan.head_training()));
   sum.work /= tensor;

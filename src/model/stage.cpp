@@ -1,6 +1,7 @@
 #include "bert_hpc/model/stage.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
@@ -54,9 +55,11 @@ Stage::Stage(const ModelPlan& plan, const ModelRange& range, const core::Paramet
     head_ = layers::make_head(settings, parameters, group);
     head_begin_ = trainable_begin(parameters, of_head);
   }
-  if (trains_embeddings() || sends_gradient()) return;
-  while (first_backward_ < sublayers_.size() && sublayer_begin_[first_backward_] < 0) ++first_backward_;
-  if (first_backward_ == sublayers_.size() && head_begin_ < 0) ++first_backward_;
+  if (!trains_embeddings() && !sends_gradient()) {
+    while (first_backward_ < sublayers_.size() && sublayer_begin_[first_backward_] < 0) ++first_backward_;
+    if (first_backward_ == sublayers_.size() && head_begin_ < 0) ++first_backward_;
+  }
+  find_runs();
 }
 
 std::vector<layers::LinearWeight> Stage::block_weights() const {
@@ -101,7 +104,34 @@ void Stage::open(core::Workspace& workspace, const layers::StepContext& context,
   workspace.release(begin);
   allocate_slot(workspace, context.batch.tokens.count, context.training, opened);
   core::require(workspace.mark() - begin <= layout.slot_size, "stage: a micro-batch larger than was planned");
+  if (context.training) {
+    workspace.release(training_.recompute_begin);
+    allocate_runs(workspace, context.batch.tokens.count, opened);
+  }
   workspace.release(mark);
+}
+
+void Stage::find_runs() {
+  for (std::size_t i = first_backward_; i < sublayers_.size(); ++i) {
+    if (!recomputes(i)) continue;
+    const bool goes_on = !runs_.empty() && runs_.back().last == i && !keeps_result(i - 1);
+    if (goes_on) {
+      runs_.back().last = i + 1;
+    } else {
+      runs_.push_back({i, i + 1});
+    }
+  }
+}
+
+void Stage::recompute(layers::Engine& engine, const layers::StepContext& context, Slot& slot, std::size_t run) {
+  const auto [first, last] = runs_[run];
+  Matrix& result = slot.sublayers[last - 1]->output;
+  const Matrix kept = std::exchange(result, slot.results[run]);
+  for (std::size_t i = first; i < last; ++i) {
+    sublayers_[i]->forward(engine, context, selection(slot, i), sublayer_input(slot, i), *slot.sublayers[i]);
+    progress();
+  }
+  result = kept;
 }
 
 void Stage::forward(layers::Engine& engine, const layers::StepContext& context, int slot) {
@@ -143,7 +173,9 @@ void Stage::backward(layers::Engine& engine, const layers::StepContext& context,
       finished(head_begin_);
     }
   }
+  std::size_t run = runs_.size();
   for (std::size_t i = sublayers_.size(); i-- > first_backward_;) {
+    if (run > 0 && runs_[run - 1].last == i + 1) recompute(engine, context, s, --run);
     const bool sent = i == 0 && sends_gradient();
     const Matrix d_x = sent ? s.d_input : group_.first(ping_pong[turn], rows_into(s, i, tokens));
     const std::int64_t sublayer_mark = workspace.mark();

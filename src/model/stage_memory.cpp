@@ -3,6 +3,7 @@
 // uses its begin.
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/model/stage.hpp"
@@ -59,6 +60,7 @@ void Stage::allocate_forward_only(core::Workspace& workspace, std::int64_t token
 Stage::Slot Stage::make_slot() const {
   Slot slot;
   for (const auto& sublayer : sublayers_) slot.sublayers.push_back(sublayer->make_saved());
+  slot.results.resize(runs_.size());
   if (head_) slot.head = head_->make_saved();
   return slot;
 }
@@ -80,9 +82,33 @@ void Stage::allocate_slot(core::Workspace& workspace, std::int64_t tokens, bool 
   // Forward of a training needs room for what dropout keeps, even where backward does not read it.
   allocate_forward_only(workspace, tokens, forward_only, training ? training_.dropout_tiles : 0, slot);
   for (std::size_t i = forward_only; i < sublayers_.size(); ++i) {
-    sublayers_[i]->allocate_saved(workspace, tokens, selection(slot, i), training_.dropout_tiles, *slot.sublayers[i]);
+    if (!training || !recomputes(i)) {
+      sublayers_[i]->allocate_saved(workspace, tokens, selection(slot, i), training ? training_.dropout_tiles : 0,
+                                    *slot.sublayers[i]);
+    } else if (keeps_result(i)) {
+      const layers::RowSelection* const selected = selection(slot, i);
+      slot.sublayers[i]->output = group_.take(workspace, selected != nullptr ? selected->rows.count : tokens,
+                                              plan_.embeddings.hidden, plan_.embeddings.storage);
+    }
   }
   if (range_.head) head_->allocate_saved(workspace, slot.selection.rows.count, *slot.head);
+}
+
+std::int64_t Stage::allocate_runs(core::Workspace& workspace, std::int64_t tokens, Slot& slot) const {
+  const std::int64_t begin = workspace.mark();
+  std::int64_t end = begin;
+  for (std::size_t r = 0; r < runs_.size(); ++r) {
+    workspace.release(begin);
+    Matrix& result = slot.sublayers[runs_[r].last - 1]->output;
+    const Matrix kept = result;
+    for (std::size_t i = runs_[r].first; i < runs_[r].last; ++i) {
+      sublayers_[i]->allocate_saved(workspace, tokens, selection(slot, i), training_.dropout_tiles, *slot.sublayers[i]);
+    }
+    slot.results[r] = std::exchange(result, kept);
+    end = std::max(end, workspace.mark());
+  }
+  workspace.release(end);
+  return end;
 }
 
 void Stage::allocate_deferred(core::Workspace& workspace, std::int64_t tokens, const Slot& slot,
@@ -111,6 +137,7 @@ void Stage::plan_slots(core::Workspace& workspace, const layers::BatchBounds& bo
   allocate_slot(workspace, bounds.tokens, memory.training, slot);
   layout.slot_size = aligned(workspace.mark() - layout.slots_begin);
   for (std::size_t i = first_backward_; i < slot.sublayers.size(); ++i) {
+    if (recomputes(i)) continue;
     layout.dropout_bytes += memory.slots * slot.sublayers[i]->dropout_bytes;
   }
   layout.deferred_begin = layout.slots_begin + memory.slots * layout.slot_size;
@@ -177,7 +204,19 @@ void Stage::plan(std::span<Stage> stages, core::Workspace& workspace, const laye
   workspace.release(0);
   for (std::size_t i = 0; i < stages.size(); ++i) stages[i].plan_slots(workspace, bounds, memory[i]);
   if (memory.front().training) {
-    const std::int64_t scratch = aligned(workspace.mark());
+    const std::int64_t shared = aligned(workspace.mark());
+    std::int64_t end = shared;
+    for (Stage& stage : stages) {
+      Slot slot = stage.make_slot();
+      slot.selection.rows.count = bounds.selected;
+      workspace.release(shared);
+      stage.training_.recompute_begin = shared;
+      end = std::max(end, stage.allocate_runs(workspace, bounds.tokens, slot));
+      core::require(stage.runs_.empty() || stage.training_.deferred == 0,
+                    "stage: recomputation needs both parts of the backward pass at once");
+    }
+    workspace.release(end);
+    const std::int64_t scratch = aligned(end);
     for (Stage& stage : stages) {
       stage.training_.scratch_begin = scratch;
       workspace.release(scratch);

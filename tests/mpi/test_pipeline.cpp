@@ -66,11 +66,13 @@ struct Case {
   train::PipelineSettings settings;
   bool inside_blocks = false;  // the first cut and the last lie inside blocks
   model::Trains trains{};
+  model::Recomputation recomputation{};
 };
 
 model::ModelPlan plan_of(const Case& c) {
   model::ModelPlan plan = model::make_plan(small_config(), c.head, outputs);
   model::set_trains(plan, c.trains);
+  plan.recomputation = c.recomputation;
   return plan;
 }
 
@@ -144,6 +146,7 @@ class Trainee : public train::PipelineEvents {
   const core::ParameterStore& store() const { return store_; }
   bool holds_head() const { return stages_.back().range().head; }
   train::Pipeline& pipeline() { return *pipeline_; }
+  std::int64_t bytes() const { return workspace_.bytes(); }
 
   std::vector<double> losses;
   bool in_place = true;
@@ -262,6 +265,55 @@ TEST_CASE("every schedule ends its backward pass where nothing below is trained"
   CHECK(everywhere(same));
   CHECK(everywhere(!mine.holds_head() || mine.losses == whole.losses));
   CHECK(everywhere(mine.in_place && mine.ended() == 2 * count * virtual_stages));
+}
+
+TEST_CASE("recomputation gives the bits of kept activations, in less memory") {
+  struct Choice {
+    HeadKind head;
+    ScheduleKind kind;
+    model::Recomputation recomputation;
+    bool inside_blocks;
+    std::string lowest;
+  };
+  const std::string all_trained = "bert.", above = "bert.encoder.layer.3.output.";
+  using tests::classification_head, tests::masked_lm_head;
+  const auto [head, kind, recomputation, inside_blocks, lowest] = GENERATE_COPY(
+      Choice{classification_head, ScheduleKind::one_f_one_b, {.attention = true}, false, all_trained},
+      Choice{masked_lm_head, ScheduleKind::gpipe, {.sublayers = 16}, true, all_trained},
+      Choice{classification_head, ScheduleKind::interleaved, {.sublayers = 16}, false, all_trained},
+      Choice{classification_head, ScheduleKind::one_f_one_b, {.attention = true, .sublayers = 5}, true, all_trained},
+      Choice{masked_lm_head, ScheduleKind::one_f_one_b, {.sublayers = 16}, false, above},
+      Choice{classification_head, ScheduleKind::gpipe, {.sublayers = 16}, true, above});
+  const std::string& from = lowest;
+  const model::Trains trains = [&from](const std::string& name) {
+    if (name.starts_with("bert.embeddings.") || name == "cls.predictions.bias") return from == "bert.";
+    return name >= from || !name.starts_with("bert.encoder.");
+  };
+  const int stages = world().size(), virtual_stages = kind == ScheduleKind::interleaved && stages > 1 ? 2 : 1;
+  std::vector<std::unique_ptr<tests::HostBatch>> batches;
+  for (unsigned m = 0; m < max_micro_batches; ++m) batches.push_back(make_batch(m));
+  const train::PipelineSettings settings{kind, stages, world().rank(), virtual_stages, max_micro_batches};
+  Trainee kept({head, settings, inside_blocks, trains}, world());
+  Trainee mine({head, settings, inside_blocks, trains, recomputation}, world());
+  for (const int count : {max_micro_batches, 3}) {
+    kept.run(batches, count, true);
+    mine.run(batches, count, true);
+    mine.run(batches, 2, false);
+    kept.run(batches, 2, false);
+  }
+  bool same = true;
+  for (std::size_t i = 0; i < mine.store().slices().size(); ++i) {
+    const core::ParameterSlice& slice = mine.store().slices()[i];
+    if (!slice.trainable) continue;
+    same &= test::copy_of(mine.store().gradient(static_cast<int>(i)).data, slice.size) ==
+            test::copy_of(kept.store().gradient(static_cast<int>(i)).data, slice.size);
+  }
+  CHECK(everywhere(same));
+  CHECK(everywhere(!mine.holds_head() || mine.losses == kept.losses));
+  const double bytes = world().sum(static_cast<double>(mine.bytes())),
+               all = world().sum(static_cast<double>(kept.bytes()));
+  INFO(bytes << " of " << all << " bytes");
+  if (recomputation.sublayers == 16 && from == all_trained) CHECK(bytes < 0.8 * all);
 }
 
 TEST_CASE("the first micro-batch of a step may replace gradients of weights") {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "bert_hpc/config/toml_reader.hpp"
 #include "bert_hpc/core/model_limits.hpp"
@@ -17,6 +18,9 @@ struct Model {
   std::string attention = "fused";        ///< "fused", "plain"
   std::string trainable = "all";          ///< "all", "head", "bitfit"
   std::int64_t freeze_layers = 0;         ///< the embeddings and so many blocks, the lowest; 0: nothing
+  // recompute: a word, or a number of blocks (a list of one); both empty: nothing.
+  std::string recompute;  ///< "none", "attention", "blocks"
+  std::vector<double> recompute_blocks;
   std::optional<std::int64_t> vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size;
   std::optional<std::int64_t> max_position_embeddings, type_vocab_size;
   std::optional<double> hidden_dropout_prob, attention_probs_dropout_prob, classifier_dropout;
@@ -32,6 +36,8 @@ inline void visit_model(TomlKeys& toml, Model& model) {
   toml.key("attention", model.attention, one_of({"fused", "plain"}));
   toml.key("trainable", model.trainable, one_of({"all", "head", "bitfit"}));
   toml.key("freeze_layers", model.freeze_layers, between(0, double{core::max_layers}));
+  toml.key("recompute", model.recompute_blocks, {.low = 0, .high = double{core::max_layers}, .takes_one = true},
+           model.recompute, one_of({"none", "attention", "blocks"}));
   toml.key("vocab_size", model.vocab_size, between(1, double{core::largest_vocabulary}));
   toml.key("hidden_size", model.hidden_size, size);
   toml.key("num_hidden_layers", model.num_hidden_layers, between(1, double{core::max_layers}));

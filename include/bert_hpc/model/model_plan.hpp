@@ -25,6 +25,14 @@ struct LayerTraining {
   double weights = 1;    ///< the share of its matrices' elements that is trained
 };
 
+/// Which sublayers of a training keep nothing but their result between the forward pass and the backward pass, which
+/// computes the rest again (Chen et al., "Training deep nets with sublinear memory cost", 2016). The sublayers of a
+/// block that are computed again follow each other, and the result between them is not kept either.
+struct Recomputation {
+  bool attention = false;      ///< those of attention
+  std::int64_t sublayers = 0;  ///< and so many, the lowest
+};
+
 struct ModelPlan {
   layers::EmbeddingsSettings embeddings;
   std::vector<layers::SublayerSettings> sublayers;  ///< in the order of a forward pass
@@ -32,6 +40,7 @@ struct ModelPlan {
   /// tokens' keys and values.
   std::int64_t selects_from = 0;
   layers::HeadSettings head;
+  Recomputation recomputation{};
   // What a training changes, of set_trains(); both empty: everything.
   Trains trains{};
   std::vector<LayerTraining> training{};  ///< of the embeddings, the sublayers and the head
@@ -41,6 +50,20 @@ struct ModelPlan {
   LayerTraining head_training() const { return training_of(1 + sublayer_count()); }
   /// Is a layer trained that comes before this sublayer?
   bool trains_below(std::int64_t sublayer) const { return training_of(sublayer).backward; }
+
+  /// Is this sublayer computed again in the backward pass?
+  bool recomputes(std::int64_t sublayer) const {
+    const bool attention =
+        sublayers[static_cast<std::size_t>(sublayer)].kind == layers::SublayerSettings::Kind::attention;
+    return sublayer_training(sublayer).backward &&
+           (sublayer < recomputation.sublayers || (recomputation.attention && attention));
+  }
+  /// Is its result kept? The next one of its block has none of its own then.
+  bool keeps_result(std::int64_t sublayer) const {
+    constexpr std::int64_t sublayers_of_block = 2;
+    const bool ends_block = sublayer % sublayers_of_block == sublayers_of_block - 1;
+    return ends_block || sublayer + 1 == sublayer_count() || !recomputes(sublayer) || !recomputes(sublayer + 1);
+  }
 
   std::int64_t sublayer_count() const { return std::ssize(sublayers); }
   /// Does this sublayer compute only the rows that the head reads?

@@ -141,16 +141,22 @@ class Stage {
     Matrix input, d_input;           // (rows, hidden)
     layers::Embeddings::SavedActivations embeddings;
     std::vector<std::unique_ptr<layers::Sublayer::SavedActivations>> sublayers;
+    std::vector<Matrix> results;                           // of runs_: where the result lies that backward writes again
     std::unique_ptr<layers::Head::SavedActivations> head;  // null where the head is elsewhere
   };
   struct DeferredGradients {
     std::vector<Matrix> d_inputs;  // of each sublayer with a backward pass, but what is sent, and of the head if here
     std::vector<std::unique_ptr<layers::Sublayer::WeightGradientInputs>> sublayers;
   };
+  /// Sublayers [first, last) that are computed again in the backward pass, together.
+  struct Run {
+    std::size_t first = 0, last = 0;
+  };
   /// Where slots lie in the workspace, bytes.
   struct Layout {
     std::int64_t slots_begin = 0, slot_size = 0, deferred_begin = 0, deferred_size = 0, send_buffers_begin = 0,
                  send_buffer_size = 0;
+    std::int64_t recompute_begin = 0;  // what a run keeps while it is computed, for all slots and stages
     std::int64_t scratch_begin = 0;
     std::int64_t dropout_tiles = 0, dropout_bytes = 0;  // of BatchBounds; bytes of all slots that it makes
     int slots = 0, deferred = 0;
@@ -174,6 +180,18 @@ class Stage {
   }
   void allocate_send_buffer(core::Workspace& workspace, std::int64_t tokens, Slot& slot);
   void allocate_ping_pong(core::Workspace& workspace, std::int64_t tokens, const Slot& slot, Matrix* ping_pong) const;
+  bool recomputes(std::size_t sublayer) const {
+    return sublayer >= first_backward_ && plan_.recomputes(range_.first + static_cast<std::int64_t>(sublayer));
+  }
+  /// The last one's is the stage's.
+  bool keeps_result(std::size_t sublayer) const {
+    return sublayer + 1 == sublayers_.size() || plan_.keeps_result(range_.first + static_cast<std::int64_t>(sublayer));
+  }
+  void find_runs();
+  /// Of runs: the region that they share, and in `slot` where forward writes each result. Returns its end.
+  std::int64_t allocate_runs(core::Workspace& workspace, std::int64_t tokens, Slot& slot) const;
+  /// Computes the forward pass of a run again. Its result, which a gradient may have replaced, is written elsewhere.
+  void recompute(layers::Engine& engine, const layers::StepContext& context, Slot& slot, std::size_t run);
   Slot make_slot() const;
   DeferredGradients make_deferred() const;
   void allocate_slot(core::Workspace& workspace, std::int64_t tokens, bool training, Slot& slot) const;
@@ -196,6 +214,7 @@ class Stage {
   std::int64_t arena_begin_ = 0;
   /// The lowest sublayer with a backward pass; the number of sublayers: the head alone has one; one more: nothing has.
   std::size_t first_backward_ = 0;
+  std::vector<Run> runs_;  // ascending
   Layout training_, evaluation_;
   int next_send_buffer_ = 0;
   std::function<void()> progress_;

@@ -1,6 +1,7 @@
 #include "bert_hpc/app/engine/model_from_config.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "bert_hpc/app/engine/model_labels.hpp"
 #include "bert_hpc/app/engine/precision.hpp"
@@ -75,6 +76,39 @@ model::ModelConfig model_from_config(const config::Config& input) {
   return config;
 }
 
+namespace {
+
+/// Throws Error(input) for more blocks than the model has, and where something else excludes recomputation.
+model::Recomputation recomputation_of(const config::Config& input, const model::ModelPlan& plan) {
+  constexpr std::int64_t sublayers_of_block = 2;
+  const config::Model& m = input.model;
+  model::Recomputation recomputation{.attention = m.recompute == "attention"};
+  if (m.recompute == "blocks") recomputation.sublayers = plan.sublayer_count();
+  const std::int64_t blocks = plan.sublayer_count() / sublayers_of_block;
+  if (!m.recompute_blocks.empty()) {
+    const double given = m.recompute_blocks.front();
+    if (m.recompute_blocks.size() > 1 || given != std::floor(given) || given > static_cast<double>(blocks)) {
+      throw Error(ExitCode::input,
+                  "[model] recompute must be \"none\", \"attention\", \"blocks\" or a whole number of "
+                  "blocks from 0 to " +
+                      std::to_string(blocks) + ", those of the model.");
+    }
+    recomputation.sublayers = sublayers_of_block * static_cast<std::int64_t>(given);
+  }
+  if (!recomputation.attention && recomputation.sublayers == 0) return recomputation;
+  const auto excludes = [](const std::string& key) {
+    throw Error(ExitCode::input, "[model] recompute does not go with " + key + ": change one of them.");
+  };
+  if (input.precision.compute == "fp8") excludes("[precision] compute = \"fp8\"");
+  if (input.parallel.pipeline_schedule == "zb_h1") {
+    excludes(
+        "[parallel] pipeline_schedule = \"zb_h1\", which computes gradients of weights later than those of inputs");
+  }
+  return recomputation;
+}
+
+}  // namespace
+
 model::ModelPlan plan_of(const config::Config& input, const model::ModelConfig& config, const model::HeadKind& kind,
                          bool trains) {
   model::ModelPlan plan =
@@ -83,6 +117,7 @@ model::ModelPlan plan_of(const config::Config& input, const model::ModelConfig& 
     model::set_trains(plan, model::trainable_parameters(plan, {.parameters = input.model.trainable,
                                                                .freeze_layers = input.model.freeze_layers,
                                                                .from_scratch = !input.model.pretrained}));
+    plan.recomputation = recomputation_of(input, plan);
   }
   return plan;
 }

@@ -75,6 +75,7 @@ TEST_CASE("any key that is given since then is reported") {
       {"precision.loss_scale", {"precision.loss_scale=4.0"}},
       {"batch.micro", {"batch.micro=2"}},
       {"batch.micro_tokens", {"batch.micro_tokens=512"}},
+      {"model.recompute", {"model.recompute=\"attention\""}},
       {"batch.micro_batches", {"batch.micro_batches=2"}},
       {"schedule.steps", {"schedule.steps=9"}},
       {"evaluation.every_steps", {"evaluation.every_steps=4"}},
