@@ -58,7 +58,7 @@ struct ModelPlan {
     return sublayer_training(sublayer).backward &&
            (sublayer < recomputation.sublayers || (recomputation.attention && attention));
   }
-  /// Is its result kept? The next one of its block has none of its own then.
+  /// Is its result kept? Not where the next sublayer of its block is computed again together with it.
   bool keeps_result(std::int64_t sublayer) const {
     constexpr std::int64_t sublayers_of_block = 2;
     const bool ends_block = sublayer % sublayers_of_block == sublayers_of_block - 1;

@@ -188,7 +188,8 @@ class Stage {
     return sublayer + 1 == sublayers_.size() || plan_.keeps_result(range_.first + static_cast<std::int64_t>(sublayer));
   }
   void find_runs();
-  /// Of runs: the region that they share, and in `slot` where forward writes each result. Returns its end.
+  /// Lays out each run in the region that all runs share, from the workspace's mark on, and sets slot.results; results
+  /// of the forward pass stay where they are. Returns the region's end.
   std::int64_t allocate_runs(core::Workspace& workspace, std::int64_t tokens, Slot& slot) const;
   /// Computes the forward pass of a run again. Its result, which a gradient may have replaced, is written elsewhere.
   void recompute(layers::Engine& engine, const layers::StepContext& context, Slot& slot, std::size_t run);

@@ -44,7 +44,9 @@ std::vector<model::StageMemory> evaluation_memory(const PipelineSettings& settin
 class PipelineEvents {
  public:
   virtual ~PipelineEvents() = default;
-  /// After the forward pass of the part with the head; in training this must call stage.loss().
+  /// After the forward pass of the part with the head. In training the slot must have its loss gradient before its
+  /// backward pass: this calls stage.loss(), or with forwards_first the last call gives all slots theirs
+  /// (train/step_loss.hpp).
   virtual void result(int micro_batch, model::Stage& stage, int slot) = 0;
   /// During the backward pass of a virtual stage: see model::Stage::backward.
   virtual void finished(int /*virtual_stage*/, std::int64_t /*begin*/) {}
