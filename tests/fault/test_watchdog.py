@@ -39,6 +39,7 @@ class Watchdog(program.Case):
         said = []
         reader = threading.Thread(target=lambda: said.extend(iter(process.stdout.readline, "")))
         reader.start()
+        self.reader = reader
         marker = path.name.encode()
 
         def end():
@@ -103,15 +104,21 @@ class Watchdog(program.Case):
                 self.assertGreater(taken, 1.8)
                 self.assertLess(taken, 2 + 10)
                 self.wait(lambda: program.ranks_of(marker) == [], 10)
+                # The last lines may still be in the pipe when mpirun has ended.
+                self.reader.join(timeout=10)
                 self.assertEqual(len(self.lines(said, "bert_hpc: error")), 1, said[-20:])
-                self.assertRegex("".join(said), rf"rank {victim} on {HOST} has sent no heartbeat for 2.* s .*: the run is ended")
+                # 2 s, or more where the machine is busy: `taken` has the bound.
+                silence = rf"rank {victim} on {HOST} has sent no heartbeat for ([0-9.]+) s .*: the run is ended"
+                found = re.search(silence, "".join(said))
+                self.assertIsNotNone(found, said[-20:])
+                self.assertGreaterEqual(float(found[1]), 2)
                 self.assertEqual((directory / ".status").read_text(), "failed\n")
                 # metrics.h5 may have another status, because rank 0 was ended, too: readers use the status in .status.
                 self.assertEqual(load_run(directory, "run").status, "failed")
                 # Nothing is lost but the steps since the last checkpoint.
                 path = self.work.folder / f"ever-{ranks}-{victim}.toml"
                 # The newest that is whole, which `latest` may not name yet: it is renamed into place before that file is.
-                last = max(int(path.name[5:]) for path in (directory / "checkpoints").glob("step-*"))
+                last = max(int(path.name[5:]) for path in (directory / "checkpoints").glob("step-*") if path.name[5:].isdigit())
                 done = program.run("bert_hpc", path, "--set", f"schedule.steps={last + 2}", "--set", "parallel.pipeline=1",
                                    "--set", "parallel.tensor=1", ranks=2, threads=1, check=0)
                 self.assertIn(f"resuming from step {last:,} (", done.stdout)

@@ -174,7 +174,8 @@ void Watchdog::State::notify(const std::string& text) {
 
 void Watchdog::State::end(const std::string& text) {
   // Of the ranks that find rank 0 silent, rank 1 reports and ends all ranks; the others do so if rank 1 has not.
-  constexpr auto grace = std::chrono::seconds(2);
+  // mpirun kills a rank a second after SIGTERM, which a rank takes for "stop at the next step", and later under load.
+  constexpr auto grace = std::chrono::seconds(5);
   if (rank > 1) std::this_thread::sleep_for(grace);
   if (rank == 0) log.file_only("error: " + text);
   report(core::Error(core::ExitCode::communication, text), rank);
