@@ -72,10 +72,29 @@ class Rules {
       needed("num_hidden_layers", m.num_hidden_layers.has_value(), "2 in BERT-tiny, 12 in BERT-base");
       needed("num_attention_heads", m.num_attention_heads.has_value(), "2 in BERT-tiny, 12 in BERT-base");
     }
+    check_lora(m);
     if (m.hidden_size && m.num_attention_heads) {
       rule(*m.hidden_size % *m.num_attention_heads == 0, "model.num_attention_heads",
            "[model] hidden_size = " + std::to_string(*m.hidden_size) + " is not a multiple of num_attention_heads = " +
                std::to_string(*m.num_attention_heads) + ": each head takes an equal share of it.");
+    }
+  }
+
+  void check_lora(const Model& m) {
+    const Lora& lora = m.lora;
+    rule(!lora.adapter || !lora.adapter->empty(), "model.lora.adapter",
+         "[model.lora] adapter is empty: name the folder of an adapter.");
+    rule(!lora.adapter || m.pretrained, "model.pretrained",
+         "[model] pretrained is missing: an adapter needs the folder of the model beside which it was trained.");
+    rule(lora.targets.end() == std::find(lora.targets.begin(), lora.targets.end(), ""), "model.lora.targets",
+         "[model.lora] targets has an empty name: remove it.");
+    if (trains()) {
+      rule(m.trainable == "lora" || !lora.is_given(), "model.lora",
+           "[model.lora] belongs to trainable = \"lora\" in [model]: set that, or remove the table.");
+    } else {
+      const Lora rest = {lora.rank, lora.alpha, lora.dropout, lora.rslora, lora.targets, {}};
+      rule(!rest.is_given(), "model.lora",
+           "[model.lora] has only the key adapter with mode \"" + config_.run.mode + "\": remove the others.");
     }
   }
 

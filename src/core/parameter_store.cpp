@@ -64,7 +64,8 @@ ParameterStore::ParameterStore(const std::vector<ParameterSpec>& given, Arenas a
                          .one_product = spec.one_product,
                          .initial = spec.initial,
                          .zero_row = spec.zero_row,
-                         .trainable = spec.trainable};
+                         .trainable = spec.trainable,
+                         .adapter = spec.adapter};
     slice.columns = spec.shape.empty() ? 1 : spec.shape.back();
     slice.rows = 1;
     for (std::size_t i = 0; i + 1 < spec.shape.size(); ++i) slice.rows *= spec.shape[i];

@@ -3,7 +3,7 @@
 namespace bert_hpc::layers {
 namespace {
 
-constexpr std::uint32_t site_in_block = 2;
+constexpr std::uint32_t site_in_block = 2, input_in_block = 3;
 
 }  // namespace
 
@@ -17,6 +17,10 @@ void FeedForward::declare(const SublayerSettings& settings, std::vector<core::Pa
                    .one_product = true});
   declare_vector(specs, {.name = settings.names.intermediate + ".bias", .shape = {wide}, .shard = here});
   declare_output(settings, intermediate, specs, place);
+  const AdapterSettings& a = settings.adapters;
+  const SublayerNames& n = settings.names;
+  declare_adapters(settings, {{&n.intermediate, a.intermediate}}, settings.hidden, intermediate, specs, place);
+  declare_adapters(settings, {{&n.output, a.output}}, intermediate, settings.hidden, specs, place);
 }
 
 LayerCosts FeedForward::costs(const SublayerSettings& settings, const BatchShape& batch, bool selects) {
@@ -35,7 +39,7 @@ FeedForward::FeedForward(const SublayerSettings& settings, const core::Parameter
                          const TensorGroup& group)
     : ResidualSublayer(settings, parameters, group, site_in_block),
       wide_(group.place().share(settings.intermediate)),
-      intermediate_(linear(settings.names.intermediate)) {}
+      intermediate_(linear(settings.names.intermediate, input_in_block)) {}
 
 void FeedForward::allocate_saved(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection,
                                  std::int64_t, SavedActivations& of_micro_batch) const {
@@ -58,15 +62,18 @@ void FeedForward::allocate_deferred(core::Workspace& workspace, std::int64_t tok
 }
 
 std::vector<LinearWeight> FeedForward::linear_weights(bool selects) const {
-  return {intermediate_.weight(selects), output_.weight(selects)};
+  std::vector<LinearWeight> weights;
+  intermediate_.list_weights(selects, weights);
+  output_.list_weights(selects, weights);
+  return weights;
 }
 
 void FeedForward::forward(Engine& engine, const StepContext& context, const RowSelection* selection, ConstMatrix x,
                           SavedActivations& of_micro_batch) const {
   auto& saved = static_cast<Saved&>(of_micro_batch);
   const core::TokenRows& rows = rows_of(context, selection);
-  intermediate_.forward(engine, group_.gather(x, rows.count), settings_.activation, saved.intermediate,
-                        saved.activated);
+  intermediate_.forward(engine, group_.gather(x, rows.count), settings_.activation, saved.intermediate, saved.activated,
+                        of(context, rows));
   finish_forward(engine, context, rows, saved.activated, x, saved);
 }
 
@@ -80,28 +87,31 @@ void FeedForward::backward_input(Engine& engine, const StepContext& context, con
   begin_backward(context, rows, saved, d_y, deferred, sum);
   const ConstMatrix d_product = group_.gather(deferred.d_product, rows.count);
   if (settings_.fuses_row_sums) {
-    output_.backward_input(engine, d_product, deferred.d_intermediate, ops::Write::replace);
+    output_.backward_input(engine, d_product, deferred.d_intermediate, ops::Write::replace, of(context, rows));
     ops::gelu_backward(saved.intermediate, deferred.d_intermediate, deferred.d_intermediate,
                        deferred.intermediate_sums);
   } else {
-    output_.backward_input(engine, d_product, settings_.activation, saved.intermediate, deferred.d_intermediate);
+    output_.backward_input(engine, d_product, settings_.activation, saved.intermediate, deferred.d_intermediate,
+                           of(context, rows));
   }
-  intermediate_.backward_input(engine, deferred.d_intermediate, sum, ops::Write::accumulate);
+  intermediate_.backward_input(engine, deferred.d_intermediate, sum, ops::Write::accumulate, of(context, rows));
   group_.sum(sum, d_x);
 }
 
-void FeedForward::backward_weight(Engine& engine, const RowSelection*, const SavedActivations& of_forward,
-                                  const WeightGradientInputs& of_backward, ConstMatrix x) const {
+void FeedForward::backward_weight(Engine& engine, const StepContext& context, const RowSelection* selection,
+                                  const SavedActivations& of_forward, const WeightGradientInputs& of_backward,
+                                  ConstMatrix x) const {
   const auto& saved = static_cast<const Saved&>(of_forward);
   const auto& deferred = static_cast<const Deferred&>(of_backward);
-  add_output_gradients(engine, saved, deferred, saved.activated);
+  const core::TokenRows& rows = rows_of(context, selection);
+  add_output_gradients(engine, context, rows, saved, deferred, saved.activated);
   const ConstMatrix input = group_.gather(x, saved.activated.rows);
   if (settings_.fuses_row_sums) {
     float* const vectors[] = {intermediate_.bias_gradient()};
     ops::add_partial_sums(deferred.intermediate_sums, vectors, ops::Write::accumulate);
-    return intermediate_.backward_weight_without_bias(engine, deferred.d_intermediate, input);
+    return intermediate_.backward_weight_without_bias(engine, deferred.d_intermediate, input, of(context, rows));
   }
-  intermediate_.backward_weight(engine, deferred.d_intermediate, input);
+  intermediate_.backward_weight(engine, deferred.d_intermediate, input, of(context, rows));
 }
 
 }  // namespace bert_hpc::layers

@@ -25,8 +25,9 @@ class FeedForward : public ResidualSublayer {
                       const SavedActivations& saved, Matrix d_y, WeightGradientInputs& deferred, Matrix d_x,
                       core::Workspace& workspace) const override;
   void plan_scratch(core::Workspace&, std::int64_t, const RowSelection*) const override {}
-  void backward_weight(Engine& engine, const RowSelection* selection, const SavedActivations& saved,
-                       const WeightGradientInputs& deferred, ConstMatrix x) const override;
+  void backward_weight(Engine& engine, const StepContext& context, const RowSelection* selection,
+                       const SavedActivations& saved, const WeightGradientInputs& deferred,
+                       ConstMatrix x) const override;
 
  private:
   /// "wide": the intermediate columns of this rank.

@@ -22,30 +22,42 @@ Linear::Linear(const core::ParameterStore& parameters, const LinearSettings& set
       weight_(parameters.find(settings.weight)),
       bias_(settings.bias.empty() ? -1 : parameters.find(settings.bias)),
       joined_(settings.joined),
-      in_encoder_(settings.in_encoder) {}
+      in_encoder_(settings.in_encoder),
+      adapters_(parameters, weight_, joined_, settings.adapters, settings.adapter_site) {}
 
-void Linear::forward(const Engine& engine, ConstMatrix x, Matrix y) const {
+void Linear::forward(const Engine& engine, ConstMatrix x, Matrix y, const LinearRows& rows) const {
   products(engine).forward(x, values(), bias(), y);
+  adapters_.forward(engine, products(engine), rows, x, y);
 }
 
-void Linear::forward(const Engine& engine, ConstMatrix x, ops::Activation activation, Matrix pre, Matrix y) const {
-  products(engine).forward(x, values(), {bias(), activation, pre}, y);
+void Linear::forward(const Engine& engine, ConstMatrix x, ops::Activation activation, Matrix pre, Matrix y,
+                     const LinearRows& rows) const {
+  if (adapters_.none()) return products(engine).forward(x, values(), {bias(), activation, pre}, y);
+  forward(engine, x, pre, rows);
+  ops::activate({bias(), activation, pre}, y);
 }
 
-void Linear::forward_without_bias(const Engine& engine, ConstMatrix x, Matrix y) const {
+void Linear::forward_without_bias(const Engine& engine, ConstMatrix x, Matrix y, const LinearRows& rows) const {
   products(engine).forward(x, values(), {}, y);
+  adapters_.forward(engine, products(engine), rows, x, y);
 }
 
-void Linear::backward_input(const Engine& engine, ConstMatrix d_y, Matrix d_x, ops::Write write) const {
+void Linear::backward_input(const Engine& engine, ConstMatrix d_y, Matrix d_x, ops::Write write,
+                            const LinearRows& rows) const {
   products(engine).backward_input(d_y, values(), d_x, write);
+  adapters_.backward_input(engine, products(engine), rows, d_y, d_x);
 }
 
 void Linear::backward_input(const Engine& engine, ConstMatrix d_y, ops::Activation activation, ConstMatrix pre,
-                            Matrix d_pre) const {
-  products(engine).backward_input(d_y, values(), d_pre, {activation, pre});
+                            Matrix d_pre, const LinearRows& rows) const {
+  if (adapters_.none()) return products(engine).backward_input(d_y, values(), d_pre, {activation, pre});
+  backward_input(engine, d_y, d_pre, ops::Write::replace, rows);
+  ops::finish(ops::InputEpilogue(activation, pre), d_pre);
 }
 
-void Linear::add_weight_gradient(const Engine& engine, ConstMatrix d_y, ConstMatrix x, float* d_bias) const {
+void Linear::add_weight_gradient(const Engine& engine, ConstMatrix d_y, ConstMatrix x, float* d_bias,
+                                 const LinearRows& rows) const {
+  adapters_.backward_weight(engine, products(engine), rows, d_y, x);
   if (!parameters_->is_trainable(weight_)) {
     if (d_bias != nullptr) ops::column_sums(d_y, d_bias, ops::Write::accumulate);
     return;
@@ -54,12 +66,13 @@ void Linear::add_weight_gradient(const Engine& engine, ConstMatrix d_y, ConstMat
   products(engine).backward_weight(d_y, x, gradients(), d_bias, write);
 }
 
-void Linear::backward_weight(const Engine& engine, ConstMatrix d_y, ConstMatrix x) const {
-  add_weight_gradient(engine, d_y, x, bias_gradient());
+void Linear::backward_weight(const Engine& engine, ConstMatrix d_y, ConstMatrix x, const LinearRows& rows) const {
+  add_weight_gradient(engine, d_y, x, bias_gradient(), rows);
 }
 
-void Linear::backward_weight_without_bias(const Engine& engine, ConstMatrix d_y, ConstMatrix x) const {
-  add_weight_gradient(engine, d_y, x, nullptr);
+void Linear::backward_weight_without_bias(const Engine& engine, ConstMatrix d_y, ConstMatrix x,
+                                          const LinearRows& rows) const {
+  add_weight_gradient(engine, d_y, x, nullptr, rows);
 }
 
 LinearWeight Linear::weight(bool selected) const {
@@ -67,6 +80,11 @@ LinearWeight Linear::weight(bool selected) const {
           .name = parameters_->slices()[static_cast<std::size_t>(weight_)].name,
           .weights = values(),
           .selected = selected};
+}
+
+void Linear::list_weights(bool selected, std::vector<LinearWeight>& weights) const {
+  weights.push_back(weight(selected));
+  adapters_.list_weights(selected, weights);
 }
 
 }  // namespace bert_hpc::layers

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "bert_hpc/layers/sublayer.hpp"
 #include "bert_hpc/ops/layer_norm.hpp"
@@ -31,14 +32,26 @@ class ResidualSublayer : public Sublayer {
   static void declare_output(const SublayerSettings& settings, std::int64_t columns,
                              std::vector<core::ParameterSpec>& specs, const TensorRank& place);
 
+  /// A linear layer, and whether it is to have an adapter.
+  struct InputLayer {
+    const std::string* name;
+    bool has_adapter;
+  };
+  /// Appends the adapters of layers (out, in) that read the same input.
+  static void declare_adapters(const SublayerSettings& settings, const std::vector<InputLayer>& reading,
+                               std::int64_t in, std::int64_t out, std::vector<core::ParameterSpec>& specs,
+                               const TensorRank& place);
+
   /// The linear layer with parameters of this name, or so many joined ones.
-  Linear linear(const std::string& name, std::int64_t joined = 1) const;
+  /// `input`: which of the sublayer's inputs of linear layers it reads, for the dropout of adapters.
+  Linear linear(const std::string& name, std::uint32_t input, std::int64_t joined = 1) const;
   const float* values(int slice) const { return parameters_.value(slice).data; }
   float* gradients(int slice) const { return parameters_.gradient(slice).data; }
 
   static const core::TokenRows& rows_of(const StepContext& context, const RowSelection* selection) {
     return selection != nullptr ? selection->rows : context.batch.tokens;
   }
+  static LinearRows of(const StepContext& context, const core::TokenRows& rows) { return {&context, &rows}; }
   static std::int64_t row_count(std::int64_t tokens, const RowSelection* selection) {
     return selection != nullptr ? selection->rows.count : tokens;
   }
@@ -54,7 +67,8 @@ class ResidualSublayer : public Sublayer {
   void begin_backward(const StepContext& context, const core::TokenRows& rows, const ResidualActivations& saved,
                       Matrix d_y, ResidualGradients& deferred, const Matrix& d_rows) const;
   /// Adds the gradients of the last product and of the layer norm.
-  void add_output_gradients(Engine& engine, const ResidualActivations& saved, const ResidualGradients& deferred,
+  void add_output_gradients(Engine& engine, const StepContext& context, const core::TokenRows& rows,
+                            const ResidualActivations& saved, const ResidualGradients& deferred,
                             ConstMatrix inner) const;
 
   /// In a tensor group the norm has this rank's rows alone, and the bias after the last product all of them.

@@ -11,6 +11,7 @@ using ops::Write;
 namespace {
 
 constexpr std::uint32_t site_in_block = 1;  // that of the attention itself is 0
+constexpr std::uint32_t input_in_block = 0;
 
 }  // namespace
 
@@ -32,6 +33,10 @@ void SelfAttention::declare(const SublayerSettings& settings, std::vector<core::
         {.name = *name + ".bias", .shape = {width}, .joined = name != &settings.names.query, .shard = columns_here});
   }
   declare_output(settings, hidden, specs, place);
+  const AdapterSettings& a = settings.adapters;
+  const SublayerNames& n = settings.names;
+  declare_adapters(settings, {{&n.query, a.query}, {&n.key, a.key}, {&n.value, a.value}}, hidden, hidden, specs, place);
+  declare_adapters(settings, {{&n.output, a.output}}, hidden, hidden, specs, place);
 }
 
 /// Keys and values are computed of all tokens, the rest of the rows that come out.
@@ -55,9 +60,9 @@ SelfAttention::SelfAttention(const SublayerSettings& settings, const core::Param
     : ResidualSublayer(settings, parameters, group, site_in_block),
       heads_(group.place().share(settings.heads)),
       width_(group.place().share(settings.hidden)),
-      query_key_value_(linear(settings.names.query, 3)),
-      query_(linear(settings.names.query)),
-      key_value_(linear(settings.names.key, 2)) {
+      query_key_value_(linear(settings.names.query, input_in_block, 3)),
+      query_(linear(settings.names.query, input_in_block)),
+      key_value_(linear(settings.names.key, input_in_block, 2)) {
   core::require(settings.heads % group.place().size == 0, "attention: heads that the tensor group cannot share out");
 }
 
@@ -128,8 +133,15 @@ ops::AttentionInputs SelfAttention::inputs(const StepContext& context, const Tok
 }
 
 std::vector<LinearWeight> SelfAttention::linear_weights(bool selects) const {
-  if (!selects) return {query_key_value_.weight(false), output_.weight(false)};
-  return {query_.weight(true), key_value_.weight(false), output_.weight(true)};
+  std::vector<LinearWeight> weights;
+  if (selects) {
+    query_.list_weights(true, weights);
+    key_value_.list_weights(false, weights);
+  } else {
+    query_key_value_.list_weights(false, weights);
+  }
+  output_.list_weights(selects, weights);
+  return weights;
 }
 
 void SelfAttention::forward(Engine& engine, const StepContext& context, const RowSelection* selection, ConstMatrix x,
@@ -141,10 +153,10 @@ void SelfAttention::forward(Engine& engine, const StepContext& context, const Ro
   if (selection != nullptr) {
     ops::gather_rows(all, selection->index, saved.x_selected);
     residual = group_.own(saved.x_selected);
-    query_.forward(engine, saved.x_selected, saved.query);
-    key_value_.forward(engine, all, saved.key_value);
+    query_.forward(engine, saved.x_selected, saved.query, of(context, rows));
+    key_value_.forward(engine, all, saved.key_value, of(context, context.batch.tokens));
   } else {
-    query_key_value_.forward(engine, all, saved.query_key_value);
+    query_key_value_.forward(engine, all, saved.query_key_value, of(context, rows));
   }
   engine.attention.forward(inputs(context, rows, saved), saved.results());
   finish_forward(engine, context, rows, saved.context, residual, saved);
@@ -164,32 +176,35 @@ void SelfAttention::backward_input(Engine& engine, const StepContext& context, c
   const Matrix d_rows =
       selection != nullptr ? workspace.take(rows.count, settings_.hidden, group_.partial_type(settings_.storage)) : sum;
   begin_backward(context, rows, saved, d_y, deferred, d_rows);
-  output_.backward_input(engine, group_.gather(deferred.d_product, rows.count), d_context, Write::replace);
+  output_.backward_input(engine, group_.gather(deferred.d_product, rows.count), d_context, Write::replace,
+                         of(context, rows));
   engine.attention.backward(inputs(context, rows, saved), saved.results(), d_context,
                             {deferred.d_query, deferred.d_key_value.column_range(0, width_),
                              deferred.d_key_value.column_range(width_, width_)});
   if (selection != nullptr) {
-    query_.backward_input(engine, deferred.d_query, d_rows, Write::accumulate);
-    key_value_.backward_input(engine, deferred.d_key_value, sum, Write::replace);
+    query_.backward_input(engine, deferred.d_query, d_rows, Write::accumulate, of(context, rows));
+    key_value_.backward_input(engine, deferred.d_key_value, sum, Write::replace, of(context, context.batch.tokens));
     ops::scatter_add_rows(d_rows, selection->index, sum);
   } else {
-    query_key_value_.backward_input(engine, deferred.d_query_key_value, sum, Write::accumulate);
+    query_key_value_.backward_input(engine, deferred.d_query_key_value, sum, Write::accumulate, of(context, rows));
   }
   group_.sum(sum, d_x);
   workspace.release(mark);
 }
 
-void SelfAttention::backward_weight(Engine& engine, const RowSelection* selection, const SavedActivations& of_forward,
-                                    const WeightGradientInputs& of_backward, ConstMatrix x) const {
+void SelfAttention::backward_weight(Engine& engine, const StepContext& context, const RowSelection* selection,
+                                    const SavedActivations& of_forward, const WeightGradientInputs& of_backward,
+                                    ConstMatrix x) const {
   const auto& saved = static_cast<const Saved&>(of_forward);
   const auto& deferred = static_cast<const Deferred&>(of_backward);
-  add_output_gradients(engine, saved, deferred, saved.context);
+  const TokenRows& rows = rows_of(context, selection);
+  add_output_gradients(engine, context, rows, saved, deferred, saved.context);
   const ConstMatrix all = group_.gather(x, saved.key_value.rows);
   if (selection != nullptr) {
-    query_.backward_weight(engine, deferred.d_query, saved.x_selected);
-    key_value_.backward_weight(engine, deferred.d_key_value, all);
+    query_.backward_weight(engine, deferred.d_query, saved.x_selected, of(context, rows));
+    key_value_.backward_weight(engine, deferred.d_key_value, all, of(context, context.batch.tokens));
   } else {
-    query_key_value_.backward_weight(engine, deferred.d_query_key_value, all);
+    query_key_value_.backward_weight(engine, deferred.d_query_key_value, all, of(context, rows));
   }
 }
 

@@ -25,8 +25,9 @@ class SelfAttention : public ResidualSublayer {
                       const SavedActivations& saved, Matrix d_y, WeightGradientInputs& deferred, Matrix d_x,
                       core::Workspace& workspace) const override;
   void plan_scratch(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection) const override;
-  void backward_weight(Engine& engine, const RowSelection* selection, const SavedActivations& saved,
-                       const WeightGradientInputs& deferred, ConstMatrix x) const override;
+  void backward_weight(Engine& engine, const StepContext& context, const RowSelection* selection,
+                       const SavedActivations& saved, const WeightGradientInputs& deferred,
+                       ConstMatrix x) const override;
 
  private:
   /// "width": the columns of this rank's heads.

@@ -11,7 +11,7 @@ ResidualSublayer::ResidualSublayer(const SublayerSettings& settings, const core:
       parameters_(parameters),
       group_(group),
       output_site_(settings.first_site + site),
-      output_(linear(settings.names.output)),
+      output_(linear(settings.names.output, site)),
       gamma_(parameters.find(settings.names.norm + ".weight")),
       beta_(parameters.find(settings.names.norm + ".bias")) {}
 
@@ -25,8 +25,26 @@ void ResidualSublayer::declare_output(const SublayerSettings& settings, std::int
   declare_norm(specs, settings.names.norm, settings.hidden);
 }
 
-Linear ResidualSublayer::linear(const std::string& name, std::int64_t joined) const {
-  return {parameters_, {.weight = name + ".weight", .bias = name + ".bias", .joined = joined}};
+void ResidualSublayer::declare_adapters(const SublayerSettings& settings, const std::vector<InputLayer>& reading,
+                                        std::int64_t in, std::int64_t out, std::vector<core::ParameterSpec>& specs,
+                                        const TensorRank& place) {
+  std::vector<AdaptedLayer> adapted;
+  for (const InputLayer& layer : reading) {
+    if (layer.has_adapter) adapted.push_back({*layer.name, in, out});
+  }
+  if (settings.adapters.rank == 0 || adapted.empty()) return;
+  core::require(place.size == 1, "adapters: a tensor group cannot share them out");
+  layers::declare_adapters(adapted, settings.adapters.rank, specs);
+}
+
+Linear ResidualSublayer::linear(const std::string& name, std::uint32_t input, std::int64_t joined) const {
+  constexpr std::uint32_t inputs_of_site = 2;  // a block has three sites and four inputs of linear layers
+  return {parameters_,
+          {.weight = name + ".weight",
+           .bias = name + ".bias",
+           .joined = joined,
+           .adapters = settings_.adapters,
+           .adapter_site = inputs_of_site * settings_.first_site + input}};
 }
 
 void ResidualSublayer::allocate_output(core::Workspace& workspace, std::int64_t rows,
@@ -46,7 +64,7 @@ void ResidualSublayer::allocate_product(core::Workspace& workspace, std::int64_t
 void ResidualSublayer::finish_forward(Engine& engine, const StepContext& context, const core::TokenRows& rows,
                                       ConstMatrix inner, ConstMatrix residual, ResidualActivations& saved) const {
   const Matrix sum = group_.partial(saved.sum, rows.count);
-  output_.forward_without_bias(engine, inner, sum);
+  output_.forward_without_bias(engine, inner, sum, of(context, rows));
   group_.sum(sum, saved.sum);
   ops::residual_layer_norm_forward(context.dropout(settings_.hidden_dropout, output_site_), group_.own(rows), saved.sum,
                                    output_.bias(), residual, values(gamma_), values(beta_),
@@ -69,17 +87,18 @@ void ResidualSublayer::begin_backward(const StepContext& context, const core::To
                                     group_.own(d_rows), deferred.d_product);
 }
 
-void ResidualSublayer::add_output_gradients(Engine& engine, const ResidualActivations& saved,
-                                            const ResidualGradients& deferred, ConstMatrix inner) const {
+void ResidualSublayer::add_output_gradients(Engine& engine, const StepContext& context, const core::TokenRows& rows,
+                                            const ResidualActivations& saved, const ResidualGradients& deferred,
+                                            ConstMatrix inner) const {
   if (fuses_norm_sums()) {
     float* const vectors[] = {gradients(gamma_), gradients(beta_), output_.bias_gradient()};
     ops::add_partial_sums(deferred.norm_sums, vectors, ops::Write::accumulate);
-    return output_.backward_weight_without_bias(engine, deferred.d_product, inner);
+    return output_.backward_weight_without_bias(engine, deferred.d_product, inner, of(context, rows));
   }
   const NormGradient norm = {deferred.d_output,       saved.sum,         saved.statistics.row(0),
                              saved.statistics.row(1), gradients(gamma_), gradients(beta_)};
   add_norm_gradients(group_, std::span(&norm, 1));
-  output_.backward_weight(engine, group_.gather(deferred.d_product, inner.rows), inner);
+  output_.backward_weight(engine, group_.gather(deferred.d_product, inner.rows), inner, of(context, rows));
 }
 
 std::string sublayer_name(SublayerSettings::Kind kind) {

@@ -1,21 +1,16 @@
 #include "bert_hpc/model/hf_weights.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/text.hpp"
-#include "bert_hpc/core/text_file.hpp"
-#include "bert_hpc/model/hf_config.hpp"
 #include "families/family.hpp"
 #include "hf_checkpoint.hpp"
-#include "safetensors_writer.hpp"
 #include "strict_json.hpp"
 
 namespace bert_hpc::model {
@@ -25,11 +20,10 @@ using core::Error;
 using core::ExitCode;
 using core::ProblemList;
 
-constexpr std::int64_t longest_tokenizer_file = std::int64_t{256} << 20;
-
 struct Wanted {
   std::string name;
   std::vector<std::int64_t> shape;
+  bool adapter = false;  // never in a folder
 };
 
 // What a load will do: for each wanted parameter the entry to read, or null for one that stays as it is.
@@ -72,6 +66,10 @@ LoadPlan plan_load(const HfCheckpoint& checkpoint, const std::filesystem::path& 
   const bool predicts_tokens = checkpoint.find(names.prediction_transform) && !checkpoint.find("classifier.weight");
   bool lacks_classifier = false;
   for (const Wanted& parameter : wanted) {
+    if (parameter.adapter) {
+      plan.sources.push_back(nullptr);
+      continue;
+    }
     const HfCheckpoint::Entry* source = source_of(checkpoint, names, parameter.name);
     const bool optional = has_prefix(parameter.name, options.may_be_missing);
     const bool other_shape = source != nullptr && source->tensor->shape != parameter.shape;
@@ -116,7 +114,7 @@ std::vector<Wanted> wanted_of(const core::ParameterStore& store) {
   std::vector<Wanted> wanted;
   for (const core::ParameterSlice& slice : store.slices()) {
     const std::string& name = slice.copy_of.empty() ? slice.name : slice.copy_of;
-    wanted.push_back({name, core::whole_shape(slice.shape, slice.shard)});
+    wanted.push_back({name, core::whole_shape(slice.shape, slice.shard), slice.adapter});
   }
   return wanted;
 }
@@ -162,22 +160,6 @@ void check_tie(const HfCheckpoint& checkpoint, const std::string& name, const co
   }
 }
 
-/// What is copied into a model's folder, which people share.
-constexpr std::array tokenizer_files = {"vocab.txt", "tokenizer_config.json", "tokenizer.json",
-                                        "special_tokens_map.json", "added_tokens.json"};
-
-/// The text of one of them. A name may be a link (Hugging Face's caches hold only links), perhaps to a private file:
-/// only JSON, and a vocabulary that has BERT's special tokens, are copied.
-std::string tokenizer_file(const std::filesystem::path& path) {
-  std::string text = core::read_text_file(path.string(), longest_tokenizer_file);
-  if (path.extension() == ".json") {
-    parse_strict_json(text, path.string());
-  } else if (text.find("[CLS]") == std::string::npos || text.find("[SEP]") == std::string::npos) {
-    throw Error(ExitCode::files, path.string() + ": is not a BERT vocabulary: it lacks [CLS] or [SEP].");
-  }
-  return text;
-}
-
 }  // namespace
 
 std::string LoadReport::text() const {
@@ -212,7 +194,7 @@ LoadReport check_hf_weights(const std::filesystem::path& folder, const std::vect
   const HfCheckpoint checkpoint(folder, family_of(options.family));
   std::vector<Wanted> wanted;
   for (const core::ParameterSpec& spec : specs)
-    wanted.push_back({spec.name, core::whole_shape(spec.shape, spec.shard)});
+    wanted.push_back({spec.name, core::whole_shape(spec.shape, spec.shard), spec.adapter});
   return plan_load(checkpoint, folder, wanted, options).report;
 }
 
@@ -247,54 +229,6 @@ LoadReport load_hf_weights(const std::filesystem::path& folder, core::ParameterS
   }
   problems.throw_if_any(ExitCode::files, folder.string() + ": the weights cannot be used:");
   return std::move(plan.report);
-}
-
-void save_hf_folder(const std::filesystem::path& folder, const ModelConfig& config, const layers::HeadKind& head,
-                    const core::ParameterStore& store, const std::filesystem::path& tokenizer_folder) {
-  std::vector<TensorToWrite> tensors;
-  std::vector<float> staging;
-  for (const core::ParameterSlice& slice : store.slices()) {
-    if (!slice.copy_of.empty()) continue;
-    const std::span<const float> values =
-        store.values().subspan(static_cast<std::size_t>(slice.offset), static_cast<std::size_t>(slice.size));
-    TensorToWrite tensor{.name = slice.name, .shape = slice.shape};
-    tensor.fetch = [values, &staging](std::int64_t begin) {
-      return core::on_host(values, staging).subspan(static_cast<std::size_t>(begin));
-    };
-    tensors.push_back(std::move(tensor));
-  }
-  save_hf_folder(folder, config, head, std::move(tensors), tokenizer_folder);
-}
-
-void check_tokenizer_files(const std::filesystem::path& folder) {
-  std::error_code problem;
-  for (const char* name : tokenizer_files) {
-    if (std::filesystem::exists(folder / name, problem)) tokenizer_file(folder / name);
-  }
-}
-
-void save_hf_folder(const std::filesystem::path& folder, const ModelConfig& config, const layers::HeadKind& head,
-                    std::vector<TensorToWrite> tensors, const std::filesystem::path& tokenizer_folder,
-                    const NamedTexts& more_files) {
-  std::error_code problem;
-  std::filesystem::create_directories(folder, problem);
-  if (problem) throw Error(ExitCode::files, folder.string() + ": cannot be created (" + problem.message() + ").");
-  std::vector<AsideFile> files;
-  const auto write_text = [&files, &folder](const std::string& name, const std::string& text) {
-    files.emplace_back(folder / name).write(text);
-  };
-  const bool copies = !tokenizer_folder.empty() && !std::filesystem::equivalent(folder, tokenizer_folder, problem);
-  for (const char* name : tokenizer_files) {
-    const std::filesystem::path source = tokenizer_folder / name;
-    if (copies && std::filesystem::exists(source, problem)) {
-      write_text(name, tokenizer_file(source));
-    }
-  }
-  for (const auto& [name, text] : more_files) write_text(name, text);
-  write_safetensors_into(files.emplace_back(folder / "model.safetensors"), std::move(tensors), {{"format", "pt"}});
-  write_text("config.json", hf_config_text(config, head));  // last: a folder with a config.json is whole
-  for (AsideFile& file : files) file.finish();
-  for (AsideFile& file : files) file.publish();
 }
 
 }  // namespace bert_hpc::model

@@ -1,6 +1,7 @@
 #include "bert_hpc/model/model_parameters.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "bert_hpc/core/hash.hpp"
 #include "bert_hpc/ops/flat.hpp"
@@ -48,11 +49,14 @@ std::vector<core::ParameterSpec> model_parameters(const ModelConfig& config, con
 
 namespace {
 
-void fill_normal(std::span<float> elements, const core::ParameterSlice& slice, float deviation, std::uint64_t seed) {
+/// By `fill`, which is given a run of elements, the parameter's seed and the run's first element in the whole
+/// parameter.
+template <class Fill>
+void fill_random(std::span<float> elements, const core::ParameterSlice& slice, std::uint64_t seed, const Fill& fill) {
   const core::ShardRuns runs = core::runs_of(slice.shape, slice.shard);
   for (std::int64_t r = 0; r < runs.count; ++r) {
     const auto begin = static_cast<std::size_t>(r * runs.length), length = static_cast<std::size_t>(runs.length);
-    ops::fill_normal(elements.subspan(begin, length), deviation, seed, runs.first + r * runs.stride);
+    fill(elements.subspan(begin, length), seed, runs.first + r * runs.stride);
   }
 }
 
@@ -66,8 +70,17 @@ void initialize_parameters(core::ParameterStore& parameters, const ModelConfig& 
     const Tensor<float> value = parameters.change_value(static_cast<int>(i));
     const std::span<float> elements(value.data, static_cast<std::size_t>(slice.size));
     const std::string& name = slice.copy_of.empty() ? slice.name : slice.copy_of;
+    const std::uint64_t own_seed = seed ^ core::fnv1a_64(name);
     if (slice.initial == core::InitialValues::normal) {
-      fill_normal(elements, slice, static_cast<float>(config.initializer_range), seed ^ core::fnv1a_64(name));
+      const auto deviation = static_cast<float>(config.initializer_range);
+      fill_random(elements, slice, own_seed, [deviation](std::span<float> x, std::uint64_t key, std::int64_t first) {
+        ops::fill_normal(x, deviation, key, first);
+      });
+    } else if (slice.initial == core::InitialValues::uniform) {
+      const auto bound = static_cast<float>(1 / std::sqrt(static_cast<double>(slice.columns)));
+      fill_random(elements, slice, own_seed, [bound](std::span<float> x, std::uint64_t key, std::int64_t first) {
+        ops::fill_uniform(x, bound, key, first);
+      });
     } else {
       ops::fill(elements, slice.initial == core::InitialValues::ones ? 1.0f : 0.0f);
     }

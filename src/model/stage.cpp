@@ -183,7 +183,7 @@ void Stage::backward(layers::Engine& engine, const layers::StepContext& context,
     sublayers_[i]->allocate_deferred(workspace, tokens, selection(s, i), deferred);
     sublayers_[i]->backward_input(engine, context, selection(s, i), *s.sublayers[i], d_y, deferred, d_x, workspace);
     if (sublayer_begin_[i] >= 0) {
-      sublayers_[i]->backward_weight(engine, selection(s, i), *s.sublayers[i], deferred, sublayer_input(s, i));
+      sublayers_[i]->backward_weight(engine, context, selection(s, i), *s.sublayers[i], deferred, sublayer_input(s, i));
     }
     workspace.release(sublayer_mark);
     if (sublayer_begin_[i] >= 0) finished(sublayer_begin_[i]);
@@ -231,7 +231,8 @@ void Stage::backward_weight(layers::Engine& engine, const layers::StepContext& c
   }
   for (std::size_t i = sublayers_.size(); i-- > first_backward_;) {
     if (sublayer_begin_[i] < 0) continue;
-    sublayers_[i]->backward_weight(engine, selection(s, i), *s.sublayers[i], *k.sublayers[i], sublayer_input(s, i));
+    sublayers_[i]->backward_weight(engine, context, selection(s, i), *s.sublayers[i], *k.sublayers[i],
+                                   sublayer_input(s, i));
     finished(sublayer_begin_[i]);
     progress();
   }

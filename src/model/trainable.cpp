@@ -39,8 +39,9 @@ Trains trainable_parameters(const ModelPlan& plan, const TrainableSettings& sett
   std::set<std::string> frozen;
   const auto add = [&](const std::vector<core::ParameterSpec>& specs, bool below) {
     for (const core::ParameterSpec& spec : specs) {
-      const bool keeps =
-          settings.parameters == "all" || (settings.parameters == "bitfit" && spec.name.ends_with(".bias"));
+      const bool keeps = settings.parameters == "all" ||
+                         (settings.parameters == "bitfit" && spec.name.ends_with(".bias")) ||
+                         (settings.parameters == "lora" && spec.adapter);
       if (below || !keeps) frozen.insert(spec.name);
     }
   };
@@ -51,6 +52,12 @@ Trains trainable_parameters(const ModelPlan& plan, const TrainableSettings& sett
     std::vector<core::ParameterSpec> sublayer;
     layers::declare_sublayer(plan.sublayers[i], sublayer);
     add(sublayer, static_cast<std::int64_t>(i) < sublayers_of_block * settings.freeze_layers);
+  }
+  if (settings.parameters == "lora" && plan.head.kind.ties_word_embeddings) {
+    // It comes with a pretrained model, and PEFT has no name for its parts.
+    std::vector<core::ParameterSpec> head;
+    layers::declare_head(plan.head, head);
+    add(head, true);
   }
   check_decoder(plan, settings, frozen);
   if (frozen.empty()) return {};

@@ -1,4 +1,4 @@
-// Elementwise kernels and sums over rows; the formula is above each kernel.
+// Bias, activations and sums over rows; the formula is above each kernel.
 #include "bert_hpc/ops/activation.hpp"
 
 #include "bert_hpc/core/error.hpp"
@@ -94,20 +94,6 @@ void tanh_backward_in(Tensor<const T> y, Tensor<const T> d_y, Tensor<T> d_x) {
       KOKKOS_LAMBDA(float value, float d) { return d * (1.0f - value * value); });
 }
 
-// y = x
-template <class From, class To>
-void copy_in(Tensor<const From> x, Tensor<To> y) {
-  kernel::map(
-      "bert_hpc::ops::copy", x, y, KOKKOS_LAMBDA(std::int64_t, float value) { return value; });
-}
-
-// y += x
-template <class T>
-void add_in(Tensor<const T> x, Tensor<T> y) {
-  kernel::map(
-      "bert_hpc::ops::add", Tensor<const T>(y), x, y, KOKKOS_LAMBDA(float sum, float value) { return sum + value; });
-}
-
 // sums_j = or += Σ_i x_ij
 template <class T>
 void column_sums_in(Tensor<const T> x, float* sums, Write write) {
@@ -169,22 +155,6 @@ void add_partial_sums_in(Tensor<const float> partial, std::int64_t columns, Vect
         sums.write(j, columns, replace, total);
       });
 #endif
-}
-
-// y_i = x_rows(i)
-template <class T>
-void gather_rows_in(Tensor<const T> x, const std::int32_t* rows, Tensor<T> y) {
-  kernel::for_elements(
-      "bert_hpc::ops::gather_rows", y.rows, y.columns,
-      KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) { y(i, j) = x(rows[i], j); });
-}
-
-// y_rows(i) += x_i
-template <class T>
-void scatter_add_rows_in(Tensor<const T> x, const std::int32_t* rows, Tensor<T> y) {
-  kernel::for_elements(
-      "bert_hpc::ops::scatter_add_rows", x.rows, x.columns,
-      KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) { y(rows[i], j) += x(i, j); });
 }
 
 }  // namespace
@@ -273,26 +243,8 @@ void tanh_backward(ConstMatrix y, ConstMatrix d_y, Matrix d_x) {
   core::with_type(y.type, [&]<class T>() { tanh_backward_in<T>(y.as<T>(), d_y.as<T>(), d_x.as<T>()); });
 }
 
-void copy(ConstMatrix x, Matrix y) {
-  core::with_type(x.type, [&]<class From>() {
-    core::with_type(y.type, [&]<class To>() { copy_in<From, To>(x.as<From>(), y.as<To>()); });
-  });
-}
-
-void add(ConstMatrix x, Matrix y) {
-  core::with_type(x.type, [&]<class T>() { add_in<T>(x.as<T>(), y.as<T>()); });
-}
-
 void column_sums(ConstMatrix x, float* sums, Write write) {
   core::with_type(x.type, [&]<class T>() { column_sums_in<T>(x.as<T>(), sums, write); });
-}
-
-void gather_rows(ConstMatrix x, const std::int32_t* rows, Matrix y) {
-  core::with_type(x.type, [&]<class T>() { gather_rows_in<T>(x.as<T>(), rows, y.as<T>()); });
-}
-
-void scatter_add_rows(ConstMatrix x, const std::int32_t* rows, Matrix y) {
-  core::with_type(x.type, [&]<class T>() { scatter_add_rows_in<T>(x.as<T>(), rows, y.as<T>()); });
 }
 
 }  // namespace bert_hpc::ops

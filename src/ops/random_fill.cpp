@@ -62,20 +62,48 @@ void fill(std::span<float> x, float value) {
       "bert_hpc::ops::fill", static_cast<std::int64_t>(x.size()), KOKKOS_LAMBDA(std::int64_t i) { data[i] = value; });
 }
 
-void fill_normal(std::span<float> x, float deviation, std::uint64_t seed, std::int64_t first) {
+namespace {
+
+/// x[i] = value i of the items of four values a Philox block, which `values(words, item)` makes of words.
+template <class Values>
+void fill_random(const char* name, std::span<float> x, std::uint64_t seed, std::int64_t first, const Values& values) {
   float* data = x.data();
   const auto count = static_cast<std::int64_t>(x.size());
   const auto key0 = static_cast<std::uint32_t>(seed), key1 = static_cast<std::uint32_t>(seed >> 32);
   const std::int64_t first_block = first / 4, skipped = first % 4;
   kernel::for_items(
-      "bert_hpc::ops::fill_normal", kernel::divide_up(skipped + count, item_values), KOKKOS_LAMBDA(std::int64_t item) {
+      name, kernel::divide_up(skipped + count, item_values), KOKKOS_LAMBDA(std::int64_t item) {
         std::uint32_t words[item_values];
         fill_words(static_cast<std::uint64_t>(first_block + item * item_blocks), key0, key1, words);
         float value[item_values];
-        normal_values(words, deviation, value);
+        values(words, value);
         const std::int64_t from = item * item_values - skipped;
         for (std::int64_t i = from < 0 ? -from : 0; i < item_values && from + i < count; ++i) data[from + i] = value[i];
       });
+}
+
+struct Normal {
+  float deviation;
+  KOKKOS_INLINE_FUNCTION void operator()(const std::uint32_t* words, float* value) const {
+    normal_values(words, deviation, value);
+  }
+};
+
+struct Uniform {
+  float bound;
+  KOKKOS_INLINE_FUNCTION void operator()(const std::uint32_t* words, float* value) const {
+    for (int i = 0; i < item_values; ++i) value[i] = bound * (2.0f * core::uniform_float(words[i]) - 1.0f);
+  }
+};
+
+}  // namespace
+
+void fill_normal(std::span<float> x, float deviation, std::uint64_t seed, std::int64_t first) {
+  fill_random("bert_hpc::ops::fill_normal", x, seed, first, Normal{deviation});
+}
+
+void fill_uniform(std::span<float> x, float bound, std::uint64_t seed, std::int64_t first) {
+  fill_random("bert_hpc::ops::fill_uniform", x, seed, first, Uniform{bound});
 }
 
 }  // namespace bert_hpc::ops

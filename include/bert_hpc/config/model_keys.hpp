@@ -11,13 +11,26 @@
 
 namespace bert_hpc::config {
 
+/// [model.lora]: low-rank adapters. What is unset is the adapter's, or the default.
+struct Lora {
+  std::optional<std::int64_t> rank;    ///< 8
+  std::optional<double> alpha;         ///< 8
+  std::optional<double> dropout;       ///< 0
+  std::optional<bool> rslora;          ///< false
+  std::vector<std::string> targets;    ///< empty: query and value
+  std::optional<std::string> adapter;  ///< a folder that PEFT or a run has written
+
+  bool is_given() const { return rank || alpha || dropout || rslora || !targets.empty() || adapter; }
+};
+
 /// Sizes and rates under config.json's names: the model from scratch, or what is to differ from `pretrained`.
 struct Model {
   std::string family = "bert";
   std::optional<std::string> pretrained;  ///< a Hugging Face folder
   std::string attention = "fused";        ///< "fused", "plain"
-  std::string trainable = "all";          ///< "all", "head", "bitfit"
-  std::int64_t freeze_layers = 0;         ///< the embeddings and so many blocks, the lowest; 0: nothing
+  std::string trainable = "all";          ///< "all", "head", "bitfit", "lora"
+  Lora lora;
+  std::int64_t freeze_layers = 0;  ///< the embeddings and so many blocks, the lowest; 0: nothing
   // recompute: a word, or a number of blocks (a list of one); both empty: nothing.
   std::string recompute;  ///< "none", "attention", "blocks"
   std::vector<double> recompute_blocks;
@@ -34,7 +47,7 @@ inline void visit_model(TomlKeys& toml, Model& model) {
   toml.table("model").key("family", model.family, one_of({"bert", "distilbert"}));
   toml.key("pretrained", model.pretrained);
   toml.key("attention", model.attention, one_of({"fused", "plain"}));
-  toml.key("trainable", model.trainable, one_of({"all", "head", "bitfit"}));
+  toml.key("trainable", model.trainable, one_of({"all", "head", "bitfit", "lora"}));
   toml.key("freeze_layers", model.freeze_layers, between(0, double{core::max_layers}));
   toml.key("recompute", model.recompute_blocks, {.low = 0, .high = double{core::max_layers}, .takes_one = true},
            model.recompute, one_of({"none", "attention", "blocks"}));
@@ -51,6 +64,10 @@ inline void visit_model(TomlKeys& toml, Model& model) {
   toml.key("layer_norm_eps", model.layer_norm_eps, above_zero(core::largest_epsilon));
   toml.key("initializer_range", model.initializer_range, above_zero(core::largest_initial_range));
   toml.key("hidden_act", model.hidden_act, one_of({"gelu"}));
+  Lora& lora = model.lora;
+  toml.table("model.lora").key("rank", lora.rank, size).key("alpha", lora.alpha, positive());
+  toml.key("dropout", lora.dropout, probability).key("targets", lora.targets).key("rslora", lora.rslora);
+  toml.key("adapter", lora.adapter);
 }
 
 }  // namespace bert_hpc::config

@@ -23,7 +23,12 @@
 namespace bert_hpc::core {
 
 /// The values that a parameter begins a training from scratch with.
-enum class InitialValues { normal, zeros, ones };
+enum class InitialValues {
+  normal,
+  zeros,
+  ones,
+  uniform,  ///< in ±1/√columns
+};
 
 /// What a layer asks for. `rows` × `columns`, a vector being one row; `shape` as in the Hugging Face file.
 struct ParameterSpec {
@@ -42,6 +47,7 @@ struct ParameterSpec {
   InitialValues initial = InitialValues::normal;
   std::int64_t zero_row = -1;  ///< of the whole parameter: a row that begins as zeros; -1: none
   bool trainable = true;       ///< false: frozen, without gradient; joined parameters are alike
+  bool adapter = false;        ///< added to a model: no file of the model's weights has it
 };
 
 struct ParameterSlice {
@@ -58,6 +64,7 @@ struct ParameterSlice {
   InitialValues initial = InitialValues::normal;
   std::int64_t zero_row = -1;  ///< as in the spec
   bool trainable = true;       ///< as in the spec
+  bool adapter = false;        ///< as in the spec
 };
 
 class ParameterStore {

@@ -9,23 +9,11 @@
 #include <vector>
 
 #include "bert_hpc/core/parameter_store.hpp"
+#include "bert_hpc/layers/linear_weight.hpp"
+#include "bert_hpc/layers/low_rank_adapter.hpp"
 #include "bert_hpc/layers/step_context.hpp"
 
 namespace bert_hpc::layers {
-
-/// The weight of a linear layer and the rows to which it is applied. All memory for matrix products is planned from the
-/// lists that layers give of their weights, so that no product can be larger than what was planned.
-struct LinearWeight {
-  int slice = 0;                ///< of the parameters; of joined weights, the first one's
-  std::string name;             ///< likewise
-  Tensor<const float> weights;  ///< (out, in) on this rank; no data where there are no values
-  bool selected = false;        ///< applied to the rows that the head reads; else to all tokens
-
-  /// The largest product with this weight, forward or backward, for micro-batches within the bounds.
-  ops::ProductExtents extents(const BatchBounds& bounds) const {
-    return {.rows = selected ? bounds.selected : bounds.tokens, .in = weights.columns, .out = weights.rows};
-  }
-};
 
 /// Appends a bias: it begins as zeros and does not decay.
 void declare_vector(std::vector<core::ParameterSpec>& specs, core::ParameterSpec spec);
@@ -39,6 +27,8 @@ struct LinearSettings {
   /// A layer of the encoder: it is computed in FP8 where the engine has FP8, and its weight gradient is written as
   /// Engine::weight_gradients says. Other layers are never computed in FP8, and add to their gradients.
   bool in_encoder = true;
+  AdapterSettings adapters{};      ///< it has those that the parameters have
+  std::uint32_t adapter_site = 0;  ///< of their dropout
 };
 
 class Linear {
@@ -46,24 +36,30 @@ class Linear {
   /// `parameters` must outlive it. Throws Error(internal) where there is no parameter of a name.
   Linear(const core::ParameterStore& parameters, const LinearSettings& settings);
 
+  // An adapter's part is in y and d_x, and its gradients are written with the weight's. For the dropout of an
+  // adapter a layer is given `rows`, whose rows x are.
+
   /// y = x·wᵀ + b.
-  void forward(const Engine& engine, ConstMatrix x, Matrix y) const;
+  void forward(const Engine& engine, ConstMatrix x, Matrix y, const LinearRows& rows = {}) const;
   /// pre = x·wᵀ + b, y = activation(pre), of pre as it is stored.
-  void forward(const Engine& engine, ConstMatrix x, ops::Activation activation, Matrix pre, Matrix y) const;
+  void forward(const Engine& engine, ConstMatrix x, ops::Activation activation, Matrix pre, Matrix y,
+               const LinearRows& rows = {}) const;
   /// y = x·wᵀ: a later kernel of the caller adds the bias.
-  void forward_without_bias(const Engine& engine, ConstMatrix x, Matrix y) const;
+  void forward_without_bias(const Engine& engine, ConstMatrix x, Matrix y, const LinearRows& rows = {}) const;
 
   /// d_x = d_y·w (or +=).
-  void backward_input(const Engine& engine, ConstMatrix d_y, Matrix d_x, ops::Write write) const;
+  void backward_input(const Engine& engine, ConstMatrix d_y, Matrix d_x, ops::Write write,
+                      const LinearRows& rows = {}) const;
   /// d_pre = (d_y·w) ∘ activation'(pre): the gradient through the activation whose result was x. d_pre may not be pre.
-  void backward_input(const Engine& engine, ConstMatrix d_y, ops::Activation activation, ConstMatrix pre,
-                      Matrix d_pre) const;
+  void backward_input(const Engine& engine, ConstMatrix d_y, ops::Activation activation, ConstMatrix pre, Matrix d_pre,
+                      const LinearRows& rows = {}) const;
 
   /// Adds d_yᵀ·x to the weight's gradient and the column sums of d_y to the bias's. What is frozen has no gradient, and
   /// of a frozen weight no product is computed.
-  void backward_weight(const Engine& engine, ConstMatrix d_y, ConstMatrix x) const;
+  void backward_weight(const Engine& engine, ConstMatrix d_y, ConstMatrix x, const LinearRows& rows = {}) const;
   /// The weight's gradient alone: kernels of the caller add to the bias's.
-  void backward_weight_without_bias(const Engine& engine, ConstMatrix d_y, ConstMatrix x) const;
+  void backward_weight_without_bias(const Engine& engine, ConstMatrix d_y, ConstMatrix x,
+                                    const LinearRows& rows = {}) const;
 
   const float* bias() const { return has_bias() ? parameters_->value(bias_).data : nullptr; }  ///< (out) or null
   /// (out); null without a bias and with a frozen one.
@@ -71,6 +67,8 @@ class Linear {
 
   /// For planning. `selected`: applied to the rows that the head reads.
   LinearWeight weight(bool selected) const;
+  /// Appends it and the weights of adapters.
+  void list_weights(bool selected, std::vector<LinearWeight>& weights) const;
 
  private:
   bool has_bias() const { return bias_ >= 0; }
@@ -83,7 +81,8 @@ class Linear {
     const Matrix first = parameters_->gradient_matrix(weight_);
     return {first.data, joined_ * first.rows, first.columns, first.columns, first.type};
   }
-  void add_weight_gradient(const Engine& engine, ConstMatrix d_y, ConstMatrix x, float* d_bias) const;
+  void add_weight_gradient(const Engine& engine, ConstMatrix d_y, ConstMatrix x, float* d_bias,
+                           const LinearRows& rows) const;
   ops::MatrixProduct& products(const Engine& engine) const {
     return in_encoder_ ? engine.products_of(weight_) : engine.products;
   }
@@ -92,6 +91,7 @@ class Linear {
   int weight_, bias_;
   std::int64_t joined_;
   bool in_encoder_;
+  Adapters adapters_;
 };
 
 }  // namespace bert_hpc::layers

@@ -12,6 +12,7 @@
 
 #include "bert_hpc/core/matrix.hpp"
 #include "bert_hpc/core/micro_batch.hpp"
+#include "bert_hpc/core/workspace.hpp"
 #include "bert_hpc/ops/attention.hpp"
 #include "bert_hpc/ops/fp8_product.hpp"
 #include "bert_hpc/ops/matrix_product.hpp"
@@ -30,6 +31,7 @@ struct Engine {
   /// How backward_weight writes the gradients of the encoder's linear layers: it may replace what is zero anyway, which
   /// spares reading it. All other gradients are added to.
   ops::Write weight_gradients = ops::Write::accumulate;
+  core::Workspace* scratch = nullptr;  ///< of adapters; null where there are none
 
   /// The products of the encoder's layer whose weight, or first weight, is this slice of the parameters.
   ops::MatrixProduct& products_of(int weight) const { return fp8 != nullptr ? fp8->of(weight) : products; }

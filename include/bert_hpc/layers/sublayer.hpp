@@ -51,6 +51,7 @@ struct SublayerSettings {
   AttentionMask mask = AttentionMask::full;
   DataType storage = DataType::fp32;  ///< of activations
   std::uint32_t first_site = 0;       ///< of its block, whose dropout sites are first_site … first_site + 2
+  AdapterSettings adapters{};         ///< of its linear layers; not in a tensor group of several
   bool fuses_row_sums = false;        ///< the kernels of backward_input begin the gradients of vectors
   bool operator==(const SublayerSettings&) const = default;
 };
@@ -59,7 +60,7 @@ class Sublayer {
  public:
   virtual ~Sublayer() = default;
 
-  /// The weights of all its products, where it computes a selection of its rows or all of them.
+  /// The weights of all its products, adapters included, where it computes a selection of its rows or all of them.
   virtual std::vector<LinearWeight> linear_weights(bool selects) const = 0;
 
   /// What backward needs of forward, in the workspace. Each kind of sublayer derives its own.
@@ -99,8 +100,9 @@ class Sublayer {
   virtual void plan_scratch(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection) const = 0;
 
   /// Adds to the gradients of this sublayer's parameters.
-  virtual void backward_weight(Engine& engine, const RowSelection* selection, const SavedActivations& saved,
-                               const WeightGradientInputs& deferred, ConstMatrix x) const = 0;
+  virtual void backward_weight(Engine& engine, const StepContext& context, const RowSelection* selection,
+                               const SavedActivations& saved, const WeightGradientInputs& deferred,
+                               ConstMatrix x) const = 0;
 };
 
 /// The kind, for messages: "attention".

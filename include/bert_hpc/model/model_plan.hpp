@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,19 @@ struct Recomputation {
   std::int64_t sublayers = 0;  ///< and so many, the lowest
 };
 
+/// Low-rank adapters of linear layers (model/low_rank.hpp).
+struct LowRankSettings {
+  std::int64_t rank = 8;
+  double alpha = 8;
+  bool rank_stabilized =
+      false;  ///< Kalajdzievski, "A rank stabilization scaling factor for fine-tuning with LoRA", 2023
+  double dropout = 0;
+  /// Names of linear layers, or their last parts ("query", "output.dense"), or "all-linear"; empty: query and value.
+  std::vector<std::string> targets{};
+
+  double scale() const;  ///< alpha / rank, or alpha / √rank
+};
+
 struct ModelPlan {
   layers::EmbeddingsSettings embeddings;
   std::vector<layers::SublayerSettings> sublayers;  ///< in the order of a forward pass
@@ -41,6 +55,7 @@ struct ModelPlan {
   std::int64_t selects_from = 0;
   layers::HeadSettings head;
   Recomputation recomputation{};
+  std::optional<LowRankSettings> low_rank{};  ///< of the sublayers' adapters, where there are any; see add_adapters()
   // What a training changes, of set_trains(); both empty: everything.
   Trains trains{};
   std::vector<LayerTraining> training{};  ///< of the embeddings, the sublayers and the head

@@ -64,6 +64,9 @@ void copy(ConstMatrix x, Matrix y);
 /// y += x. Shapes equal.
 void add(ConstMatrix x, Matrix y);
 
+/// x *= factor.
+void scale(float factor, Matrix x);
+
 /// sums = or += column sums of x. Rows are added in a fixed order for any number of threads. x (rows, columns), sums
 /// (columns).
 void column_sums(ConstMatrix x, float* sums, Write write);

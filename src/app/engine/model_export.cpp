@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <exception>
+#include <functional>
+#include <optional>
 #include <vector>
 
 #include "bert_hpc/app/engine/label_unit.hpp"
+#include "bert_hpc/app/engine/low_rank.hpp"
 #include "bert_hpc/app/run/collective.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/shard.hpp"
 #include "bert_hpc/data/tokenizer_folder.hpp"
+#include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/model/hf_weights.hpp"
 
 namespace bert_hpc::app {
@@ -28,8 +32,16 @@ struct Owned {
   std::vector<Holder> holders;      // by the place of their parts
 };
 
-/// All parameters of the model, in the order in which a file holds them. Copies are left out.
-std::vector<Owned> owners(const ModelInstance& model) {
+/// Parameters of the model in the order in which a file holds them: of the model with what adapters add, or of the
+/// adapters and the head that was trained beside them. Copies are left out.
+enum class Part { model, adapter };
+
+bool belongs(const core::ParameterSpec& spec, Part part) {
+  if (!spec.copy_of.empty()) return false;
+  return part == Part::model ? !spec.adapter : spec.trainable;
+}
+
+std::vector<Owned> owners(const ModelInstance& model, Part of) {
   std::vector<Owned> all;
   const int ranks = model.grid.tensor;
   for (std::size_t part = 0; part < model.parts.size(); ++part) {
@@ -39,7 +51,7 @@ std::vector<Owned> owners(const ModelInstance& model) {
       const int rank = comm::rank_at(model.grid, {.data = 0, .pipeline = stage, .tensor = t});
       std::size_t next = first;
       for (core::ParameterSpec& spec : model.parameters_of(model.parts[part], {t, ranks})) {
-        if (!spec.copy_of.empty()) continue;
+        if (!belongs(spec, of)) continue;
         if (t == 0) all.push_back({spec.name, core::whole_shape(spec.shape, spec.shard), {}});
         Owned& owned = all[next++];
         if (t == 0 || !spec.shard.is_whole()) owned.holders.push_back({rank, std::move(spec)});
@@ -50,9 +62,23 @@ std::vector<Owned> owners(const ModelInstance& model) {
   return all;
 }
 
-std::span<const float> values_of(const core::ParameterStore& store, const std::string& name) {
-  const core::Tensor<const float> value = store.value(store.find(name));
-  return {value.data, static_cast<std::size_t>(value.size())};
+/// In host memory: the parameter's own memory, or `aside`, which gets a copy, with what its adapter adds to it.
+std::span<const float> values_of(const ModelInstance& model, const std::string& name, std::vector<float>& aside) {
+  const core::ParameterStore& store = model.parameters;
+  const auto host = [&store](const std::string& parameter, std::vector<float>& staging) {
+    const core::Tensor<const float> value = store.value(store.find(parameter));
+    const std::span<const float> all(value.data, static_cast<std::size_t>(value.size()));
+    return core::Tensor<const float>(core::on_host(all, staging).data(), value.rows, value.columns);
+  };
+  const core::Tensor<const float> values = host(name, aside);
+  const auto size = static_cast<std::size_t>(values.size());
+  const std::optional<std::string> layer = model::adapted_layer(model.plan, name);
+  if (!layer) return {values.data, size};
+  if (values.data != aside.data()) aside.assign(values.data, values.data + size);
+  std::vector<float> staging_a, staging_b;
+  model::merge_adapter(static_cast<float>(model.plan.low_rank->scale()), host(layers::adapter_a(*layer), staging_a),
+                       host(layers::adapter_b(*layer), staging_b), {aside.data(), values.rows, values.columns});
+  return {aside.data(), size};
 }
 
 void send_all(const ModelInstance& model, comm::Communicator& world, const std::vector<Owned>& parameters) {
@@ -60,7 +86,7 @@ void send_all(const ModelInstance& model, comm::Communicator& world, const std::
   for (const Owned& parameter : parameters) {
     for (const Holder& holder : parameter.holders) {
       if (holder.rank != world.rank()) continue;
-      const std::span<const float> values = core::on_host(values_of(model.parameters, parameter.name), staging);
+      const std::span<const float> values = values_of(model, parameter.name, staging);
       for (std::size_t begin = 0; begin < values.size(); begin += piece_elements) {
         const std::size_t count = std::min<std::size_t>(piece_elements, values.size() - begin);
         world.send(std::as_bytes(values.subspan(begin, count)), 0);
@@ -112,6 +138,9 @@ class Source {
  public:
   Source(const ModelInstance& model, Arrivals& arrivals) : model_(model), arrivals_(arrivals) {}
 
+  /// All elements at once.
+  std::span<const float> all(const Owned& parameter) { return put_together(parameter); }
+
   std::span<const float> fetch(const Owned& parameter, std::int64_t begin) {
     if (parameter.holders.front().part.shard.dimension == 1) return put_together(parameter);
     for (const Holder& holder : parameter.holders) {
@@ -123,9 +152,7 @@ class Source {
   }
 
  private:
-  std::span<const float> own(const Owned& parameter) {
-    return core::on_host(values_of(model_.parameters, parameter.name), aside_);
-  }
+  std::span<const float> own(const Owned& parameter) { return values_of(model_, parameter.name, aside_); }
   std::span<const float> put_together(const Owned& parameter) {
     whole_.resize(static_cast<std::size_t>(core::elements_of(parameter.shape)));
     for (const Holder& holder : parameter.holders) {
@@ -149,11 +176,13 @@ class Source {
   std::vector<float> whole_, part_, aside_;
 };
 
-}  // namespace
+using Write = std::function<void(std::vector<model::TensorToWrite>)>;
+/// The piece of a parameter from an element on, from the source.
+using Fetch = std::function<std::span<const float>(Source& source, const Owned& parameter, std::int64_t begin)>;
 
-void export_model(const ModelInstance& model, comm::Communicator& world, const std::string& folder,
-                  const std::string& tokenizer_folder) {
-  const std::vector<Owned> parameters = owners(model);
+/// Collective over all ranks: rank 0 gathers the parameters as `write` asks for them.
+void gather(const ModelInstance& model, comm::Communicator& world, std::vector<Owned> parameters, const Fetch& fetch,
+            const Write& write) {
   std::exception_ptr failure;
   if (world.rank() == 0) {
     Arrivals arrivals(world, parameters);
@@ -161,15 +190,11 @@ void export_model(const ModelInstance& model, comm::Communicator& world, const s
     std::vector<model::TensorToWrite> tensors;
     for (const Owned& parameter : parameters) {
       model::TensorToWrite tensor{.name = parameter.name, .shape = parameter.shape};
-      tensor.fetch = [&, folded = std::vector<float>()](std::int64_t begin) mutable {
-        return head_in_labels_unit(model.label_scale, parameter.name, source.fetch(parameter, begin), folded);
-      };
+      tensor.fetch = [&](std::int64_t begin) { return fetch(source, parameter, begin); };
       tensors.push_back(std::move(tensor));
     }
     try {
-      const model::NamedTexts more =
-          tokenizer_folder.empty() ? model::NamedTexts() : data::lacking_tokenizer_files(tokenizer_folder);
-      model::save_hf_folder(folder, model.config, model.objective.head, std::move(tensors), tokenizer_folder, more);
+      write(std::move(tensors));
     } catch (const std::exception&) {  // the others must be rid of theirs before all can talk about it
       failure = std::current_exception();
     }
@@ -179,6 +204,62 @@ void export_model(const ModelInstance& model, comm::Communicator& world, const s
   }
   collectively(world, [&] {
     if (failure) std::rethrow_exception(failure);
+  });
+}
+
+bool is_b(const std::string& name) {
+  return name.ends_with(layers::adapter_b(""));
+}
+
+}  // namespace
+
+void export_model(const ModelInstance& model, comm::Communicator& world, const std::string& folder,
+                  const std::string& tokenizer_folder) {
+  std::vector<float> folded;
+  const Fetch fetch = [&](Source& source, const Owned& parameter, std::int64_t begin) {
+    return head_in_labels_unit(model.label_scale, parameter.name, source.fetch(parameter, begin), folded);
+  };
+  gather(model, world, owners(model, Part::model), fetch, [&](std::vector<model::TensorToWrite> tensors) {
+    const model::NamedTexts more =
+        tokenizer_folder.empty() ? model::NamedTexts() : data::lacking_tokenizer_files(tokenizer_folder);
+    model::save_hf_folder(folder, model.config, model.objective.head, std::move(tensors), tokenizer_folder, more);
+  });
+}
+
+void export_adapter(const ModelInstance& model, comm::Communicator& world, const std::string& folder,
+                    const std::string& base_model) {
+  model::AdapterFacts facts{.base_model = base_model,
+                            .base_hash = base_hash(model),
+                            .settings = *model.plan.low_rank,
+                            .trained = {},
+                            .class_suffix = model.objective.head.class_suffix,
+                            .config = model::hf_config_text(model.config, model.objective.head)};
+  facts.settings.targets = model::target_modules(model.plan);
+  const std::vector<Owned> parameters = owners(model, Part::adapter);
+  std::vector<float> folded;
+  // PEFT stores b̂ transposed, as (out, rank).
+  const Fetch fetch = [&](Source& source, const Owned& parameter, std::int64_t begin) {
+    if (!is_b(parameter.name)) {
+      return head_in_labels_unit(model.label_scale, parameter.name, source.fetch(parameter, begin), folded);
+    }
+    const auto rank = static_cast<std::size_t>(parameter.shape[0]), out = static_cast<std::size_t>(parameter.shape[1]);
+    const std::span<const float> all = source.all(parameter);
+    folded.resize(all.size());
+    for (std::size_t o = 0; o < out; ++o) {
+      for (std::size_t k = 0; k < rank; ++k) folded[o * rank + k] = all[k * out + o];
+    }
+    return std::span<const float>(folded);
+  };
+  gather(model, world, parameters, fetch, [&](std::vector<model::TensorToWrite> tensors) {
+    for (model::TensorToWrite& tensor : tensors) {
+      if (is_b(tensor.name)) {
+        std::swap(tensor.shape[0], tensor.shape[1]);
+      } else if (!tensor.name.ends_with(layers::adapter_a(""))) {
+        facts.trained.push_back(tensor.name);
+      }
+      tensor.name = model::peft_name(tensor.name);
+    }
+    model::save_peft_adapter(folder, facts, std::move(tensors));
   });
 }
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
+#include "bert_hpc/app/engine/low_rank.hpp"
 #include "bert_hpc/app/engine/model_labels.hpp"
 #include "bert_hpc/app/engine/precision.hpp"
 #include "bert_hpc/core/text.hpp"
@@ -34,10 +36,21 @@ void require_best_metric(const config::Config& input, std::int64_t labels) {
 
 }  // namespace
 
+namespace {
+
+/// An adapter that a run has written knows its labels.
+std::string folder_of_config(const config::Model& model) {
+  std::error_code ignored;
+  const bool has_own = model.lora.adapter && std::filesystem::exists(*model.lora.adapter + "/config.json", ignored);
+  return has_own ? *model.lora.adapter : *model.pretrained;
+}
+
+}  // namespace
+
 model::ModelConfig model_from_config(const config::Config& input) {
   model::ModelConfig config;
   if (input.model.pretrained) {
-    config = model::read_hf_config(*input.model.pretrained);
+    config = model::read_hf_config(folder_of_config(input.model));
   } else {
     config = model::default_config(input.model.family);
   }
@@ -114,6 +127,9 @@ model::ModelPlan plan_of(const config::Config& input, const model::ModelConfig& 
   model::ModelPlan plan =
       model::make_plan(config, kind, std::max<std::int64_t>(1, config.num_labels()), storage_type(input));
   if (trains) {
+    if (input.model.trainable == "lora") {
+      model::add_adapters(plan, low_rank_settings(input, config.family), input.model.freeze_layers);
+    }
     model::set_trains(plan, model::trainable_parameters(plan, {.parameters = input.model.trainable,
                                                                .freeze_layers = input.model.freeze_layers,
                                                                .from_scratch = !input.model.pretrained}));

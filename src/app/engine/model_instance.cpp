@@ -13,6 +13,15 @@
 namespace bert_hpc::app {
 namespace {
 
+/// The plan, where layers can be shared out so. Throws Error(input).
+model::ModelPlan plan_on(const comm::GridShape& grid, model::ModelPlan plan) {
+  if (!plan.low_rank || grid.tensor == 1) return plan;
+  throw core::Error(
+      core::ExitCode::input,
+      "[model] trainable = \"lora\" does not go with tensor parallelism, which cannot share out adapters: "
+      "set [parallel] tensor = 1.");
+}
+
 std::vector<model::ModelRange> cut(const config::Config& input, const model::ModelPlan& plan, bool trains, int pipeline,
                                    std::span<const std::int64_t> balance) {
   const int count = pipeline * static_cast<int>(input.parallel.virtual_stages);
@@ -38,7 +47,7 @@ ModelInstance::ModelInstance(const config::Config& input, const model::ModelConf
     : objective(objectives::named(input.task.name)),
       storage(storage_type(input)),
       config(model_config),
-      plan(plan_of(input, config, objective.head, model_use.trains)),
+      plan(plan_on(shape, plan_of(input, config, objective.head, model_use.trains))),
       use(model_use),
       grid(shape),
       place(at),
@@ -134,7 +143,7 @@ void ModelInstance::allocate(const layers::BatchBounds& training, int micro_batc
     model::Stage::plan(stages, workspace, evaluation, train::evaluation_memory(pipeline_settings_));
   }
   exchanged_rows_ = larger(training, evaluation).tokens;
-  kernels.reserve(parameters, stages, config.head_dim(), training, evaluation);
+  kernels.reserve(parameters, stages, config.head_dim(), training, evaluation, storage, use.allocates);
   if (!use.allocates) return;
   // The ranks of a tensor group compute parts of the head each for itself and must get the same: what is chosen by time
   // may differ between them.

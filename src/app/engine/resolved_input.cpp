@@ -1,5 +1,6 @@
 #include "bert_hpc/app/engine/resolved_input.hpp"
 
+#include "bert_hpc/app/engine/low_rank.hpp"
 #include "bert_hpc/app/engine/model_from_config.hpp"
 
 namespace bert_hpc::app {
@@ -45,6 +46,14 @@ config::Config with_defaults(const config::Config& input) {
 
 ResolvedInput resolved_input(config::Config& input, const model::ModelConfig& stated) {
   fill(input.model, stated);
+  if (input.run.mode == "train" && input.model.trainable == "lora") {
+    const model::LowRankSettings settings = low_rank_settings(input, stated.family);
+    config::Lora& lora = input.model.lora;
+    lora.rank = settings.rank;
+    lora.alpha = settings.alpha;
+    lora.dropout = settings.dropout;
+    lora.rslora = settings.rank_stabilized;
+  }
   return {config::to_toml(input), config::to_toml(with_defaults(input))};
 }
 

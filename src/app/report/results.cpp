@@ -140,6 +140,8 @@ void Results::export_model(const ModelInstance& model, const data::ShardInfo& sh
     if (world_.rank() == 0) tokenizer = tokenizer_folder(input_, shards, model.config.vocab_size);
   });
   app::export_model(model, world_, model_folder(), tokenizer);
+  if (!model.plan.low_rank) return;
+  app::export_adapter(model, world_, input_.run.directory + "/adapter", input_.model.pretrained.value_or(""));
 }
 
 PredictionsFacts Results::predictions_of(const std::string& split, const ModelInstance& model) const {

@@ -58,12 +58,29 @@ std::vector<KeyChange> input_changes(const std::string& before, const ResolvedIn
 
 std::vector<KeyChange> non_resumable(const std::vector<KeyChange>& changes) {
   // Keys and whole tables; of [data], a checkpoint compares the content.
-  static const std::vector<std::string_view> resumable = {
-      "run.resume",       "run.peak_gflops",    "run.machine",     "run.watchdog_seconds", "run.watchdog_limit_seconds",
-      "model.pretrained", "model.attention",    "model.recompute", "data.train",           "data.validation",
-      "data.test",        "batch.micro_tokens", "batch.micro",     "batch.micro_batches",  "batch.chunks",
-      "parallel.",        "schedule.",          "evaluation.",     "checkpoint.",          "log.",
-      "debug.",           "optimizer."};
+  static const std::vector<std::string_view> resumable = {"run.resume",
+                                                          "run.peak_gflops",
+                                                          "run.machine",
+                                                          "run.watchdog_seconds",
+                                                          "run.watchdog_limit_seconds",
+                                                          "model.pretrained",
+                                                          "model.attention",
+                                                          "model.recompute",
+                                                          "model.lora.adapter",
+                                                          "data.train",
+                                                          "data.validation",
+                                                          "data.test",
+                                                          "batch.micro_tokens",
+                                                          "batch.micro",
+                                                          "batch.micro_batches",
+                                                          "batch.chunks",
+                                                          "parallel.",
+                                                          "schedule.",
+                                                          "evaluation.",
+                                                          "checkpoint.",
+                                                          "log.",
+                                                          "debug.",
+                                                          "optimizer."};
   std::vector<KeyChange> found;
   for (const KeyChange& change : changes) {
     const bool listed = std::any_of(resumable.begin(), resumable.end(), [&](std::string_view name) {

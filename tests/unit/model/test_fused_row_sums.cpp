@@ -79,7 +79,7 @@ Result run(Kind kind, bool fuses, bool selects) {
     const layers::StepContext context{.batch = view, .training = true, .key0 = 5 + m, .key1 = 6};
     sublayer->forward(engine, context, selection, x, *saved);
     sublayer->backward_input(engine, context, selection, *saved, d_y, *deferred, d_x, workspace);
-    sublayer->backward_weight(engine, selection, *saved, *deferred, x);
+    sublayer->backward_weight(engine, context, selection, *saved, *deferred, x);
   }
   core::wait_for_kernels();
   result.d_x.assign(d_x.values.begin(), d_x.values.end());

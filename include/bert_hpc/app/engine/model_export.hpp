@@ -14,4 +14,9 @@ namespace bert_hpc::app {
 void export_model(const ModelInstance& model, comm::Communicator& world, const std::string& folder,
                   const std::string& tokenizer_folder);
 
+/// The same of the adapters and the head, as a folder of PEFT's (model/peft_adapter.hpp). `base_model`: the folder
+/// beside whose model they were trained, as the input names it. Only for a model with adapters.
+void export_adapter(const ModelInstance& model, comm::Communicator& world, const std::string& folder,
+                    const std::string& base_model);
+
 }  // namespace bert_hpc::app

@@ -21,15 +21,25 @@ class ModelKernels {
   void make_fp8(std::span<const model::Stage> stages, bool allocates);
 
   /// Plans the scratch memory of these stages for micro-batches within these bounds; zero bounds: none of that kind.
+  /// Without `allocates` that of adapters is only planned.
   void reserve(core::ParameterStore& parameters, std::span<model::Stage> stages, std::int64_t head_dim,
-               const layers::BatchBounds& training, const layers::BatchBounds& evaluation);
+               const layers::BatchBounds& training, const layers::BatchBounds& evaluation, core::DataType storage,
+               bool allocates);
 
   /// Times the variants of the products that take most of a step and keeps the fastest.
   void tune(std::span<model::Stage> stages, const layers::BatchBounds& training);
 
-  layers::Engine training_engine() { return {*products, *attention, fp8.get()}; }
+  layers::Engine training_engine() {
+    layers::Engine engine = evaluation_engine();
+    engine.fp8 = fp8.get();
+    return engine;
+  }
   /// Evaluations compute in bf16 where training does in FP8: they are of the model that is exported.
-  layers::Engine evaluation_engine() { return {*products, *attention}; }
+  layers::Engine evaluation_engine() {
+    layers::Engine engine{*products, *attention};
+    engine.scratch = &adapter_scratch_;
+    return engine;
+  }
 
   /// Appends the planned bytes.
   void add_memory(MemoryPlan& plan) const;
@@ -40,6 +50,7 @@ class ModelKernels {
 
  private:
   bool reproducible_;
+  core::Workspace adapter_scratch_;
   std::int64_t kept_weights_bytes_ = 0, scratch_bytes_ = 0, fp8_bytes_ = 0;
 };
 

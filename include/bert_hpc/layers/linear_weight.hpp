@@ -1,0 +1,29 @@
+// The weights of linear layers as planning knows them: all memory for matrix products is planned from the lists that
+// layers give of them, so that no product can be larger than what was planned.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bert_hpc/layers/step_context.hpp"
+
+namespace bert_hpc::layers {
+
+/// The weight of a linear layer, or of its adapters, and the rows to which it is applied.
+struct LinearWeight {
+  int slice = 0;                ///< of the parameters; of joined weights, the first one's
+  std::string name;             ///< likewise
+  Tensor<const float> weights;  ///< (out, in) on this rank; no data where there are no values
+  bool selected = false;        ///< applied to the rows that the head reads; else to all tokens
+  /// Of adapters: elements of each matrix that their products take from Engine::scratch, a row.
+  std::vector<std::int64_t> scratch_columns{};
+
+  std::int64_t rows(const BatchBounds& bounds) const { return selected ? bounds.selected : bounds.tokens; }
+  /// The largest product with this weight, forward or backward, for micro-batches within the bounds.
+  ops::ProductExtents extents(const BatchBounds& bounds) const {
+    return {.rows = rows(bounds), .in = weights.columns, .out = weights.rows};
+  }
+};
+
+}  // namespace bert_hpc::layers

@@ -1,0 +1,39 @@
+// Which linear layers of a model get a low-rank adapter (layers/low_rank_adapter.hpp), and what adapters make of the
+// weights beside which they stand. Targets are named as in PEFT, Hugging Face's library of adapters.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bert_hpc/model/model_plan.hpp"
+
+namespace bert_hpc::model {
+
+/// A linear layer of a model's blocks.
+struct BlockLayer {
+  std::string name;  ///< without ".weight"
+  std::int64_t block = 0;
+  std::int64_t in = 0, out = 0;
+  bool adapted = false;
+};
+
+/// All of them, in the order of a forward pass.
+std::vector<BlockLayer> block_layers(const ModelPlan& plan);
+
+/// Gives the targets adapters, but those of the lowest `frozen_blocks`. Throws Error(input) with all targets that match
+/// nothing and their nearest names, and where the rank is not below a layer's size.
+void add_adapters(ModelPlan& plan, const LowRankSettings& settings, std::int64_t frozen_blocks);
+
+/// PEFT's target_modules for the adapters of a plan: last parts of names where these name no other layer, else whole
+/// names.
+std::vector<std::string> target_modules(const ModelPlan& plan);
+
+/// The layer whose weight this parameter is, without ".weight", where it has an adapter.
+std::optional<std::string> adapted_layer(const ModelPlan& plan, const std::string& parameter);
+
+/// w += s·b̂ᵀ·a. w (out, in), a (rank, in), b̂ (rank, out).
+void merge_adapter(float scale, core::Tensor<const float> a, core::Tensor<const float> b, core::Tensor<float> w);
+
+}  // namespace bert_hpc::model

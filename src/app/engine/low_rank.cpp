@@ -1,0 +1,92 @@
+#include "bert_hpc/app/engine/low_rank.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "bert_hpc/core/hash.hpp"
+#include "bert_hpc/core/rng.hpp"
+#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/model/model_parameters.hpp"
+#include "bert_hpc/ops/flat.hpp"
+
+namespace bert_hpc::app {
+
+using core::Error;
+using core::ExitCode;
+
+namespace {
+
+/// What the input says replaces the value; `problems` gets it where an adapter says something else.
+template <class T, class Text>
+void set(const char* key, const std::optional<T>& given, bool fixed, const Text& text, T& value,
+         core::ProblemList& problems) {
+  if (!given) return;
+  if (fixed && *given != value) {
+    problems.add("[model.lora] " + std::string(key) + " = " + text(*given) + ", but the adapter has " + text(value) +
+                 ": leave the key out.");
+  }
+  value = *given;
+}
+
+}  // namespace
+
+std::optional<model::PeftAdapter> adapter_of(const config::Config& input, const std::string& family) {
+  if (!input.model.lora.adapter) return {};
+  return model::PeftAdapter(*input.model.lora.adapter, family);
+}
+
+model::LowRankSettings low_rank_settings(const config::Config& input, const std::string& family) {
+  const config::Lora& lora = input.model.lora;
+  const std::optional<model::PeftAdapter> adapter = adapter_of(input, family);
+  const bool fixed = adapter.has_value();
+  model::LowRankSettings settings = adapter ? adapter->settings() : model::LowRankSettings();
+  core::ProblemList problems;
+  set(
+      "rank", lora.rank, fixed, [](std::int64_t n) { return std::to_string(n); }, settings.rank, problems);
+  set(
+      "alpha", lora.alpha, fixed, [](double x) { return core::format_number(x); }, settings.alpha, problems);
+  set(
+      "rslora", lora.rslora, fixed, [](bool on) { return std::string(on ? "true" : "false"); },
+      settings.rank_stabilized, problems);
+  if (lora.dropout) settings.dropout = *lora.dropout;
+  if (fixed && !lora.targets.empty()) problems.add("[model.lora] targets are those of the adapter: leave the key out.");
+  if (!fixed) settings.targets = lora.targets;
+  if (input.precision.compute == "fp8") {
+    problems.add("[model] trainable = \"lora\" does not go with [precision] compute = \"fp8\": use \"bf16\".");
+  }
+  problems.throw_if_any(ExitCode::input, "the adapters cannot be made:");
+  return settings;
+}
+
+void require_fit(const model::PeftAdapter& adapter, const std::vector<core::ParameterSpec>& whole_model,
+                 const std::string& folder, std::optional<std::uint64_t> base_hash) {
+  adapter.check(whole_model);
+  if (!base_hash || !adapter.base_hash() || *base_hash == *adapter.base_hash()) return;
+  throw Error(ExitCode::files, folder +
+                                   ": this adapter was trained beside another base model: its shapes are those of "
+                                   "model.pretrained, its parameters are not. Name the model of its "
+                                   "adapter_config.json (base_model_name_or_path) in [model] pretrained.");
+}
+
+std::uint64_t base_hash(const ModelInstance& model) {
+  std::vector<core::ParameterSpec> head;
+  layers::declare_head(model.plan.head, head);
+  std::set<std::string> of_head;
+  for (const core::ParameterSpec& spec : head) of_head.insert(spec.name);
+  const std::vector<core::ParameterSlice>& slices = model.parameters.slices();
+  std::int64_t largest = 1;
+  for (const core::ParameterSlice& slice : slices) largest = std::max(largest, slice.size);
+  const core::MirroredArray<std::uint64_t> partial((largest + ops::norm_block - 1) / ops::norm_block);
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < slices.size() && model.place.data == 0; ++i) {
+    const core::ParameterSlice& slice = slices[i];
+    if (slice.adapter || !slice.copy_of.empty() || of_head.contains(slice.name)) continue;
+    const core::Tensor<const float> value = model.parameters.value(static_cast<int>(i));
+    const std::uint64_t bits = ops::hash_of_bits({value.data, static_cast<std::size_t>(slice.size)}, partial);
+    // 40 bits each, so that no sum overflows.
+    sum += static_cast<std::int64_t>(core::mix64(bits ^ core::fnv1a_64(slice.name)) >> 24);
+  }
+  return static_cast<std::uint64_t>(model.groups().world.sum(sum));
+}
+
+}  // namespace bert_hpc::app

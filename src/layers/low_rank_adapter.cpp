@@ -1,0 +1,191 @@
+#include "bert_hpc/layers/low_rank_adapter.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "bert_hpc/ops/activation.hpp"
+#include "bert_hpc/ops/dropout.hpp"
+
+namespace bert_hpc::layers {
+
+using ops::Write;
+
+namespace {
+
+// Sites of adapters are their own: they are drawn with another key than those of hidden states.
+constexpr std::uint32_t adapter_key = 0x4C6F5241;
+
+int index_of(const core::ParameterStore& parameters, const std::string& name) {
+  const auto& slices = parameters.slices();
+  const auto found =
+      std::find_if(slices.begin(), slices.end(), [&name](const core::ParameterSlice& s) { return s.name == name; });
+  return found == slices.end() ? -1 : static_cast<int>(found - slices.begin());
+}
+
+/// What is taken from scratch memory is released at the end of its scope.
+class Scope {
+ public:
+  explicit Scope(core::Workspace& scratch) : scratch_(scratch), mark_(scratch.mark()) {}
+  ~Scope() { scratch_.release(mark_); }
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+
+ private:
+  core::Workspace& scratch_;
+  std::int64_t mark_;
+};
+
+}  // namespace
+
+std::string adapter_a(const std::string& layer) {
+  return layer + ".lora_A.weight";
+}
+
+std::string adapter_b(const std::string& layer) {
+  return layer + ".lora_B.weight";
+}
+
+void declare_adapters(const std::vector<AdaptedLayer>& layers, std::int64_t rank,
+                      std::vector<core::ParameterSpec>& specs) {
+  for (const AdaptedLayer& layer : layers) {
+    specs.push_back({.name = adapter_a(layer.name),
+                     .shape = {rank, layer.in},
+                     .joined = &layer != &layers.front(),
+                     .one_product = true,
+                     .initial = core::InitialValues::uniform,
+                     .adapter = true});
+  }
+  for (const AdaptedLayer& layer : layers) {
+    specs.push_back({.name = adapter_b(layer.name),
+                     .shape = {rank, layer.out},
+                     .one_product = true,
+                     .initial = core::InitialValues::zeros,
+                     .adapter = true});
+  }
+}
+
+void plan_scratch(const LinearWeight& weight, std::int64_t rows, DataType type, core::Workspace& scratch) {
+  if (weight.scratch_columns.empty()) return;
+  const Scope scope(scratch);
+  for (const std::int64_t columns : weight.scratch_columns) scratch.take(rows, columns, type);
+  scratch.take<float>(1, core::floats_of_cache_line);  // in another order, rounding to cache lines takes up to one more
+}
+
+Adapters::Adapters(const core::ParameterStore& parameters, int weight, std::int64_t joined,
+                   const AdapterSettings& settings, std::uint32_t site)
+    : parameters_(&parameters), scale_(settings.scale), dropout_(settings.dropout), site_(site) {
+  constexpr std::string_view end = ".weight";
+  std::int64_t column = 0;
+  for (std::int64_t i = 0; settings.any() && i < joined; ++i) {
+    const core::ParameterSlice& slice = parameters.slices()[static_cast<std::size_t>(weight + i)];
+    const std::string layer = slice.name.substr(0, slice.name.size() - end.size());
+    const int a = index_of(parameters, adapter_a(layer));
+    if (a >= 0) {
+      if (none()) first_a_ = a;
+      rank_ = parameters.slices()[static_cast<std::size_t>(a)].rows;
+      parts_.push_back({.b = parameters.find(adapter_b(layer)), .column = column});
+    }
+    column += slice.rows;
+  }
+}
+
+Tensor<const float> Adapters::a() const {
+  const Tensor<const float> first = parameters_->value(first_a_);
+  return {first.data, rank_ * static_cast<std::int64_t>(count()), first.columns};
+}
+
+Tensor<const float> Adapters::b(std::size_t adapter) const {
+  return parameters_->value(parts_[adapter].b);
+}
+
+void Adapters::list_weights(bool selected, std::vector<LinearWeight>& weights) const {
+  if (none()) return;
+  LinearWeight all_a{.slice = first_a_, .name = name(first_a_), .weights = a(), .selected = selected};
+  all_a.scratch_columns = {a().rows, a().rows};
+  if (dropout_ > 0) all_a.scratch_columns.push_back(a().columns);
+  weights.push_back(std::move(all_a));
+  for (std::size_t i = 0; i < count(); ++i) {
+    const int slice = parts_[i].b;
+    weights.push_back({.slice = slice, .name = name(slice), .weights = b(i), .selected = selected});
+  }
+}
+
+bool Adapters::drops(const LinearRows& rows) const {
+  if (dropout_ <= 0) return false;
+  core::require(rows.context != nullptr, "adapter: dropout needs to know whose rows it is given");
+  return rows.context->training;
+}
+
+core::Dropout Adapters::dropout(const LinearRows& rows) const {
+  core::Dropout dropout = rows.context->dropout(dropout_, site_);
+  dropout.key1 ^= adapter_key;
+  return dropout;
+}
+
+ConstMatrix Adapters::dropped(const Engine& engine, const LinearRows& rows, ConstMatrix x) const {
+  if (!drops(rows)) return x;
+  const Matrix kept = engine.scratch->take(x.rows, x.columns, x.type);
+  ops::dropout(dropout(rows), *rows.rows, x, kept);
+  return kept;
+}
+
+/// s·x·aᵀ (rows, adapters · rank).
+ConstMatrix Adapters::inner_of_x(const Engine& engine, ops::MatrixProduct& products, ConstMatrix x) const {
+  const Matrix inner = engine.scratch->take(x.rows, a().rows, x.type);
+  products.forward(x, a(), {}, inner);
+  ops::scale(scale_, inner);
+  return inner;
+}
+
+/// s·d_y·b̂ᵀ (rows, adapters · rank).
+ConstMatrix Adapters::inner_of_d_y(const Engine& engine, ops::MatrixProduct& products, ConstMatrix d_y) const {
+  const Matrix inner = engine.scratch->take(d_y.rows, a().rows, d_y.type);
+  for (std::size_t i = 0; i < count(); ++i) {
+    const ConstMatrix of_layer = d_y.column_range(parts_[i].column, b(i).columns);
+    products.forward(of_layer, b(i), {}, inner.column_range(static_cast<std::int64_t>(i) * rank_, rank_));
+  }
+  ops::scale(scale_, inner);
+  return inner;
+}
+
+void Adapters::forward(const Engine& engine, ops::MatrixProduct& products, const LinearRows& rows, ConstMatrix x,
+                       Matrix y) const {
+  if (none()) return;
+  const Scope scope(*engine.scratch);
+  const ConstMatrix inner = inner_of_x(engine, products, dropped(engine, rows, x));
+  for (std::size_t i = 0; i < count(); ++i) {
+    products.backward_input(inner.column_range(static_cast<std::int64_t>(i) * rank_, rank_), b(i),
+                            y.column_range(parts_[i].column, b(i).columns), Write::accumulate);
+  }
+}
+
+void Adapters::backward_input(const Engine& engine, ops::MatrixProduct& products, const LinearRows& rows,
+                              ConstMatrix d_y, Matrix d_x) const {
+  if (none()) return;
+  const Scope scope(*engine.scratch);
+  const ConstMatrix inner = inner_of_d_y(engine, products, d_y);
+  if (!drops(rows)) return products.backward_input(inner, a(), d_x, Write::accumulate);
+  const Matrix added = engine.scratch->take(d_x.rows, d_x.columns, d_x.type);
+  products.backward_input(inner, a(), added, Write::replace);
+  ops::dropout(dropout(rows), *rows.rows, added, added);
+  ops::add(added, d_x);
+}
+
+void Adapters::backward_weight(const Engine& engine, ops::MatrixProduct& products, const LinearRows& rows,
+                               ConstMatrix d_y, ConstMatrix x) const {
+  if (none() || !trained()) return;
+  const Scope scope(*engine.scratch);
+  const ConstMatrix kept = dropped(engine, rows, x), of_x = inner_of_x(engine, products, kept),
+                    of_d_y = inner_of_d_y(engine, products, d_y);
+  const Matrix first = parameters_->gradient_matrix(first_a_);
+  products.backward_weight(of_d_y, kept, {first.data, a().rows, first.columns, first.columns, first.type}, nullptr,
+                           engine.weight_gradients);
+  for (std::size_t i = 0; i < count(); ++i) {
+    products.backward_weight(of_x.column_range(static_cast<std::int64_t>(i) * rank_, rank_),
+                             d_y.column_range(parts_[i].column, b(i).columns),
+                             parameters_->gradient_matrix(parts_[i].b), nullptr, engine.weight_gradients);
+  }
+}
+
+}  // namespace bert_hpc::layers

@@ -1,0 +1,86 @@
+// Writes Hugging Face folders, and copies the tokenizer's files into them.
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "bert_hpc/core/device_memory.hpp"
+#include "bert_hpc/core/text_file.hpp"
+#include "bert_hpc/model/hf_config.hpp"
+#include "bert_hpc/model/hf_weights.hpp"
+#include "safetensors_writer.hpp"
+#include "strict_json.hpp"
+
+namespace bert_hpc::model {
+namespace {
+
+using core::Error;
+using core::ExitCode;
+
+constexpr std::int64_t longest_tokenizer_file = std::int64_t{256} << 20;
+
+/// What is copied into a model's folder, which people share.
+constexpr std::array tokenizer_files = {"vocab.txt", "tokenizer_config.json", "tokenizer.json",
+                                        "special_tokens_map.json", "added_tokens.json"};
+
+/// The text of one of them. A name may be a link (Hugging Face's caches hold only links), perhaps to a private file:
+/// only JSON, and a vocabulary that has BERT's special tokens, are copied.
+std::string tokenizer_file(const std::filesystem::path& path) {
+  std::string text = core::read_text_file(path.string(), longest_tokenizer_file);
+  if (path.extension() == ".json") {
+    parse_strict_json(text, path.string());
+  } else if (text.find("[CLS]") == std::string::npos || text.find("[SEP]") == std::string::npos) {
+    throw Error(ExitCode::files, path.string() + ": is not a BERT vocabulary: it lacks [CLS] or [SEP].");
+  }
+  return text;
+}
+
+}  // namespace
+
+void save_hf_folder(const std::filesystem::path& folder, const ModelConfig& config, const layers::HeadKind& head,
+                    const core::ParameterStore& store, const std::filesystem::path& tokenizer_folder) {
+  std::vector<TensorToWrite> tensors;
+  std::vector<float> staging;
+  for (const core::ParameterSlice& slice : store.slices()) {
+    if (!slice.copy_of.empty()) continue;
+    const std::span<const float> values =
+        store.values().subspan(static_cast<std::size_t>(slice.offset), static_cast<std::size_t>(slice.size));
+    TensorToWrite tensor{.name = slice.name, .shape = slice.shape};
+    tensor.fetch = [values, &staging](std::int64_t begin) {
+      return core::on_host(values, staging).subspan(static_cast<std::size_t>(begin));
+    };
+    tensors.push_back(std::move(tensor));
+  }
+  save_hf_folder(folder, config, head, std::move(tensors), tokenizer_folder);
+}
+
+void check_tokenizer_files(const std::filesystem::path& folder) {
+  std::error_code problem;
+  for (const char* name : tokenizer_files) {
+    if (std::filesystem::exists(folder / name, problem)) tokenizer_file(folder / name);
+  }
+}
+
+void save_hf_folder(const std::filesystem::path& folder, const ModelConfig& config, const layers::HeadKind& head,
+                    std::vector<TensorToWrite> tensors, const std::filesystem::path& tokenizer_folder,
+                    const NamedTexts& more_files) {
+  std::error_code problem;
+  std::filesystem::create_directories(folder, problem);
+  if (problem) throw Error(ExitCode::files, folder.string() + ": cannot be created (" + problem.message() + ").");
+  std::vector<AsideFile> files;
+  const auto write_text = [&files, &folder](const std::string& name, const std::string& text) {
+    files.emplace_back(folder / name).write(text);
+  };
+  const bool copies = !tokenizer_folder.empty() && !std::filesystem::equivalent(folder, tokenizer_folder, problem);
+  for (const char* name : tokenizer_files) {
+    const std::filesystem::path source = tokenizer_folder / name;
+    if (copies && std::filesystem::exists(source, problem)) {
+      write_text(name, tokenizer_file(source));
+    }
+  }
+  for (const auto& [name, text] : more_files) write_text(name, text);
+  write_safetensors_into(files.emplace_back(folder / "model.safetensors"), std::move(tensors), {{"format", "pt"}});
+  write_text("config.json", hf_config_text(config, head));  // last: a folder with a config.json is whole
+  for (AsideFile& file : files) file.finish();
+  for (AsideFile& file : files) file.publish();
+}
+
+}  // namespace bert_hpc::model

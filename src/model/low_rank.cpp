@@ -1,0 +1,191 @@
+#include "bert_hpc/model/low_rank.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/text.hpp"
+
+namespace bert_hpc::model {
+namespace {
+
+using layers::AdapterSettings;
+using layers::SublayerNames;
+using layers::SublayerSettings;
+
+constexpr std::int64_t sublayers_of_block = 2;
+
+/// A linear layer of a sublayer: its name, and whether it has an adapter.
+struct Member {
+  std::string SublayerNames::*name;
+  bool AdapterSettings::*adapted;
+};
+
+constexpr Member of_attention[] = {{&SublayerNames::query, &AdapterSettings::query},
+                                   {&SublayerNames::key, &AdapterSettings::key},
+                                   {&SublayerNames::value, &AdapterSettings::value},
+                                   {&SublayerNames::output, &AdapterSettings::output}};
+constexpr Member of_feed_forward[] = {{&SublayerNames::intermediate, &AdapterSettings::intermediate},
+                                      {&SublayerNames::output, &AdapterSettings::output}};
+
+std::span<const Member> members(const SublayerSettings& sublayer) {
+  if (sublayer.kind == SublayerSettings::Kind::attention) return of_attention;
+  return of_feed_forward;
+}
+
+bool is_named(const std::string& name, const std::string& target) {
+  if (!name.ends_with(target)) return false;
+  return name.size() == target.size() || name[name.size() - target.size() - 1] == '.';
+}
+
+/// "attention.output.dense" of "bert.encoder.layer.3.attention.output.dense": what blocks have in common.
+std::string part_in_block(const std::string& name) {
+  const std::size_t digit = name.find_first_of("0123456789");
+  const std::size_t dot = digit == std::string::npos ? digit : name.find('.', digit);
+  return dot == std::string::npos ? name : name.substr(dot + 1);
+}
+
+/// What a user may write: the last parts of layers' names, from the shortest on.
+std::vector<std::string> possible_targets(const std::vector<BlockLayer>& layers) {
+  std::set<std::string> found = {"all-linear"};
+  for (const BlockLayer& layer : layers) {
+    const std::string part = part_in_block(layer.name);
+    for (std::size_t dot = part.rfind('.'); dot != std::string::npos; dot = dot == 0 ? dot : part.rfind('.', dot - 1)) {
+      found.insert(part.substr(dot + 1));
+    }
+    found.insert(part);
+  }
+  return {found.begin(), found.end()};
+}
+
+void add_unmatched(const std::string& target, const std::vector<BlockLayer>& layers, core::ProblemList& problems) {
+  const std::vector<std::string> possible = possible_targets(layers);
+  const std::string nearest = core::nearest_name(target, possible);
+  std::string text = "there is no linear layer \"";
+  text += core::printable(target, 80) + "\" in this model's blocks";
+  if (!nearest.empty()) text += "; did you mean \"" + nearest + "\"?";
+  text += " There are:";
+  for (const std::string& name : possible) text += (&name == &possible.front() ? " \"" : ", \"") + name + '"';
+  problems.add(text + '.');
+}
+
+bool is_target(const std::string& name, const std::vector<std::string>& targets) {
+  return std::any_of(targets.begin(), targets.end(),
+                     [&name](const std::string& target) { return target == "all-linear" || is_named(name, target); });
+}
+
+void check(const std::vector<BlockLayer>& layers, const LowRankSettings& settings) {
+  core::ProblemList problems;
+  for (const std::string& target : settings.targets) {
+    const bool matches = std::any_of(layers.begin(), layers.end(),
+                                     [&target](const BlockLayer& layer) { return is_target(layer.name, {target}); });
+    if (!matches) add_unmatched(target, layers, problems);
+  }
+  for (const BlockLayer& layer : layers) {
+    const std::int64_t smaller = std::min(layer.in, layer.out);
+    if (!is_target(layer.name, settings.targets) || settings.rank < smaller) continue;
+    problems.add("rank = " + std::to_string(settings.rank) + " is not below the size of " + layer.name + ", " +
+                 std::to_string(layer.out) + " × " + std::to_string(layer.in) + ": write a number from 1 to " +
+                 std::to_string(smaller - 1) + ".");
+    break;
+  }
+  problems.throw_if_any(core::ExitCode::input, "[model.lora] does not fit the model:");
+}
+
+}  // namespace
+
+double LowRankSettings::scale() const {
+  const auto r = static_cast<double>(rank);
+  return alpha / (rank_stabilized ? std::sqrt(r) : r);
+}
+
+std::vector<BlockLayer> block_layers(const ModelPlan& plan) {
+  std::vector<BlockLayer> layers;
+  for (std::size_t i = 0; i < plan.sublayers.size(); ++i) {
+    const SublayerSettings& s = plan.sublayers[i];
+    for (const Member& member : members(s)) {
+      const bool up = member.name == &SublayerNames::intermediate;
+      const bool down = member.name == &SublayerNames::output && s.kind == SublayerSettings::Kind::feed_forward;
+      layers.push_back({.name = s.names.*member.name,
+                        .block = static_cast<std::int64_t>(i) / sublayers_of_block,
+                        .in = down ? s.intermediate : s.hidden,
+                        .out = up ? s.intermediate : s.hidden,
+                        .adapted = s.adapters.any() && s.adapters.*member.adapted});
+    }
+  }
+  return layers;
+}
+
+void add_adapters(ModelPlan& plan, const LowRankSettings& settings, std::int64_t frozen_blocks) {
+  LowRankSettings s = settings;
+  if (s.targets.empty() && !plan.sublayers.empty()) {
+    const SublayerNames& names = plan.sublayers.front().names;
+    s.targets = {part_in_block(names.query), part_in_block(names.value)};
+  }
+  check(block_layers(plan), s);
+  for (std::size_t i = 0; i < plan.sublayers.size(); ++i) {
+    if (static_cast<std::int64_t>(i) < sublayers_of_block * frozen_blocks) continue;
+    SublayerSettings& sublayer = plan.sublayers[i];
+    sublayer.adapters = {
+        .rank = s.rank, .scale = static_cast<float>(s.scale()), .dropout = static_cast<float>(s.dropout)};
+    for (const Member& member : members(sublayer)) {
+      sublayer.adapters.*member.adapted = is_target(sublayer.names.*member.name, s.targets);
+    }
+  }
+  const std::vector<BlockLayer> layers = block_layers(plan);
+  if (std::none_of(layers.begin(), layers.end(), [](const BlockLayer& layer) { return layer.adapted; })) {
+    throw core::Error(core::ExitCode::input, "[model] freeze_layers = " + std::to_string(frozen_blocks) +
+                                                 " leaves no layer for the adapters of trainable = \"lora\": write a "
+                                                 "smaller number, or use trainable = \"head\".");
+  }
+  plan.low_rank = std::move(s);
+}
+
+std::vector<std::string> target_modules(const ModelPlan& plan) {
+  const std::vector<BlockLayer> layers = block_layers(plan);
+  std::set<std::string> parts, names;
+  for (const BlockLayer& layer : layers) {
+    if (!layer.adapted) continue;
+    parts.insert(part_in_block(layer.name));
+    names.insert(layer.name);
+  }
+  const std::vector<std::string> short_names(parts.begin(), parts.end());
+  const bool names_others = std::any_of(layers.begin(), layers.end(), [&](const BlockLayer& layer) {
+    return layer.adapted != is_target(layer.name, short_names);
+  });
+  return names_others ? std::vector<std::string>(names.begin(), names.end()) : short_names;
+}
+
+std::optional<std::string> adapted_layer(const ModelPlan& plan, const std::string& parameter) {
+  constexpr std::string_view end = ".weight";
+  if (!plan.low_rank || !parameter.ends_with(end)) return {};
+  const std::string layer = parameter.substr(0, parameter.size() - end.size());
+  for (const SublayerSettings& sublayer : plan.sublayers) {
+    for (const Member& member : members(sublayer)) {
+      if (sublayer.names.*member.name != layer) continue;
+      if (sublayer.adapters.any() && sublayer.adapters.*member.adapted) return layer;
+      return {};
+    }
+  }
+  return {};
+}
+
+void merge_adapter(float scale, core::Tensor<const float> a, core::Tensor<const float> b, core::Tensor<float> w) {
+  std::vector<float> change(static_cast<std::size_t>(w.columns));
+  for (std::int64_t o = 0; o < w.rows; ++o) {
+    std::fill(change.begin(), change.end(), 0.0f);
+    for (std::int64_t k = 0; k < a.rows; ++k) {
+      const float factor = scale * b(k, o);
+      const float* const row = a.row(k);
+      for (std::size_t i = 0; i < change.size(); ++i) change[i] += factor * row[i];
+    }
+    float* const row = w.row(o);
+    for (std::size_t i = 0; i < change.size(); ++i) row[i] += change[i];
+  }
+}
+
+}  // namespace bert_hpc::model

@@ -1,0 +1,248 @@
+#include "bert_hpc/model/peft_adapter.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "bert_hpc/core/device_memory.hpp"
+#include "bert_hpc/core/json.hpp"
+#include "config_reader.hpp"
+#include "families/family.hpp"
+#include "hf_checkpoint.hpp"
+#include "safetensors_writer.hpp"
+#include "strict_json.hpp"
+
+namespace bert_hpc::model {
+namespace {
+
+using core::Error;
+using core::ExitCode;
+using core::ProblemList;
+using nlohmann::json;
+
+constexpr const char *config_name = "adapter_config.json", *tensors_name = "adapter_model.safetensors";
+constexpr const char* hash_key = "base_parameters_hash";
+constexpr std::string_view before_names = "base_model.model.";
+constexpr std::string_view a_end = ".lora_A.weight", b_end = ".lora_B.weight";
+constexpr std::int64_t longest_config = std::int64_t{1} << 20;
+
+/// The layer of the name of an adapter's parameter; "" of other names.
+std::string layer_of(const std::string& name, std::string_view end) {
+  return name.ends_with(end) ? name.substr(0, name.size() - end.size()) : std::string();
+}
+
+std::filesystem::path existing(const std::filesystem::path& folder, const char* name) {
+  std::error_code ignored;
+  if (std::filesystem::exists(folder / name, ignored)) return folder / name;
+  throw Error(ExitCode::files, (folder / name).string() + ": missing. A folder of an adapter holds " + config_name +
+                                   " and " + tensors_name + ", as PEFT's save_pretrained() writes them.");
+}
+
+void must_be_empty(const json& root, const char* key, ProblemList& problems) {
+  const auto found = root.find(key);
+  if (found == root.end() || found->is_null() || found->empty()) return;
+  problems.add(std::string(key) + " is set, but every layer has the same rank and scale here.");
+}
+
+std::string task_type(const std::string& class_suffix) {
+  static const std::map<std::string, std::string> types = {{"ForSequenceClassification", "SEQ_CLS"},
+                                                           {"ForTokenClassification", "TOKEN_CLS"},
+                                                           {"ForQuestionAnswering", "QUESTION_ANS"}};
+  const auto found = types.find(class_suffix);
+  return found == types.end() ? std::string() : found->second;
+}
+
+std::string config_text(const AdapterFacts& facts) {
+  std::set<std::string> modules;
+  for (const std::string& name : facts.trained) modules.insert(name.substr(0, name.rfind('.')));
+  const LowRankSettings& s = facts.settings;
+  const std::string type = task_type(facts.class_suffix);
+  const json root = {{"peft_type", "LORA"},
+                     {"task_type", type.empty() ? json(nullptr) : json(type)},
+                     {"base_model_name_or_path", facts.base_model},
+                     {"r", s.rank},
+                     {"lora_alpha", s.alpha},
+                     {"lora_dropout", s.dropout},
+                     {"use_rslora", s.rank_stabilized},
+                     {"use_dora", false},
+                     {"target_modules", s.targets},
+                     {"modules_to_save", modules.empty() ? json(nullptr) : json(modules)},
+                     {"bias", "none"},
+                     {"fan_in_fan_out", false},
+                     {"inference_mode", true},
+                     {"init_lora_weights", true}};
+  return core::json_text(root, 2) + '\n';
+}
+
+}  // namespace
+
+std::string peft_name(const std::string& parameter) {
+  std::string name = parameter;
+  return name.insert(0, before_names);
+}
+
+PeftAdapter::PeftAdapter(const std::filesystem::path& folder, const std::string& family)
+    : folder_(folder), file_(existing(folder, tensors_name)) {
+  read_config(existing(folder, config_name));
+  list(family);
+}
+
+void PeftAdapter::read_config(const std::filesystem::path& path) {
+  const json root = read_strict_json(path, longest_config);
+  ProblemList problems;
+  ConfigReader reader(root, problems);
+  bool stabilized = false;
+  std::string type;
+  std::optional<std::int64_t> rank;
+  reader.text("peft_type", type);
+  if (type != "LORA") problems.add("peft_type is " + in_quotes(type) + ", but only \"LORA\" is built in.");
+  reader.integer("r", rank);
+  if (!rank || *rank < 1) problems.add("r, the rank, must be a number of 1 or more.");
+  reader.number("lora_alpha", settings_.alpha);
+  reader.number("lora_dropout", settings_.dropout);
+  if (const json* given = reader.find("use_rslora"); given != nullptr && !given->is_null()) {
+    if (reader.is("use_rslora", given->is_boolean(), "true or false", *given)) stabilized = given->get<bool>();
+  }
+  reader.must_be("use_dora", false, "its weights have magnitudes of their own.");
+  reader.must_be("fan_in_fan_out", false, "no layer here stores its weight so.");
+  reader.must_be("bias", "none", "the biases of the base model stay as they are.");
+  must_be_empty(root, "rank_pattern", problems);
+  must_be_empty(root, "alpha_pattern", problems);
+  problems.throw_if_any(ExitCode::files, path.string() + ": this adapter is not supported:");
+  settings_.rank = *rank;
+  settings_.rank_stabilized = stabilized;
+}
+
+void PeftAdapter::list(const std::string& family) {
+  for (const StoredTensor& tensor : file_.tensors()) {
+    std::string name = tensor.name;
+    if (name.starts_with(before_names)) name.erase(0, before_names.size());
+    entries_.push_back({canonical_name(std::move(name), family_of(family)), &tensor});
+  }
+  std::sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) { return a.name < b.name; });
+  ProblemList problems;
+  for (const Entry& entry : entries_) {
+    const std::string layer = layer_of(entry.name, a_end), of_b = layer_of(entry.name, b_end);
+    if (!layer.empty()) {
+      settings_.targets.push_back(layer);
+      if (find(layers::adapter_b(layer)) == nullptr) problems.add(layer + " has lora_A, but no lora_B.");
+      if (entry.tensor->shape.empty() || entry.tensor->shape.front() != settings_.rank) {
+        problems.add(in_quotes(entry.tensor->name) + " has the shape " + shape_text(entry.tensor->shape) + ", but " +
+                     config_name + " says r = " + std::to_string(settings_.rank) + '.');
+      }
+    } else if (of_b.empty()) {
+      replaced_.push_back(entry.name);
+    } else if (find(layers::adapter_a(of_b)) == nullptr) {
+      problems.add(of_b + " has lora_B, but no lora_A.");
+    }
+  }
+  if (settings_.targets.empty()) problems.add("It has no tensor of an adapter, whose names end in .lora_A.weight.");
+  const auto hash = file_.metadata().find(hash_key);
+  if (hash != file_.metadata().end()) {
+    std::uint64_t value = 0;
+    const char* const end = hash->second.data() + hash->second.size();
+    const auto read = std::from_chars(hash->second.data(), end, value, 16);
+    if (read.ec == std::errc() && read.ptr == end) base_hash_ = value;
+  }
+  problems.throw_if_any(ExitCode::files, file_.path().string() + ": cannot be used:");
+}
+
+const PeftAdapter::Entry* PeftAdapter::find(const std::string& name) const {
+  const auto found =
+      std::lower_bound(entries_.begin(), entries_.end(), name,
+                       [](const Entry& entry, const std::string& wanted) { return entry.name < wanted; });
+  return found != entries_.end() && found->name == name ? &*found : nullptr;
+}
+
+void PeftAdapter::check(const std::vector<core::ParameterSpec>& whole_model) const {
+  std::map<std::string, std::vector<std::int64_t>> shapes;
+  for (const core::ParameterSpec& spec : whole_model) {
+    if (spec.copy_of.empty()) shapes[spec.name] = core::whole_shape(spec.shape, spec.shard);
+  }
+  ProblemList problems;
+  const auto compare = [&](const Entry& entry, const std::vector<std::int64_t>& wanted) {
+    if (entry.tensor->shape == wanted) return;
+    problems.add(in_quotes(entry.tensor->name) + " has the shape " + shape_text(entry.tensor->shape) +
+                 ", but the base model and the task make it " + shape_text(wanted) + '.');
+  };
+  for (const Entry& entry : entries_) {
+    const std::string a = layer_of(entry.name, a_end), b = layer_of(entry.name, b_end);
+    const auto place = shapes.find(a.empty() && b.empty() ? entry.name : (a.empty() ? b : a) + ".weight");
+    if (place == shapes.end()) {
+      problems.add(in_quotes(entry.tensor->name) + " has no place in the model.");
+    } else if (!a.empty()) {
+      compare(entry, {settings_.rank, place->second.back()});
+    } else if (!b.empty()) {
+      compare(entry, {place->second.front(), settings_.rank});
+    } else {
+      compare(entry, place->second);
+    }
+  }
+  problems.throw_if_any(ExitCode::files, folder_.string() + ": the adapter does not fit the model:");
+}
+
+std::vector<float> PeftAdapter::values(const Entry& entry) const {
+  std::vector<float> values(static_cast<std::size_t>(entry.tensor->elements));
+  file_.read(*entry.tensor, values);
+  return values;
+}
+
+/// b̂ (rank, out) of the file's (out, rank).
+std::vector<float> PeftAdapter::transposed(const Entry& entry) const {
+  const std::vector<float> stored = values(entry);
+  const auto rank = static_cast<std::size_t>(settings_.rank), out = stored.size() / rank;
+  std::vector<float> result(stored.size());
+  for (std::size_t o = 0; o < out; ++o) {
+    for (std::size_t k = 0; k < rank; ++k) result[k * out + o] = stored[o * rank + k];
+  }
+  return result;
+}
+
+void PeftAdapter::load(core::ParameterStore& store) const {
+  const std::span<float> all = store.change_values();
+  std::set<std::string> names;
+  for (const core::ParameterSlice& slice : store.slices()) names.insert(slice.name);
+  std::vector<float> staging;
+  for (const core::ParameterSlice& slice : store.slices()) {
+    const std::span<float> place =
+        all.subspan(static_cast<std::size_t>(slice.offset), static_cast<std::size_t>(slice.size));
+    const std::string layer = layer_of(slice.name, ".weight");
+    const Entry* const own = find(slice.name);
+    const Entry* const a = find(layers::adapter_a(layer));
+    if (own != nullptr) {
+      const std::vector<float> read = slice.name.ends_with(b_end) ? transposed(*own) : values(*own);
+      core::copy_to_device<float>(read, place);
+    }
+    if (layer.empty() || a == nullptr || names.contains(layers::adapter_a(layer))) continue;
+    const std::vector<float> of_a = values(*a), of_b = transposed(*find(layers::adapter_b(layer)));
+    const std::span<const float> on_host = core::on_host<float>(place, staging);
+    std::vector<float> merged(on_host.begin(), on_host.end());
+    const std::int64_t rank = settings_.rank;
+    merge_adapter(static_cast<float>(settings_.scale()), {of_a.data(), rank, slice.columns},
+                  {of_b.data(), rank, slice.rows}, {merged.data(), slice.rows, slice.columns});
+    core::copy_to_device<float>(merged, place);
+  }
+}
+
+void save_peft_adapter(const std::filesystem::path& folder, const AdapterFacts& facts,
+                       std::vector<TensorToWrite> tensors) {
+  std::error_code problem;
+  std::filesystem::create_directories(folder, problem);
+  if (problem) throw Error(ExitCode::files, folder.string() + ": cannot be created (" + problem.message() + ").");
+  std::array<char, 17> hash{};
+  const auto written = std::to_chars(hash.data(), hash.data() + hash.size(), facts.base_hash, 16);
+  std::vector<AsideFile> files;
+  files.reserve(3);
+  files.emplace_back(folder / "config.json").write(facts.config);
+  write_safetensors_into(files.emplace_back(folder / tensors_name), std::move(tensors),
+                         {{"format", "pt"}, {hash_key, std::string(hash.data(), written.ptr)}});
+  files.emplace_back(folder / config_name).write(config_text(facts));  // last: a folder that has it is whole
+  for (AsideFile& file : files) file.finish();
+  for (AsideFile& file : files) file.publish();
+}
+
+}  // namespace bert_hpc::model

@@ -1,0 +1,187 @@
+"""[model] trainable = "lora": adapters train beside a frozen model, layouts agree, the merged model and the adapter's folder
+give the same predictions, and what does not fit is named."""
+
+import json
+import re
+import shutil
+import unittest
+
+import h5py
+import numpy as np
+from program import Case, run
+from test_tensor import read_safetensors
+
+MODEL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+CHOICES = {
+    "usual": {},
+    "all layers": {"rank": 3, "alpha": 6.0, "targets": ["all-linear"], "dropout": 0.1, "rslora": True},
+}
+LAYOUTS = {
+    "zero 1": (2, {"data": 2, "zero": 1}),
+    "zero 2": (2, {"data": 2, "zero": 2}),
+    "stages": (2, {"pipeline": 2}),
+    "zero bubble": (2, {"pipeline": 2, "pipeline_schedule": "zb_h1"}),
+    "stages and replicas": (4, {"data": 2, "pipeline": 2}),
+}
+BLOCK_LAYERS = ["attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense", "intermediate.dense",
+                "output.dense"]
+
+
+def merged(base, adapter, scale):
+    """The weights of a base model with those of an adapter's file, in double precision."""
+    result = {name: values.astype(float) for name, values in base.items()}
+    for name, values in adapter.items():
+        name = name.removeprefix("base_model.model.")
+        if name.endswith(".lora_A.weight"):
+            layer = name.removesuffix(".lora_A.weight")
+            b = adapter[f"base_model.model.{layer}.lora_B.weight"].astype(float)
+            result[f"{layer}.weight"] += scale * b @ values.astype(float)
+        elif ".lora_B." not in name:
+            result[name] = values.astype(float)
+    return result
+
+
+class LowRank(Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        for name, seed in (("base", 5), ("other", 6)):  # models to begin from
+            path = cls.work.input(f"{name}.toml", model=MODEL, run={"directory": str(cls.work.folder / name), "seed": seed},
+                                  schedule={"epochs": None, "steps": 20})
+            run("bert_hpc", path, check=0)
+        cls.base = cls.work.folder / "base/model"
+
+    def start(self, name, lora=None, ranks=1, check=0, model=None, options=(), **tables):
+        directory = self.work.folder / name
+        path = self.work.input(
+            f"{name}.toml", **{"model": dict.fromkeys(("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
+                                                       "max_position_embeddings")) | {"pretrained": str(self.base), "trainable": "lora"} | (model or {}),
+                               "model.lora": lora or {}, "schedule": {"epochs": None, "steps": 12},
+                               "run": {"directory": str(directory), "reproducible": True} | tables.pop("run", {}),
+                               "optimizer": {"learning_rate": 0.01}, **tables})
+        return directory, run("bert_hpc", path, *options, ranks=ranks, threads=1, check=check)
+
+    def losses(self, directory):
+        with h5py.File(directory / "metrics.h5") as file:
+            return np.array(file["steps/loss"])
+
+    def test_the_merged_model_is_the_base_with_the_adapter(self):
+        base = read_safetensors(self.base / "model.safetensors")
+        for name, lora in CHOICES.items():
+            with self.subTest(name):
+                directory, done = self.start(f"merged {name}", lora)
+                adapter = read_safetensors(directory / "adapter/adapter_model.safetensors")
+                config = json.loads((directory / "adapter/adapter_config.json").read_text())
+                rank = lora.get("rank", 8)
+                layers = ["query", "value"] if not lora else BLOCK_LAYERS
+                expected = {f"base_model.model.bert.encoder.layer.{block}.{layer if '.' in layer else 'attention.self.' + layer}.lora_{half}.weight"
+                            for block in range(2) for layer in layers for half in "AB"}
+                expected |= {f"base_model.model.{name}.{part}" for name in ("bert.pooler.dense", "classifier") for part in ("weight", "bias")}
+                self.assertEqual(set(adapter), expected)
+                self.assertEqual(config["r"], rank)
+                self.assertEqual(config["modules_to_save"], ["bert.pooler.dense", "classifier"])
+                scale = 1.0 if not lora else 6 / np.sqrt(3)
+                found = read_safetensors(directory / "model/model.safetensors")
+                self.assertEqual(set(found), set(base))
+                whole = merged(base, adapter, scale)
+                changed = set()
+                for tensor, values in found.items():
+                    # One sum of `rank` products and one addition, each rounded by 2^-24 of magnitudes below 1.
+                    np.testing.assert_allclose(values, whole[tensor], rtol=0, atol=(rank + 1) * 2.0**-24, err_msg=tensor)
+                    if not np.array_equal(values, base[tensor]):
+                        changed.add(tensor)
+                layers = {name.removeprefix("base_model.model.").replace(".lora_A", "") for name in adapter if ".lora_A." in name}
+                self.assertEqual(changed, layers | {name.removeprefix("base_model.model.") for name in adapter if ".lora_" not in name})
+                trained = sum(values.size for values in adapter.values())
+                self.assertIn(f"of which {trained:,} are trained (", done.stdout)
+                losses = self.losses(directory)
+                self.assertLess(losses[-4:].mean(), losses[:4].mean())
+
+    def test_layouts_have_the_same_bits(self):
+        for name, lora in CHOICES.items():
+            directory, _ = self.start(f"one {name}", lora)
+            expected = [(directory / path).read_bytes() for path in ("model/model.safetensors", "adapter/adapter_model.safetensors")]
+            for layout, (ranks, parallel) in LAYOUTS.items():
+                with self.subTest(name, layout=layout):
+                    directory, _ = self.start(f"{name} {layout}", lora, ranks, parallel=parallel)
+                    found = [(directory / path).read_bytes() for path in ("model/model.safetensors", "adapter/adapter_model.safetensors")]
+                    self.assertEqual(found, expected)
+
+    def test_fast_layouts_precisions_and_recomputation_follow(self):
+        lora = CHOICES["all layers"]
+        directory, _ = self.start("fast", lora, run={"reproducible": False})
+        expected = self.losses(directory)
+        for name, ranks, tables, tolerance in (
+                ("replicas", 2, {"parallel": {"data": 2}}, 1e-4),  # rounding of 1e-7 a pass, multiplied by twelve updates
+                ("stages", 2, {"parallel": {"pipeline": 2}}, 1e-4),
+                ("blocks", 1, {"model": {"recompute": "blocks"}}, 0),
+                ("bf16", 1, {"precision": {"compute": "bf16"}}, 0.05)):  # u = 2^-8, a few layers of it
+            with self.subTest(name):
+                directory, _ = self.start(f"fast {name}", lora, ranks, run={"reproducible": False}, **tables)
+                np.testing.assert_allclose(self.losses(directory), expected, rtol=tolerance)
+
+    def test_an_adapter_is_evaluated_and_trained_on(self):
+        first, _ = self.start("first", {"rank": 4, "targets": ["query", "dense"]}, checkpoint={"every_steps": 6, "keep": 9})
+        shards = f"{self.work.folder}/shards/validation-*.h5"
+        scores = {}
+        for name, model, lora in (("of the model", first / "model", {}), ("of the adapter", self.base, {"adapter": str(first / "adapter")})):
+            directory, _ = self.start(name, lora, model={"pretrained": str(model), "trainable": "all"}, run={"mode": "evaluate"},
+                                      data={"train": None, "validation": None, "test": [shards]}, optimizer=None, schedule=None)
+            with h5py.File(directory / "predictions.h5") as file:
+                scores[name] = np.array(file["probabilities"])
+        # Two mergings of the same numbers, both rounded by 2^-24; a softmax makes of such differences no larger ones.
+        np.testing.assert_allclose(scores["of the adapter"], scores["of the model"], rtol=0, atol=1e-6)
+        # A training that begins with the adapter has its loss, on one rank and on two.
+        more = {"adapter": str(first / "adapter")}
+        one, done = self.start("more", more)
+        self.assertIn("the head is that of", done.stdout)
+        self.assertEqual(json.loads((one / "adapter/adapter_config.json").read_text())["r"], 4)
+        self.assertLess(self.losses(one)[:3].mean(), self.losses(first)[:3].mean())
+        two, _ = self.start("more on two", more, 2, parallel={"pipeline": 2})
+        self.assertEqual((two / "model/model.safetensors").read_bytes(), (one / "model/model.safetensors").read_bytes())
+        # The resolved input states what the adapter does, and is accepted.
+        text = (one / "input.toml").read_text()
+        self.assertIn("rank = 4", text)
+
+    def test_a_run_resumes(self):
+        whole, _ = self.start("whole", CHOICES["usual"], checkpoint={"every_steps": 6, "keep": 9})
+        part = self.work.folder / "part"
+        resume = str(whole / "checkpoints/step-00000006")
+        found, _ = self.start("part", CHOICES["usual"], 2, parallel={"pipeline": 2}, run={"resume": resume})
+        self.assertEqual(found, part)
+        self.assertEqual((part / "model/model.safetensors").read_bytes(), (whole / "model/model.safetensors").read_bytes())
+        _, refused = self.start("other rank", {"rank": 4}, run={"resume": resume}, check=2)
+        self.assertIn("model.lora.rank", refused.stderr)
+
+    def test_what_does_not_fit_is_named(self):
+        first, _ = self.start("fits", {})
+        adapter = str(first / "adapter")
+        broken = self.work.folder / "broken"
+        shutil.copytree(first / "adapter", broken)
+        config = json.loads((broken / "adapter_config.json").read_text())
+        (broken / "adapter_config.json").write_text(json.dumps(config | {"r": 5, "use_dora": True}))
+        wide = self.work.folder / "wide"
+        shutil.copytree(first / "adapter", wide)
+        (wide / "adapter_config.json").write_text(json.dumps(config | {"r": 5}))
+        for name, lora, tables, status, wanted in (
+                ("target", {"targets": ["querry"]}, {}, 2, r'"querry".*"query"'),
+                ("rank", {"rank": 32}, {}, 2, "rank = 32 .* from 1 to 31"),
+                ("frozen", {}, {"model": {"freeze_layers": 2}}, 2, "freeze_layers = 2 leaves no layer"),
+                ("table", {"rank": 4}, {"model": {"trainable": "head"}}, 2, "trainable"),
+                ("fp8", {}, {"precision": {"compute": "fp8"}}, 2, "fp8"),
+                ("tensor", {}, {"parallel": {"tensor": 2}, "ranks": 2}, 2, "tensor"),
+                ("two ranks", {"adapter": adapter, "rank": 4}, {}, 2, "rank = 4, but the adapter has 8"),
+                ("other model", {"adapter": adapter}, {"model": {"pretrained": str(self.work.folder / "other/model")}}, 4, "another base model"),
+                ("no folder", {"adapter": "nowhere"}, {}, 4, "adapter_model.safetensors"),
+                ("dora", {"adapter": str(broken)}, {}, 4, "use_dora"),
+                ("shape", {"adapter": str(wide)}, {}, 4, "r = 5"),
+                ("evaluates", {"rank": 4}, {"model": {"trainable": "all"}, "run": {"mode": "evaluate"},
+                                            "data": {"test": [f"{self.work.folder}/shards/test-*.h5"]}}, 2, "only the key adapter")):
+            with self.subTest(name):
+                tables = dict(tables)
+                _, done = self.start(f"bad {name}", lora, tables.pop("ranks", 1), status, tables.pop("model", None), **tables)
+                self.assertRegex(re.sub(r"\s+", " ", done.stderr), wanted)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,199 @@
+// Low-rank adapters of joined linear layers against plain loops in double precision, with dropout against differences,
+// and what layers ask for in their names and their plans.
+#include <catch2/catch_test_macros.hpp>
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "bert_hpc/layers/linear.hpp"
+#include "support/host_batch.hpp"
+#include "support/recorded_product.hpp"
+#include "support/stored_matrix.hpp"
+
+using namespace bert_hpc;
+using test::Matrix;
+
+namespace {
+
+constexpr std::int64_t rows = 7, in = 24, out = 16, rank = 3;
+constexpr float scale = 1.75f;
+
+/// Three joined layers, of which the first and the third have adapters; weights are frozen, adapters are not.
+struct Layers {
+  explicit Layers(float dropout)
+      : batch({1, 2, 3, 4, 5, 6, 7}, std::vector<std::int32_t>(rows, 0), {4, 3}),
+        view(batch.view()),
+        context{.batch = view, .training = true, .key0 = 5, .key1 = 6},
+        store(specs(), core::ParameterStore::Arenas::with_gradients, {}, arenas.memory()),
+        products(ops::make_matrix_product(test::independent_products())),
+        attention(ops::make_attention()),
+        layer(store, {.weight = "q.weight",
+                      .bias = "q.bias",
+                      .joined = 3,
+                      .adapters = {.rank = rank, .scale = scale, .dropout = dropout, .query = true, .value = true},
+                      .adapter_site = 9}) {
+    const Matrix random = Matrix::random(1, store.arena_size(), 1);
+    const std::span<float> values = store.change_values();
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = random(0, static_cast<std::int64_t>(i));
+    std::vector<layers::LinearWeight> weights;
+    layer.list_weights(false, weights);
+    for (const layers::LinearWeight& weight : weights) {
+      products.reserve(weight.extents({.tokens = rows}));
+      layers::plan_scratch(weight, rows, core::DataType::fp32, scratch);
+    }
+    scratch.allocate();
+  }
+
+  static std::vector<core::ParameterSpec> specs() {
+    std::vector<core::ParameterSpec> specs;
+    for (const std::string name : {"q", "k", "v"}) {
+      specs.push_back({.name = name + ".weight", .shape = {out, in}, .joined = name != "q", .trainable = false});
+    }
+    for (const std::string name : {"q", "k", "v"}) {
+      specs.push_back({.name = name + ".bias", .shape = {out}, .joined = name != "q", .trainable = false});
+    }
+    layers::declare_adapters({{"q", in, out}, {"v", in, out}}, rank, specs);
+    return specs;
+  }
+
+  layers::Engine engine() {
+    layers::Engine engine{products, *attention};
+    engine.scratch = &scratch;
+    return engine;
+  }
+  layers::LinearRows of() const { return {&context, &view.tokens}; }
+  core::Tensor<const float> value(const std::string& name) const { return store.value(store.find(name)); }
+  core::Tensor<float> gradient(const std::string& name) const { return store.gradient(store.find(name)); }
+  /// w(o, i) + s·Σ_k b̂(k, o)·a(k, i) of the joined layers.
+  double whole(std::int64_t o, std::int64_t i) const {
+    const std::string name = o < out ? "q" : o < 2 * out ? "k" : "v";
+    double sum = value(name + ".weight")(o % out, i);
+    if (name == "k") return sum;
+    for (std::int64_t k = 0; k < rank; ++k) {
+      sum += static_cast<double>(scale) * value(layers::adapter_b(name))(k, o % out) *
+             value(layers::adapter_a(name))(k, i);
+    }
+    return sum;
+  }
+
+  test::Arenas arenas;
+  tests::HostBatch batch;
+  core::MicroBatch view;
+  layers::StepContext context;
+  core::ParameterStore store;
+  tests::RecordedProduct products;
+  std::unique_ptr<ops::Attention> attention;
+  core::Workspace scratch;
+  layers::Linear layer;
+};
+
+// Magnitudes below 1: sums of `in` products with weights of up to 1 + 1.75 · 3, each rounded by 2^-24, a few times.
+constexpr double tolerance = 1e-4;
+
+}  // namespace
+
+TEST_CASE("An adapter computes what its weights merged into the layer's would", "[layers][low_rank]") {
+  Layers l(0.0f);
+  const layers::Engine engine = l.engine();
+  const Matrix x = Matrix::random(rows, in, 2), d_y = Matrix::random(rows, 3 * out, 3);
+  Matrix y(rows, 3 * out), d_x(rows, in);
+  l.layer.forward(engine, x, y, l.of());
+  CHECK(test::largest_difference(y, [&](std::int64_t r, std::int64_t o) {
+          double sum = l.value(o < out ? "q.bias" : o < 2 * out ? "k.bias" : "v.bias")(0, o % out);
+          for (std::int64_t i = 0; i < in; ++i) sum += l.whole(o, i) * x(r, i);
+          return sum;
+        }) < tolerance);
+  l.layer.backward_input(engine, d_y, d_x, ops::Write::replace, l.of());
+  CHECK(test::largest_difference(d_x, [&](std::int64_t r, std::int64_t i) {
+          double sum = 0;
+          for (std::int64_t o = 0; o < 3 * out; ++o) sum += l.whole(o, i) * d_y(r, o);
+          return sum;
+        }) < tolerance);
+  l.layer.backward_weight(engine, d_y, x, l.of());
+  for (const std::string name : {"q", "v"}) {
+    const std::int64_t begin = name == "q" ? 0 : 2 * out;
+    CHECK(test::largest_difference(l.gradient(layers::adapter_a(name)), [&](std::int64_t k, std::int64_t i) {
+            double sum = 0;
+            for (std::int64_t r = 0; r < rows; ++r) {
+              for (std::int64_t o = 0; o < out; ++o) {
+                sum +=
+                    static_cast<double>(scale) * d_y(r, begin + o) * l.value(layers::adapter_b(name))(k, o) * x(r, i);
+              }
+            }
+            return sum;
+          }) < tolerance);
+    CHECK(test::largest_difference(l.gradient(layers::adapter_b(name)), [&](std::int64_t k, std::int64_t o) {
+            double sum = 0;
+            for (std::int64_t r = 0; r < rows; ++r) {
+              for (std::int64_t i = 0; i < in; ++i) {
+                sum +=
+                    static_cast<double>(scale) * d_y(r, begin + o) * l.value(layers::adapter_a(name))(k, i) * x(r, i);
+              }
+            }
+            return sum;
+          }) < tolerance);
+  }
+}
+
+TEST_CASE("The gradients of an adapter with dropout are those of what it computes", "[layers][low_rank]") {
+  Layers l(0.3f);
+  const layers::Engine engine = l.engine();
+  Matrix x = Matrix::random(rows, in, 2);
+  const Matrix d_y = Matrix::random(rows, 3 * out, 3);
+  Matrix y(rows, 3 * out), d_x(rows, in);
+  const auto objective = [&] {
+    l.layer.forward(engine, x, y, l.of());
+    double sum = 0;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      for (std::int64_t o = 0; o < 3 * out; ++o) sum += static_cast<double>(y(r, o)) * d_y(r, o);
+    }
+    return sum;
+  };
+  l.layer.backward_input(engine, d_y, d_x, ops::Write::replace, l.of());
+  l.layer.backward_weight(engine, d_y, x, l.of());
+  // The objective is linear in each of x, a and b̂: a difference over 2·step is the derivative, but for rounding.
+  const auto derivative = [&](float& at) {
+    constexpr float step = 1.0f;
+    const float before = at;
+    at = before + step;
+    const double high = objective();
+    at = before - step;
+    const double low = objective();
+    at = before;
+    return (high - low) / (2.0 * step);
+  };
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t i = 0; i < in; ++i) CHECK(std::abs(derivative(x(r, i)) - d_x(r, i)) < 10 * tolerance);
+  }
+  for (const std::string name : {"lora_A", "lora_B"}) {
+    const int slice = l.store.find("v." + name + ".weight");
+    const core::Tensor<float> values = l.store.change_value(slice), gradient = l.store.gradient(slice);
+    for (std::int64_t i = 0; i < values.columns; ++i) {
+      CHECK(std::abs(derivative(values(1, i)) - gradient(1, i)) < 10 * tolerance);
+    }
+  }
+  // Dropout is there: without it the result is another one, and an evaluation has none.
+  l.layer.forward(engine, x, y, l.of());
+  const auto without = [&](std::int64_t r, std::int64_t o) {
+    double sum = l.value(o < out ? "q.bias" : o < 2 * out ? "k.bias" : "v.bias")(0, o % out);
+    for (std::int64_t i = 0; i < in; ++i) sum += l.whole(o, i) * x(r, i);
+    return sum;
+  };
+  CHECK(test::largest_difference(y, without) > 0.1);
+  l.context.training = false;
+  l.layer.forward(engine, x, y, l.of());
+  CHECK(test::largest_difference(y, without) < tolerance);
+}
+
+TEST_CASE("A frozen adapter has no gradients, and a layer plans the products of its adapters", "[layers][low_rank]") {
+  Layers l(0.0f);
+  std::vector<layers::LinearWeight> weights;
+  l.layer.list_weights(true, weights);
+  REQUIRE(weights.size() == 4);
+  CHECK(weights[1].name == "q.lora_A.weight");
+  CHECK(weights[1].extents({.tokens = 9, .selected = 4}) == ops::ProductExtents{.rows = 4, .in = in, .out = 2 * rank});
+  CHECK(weights[1].scratch_columns == std::vector<std::int64_t>{2 * rank, 2 * rank});
+  CHECK(weights[3].extents({.tokens = 9, .selected = 4}) == ops::ProductExtents{.rows = 4, .in = out, .out = rank});
+  CHECK_FALSE(layers::AdapterSettings{.rank = 4}.any());
+  CHECK_FALSE(layers::AdapterSettings{.query = true}.any());
+}
