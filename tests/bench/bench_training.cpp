@@ -3,10 +3,12 @@
 //
 // Usage: bench_training --case CASE.json [--steps N] [--warmup W] [--products native|onednn|blas]
 //                       [--compute fp32|bf16|fp16] [--clock host|device] [--range NAME]
+//                       [--trains all|head|bitfit|lora] [--targets NAME,NAME…] [--rank R]
 // Prints one line of JSON: {"program", "compute", "ranks", "threads", "seconds": [of each timed step], "clock",
-// "sections": {name: seconds in all timed steps}}. With --clock device sections are the GPU's own times (CUDA events);
-// with host, the default, a section ends when its last kernel is launched. --range: after the timed steps follows one
-// more inside a profiler range (NVTX) of this name, for ncu --nvtx --nvtx-include NAME/.
+// "sections": {name: seconds in all timed steps}, "bytes": {purpose: planned}}. --trains,
+// --targets, --rank: [model] trainable, [model.lora] targets and rank. With --clock device sections are the GPU's own
+// times (CUDA events); with host, the default, a section ends when its last kernel is launched. --range: after the
+// timed steps follows one more inside a profiler range (NVTX) of this name, for ncu --nvtx --nvtx-include NAME/.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -14,6 +16,7 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,7 +27,9 @@
 #include "bert_hpc/core/device_timers.hpp"
 #include "bert_hpc/core/profiler_range.hpp"
 #include "bert_hpc/model/hf_config.hpp"
+#include "bert_hpc/model/low_rank.hpp"
 #include "bert_hpc/model/stage.hpp"
+#include "bert_hpc/model/trainable.hpp"
 #include "bert_hpc/ops/dropout.hpp"
 #include "bert_hpc/train/data_parallel.hpp"
 #include "bert_hpc/train/optimizer.hpp"
@@ -42,7 +47,8 @@ namespace {
 const layers::HeadKind kind = tests::classification_head;
 
 struct Options {
-  std::string path, products, range;
+  std::string path, products, range, trains = "all";
+  model::LowRankSettings low_rank;
   core::DataType compute = core::DataType::fp32;
   int steps = -1, warmup = -1;
   bool device_clock = false;
@@ -62,6 +68,13 @@ Options parse_options(int argc, char** argv) {
       options.compute = tests::type_named(value);
     } else if (name == "--clock" && (value == "host" || value == "device")) {
       options.device_clock = value == "device";
+    } else if (name == "--trains") {
+      options.trains = value;
+    } else if (name == "--targets") {
+      std::istringstream names(value);
+      for (std::string target; std::getline(names, target, ',');) options.low_rank.targets.push_back(target);
+    } else if (name == "--rank") {
+      options.low_rank.rank = std::stoll(value);
     } else if (name == "--range") {
       options.range = value;
     } else if (name == "--steps") {
@@ -162,6 +175,13 @@ class SectionClock {
   std::chrono::steady_clock::time_point last_;
 };
 
+model::ModelPlan plan_of(const Options& options, const model::ModelConfig& config) {
+  model::ModelPlan plan = model::make_plan(config, kind, config.num_labels(), options.compute);
+  if (options.trains == "lora") model::add_adapters(plan, options.low_rank, 0);
+  model::set_trains(plan, model::trainable_parameters(plan, {.parameters = options.trains}));
+  return plan;
+}
+
 json run(const Options& options, comm::Communicator& world, int threads) {
   std::ifstream file(options.path);
   if (!file) throw core::Error(core::ExitCode::input, "no case file " + options.path + "; cases.py writes them.");
@@ -177,11 +197,12 @@ json run(const Options& options, comm::Communicator& world, int threads) {
       {.compute = options.compute, .gpu = core::is_gpu_build(), .micro_batches = 1, .replicas = world.size()});
   const bool replaces =
       train::replaces_first_gradients(core::is_gpu_build(), false) || memory.product_gradients != core::DataType::fp32;
-  core::ParameterStore store(model::model_parameters(config, kind, config.num_labels()),
+  const model::ModelPlan plan = plan_of(options, config);
+  core::ParameterStore store(model::model_parameters(plan, model::whole(plan)),
                              core::ParameterStore::Arenas::with_gradients, train::shard_alignment(false, world.size()),
                              memory);
   model::initialize_parameters(store, config, 1);
-  model::Stage bert(config, kind, config.num_labels(), model::whole(config), store, {}, options.compute);
+  model::Stage bert(plan, model::whole(plan), store, {});
   const auto products = ops::make_matrix_product(
       options.products,
       {.compute = options.compute, .reproducible = false, .weight_gradients = memory.product_gradients});
@@ -205,6 +226,12 @@ json run(const Options& options, comm::Communicator& world, int threads) {
     if (e.rows == bounds.tokens) products->tune(e);
   }
   attention->reserve(bounds.max_length, config.head_dim());
+  core::Workspace scratch;
+  for (const layers::LinearWeight& weight : bert.block_weights()) {
+    layers::plan_scratch(weight, weight.rows(bounds), options.compute, scratch);
+  }
+  scratch.allocate();
+  engine.scratch = &scratch;
   const auto sums = train::make_data_parallel(world, store);
   train::Optimizer optimizer({}, store, sums->owned(), false, products->kept_weights(), replaced);
 
@@ -255,13 +282,18 @@ json run(const Options& options, comm::Communicator& world, int threads) {
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
     if (step >= warmup) seconds.push_back(world.maximum(taken.count()));
   }
-  const json report = {{"program", "bert_hpc, " + products->name() + ", " + attention->name()},
-                       {"compute", core::name_of(options.compute)},
-                       {"ranks", world.size()},
-                       {"threads", threads},
-                       {"seconds", seconds},
-                       {"clock", sections.name()},
-                       {"sections", sections.report()}};
+  const json report = {
+      {"program", "bert_hpc, " + products->name() + ", " + attention->name()},
+      {"compute", core::name_of(options.compute)},
+      {"ranks", world.size()},
+      {"threads", threads},
+      {"seconds", seconds},
+      {"trains", options.trains},
+      {"trained", store.trainable_parameters()},
+      {"bytes",
+       {{"parameters", store.arena_size() * 4}, {"activations", workspace.bytes()}, {"adapters", scratch.bytes()}}},
+      {"clock", sections.name()},
+      {"sections", sections.report()}};
   if (!options.range.empty()) {
     core::begin_profiler_range(options.range.c_str());
     one_step(warmup + steps);

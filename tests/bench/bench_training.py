@@ -2,6 +2,7 @@
 """The PyTorch + Transformers side of the training benchmark: the same steps as our bench_training.
 
     python3 bench_training.py --case CASE.json [--steps N] [--warmup W] [--padding longest|cap|none]
+                              [--trains all|lora] [--targets NAME,NAME...] [--rank R]
                               [--threads T] [--precision fp32|bf16|fp16] [--device cpu|cuda] [--compile]
 
 BertForSequenceClassification with scaled dot product attention (SDPA), dropout on, fused AdamW, clipping by the global
@@ -9,7 +10,8 @@ norm; in 16 bits the forward pass and the loss run under torch.autocast, in fp16
 device is waited for after each step, and batches lie there before the clock starts. Prints one line of JSON: {"program", "precision",
 "compiled", "padding", "attention", "threads", "seconds": [of each timed step]}. Batches are padded
 before the clock starts, as a data loader's worker would do it. --padding none: the same model over real tokens alone
-(unpadded.py), whose "attention" says what computed it. Exit status 77: no torch or transformers here.
+(unpadded.py), whose "attention" says what computed it. --trains lora: through PEFT. Exit status 77: no torch,
+transformers or (for --trains lora) peft here.
 """
 
 import argparse
@@ -47,6 +49,18 @@ def make_batches(case, padding, device):
     return batches
 
 
+def adapted(model, options):
+    try:
+        import peft
+    except ModuleNotFoundError as missing:
+        print(f"skipped: no Python package {missing.name}")
+        sys.exit(77)
+    targets = options.targets if options.targets == "all-linear" else options.targets.split(",")
+    exclude = ["pooler.dense"] if options.targets == "all-linear" else None
+    return peft.get_peft_model(model, peft.LoraConfig(r=options.rank, target_modules=targets, exclude_modules=exclude,
+                                                      modules_to_save=["bert.pooler.dense", "classifier"]))
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--case", required=True)
@@ -56,6 +70,9 @@ def main():
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--precision", choices=["fp32", "bf16", "fp16"], default="fp32")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--trains", choices=["all", "lora"], default="all")
+    parser.add_argument("--targets", default="query,value")
+    parser.add_argument("--rank", type=int, default=8)
     parser.add_argument("--compile", action="store_true", help="torch.compile, with shapes that may change")
     options = parser.parse_args()
     with open(options.case) as file:
@@ -66,11 +83,14 @@ def main():
         torch.set_num_threads(options.threads)
     torch.manual_seed(1)
     config = transformers.BertConfig(**case["config"], num_labels=case["labels"], attn_implementation="sdpa")
-    model = transformers.BertForSequenceClassification(config).train().to(options.device)
+    model = transformers.BertForSequenceClassification(config)
+    if options.trains == "lora":
+        model = adapted(model, options)
+    model = model.train().to(options.device)
     run = torch.compile(model, dynamic=True) if options.compile else model
     scaler = torch.amp.GradScaler(options.device, enabled=options.precision == "fp16")
     storage = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[options.precision]
-    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5, weight_decay=0.01, fused=True)
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=2e-5, weight_decay=0.01, fused=True)
     batches = make_batches(case, options.padding, options.device)
     attention = "SDPA"
     if options.padding == "none":
