@@ -174,6 +174,17 @@ MemoryPlan Session::memory_of(const ModelInstance& instance) const {
   return memory;
 }
 
+std::int64_t Session::most_bytes_with(const config::Config& input) const {
+  std::int64_t most = 0;
+  for (int stage = 0; stage < context_.grid.pipeline; ++stage) {
+    ModelInstance other(input, model->config, {.trains = trains_, .allocates = false}, context_.grid,
+                        {.data = 0, .pipeline = stage, .tensor = 0}, pipeline.balance, gradient_memory());
+    other.allocate(bounds, micro_batches(), evaluation_bounds);
+    most = std::max(most, total(memory_of(other)));
+  }
+  return most;
+}
+
 StageFacts Session::facts_at(const comm::GridCoordinates& place) const {
   if (place == model->place) return stage_facts(*model, memory());
   ModelInstance other(context_.input, model->config, {.trains = trains_, .allocates = false}, context_.grid, place,

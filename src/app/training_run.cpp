@@ -8,6 +8,7 @@
 #include "bert_hpc/app/engine/model_loading.hpp"
 #include "bert_hpc/app/engine/planned_data.hpp"
 #include "bert_hpc/app/engine/training_settings.hpp"
+#include "bert_hpc/app/plan/model_choices.hpp"
 #include "bert_hpc/app/plan/simulation.hpp"
 #include "bert_hpc/app/report/describe.hpp"
 #include "bert_hpc/app/report/results.hpp"
@@ -193,7 +194,10 @@ void run_training(const RunContext& context) {
   Session session(context, data, true);
   check_tokenizer(session, context);
   describe(session, context);
-  report_simulation(context, simulated_run(session, context));
+  const SimulatedRun simulated = simulated_run(session, context);
+  report_simulation(context, simulated);
+  report_choices(context, simulated,
+                 [&session](const config::Config& input) { return session.most_bytes_with(input); });
   if (context.invocation.validate) {
     report_beginning(session, context);
     context.log.info("valid: nothing was computed");

@@ -104,6 +104,7 @@ void PeftAdapter::read_config(const std::filesystem::path& path) {
   if (!rank || *rank < 1) problems.add("r, the rank, must be a number of 1 or more.");
   reader.number("lora_alpha", settings_.alpha);
   reader.number("lora_dropout", settings_.dropout);
+  if (settings_.dropout < 0 || settings_.dropout >= 1) problems.add("lora_dropout must be in [0, 1).");
   if (const json* given = reader.find("use_rslora"); given != nullptr && !given->is_null()) {
     if (reader.is("use_rslora", given->is_boolean(), "true or false", *given)) stabilized = given->get<bool>();
   }

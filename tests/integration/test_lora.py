@@ -163,6 +163,9 @@ class LowRank(Case):
         wide = self.work.folder / "wide"
         shutil.copytree(first / "adapter", wide)
         (wide / "adapter_config.json").write_text(json.dumps(config | {"r": 5}))
+        wet = self.work.folder / "wet"
+        shutil.copytree(first / "adapter", wet)
+        (wet / "adapter_config.json").write_text(json.dumps(config | {"lora_dropout": 1.5}))
         for name, lora, tables, status, wanted in (
                 ("target", {"targets": ["querry"]}, {}, 2, r'"querry".*"query"'),
                 ("rank", {"rank": 32}, {}, 2, "rank = 32 .* from 1 to 31"),
@@ -175,6 +178,7 @@ class LowRank(Case):
                 ("no folder", {"adapter": "nowhere"}, {}, 4, "adapter_model.safetensors"),
                 ("dora", {"adapter": str(broken)}, {}, 4, "use_dora"),
                 ("shape", {"adapter": str(wide)}, {}, 4, "r = 5"),
+                ("dropout", {"adapter": str(wet)}, {}, 4, "lora_dropout"),
                 ("evaluates", {"rank": 4}, {"model": {"trainable": "all"}, "run": {"mode": "evaluate"},
                                             "data": {"test": [f"{self.work.folder}/shards/test-*.h5"]}}, 2, "only the key adapter")):
             with self.subTest(name):

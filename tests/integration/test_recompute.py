@@ -41,6 +41,13 @@ class Recompute(Case):
             path = self.work.input("memory.toml", model={"recompute": choice, "num_hidden_layers": 8, "hidden_size": 128}, batch={"global": 300})
             text = run("bert_hpc", path, "--validate", check=0).stdout
             found[choice] = float(re.search(r"[( ]activations ([\d.]+) MiB", text).group(1))
+            # The table of choices has the planned memory and, for the machine is not known, shares of operations.
+            table = dict(re.findall(r'("\w+"|\d) ([\d.]+ MiB, \d+)% of the operations', text))
+            total = re.search(r"  memory +([\d.]+ MiB) per rank", text).group(1)
+            own = table[f'"{choice}"' if isinstance(choice, str) else str(choice)]
+            self.assertEqual(own.split(",")[0], total)
+            self.assertEqual(table['"none"'].split()[-1], "100")
+            self.assertGreater(int(table['"blocks"'].split()[-1]), 120)
         self.assertLess(found["blocks"], found["none"] / 2)
         self.assertLess(found["attention"], 0.9 * found["none"])
         self.assertLess(found[3], 0.9 * found["none"])

@@ -66,6 +66,9 @@ class Session {
   MemoryPlan memory_of(const ModelInstance& instance) const;
   MemoryPlan memory() const { return memory_of(*model); }
 
+  /// Planned memory with another input of the same data and layout, of the rank that takes most. Pure.
+  std::int64_t most_bytes_with(const config::Config& input) const;
+
   /// Collective. Prints the banner with these lines and the warnings about the ranks' placement and memory.
   void describe(const std::vector<std::pair<std::string, std::string>>& lines) const;
 

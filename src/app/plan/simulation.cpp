@@ -72,11 +72,6 @@ std::string percent(double share) {
   return core::format_number(std::round(1000 * share) / 10, 3) + '%';
 }
 
-/// Steps are short: milliseconds where format_duration() would show nothing of them.
-std::string step_duration(double seconds) {
-  return seconds < 1 ? core::format_number(seconds * 1e3, 3) + " ms" : core::format_duration(seconds);
-}
-
 std::string line(const std::string& name, const std::string& text) {
   return "  " + name + std::string(name.size() < 12 ? 12 - name.size() : 1, ' ') + text + '\n';
 }
@@ -118,12 +113,17 @@ core::BatchPlan first_plan(const data::ShardReader& reader, const data::BatchLoa
   return plan;
 }
 
-train::SimulationInput input_of(const RunContext& context, const SimulatedRun& run,
+train::SimulationInput input_of(const RunContext& context, const SimulatedRun& run, const config::Config& input,
                                 const std::optional<core::MachineDescription>& machine) {
   std::vector<std::int64_t> balance;
   for (const model::ModelRange& part : run.model.parts) balance.push_back(part.sublayers());
-  return simulation_input(context.input, run.model.config, run.model.objective.head, context.grid, balance,
+  return simulation_input(input, run.model.config, run.model.objective.head, context.grid, balance,
                           first_plan(run.reader, run.batches, context.grid.data), machine);
+}
+
+std::optional<core::MachineDescription> machine_of(const config::Config& input) {
+  if (!input.run.machine) return std::nullopt;
+  return config::parse_machine(*input.run.machine, input.precision.compute);
 }
 
 /// All sequences of a data set as one micro-batch.
@@ -186,6 +186,14 @@ std::string blocks_text(const train::SimulationInput& simulated, int stage) {
 
 }  // namespace
 
+std::string step_duration(double seconds) {
+  return seconds < 1 ? core::format_number(seconds * 1e3, 3) + " ms" : core::format_duration(seconds);
+}
+
+double simulated_step_seconds(const RunContext& context, const SimulatedRun& run, const config::Config& input) {
+  return train::simulate_step(input_of(context, run, input, machine_of(input))).seconds;
+}
+
 train::SimulationInput simulation_input(const config::Config& input, const model::ModelConfig& model,
                                         const model::HeadKind& kind, const comm::GridShape& grid,
                                         const std::vector<std::int64_t>& balance, const core::BatchPlan& plan,
@@ -239,11 +247,10 @@ void report_simulation(const RunContext& context, const SimulatedRun& run) {
   std::string text;
   collectively(context.world, [&] {
     if (context.world.rank() != 0) return;
-    std::optional<core::MachineDescription> machine;
-    if (input.run.machine) machine = config::parse_machine(*input.run.machine, input.precision.compute);
+    const std::optional<core::MachineDescription> machine = machine_of(input);
     const bool writes = input.log.trace && machine;
     if (!writes && !context.invocation.validate) return;
-    const train::SimulationInput simulated = input_of(context, run, machine);
+    const train::SimulationInput simulated = input_of(context, run, input, machine);
     const train::SimulatedStep step = train::simulate_step(simulated);
     if (context.invocation.validate) text = simulation_text(simulated, step, machine.has_value());
     if (context.invocation.validate && machine) text += run_text(context, run, simulated, step);
@@ -256,7 +263,8 @@ void report_calibrated_simulation(const RunContext& context, const SimulatedRun&
   std::string text;
   collectively(context.world, [&] {
     if (measured == nullptr) return;
-    const CalibratedSimulation own = simulate_from_trace(input_of(context, run, std::nullopt), *measured);
+    const CalibratedSimulation own =
+        simulate_from_trace(input_of(context, run, context.input, std::nullopt), *measured);
     text = calibrated_simulation_text(own);
     if (context.input.run.machine) return;
     io::Trace trace = simulated_trace(own.input, own.simulated);

@@ -52,4 +52,11 @@ void report_simulation(const RunContext& context, const SimulatedRun& run);
 /// RUN/trace_simulated.json gets. Throws Error(files).
 void report_calibrated_simulation(const RunContext& context, const SimulatedRun& run, const io::Trace* measured);
 
+/// Seconds of the run's first step with another input of the same data and layout; operations of the slowest rank where
+/// the machine is not known. Throws Error(input) where its machine file does.
+double simulated_step_seconds(const RunContext& context, const SimulatedRun& run, const config::Config& input);
+
+/// Steps are short: milliseconds where format_duration() would show nothing of them.
+std::string step_duration(double seconds);
+
 }  // namespace bert_hpc::app
