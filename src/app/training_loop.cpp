@@ -249,8 +249,9 @@ void TrainingLoop::finish() {
   results_.finish(run_totals(current_state(false), facts.wall_seconds));
   context_.log.info(timing_table(facts));
   if (!memory.empty()) context_.log.info(memory);
-  context_.log.info("model in " + results_.model_folder() + ", metrics in " + context_.input.run.directory +
-                    "/metrics.h5");
+  context_.log.info("model in " + results_.model_folder() +
+                    (session_.model->plan.low_rank ? ", adapter in " + results_.adapter_folder() : "") +
+                    ", metrics in " + context_.input.run.directory + "/metrics.h5");
 }
 
 void TrainingLoop::write_trace() {

@@ -5,6 +5,7 @@
 #include "bert_hpc/app/checkpoint/checkpoint_contents.hpp"
 #include "bert_hpc/app/checkpoint/resume.hpp"
 #include "bert_hpc/app/engine/label_unit.hpp"
+#include "bert_hpc/app/engine/low_rank.hpp"
 #include "bert_hpc/app/engine/model_loading.hpp"
 #include "bert_hpc/app/engine/planned_data.hpp"
 #include "bert_hpc/app/engine/training_settings.hpp"
@@ -97,6 +98,8 @@ void describe(const Session& session, const RunContext& context) {
           core::counted(context.input.batch.global, lists ? "query" : "sequence", lists ? "queries" : "sequences") +
           ", " + core::with_commas(per_epoch) + " per epoch, micro-batches of at most " +
           core::counted(session.bounds.tokens, "token") + (context.input.run.reproducible ? "; reproducible" : ""));
+  const std::string adapters = adapters_text(session.model->plan);
+  if (!adapters.empty()) lines.emplace_back("adapters", adapters);
   const std::string loss = loss_text(session, context.input);
   if (!loss.empty()) lines.emplace_back("loss", loss);
   const std::string range = prediction_range_text(context.input.task, session.prediction_range);

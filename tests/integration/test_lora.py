@@ -94,8 +94,17 @@ class LowRank(Case):
                 self.assertEqual(changed, layers | {name.removeprefix("base_model.model.") for name in adapter if ".lora_" not in name})
                 trained = sum(values.size for values in adapter.values())
                 self.assertIn(f"of which {trained:,} are trained (", done.stdout)
+                self.assertRegex(done.stdout, rf"  adapters +{2 * len(BLOCK_LAYERS) if lora else 4} of rank {rank} beside ")
+                self.assertIn(f", adapter in {directory}/adapter, ", done.stdout)
                 losses = self.losses(directory)
                 self.assertLess(losses[-4:].mean(), losses[:4].mean())
+
+    def test_an_overwritten_run_leaves_no_adapter(self):
+        directory, _ = self.start("again")
+        self.assertTrue((directory / "adapter").exists())
+        self.start("again", model={"trainable": "head"}, options=["--overwrite"])
+        self.assertFalse((directory / "adapter").exists())
+        self.assertTrue((directory / "model").exists())
 
     def test_layouts_have_the_same_bits(self):
         for name, lora in CHOICES.items():

@@ -58,6 +58,19 @@ model::LowRankSettings low_rank_settings(const config::Config& input, const std:
   return settings;
 }
 
+std::string adapters_text(const model::ModelPlan& plan) {
+  if (!plan.low_rank) return {};
+  const std::vector<model::BlockLayer> layers = model::block_layers(plan);
+  const auto count = std::count_if(layers.begin(), layers.end(), [](const auto& layer) { return layer.adapted; });
+  std::string names;
+  for (const std::string& name : model::target_modules(plan)) names += (names.empty() ? "" : ", ") + name;
+  constexpr std::size_t longest_shown = 160;
+  const model::LowRankSettings& s = *plan.low_rank;
+  return std::to_string(count) + " of rank " + std::to_string(s.rank) + " beside " +
+         core::printable(names, longest_shown) + "; scale " + core::format_number(s.scale()) +
+         (s.dropout > 0 ? ", dropout " + core::format_number(s.dropout) : "");
+}
+
 void require_fit(const model::PeftAdapter& adapter, const std::vector<core::ParameterSpec>& whole_model,
                  const std::string& folder, std::optional<std::uint64_t> base_hash) {
   adapter.check(whole_model);

@@ -141,7 +141,7 @@ void Results::export_model(const ModelInstance& model, const data::ShardInfo& sh
   });
   app::export_model(model, world_, model_folder(), tokenizer);
   if (!model.plan.low_rank) return;
-  app::export_adapter(model, world_, input_.run.directory + "/adapter", input_.model.pretrained.value_or(""));
+  app::export_adapter(model, world_, adapter_folder(), input_.model.pretrained.value_or(""));
 }
 
 PredictionsFacts Results::predictions_of(const std::string& split, const ModelInstance& model) const {

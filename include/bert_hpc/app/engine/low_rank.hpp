@@ -19,6 +19,9 @@ std::optional<model::PeftAdapter> adapter_of(const config::Config& input, const 
 /// adapter that it names, or excludes adapters, and Error(files) where that cannot be read.
 model::LowRankSettings low_rank_settings(const config::Config& input, const std::string& family);
 
+/// "24 of rank 4 beside query, value; scale 2"; "" where there are none. Pure.
+std::string adapters_text(const model::ModelPlan& plan);
+
 /// Throws Error(files) where the adapter does not fit the model, or belongs to another base model: its parameters'
 /// hash is compared where one is given.
 void require_fit(const model::PeftAdapter& adapter, const std::vector<core::ParameterSpec>& whole_model,

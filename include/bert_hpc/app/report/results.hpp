@@ -74,6 +74,7 @@ class Results {
   void finish(const std::vector<std::pair<std::string, double>>& totals);
 
   std::string model_folder() const { return input_.run.directory + "/model"; }
+  std::string adapter_folder() const { return input_.run.directory + "/adapter"; }  ///< of a training of adapters
 
  private:
   void record_samples(const std::vector<std::vector<GpuSample>>& samples);
