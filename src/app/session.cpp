@@ -52,7 +52,8 @@ void Session::make_model() {
   const data::ShardReader& reader = data_.primary();
   model::ModelConfig config;
   collectively(context_.world, [&] { config = finalize(input, data_.stated, reader.info(), reader.special_ids()); });
-  usual_micro_tokens = app::usual_micro_tokens(context_, config, reader);
+  usual_micro_tokens = app::usual_micro_tokens(
+      context_, config, reader, [this](const ModelInstance& instance) { return beside_model(instance); });
   cut_model(config);
   // A training allocates its arenas below, as that communicates and so every rank must get there: the estimate finds
   // first what is wrong with the input.
@@ -77,6 +78,22 @@ void Session::make_model() {
   core::ParameterStore::Memory memory = train::shard_memory(shard_settings(input, batches.plan.chunks), *groups->data);
   memory.product_gradients = gradient_memory().product_gradients;
   make_instance(config, true, memory);
+}
+
+/// Bounds of what memory_of() adds when the sizes of batches and messages are known.
+std::int64_t Session::beside_model(const ModelInstance& instance) const {
+  MemoryPlan memory;
+  add_runtime_overhead(sets, instance, memory);
+  if (!trains_) return total(memory);
+  const train::ShardPlan plan = train::plan_shards(instance.parameters, shards_of(instance), context_.grid.data);
+  std::int64_t largest = 0;
+  for (const auto& bucket : plan.buckets) largest = std::max(largest, bucket.size);
+  // Prepared batches have some ten numbers a token, of two steps; shares of replicas differ.
+  constexpr double bytes_of_token = 120;
+  const double sequences = static_cast<double>(context_.input.batch.global) / context_.grid.data;
+  const auto prepared = static_cast<std::int64_t>(bytes_of_token * sequences * data_.primary().info().mean_length());
+  const std::int64_t messages = context_.grid.data > 1 ? 2 * largest * static_cast<std::int64_t>(sizeof(float)) : 0;
+  return total(memory) + snapshot_bytes(plan) + prepared + messages;
 }
 
 void Session::cut_model(const model::ModelConfig& config) {

@@ -97,7 +97,8 @@ void describe(const Session& session, const RunContext& context) {
       core::with_commas(steps) + " of " +
           core::counted(context.input.batch.global, lists ? "query" : "sequence", lists ? "queries" : "sequences") +
           ", " + core::with_commas(per_epoch) + " per epoch, micro-batches of at most " +
-          core::counted(session.bounds.tokens, "token") + (context.input.run.reproducible ? "; reproducible" : ""));
+          core::counted(session.bounds.tokens, "token") + (context.input.run.reproducible ? "; reproducible" : "") +
+          (context.input.batch.has_memory() ? " (as [batch] memory allows)" : ""));
   const std::string adapters = adapters_text(session.model->plan);
   if (!adapters.empty()) lines.emplace_back("adapters", adapters);
   const std::string loss = loss_text(session, context.input);

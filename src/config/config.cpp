@@ -27,6 +27,7 @@ void visit_batch(TomlKeys& toml, Batch& batch) {
   toml.key("micro_tokens", batch.micro_tokens, count);
   toml.key("micro", batch.micro, count);
   toml.key("micro_batches", batch.micro_batches, count);
+  toml.key("memory", batch.memory, {.low = 1, .takes_one = true}, batch.memory_word, one_of({"auto"}));
   toml.key("chunks", batch.chunks, between(0, 1 << 20)).key("drop_last", batch.drop_last);
 }
 

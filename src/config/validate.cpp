@@ -125,6 +125,12 @@ class Rules {
     const int sizes = int{b.micro_tokens.has_value()} + int{b.micro.has_value()} + int{b.micro_batches.has_value()};
     const char* first = b.micro_tokens ? "batch.micro_tokens" : "batch.micro";
     rule(sizes <= 1, first, "[batch] micro_tokens, micro and micro_batches exclude each other: keep one of them.");
+    const bool budget = b.has_memory();
+    rule(sizes == 0 || !budget, "batch.memory",
+         "[batch] memory finds the size of micro-batches: remove micro_tokens, micro or micro_batches, or memory.");
+    rule(b.memory.size() <= 1, "batch.memory", "[batch] memory must be \"auto\" or one number of bytes.");
+    rule(!budget || (b.chunks == 0 && !config_.run.reproducible), "batch.memory",
+         "[batch] memory does not go with [run] reproducible and [batch] chunks, whose chunks are the micro-batches.");
     rule(b.chunks <= b.global, "batch.chunks",
          "[batch] chunks = " + std::to_string(b.chunks) + " is more than global = " + std::to_string(b.global) +
              ": a chunk holds at least one sequence.");

@@ -21,6 +21,47 @@ COUNTER = BUILD / "tests/libcount_allocations.so"
 OURS = re.compile(r"bert_hpc$|libstdc\+\+|libgomp|libdnnl|libopenblas")
 
 
+class Budget(Case):
+    rows = 4000
+
+    def plan(self, name, ranks=1, check=0, options=("--validate",), **tables):
+        done = run("bert_hpc", self.work.input(
+            f"{name}.toml", model={"hidden_size": 128, "num_hidden_layers": 4}, run={"directory": str(self.work.folder / name)},
+            schedule={"epochs": None, "steps": 2}, **tables), *options, ranks=ranks, threads=1, check=check)
+        if check:
+            return re.sub(r"\s+", " ", done.stderr)
+        tokens = int(re.search(r"micro-batches of at most ([\d,]+) tokens", done.stdout)[1].replace(",", ""))
+        number, unit = re.search(r"  memory +([\d.]+) (\w+) per rank", done.stdout).groups()
+        return tokens, float(number) * {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[unit]
+
+    def test_micro_batches_are_the_largest_that_fit(self):
+        batch = {"global": 2000}
+        for ranks, tables in ((1, {}), (2, {"parallel": {"pipeline": 2}}), (2, {"parallel": {"data": 2, "zero": 1}})):
+            for budget in (150 << 20, 300 << 20):
+                with self.subTest(ranks=ranks, tables=tables, budget=budget):
+                    tokens, planned = self.plan("budget", ranks, batch=batch | {"memory": budget}, **tables)
+                    self.assertLessEqual(planned, budget)
+                    # What is left has no room for 15% more tokens: the plan grows as fast as they do, but for what it has without.
+                    _, least = self.plan("least", ranks, batch=batch | {"micro_tokens": 32}, **tables)
+                    self.assertGreater(planned + 0.15 * (planned - least), budget)
+        tokens, _ = self.plan("all", batch={"global": 64, "memory": "auto"})
+        self.assertGreater(tokens, 64 * 10)  # the whole batch
+
+    def test_a_run_takes_no_more_than_its_budget(self):
+        budget = 200 << 20
+        for name, ranks in (("kept", 1), ("kept by two", 2)):
+            self.plan(name, ranks, options=(), batch={"global": 2000, "memory": budget})
+            with h5py.File(self.work.folder / name / "metrics.h5") as file:
+                for rank in range(ranks):
+                    self.assertLessEqual(file["ranks/peak_memory"][rank] - file["ranks/start_memory"][rank], budget)
+                    self.assertLessEqual(file["ranks/planned_memory"][rank], budget)
+
+    def test_what_does_not_fit_is_named(self):
+        self.assertRegex(self.plan("small", check=2, batch={"memory": 1 << 20}), r"\[batch\] memory allows 1.0 MiB of a rank, but .* alone takes")
+        self.assertIn("remove micro_tokens", self.plan("two", check=2, batch={"memory": 1e9, "micro_tokens": 64}))
+        self.assertIn("does not go with [run] reproducible", self.plan("chunks", check=2, batch={"memory": 1e9, "chunks": 4}))
+
+
 class Planned(Case):
     # 38 M parameters: 587 MiB of arenas, so that unplanned memory is visible.
     MODEL = {"hidden_size": 512, "num_hidden_layers": 4, "num_attention_heads": 8, "intermediate_size": 2048,

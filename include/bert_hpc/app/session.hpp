@@ -95,6 +95,7 @@ class Session {
  private:
   comm::GridCoordinates own_place() const;  ///< in an estimate with fewer planned ranks: the last one's
   void make_model();
+  std::int64_t beside_model(const ModelInstance& instance) const;
   void cut_model(const model::ModelConfig& config);
   void make_instance(const model::ModelConfig& config, bool allocates, const core::ParameterStore::Memory& memory);
   void plan_memory();

@@ -61,8 +61,14 @@ struct Data {
 struct Batch {
   std::int64_t global = 32;                                        ///< sequences per update, over all ranks
   std::optional<std::int64_t> micro_tokens, micro, micro_batches;  ///< at most one; none: a rank's share at once
+  // Planned memory of a rank, of which micro-batches take as much as fits: bytes (a list of one), or the word "auto":
+  // what the device or the node has. Both empty: no budget. Not with one of the three.
+  std::vector<double> memory;
+  std::string memory_word;
   std::int64_t chunks = 0;  ///< parts of a batch that are summed one by one; 0: as the layout needs
   bool drop_last = false;   ///< leave out the last, smaller batch of an epoch
+
+  bool has_memory() const { return !memory.empty() || !memory_word.empty(); }
 };
 
 struct Optimizer {

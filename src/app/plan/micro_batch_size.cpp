@@ -8,7 +8,10 @@
 #include "bert_hpc/app/engine/training_settings.hpp"
 #include "bert_hpc/app/plan/pipeline_setup.hpp"
 #include "bert_hpc/app/run/collective.hpp"
+#include "bert_hpc/app/run/machine.hpp"
 #include "bert_hpc/core/device_memory.hpp"
+#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/io/provenance.hpp"
 #include "bert_hpc/train/shard_plan.hpp"
 
 namespace bert_hpc::app {
@@ -16,7 +19,7 @@ namespace {
 
 /// Of this rank's place in the grid, all but the data.
 std::int64_t planned_bytes(const RunContext& context, const model::ModelConfig& config, const data::ShardReader& reader,
-                           std::int64_t tokens) {
+                           std::int64_t tokens, const BesideModel& beside) {
   const config::Config& input = context.input;
   const comm::GridShape& grid = context.grid;
   const bool trains = input.trains();
@@ -28,11 +31,14 @@ std::int64_t planned_bytes(const RunContext& context, const model::ModelConfig& 
   layers::BatchBounds bounds;
   bounds.tokens = tokens;
   bounds.max_length = reader.info().max_length;
-  bounds.sequences = std::clamp<std::int64_t>(input.batch.global / grid.data, 1, tokens);
+  // A replica's share of a batch is equal in tokens, not in sequences.
+  const std::int64_t share = beside ? input.batch.global : input.batch.global / grid.data;
+  bounds.sequences = std::clamp<std::int64_t>(share, 1, tokens);
   bounds.selected = planned_targets(*objective.task, bounds.sequences, tokens);
   // A pipeline fills its stages with micro-batches.
   model.allocate(trains ? bounds : layers::BatchBounds{}, 2 * grid.pipeline, bounds);
   std::int64_t bytes = total(model_memory(model, trains));
+  if (beside) bytes += beside(model);
   if (!trains) return bytes;
   train::ShardSettings shards = shard_settings(input, 1);
   shards.segments = model.segments();
@@ -52,16 +58,66 @@ std::int64_t largest_micro_tokens(std::int64_t available, const std::function<st
   return least_micro_tokens;
 }
 
+std::optional<std::int64_t> most_tokens_within(std::int64_t available, std::int64_t least,
+                                               const std::function<std::int64_t(std::int64_t)>& bytes) {
+  constexpr std::int64_t unit = 64;
+  if (bytes(least) > available) return std::nullopt;
+  // Of `fits` it is known that it fits, of `fails` that it does not; both count units.
+  std::int64_t fits = least / unit, fails = max_micro_tokens / unit + 1;
+  while (fails - fits > 1) {
+    const std::int64_t middle = (fits + fails) / 2;
+    (bytes(middle * unit) <= available ? fits : fails) = middle;
+  }
+  return std::max(least, fits * unit);
+}
+
+std::int64_t memory_budget(const RunContext& context) {
+  const config::Batch& batch = context.input.batch;
+  if (!batch.memory.empty()) return static_cast<std::int64_t>(std::min(batch.memory.front(), 1e18));
+  if (batch.memory_word.empty()) return 0;
+  // The remainder is for the CUDA context, NCCL and cuBLAS; on CPUs for the operating system and other programs.
+  if (core::is_gpu_build()) return context.device.memory / 20 * 17;
+  const std::vector<std::string> hosts = context.world.all_gather(io::host_name());
+  const auto here = std::count(hosts.begin(), hosts.end(), hosts[static_cast<std::size_t>(context.world.rank())]);
+  return host_memory() / 20 * 17 / here;
+}
+
+namespace {
+
+std::int64_t tokens_within_budget(const RunContext& context, const model::ModelConfig& config,
+                                  const data::ShardReader& reader, const BesideModel& beside) {
+  std::int64_t tokens = 0;
+  const std::int64_t budget = memory_budget(context);
+  collectively(context.world, [&] {
+    const std::int64_t least = drawn_unit(context.input, reader).most_tokens;
+    const auto bytes = [&](std::int64_t count) { return planned_bytes(context, config, reader, count, beside); };
+    const std::optional<std::int64_t> found = most_tokens_within(budget, least, bytes);
+    if (!found) {
+      throw core::Error(
+          core::ExitCode::input,
+          "[batch] memory allows " + core::format_bytes(budget) + " of a rank, but the longest sequence of " +
+              core::counted(least, "token") + " alone takes " + core::format_bytes(bytes(least)) +
+              ": allow more, spread the model over more ranks ([parallel] pipeline, zero), or set [model] "
+              "recompute = \"blocks\".");
+    }
+    tokens = *found;
+  });
+  return static_cast<std::int64_t>(context.world.minimum(static_cast<double>(tokens)));
+}
+
+}  // namespace
+
 std::int64_t usual_micro_tokens(const RunContext& context, const model::ModelConfig& config,
-                                const data::ShardReader& reader) {
+                                const data::ShardReader& reader, const BesideModel& beside) {
+  if (context.input.batch.has_memory()) return tokens_within_budget(context, config, reader, beside);
   if (!core::is_gpu_build()) return least_micro_tokens;
   if (context.world.minimum(static_cast<double>(context.device.memory)) <= 0) return planned_micro_tokens;
   // The remainder is for the CUDA context, NCCL, cuBLAS and the data.
   const std::int64_t available = context.device.memory / 20 * 17;
   std::int64_t tokens = 0;
   collectively(context.world, [&] {
-    tokens = largest_micro_tokens(available,
-                                  [&](std::int64_t count) { return planned_bytes(context, config, reader, count); });
+    tokens = largest_micro_tokens(
+        available, [&](std::int64_t count) { return planned_bytes(context, config, reader, count, {}); });
   });
   return static_cast<std::int64_t>(context.world.minimum(static_cast<double>(tokens)));
 }

@@ -87,12 +87,12 @@ std::string measured_text(const model::ModelPlan& plan, const std::vector<train:
 }
 
 bool leaves_micro_batches_open(const config::Config& input) {
-  return !input.batch.micro_tokens && !input.batch.micro && !input.batch.micro_batches && !input.run.reproducible &&
-         input.batch.chunks == 0;
+  return !input.batch.has_memory() && !input.batch.micro_tokens && !input.batch.micro && !input.batch.micro_batches &&
+         !input.run.reproducible && input.batch.chunks == 0;
 }
 
 /// As nearly as can be said before any plan.
-int stated_micro_batches(const config::Config& input, double sequences, double tokens) {
+int stated_micro_batches(const config::Config& input, double sequences, double tokens, std::int64_t usual) {
   const config::Batch& batch = input.batch;
   double count = 1;
   if (input.run.reproducible || batch.chunks > 0) {
@@ -101,6 +101,7 @@ int stated_micro_batches(const config::Config& input, double sequences, double t
   if (!input.run.reproducible) {
     if (batch.micro_batches) count = static_cast<double>(*batch.micro_batches);
     if (batch.micro) count = sequences / static_cast<double>(*batch.micro);
+    if (batch.has_memory()) count = tokens / static_cast<double>(usual);
     if (batch.micro_tokens) count = tokens / static_cast<double>(*batch.micro_tokens);
   }
   return static_cast<int>(std::ceil(std::clamp(count, 1.0, 4096.0)));
@@ -194,7 +195,7 @@ PipelineSetup set_up_pipeline(const RunContext& context, const model::ModelConfi
 
   const std::int64_t longest = unit.most_tokens, sequences = input.batch.global / grid.data;
   const bool open = leaves_micro_batches_open(input);
-  question.micro_batches = {stated_micro_batches(input, static_cast<double>(sequences), question.tokens)};
+  question.micro_batches = {stated_micro_batches(input, static_cast<double>(sequences), question.tokens, usual)};
   if (open) {
     question.micro_batches = micro_batch_candidates(grid.pipeline, sequences, question.tokens,
                                                     static_cast<double>(std::max(usual, longest)));

@@ -74,6 +74,7 @@ std::vector<KeyChange> non_resumable(const std::vector<KeyChange>& changes) {
                                                           "batch.micro",
                                                           "batch.micro_batches",
                                                           "batch.chunks",
+                                                          "batch.memory",
                                                           "parallel.",
                                                           "schedule.",
                                                           "evaluation.",

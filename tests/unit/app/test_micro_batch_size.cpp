@@ -22,3 +22,13 @@ TEST_CASE("a micro-batch of a GPU has as many tokens as fit, from 4,096 to 65,53
   });
   CHECK(tried == std::vector<std::int64_t>{65536, 49152, 32768, 24576, 16384, 12288, 8192, 6144});
 }
+
+TEST_CASE("within a budget a micro-batch has as many tokens as fit, from one sequence on") {
+  const auto bytes = [](std::int64_t tokens) { return 1'000'000 + 100 * tokens; };
+  CHECK_FALSE(app::most_tokens_within(bytes(100) - 1, 100, bytes));
+  CHECK(app::most_tokens_within(bytes(100), 100, bytes) == 100);
+  CHECK(app::most_tokens_within(bytes(127), 100, bytes) == 100);
+  CHECK(app::most_tokens_within(bytes(128), 100, bytes) == 128);
+  CHECK(app::most_tokens_within(bytes(10'000), 100, bytes) == 9984);
+  CHECK(app::most_tokens_within(bytes(1'000'000), 100, bytes) == 65536);
+}

@@ -77,6 +77,7 @@ TEST_CASE("any key that is given since then is reported") {
       {"batch.micro_tokens", {"batch.micro_tokens=512"}},
       {"model.recompute", {"model.recompute=\"attention\""}},
       {"batch.micro_batches", {"batch.micro_batches=2"}},
+      {"batch.memory", {"batch.memory=4e9"}},
       {"schedule.steps", {"schedule.steps=9"}},
       {"evaluation.every_steps", {"evaluation.every_steps=4"}},
       {"evaluation.best", {"evaluation.best=\"loss\""}},

@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
+#include "bert_hpc/app/engine/model_instance.hpp"
 #include "bert_hpc/app/run/run_context.hpp"
 #include "bert_hpc/data/shard_reader.hpp"
 #include "bert_hpc/model/model_config.hpp"
@@ -22,8 +24,21 @@ inline constexpr std::int64_t planned_micro_tokens = std::int64_t{16} << 10;
 std::int64_t largest_micro_tokens(std::int64_t available,
                                   const std::function<std::int64_t(std::int64_t tokens)>& bytes);
 
-/// Collective over all ranks, which get the same. CPU builds: least_micro_tokens.
+/// The largest number of tokens from `least` to max_micro_tokens, in steps of 64, whose `bytes` (ascending) are at most
+/// `available`; none where those of `least` are more. Pure.
+std::optional<std::int64_t> most_tokens_within(std::int64_t available, std::int64_t least,
+                                               const std::function<std::int64_t(std::int64_t tokens)>& bytes);
+
+/// Collective over all ranks. Bytes that [batch] memory allows this rank; 0 without the key. "auto": 85% of the GPU's
+/// memory, or of this rank's share of the node's.
+std::int64_t memory_budget(const RunContext& context);
+
+/// Planned bytes of a rank beside its model and shares of parameters, gradients and states.
+using BesideModel = std::function<std::int64_t(const ModelInstance&)>;
+
+/// Collective over all ranks, which get the same. With [batch] memory what fits into it: throws Error(input) where one
+/// sequence at a time does not. Else in CPU builds least_micro_tokens.
 std::int64_t usual_micro_tokens(const RunContext& context, const model::ModelConfig& config,
-                                const data::ShardReader& reader);
+                                const data::ShardReader& reader, const BesideModel& beside);
 
 }  // namespace bert_hpc::app
