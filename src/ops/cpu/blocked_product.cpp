@@ -170,14 +170,8 @@ class Runner : BlockedSteps {
     } else if (!copies_a()) {
       job.a = static_cast<const float*>(element(p_.a, p_.a_source, row * p_.a_stride)) + k;
     }
-    job.b_packed = !reads_b_in_place();
-    if (job.b_packed) {
-      job.b = s.b + (k - s.k.begin) * padded_columns(s.n.size()) + columns.begin * job.k;
-      job.b_stride = kernels_.columns * job.k;
-    } else {
-      job.b = static_cast<const float*>(p_.b) + k * p_.b_stride + column;
-      job.b_stride = p_.b_stride;
-    }
+    job.b = s.b + (k - s.k.begin) * padded_columns(s.n.size()) + columns.begin * job.k;
+    job.b_stride = kernels_.columns * job.k;
     job.begin = k == 0 ? p_.begin : Begin::existing;
     if (job.begin == Begin::bias) job.bias = p_.bias + column;
     if (narrows_c()) return job;

@@ -73,16 +73,8 @@ class BlockedSteps {
     return divide_up(count, kernels_.rows) * kernels_.row_panel_words(length);
   }
 
-  // Is B read where it is? Packing pays if many panels of A's rows read it; B must be words in whole panels.
-  bool reads_b_in_place() const {
-    constexpr std::int64_t few_panels = 4;
-    return p_.m <= few_panels * kernels_.rows && !p_.b_transposed && p_.b_source == Source::fp32 &&
-           kernels_.terms == 1 && p_.n % kernels_.columns == 0;
-  }
-
   // Packs whole panels of each block over k.
   void pack_columns(const Step& s, Range columns) const {
-    if (reads_b_in_place()) return;
     for (std::int64_t k = s.k.begin; k < s.k.end && columns.size() > 0; k += blocking_.k_block) {
       const std::int64_t words = std::min(blocking_.k_block, s.k.end - k);
       const Range terms = terms_of({k, k + words});

@@ -2,9 +2,8 @@
 // fused operations. cpu/isa/tile_kernels.cpp is compiled once per instruction set into a table of these functions.
 //
 // All compute C (m, n) = A (m, k) · B (k, n). B is packed into panels of `columns` columns with element (l, j) of a
-// panel at l·columns + j, so that the kernel reads it in order; the last panel is padded with zeros. A B that few
-// panels of A's rows read (gradients of adapters) is read in place. A is read in place or packed likewise into panels
-// of `rows` rows.
+// panel at l·columns + j, so that the kernel reads it in order; the last panel is padded with zeros. A is read in place
+// or packed likewise into panels of `rows` rows.
 //
 // Bits: an element of C is one chain of multiply-adds over k in order, which starts with its bias, its old value or
 // zero. Blocks over k continue the chain through C, and edge tiles run the same chain, so the bits depend only on the
@@ -45,8 +44,7 @@ struct TileJob {
   bool a_packed = false;
   std::int64_t a_stride = 0;  ///< between rows; for packed A between panels
   const float* b = nullptr;
-  bool b_packed = true;
-  std::int64_t b_stride = 0;  ///< between panels; between rows of a B that is read in place, of whole panels' columns
+  std::int64_t b_stride = 0;  ///< between panels
   float* c = nullptr;
   std::int64_t c_stride = 0;
   Begin begin = Begin::zero;

@@ -13,59 +13,49 @@
 namespace bert_hpc::ops::cpu::BERT_HPC_ISA {
 namespace {
 
-// Where a tile's terms are: rows of A at a_stride if it is not packed, k words of B's rows at b_stride.
-struct Terms {
-  const float* a;
-  std::int64_t a_stride;
-  const float* b;
-  std::int64_t b_stride;
-  std::int64_t k;
-};
-
-// c (R, tile_columns) with its initial value, plus k words of terms; with `half` of its first vector alone.
-template <class Words, int R, bool packed, bool half>
-inline void tile(const Terms& terms, Begin begin, const float* bias, float* __restrict c, std::int64_t c_stride) {
-  const float* __restrict a = terms.a, * __restrict b = terms.b;
-  const std::int64_t a_stride = terms.a_stride, b_stride = terms.b_stride;
+// c (R, tile_columns) with its initial value, plus k words of terms. If A is not packed, a_stride is its row stride.
+template <class Words, int R, bool packed>
+inline void tile(const float* __restrict a, std::int64_t a_stride, const float* __restrict b, std::int64_t k,
+                 Begin begin, const float* bias, float* __restrict c, std::int64_t c_stride) {
   Vector left[R], right[R];
 #pragma GCC unroll 16
   for (int i = 0; i < R; ++i) {
     if (begin == Begin::existing) {
       left[i] = load(c + i * c_stride);
-      if constexpr (!half) right[i] = load(c + i * c_stride + lanes);
+      right[i] = load(c + i * c_stride + lanes);
     } else if (begin == Begin::bias) {
       left[i] = load(bias);
-      if constexpr (!half) right[i] = load(bias + lanes);
+      right[i] = load(bias + lanes);
     } else {
       left[i] = right[i] = Vector{};
     }
   }
-  for (std::int64_t l = 0; l < terms.k; ++l) {
-    const Vector b0 = load(b), b1 = half ? b0 : load(b + lanes);
+  for (std::int64_t l = 0; l < k; ++l) {
+    const Vector b0 = load(b), b1 = load(b + lanes);
 #pragma GCC unroll 16
     for (int i = 0; i < R; ++i) {
       const auto factor = Words::factor(packed ? a + i : a + i * a_stride);
       left[i] = Words::multiply_add(factor, b0, left[i]);
-      if constexpr (!half) right[i] = Words::multiply_add(factor, b1, right[i]);
+      right[i] = Words::multiply_add(factor, b1, right[i]);
     }
     a += packed ? tile_rows : 1;
-    b += b_stride;
+    b += tile_columns;
   }
 #pragma GCC unroll 16
   for (int i = 0; i < R; ++i) {
     store(c + i * c_stride, left[i]);
-    if constexpr (!half) store(c + i * c_stride + lanes, right[i]);
+    store(c + i * c_stride + lanes, right[i]);
   }
 }
 
-template <class Words, bool half, int R = tile_rows>
-inline void tile_of_rows(std::int64_t rows, bool packed, const Terms& terms, Begin begin, const float* bias, float* c,
-                         std::int64_t c_stride) {
+template <class Words, int R = tile_rows>
+inline void tile_of_rows(std::int64_t rows, bool packed, const float* a, std::int64_t a_stride, const float* b,
+                         std::int64_t k, Begin begin, const float* bias, float* c, std::int64_t c_stride) {
   if (rows == R) {
-    if (packed) return tile<Words, R, true, half>(terms, begin, bias, c, c_stride);
-    return tile<Words, R, false, half>(terms, begin, bias, c, c_stride);
+    if (packed) return tile<Words, R, true>(a, a_stride, b, k, begin, bias, c, c_stride);
+    return tile<Words, R, false>(a, a_stride, b, k, begin, bias, c, c_stride);
   }
-  if constexpr (R > 1) tile_of_rows<Words, half, R - 1>(rows, packed, terms, begin, bias, c, c_stride);
+  if constexpr (R > 1) tile_of_rows<Words, R - 1>(rows, packed, a, a_stride, b, k, begin, bias, c, c_stride);
 }
 
 // Finishes a tile while it is in the first-level cache. Always uses whole vectors, so that an element's bits do not
@@ -95,19 +85,15 @@ void copy(const float* from, std::int64_t from_stride, std::int64_t rows, std::i
 
 // A tile at the right edge: the same computation on padded copies.
 template <class Words>
-void edge_tile(const TileJob& job, const Terms& terms, std::int64_t row, std::int64_t column, std::int64_t rows,
-               std::int64_t columns) {
+void edge_tile(const TileJob& job, const float* a, const float* b, std::int64_t row, std::int64_t column,
+               std::int64_t rows, std::int64_t columns) {
   float c[tile_rows * tile_columns] = {}, second[tile_rows * tile_columns] = {}, bias[tile_columns] = {};
   float* c_out = job.c + row * job.c_stride + column;
   float* second_out = job.second == nullptr ? nullptr : job.second + row * job.second_stride + column;
   if (job.begin == Begin::existing) copy(c_out, job.c_stride, rows, columns, c, tile_columns);
   if (job.begin == Begin::bias) copy(job.bias + column, 0, 1, columns, bias, 0);
   if (job.end == End::gelu_slope) copy(second_out, job.second_stride, rows, columns, second, tile_columns);
-  if (columns <= lanes) {
-    tile_of_rows<Words, true>(rows, job.a_packed, terms, job.begin, bias, c, tile_columns);
-  } else {
-    tile_of_rows<Words, false>(rows, job.a_packed, terms, job.begin, bias, c, tile_columns);
-  }
+  tile_of_rows<Words>(rows, job.a_packed, a, job.a_stride, b, job.k, job.begin, bias, c, tile_columns);
   finish(job.end, rows, c, tile_columns, second, tile_columns);
   copy(c, tile_columns, rows, columns, c_out, job.c_stride);
   if (job.end == End::gelu) copy(second, tile_columns, rows, columns, second_out, job.second_stride);
@@ -129,14 +115,13 @@ template <class Words>
 void multiply(const TileJob& job) {
   const std::int64_t a_panel = job.a_packed ? job.a_stride : job.a_stride * tile_rows;
   for (std::int64_t column = 0; column < job.n; column += tile_columns) {
-    const float* b = job.b + (job.b_packed ? column / tile_columns * job.b_stride : column);
+    const float* b = job.b + column / tile_columns * job.b_stride;
     const std::int64_t columns = job.n - column < tile_columns ? job.n - column : tile_columns;
     for (std::int64_t row = 0; row < job.m; row += tile_rows) {
-      const Terms terms{job.a + row / tile_rows * a_panel, job.a_stride, b, job.b_packed ? tile_columns : job.b_stride,
-                        job.k};
+      const float* a = job.a + row / tile_rows * a_panel;
       const std::int64_t rows = job.m - row < tile_rows ? job.m - row : tile_rows;
       if (columns < tile_columns) {
-        edge_tile<Words>(job, terms, row, column, rows, columns);
+        edge_tile<Words>(job, a, b, row, column, rows, columns);
         continue;
       }
       float* c = job.c + row * job.c_stride + column;
@@ -145,7 +130,7 @@ void multiply(const TileJob& job) {
         prefetch_rows(c + tile_rows * job.c_stride, job.c_stride, next < tile_rows ? next : tile_rows);
       }
       const float* bias = job.begin == Begin::bias ? job.bias + column : nullptr;
-      tile_of_rows<Words, false>(rows, job.a_packed, terms, job.begin, bias, c, job.c_stride);
+      tile_of_rows<Words>(rows, job.a_packed, a, job.a_stride, b, job.k, job.begin, bias, c, job.c_stride);
       if (job.end != End::nothing) {
         finish(job.end, rows, c, job.c_stride, job.second + row * job.second_stride + column, job.second_stride);
       }
