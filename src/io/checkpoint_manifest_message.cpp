@@ -79,6 +79,12 @@ void fields(Visitor& visit, Is<CheckpointManifest::File> auto& file) {
   visit(file.pieces);
 }
 
+template <class Visitor>
+void fields(Visitor& visit, Is<QuantityKind> auto& quantity) {
+  visit(quantity.name);
+  visit(quantity.form);
+}
+
 template <class Visitor, class First, class Second>
 void fields(Visitor& visit, std::pair<First, Second>& entry) {
   visit(entry.first);

@@ -10,38 +10,6 @@
 namespace bert_hpc::train {
 namespace {
 
-/// Elements with the same update.
-struct LikeRange {
-  std::int64_t begin = 0, end = 0;
-  bool decay = true, replaced = false;
-  std::int64_t slice = -1;  // where it is one slice alone
-};
-
-/// Neighbouring trainable slices with the same update as one range, with or without copies; padding behind a slice
-/// belongs to it (it is zero and stays so). `apart`: each slice is a range, without its padding.
-std::vector<LikeRange> like_ranges(const core::ParameterStore& parameters, std::span<const ArenaRange> replaced,
-                                   bool apart) {
-  std::vector<LikeRange> ranges;
-  for (const core::ParameterSlice& slice : parameters.slices()) {
-    if (!slice.trainable) break;
-    const bool again = std::any_of(replaced.begin(), replaced.end(), [&](const ArenaRange& range) {
-      return range.begin <= slice.offset && slice.offset + slice.size <= range.end;
-    });
-    const auto number = static_cast<std::int64_t>(&slice - parameters.slices().data());
-    if (apart) {
-      ranges.push_back({slice.offset, slice.offset + slice.size, slice.decay, again, number});
-      continue;
-    }
-    const bool like = !ranges.empty() && ranges.back().decay == slice.decay && ranges.back().replaced == again;
-    if (!like || slice.offset == parameters.products_begin()) {
-      if (!ranges.empty()) ranges.back().end = slice.offset;
-      ranges.push_back({slice.offset, 0, slice.decay, again});
-    }
-  }
-  if (!ranges.empty() && !apart) ranges.back().end = parameters.trainable_size();
-  return ranges;
-}
-
 template <class T>
 std::span<T> part(const core::Buffer<T>& buffer, std::size_t begin, std::size_t size) {
   return {buffer.data() + begin, size};
@@ -73,14 +41,14 @@ Optimizer::Optimizer(const OptimizerSettings& settings, core::ParameterStore& pa
       parameters_(parameters),
       copies_(!offload && owns_all_trainable(parameters, owned) ? copies : nullptr),
       offload_(offload),
-      norms_(rule_->needs_tensor_norms() ? norms : std::nullopt) {
+      norms_(rule_->needs_tensor_norms() ? norms : std::nullopt),
+      states_(kind_.states) {
   core::require(norms_ || !rule_->needs_tensor_norms(), "optimizer: this rule needs norms of tensors");
   cut(owned, replaced);
-  const auto elements = static_cast<std::int64_t>(
-      ranges_.empty() ? 0 : ranges_.back().state + static_cast<std::size_t>(ranges_.back().owned.size));
   const core::MemoryKind memory = offload ? core::MemoryKind::host : core::MemoryKind::device;
-  for (std::size_t s = 0; s < kind_.states.size(); ++s) states_.emplace_back(elements, memory);
+  states_.allocate(memory);
   if (offload) {
+    const std::int64_t elements = states_.elements();
     masters_ = core::Buffer<float>(elements, memory);
     gradients_ = core::Buffer<float>(elements, memory);
     return;
@@ -92,61 +60,10 @@ Optimizer::Optimizer(const OptimizerSettings& settings, core::ParameterStore& pa
   resident_ = copies_ == nullptr ? ops::UpdateRanges(runs) : ops::UpdateRanges(runs, copies_->type());
 }
 
-void Optimizer::cut(std::span<const OwnedRange> owned, std::span<const ArenaRange> replaced) {
-  const std::vector<LikeRange> ranges = like_ranges(parameters_, replaced, norms_.has_value());
-  std::int64_t elements = 0, unused = norms_ ? norms_->blocks() : 0;
-  std::size_t runs = 0;  // of the ranges before
-  for (const OwnedRange& mine : owned) {
-    Range& own = ranges_.emplace_back();
-    own.state = static_cast<std::size_t>(elements);
-    own.owned = mine;
-    own.first_run = runs;
-    for (const LikeRange& range : ranges) {
-      const std::int64_t begin = std::max(mine.begin, range.begin), end = std::min(mine.begin + mine.size, range.end);
-      if (begin >= end) continue;
-      const std::int64_t at = begin - mine.begin;
-      const bool narrow = mine.narrow_gradient != nullptr;
-      own.runs.push_back({.begin = static_cast<std::size_t>(begin),
-                          .size = static_cast<std::size_t>(end - begin),
-                          .state = static_cast<std::size_t>(elements + at),
-                          .gradient = narrow ? nullptr : mine.gradient + at,
-                          .decay = range.decay,
-                          .marks = mine.marks == nullptr ? nullptr : mine.marks + at / ops::TouchedRows::line,
-                          .replaced = range.replaced && !offload_ && mine.marks == nullptr,
-                          .narrow_gradient = narrow ? mine.narrow_gradient + at : nullptr});
-      if (norms_) place_sums(own.runs.back(), range.slice, unused);
-    }
-    elements += mine.size;
-    runs += own.runs.size();
-  }
-  if (!norms_) return;
-  if (offload_) {
-    host_sums_.resize(static_cast<std::size_t>(2 * unused));
-    host_tensor_scales_.resize(static_cast<std::size_t>(norms_->tensors()));
-  } else {
-    sums_ = core::MirroredArray<double>(2 * unused);
-    tensor_scales_ = core::MirroredArray<float>(norms_->tensors());
-  }
-}
-
-/// What does not count gets places from `unused` on.
-void Optimizer::place_sums(Run& run, std::int64_t slice, std::int64_t& unused) const {
-  const TensorNormScope::Slice& place = norms_->slices[static_cast<std::size_t>(slice)];
-  const std::int64_t offset = parameters_.slices()[static_cast<std::size_t>(slice)].offset - place.group_begin;
-  const std::int64_t from = static_cast<std::int64_t>(run.begin) - place.group_begin;
-  run.tensor = place.tensor;
-  run.phase = from % ops::norm_block;
-  run.first_block =
-      norms_->first_block[static_cast<std::size_t>(place.tensor)] + from / ops::norm_block - offset / ops::norm_block;
-  if (place.counts) return;
-  run.first_block = unused;
-  unused += ops::blocks_touched(run.phase, static_cast<std::int64_t>(run.size));
-}
-
 void Optimizer::fetch(std::size_t range) {
   Range& own = ranges_[range];
   const auto size = static_cast<std::size_t>(own.owned.size);
-  ops::copy_to_host({own.owned.gradient, size}, part(gradients_, own.state, size));
+  ops::copy_to_host({own.owned.gradient, size}, part(gradients_, own.first, size));
   own.fetched = true;
 }
 
@@ -164,19 +81,36 @@ ops::UpdateRange Optimizer::resident(const Run& run) const {
                          .tensor = run.tensor,
                          .first_block = run.first_block,
                          .phase = run.phase};
-  for (std::size_t s = 0; s < states_.size(); ++s) range.states[s] = states_[s].data() + run.state;
+  for (std::size_t s = 0; s < kind_.states.size(); ++s) {
+    if (run.states.in_blocks) {
+      range.blocks[s] = blocks_of(run, s);
+    } else {
+      range.states[s] = states_.numbers(s).data() + run.states.index;
+    }
+  }
   return range;
 }
 
 ops::HostRange Optimizer::on_host(const Run& run) const {
-  ops::HostRange range{.value = part(masters_, run.state, run.size),
-                       .gradient = part(gradients_, run.state, run.size),
+  ops::HostRange range{.value = part(masters_, run.owned, run.size),
+                       .gradient = part(gradients_, run.owned, run.size),
                        .decay = run.decay,
                        .tensor = run.tensor,
                        .first_block = run.first_block,
                        .phase = run.phase};
-  for (std::size_t s = 0; s < states_.size(); ++s) range.states[s] = part(states_[s], run.state, run.size);
+  for (std::size_t s = 0; s < kind_.states.size(); ++s) {
+    if (run.states.in_blocks) {
+      range.blocks[s] = blocks_of(run, s);
+    } else {
+      range.states[s] = states_.numbers(s).subspan(static_cast<std::size_t>(run.states.index), run.size);
+    }
+  }
   return range;
+}
+
+ops::StateBlocks Optimizer::blocks_of(const Run& run, std::size_t state) const {
+  return {states_.codes(state).data() + run.states.index,
+          states_.scales(state).data() + run.states.index / ops::dynamic8::block};
 }
 
 /// Gradients and, the first time, parameters.
@@ -187,7 +121,7 @@ void Optimizer::fetch_all() {
   if (has_masters_) return;
   for (const Range& range : ranges_) {
     const auto begin = static_cast<std::size_t>(range.owned.begin), size = static_cast<std::size_t>(range.owned.size);
-    ops::copy_to_host(parameters_.values().subspan(begin, size), part(masters_, range.state, size));
+    ops::copy_to_host(parameters_.values().subspan(begin, size), part(masters_, range.first, size));
   }
   has_masters_ = true;
 }

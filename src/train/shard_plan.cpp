@@ -8,6 +8,7 @@
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/ops/flat.hpp"
+#include "bert_hpc/train/optimizer_states.hpp"
 
 namespace bert_hpc::train {
 namespace {
@@ -99,7 +100,8 @@ void plan_units(ShardPlan& plan) {
 
 void check(const ShardPlan& plan) {
   const ShardSettings& settings = plan.settings;
-  const core::ParameterStore::Alignment alignment = shard_alignment(settings.reproducible, plan.ranks);
+  const core::ParameterStore::Alignment alignment =
+      shard_alignment(settings.reproducible, plan.ranks, ops::have_blocks(settings.states));
   core::require(plan.trainable % alignment.arena == 0, "shard plan: the arena does not divide into equal pieces");
   core::require(!settings.segments.empty() && settings.segments.front() == 0, "shard plan: segments begin at 0");
   for (int s = 0; s < plan.segments(); ++s) {
@@ -120,10 +122,12 @@ std::int64_t usual_bucket_elements(std::int64_t arena, bool gpu) {
   return std::clamp(arena / 12, std::int64_t{1} << 22, std::int64_t{1} << 25);
 }
 
-core::ParameterStore::Alignment shard_alignment(bool reproducible, int ranks) {
+core::ParameterStore::Alignment shard_alignment(bool reproducible, int ranks, bool blocks) {
   // A piece of a bucket begins at a cache line; in reproducible mode no block of the norm has two owners.
+  static_assert(ops::norm_block % ops::dynamic8::block == 0);
   if (reproducible) return {ops::norm_block, ops::norm_block * ranks};
-  return {floats_of_cache_line * ranks, floats_of_cache_line * ranks};
+  const std::int64_t piece = blocks ? ops::dynamic8::block : floats_of_cache_line;
+  return {piece * ranks, piece * ranks};
 }
 
 bool shards_gradients(const ShardSettings& settings, int ranks) {
@@ -163,7 +167,7 @@ ShardPlan plan_shards(const core::ParameterStore& parameters, const ShardSetting
     plan.tree_levels = std::bit_width(static_cast<std::uint64_t>(chunks)) - 1;
     if (plan.tree_levels == 0 && ranks > 1) plan.tree_levels = 1;  // what the other ranks send
   } else {
-    const std::int64_t unit = floats_of_cache_line * ranks;
+    const std::int64_t unit = shard_alignment(false, ranks, ops::have_blocks(settings.states)).arena;
     if (plan.shards_gradients()) plan.units = units_of(plan);
     const std::int64_t elements = settings.bucket_elements > 0
                                       ? settings.bucket_elements
@@ -173,13 +177,22 @@ ShardPlan plan_shards(const core::ParameterStore& parameters, const ShardSetting
     plan.buckets = cut(parameters, plan, size);
     plan_units(plan);
   }
-  plan.optimizer_elements = plan.shares_update() ? plan.trainable / ranks : plan.trainable;
+  const int owners = plan.shares_update() ? ranks : 1;
+  plan.optimizer_elements = plan.trainable / owners;
+  for (const core::ParameterSlice& slice : parameters.slices()) {
+    if (slice.trainable && is_kept_in_blocks(slice)) plan.block_elements += slice.size;
+  }
+  plan.block_elements = std::min(plan.optimizer_elements, plan.block_elements / owners);
   return plan;
+}
+
+std::int64_t ShardPlan::state_bytes() const {
+  return ops::bytes_of_states(settings.states, optimizer_elements, block_elements);
 }
 
 std::vector<std::pair<std::string, std::int64_t>> ShardPlan::memory() const {
   std::vector<std::pair<std::string, std::int64_t>> bytes = {{"parameters", arena * float_bytes}};
-  const std::int64_t states = optimizer_elements * ops::bytes_per_parameter(settings.states);
+  const std::int64_t states = state_bytes();
   if (shards_gradients()) {
     std::int64_t places = held;
     for (const std::int64_t elements : ring) places += elements + elements / ranks;

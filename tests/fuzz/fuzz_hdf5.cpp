@@ -87,10 +87,10 @@ bool read(const std::string& folder, const Inputs& inputs, const Image& image) {
     if (image.kind != "checkpoint") return;
     io::verify_checkpoint_file(folder, manifest, 0, hdf5);
     io::CheckpointReader reader(folder, manifest, hdf5);
-    for (const std::string& quantity : manifest.quantities) {
+    for (const io::QuantityKind& quantity : manifest.quantities) {
       for (std::size_t t = 0; t < manifest.tensors.size(); ++t) {
         std::vector<float> values(static_cast<std::size_t>(manifest.tensors[t].elements()));
-        reader.read(quantity, static_cast<std::int64_t>(t), 0, values);
+        reader.read(quantity.name, static_cast<std::int64_t>(t), 0, values);
       }
     }
   });

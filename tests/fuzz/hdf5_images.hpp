@@ -72,8 +72,8 @@ inline void write_checkpoint(const std::string& folder) {
   const std::atomic<bool> cancelled = false;
   const std::vector<float> numbers(10, 1.5f);
   std::vector<io::Quantity> payload;
-  manifest.quantities = {io::parameters_name, "adam_m", "adam_v"};
-  for (const std::string& name : manifest.quantities) payload.push_back({name, numbers});
+  manifest.quantities = {{io::parameters_name}, {"adam_m"}, {"adam_v"}};
+  for (const io::QuantityKind& quantity : manifest.quantities) payload.push_back({quantity.name, numbers});
   io::write_checkpoint_file(folder, 0, manifest.id, manifest.step, payload, hdf5, cancelled);
   io::write_manifest(folder, manifest, hdf5);
 }

@@ -22,14 +22,32 @@
 
 namespace bert_hpc::io {
 
-/// What is kept of elements: the name of its dataset, and its numbers in the order of the pieces. The first one of a
-/// checkpoint is "parameters", which all elements have; then come the optimizer's states, which those of trainable
-/// tensors have. A quantity without numbers has no dataset.
+/// How a dataset holds what is kept of elements.
+enum class QuantityForm {
+  numbers,        ///< fp32: "parameters" of all elements, states of those of trainable tensors
+  small_numbers,  ///< fp32, of trainable tensors that are too small for blocks (core/state_blocks.hpp)
+  codes,   ///< uint8, of the other trainable tensors; dataset "block_phases" has a number for each piece: how many
+           ///< elements of its first block lie before it
+  scales,  ///< fp32, for each block that a piece of these has a part of
+};
+inline constexpr int quantity_forms = 4;
+
+/// What is kept of elements, by the name of its dataset. The first one of a checkpoint is "parameters"; then come the
+/// optimizer's states.
+struct QuantityKind {
+  std::string name;
+  QuantityForm form = QuantityForm::numbers;
+  bool operator==(const QuantityKind&) const = default;
+};
+inline constexpr const char* parameters_name = "parameters";
+inline constexpr const char* phases_name = "block_phases";
+
+/// The contents of a dataset, in the order of the pieces: floats or bytes. A quantity without any has no dataset.
 struct Quantity {
   std::string name;
   std::span<const float> numbers;
+  std::span<const std::uint8_t> codes{};
 };
-inline constexpr const char* parameters_name = "parameters";
 
 struct CheckpointManifest {
   std::string id;  ///< the same in all files of one checkpoint, unique to it
@@ -40,8 +58,7 @@ struct CheckpointManifest {
     std::vector<core::TensorPiece> pieces;
   };
   std::vector<File> files;
-  /// Names of what is kept of elements: parameters of all, states of those of trainable tensors.
-  std::vector<std::string> quantities = {parameters_name};
+  std::vector<QuantityKind> quantities = {{parameters_name}};
   // What else there is to keep, by name.
   std::vector<std::pair<std::string, std::int64_t>> integers;
   std::vector<std::pair<std::string, double>> reals;
@@ -53,16 +70,14 @@ struct CheckpointManifest {
   bool has_number(const std::string& name) const;  ///< of either type
   const std::string& text(const std::string& name) const;
   /// Has the tensor of this number elements in quantity number `quantity`?
-  bool holds(std::size_t quantity, std::int64_t tensor) const {
-    return quantity == 0 || tensors[static_cast<std::size_t>(tensor)].trainable;
-  }
+  bool holds(std::size_t quantity, std::int64_t tensor) const;
 };
 
 inline constexpr const char* manifest_name = "manifest.h5";
 std::string checkpoint_file_name(int rank);  ///< "rank-00003.h5"
 
-/// Bytes that a file with so many elements of so many quantities takes, about.
-std::int64_t checkpoint_file_bytes(std::int64_t elements, std::int64_t quantities);
+/// Bytes that a file takes beside its numbers, about.
+inline constexpr std::int64_t checkpoint_file_overhead = 8192;
 
 /// Writes the file and its checksum. Holds `hdf5` during HDF5 calls, but not while it writes the payload. Writing the
 /// payload stops early once `cancelled` is set. Throws Error(files).
@@ -105,8 +120,11 @@ class CheckpointReader {
   CheckpointReader(const CheckpointReader&) = delete;
   CheckpointReader& operator=(const CheckpointReader&) = delete;
 
-  /// Elements [first, first + out.size()) of a whole tensor. Throws Error(files) where they are not all there.
+  // Elements [first, first + out.size()) of a whole tensor. They throw Error(files) where not all are there.
   void read(const std::string& quantity, std::int64_t tensor, std::int64_t first, std::span<float> out);
+  void read_codes(const std::string& quantity, std::int64_t tensor, std::int64_t first, std::span<std::uint8_t> out);
+  /// For each element the scale of its block.
+  void read_scales(const std::string& quantity, std::int64_t tensor, std::int64_t first, std::span<float> out);
 
  private:
   struct State;

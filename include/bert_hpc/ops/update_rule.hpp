@@ -14,20 +14,37 @@
 #include "bert_hpc/core/buffer.hpp"
 #include "bert_hpc/core/data_type.hpp"
 #include "bert_hpc/core/number_setting.hpp"
+#include "bert_hpc/ops/dynamic8.hpp"
 #include "bert_hpc/ops/flat.hpp"
 
 namespace bert_hpc::ops {
 
-/// A float that an optimizer keeps of every parameter from step to step, zero at first.
+/// How a state is stored: in fp32, or, of large tensors
+/// (core/state_blocks.hpp), in blocks of 8-bit numbers (dynamic8.hpp).
+enum class StateForm { fp32, signed_blocks, unsigned_blocks };
+
+/// A number that an optimizer keeps of every parameter from step to step, zero at first.
 struct StateTensor {
   std::string name;  ///< of its dataset in checkpoints
+  StateForm form = StateForm::fp32;
+
+  bool in_blocks() const { return form != StateForm::fp32; }
 };
-/// Of all states of one parameter.
-inline std::int64_t bytes_per_parameter(std::span<const StateTensor> states) {
-  return static_cast<std::int64_t>(states.size() * sizeof(float));
-}
+
+/// Does an optimizer with these states keep any in blocks? It then keeps all of them so.
+bool have_blocks(std::span<const StateTensor> states);
+/// Bytes of the states of `elements` elements, `in_blocks` of which are of tensors that are kept in blocks.
+std::int64_t bytes_of_states(std::span<const StateTensor> states, std::int64_t elements, std::int64_t in_blocks);
+/// Of all states of one parameter of a large tensor.
+double bytes_per_parameter(std::span<const StateTensor> states);
 
 inline constexpr std::size_t max_states = 4;
+
+/// A state of neighbouring parameters in blocks: (size) codes and the scale of each block of dynamic8::block.
+struct StateBlocks {
+  std::uint8_t* codes = nullptr;
+  float* scales = nullptr;
+};
 
 /// A range of parameters with its gradient, states, known zeros (or null) and rounded copy (or null), all of `size`
 /// elements in device memory.
@@ -45,6 +62,8 @@ struct UpdateRange {
   std::int64_t tensor = 0;       ///< whose range it is, an index into UpdateStep::tensor_scales
   std::int64_t first_block = 0;  ///< where the sums of its first block of norm_block elements go
   std::int64_t phase = 0;        ///< elements of that block that lie before the range
+  /// Instead of `states`, where they are kept in blocks. Such a range begins with a block.
+  std::array<StateBlocks, max_states> blocks{};
 };
 
 /// The same in host memory, of gradients in fp32.
@@ -53,6 +72,7 @@ struct HostRange {
   std::array<std::span<float>, max_states> states{};
   bool decay = true;
   std::int64_t tensor = 0, first_block = 0, phase = 0;
+  std::array<StateBlocks, max_states> blocks{};
 };
 
 struct UpdateStep {

@@ -20,6 +20,7 @@
 #include "bert_hpc/ops/rounded_weights.hpp"
 #include "bert_hpc/ops/update_rule.hpp"
 #include "bert_hpc/train/data_parallel.hpp"
+#include "bert_hpc/train/optimizer_states.hpp"
 #include "bert_hpc/train/tensor_norms.hpp"
 
 namespace bert_hpc::train {
@@ -65,17 +66,14 @@ class Optimizer {
   /// Offloaded: the parameters have been set from elsewhere.
   void parameters_changed() { has_masters_ = false; }
 
-  /// What is kept of each parameter.
-  std::span<const ops::StateTensor> states() const { return kind_.states; }
-  /// Of state number `index`, of the owned ranges, one after the other; in device memory, unless offloaded.
-  std::span<float> state(std::size_t index) const {
-    return {states_[index].data(), static_cast<std::size_t>(states_[index].size())};
-  }
+  /// Of the owned ranges; in device memory, unless offloaded.
+  const OptimizerStates& states() const { return states_; }
 
  private:
   struct Run {  // neighbouring owned elements with the same update
     std::size_t begin = 0, size = 0;
-    std::size_t state = 0;      // index of the first one's states
+    std::size_t owned = 0;  // index of the first one among the owned elements
+    OptimizerStates::Place states;
     float* gradient = nullptr;  // (size)
     bool decay = true;
     std::uint8_t* marks = nullptr;          // of the gradient
@@ -85,7 +83,7 @@ class Optimizer {
   };
   struct Range {
     std::vector<Run> runs;
-    std::size_t state = 0;
+    std::size_t first = 0;  // index of its first element among the owned ones
     OwnedRange owned;
     std::size_t first_run = 0;  // of those of all ranges
     bool fetched = false;
@@ -94,6 +92,7 @@ class Optimizer {
   void place_sums(Run& run, std::int64_t slice, std::int64_t& unused) const;
   ops::UpdateRange resident(const Run& run) const;
   ops::HostRange on_host(const Run& run) const;
+  ops::StateBlocks blocks_of(const Run& run, std::size_t state) const;
   static void clear(const Run& run);
   void fetch_all();
   void update_offloaded(std::size_t range, const ops::UpdateStep& step);
@@ -108,7 +107,7 @@ class Optimizer {
   std::optional<TensorNormScope> norms_;
 
   std::vector<Range> ranges_;
-  std::vector<core::Buffer<float>> states_;
+  OptimizerStates states_;
   ops::UpdateRanges resident_;               // the runs of all ranges, unless offloaded
   core::Buffer<float> masters_, gradients_;  // offloaded: of the owned ranges, one after the other
   // For rules with tensor norms: two sums for each block, those that do not count last; and scales by tensor.

@@ -43,8 +43,9 @@ struct ShardSettings {
 /// million elements take, and so do the kernels of an update: about a dozen of 16 to 128 MiB. Pure.
 std::int64_t usual_bucket_elements(std::int64_t arena, bool gpu);
 
-/// For a group of `ranks`: what a parameter store must be aligned to.
-core::ParameterStore::Alignment shard_alignment(bool reproducible, int ranks);
+/// For a group of `ranks`: what a parameter store must be aligned to. `blocks`: the optimizer keeps states in blocks,
+/// none of which may have two owners.
+core::ParameterStore::Alignment shard_alignment(bool reproducible, int ranks, bool blocks = false);
 
 /// Does a group of `ranks` shard its gradients, so that parameter stores hold values alone? Reproducible sums need them
 /// whole.
@@ -68,6 +69,7 @@ struct ShardPlan {
   std::vector<Bucket> buckets;          ///< ascending, without gaps
   std::int64_t tree_levels = 0;         ///< reproducible: arenas of partial sums
   std::int64_t optimizer_elements = 0;  ///< owned by one rank
+  std::int64_t block_elements = 0;      ///< of these, those whose states are kept in blocks, where any are; about
   std::int64_t gradient_bytes = 0;      ///< of all gradients, where they are not sharded
 
   /// zero = 2: what is reduced as soon as backward has finished it. Its gradients live in a ring of its segment's until
@@ -89,6 +91,8 @@ struct ShardPlan {
   /// Is there no arena of gradients?
   bool shards_gradients() const { return train::shards_gradients(settings, ranks); }
 
+  /// Bytes of one rank's optimizer states.
+  std::int64_t state_bytes() const;
   /// Bytes of one rank by what they are for; parameters and gradients included.
   std::vector<std::pair<std::string, std::int64_t>> memory() const;
   /// For the banner, e.g. "ZeRO 1 of 4 ranks".

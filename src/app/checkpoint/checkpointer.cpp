@@ -12,13 +12,6 @@ namespace bert_hpc::app {
 Checkpointer::Checkpointer(const Parts& parts, CheckpointTexts texts)
     : state_(std::make_unique<State>(parts, std::move(texts))) {
   State& s = *state_;
-  const std::int64_t trainable = parts.model.parameters.trainable_size();
-  for (const core::PlacedPiece& piece : s.pieces) {
-    s.elements += piece.piece.elements();
-    if (piece.arena < trainable) s.trainable_elements += piece.piece.elements();
-  }
-  const auto states = static_cast<std::int64_t>(s.quantities.size()) - 1;
-  s.snapshot = core::Buffer<float>(s.elements + states * s.trainable_elements, core::MemoryKind::host);
   s.run_id = s.world().broadcast(io::utc_now() + ' ' + io::host_name() + ' ' + std::to_string(::getpid()), 0);
   s.gather_files();
   collectively(s.world(), [&] {
@@ -94,7 +87,7 @@ void Checkpointer::save(const TrainingState& state) {
     s.begun = s.last = State::Clock::now();
     s.history_bytes = s.parts.results.journal_bytes();
     if (!s.has_space()) return s.end_saving();
-    s.copy();
+    s.snapshot.copy();
   }
   s.under_way = true;
   s.phase = State::writing;

@@ -95,7 +95,7 @@ bool Checkpointer::State::copy_held(TrainingState& state) {
   early_wanted = false;
   state = *held;
   if (state.done <= own_written) return false;
-  copy();
+  snapshot.copy();
   return true;
 }
 

@@ -25,30 +25,13 @@ void Checkpointer::State::gather_files() {
   }
 }
 
-/// Between two steps: parameters and states of this rank's pieces, one quantity after the other.
-void Checkpointer::State::copy() {
-  const std::span<const float> values = parts.model.parameters.values();
-  const StatePlaces places(parts.sums.owned());
-  std::size_t next = 0;
-  for (const core::PlacedPiece& piece : pieces) {
-    const auto count = static_cast<std::size_t>(piece.piece.elements()), arena = static_cast<std::size_t>(piece.arena);
-    ops::copy_to_host(values.subspan(arena, count), snapshot_of(0).subspan(next, count));
-    const bool has_states = piece.arena < parts.model.parameters.trainable_size();
-    for (std::size_t s = 0; has_states && s < parts.optimizer.states().size(); ++s) {
-      ops::copy_to_host(parts.optimizer.state(s).subspan(places.of(piece.arena), count),
-                        snapshot_of(s + 1).subspan(next, count));
-    }
-    next += count;
-  }
-}
-
 io::CheckpointManifest Checkpointer::State::manifest_of(const TrainingState& state) const {
   io::CheckpointManifest result;
   result.id = run_id + ' ' + std::to_string(state.done);
   result.step = state.done;
   result.tensors = tensors;
   result.files = files;
-  result.quantities = quantities;
+  result.quantities = quantities_of(parts.optimizer.states().kinds());
   result.texts = texts;
   result.texts.emplace_back("written", io::utc_now());
   put(state, result);
@@ -66,11 +49,9 @@ std::string Checkpointer::State::write_files(std::int64_t at, std::int64_t histo
                                              io::Durability how) {
   try {
     const std::string place = folder.begin(at);
-    std::vector<io::Quantity> all;
-    for (const std::string& quantity : quantities) all.push_back({quantity, snapshot_of(all.size())});
-    if (elements > 0) {
-      io::write_checkpoint_file(place, world().rank(), run_id + ' ' + std::to_string(at), at, all, parts.hdf5,
-                                cancelled, how);
+    if (snapshot.elements() > 0) {
+      io::write_checkpoint_file(place, world().rank(), run_id + ' ' + std::to_string(at), at, snapshot.quantities(),
+                                parts.hdf5, cancelled, how);
     }
     if (is_root()) {
       const auto checksum = parts.results.copy_journal(history, place + '/' + io::history_name, how);

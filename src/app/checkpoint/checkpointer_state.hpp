@@ -16,6 +16,7 @@
 #include "bert_hpc/app/run/background_worker.hpp"
 #include "bert_hpc/app/run/wall_time.hpp"
 #include "checkpoint_parts.hpp"
+#include "snapshot.hpp"
 
 namespace bert_hpc::app {
 
@@ -30,25 +31,18 @@ struct Checkpointer::State {
         texts(std::move(said)),
         tensors(whole_tensors(given.model)),
         pieces(parts_to_save(given.model, given.sums, tensors)),
-        quantities(quantities_of(given.optimizer.states())),
-        bytes(checkpoint_bytes(given.model, given.optimizer.states(), given.context.world.size())),
+        snapshot(pieces, given.model.parameters, given.optimizer.states()),
+        bytes(checkpoint_bytes(given.model, given.optimizer.states().kinds(), given.context.world.size())),
         wall_time(given.context, bytes) {}
 
   comm::Communicator& world() const { return parts.context.world; }
   bool is_root() const { return world().rank() == 0; }
-  /// The snapshot of one quantity: number 0 is of all elements, the others of the trainable ones, which come first.
-  std::span<float> snapshot_of(std::size_t quantity) {
-    const auto all = static_cast<std::size_t>(elements), trained = static_cast<std::size_t>(trainable_elements);
-    if (quantity == 0) return {snapshot.data(), all};
-    return {snapshot.data() + all + (quantity - 1) * trained, trained};
-  }
 
   static double seconds_since(Clock::time_point begin) {
     return std::chrono::duration<double>(Clock::now() - begin).count();
   }
   double interval() const;  // seconds between checkpoints by the clock
   void gather_files();
-  void copy();
   io::CheckpointManifest manifest_of(const TrainingState& state) const;
   /// A stop that leaves little time must not wait for the disk.
   io::Durability durability() const;
@@ -78,13 +72,11 @@ struct Checkpointer::State {
   config::Checkpoint settings;
   CheckpointTexts texts;
   std::vector<core::WholeTensor> tensors;
-  std::vector<core::PlacedPiece> pieces;              // what this rank saves
-  std::vector<std::string> quantities;                // of each of their elements, of frozen ones the first
-  std::int64_t elements = 0, trainable_elements = 0;  // of the pieces
-  std::int64_t bytes;                                 // beside the history
+  std::vector<core::PlacedPiece> pieces;  // what this rank saves
+  Snapshot snapshot;                      // of them
+  std::int64_t bytes;                     // beside the history
   WallTime wall_time;
   double run_seconds = 0;                           // estimated
-  core::Buffer<float> snapshot;                     // one quantity after the other
   std::vector<io::CheckpointManifest::File> files;  // of all ranks; rank 0
   std::string run_id;                               // of this start of the run
 

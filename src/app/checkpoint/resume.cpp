@@ -15,6 +15,7 @@
 #include "bert_hpc/core/version.hpp"
 #include "bert_hpc/model/hf_config.hpp"
 #include "checkpoint_parts.hpp"
+#include "snapshot.hpp"
 
 namespace bert_hpc::app {
 namespace {
@@ -33,8 +34,8 @@ std::string data_text(const data::ShardReader* reader) {
 
 /// What keeps the run from going on with this checkpoint; empty if nothing does.
 std::vector<std::string> obstacles(std::vector<std::string> found, const ModelInstance& model,
-                                   const io::CheckpointManifest& manifest, const std::vector<std::string>& quantities,
-                                   std::int64_t total_steps) {
+                                   const io::CheckpointManifest& manifest,
+                                   const std::vector<io::QuantityKind>& quantities, std::int64_t total_steps) {
   if (found.empty() && manifest.quantities != quantities) found.emplace_back("the optimizer's states");
   if (found.empty() && manifest.tensors != whole_tensors(model)) found.emplace_back("the model's parameters");
   const std::string unit = unit_difference(training_state(manifest).label_scale, model.label_scale);

@@ -53,7 +53,8 @@ ModelInstance::ModelInstance(const config::Config& input, const model::ModelConf
       place(at),
       parts(cut(input, plan, use.trains, grid.pipeline, balance)),
       parameters(own_parameters(), arenas_for(use, input, grid.data),
-                 train::shard_alignment(input.run.reproducible, grid.data), memory),
+                 train::shard_alignment(input.run.reproducible, grid.data, ops::have_blocks(optimizer_states(input))),
+                 memory),
       kernels(input, use.trains, memory.product_gradients) {
   const std::vector<model::ModelRange> own = own_parts();
   stages.reserve(own.size());

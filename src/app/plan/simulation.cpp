@@ -204,8 +204,7 @@ train::SimulationInput simulation_input(const config::Config& input, const model
   simulated.kind = schedule_of(input);
   simulated.virtual_stages = static_cast<int>(input.parallel.virtual_stages);
   simulated.zero = static_cast<int>(input.parallel.zero);
-  simulated.state_bytes =
-      static_cast<double>(ops::bytes_per_parameter(ops::optimizer_kind(input.optimizer.name).states));
+  simulated.state_bytes = ops::bytes_per_parameter(ops::optimizer_kind(input.optimizer.name).states);
   simulated.micro_batches = slowest_replica(plan, input);
   for (const core::PlannedSample& sample : plan.samples) simulated.step_tokens += sample.length;
   simulated.balance = balance;

@@ -144,8 +144,8 @@ double update_rate(comm::Communicator& world) {
   std::int64_t update = 0;
   const double seconds =
       shared_seconds(world, piece_budget, [&] { return seconds_of([&] { optimizer.step(1e-4, ++update, 1.0); }); });
-  const auto bytes =
-      static_cast<double>(3 * sizeof(float)) + 2.0 * static_cast<double>(ops::bytes_per_parameter(optimizer.states()));
+  const double bytes =
+      static_cast<double>(3 * sizeof(float)) + 2.0 * ops::bytes_per_parameter(optimizer.states().kinds());
   return bytes * static_cast<double>(store.arena_size()) / seconds;
 }
 

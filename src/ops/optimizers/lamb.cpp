@@ -14,7 +14,7 @@ namespace optimizers {
 /// Constants of a step, formed in double and rounded once.
 struct LambElement {
   static constexpr std::size_t states = 2;
-  static constexpr bool tensor_norms = true;
+  static constexpr bool tensor_norms = true, in_blocks = false;
   static constexpr Labels labels = {"bert_hpc::ops::lamb_moments", "bert_hpc::ops::lamb_moments_on_host",
                                     "bert_hpc::ops::lamb", "bert_hpc::ops::lamb_on_host"};
 

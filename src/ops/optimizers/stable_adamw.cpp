@@ -20,7 +20,7 @@ inline double corrected_beta(double beta, const UpdateStep& step) {
 /// Constants of a step, formed in double and rounded once.
 struct StableAdamwElement {
   static constexpr std::size_t states = 2;
-  static constexpr bool tensor_norms = true;
+  static constexpr bool tensor_norms = true, in_blocks = false;
   static constexpr Labels labels = {"bert_hpc::ops::stable_adamw_moments",
                                     "bert_hpc::ops::stable_adamw_moments_on_host", "bert_hpc::ops::stable_adamw",
                                     "bert_hpc::ops::stable_adamw_on_host"};

@@ -1,6 +1,7 @@
 // Kernels that rules share: every array is read and written once. A rule gives its `Element`: the constants of a step,
 //   static constexpr std::size_t states;  // that it keeps of a parameter
 //   static constexpr bool tensor_norms;   // then it has a `float tensor_scale` too
+//   static constexpr bool in_blocks;      // then it keeps states in blocks too: see update_blocks.hpp
 //   float gradient_scale;
 //   void operator()(float& w, float g, float&… states) const;
 // Only kernel files include this.
@@ -16,6 +17,7 @@
 #include "../kernel_rows.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/update_rule.hpp"
+#include "update_blocks.hpp"
 #include "update_element.hpp"
 
 namespace bert_hpc::ops {
@@ -40,6 +42,11 @@ template <class Copy, bool clears, class Gradient, class Element>
 KOKKOS_INLINE_FUNCTION void update_range(const kernel::RowTeam& team, std::int64_t count, const std::uint8_t* marks,
                                          const Element& update, const UpdateRange& r, Gradient* gradient,
                                          std::int64_t begin) {
+  if constexpr (Element::in_blocks) {
+    if (r.blocks[0].codes != nullptr) {
+      return update_blocks<Copy, clears>(Lanes{team}, count, marks, update, r, gradient, begin);
+    }
+  }
   UpdateElement<Element, void, clears, Gradient> plain{update, r.value + begin, gradient + begin, {}, nullptr};
   for (std::size_t k = 0; k < Element::states; ++k) plain.s[k] = r.states[k] + begin;
   if (r.copy == nullptr) return update_piece(team, count, marks, plain);
@@ -104,6 +111,9 @@ void update_one(const Element& element, const HostRange& range, std::size_t i, s
 template <class Element>
 void update_on_host(const char* label, const HostRange& range, const Element& element) {
   const auto states = std::make_index_sequence<Element::states>();
+  if constexpr (Element::in_blocks) {
+    if (range.blocks[0].codes != nullptr) return update_blocks_on_host(label, range, element);
+  }
   if constexpr (kernel::on_gpu) {
     Kokkos::parallel_for(
         label,

@@ -83,7 +83,7 @@ Trained train_some_steps(const std::vector<core::ParameterSpec>& specs, const st
   }
   trained.values = values(store);
   for (const train::OwnedRange& range : sums->owned()) trained.owned += range.size;
-  trained.states = static_cast<std::int64_t>(update.state(0).size());
+  trained.states = static_cast<std::int64_t>(update.states().numbers(0).size());
   return trained;
 }
 

@@ -1,0 +1,68 @@
+// The states that an optimizer keeps of the elements a rank owns: numbers in fp32, or codes of 8 bits with the scale of
+// each block of 256 (ops/dynamic8.hpp), and where those of an element are.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "bert_hpc/core/buffer.hpp"
+#include "bert_hpc/core/parameter_store.hpp"
+#include "bert_hpc/ops/update_rule.hpp"
+
+namespace bert_hpc::train {
+
+class OptimizerStates {
+ public:
+  /// Where the states of an element are: an index into numbers(), or into codes(), whose scales are one for each block
+  /// from index / dynamic8::block on.
+  struct Place {
+    bool in_blocks = false;
+    std::int64_t index = 0;
+  };
+
+  explicit OptimizerStates(std::vector<ops::StateTensor> kinds) : kinds_(std::move(kinds)) {}
+
+  /// Elements [begin, begin + size) of the arena, behind those that were added before. In blocks, `size` is a multiple
+  /// of a block, but of the last ones.
+  Place add(std::int64_t begin, std::int64_t size, bool in_blocks);
+  /// Allocates what was added, zeroed.
+  void allocate(core::MemoryKind memory);
+
+  std::span<const ops::StateTensor> kinds() const { return kinds_; }
+  /// Of an element that was added.
+  Place place_of(std::int64_t arena) const;
+  std::int64_t elements() const { return numbers_ + codes_; }
+
+  // Of state number `index`, in the memory that was asked for.
+  std::span<float> numbers(std::size_t index) const { return all(arrays_[index].numbers); }
+  std::span<std::uint8_t> codes(std::size_t index) const { return all(arrays_[index].codes); }
+  std::span<float> scales(std::size_t index) const { return all(arrays_[index].scales); }
+
+ private:
+  struct Part {
+    std::int64_t begin = 0, size = 0;
+    Place place;
+  };
+  struct Arrays {
+    core::Buffer<float> numbers;
+    core::Buffer<std::uint8_t> codes;
+    core::Buffer<float> scales;
+  };
+  template <class T>
+  static std::span<T> all(const core::Buffer<T>& buffer) {
+    return {buffer.data(), static_cast<std::size_t>(buffer.size())};
+  }
+
+  std::vector<ops::StateTensor> kinds_;
+  std::vector<Part> parts_;  // ascending
+  std::int64_t numbers_ = 0, codes_ = 0;
+  std::vector<Arrays> arrays_;  // by state
+};
+
+/// Does an optimizer that keeps blocks keep the states of this parameter so? Pure, and the same on every layout.
+bool is_kept_in_blocks(const core::ParameterSlice& slice);
+
+}  // namespace bert_hpc::train
