@@ -7,11 +7,12 @@
 namespace bert_hpc::ops {
 
 OptimizerKind adamw();
+OptimizerKind adamw8bit();
 OptimizerKind lamb();
 OptimizerKind stable_adamw();
 
 const std::vector<OptimizerKind>& optimizer_kinds() {
-  static const std::vector<OptimizerKind> kinds = {adamw(), lamb(), stable_adamw()};
+  static const std::vector<OptimizerKind> kinds = {adamw(), adamw8bit(), lamb(), stable_adamw()};
   return kinds;
 }
 
