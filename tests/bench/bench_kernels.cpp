@@ -100,6 +100,16 @@ void bench_flat(std::int64_t size) {
   const auto rule = test::adamw_rule(0.01);
   std::printf("flat range of %lld elements\n", static_cast<long long>(size));
   report("adamw_update", 32 * n, "GB/s", [&] { rule->update({.learning_rate = 1e-4}, ranges, 0, 1); });
+  std::vector<std::uint8_t> codes(2 * static_cast<std::size_t>(size), 160);
+  std::vector<float> scales(2 * static_cast<std::size_t>(core::state_blocks::count(size)), 1e-3f);
+  const ops::UpdateRange coded{
+      .value = w.values.data(),
+      .gradient = g.values.data(),
+      .size = size,
+      .blocks = {{{codes.data(), scales.data()}, {codes.data() + size, scales.data() + scales.size() / 2}}}};
+  const ops::UpdateRanges in_blocks({&coded, 1});
+  const auto rule8 = test::adamw_rule(0.01, "adamw8bit");
+  report("adamw8bit_update", 20 * n, "GB/s", [&] { rule8->update({.learning_rate = 1e-4}, in_blocks, 0, 1); });
   report("squared_norm_blocks", 4 * n, "GB/s", [&] { ops::squared_norm_blocks(w.values, partial); });
   report("accumulate", 12 * n, "GB/s", [&] { ops::accumulate(w.values, g.values); });
   report("set_zero", 4 * n, "GB/s", [&] { ops::set_zero(g.values); });

@@ -18,9 +18,9 @@ struct AdamwStep {
   std::int64_t number = 1'000'000;  ///< of the update: so late that no bias is left to correct
 };
 
-inline std::unique_ptr<ops::UpdateRule> adamw_rule(double weight_decay) {
+inline std::unique_ptr<ops::UpdateRule> adamw_rule(double weight_decay, const char* name = "adamw") {
   const std::array<double, 4> values = {0.9, 0.999, 1e-8, weight_decay};
-  return ops::optimizer_kind("adamw").make(values);
+  return ops::optimizer_kind(name).make(values);
 }
 
 inline void adamw_update(const AdamwStep& s, const ops::UpdateRanges& ranges, std::size_t first, std::size_t last) {

@@ -33,28 +33,31 @@ BERT_HPC_DEVICE int rank_of(float y) {
                                1e-4f * (1 + 0.9f / (4 * n0)),  1e-3f * (1 + 0.9f / (8 * n0)),
                                1e-2f * (1 + 0.9f / (16 * n0)), 1e-1f * (1 + 0.9f / (32 * n0))};
   constexpr float zero_border = 0.5f * 1e-6f * (0.1f + 0.45f / n0), one_border = 1.0f - 0.225f / (64 * n0);
-  float n = n0, per_value = 1e6f / 0.9f * n0;
+  // Values of a decade for a change of y by 1: n / 0.9 · 10^(6-i).
+  constexpr float densities[7] = {1e6f * n0 / 0.9f,     1e5f * 2 * n0 / 0.9f,  1e4f * 4 * n0 / 0.9f,
+                                  1e3f * 8 * n0 / 0.9f, 1e2f * 16 * n0 / 0.9f, 1e1f * 32 * n0 / 0.9f,
+                                  64 * n0 / 0.9f};
+  int decade = 0;
+  float density = densities[0];
   for (int i = 0; i < 6; ++i) {
     const bool above = y >= border[i];
-    n = above ? n + n : n;
-    per_value = above ? per_value * 0.2f : per_value;
+    density = above ? densities[i + 1] : density;
+    decade += above ? 1 : 0;
   }
-  float j = y * per_value - n * (1.0f / 9.0f);
-  j = j > 0.0f ? j : 0.0f;
-  j = j < n - 0.5f ? j : n - 0.5f;
-  int rank = static_cast<int>(n) + static_cast<int>(j);
-  rank = y >= zero_border ? rank : 0;
-  return y >= one_border ? 2 * 64 * least : rank;
+  const int values = least << decade;
+  const int j = static_cast<int>(y * density - static_cast<float>(values) * (1.0f / 9.0f) + 1.0f) - 1;
+  const int low = j < 0 ? 0 : j, rank = values + (low < values ? low : values - 1);
+  const int above_zero = y >= zero_border ? rank : 0;
+  return y >= one_border ? 2 * 64 * least : above_zero;
 }
 
 }  // namespace detail
 
 /// The code of the value nearest to y in [-1, 1].
 BERT_HPC_DEVICE std::uint8_t encode_signed(float y) {
-  const float magnitude = y < 0.0f ? -y : y;
-  int rank = detail::rank_of<1>(magnitude);
-  rank = y < 0.0f && rank > 127 ? 127 : rank;  // there is no -1
-  return static_cast<std::uint8_t>(y < 0.0f ? 127 - rank : 127 + rank);
+  const int rank = detail::rank_of<1>(y < 0.0f ? -y : y);
+  const int negative = rank < 127 ? rank : 127;  // there is no -1
+  return static_cast<std::uint8_t>(127 + (y < 0.0f ? -negative : rank));
 }
 
 /// The same for y in [0, 1], but only 0 becomes 0: a second moment that vanishes would leave ε alone in the denominator

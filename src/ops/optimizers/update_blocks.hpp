@@ -43,7 +43,7 @@ struct Lanes {
   }
 
   /// The largest |x[j]| of all threads.
-  KOKKOS_INLINE_FUNCTION float largest(int count, const float (&x)[slots]) const {
+  KOKKOS_INLINE_FUNCTION float largest(int count, const float* x) const {
     if constexpr (kernel::in_warps) {
       float own = 0.0f;
       each(count, [&](int s, int) { own = std::abs(x[s]) > own ? std::abs(x[s]) : own; });
@@ -62,11 +62,11 @@ struct HostLanes {
   static constexpr int slots = static_cast<int>(dynamic8::block);
 
   template <class Body>
-  void each(int count, const Body& body) const {
+  KOKKOS_INLINE_FUNCTION void each(int count, const Body& body) const {
 #pragma omp simd
     for (int j = 0; j < count; ++j) body(j, j);
   }
-  float largest(int count, const float (&x)[slots]) const {
+  KOKKOS_INLINE_FUNCTION float largest(int count, const float* x) const {
     return kernel::max_of<float>(count, 0.0f, [&](std::int64_t j) { return std::abs(x[j]); });
   }
   bool leads() const {
@@ -74,9 +74,9 @@ struct HostLanes {
   }
 };
 
-template <class Team, int slots>
-KOKKOS_INLINE_FUNCTION void encode(const Team& lanes, int count, bool with_sign, const float (&x)[slots],
-                                   std::uint8_t* codes, float* scale) {
+template <class Team>
+KOKKOS_INLINE_FUNCTION void encode(const Team& lanes, int count, bool with_sign, const float* x, std::uint8_t* codes,
+                                   float* scale) {
   const float largest = lanes.largest(count, x), inverse = dynamic8::inverse_scale(largest);
   if (with_sign) {
     lanes.each(count, [&](int s, int j) { codes[j] = dynamic8::encode_signed(x[s] * inverse); });
