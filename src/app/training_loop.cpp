@@ -145,8 +145,8 @@ StepResult TrainingLoop::train_on(const data::LoadedStep& loaded) {
   // The first step of a start makes what later ones find; every eighth measures the gradient's noise.
   const bool counts = counts_calls_ && state_.done > first_.done && state_.done % 8 != 0;
   core::CallCount count;
-  std::optional<core::CountCalls> counting;
-  if (counts) counting.emplace(count);
+  std::optional<core::ObserveCalls> counting;
+  if (counts) counting.emplace(&count);
   const StepResult result = trainer_.step(
       loaded, state_.done, {.flags = [this] { return flags(); }, .before_update = [this] { checkpoints_.release(); }});
   counting.reset();

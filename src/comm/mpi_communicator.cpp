@@ -67,7 +67,7 @@ class MpiCommunicator : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   void barrier() override {
-    core::count_call(core::DeviceCall::collective, "barrier");
+    const core::CallScope call(core::DeviceCall::collective, "barrier");
     catch_up();
     check_mpi(MPI_Barrier(group_), "MPI_Barrier");
   }
@@ -82,17 +82,20 @@ class MpiCommunicator : public Communicator {
   }
 
   void all_reduce(std::span<float> data, Reduction reduction) override {
-    core::count_call(core::DeviceCall::collective, "all_reduce of floats");
+    const core::CallScope call(core::DeviceCall::collective, "all_reduce of floats",
+                               core::bytes_work(data.size_bytes()));
     catch_up();
     all_reduce_pieces(reach(data), MPI_FLOAT, reduction, group_);
   }
   void all_reduce(std::span<double> data, Reduction reduction) override {
-    core::count_call(core::DeviceCall::collective, "all_reduce of doubles");
+    const core::CallScope call(core::DeviceCall::collective, "all_reduce of doubles",
+                               core::bytes_work(data.size_bytes()));
     catch_up();
     all_reduce_pieces(data, MPI_DOUBLE, reduction, group_);
   }
   void all_reduce(std::span<std::int64_t> data, Reduction reduction) override {
-    core::count_call(core::DeviceCall::collective, "all_reduce of integers");
+    const core::CallScope call(core::DeviceCall::collective, "all_reduce of integers",
+                               core::bytes_work(data.size_bytes()));
     catch_up();
     all_reduce_pieces(data, MPI_INT64_T, reduction, group_);
   }
@@ -159,7 +162,7 @@ class MpiCommunicator : public Communicator {
     broadcast(std::as_writable_bytes(reached), root);
   }
   void broadcast(std::span<std::byte> data, int root) override {
-    core::count_call(core::DeviceCall::collective, "broadcast");
+    const core::CallScope call(core::DeviceCall::collective, "broadcast", core::bytes_work(data.size_bytes()));
     catch_up();
     if (node_ && node_->is_replicated(data.data(), data.size())) return barrier();
     for (std::size_t begin = 0; begin < data.size(); begin += largest_piece) {
@@ -168,14 +171,14 @@ class MpiCommunicator : public Communicator {
     }
   }
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
-    core::count_call(core::DeviceCall::collective, "all_gather of bytes");
+    const core::CallScope call(core::DeviceCall::collective, "all_gather of bytes", core::bytes_work(all.size_bytes()));
     core::require(all.size() == mine.size() * static_cast<std::size_t>(size_), "all_gather: sizes do not fit");
     const int count = message_count(mine.size());
     catch_up();
     check_mpi(MPI_Allgather(mine.data(), count, MPI_BYTE, all.data(), count, MPI_BYTE, group_), "MPI_Allgather");
   }
   void exchange(std::span<const float> send, std::span<float> receive, int peer) override {
-    core::count_call(core::DeviceCall::collective, "exchange");
+    const core::CallScope call(core::DeviceCall::collective, "exchange", core::bytes_work(send.size_bytes()));
     core::require(send.size() == receive.size(), "exchange: sizes differ");
     send = reach(send);
     receive = reach(receive);

@@ -48,6 +48,16 @@ core::MicroBatch relocated(core::MicroBatch batch, const std::byte* from, const 
   return batch;
 }
 
+/// Of rows in host memory.
+double pairs_of(const core::TokenRows& rows, const core::MicroBatch& batch) {
+  double pairs = 0;
+  for (std::int64_t s = 0; s < batch.sequences; ++s) {
+    const std::int32_t length = batch.tokens.offsets[s + 1] - batch.tokens.offsets[s];
+    pairs += static_cast<double>(rows.offsets[s + 1] - rows.offsets[s]) * length;
+  }
+  return pairs;
+}
+
 }  // namespace
 
 /// One copy for the whole step. Where the host sees device memory, the arrays are there already.
@@ -118,6 +128,8 @@ void BatchLoader::fill(std::span<const core::PlannedSample> samples, Slot& slot,
       if (units_) fill_lists(samples, slot, batch);
       break;
   }
+  batch.tokens.pairs = pairs_of(batch.tokens, batch);
+  batch.targets.rows.pairs = pairs_of(batch.targets.rows, batch);
   loaded.target_count = core::target_count(batch);
   // Last, because masking replaces ids.
   auto* distinct = take<std::int32_t>(slot, tokens);

@@ -31,7 +31,7 @@ template <class T>
 void bias_gelu_forward_in(Tensor<T> pre, const float* bias, Tensor<T> y) {
 #if BERT_HPC_WARPS
   kernel::for_packs(
-      "bert_hpc::ops::bias_gelu_forward", y.rows, y.columns,
+      {"bert_hpc::ops::bias_gelu_forward", kernel::bytes_of<T, T, T>(y.size())}, y.rows, y.columns,
       KOKKOS_LAMBDA(std::int64_t i, std::int64_t begin, int count) {
         float x[packs::width], b[packs::width];
         packs::load(pre.row(i) + begin, count, x);
@@ -43,7 +43,8 @@ void bias_gelu_forward_in(Tensor<T> pre, const float* bias, Tensor<T> y) {
       });
 #else
   kernel::for_elements(
-      "bert_hpc::ops::bias_gelu_forward", y.rows, y.columns, KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) {
+      {"bert_hpc::ops::bias_gelu_forward", kernel::bytes_of<T, T, T>(y.size())}, y.rows, y.columns,
+      KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) {
         pre(i, j) += bias[j];
         y(i, j) = gelu(pre(i, j));
       });
@@ -60,8 +61,8 @@ void gelu_backward_in(Tensor<const T> pre, Tensor<const T> d_y, Tensor<T> d_pre)
 
 template <class T>
 void gelu_backward_sums_in(Tensor<const T> pre, Tensor<const T> d_y, Tensor<T> d_pre, Tensor<float> partial) {
-  kernel::for_partial_sums("bert_hpc::ops::gelu_backward_sums", pre.rows, pre.columns, partial,
-                           packs::GeluBackwardTerm<T>{pre, d_y, d_pre});
+  kernel::for_partial_sums({"bert_hpc::ops::gelu_backward_sums", kernel::bytes_of<T, T, T>(pre.size())}, pre.rows,
+                           pre.columns, partial, packs::GeluBackwardTerm<T>{pre, d_y, d_pre});
 }
 
 // y = max(x, 0)
@@ -100,12 +101,13 @@ void column_sums_in(Tensor<const T> x, float* sums, Write write) {
   const bool replace = write == Write::replace;
 #if BERT_HPC_WARPS
   kernel::for_strips<1>(
-      "bert_hpc::ops::column_sums", x.rows, x.columns, packs::ColumnTerm<T>{x},
+      {"bert_hpc::ops::column_sums", kernel::bytes_of<T>(x.size())}, x.rows, x.columns, packs::ColumnTerm<T>{x},
       KOKKOS_LAMBDA(std::int64_t j, int, float total) { sums[j] = replace ? total : sums[j] + total; });
 #else
   constexpr std::int64_t strip = kernel::strip_columns;
   kernel::for_items(
-      "bert_hpc::ops::column_sums", kernel::divide_up(x.columns, strip), KOKKOS_LAMBDA(std::int64_t item) {
+      {"bert_hpc::ops::column_sums", kernel::bytes_of<T>(x.size())}, kernel::divide_up(x.columns, strip),
+      KOKKOS_LAMBDA(std::int64_t item) {
         const std::int64_t begin = item * strip;
         const std::int64_t width = x.columns - begin < strip ? x.columns - begin : strip;
         float total[strip] = {};
@@ -145,11 +147,13 @@ void add_partial_sums_in(Tensor<const float> partial, std::int64_t columns, Vect
   const bool replace = write == Write::replace;
 #if BERT_HPC_WARPS
   kernel::for_strips<1>(
-      "bert_hpc::ops::add_partial_sums", partial.rows, partial.columns, packs::ColumnTerm<float>{partial},
+      {"bert_hpc::ops::add_partial_sums", kernel::bytes_of<float>(partial.size())}, partial.rows, partial.columns,
+      packs::ColumnTerm<float>{partial},
       KOKKOS_LAMBDA(std::int64_t j, int, float total) { sums.write(j, columns, replace, total); });
 #else
   kernel::for_items(
-      "bert_hpc::ops::add_partial_sums", partial.columns, KOKKOS_LAMBDA(std::int64_t j) {
+      {"bert_hpc::ops::add_partial_sums", kernel::bytes_of<float>(partial.size())}, partial.columns,
+      KOKKOS_LAMBDA(std::int64_t j) {
         float total = 0.0f;
         for (std::int64_t i = 0; i < partial.rows; ++i) total += partial(i, j);
         sums.write(j, columns, replace, total);

@@ -79,10 +79,10 @@ Problem<T> make_problem(const AttentionInputs& in) {
 
 // s_j = q·k_j / √d,  lse = log Σ_j exp(s_j),  out = Σ_j kept_j · exp(s_j − lse) · v_j
 template <class T>
-void plain_forward(const Problem<T>& problem, Tensor<T> out, Tensor<float> log_sum_exp) {
+void plain_forward(const core::CallWork& work, const Problem<T>& problem, Tensor<T> out, Tensor<float> log_sum_exp) {
   const Problem<T> p = problem;
   kernel::for_items(
-      "bert_hpc::ops::attention_forward", p.queries.count * p.extents.heads, KOKKOS_LAMBDA(std::int64_t item) {
+      {"bert_hpc::ops::attention_forward", work}, p.queries.count * p.extents.heads, KOKKOS_LAMBDA(std::int64_t item) {
         const std::int64_t i = item / p.extents.heads, head = item % p.extents.heads;
         const std::int64_t sequence = p.queries.sequence[i], column = head * p.extents.head_dim;
         const std::int64_t begin = p.keys.offsets[sequence], end = p.keys.offsets[sequence + 1];
@@ -111,11 +111,12 @@ void plain_forward(const Problem<T>& problem, Tensor<T> out, Tensor<float> log_s
 // With p_ij = exp(s_ij − lse_i), D_i = d_out_i · out_i and ds_ij = p_ij · (kept_ij · d_out_i · v_j − D_i):
 // d_q_i = Σ_j ds_ij · k_j / √d,  d_k_j = Σ_i ds_ij · q_i / √d,  d_v_j = Σ_i kept_ij · p_ij · d_out_i
 template <class T>
-void plain_backward_q(const Problem<T>& problem, Tensor<const T> out, Tensor<const float> log_sum_exp,
-                      Tensor<const T> d_out, Tensor<T> d_q) {
+void plain_backward_q(const core::CallWork& work, const Problem<T>& problem, Tensor<const T> out,
+                      Tensor<const float> log_sum_exp, Tensor<const T> d_out, Tensor<T> d_q) {
   const Problem<T> p = problem;
   kernel::for_items(
-      "bert_hpc::ops::attention_backward_q", p.queries.count * p.extents.heads, KOKKOS_LAMBDA(std::int64_t item) {
+      {"bert_hpc::ops::attention_backward_q", work}, p.queries.count * p.extents.heads,
+      KOKKOS_LAMBDA(std::int64_t item) {
         const std::int64_t i = item / p.extents.heads, head = item % p.extents.heads;
         const std::int64_t sequence = p.queries.sequence[i], column = head * p.extents.head_dim;
         const std::int64_t begin = p.keys.offsets[sequence], end = p.keys.offsets[sequence + 1];
@@ -134,11 +135,11 @@ void plain_backward_q(const Problem<T>& problem, Tensor<const T> out, Tensor<con
 }
 
 template <class T>
-void plain_backward_kv(const Problem<T>& problem, Tensor<const T> out, Tensor<const float> log_sum_exp,
-                       Tensor<const T> d_out, Tensor<T> d_k, Tensor<T> d_v) {
+void plain_backward_kv(const core::CallWork& work, const Problem<T>& problem, Tensor<const T> out,
+                       Tensor<const float> log_sum_exp, Tensor<const T> d_out, Tensor<T> d_k, Tensor<T> d_v) {
   const Problem<T> p = problem;
   kernel::for_items(
-      "bert_hpc::ops::attention_backward_kv", p.keys.count * p.extents.heads, KOKKOS_LAMBDA(std::int64_t item) {
+      {"bert_hpc::ops::attention_backward_kv", work}, p.keys.count * p.extents.heads, KOKKOS_LAMBDA(std::int64_t item) {
         const std::int64_t j = item / p.extents.heads, head = item % p.extents.heads;
         const std::int64_t sequence = p.keys.sequence[j], column = head * p.extents.head_dim;
         const std::int64_t position = j - p.keys.offsets[sequence];
@@ -166,7 +167,8 @@ class PlainAttention : public Attention {
 
   void forward(const AttentionInputs& inputs, const AttentionResults& results) override {
     core::with_type(inputs.q.type, [&]<class T>() {
-      plain_forward<T>(make_problem<T>(inputs), results.out.as<T>(), results.log_sum_exp);
+      plain_forward<T>(attention_work(inputs, 2, 2, 2), make_problem<T>(inputs), results.out.as<T>(),
+                       results.log_sum_exp);
     });
   }
 
@@ -175,9 +177,10 @@ class PlainAttention : public Attention {
     core::with_type(inputs.q.type, [&]<class T>() {
       const Problem<T> problem = make_problem<T>(inputs);
       const Tensor<const T> out = results.out.as<T>();
-      plain_backward_q<T>(problem, out, results.log_sum_exp, d_out.as<T>(), gradients.d_q.as<T>());
-      plain_backward_kv<T>(problem, out, results.log_sum_exp, d_out.as<T>(), gradients.d_k.as<T>(),
-                           gradients.d_v.as<T>());
+      plain_backward_q<T>(attention_work(inputs, 1, 4, 2), problem, out, results.log_sum_exp, d_out.as<T>(),
+                          gradients.d_q.as<T>());
+      plain_backward_kv<T>(attention_work(inputs, 4, 3, 4), problem, out, results.log_sum_exp, d_out.as<T>(),
+                           gradients.d_k.as<T>(), gradients.d_v.as<T>());
     });
   }
 };

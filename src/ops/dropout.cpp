@@ -15,7 +15,7 @@ void dropout_in(const Dropout& dropout, const TokenRows& rows, Tensor<const T> x
   if (dropout.probability <= 0.0f) {
     if (x.data != y.data) {
       kernel::for_elements(
-          "bert_hpc::ops::dropout_copy", x.rows, columns,
+          {"bert_hpc::ops::dropout_copy", kernel::bytes_of<T, T>(y.size())}, x.rows, columns,
           KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) { y(i, j) = x(i, j); });
     }
     return;
@@ -26,7 +26,7 @@ void dropout_in(const Dropout& dropout, const TokenRows& rows, Tensor<const T> x
   const Dropout site = dropout;
   const TokenRows r = rows;
   kernel::for_items(
-      "bert_hpc::ops::dropout", x.rows * runs, KOKKOS_LAMBDA(std::int64_t item) {
+      {"bert_hpc::ops::dropout", kernel::bytes_of<T, T>(y.size())}, x.rows * runs, KOKKOS_LAMBDA(std::int64_t item) {
         const std::int64_t i = item / runs, begin = item % runs * kernel::dropout_columns;
         const std::int64_t count =
             columns - begin < kernel::dropout_columns ? columns - begin : kernel::dropout_columns;

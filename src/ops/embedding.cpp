@@ -20,11 +20,12 @@ void forward_in(const core::MicroBatch& batch, Tensor<const float> word, Tensor<
   const std::int32_t* positions = batch.tokens.position;
   if (type.rows == 0) {
     return kernel::for_elements(
-        "bert_hpc::ops::embedding_forward", y.rows, y.columns,
+        {"bert_hpc::ops::embedding_forward", kernel::bytes_of<float, T>(y.size())}, y.rows, y.columns,
         KOKKOS_LAMBDA(std::int64_t t, std::int64_t j) { y(t, j) = word(ids[t], j) + position(positions[t], j); });
   }
   kernel::for_elements(
-      "bert_hpc::ops::embedding_forward", y.rows, y.columns, KOKKOS_LAMBDA(std::int64_t t, std::int64_t j) {
+      {"bert_hpc::ops::embedding_forward", kernel::bytes_of<float, T>(y.size())}, y.rows, y.columns,
+      KOKKOS_LAMBDA(std::int64_t t, std::int64_t j) {
         y(t, j) = word(ids[t], j) + position(positions[t], j) + type(types[t], j);
       });
 }
@@ -37,11 +38,12 @@ void add_position_and_type_in(const core::MicroBatch& batch, std::int64_t begin,
   const std::int32_t* positions = batch.tokens.position + begin;
   if (type.rows == 0) {
     return kernel::for_elements(
-        "bert_hpc::ops::add_position_and_type", y.rows, y.columns,
+        {"bert_hpc::ops::add_position_and_type", kernel::bytes_of<float, T, T>(y.size())}, y.rows, y.columns,
         KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) { y(i, j) = y(i, j) + position(positions[i], j); });
   }
   kernel::for_elements(
-      "bert_hpc::ops::add_position_and_type", y.rows, y.columns, KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) {
+      {"bert_hpc::ops::add_position_and_type", kernel::bytes_of<float, T, T>(y.size())}, y.rows, y.columns,
+      KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) {
         y(i, j) = y(i, j) + position(positions[i], j) + type(types[i], j);
       });
 }
@@ -131,6 +133,12 @@ struct EmbeddingGradient {
   }
 };
 
+/// Of gradients that are read, and of so many rows that they are added to.
+template <class T>
+double backward_bytes(std::int64_t rows, Tensor<const T> d_y) {
+  return kernel::bytes_of<T>(d_y.size()) + kernel::bytes_of<float, float>(rows * d_y.columns);
+}
+
 #if BERT_HPC_WARPS
 constexpr int row_threads = embedding_rows::warps * packs::warp_lanes;
 
@@ -172,9 +180,10 @@ void add_row_gradients(const core::MicroBatch& batch, Tensor<const T> d_y, Tenso
   const std::int64_t rows = batch.max_length + batch.sorted_ids.unique;
   if (rows == 0 || d_y.columns == 0) return;
   const std::int64_t parts = kernel::divide_up(packs::count_of(d_y.columns), packs::warp_lanes);
+  const kernel::LaunchScope launched({"bert_hpc::ops::embedding_backward", backward_bytes<T>(rows, d_y)});
   add_rows<T><<<dim3(static_cast<unsigned>(rows), static_cast<unsigned>(parts)), row_threads, 0, kernel::stream()>>>(
       batch, d_y, d_word, d_position, first);
-  kernel::after_launch("bert_hpc::ops::embedding_backward");
+  launched.check();
 }
 
 /// What a row's pack adds to the gradient of one type.
@@ -195,7 +204,7 @@ void add_type_gradients(const core::MicroBatch& batch, Tensor<const T> d_y, Tens
   for (std::int64_t type = 0; type < d_type.rows; ++type) {
     float* row = d_type.row(type);
     kernel::for_strips<1>(
-        "bert_hpc::ops::embedding_backward_types", d_y.rows, d_y.columns,
+        {"bert_hpc::ops::embedding_backward_types", kernel::bytes_of<T>(d_y.size())}, d_y.rows, d_y.columns,
         TypeTerm<T>{{d_y}, batch.token_type_ids, static_cast<std::int32_t>(type)},
         KOKKOS_LAMBDA(std::int64_t j, int, float total) { row[j] += total; });
   }
@@ -214,7 +223,8 @@ void word_embedding_forward(const core::MicroBatch& batch, Tensor<const float> w
                             Tensor<float> y) {
   const std::int32_t* ids = batch.input_ids;
   kernel::for_rows(
-      "bert_hpc::ops::word_embedding_forward", y.rows, KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t t) {
+      {"bert_hpc::ops::word_embedding_forward", kernel::bytes_of<float, float>(y.size())}, y.rows,
+      KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t t) {
         const std::int64_t row = ids[t] - first;
         float* out = y.row(t);
         if (row < 0 || row >= word.rows) {
@@ -241,7 +251,7 @@ void embedding_backward(const core::MicroBatch& batch, ConstMatrix d_y, Tensor<f
     const std::int64_t type_strips = kernel::divide_up(d_y.columns, EmbeddingGradient<T>::strip);
     const EmbeddingGradient<T> gradient{batch, d_y.as<T>(), d_word, d_position, d_type, type_strips, first};
     const std::int64_t rows = batch.max_length + batch.sorted_ids.unique;
-    kernel::for_uneven_items("bert_hpc::ops::embedding_backward",
+    kernel::for_uneven_items({"bert_hpc::ops::embedding_backward", backward_bytes<T>(rows, d_y.as<T>())},
                              d_type.rows * type_strips + rows * gradient.items_of_row(), gradient);
 #endif
   });

@@ -18,7 +18,7 @@ constexpr std::int64_t line = TouchedRows::line;
 /// body.element<known_zero>(i) for every i in [0, count): lines that are marked as zero go the short way. CPU items
 /// gather neighbouring lines of one kind, so that the inner loops are long.
 template <class Body>
-void for_marked(const char* label, std::int64_t count, const std::uint8_t* marks, const Body& body) {
+void for_marked(const kernel::Label& label, std::int64_t count, const std::uint8_t* marks, const Body& body) {
 #if BERT_HPC_KERNELS_ON_GPU
   kernel::for_items(
       label, count, KOKKOS_LAMBDA(std::int64_t i) {
@@ -95,7 +95,8 @@ std::uint64_t hash_of_bits(std::span<const float> x, const core::MirroredArray<s
   const float* in = x.data();
   std::uint64_t* out = partial.device();
   kernel::for_rows(
-      "bert_hpc::ops::hash_of_bits", blocks, KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t b) {
+      {"bert_hpc::ops::hash_of_bits", kernel::bytes_of<float>(count)}, blocks,
+      KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t b) {
         const std::int64_t begin = b * norm_block;
         const std::int64_t end = begin + norm_block < count ? begin + norm_block : count;
         const std::uint64_t sum = team.sum<std::uint64_t>(end - begin, [=](std::int64_t i) {
@@ -119,8 +120,8 @@ void accumulate(std::span<const float> source, std::span<float> destination) {
   const float* in = source.data();
   float* out = destination.data();
   kernel::for_flat(
-      "bert_hpc::ops::accumulate", static_cast<std::int64_t>(source.size()),
-      KOKKOS_LAMBDA(std::int64_t i) { out[i] += in[i]; });
+      {"bert_hpc::ops::accumulate", kernel::bytes_of<float, float, float>(std::ssize(source))},
+      static_cast<std::int64_t>(source.size()), KOKKOS_LAMBDA(std::int64_t i) { out[i] += in[i]; });
 }
 
 // y = x
@@ -129,14 +130,16 @@ void copy(std::span<const float> source, std::span<float> destination) {
   const float* in = source.data();
   float* out = destination.data();
   kernel::for_flat(
-      "bert_hpc::ops::copy", static_cast<std::int64_t>(source.size()),
-      KOKKOS_LAMBDA(std::int64_t i) { out[i] = in[i]; });
+      {"bert_hpc::ops::copy", kernel::bytes_of<float, float>(std::ssize(source))},
+      static_cast<std::int64_t>(source.size()), KOKKOS_LAMBDA(std::int64_t i) { out[i] = in[i]; });
 }
 
 // x = 0
 void set_zero(std::span<float> x, TouchedRows marks) {
   const auto count = static_cast<std::int64_t>(x.size());
-  for_marked("bert_hpc::ops::set_zero", count, marks.marks, ZeroElement{x.data()});
+  // How many lines are known to be zero is known on the device alone.
+  const double bytes = marks.marks == nullptr ? kernel::bytes_of<float>(count) : core::unknown_work;
+  for_marked({"bert_hpc::ops::set_zero", bytes}, count, marks.marks, ZeroElement{x.data()});
   clear(marks, count);
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "bert_hpc/core/call_count.hpp"
 #include "bert_hpc/ops/matrix_product.hpp"
 
 namespace bert_hpc::ops {
@@ -29,6 +30,15 @@ void require_product_shapes(core::DataType compute, const ConstMatrix& x, const 
 /// The same check for a weight gradient d_w (out, in), which may be of type `compute` if it is replaced.
 void require_weight_gradient(core::DataType compute, const ConstMatrix& x, const ConstMatrix& d_w,
                              const ConstMatrix& d_y, Write write);
+
+/// Of c (m, n) = or += a (m, k) · b (k, n), from the bytes of an element of each.
+inline core::CallWork product_work(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t a_bytes,
+                                   std::int64_t b_bytes, std::int64_t c_bytes, bool adds) {
+  const auto rows = static_cast<double>(m), columns = static_cast<double>(n), inner = static_cast<double>(k);
+  return {2.0 * rows * columns * inner, static_cast<double>(a_bytes) * rows * inner +
+                                            static_cast<double>(b_bytes) * inner * columns +
+                                            static_cast<double>(adds ? 2 * c_bytes : c_bytes) * rows * columns};
+}
 
 /// x = 0, in the order of kernels.
 void set_zero_rows(const Matrix& x);
@@ -64,6 +74,12 @@ class GemmProduct : public MatrixProduct {
   /// c (m, n) = op(a)·op(b) + beta·c, with op(a) (m, k) and op(b) (k, n); beta is 0 or 1; m, n, k ≥ 1.
   virtual void gemm(std::int64_t m, std::int64_t n, std::int64_t k, const Operand& a, const Operand& b, float beta,
                     const Result& c) = 0;
+
+  static core::CallWork work(std::int64_t m, std::int64_t n, std::int64_t k, const Operand& a, const Operand& b,
+                             float beta, const Result& c) {
+    return detail::product_work(m, n, k, core::bytes_of(a.type), core::bytes_of(b.type), core::bytes_of(c.type),
+                                beta != 0.0f);
+  }
 
  private:
   static Operand operand(const ConstMatrix& x, Use use) { return {x.data, x.stride, x.type, use}; }

@@ -36,8 +36,10 @@ void squared_norm_blocks(std::span<const float> x, std::span<double> partial, To
   const float* in = x.data();
   double* out = partial.data();
   const std::uint8_t* const m = marks.marks;
+  const double bytes = m == nullptr ? kernel::bytes_of<float>(count) : core::unknown_work;
   kernel::for_rows(
-      "bert_hpc::ops::squared_norm_blocks", blocks, KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t b) {
+      {"bert_hpc::ops::squared_norm_blocks", bytes}, blocks,
+      KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t b) {
         const std::int64_t begin = b * norm_block, left = count - begin;
         const double sum =
             block_squares(team, in + begin, left < norm_block ? left : norm_block, m == nullptr ? m : m + begin / line);
@@ -48,6 +50,8 @@ void squared_norm_blocks(std::span<const float> x, std::span<double> partial, To
 SquareRanges::SquareRanges(std::span<const SquareRange> ranges) : ranges_(static_cast<std::int64_t>(ranges.size())) {
   std::vector<Block> blocks;
   for (std::size_t r = 0; r < ranges.size(); ++r) {
+    const std::size_t element = ranges[r].narrow_gradient != nullptr ? sizeof(core::Bf16) : sizeof(float);
+    if (ranges[r].marks == nullptr) bytes_ += static_cast<double>(ranges[r].size) * static_cast<double>(element);
     for (std::int64_t begin = 0; begin < ranges[r].size; begin += norm_block) {
       blocks.push_back({static_cast<std::int64_t>(r), begin});
     }
@@ -62,7 +66,8 @@ void SquareRanges::sum(std::span<double> partial) const {
   const Block* const blocks = blocks_.data();
   double* const out = partial.data();
   kernel::for_rows(
-      "bert_hpc::ops::squared_norm_ranges", blocks_.size(), KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t b) {
+      {"bert_hpc::ops::squared_norm_ranges", bytes_}, blocks_.size(),
+      KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t b) {
         const Block block = blocks[b];
         const SquareRange r = all[block.range];
         const std::int64_t left = r.size - block.begin, count = left < norm_block ? left : norm_block;

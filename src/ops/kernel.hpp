@@ -8,9 +8,8 @@
 #include <cstdint>
 #include <string>
 
-#include "after_launch.hpp"
-#include "bert_hpc/core/call_count.hpp"
 #include "bert_hpc/core/device_memory.hpp"
+#include "launch_scope.hpp"
 
 #if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
 #define BERT_HPC_KERNELS_ON_GPU 1
@@ -46,17 +45,18 @@ using UnevenRange = Kokkos::RangePolicy<Kokkos::IndexType<std::int64_t>, Kokkos:
 /// only once. GCC's OpenMP allocates a team of one thread on each launch (it keeps only larger teams), so one thread
 /// runs the loop directly unless a profiling tool is attached.
 template <class Policy, class Body>
-void run(const char* label, const Policy& policy, const Body& body) {
+void run(const Label& label, const Policy& policy, const Body& body) {
   if constexpr (!on_gpu) {
     if (Kokkos::DefaultExecutionSpace().concurrency() == 1 && !Kokkos::Tools::profileLibraryLoaded()) {
-      core::count_call(core::DeviceCall::kernel, label);
+      const LaunchScope launched(label);
       for (auto i = policy.begin(); i < policy.end(); ++i) body(i);
       return;
     }
   }
-  static const std::string text(label);
+  static const std::string text(label.name);
+  const LaunchScope launched(label);
   Kokkos::parallel_for(text, policy, body);
-  after_launch(label);  // Kokkos does not check that the kernel started
+  launched.check();  // Kokkos does not check that the kernel started
 }
 
 /// Checks the words of a body with the guard of device memory. Padding is cleared first, as it may hold old addresses.
@@ -73,10 +73,10 @@ void require_on_device(const Body& body, const char* label) {
 
 /// Launches a loop whose body is copied bytewise to the device, with addresses of device memory.
 template <class Policy, class Body>
-void launch(const char* label, const Policy& policy, const Body& body) {
+void launch(const Label& label, const Policy& policy, const Body& body) {
   if constexpr (!on_gpu) {
     const core::DeviceAccess access;
-    if (core::device_memory_is_guarded()) require_on_device(body, label);
+    if (core::device_memory_is_guarded()) require_on_device(body, label.name);
     run(label, policy, body);
   } else {
     run(label, policy, body);
@@ -85,19 +85,19 @@ void launch(const char* label, const Policy& policy, const Body& body) {
 
 /// body(i) for i in [0, count), for items of similar cost.
 template <class Body>
-void for_items(const char* label, std::int64_t count, const Body& body) {
+void for_items(const Label& label, std::int64_t count, const Body& body) {
   if (count > 0) launch(label, Range(0, count), body);
 }
 
 /// body(i) for i in [0, count), for items of very different cost, the longest first.
 template <class Body>
-void for_uneven_items(const char* label, std::int64_t count, const Body& body) {
+void for_uneven_items(const Label& label, std::int64_t count, const Body& body) {
   if (count > 0) launch(label, UnevenRange(0, count, Kokkos::ChunkSize(on_gpu ? 128 : 4)), body);
 }
 
 /// body(row, column) for every element; elements are independent.
 template <class Body>
-void for_elements(const char* label, std::int64_t rows, std::int64_t columns, const Body& body) {
+void for_elements(const Label& label, std::int64_t rows, std::int64_t columns, const Body& body) {
 #if BERT_HPC_KERNELS_ON_GPU
   for_items(
       label, rows * columns, KOKKOS_LAMBDA(std::int64_t i) { body(i / columns, i % columns); });
@@ -112,7 +112,7 @@ void for_elements(const char* label, std::int64_t rows, std::int64_t columns, co
 
 /// body(i) for every i in [0, count) in flat ranges; elements are independent.
 template <class Body>
-void for_flat(const char* label, std::int64_t count, const Body& body) {
+void for_flat(const Label& label, std::int64_t count, const Body& body) {
   for_items(
       label, divide_up(count, flat_block), KOKKOS_LAMBDA(std::int64_t block) {
         const std::int64_t begin = block * flat_block;

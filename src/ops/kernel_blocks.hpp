@@ -55,10 +55,11 @@ __global__ void __launch_bounds__(block_row::threads) block_rows(const Body body
 
 /// body(team, row) for rows in [0, count); a body may reduce only once.
 template <class Body>
-void for_blocks(const char* label, std::int64_t count, const Body& body) {
+void for_blocks(const Label& label, std::int64_t count, const Body& body) {
   if (count <= 0) return;
+  const LaunchScope launched(label);
   block_rows<<<static_cast<unsigned>(count), block_row::threads, 0, stream()>>>(body);
-  after_launch(label);
+  launched.check();
 }
 
 inline constexpr int walk_threads = 256;
@@ -91,13 +92,14 @@ __global__ void __launch_bounds__(walk_threads)
 /// body(row, first column, columns) for every 8-wide pack of every row. If `largest` is not null, *largest =
 /// max(*largest, results), with one atomic operation per block.
 template <class Body>
-void for_packs_with_maximum(const char* label, std::int64_t rows, std::int64_t columns, std::uint32_t* largest,
+void for_packs_with_maximum(const Label& label, std::int64_t rows, std::int64_t columns, std::uint32_t* largest,
                             const Body& body) {
   if (rows <= 0 || columns <= 0) return;
   const std::int64_t blocks = divide_up(rows * packs::count_of(columns), walk_threads);
+  const LaunchScope launched(label);
   packs_with_maximum<<<static_cast<unsigned>(blocks < max_walk_blocks ? blocks : max_walk_blocks), walk_threads, 0,
                        stream()>>>(rows, columns, largest, body);
-  after_launch(label);
+  launched.check();
 }
 
 }  // namespace bert_hpc::ops::kernel

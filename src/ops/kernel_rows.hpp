@@ -119,11 +119,12 @@ __global__ void __launch_bounds__(warps_of_block* packs::warp_lanes) warps(std::
 
 /// body(lane, item) on all lanes of an item at once.
 template <class Body>
-void for_warps(const char* label, std::int64_t count, const Body& body) {
+void for_warps(const Label& label, std::int64_t count, const Body& body) {
   if (count <= 0) return;
+  const LaunchScope launched(label);
   warps<<<static_cast<unsigned>(divide_up(count, warps_of_block)), warps_of_block * packs::warp_lanes, 0, stream()>>>(
       count, body);
-  after_launch(label);
+  launched.check();
 }
 
 template <int kinds, class Term, class Finish>
@@ -154,11 +155,12 @@ __global__ void __launch_bounds__(packs::strip_threads)
 
 /// finish(column, kind, total) for each of `kinds` sums over rows of every column; see packs::serial_strip().
 template <int kinds, class Term, class Finish>
-void for_strips(const char* label, std::int64_t rows, std::int64_t columns, const Term& term, const Finish& finish) {
+void for_strips(const Label& label, std::int64_t rows, std::int64_t columns, const Term& term, const Finish& finish) {
   if (columns <= 0) return;
+  const LaunchScope launched(label);
   strips<kinds><<<static_cast<unsigned>(divide_up(columns, packs::strip_packs * packs::width)), packs::strip_threads, 0,
                   stream()>>>(rows, columns, term, finish);
-  after_launch(label);
+  launched.check();
 }
 
 inline constexpr int threads_of_sum = 1024;
@@ -188,22 +190,24 @@ __global__ void __launch_bounds__(256) pack_rows(std::int64_t columns, const Bod
 
 /// body(row, first column, columns) for every 8-wide pack of every row.
 template <class Body>
-void for_packs(const char* label, std::int64_t rows, std::int64_t columns, const Body& body) {
+void for_packs(const Label& label, std::int64_t rows, std::int64_t columns, const Body& body) {
   if (rows <= 0 || columns <= 0) return;
   const std::int64_t pack_count = packs::count_of(columns);
   const std::int64_t threads = pack_count < 256 ? divide_up(pack_count, packs::warp_lanes) * packs::warp_lanes : 128;
+  const LaunchScope launched(label);
   pack_rows<<<dim3(static_cast<unsigned>(rows), static_cast<unsigned>(divide_up(pack_count, threads))),
               static_cast<unsigned>(threads), 0, stream()>>>(columns, body);
-  after_launch(label);
+  launched.check();
 }
 #endif
 
 /// finish(Σ term(i) over [0, count)), in double. The order depends only on `count`; on CPUs it is sequential.
 template <class Term, class Finish>
-void sum_then(const char* label, std::int64_t count, const Term& term, const Finish& finish) {
+void sum_then(const Label& label, std::int64_t count, const Term& term, const Finish& finish) {
 #if BERT_HPC_WARPS
+  const LaunchScope launched(label);
   one_sum<<<1, threads_of_sum, 0, stream()>>>(count, term, finish);
-  after_launch(label);
+  launched.check();
 #else
   for_items(
       label, 1, KOKKOS_LAMBDA(std::int64_t) {
@@ -216,7 +220,7 @@ void sum_then(const char* label, std::int64_t count, const Term& term, const Fin
 
 /// body(team, row) for rows in [0, count).
 template <class Body>
-void for_rows(const char* label, std::int64_t count, const Body& body) {
+void for_rows(const Label& label, std::int64_t count, const Body& body) {
 #if BERT_HPC_WARPS
   for_warps(
       label, count, KOKKOS_LAMBDA(int lane, std::int64_t row) { body(RowTeam{lane}, row); });
@@ -228,7 +232,8 @@ void for_rows(const char* label, std::int64_t count, const Body& body) {
 
 /// y_ij = f(j, x_ij); y may be x.
 template <class F, class X, class Y>
-void map(const char* label, core::Tensor<X> x, core::Tensor<Y> y, const F& f) {
+void map(const char* name, core::Tensor<X> x, core::Tensor<Y> y, const F& f) {
+  const Label label(name, bytes_of<X, Y>(y.size()));
 #if BERT_HPC_WARPS
   for_packs(
       label, y.rows, y.columns, KOKKOS_LAMBDA(std::int64_t i, std::int64_t begin, int count) {
@@ -248,7 +253,8 @@ void map(const char* label, core::Tensor<X> x, core::Tensor<Y> y, const F& f) {
 
 /// y_ij = f(a_ij, b_ij); y may be a or b.
 template <class F, class X, class Y>
-void map(const char* label, core::Tensor<X> a, core::Tensor<X> b, core::Tensor<Y> y, const F& f) {
+void map(const char* name, core::Tensor<X> a, core::Tensor<X> b, core::Tensor<Y> y, const F& f) {
+  const Label label(name, bytes_of<X, X, Y>(y.size()));
 #if BERT_HPC_WARPS
   for_packs(
       label, y.rows, y.columns, KOKKOS_LAMBDA(std::int64_t i, std::int64_t begin, int count) {

@@ -42,14 +42,15 @@ __global__ void __launch_bounds__(packs::sum_warps* packs::warp_lanes)
 /// Runs `body` over all rows, with one block for each row of `parts` (blocks, kinds · columns), which receives its
 /// sums.
 template <class Body>
-void for_partial_sums(const char* label, std::int64_t rows, std::int64_t columns, core::Tensor<float> parts,
+void for_partial_sums(const Label& label, std::int64_t rows, std::int64_t columns, core::Tensor<float> parts,
                       const Body& body) {
 #if BERT_HPC_WARPS
   if (parts.rows <= 0 || columns <= 0) return;
   constexpr int group = Body::slots * packs::warp_lanes * packs::width;
+  const LaunchScope launched(label);
   partial_sums<<<dim3(static_cast<unsigned>(parts.rows), static_cast<unsigned>(divide_up(columns, group))),
                  packs::sum_warps * packs::warp_lanes, 0, stream()>>>(rows, columns, parts, body);
-  after_launch(label);
+  launched.check();
 #else
   for_items(
       label, parts.rows, KOKKOS_LAMBDA(std::int64_t block) {

@@ -16,13 +16,27 @@
 namespace bert_hpc::ops {
 namespace {
 
+/// x is read and replaced by z, y is written.
+template <class T>
+kernel::Label forward_label(Tensor<T> x, Tensor<const T> residual) {
+  return {"bert_hpc::ops::residual_layer_norm_forward",
+          kernel::bytes_of<T>(x.size() * (residual.data == nullptr ? 3 : 4))};
+}
+
+template <class T, class Z>
+kernel::Label backward_label(Tensor<const T> z, Tensor<Z> d_z, Tensor<T> d_x) {
+  const bool apart = d_x.data != nullptr && static_cast<const void*>(d_x.data) != d_z.data;
+  return {"bert_hpc::ops::residual_layer_norm_backward",
+          kernel::bytes_of<T, T, Z>(z.size()) + kernel::bytes_of<T>(apart ? z.size() : 0)};
+}
+
 #if BERT_HPC_WARPS
 /// One warp per row, with `slots` 8-wide packs of columns per thread. Returns true.
 template <int slots, class T>
 bool norm_in_warps(const packs::RowSite& site, const packs::NormParameters& parameters, Tensor<T> x,
                    Tensor<const T> residual, Tensor<T> y, float* mean, float* rstd) {
   kernel::for_warps(
-      "bert_hpc::ops::residual_layer_norm_forward", x.rows, KOKKOS_LAMBDA(int lane, std::int64_t i) {
+      forward_label(x, residual), x.rows, KOKKOS_LAMBDA(int lane, std::int64_t i) {
         packs::norm_row(packs::Warp<slots>{lane}, site, i, x.columns, x.row(i),
                         residual.data == nullptr ? nullptr : residual.row(i), parameters, y.row(i), mean + i, rstd + i);
       });
@@ -33,7 +47,7 @@ template <int slots, class T, class Z>
 bool norm_in_warps_backward(const packs::RowSite& site, Tensor<const T> d_y, Tensor<const T> z, const float* gamma,
                             const float* mean, const float* rstd, Tensor<Z> d_z, Tensor<T> d_x) {
   kernel::for_warps(
-      "bert_hpc::ops::residual_layer_norm_backward", z.rows, KOKKOS_LAMBDA(int lane, std::int64_t i) {
+      backward_label(z, d_z, d_x), z.rows, KOKKOS_LAMBDA(int lane, std::int64_t i) {
         packs::norm_row_backward(packs::Warp<slots>{lane}, site, i, z.columns, d_y.row(i), z.row(i), gamma, mean[i],
                                  rstd[i], d_z.row(i), d_x.data == nullptr ? nullptr : d_x.row(i));
       });
@@ -56,7 +70,7 @@ void forward_in(const Dropout& dropout, const TokenRows& rows, Tensor<T> x, cons
   if (in_registers.template operator()<4>() || in_registers.template operator()<8>()) return;
 #endif
   kernel::for_items(
-      "bert_hpc::ops::residual_layer_norm_forward", x.rows, KOKKOS_LAMBDA(std::int64_t i) {
+      forward_label(x, residual), x.rows, KOKKOS_LAMBDA(std::int64_t i) {
         const std::int64_t columns = x.columns;
         T* z = x.row(i);
         const float inverse = 1.0f / static_cast<float>(columns);
@@ -87,7 +101,7 @@ void backward_in(const Dropout& dropout, const TokenRows& rows, Tensor<const T> 
   const bool dropped = site.threshold > 0 && d_x.data != nullptr;
   const bool copied = site.threshold == 0 && d_x.data != nullptr && static_cast<const void*>(d_x.data) != d_z.data;
   kernel::for_items(
-      "bert_hpc::ops::residual_layer_norm_backward", z.rows, KOKKOS_LAMBDA(std::int64_t i) {
+      backward_label(z, d_z, d_x), z.rows, KOKKOS_LAMBDA(std::int64_t i) {
         const std::int64_t columns = z.columns;
         Z* out = d_z.row(i);
         normalize_row_backward(columns, d_y.row(i), z.row(i), mean[i], rstd[i], gamma, out);
@@ -107,8 +121,9 @@ void backward_sums_in(const Dropout& dropout, const TokenRows& rows, Tensor<cons
   const packs::RowSite row_site{dropout, rows, site.threshold, site.scale};
   const auto in_registers = [&]<int slots>() {
     if (z.columns > packs::Warp<slots>::max_columns) return false;
-    kernel::for_partial_sums("bert_hpc::ops::residual_layer_norm_backward_sums", z.rows, z.columns, partial,
-                             packs::NormBackwardTerm<slots, T>{row_site, d_y, z, gamma, mean, rstd, d_z, d_x});
+    kernel::for_partial_sums(
+        {"bert_hpc::ops::residual_layer_norm_backward_sums", kernel::bytes_of<T, T, T, T>(z.size())}, z.rows, z.columns,
+        partial, packs::NormBackwardTerm<slots, T>{row_site, d_y, z, gamma, mean, rstd, d_z, d_x});
     return true;
   };
   // Three packs per thread fit the rows of BERT-base.
@@ -122,16 +137,16 @@ void backward_weight_in(Tensor<const T> d_y, Tensor<const T> z, const float* mea
   const bool replace = write == Write::replace;
 #if BERT_HPC_WARPS
   kernel::for_strips<2>(
-      "bert_hpc::ops::layer_norm_backward_weight", z.rows, z.columns, packs::NormWeightTerm<T>{d_y, z, mean, rstd},
-      KOKKOS_LAMBDA(std::int64_t j, int kind, float total) {
+      {"bert_hpc::ops::layer_norm_backward_weight", kernel::bytes_of<T, T>(z.size())}, z.rows, z.columns,
+      packs::NormWeightTerm<T>{d_y, z, mean, rstd}, KOKKOS_LAMBDA(std::int64_t j, int kind, float total) {
         float* const sums = kind == 0 ? d_gamma : d_beta;
         if (sums != nullptr) sums[j] = replace ? total : sums[j] + total;
       });
 #else
   constexpr std::int64_t strip = kernel::strip_columns;
   kernel::for_items(
-      "bert_hpc::ops::layer_norm_backward_weight", kernel::divide_up(z.columns, strip),
-      KOKKOS_LAMBDA(std::int64_t item) {
+      {"bert_hpc::ops::layer_norm_backward_weight", kernel::bytes_of<T, T>(z.size())},
+      kernel::divide_up(z.columns, strip), KOKKOS_LAMBDA(std::int64_t item) {
         const std::int64_t begin = item * strip;
         const std::int64_t width = z.columns - begin < strip ? z.columns - begin : strip;
         float total_gamma[strip] = {}, total_beta[strip] = {};

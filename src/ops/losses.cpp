@@ -19,7 +19,8 @@ namespace {
 void cross_entropy_in_rows(Tensor<const float> logits, const std::int32_t* labels, float scale, float* row_loss,
                            Tensor<float> d_logits) {
   kernel::for_rows(
-      "bert_hpc::ops::cross_entropy", logits.rows, KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t i) {
+      {"bert_hpc::ops::cross_entropy", kernel::bytes_of<float>(logits.size() + d_logits.size())}, logits.rows,
+      KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t i) {
         const std::int64_t columns = logits.columns;
         const float* x = logits.row(i);
         const float at_label = x[labels[i]];
@@ -45,7 +46,8 @@ template <class T>
 void cross_entropy_in_rows(Tensor<const T> logits, const std::int32_t* labels, float scale, float* row_loss,
                            Tensor<T> d_logits) {
   kernel::for_rows(
-      "bert_hpc::ops::cross_entropy", logits.rows, KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t i) {
+      {"bert_hpc::ops::cross_entropy", kernel::bytes_of<T>(logits.size() + d_logits.size())}, logits.rows,
+      KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t i) {
         const std::int64_t columns = logits.columns, label = labels[i];
         const T* x = logits.row(i);
         const float at_label = x[label], first = x[0];
@@ -67,7 +69,8 @@ void cross_entropy_in(Tensor<const T> logits, const std::int32_t* labels, float 
 #if BERT_HPC_WARPS
   if (logits.columns >= columns_of_a_block) {
     return kernel::for_blocks(
-        "bert_hpc::ops::cross_entropy", logits.rows, KOKKOS_LAMBDA(const kernel::BlockTeam& team, std::int64_t i) {
+        {"bert_hpc::ops::cross_entropy", kernel::bytes_of<T>(logits.size() + d_logits.size())}, logits.rows,
+        KOKKOS_LAMBDA(const kernel::BlockTeam& team, std::int64_t i) {
           block_row::cross_entropy(team, logits.row(i), logits.columns, labels[i], scale, row_loss + i,
                                    d_logits.data == nullptr ? nullptr : d_logits.row(i));
         });

@@ -32,7 +32,7 @@ void scale_in(float factor, Tensor<T> x) {
 template <class T>
 void gather_rows_in(Tensor<const T> x, const std::int32_t* rows, Tensor<T> y) {
   kernel::for_elements(
-      "bert_hpc::ops::gather_rows", y.rows, y.columns,
+      {"bert_hpc::ops::gather_rows", kernel::bytes_of<T, T>(y.size())}, y.rows, y.columns,
       KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) { y(i, j) = x(rows[i], j); });
 }
 
@@ -40,7 +40,7 @@ void gather_rows_in(Tensor<const T> x, const std::int32_t* rows, Tensor<T> y) {
 template <class T>
 void scatter_add_rows_in(Tensor<const T> x, const std::int32_t* rows, Tensor<T> y) {
   kernel::for_elements(
-      "bert_hpc::ops::scatter_add_rows", x.rows, x.columns,
+      {"bert_hpc::ops::scatter_add_rows", kernel::bytes_of<T, T, T>(x.size())}, x.rows, x.columns,
       KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) { y(rows[i], j) += x(i, j); });
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 namespace bert_hpc::core {
 
@@ -13,6 +14,9 @@ struct TokenRows {
   const std::int32_t* offsets = nullptr;   ///< (sequences + 1): rows of sequence b are [offsets[b], offsets[b + 1])
   const std::int32_t* sequence = nullptr;  ///< (count): sequence of each row
   const std::int32_t* position = nullptr;  ///< (count): position of each row in its sequence, from 0
+  /// Σ over sequences of rows times all tokens of the sequence: the pairs of attention. NaN: unknown; for profiles
+  /// only.
+  double pairs = std::numeric_limits<double>::quiet_NaN();
 };
 
 /// One dropout site of one pass. The decision for an element is a pure function of (key, site, sample, row position,

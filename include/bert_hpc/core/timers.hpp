@@ -35,12 +35,12 @@ class Timers {
    public:
     Scope(Timers& timers, std::size_t section) : timers_(timers), section_(section), begin_(Clock::now()) {
       begin_profiler_range(timers.sections_[section].name.data());
-      if (call_count != nullptr) counted_before_ = call_count->enter(timers.sections_[section].name);
+      if (call_observer != nullptr) counted_before_ = call_observer->enter(timers.sections_[section].name);
       if (timers.activity_ != nullptr) before_ = timers.activity_->enter(timers.sections_[section].name.data());
     }
     ~Scope() {
       end_profiler_range();
-      if (call_count != nullptr) call_count->enter(counted_before_);
+      if (call_observer != nullptr) call_observer->enter(counted_before_);
       if (timers_.activity_ != nullptr) timers_.activity_->enter(before_);
       Section& section = timers_.sections_[section_];
       const Clock::time_point end = Clock::now();

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "bert_hpc/core/call_count.hpp"
 #include "bert_hpc/core/matrix.hpp"
 #include "bert_hpc/core/micro_batch.hpp"
 #include "bert_hpc/ops/dropout.hpp"
@@ -38,6 +39,15 @@ struct AttentionResults {
   Tensor<float> log_sum_exp;   ///< (heads, query rows)
   Tensor<std::uint64_t> kept;  ///< with dropout (heads · dropout_tiles, query rows), else empty
 };
+
+/// Work of a kernel that computes so many of the formula's products over all pairs of query and key (two forward, five
+/// backward) and reads or writes so many matrices like the queries and like the keys. What it computes again is not
+/// counted.
+inline core::CallWork attention_work(const AttentionInputs& in, int products, int like_queries, int like_keys) {
+  const auto width = static_cast<double>(in.extents.heads * in.extents.head_dim);
+  const auto rows = static_cast<double>(like_queries * in.queries.count + like_keys * in.keys.count);
+  return {2.0 * products * width * in.queries.pairs, static_cast<double>(core::bytes_of(in.q.type)) * width * rows};
+}
 
 /// Shapes of q, k and v.
 struct AttentionGradients {

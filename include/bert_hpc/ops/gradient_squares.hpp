@@ -43,6 +43,7 @@ class SquareRanges {
  private:
   core::Buffer<SquareRange> ranges_;
   core::Buffer<Block> blocks_;
+  double bytes_ = 0;  // of the ranges without marks: of others it is known on the device how much is read
 };
 
 /// What an update multiplies gradients by that are `scale` times the true ones, whose norm is `norm`: clipping as

@@ -108,12 +108,16 @@ class UpdateRanges {
   /// Throws Error(internal) where there are not so many ranges.
   std::int64_t piece_of(std::size_t range) const;
   core::DataType copies() const { return copies_; }
+  /// That an update of ranges [first, last) moves at least: gradients that are known to be zero are not read, so those
+  /// of ranges with marks do not count.
+  double bytes(std::size_t first, std::size_t last) const;
 
  private:
   core::DataType copies_ = core::DataType::bf16;
   core::Buffer<UpdateRange> ranges_;
   core::Buffer<Piece> pieces_, blocks_;
   std::vector<std::int64_t> first_piece_;  // by range, and one more
+  std::vector<std::int64_t> bytes_;        // of the ranges before, likewise
 };
 
 /// Blocks of norm_block elements that a range of so many elements, `phase` of whose first block lie before it, touches.

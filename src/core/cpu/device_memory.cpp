@@ -114,7 +114,7 @@ bool host_sees_device_memory() {
 }
 
 void copy_to_host(const void* device, void* host, std::size_t bytes) {
-  count_call(DeviceCall::copy, "copy_to_host");
+  const CallScope call(DeviceCall::copy, "copy_to_host", copy_work(device, host, bytes));
   count_call(DeviceCall::wait, "copy_to_host");
   require_device_memory(device, "copy_to_host");
   if (device == host || bytes == 0) return;
@@ -123,7 +123,7 @@ void copy_to_host(const void* device, void* host, std::size_t bytes) {
 }
 
 void copy_to_device(const void* host, void* device, std::size_t bytes) {
-  count_call(DeviceCall::copy, "copy_to_device");
+  const CallScope call(DeviceCall::copy, "copy_to_device", copy_work(host, device, bytes));
   count_call(DeviceCall::wait, "copy_to_device");
   require_device_memory(device, "copy_to_device");
   if (device == host || bytes == 0) return;
@@ -132,7 +132,7 @@ void copy_to_device(const void* host, void* device, std::size_t bytes) {
 }
 
 void start_copy_to_device(const void* host, void* device, std::size_t bytes) {
-  count_call(DeviceCall::copy, "start_copy_to_device");
+  const CallScope call(DeviceCall::copy, "start_copy_to_device", copy_work(host, device, bytes));
   require_device_memory(host, "start_copy_to_device");  // pinned: the copy runs asynchronously
   require_device_memory(device, "start_copy_to_device");
   if (device == host || bytes == 0) return;
@@ -141,21 +141,21 @@ void start_copy_to_device(const void* host, void* device, std::size_t bytes) {
 }
 
 void start_copy_to_host(const void* device, void* host, std::size_t bytes) {
-  count_call(DeviceCall::copy, "start_copy_to_host");
+  const CallScope call(DeviceCall::copy, "start_copy_to_host", copy_work(device, host, bytes));
   require_device_memory(device, "start_copy_to_host");
   require_device_memory(host, "start_copy_to_host");  // pinned: the copy runs asynchronously
   if (device != host && bytes > 0) std::memcpy(host, transport_address(device), bytes);
 }
 
 void copy_on_device(const void* from, void* to, std::size_t bytes) {
-  count_call(DeviceCall::copy, "copy_on_device");
+  const CallScope call(DeviceCall::copy, "copy_on_device", copy_work(from, to, 2 * bytes));
   require_device_memory(from, "copy_on_device");
   require_device_memory(to, "copy_on_device");
   if (from != to && bytes > 0) std::memmove(transport_address(to), transport_address(from), bytes);
 }
 
 void fill_on_device(void* device, unsigned char value, std::size_t bytes) {
-  count_call(DeviceCall::fill, "fill_on_device");
+  const CallScope call(DeviceCall::fill, "fill_on_device", bytes_work(bytes));
   require_device_memory(device, "fill_on_device");
   if (bytes > 0) std::memset(transport_address(device), value, bytes);
 }

@@ -109,41 +109,45 @@ bool host_sees_device_memory() {
 }
 
 void copy_to_host(const void* device, void* host, std::size_t bytes) {
-  count_call(DeviceCall::copy, "copy_to_host");
   count_call(DeviceCall::wait, "copy_to_host");
-  if (device == host || bytes == 0) return;
-  check_cuda(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDefault, stream()), "a copy from the GPU");
+  {  // without the wait
+    const CallScope call(DeviceCall::copy, "copy_to_host", copy_work(device, host, bytes));
+    if (device == host || bytes == 0) return;
+    check_cuda(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDefault, stream()), "a copy from the GPU");
+  }
   check_cuda(cudaStreamSynchronize(stream()), "the kernels before a copy from the GPU");
 }
 
 void copy_to_device(const void* host, void* device, std::size_t bytes) {
-  count_call(DeviceCall::copy, "copy_to_device");
   count_call(DeviceCall::wait, "copy_to_device");
-  if (device == host || bytes == 0) return;
-  check_cuda(cudaMemcpyAsync(device, host, bytes, cudaMemcpyDefault, stream()), "a copy to the GPU");
+  {
+    const CallScope call(DeviceCall::copy, "copy_to_device", copy_work(host, device, bytes));
+    if (device == host || bytes == 0) return;
+    check_cuda(cudaMemcpyAsync(device, host, bytes, cudaMemcpyDefault, stream()), "a copy to the GPU");
+  }
   check_cuda(cudaStreamSynchronize(stream()), "the kernels before a copy to the GPU");
 }
 
 void start_copy_to_device(const void* host, void* device, std::size_t bytes) {
-  count_call(DeviceCall::copy, "start_copy_to_device");
+  const CallScope call(DeviceCall::copy, "start_copy_to_device", copy_work(host, device, bytes));
   if (device == host || bytes == 0) return;
   check_cuda(cudaMemcpyAsync(device, host, bytes, cudaMemcpyDefault, stream()), "a copy to the GPU");
 }
 
 void start_copy_to_host(const void* device, void* host, std::size_t bytes) {
-  count_call(DeviceCall::copy, "start_copy_to_host");
+  const CallScope call(DeviceCall::copy, "start_copy_to_host", copy_work(device, host, bytes));
   if (device == host || bytes == 0) return;
   check_cuda(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDefault, stream()), "a copy from the GPU");
 }
 
 void copy_on_device(const void* from, void* to, std::size_t bytes) {
-  count_call(DeviceCall::copy, "copy_on_device");
+  const CallScope call(DeviceCall::copy, "copy_on_device", copy_work(from, to, 2 * bytes));
   if (from == to || bytes == 0) return;
   check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream()), "a copy on the GPU");
 }
 
 void fill_on_device(void* device, unsigned char value, std::size_t bytes) {
-  count_call(DeviceCall::fill, "fill_on_device");
+  const CallScope call(DeviceCall::fill, "fill_on_device", bytes_work(bytes));
   if (bytes > 0) check_cuda(cudaMemsetAsync(device, value, bytes, stream()), "cudaMemset");
 }
 

@@ -157,7 +157,7 @@ class FusedAttention : public Attention {
     const Call call{in, results};
     require_on_device(call);
     const bool pairs = reads_pairs(in.extents, {in.q, in.k});
-    for_tasks("bert_hpc::ops::fused_attention_forward", in.extents,
+    for_tasks({"bert_hpc::ops::fused_attention_forward", attention_work(in, 2, 2, 2)}, in.extents,
               [&](std::int64_t sequence, std::int64_t head, float* scratch) {
                 Operands operands(copies_in(scratch, in.extents));
                 AttentionTask task = with_operands(call, sequence, head, scratch, operands, pairs, Direction::forward);
@@ -176,7 +176,7 @@ class FusedAttention : public Attention {
       core::require_device_memory(gradient.data, "attention");
     }
     const bool pairs = reads_pairs(in.extents, {in.q, in.k, in.v, d_out});
-    for_tasks("bert_hpc::ops::fused_attention_backward", in.extents,
+    for_tasks({"bert_hpc::ops::fused_attention_backward", attention_work(in, 5, 4, 4)}, in.extents,
               [&](std::int64_t sequence, std::int64_t head, float* scratch) {
                 Operands operands(copies_in(scratch, in.extents));
                 AttentionTask task = with_operands(call, sequence, head, scratch, operands, pairs, Direction::backward);
@@ -247,7 +247,7 @@ class FusedAttention : public Attention {
   /// Calls run(sequence, head, scratch) for every pair, with one work item per thread, which takes pairs until none is
   /// left.
   template <class Run>
-  void for_tasks(const char* label, const AttentionExtents& extents, const Run& run) {
+  void for_tasks(const kernel::Label& label, const AttentionExtents& extents, const Run& run) {
     core::require(scratch_floats(extents.max_length, extents.head_dim) <= worker_floats_,
                   "attention: sequences are longer than reserve() planned");
     const std::int64_t tasks = extents.sequences * extents.heads;

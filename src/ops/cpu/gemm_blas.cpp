@@ -37,7 +37,7 @@ class BlasProduct final : public GemmProduct {
  private:
   void gemm(std::int64_t m, std::int64_t n, std::int64_t k, const Operand& a, const Operand& b, float beta,
             const Result& c) override {
-    core::count_call(core::DeviceCall::product, "cblas_sgemm");
+    const core::CallScope call(core::DeviceCall::product, "cblas_sgemm", work(m, n, k, a, b, beta, c));
     const core::DeviceAccess access;
     const auto flag = [](Use use) { return use == Use::transposed ? CblasTrans : CblasNoTrans; };
     cblas_sgemm(CblasRowMajor, flag(a.use), flag(b.use), narrow(m), narrow(n), narrow(k), 1.0f,

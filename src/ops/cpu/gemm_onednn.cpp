@@ -26,7 +26,7 @@ class OneDnnProduct final : public GemmProduct {
  private:
   void gemm(std::int64_t m, std::int64_t n, std::int64_t k, const Operand& a, const Operand& b, float beta,
             const Result& c) override {
-    core::count_call(core::DeviceCall::product, "dnnl_sgemm");
+    const core::CallScope call(core::DeviceCall::product, "dnnl_sgemm", work(m, n, k, a, b, beta, c));
     const core::DeviceAccess access;
     const auto letter = [](Use use) { return use == Use::transposed ? 'T' : 'N'; };
     const dnnl_status_t status =

@@ -162,8 +162,15 @@ class NativeProduct final : public MatrixProduct {
     return p;
   }
 
+  static core::CallWork work_of(const BlockedProduct& p) {
+    core::CallWork work = detail::product_work(p.m, p.n, p.k, cpu::bytes_of(p.a_source), cpu::bytes_of(p.b_source),
+                                               cpu::bytes_of(p.c_source), p.begin == cpu::Begin::existing);
+    if (p.second != nullptr) work.bytes += static_cast<double>(cpu::bytes_of(p.c_source) * p.m * p.n);
+    return work;
+  }
+
   void run(const BlockedProduct& p) {
-    core::count_call(core::DeviceCall::product, "native product");
+    const core::CallScope call(core::DeviceCall::product, "native product", work_of(p));
     if (p.m == 0) return;
     core::require(scratch_floats(p.m, p.n, p.k, p.a_transposed, 1) <= scratch_.size(),
                   "matrix product: a product is larger than what was reserved");

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "../../core/cuda/check_cuda.hpp"
+#include "../gemm.hpp"
 #include "bert_hpc/core/call_count.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
@@ -73,6 +74,11 @@ std::string text_of(const Matmul& p) {
   return "m " + std::to_string(p.m) + ", n " + std::to_string(p.n) + ", k " + std::to_string(p.k) + operand("a ", p.a) +
          operand("b ", p.b) + operand("c ", p.c) + (p.beta != 0.0f ? ", added" : "") +
          (p.bias != nullptr ? ", with bias" : "") + (p.sums_of_a != nullptr ? ", with sums" : "");
+}
+
+core::CallWork work_of(const Matmul& p) {
+  const auto bytes = [](const Matmul::Operand& x) { return x.eight ? std::int64_t{1} : core::bytes_of(x.type); };
+  return detail::product_work(p.m, p.n, p.k, bytes(p.a), bytes(p.b), bytes(p.c), p.beta != 0.0f);
 }
 
 }  // namespace
@@ -181,9 +187,9 @@ void CublasMatmul::tune(const Matmul& product) {
 }
 
 cublasStatus_t CublasMatmul::launch(const Call& call, const cublasLtMatmulAlgo_t& algorithm) const {
-  core::count_call(core::DeviceCall::product, "cublasLtMatmul");
   const float one = 1.0f;
   const Matmul& p = call.product;
+  const core::CallScope scope(core::DeviceCall::product, "cublasLtMatmul", work_of(p));
   return cublasLtMatmul(handle_, &call.description, &one, p.b.data, &call.b, p.a.data, &call.a, &p.beta, p.c.data,
                         &call.c, p.c.data, &call.c, &algorithm, workspace_.data(), workspace_bytes,
                         static_cast<cudaStream_t>(core::kernel_stream()));

@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "../../core/cuda/check_cuda.hpp"
+#include "../launch_scope.hpp"
 #include "attention_backward_sequence.hpp"
 #include "attention_choice.hpp"
 #include "attention_forward.hpp"
-#include "bert_hpc/core/call_count.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "cuda_warp.hpp"
 
@@ -49,13 +49,13 @@ template <class T>
 using Kernel = void (*)(AttentionCall<T>);
 
 template <class T>
-void launch(Kernel<T> kernel, const Launch& how, const AttentionCall<T>& call) {
+void launch(const kernel::Label& label, Kernel<T> kernel, const Launch& how, const AttentionCall<T>& call) {
   if (how.blocks_x == 0 || how.blocks_y == 0) return;
   const dim3 blocks(static_cast<unsigned>(how.blocks_x), static_cast<unsigned>(how.blocks_y));
+  const kernel::LaunchScope launched(label);
   kernel<<<blocks, static_cast<unsigned>(how.threads), static_cast<std::size_t>(how.shared_bytes),
            static_cast<cudaStream_t>(core::kernel_stream())>>>(call);
-  core::count_call(core::DeviceCall::kernel, "attention");
-  core::check_cuda(cudaGetLastError(), "the launch of an attention kernel");
+  launched.check();
 }
 
 /// More than 48 KiB of shared memory per block must be requested for each kernel.
@@ -153,7 +153,8 @@ class FusedAttention : public Attention {
       call.kept = results.kept;
       call.out = results.out.as<T>();
       call.log_sum_exp = results.log_sum_exp;
-      launch<T>(attention_forward_kernel<T, D>, forward_launch<D>(in.extents, in.queries), call);
+      launch<T>({"bert_hpc::ops::attention_forward", attention_work(in, 2, 2, 2)}, attention_forward_kernel<T, D>,
+                forward_launch<D>(in.extents, in.queries), call);
     });
   }
 
@@ -176,13 +177,17 @@ class FusedAttention : public Attention {
         core::require(in.extents.max_length <= planned_length_,
                       "attention: sequences are longer than reserve() planned");
         call.planned_rows = Shape::padded(planned_length_);
-        launch<T>(attention_backward_sequence_kernel<T, D, Shape>,
+        launch<T>({"bert_hpc::ops::attention_backward", attention_work(in, 5, 4, 4)},
+                  attention_backward_sequence_kernel<T, D, Shape>,
                   backward_sequence_launch<Shape>(in.extents, planned_length_), call);
       });
       if (backward_ != BackwardKernel::split) return;
-      launch<T>(attention_dots_kernel<T, D>, dots_launch<D>(in.extents, in.queries), call);
-      launch<T>(attention_backward_keys_kernel<T, D>, backward_keys_launch<D>(in.extents, in.keys), call);
-      launch<T>(attention_backward_queries_kernel<T, D>, backward_queries_launch<D>(in.extents, in.queries), call);
+      launch<T>({"bert_hpc::ops::attention_dots", attention_work(in, 0, 2, 0)}, attention_dots_kernel<T, D>,
+                dots_launch<D>(in.extents, in.queries), call);
+      launch<T>({"bert_hpc::ops::attention_backward_keys", attention_work(in, 4, 2, 4)},
+                attention_backward_keys_kernel<T, D>, backward_keys_launch<D>(in.extents, in.keys), call);
+      launch<T>({"bert_hpc::ops::attention_backward_queries", attention_work(in, 1, 3, 2)},
+                attention_backward_queries_kernel<T, D>, backward_queries_launch<D>(in.extents, in.queries), call);
     });
   }
 

@@ -24,7 +24,9 @@ void portable_gemm(const A& a, const B& b, std::int64_t m, std::int64_t n, std::
   const A left = a;
   const B right = b;
   kernel::for_elements(
-      "bert_hpc::ops::portable_gemm", m, n, KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) {
+      {"bert_hpc::ops::portable_gemm",
+       detail::product_work(m, n, k, sizeof *a.data, sizeof *b.data, sizeof(C), beta != 0.0f)},
+      m, n, KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) {
         float sum = 0.0f;
         for (std::int64_t l = 0; l < k; ++l) sum += left(i, l) * right(l, j);
         C& result = c[i * c_stride + j];

@@ -64,8 +64,9 @@ KOKKOS_INLINE_FUNCTION void scale_tensor(Element& element, const float* scales, 
 
 /// `with` and `without` weight decay.
 template <class Copy, class Element>
-void update_pieces(const char* label, const UpdateStep& step, const UpdateRange* all, const UpdateRanges::Piece* pieces,
-                   std::int64_t piece_count, const Element& with, const Element& without) {
+void update_pieces(const kernel::Label& label, const UpdateStep& step, const UpdateRange* all,
+                   const UpdateRanges::Piece* pieces, std::int64_t piece_count, const Element& with,
+                   const Element& without) {
   const float* const device_scale = step.device_scale;
   const float* const tensor_scales = step.tensor_scales;
   kernel::for_rows(
@@ -99,7 +100,7 @@ void update(const char* label, const UpdateStep& step, const UpdateRanges& range
   const std::int64_t begin = ranges.piece_of(first), end = ranges.piece_of(last);
   const auto run =
       ranges.copies() == core::DataType::fp16 ? update_pieces<core::Fp16, Element> : update_pieces<core::Bf16, Element>;
-  run(label, step, ranges.ranges(), ranges.pieces() + begin, end - begin, with, without);
+  run({label, ranges.bytes(first, last)}, step, ranges.ranges(), ranges.pieces() + begin, end - begin, with, without);
 }
 
 template <class Element, std::size_t... k>

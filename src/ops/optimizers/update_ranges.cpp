@@ -14,10 +14,26 @@ core::Buffer<UpdateRanges::Piece> on_device(const std::vector<UpdateRanges::Piec
   return buffer;
 }
 
+/// That its update moves at least: a gradient that is known to be zero is not read, and scales of blocks are few.
+std::int64_t bytes_of_element(const UpdateRange& range) {
+  constexpr std::int64_t number = sizeof(float), narrow = sizeof(std::uint16_t);
+  std::int64_t gradient = 0;
+  if (range.narrow_gradient != nullptr) {
+    gradient = narrow;
+  } else if (range.marks == nullptr) {
+    gradient = range.clears ? 2 * number : number;
+  }
+  std::int64_t states = 0;
+  for (std::size_t k = 0; k < max_states; ++k) {
+    states += range.states[k] != nullptr ? 2 * number : range.blocks[k].codes != nullptr ? 2 : 0;
+  }
+  return 2 * number + gradient + states + (range.copy != nullptr ? narrow : 0);
+}
+
 }  // namespace
 
 UpdateRanges::UpdateRanges(std::span<const UpdateRange> ranges, core::DataType copies)
-    : copies_(copies), ranges_(static_cast<std::int64_t>(ranges.size())), first_piece_(1, 0) {
+    : copies_(copies), ranges_(static_cast<std::int64_t>(ranges.size())), first_piece_(1, 0), bytes_(1, 0) {
   std::vector<Piece> pieces, blocks;
   for (std::size_t r = 0; r < ranges.size(); ++r) {
     core::require(ranges[r].narrow_gradient == nullptr || (!ranges[r].clears && ranges[r].marks == nullptr),
@@ -28,6 +44,7 @@ UpdateRanges::UpdateRanges(std::span<const UpdateRange> ranges, core::DataType c
       pieces.push_back({index, begin, std::min(piece_elements, size - begin)});
     }
     first_piece_.push_back(static_cast<std::int64_t>(pieces.size()));
+    bytes_.push_back(bytes_.back() + size * bytes_of_element(ranges[r]));
     for (std::int64_t begin = 0, end; begin < size; begin = end) {
       end = std::min(size, (begin + ranges[r].phase) / norm_block * norm_block + norm_block - ranges[r].phase);
       blocks.push_back({index, begin, end - begin});
@@ -41,6 +58,11 @@ UpdateRanges::UpdateRanges(std::span<const UpdateRange> ranges, core::DataType c
 std::int64_t UpdateRanges::piece_of(std::size_t range) const {
   core::require(range < first_piece_.size(), "optimizer: ranges that there are not");
   return first_piece_[range];
+}
+
+double UpdateRanges::bytes(std::size_t first, std::size_t last) const {
+  core::require(first <= last && last < bytes_.size(), "optimizer: ranges that there are not");
+  return static_cast<double>(bytes_[last] - bytes_[first]);
 }
 
 bool have_blocks(std::span<const StateTensor> states) {

@@ -15,7 +15,7 @@ TEST_CASE("calls are counted by section and name, in the thread that counts alon
   Timers timers;
   count_call(DeviceCall::kernel, "before");
   {
-    const CountCalls counting(count);
+    const ObserveCalls counting(&count);
     count_call(DeviceCall::kernel, "a");
     const auto section = timers.measure("outer");
     count_call(DeviceCall::kernel, "a");
@@ -44,7 +44,7 @@ TEST_CASE("copies, fills and waits are counted where host and device share memor
   const MirroredArray<double> array(8);
   std::vector<double> host(8);
   CallCount count;
-  const CountCalls counting(count);
+  const ObserveCalls counting(&count);
   fill_on_device(array.device(), 0, 8 * sizeof(double));
   array.to_host(8);
   copy_to_host(array.device(), host.data(), 8 * sizeof(double));

@@ -82,7 +82,7 @@ core::CallCount counted_step(core::DataType compute, int ranks = 1, std::int64_t
   core::CallCount last;
   for (int step = 0; step < 2; ++step) {  // the first rounds all weights
     core::CallCount count;
-    const core::CountCalls counting(count);
+    const core::ObserveCalls counting(&count);
     const layers::StepContext pass{.batch = view, .training = true, .key0 = 1, .key1 = 2};
     sums->begin_step(1);
     count.enter("forward");
