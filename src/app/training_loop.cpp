@@ -10,8 +10,6 @@
 #include "bert_hpc/app/engine/model_loading.hpp"
 #include "bert_hpc/app/engine/predictions.hpp"
 #include "bert_hpc/app/engine/step_loss.hpp"
-#include "bert_hpc/app/plan/simulation.hpp"
-#include "bert_hpc/app/report/call_table.hpp"
 #include "bert_hpc/app/report/describe.hpp"
 #include "bert_hpc/app/report/timing_table.hpp"
 #include "bert_hpc/app/run/collective.hpp"
@@ -43,7 +41,7 @@ TrainingLoop::TrainingLoop(Session& session, const RunContext& context, Results&
       recorder_(session, context, results),
       health_(session, context),
       best_(context.input.evaluation),
-      trace_(context.input.log.trace, session.loader->total_steps(), context.world, session.timers) {}
+      observation_(session, context, results) {}
 
 void TrainingLoop::restore(const Resume& resume) {
   std::mutex& hdf5 = session_.sets.hdf5;
@@ -69,7 +67,7 @@ void TrainingLoop::restore(const Resume& resume) {
 bool TrainingLoop::run() {
   context_.activity.enter("step");
   recorder_.begin(state_);
-  if (context_.input.log.trace) session_.model->pipeline().record(&trace_.instructions());
+  observation_.start(state_.done);
   // What was saved before is good: it must not be lost with what comes after, where all ranks know of that.
   try {
     for (bool last = steps(); !last;) last = step();
@@ -82,7 +80,7 @@ bool TrainingLoop::run() {
     throw;
   }
   recorder_.finish_display();
-  write_trace();  // of a run that ended early
+  observation_.finish();
   if (stopped_) {
     stop();
     return false;
@@ -104,15 +102,11 @@ bool TrainingLoop::steps() {
 
 bool TrainingLoop::step() {
   const data::BatchLoader& loader = *session_.loader;
-  trace_.begin(state_.done);
+  observation_.begin(state_.done);
   const data::LoadedStep& loaded = next_step();
   if (state_.done > first_.done) checkpoints_.hold(current_state(false));
   const StepResult result = train_on(loaded);
-  trace_.end(state_.done);
-  if (trace_.complete()) {
-    write_trace();
-    session_.model->pipeline().record(nullptr);
-  }
+  observation_.end(state_.done);
   if (result.flags.lost > 0) collectively(context_.world, [this] { results_.require_lock(); });
   context_.activity.finished(++state_.done);
   recorder_.add(result, state_);
@@ -142,19 +136,9 @@ void TrainingLoop::report_skipped(const StepResult& result) {
 }
 
 StepResult TrainingLoop::train_on(const data::LoadedStep& loaded) {
-  // The first step of a start makes what later ones find; every eighth measures the gradient's noise.
-  const bool counts = counts_calls_ && state_.done > first_.done && state_.done % 8 != 0;
-  core::CallCount count;
-  std::optional<core::ObserveCalls> counting;
-  if (counts) counting.emplace(&count);
-  const StepResult result = trainer_.step(
-      loaded, state_.done, {.flags = [this] { return flags(); }, .before_update = [this] { checkpoints_.release(); }});
-  counting.reset();
-  if (counts) {
-    context_.log.info(call_table(count, state_.done + 1));
-    counts_calls_ = false;
-  }
-  return result;
+  const core::ObserveCalls observed(observation_.observer());
+  return trainer_.step(loaded, state_.done,
+                       {.flags = [this] { return flags(); }, .before_update = [this] { checkpoints_.release(); }});
 }
 
 StepFlags TrainingLoop::flags() {
@@ -252,14 +236,6 @@ void TrainingLoop::finish() {
   context_.log.info("model in " + results_.model_folder() +
                     (session_.model->plan.low_rank ? ", adapter in " + results_.adapter_folder() : "") +
                     ", metrics in " + context_.input.run.directory + "/metrics.h5");
-}
-
-void TrainingLoop::write_trace() {
-  if (!trace_.pending()) return;
-  const auto trace = trace_.write(context_.input.run.directory + "/trace.json", context_.grid,
-                                  context_.grid.pipeline > 1 ? train::schedule_name(schedule_of(context_.input)) : "");
-  report_calibrated_simulation(context_, {*session_.sets.train, session_.batches, *session_.model},
-                               trace ? &*trace : nullptr);
 }
 
 const data::LoadedStep& TrainingLoop::next_step() {

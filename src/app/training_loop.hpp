@@ -7,9 +7,8 @@
 #include "bert_hpc/app/engine/training_settings.hpp"
 #include "bert_hpc/app/engine/training_state.hpp"
 #include "bert_hpc/app/report/results.hpp"
-#include "bert_hpc/app/report/step_trace.hpp"
 #include "bert_hpc/app/session.hpp"
-#include "bert_hpc/core/environment.hpp"
+#include "step_observation.hpp"
 #include "step_recorder.hpp"
 #include "training_health.hpp"
 
@@ -38,13 +37,11 @@ class TrainingLoop {
   bool asked_to_stop() const { return context_.world.any(checkpoints_.wants_stop()); }
   void report_skipped(const StepResult& result);
   void record();
-  /// One step; with BERT_HPC_COUNT_LAUNCHES=1 prints what one of the first asks of the device.
   StepResult train_on(const data::LoadedStep& loaded);
   StepFlags flags();
   void save(bool evaluation_due);
   TrainingState current_state(bool evaluation_due);
   void stop();
-  void write_trace();
   const data::LoadedStep& next_step();
   double total_seconds() const { return first_.seconds + context_.seconds(); }
 
@@ -56,11 +53,10 @@ class TrainingLoop {
   StepRecorder recorder_;
   TrainingHealth health_;
   BestModel best_;
-  StepTrace trace_;
+  StepObservation observation_;
   TrainingState state_;
   TrainingState first_;  // before the first step of this start
   bool stopped_ = false, better_ = false;
-  bool counts_calls_ = core::environment("BERT_HPC_COUNT_LAUNCHES") == "1";
 };
 
 }  // namespace bert_hpc::app

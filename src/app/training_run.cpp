@@ -52,6 +52,7 @@ std::int64_t last_checkpoint_bytes(const Session& session, const RunContext& con
   plan.evaluations = steps / evaluation_steps(context.input, session.loader->steps_per_epoch()) + 1;
   plan.rows = steps / context.input.log.every_steps + plan.evaluations;
   plan.loss_scales = context.input.precision.compute == "fp16";
+  plan.profile = context.input.log.profile;
   const std::vector<const metrics::Family*>& families = model.objective.task->metrics;
   const metrics::EvaluatedSet set = {.outputs = model.config.num_labels()};
   plan.classes = metrics::matrix_classes(families, set);

@@ -133,6 +133,7 @@ void visit_keys(TomlKeys& toml, Config& config) {
   toml.table("log").key("every_steps", config.log.every_steps, positive());
   toml.key("progress", config.log.progress, one_of({"auto", "bar", "lines", "none"}));
   toml.key("tensorboard", config.log.tensorboard).key("trace", config.log.trace);
+  toml.key("profile", config.log.profile);
 
   Debug& debug = config.debug;
   toml.table("debug").key("check_collectives", debug.check_collectives);

@@ -208,6 +208,10 @@ void MetricsWriter::record_ranks(const std::vector<RankRow>& rows) {
   state_->record(detail::encode(rows));
 }
 
+void MetricsWriter::record_profile(const Profile& profile) {
+  state_->record(detail::encode(profile));
+}
+
 void MetricsWriter::record_rank_sample(double seconds, const std::vector<double>& utilisation,
                                        const std::vector<double>& power) {
   state_->record(detail::encode_rank_sample(seconds, utilisation, power));

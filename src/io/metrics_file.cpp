@@ -178,6 +178,25 @@ void write_ranks(Hdf5File& file, const MetricsTables& tables) {
   file.write("ranks/samples/power", power, {rows, static_cast<std::int64_t>(ranks)});
 }
 
+void write_profile(Hdf5File& file, const Profile& profile) {
+  write_column(file, "profile/section", profile.rows, &ProfileRow::section, "");
+  write_column(file, "profile/kind", profile.rows, &ProfileRow::kind, "");
+  write_column(file, "profile/name", profile.rows, &ProfileRow::name, "");
+  write_column(file, "profile/calls", profile.rows, &ProfileRow::calls, "calls");
+  write_column(file, "profile/seconds_min", profile.rows, &ProfileRow::seconds_min, "s");
+  write_column(file, "profile/seconds_avg", profile.rows, &ProfileRow::seconds_avg, "s");
+  write_column(file, "profile/seconds_max", profile.rows, &ProfileRow::seconds_max, "s");
+  write_column(file, "profile/flops", profile.rows, &ProfileRow::flops, "operations");
+  write_column(file, "profile/bytes", profile.rows, &ProfileRow::bytes, "bytes");
+  file.write_attribute("profile", "first_step", profile.first_step);
+  file.write_attribute("profile", "steps", profile.steps);
+  file.write_attribute("profile", "ranks", profile.ranks);
+  file.write_attribute("profile", "device", std::string(profile.on_gpu != 0 ? "GPU" : "CPU"));
+  file.write_attribute("profile", "seconds", profile.seconds);
+  file.write_attribute("profile", "cost_seconds", profile.cost);
+  if (profile.peak_gflops > 0) file.write_attribute("profile", "peak_gflops", profile.peak_gflops);
+}
+
 void write_root(Hdf5File& file, const MetricsTables& tables) {
   const RunInfo& info = tables.info;
   file.write_attribute("/", "schema", schema);
@@ -232,6 +251,7 @@ std::vector<std::byte> MetricsTables::to_hdf5(const std::string& path) const {
   write_column(file, "timers/seconds_avg", timers, &TimerRow::seconds_avg, "s");
   write_column(file, "timers/seconds_max", timers, &TimerRow::seconds_max, "s");
   write_ranks(file, *this);
+  if (profile.steps > 0) write_profile(file, profile);
   if (!efficiency.empty()) {
     write_column(file, "efficiency/step", efficiency, &EfficiencyRow::step, "updates");
     write_column(file, "efficiency/noise_scale", efficiency, &EfficiencyRow::noise_scale, "samples");

@@ -26,7 +26,9 @@ std::int64_t journal_bytes(const JournalPlan& plan) {
   const std::int64_t evaluation =
       bytes(detail::encode("validation", EvaluationRow{integer, real, metrics, 0, {}, real, {}, {}})) + matrix +
       3 * plan.counted_classes * (1 + longest_count);
-  return beside_text + escaped * plan.text + plan.rows * row + plan.evaluations * evaluation;
+  // A call has some 200 bytes, and a step calls some hundred different ones.
+  const std::int64_t profile = plan.profile ? std::int64_t{64} << 10 : 0;
+  return beside_text + profile + escaped * plan.text + plan.rows * row + plan.evaluations * evaluation;
 }
 
 }  // namespace bert_hpc::io

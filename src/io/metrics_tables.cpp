@@ -78,6 +78,16 @@ void fields(Line& line, Is<std::vector<RankRow>> auto& rows) {
 }
 
 template <class Line>
+void fields(Line& line, Is<Profile> auto& profile) {
+  line(profile.first_step, profile.steps, profile.ranks, profile.on_gpu, profile.seconds, profile.cost,
+       profile.peak_gflops);
+  line.list(profile.rows, [](auto& l, auto& row) {
+    l(row.section, row.kind, row.name, row.calls, row.seconds_min, row.seconds_avg, row.seconds_max, row.flops,
+      row.bytes);
+  });
+}
+
+template <class Line>
 void fields(Line& line, Is<RankSample> auto& sample) {
   line(sample.seconds);
   line.list(sample.utilisation, one_field);
@@ -160,6 +170,8 @@ void apply_fields(MetricsTables& tables, std::string_view kind, LineReader& line
     tables.timers = decoded<std::vector<TimerRow>>(line);
   } else if (kind == "ranks") {
     tables.ranks = decoded<std::vector<RankRow>>(line);
+  } else if (kind == "profile") {
+    tables.profile = decoded<Profile>(line);
   } else if (kind == "status") {
     tables.status = field<std::string>(line);
   } else if (kind == "total") {
@@ -211,6 +223,10 @@ std::string encode(const std::vector<TimerRow>& rows) {
 
 std::string encode(const std::vector<RankRow>& rows) {
   return encoded("ranks", rows);
+}
+
+std::string encode(const Profile& profile) {
+  return encoded("profile", profile);
 }
 
 std::string encode_rank_sample(double seconds, const std::vector<double>& utilisation,

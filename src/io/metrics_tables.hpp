@@ -25,6 +25,7 @@ std::string encode(const EfficiencyRow& row);
 std::string encode(const LossScaleRow& row);
 std::string encode(const std::vector<TimerRow>& rows);
 std::string encode(const std::vector<RankRow>& rows);
+std::string encode(const Profile& profile);
 std::string encode_rank_sample(double seconds, const std::vector<double>& utilisation,
                                const std::vector<double>& power);
 std::string encode_status(RunStatus status);
@@ -47,6 +48,7 @@ struct MetricsTables {
   std::vector<TimerRow> timers;
   std::vector<RankRow> ranks;
   std::vector<RankSample> rank_samples;
+  Profile profile;
   std::map<std::string, double> totals;
   std::int64_t replaced = 0;  ///< number of evaluations replaced by a repeated one
 

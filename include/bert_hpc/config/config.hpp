@@ -126,6 +126,7 @@ struct Log {
   std::string progress = "auto";  ///< "auto", "bar", "lines", "none"
   bool tensorboard = false;       ///< the training curves in event files too, in RUN/tensorboard
   bool trace = false;             ///< timelines of a few steps to trace.json, and of a simulated one
+  bool profile = false;           ///< time and work of each kind of call in a few steps, in metrics.h5
 };
 
 struct Debug {

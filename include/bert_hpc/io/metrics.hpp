@@ -104,6 +104,26 @@ struct RankRow {
   }
 };
 
+/// One kind of call of one timer section in the profiled steps.
+struct ProfileRow {
+  std::string section;                                       ///< "": between sections
+  std::string kind, name;                                    ///< kind: one of core::device_call_names
+  std::int64_t calls = 0;                                    ///< of all ranks
+  double seconds_min = 0, seconds_avg = 0, seconds_max = 0;  ///< on the device, over ranks; NaN: not measured
+  double flops = 0, bytes = 0;                               ///< of all ranks; NaN: unknown
+};
+
+/// What each kind of call took in a few steps.
+struct Profile {
+  std::int64_t first_step = 0, steps = 0;  ///< number of its first update, from 1, and how many
+  std::int64_t ranks = 0;
+  std::int64_t on_gpu = 0;  ///< 1: times are the GPU's; 0: the CPU's
+  double seconds = 0;       ///< of these steps with their data by the host's clock, mean over ranks
+  double cost = 0;          ///< of these seconds, what measuring took
+  double peak_gflops = 0;   ///< of one rank, as the input says; 0: unknown
+  std::vector<ProfileRow> rows{};
+};
+
 enum class RunStatus { running, finished, failed, stopped };
 
 class MetricsWriter {
@@ -132,6 +152,7 @@ class MetricsWriter {
   void record_loss_scale(const LossScaleRow& row);
   void record_timers(const std::vector<TimerRow>& rows);  ///< replaces earlier rows
   void record_ranks(const std::vector<RankRow>& rows);    ///< replaces earlier rows
+  void record_profile(const Profile& profile);            ///< replaces an earlier one
   /// Utilization (0 … 1) and power (W) of every rank, `seconds` after the run's start.
   void record_rank_sample(double seconds, const std::vector<double>& utilisation, const std::vector<double>& power);
   void set_status(RunStatus status);
@@ -169,6 +190,7 @@ struct JournalPlan {
   std::int64_t text = 0;  ///< bytes of RunInfo's text
   std::int64_t rows = 0, evaluations = 0;
   bool loss_scales = false;  ///< one with each step row
+  bool profile = false;
   // Of an evaluation.
   std::int64_t classes = 0, samples = 0;  ///< classes = 0: no confusion matrix
   std::int64_t counted_classes = 0;       ///< in EvaluationRow::class_counts

@@ -164,6 +164,10 @@ std::vector<io::TimerRow> Results::record_timers(const core::Timers& timers) {
   return rows;
 }
 
+void Results::record_profile(const io::Profile& profile) {
+  if (metrics_) metrics_->record_profile(profile);
+}
+
 std::vector<io::TimerRow> timers_of_all(const std::vector<std::vector<SectionTime>>& ranks) {
   std::vector<io::TimerRow> rows;
   std::vector<std::size_t> contributors;  // of each row

@@ -74,6 +74,8 @@ TEST_CASE("metrics.h5 holds the recorded values under the documented names") {
   writer.record_rank_sample(1.5, {0.1, 0.2}, {100, nan});
   writer.record_efficiency({3, 1000, 0.9, 0.95});
   writer.record_loss_scale({3, 32768, 1});
+  writer.record_profile({.first_step = 3, .steps = 2, .ranks = 4, .on_gpu = 1, .seconds = 0.5, .cost = 0.01});
+  writer.record_profile({3, 20, 4, 0, 0.5, 0.01, 100, {{"", "kernels", "k", 5, 0.1, 0.2, 0.3, nan, 1e9}}});
   writer.set_total("flops", 1e15);
   writer.set_status(RunStatus::finished);
   writer.close();
@@ -127,6 +129,14 @@ TEST_CASE("metrics.h5 holds the recorded values under the documented names") {
   CHECK(file.read<double>("efficiency/goodput", 1)[0] == 0.95);
   CHECK(file.read<double>("loss_scale/scale", 1)[0] == 32768);
   CHECK(file.read<std::int64_t>("loss_scale/skipped", 1)[0] == 1);
+  CHECK(file.integer_attribute("profile", "steps") == 20);  // the second one
+  CHECK(file.text_attribute("profile", "device") == "CPU");
+  CHECK(file.real_attributes("profile", "cost_seconds") == std::vector{0.01});
+  CHECK(file.real_attributes("profile", "peak_gflops") == std::vector{100.0});
+  CHECK(file.read_text("profile/name", 1) == std::vector<std::string>{"k"});
+  CHECK(file.read<std::int64_t>("profile/calls", 1)[0] == 5);
+  CHECK(file.read<double>("profile/seconds_max", 1)[0] == 0.3);
+  CHECK(std::isnan(file.read<double>("profile/flops", 1)[0]));
 }
 
 TEST_CASE("poll makes a snapshot only when due and needed") {

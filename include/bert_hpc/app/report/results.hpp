@@ -42,6 +42,7 @@ class Results {
   void record_evaluation(const std::string& split, const io::EvaluationRow& row);
   void record_efficiency(const io::EfficiencyRow& row);
   void record_loss_scale(const io::LossScaleRow& row);
+  void record_profile(const io::Profile& profile);
   void poll();                     ///< a snapshot of metrics.h5 when due
   void sync() const;               ///< forces what was recorded to the disk; any thread
   bool lost() const;               ///< the directory's lock is another's now, as far as was seen
