@@ -102,6 +102,8 @@ def read_journal(run, path):
             run.ranks = table_of(fields, ["host", "device"], [
                 "threads", "peak_memory", "utilisation", "power", "start_memory", "planned_memory", "computing", "communicating",
                 "waiting", "gpu_utilisation", "gpu_memory", "energy"])
+        elif kind == "profile":
+            read_profile(run, fields)
         elif kind == "loss_scale":
             row = [float(field) for field in fields[:len(LOSS_SCALE_COLUMNS)]]
             if len(row) == len(LOSS_SCALE_COLUMNS):
@@ -141,6 +143,16 @@ def read_journal(run, path):
             for name, counts in counted.items():
                 if any(row is not None and row.size for row in counts):
                     tables[name][split] = per_class.of_rows(counts)
+
+
+def read_profile(run, fields):
+    table = table_of(fields[7:], ["section", "kind", "name"], ["calls", "seconds_min", "seconds_avg", "seconds_max", "flops", "bytes"])
+    first, steps, ranks, on_gpu = map(int, fields[:4])
+    run.profile, run.profile_facts = table, {
+        "first_step": first, "steps": steps, "ranks": ranks, "device": "GPU" if on_gpu else "CPU", "seconds": float(fields[4]),
+        "cost_seconds": float(fields[5])}
+    if float(fields[6]) > 0:
+        run.profile_facts["peak_gflops"] = float(fields[6])
 
 
 def table_of(fields, texts, numbers):

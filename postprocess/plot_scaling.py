@@ -18,7 +18,7 @@ import smoothing
 NEEDED = "finished runs of the same input on different numbers of ranks"
 # Each of these changes the time, independent of the number of ranks.
 SAME = ("model.", "task.", "data.train", "data.order", "data.padding", "batch.global", "precision.", "optimizer.name", "run.reproducible",
-        "parallel.zero", "parallel.offload", "debug.", "log.trace")
+        "parallel.zero", "parallel.offload", "debug.", "log.trace", "log.profile")
 
 
 def traits(run):

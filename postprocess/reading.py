@@ -64,6 +64,9 @@ def read_metrics(run, path):
             run.ranks = read_columns(file["ranks"])
             if "samples" in file["ranks"]:
                 run.rank_samples = read_columns(file["ranks/samples"])
+        if "profile" in file:
+            run.profile = read_columns(file["profile"])
+            run.profile_facts = {name: plain(value) for name, value in file["profile"].attrs.items()}
         if "loss_scale" in file:
             run.loss_scale.update(read_columns(file["loss_scale"]))
 

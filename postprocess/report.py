@@ -22,6 +22,7 @@ import plot_loss
 import plot_loss_scale
 import plot_metrics
 import plot_predictions
+import plot_profile
 import plot_ranking
 import plot_ranks
 import plot_regression
@@ -38,7 +39,7 @@ import source_text
 import tables
 
 PICTURES = [plot_loss, plot_metrics, plot_schedule, plot_confusion, plot_regression, plot_predictions, plot_ranking, plot_reliability,
-            plot_retrieval, plot_timers, plot_ranks, plot_timeline, plot_throughput, plot_efficiency, plot_loss_scale, plot_gpus, plot_scaling, plot_seeds]
+            plot_retrieval, plot_timers, plot_profile, plot_ranks, plot_timeline, plot_throughput, plot_efficiency, plot_loss_scale, plot_gpus, plot_scaling, plot_seeds]
 
 
 def parse(given):

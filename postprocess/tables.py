@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+import kernel_mix
 import per_class
 import smoothing
 import rundata
@@ -211,7 +212,8 @@ def write_csv(path, header, rows):
 def write_all(runs, output, sections=()):
     """summary.md, with more sections at its end, and the CSV files; returns the summary as text and the paths."""
     tables = {"summary": summary(runs), "evaluations": evaluations(runs), "entities": entities(runs), "classes": classes(runs),
-              "timers": timers(runs), "seeds": seeds(runs)}
+              "timers": timers(runs), "kernel_mix": kernel_mix.group_table(runs), "profile": kernel_mix.call_table(runs),
+              "seeds": seeds(runs)}
     paths = []
     if any(len(run.steps["step"]) for run in runs):
         paths.append(output / "steps.csv")
@@ -221,7 +223,8 @@ def write_all(runs, output, sections=()):
             paths.append(output / (name + ".csv"))
             write_csv(paths[-1], header, rows)
     titles = {"summary": "Summary", "seeds": "Seeds: means, and paired differences from the first variant",
-              "entities": "Entities", "classes": "Classes", "timers": "Time by section"}
+              "entities": "Entities", "classes": "Classes", "timers": "Time by section",
+              "kernel_mix": "Kernel mix of the profiled steps"}
     parts = [f"## {title}\n\n{as_markdown(*tables[name], name)}" for name, title in titles.items() if tables[name][1]]
     markdown = output / "summary.md"
     with written(markdown) as file:

@@ -51,13 +51,14 @@ class Results(program.Case):
         shards = cls.work.folder / "shards"
         cls.data = {"test": [f"{shards}/test-*.h5"]}
         path = cls.work.input(data=cls.data, precision={"compute": "fp16"}, batch={"micro_batches": 2}, schedule={"epochs": 8},
+                              log={"profile": True},
                               evaluation={"best": "f1"})
         cls.out = program.run("bert_hpc", path, ranks=2, threads=1, check=0).stdout
 
     def test_the_manual_names_everything(self):
         self.assertEqual(unnamed(self.work.folder / "run" / "metrics.h5"), [])
         with h5py.File(self.work.folder / "run" / "metrics.h5") as file:
-            self.assertEqual(set(file), {"steps", "evaluations", "efficiency", "loss_scale", "timers", "ranks", "provenance"})
+            self.assertEqual(set(file), {"steps", "evaluations", "efficiency", "loss_scale", "timers", "profile", "ranks", "provenance"})
             sections = {name.decode() for name in file["timers/name"]}
         known = {name.strip() for line in MANUAL.read_text(encoding="utf-8").splitlines() for name in re.split(r"[|,*]", line)}
         self.assertEqual(sections - known, set())

@@ -102,6 +102,33 @@ def write_metrics(folder, steps, evaluations, ranks=2, status="finished", task="
         file["ranks/utilisation"] = file["ranks/computing"][()] / seconds if seconds > 0 else np.full(ranks, np.nan)
 
 
+# section, kind, name, calls of a step, share of the time, operations and bytes of a second
+CALLS = (("forward", "products", "native product", 13, 0.22, 45e9, 6e9), ("backward", "products", "native product", 26, 0.43, 44e9, 7e9),
+         ("forward", "kernels", "bert_hpc::ops::fused_attention_forward", 2, 0.03, 20e9, 4e9),
+         ("backward", "kernels", "bert_hpc::ops::fused_attention_backward", 2, 0.06, 24e9, 5e9),
+         ("forward", "kernels", "bert_hpc::ops::residual_layer_norm_forward", 5, 0.03, np.nan, 14e9),
+         ("backward", "kernels", "bert_hpc::ops::residual_layer_norm_backward", 5, 0.04, np.nan, 15e9),
+         ("optimizer", "kernels", "bert_hpc::ops::adamw", 1, 0.09, np.nan, 11e9),
+         ("backward", "kernels", "bert_hpc::ops::embedding_backward", 1, 0.02, np.nan, 9e9),
+         ("", "fills", "fill_on_device", 1, 0.0004, np.nan, 30e9), ("gradient reduction", "waits", "wait_for_kernels", 1, np.nan, np.nan, np.nan))
+
+
+def add_profile(folder, ranks=2, steps=20, seconds=0.4, scale=(1,) * len(CALLS), peak_gflops=None):
+    """/profile in a metrics.h5 that exists; `scale` of each call's time."""
+    with h5py.File(folder / "metrics.h5", "a") as file:
+        group = file.create_group("profile")
+        sections, kinds, names, calls, shares, flops, rates = zip(*CALLS)
+        for name, texts in (("section", sections), ("kind", kinds), ("name", names)):
+            group.create_dataset(name, data=list(texts), dtype=h5py.string_dtype())
+        average = np.array(shares) * seconds * np.array(scale)
+        group["calls"] = np.array(calls) * ranks * steps
+        group["seconds_min"], group["seconds_avg"], group["seconds_max"] = 0.9 * average, average, 1.1 * average
+        group["flops"], group["bytes"] = np.array(flops) * average * ranks, np.array(rates) * average * ranks
+        group.attrs.update({"first_step": 3, "steps": steps, "ranks": ranks, "device": "CPU", "seconds": seconds, "cost_seconds": 0.001})
+        if peak_gflops:
+            group.attrs["peak_gflops"] = peak_gflops
+
+
 def write_journal(folder, steps, torn=True):
     """The same steps as a journal whose last line the kill cut."""
     lines = ["bert_hpc metrics journal 1",

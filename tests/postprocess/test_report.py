@@ -29,6 +29,7 @@ sys.path[:0] = [str(HERE), str(SCRIPTS)]
 import command  # noqa: E402
 import drawing  # noqa: E402
 import journal  # noqa: E402
+import kernel_mix  # noqa: E402
 import make_run  # noqa: E402
 import packages  # noqa: E402
 import plot_confusion  # noqa: E402
@@ -38,6 +39,7 @@ import plot_loss  # noqa: E402
 import plot_loss_scale  # noqa: E402
 import plot_metrics  # noqa: E402
 import plot_predictions  # noqa: E402
+import plot_profile  # noqa: E402
 import plot_ranking  # noqa: E402
 import plot_ranks  # noqa: E402
 import plot_regression  # noqa: E402
@@ -361,6 +363,79 @@ class Timers(InFolder):
         self.assertEqual(plot_ranks.steps_seconds(run), 4.0)
         run.ranks["utilisation"] = np.array([np.nan])
         self.assertEqual(plot_ranks.steps_seconds(run), 0.0)
+
+
+class Profile(InFolder):
+    def made(self, name, **options):
+        make_run.make_classification(self.folder / name, updates=60, classes=3)
+        make_run.add_profile(self.folder / name, **options)
+        return self.folder / name
+
+    def test_groups_follow_from_kind_and_name(self):
+        cases = {("forward", "products", "native product"): "matrix products", ("", "copies", "copy_to_host"): "copies and fills",
+                 ("optimizer", "kernels", "adamw"): "optimizer", ("gradient accumulation", "kernels", "squared_norm_ranges"): "optimizer",
+                 ("optimizer", "collectives", "all_reduce of doubles"): "communication",
+                 ("backward", "kernels", "fused_attention_backward"): "attention",
+                 ("backward", "kernels", "residual_layer_norm_backward"): "layer norms", ("forward", "kernels", "cross_entropy"): "losses",
+                 ("forward", "kernels", "bias_gelu_forward"): "activations, biases, dropout", ("", "kernels", "accumulate"): "other kernels"}
+        self.assertEqual({call: kernel_mix.group_of(*call) for call in cases}, cases)
+
+    def test_one_run_shows_its_calls_with_shares_and_rates(self):
+        run = reading.load_run(self.made("run", seconds=0.4, steps=20, peak_gflops=60.0), "run")
+        _, rows = kernel_mix.call_table([run])
+        self.assertEqual(rows[0], ["run", "native product", "backward", "matrix products", 26 * 2 * 20, "0.154800", "0.172000", "0.189200",
+                                   "43.0", "44.00", "7.00", "73.3"])
+        self.assertEqual(rows[-1][1:4], ["fill_on_device", "between sections", "copies and fills"])  # a wait has no time
+        self.assertEqual(rows[-1][9:], ["–", "30.00", "–"])
+        [(name, figure)] = plot_profile.draw([run])
+        self.assertEqual(name, "profile")
+        [axes] = figure.axes
+        bars = dict(zip((label.get_text() for label in axes.get_yticklabels()), (bar.get_width() for bar in axes.patches)))
+        self.assertAlmostEqual(bars["native product (backward)"], 1e3 * 0.172 / 20)
+        self.assertAlmostEqual(sum(bars.values()), 1e3 * 0.4 / 20)  # with what is outside of calls
+        self.assertIn("43.0%, 44 GFLOP/s, 7 GB/s", texts(figure))
+        self.assertIn("Profile: run\nsteps 3–22 on CPU, mean over 2 ranks: 50 steps/s", texts(figure))
+
+    def test_two_runs_side_by_side(self):
+        paths = [self.made("A3", seconds=0.4, steps=20), self.made("B1", seconds=0.2, steps=16, scale=(1, 0.5) + (1,) * 8)]
+        runs = reading.load_runs(paths)
+        header, rows = kernel_mix.group_table(runs)
+        self.assertEqual(header, ["", "A3: ms/step", "A3: %", "B1: ms/step", "B1: %"])
+        table = {row[0]: row[1:] for row in rows}
+        self.assertEqual(table["matrix products"], ["13.000", "65.0", "5.438", "43.5"])
+        self.assertEqual(table["steps/s"], ["50.000", "", "80.000", ""])
+        self.assertEqual(table["device seconds"], ["0.3682", "", "0.1411", ""])
+        [(_, figure)] = plot_profile.draw(runs)
+        [axes] = figure.axes
+        ends = {}
+        for bar in axes.patches:
+            ends[round(bar.get_y() + bar.get_height() / 2)] = bar.get_x() + bar.get_width()
+        self.assertEqual({row: round(end, 6) for row, end in ends.items()}, {0: 20.0, 1: 12.5})  # milliseconds of a step
+        self.assertIn("80 steps/s", texts(figure))
+        result = call("report.py", *paths, "--output", self.folder / "out")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue((self.folder / "out" / "profile.pdf").is_file())
+        self.assertIn("Kernel mix", (self.folder / "out" / "summary.md").read_text())
+        with open(self.folder / "out" / "profile.csv", encoding="utf-8") as file:
+            self.assertEqual({row["run"] for row in csv.DictReader(file)}, {"A3", "B1"})
+
+    def test_a_run_without_a_profile_is_left_out(self):
+        make_run.make_classification(self.folder / "plain", updates=60, classes=3)
+        runs = reading.load_runs([self.folder / "plain", self.made("profiled")])
+        self.assertEqual(len(kernel_mix.group_table(runs)[0]), 3)
+        self.assertEqual(plot_profile.draw(runs[:1]), [])
+        self.assertEqual(kernel_mix.group_table(runs[:1])[1], [])
+
+    def test_the_journal_has_it_too(self):
+        run = rundata.Run(self.folder, "run")
+        line = "profile\t3\t20\t2\t1\t0.5\t0.01\t0\t2\tforward\tproducts\tgemm\t40\t0.1\t0.2\t0.3\t8e+09\t4e+09\t\twaits\tw\t20\tnan\tnan\tnan\tnan\tnan"
+        content = "".join("%08x %s\n" % (zlib.crc32(text.encode()), text) for text in ("bert_hpc metrics journal 1", line))
+        (self.folder / "metrics.journal").write_text(content)
+        journal.read_journal(run, self.folder / "metrics.journal")
+        [call_] = kernel_mix.calls_of(run)
+        self.assertEqual((call_.calls, call_.seconds, kernel_mix.rate(run, call_, "flops")), (40, 0.2, 20.0))
+        self.assertEqual(run.profile_facts["device"], "GPU")
+        self.assertNotIn("peak_gflops", run.profile_facts)
 
 
 class SideBySide(InFolder):
