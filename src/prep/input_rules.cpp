@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "bert_hpc/core/text.hpp"
+#include "row_labels.hpp"
 #include "split_rules.hpp"
 
 namespace bert_hpc::prep {
@@ -78,6 +79,34 @@ void check_unlabelled(const PrepConfig& c, config::TomlReader& reader) {
   }
   if (!c.task.labels.empty()) {
     complain(reader, "task.labels", "has no meaning for text without labels: their names are the model's.");
+  }
+}
+
+/// A column for each name of a set, in place of one column with the names.
+void check_label_columns(const PrepConfig& c, config::TomlReader& reader) {
+  const auto& columns = c.source.label_columns;
+  if (columns.empty()) return;
+  const bool of_sets = label_rules(c.kind().labels).separates_names;
+  if (!of_sets && !c.task.name.empty()) {
+    return complain(reader, "source.label_columns", "is for multi_label, and the task is " + c.task.name + ".");
+  }
+  if (!c.source.label.empty()) {
+    complain(reader, "source.label_columns", "and label are both given: keep one of them.", {"source.label"});
+  }
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    const std::string& name = columns[i];
+    const std::string& separator = c.source.label_separator;
+    if (std::find(columns.begin(), columns.begin() + static_cast<std::ptrdiff_t>(i), name) !=
+        columns.begin() + static_cast<std::ptrdiff_t>(i)) {
+      complain(reader, "source.label_columns", "names \"" + name + "\" twice.");
+    } else if (name.empty() || core::trimmed(name) != name) {
+      complain(reader, "source.label_columns", "has the name \"" + name + "\": a label name has no blanks around it.");
+    } else if (separator.empty() || name.find(separator) != std::string::npos) {
+      complain(reader, "source.label_columns",
+               "needs a label_separator that is in no name, and it is \"" + separator + "\": set another one.",
+               {"source.label_separator"});
+      return;
+    }
   }
 }
 
@@ -210,6 +239,7 @@ void check_rest(const PrepConfig& c, config::TomlReader& reader) {
 void check_input(const PrepConfig& c, config::TomlReader& reader) {
   check_source(c, reader);
   check_unlabelled(c, reader);
+  check_label_columns(c, reader);
   check_answers(c, reader);
   check_words(c, reader);
   check_candidates(c, reader);

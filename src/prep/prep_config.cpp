@@ -35,6 +35,7 @@ void visit_keys(config::TomlKeys& keys, PrepConfig& c) {
   keys.key("text", c.source.text);
   keys.key("text_pair", c.source.text_pair);
   keys.key("label", c.source.label);
+  keys.key("label_columns", c.source.label_columns);
   keys.key("id", c.source.id);
   keys.key("query_id", c.source.query_id);
   keys.key("qrels", c.source.qrels);
@@ -99,6 +100,15 @@ void complete_words(PrepConfig& c, const config::TomlReader& reader) {
   if (!reader.given("source.label")) c.source.label = "tags";
 }
 
+/// The names of a set that has a column for each: in the order of the columns, also those that no row has.
+void complete_label_columns(PrepConfig& c, const config::TomlReader& reader) {
+  if (!reader.given("source.label")) c.source.label.clear();
+  std::vector<std::string> names = c.source.label_columns;
+  std::sort(names.begin(), names.end());
+  const bool each_once = std::adjacent_find(names.begin(), names.end()) == names.end();
+  if (!reader.given("task.labels") && each_once) c.task.labels = c.source.label_columns;
+}
+
 /// The columns of questions, and windows, where the input does not say.
 void complete_answers(PrepConfig& c, const config::TomlReader& reader) {
   if (!reader.given("source.text")) c.source.text = {"question"};
@@ -128,9 +138,10 @@ ReadPrepConfig read(config::TomlReader& reader, const std::string& name) {
   if (c.has_words()) complete_words(c, reader);
   if (c.has_answers() || c.has_words()) complete_windows(c);
   if (c.has_candidates() && format != nullptr) complete_candidates(c, *format, reader);
+  if (!c.source.label_columns.empty()) complete_label_columns(c, reader);
   complete_split(c, reader);
   if ((c.has_pairs() || c.tokenizer.doc_stride) && !reader.given("task.pack")) c.task.pack = false;
-  c.source.label_given = reader.given("source.label");
+  c.source.label_given = reader.given("source.label") || !c.source.label_columns.empty();
   if (!reader.given("source.label_separator")) {
     c.source.label_separator = label_rules(c.kind().labels).usual_separator;
   }
@@ -150,6 +161,11 @@ ReadPrepConfig read(config::TomlReader& reader, const std::string& name) {
 
 bool PrepConfig::stratifies() const {
   return split.stratify && split.group.empty() && has_labels() && label_rules(kind().labels).can_stratify;
+}
+
+std::vector<std::string> PrepConfig::columns_of_labels() const {
+  if (!source.label_columns.empty()) return source.label_columns;
+  return source.label.empty() ? std::vector<std::string>() : std::vector<std::string>{source.label};
 }
 
 std::string PrepConfig::label_column() const {

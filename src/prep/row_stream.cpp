@@ -34,7 +34,7 @@ RowStream::RowStream(const PrepConfig& config)
       columns_(config.source.text),
       text_columns_(config.source.text.size()),
       pair_columns_(config.source.text_pair.size()),
-      labels_(config.has_labels()),
+      label_columns_(config.has_labels() ? config.columns_of_labels().size() : 0),
       ids_(!config.source.id.empty()),
       queries_(!config.source.query_id.empty()),
       groups_(!config.split.group.empty()) {
@@ -42,7 +42,7 @@ RowStream::RowStream(const PrepConfig& config)
   for (const std::string& path : config.source.validation_files) files_.push_back({path, false, Split::validation});
   for (const std::string& path : config.source.test_files) files_.push_back({path, false, Split::test});
   columns_.insert(columns_.end(), config.source.text_pair.begin(), config.source.text_pair.end());
-  if (labels_) columns_.push_back(config.source.label);
+  for (std::size_t i = 0; i < label_columns_; ++i) columns_.push_back(config.columns_of_labels()[i]);
   if (ids_) columns_.push_back(config.source.id);
   if (queries_) columns_.push_back(config.source.query_id);
   if (groups_) columns_.push_back(config.split.group);
@@ -73,16 +73,9 @@ bool RowStream::next(SourceRow& out) {
   out.record = row_.record;
   out.text = join(0, text_columns_, out, text_);
   out.text_pair = join(text_columns_, pair_columns_, out, text_pair_);
-  out.label = {};
-  if (labels_) {
-    if (const auto& label = row_.values[text_columns_ + pair_columns_]) {
-      out.label = label_text(*label, config_);
-    } else if (out.missing_column.empty()) {
-      out.missing_column = columns_[text_columns_ + pair_columns_];
-    }
-  }
+  out.label = label(out);
   out.repaired = row_.repaired;
-  std::size_t column = text_columns_ + pair_columns_ + (labels_ ? 1 : 0);
+  std::size_t column = text_columns_ + pair_columns_ + label_columns_;
   const auto next_value = [&]() -> std::string_view {
     const std::size_t at = column++;
     if (row_.values[at]) return *row_.values[at];
@@ -102,6 +95,31 @@ bool RowStream::next(SourceRow& out) {
     }
   }
   return true;
+}
+
+/// The label's text; of a set that has a column for each name, the names whose columns hold 1, with separators between.
+std::string_view RowStream::label(SourceRow& out) {
+  const std::size_t first = text_columns_ + pair_columns_;
+  for (std::size_t i = first; i < first + label_columns_; ++i) {
+    if (row_.values[i]) continue;
+    if (out.missing_column.empty()) out.missing_column = columns_[i];
+    return {};
+  }
+  if (config_.source.label_columns.empty()) {
+    return label_columns_ > 0 ? label_text(*row_.values[first], config_) : std::string_view{};
+  }
+  label_.clear();
+  for (std::size_t i = first; i < first + label_columns_; ++i) {
+    const std::string_view value = core::trimmed(*row_.values[i]);
+    if (value == "1" || value == "true") {
+      if (!label_.empty()) label_ += config_.source.label_separator;
+      label_ += columns_[i];
+    } else if (value != "0" && value != "false" && out.problem.empty()) {
+      out.problem = "has \"" + core::printable(value, 60) + "\" in \"" + columns_[i] +
+                    "\", which must be 0 or 1 as a label column";
+    }
+  }
+  return label_;
 }
 
 /// Columns [first, first + count) joined by blanks; empty where nothing is visible.

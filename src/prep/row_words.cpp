@@ -78,7 +78,7 @@ void warn_of_labels(const RowTable& table, const PrepConfig& config, std::vector
   if (used == 1 && *only == statuses[0] + statuses[1] + statuses[2]) {
     all.push_back("only one class: all rows have the label " +
                   in_quotes(table.label_names[static_cast<std::size_t>(only - rows.begin())]) + ".");
-  } else if (labels > 2 && 2 * singles >= labels) {
+  } else if (labels > 2 && 2 * singles >= labels && config.source.label_columns.empty()) {
     all.push_back(core::with_commas(singles) + " of " + core::counted(labels, "label") +
                   " have only one row: is [source] label = " + in_quotes(config.source.label) + " the right column?");
   }

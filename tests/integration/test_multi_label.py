@@ -127,6 +127,25 @@ class Sets(unittest.TestCase):
             for path in sorted((self.folder / "shards").glob("*.h5")):
                 self.assertEqual((self.folder / other / path.name).read_bytes(), path.read_bytes(), f"{other}/{path.name}")
 
+    def test_columns_of_0_and_1_give_the_same_sets(self):
+        with open(self.folder / "columns.csv", "w", newline="") as file:
+            table = csv.writer(file)
+            table.writerow(["id", "text", *NAMES])
+            table.writerows([f"x{i}", text, *(int(name in names) for name in NAMES)] for i, (text, names) in enumerate(self.rows))
+        lines = [{"text": text} | {name: name in names for name in NAMES} for text, names in self.rows]
+        (self.folder / "columns.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        for kind in ("csv", "jsonl"):
+            self.prepare(f"columns_{kind}", source={"format": kind, "files": [f"{self.folder}/columns.{kind}"], "label": None,
+                                                    "label_columns": NAMES})
+            for split in ("train", "validation", "test"):
+                for ours, expected in zip(self.of_shards(f"columns_{kind}", split), self.of_shards(split=split)):
+                    np.testing.assert_array_equal(ours, expected)
+            with h5py.File(next((self.folder / f"columns_{kind}").glob("train-*.h5"))) as file:
+                self.assertEqual(json.loads(file.attrs["label_names"]), NAMES)
+        unknown = self.prepare("columns_unknown", check=3, source={
+            "format": "csv", "files": [f"{self.folder}/columns.csv"], "label": None, "label_columns": [*NAMES, "musik"]})
+        self.assertIn("columns.csv: has no column \"musik\" (did you mean \"music\"?)", unknown.stderr)
+
     def test_training_evaluation_and_prediction_agree(self):
         done, directory = self.start("learns", ranks=2, evaluation={"best": "micro_f1"})
         self.assertRegex(done.stdout, r"test at step \d+: loss [\d.e-]+, micro f1 [\d.]+, macro f1 [\d.]+, exact match [\d.]+\n")

@@ -22,11 +22,12 @@ struct SourceConfig {
   std::vector<std::string> validation_files, test_files;  ///< go whole into their split
   std::vector<std::string> text{"text"};                  ///< columns, joined by a blank
   std::vector<std::string> text_pair;                     ///< columns of the second text; none: single texts
-  std::string label = "label";  ///< column; empty: no labels, for text that is only to be predicted
-  std::string id{};             ///< column with each row's name in predictions; empty: none
-  std::string query_id{};       ///< column with the id of a row's query; empty: rows of one text are of one query
-  std::string qrels{};          ///< file of judgements, of formats whose rows have no labels; empty: none
-  bool label_given = false;     ///< no key: was the column named? Else text may do without it (find_labels())
+  std::string label = "label";             ///< column; empty: no labels, for text that is only to be predicted
+  std::vector<std::string> label_columns;  ///< columns of 0 or 1, each a label name of a set; then `label` is empty
+  std::string id{};                        ///< column with each row's name in predictions; empty: none
+  std::string query_id{};    ///< column with the id of a row's query; empty: rows of one text are of one query
+  std::string qrels{};       ///< file of judgements, of formats whose rows have no labels; empty: none
+  bool label_given = false;  ///< no key: was the column named? Else text may do without it (find_labels())
   /// A label ends before it: ":" makes "DESC:manner" "DESC"; of a set of names it stands between them. Empty: whole.
   std::string label_separator;
   std::string encoding = "utf-8";  ///< "utf-8" | "latin-1"
@@ -93,7 +94,9 @@ struct PrepConfig {
   /// Does the task learn from labels, and does the text have them?
   const tasks::Task& kind() const { return tasks::named(task.name); }
   bool wants_labels() const { return kind().labels != tasks::Labels::none; }
-  bool has_labels() const { return wants_labels() && !source.label.empty(); }
+  bool has_labels() const { return wants_labels() && !columns_of_labels().empty(); }
+  /// The columns that name a row's label: one, or of a set several; none for text without labels.
+  std::vector<std::string> columns_of_labels() const;
   /// The name of the column with the labels; "" where there is none, or it has a number alone.
   std::string label_column() const;
   /// Are all rows for the test split?

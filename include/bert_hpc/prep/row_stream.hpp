@@ -55,19 +55,20 @@ class RowStream {
  private:
   void open(std::size_t file);
   std::string_view join(std::size_t first, std::size_t count, SourceRow& out, std::string& storage);
+  std::string_view label(SourceRow& out);
 
   const PrepConfig& config_;
   std::vector<File> files_;
   RowFormat format_;
-  /// Texts, second texts, label, id, query's id, group; the group in files that are divided only.
+  /// Texts, second texts, labels, id, query's id, group; the group in files that are divided only.
   std::vector<std::string> columns_;
-  std::size_t text_columns_, pair_columns_;
-  bool labels_, ids_, queries_, groups_;
+  std::size_t text_columns_, pair_columns_, label_columns_;
+  bool ids_, queries_, groups_;
   std::unique_ptr<RowReader> reader_;
   std::size_t file_ = 0;
   std::int64_t index_ = 0;
   Row row_;
-  std::string text_, text_pair_;
+  std::string text_, text_pair_, label_;
 };
 
 }  // namespace bert_hpc::prep

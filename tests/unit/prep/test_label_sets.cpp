@@ -52,6 +52,25 @@ TEST_CASE("an empty separator makes the whole column one name") {
   CHECK(text.scan().label_names == Names{"b,a", "c"});
 }
 
+TEST_CASE("a set may have a column of 0 or 1 for each name") {
+  CsvText text("text,toxic,threat\nx,1,0\nx,0,0\nx, 1,true\nx,-1,-1\nx,,1\nx,false,1.5\n");
+  text.config.task.name = "multi_label";
+  text.config.task.labels = {"toxic", "threat"};
+  text.config.source.label.clear();
+  text.config.source.label_columns = {"toxic", "threat"};
+  text.config.source.label_separator.assign(1, ',');
+  text.config.split.stratify = false;
+  const RowTable rows = text.scan();
+  CHECK(rows.label_names == Names{"toxic", "threat"});
+  CHECK(rows.label_rows == std::vector<std::int64_t>{2, 1});
+  CHECK(set_of(rows, 0) == Names{"toxic"});
+  CHECK(set_of(rows, 1).empty());
+  CHECK(set_of(rows, 2) == Names{"toxic", "threat"});
+  for (std::size_t row = 3; row < 6; ++row) CHECK(rows.status[row] == RowStatus::unreadable);
+  CHECK_THAT(rows.first_rejects[static_cast<std::size_t>(RowStatus::unreadable)],
+             ContainsSubstring("row 4, line 5: the row has \"-1\" in \"toxic\", which must be 0 or 1"));
+}
+
 TEST_CASE("rows with an unlisted or a repeated name are rejected by that name, and do not count") {
   Sets text("x;b,a\nx;a,d,b\nx;a,b,a\nx;b\n");
   text.config.task.labels = {"b", "a"};

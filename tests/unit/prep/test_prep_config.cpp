@@ -64,6 +64,26 @@ TEST_CASE("a comma separates the names of sets, and ends no class") {
   CHECK(parse(good).row_format().list_columns.empty());
 }
 
+TEST_CASE("columns of 0 or 1 name the labels, and go with nothing that names them otherwise") {
+  const std::string sets = "task.name=\"multi_label\"";
+  const std::string columns = "source.label_columns=[\"b\", \"a\"]";
+  const std::string no_label = "source.label=\"\"";
+  const PrepConfig config = parse(good, {sets, columns, no_label});
+  CHECK(config.has_labels());
+  CHECK(config.columns_of_labels() == std::vector<std::string>{"b", "a"});
+  CHECK(config.task.labels == std::vector<std::string>{"b", "a"});
+  CHECK(config.label_column().empty());
+  CHECK_THAT(message(good, {sets, columns, "source.label=\"x\""}),
+             ContainsSubstring("label_columns and label are both given"));
+  CHECK_THAT(message(good, {columns, no_label}), ContainsSubstring("label_columns is for multi_label"));
+  CHECK_THAT(message(good, {sets, no_label, "source.label_columns=[\"a\", \"a\"]"}),
+             ContainsSubstring("names \"a\" twice"));
+  CHECK_THAT(message(good, {sets, no_label, "source.label_columns=[\"a \"]"}),
+             ContainsSubstring("no blanks around it"));
+  CHECK_THAT(message(good, {sets, no_label, "source.label_columns=[\"a,b\"]"}),
+             ContainsSubstring("needs a label_separator that is in no name"));
+}
+
 TEST_CASE("formats are found by their names") {
   CHECK(find_text_format("SQuAD") == nullptr);
   for (const TextFormat* format : text_formats()) {
