@@ -50,9 +50,9 @@ SplitLayout::SplitLayout(Split split, const PrepConfig& config, const RowTable& 
   } else {
     if (ranks_) {
       order_queries(rows, config, split == Split::train);
-    } else {
+    } else if (split == Split::train || !config.has_words()) {
       shuffle(rows, config.split.seed);
-    }
+    }  // else in the source's order: predictions.conll names no rows, and scorers read it beside the source
     for (const std::int64_t row : rows) {
       const TokenStore::Range sequences = store_.sequences_of(row);
       for (std::int64_t sequence = sequences.begin; sequence < sequences.end; ++sequence) order_.push_back(sequence);

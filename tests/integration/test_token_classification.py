@@ -67,7 +67,7 @@ class TokenClassification(TaskCase):
         return cls.start("bert_hpc_prep", f"{output}_prep.toml", tables, ranks, check)
 
     def predicted(self, run_folder):
-        """{words of a sentence: [predicted tags]}, in the order of the shards."""
+        """[(words of a sentence, [its tags, gold and predicted])], in the order of the file."""
         blocks = (self.folder / run_folder / "predictions.conll").read_text().split("\n\n")
         rows = [[line.split(" ") for line in block.splitlines()] for block in blocks if block]
         return [([row[0] for row in block], [row[1:] for row in block]) for block in rows]
@@ -106,6 +106,10 @@ class TokenClassification(TaskCase):
         (self.folder / "gold.conll").write_text("\n".join(lines))
         (self.folder / "found.conll").write_text("\n".join(" ".join(line.split(" ")[::2]) for line in predictions.split("\n")))
         official = json.loads(run("bert_hpc_score", "conll", "gold.conll", "found.conll", check=0, cwd=self.folder).stdout)
+        # The file that was prepared, and the run's own file as it is: its sentences are in the source's order.
+        self.assertEqual([words for words, _ in self.predicted("half")], [words for words, _ in self.sentences])
+        as_they_are = run("bert_hpc_score", "conll", "rows.conll", "half/predictions.conll", check=0, cwd=self.folder)
+        self.assertEqual(json.loads(as_they_are.stdout), official)
         with h5py.File(self.folder / "half/metrics.h5") as file:
             test = file["evaluations/test"]
             for name, theirs in (("entity_precision", "precision"), ("entity_recall", "recall"), ("entity_f1", "FB1"), ("accuracy", "accuracy")):
