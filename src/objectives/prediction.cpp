@@ -101,9 +101,11 @@ PredictedRows predict_scores(const SampleOutputs& samples) {
   Integers label(levels.begin(), levels.end());
   label.resize(rows_of(samples), unknown);
   PredictedRows predicted;
+  Texts shown;
+  for (const std::int32_t level : label) shown.push_back(level == unknown ? std::string() : std::to_string(level));
   predicted.stored = {{"label", std::move(label)},
                       {"prediction", Numbers(samples.outputs.begin(), samples.outputs.end())}};
-  predicted.shown = predicted.stored;
+  predicted.shown = {{"label", std::move(shown)}, predicted.stored.back()};
   return predicted;
 }
 

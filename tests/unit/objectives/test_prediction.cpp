@@ -84,6 +84,23 @@ TEST_CASE("values are predicted as they are") {
   CHECK(std::isnan(values<Numbers>(found.shown, 0)[1]));
 }
 
+TEST_CASE("raw scores have levels, and none where they are unknown") {
+  const Numbers outputs = {-1.5f, 2};
+  const Integers levels = {0, 2};
+  const Texts names;
+  SampleOutputs samples{
+      .rows = 2, .outputs = outputs, .labels = {.outputs = 1, .levels = levels}, .label_names = names};
+  PredictedRows found = objectives::predict_scores(samples);
+  CHECK(names_of(found.shown) == Texts{"label", "prediction"});
+  CHECK(values<Integers>(found.stored, 0) == levels);
+  CHECK(values<Texts>(found.shown, 0) == Texts{"0", "2"});
+  CHECK(values<Numbers>(found.shown, 1) == outputs);
+  samples.labels.levels = {};
+  found = objectives::predict_scores(samples);
+  CHECK(values<Integers>(found.stored, 0) == Integers{-1, -1});
+  CHECK(values<Texts>(found.shown, 0) == Texts{"", ""});
+}
+
 TEST_CASE("sets: sigmoid, at least one half, names with commas between them") {
   const Numbers outputs = {0, -1, 3, -0.5f, -2, -200};
   const std::vector<std::uint8_t> label = {1, 1, 0, 0, 0, 0};
