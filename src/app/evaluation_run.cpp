@@ -44,7 +44,7 @@ void evaluate(Session& session, data::ShardReader& reader, Results& results, con
     results.record_evaluation(split, *row);
     context.log.info(evaluation_line(split, *row, *session.model->objective.task));
     if (const auto answer = evaluator.one_answer()) {
-      context.log.warning(one_answer_in_evaluation(split, *answer, labels));
+      context.log.warning(one_answer_in_evaluation(split, *answer, labels, input.task.name));
     }
   }
   results.record_ranks(context, context.device.name, total(session.memory()));

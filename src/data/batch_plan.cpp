@@ -80,8 +80,11 @@ void check(const BatchPlanOptions& o, std::int64_t max_length) {
   if (o.chunks > 0) {
     check_chunks(o, max_length, problems);
   } else if (o.micro_tokens > 0 && o.micro_tokens < max_length) {
-    problems.add("batch.micro_tokens = " + text(o.micro_tokens) + " is less than the longest sequence of the data (" +
-                 text(max_length) + " tokens); set it to at least that.");
+    problems.add(
+        "batch.micro_tokens = " + text(o.micro_tokens) + " is less than the longest sequence of the data (" +
+        text(max_length) +
+        " tokens); set it to at least that. With task.loss = \"listwise\" all candidates of a query count as one "
+        "sequence.");
   }
   problems.throw_if_any(core::ExitCode::input, "The batch cannot be cut:");
 }

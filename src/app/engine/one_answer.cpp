@@ -12,8 +12,9 @@ bool is_class(const metrics::OneAnswer& answer) {
 
 /// What was found, as a sentence.
 std::string finding(const std::string& split, const metrics::OneAnswer& answer,
-                    const std::vector<std::string>& label_names) {
-  const std::string samples = core::counted(answer.samples, "sequence");
+                    const std::vector<std::string>& label_names, const std::string& task) {
+  const bool of_words = tasks::named(task).labels == tasks::Labels::words;
+  const std::string samples = core::counted(answer.samples, of_words ? "word" : "sequence");
   const auto value = [](double x) { return core::format_number(x); };
   if (!is_class(answer)) {
     return split + ": the predictions for all " + samples + " are nearly one value, " + value(answer.value) + " ± " +
@@ -31,11 +32,12 @@ std::string finding(const std::string& split, const metrics::OneAnswer& answer,
 std::string one_answer_in_training(const std::string& split, const metrics::OneAnswer& answer,
                                    const std::vector<std::string>& label_names, const config::Config& input,
                                    std::int64_t steps) {
-  std::string text =
-      finding(split, answer, label_names) + " Likely causes: too few steps (" + core::with_commas(steps) +
-      " so far; more schedule.epochs or schedule.steps), or a learning rate "
-      "that is too large or too small (optimizer.learning_rate = " +
-      core::format_number(input.optimizer.learning_rate.value_or(0.0)) + "; try a third and three times as much)";
+  std::string text = finding(split, answer, label_names, input.task.name) + " Likely causes: too few steps (" +
+                     core::with_commas(steps) +
+                     " so far; more schedule.epochs or schedule.steps), or a learning rate "
+                     "that is too large or too small (optimizer.learning_rate = " +
+                     core::format_number(input.optimizer.learning_rate.value_or(0.0)) +
+                     "; try a third and three times as much)";
   if (is_class(answer)) return text + ", or one class that makes up nearly all of the data.";
   if (input.task.is_on(tasks::standardize_key) || input.task.list(tasks::range_key).has_value())
     return text + ", or labels that do not depend on the text.";
@@ -43,8 +45,9 @@ std::string one_answer_in_training(const std::string& split, const metrics::OneA
 }
 
 std::string one_answer_in_evaluation(const std::string& split, const metrics::OneAnswer& answer,
-                                     const std::vector<std::string>& label_names) {
-  return finding(split, answer, label_names) + " Likely causes: the model was trained for too few steps, or with a " +
+                                     const std::vector<std::string>& label_names, const std::string& task) {
+  return finding(split, answer, label_names, task) +
+         " Likely causes: the model was trained for too few steps, or with a " +
          "learning rate that was too large or too small, or on texts and labels of another kind" +
          (is_class(answer) ? ", or on data that one class makes up nearly all of." : " or scale.");
 }

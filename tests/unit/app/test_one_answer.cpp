@@ -30,7 +30,9 @@ TEST_CASE("a warning about one answer names the finding, its likely causes, and 
   CHECK_THAT(text, ContainsSubstring("nearly all of the data") && !ContainsSubstring("±"));
 
   // A model that is there cannot be trained by changing keys of an evaluation.
-  const std::string evaluated = app::one_answer_in_evaluation("test", one_class, {"no", "yes"});
+  const std::string evaluated = app::one_answer_in_evaluation("test", one_class, {"no", "yes"}, "classification");
   CHECK_THAT(evaluated, ContainsSubstring("test: the model predicts the class \"yes\"") &&
                             ContainsSubstring("trained for too few steps") && !ContainsSubstring("schedule."));
+  const std::string tagged = app::one_answer_in_evaluation("test", one_class, {"B", "O"}, "token_classification");
+  CHECK_THAT(tagged, ContainsSubstring("predicts the class \"O\" for all 75 words"));
 }
