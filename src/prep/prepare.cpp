@@ -8,6 +8,7 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "bert_hpc/comm/objects.hpp"
 #include "bert_hpc/core/json.hpp"
@@ -20,6 +21,7 @@
 #include "bert_hpc/prep/word_rows.hpp"
 #include "bert_hpc/tokenize/vocabulary_trainer.hpp"
 #include "check.hpp"
+#include "row_list.hpp"
 #include "staging.hpp"
 #include "word_counts.hpp"
 
@@ -146,28 +148,25 @@ class Preparation {
     const auto begin = Clock::now();
     store_ = std::make_unique<RowStore>(config_, table_, staging_.path(), group_);
     SequenceMaker maker(config_, *tokenizer_);
-    std::ofstream rejects;
-    if (is_root()) {
-      rejects.open(staging_.file("rejects.tsv"), std::ios::binary);
-      rejects << "file\trow\tline\treason\n";
-    }
+    std::optional<RowList> rejects, notes;  // rank 0
+    if (is_root()) rejects.emplace(staging_.file("rejects.tsv"), "reason");
+    if (is_root() && table_.noted_rows > 0) notes.emplace(staging_.file("notes.tsv"), "note");
     RowStream stream(config_);
     SourceRow row;
     MadeRow made;
     while (stream.next(row)) {
       const RowStatus status = status_of(row);
-      if (is_root() && !is_kept(status) && status != RowStatus::not_sampled) {
-        rejects << core::printable(stream.files()[row.file].path, 4096) << '\t' << row.number << '\t' << row.line
-                << '\t' << describe_reject(status, row, config_) << '\n';
+      if (rejects && !is_kept(status) && status != RowStatus::not_sampled) {
+        rejects->add(stream.files()[row.file].path, row, describe_reject(status, row, config_));
       }
+      if (notes && is_kept(status) && !row.note.empty()) notes->add(stream.files()[row.file].path, row, row.note);
       if (!is_kept(status) || !is_mine(row.index)) continue;
       maker.make(row.text, row.text_pair, made);
       store_->add(row, made);
       count_row(row, made);
     }
-    if (is_root() && !rejects.flush()) {
-      throw Error(ExitCode::files, staging_.file("rejects.tsv") + ": writing failed: " + std::strerror(errno) + ".");
-    }
+    if (rejects) rejects->close();
+    if (notes) notes->close();
     store_->open_for_reading();
     for (std::int64_t* count : {&summary_.text_bytes, &summary_.truncated, &summary_.cut_into_windows,
                                 &summary_.unknown, &summary_.words_tokens}) {

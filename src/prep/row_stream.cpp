@@ -74,7 +74,7 @@ bool RowStream::next(SourceRow& out) {
   out.text = join(0, text_columns_, out, text_);
   out.text_pair = join(text_columns_, pair_columns_, out, text_pair_);
   out.label = label(out);
-  out.repaired = row_.repaired;
+  out.note = row_.note;
   std::size_t column = text_columns_ + pair_columns_ + label_columns_;
   const auto next_value = [&]() -> std::string_view {
     const std::size_t at = column++;

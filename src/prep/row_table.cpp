@@ -126,7 +126,7 @@ class Scan {
       }
     }
     if (!is_kept(status)) return;
-    if (row.repaired && table_.repaired_rows++ == 0) table_.first_repaired = place_of(row, file);
+    if (!row.note.empty() && table_.noted_rows++ == 0) table_.first_note = place_of(row, file) + ": " + row.note;
     const bool valid = !row.malformed && tokenize::is_valid_utf8(row.text) && tokenize::is_valid_utf8(row.text_pair) &&
                        tokenize::is_valid_utf8(row.label);
     if (!valid && table_.malformed_rows++ == 0) table_.first_malformed = place_of(row, file);

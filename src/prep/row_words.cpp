@@ -125,10 +125,10 @@ std::vector<std::string> warnings(const RowTable& table, const PrepConfig& confi
                   " bytes that are not UTF-8, each read as U+FFFD (the first is " + table.first_malformed +
                   "). If the text is Latin-1, set [source] encoding = \"latin-1\".");
   }
-  if (table.repaired_rows > 0) {
-    all.push_back(core::counted(table.repaired_rows, "answer is", "answers are") +
-                  " not at answer_start, but at one other place of the context alone, which is used (the first is " +
-                  table.first_repaired + ").");
+  if (table.noted_rows > 0) {
+    all.push_back(core::counted(table.noted_rows, "question contradicts itself and is",
+                                "questions contradict themselves and are") +
+                  " used as notes.tsv says (the first is " + table.first_note + ").");
   }
   const auto drawn =
       static_cast<double>(table.rows() - table.counts()[static_cast<std::size_t>(RowStatus::not_sampled)]);

@@ -84,10 +84,19 @@ class QuestionAnswering(TaskCase):
         rows[2]["answers"] = {"text": ["absent"], "answer_start": [0]}
         rows[3]["id"] = rows[0]["id"]
         del rows[5]["context"]
+        rows[6]["is_impossible"], rows[7]["is_impossible"] = True, False
+        rows[7]["answers"] = {"text": [], "answer_start": []}
         (self.folder / "broken.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows) + "{\n", encoding="utf-8")
         done = self.prepare("broken", {"test_files": ["broken.jsonl"]}, {"vocabulary": "train"})
         rejects = (self.folder / "broken/rejects.tsv").read_text(encoding="utf-8")
-        self.assertIn("1 answer is not at answer_start", done.stdout)
+        self.assertIn("3 questions contradict themselves and are used as notes.tsv says (the first is broken.jsonl, row 2, line 2: has the answer",
+                      done.stdout)
+        notes = (self.folder / "broken/notes.tsv").read_text(encoding="utf-8").splitlines()
+        self.assertEqual(notes[0], "file\trow\tline\tnote")
+        for note, (line, words) in zip(notes[1:], ((2, "at answer_start 9999, but its context has .*; the answer is at 0 alone, which is used"),
+                                                   (7, "answers and is_impossible = true: the answers count"),
+                                                   (8, "no answer and is_impossible = false: it counts as without answer")), strict=True):
+            self.assertRegex(note, rf"^broken\.jsonl\t{line}\t{line}\thas .*{words}")
         for line, reason in ((3, 'has the answer "absent" at answer_start 0, but its context has'), (4, "id"), (6, 'has no "context"'),
                              (len(rows) + 1, "is not a JSON object")):
             self.assertRegex(rejects, rf"(?m)^broken\.jsonl\t{line}\t{line}\t[^\n]*{reason}")

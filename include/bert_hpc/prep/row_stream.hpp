@@ -28,7 +28,7 @@ struct SourceRow {
   std::string_view id;                ///< [source] id; empty where there is none
   std::string_view query;             ///< of candidates: the id of its query, or without ids its text
   bool own_query = false;             ///< Row::own_query
-  bool repaired = false;              ///< Row::repaired
+  std::string note;                   ///< Row::note
   std::string_view group;             ///< [split] group, trimmed; empty where there is none
   std::string_view record;            ///< csv, tsv: the row's bytes as the file has them
   std::string problem;                ///< why it cannot be read; empty if it can

@@ -96,8 +96,8 @@ struct RowTable {
   std::map<std::string, std::int64_t> unlisted_labels;  ///< rows of labels that are not in [task] labels; some of them
   std::array<std::string, row_status_count> first_rejects;            ///< the first row of each reason; not rare labels
   std::array<std::int64_t, likely_delimiters.size()> rejects_with{};  ///< csv, tsv: broken rows that hold each of them
-  std::int64_t repaired_rows = 0;                                     ///< kept: SourceRow::repaired
-  std::string first_repaired;                                         ///< its place
+  std::int64_t noted_rows = 0;                                        ///< kept: SourceRow::note
+  std::string first_note;                                             ///< its place and words
   std::int64_t absent_queries = 0;                                    ///< of [source] qrels: without any candidate
   std::string first_absent;                                           ///< its place
   std::int64_t malformed_rows = 0;                                    ///< kept, with bytes that are not UTF-8

@@ -39,6 +39,15 @@ std::string misplaced(const SquadQuestion& question, const std::string& context)
   return problem.append(" (question ").append(core::printable(question.id, 60)).append(")");
 }
 
+std::string contradiction(const SquadQuestion& question) {
+  if (!question.said_impossible || *question.said_impossible != question.answered()) return {};
+  if (!question.answered() && !question.lists_answers) return {};  // text to be predicted
+  return std::string("has ") +
+         (question.answered() ? "answers and is_impossible = true: the answers count"
+                              : "no answer and is_impossible = false: it counts as without answer") +
+         " (question " + core::printable(question.id, 60) + ")";
+}
+
 std::optional<std::int64_t> only_place(std::string_view text, std::string_view context) {
   const std::size_t first = text.empty() ? std::string_view::npos : context.find(text);
   if (first == std::string_view::npos || context.find(text, first + 1) != std::string_view::npos) return std::nullopt;

@@ -166,6 +166,7 @@ class ArticleEvents : public nlohmann::json_sax<json> {
     if (skips()) return true;
     expect(truth, value ? "true" : "false");
     question().impossible = value;
+    question().said_impossible = value;
     return true;
   }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,9 +16,10 @@ struct SquadAnswer {
 
 struct SquadQuestion {
   std::string id, text;
-  bool impossible = false;           ///< files of version 1.1 do not say: false
-  bool lists_answers = false;        ///< has it "answers", be they none?
-  std::vector<SquadAnswer> answers;  ///< in the file's order
+  bool impossible = false;              ///< files of version 1.1 do not say: false
+  std::optional<bool> said_impossible;  ///< "is_impossible", where it is given
+  bool lists_answers = false;           ///< has it "answers", be they none?
+  std::vector<SquadAnswer> answers;     ///< in the file's order
 
   bool answered() const { return !answers.empty(); }
 };

@@ -6,13 +6,14 @@ namespace bert_hpc::prep {
 
 void SquadColumns::fill(SquadQuestion& question, std::string_view title, const std::string& context, Row& row) {
   row.problem = misplaced(question, context);
-  row.repaired = false;
+  row.note = contradiction(question);
   if (!row.problem.empty()) {
     SquadAnswer& answer = question.answers.front();
     if (const auto place = only_place(answer.text, context)) {
+      if (!row.note.empty()) row.note += "; ";
+      row.note += row.problem + "; the answer is at " + std::to_string(*place) + " alone, which is used";
       answer.start = *place;
       row.problem.clear();
-      row.repaired = true;
     }
   }
   start_ = question.answered() ? std::to_string(question.answers.front().start) : "";
@@ -28,7 +29,7 @@ void SquadColumns::fill(SquadQuestion& question, std::string_view title, const s
 
 void SquadColumns::fail(std::string problem, Row& row) const {
   row.problem = std::move(problem);
-  row.repaired = false;
+  row.note.clear();
   row.values.assign(places_.size(), std::nullopt);
 }
 

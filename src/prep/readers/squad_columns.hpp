@@ -14,8 +14,8 @@ class SquadColumns {
   /// places: of the columns asked for, among those of squad_format().
   explicit SquadColumns(std::vector<std::size_t> places) : places_(std::move(places)) {}
 
-  /// Sets the row's values, problem and whether it was repaired: an answer that is not at its place is taken from the
-  /// only other one. The values last until the next call, and no longer than the arguments.
+  /// Sets the row's values, problem and note: an answer that is not at its place is taken from the only other one. The
+  /// values last until the next call, and no longer than the arguments.
   void fill(SquadQuestion& question, std::string_view title, const std::string& context, Row& row);
   /// The row cannot be read.
   void fail(std::string problem, Row& row) const;

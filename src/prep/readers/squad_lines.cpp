@@ -172,7 +172,8 @@ class SquadLines : public RowReader {
     const auto impossible = object.find("is_impossible");
     if (impossible == object.end() || impossible->is_null()) return {};
     if (!impossible->is_boolean()) return mistyped("is_impossible", *impossible, "true or false");
-    question_.impossible = impossible->get<bool>();
+    question_.said_impossible = impossible->get<bool>();
+    question_.impossible = *question_.said_impossible;
     return {};
   }
 

@@ -17,7 +17,7 @@ using Texts = std::vector<std::string>;
 const Texts all_columns = {"id",          "title",        "question", "context", "is_impossible",
                            "answer_text", "answer_start", "answers"};
 
-/// Rows as "line:value|value", with "(repaired)" behind them, or as "line:!problem".
+/// Rows as "line:value|value", with "(noted)" behind them, or as "line:!problem".
 Texts rows(const std::string& content, const Texts& columns = all_columns) {
   const TemporaryFile file(content);
   const auto reader = open_rows(file.path(), {.format = find_text_format("squad")}, columns);
@@ -32,7 +32,7 @@ Texts rows(const std::string& content, const Texts& columns = all_columns) {
       if (i > 0) text += '|';
       text += row.values[i].value();
     }
-    all.push_back(text + (row.repaired ? " (repaired)" : ""));
+    all.push_back(text + (row.note.empty() ? "" : " (noted)"));
   }
   return all;
 }
@@ -69,7 +69,7 @@ TEST_CASE("a line is a question: columns of answers, lists of them, none, and un
           "6:a4||q|c|false|||", "7:a5||q|c|true|||[]"});
   CHECK(rows(with_answers("[]") + with_answers("[]"), {"answers", "context"}) == Texts{"1:[]|a cat", "2:[]|a cat"});
   CHECK(rows(R"({"id":"i","context":"c","question":"q","answers":[],"is_impossible":false})", {"is_impossible"}) ==
-        Texts{"1:false"});
+        Texts{"1:false (noted)"});
 }
 
 TEST_CASE("rows are those of the same questions in SQuAD's own JSON, with the same repairs and problems") {
@@ -84,7 +84,7 @@ TEST_CASE("rows are those of the same questions in SQuAD's own JSON, with the sa
     CHECK(rows(R"({"title":"T","id":"i","context":"a cat","question":"q","answers":)" + std::string(answers) + "}") ==
           rows(own));
   }
-  CHECK(rows(with_answers(R"({"text":["cat"],"answer_start":[0]})"), {"answer_start"}) == Texts{"1:2 (repaired)"});
+  CHECK(rows(with_answers(R"({"text":["cat"],"answer_start":[0]})"), {"answer_start"}) == Texts{"1:2 (noted)"});
   CHECK(rows(with_answers(R"({"text":["a"],"answer_start":[1]})"), {"id"}) ==
         Texts{"1:!has the answer \"a\" at answer_start 1, but its context has \" cat\" there (question i)"});
 }

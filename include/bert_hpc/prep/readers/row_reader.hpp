@@ -41,7 +41,7 @@ struct Row {
   std::vector<std::string> keys;                        ///< jsonl: of a row that lacks a column; else empty
   bool malformed = false;                               ///< jsonl: held bytes that are not UTF-8; others keep theirs
   std::string problem;                                  ///< why the row cannot be read; empty if it can
-  bool repaired = false;    ///< squad: the answer was not at its place, and stands at one place alone, which is given
+  std::string note;         ///< squad: what contradicts itself in a row that can be used, and how it is read; or ""
   bool own_query = false;   ///< the id of its query counts in this file alone
   bool too_wide = false;    ///< the problem is that it has more columns than the header
   std::string_view record;  ///< tables: the row's bytes as the file has them
