@@ -84,6 +84,23 @@ void warn_of_labels(const RowTable& table, const PrepConfig& config, std::vector
   }
 }
 
+/// Numbers beside names, as where a file has tags by name and another by number: they are different labels.
+void warn_of_mixed_labels(const RowTable& table, const PrepConfig& config, std::vector<std::string>& all) {
+  if (!config.task.labels.empty()) return;
+  std::vector<std::pair<std::string, std::int64_t>> numbers, names;
+  for (std::size_t i = 0; i < table.label_names.size(); ++i) {
+    const std::string& name = table.label_names[i];
+    auto& kind = name.find_first_not_of("0123456789") == std::string::npos ? numbers : names;
+    kind.emplace_back(name, table.label_rows[i]);
+  }
+  if (numbers.empty() || names.empty()) return;
+  all.push_back("some labels are numbers and others are names (label, rows): " + labels_text(numbers) + "; " +
+                labels_text(names) + ": each is a label of its own. " +
+                (config.has_words() ? "If numbers stand for names, list the names in [task] labels, in the order of "
+                                      "their numbers."
+                                    : "If that is right, list them in [task] labels, which ends this warning."));
+}
+
 /// Labels of splits with files of their own that no training row has: a model cannot predict them.
 void warn_of_unknown_labels(const RowTable& table, const PrepConfig& config, std::vector<std::string>& all) {
   const std::vector<std::string> none, *files[] = {&none, &config.source.validation_files, &config.source.test_files};
@@ -145,6 +162,7 @@ std::vector<std::string> warnings(const RowTable& table, const PrepConfig& confi
   }
   if (!table.label_names.empty()) {
     warn_of_labels(table, config, all);
+    warn_of_mixed_labels(table, config, all);
     warn_of_unknown_labels(table, config, all);
   }
   warn_of_empty_splits(table, config, all);

@@ -176,6 +176,20 @@ TEST_CASE("a listed label that no row has is reported with the one that was prob
   CHECK(warnings(text.scan(), text.config).empty());
 }
 
+TEST_CASE("numbers beside names are reported, unless [task] labels lists them") {
+  CsvText text(table({{"0", 40}, {"1", 50}, {"good", 30}}));
+  const auto reported = warnings(text.scan(), text.config);
+  REQUIRE(reported.size() == 1);
+  CHECK(reported[0] ==
+        "some labels are numbers and others are names (label, rows): \"0\" 40 and \"1\" 50; \"good\" 30: each is a "
+        "label of its own. "
+        "If that is right, list them in [task] labels, which ends this warning.");
+  text.config.task.labels = {"0", "1", "good"};
+  CHECK(warnings(text.scan(), text.config).empty());
+  CsvText numbers(table({{"0", 40}, {"1", 50}}));
+  CHECK(warnings(numbers.scan(), numbers.config).empty());
+}
+
 TEST_CASE("labels that only files of another split have are reported with their rows") {
   CsvText text(table({{"a", 50}, {"b", 50}}));
   const CsvText more(table({{"a", 5}, {"new", 2}})), most(table({{"b", 1}, {"x", 1}, {"y", 3}}));
