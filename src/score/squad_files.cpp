@@ -1,4 +1,5 @@
 // SQuAD's files: questions with their gold answers, predictions, probabilities of "no answer".
+#include <algorithm>
 #include <unordered_set>
 
 #include "bert_hpc/core/text.hpp"
@@ -126,6 +127,14 @@ Result score_files(const Files& files) {
           files.gold,
           "question '" + core::printable(question.id) +
               "' has no answers; in version 1.1 each needs one (set \"version\" to \"v2.0\" if the file is that).");
+    }
+    const bool of_others =
+        !predictions.empty() &&
+        std::none_of(questions.begin(), questions.end(), [&](const auto& one) { return predictions.contains(one.id); });
+    if (of_others) {
+      fail_data(files.predictions, "none of its questions is in " + files.gold + ", the first is '" +
+                                       core::printable(predictions.begin()->first) +
+                                       "'; give the predictions of these questions.");
     }
     return squad1_result(questions, predictions);
   }
