@@ -224,8 +224,8 @@ std::string describe_reject(RowStatus status, const SourceRow& row, const PrepCo
     case RowStatus::missing_column:
       return "the row has no column \"" + core::printable(row.missing_column, 60) + "\"" + keys_text(row);
     case RowStatus::repeated_id:
-      if (!config.has_candidates()) return reason(status);
-      return "an earlier row of this query has the same id (\"" + core::printable(row.id, 60) + "\")";
+      return (config.has_candidates() ? "an earlier row of this query has the same id" : reason(status)) +
+             (" (\"" + core::printable(row.id, 60) + "\")");
     case RowStatus::unusable_id:
     case RowStatus::other_query:
       return reason(status) +
