@@ -103,7 +103,8 @@ def draw(runs, style=drawing.USUAL):
         for split, counts, which, names in matrices(run):
             total = counts.sum()
             accuracy = np.trace(counts) / total
-            figures = f"accuracy {accuracy:.3f} on {int(total):,} samples" + (f"; {which}" if which else "")
+            counted = "words" if run.task == "token_classification" else "samples"
+            figures = f"accuracy {accuracy:.3f} on {int(total):,} {counted}" + (f"; {which}" if which else "")
             kind = "Confusion matrix" + ("" if split == "predictions" else f" ({split})")
             name = f"confusion_matrix-{split}" + (f"-{run.name}" if len(runs) > 1 else "")
             yield wording.file_name(name), draw_matrix(counts, names, style.title_of(kind, [run], figures), style)

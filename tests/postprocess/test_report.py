@@ -875,6 +875,8 @@ class BestCheckpoint(InFolder):
         titles = [" ".join(texts(figure)) for _, figure in plot_confusion.draw([run])]
         self.assertIn("accuracy 0.850 on 20 samples; best accuracy, step 20", titles[1])
         self.assertIn("accuracy 0.800 on 20 samples; best checkpoint, step 20", titles[0])
+        run.attributes["task"] = "token_classification"
+        self.assertIn("on 20 words;", " ".join(texts(next(plot_confusion.draw([run]))[1])))
 
     def test_classes_that_metrics_h5_reports(self):
         self.load()
