@@ -23,8 +23,8 @@ void squared_error_loss(const core::MicroBatch& batch, const ops::CrossEntropyOp
 
 void span_loss(const core::MicroBatch& batch, const ops::CrossEntropyOptions&, float scale, Tensor<float> logits,
                float* row_losses, Tensor<float> d_logits) {
-  ops::span_cross_entropy(logits, batch.tokens.offsets, batch.sequences, batch.targets.spans, scale, row_losses,
-                          d_logits);
+  ops::span_cross_entropy(logits, batch.tokens.offsets, batch.lengths, batch.sequences, batch.targets.spans, scale,
+                          row_losses, d_logits);
 }
 
 namespace {

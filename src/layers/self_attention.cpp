@@ -129,7 +129,8 @@ ops::AttentionInputs SelfAttention::inputs(const StepContext& context, const Tok
           .q = saved.query,
           .k = key_value.column_range(0, width_),
           .v = key_value.column_range(width_, width_),
-          .mask = settings_.mask};
+          .mask = settings_.mask,
+          .real_keys = context.batch.lengths};
 }
 
 std::vector<LinearWeight> SelfAttention::linear_weights(bool selects) const {

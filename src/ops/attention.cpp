@@ -3,6 +3,7 @@
 #include "bert_hpc/ops/attention.hpp"
 
 #include <cmath>
+#include <limits>
 
 #include "bert_hpc/core/error.hpp"
 #include "kernel.hpp"
@@ -28,6 +29,7 @@ struct Problem {
   float drop_scale;         // 1 / P(keep)
   float scale;              // 1 / √head_dim
   Tensor<const T> q, k, v;  // (query rows, hidden), (key rows, hidden), (key rows, hidden)
+  const std::int32_t* real_keys;
 
   KOKKOS_INLINE_FUNCTION float dot(const T* a, const T* b) const {
     float total = 0.0f;
@@ -38,6 +40,17 @@ struct Problem {
 
   KOKKOS_INLINE_FUNCTION float score(std::int64_t query, std::int64_t key, std::int64_t column) const {
     return scale * dot(q.row(query) + column, k.row(key) + column);
+  }
+
+  KOKKOS_INLINE_FUNCTION std::int64_t first_padded(std::int64_t sequence) const {
+    return real_keys != nullptr ? keys.offsets[sequence] + real_keys[sequence] : keys.offsets[sequence + 1];
+  }
+
+  /// The score of a key, after it was computed, if the key is real (below `padded`); else one whose exponential is 0.
+  KOKKOS_INLINE_FUNCTION float masked_score(std::int64_t query, std::int64_t key, std::int64_t column,
+                                            std::int64_t padded) const {
+    const float s = score(query, key, column);
+    return key < padded ? s : -std::numeric_limits<float>::max();
   }
 
   /// keep / P(keep) for the element (query row, key position) of a head.
@@ -73,8 +86,8 @@ template <class T>
 Problem<T> make_problem(const AttentionInputs& in) {
   const std::uint32_t threshold = dropout_threshold(in.dropout.probability);
   const float scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(in.extents.head_dim)));
-  return {in.extents, in.queries,   in.keys,      in.dropout,  threshold, dropout_scale(threshold),
-          scale,      in.q.as<T>(), in.k.as<T>(), in.v.as<T>()};
+  return {in.extents, in.queries,   in.keys,      in.dropout,   threshold,   dropout_scale(threshold),
+          scale,      in.q.as<T>(), in.k.as<T>(), in.v.as<T>(), in.real_keys};
 }
 
 // s_j = q·k_j / √d,  lse = log Σ_j exp(s_j),  out = Σ_j kept_j · exp(s_j − lse) · v_j
@@ -86,9 +99,10 @@ void plain_forward(const core::CallWork& work, const Problem<T>& problem, Tensor
         const std::int64_t i = item / p.extents.heads, head = item % p.extents.heads;
         const std::int64_t sequence = p.queries.sequence[i], column = head * p.extents.head_dim;
         const std::int64_t begin = p.keys.offsets[sequence], end = p.keys.offsets[sequence + 1];
+        const std::int64_t padded = p.first_padded(sequence);
         float largest = p.score(i, begin, column), total = 0.0f;
         for (std::int64_t j = begin; j < end; ++j) {  // the running maximum rescales the sum when it grows
-          const float s = p.score(i, j, column);
+          const float s = p.masked_score(i, j, column, padded);
           if (s > largest) {
             total *= std::exp(largest - s);
             largest = s;
@@ -100,7 +114,8 @@ void plain_forward(const core::CallWork& work, const Problem<T>& problem, Tensor
         for (std::int64_t c = 0; c < p.extents.head_dim; c += sum_columns) {
           float sums[sum_columns] = {};
           for (std::int64_t j = begin; j < end; ++j) {
-            const float probability = std::exp(p.score(i, j, column) - lse) * p.kept(sequence, head, i, j - begin);
+            const float probability =
+                std::exp(p.masked_score(i, j, column, padded) - lse) * p.kept(sequence, head, i, j - begin);
             add_scaled(p.width(c), probability, p.v.row(j) + column + c, sums);
           }
           store_sums(p.width(c), sums, out.row(i) + column + c);
@@ -120,12 +135,13 @@ void plain_backward_q(const core::CallWork& work, const Problem<T>& problem, Ten
         const std::int64_t i = item / p.extents.heads, head = item % p.extents.heads;
         const std::int64_t sequence = p.queries.sequence[i], column = head * p.extents.head_dim;
         const std::int64_t begin = p.keys.offsets[sequence], end = p.keys.offsets[sequence + 1];
+        const std::int64_t padded = p.first_padded(sequence);
         const T* d_o = d_out.row(i) + column;
         const float diagonal = p.dot(d_o, out.row(i) + column), lse = log_sum_exp(head, i);
         for (std::int64_t c = 0; c < p.extents.head_dim; c += sum_columns) {
           float sums[sum_columns] = {};
           for (std::int64_t j = begin; j < end; ++j) {
-            const float probability = std::exp(p.score(i, j, column) - lse);
+            const float probability = std::exp(p.masked_score(i, j, column, padded) - lse);
             const float d_p = p.kept(sequence, head, i, j - begin) * p.dot(d_o, p.v.row(j) + column);
             add_scaled(p.width(c), p.scale * probability * (d_p - diagonal), p.k.row(j) + column + c, sums);
           }
@@ -142,12 +158,12 @@ void plain_backward_kv(const core::CallWork& work, const Problem<T>& problem, Te
       {"bert_hpc::ops::attention_backward_kv", work}, p.keys.count * p.extents.heads, KOKKOS_LAMBDA(std::int64_t item) {
         const std::int64_t j = item / p.extents.heads, head = item % p.extents.heads;
         const std::int64_t sequence = p.keys.sequence[j], column = head * p.extents.head_dim;
-        const std::int64_t position = j - p.keys.offsets[sequence];
+        const std::int64_t position = j - p.keys.offsets[sequence], padded = p.first_padded(sequence);
         for (std::int64_t c = 0; c < p.extents.head_dim; c += sum_columns) {
           float sums_k[sum_columns] = {}, sums_v[sum_columns] = {};
           for (std::int64_t i = p.queries.offsets[sequence]; i < p.queries.offsets[sequence + 1]; ++i) {
             const T* d_o = d_out.row(i) + column;
-            const float probability = std::exp(p.score(i, j, column) - log_sum_exp(head, i));
+            const float probability = std::exp(p.masked_score(i, j, column, padded) - log_sum_exp(head, i));
             const float kept = p.kept(sequence, head, i, position);
             const float d_p = kept * p.dot(d_o, p.v.row(j) + column);
             const float diagonal = p.dot(d_o, out.row(i) + column);

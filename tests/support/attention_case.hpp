@@ -35,12 +35,37 @@ struct AttentionCase {
   bert_hpc::core::ConstMatrix k() const { return bert_hpc::core::ConstMatrix(kv).column_range(0, hidden); }
   bert_hpc::core::ConstMatrix v() const { return bert_hpc::core::ConstMatrix(kv).column_range(hidden, hidden); }
 
+  bert_hpc::ops::AttentionInputs inputs() const {
+    return {.extents = extents,
+            .queries = queries.view(),
+            .keys = keys.view(),
+            .dropout = dropout,
+            .q = q,
+            .k = k(),
+            .v = v(),
+            .real_keys = real_keys.empty() ? nullptr : real_keys.data()};
+  }
+  /// Keys that have a weight.
+  std::int64_t real_keys_of(std::size_t sequence) const {
+    return real_keys.empty() ? keys.offsets[sequence + 1] - keys.offsets[sequence] : real_keys[sequence];
+  }
+  /// Turns the second half of each sequence's keys into padding, with larger scores than any real key has.
+  void pad_from_the_middle() {
+    for (std::size_t b = 0; b + 1 < keys.offsets.size(); ++b) {
+      real_keys.push_back((keys.offsets[b + 1] - keys.offsets[b] + 1) / 2);
+      for (std::int64_t j = keys.offsets[b] + real_keys[b]; j < keys.offsets[b + 1]; ++j) {
+        for (std::int64_t column = 0; column < hidden; ++column) kv.set(j, column, 32.0f * kv(j, column));
+      }
+    }
+  }
+
   DataType type;
   Rows queries, keys;
   std::int64_t hidden;
   StoredMatrix q, kv, d_out;
   bert_hpc::ops::AttentionExtents extents;
   Vector<std::int64_t> samples;
+  Vector<std::int32_t> real_keys;  // of each sequence; empty: all
   bert_hpc::core::Dropout dropout;
 };
 
@@ -123,7 +148,7 @@ class AttentionCheck {
     const std::int64_t d = c_.extents.head_dim, h = head * d;
     const auto row = static_cast<std::size_t>(i), width = static_cast<std::size_t>(d);
     const auto sequence = static_cast<std::size_t>(c_.queries.sequence[row]);
-    const std::int64_t begin = c_.keys.offsets[sequence], length = c_.keys.offsets[sequence + 1] - begin;
+    const std::int64_t begin = c_.keys.offsets[sequence], length = c_.real_keys_of(sequence);
     const double scale = 1.0 / std::sqrt(static_cast<double>(d));
     std::vector<double> q(width), d_o(width), p(static_cast<std::size_t>(length)), d_p(p), size(p), keep(p);
     double largest = -1e300, total = 0.0, dot = 0.0, dot_size = 0.0;

@@ -1,5 +1,6 @@
-// The input of one pass through the model: unpadded token rows, their sequences, and the keys of dropout. All pointers
-// refer to memory where kernels run; nothing here owns memory.
+// The input of one pass through the model: token rows, their sequences, and the keys of dropout. With data.padding =
+// "longest" or "max", the rows of a sequence end in padding, which is computed like real tokens, but no real token and
+// no head reads it. All pointers refer to memory where kernels run; nothing here owns memory.
 #pragma once
 
 #include <cstdint>
@@ -55,8 +56,9 @@ struct Targets {
 /// A micro-batch in device memory.
 struct MicroBatch {
   std::int64_t sequences = 0;
-  std::int64_t max_length = 0;                   ///< longest sequence, tokens
-  TokenRows tokens;                              ///< every token row
+  std::int64_t max_length = 0;                   ///< longest sequence, tokens, padding included
+  TokenRows tokens;                              ///< every token row, padding included
+  const std::int32_t* lengths = nullptr;         ///< (sequences): real tokens of each; null: all are real
   const std::int32_t* input_ids = nullptr;       ///< (tokens)
   const std::int32_t* token_type_ids = nullptr;  ///< (tokens)
   const std::int64_t* sample = nullptr;          ///< (sequences)
@@ -78,6 +80,7 @@ void visit_arrays(MicroBatch& batch, Visit&& visit) {
     visit(rows->sequence, rows->count);
     visit(rows->position, rows->count);
   }
+  visit(batch.lengths, batch.sequences);
   visit(batch.input_ids, batch.tokens.count);
   visit(batch.token_type_ids, batch.tokens.count);
   visit(batch.sample, batch.sequences);

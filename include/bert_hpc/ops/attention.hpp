@@ -3,6 +3,7 @@
 // log-sum-exp (Dao et al., FlashAttention, 2022; FlashAttention-2, 2023).
 //
 // Queries may be a selection of a sequence's rows (only those that a head will read); keys and values are all its rows.
+// Of padded sequences all pairs are computed, and padded keys have weight 0, as with an attention mask.
 #pragma once
 
 #include <memory>
@@ -31,6 +32,9 @@ struct AttentionInputs {
   Dropout dropout;
   ConstMatrix q, k, v;  ///< q (query rows, hidden), k and v (key rows, hidden), all with any row stride
   AttentionMask mask = AttentionMask::full;
+  /// (sequences): how many keys of each sequence are real, at least 1; those after them have weight 0 and gradients 0.
+  /// Null: all.
+  const std::int32_t* real_keys = nullptr;
 };
 
 /// What forward writes and backward reads.

@@ -41,6 +41,7 @@ struct Call {
     AttentionTask t{};
     t.queries = in.queries.offsets[sequence + 1] - first_query;
     t.keys = in.keys.offsets[sequence + 1] - first_key;
+    t.real_keys = in.real_keys != nullptr ? in.real_keys[sequence] : t.keys;
     t.head_dim = in.extents.head_dim;
     t.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(in.extents.head_dim)));
     t.threshold = threshold;
@@ -236,10 +237,10 @@ class FusedAttention : public Attention {
   void require_on_device(const Call& call) const {
     const AttentionInputs& in = call.in;
     core::require(in.q.type == type_, "attention: not made for operands of this type");
-    for (const void* operand :
-         {in.q.data, in.k.data, in.v.data, static_cast<const void*>(call.results.out.data),
-          static_cast<const void*>(call.results.log_sum_exp.data), static_cast<const void*>(in.queries.offsets),
-          static_cast<const void*>(in.keys.offsets), static_cast<const void*>(in.dropout.sample)}) {
+    for (const void* operand : {in.q.data, in.k.data, in.v.data, static_cast<const void*>(call.results.out.data),
+                                static_cast<const void*>(call.results.log_sum_exp.data),
+                                static_cast<const void*>(in.queries.offsets), static_cast<const void*>(in.keys.offsets),
+                                static_cast<const void*>(in.dropout.sample), static_cast<const void*>(in.real_keys)}) {
       core::require_device_memory(operand, "attention");
     }
   }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "attention_dropout.hpp"
+#include "attention_padding.hpp"
 
 namespace bert_hpc::ops::cuda {
 
@@ -187,6 +188,7 @@ BERT_HPC_WARP_CODE void attention_backward_keys(const AttentionCall<T>& call) {
   Warp::template wait<0>();
   Warp::sync_block();  // without queries, the copies of tiles are still in progress
   if (!at_work) return;
+  clear_padding<Warp>(call, mine.sequence, mine.start + own, d_k, d_v);
   store_rows<Warp, T, D, R>(k_tile, own, d_k, k_factor, call.d_k, mine.first + own, mine.rows - own, column);
   store_rows<Warp, T, D, R>(v_tile, own, d_v, v_factor, call.d_v, mine.first + own, mine.rows - own, column);
 }
@@ -222,6 +224,7 @@ BERT_HPC_WARP_CODE void attention_backward_queries(const AttentionCall<T>& call)
   const int head = Warp::block_y(), column = head * D;
   const int keys = Warp::load_one(call.key_offsets + mine.sequence);
   const int length = Warp::load_one(call.key_offsets + mine.sequence + 1) - keys;
+  const int real = real_keys<Warp>(call, mine.sequence, length);
   const int own = Warp::warp() * 16 * R;
   const bool at_work = own < mine.rows;
   const float scale_log2 = call.scale * log2_e;
@@ -282,7 +285,7 @@ BERT_HPC_WARP_CODE void attention_backward_queries(const AttentionCall<T>& call)
           }
         }
       }
-      if (length - key < Shape::others) mask_keys<Warp>(length - key, 0.0f, d_p);
+      if (real - key < Shape::others) mask_keys<Warp>(real - key, 0.0f, d_p);
       multiply_add_rounded<Warp, T, D>(d_p, k_tile, d_q);
     }
     stage = 1 - stage;

@@ -112,8 +112,9 @@ BERT_HPC_WARP_CODE void store_d_q(const AttentionCall<T>& call, int first, int v
   }
 }
 
-/// d_q, d_k and d_v of a sequence and head.
-template <class Warp, class T, int D, class Shape>
+/// d_q, d_k and d_v of a sequence and head. Padded: sequences may have padding (call.real_keys); a kernel of its own,
+/// because registers are short.
+template <class Warp, class T, int D, class Shape, bool Padded>
 BERT_HPC_WARP_CODE void attention_backward_sequence(const AttentionCall<T>& call) {
   using F32 = typename Warp::F32;
   constexpr int threads = Shape::threads, others = Shape::others, sub_tile = 32 * D * 2;
@@ -136,6 +137,7 @@ BERT_HPC_WARP_CODE void attention_backward_sequence(const AttentionCall<T>& call
   for (int start = 0; start < length; start += Shape::keys) {
     const int rows = Shape::one_tile || length - start < Shape::keys ? length - start : Shape::keys;
     const bool at_work = own < rows;
+    const int real = Padded ? Warp::load_one(call.real_keys + sequence) - start : rows;  // of the tile
     if (start > 0) Warp::sync_block();  // waits until all warps have finished with the previous tile
     load_tile<Warp, T, D, Shape::keys, threads>(Shape::k, call.k, first_key + start, rows, column);
     load_tile<Warp, T, D, Shape::keys, threads>(Shape::v, call.v, first_key + start, rows, column);
@@ -188,7 +190,7 @@ BERT_HPC_WARP_CODE void attention_backward_sequence(const AttentionCall<T>& call
           multiply_by_transposed<Warp, T, D>(k, q_tile, p);
           multiply_by_transposed<Warp, T, D>(v, d_tile, d_p);
           probabilities_of_keys<Warp>(call, lse + numbers, dots + numbers, bits, 0, p, d_p);
-          store_slopes<Warp, T, Shape>(own, rows - own, sub, d_p);
+          store_slopes<Warp, T, Shape>(own, real - own, sub, d_p);
           multiply_add_rounded<Warp, T, D>(p, d_tile, d_v);
           multiply_add_rounded<Warp, T, D>(d_p, q_tile, d_k);
         }
@@ -222,6 +224,7 @@ BERT_HPC_WARP_CODE void attention_backward_sequence(const AttentionCall<T>& call
       if (Shape::one_tile) return;
       continue;
     }
+    if constexpr (Padded) clear_padding<Warp>(call, sequence, start + own, d_k, d_v);
     const F32 k_factor[2][2] = {{call.scale, call.scale}, {call.scale, call.scale}};
     const F32 v_factor[2][2] = {{call.drop_scale, call.drop_scale}, {call.drop_scale, call.drop_scale}};
     store_rows<Warp, T, D, 2>(Shape::k, own, d_k, k_factor, call.d_k, first_key + start + own, rows - own, column);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "attention_dropout.hpp"
+#include "attention_padding.hpp"
 
 namespace bert_hpc::ops::cuda {
 
@@ -75,6 +76,7 @@ BERT_HPC_WARP_CODE void attention_forward(const AttentionCall<T>& call) {
   const int head = Warp::block_y(), column = head * D;
   const int keys = Warp::load_one(call.key_offsets + mine.sequence);
   const int length = Warp::load_one(call.key_offsets + mine.sequence + 1) - keys;
+  const int real = real_keys<Warp>(call, mine.sequence, length);
   const int own = Warp::warp() * 16 * R;  // this warp's first row of the tile
   const bool at_work = own < mine.rows;
   const float scale_log2 = call.scale * log2_e;
@@ -114,7 +116,7 @@ BERT_HPC_WARP_CODE void attention_forward(const AttentionCall<T>& call) {
       Warp::commit();
     }
     if (at_work) {
-      if (length - key < Shape::keys) mask_keys<Warp>(length - key, -__builtin_inff(), s);
+      if (real - key < Shape::keys) mask_keys<Warp>(real - key, -__builtin_inff(), s);
       softmax_step<Warp>(scale_log2, s, maximum, total, out);
       if (call.threshold != 0) {
         drop<Warp, T>(call, sample, row_word, head, mine.first + own, mine.rows - own, key, s);

@@ -1,5 +1,5 @@
 // Common parts of the tensor cores' attention kernels: the arguments of a call, the mapping of blocks to rows of
-// unpadded sequences, tiles in shared memory and their fragments.
+// sequences, tiles in shared memory and their fragments.
 //
 // Kernels are written for one warp, as templates on a class Warp that represents its 32 lanes. On a GPU this is
 // CudaWarp (cuda_warp.hpp), where F32, U32, I32 and I64 are numbers of one lane; on a host it is the tests' emulator,
@@ -31,6 +31,7 @@ struct AttentionCall {
   std::int32_t sequences, heads, first_head;
   const std::int32_t *query_offsets, *key_offsets;  // (sequences + 1)
   const std::int32_t* query_position;               // (query rows)
+  const std::int32_t* real_keys;                    // (sequences); null: all keys are real
   Dropout dropout;
   std::uint32_t threshold;
   float drop_scale;  // 1 / P(keep)
@@ -58,6 +59,7 @@ AttentionCall<T> attention_call(const AttentionInputs& in, std::int64_t kept_row
   call.query_offsets = in.queries.offsets;
   call.key_offsets = in.keys.offsets;
   call.query_position = in.queries.position;
+  call.real_keys = in.real_keys;
   call.dropout = in.dropout;
   call.threshold = dropout_threshold(in.dropout.probability);
   call.drop_scale = dropout_scale(call.threshold);

@@ -37,10 +37,10 @@ __global__ void __launch_bounds__(BackwardShape<D>::threads, BackwardShape<D>::b
   attention_backward_queries<CudaWarp, T, D>(call);
 }
 
-template <class T, int D, class Shape>
+template <class T, int D, class Shape, bool Padded>
 __global__ void __launch_bounds__(Shape::threads, Shape::blocks)
     attention_backward_sequence_kernel(const __grid_constant__ AttentionCall<T> call) {
-  attention_backward_sequence<CudaWarp, T, D, Shape>(call);
+  attention_backward_sequence<CudaWarp, T, D, Shape, Padded>(call);
 }
 
 namespace {
@@ -135,8 +135,9 @@ class FusedAttention : public Attention {
       allow_shared_memory<T>(attention_backward_queries_kernel<T, D>, BackwardShape<D>::query_bytes);
       with_sequence_shape<D>(backward_, [&]<class Shape>() {
         // Requests all that is available: another instance may have reserved for longer sequences.
-        allow_shared_memory<T>(attention_backward_sequence_kernel<T, D, Shape>,
-                               static_cast<int>(shared_bytes_of_device()));
+        const int most = static_cast<int>(shared_bytes_of_device());
+        allow_shared_memory<T>(attention_backward_sequence_kernel<T, D, Shape, false>, most);
+        allow_shared_memory<T>(attention_backward_sequence_kernel<T, D, Shape, true>, most);
       });
     });
     return 0;
@@ -178,7 +179,8 @@ class FusedAttention : public Attention {
                       "attention: sequences are longer than reserve() planned");
         call.planned_rows = Shape::padded(planned_length_);
         launch<T>({"bert_hpc::ops::attention_backward", attention_work(in, 5, 4, 4)},
-                  attention_backward_sequence_kernel<T, D, Shape>,
+                  call.real_keys != nullptr ? attention_backward_sequence_kernel<T, D, Shape, true>
+                                            : attention_backward_sequence_kernel<T, D, Shape, false>,
                   backward_sequence_launch<Shape>(in.extents, planned_length_), call);
       });
       if (backward_ != BackwardKernel::split) return;

@@ -41,11 +41,26 @@ struct Problem {
   }
   core::Tensor<const float> k() const { return kv.tensor.column_range(0, hidden); }
   core::Tensor<const float> v() const { return kv.tensor.column_range(hidden, hidden); }
+  ops::AttentionInputs inputs() const {
+    return {.extents = extents,
+            .queries = queries.view(),
+            .keys = keys.view(),
+            .dropout = dropout,
+            .q = q,
+            .k = k(),
+            .v = v(),
+            .real_keys = real_keys.empty() ? nullptr : real_keys.data()};
+  }
+  /// Keys that have a weight.
+  std::int64_t real_keys_of(std::size_t sequence) const {
+    return real_keys.empty() ? keys.offsets[sequence + 1] - keys.offsets[sequence] : real_keys[sequence];
+  }
 
   Rows queries, keys;
   std::int64_t heads, hidden;
   ops::AttentionExtents extents;
   test::Vector<std::int64_t> samples;
+  test::Vector<std::int32_t> real_keys;  // of each sequence; empty: all
   core::Dropout dropout;
   Matrix q, kv, d_out;
 };
@@ -64,9 +79,8 @@ Results run(const std::string& kind, const Problem& p) {
   const auto attention = ops::make_attention(kind);
   CHECK(attention->name().substr(0, 5) == kind.substr(0, 5));
   attention->reserve(p.extents.max_length, p.extents.head_dim);
-  attention->forward({p.extents, p.queries.view(), p.keys.view(), p.dropout, p.q, p.k(), p.v()}, {r.out, r.lse, {}});
-  attention->backward({p.extents, p.queries.view(), p.keys.view(), p.dropout, p.q, p.k(), p.v()}, {r.out, r.lse, {}},
-                      p.d_out,
+  attention->forward(p.inputs(), {r.out, r.lse, {}});
+  attention->backward(p.inputs(), {r.out, r.lse, {}}, p.d_out,
                       {r.d_q, r.d_kv.tensor.column_range(0, p.hidden), r.d_kv.tensor.column_range(p.hidden, p.hidden)});
   return r;
 }
@@ -99,7 +113,7 @@ struct Reference {
   void one_row(const Problem& p, std::int64_t i, std::int64_t head, std::int64_t d) {
     const auto row = static_cast<std::size_t>(i);
     const auto sequence = static_cast<std::size_t>(p.queries.sequence[row]);
-    const std::int64_t begin = p.keys.offsets[sequence], length = p.keys.offsets[sequence + 1] - begin;
+    const std::int64_t begin = p.keys.offsets[sequence], length = p.real_keys_of(sequence);
     const std::int64_t h = head * d;
     const double scale = 1.0 / std::sqrt(static_cast<double>(d));
     std::vector<double> s(static_cast<std::size_t>(length)), probability(s), d_p(s);
@@ -205,6 +219,46 @@ TEST_CASE("memory for attention never falls with the sequences' length") {
   }
 }
 
+TEST_CASE("attention of padded sequences against double: padding has no weight and no gradient") {
+  const std::string kind = a_kind();
+  const float probability = GENERATE(0.0f, 0.1f);
+  const std::int64_t head_dim = GENERATE(5, 32, 64, 128);
+  const std::vector<int> padded{40, 40, 40, 40, 40, 40, 64, 130, 400};
+  // Ends within a vector, between vectors, within and between blocks.
+  for (const auto& real : {test::Vector<std::int32_t>{1, 16, 33, 40, 39, 8, 17, 97, 384},
+                           test::Vector<std::int32_t>{15, 31, 32, 2, 7, 24, 64, 1, 5}}) {
+    Problem p(all_positions(padded), padded, 2, head_dim, probability);
+    p.real_keys = real;
+    // Larger scores than any real key has, which must not be the largest of a row, nor overflow.
+    for (std::size_t b = 0; b < padded.size(); ++b) {
+      for (std::int64_t j = p.keys.offsets[b] + real[b]; j < p.keys.offsets[b + 1]; ++j) {
+        for (std::int64_t c = 0; c < p.hidden; ++c) p.kv(j, c) *= 100.0f;
+      }
+    }
+    check_against_reference(kind, p);
+    const Results r = run(kind, p);
+    std::int64_t not_zero = 0;
+    for (std::size_t b = 0; b < padded.size(); ++b) {
+      for (std::int64_t j = p.keys.offsets[b] + real[b]; j < p.keys.offsets[b + 1]; ++j) {
+        for (std::int64_t c = 0; c < 2 * p.hidden; ++c) not_zero += r.d_kv(j, c) == 0.0f ? 0 : 1;
+      }
+    }
+    CHECK(not_zero == 0);
+  }
+}
+
+TEST_CASE("padding of no tokens leaves the bits of attention") {
+  const std::string kind = a_kind();
+  const std::vector<int> lengths{40, 21, 130};
+  Problem p(all_positions(lengths), lengths, 2, 32, 0.1f);
+  const Results without = run(kind, p);
+  p.real_keys = {40, 21, 130};
+  const Results with = run(kind, p);
+  CHECK(test::bits_of(without.out) == test::bits_of(with.out));
+  CHECK(test::bits_of(without.d_q) == test::bits_of(with.d_q));
+  CHECK(test::bits_of(without.d_kv) == test::bits_of(with.d_kv));
+}
+
 TEST_CASE("attention of selected query rows, some sequences without any") {
   const std::string kind = a_kind();
   const float probability = GENERATE(0.0f, 0.2f);
@@ -305,16 +359,15 @@ TEST_CASE("attention on 16-bit matrices against double") {
   // On a CPU the long ones take too long.
   const bool on_gpu = core::is_gpu_build();
   if (!on_gpu) positions.resize(8);
-  const test::AttentionCase c(type, positions, {lengths.begin(), lengths.begin() + (on_gpu ? 13 : 8)}, 2, head_dim,
-                              probability, 3);
+  test::AttentionCase c(type, positions, {lengths.begin(), lengths.begin() + (on_gpu ? 13 : 8)}, 2, head_dim,
+                        probability, 3);
+  if (GENERATE(false, true)) c.pad_from_the_middle();
   const auto attention = ops::make_attention(kind, type);
   attention->reserve(c.extents.max_length, head_dim);
   test::AttentionResults r(c), again(c);
   for (test::AttentionResults* results : {&r, &again}) {
-    attention->forward({c.extents, c.queries.view(), c.keys.view(), c.dropout, c.q, c.k(), c.v()},
-                       {results->out, results->lse, results->kept()});
-    attention->backward({c.extents, c.queries.view(), c.keys.view(), c.dropout, c.q, c.k(), c.v()},
-                        {results->out, results->lse, results->kept()}, c.d_out,
+    attention->forward(c.inputs(), {results->out, results->lse, results->kept()});
+    attention->backward(c.inputs(), {results->out, results->lse, results->kept()}, c.d_out,
                         {results->d_q, results->d_k(), results->d_v()});
   }
   core::wait_for_kernels();

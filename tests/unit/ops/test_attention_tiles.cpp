@@ -37,6 +37,7 @@ void allow_arrays(EmulatedDevice& device, const AttentionCase& c, const Attentio
     device.allow(rows->offsets.data(), rows->offsets.size() * 4, false);
     device.allow(rows->position.data(), rows->position.size() * 4, false);
   }
+  if (!c.real_keys.empty()) device.allow(c.real_keys.data(), c.real_keys.size() * 4, false);
   if (c.dropout.probability > 0.0f) {
     device.allow(c.samples.data(), c.samples.size() * 8, false);
     device.allow(r.kept_words.data(), r.kept_words.size() * 8, forward);
@@ -62,7 +63,7 @@ void with_shape(BackwardKernel kernel, const auto& run) {
 template <class T, int D>
 void emulate(EmulatedDevice& device, const AttentionCase& c, BackwardKernel kernel, AttentionResults& r) {
   const auto queries = c.queries.view(), keys = c.keys.view();
-  AttentionCall<T> call = attention_call<T>({c.extents, queries, keys, c.dropout, c.q, c.k(), c.v()}, r.kept_rows);
+  AttentionCall<T> call = attention_call<T>(c.inputs(), r.kept_rows);
   const auto run = [&](const Launch& how, const auto& body) {
     device.launch(how.blocks_x, static_cast<int>(how.blocks_y), how.threads / 32, how.shared_bytes, body);
   };
@@ -88,8 +89,10 @@ void emulate(EmulatedDevice& device, const AttentionCase& c, BackwardKernel kern
   if constexpr (D <= 64) {
     with_shape<D>(kernel, [&]<class Shape>() {
       call.planned_rows = Shape::padded(c.extents.max_length);
-      run(backward_sequence_launch<Shape>(c.extents, c.extents.max_length),
-          [&] { attention_backward_sequence<EmulatedWarp, T, D, Shape>(call); });
+      run(backward_sequence_launch<Shape>(c.extents, c.extents.max_length), [&] {
+        if (call.real_keys != nullptr) return attention_backward_sequence<EmulatedWarp, T, D, Shape, true>(call);
+        attention_backward_sequence<EmulatedWarp, T, D, Shape, false>(call);
+      });
     });
   }
 }
@@ -179,6 +182,30 @@ TEST_CASE("tensor cores' attention of several heads, which may be some of a laye
   const DataType type = a_type();
   const std::vector<int> lengths{40, 3, 70};
   check(AttentionCase(type, test::every_position(lengths), lengths, 3, 32, 0.3f, 5));
+}
+
+TEST_CASE("tensor cores' attention of padded sequences against double") {
+  const DataType type = a_type();
+  const std::int64_t head_dim = a_head_size();
+  const float probability = GENERATE(0.0f, 0.1f);
+  CAPTURE(core::name_of(type), head_dim, probability);
+  // Real keys end within tiles of every kernel, and tiles of padding alone follow.
+  const std::vector<int> lengths = GENERATE(std::vector<int>{1, 2, 31, 64, 100, 127, 128}, std::vector<int>{257, 90});
+  AttentionCase c(type, test::every_position(lengths), lengths, 1, head_dim, probability);
+  c.pad_from_the_middle();
+  check(c);
+  EmulatedDevice device;
+  for (const BackwardKernel kernel : kernels_of(c)) {
+    const AttentionResults r = emulate(device, c, kernel);
+    std::int64_t not_zero = 0;
+    for (std::size_t b = 0; b < lengths.size(); ++b) {
+      for (std::int64_t j = c.keys.offsets[b] + c.real_keys[b]; j < c.keys.offsets[b + 1]; ++j) {
+        for (std::int64_t column = 0; column < 2 * c.hidden; ++column) not_zero += r.d_kv(j, column) == 0.0 ? 0 : 1;
+      }
+    }
+    CAPTURE(static_cast<int>(kernel));
+    CHECK(not_zero == 0);
+  }
 }
 
 TEST_CASE("tensor cores' attention of selected query rows, some sequences without any") {

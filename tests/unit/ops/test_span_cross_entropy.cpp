@@ -47,7 +47,8 @@ TEST_CASE("span cross entropy against a plain loop, and its gradient against fin
   const Matrix logits = Matrix::random(rows, 2, 1, 3.0f, 2);
   Matrix loss(1, rows), d_logits(rows, 2, 1);
   const float scale = 0.125f;
-  ops::span_cross_entropy(logits, offsets.data(), sequences, spans.data(), scale, loss.values.data(), d_logits);
+  ops::span_cross_entropy(logits, offsets.data(), nullptr, sequences, spans.data(), scale, loss.values.data(),
+                          d_logits);
   // log p is below 20: a few roundings of 2⁻²⁴ · 20 = 1.2e-6 each.
   CHECK(test::largest_difference(loss, [&](auto, auto row) {
           const std::int64_t b = sequence_of(row), place = row - offsets[static_cast<std::size_t>(b)];
@@ -71,18 +72,54 @@ TEST_CASE("span cross entropy against a plain loop, and its gradient against fin
         }) < 1e-5 * scale);
   CHECK(d_logits.padding_untouched());
   Matrix again(1, rows), in_place(logits);
-  ops::span_cross_entropy(in_place, offsets.data(), sequences, spans.data(), scale, again.values.data(), in_place);
+  ops::span_cross_entropy(in_place, offsets.data(), nullptr, sequences, spans.data(), scale, again.values.data(),
+                          in_place);
   CHECK(again.values == loss.values);
   CHECK(test::bits_of(in_place) == test::bits_of(d_logits));
-  ops::span_cross_entropy(logits, offsets.data(), sequences, spans.data(), scale, again.values.data(),
+  ops::span_cross_entropy(logits, offsets.data(), nullptr, sequences, spans.data(), scale, again.values.data(),
                           core::Tensor<float>());
   CHECK(again.values == loss.values);
+}
+
+TEST_CASE("span cross entropy of padded sequences is that of their real tokens, without a gradient for padding") {
+  constexpr std::int64_t padding = 3;
+  const Matrix logits = Matrix::random(rows, 2, 1, 3.0f, 2);
+  Matrix loss(1, rows), d_logits(rows, 2, 1);
+  ops::span_cross_entropy(logits, offsets.data(), nullptr, sequences, spans.data(), 0.5f, loss.values.data(), d_logits);
+  const std::int64_t padded_rows = rows + padding * sequences;
+  Matrix padded(padded_rows, 2), padded_loss(1, padded_rows, 0), padded_gradient(padded_rows, 2);
+  test::Vector<std::int32_t> padded_offsets{0}, lengths;
+  const auto row_of = [&](std::int64_t b) { return offsets[static_cast<std::size_t>(b)] + padding * b; };
+  for (std::int64_t b = 0; b < sequences; ++b) {
+    lengths.push_back(offsets[static_cast<std::size_t>(b + 1)] - offsets[static_cast<std::size_t>(b)]);
+    padded_offsets.push_back(static_cast<std::int32_t>(row_of(b) + lengths.back() + padding));
+    for (std::int64_t i = 0; i < lengths.back() + padding; ++i) {
+      for (const std::int64_t column : {0, 1}) {
+        const bool real = i < lengths.back();
+        padded(row_of(b) + i, column) = real ? logits(offsets[static_cast<std::size_t>(b)] + i, column) : 50.0f;
+        padded_gradient(row_of(b) + i, column) = 7.0f;  // as memory that was used before
+      }
+      padded_loss(0, row_of(b) + i) = 7.0f;
+    }
+  }
+  ops::span_cross_entropy(padded, padded_offsets.data(), lengths.data(), sequences, spans.data(), 0.5f,
+                          padded_loss.values.data(), padded_gradient);
+  for (std::int64_t b = 0; b < sequences; ++b) {
+    const std::int64_t length = lengths[static_cast<std::size_t>(b)];
+    for (std::int64_t i = 0; i < length + padding; ++i) {
+      const std::int64_t row = offsets[static_cast<std::size_t>(b)] + i;
+      CHECK(padded_loss(0, row_of(b) + i) == (i < length ? loss(0, row) : 0.0f));
+      for (const std::int64_t column : {0, 1}) {
+        CHECK(padded_gradient(row_of(b) + i, column) == (i < length ? d_logits(row, column) : 0.0f));
+      }
+    }
+  }
 }
 
 TEST_CASE("span cross entropy of logits that are not finite is not finite") {
   Matrix logits = Matrix::random(rows, 2, 1, 3.0f, 2), loss(1, rows);
   logits(20, 1) = std::nanf("");
-  ops::span_cross_entropy(logits, offsets.data(), sequences, spans.data(), 1.0f, loss.values.data(),
+  ops::span_cross_entropy(logits, offsets.data(), nullptr, sequences, spans.data(), 1.0f, loss.values.data(),
                           core::Tensor<float>());
   CHECK(std::isnan(loss(0, 39)));  // the last token of the third sequence
   CHECK(std::isfinite(loss(0, 3)));

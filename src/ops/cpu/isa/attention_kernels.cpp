@@ -111,13 +111,18 @@ inline Vector select(IntVector mask, Vector x) {
   return reinterpret_cast<Vector>(mask & reinterpret_cast<IntVector>(x));
 }
 
+/// Zeros for the padding after the real keys of a row of scores, whose last vector of real keys is complete.
+inline void clear_padding(const AttentionTask& task, float* row) {
+  for (std::int64_t j = round_up(task.real_keys, lanes); j < task.keys; j += lanes) store(row + j, Vector{});
+}
+
 /// Result of converting the scores of one row to probabilities, with dropout, not yet divided by their sum: the factor
 /// and log-sum-exp of the row.
 struct RowResult {
   float factor, log_sum_exp;
 };
 inline RowResult softmax_row(const AttentionTask& task, float* s, const std::uint16_t* bits) {
-  const std::int64_t whole = task.keys / lanes * lanes, rest = task.keys - whole;
+  const std::int64_t whole = task.real_keys / lanes * lanes, rest = task.real_keys - whole;
   const IntVector tail = lanes_below(rest);
   Vector most = broadcast(-__builtin_inff());
   for (std::int64_t j = 0; j < whole; j += lanes) most = larger(most, load(s + j));
@@ -132,6 +137,7 @@ inline RowResult softmax_row(const AttentionTask& task, float* s, const std::uin
   };
   for (std::int64_t j = 0; j < whole; j += lanes) step(j, exp_of_negative((load(s + j) - shift) * scale));
   if (rest > 0) step(whole, select(tail, exp_of_negative((load(s + whole) - shift) * scale)));
+  clear_padding(task, s);
   const float total = sum_of_lanes(sum);
   return {task.drop_scale / total, largest * task.scale + __builtin_logf(total)};
 }
@@ -184,7 +190,7 @@ inline float dot(const float* a, const float* b, std::int64_t count) {
 /// For one row, in place: scores become probabilities after dropout, and d_p = d_out·v becomes d_s / √head_dim.
 inline void gradient_row(const AttentionTask& task, float log_sum_exp, float diagonal, float* s, float* d_s,
                          const std::uint16_t* bits) {
-  const std::int64_t whole = task.keys / lanes * lanes, rest = task.keys - whole;
+  const std::int64_t whole = task.real_keys / lanes * lanes, rest = task.real_keys - whole;
   const Vector scale = broadcast(task.scale), shift = broadcast(log_sum_exp);
   const Vector drop_scale = broadcast(task.drop_scale), offset = broadcast(diagonal * task.scale);
   const Vector d_scale = drop_scale * scale;
@@ -200,6 +206,8 @@ inline void gradient_row(const AttentionTask& task, float log_sum_exp, float dia
   };
   for (std::int64_t j = 0; j < whole; j += lanes) step(j, exp_of_negative(load(s + j) * scale - shift));
   if (rest > 0) step(whole, select(lanes_below(rest), exp_of_negative(load(s + whole) * scale - shift)));
+  clear_padding(task, s);
+  clear_padding(task, d_s);
 }
 
 void set_zero(HeadRowsOut rows, std::int64_t count, std::int64_t columns) {
