@@ -60,12 +60,13 @@ BatchPlanBounds checked_bounds(const ShardReader& reader, const BatchLoaderOptio
                                     reader.files().front() + ") than data-parallel replicas (" +
                                     std::to_string(o.plan.replicas) + "); use fewer ranks or more data.");
   }
-  const std::int64_t longest = units != nullptr ? units->most_tokens() : reader.info().max_length;
+  const std::int64_t longest = most_rows(o.plan.padding, reader.info().max_length, units);
   check(o.plan, longest);
   BatchPlanBounds b = bounds(o.plan, longest);
   const std::int64_t most =
-      units != nullptr ? tokens_of_largest(units->tokens(), o.plan.global_batch)
-                       : tokens_of_longest(reader.table().lengths(), o.plan.global_batch, reader.info().max_length);
+      o.plan.padding.pads() ? std::min(o.plan.global_batch, count) * longest
+      : units != nullptr    ? tokens_of_largest(units->tokens(), o.plan.global_batch)
+                         : tokens_of_longest(reader.table().lengths(), o.plan.global_batch, reader.info().max_length);
   if (units != nullptr) {  // from units to sequences
     b.replica_sequences = std::min(o.plan.global_batch, b.replica_sequences) * units->most_samples();
     b.micro_sequences = std::min(o.plan.global_batch, b.micro_sequences) * units->most_samples();
@@ -85,7 +86,8 @@ BatchLoaderOptions evaluation_options(const BatchLoaderOptions& training, std::i
   o.plan = {.global_batch = window * training.plan.replicas,
             .hidden = training.plan.hidden,
             .replicas = training.plan.replicas,
-            .micro_tokens = micro_tokens};
+            .micro_tokens = micro_tokens,
+            .padding = training.plan.padding};
   o.sampler.order = Order::file;
   o.sampler.seed = evaluation_seed;
   o.drop_last = false;
@@ -101,7 +103,7 @@ BatchLoader::BatchLoader(ShardReader& reader, const BatchLoaderOptions& options)
       options_(options),
       units_(units_of(reader, options)),
       sampler_(units_ ? units_->tokens() : reader.table().lengths(), sampler_options(options)),
-      planner_(options.plan),
+      planner_(options.plan, units_.get()),
       bounds_(checked_bounds(reader, options, units_.get())),
       id_sorter_(bounds_.micro_tokens, reader.info().vocabulary_size),
       total_steps_(data::total_steps(options.steps, options.epochs, sampler_.steps_per_epoch())) {
@@ -112,6 +114,7 @@ BatchLoader::BatchLoader(ShardReader& reader, const BatchLoaderOptions& options)
                                        reader.info().max_length);
   }
   class_inside_ = classes_inside(reader.info().label_names);
+  pad_id_ = std::max(reader.special_ids().pad, 0);
   max_targets_ = most_targets(bounds_.micro_tokens, bounds_.micro_sequences);
   slot_bytes_ = bytes_needed();
   const auto most = static_cast<std::size_t>(std::min(options.plan.global_batch, units()));
@@ -130,7 +133,7 @@ BatchLoader::BatchLoader(ShardReader& reader, const BatchLoaderOptions& options)
       slot.memory = slot.pinned.data();
     }
     slot.step.micro_batches.reserve(static_cast<std::size_t>(bounds_.replica_micro_batches));
-    planner_.reserve(units(), units_ ? units_->most_tokens() : reader.info().max_length, slot.step.plan);
+    planner_.reserve(units(), most_rows(options.plan.padding, reader.info().max_length, units_.get()), slot.step.plan);
     if (units_) slot.step.plan.samples.reserve(std::min(most * static_cast<std::size_t>(units_->most_samples()), all));
   }
   restart(options.first_step);
@@ -213,7 +216,8 @@ std::size_t BatchLoader::bytes_needed() const {
   const std::size_t label_columns = of_words ? 0 : reader_.spans().empty() ? reader_.info().label_names.size() : 2;
   const std::size_t label_elements = sequences * label_columns;
   const std::size_t lists = units_ ? 2 * sequences : 0;
-  return tokens * 7 * 4 + sequences * (2 * 4 + 8) + lists * 4 + targets * 4 * 4 + label_elements * 4 +
+  const std::size_t lengths = options_.plan.padding.pads() ? sequences : 0;
+  return tokens * 7 * 4 + sequences * (2 * 4 + 8) + (lists + lengths) * 4 + targets * 4 * 4 + label_elements * 4 +
          micro_batches * max_arrays * (array_alignment + 8);
 }
 

@@ -17,6 +17,7 @@ void BatchLoader::prepare(std::int64_t step, Slot& slot) {
   for (std::size_t i = 0; i < samples_.size(); ++i) lengths_[i] = all[static_cast<std::size_t>(samples_[i])];
   planner_.plan(samples_, lengths_, loaded.plan);
   if (units_) units_->expand(loaded.plan);
+  pad(loaded.plan, options_.plan.padding);
 
   loaded.step = step;
   loaded.epoch = sampler_.epoch_of(step);
@@ -84,7 +85,7 @@ T* BatchLoader::take(Slot& slot, std::int64_t count) const {
 void BatchLoader::fill(std::span<const core::PlannedSample> samples, Slot& slot, LoadedMicroBatch& loaded) {
   const auto sequences = static_cast<std::int64_t>(samples.size());
   std::int64_t tokens = 0;
-  for (const core::PlannedSample& sample : samples) tokens += sample.length;
+  for (const core::PlannedSample& sample : samples) tokens += sample.rows();
   auto* offsets = take<std::int32_t>(slot, sequences + 1);
   auto* sequence = take<std::int32_t>(slot, tokens);
   auto* position = take<std::int32_t>(slot, tokens);
@@ -99,10 +100,12 @@ void BatchLoader::fill(std::span<const core::PlannedSample> samples, Slot& slot,
     offsets[s] = row;
     sample_index[s] = sample.index;
     reader_.read(sample.index, ids + row, types + row);
-    std::fill_n(sequence + row, sample.length, s);
-    for (std::int32_t p = 0; p < sample.length; ++p) position[row + p] = p;
-    row += sample.length;
-    batch.max_length = std::max<std::int64_t>(batch.max_length, sample.length);
+    std::fill_n(ids + row + sample.length, sample.padding, pad_id_);
+    std::fill_n(types + row + sample.length, sample.padding, 0);
+    std::fill_n(sequence + row, sample.rows(), s);
+    for (std::int32_t p = 0; p < sample.rows(); ++p) position[row + p] = p;
+    row += sample.rows();
+    batch.max_length = std::max<std::int64_t>(batch.max_length, sample.rows());
   }
   offsets[sequences] = row;
 
@@ -111,6 +114,7 @@ void BatchLoader::fill(std::span<const core::PlannedSample> samples, Slot& slot,
   batch.input_ids = ids;
   batch.token_type_ids = types;
   batch.sample = sample_index;
+  if (options_.plan.padding.pads()) fill_lengths(samples, slot, batch);
   switch (options_.task->rows) {
     case tasks::HeadRows::masked_tokens:
       fill_masked_tokens(samples, ids, slot, batch);
@@ -137,6 +141,13 @@ void BatchLoader::fill(std::span<const core::PlannedSample> samples, Slot& slot,
   auto* order = take<std::int32_t>(slot, tokens);
   const std::int64_t unique = id_sorter_.sort({ids, static_cast<std::size_t>(tokens)}, distinct, segments, order);
   batch.sorted_ids = {unique, distinct, segments, order};
+}
+
+void BatchLoader::fill_lengths(std::span<const core::PlannedSample> samples, Slot& slot,
+                               core::MicroBatch& batch) const {
+  auto* lengths = take<std::int32_t>(slot, batch.sequences);
+  for (std::size_t s = 0; s < samples.size(); ++s) lengths[s] = samples[s].length;
+  batch.lengths = lengths;
 }
 
 void BatchLoader::fill_first_tokens(Slot& slot, core::MicroBatch& batch) const {

@@ -30,6 +30,7 @@ SampleUnits::SampleUnits(std::span<const std::int64_t> groups, std::span<const s
     ends_.push_back(end);
     tokens_.push_back(static_cast<std::int32_t>(tokens));
     most_tokens_ = std::max(most_tokens_, tokens);
+    longest_ = std::max(longest_, longest_of(count() - 1));
     samples_ += end - begin;
     most_samples_ = std::max(most_samples_, end - begin);
   }
@@ -37,6 +38,11 @@ SampleUnits::SampleUnits(std::span<const std::int64_t> groups, std::span<const s
   throw core::Error(core::ExitCode::data,
                     "no query of the training data has a relevant candidate: [task] loss = \"listwise\" has nothing to "
                     "learn from. Check [source] label and qrels in the input of bert_hpc_prep.");
+}
+
+std::int64_t SampleUnits::longest_of(std::int64_t unit) const {
+  const auto u = static_cast<std::size_t>(unit);
+  return *std::max_element(lengths_.begin() + begins_[u], lengths_.begin() + ends_[u]);
 }
 
 void SampleUnits::expand(core::BatchPlan& plan) {

@@ -69,6 +69,17 @@ SpecialIds special_ids_from_json(const std::string& json, const std::string& fil
   return ids;
 }
 
+std::int64_t max_tokens_from_json(const std::string& json, const std::string& file) {
+  const Json settings = settings_of(json, file);
+  const auto entry = settings.find("max_tokens");
+  if (entry == settings.end() || entry->is_null()) return 0;
+  if (!entry->is_number_integer() || entry->get<std::int64_t>() < 1) {
+    throw Error(ExitCode::data, file + ": attribute 'tokenizer': 'max_tokens' is " + entry->dump() +
+                                    "; it must be a positive number of tokens.");
+  }
+  return entry->get<std::int64_t>();
+}
+
 TextSettings text_settings_from_json(const std::string& json, const std::string& file) {
   return read_text_settings(settings_of(json, file), &TextSetting::name);
 }

@@ -2,9 +2,9 @@
 // function of the samples and their lengths (data/batch_plan.hpp) and equal on every rank, so ranks never exchange
 // sizes.
 //
-// The plan nests three levels of contiguous ranges over one list: a chunk is a range of samples, ordered by (length,
-// index); a micro-batch is a range of chunks; a replica is a range of micro-batches. Three arrays of boundaries
-// therefore describe it completely.
+// The plan nests three levels of contiguous ranges over one list: a chunk is a range of samples (ordered by (length,
+// index), or with padding as they were drawn); a micro-batch is a range of chunks; a replica is a range of
+// micro-batches. Three arrays of boundaries therefore describe it completely.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,15 @@
 namespace bert_hpc::core {
 
 struct PlannedSample {
-  std::int64_t index = 0;   ///< in the data set
-  std::int32_t length = 0;  ///< tokens
+  std::int64_t index = 0;                                 ///< in the data set
+  std::int32_t length = 0;                                ///< real tokens
+  std::int32_t padding = 0;                               ///< padding tokens that extend it in its micro-batch
+  std::int32_t rows() const { return length + padding; }  ///< computed tokens
   bool operator==(const PlannedSample&) const = default;
 };
 
 struct BatchPlan {
-  std::vector<PlannedSample> samples;       ///< of the global batch; each chunk by (length, index)
+  std::vector<PlannedSample> samples;       ///< of the global batch; without padding each chunk by (length, index)
   std::vector<std::int32_t> chunk_begin;    ///< (chunks + 1): chunk c is samples [chunk_begin[c], chunk_begin[c + 1])
   std::vector<std::int32_t> micro_begin;    ///< (micro-batches + 1): chunks of each micro-batch
   std::vector<std::int32_t> replica_begin;  ///< (replicas + 1): micro-batches of each replica

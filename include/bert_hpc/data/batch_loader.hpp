@@ -49,8 +49,9 @@ inline constexpr std::int64_t evaluation_window = 1024;
 
 /// Every sample once, in windows of the file's order that are sorted by length and shared out to the replicas; masks
 /// are those of epoch 0 and of one seed, whatever the run's, so that figures of runs compare. From the training's
-/// options: layout, task, label scale. micro_tokens: most tokens in a micro-batch, at least the longest sequence.
-/// window: sequences of a step for each replica.
+/// options: layout, task, label scale, padding. micro_tokens: most tokens in a micro-batch, at least the longest
+/// sequence. window: sequences of a step for each replica. With padding only a training that sorts sequences has
+/// windows sorted.
 BatchLoaderOptions evaluation_options(const BatchLoaderOptions& training, std::int64_t micro_tokens,
                                       std::int64_t window = evaluation_window);
 
@@ -68,7 +69,7 @@ struct LoadedStep {
   core::BatchPlan plan;                         ///< of the global batch
   std::vector<LoadedMicroBatch> micro_batches;  ///< of this replica, in the plan's order; at least one
   std::int64_t target_count = 0;                ///< of this replica
-  std::int64_t sequences = 0, tokens = 0;       ///< of this replica
+  std::int64_t sequences = 0, tokens = 0;       ///< of this replica; tokens with padding
 
   /// Targets of the global batch where they are known without asking other replicas (all tasks but those that mask
   /// tokens; of lists the queries), else −1: sum target_count over the replicas.
@@ -87,7 +88,8 @@ class BatchLoader {
   std::int64_t steps_per_epoch() const { return sampler_.steps_per_epoch(); }
   std::int64_t total_steps() const { return total_steps_; }  ///< of the run, first_step included
   const BatchPlanBounds& bounds() const { return bounds_; }  ///< no step exceeds them
-  std::int64_t max_length() const { return reader_.info().max_length; }
+  /// The longest sequence, padding included.
+  std::int64_t max_length() const { return options_.plan.padding.rows(reader_.info().max_length); }
   std::int64_t units() const { return units_ ? units_->count() : reader_.samples(); }  ///< what steps draw from
   double sequences_per_unit() const {
     return units_ ? static_cast<double>(units_->samples()) / static_cast<double>(units_->count()) : 1.0;
@@ -123,6 +125,7 @@ class BatchLoader {
   void prepare(std::int64_t step, Slot& slot);
   static void upload(Slot& slot);
   void fill(std::span<const core::PlannedSample> samples, Slot& slot, LoadedMicroBatch& loaded);
+  void fill_lengths(std::span<const core::PlannedSample> samples, Slot& slot, core::MicroBatch& batch) const;
   void fill_first_tokens(Slot& slot, core::MicroBatch& batch) const;
   void fill_all_tokens(Slot& slot, core::MicroBatch& batch) const;
   void fill_labels(Slot& slot, core::MicroBatch& batch) const;
@@ -147,6 +150,7 @@ class BatchLoader {
   IdSorter id_sorter_;
   std::unique_ptr<Masker> masker_;
   std::vector<std::int32_t> class_inside_;  // of classes of words: that of a word's further tokens
+  std::int32_t pad_id_ = 0;                 // that Hugging Face's models have where shards do not know it
   std::int64_t max_targets_ = 0;
   std::int64_t total_steps_ = 0;
   std::size_t slot_bytes_ = 0;

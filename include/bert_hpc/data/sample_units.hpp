@@ -23,6 +23,12 @@ class SampleUnits {
   std::int64_t samples() const { return samples_; }            ///< of all units
   std::int64_t most_tokens() const { return most_tokens_; }    ///< of a unit
   std::int64_t most_samples() const { return most_samples_; }  ///< of a unit
+  std::int64_t longest() const { return longest_; }            ///< tokens of the longest sample of all units
+  std::int64_t samples_of(std::int64_t unit) const {
+    const auto u = static_cast<std::size_t>(unit);
+    return ends_[u] - begins_[u];
+  }
+  std::int64_t longest_of(std::int64_t unit) const;  ///< tokens of its longest sample
 
   /// Turns a plan of units into one of their samples; a unit's samples stay together, in order. Does not allocate where
   /// `plan` has room for the samples and reserve() knew of the units.
@@ -46,7 +52,7 @@ class SampleUnits {
   std::span<const std::int32_t> lengths_;
   std::vector<std::int64_t> begins_, ends_;  // (units): samples
   std::vector<std::int32_t> tokens_;         // (units)
-  std::int64_t most_tokens_ = 0, most_samples_ = 0, samples_ = 0;
+  std::int64_t most_tokens_ = 0, most_samples_ = 0, samples_ = 0, longest_ = 0;
   std::vector<core::PlannedSample> units_;  // of the plan that is expanded
 };
 

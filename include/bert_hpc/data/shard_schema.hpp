@@ -109,6 +109,9 @@ std::string label_names_to_json(const std::vector<std::string>& names);
 std::vector<std::string> label_names_from_json(const std::string& json, const std::string& file);
 /// How the text was read, as far as the tokenizer's JSON text says; throws as special_ids_from_json().
 TextSettings text_settings_from_json(const std::string& json, const std::string& file);
+/// Most tokens of a sequence that the tokenizer's JSON text allows; 0 where it does not say. Throws as
+/// special_ids_from_json().
+std::int64_t max_tokens_from_json(const std::string& json, const std::string& file);
 /// Special ids of tokenizer JSON text; throws Error(data) with `file` in the message if it is malformed.
 SpecialIds special_ids_from_json(const std::string& json, const std::string& file);
 

@@ -66,10 +66,14 @@ void collect(const LoadedMicroBatch& loaded, bool masks, std::map<std::int64_t, 
       REQUIRE(b.tokens.sequence[t] == s);
       REQUIRE(b.tokens.position[t] == t - begin);
     }
-    Row row{copy(b.input_ids, begin, end), copy(b.token_type_ids, begin, end), {}, {}, 0, 0};
+    const std::int32_t real = b.lengths != nullptr ? begin + b.lengths[s] : end;
+    REQUIRE(real > begin);
+    for (std::int32_t t = real; t < end; ++t) REQUIRE((b.input_ids[t] == 0 && b.token_type_ids[t] == 0));
+    Row row{copy(b.input_ids, begin, real), copy(b.token_type_ids, begin, real), {}, {}, 0, 0};
     for (std::int32_t r = targets.rows.offsets[s]; r < targets.rows.offsets[s + 1]; ++r) {
       REQUIRE(targets.rows.sequence[r] == s);
       REQUIRE(targets.index[r] == begin + targets.rows.position[r]);
+      REQUIRE(targets.index[r] < real);
       if (masks) row.masked.push_back(targets.rows.position[r]);
       if (masks) row.labels.push_back(targets.classes[r]);
     }
@@ -144,6 +148,40 @@ std::vector<std::map<std::int64_t, Row>> deliver(const Data& data, BatchLoaderOp
 }
 
 }  // namespace
+
+TEST_CASE("padding follows the tokens of each sequence and changes nothing else of a step") {
+  using data::Padding;
+  for (const tasks::Task* task : {tasks::find("classification"), tasks::find("masked_lm")}) {
+    const Data data(task, 61);
+    const std::int64_t longest = data.content.max_length;
+    BatchLoaderOptions options;
+    options.plan = {.global_batch = 16, .hidden = 32};
+    options.task = task;
+    options.epochs = 2;
+    const auto without = deliver(data, options);
+    for (const int replicas : {1, 2}) {
+      for (const Padding kind : {Padding::longest, Padding::max}) {
+        for (const bool sorts : {false, true}) {
+          options.plan.replicas = replicas;
+          options.plan.micro_tokens = 5 * longest;
+          options.plan.padding = {.kind = kind, .length = static_cast<std::int32_t>(longest + 3), .sorts = sorts};
+          CHECK(deliver(data, options) == without);
+        }
+      }
+    }
+    ShardReader reader(data.reader);
+    options.plan = {.global_batch = 16, .hidden = 32, .micro_sequences = 4};
+    options.plan.padding = {.kind = Padding::max, .length = static_cast<std::int32_t>(longest + 3)};
+    BatchLoader loader(reader, options);
+    CHECK(loader.max_length() == longest + 3);
+    const LoadedStep& loaded = loader.next();
+    CHECK(loaded.tokens == 16 * (longest + 3));
+    for (const LoadedMicroBatch& micro_batch : loaded.micro_batches) {
+      CHECK(micro_batch.batch.max_length == longest + 3);
+      CHECK(micro_batch.batch.tokens.count == 4 * (longest + 3));
+    }
+  }
+}
 
 TEST_CASE("every layout delivers the same samples with the same content in every step") {
   for (const tasks::Task* task : {tasks::find("classification"), tasks::find("regression"), tasks::find("masked_lm")}) {
