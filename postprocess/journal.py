@@ -78,9 +78,10 @@ def read_journal(run, path):
             run.attributes.update(started=starts[0], restarts=starts[1:])
             run.attributes.update(label_names=[label[0] for label in labels], status="running", schema=SCHEMA)
         elif kind == "step":
-            row = [float(field) for field in fields[:len(STEP_COLUMNS)]]  # the row's time of day follows
+            row = [float(field) for field in fields[:len(STEP_COLUMNS)]]
             if len(row) == len(STEP_COLUMNS):
-                steps.append(row)
+                more = fields[len(STEP_COLUMNS):]  # the row's time of day, and computed tokens where there is padding
+                steps.append(row + [max(float(more[1]), row[tokens]) if len(more) > 1 else row[tokens]])
         elif kind == "efficiency":
             row = [float(field) for field in fields]
             if len(row) == len(EFFICIENCY_COLUMNS):
@@ -117,13 +118,15 @@ def read_journal(run, path):
         elif kind == "total":
             run.attributes["total_" + fields[0]] = float(fields[1])
 
+    tokens = STEP_COLUMNS.index("tokens")
     for kind, *fields in journal_lines(path):
         try:
             take(kind, fields)
         except (ValueError, IndexError):
             continue
-    table = np.array(steps, dtype=float).reshape(len(steps), len(STEP_COLUMNS))
-    for i, column in enumerate(STEP_COLUMNS):
+    columns = STEP_COLUMNS + ["computed_tokens"]
+    table = np.array(steps, dtype=float).reshape(len(steps), len(columns))
+    for i, column in enumerate(columns):
         run.steps[column] = table[:, i].astype(np.int64) if column in INTEGER_COLUMNS else table[:, i]
     table = np.array(efficiency, dtype=float).reshape(len(efficiency), len(EFFICIENCY_COLUMNS))
     run.efficiency = {column: table[:, i] for i, column in enumerate(EFFICIENCY_COLUMNS)}

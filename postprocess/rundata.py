@@ -11,7 +11,7 @@ SCHEMA = "bert_hpc metrics 1"
 LOSS_SCALE_COLUMNS = ["step", "scale", "skipped"]
 EFFICIENCY_COLUMNS = ["step", "noise_scale", "efficiency", "goodput"]
 STEP_COLUMNS = ["step", "epoch", "loss", "learning_rate", "gradient_norm", "samples", "tokens", "seconds", "skipped"]
-INTEGER_COLUMNS = {"step", "samples", "tokens", "skipped"}
+INTEGER_COLUMNS = {"step", "samples", "tokens", "skipped", "computed_tokens"}
 
 
 class ReportError(Exception):
@@ -51,6 +51,17 @@ class Run:
     @property
     def task(self):
         return str(self.attributes.get("task", ""))
+
+    @property
+    def computed_tokens(self):
+        """Of each row, padding included; as many as tokens where a run of an older version does not say."""
+        return self.steps.get("computed_tokens", self.steps["tokens"])
+
+    @property
+    def padding_share(self):
+        """Of all computed tokens; 0 without padding or steps."""
+        computed = float(np.sum(self.computed_tokens))
+        return 1 - float(np.sum(self.steps["tokens"])) / computed if computed > 0 else 0.0
 
     @property
     def went_on(self):

@@ -17,7 +17,8 @@ from plot_confusion import matrices
 
 
 # The summary takes these from the rows, and the table of timers contains the last one.
-KNOWN_TOTALS = ("total_steps", "total_samples", "total_tokens", "total_seconds", "total_timed_seconds", "total_training_seconds")
+KNOWN_TOTALS = ("total_steps", "total_samples", "total_tokens", "total_computed_tokens", "total_seconds", "total_timed_seconds",
+                "total_training_seconds")
 TOTAL_NAMES = {"model_flops": "FLOPs of the model in training"}
 
 
@@ -52,6 +53,9 @@ def summary_column(run, alone):
         column["epochs"] = float(steps["epoch"][-1])
         column["samples seen"] = float(np.sum(steps["samples"]))
         column["tokens seen"] = float(np.sum(steps["tokens"]))
+        if run.padding_share > 0:
+            column["tokens computed"] = float(np.sum(run.computed_tokens))
+            column["padding"] = f"{100 * run.padding_share:.3g}% of the computed tokens"
         column["time in steps"] = wording.duration_text(float(np.sum(steps["seconds"])))
         column["sequences/s"] = smoothing.steady_rate(run, "samples")
         column["tokens/s"] = smoothing.steady_rate(run, "tokens")

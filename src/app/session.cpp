@@ -6,6 +6,7 @@
 #include "bert_hpc/app/engine/label_unit.hpp"
 #include "bert_hpc/app/engine/model_from_config.hpp"
 #include "bert_hpc/app/engine/model_loading.hpp"
+#include "bert_hpc/app/engine/padding.hpp"
 #include "bert_hpc/app/engine/planned_data.hpp"
 #include "bert_hpc/app/engine/precision.hpp"
 #include "bert_hpc/app/engine/step_loss.hpp"
@@ -58,7 +59,7 @@ void Session::make_model() {
   // A training allocates its arenas below, as that communicates and so every rank must get there: the estimate finds
   // first what is wrong with the input.
   collectively(context_.world, [&] {
-    batches = training_batches(input, config, drawn_unit(input, reader).most_tokens, own_place().data, context_.grid,
+    batches = training_batches(input, config, drawn_unit(input, config, reader), own_place().data, context_.grid,
                                pipeline.micro_batches, usual_micro_tokens);
     prediction_range = app::prediction_range(input.task, trains_ ? reader.values() : std::span<const float>());
     batches.label_scale = trains_ ? training_label_scale(input, reader) : evaluation_label_scale(input, config);
@@ -91,7 +92,11 @@ std::int64_t Session::beside_model(const ModelInstance& instance) const {
   // Prepared batches have some ten numbers a token, of two steps; shares of replicas differ.
   constexpr double bytes_of_token = 120;
   const double sequences = static_cast<double>(context_.input.batch.global) / context_.grid.data;
-  const auto prepared = static_cast<std::int64_t>(bytes_of_token * sequences * data_.primary().info().mean_length());
+  const data::ShardInfo& info = data_.primary().info();
+  const data::PaddingOptions padding = padding_options(context_.input, instance.config, data_.primary());
+  // With padding the loader keeps room for the longest.
+  const double length = padding.pads() ? static_cast<double>(padding.rows(info.max_length)) : info.mean_length();
+  const auto prepared = static_cast<std::int64_t>(bytes_of_token * sequences * length);
   const std::int64_t messages = context_.grid.data > 1 ? 2 * largest * static_cast<std::int64_t>(sizeof(float)) : 0;
   return total(memory) + snapshot_bytes(plan) + prepared + messages;
 }
@@ -104,8 +109,10 @@ void Session::cut_model(const model::ModelConfig& config) {
     return;
   }
   collectively(context_.world, [&] {
+    const data::PaddingOptions padding = padding_options(context_.input, config, reader);
     pipeline.balance =
-        balance_by_cost(context_.input, config, head, false, context_.grid.pipeline, reader.info().mean_length());
+        balance_by_cost(context_.input, config, head, false, context_.grid.pipeline, reader.info().mean_length(),
+                        mean_rows(context_.input, padding, reader, context_.grid.data, usual_micro_tokens));
   });
 }
 
@@ -124,8 +131,11 @@ void Session::plan_memory() {
   const config::Config& input = context_.input;
   const auto add = [&](std::optional<Evaluator>& evaluator, const std::unique_ptr<data::ShardReader>& reader) {
     if (!reader || (!trains_ && reader.get() != &data_.primary())) return;
-    const std::int64_t tokens = evaluation_micro_tokens(input, reader->info().max_length, usual_micro_tokens);
-    evaluator.emplace(*model, *reader, input.task, data::evaluation_options(batches, tokens),
+    data::BatchLoaderOptions options = batches;
+    options.plan.padding = padding_options(input, model->config, *reader);
+    const std::int64_t longest = options.plan.padding.rows(reader->info().max_length);
+    const std::int64_t tokens = evaluation_micro_tokens(input, longest, usual_micro_tokens);
+    evaluator.emplace(*model, *reader, input.task, data::evaluation_options(options, tokens),
                       input.run.mode != "predict", sets.hdf5);
     evaluation_bounds = larger(evaluation_bounds, evaluator->bounds());
   };

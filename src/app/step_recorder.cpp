@@ -51,6 +51,7 @@ void StepRecorder::add(const StepResult& result, TrainingState& state) {
   row.gradient_norm = result.gradient_norm;
   row.samples += result.samples;
   row.tokens += result.tokens;
+  row.computed_tokens += result.computed_tokens;
   state.flops += model::training_flops(session_.model->plan, {.tokens = static_cast<double>(result.tokens),
                                                               .squared_lengths = result.sum_of_squared_lengths,
                                                               .head_rows = result.targets});
@@ -83,6 +84,7 @@ void StepRecorder::record(TrainingState& state, const train::LossScale::State& s
   record_efficiency(state, row, updating);
   state.training_seconds += row.seconds;
   state.tokens += row.tokens;
+  state.computed_tokens += row.computed_tokens;
   state.samples += row.samples;
   progress_.tokens_per_second = static_cast<double>(row.tokens) / row.seconds;
   display_.line(progress_);

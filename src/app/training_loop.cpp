@@ -220,6 +220,7 @@ void TrainingLoop::finish() {
   facts.model_flops = state_.flops - first_.flops;
   facts.computing_seconds = training_seconds;
   facts.tokens = state_.tokens - first_.tokens;
+  facts.computed_tokens = state_.computed_tokens - first_.computed_tokens;
   facts.samples = state_.samples - first_.samples;
   facts.peak_gflops = context_.input.run.peak_gflops.value_or(0.0);
   const std::vector<io::RankRow> ranks = results_.record_ranks(context_, context_.device.name, total(session_.memory()),

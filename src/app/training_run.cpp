@@ -7,6 +7,7 @@
 #include "bert_hpc/app/engine/label_unit.hpp"
 #include "bert_hpc/app/engine/low_rank.hpp"
 #include "bert_hpc/app/engine/model_loading.hpp"
+#include "bert_hpc/app/engine/padding.hpp"
 #include "bert_hpc/app/engine/planned_data.hpp"
 #include "bert_hpc/app/engine/training_settings.hpp"
 #include "bert_hpc/app/plan/model_choices.hpp"
@@ -100,6 +101,8 @@ void describe(const Session& session, const RunContext& context) {
           ", " + core::with_commas(per_epoch) + " per epoch, micro-batches of at most " +
           core::counted(session.bounds.tokens, "token") + (context.input.run.reproducible ? "; reproducible" : "") +
           (context.input.batch.has_memory() ? " (as [batch] memory allows)" : ""));
+  const std::string padding = padding_text(session.batches.plan.padding);
+  if (!padding.empty()) lines.emplace_back("padding", padding + "; limits of micro-batches count it");
   const std::string adapters = adapters_text(session.model->plan);
   if (!adapters.empty()) lines.emplace_back("adapters", adapters);
   const std::string loss = loss_text(session, context.input);

@@ -109,7 +109,7 @@ void visit_keys(TomlKeys& toml, Config& config) {
   Data& data = config.data;
   toml.table("data").key("train", data.train).key("validation", data.validation).key("test", data.test);
   toml.key("order", data.order, one_of({"random", "file", "by_length"}));
-  toml.key("padding", data.padding, one_of({"none"}));
+  toml.key("padding", data.padding, one_of({"none", "longest", "max"}));
 
   visit_batch(toml, config.batch);
   visit_optimizer(toml, config.optimizer);

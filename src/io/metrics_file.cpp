@@ -40,6 +40,7 @@ void write_steps(Hdf5File& file, const std::vector<StepRow>& rows) {
   write_column(file, "steps/gradient_norm", rows, &StepRow::gradient_norm, "1");
   write_column(file, "steps/samples", rows, &StepRow::samples, "samples");
   write_column(file, "steps/tokens", rows, &StepRow::tokens, "tokens");
+  write_column(file, "steps/computed_tokens", rows, &StepRow::computed_tokens, "tokens");
   write_column(file, "steps/seconds", rows, &StepRow::seconds, "s");
   write_column(file, "steps/skipped", rows, &StepRow::skipped, "updates");
 }
@@ -219,16 +220,18 @@ void write_root(Hdf5File& file, const MetricsTables& tables) {
     file.write_attribute("/", "label_mean", info.label_mean);
     file.write_attribute("/", "label_deviation", info.label_deviation);
   }
-  std::int64_t samples = 0, tokens = 0;
+  std::int64_t samples = 0, tokens = 0, computed_tokens = 0;
   double seconds = 0;
   for (const StepRow& row : tables.steps) {
     samples += row.samples;
     tokens += row.tokens;
+    computed_tokens += row.computed_tokens;
     seconds += row.seconds;
   }
   file.write_attribute("/", "total_steps", tables.steps.empty() ? std::int64_t{0} : tables.steps.back().step);
   file.write_attribute("/", "total_samples", samples);
   file.write_attribute("/", "total_tokens", tokens);
+  file.write_attribute("/", "total_computed_tokens", computed_tokens);
   file.write_attribute("/", "total_seconds", seconds);
   for (const auto& [name, value] : tables.totals) file.write_attribute("/", "total_" + name, value);
   file.create_group("provenance");

@@ -15,7 +15,7 @@ std::int64_t journal_bytes(const JournalPlan& plan) {
     return static_cast<std::int64_t>(line.size()) + Journal::line_bytes;
   };
   std::int64_t row =
-      bytes(detail::encode(StepRow{integer, real, real, real, real, integer, integer, real, integer, real})) +
+      bytes(detail::encode(StepRow{integer, real, real, real, real, integer, integer, real, integer, real, integer})) +
       bytes(detail::encode(EfficiencyRow{integer, real, real, real}));
   if (plan.loss_scales) row += bytes(detail::encode(LossScaleRow{integer, real, integer, real}));
   const std::vector<std::pair<std::string, double>> metrics(static_cast<std::size_t>(plan.metrics),

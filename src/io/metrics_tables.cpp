@@ -1,6 +1,7 @@
 // The journal's lines: how records are encoded, and how they change the tables.
 #include "metrics_tables.hpp"
 
+#include <algorithm>
 #include <array>
 #include <type_traits>
 
@@ -38,6 +39,7 @@ void fields(Line& line, Is<StepRow> auto& row) {
   line(row.step, row.epoch, row.loss, row.learning_rate, row.gradient_norm, row.samples, row.tokens, row.seconds,
        row.skipped);
   line.last(row.time);
+  line.last(row.computed_tokens);
 }
 
 template <class Line>
@@ -157,7 +159,8 @@ void add_evaluation(MetricsTables& tables, LineReader& line) {
 
 void apply_fields(MetricsTables& tables, std::string_view kind, LineReader& line) {
   if (kind == "step") {
-    tables.steps.push_back(decoded<StepRow>(line));
+    StepRow& row = tables.steps.emplace_back(decoded<StepRow>(line));
+    row.computed_tokens = std::max(row.computed_tokens, row.tokens);  // older versions lack it
   } else if (kind == "evaluation") {
     add_evaluation(tables, line);
   } else if (kind == "efficiency") {

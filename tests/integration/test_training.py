@@ -97,7 +97,7 @@ class Classification(Case):
         with h5py.File(directory / "metrics.h5") as file:
             steps = file["steps"]
             self.assertEqual(set(steps), {"step", "epoch", "loss", "learning_rate", "gradient_norm", "samples",
-                                          "tokens", "seconds", "skipped"})
+                                          "tokens", "computed_tokens", "seconds", "skipped"})
             self.assertEqual(list(steps["step"]), list(range(1, len(steps["step"]) + 1)))
             self.assertAlmostEqual(steps["epoch"][-1], 12)
             evaluations = file["evaluations/validation"]

@@ -79,6 +79,8 @@ def write_metrics(folder, steps, evaluations, ranks=2, status="finished", task="
         for name in ("step", "epoch", "loss", "learning_rate", "gradient_norm", "samples", "tokens", "seconds", "skipped"):
             kind = np.int64 if name in ("step", "samples", "tokens", "skipped") else np.float64
             file[f"steps/{name}"] = np.asarray(steps[name] if steps else [], dtype=kind)
+        if steps and "computed_tokens" in steps:  # older versions lack it
+            file["steps/computed_tokens"] = steps["computed_tokens"]
         file.create_group("evaluations")
         for split, columns in evaluations.items():
             for name, values in columns.items():
@@ -137,6 +139,8 @@ def write_journal(folder, steps, torn=True):
     columns = ("step", "epoch", "loss", "learning_rate", "gradient_norm", "samples", "tokens", "seconds", "skipped")
     for number, row in enumerate(zip(*(steps[name] for name in columns))):
         time = ["1770000000.25"] if number > 0 else []  # lines of older versions have none
+        if time and "computed_tokens" in steps:
+            time.append(str(steps["computed_tokens"][number]))
         lines.append("\t".join(["step", *(repr(value.item()) for value in row), *time]))
     lines.append("\t".join(["evaluation", "validation", "2", "0.5", "1", "accuracy", "0.75", "2", "4", "3", "1", "0", "4", "1770000000.5",
                             "6", "4", "4", "3", "5", "3", "4"]))

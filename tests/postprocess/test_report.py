@@ -267,6 +267,22 @@ class Journal(InFolder):
         np.testing.assert_array_equal(journal.per_class["validation"]["support"], [[4, 4]])
         np.testing.assert_array_equal(journal.per_class["validation"]["precision"], [[1, 0.8]])
 
+    def test_the_share_of_padding(self):
+        steps = make_run.step_columns(20, 1, np.random.default_rng(2))
+        make_run.write_metrics(self.folder, steps, {})
+        self.assertNotIn("padding", dict(row[:2] for row in tables.summary([reading.load_run(self.folder, "a")])[1]))
+        steps["computed_tokens"] = 4 * steps["tokens"]
+        steps["computed_tokens"][0] = steps["tokens"][0]  # a journal's line of an older version
+        make_run.write_metrics(self.folder, steps, {})
+        make_run.write_journal(self.folder, steps)
+        for journal in (False, True):
+            run = reading.load_run(self.folder, "a", journal=journal)
+            np.testing.assert_array_equal(run.steps["computed_tokens"], steps["computed_tokens"])
+            shown = dict(row[:2] for row in tables.summary([run])[1])
+            computed, real = steps["computed_tokens"].sum(), steps["tokens"].sum()
+            self.assertEqual(shown["tokens computed"], f"{computed:,}")
+            self.assertEqual(shown["padding"], f"{100 * (1 - real / computed):.3g}% of the computed tokens")
+
     def test_journal_alone_is_enough(self):
         make_run.write_journal(self.folder, make_run.step_columns(20, 1, np.random.default_rng(2)))
         result = call("report.py", self.folder)

@@ -55,7 +55,7 @@ struct Task {
 struct Data {
   std::vector<std::string> train, validation, test;  ///< shard files or globs
   std::string order = "random";                      ///< "random", "file", "by_length"
-  std::string padding = "none";
+  std::string padding = "none";                      ///< "none", "longest", "max"
 };
 
 struct Batch {

@@ -49,6 +49,8 @@ struct StepRow {
   double seconds = 0;        ///< duration of these updates
   std::int64_t skipped = 0;  ///< number of these updates skipped because loss or gradient was not finite
   double time = 0;           ///< s since 1970, set when recorded; 0 in files of older versions
+  /// Tokens that were computed, padding included. Without padding, as in files of older versions, equal to `tokens`.
+  std::int64_t computed_tokens = 0;
 };
 
 struct EvaluationRow {

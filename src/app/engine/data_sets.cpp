@@ -5,6 +5,7 @@
 
 #include "bert_hpc/app/engine/head_rows.hpp"
 #include "bert_hpc/app/engine/model_from_config.hpp"
+#include "bert_hpc/app/engine/padding.hpp"
 #include "bert_hpc/app/run/collective.hpp"
 #include "bert_hpc/data/file_list.hpp"
 #include "bert_hpc/data/sample_units.hpp"
@@ -154,14 +155,22 @@ void add_runtime_overhead(const DataSets& sets, const ModelInstance& model, Memo
   memory.emplace_back("libraries", libraries);
 }
 
-DrawnUnit drawn_unit(const config::Config& input, const data::ShardReader& reader) {
-  if (!input.trains() || !input.task.is(tasks::loss_key, tasks::listwise_loss)) return {reader.info().max_length, 1};
+DrawnUnit drawn_unit(const config::Config& input, const model::ModelConfig& model, const data::ShardReader& reader) {
+  DrawnUnit unit;
+  unit.padding = padding_options(input, model, reader);
+  const std::int64_t longest = reader.info().max_length;
+  if (!input.trains() || !input.task.is(tasks::loss_key, tasks::listwise_loss)) {
+    unit.most_tokens = data::most_rows(unit.padding, longest, nullptr);
+    return unit;
+  }
   const data::SampleUnits units(reader.groups(), reader.levels(), reader.table().lengths());
-  return {units.most_tokens(), static_cast<double>(units.samples()) / static_cast<double>(units.count())};
+  unit.most_tokens = data::most_rows(unit.padding, longest, &units);
+  unit.mean_sequences = static_cast<double>(units.samples()) / static_cast<double>(units.count());
+  return unit;
 }
 
 data::BatchLoaderOptions training_batches(const config::Config& input, const model::ModelConfig& model,
-                                          std::int64_t max_length, int replica, const comm::GridShape& grid,
+                                          const DrawnUnit& unit, int replica, const comm::GridShape& grid,
                                           std::int64_t micro_batches, std::int64_t usual) {
   data::BatchLoaderOptions options;
   options.plan.global_batch = input.batch.global;
@@ -172,10 +181,11 @@ data::BatchLoaderOptions training_batches(const config::Config& input, const mod
   options.plan.micro_tokens = input.batch.micro_tokens.value_or(0);
   options.plan.micro_sequences = input.batch.micro.value_or(0);
   options.plan.micro_batches = input.batch.micro_batches.value_or(0);
+  options.plan.padding = unit.padding;
   const bool stated = input.batch.micro_tokens || input.batch.micro || input.batch.micro_batches;
   if (!stated && !input.run.reproducible && input.batch.chunks == 0) {
     options.plan.micro_batches = micro_batches;
-    if (options.plan.micro_batches == 0) options.plan.micro_tokens = std::max(usual, max_length);
+    if (options.plan.micro_batches == 0) options.plan.micro_tokens = std::max(usual, unit.most_tokens);
   }
   options.replica = replica;
   options.task = &tasks::named(input.task.name);

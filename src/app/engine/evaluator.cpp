@@ -43,17 +43,17 @@ std::span<const core::PlannedSample> Evaluator::samples_of(int micro_batch) cons
   return loaded_->plan.micro_batch(first + micro_batch);
 }
 
-/// outputs: (rows of the head, outputs).
+/// outputs: (rows of the head, outputs). Of heads that read all tokens, a sequence's padding comes last.
 void Evaluator::keep(int micro_batch, const core::TokenRows& rows, std::span<const float> outputs) {
   const auto columns = static_cast<std::size_t>(model_.outputs());
   std::size_t s = 0;
   for (const core::PlannedSample& sample : samples_of(micro_batch)) {
-    const auto begin = static_cast<std::size_t>(rows.offsets[s]), end = static_cast<std::size_t>(rows.offsets[s + 1]);
+    const auto begin = static_cast<std::size_t>(rows.offsets[s]);
+    const auto count = static_cast<std::size_t>(std::min(rows.offsets[s + 1] - rows.offsets[s], sample.length));
     const auto width = static_cast<std::size_t>(results_->width(sample.index));
     samples_.push_back(sample.index);
     kept_.resize(kept_.size() + width);
-    results_->keep(sample.index, outputs.subspan(begin * columns, (end - begin) * columns),
-                   std::span(kept_).last(width));
+    results_->keep(sample.index, outputs.subspan(begin * columns, count * columns), std::span(kept_).last(width));
     ++s;
   }
 }

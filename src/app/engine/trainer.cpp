@@ -277,6 +277,7 @@ StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, cons
   update(result, done);
   for (const core::PlannedSample& sample : loaded.plan.samples) {
     result.tokens += sample.length;
+    result.computed_tokens += sample.rows();
     result.sum_of_squared_lengths += static_cast<double>(sample.length) * sample.length;
   }
   result.samples = loaded.plan.sequences();

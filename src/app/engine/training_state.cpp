@@ -6,10 +6,12 @@
 namespace bert_hpc::app {
 namespace {
 
-constexpr const char *fp8_name = "fp8_magnitudes", *targets_name = "row_targets";
+constexpr const char *fp8_name = "fp8_magnitudes", *targets_name = "row_targets", *computed_name = "computed_tokens",
+                     *row_computed_name = "row_computed_tokens";
 
 bool older_lack(std::string_view name) {
-  return name.starts_with("loss_scale") || name.starts_with("label_") || name == targets_name;
+  return name.starts_with("loss_scale") || name.starts_with("label_") || name == targets_name ||
+         name == computed_name || name == row_computed_name;
 }
 
 /// Every number with its name in the file: the one list for both directions.
@@ -18,9 +20,11 @@ void visit_fields(State& state, const Visit& visit) {
   visit("done", state.done);
   visit("samples", state.samples);
   visit("tokens", state.tokens);
+  visit(computed_name, state.computed_tokens);
   visit("evaluation_due", state.evaluation_due);
   visit("row_samples", state.row.samples);
   visit("row_tokens", state.row.tokens);
+  visit(row_computed_name, state.row.computed_tokens);
   visit("row_loss", state.row.loss);
   visit("row_seconds", state.row.seconds);
   visit("row_skipped", state.row.skipped);
@@ -76,6 +80,11 @@ TrainingState training_state(const io::CheckpointManifest& manifest) {
   if (!manifest.has_number(targets_name)) {
     state.row_targets = static_cast<double>(state.row.samples - state.row_skipped_samples);
   }
+  // Older versions had no padding.
+  if (!manifest.has_number(computed_name)) {
+    state.computed_tokens = state.tokens;
+    state.row.computed_tokens = state.row.tokens;
+  }
   for (const auto& [name, text] : manifest.texts) {
     if (name == fp8_name) state.fp8_magnitudes = text;
   }
@@ -86,6 +95,7 @@ std::vector<std::pair<std::string, double>> run_totals(const TrainingState& stat
   return {{"steps", static_cast<double>(state.done)},
           {"samples", static_cast<double>(state.samples)},
           {"tokens", static_cast<double>(state.tokens)},
+          {"computed_tokens", static_cast<double>(state.computed_tokens)},
           {"skipped_steps", static_cast<double>(state.skipped.total)},
           {"training_seconds", state.training_seconds},
           {"seconds", state.seconds},

@@ -5,6 +5,7 @@
 #include "bert_hpc/app/engine/data_sets.hpp"
 #include "bert_hpc/app/engine/head_rows.hpp"
 #include "bert_hpc/app/engine/model_instance.hpp"
+#include "bert_hpc/app/engine/padding.hpp"
 #include "bert_hpc/app/engine/training_settings.hpp"
 #include "bert_hpc/app/plan/pipeline_setup.hpp"
 #include "bert_hpc/app/run/collective.hpp"
@@ -25,15 +26,16 @@ std::int64_t planned_bytes(const RunContext& context, const model::ModelConfig& 
   const bool trains = input.trains();
   const comm::GridCoordinates place = comm::coordinates(grid, std::min(context.world.rank(), context.ranks() - 1));
   const objectives::Objective& objective = objectives::named(input.task.name);
-  ModelInstance model(
-      input, config, {.trains = trains, .allocates = false}, grid, place,
-      balance_by_cost(input, config, objective.head, trains, grid.pipeline, reader.info().mean_length()));
+  const data::PaddingOptions padding = padding_options(input, config, reader);
+  ModelInstance model(input, config, {.trains = trains, .allocates = false}, grid, place,
+                      balance_by_cost(input, config, objective.head, trains, grid.pipeline, reader.info().mean_length(),
+                                      mean_rows(input, padding, reader, grid.data, tokens)));
   layers::BatchBounds bounds;
   bounds.tokens = tokens;
-  bounds.max_length = reader.info().max_length;
+  bounds.max_length = padding.rows(reader.info().max_length);
   // A replica's share of a batch is equal in tokens, not in sequences.
   const std::int64_t share = beside ? input.batch.global : input.batch.global / grid.data;
-  bounds.sequences = std::clamp<std::int64_t>(share, 1, tokens);
+  bounds.sequences = std::clamp<std::int64_t>(share, 1, std::max(tokens / padding.rows(1), std::int64_t{1}));
   bounds.selected = planned_targets(*objective.task, bounds.sequences, tokens);
   // A pipeline fills its stages with micro-batches.
   model.allocate(trains ? bounds : layers::BatchBounds{}, 2 * grid.pipeline, bounds);
@@ -89,7 +91,7 @@ std::int64_t tokens_within_budget(const RunContext& context, const model::ModelC
   std::int64_t tokens = 0;
   const std::int64_t budget = memory_budget(context);
   collectively(context.world, [&] {
-    const std::int64_t least = drawn_unit(context.input, reader).most_tokens;
+    const std::int64_t least = drawn_unit(context.input, config, reader).most_tokens;
     const auto bytes = [&](std::int64_t count) { return planned_bytes(context, config, reader, count, beside); };
     const std::optional<std::int64_t> found = most_tokens_within(budget, least, bytes);
     if (!found) {

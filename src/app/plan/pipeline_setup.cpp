@@ -7,6 +7,7 @@
 #include "bert_hpc/app/engine/data_sets.hpp"
 #include "bert_hpc/app/engine/head_rows.hpp"
 #include "bert_hpc/app/engine/model_from_config.hpp"
+#include "bert_hpc/app/engine/padding.hpp"
 #include "bert_hpc/app/engine/precision.hpp"
 #include "bert_hpc/app/engine/step_loss.hpp"
 #include "bert_hpc/app/plan/layer_profiler.hpp"
@@ -113,20 +114,23 @@ core::MachineDescription machine_of(const config::Config& input, const model::Mo
                          static_cast<double>(model.hidden_size));
 }
 
-/// Rows that the head reads, of all tokens.
-double head_share(const config::Config& input, double mean_length) {
-  return expected_targets(input, 1 / std::max(1.0, mean_length), 1);
+/// Rows that the head reads, of all computed tokens.
+double head_share(const config::Config& input, double mean_length, double mean_rows) {
+  const double rows = std::max(1.0, mean_rows);
+  return expected_targets(input, 1 / rows, mean_length / rows, 1);
 }
 
 train::ModelSeconds counted_seconds(const config::Config& input, const model::ModelConfig& config,
-                                    const model::HeadKind& kind, bool trains, double mean_length, int tensor) {
-  return train::modelled_seconds(plan_of(input, config, kind, trains), mean_length, head_share(input, mean_length),
-                                 tensor, machine_of(input, config));
+                                    const model::HeadKind& kind, bool trains, double mean_length, double mean_rows,
+                                    int tensor) {
+  return train::modelled_seconds(plan_of(input, config, kind, trains), mean_rows,
+                                 head_share(input, mean_length, mean_rows), tensor, machine_of(input, config));
 }
 
 /// But for times and numbers of micro-batches.
 train::PipelineQuestion question_of(const RunContext& context, const model::ModelConfig& config,
-                                    const model::ModelPlan& plan, double mean_length, double mean_sequences) {
+                                    const model::ModelPlan& plan, double mean_length, double mean_rows,
+                                    double mean_sequences) {
   const config::Config& input = context.input;
   const core::MachineDescription machine = machine_of(input, config);
   const bool leaves_node = context.ranks() > machine.node_ranks && input.run.machine;
@@ -137,9 +141,9 @@ train::PipelineQuestion question_of(const RunContext& context, const model::Mode
   question.stages = context.grid.pipeline;
   question.virtual_stages = static_cast<int>(input.parallel.virtual_stages);
   question.selects_from = plan.selects_from;
-  question.tokens = sequences * mean_length;
+  question.tokens = sequences * mean_rows;
   question.balance = model::in_sublayers(input.parallel.balance);
-  question.head_share = head_share(input, mean_length);
+  question.head_share = head_share(input, mean_length, mean_rows);
   question.message_per_token = static_cast<double>(config.hidden_size * core::bytes_of(storage_type(input))) /
                                context.grid.tensor / link.bandwidth;
   question.latency = link.latency;
@@ -149,9 +153,11 @@ train::PipelineQuestion question_of(const RunContext& context, const model::Mode
 }  // namespace
 
 std::vector<std::int64_t> balance_by_cost(const config::Config& input, const model::ModelConfig& config,
-                                          const model::HeadKind& kind, bool trains, int pipeline, double mean_length) {
+                                          const model::HeadKind& kind, bool trains, int pipeline, double mean_length,
+                                          double mean_rows) {
   const std::vector<std::int64_t> given = model::in_sublayers(input.parallel.balance);
-  const model::ModelCosts costs = counted_seconds(input, config, kind, trains, mean_length, 1).of(least_micro_tokens);
+  const model::ModelCosts costs =
+      counted_seconds(input, config, kind, trains, mean_length, mean_rows, 1).of(least_micro_tokens);
   std::vector<std::int64_t> balance;
   for (const model::ModelRange& part :
        model::partition(pipeline * static_cast<int>(input.parallel.virtual_stages), given, costs)) {
@@ -184,12 +190,15 @@ PipelineSetup set_up_pipeline(const RunContext& context, const model::ModelConfi
   train::PipelineQuestion question;
   model::ModelPlan model_plan;
   DrawnUnit unit;
+  double rows = 0;
   collectively(context.world, [&] {
-    setup.balance = balance_by_cost(input, config, kind, true, grid.pipeline, mean_length);
+    unit.padding = padding_options(input, config, reader);
+    rows = mean_rows(input, unit.padding, reader, grid.data, usual);
+    setup.balance = balance_by_cost(input, config, kind, true, grid.pipeline, mean_length, rows);
     model_plan = plan_of(input, config, kind, true);
     if (grid.pipeline == 1) return;
-    unit = drawn_unit(input, reader);
-    question = question_of(context, config, model_plan, mean_length, unit.mean_sequences);
+    unit = drawn_unit(input, config, reader);
+    question = question_of(context, config, model_plan, mean_length, rows, unit.mean_sequences);
   });
   if (grid.pipeline == 1) return setup;
 
@@ -203,7 +212,7 @@ PipelineSetup set_up_pipeline(const RunContext& context, const model::ModelConfi
   // The number by counted work, so that it is the same in every run: measured times of short passes and long ones do
   // not suffer alike from what else a machine does. They decide the cut, for passes of this size.
   question.seconds.assign(static_cast<std::size_t>(grid.pipeline),
-                          counted_seconds(input, config, kind, true, mean_length, grid.tensor));
+                          counted_seconds(input, config, kind, true, mean_length, rows, grid.tensor));
   train::PipelinePlan plan = train::plan_pipeline(question);
   if (open) setup.micro_batches = plan.micro_batches;
   const double tokens = question.tokens / plan.micro_batches;
@@ -217,7 +226,7 @@ PipelineSetup set_up_pipeline(const RunContext& context, const model::ModelConfi
                               .sublayers_of_stage = model_plan.sublayer_count() / grid.pipeline,
                               .apart = question.kind == train::ScheduleKind::zb_h1};
     const data::BatchLoaderOptions batches =
-        training_batches(input, config, longest, groups->place.data, grid, setup.micro_batches, usual);
+        training_batches(input, config, unit, groups->place.data, grid, setup.micro_batches, usual);
     question.seconds = profile_layers(*groups, config, model, reader, batches);
     for (train::ModelSeconds& seconds : question.seconds) drop_untrained(model_plan, seconds);
     question.micro_batches = {plan.micro_batches};

@@ -5,10 +5,11 @@
 #include <filesystem>
 
 #include "bert_hpc/app/engine/data_sets.hpp"
-#include "bert_hpc/app/engine/head_rows.hpp"
 #include "bert_hpc/app/engine/model_from_config.hpp"
+#include "bert_hpc/app/engine/padding.hpp"
 #include "bert_hpc/app/engine/precision.hpp"
 #include "bert_hpc/app/engine/step_loss.hpp"
+#include "bert_hpc/app/plan/batch_shapes.hpp"
 #include "bert_hpc/app/plan/calibrated_simulation.hpp"
 #include "bert_hpc/app/plan/run_estimate.hpp"
 #include "bert_hpc/app/plan/simulated_trace.hpp"
@@ -28,16 +29,6 @@ double as_double(std::int64_t value) {
 
 std::int64_t rounded(double value) {
   return static_cast<std::int64_t>(std::llround(value));
-}
-
-layers::BatchShape shape_of(std::span<const core::PlannedSample> samples, const config::Config& input) {
-  layers::BatchShape shape;
-  for (const core::PlannedSample& sample : samples) {
-    shape.tokens += sample.length;
-    shape.squared_lengths += as_double(sample.length) * sample.length;
-  }
-  shape.head_rows = expected_targets(input, as_double(std::ssize(samples)), shape.tokens);
-  return shape;
 }
 
 /// The micro-batches of the replica with the most tokens, for which the other replicas wait.
@@ -107,10 +98,9 @@ core::BatchPlan first_plan(const data::ShardReader& reader, const data::BatchLoa
   for (const std::int64_t sample : samples) lengths.push_back(all[static_cast<std::size_t>(sample)]);
   data::BatchPlanOptions options = batches.plan;
   options.replicas = replicas;
-  data::check(options, units ? units->most_tokens() : reader.info().max_length);
-  core::BatchPlan plan = data::plan_batch(samples, lengths, options);
-  if (units) units->expand(plan);
-  return plan;
+  data::SampleUnits* const drawn = units ? &*units : nullptr;
+  data::check(options, data::most_rows(options.padding, reader.info().max_length, drawn));
+  return data::plan_batch(samples, lengths, options, drawn);
 }
 
 train::SimulationInput input_of(const RunContext& context, const SimulatedRun& run, const config::Config& input,
@@ -126,25 +116,18 @@ std::optional<core::MachineDescription> machine_of(const config::Config& input) 
   return config::parse_machine(*input.run.machine, input.precision.compute);
 }
 
-/// All sequences of a data set as one micro-batch.
-layers::BatchShape shape_of(const data::ShardReader& reader, const config::Config& input) {
-  layers::BatchShape shape;
-  for (const std::int32_t length : reader.table().lengths()) {
-    shape.tokens += length;
-    shape.squared_lengths += as_double(length) * length;
-  }
-  shape.head_rows = expected_targets(input, as_double(reader.samples()), shape.tokens);
-  return shape;
-}
-
 std::string run_text(const RunContext& context, const SimulatedRun& run, const train::SimulationInput& simulated,
                      const train::SimulatedStep& step) {
   const config::Config& input = context.input;
   const core::MachineDescription& machine = simulated.machine;
   const auto evaluation = [&](const data::ShardReader* reader) {
     if (reader == nullptr) return 0.0;
-    const auto tokens = as_double(evaluation_micro_tokens(input, reader->info().max_length, run.usual_micro_tokens));
-    return train::evaluation_seconds(simulated, shape_of(*reader, input), tokens);
+    data::BatchLoaderOptions batches = run.batches;
+    batches.plan.padding = padding_options(input, run.model.config, *reader);
+    const std::int64_t longest = batches.plan.padding.rows(reader->info().max_length);
+    const std::int64_t tokens = evaluation_micro_tokens(input, longest, run.usual_micro_tokens);
+    const data::BatchPlanOptions window = data::evaluation_options(batches, tokens).plan;
+    return train::evaluation_seconds(simulated, shape_of(*reader, input, window), as_double(tokens));
   };
   RunPlan plan;
   plan.steps = run.steps;

@@ -112,7 +112,7 @@ void describe_run(const RunContext& context, const ModelInstance& model, const D
   facts.parameters = whole_model.parameters();
   if (model.plan.trains) facts.trainable_parameters = whole_model.trainable_parameters();
   const data::ShardInfo& info = sets.any().info();
-  const double head_rows = expected_targets(context.input, 1 / info.mean_length(), 1);  // per token
+  const double head_rows = expected_targets(context.input, 1 / info.mean_length(), 1, 1);  // per token
   facts.flops_per_token =
       model::training_flops(model.plan, {.tokens = 1, .squared_lengths = info.mean_length(), .head_rows = head_rows});
   facts.memory = memory;

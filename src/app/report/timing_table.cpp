@@ -25,6 +25,14 @@ std::string heading(std::size_t width) {
   return "  section" + std::string(width - 7, ' ') + names;
 }
 
+std::string padding_line(const TimingFacts& facts) {
+  const std::int64_t padding = facts.computed_tokens - facts.tokens;
+  if (padding <= 0) return {};
+  const double share = static_cast<double>(padding) / static_cast<double>(facts.computed_tokens);
+  return "  " + core::format_number(100.0 * share, 3) + "% of the " + core::with_commas(facts.computed_tokens) +
+         " computed tokens are padding\n";
+}
+
 }  // namespace
 
 std::string timing_table(const TimingFacts& facts) {
@@ -63,7 +71,8 @@ std::string timing_table(const TimingFacts& facts) {
       speed += " (" + core::format_number(100.0 * rate / (facts.peak_gflops * 1e9 * facts.ranks), 3) + "% of peak)";
     }
   }
-  return speed.empty() ? text : text + "  " + speed + " in " + core::format_duration(seconds) + " of training\n";
+  if (!speed.empty()) text += "  " + speed + " in " + core::format_duration(seconds) + " of training\n";
+  return text + padding_line(facts);
 }
 
 }  // namespace bert_hpc::app

@@ -139,5 +139,9 @@ TEST_CASE("the timing table adds up") {
                                "10.3 k sequences/s, 10.0 k tokens/s, model 25.0 GFLOP/s (25% of peak) in 8.0 s"}) {
     CHECK_THAT(text, ContainsSubstring(expected));
   }
+  CHECK_THAT(text, !ContainsSubstring("padding"));
+  facts.computed_tokens = 200000;
+  CHECK_THAT(timing_table(facts), ContainsSubstring("10.0 k tokens/s") &&
+                                      ContainsSubstring("\n  60% of the 200,000 computed tokens are padding\n"));
   CHECK_NOTHROW(timing_table({}));
 }

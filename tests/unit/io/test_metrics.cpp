@@ -62,7 +62,11 @@ TEST_CASE("metrics.h5 holds the recorded values under the documented names") {
   MetricsWriter writer(directory.path(), example_info());
   CHECK(open_metrics(directory).text_attribute("/", "status") == "running");
   CHECK(steps_of(directory).empty());
-  for (std::int64_t step = 1; step <= 3; ++step) writer.record_step(step_row(step));
+  for (std::int64_t step = 1; step <= 3; ++step) {
+    StepRow row = step_row(step);
+    row.computed_tokens = step == 1 ? 0 : 2000;  // 0: as of an older version
+    writer.record_step(row);
+  }
   const double nan = std::numeric_limits<double>::quiet_NaN();
   writer.record_evaluation("validation", {2, 0.7, {{"accuracy", 0.5}}, 2, {1, 2, 3, 4}});
   writer.record_evaluation(
@@ -96,10 +100,12 @@ TEST_CASE("metrics.h5 holds the recorded values under the documented names") {
   CHECK(file.integer_attribute("/", "total_steps") == 3);
   CHECK(file.real_attributes("/", "total_seconds") == std::vector{0.75});
   CHECK(file.real_attributes("/", "total_flops") == std::vector{1e15});
-  CHECK(file.names("steps") == std::vector<std::string>{"epoch", "gradient_norm", "learning_rate", "loss", "samples",
-                                                        "seconds", "skipped", "step", "tokens"});
+  CHECK(file.names("steps") == std::vector<std::string>{"computed_tokens", "epoch", "gradient_norm", "learning_rate",
+                                                        "loss", "samples", "seconds", "skipped", "step", "tokens"});
   CHECK(file.read<double>("steps/loss", 3) == std::vector<double>{1, 0.5, 1.0 / 3});  // text keeps every bit
   CHECK(file.read<std::int64_t>("steps/tokens", 3)[2] == 1100);
+  CHECK(file.read<std::int64_t>("steps/computed_tokens", 3) == std::vector<std::int64_t>{1100, 2000, 2000});
+  CHECK(file.integer_attribute("/", "total_computed_tokens") == 5100);
   CHECK(file.read<double>("evaluations/validation/accuracy", 2) == std::vector<double>{0.5, 0.75});
   CHECK(std::isnan(file.read<double>("evaluations/validation/macro_f1", 2)[0]));
   CHECK(file.info("evaluations/validation/confusion_matrix").extents == std::vector<std::int64_t>{2, 2, 2});
@@ -486,7 +492,7 @@ TEST_CASE("a foreign journal is refused") {
   for (const char* line :
        {"", "step", "step\t1\t2", "step\tx\t0\t0\t0\t0\t0\t0\t0", "unheard\t1", "timers\t99999999999",
         "evaluation\tvalidation\t1\t0\t0\t9000000000", "evaluation\tvalidation\t1\t0\t0\t0\t0\t0\t2\t1\t1", "total\t\\",
-        "step\t1\t0\t0\t0\t0\t0\t0\t0\t0\t9\t9"}) {
+        "step\t1\t0\t0\t0\t0\t0\t0\t0\t0\t9\t9\t9"}) {
     journal.append(line);
   }
   CHECK(rebuild_metrics(directory.path()) == 10);

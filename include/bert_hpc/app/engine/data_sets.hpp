@@ -33,20 +33,21 @@ void add_runtime_overhead(const DataSets& sets, const ModelInstance& model, Memo
 
 /// What a training step draws as one: a sequence, or all candidates of a query (data/sample_units.hpp).
 struct DrawnUnit {
-  std::int64_t most_tokens = 0;
+  std::int64_t most_tokens = 0;  ///< computed ones
   double mean_sequences = 1;
+  data::PaddingOptions padding{};
 };
-/// Throws Error(data) as SampleUnits does.
-DrawnUnit drawn_unit(const config::Config& input, const data::ShardReader& reader);
+/// Throws Error(data) as SampleUnits and padding_options() do.
+DrawnUnit drawn_unit(const config::Config& input, const model::ModelConfig& model, const data::ShardReader& reader);
 
 /// How the training data become batches for this replica. Where the input leaves the size of micro-batches open, there
 /// are `micro_batches` of them for each replica, or with 0 as few as `usual` tokens of each allow
-/// (app/plan/micro_batch_size.hpp). max_length: DrawnUnit::most_tokens. Pure.
+/// (app/plan/micro_batch_size.hpp). Pure.
 data::BatchLoaderOptions training_batches(const config::Config& input, const model::ModelConfig& model,
-                                          std::int64_t max_length, int replica, const comm::GridShape& grid,
+                                          const DrawnUnit& unit, int replica, const comm::GridShape& grid,
                                           std::int64_t micro_batches, std::int64_t usual);
 
-/// Most tokens of an evaluation micro-batch; `usual` where the input does not say.
+/// Most tokens of an evaluation micro-batch; `usual` where the input does not say. max_length: with padding.
 std::int64_t evaluation_micro_tokens(const config::Config& input, std::int64_t max_length, std::int64_t usual);
 
 /// What the model's memory must hold for these micro-batches.

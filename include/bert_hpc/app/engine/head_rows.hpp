@@ -9,8 +9,9 @@ namespace bert_hpc::app {
 /// task.mask_probability, or its default where the input does not set it.
 double mask_probability(const config::Config& input);
 
-/// Expected number of rows that the head reads of `sequences` sequences with `tokens` tokens.
-double expected_targets(const config::Config& input, double sequences, double tokens);
+/// Expected number of rows that the head reads of `sequences` sequences with `tokens` real tokens, with padding
+/// `computed` ones.
+double expected_targets(const config::Config& input, double sequences, double tokens, double computed);
 
 /// A bound on them for plans without data.
 std::int64_t planned_targets(const tasks::Task& task, std::int64_t sequences, std::int64_t tokens);

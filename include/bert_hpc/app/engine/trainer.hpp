@@ -55,7 +55,8 @@ struct StepResult {
   double loss = 0;           ///< mean over the global batch's targets
   double gradient_norm = 0;  ///< before clipping
   double learning_rate = 0;
-  std::int64_t samples = 0, tokens = 0;  ///< of the global batch
+  std::int64_t samples = 0, tokens = 0;  ///< of the global batch, without padding
+  std::int64_t computed_tokens = 0;      ///< with padding
   double targets = 0;                    ///< of the global batch: what its loss is a mean over
   double sum_of_squared_lengths = 0;
   double noise_scale = 0;   ///< of the gradient so far, in sequences; NaN where it is not known

@@ -35,6 +35,7 @@ struct SkippedSteps {
 struct TrainingState {
   std::int64_t done = 0;                 ///< updates
   std::int64_t samples = 0, tokens = 0;  ///< in recorded rows
+  std::int64_t computed_tokens = 0;      ///< tokens with padding
   bool evaluation_due = false;           ///< after these updates, and not done yet
   io::StepRow row;                       ///< of the updates since the last recorded one, its loss not divided yet
   double row_targets = 0;                ///< what its loss is a sum over so far

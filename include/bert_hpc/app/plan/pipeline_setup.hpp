@@ -23,7 +23,8 @@ struct PipelineSetup {
 /// Where passes are not measured: [parallel] balance, or by costs, of a model that this run trains or only applies.
 /// Throws Error(input).
 std::vector<std::int64_t> balance_by_cost(const config::Config& input, const model::ModelConfig& config,
-                                          const model::HeadKind& kind, bool trains, int pipeline, double mean_length);
+                                          const model::HeadKind& kind, bool trains, int pipeline, double mean_length,
+                                          double mean_rows);
 
 /// Numbers of micro-batches that are worth a try: from one a stage on, of no more than `most_tokens` each. Pure.
 std::vector<int> micro_batch_candidates(int stages, std::int64_t sequences, double tokens, double most_tokens);

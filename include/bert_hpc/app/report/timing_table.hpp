@@ -15,11 +15,12 @@ struct TimingFacts {
   double wall_seconds = 0;   ///< that includes the sections; the remainder is shown as "other"
   double model_flops = 0;    ///< of all ranks during `computing_seconds`; 0: unknown
   double computing_seconds = 0;
-  std::int64_t tokens = 0, samples = 0;  ///< during that time
+  std::int64_t tokens = 0, samples = 0;  ///< during that time, without padding
+  std::int64_t computed_tokens = 0;      ///< with padding; 0: as many
   double peak_gflops = 0;                ///< of one rank's hardware; 0: unknown
 };
 
-/// Ends with a line of throughput if it is known.
+/// Ends with a line of throughput if it is known, and of padding where there is any.
 std::string timing_table(const TimingFacts& facts);
 
 }  // namespace bert_hpc::app
