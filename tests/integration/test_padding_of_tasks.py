@@ -45,8 +45,8 @@ class EveryTask(TaskCase):
             return steps["loss"][()], values
 
     def check(self, task, ranks=1, keys={}, **tables):
-        """Weights are large, so that attention matters: without its mask losses differ by 1e-2 and more. Gradients, of norm 5 at
-        most, differ by 1e-6 of it, so that 6 updates with a slope of 2 · lr / ε = 0.2 make weights differ by 6e-6 and losses
+        """Weights are large, so that attention matters: without its mask losses differ by 1e-2 and more. Gradients, of norm 10
+        at most, differ by 2⁻²² of it, so that 6 updates with a slope of 2 · lr / ε = 0.2 make weights differ by 3e-6 and losses
         by 3e-5 at most (see test_padding.py)."""
         tables["model"] = {"initializer_range": 0.2} | tables.get("model", {})
         expected, metrics = self.trained(task, "none", 1, keys, model={"initializer_range": 0.2})
