@@ -1,67 +1,10 @@
 """The worst answers of a question_answering run, from predictions.json and the texts in the shards of questions with known answers:
 those with the lowest F1 first, of equal ones the most probable."""
 
-import collections
-import json
-import re
-import string
-
-import h5py
-import numpy as np
-
-import predictions
+import answers
 from error_rows import MOST, Line, Worst
 
 NONE = "(no answer)"
-TEXTS_OF_ROW = 3  # id, context, answers
-
-Question = collections.namedtuple("Question", "row id answers")
-
-
-def questions_of(path):
-    """The questions of a shard whose answers are known: `row` of the source, all right `answers`."""
-    with h5py.File(path, "r") as file:
-        source, offsets = file["source_index"][()], file["text_offsets"][()]
-        texts = file["texts"][()].tobytes()
-    rows = source[np.flatnonzero(np.append(True, source[1:] != source[:-1]))]  # windows of a question are neighbours
-    found = []
-    for number, row in enumerate(rows):
-        first, second, third, fourth = offsets[TEXTS_OF_ROW * number : TEXTS_OF_ROW * (number + 1) + 1]
-        answers = texts[third:fourth].decode("utf-8", "replace")
-        if answers:
-            found.append(Question(int(row), texts[first:second].decode("utf-8", "replace"), json.loads(answers)))
-    return found
-
-
-ARTICLES = re.compile(r"\b(a|an|the)\b", re.UNICODE)
-MARKS = str.maketrans("", "", string.punctuation)
-
-
-def words_of(answer):
-    """The words that SQuAD's evaluate-v2.0.py compares."""
-    return ARTICLES.sub(" ", answer.lower().translate(MARKS)).split()
-
-
-def f1_of(gold, answer):
-    """Of two lists of words. An empty one is right where both are."""
-    if not gold or not answer:
-        return float(gold == answer)
-    same = sum((collections.Counter(gold) & collections.Counter(answer)).values())
-    return 2 * same / (len(gold) + len(answer))
-
-
-def scores(answers, given):
-    """Exact match and F1 with the answer that suits best."""
-    gold = [words for words in map(words_of, answers) if words] or [[]]
-    given = words_of(given)
-    return float(given in gold), max(f1_of(one, given) for one in gold)
-
-
-def read_json(path):
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
 
 
 def probability_of(choices, text):
@@ -69,20 +12,15 @@ def probability_of(choices, text):
 
 
 def of_run(run):
-    given = read_json(run.path / "predictions.json") if run.task == "question_answering" else {}
-    if not given:
+    of_questions = answers.of_run(run)
+    if of_questions is None:
         return None
-    try:
-        asked = [question for path in predictions.shard_files(run) for question in questions_of(path)]
-    except (OSError, KeyError, ValueError):
-        return None
+    given, asked = of_questions
     found = []
-    choices = read_json(run.path / "nbest_predictions.json")
+    choices = answers.read_json(run.path / "nbest_predictions.json")
     for question in asked:
-        if question.id not in given:
-            continue
         text = given[question.id]
-        exact, f1 = scores(question.answers, text)
+        exact, f1 = answers.scores(question.answers, text)
         if exact < 1:
             found.append((f1, probability_of(choices.get(question.id, []), text), question, text))
     found.sort(key=lambda one: (one[0], -one[1] if one[1] == one[1] else 1.0))

@@ -82,8 +82,9 @@ def probabilities(run, columns):
 
 def split_of(run):
     """Name of the data that the predictions are for."""
-    if run.predictions.get("split"):
-        return run.predictions["split"]
+    known_split = (run.predictions or {}).get("split")
+    if known_split:
+        return known_split
     return "validation" if list(run.evaluations) == ["validation"] and run.attributes.get("mode") == "evaluate" else "test"
 
 

@@ -17,9 +17,11 @@ import numpy as np
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "postprocess")]
 
+import answers  # noqa: E402
 import command  # noqa: E402
 import errors  # noqa: E402
 import make_run  # noqa: E402
+import plot_answers  # noqa: E402
 import reading  # noqa: E402
 import report  # noqa: E402
 import source_rows  # noqa: E402
@@ -195,6 +197,31 @@ class Errors(unittest.TestCase):
         self.assertIn("| how? | By hand. More words.", section)
         (self.folder / "squad.json").write_text((self.folder / "squad.json").read_text().replace('"id": "d"', '"id": "e"'))
         self.assertIn("have other labels now", self.reported(run)[1])
+
+    def test_the_picture_of_answers(self):
+        run = self.answered(self.SQUAD)
+        [found] = reading.load_runs([str(run)])
+        [(name, figure)] = plot_answers.draw([found])
+        self.assertEqual(name, "answers")
+        [axes] = figure.axes  # without odds of no answer
+        self.assertEqual([label.get_text() for label in axes.get_xticklabels()], ["none", "1"])
+        # Exact: "Zoë!" of three with an answer. F1: 1, 1/2 and 0 of these; 0 of the one without.
+        np.testing.assert_allclose([bar.get_height() for bar in axes.patches], [0, 100 / 3, 0, 50])
+        self.assertIn("4 questions, exact 25.00, F1 37.50", figure.get_suptitle())
+        odds = {"a": -3.0, "b": 1.0, "c": 2.0, "d": 0.5}
+        (run / "null_odds.json").write_text(json.dumps(odds))
+        choices = {name: [{"text": "", "probability": 0.5}, {"text": given or "by", "probability": 0.5}] for name, _, _, _, given in self.SQUAD}
+        (run / "nbest_predictions.json").write_text(json.dumps(choices))
+        given, asked = answers.of_run(found)
+        thresholds, means = plot_answers.by_threshold(asked, odds, choices)
+        self.assertEqual(thresholds.tolist(), [-3.0, 0.5, 1.0, 2.0])
+        for threshold, mean in zip(thresholds, means):
+            expected = [answers.scores(question.answers, "" if odds[question.id] > threshold else given[question.id] or "by") for question in asked]
+            np.testing.assert_allclose(mean, np.mean(expected, axis=0))
+        [(_, figure)] = plot_answers.draw([found])
+        self.assertEqual(len(figure.axes), 2)
+        self.assertIn("F1, best 62.5 at 1.00", [text.get_text() for text in figure.axes[1].get_legend().get_texts()])
+        plot_answers.drawing.plt.close("all")
 
     def test_an_excerpt_shows_the_answer(self):
         text = 60 * "before " + "ANSWER" + 60 * " after"
