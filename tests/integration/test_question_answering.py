@@ -13,7 +13,7 @@ from program import SIZES, TaskCase, run
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "postprocess"))
 
-import answers as official  # noqa: E402
+import answers as report_answers  # noqa: E402
 
 WORDS = "Größe (tea), çay; 茶 leaves  grow\nin 12.5% of Zoë's garden - not café_au_lait [MASK]".split(" ")
 QUESTIONS, UNANSWERABLE = 40, 4  # each fourth has no answer
@@ -137,7 +137,7 @@ class QuestionAnswering(TaskCase):
         self.assertGreaterEqual(test["best_exact"] + 1e-10, test["exact"])
         # The report's table of errors scores single answers with the same rules.
         given = self.answers("half")
-        scored = [official.scores([answer["text"] for answer in question["answers"]], given[question["id"]])
+        scored = [report_answers.scores([answer["text"] for answer in question["answers"]], given[question["id"]])
                   for question in self.questions()]
         for place, name in enumerate(("exact", "f1")):
             self.assertAlmostEqual(100 * sum(one[place] for one in scored) / QUESTIONS, test[name], delta=1e-10)
