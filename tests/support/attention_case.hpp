@@ -10,45 +10,66 @@
 
 namespace test {
 
-struct AttentionCase {
-  /// q is a separate matrix; k and v are column ranges of one matrix, as a joint projection writes them. Rows begin at
-  /// multiples of 16 bytes.
-  AttentionCase(DataType type_, const std::vector<std::vector<int>>& query_positions, const std::vector<int>& lengths,
-                std::int64_t heads, std::int64_t head_dim, float probability, std::int64_t first_head = 0)
-      : type(type_),
-        queries(query_positions),
-        keys(lengths),
-        hidden(heads * head_dim),
-        q(StoredMatrix::random(type, queries.view().count, hidden, 1, 1.0f, 8)),
-        kv(StoredMatrix::random(type, keys.view().count, 2 * hidden, 2)),
-        d_out(StoredMatrix::random(type, queries.view().count, hidden, 3, 1.0f, 16)) {
+/// The rows of an attention problem, and what else its inputs have beside matrices.
+struct AttentionRows {
+  /// samples: of each sequence.
+  AttentionRows(const std::vector<std::vector<int>>& query_positions, const std::vector<int>& lengths,
+                std::int64_t heads, std::int64_t head_dim, float probability, const Vector<std::int64_t>& of_samples,
+                std::int64_t first_head = 0)
+      : queries(query_positions), keys(lengths), hidden(heads * head_dim), samples(of_samples) {
     extents = {static_cast<std::int64_t>(lengths.size()), heads, head_dim, 0, first_head};
     for (int length : lengths) extents.max_length = std::max<std::int64_t>(extents.max_length, length);
-    for (std::size_t b = 0; b < lengths.size(); ++b) {
-      samples.push_back(static_cast<std::int64_t>(b) * 0x300000001 + 7);  // beyond 32 bits
-    }
     dropout.probability = probability;
     dropout.site = 5;
     dropout.sample = samples.data();
     bert_hpc::ops::set_dropout_key(dropout, 11, 12);
   }
-  bert_hpc::core::ConstMatrix k() const { return bert_hpc::core::ConstMatrix(kv).column_range(0, hidden); }
-  bert_hpc::core::ConstMatrix v() const { return bert_hpc::core::ConstMatrix(kv).column_range(hidden, hidden); }
-
-  bert_hpc::ops::AttentionInputs inputs() const {
+  bert_hpc::ops::AttentionInputs inputs_of(bert_hpc::core::ConstMatrix q, bert_hpc::core::ConstMatrix k,
+                                           bert_hpc::core::ConstMatrix v) const {
     return {.extents = extents,
             .queries = queries.view(),
             .keys = keys.view(),
             .dropout = dropout,
             .q = q,
-            .k = k(),
-            .v = v(),
+            .k = k,
+            .v = v,
             .real_keys = real_keys.empty() ? nullptr : real_keys.data()};
   }
   /// Keys that have a weight.
   std::int64_t real_keys_of(std::size_t sequence) const {
     return real_keys.empty() ? keys.offsets[sequence + 1] - keys.offsets[sequence] : real_keys[sequence];
   }
+
+  Rows queries, keys;
+  std::int64_t hidden;
+  bert_hpc::ops::AttentionExtents extents;
+  Vector<std::int64_t> samples;
+  Vector<std::int32_t> real_keys;  // of each sequence; empty: all
+  bert_hpc::core::Dropout dropout;
+};
+
+/// Numbers beyond 32 bits.
+inline Vector<std::int64_t> large_samples(std::size_t sequences) {
+  Vector<std::int64_t> samples;
+  for (std::size_t b = 0; b < sequences; ++b) samples.push_back(static_cast<std::int64_t>(b) * 0x300000001 + 7);
+  return samples;
+}
+
+struct AttentionCase : AttentionRows {
+  /// q is a separate matrix; k and v are column ranges of one matrix, as a joint projection writes them. Rows begin at
+  /// multiples of 16 bytes.
+  AttentionCase(DataType type_, const std::vector<std::vector<int>>& query_positions, const std::vector<int>& lengths,
+                std::int64_t heads, std::int64_t head_dim, float probability, std::int64_t first_head = 0)
+      : AttentionRows(query_positions, lengths, heads, head_dim, probability, large_samples(lengths.size()),
+                      first_head),
+        type(type_),
+        q(StoredMatrix::random(type, queries.view().count, hidden, 1, 1.0f, 8)),
+        kv(StoredMatrix::random(type, keys.view().count, 2 * hidden, 2)),
+        d_out(StoredMatrix::random(type, queries.view().count, hidden, 3, 1.0f, 16)) {}
+  bert_hpc::core::ConstMatrix k() const { return bert_hpc::core::ConstMatrix(kv).column_range(0, hidden); }
+  bert_hpc::core::ConstMatrix v() const { return bert_hpc::core::ConstMatrix(kv).column_range(hidden, hidden); }
+
+  bert_hpc::ops::AttentionInputs inputs() const { return inputs_of(q, k(), v()); }
   /// Turns the second half of each sequence's keys into padding, with larger scores than any real key has.
   void pad_from_the_middle() {
     for (std::size_t b = 0; b + 1 < keys.offsets.size(); ++b) {
@@ -60,13 +81,7 @@ struct AttentionCase {
   }
 
   DataType type;
-  Rows queries, keys;
-  std::int64_t hidden;
   StoredMatrix q, kv, d_out;
-  bert_hpc::ops::AttentionExtents extents;
-  Vector<std::int64_t> samples;
-  Vector<std::int32_t> real_keys;  // of each sequence; empty: all
-  bert_hpc::core::Dropout dropout;
 };
 
 inline std::vector<std::vector<int>> every_position(const std::vector<int>& lengths) {

@@ -19,49 +19,27 @@ std::string a_kind() {
   return GENERATE("plain", "fused", "fused-baseline");
 }
 
+test::Vector<std::int64_t> falling_samples(std::size_t sequences) {
+  test::Vector<std::int64_t> samples;
+  for (std::size_t b = 0; b < sequences; ++b) samples.push_back(static_cast<std::int64_t>(100 - b));
+  return samples;
+}
+
 /// One attention problem with its arrays. q, k and v are column ranges of one wide matrix, as a joined projection
 /// leaves them.
-struct Problem {
+struct Problem : test::AttentionRows {
   Problem(const std::vector<std::vector<int>>& query_positions, const std::vector<int>& lengths, std::int64_t heads_,
           std::int64_t head_dim, float probability)
-      : queries(query_positions),
-        keys(lengths),
+      : AttentionRows(query_positions, lengths, heads_, head_dim, probability, falling_samples(lengths.size())),
         heads(heads_),
-        hidden(heads_ * head_dim),
         q(Matrix::random(queries.view().count, hidden, 1, 1.0f, 3)),
         kv(Matrix::random(keys.view().count, 2 * hidden, 2)),
-        d_out(Matrix::random(queries.view().count, hidden, 3)) {
-    extents = {static_cast<std::int64_t>(lengths.size()), heads, head_dim, 0};
-    for (int length : lengths) extents.max_length = std::max<std::int64_t>(extents.max_length, length);
-    for (std::size_t b = 0; b < lengths.size(); ++b) samples.push_back(static_cast<std::int64_t>(100 - b));
-    dropout.probability = probability;
-    dropout.site = 5;
-    dropout.sample = samples.data();
-    ops::set_dropout_key(dropout, 11, 12);
-  }
+        d_out(Matrix::random(queries.view().count, hidden, 3)) {}
   core::Tensor<const float> k() const { return kv.tensor.column_range(0, hidden); }
   core::Tensor<const float> v() const { return kv.tensor.column_range(hidden, hidden); }
-  ops::AttentionInputs inputs() const {
-    return {.extents = extents,
-            .queries = queries.view(),
-            .keys = keys.view(),
-            .dropout = dropout,
-            .q = q,
-            .k = k(),
-            .v = v(),
-            .real_keys = real_keys.empty() ? nullptr : real_keys.data()};
-  }
-  /// Keys that have a weight.
-  std::int64_t real_keys_of(std::size_t sequence) const {
-    return real_keys.empty() ? keys.offsets[sequence + 1] - keys.offsets[sequence] : real_keys[sequence];
-  }
+  ops::AttentionInputs inputs() const { return inputs_of(q, k(), v()); }
 
-  Rows queries, keys;
-  std::int64_t heads, hidden;
-  ops::AttentionExtents extents;
-  test::Vector<std::int64_t> samples;
-  test::Vector<std::int32_t> real_keys;  // of each sequence; empty: all
-  core::Dropout dropout;
+  std::int64_t heads;
   Matrix q, kv, d_out;
 };
 
