@@ -60,9 +60,7 @@ def main(given=None):
     options = parser.parse_args(given)
 
     def action():
-        run = reading.load_runs([options.run])[0]
-        if run.predictions is None:
-            raise ReportError(f"There is no 'predictions.h5' in '{options.run}'.")
+        run = reading.load_predicted(options.run)
         found = lines(run, options.task, options.rows, options.missing)
         folder = pathlib.Path(options.output or run.path)
         folder.mkdir(parents=True, exist_ok=True)

@@ -47,9 +47,7 @@ def main(given=None):
     options = parser.parse_args(given)
 
     def action():
-        run = reading.load_runs([options.run])[0]
-        if run.predictions is None:
-            raise ReportError(f"There is no 'predictions.h5' in '{options.run}'.")
+        run = reading.load_predicted(options.run)
         header, table = lines(run, options.text, options.id)
         path = pathlib.Path(options.output or run.path / "multi_label.csv")
         path.parent.mkdir(parents=True, exist_ok=True)

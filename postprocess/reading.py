@@ -149,6 +149,14 @@ def named_path(argument):
     return ("", argument) if not equals or not name or pathlib.Path(argument).exists() else (name, path)
 
 
+def load_predicted(argument):
+    """The run of one argument, which has predictions."""
+    run = load_runs([argument])[0]
+    if run.predictions is None:
+        raise ReportError(f"There is no 'predictions.h5' in '{argument}'.")
+    return run
+
+
 def load_runs(arguments, journal=False):
     """Loads the runs in the given order. Equal names get numbers."""
     given = [named_path(argument) for argument in arguments]
