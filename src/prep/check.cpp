@@ -107,7 +107,7 @@ void check_text(const PrepConfig& config, core::ProblemList& problems, ExitCode&
 void check_source_files(const PrepConfig& config, bool columns_known, core::ProblemList& problems, ExitCode& code) {
   std::vector<std::string> columns = config.source.text;
   columns.insert(columns.end(), config.source.text_pair.begin(), config.source.text_pair.end());
-  const std::vector<std::string> labels = config.has_labels() ? config.columns_of_labels() : std::vector<std::string>();
+  const std::vector<std::string> labels = config.columns_of_labels();
   columns.insert(columns.end(), labels.begin(), labels.end());
   if (!config.source.id.empty()) columns.push_back(config.source.id);
   if (!config.source.query_id.empty()) columns.push_back(config.source.query_id);

@@ -164,6 +164,7 @@ bool PrepConfig::stratifies() const {
 }
 
 std::vector<std::string> PrepConfig::columns_of_labels() const {
+  if (!wants_labels()) return {};
   if (!source.label_columns.empty()) return source.label_columns;
   return source.label.empty() ? std::vector<std::string>() : std::vector<std::string>{source.label};
 }

@@ -34,7 +34,7 @@ RowStream::RowStream(const PrepConfig& config)
       columns_(config.source.text),
       text_columns_(config.source.text.size()),
       pair_columns_(config.source.text_pair.size()),
-      label_columns_(config.has_labels() ? config.columns_of_labels().size() : 0),
+      label_columns_(config.columns_of_labels().size()),
       ids_(!config.source.id.empty()),
       queries_(!config.source.query_id.empty()),
       groups_(!config.split.group.empty()) {
@@ -42,7 +42,8 @@ RowStream::RowStream(const PrepConfig& config)
   for (const std::string& path : config.source.validation_files) files_.push_back({path, false, Split::validation});
   for (const std::string& path : config.source.test_files) files_.push_back({path, false, Split::test});
   columns_.insert(columns_.end(), config.source.text_pair.begin(), config.source.text_pair.end());
-  for (std::size_t i = 0; i < label_columns_; ++i) columns_.push_back(config.columns_of_labels()[i]);
+  const std::vector<std::string> labels = config.columns_of_labels();
+  columns_.insert(columns_.end(), labels.begin(), labels.end());
   if (ids_) columns_.push_back(config.source.id);
   if (queries_) columns_.push_back(config.source.query_id);
   if (groups_) columns_.push_back(config.split.group);
