@@ -28,14 +28,9 @@ std::array<float, 256> values_of(bool with_sign) {
 
 }  // namespace
 
-const std::array<float, 256>& signed_values() {
-  static const std::array<float, 256> values = values_of(true);
-  return values;
-}
-
-const std::array<float, 256>& unsigned_values() {
-  static const std::array<float, 256> values = values_of(false);
-  return values;
+const std::array<float, 256>& values(bool with_sign) {
+  static const std::array<float, 256> of_signed = values_of(true), of_unsigned = values_of(false);
+  return with_sign ? of_signed : of_unsigned;
 }
 
 }  // namespace bert_hpc::ops::dynamic8

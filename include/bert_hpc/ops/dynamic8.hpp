@@ -6,7 +6,6 @@
 
 #include <array>
 #include <cstdint>
-#include <span>
 
 #include "bert_hpc/core/device.hpp"
 #include "bert_hpc/core/state_blocks.hpp"
@@ -16,8 +15,7 @@ namespace bert_hpc::ops::dynamic8 {
 inline constexpr std::int64_t block = core::state_blocks::size;
 
 /// The value of each code, ascending, in [-1, 1] or in [0, 1].
-const std::array<float, 256>& signed_values();
-const std::array<float, 256>& unsigned_values();
+const std::array<float, 256>& values(bool with_sign);
 
 namespace detail {
 
@@ -66,6 +64,10 @@ BERT_HPC_DEVICE std::uint8_t encode_unsigned(float y) {
   const int rank = detail::rank_of<2>(y);  // at least 2, or 0
   const int code = rank > 0 ? rank - 1 : 1;
   return static_cast<std::uint8_t>(y > 0.0f ? code : 0);
+}
+
+BERT_HPC_DEVICE std::uint8_t encode(bool with_sign, float y) {
+  return with_sign ? encode_signed(y) : encode_unsigned(y);
 }
 
 /// What numbers are multiplied by before they are encoded; 0 for a block of zeros (or of numbers whose reciprocal

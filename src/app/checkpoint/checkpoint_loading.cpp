@@ -9,6 +9,7 @@
 #include "bert_hpc/ops/flat.hpp"
 #include "bert_hpc/train/optimizer_states.hpp"
 #include "checkpoint_parts.hpp"
+#include "snapshot.hpp"
 
 namespace bert_hpc::app {
 namespace {
@@ -48,14 +49,14 @@ void read_blocks(io::CheckpointReader& reader, const ops::StateTensor& kind, std
                  const train::OptimizerStates& states, std::size_t number) {
   namespace dynamic8 = ops::dynamic8;
   const bool with_sign = kind.form == ops::StateForm::signed_blocks;
-  const auto& values = with_sign ? dynamic8::signed_values() : dynamic8::unsigned_values();
+  const auto& values = dynamic8::values(with_sign);
   std::vector<float> numbers(states.codes(number).size()), scales(states.scales(number).size()), part_scales;
   std::vector<std::uint8_t> codes(numbers.size()), part_codes;
   for (const core::WantedPart& part : parts) {
     part_codes.resize(static_cast<std::size_t>(part.last - part.first));
     part_scales.resize(part_codes.size());
-    reader.read_codes(kind.name + "_codes", part.tensor, part.first, part_codes);
-    reader.read_scales(kind.name + "_scales", part.tensor, part.first, part_scales);
+    reader.read_codes(codes_name(kind), part.tensor, part.first, part_codes);
+    reader.read_scales(scales_name(kind), part.tensor, part.first, part_scales);
     for_runs<std::uint8_t>(part, part_codes, [&](std::int64_t arena, std::span<const std::uint8_t> run) {
       const float* const scale_of = part_scales.data() + (run.data() - part_codes.data());
       const auto index = static_cast<std::size_t>(states.place_of(arena).index);
@@ -68,7 +69,7 @@ void read_blocks(io::CheckpointReader& reader, const ops::StateTensor& kind, std
   }
   for (std::size_t i = 0; i < codes.size(); ++i) {
     const float y = numbers[i] * dynamic8::inverse_scale(scales[i / dynamic8::block]);
-    codes[i] = with_sign ? dynamic8::encode_signed(y) : dynamic8::encode_unsigned(y);
+    codes[i] = dynamic8::encode(with_sign, y);
   }
   core::copy_to_device(codes.data(), states.codes(number).data(), codes.size());
   ops::copy_to_device(scales, states.scales(number));
@@ -94,6 +95,7 @@ void read_states(io::CheckpointReader& reader, const io::CheckpointManifest& man
 /// Sends states of rank 0 of the group to its others.
 void broadcast_states(comm::Communicator& group, const train::OptimizerStates& states, bool in_host_memory) {
   const auto send = [&](std::span<float> numbers) {
+    if (numbers.empty()) return;  // on all ranks of the group
     if (in_host_memory) {
       group.broadcast(std::as_writable_bytes(numbers), 0);
     } else {

@@ -14,7 +14,6 @@
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/core/version.hpp"
 #include "bert_hpc/model/hf_config.hpp"
-#include "checkpoint_parts.hpp"
 #include "snapshot.hpp"
 
 namespace bert_hpc::app {

@@ -24,13 +24,20 @@ struct ScaleRange {
 
 }  // namespace
 
+std::string codes_name(const ops::StateTensor& state) {
+  return state.name + "_codes";
+}
+std::string scales_name(const ops::StateTensor& state) {
+  return state.name + "_scales";
+}
+
 std::vector<io::QuantityKind> quantities_of(std::span<const ops::StateTensor> states) {
   std::vector<io::QuantityKind> kinds = {{io::parameters_name}};
   for (const ops::StateTensor& state : states) {
     kinds.push_back({state.name, state.in_blocks() ? QuantityForm::small_numbers : QuantityForm::numbers});
     if (!state.in_blocks()) continue;
-    kinds.push_back({state.name + "_codes", QuantityForm::codes});
-    kinds.push_back({state.name + "_scales", QuantityForm::scales});
+    kinds.push_back({codes_name(state), QuantityForm::codes});
+    kinds.push_back({scales_name(state), QuantityForm::scales});
   }
   return kinds;
 }

@@ -15,6 +15,10 @@
 
 namespace bert_hpc::app {
 
+/// Names of the datasets of a state in blocks.
+std::string codes_name(const ops::StateTensor& state);
+std::string scales_name(const ops::StateTensor& state);
+
 /// What a checkpoint keeps of elements, in the order of its datasets: parameters, then each state, in blocks as small
 /// numbers, codes and scales.
 std::vector<io::QuantityKind> quantities_of(std::span<const ops::StateTensor> states);

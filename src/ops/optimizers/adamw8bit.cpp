@@ -22,17 +22,17 @@ struct Adamw8bitElement : AdamwElement {
 class Adamw8bit final : public UpdateRule {
  public:
   explicit Adamw8bit(const MomentSettings& settings) : settings_(settings) {
-    std::copy_n(dynamic8::signed_values().data(), 256, host_.data());
-    std::copy_n(dynamic8::unsigned_values().data(), 256, host_.data() + 256);
-    core::copy_to_device(host_.data(), device_.data(), 512 * sizeof(float));
+    std::copy_n(dynamic8::values(true).data(), 256, values_.host());
+    std::copy_n(dynamic8::values(false).data(), 256, values_.host() + 256);
+    values_.to_device(values_.size());
   }
 
   void update(const UpdateStep& step, const UpdateRanges& ranges, std::size_t first, std::size_t last) const override {
-    updates::update("bert_hpc::ops::adamw8bit", step, ranges, first, last, element(step, true, device_.data()),
-                    element(step, false, device_.data()));
+    updates::update("bert_hpc::ops::adamw8bit", step, ranges, first, last, element(step, true, values_.device()),
+                    element(step, false, values_.device()));
   }
   void update_on_host(const UpdateStep& step, const HostRange& range) const override {
-    updates::update_on_host("bert_hpc::ops::adamw8bit_on_host", range, element(step, range.decay, host_.data()));
+    updates::update_on_host("bert_hpc::ops::adamw8bit_on_host", range, element(step, range.decay, values_.host()));
   }
 
  private:
@@ -41,8 +41,7 @@ class Adamw8bit final : public UpdateRule {
   }
 
   MomentSettings settings_;
-  // Values of codes, those with signs first.
-  core::Buffer<float> device_{512}, host_{512, core::MemoryKind::host};
+  core::MirroredArray<float> values_{512};  // of codes, those with signs first
 };
 
 }  // namespace optimizers

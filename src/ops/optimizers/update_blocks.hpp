@@ -69,7 +69,7 @@ struct HostLanes {
   KOKKOS_INLINE_FUNCTION float largest(int count, const float* x) const {
     return kernel::max_of<float>(count, 0.0f, [&](std::int64_t j) { return std::abs(x[j]); });
   }
-  bool leads() const {
+  KOKKOS_INLINE_FUNCTION bool leads() const {
     return true;
   }
 };
@@ -153,20 +153,22 @@ KOKKOS_INLINE_FUNCTION void update_blocks(const Team& lanes, std::int64_t count,
 /// UpdateRule::update_on_host() of a range in blocks.
 template <class Element>
 void update_blocks_on_host(const char* label, const HostRange& range, const Element& element) {
-  const auto count = static_cast<std::int64_t>(range.value.size());
-  Kokkos::parallel_for(
-      label,
-      Kokkos::RangePolicy<Kokkos::DefaultHostExecutionSpace, Kokkos::IndexType<std::int64_t>>(
-          0, core::state_blocks::count(count)),
-      [=](std::int64_t number) {
-        const std::int64_t at = number * dynamic8::block;
-        const Block<float, core::Bf16> block{range.value.data() + at,
-                                             range.gradient.data() + at,
-                                             {range.blocks[0].codes + at, range.blocks[0].scales + number},
-                                             {range.blocks[1].codes + at, range.blocks[1].scales + number},
-                                             nullptr};
-        update_block<false>(HostLanes{}, static_cast<int>(std::min(dynamic8::block, count - at)), element, block);
-      });
+  const auto size = static_cast<std::int64_t>(range.value.size()), count = core::state_blocks::count(size);
+  const auto body = [=](std::int64_t number) {
+    const std::int64_t at = number * dynamic8::block;
+    const Block<float, core::Bf16> block{range.value.data() + at,
+                                         range.gradient.data() + at,
+                                         {range.blocks[0].codes + at, range.blocks[0].scales + number},
+                                         {range.blocks[1].codes + at, range.blocks[1].scales + number},
+                                         nullptr};
+    update_block<false>(HostLanes{}, static_cast<int>(std::min(dynamic8::block, size - at)), element, block);
+  };
+  if constexpr (kernel::on_gpu) {
+    Kokkos::parallel_for(
+        label, Kokkos::RangePolicy<Kokkos::DefaultHostExecutionSpace, Kokkos::IndexType<std::int64_t>>(0, count), body);
+  } else {
+    kernel::for_items(label, count, body);
+  }
 }
 
 }  // namespace bert_hpc::ops::updates

@@ -11,12 +11,8 @@ namespace dynamic8 = bert_hpc::ops::dynamic8;
 
 namespace {
 
-std::uint8_t encode(bool with_sign, float y) {
-  return with_sign ? dynamic8::encode_signed(y) : dynamic8::encode_unsigned(y);
-}
-const std::array<float, 256>& values(bool with_sign) {
-  return with_sign ? dynamic8::signed_values() : dynamic8::unsigned_values();
-}
+using dynamic8::encode;
+using dynamic8::values;
 
 /// By trying all.
 int nearest(const std::array<float, 256>& all, double y) {
@@ -70,9 +66,9 @@ TEST_CASE("a number gets the nearest code") {
       }
     }
   }
-  CHECK(dynamic8::unsigned_values()[encode(false, 0.0f)] == 0.0f);
-  CHECK(dynamic8::signed_values()[encode(true, 0.0f)] == 0.0f);
-  CHECK(dynamic8::signed_values()[encode(true, 1.0f)] == 1.0f);
+  CHECK(values(false)[encode(false, 0.0f)] == 0.0f);
+  CHECK(values(true)[encode(true, 0.0f)] == 0.0f);
+  CHECK(values(true)[encode(true, 1.0f)] == 1.0f);
   CHECK(encode(true, -1.0f) == 0);  // the least value is not -1
   CHECK(dynamic8::inverse_scale(0.0f) == 0.0f);
   CHECK(dynamic8::inverse_scale(1e-40f) == 0.0f);

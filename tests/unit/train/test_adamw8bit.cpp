@@ -34,12 +34,12 @@ std::vector<float> random(std::int64_t count, unsigned seed, float scale) {
 
 /// Moments of neighbours as their blocks keep them.
 void round_block(std::vector<double>& all, std::size_t begin, bool with_sign) {
-  const auto& values = with_sign ? dynamic8::signed_values() : dynamic8::unsigned_values();
+  const auto& values = dynamic8::values(with_sign);
   float scale = 0;
   for (std::size_t i = begin; i < begin + 256; ++i) scale = std::max(scale, std::abs(static_cast<float>(all[i])));
   for (std::size_t i = begin; i < begin + 256; ++i) {
     const float y = static_cast<float>(all[i]) * dynamic8::inverse_scale(scale);
-    const std::uint8_t code = with_sign ? dynamic8::encode_signed(y) : dynamic8::encode_unsigned(y);
+    const std::uint8_t code = dynamic8::encode(with_sign, y);
     all[i] = static_cast<double>(values[code]) * static_cast<double>(scale);
   }
 }
