@@ -76,8 +76,9 @@ void visit_parallel(TomlKeys& toml, Parallel& parallel) {
 
 }  // namespace
 
-Config default_config(std::vector<core::NamedSettings> optimizers) {
+Config default_config(std::vector<core::NamedSettings> optimizers, std::vector<std::string> families) {
   Config config;
+  config.model.known = std::move(families);
   if (!optimizers.empty()) config.optimizer.name = optimizers.front().name;
   config.optimizer.known = std::move(optimizers);
   own_keys(config.optimizer);

@@ -20,8 +20,9 @@ void Embeddings::declare(const EmbeddingsSettings& settings, std::vector<core::P
                    .row_sparse = row_sparse,
                    .zero_row = settings.padding_row});
   specs.push_back({.name = settings.position + ".weight",
-                   .shape = {settings.positions, settings.hidden},
-                   .row_sparse = row_sparse});
+                   .shape = {settings.first_position + settings.positions, settings.hidden},
+                   .row_sparse = row_sparse,
+                   .zero_row = settings.first_position - 1});
   if (settings.types > 0) specs.push_back({settings.type + ".weight", {settings.types, settings.hidden}});
   for (std::size_t table = first; table < specs.size(); ++table) specs[table].lookup_only = settings.lookup_only;
   declare_norm(specs, settings.norm, settings.hidden);
@@ -50,7 +51,8 @@ Embeddings::SavedActivations Embeddings::allocate_saved(core::Workspace& workspa
 
 /// saved.sum = word + position + type
 void Embeddings::look_up(const core::MicroBatch& batch, SavedActivations& saved) const {
-  const Tensor<const float> word = parameters_.value(word_), position = parameters_.value(position_), type = types();
+  const Tensor<const float> word = parameters_.value(word_), type = types(),
+                            position = positions(Tensor<const float>(parameters_.value(position_)));
   if (!group_.shared()) return ops::embedding_forward(batch, word, position, type, saved.sum);
   const Matrix words = group_.partial(saved.sum, batch.tokens.count);
   ops::word_embedding_forward(batch, word, group_.place().begin(settings_.vocabulary), words.as<float>());
@@ -85,11 +87,14 @@ void Embeddings::backward_weight(const StepContext& context, const SavedActivati
                                     parameters_.value(gamma_).data, saved.statistics.row(0), saved.statistics.row(1),
                                     d_y, {});
   ops::embedding_backward(context.batch, group_.gather(d_y, context.batch.tokens.count), table_gradient(word_),
-                          table_gradient(position_), table_gradient(type_), group_.place().begin(settings_.vocabulary));
+                          positions(table_gradient(position_)), table_gradient(type_),
+                          group_.place().begin(settings_.vocabulary));
   if (!settings_.row_sparse() || group_.shared()) return;
   const core::SortedIds& words = context.batch.sorted_ids;
   ops::mark_rows({parameters_.marks_of(word_)}, settings_.hidden, words.ids, words.unique);
-  ops::mark_first_rows({parameters_.marks_of(position_)}, settings_.hidden, context.batch.max_length);
+  std::uint8_t* const marks = parameters_.marks_of(position_);
+  const std::int64_t before = settings_.first_position * settings_.hidden / ops::TouchedRows::line;
+  ops::mark_first_rows({marks == nullptr ? nullptr : marks + before}, settings_.hidden, context.batch.max_length);
 }
 
 LayerCosts embeddings_costs(const EmbeddingsSettings& settings, const BatchShape& batch) {

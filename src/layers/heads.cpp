@@ -50,10 +50,19 @@ LayerCosts costs_of_products(const HeadSettings& settings, const BatchShape& bat
   return costs;
 }
 
-/// A dense layer and one to the outputs.
-LayerCosts costs_of_two_products(const HeadSettings& settings, const BatchShape& batch) {
+/// A dense layer and one to the outputs, and so many matrices (rows, hidden).
+LayerCosts costs_of_two_products(const HeadSettings& settings, const BatchShape& batch, double matrices) {
   const auto hidden = static_cast<double>(settings.hidden), outputs = static_cast<double>(settings.outputs);
-  return costs_of_products(settings, batch, hidden * (hidden + outputs), 4 * hidden);
+  return costs_of_products(settings, batch, hidden * (hidden + outputs), matrices * hidden);
+}
+
+LayerCosts costs_of_sequence_head(const HeadSettings& settings, const BatchShape& batch) {
+  const int more = (settings.input_dropout > 0 ? 1 : 0) + (settings.activation == Activation::gelu ? 1 : 0);
+  return costs_of_two_products(settings, batch, 4 + more);
+}
+
+LayerCosts costs_of_masked_lm_head(const HeadSettings& settings, const BatchShape& batch) {
+  return costs_of_two_products(settings, batch, 4);
 }
 
 /// A layer to the outputs, and dropout before it.
@@ -69,7 +78,7 @@ HeadKind sequence_head(LossFunction loss) {
           .loss = loss,
           .declare = SequenceHead::declare,
           .make = make<SequenceHead>,
-          .costs = costs_of_two_products};
+          .costs = costs_of_sequence_head};
 }
 
 HeadKind masked_lm_head() {
@@ -77,7 +86,7 @@ HeadKind masked_lm_head() {
           .ties_word_embeddings = true,
           .declare = MaskedLmHead::declare,
           .make = make<MaskedLmHead>,
-          .costs = costs_of_two_products};
+          .costs = costs_of_masked_lm_head};
 }
 
 HeadKind token_head() {

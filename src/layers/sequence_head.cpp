@@ -28,7 +28,11 @@ void SequenceHead::allocate_saved(core::Workspace& workspace, std::int64_t rows,
                                   SavedActivations& of_micro_batch) const {
   auto& saved = static_cast<Saved&>(of_micro_batch);
   saved = {};
-  saved.dense = workspace.take(rows, settings_.hidden, settings_.storage);
+  if (drops_input()) saved.input = workspace.take(rows, settings_.hidden, settings_.storage);
+  saved.activated = saved.dense = workspace.take(rows, settings_.hidden, settings_.storage);
+  if (settings_.activation == Activation::gelu) {
+    saved.activated = workspace.take(rows, settings_.hidden, settings_.storage);
+  }
   saved.features = workspace.take(rows, settings_.hidden, settings_.storage);
   saved.d_features = saved.d_dense = workspace.take(rows, settings_.hidden, settings_.storage);
   saved.logits = workspace.take<float>(rows, settings_.outputs);
@@ -39,17 +43,39 @@ std::vector<LinearWeight> SequenceHead::linear_weights() const {
   return {pooler_.weight(true), classifier_.weight(true)};
 }
 
+void SequenceHead::activate(Saved& saved) const {
+  switch (settings_.activation) {
+    case Activation::gelu:
+      return ops::gelu_forward(saved.dense, saved.activated);
+    case Activation::relu:
+      return ops::relu_forward(saved.dense, saved.activated);
+    default:
+      return ops::tanh_forward(saved.dense, saved.activated);
+  }
+}
+
+void SequenceHead::activate_backward(const Saved& saved) const {
+  switch (settings_.activation) {
+    case Activation::gelu:
+      return ops::gelu_backward(saved.dense, saved.d_features, saved.d_dense);
+    case Activation::relu:
+      return ops::relu_backward(saved.activated, saved.d_features, saved.d_dense);
+    default:
+      return ops::tanh_backward(saved.activated, saved.d_features, saved.d_dense);
+  }
+}
+
 void SequenceHead::forward(Engine& engine, const StepContext& context, ConstMatrix x,
                            SavedActivations& of_micro_batch) const {
   auto& saved = static_cast<Saved&>(of_micro_batch);
-  pooler_.forward(engine, group_.gather(x, context.batch.targets.rows.count), saved.dense);
-  if (settings_.activation == Activation::relu) {
-    ops::relu_forward(saved.dense, saved.dense);
-  } else {
-    ops::tanh_forward(saved.dense, saved.dense);
+  const core::TokenRows& rows = context.batch.targets.rows;
+  if (drops_input()) {
+    ops::dropout(context.dropout(settings_.input_dropout, settings_.site + 1), rows, group_.gather(x, rows.count),
+                 saved.input);
   }
-  ops::dropout(context.dropout(settings_.classifier_dropout, settings_.site), context.batch.targets.rows, saved.dense,
-               saved.features);
+  pooler_.forward(engine, input(saved, x, rows.count), saved.dense);
+  activate(saved);
+  ops::dropout(context.dropout(settings_.classifier_dropout, settings_.site), rows, saved.activated, saved.features);
   classifier_.forward(engine, saved.features, saved.logits);
 }
 
@@ -69,18 +95,17 @@ void SequenceHead::backward_input(Engine& engine, const StepContext& context, Sa
   classifier_.backward_input(engine, saved.logits, saved.d_features, ops::Write::replace);
   ops::dropout(context.dropout(settings_.classifier_dropout, settings_.site), context.batch.targets.rows,
                saved.d_features, saved.d_features);
-  if (settings_.activation == Activation::relu) {
-    ops::relu_backward(saved.dense, saved.d_features, saved.d_dense);
-  } else {
-    ops::tanh_backward(saved.dense, saved.d_features, saved.d_dense);
-  }
+  activate_backward(saved);
   pooler_.backward_input(engine, group_.own(saved.d_dense), d_x, ops::Write::replace);
+  if (!drops_input()) return;
+  ops::dropout(context.dropout(settings_.input_dropout, settings_.site + 1), group_.own(context.batch.targets.rows),
+               d_x, d_x);
 }
 
 void SequenceHead::backward_weight(Engine& engine, const SavedActivations& of_micro_batch, ConstMatrix x) const {
   const auto& saved = static_cast<const Saved&>(of_micro_batch);
   classifier_.backward_weight(engine, saved.logits, saved.features);
-  pooler_.backward_weight(engine, saved.d_dense, group_.gather(x, saved.d_dense.rows));
+  pooler_.backward_weight(engine, saved.d_dense, input(saved, x, saved.d_dense.rows));
 }
 
 }  // namespace bert_hpc::layers

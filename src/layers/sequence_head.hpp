@@ -23,11 +23,21 @@ class SequenceHead : public Head {
 
  private:
   struct Saved : SavedActivations {
-    Matrix dense;       ///< (rows, hidden): after the activation
+    Matrix input;       ///< (rows, hidden): x after dropout; empty without
+    Matrix dense;       ///< (rows, hidden): the dense layer's result
+    Matrix activated;   ///< (rows, hidden): the same memory, but with gelu, whose gradient needs `dense`
     Matrix features;    ///< (rows, hidden): what the logits are made of
     Matrix d_features;  ///< (rows, hidden)
     Matrix d_dense;     ///< (rows, hidden): at the result of the dense layer
   };
+
+  bool drops_input() const { return settings_.input_dropout > 0.0f; }
+  void activate(Saved& saved) const;
+  void activate_backward(const Saved& saved) const;
+  /// x of all ranks of the group, after dropout.
+  ConstMatrix input(const Saved& saved, ConstMatrix x, std::int64_t rows) const {
+    return drops_input() ? ConstMatrix(saved.input) : group_.gather(x, rows);
+  }
 
   HeadSettings settings_;
   const core::ParameterStore& parameters_;

@@ -56,6 +56,10 @@ void ConfigReader::must_be(const char* key, const char* only, const char* reason
   must_equal(key, json(only), reason);
 }
 
+void ConfigReader::must_be(const char* key, std::int64_t only, const char* reason) {
+  must_equal(key, json(only), reason);
+}
+
 const json* ConfigReader::find(const char* key) const {
   const auto found = root_.find(key);
   return found == root_.end() ? nullptr : &*found;

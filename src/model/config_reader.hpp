@@ -25,6 +25,7 @@ class ConfigReader {
   /// A feature that must be off (or absent) because it is not built in.
   void must_be(const char* key, bool only, const char* reason);
   void must_be(const char* key, const char* only, const char* reason);
+  void must_be(const char* key, std::int64_t only, const char* reason);
 
   const nlohmann::json* find(const char* key) const;
   /// `holds`; a problem where it does not.

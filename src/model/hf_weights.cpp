@@ -63,7 +63,9 @@ LoadPlan plan_load(const HfCheckpoint& checkpoint, const std::filesystem::path& 
   const WeightNames& names = family.names;
   LoadPlan plan;
   ProblemList problems;
-  const bool predicts_tokens = checkpoint.find(names.prediction_transform) && !checkpoint.find("classifier.weight");
+  const auto classifier = checkpoint.entries().lower_bound("classifier.");
+  const bool classifies = classifier != checkpoint.entries().end() && classifier->first.starts_with("classifier.");
+  const bool predicts_tokens = checkpoint.find(names.prediction_transform) && !classifies;
   bool lacks_classifier = false;
   for (const Wanted& parameter : wanted) {
     if (parameter.adapter) {

@@ -76,8 +76,9 @@ void check(const ModelPlan& plan, core::ProblemList& problems) {
   }
   const bool masked = plan.head.kind.ties_word_embeddings;
   if (masked) choices.only("head", plan.head.activation, Activation::gelu, "gelu");
-  const bool pools = plan.head.activation == Activation::tanh || plan.head.activation == Activation::relu;
-  if (!masked && !pools) choices.add("head: only tanh and relu are built in.");
+  const bool pools = plan.head.activation == Activation::tanh || plan.head.activation == Activation::relu ||
+                     plan.head.activation == Activation::gelu;
+  if (!masked && !pools) choices.add("head: only tanh, relu and gelu are built in.");
 }
 
 ModelPlan make_plan(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs, core::DataType storage) {

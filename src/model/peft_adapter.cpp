@@ -56,9 +56,18 @@ std::string task_type(const std::string& class_suffix) {
   return found == types.end() ? std::string() : found->second;
 }
 
+/// What PEFT calls the module of a parameter of the head: a layer of the base model ("bert.pooler.dense"), or the whole
+/// of what a task adds ("classifier" of "classifier.out_proj.weight").
+std::string module_of(const std::string& name) {
+  const auto all = families();
+  const bool in_base =
+      std::any_of(all.begin(), all.end(), [&](const Family* family) { return name.starts_with(family->names.base); });
+  return name.substr(0, in_base ? name.rfind('.') : name.find('.'));
+}
+
 std::string config_text(const AdapterFacts& facts) {
   std::set<std::string> modules;
-  for (const std::string& name : facts.trained) modules.insert(name.substr(0, name.rfind('.')));
+  for (const std::string& name : facts.trained) modules.insert(module_of(name));
   const LowRankSettings& s = facts.settings;
   const std::string type = task_type(facts.class_suffix);
   const json root = {{"peft_type", "LORA"},

@@ -11,12 +11,20 @@
 namespace bert_hpc::ops {
 namespace {
 
+/// The row of a table of types that a token reads.
+struct TypeRows {
+  const std::int32_t* types;
+  std::int64_t rows;
+
+  KOKKOS_INLINE_FUNCTION std::int64_t operator()(std::int64_t token) const { return rows == 1 ? 0 : types[token]; }
+};
+
 // y_t = W[id_t] + P[position_t] + T[type_t]
 template <class T>
 void forward_in(const core::MicroBatch& batch, Tensor<const float> word, Tensor<const float> position,
                 Tensor<const float> type, Tensor<T> y) {
   const std::int32_t* ids = batch.input_ids;
-  const std::int32_t* types = batch.token_type_ids;
+  const TypeRows types{batch.token_type_ids, type.rows};
   const std::int32_t* positions = batch.tokens.position;
   if (type.rows == 0) {
     return kernel::for_elements(
@@ -26,7 +34,7 @@ void forward_in(const core::MicroBatch& batch, Tensor<const float> word, Tensor<
   kernel::for_elements(
       {"bert_hpc::ops::embedding_forward", kernel::bytes_of<float, T>(y.size())}, y.rows, y.columns,
       KOKKOS_LAMBDA(std::int64_t t, std::int64_t j) {
-        y(t, j) = word(ids[t], j) + position(positions[t], j) + type(types[t], j);
+        y(t, j) = word(ids[t], j) + position(positions[t], j) + type(types(t), j);
       });
 }
 
@@ -34,7 +42,7 @@ void forward_in(const core::MicroBatch& batch, Tensor<const float> word, Tensor<
 template <class T>
 void add_position_and_type_in(const core::MicroBatch& batch, std::int64_t begin, Tensor<const float> position,
                               Tensor<const float> type, Tensor<T> y) {
-  const std::int32_t* types = batch.token_type_ids + begin;
+  const TypeRows types{batch.token_type_ids + begin, type.rows};
   const std::int32_t* positions = batch.tokens.position + begin;
   if (type.rows == 0) {
     return kernel::for_elements(
@@ -44,7 +52,7 @@ void add_position_and_type_in(const core::MicroBatch& batch, std::int64_t begin,
   kernel::for_elements(
       {"bert_hpc::ops::add_position_and_type", kernel::bytes_of<float, T, T>(y.size())}, y.rows, y.columns,
       KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) {
-        y(i, j) = y(i, j) + position(positions[i], j) + type(types[i], j);
+        y(i, j) = y(i, j) + position(positions[i], j) + type(types(i), j);
       });
 }
 
@@ -99,12 +107,13 @@ struct EmbeddingGradient {
 
   // d_T[type] += Σ d_y[t] over tokens of that type, in blocks of a fixed number of tokens
   KOKKOS_INLINE_FUNCTION void type_row(std::int64_t type, std::int64_t begin) const {
+    const TypeRows types{batch.token_type_ids, d_type.rows};
     float total[strip] = {};
     for (std::int64_t block = 0; block < d_y.rows; block += kernel::sum_block_rows) {
       const std::int64_t end = block + kernel::sum_block_rows < d_y.rows ? block + kernel::sum_block_rows : d_y.rows;
       float partial[strip] = {};
       for (std::int64_t t = block; t < end; ++t) {
-        if (batch.token_type_ids[t] == type) add_token(t, begin, partial);
+        if (types(t) == type) add_token(t, begin, partial);
       }
       for (std::int64_t j = 0; j < strip; ++j) total[j] += partial[j];
     }
@@ -190,11 +199,11 @@ void add_row_gradients(const core::MicroBatch& batch, Tensor<const T> d_y, Tenso
 template <class T>
 struct TypeTerm {
   packs::ColumnTerm<T> column;
-  const std::int32_t* types;
-  std::int32_t type;
+  TypeRows types;
+  std::int64_t type;
 
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t begin, int count, float* sums) const {
-    if (types[row] == type) column(row, begin, count, sums);
+    if (types(row) == type) column(row, begin, count, sums);
   }
 };
 
@@ -205,7 +214,7 @@ void add_type_gradients(const core::MicroBatch& batch, Tensor<const T> d_y, Tens
     float* row = d_type.row(type);
     kernel::for_strips<1>(
         {"bert_hpc::ops::embedding_backward_types", kernel::bytes_of<T>(d_y.size())}, d_y.rows, d_y.columns,
-        TypeTerm<T>{{d_y}, batch.token_type_ids, static_cast<std::int32_t>(type)},
+        TypeTerm<T>{{d_y}, {batch.token_type_ids, d_type.rows}, type},
         KOKKOS_LAMBDA(std::int64_t j, int, float total) { row[j] += total; });
   }
 }

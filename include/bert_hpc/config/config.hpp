@@ -161,8 +161,8 @@ struct ConfigProblem {
   std::vector<std::string> alternatives = {};  ///< other keys that would do as well, where the key is missing
 };
 
-/// Defaults of a program that has these optimizers.
-Config default_config(std::vector<core::NamedSettings> optimizers);
+/// Defaults of a program that has these optimizers and families of models.
+Config default_config(std::vector<core::NamedSettings> optimizers, std::vector<std::string> families);
 
 /// All keys with their types and limits. Reads into or writes from `config`.
 void visit_keys(TomlKeys& toml, Config& config);

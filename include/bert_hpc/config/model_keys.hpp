@@ -25,7 +25,8 @@ struct Lora {
 
 /// Sizes and rates under config.json's names: the model from scratch, or what is to differ from `pretrained`.
 struct Model {
-  std::string family = "bert";
+  std::string family = "bert";            ///< model_type of config.json
+  std::vector<std::string> known;         ///< families that the program has; no key
   std::optional<std::string> pretrained;  ///< a Hugging Face folder
   std::string attention = "fused";        ///< "fused", "plain"
   std::string trainable = "all";          ///< "all", "head", "bitfit", "lora"
@@ -44,7 +45,7 @@ struct Model {
 inline void visit_model(TomlKeys& toml, Model& model) {
   const Range probability = from_to_below(0, 1), size = between(1, double{core::largest_size});
   const auto above_zero = [](double high) { return Range{.low = 0, .high = high, .low_open = true}; };
-  toml.table("model").key("family", model.family, one_of({"bert", "distilbert"}));
+  toml.table("model").key("family", model.family, {.names = model.known});
   toml.key("pretrained", model.pretrained);
   toml.key("attention", model.attention, one_of({"fused", "plain"}));
   toml.key("trainable", model.trainable, one_of({"all", "head", "bitfit", "lora"}));

@@ -19,6 +19,8 @@ struct EmbeddingsSettings {
   /// Names of the tables without ".weight", and of the layer norm.
   std::string word = "word", position = "position", type = "type", norm = "norm";
   std::int64_t vocabulary = 0, positions = 0, types = 0, hidden = 0;  ///< types: 0 for a model without token types
+  std::int64_t first_position = 0;  ///< rows of the position table before that of a sequence's first token, the last of
+                                    ///< them padding's, which begins as zeros (RoBERTa)
   Positions position_kind = Positions::learned;
   std::int64_t padding_row = -1;  ///< of the words: it begins as zeros; -1: none
   float layer_norm_epsilon = 1e-12f;
@@ -52,6 +54,11 @@ class Embeddings {
 
  private:
   void look_up(const core::MicroBatch& batch, SavedActivations& saved) const;
+  /// Of the rows that tokens read.
+  template <class T>
+  Tensor<T> positions(const Tensor<T>& table) const {
+    return table.rows == 0 ? table : table.row_range(settings_.first_position, settings_.positions);
+  }
   /// Without token types a table without rows.
   Tensor<const float> types() const { return type_ < 0 ? Tensor<const float>() : parameters_.value(type_); }
   /// Without rows where there is no such table or it is frozen.

@@ -2,7 +2,7 @@
 // turns them into logits and a loss, and starts the backward pass. The first two have one shape: a dense layer, an
 // activation, features made of it, and a linear layer to the logits.
 //   SequenceHead: logits = dropout(tanh(first·Wpᵀ + bp))·Wcᵀ + bc, the pooler and
-//     classifier of BertForSequenceClassification.
+//     classifier of BertForSequenceClassification; other families have relu or gelu for tanh, or drop `first` too.
 //   MaskedLmHead: logits = layer_norm(gelu(masked·Wtᵀ + bt))·Eᵀ + b with the word embeddings E tied to the decoder, as
 //     in BertForMaskedLM.
 //   TokenHead: logits = dropout(row)·Wcᵀ + bc.
@@ -88,6 +88,7 @@ struct HeadSettings {
   HeadKind kind;
   std::int64_t hidden = 0, outputs = 0;  ///< outputs: labels, or the vocabulary
   float classifier_dropout = 0.1f;
+  float input_dropout = 0.0f;  ///< SequenceHead: before the dense layer; its site is the next after `site`
   float layer_norm_epsilon = 1e-12f;
   DataType storage = DataType::fp32;  ///< of activations
   /// MaskedLmHead: of logits and their gradients where one rank has all outputs; of a share of them they are floats.

@@ -17,6 +17,9 @@ ModelConfig read_hf_config(const std::filesystem::path& folder);
 /// The same from the file's text; `what` names it in messages.
 ModelConfig parse_hf_config(const std::string& text, const std::string& what);
 
+/// model_type of every family, as in [model] family.
+std::vector<std::string> family_names();
+
 /// What a config.json of this family means that states nothing. Throws Error(input) where there is no such family.
 ModelConfig default_config(const std::string& family);
 

@@ -20,9 +20,9 @@ bool has_values(const config::Config& input) {
 }
 
 /// The part of a regression's head that a parameter of this name is.
-std::optional<data::HeadPart> head_part(const std::string& name) {
-  if (name == "classifier.weight") return data::HeadPart::weight;
-  if (name == "classifier.bias") return data::HeadPart::bias;
+std::optional<data::HeadPart> head_part(const std::string& classifier, const std::string& name) {
+  if (name == classifier + ".weight") return data::HeadPart::weight;
+  if (name == classifier + ".bias") return data::HeadPart::bias;
   return std::nullopt;
 }
 
@@ -179,11 +179,11 @@ std::string unit_difference(const data::LabelScale& there, const data::LabelScal
   return "the labels' unit: " + unit_text(there) + " there, " + unit_text(here) + " here";
 }
 
-void head_into_training_unit(const data::LabelScale& scale, const std::vector<std::string>& fresh,
-                             core::ParameterStore& parameters) {
+void head_into_training_unit(const data::LabelScale& scale, const std::string& classifier,
+                             const std::vector<std::string>& fresh, core::ParameterStore& parameters) {
   if (scale.is_identity()) return;
   for (const core::ParameterSlice& slice : parameters.slices()) {
-    const auto part = head_part(slice.name);
+    const auto part = head_part(classifier, slice.name);
     if (!part || std::find(fresh.begin(), fresh.end(), slice.name) != fresh.end()) continue;
     const std::span<float> values = parameters.change_values().subspan(static_cast<std::size_t>(slice.offset),
                                                                        static_cast<std::size_t>(slice.size));
@@ -194,9 +194,10 @@ void head_into_training_unit(const data::LabelScale& scale, const std::vector<st
   }
 }
 
-std::span<const float> head_in_labels_unit(const data::LabelScale& scale, const std::string& name,
-                                           std::span<const float> values, std::vector<float>& folded) {
-  const auto part = head_part(name);
+std::span<const float> head_in_labels_unit(const data::LabelScale& scale, const std::string& classifier,
+                                           const std::string& name, std::span<const float> values,
+                                           std::vector<float>& folded) {
+  const auto part = head_part(classifier, name);
   if (!part || scale.is_identity()) return values;
   folded.assign(values.begin(), values.end());
   data::fold_into_head(scale, *part, folded);

@@ -217,7 +217,8 @@ void export_model(const ModelInstance& model, comm::Communicator& world, const s
                   const std::string& tokenizer_folder) {
   std::vector<float> folded;
   const Fetch fetch = [&](Source& source, const Owned& parameter, std::int64_t begin) {
-    return head_in_labels_unit(model.label_scale, parameter.name, source.fetch(parameter, begin), folded);
+    return head_in_labels_unit(model.label_scale, model.plan.head.classifier, parameter.name,
+                               source.fetch(parameter, begin), folded);
   };
   gather(model, world, owners(model, Part::model), fetch, [&](std::vector<model::TensorToWrite> tensors) {
     const model::NamedTexts more =
@@ -240,7 +241,8 @@ void export_adapter(const ModelInstance& model, comm::Communicator& world, const
   // PEFT stores b̂ transposed, as (out, rank).
   const Fetch fetch = [&](Source& source, const Owned& parameter, std::int64_t begin) {
     if (!is_b(parameter.name)) {
-      return head_in_labels_unit(model.label_scale, parameter.name, source.fetch(parameter, begin), folded);
+      return head_in_labels_unit(model.label_scale, model.plan.head.classifier, parameter.name,
+                                 source.fetch(parameter, begin), folded);
     }
     const auto rank = static_cast<std::size_t>(parameter.shape[0]), out = static_cast<std::size_t>(parameter.shape[1]);
     const std::span<const float> all = source.all(parameter);

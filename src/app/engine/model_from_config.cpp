@@ -143,8 +143,8 @@ data::ShardLimits shard_limits(const config::Config& input, const model::ModelCo
   limits.task = &tasks::named(input.task.name);
   limits.vocabulary_size = vocabulary_is_stated(input) ? stated.vocab_size : 0;
   limits.max_length = stated.max_position_embeddings;
-  constexpr std::int64_t any_type = 256;  // shards hold them in a byte; a model without token types reads none
-  limits.type_vocabulary = stated.type_vocab_size > 0 ? stated.type_vocab_size : any_type;
+  constexpr std::int64_t any_type = 256;  // shards hold them in a byte; a model of one token type or none reads none
+  limits.type_vocabulary = stated.type_vocab_size > 1 ? stated.type_vocab_size : any_type;
   limits.labels = labels;
   return limits;
 }

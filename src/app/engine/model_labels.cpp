@@ -93,10 +93,6 @@ std::string labels_note(const LabelNames& model, const LabelNames& shards) {
 
 namespace {
 
-bool is_new(const std::vector<std::string>& newly_initialised) {
-  return std::find(newly_initialised.begin(), newly_initialised.end(), "classifier.weight") != newly_initialised.end();
-}
-
 std::string range_text(const model::ModelConfig& config) {
   if (!config.prediction_range) return "no range";
   return "the range " + core::format_number(config.prediction_range->front()) + " … " +
@@ -105,17 +101,14 @@ std::string range_text(const model::ModelConfig& config) {
 
 }  // namespace
 
-std::string kept_range(const std::string& folder, const model::ModelConfig& config,
-                       const std::vector<std::string>& newly_initialised) {
+std::string kept_range(const std::string& folder, const model::ModelConfig& config) {
   const model::ModelConfig there = model::read_hf_config(folder);
-  if (is_new(newly_initialised) || there.prediction_range == config.prediction_range) return {};
+  if (there.prediction_range == config.prediction_range) return {};
   return "the pretrained classifier is kept, whose predictions have " + range_text(there) +
          "; in this training they have " + range_text(config) + " ([task] range)\n";
 }
 
-std::string kept_classifier(const std::string& folder, const LabelNames& shards,
-                            const std::vector<std::string>& newly_initialised) {
-  if (is_new(newly_initialised)) return {};
+std::string kept_classifier(const std::string& folder, const LabelNames& shards) {
   const std::string note = labels_note(model::read_hf_config(folder).label_names, shards);
   return note.empty() ? note : "the pretrained classifier is kept: " + note + "\n";
 }

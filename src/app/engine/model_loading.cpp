@@ -89,12 +89,14 @@ std::string report_folder(const ModelInstance& model, const config::Config& inpu
   remove_replaced(report.newly_initialised, adapter);
   if (model.use.trains) require_values(report.newly_initialised, all, input);
   std::string lines = report.text();
+  const std::vector<std::string>& fresh = report.newly_initialised;
+  const bool keeps = std::find(fresh.begin(), fresh.end(), model.plan.head.classifier + ".weight") == fresh.end();
   if (adapter && !adapter->replaced().empty()) {
     lines += "the head is that of " + core::printable(*input.model.lora.adapter, 200) + '\n';
-  } else if (model.objective.task->has_label_names()) {
-    lines += kept_classifier(folder, model.config.label_names, report.newly_initialised);
-  } else if (model.use.trains) {
-    lines += kept_range(folder, model.config, report.newly_initialised);
+  } else if (keeps && model.objective.task->has_label_names()) {
+    lines += kept_classifier(folder, model.config.label_names);
+  } else if (keeps && model.use.trains) {
+    lines += kept_range(folder, model.config);
   }
   return lines;
 }
@@ -111,7 +113,7 @@ void complete(ModelInstance& model, const config::Config& input, const std::opti
   if (!random.empty()) model::initialize_parameters(model.parameters, model.config, seed, random);
   if (adapter) adapter->load(model.parameters);
   remove_replaced(fresh, adapter);
-  head_into_training_unit(model.label_scale, fresh, model.parameters);
+  head_into_training_unit(model.label_scale, model.plan.head.classifier, fresh, model.parameters);
 }
 
 void load_pretrained(ModelInstance& model, const config::Config& input, std::string& lines) {
@@ -151,7 +153,7 @@ void load_folder(ModelInstance& model, const std::string& folder) {
   collectively(model.groups().world, [&] {
     if (model.place.data != 0) return;
     model::load_hf_weights(folder, model.parameters, {.family = model.config.family});
-    head_into_training_unit(model.label_scale, {}, model.parameters);
+    head_into_training_unit(model.label_scale, model.plan.head.classifier, {}, model.parameters);
     // The folder's weights have what adapters add.
     for (const core::ParameterSlice& slice : model.parameters.slices()) {
       if (!slice.adapter) continue;

@@ -25,7 +25,7 @@ void fill(config::Model& m, const model::ModelConfig& stated) {
 
 /// The input without what it may leave out: only what defaults depend on is taken from it.
 config::Config with_defaults(const config::Config& input) {
-  config::Config usual = config::default_config(input.optimizer.known);
+  config::Config usual = config::default_config(input.optimizer.known, input.model.known);
   usual.run.mode = input.run.mode;
   usual.run.reproducible = input.run.reproducible;
   usual.model.family = input.model.family;

@@ -5,9 +5,8 @@
 #include "family.hpp"
 
 namespace bert_hpc::model {
-namespace {
 
-void read(ConfigReader& reader, ModelConfig& config) {
+void read_bert_keys(ConfigReader& reader, ModelConfig& config) {
   reader.integer("vocab_size", config.vocab_size);
   reader.integer("hidden_size", config.hidden_size);
   reader.integer("num_hidden_layers", config.num_hidden_layers);
@@ -26,7 +25,7 @@ void read(ConfigReader& reader, ModelConfig& config) {
   reader.must_be("add_cross_attention", false, "there is no second sequence to attend to.");
 }
 
-void write(const ModelConfig& config, nlohmann::json& root) {
+void write_bert_keys(const ModelConfig& config, nlohmann::json& root) {
   root["add_cross_attention"] = false;
   root["attention_probs_dropout_prob"] = config.attention_probs_dropout_prob;
   root["classifier_dropout"] =
@@ -46,14 +45,13 @@ void write(const ModelConfig& config, nlohmann::json& root) {
   root["vocab_size"] = config.vocab_size;
 }
 
-ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs) {
-  ModelPlan plan = encoder_plan(config, kind, outputs);
-  plan.embeddings.word = "bert.embeddings.word_embeddings";
-  plan.embeddings.position = "bert.embeddings.position_embeddings";
-  plan.embeddings.type = "bert.embeddings.token_type_embeddings";
-  plan.embeddings.norm = "bert.embeddings.LayerNorm";
+void name_as_bert(const std::string& base, ModelPlan& plan) {
+  plan.embeddings.word = base + "embeddings.word_embeddings";
+  plan.embeddings.position = base + "embeddings.position_embeddings";
+  plan.embeddings.type = base + "embeddings.token_type_embeddings";
+  plan.embeddings.norm = base + "embeddings.LayerNorm";
   for (std::size_t i = 0; i < plan.sublayers.size(); ++i) {
-    const std::string block = "bert.encoder.layer." + std::to_string(i / 2) + ".";
+    const std::string block = base + "encoder.layer." + std::to_string(i / 2) + ".";
     layers::SublayerNames& names = plan.sublayers[i].names;
     const std::string output = i % 2 == 0 ? block + "attention.output." : block + "output.";
     names.query = block + "attention.self.query";
@@ -63,6 +61,13 @@ ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t out
     names.output = output + "dense";
     names.norm = output + "LayerNorm";
   }
+}
+
+namespace {
+
+ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs) {
+  ModelPlan plan = encoder_plan(config, kind, outputs);
+  name_as_bert("bert.", plan);
   const bool masked = kind.ties_word_embeddings;
   plan.head.dense = masked ? "cls.predictions.transform.dense" : "bert.pooler.dense";
   plan.head.norm = "cls.predictions.transform.LayerNorm";
@@ -85,8 +90,8 @@ extern const Family bert = {
               .prediction_transform = "cls.predictions.transform.dense.weight",
               .sequence_head = {"classifier.", "bert.pooler."},
               .masked_lm_head = {"cls."}},
-    .read = read,
-    .write = write,
+    .read = read_bert_keys,
+    .write = write_bert_keys,
     .plan = plan,
 };
 

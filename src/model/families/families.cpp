@@ -1,4 +1,5 @@
 // The list of all model families.
+#include "bert_hpc/model/hf_config.hpp"
 #include "family.hpp"
 
 namespace bert_hpc::model {
@@ -24,6 +25,12 @@ const Family& family_of(const std::string& model_type) {
   }
   throw core::Error(core::ExitCode::input,
                     "model.family is \"" + model_type + "\", but only " + family_list() + " is built in.");
+}
+
+std::vector<std::string> family_names() {
+  std::vector<std::string> names;
+  for (const Family* family : all) names.push_back(family->model_type);
+  return names;
 }
 
 std::string family_list() {

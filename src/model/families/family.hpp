@@ -47,4 +47,10 @@ std::string family_list();
 /// What post-norm encoders share: sizes, dropout, sites, the tie of the decoder. A family adds names and what differs.
 ModelPlan encoder_plan(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs);
 
+// What families took over from BERT (bert.cpp): keys of config.json, and names in embeddings and blocks after a base
+// ("bert.").
+void read_bert_keys(ConfigReader& reader, ModelConfig& config);
+void write_bert_keys(const ModelConfig& config, nlohmann::json& root);
+void name_as_bert(const std::string& base, ModelPlan& plan);
+
 }  // namespace bert_hpc::model

@@ -49,22 +49,27 @@ TEST_CASE("the head alone is converted, and not where it was initialized here") 
   };
   const auto first = [&](int slice) { return store.value(slice).data[0]; };
   fill();
-  app::head_into_training_unit(scale, {}, store);
+  app::head_into_training_unit(scale, "classifier", {}, store);
   CHECK(first(0) == 7.0f);
   CHECK(first(1) == 28.0f);
   CHECK(store.value(1).data[1] == 28.0f);
   CHECK(first(2) == 2.0f);
   fill();
-  app::head_into_training_unit(scale, {"classifier.weight", "classifier.bias"}, store);
+  app::head_into_training_unit(scale, "classifier", {"classifier.weight", "classifier.bias"}, store);
   CHECK(first(1) == 7.0f);
   CHECK(first(2) == 7.0f);
 
   std::vector<float> folded;
   const std::vector<float> values = {28.0f};
-  CHECK(app::head_in_labels_unit(scale, "bert.pooler.dense.bias", values, folded).data() == values.data());
-  CHECK(app::head_in_labels_unit({}, "classifier.weight", values, folded).data() == values.data());
-  CHECK(app::head_in_labels_unit(scale, "classifier.weight", values, folded)[0] == 7.0f);
-  CHECK(app::head_in_labels_unit(scale, "classifier.bias", values, folded)[0] == 13.5f);
+  CHECK(app::head_in_labels_unit(scale, "classifier", "bert.pooler.dense.bias", values, folded).data() ==
+        values.data());
+  CHECK(app::head_in_labels_unit({}, "classifier", "classifier.weight", values, folded).data() == values.data());
+  CHECK(app::head_in_labels_unit(scale, "classifier", "classifier.weight", values, folded)[0] == 7.0f);
+  CHECK(app::head_in_labels_unit(scale, "classifier.out_proj", "classifier.out_proj.weight", values, folded)[0] ==
+        7.0f);
+  CHECK(app::head_in_labels_unit(scale, "classifier.out_proj", "classifier.dense.weight", values, folded).data() ==
+        values.data());
+  CHECK(app::head_in_labels_unit(scale, "classifier", "classifier.bias", values, folded)[0] == 13.5f);
 }
 
 TEST_CASE("predictions are clipped to two numbers or to the training labels' range") {
@@ -110,10 +115,10 @@ TEST_CASE("a range bounds predictions, and its head is exported as it is") {
   const std::vector<float> outputs = {0, -200, 200, std::log(3.0f)}, head = {28};
   const std::span<const float> found = app::outputs_in_labels_unit(range, {}, outputs, converted);
   CHECK(std::vector<float>(found.begin(), found.end()) == std::vector<float>{5, 1, 9, 7});
-  CHECK(app::head_in_labels_unit(range, "classifier.weight", head, folded)[0] == 28);
+  CHECK(app::head_in_labels_unit(range, "classifier", "classifier.weight", head, folded)[0] == 28);
   core::ParameterStore store({{"classifier.bias", {1}, false}}, core::ParameterStore::Arenas::values);
   store.change_value(0).data[0] = 7;
-  app::head_into_training_unit(range, {}, store);
+  app::head_into_training_unit(range, "classifier", {}, store);
   CHECK(store.value(0).data[0] == 7);
   CHECK(app::unit_difference(scale, range) == "the labels' unit: mean 6.5, deviation 0.25 there, the range 1 … 9 here");
   config::Config input;

@@ -20,7 +20,7 @@ using Catch::Matchers::ContainsSubstring;
 namespace {
 
 config::Config defaults() {
-  return config::default_config(ops::optimizer_inputs());
+  return config::default_config(ops::optimizer_inputs(), {"bert"});
 }
 
 const std::string minimal =

@@ -26,7 +26,7 @@ const std::string minimal =
     "[data]\ntrain = [\"a.h5\"]\n[optimizer]\nlearning_rate = 1e-5\n[schedule]\nepochs = 3\n";
 
 Config defaults() {
-  return default_config(bert_hpc::ops::optimizer_inputs());
+  return default_config(bert_hpc::ops::optimizer_inputs(), {"bert"});
 }
 
 Config parse(const std::string& text, const std::vector<std::string>& overrides = {}) {
@@ -417,7 +417,7 @@ TEST_CASE("the name of the optimizer decides which keys its table has") {
       {.name = "first", .settings = {{.key = "beta", .value = 0.5, .low = 0, .high = 1}}},
       {.name = "second", .settings = {{.key = "momentum", .value = 0.25}, {.key = "beta", .value = 2}}}};
   const auto read = [&](const std::vector<std::string>& overrides) {
-    return test::parsed_input(minimal, "in.toml", overrides, default_config(two));
+    return test::parsed_input(minimal, "in.toml", overrides, default_config(two, {"bert"}));
   };
   const auto problem = [&](const std::vector<std::string>& overrides) {
     try {
@@ -430,7 +430,7 @@ TEST_CASE("the name of the optimizer decides which keys its table has") {
   CHECK_THAT(to_toml(read({})), ContainsSubstring("name = \"first\"\nlearning_rate = 1e-05\nbeta = 0.5\nmax_gradient"));
   const Config second = read({"optimizer.name='second'", "optimizer.beta=3.0"});
   CHECK_THAT(to_toml(second), ContainsSubstring("momentum = 0.25\nbeta = 3.0\nmax_gradient"));
-  CHECK(to_toml(test::parsed_input(to_toml(second), "in.toml", {}, default_config(two))) == to_toml(second));
+  CHECK(to_toml(test::parsed_input(to_toml(second), "in.toml", {}, default_config(two, {"bert"}))) == to_toml(second));
   CHECK_THAT(problem({"optimizer.momentum=0.1"}), ContainsSubstring("momentum"));
   CHECK_THAT(problem({"optimizer.beta=1.5"}), ContainsSubstring("out of range"));
   CHECK_THAT(problem({"optimizer.name='third'"}), ContainsSubstring("\"first\" or \"second\""));

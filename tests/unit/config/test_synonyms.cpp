@@ -32,7 +32,7 @@ epochs = 1
 
 std::string problems(const std::string& text, const std::vector<std::string>& overrides = {}) {
   try {
-    test::parsed_input(text, "in.toml", overrides, default_config(bert_hpc::ops::optimizer_inputs()));
+    test::parsed_input(text, "in.toml", overrides, default_config(bert_hpc::ops::optimizer_inputs(), {"bert"}));
   } catch (const bert_hpc::core::Error& error) {
     return error.what();
   }

@@ -1,5 +1,6 @@
 #include <catch2/catch_test_macros.hpp>
 
+#include <array>
 #include <cmath>
 
 #include "../src/ops/embedding_rows.hpp"
@@ -91,6 +92,25 @@ TEST_CASE("embedding look-up and gradients") {
     CHECK(test::bits_of(position_alone) == test::bits_of(d_position));
     CHECK(test::bits_of(type_alone) == test::bits_of(d_type));
   }
+}
+
+TEST_CASE("a table of one token type is every token's") {
+  constexpr std::int64_t hidden = 70;
+  const Batch typed({5, 1, 9, 200, 2}, 23, 2);
+  Batch untyped({5, 1, 9, 200, 2}, 23, 2);
+  std::fill(untyped.types.begin(), untyped.types.end(), 0);
+  const std::int64_t tokens = typed.batch.tokens.count;
+  const Matrix word = Matrix::random(23, hidden, 1), position = Matrix::random(256, hidden, 2),
+               type = Matrix::random(1, hidden, 3), d_y = Matrix::random(tokens, hidden, 4);
+  const auto results = [&](const Batch& b) {
+    Matrix y(tokens, hidden), later(tokens, hidden), d_word(23, hidden), d_position(256, hidden), d_type(1, hidden);
+    for (Matrix* m : {&later, &d_word, &d_position, &d_type}) std::fill(m->values.begin(), m->values.end(), 0.0f);
+    ops::embedding_forward(b.batch, word, position, type, y);
+    ops::add_position_and_type(b.batch, 0, position, type, later);
+    ops::embedding_backward(b.batch, d_y, d_word, d_position, d_type);
+    return std::array{test::bits_of(y), test::bits_of(later), test::bits_of(d_type)};
+  };
+  CHECK(results(typed) == results(untyped));
 }
 
 TEST_CASE("an empty micro-batch adds nothing to embedding gradients") {

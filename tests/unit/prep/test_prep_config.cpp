@@ -312,7 +312,7 @@ TEST_CASE("names of Transformers' arguments lead to prep's keys") {
 TEST_CASE("every synonym leads to a key or table that an input has") {
   using bert_hpc::config::key_synonyms;
   KeyList list;
-  bert_hpc::config::Config trainer = bert_hpc::config::default_config(bert_hpc::ops::optimizer_inputs());
+  bert_hpc::config::Config trainer = bert_hpc::config::default_config(bert_hpc::ops::optimizer_inputs(), {"bert"});
   bert_hpc::config::visit_keys(list, trainer);
   PrepConfig prep;
   visit_keys(list, prep);

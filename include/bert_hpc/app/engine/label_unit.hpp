@@ -60,15 +60,16 @@ std::string equal_labels_warning(const config::Config& input, const data::ShardR
 /// the units are equal.
 std::string unit_difference(const data::LabelScale& there, const data::LabelScale& here);
 
-/// The head that was read from a file, in the labels' unit, becomes one for training. `fresh`: parameters that were not
-/// read.
-void head_into_training_unit(const data::LabelScale& scale, const std::vector<std::string>& fresh,
-                             core::ParameterStore& parameters);
+/// The head that was read from a file, in the labels' unit, becomes one for training. `classifier`: the name of its
+/// layer to the outputs (layers::HeadSettings). `fresh`: parameters that were not read.
+void head_into_training_unit(const data::LabelScale& scale, const std::string& classifier,
+                             const std::vector<std::string>& fresh, core::ParameterStore& parameters);
 
 /// Values of the parameter `name` as a file holds them: `values`, or `folded`, which gets the head's in the labels'
 /// unit. `values` is in host memory.
-std::span<const float> head_in_labels_unit(const data::LabelScale& scale, const std::string& name,
-                                           std::span<const float> values, std::vector<float>& folded);
+std::span<const float> head_in_labels_unit(const data::LabelScale& scale, const std::string& classifier,
+                                           const std::string& name, std::span<const float> values,
+                                           std::vector<float>& folded);
 
 /// What the head predicts, in the labels' unit and clipped to the range: `outputs`, or `converted`, which gets it.
 std::span<const float> outputs_in_labels_unit(const data::LabelScale& scale, const PredictionRange& range,

@@ -21,11 +21,9 @@ LabelNames labels_in_use(const std::string& mode, const LabelNames& model, const
 std::string labels_note(const LabelNames& model, const LabelNames& shards);
 
 /// A line for the log where training starts from the folder's classifier, which was made for labels of other names or
-/// in another order: as in Transformers, weights that fit are kept. Empty where the classifier is new.
-std::string kept_classifier(const std::string& folder, const LabelNames& shards,
-                            const std::vector<std::string>& newly_initialised);
+/// in another order: as in Transformers, weights that fit are kept.
+std::string kept_classifier(const std::string& folder, const LabelNames& shards);
 /// The same of a regression whose predictions had another range there, or none.
-std::string kept_range(const std::string& folder, const model::ModelConfig& config,
-                       const std::vector<std::string>& newly_initialised);
+std::string kept_range(const std::string& folder, const model::ModelConfig& config);
 
 }  // namespace bert_hpc::app
