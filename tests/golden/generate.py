@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Golden numbers for the model tests: small random BERTs and DistilBERTs of Hugging Face Transformers, computed in float64.
+"""Golden numbers for the model tests: small random encoders of Hugging Face Transformers, computed in float64.
 
 For each task a folder bert/TASK with
   config.json, model.safetensors   the initial model as Transformers' own save_pretrained writes it (float32: the
@@ -59,6 +59,9 @@ TASKS = {
     "distilbert_token_classification": dict(layers=1, labels=5, keep_values=False),
     "answer_ranking": dict(layers=1, labels=1, keep_values=False),
     "answer_ranking_listwise": dict(layers=1, labels=1, keep_values=False),
+    "roberta_classification": dict(layers=1, labels=5, keep_values=False),
+    "roberta_masked_lm": dict(layers=1, labels=2, keep_values=False),
+    "roberta_token_classification": dict(layers=1, labels=5, keep_values=False),
 }
 CLASSES = {
     "classification": "ForSequenceClassification",
@@ -71,28 +74,41 @@ CLASSES = {
     "answer_ranking_listwise": "ForSequenceClassification",
 }
 PROBLEM_TYPES = {"regression": "regression", "multi_label": "multi_label_classification"}
-DISTILBERT = "distilbert_"  # before a task's name
+FAMILIES = {"distilbert": "DistilBert", "roberta": "Roberta"}  # before a task's name; else BERT
+
+
+def family_of(task):
+    return next((family for family in FAMILIES if task.startswith(family + "_")), "bert")
 
 
 def kind_of(task):
-    return task.removeprefix(DISTILBERT)
+    return task.removeprefix(family_of(task) + "_")
+
+
+def padding_of(task):
+    return 1 if family_of(task) == "roberta" else 0
 
 
 def make_config(task, settings):
     common = dict(vocab_size=97, max_position_embeddings=64, num_labels=settings["labels"], attn_implementation="eager")
     if kind_of(task) in PROBLEM_TYPES:
         common["problem_type"] = PROBLEM_TYPES[kind_of(task)]
-    if task.startswith(DISTILBERT):
+    family = family_of(task)
+    if family == "distilbert":
         dropout = dict.fromkeys(["dropout", "attention_dropout", "seq_classif_dropout", "qa_dropout"], 0.0)
         return transformers.DistilBertConfig(
             dim=48, n_layers=settings["layers"], n_heads=4, hidden_dim=80, **dropout, **common
         )
-    return transformers.BertConfig(
+    types = 2
+    if family == "roberta":  # its positions begin after padding's row; every token has one type
+        common["max_position_embeddings"] += padding_of(task) + 1
+        types = 1
+    return getattr(transformers, FAMILIES.get(family, "Bert") + "Config")(
         hidden_size=48,
         num_hidden_layers=settings["layers"],
         num_attention_heads=4,
         intermediate_size=80,
-        type_vocab_size=2,
+        type_vocab_size=types,
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
         **common,
@@ -104,8 +120,8 @@ def is_norm(name):
 
 
 def make_model(task, settings, random):
-    family = "DistilBert" if task.startswith(DISTILBERT) else "Bert"
-    model = getattr(transformers, family + CLASSES[kind_of(task)])(make_config(task, settings))
+    name = FAMILIES.get(family_of(task), "Bert") + CLASSES[kind_of(task)]
+    model = getattr(transformers, name)(make_config(task, settings))
     # Far larger than BERT's initial 0.02, so that attention is uneven, GELU is bent and every gradient counts.
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -126,8 +142,8 @@ def make_batch(task, settings, lengths, random):
     """One batch, unpadded: what our side reads."""
     batch = {"offsets": numpy.cumsum([0] + lengths).astype(numpy.int32)}
     tokens = sum(lengths)
-    # Never 0, the padding: torch.nn.Embedding leaves it without a gradient, and no real token has it.
-    batch["input_ids"] = random.integers(1, 97, tokens).astype(numpy.int32)
+    # Never the padding: torch.nn.Embedding leaves it without a gradient, and no real token has it.
+    batch["input_ids"] = random.integers(padding_of(task) + 1, 97, tokens).astype(numpy.int32)
     batch["token_type_ids"] = numpy.concatenate(
         # every second sequence is a pair whose second text begins anywhere but at the first token
         [
@@ -161,11 +177,12 @@ def make_batch(task, settings, lengths, random):
 
 
 def padded(task, batch):
-    """The same batch as Transformers takes it: padded to the longest, with an attention mask. DistilBERT has no types."""
+    """The same batch as Transformers takes it: padded to the longest, with an attention mask. DistilBERT has no types, RoBERTa one."""
     offsets = batch["offsets"]
     lengths = numpy.diff(offsets)
     shape = (len(lengths), int(lengths.max()))
     arguments = {name: torch.zeros(shape, dtype=torch.long) for name in ("input_ids", "token_type_ids", "attention_mask")}
+    arguments["input_ids"] += padding_of(task)
     labels = torch.full((int(offsets[-1]),), IGNORED)
     if "masked_rows" in batch:
         labels[torch.from_numpy(batch["masked_rows"]).long()] = torch.from_numpy(batch["masked_labels"]).long()
@@ -181,7 +198,7 @@ def padded(task, batch):
         arguments["labels"] = torch.from_numpy(batch["labels"]).long()
     if "values" in batch:
         arguments["labels"] = torch.from_numpy(batch["values"]).double()
-    if task.startswith(DISTILBERT):
+    if family_of(task) in ("distilbert", "roberta"):
         del arguments["token_type_ids"]
     return arguments
 

@@ -28,12 +28,17 @@ constexpr const char* golden_tasks[] = {"classification",
                                         "token_classification",
                                         "distilbert_token_classification",
                                         "answer_ranking",
-                                        "answer_ranking_listwise"};
+                                        "answer_ranking_listwise",
+                                        "roberta_classification",
+                                        "roberta_masked_lm",
+                                        "roberta_token_classification"};
 
 HeadKind kind_of(const std::string& task) {
-  const std::string family = "distilbert_";
   if (task.starts_with("answer_ranking")) return objectives::named("answer_ranking").head;
-  return objectives::named(task.starts_with(family) ? task.substr(family.size()) : task).head;
+  for (const std::string family : {"distilbert_", "roberta_"}) {
+    if (task.starts_with(family)) return objectives::named(task.substr(family.size())).head;
+  }
+  return objectives::named(task).head;
 }
 
 // Is the true gradient zero? A key's bias shifts all scores of a row of attention equally; a span's softmax is over all

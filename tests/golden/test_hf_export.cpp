@@ -33,9 +33,10 @@ core::ParameterStore store_like(const std::filesystem::path& folder) {
 TEST_CASE("a model read from Transformers and written again is the same model") {
   for (const std::string task :
        {"classification", "regression", "masked_lm", "multi_label", "question_answering", "distilbert_classification",
-        "distilbert_question_answering", "token_classification", "distilbert_token_classification"}) {
+        "distilbert_question_answering", "token_classification", "distilbert_token_classification",
+        "roberta_classification", "roberta_masked_lm", "roberta_token_classification"}) {
     INFO(task);
-    const layers::HeadKind head = task == "masked_lm"                      ? layers::masked_lm_head()
+    const layers::HeadKind head = task.ends_with("masked_lm")              ? layers::masked_lm_head()
                                   : task.ends_with("question_answering")   ? layers::span_head()
                                   : task.ends_with("token_classification") ? layers::token_head()
                                                                            : layers::sequence_head();

@@ -4,13 +4,14 @@
 
 namespace bert_hpc::model {
 
-extern const Family bert, distilbert;
+extern const Family bert, distilbert, roberta;
 
 namespace {
 
 constexpr const Family* all[] = {
     &bert,
     &distilbert,
+    &roberta,
 };
 
 }  // namespace

@@ -1,0 +1,66 @@
+// RoBERTa (Liu et al., "RoBERTa: a robustly optimized BERT pretraining approach", 2019): config.json, plan and weight
+// names of Transformers' RobertaForSequenceClassification and its relatives. It is BERT's encoder whose positions count
+// from the row after padding's in their table; its sequence head drops its input too.
+#include <nlohmann/json.hpp>
+
+#include "family.hpp"
+
+namespace bert_hpc::model {
+namespace {
+
+constexpr std::int64_t usual_vocabulary = 50265, usual_padding = 1;
+
+/// Rows of the position table before that of the first token. config.json counts them as positions, ModelConfig not.
+std::int64_t rows_before_positions(const ModelConfig& config) {
+  return config.pad_token_id + 1;
+}
+
+void read(ConfigReader& reader, ModelConfig& config) {
+  config.vocab_size = usual_vocabulary;
+  config.pad_token_id = usual_padding;
+  reader.integer("pad_token_id", config.pad_token_id);
+  read_bert_keys(reader, config);
+  config.max_position_embeddings -= rows_before_positions(config);
+}
+
+void write(const ModelConfig& config, nlohmann::json& root) {
+  write_bert_keys(config, root);
+  root["max_position_embeddings"] = config.max_position_embeddings + rows_before_positions(config);
+}
+
+ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs) {
+  ModelPlan plan = encoder_plan(config, kind, outputs);
+  name_as_bert("roberta.", plan);
+  plan.embeddings.first_position = rows_before_positions(config);
+  const bool masked = kind.ties_word_embeddings;
+  plan.head.dense = masked ? "lm_head.dense" : "classifier.dense";
+  plan.head.norm = "lm_head.layer_norm";
+  plan.head.bias = "lm_head.bias";
+  if (!masked && !kind.is_token_head) {
+    plan.head.classifier = "classifier.out_proj";
+    plan.head.input_dropout = plan.head.classifier_dropout;
+  }
+  return plan;
+}
+
+}  // namespace
+
+extern const Family roberta = {
+    .model_type = "roberta",
+    .title = "RoBERTa",
+    .class_prefix = "Roberta",
+    .names = {.base = "roberta.",
+              .base_parts = {"embeddings.", "encoder.", "pooler."},
+              .word_embeddings = "roberta.embeddings.word_embeddings.weight",
+              .decoder = "lm_head.decoder.weight",
+              .decoder_bias = "lm_head.decoder.bias",
+              .prediction_bias = "lm_head.bias",
+              .prediction_transform = "lm_head.dense.weight",
+              .sequence_head = {"classifier."},
+              .masked_lm_head = {"lm_head."}},
+    .read = read,
+    .write = write,
+    .plan = plan,
+};
+
+}  // namespace bert_hpc::model
