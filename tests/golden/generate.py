@@ -62,6 +62,8 @@ TASKS = {
     "roberta_classification": dict(layers=1, labels=5, keep_values=False),
     "roberta_masked_lm": dict(layers=1, labels=2, keep_values=False),
     "roberta_token_classification": dict(layers=1, labels=5, keep_values=False),
+    "electra_classification": dict(layers=1, labels=5, keep_values=False),
+    "electra_masked_lm": dict(layers=1, labels=2, keep_values=False),
 }
 CLASSES = {
     "classification": "ForSequenceClassification",
@@ -74,7 +76,7 @@ CLASSES = {
     "answer_ranking_listwise": "ForSequenceClassification",
 }
 PROBLEM_TYPES = {"regression": "regression", "multi_label": "multi_label_classification"}
-FAMILIES = {"distilbert": "DistilBert", "roberta": "Roberta"}  # before a task's name; else BERT
+FAMILIES = {"distilbert": "DistilBert", "roberta": "Roberta", "electra": "Electra"}  # before a task's name; else BERT
 
 
 def family_of(task):
@@ -103,6 +105,8 @@ def make_config(task, settings):
     if family == "roberta":  # its positions begin after padding's row; every token has one type
         common["max_position_embeddings"] += padding_of(task) + 1
         types = 1
+    elif family == "electra":
+        common["embedding_size"] = 48
     return getattr(transformers, FAMILIES.get(family, "Bert") + "Config")(
         hidden_size=48,
         num_hidden_layers=settings["layers"],

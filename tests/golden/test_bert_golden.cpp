@@ -31,11 +31,13 @@ constexpr const char* golden_tasks[] = {"classification",
                                         "answer_ranking_listwise",
                                         "roberta_classification",
                                         "roberta_masked_lm",
-                                        "roberta_token_classification"};
+                                        "roberta_token_classification",
+                                        "electra_classification",
+                                        "electra_masked_lm"};
 
 HeadKind kind_of(const std::string& task) {
   if (task.starts_with("answer_ranking")) return objectives::named("answer_ranking").head;
-  for (const std::string family : {"distilbert_", "roberta_"}) {
+  for (const std::string family : {"distilbert_", "roberta_", "electra_"}) {
     if (task.starts_with(family)) return objectives::named(task.substr(family.size())).head;
   }
   return objectives::named(task).head;

@@ -90,7 +90,7 @@ TEST_CASE("gradients of every parameter agree with central differences") {
                                  Case{objectives::named("regression").head, 1, false, true});
   const model::HeadKind& kind = head.kind;
   const double dropout = GENERATE(0.0, 0.2);
-  const auto family = GENERATE(as<std::string>{}, "bert", "distilbert", "roberta");
+  const auto family = GENERATE(as<std::string>{}, "bert", "distilbert", "roberta", "electra");
   Fixture fixture(head, family, dropout);
   std::mt19937 random(11);
   const std::vector<std::int32_t> lengths = {1, 7, 12, 3};

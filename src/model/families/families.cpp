@@ -4,13 +4,14 @@
 
 namespace bert_hpc::model {
 
-extern const Family bert, distilbert, roberta;
+extern const Family bert, distilbert, electra, roberta;
 
 namespace {
 
 constexpr const Family* all[] = {
     &bert,
     &distilbert,
+    &electra,
     &roberta,
 };
 

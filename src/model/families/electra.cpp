@@ -1,0 +1,64 @@
+// ELECTRA (Clark et al., "ELECTRA: pre-training text encoders as discriminators rather than generators", 2020):
+// config.json, plan and weight names of Transformers' ElectraForSequenceClassification and its relatives. It is BERT's
+// encoder without a pooler; its sequence head has a GELU where BERT's pooler has a tanh, and drops its input too.
+#include <nlohmann/json.hpp>
+
+#include "family.hpp"
+
+namespace bert_hpc::model {
+namespace {
+
+// ElectraConfig's defaults where they are not BERT's; sizes are those of the small model.
+constexpr std::int64_t usual_hidden = 256, usual_heads = 4, usual_intermediate = 1024;
+
+void read(ConfigReader& reader, ModelConfig& config) {
+  config.hidden_size = usual_hidden;
+  config.num_attention_heads = usual_heads;
+  config.intermediate_size = usual_intermediate;
+  read_bert_keys(reader, config);
+  reader.must_be(
+      "embedding_size", config.hidden_size,
+      "it must equal hidden_size, as in the base and the large model: no layer projects smaller embeddings.");
+}
+
+void write(const ModelConfig& config, nlohmann::json& root) {
+  write_bert_keys(config, root);
+  root["embedding_size"] = config.hidden_size;
+}
+
+ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs) {
+  ModelPlan plan = encoder_plan(config, kind, outputs);
+  name_as_bert("electra.", plan);
+  const bool masked = kind.ties_word_embeddings;
+  plan.head.dense = masked ? "generator_predictions.dense" : "classifier.dense";
+  plan.head.norm = "generator_predictions.LayerNorm";
+  plan.head.bias = "generator_lm_head.bias";
+  if (!masked && !kind.is_token_head) {
+    plan.head.classifier = "classifier.out_proj";
+    plan.head.activation = layers::Activation::gelu;
+    plan.head.input_dropout = plan.head.classifier_dropout;
+  }
+  return plan;
+}
+
+}  // namespace
+
+extern const Family electra = {
+    .model_type = "electra",
+    .title = "ELECTRA",
+    .class_prefix = "Electra",
+    .names = {.base = "electra.",
+              .base_parts = {"embeddings.", "encoder."},
+              .word_embeddings = "electra.embeddings.word_embeddings.weight",
+              .decoder = "generator_lm_head.weight",
+              .decoder_bias = "",
+              .prediction_bias = "generator_lm_head.bias",
+              .prediction_transform = "generator_predictions.dense.weight",
+              .sequence_head = {"classifier."},
+              .masked_lm_head = {"generator_"}},
+    .read = read,
+    .write = write,
+    .plan = plan,
+};
+
+}  // namespace bert_hpc::model
