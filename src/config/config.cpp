@@ -49,6 +49,7 @@ void visit_optimizer(TomlKeys& toml, Optimizer& optimizer) {
   for (core::NumberSetting& own : optimizer.own) {
     toml.key(own.key.c_str(), own.value, {own.low, own.high, own.low_open, own.high_open});
   }
+  toml.key("decay", optimizer.decay, one_of({"decoupled", "coupled"}));
   toml.key("max_gradient_norm", optimizer.max_gradient_norm, non_negative());
   toml.key("max_skipped_steps", optimizer.max_skipped_steps, non_negative());
 }

@@ -38,6 +38,7 @@ Optimizer::Optimizer(const OptimizerSettings& settings, core::ParameterStore& pa
     : kind_(ops::optimizer_kind(settings.name)),
       rule_(make_rule(kind_, settings.values)),
       max_gradient_norm_(settings.max_gradient_norm),
+      coupled_decay_(settings.coupled_decay),
       parameters_(parameters),
       copies_(!offload && owns_all_trainable(parameters, owned) ? copies : nullptr),
       offload_(offload),
@@ -193,7 +194,8 @@ void Optimizer::step(double learning_rate, std::int64_t update, double gradient_
                      const std::function<void(std::size_t)>& updated, double scale) {
   ops::UpdateStep step{.learning_rate = learning_rate,
                        .number = update,
-                       .gradient_scale = ops::clipping_factor(gradient_norm, max_gradient_norm_, scale)};
+                       .gradient_scale = ops::clipping_factor(gradient_norm, max_gradient_norm_, scale),
+                       .coupled_decay = coupled_decay_};
   parameters_.change_values();
   find_tensor_scales(step);
   // One kernel for everything, unless a caller waits for each range.
@@ -212,7 +214,8 @@ void Optimizer::step(double learning_rate, std::int64_t update, double gradient_
 
 void Optimizer::step_on_device(double learning_rate, std::int64_t update, const float* factor) {
   core::require(steps_on_device(), "optimizer: this update needs to know norms on the host");
-  const ops::UpdateStep step{.learning_rate = learning_rate, .number = update, .device_scale = factor};
+  const ops::UpdateStep step{
+      .learning_rate = learning_rate, .number = update, .coupled_decay = coupled_decay_, .device_scale = factor};
   parameters_.change_values();
   rule_->update(step, resident_, 0, resident_.size());
   if (copies_ != nullptr) copies_->written();

@@ -76,6 +76,7 @@ struct Optimizer {
   std::optional<double> learning_rate;     ///< the peak; training needs it
   std::vector<core::NumberSetting> own;    ///< keys of this optimizer alone, with their values
   double max_gradient_norm = 1.0;          ///< 0: no clipping
+  std::string decay = "decoupled";         ///< "decoupled", "coupled"
   std::int64_t max_skipped_steps = 10;     ///< in a row, whose loss or gradient is not finite; one more ends the run
   std::vector<core::NamedSettings> known;  ///< optimizers that the program has, the default first; no key
   std::string owner;                       ///< whose keys `own` are; no key

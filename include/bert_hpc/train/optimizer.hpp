@@ -29,6 +29,7 @@ struct OptimizerSettings {
   std::string name{};              ///< of ops::optimizer_kinds(); empty: the first
   std::vector<double> values{};    ///< of its own keys, in their order; empty: their defaults
   double max_gradient_norm = 1.0;  ///< 0 switches clipping off
+  bool coupled_decay = false;      ///< weight decay is a part of the gradient
 };
 
 class Optimizer {
@@ -101,6 +102,7 @@ class Optimizer {
   const ops::OptimizerKind& kind_;
   std::unique_ptr<ops::UpdateRule> rule_;
   double max_gradient_norm_;
+  bool coupled_decay_;
   core::ParameterStore& parameters_;
   ops::RoundedWeights* copies_;  // that updates write; or null
   bool offload_ = false, has_masters_ = false;

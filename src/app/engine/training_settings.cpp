@@ -41,6 +41,7 @@ TrainerSettings trainer_settings(const config::Config& input, std::int64_t total
   settings.optimizer.name = input.optimizer.name;
   for (const core::NumberSetting& own : input.optimizer.own) settings.optimizer.values.push_back(own.value);
   settings.optimizer.max_gradient_norm = input.optimizer.max_gradient_norm;
+  settings.optimizer.coupled_decay = input.optimizer.decay == "coupled";
   settings.schedule = schedule_of(input, total_steps);
   if (input.precision.compute == "fp16") {
     settings.loss_scale = train::LossScaleSettings();

@@ -15,7 +15,8 @@ struct AdamwElement {
   static constexpr bool tensor_norms = false, in_blocks = false;
 
   AdamwElement(const MomentSettings& settings, const UpdateStep& step, bool decays)
-      : decay(static_cast<float>(1.0 - step.learning_rate * (decays ? settings.weight_decay : 0.0))),
+      : decay(static_cast<float>(1.0 - step.learning_rate * Decay(settings, step, decays).of_weight)),
+        coupled(Decay(settings, step, decays).of_gradient),
         step_size(static_cast<float>(step.learning_rate / bias_correction(settings.beta1, step))),
         inverse_root2(static_cast<float>(1.0 / std::sqrt(bias_correction(settings.beta2, step)))),
         new1(static_cast<float>(1.0 - settings.beta1)),
@@ -24,10 +25,10 @@ struct AdamwElement {
         epsilon(static_cast<float>(settings.epsilon)),
         gradient_scale(step.gradient_scale) {}
 
-  // g' = gradient_scale · g,  m ← m + (g' − m)(1 − β1),  v ← β2 v + (1 − β2) g'²,
+  // g' = gradient_scale · g (coupled: + wd · w),  m ← m + (g' − m)(1 − β1),  v ← β2 v + (1 − β2) g'²,
   // w ← w (1 − lr · wd) − lr / bc1 · m / (√v / √bc2 + ε)
   BERT_HPC_DEVICE void operator()(float& w, float g, float& m, float& v) const {
-    const float grad = gradient_scale * g;
+    const float grad = gradient_scale * g + coupled * w;
     const float m_new = m + (grad - m) * new1;
     const float v_new = beta2 * v + new2 * grad * grad;
     m = m_new;
@@ -35,7 +36,7 @@ struct AdamwElement {
     w = w * decay - step_size * (m_new / (std::sqrt(v_new) * inverse_root2 + epsilon));
   }
 
-  float decay, step_size, inverse_root2, new1, new2, beta2, epsilon, gradient_scale;
+  float decay, coupled, step_size, inverse_root2, new1, new2, beta2, epsilon, gradient_scale;
 };
 
 }  // namespace bert_hpc::ops::optimizers

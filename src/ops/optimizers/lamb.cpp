@@ -20,7 +20,8 @@ struct LambElement {
 
   LambElement(const MomentSettings& settings, const UpdateStep& step, bool decays)
       : learning_rate(static_cast<float>(step.learning_rate)),
-        decay(static_cast<float>(decays ? settings.weight_decay : 0.0)),
+        decay(static_cast<float>(Decay(settings, step, decays).of_weight)),
+        coupled(Decay(settings, step, decays).of_gradient),
         inverse1(static_cast<float>(1.0 / bias_correction(settings.beta1, step))),
         inverse_root2(static_cast<float>(1.0 / std::sqrt(bias_correction(settings.beta2, step)))),
         new1(static_cast<float>(1.0 - settings.beta1)),
@@ -29,10 +30,10 @@ struct LambElement {
         epsilon(static_cast<float>(settings.epsilon)),
         gradient_scale(step.gradient_scale) {}
 
-  // g' = gradient_scale · g,  m ← m + (g' − m)(1 − β1),  v ← β2 v + (1 − β2) g'²; then
+  // g' = gradient_scale · g (coupled: + wd · w),  m ← m + (g' − m)(1 − β1),  v ← β2 v + (1 − β2) g'²; then
   // u = m / bc1 / (√v / √bc2 + ε) + wd · w
   BERT_HPC_DEVICE float first_pass(float w, float g, float& m, float& v) const {
-    const float grad = gradient_scale * g;
+    const float grad = gradient_scale * g + coupled * w;
     m = m + (grad - m) * new1;
     v = beta2 * v + new2 * grad * grad;
     return direction(w, m, v);
@@ -52,7 +53,7 @@ struct LambElement {
     return static_cast<float>(std::sqrt(sums.value_squares / sums.update_squares));
   }
 
-  float learning_rate, decay, inverse1, inverse_root2, new1, new2, beta2, epsilon, gradient_scale;
+  float learning_rate, decay, coupled, inverse1, inverse_root2, new1, new2, beta2, epsilon, gradient_scale;
   float tensor_scale = 1;
 };
 

@@ -16,6 +16,16 @@ struct MomentSettings {
   double beta1, beta2, epsilon, weight_decay;
 };
 
+/// Weight decay of a step: what it takes of a weight in relation to the learning rate, or, coupled, what it adds to its
+/// gradient.
+struct Decay {
+  Decay(const MomentSettings& settings, const UpdateStep& step, bool decays)
+      : of_weight(decays && !step.coupled_decay ? settings.weight_decay : 0.0),
+        of_gradient(static_cast<float>(decays && step.coupled_decay ? settings.weight_decay : 0.0)) {}
+  double of_weight;
+  float of_gradient;
+};
+
 /// 1 − βᵗ for update t.
 inline double bias_correction(double beta, const UpdateStep& step) {
   return 1.0 - std::pow(beta, static_cast<double>(step.number));

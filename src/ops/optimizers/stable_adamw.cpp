@@ -27,16 +27,18 @@ struct StableAdamwElement {
 
   StableAdamwElement(const MomentSettings& settings, const UpdateStep& step, bool decays)
       : learning_rate(static_cast<float>(step.learning_rate)),
-        decay(static_cast<float>(decays ? settings.weight_decay : 0.0)),
+        decay(static_cast<float>(Decay(settings, step, decays).of_weight)),
+        coupled(Decay(settings, step, decays).of_gradient),
         new1(static_cast<float>(1.0 - corrected_beta(settings.beta1, step))),
         new2(static_cast<float>(1.0 - corrected_beta(settings.beta2, step))),
         beta2(static_cast<float>(corrected_beta(settings.beta2, step))),
         epsilon(static_cast<float>(settings.epsilon)),
         gradient_scale(step.gradient_scale) {}
 
-  // g' = gradient_scale · g,  m ← m + (g' − m)(1 − β1),  v ← β2 v + (1 − β2) g'²; what is squared is g' / max(√v, ε)
-  BERT_HPC_DEVICE float first_pass(float, float g, float& m, float& v) const {
-    const float grad = gradient_scale * g;
+  // g' = gradient_scale · g (coupled: + wd · w),  m ← m + (g' − m)(1 − β1),  v ← β2 v + (1 − β2) g'²; what is squared
+  // is g' / max(√v, ε)
+  BERT_HPC_DEVICE float first_pass(float w, float g, float& m, float& v) const {
+    const float grad = gradient_scale * g + coupled * w;
     m = m + (grad - m) * new1;
     v = beta2 * v + new2 * grad * grad;
     const float root = std::sqrt(v);
@@ -56,7 +58,7 @@ struct StableAdamwElement {
     return static_cast<float>(1.0 / std::max(1.0, rms));
   }
 
-  float learning_rate, decay, new1, new2, beta2, epsilon, gradient_scale;
+  float learning_rate, decay, coupled, new1, new2, beta2, epsilon, gradient_scale;
   float tensor_scale = 1;
 };
 
