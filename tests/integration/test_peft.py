@@ -93,11 +93,23 @@ class Peft(unittest.TestCase):
                     self.assertLess(apart, LOSS_TOLERANCE)
                     self.check_folder(output, test)
 
-    def check_folder(self, output, shard):
+    def test_head_of_two_layers(self):
+        """RoBERTa's head is one module to PEFT: "classifier"."""
+        task = "roberta_classification"
+        train, test = self.prepare(task, "label")
+        self.save_model(task, train)
+        self.start("bert_hpc", "roberta.toml", {
+            "run": {"mode": "train", "directory": "roberta_lora"}, "model": {"pretrained": f"{task}_start", "trainable": "lora"},
+            "model.lora": {"rank": 4}, "task": {"name": "classification"},
+            "data": {"train": [f"{task}/train-*.h5"], "test": [f"{task}/test-*.h5"]}, "batch": {"global": beside.BATCH},
+            "optimizer": {"learning_rate": RATE}, "schedule": {"steps": STEPS}, "log": {"progress": "none"}})
+        self.check_folder("roberta_lora", test, task)
+
+    def check_folder(self, output, shard, task="classification"):
         """PEFT loads RUN/adapter, and Transformers RUN/model, to the run's predictions."""
-        base = transformers.BertForSequenceClassification.from_pretrained(self.folder / "classification_start")
+        base = beside.class_of(task).from_pretrained(self.folder / f"{task}_start")
         adapted = peft.PeftModel.from_pretrained(base, self.folder / output / "adapter").eval()
-        whole = transformers.BertForSequenceClassification.from_pretrained(self.folder / output / "model").eval()
+        whole = beside.class_of(task).from_pretrained(self.folder / output / "model").eval()
         with h5py.File(self.folder / output / "predictions.h5") as file:
             ours = file["probabilities"][:]
         for model in (adapted, whole):
