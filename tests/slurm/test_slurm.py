@@ -88,7 +88,7 @@ class Slurm(program.Case):
 
     def test_four_ranks_on_two_nodes_give_the_bits_of_one(self):
         alone, alone_run = self.input("alone", schedule={"epochs": None, "steps": 10})
-        program.run("bert_hpc", alone, check=0)
+        program.run("bert_hpc", alone, threads=1, check=0)
         path, run = self.input("nodes", schedule={"epochs": None, "steps": 10})
         self.srun("bert_hpc", path, check=0)
         with h5py.File(run / "metrics.h5") as metrics:
@@ -98,7 +98,7 @@ class Slurm(program.Case):
 
     def test_grid_over_two_nodes(self):
         alone, alone_run = self.input("alone_grid", schedule={"epochs": None, "steps": 10})
-        program.run("bert_hpc", alone, check=0)
+        program.run("bert_hpc", alone, threads=1, check=0)
         path, run = self.input("grid", schedule={"epochs": None, "steps": 10}, parallel={"data": 2, "pipeline": 2})
         self.srun("bert_hpc", path, check=0)
         self.assertEqual(weights(run), weights(alone_run))
@@ -217,7 +217,7 @@ class Slurm(program.Case):
         """Weights after the same steps on one rank without any interruption."""
         if not hasattr(type(self), "expected"):
             path, run = self.input("undisturbed", **self.LONG)
-            program.run("bert_hpc", path, check=0)
+            program.run("bert_hpc", path, threads=1, check=0)
             type(self).expected = weights(run)
         return self.expected
 
@@ -294,13 +294,13 @@ class Slurm(program.Case):
             self.assertIn(f"resuming from step {steps:,} (", log.read_text())
         for name, tables in ends.items():
             path, undisturbed = self.input(f"{name}_undisturbed", **tables)
-            program.run("bert_hpc", path, check=0)
+            program.run("bert_hpc", path, threads=1, check=0)
             self.assertEqual(weights(jobs[name][1]), weights(undisturbed))
 
     def test_overwrite_and_requeue(self):
         """--overwrite removes results from before the job, but not those that the job itself has made before it was requeued."""
         earlier, _ = self.input("again", schedule={"epochs": None, "steps": 3})
-        program.run("bert_hpc", earlier, check=0)
+        program.run("bert_hpc", earlier, threads=1, check=0)
         path, run = self.input("again", **self.LONG)
         job, log = self.sbatch(path, "--overwrite")
         self.wait_until_under_way(log)
