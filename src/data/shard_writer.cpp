@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 
 #include "bert_hpc/io/checksummed_file.hpp"
 
@@ -99,6 +100,9 @@ void ShardWriter::finish() {
     groups.finish();
   }
   namespace attribute = shard_attribute;
+  // Attributes come last, so that readers can check them and leave blocks of data to their own checksums.
+  file_.flush();
+  const auto tail = static_cast<std::int64_t>(std::filesystem::file_size(path_));
   file_.write_attribute("/", attribute::schema, shard_schema);
   file_.write_attribute("/", attribute::task, info_.task->name);
   file_.write_attribute("/", attribute::vocabulary_hash, info_.vocabulary_hash);
@@ -110,7 +114,7 @@ void ShardWriter::finish() {
   file_.write_attribute("/", attribute::tokens, info_.tokens);
   file_.write_attribute("/", attribute::max_length, info_.max_length);
   file_.close();
-  io::seal(path_, "shard");
+  io::seal(path_, "shard", core::ExitCode::files, tail);
 }
 
 }  // namespace bert_hpc::data

@@ -21,10 +21,25 @@ namespace {
 constexpr std::size_t read_block = std::size_t{4} << 20;
 using SealBlock = std::array<char, seal_bytes>;
 
-SealBlock make_block(const std::string& kind, std::int64_t bytes, std::uint32_t checksum) {
+struct Tail {
+  long long begin = 0;  // 0: none
+  unsigned checksum = 0;
+};
+
+/// The lines before that of the tail.
+std::string first_lines(const std::string& kind, std::int64_t bytes, std::uint32_t checksum) {
+  char hexadecimal[9];
+  std::snprintf(hexadecimal, sizeof hexadecimal, "%08x", static_cast<unsigned>(checksum));
+  return "bert_hpc " + kind + " 1\nbytes " + std::to_string(bytes) + "\ncrc32 " + hexadecimal + '\n';
+}
+
+SealBlock make_block(const std::string& lines, const Tail& tail) {
   SealBlock block{};
-  std::snprintf(block.data(), block.size(), "bert_hpc %s 1\nbytes %lld\ncrc32 %08x\n", kind.c_str(),
-                static_cast<long long>(bytes), static_cast<unsigned>(checksum));
+  std::snprintf(block.data(), block.size(), "%s", lines.c_str());
+  if (tail.begin > 0) {
+    std::snprintf(block.data() + lines.size(), block.size() - lines.size(), "tail %lld crc32 %08x\n", tail.begin,
+                  tail.checksum);
+  }
   return block;
 }
 
@@ -33,10 +48,11 @@ struct Body {
   std::uint32_t checksum = 0;
 };
 
-/// Size and checksum of the bytes from the current position; nullopt with errno set if reading fails.
-std::optional<Body> read_body(const Descriptor& file) {
+/// Size of the bytes from the current position, and checksum of `before` and these; nullopt with errno set if reading
+/// fails.
+std::optional<Body> read_body(const Descriptor& file, const std::string& before = {}) {
   Body body;
-  uLong checksum = crc32_z(0, nullptr, 0);
+  uLong checksum = crc32_z(0, reinterpret_cast<const unsigned char*>(before.data()), before.size());
   const bool read = file.read_blocks(read_block, [&](const char* block, std::size_t size) {
     checksum = crc32_z(checksum, reinterpret_cast<const unsigned char*>(block), size);
     body.bytes += static_cast<std::int64_t>(size);
@@ -44,6 +60,12 @@ std::optional<Body> read_body(const Descriptor& file) {
   if (!read) return std::nullopt;
   body.checksum = static_cast<std::uint32_t>(checksum);
   return body;
+}
+
+/// The same of the bytes from `begin` on.
+std::optional<Body> read_from(const Descriptor& file, std::int64_t begin, const std::string& before = {}) {
+  if (::lseek(file.get(), begin, SEEK_SET) < 0) return std::nullopt;
+  return read_body(file, before);
 }
 
 /// Classifies a file whose first bytes are not a block of this kind.
@@ -67,7 +89,7 @@ FileCheck judge_foreign(const SealBlock& block, std::size_t bytes, const std::st
   return {FileState::foreign, "it is not a bert_hpc " + kind};
 }
 
-FileCheck judge(const Descriptor& file, const std::string& kind) {
+FileCheck judge(const Descriptor& file, const std::string& kind, SealPart part) {
   SealBlock block{};
   const ssize_t got = file.read_some(block.data(), block.size());
   if (got < 0) return {FileState::damaged, std::string("it cannot be read: ") + std::strerror(errno)};
@@ -80,9 +102,14 @@ FileCheck judge(const Descriptor& file, const std::string& kind) {
 
   long long bytes = 0;
   unsigned checksum = 0;
+  Tail tail;
   const char* rest = block.data() + first_line.size();
-  if (block.back() != '\0' || std::sscanf(rest, "bytes %lld\ncrc32 %8x\n", &bytes, &checksum) != 2 ||
-      block != make_block(kind, bytes, checksum)) {
+  const int found = block.back() != '\0' ? 0
+                                         : std::sscanf(rest, "bytes %lld\ncrc32 %8x\ntail %lld crc32 %8x\n", &bytes,
+                                                       &checksum, &tail.begin, &tail.checksum);
+  const bool has_tail = found == 4 && tail.begin >= seal_bytes && tail.begin <= bytes;
+  const std::string lines = first_lines(kind, bytes, checksum);
+  if ((found != 2 && !has_tail) || block != make_block(lines, tail)) {
     return {FileState::damaged, "its header is damaged"};
   }
   struct stat status {};
@@ -91,9 +118,11 @@ FileCheck judge(const Descriptor& file, const std::string& kind) {
     return {FileState::truncated,
             "it is truncated: " + std::to_string(status.st_size) + " of " + std::to_string(bytes) + " bytes are there"};
   }
-  const std::optional<Body> body = read_body(file);
+  const bool only_tail = part == SealPart::tail && has_tail;
+  const std::int64_t begin = only_tail ? tail.begin : seal_bytes;
+  const std::optional<Body> body = read_from(file, begin, only_tail ? lines : std::string());
   if (!body) return {FileState::damaged, std::string("it cannot be read: ") + std::strerror(errno)};
-  if (body->bytes + seal_bytes != bytes || body->checksum != checksum) {
+  if (body->bytes + begin != bytes || body->checksum != (only_tail ? tail.checksum : checksum)) {
     return {FileState::damaged, "it is damaged: its content does not match its checksum"};
   }
   return {};
@@ -101,19 +130,21 @@ FileCheck judge(const Descriptor& file, const std::string& kind) {
 
 }  // namespace
 
-void seal(const std::string& path, const std::string& kind, core::ExitCode code) {
+void seal(const std::string& path, const std::string& kind, core::ExitCode code, std::int64_t tail) {
   const Descriptor file(path, O_RDWR);
   if (!file.valid()) fail_with_errno(code, "open", path);
-  if (::lseek(file.get(), seal_bytes, SEEK_SET) < 0) fail_with_errno(code, "read", path);
-  const std::optional<Body> body = read_body(file);
+  const std::optional<Body> body = read_from(file, seal_bytes);
   if (!body) fail_with_errno(code, "read", path);
-  const SealBlock block = make_block(kind, body->bytes + seal_bytes, body->checksum);
+  const std::string lines = first_lines(kind, body->bytes + seal_bytes, body->checksum);
+  const std::optional<Body> end = tail > 0 ? read_from(file, tail, lines) : Body();
+  if (!end) fail_with_errno(code, "read", path);
+  const SealBlock block = make_block(lines, {tail, end->checksum});
   if (::lseek(file.get(), 0, SEEK_SET) < 0 || !file.write_all(block.data(), block.size())) {
     fail_with_errno(code, "write", path);
   }
 }
 
-FileCheck check_seal(const std::string& path, const std::string& kind) {
+FileCheck check_seal(const std::string& path, const std::string& kind, SealPart part) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) {
     if (errno == ENOENT || errno == ENOTDIR) return {FileState::missing, "there is no such file"};
@@ -122,7 +153,7 @@ FileCheck check_seal(const std::string& path, const std::string& kind) {
   if (!S_ISREG(status.st_mode)) return {FileState::foreign, "it is not a regular file"};
   const Descriptor file(path, O_RDONLY);
   if (!file.valid()) return {FileState::missing, std::string("it cannot be opened: ") + std::strerror(errno)};
-  return judge(file, kind);
+  return judge(file, kind, part);
 }
 
 std::string seal_text(const std::string& path, core::ExitCode code) {
@@ -148,8 +179,8 @@ std::uint32_t file_checksum(const std::string& path, core::ExitCode code) {
   return body->checksum;
 }
 
-void verify(const std::string& path, const std::string& kind, core::ExitCode code) {
-  const FileCheck check = check_seal(path, kind);
+void verify(const std::string& path, const std::string& kind, core::ExitCode code, SealPart part) {
+  const FileCheck check = check_seal(path, kind, part);
   if (check.state == FileState::good) return;
   throw core::Error(code, "Cannot use '" + path + "' as a " + kind + ": " + check.reason + ".");
 }

@@ -52,6 +52,40 @@ TEST_CASE("every single-bit flip is found") {
   }
 }
 
+TEST_CASE("a tail that is stated can be checked alone") {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "s.h5", other = directory / "without.h5";
+  const std::string bytes = make_sealed(path);
+  const auto begin = static_cast<std::int64_t>(bytes.size()) - 100;
+  make_sealed(other);
+  seal(path, "shard", ExitCode::data, begin);
+  const std::string sealed = test_support::file_bytes(path);
+  CHECK(sealed.find("tail " + std::to_string(begin) + " crc32 ") < seal_bytes);
+  const auto state_of = [&](const std::string& where, std::size_t damaged, SealPart part) {
+    std::string content = test_support::file_bytes(where);
+    content[damaged] = static_cast<char>(content[damaged] ^ 1);
+    test_support::write_bytes(directory / "damaged.h5", content);
+    return check_seal(directory / "damaged.h5", "shard", part).state;
+  };
+  CHECK(check_seal(path, "shard", SealPart::tail).state == FileState::good);
+  CHECK(check_seal(path, "shard", SealPart::everything).state == FileState::good);
+  const auto tail = static_cast<std::size_t>(begin);
+  CHECK(state_of(path, tail, SealPart::tail) == FileState::damaged);
+  CHECK(state_of(path, bytes.size() - 1, SealPart::tail) == FileState::damaged);
+  CHECK(state_of(path, tail - 1, SealPart::tail) == FileState::good);
+  CHECK(state_of(path, tail - 1, SealPart::everything) == FileState::damaged);
+  // Every number of the header counts, and a file without a tail is checked as a whole.
+  for (std::size_t at = 0; at < 80; ++at) {
+    INFO("byte " << at);
+    CHECK(state_of(path, at, SealPart::tail) != FileState::good);
+  }
+  CHECK(state_of(other, tail - 1, SealPart::tail) == FileState::damaged);
+  test_support::write_bytes(path, sealed.substr(0, sealed.size() - 1));
+  CHECK(check_seal(path, "shard", SealPart::tail).state == FileState::truncated);
+  test_support::write_bytes(path, sealed + "x");
+  CHECK(check_seal(path, "shard", SealPart::tail).state == FileState::damaged);
+}
+
 TEST_CASE("the check of a seal names the error") {
   const TemporaryDirectory directory;
   const std::string path = directory / "s.h5";
