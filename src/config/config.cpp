@@ -112,6 +112,7 @@ void visit_keys(TomlKeys& toml, Config& config) {
   toml.table("data").key("train", data.train).key("validation", data.validation).key("test", data.test);
   toml.key("order", data.order, one_of({"random", "file", "by_length"}));
   toml.key("padding", data.padding, one_of({"none", "longest", "max"}));
+  toml.key("cache", data.cache, {.low = 1, .takes_one = true}, data.cache_word, one_of({"auto"}));
 
   visit_batch(toml, config.batch);
   visit_optimizer(toml, config.optimizer);

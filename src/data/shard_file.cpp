@@ -33,8 +33,8 @@ const char* name_of(const DatasetInfo::TypeClass type_class) {
 ShardFile::ShardFile(std::string path, const ShardLimits& limits, io::Hdf5File file)
     : path_(std::move(path)), limits_(limits), file_(std::move(file)) {}
 
-ShardFile ShardFile::open(const std::string& path, const ShardLimits& limits, bool verify) {
-  if (verify) io::verify(path, "shard", ExitCode::data);
+ShardFile ShardFile::open(const std::string& path, const ShardLimits& limits, std::optional<io::SealPart> verify) {
+  if (verify) io::verify(path, "shard", ExitCode::data, *verify);
   ShardFile shard(path, limits, io::Hdf5File::open_read(path, ExitCode::data));
   shard.read_attributes();
   shard.check_datasets();

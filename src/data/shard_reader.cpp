@@ -2,6 +2,7 @@
 #include "bert_hpc/data/shard_reader.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "bert_hpc/core/error.hpp"
@@ -21,9 +22,6 @@ constexpr std::size_t most_problems = 20;
 
 /// Of a query of planned data: as in WikiQA, about.
 constexpr std::int64_t planned_candidates = 10;
-
-/// Shards open at a time behind a cache.
-constexpr std::size_t max_open_files = 64;
 
 /// What the shards of a data set have in common.
 struct ShardIdentity {
@@ -73,7 +71,11 @@ void require_alike(const ShardReader& first, const ShardReader& other, bool labe
 
 ShardReader::ShardReader(const ShardReaderOptions& options) : options_(options) {
   open_all();
-  if (table_.tokens() * (has_types_ ? 5 : 4) > options_.memory_limit) use_cache();
+  keep_tokens();
+}
+
+ShardReader::~ShardReader() {
+  stop_reading();
 }
 
 ShardReader::ShardReader(const PlannedData& planned) : info_(planned.info), planned_(true) {
@@ -103,10 +105,15 @@ void ShardReader::open_all() {
   }
   std::size_t omitted = 0;
   ShardIdentity first;
+  for (const std::string& file : files_) {
+    std::error_code unreadable;  // which opening it will say
+    const auto size = std::filesystem::file_size(file, unreadable);
+    file_bytes_ += unreadable ? 0 : static_cast<std::int64_t>(size);
+  }
   for (std::size_t f = 0; f < files_.size(); ++f) {
     try {
-      const bool verify = static_cast<int>(f % static_cast<std::size_t>(options_.verify_parts)) == options_.verify_part;
-      const ShardFile shard = ShardFile::open(files_[f], options_.limits, verify);
+      const ShardFile shard =
+          ShardFile::open(files_[f], options_.limits, reads_at_once() ? io::SealPart::everything : io::SealPart::tail);
       if (first.path.empty()) {
         first = {files_[f], shard.info(), shard.special_ids()};
         info_ = shard.info();
@@ -116,6 +123,7 @@ void ShardReader::open_all() {
         throw Error(ExitCode::data, files_[f] + ": " + what);
       }
       load(shard);
+      if (reads_at_once()) read_early(shard);
       seals_.push_back(io::seal_text(files_[f], ExitCode::data));
     } catch (const Error& error) {
       if (problems.all().size() < most_problems) {
@@ -134,13 +142,13 @@ std::int64_t ShardReader::memory_bytes() const {
   const auto bytes = [](const auto& all) { return static_cast<std::int64_t>(all.capacity() * sizeof(all[0])); };
   std::int64_t sum = table_.memory_bytes() + labels_.memory_bytes() + bytes(source_index_) + bytes(contexts_) +
                      words_.memory_bytes() + bytes(groups_);
-  for (const Tokens& file : tokens_) sum += bytes(file.ids) + bytes(file.types);
+  sum += token_bytes() / processes_;
   if (planned_) {  // as it would be with shards: tokens in memory or a cache, and the rows of the source text
     const std::int64_t tokens = table_.tokens() * 5;
     sum += (tokens > options_.memory_limit ? options_.cache_bytes : tokens) +
            table_.sequences() * static_cast<std::int64_t>(sizeof(std::int64_t));
   }
-  return cache_ ? sum + cache_->memory_bytes() : sum;
+  return sum;
 }
 
 void ShardReader::load(const ShardFile& file) {
@@ -172,57 +180,18 @@ void ShardReader::load(const ShardFile& file) {
   info_.sequences = table_.sequences();
   info_.tokens = table_.tokens();
   info_.max_length = std::max(info_.max_length, file.info().max_length);
-  load_tokens(file);
 }
 
 /// Keeps a shard's tokens as long as all fit; what was kept is dropped as soon as they do not.
-void ShardReader::load_tokens(const ShardFile& file) {
+void ShardReader::read_early(const ShardFile& file) {
   if (table_.tokens() * (has_types_ ? 5 : 4) > options_.memory_limit) {
-    tokens_ = {};
+    early_ = {};
     return;
   }
-  Tokens& tokens = tokens_.emplace_back();
+  Tokens& tokens = early_.emplace_back();
   tokens.ids.resize(static_cast<std::size_t>(file.info().tokens));
-  if (file.has_token_types()) tokens.types.resize(tokens.ids.size());
+  tokens.types.resize(file.has_token_types() ? tokens.ids.size() : 0);
   file.read_tokens(0, tokens.ids, tokens.types);
-}
-
-void ShardReader::use_cache() {
-  tokens_ = {};
-  open_files_.resize(files_.size());
-  open_order_.reserve(max_open_files);
-  std::vector<std::int64_t> tokens;
-  for (std::size_t f = 0; f < files_.size(); ++f) {
-    tokens.push_back((f + 1 < files_.size() ? first_token_[f + 1] : table_.tokens()) - first_token_[f]);
-  }
-  cache_ = std::make_unique<TokenCache>(
-      tokens, has_types_, options_.cache_unit, options_.cache_bytes,
-      [this](int file, std::int64_t begin, std::span<std::int32_t> ids, std::span<std::uint8_t> types) {
-        std::unique_lock<std::mutex> lock;
-        if (options_.hdf5_mutex) lock = std::unique_lock(*options_.hdf5_mutex);
-        opened(file).read_tokens(begin, ids, types);
-      });
-}
-
-const ShardFile& ShardReader::opened(int file) {
-  auto& shard = open_files_[static_cast<std::size_t>(file)];
-  if (!shard) {
-    if (open_order_.size() == max_open_files) {
-      open_files_[static_cast<std::size_t>(open_order_.front())].reset();
-      open_order_.erase(open_order_.begin());
-    }
-    const std::string& path = files_[static_cast<std::size_t>(file)];
-    auto found = std::make_unique<ShardFile>(ShardFile::open(path, options_.limits, /*verify=*/false));
-    // Verified at the start, when lengths and labels were read: tokens of another file do not go with them.
-    if (io::seal_text(path, ExitCode::data) != seals_[static_cast<std::size_t>(file)]) {
-      throw Error(ExitCode::data, path +
-                                      ": it was replaced after the run began. Restore the original, or start a "
-                                      "new run; a run needs its shards until it ends.");
-    }
-    shard = std::move(found);
-    open_order_.push_back(file);
-  }
-  return *shard;
 }
 
 std::size_t ShardReader::file_of(std::int64_t sample) const {
@@ -249,14 +218,8 @@ void ShardReader::read(std::int64_t sample, std::int32_t* ids, std::int32_t* typ
   const std::int64_t length = table_.length(sample);
   if (cache_) {
     cache_->copy(static_cast<int>(file), begin, length, ids, types);
-    return;
-  }
-  const Tokens& tokens = tokens_[file];
-  std::copy_n(tokens.ids.begin() + begin, length, ids);
-  if (tokens.types.empty()) {
-    std::fill_n(types, length, 0);
   } else {
-    std::copy_n(tokens.types.begin() + begin, length, types);
+    store_->copy(static_cast<int>(file), begin, length, ids, types);
   }
 }
 

@@ -15,7 +15,8 @@ inline void read_shard(const std::string& path, bool verify, const char* task = 
   limits.task = bert_hpc::tasks::find(task);
   limits.vocabulary_size = 20;
   limits.max_length = 8;
-  const auto shard = bert_hpc::data::ShardFile::open(path, limits, verify);
+  const auto shard = bert_hpc::data::ShardFile::open(
+      path, limits, verify ? std::optional(bert_hpc::io::SealPart::everything) : std::nullopt);
   const std::vector<std::int64_t> offsets = shard.read_offsets();
   for (std::size_t s = 0; s + 1 < offsets.size(); ++s) {
     require(offsets[s] < offsets[s + 1] && offsets[s + 1] - offsets[s] <= 8, "offsets ascend within the limit");

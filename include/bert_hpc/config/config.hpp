@@ -56,6 +56,9 @@ struct Data {
   std::vector<std::string> train, validation, test;  ///< shard files or globs
   std::string order = "random";                      ///< "random", "file", "by_length"
   std::string padding = "none";                      ///< "none", "longest", "max"
+  // Of a node, for tokens: bytes (a list of one), or the word "auto", a share of what the node has.
+  std::vector<double> cache;
+  std::string cache_word = "auto";
 };
 
 struct Batch {

@@ -1,5 +1,5 @@
 // ShardFile: one shard, open for reading. Everything that it claims is checked before it is used: the checksum of the
-// whole file, the schema, types and extents; then offsets and labels; ids whenever they are read.
+// file or of its blocks, the schema, types and extents; then offsets and labels; ids whenever they are read.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include "bert_hpc/data/label_column.hpp"
 #include "bert_hpc/data/shard_schema.hpp"
 #include "bert_hpc/data/words.hpp"
+#include "bert_hpc/io/checksummed_file.hpp"
 #include "bert_hpc/io/hdf5/hdf5.hpp"
 
 namespace bert_hpc::data {
@@ -26,8 +27,9 @@ struct ShardLimits {
 
 class ShardFile {
  public:
-  /// Throws Error(data), its message beginning with the path. verify: read the whole file once and compare checksums.
-  static ShardFile open(const std::string& path, const ShardLimits& limits, bool verify);
+  /// Throws Error(data), its message beginning with the path. `verify`: what of the file is compared with its seal;
+  /// blocks of datasets and HDF5's metadata have checksums of their own, which the library verifies when it reads them.
+  static ShardFile open(const std::string& path, const ShardLimits& limits, std::optional<io::SealPart> verify);
 
   const std::string& path() const { return path_; }
   const ShardInfo& info() const { return info_; }

@@ -1,21 +1,26 @@
-// ShardReader: a data set made of shards, as one list of samples. Lengths and labels of all samples are in memory;
-// tokens too where they fit into memory_limit (the usual case when fine-tuning), else they come through a cache.
+// ShardReader: a data set made of shards, as one list of samples. Lengths and labels of all samples are in memory.
+// Tokens are too, block by block as they are needed or read ahead, where they fit into memory_limit, else they come
+// through a cache. Files of a few MiB are verified and read at once; of larger ones each block has a checksum, which is
+// verified when the block is read.
 //
 // Sample i is a sequence of the shards in the order given, files that a pattern matches sorted by name; so the numbers
 // do not depend on ranks, and neither does anything that is keyed by them.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "bert_hpc/data/sequence_table.hpp"
 #include "bert_hpc/data/shard_file.hpp"
 #include "bert_hpc/data/shard_schema.hpp"
 #include "bert_hpc/data/token_cache.hpp"
+#include "bert_hpc/data/token_store.hpp"
 
 namespace bert_hpc::data {
 
@@ -25,10 +30,10 @@ struct ShardReaderOptions {
   ShardLimits limits;                                 ///< what the model can take
   std::int64_t memory_limit = std::int64_t{2} << 30;  ///< bytes of tokens kept in memory; above, they are cached
   std::int64_t cache_bytes = std::int64_t{1} << 30;   ///< of tokens, where they are not kept
-  std::int64_t cache_unit = std::int64_t{1} << 18;    ///< tokens read at once, where they are not kept
-  bool source_index = false;                          ///< keep the rows of the source text
-  // Of many large shards each rank may verify its part: file f is verified where f mod verify_parts = verify_part.
-  int verify_part = 0, verify_parts = 1;
+  std::int64_t cache_unit = std::int64_t{1} << 18;    ///< tokens read at once
+  std::int64_t read_at_once = std::int64_t{8}
+                              << 20;  ///< bytes of files that are verified and read before the first use
+  bool source_index = false;          ///< keep the rows of the source text
   /// Held during HDF5 calls made after construction (the library is not thread-safe); null if no other thread makes
   /// any.
   std::mutex* hdf5_mutex = nullptr;
@@ -51,6 +56,7 @@ class ShardReader {
   explicit ShardReader(const ShardReaderOptions& options);
   /// Of planned data: no file is read; labels, tokens and places are made up.
   explicit ShardReader(const PlannedData& planned);
+  ~ShardReader();
   ShardReader(const ShardReader&) = delete;
   ShardReader& operator=(const ShardReader&) = delete;
 
@@ -60,8 +66,20 @@ class ShardReader {
   const SequenceTable& table() const { return table_; }
   std::int64_t samples() const { return table_.sequences(); }
   bool planned() const { return planned_; }
-  /// Of what it keeps, with a full cache.
+  /// Of what it keeps, with all tokens read or a full cache; of tokens that processes share, this one's part.
   std::int64_t memory_bytes() const;
+
+  bool keeps_tokens() const { return store_ != nullptr; }  ///< all of them, else some in a cache
+  std::int64_t token_bytes() const;                        ///< of the tokens that are kept, or of the full cache
+  /// Of all tokens, where they are kept and not all read yet, so that processes may share them; else 0. The same for
+  /// every process that has opened the same shards.
+  std::int64_t bytes_to_share() const;
+  /// Keeps tokens in `memory` (bytes_to_share(), zero where nobody has written to it), which `processes` processes
+  /// share. `owner` keeps the memory alive. Before the first read().
+  void share(std::span<std::byte> memory, int processes, std::shared_ptr<void> owner);
+  /// Where not all tokens are read yet, a thread begins to: this is process `place` of those that share them.
+  void start_reading(int place);
+
   const std::vector<std::string>& files() const { return files_; }  ///< after patterns were matched
   const std::vector<std::string>& seals() const { return seals_; }  ///< io::seal_text() of each file as it was read
 
@@ -83,24 +101,29 @@ class ShardReader {
   std::span<const std::int64_t> source_index() const { return source_index_; }
 
   /// Copies a sample's tokens to ids and types (length of the sample each; types 0 where the shards have none). One
-  /// thread at a time. Throws Error(data) on bad data, naming file and row, and on a file that was replaced since;
-  /// neither where all tokens are in memory.
+  /// thread at a time. Throws Error(data) on bad data, naming file and row, and on a file that was replaced since.
   void read(std::int64_t sample, std::int32_t* ids, std::int32_t* types);
 
   /// Where a sample lies, for messages.
   SamplePlace place(std::int64_t sample) const;
 
  private:
-  /// Tokens of one shard, where they are kept.
+  /// Of a shard that is read at once.
   struct Tokens {
     std::vector<std::int32_t> ids;
     std::vector<std::uint8_t> types;  // empty where the shard has none
   };
 
+  bool reads_at_once() const { return file_bytes_ <= options_.read_at_once; }
   void open_all();
   void load(const ShardFile& file);
-  void load_tokens(const ShardFile& file);
-  void use_cache();
+  void read_early(const ShardFile& file);
+  void keep_tokens();
+  void use_store(std::span<std::byte> memory);
+  void read_blocks(std::int64_t first);
+  void stop_reading();
+  std::vector<std::int64_t> tokens_of_files() const;
+  TokenCache::Read block_reader();
   const ShardFile& opened(int file);
   std::size_t file_of(std::int64_t sample) const;
 
@@ -117,10 +140,17 @@ class ShardReader {
   Words words_;
   std::vector<std::int64_t> groups_;
   bool has_types_ = false, planned_ = false;
-  std::vector<Tokens> tokens_;  // (files) where they are kept, else empty
-  std::unique_ptr<TokenCache> cache_;
-  std::vector<std::unique_ptr<ShardFile>> open_files_;  // (files) behind a cache, most of them closed
+  std::int64_t file_bytes_ = 0;                         // of all files
+  std::vector<Tokens> early_;                           // (files) until the store has them
+  std::unique_ptr<TokenStore> store_;                   // where tokens are kept
+  std::unique_ptr<TokenCache> cache_;                   // else
+  std::shared_ptr<void> memory_;                        // the store's
+  int processes_ = 1;                                   // that share it
+  std::mutex reading_;                                  // held while a block is read
+  std::vector<std::unique_ptr<ShardFile>> open_files_;  // (files) most of them closed
   std::vector<int> open_order_;                         // those open, the longest first
+  std::atomic<bool> stops_ = false;
+  std::thread reader_;
 };
 
 /// Throws Error(data) where two data sets of one run do not go together: tokens of another vocabulary, other label

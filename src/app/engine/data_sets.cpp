@@ -7,6 +7,7 @@
 #include "bert_hpc/app/engine/model_from_config.hpp"
 #include "bert_hpc/app/engine/padding.hpp"
 #include "bert_hpc/app/run/collective.hpp"
+#include "bert_hpc/comm/node_pages.hpp"
 #include "bert_hpc/data/file_list.hpp"
 #include "bert_hpc/data/sample_units.hpp"
 #include "bert_hpc/data/tokenizer_folder.hpp"
@@ -92,11 +93,39 @@ std::int64_t prediction_bytes(const DataSets& sets, const ModelInstance& model) 
   return growth * (results + scores * scored) + files;
 }
 
+/// Collective. Tokens that are not read yet get memory that the ranks of a node share, and a thread of each rank begins
+/// to read them.
+void share_tokens(DataSets& sets) {
+  for (const auto* set : {&sets.train, &sets.validation, &sets.test}) {
+    if (!*set) continue;
+    data::ShardReader& reader = **set;
+    const std::int64_t bytes = reader.bytes_to_share();
+    if (bytes == 0) continue;
+    std::shared_ptr<comm::NodePages> pages = comm::NodePages::make(static_cast<std::size_t>(bytes));
+    const comm::NodePlace place = pages->place();
+    const std::span<std::byte> memory = pages->memory();
+    reader.share(memory, place.ranks, std::move(pages));
+    reader.start_reading(place.rank);
+  }
+}
+
 }  // namespace
 
+TokenBudget token_budget(const config::Data& data, std::int64_t node_memory, int ranks) {
+  constexpr std::int64_t share = 4;  // the rest is the models', and the file system's cache
+  TokenBudget budget{.ranks = ranks};
+  if (!data.cache.empty()) {
+    budget.node = static_cast<std::int64_t>(std::min(data.cache.front(), 1e18));
+  } else if (node_memory > 0) {
+    budget.node = node_memory / share;
+  }
+  return budget;
+}
+
 void open_data(DataSets& sets, const config::Config& input, const model::ModelConfig& stated, int replicas,
-               comm::Communicator& world) {
+               const TokenBudget& budget, comm::Communicator& world, bool reads) {
   const bool trains = input.trains();
+  std::int64_t left = budget.node;
   const auto open = [&](const char* name, const std::vector<std::string>& paths, bool labels) {
     data::ShardReaderOptions options;
     options.name = name;
@@ -104,8 +133,12 @@ void open_data(DataSets& sets, const config::Config& input, const model::ModelCo
     options.limits = shard_limits(input, stated, labels);
     options.source_index = true;
     options.hdf5_mutex = &sets.hdf5;
+    options.memory_limit = left;
+    options.cache_bytes = left / budget.ranks;
     if (!trains) keep_one_window(replicas, options);
-    return std::make_unique<data::ShardReader>(options);
+    auto reader = std::make_unique<data::ShardReader>(options);
+    left = std::max<std::int64_t>(left - reader->token_bytes() * (reader->keeps_tokens() ? 1 : budget.ranks), 0);
+    return reader;
   };
   collectively(world, [&] {
     if (trains) sets.train = open("data.train", input.data.train, true);
@@ -119,6 +152,7 @@ void open_data(DataSets& sets, const config::Config& input, const model::ModelCo
     if (trains) require_apart(sets);
     if (input.model.pretrained) require_tokenizer(sets, *input.model.pretrained);
   });
+  if (reads) share_tokens(sets);
 }
 
 metrics::EvaluatedSet evaluated_set(const ModelInstance& model, const data::ShardReader& reader) {

@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "bert_hpc/app/run/collective.hpp"
+#include "bert_hpc/app/run/machine.hpp"
+#include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/data/sampler.hpp"
@@ -85,7 +87,8 @@ void open_or_plan_data(DataSets& sets, const RunContext& context, const model::M
       plan_data(sets, context.input, stated, invocation.planned_tokens, invocation.planned_mean_length);
     });
   } else {
-    open_data(sets, context.input, stated, context.grid.data, context.world);
+    const TokenBudget budget = token_budget(context.input.data, host_memory(), comm::place_on_node().ranks);
+    open_data(sets, context.input, stated, context.grid.data, budget, context.world, !invocation.validate);
   }
   if (!invocation.validate) return;
   for (const std::string& warning : extend_to_replicas(sets, context.grid.data, context.input.batch.global)) {

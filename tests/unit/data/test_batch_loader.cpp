@@ -383,7 +383,7 @@ TEST_CASE("the caller gets an error about bad data in a prepared step, after the
   Data data(tasks::find("classification"), 64);
   data.content.input_ids[static_cast<std::size_t>(data.content.offsets[40]) + 1] = 5000;
   test::write_shard(data.directory / "a.h5", data.content);
-  data.reader.memory_limit = 0;
+  data.reader.memory_limit = data.reader.read_at_once = 0;
   data.reader.cache_unit = 32;
   std::mutex mutex;
   data.reader.hdf5_mutex = &mutex;

@@ -7,6 +7,7 @@
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/data/shard_reader.hpp"
+#include "bert_hpc/data/shard_writer.hpp"
 #include "support/memory_taken.hpp"
 #include "unit/data/shard_fixture.hpp"
 
@@ -101,8 +102,13 @@ TEST_CASE("samples of several shards come back as written, from memory and throu
       CHECK_THAT(place.file, ContainsSubstring("train-00003.h5"));
       CHECK(place.sequence == 0);
 
-      options.memory_limit = 100;
       options.cache_unit = 64;
+      options.read_at_once = 0;
+      ShardReader later(options);
+      CHECK(later.memory_bytes() >= in_memory.memory_bytes());
+      check_samples(later, contents);
+
+      options.memory_limit = 100;
       options.cache_bytes = 1500;
       ShardReader cached(options);
       CHECK(cached.memory_bytes() < in_memory.memory_bytes());
@@ -110,6 +116,80 @@ TEST_CASE("samples of several shards come back as written, from memory and throu
       check_samples(cached, contents);
     }
   }
+}
+
+TEST_CASE("readers of one memory share the reading of their shards") {
+  ScratchDirectory directory;
+  std::vector<ShardContent> contents;
+  for (int f = 0; f < 3; ++f) {
+    contents.push_back(make_content(tasks::find("classification"), 150 + f, static_cast<std::uint64_t>(f), 20, true));
+    write_shard(directory / ("train-0000" + std::to_string(f) + ".h5"), contents.back());
+  }
+  ShardReaderOptions options = options_for(tasks::find("classification"), {directory / "train-*.h5"});
+  std::mutex hdf5;
+  options.hdf5_mutex = &hdf5;
+  options.cache_unit = 64;
+  CHECK(ShardReader(options).bytes_to_share() == 0);  // small: read at once
+  options.read_at_once = 0;
+  ShardReader first(options), second(options);
+  const std::int64_t alone = first.memory_bytes(), bytes = first.bytes_to_share();
+  REQUIRE(bytes > 0);
+  REQUIRE(second.bytes_to_share() == bytes);
+  const auto memory = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(bytes));
+  first.share(*memory, 2, memory);
+  second.share(*memory, 2, memory);
+  CHECK(first.memory_bytes() == alone - bytes + bytes / 2);
+  first.start_reading(0);
+  second.start_reading(1);
+  check_samples(second, contents);
+  check_samples(first, contents);
+}
+
+TEST_CASE("no damaged byte of a shard that is read block by block goes unnoticed") {
+  ScratchDirectory directory;
+  const ShardContent content = make_content(tasks::find("classification"), 150, 1, 20);
+  const std::string path = directory / "train-00000.h5";
+  write_shard(directory / "a.h5", content);
+  {
+    ShardReader source(options_for(tasks::find("classification"), {directory / "a.h5"}));
+    data::ShardInfo info = source.info();
+    info.labelled = true;
+    data::ShardWriter writer(path, info, false);
+    std::vector<std::int32_t> ids(20), types(20);
+    for (std::int64_t s = 0; s < source.samples(); ++s) {
+      source.read(s, ids.data(), types.data());
+      writer.add(std::span(ids).first(static_cast<std::size_t>(source.table().length(s))), {},
+                 {.number = source.classes()[static_cast<std::size_t>(s)]}, 1000 + s);
+    }
+    writer.finish();
+  }
+  ShardReaderOptions options = options_for(tasks::find("classification"), {path});
+  options.read_at_once = 0;
+  std::string bytes;
+  {
+    std::ifstream file(path, std::ios::binary);
+    bytes.assign(std::istreambuf_iterator<char>(file), {});
+  }
+  int refused = 0, unread = 0;
+  for (std::size_t at = 512; at < bytes.size(); at += 41) {
+    std::string damaged = bytes;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
+    std::ofstream(path, std::ios::binary) << damaged;
+    INFO("byte " << at);
+    try {
+      ShardReader reader(options);
+      std::vector<std::int32_t> ids(20), types(20);
+      for (std::int64_t s = 0; s < reader.samples(); ++s) reader.read(s, ids.data(), types.data());
+      check_samples(reader, {content});  // what no reader looks at: unused space, source rows
+      ++unread;
+    } catch (const core::Error& error) {
+      CHECK(error.code() == core::ExitCode::data);
+      CHECK_THAT(error.what(), ContainsSubstring("train-00000.h5"));
+      ++refused;
+    }
+  }
+  INFO(refused << " refused, " << unread << " not read");
+  CHECK(refused > 50);
 }
 
 TEST_CASE("a shard that is replaced while the cache still needs it is refused by name") {

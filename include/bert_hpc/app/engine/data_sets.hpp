@@ -20,9 +20,18 @@ struct DataSets {
   data::ShardReader& any() const { return train ? *train : validation ? *validation : *test; }
 };
 
+/// Memory for tokens.
+struct TokenBudget {
+  std::int64_t node = std::int64_t{2} << 30;  ///< bytes that the ranks of a node share
+  int ranks = 1;                              ///< of the node
+};
+/// As [data] cache says, where a node has so much memory (0: unknown) and so many ranks.
+TokenBudget token_budget(const config::Data& data, std::int64_t node_memory, int ranks);
+
 /// Collective. Opens and checks what the mode reads, with `replicas`; exit code 3 with every problem of a data set.
+/// `reads`: tokens will be read, and what is not read yet is read ahead.
 void open_data(DataSets& sets, const config::Config& input, const model::ModelConfig& stated, int replicas,
-               comm::Communicator& world);
+               const TokenBudget& budget, comm::Communicator& world, bool reads);
 
 /// What metrics know of the data set; `reader` must outlive it.
 metrics::EvaluatedSet evaluated_set(const ModelInstance& model, const data::ShardReader& reader);

@@ -1,0 +1,115 @@
+// The tokens of ShardReader: where they are kept, and what reads them.
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+#include <utility>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/data/shard_reader.hpp"
+#include "bert_hpc/io/checksummed_file.hpp"
+
+namespace bert_hpc::data {
+namespace {
+
+using core::Error;
+using core::ExitCode;
+
+constexpr std::size_t max_open_files = 64;
+
+}  // namespace
+
+std::vector<std::int64_t> ShardReader::tokens_of_files() const {
+  std::vector<std::int64_t> tokens;
+  for (std::size_t f = 0; f < files_.size(); ++f) {
+    tokens.push_back((f + 1 < files_.size() ? first_token_[f + 1] : table_.tokens()) - first_token_[f]);
+  }
+  return tokens;
+}
+
+TokenCache::Read ShardReader::block_reader() {
+  return [this](int file, std::int64_t begin, std::span<std::int32_t> ids, std::span<std::uint8_t> types) {
+    const std::lock_guard own(reading_);
+    std::unique_lock<std::mutex> lock;
+    if (options_.hdf5_mutex) lock = std::unique_lock(*options_.hdf5_mutex);
+    opened(file).read_tokens(begin, ids, types);
+  };
+}
+
+/// In a store that is read at once where it is small, or in a cache.
+void ShardReader::keep_tokens() {
+  open_files_.resize(files_.size());
+  open_order_.reserve(max_open_files);
+  const std::vector<std::int64_t> tokens = tokens_of_files();
+  if (table_.tokens() * (has_types_ ? 5 : 4) > options_.memory_limit) {
+    cache_ =
+        std::make_unique<TokenCache>(tokens, has_types_, options_.cache_unit, options_.cache_bytes, block_reader());
+    return;
+  }
+  const auto bytes = static_cast<std::size_t>(TokenStore::bytes(tokens, has_types_, options_.cache_unit));
+  memory_ =
+      std::shared_ptr<void>(std::calloc(std::max<std::size_t>(bytes, 1), 1), std::free);  // pages as they are used
+  if (memory_ == nullptr) throw std::bad_alloc();
+  use_store({static_cast<std::byte*>(memory_.get()), bytes});
+  for (std::size_t f = 0; f < early_.size(); ++f) store_->fill(static_cast<int>(f), early_[f].ids, early_[f].types);
+  early_ = {};
+}
+
+void ShardReader::use_store(std::span<std::byte> memory) {
+  store_ = std::make_unique<TokenStore>(tokens_of_files(), has_types_, options_.cache_unit, memory, block_reader());
+}
+
+std::int64_t ShardReader::token_bytes() const {
+  if (cache_) return cache_->memory_bytes();
+  return store_ ? TokenStore::bytes(tokens_of_files(), has_types_, options_.cache_unit) : 0;
+}
+
+std::int64_t ShardReader::bytes_to_share() const {
+  return store_ && !reads_at_once() ? token_bytes() : 0;
+}
+
+void ShardReader::share(std::span<std::byte> memory, int processes, std::shared_ptr<void> owner) {
+  core::require(bytes_to_share() > 0 && !reader_.joinable(), "tokens are shared before they are read");
+  use_store(memory);
+  memory_ = std::move(owner);
+  processes_ = processes;
+}
+
+/// Each process begins at another block, and helps the others when its own part is read.
+void ShardReader::start_reading(int place) {
+  if (bytes_to_share() == 0) return;
+  core::require(!reader_.joinable(), "one thread reads tokens ahead");
+  reader_ = std::thread([this, first = store_->blocks() * place / processes_] { read_blocks(first); });
+}
+
+void ShardReader::read_blocks(std::int64_t first) {
+  const std::int64_t blocks = store_->blocks();
+  for (std::int64_t i = 0; i < blocks && !stops_; ++i) store_->read_ahead((first + i) % blocks);
+}
+
+void ShardReader::stop_reading() {
+  stops_ = true;
+  if (reader_.joinable()) reader_.join();
+}
+
+const ShardFile& ShardReader::opened(int file) {
+  auto& shard = open_files_[static_cast<std::size_t>(file)];
+  if (!shard) {
+    if (open_order_.size() == max_open_files) {
+      open_files_[static_cast<std::size_t>(open_order_.front())].reset();
+      open_order_.erase(open_order_.begin());
+    }
+    const std::string& path = files_[static_cast<std::size_t>(file)];
+    auto found = std::make_unique<ShardFile>(ShardFile::open(path, options_.limits, io::SealPart::tail));
+    // Verified at the start, when lengths and labels were read: tokens of another file do not go with them.
+    if (io::seal_text(path, ExitCode::data) != seals_[static_cast<std::size_t>(file)]) {
+      throw Error(ExitCode::data, path +
+                                      ": it was replaced after the run began. Restore the original, or start a "
+                                      "new run; a run needs its shards until it ends.");
+    }
+    shard = std::move(found);
+    open_order_.push_back(file);
+  }
+  return *shard;
+}
+
+}  // namespace bert_hpc::data
