@@ -92,7 +92,7 @@ class Rules {
       rule(m.trainable == "lora" || !lora.is_given(), "model.lora",
            "[model.lora] belongs to trainable = \"lora\" in [model]: set that, or remove the table.");
     } else {
-      const Lora rest = {lora.rank, lora.alpha, lora.dropout, lora.rslora, lora.targets, {}};
+      const Lora rest = {lora.rank, lora.alpha, lora.dropout, lora.rslora, lora.dora, lora.targets, {}};
       rule(!rest.is_given(), "model.lora",
            "[model.lora] has only the key adapter with mode \"" + config_.run.mode + "\": remove the others.");
     }

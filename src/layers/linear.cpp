@@ -26,6 +26,9 @@ Linear::Linear(const core::ParameterStore& parameters, const LinearSettings& set
       adapters_(parameters, weight_, joined_, settings.adapters, settings.adapter_site) {}
 
 void Linear::forward(const Engine& engine, ConstMatrix x, Matrix y, const LinearRows& rows) const {
+  if (adapters_.have_magnitudes()) {
+    return adapters_.forward_scaled(engine, products(engine), rows, x, bias(), y);
+  }
   products(engine).forward(x, values(), bias(), y);
   adapters_.forward(engine, products(engine), rows, x, y);
 }
@@ -38,12 +41,18 @@ void Linear::forward(const Engine& engine, ConstMatrix x, ops::Activation activa
 }
 
 void Linear::forward_without_bias(const Engine& engine, ConstMatrix x, Matrix y, const LinearRows& rows) const {
+  if (adapters_.have_magnitudes()) {
+    return adapters_.forward_scaled(engine, products(engine), rows, x, nullptr, y);
+  }
   products(engine).forward(x, values(), {}, y);
   adapters_.forward(engine, products(engine), rows, x, y);
 }
 
 void Linear::backward_input(const Engine& engine, ConstMatrix d_y, Matrix d_x, ops::Write write,
                             const LinearRows& rows) const {
+  if (adapters_.have_magnitudes()) {
+    return adapters_.backward_input_scaled(engine, products(engine), rows, d_y, d_x, write);
+  }
   products(engine).backward_input(d_y, values(), d_x, write);
   adapters_.backward_input(engine, products(engine), rows, d_y, d_x);
 }

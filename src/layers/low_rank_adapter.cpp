@@ -6,6 +6,7 @@
 
 #include "bert_hpc/ops/activation.hpp"
 #include "bert_hpc/ops/dropout.hpp"
+#include "bert_hpc/ops/row_norms.hpp"
 
 namespace bert_hpc::layers {
 
@@ -15,6 +16,7 @@ namespace {
 
 // Sites of adapters are their own: they are drawn with another key than those of hidden states.
 constexpr std::uint32_t adapter_key = 0x4C6F5241;
+constexpr const char* magnitude_end = ".lora_magnitude_vector";
 
 int index_of(const core::ParameterStore& parameters, const std::string& name) {
   const auto& slices = parameters.slices();
@@ -22,19 +24,6 @@ int index_of(const core::ParameterStore& parameters, const std::string& name) {
       std::find_if(slices.begin(), slices.end(), [&name](const core::ParameterSlice& s) { return s.name == name; });
   return found == slices.end() ? -1 : static_cast<int>(found - slices.begin());
 }
-
-/// What is taken from scratch memory is released at the end of its scope.
-class Scope {
- public:
-  explicit Scope(core::Workspace& scratch) : scratch_(scratch), mark_(scratch.mark()) {}
-  ~Scope() { scratch_.release(mark_); }
-  Scope(const Scope&) = delete;
-  Scope& operator=(const Scope&) = delete;
-
- private:
-  core::Workspace& scratch_;
-  std::int64_t mark_;
-};
 
 }  // namespace
 
@@ -46,11 +35,19 @@ std::string adapter_b(const std::string& layer) {
   return layer + ".lora_B.weight";
 }
 
-void declare_adapters(const std::vector<AdaptedLayer>& layers, std::int64_t rank,
+std::string adapter_magnitude(const std::string& layer) {
+  return layer + magnitude_end;
+}
+
+bool is_adapter_magnitude(const std::string& parameter) {
+  return parameter.ends_with(magnitude_end);
+}
+
+void declare_adapters(const std::vector<AdaptedLayer>& layers, const AdapterSettings& settings,
                       std::vector<core::ParameterSpec>& specs) {
   for (const AdaptedLayer& layer : layers) {
     specs.push_back({.name = adapter_a(layer.name),
-                     .shape = {rank, layer.in},
+                     .shape = {settings.rank, layer.in},
                      .joined = &layer != &layers.front(),
                      .one_product = true,
                      .initial = core::InitialValues::uniform,
@@ -58,8 +55,16 @@ void declare_adapters(const std::vector<AdaptedLayer>& layers, std::int64_t rank
   }
   for (const AdaptedLayer& layer : layers) {
     specs.push_back({.name = adapter_b(layer.name),
-                     .shape = {rank, layer.out},
+                     .shape = {settings.rank, layer.out},
                      .one_product = true,
+                     .initial = core::InitialValues::zeros,
+                     .adapter = true});
+  }
+  if (!settings.magnitudes) return;
+  // They decay, as they do in Transformers' Trainer, where only biases and norms do not.
+  for (const AdaptedLayer& layer : layers) {
+    specs.push_back({.name = adapter_magnitude(layer.name),
+                     .shape = {layer.out},
                      .initial = core::InitialValues::zeros,
                      .adapter = true});
   }
@@ -67,14 +72,19 @@ void declare_adapters(const std::vector<AdaptedLayer>& layers, std::int64_t rank
 
 void plan_scratch(const LinearWeight& weight, std::int64_t rows, DataType type, core::Workspace& scratch) {
   if (weight.scratch_columns.empty()) return;
-  const Scope scope(scratch);
+  const ScratchScope scope(scratch);
   for (const std::int64_t columns : weight.scratch_columns) scratch.take(rows, columns, type);
   scratch.take<float>(1, core::floats_of_cache_line);  // in another order, rounding to cache lines takes up to one more
 }
 
 Adapters::Adapters(const core::ParameterStore& parameters, int weight, std::int64_t joined,
                    const AdapterSettings& settings, std::uint32_t site)
-    : parameters_(&parameters), scale_(settings.scale), dropout_(settings.dropout), site_(site) {
+    : parameters_(&parameters),
+      first_weight_(weight),
+      joined_(joined),
+      scale_(settings.scale),
+      dropout_(settings.dropout),
+      site_(site) {
   constexpr std::string_view end = ".weight";
   std::int64_t column = 0;
   for (std::int64_t i = 0; settings.any() && i < joined; ++i) {
@@ -84,10 +94,17 @@ Adapters::Adapters(const core::ParameterStore& parameters, int weight, std::int6
     if (a >= 0) {
       if (none()) first_a_ = a;
       rank_ = parameters.slices()[static_cast<std::size_t>(a)].rows;
-      parts_.push_back({.b = parameters.find(adapter_b(layer)), .column = column});
+      const int magnitude = index_of(parameters, adapter_magnitude(layer));
+      have_magnitudes_ = magnitude >= 0;
+      core::require(magnitude < 0 || !slice.trainable, "adapter: a trained weight beside a magnitude");
+      parts_.push_back({.weight = static_cast<int>(weight + i),
+                        .b = parameters.find(adapter_b(layer)),
+                        .magnitude = magnitude,
+                        .column = column});
     }
     column += slice.rows;
   }
+  outputs_ = column;
 }
 
 Tensor<const float> Adapters::a() const {
@@ -104,10 +121,14 @@ void Adapters::list_weights(bool selected, std::vector<LinearWeight>& weights) c
   LinearWeight all_a{.slice = first_a_, .name = name(first_a_), .weights = a(), .selected = selected};
   all_a.scratch_columns = {a().rows, a().rows};
   if (dropout_ > 0) all_a.scratch_columns.push_back(a().columns);
+  if (have_magnitudes()) all_a.scratch_columns.push_back(all_w().rows);
   weights.push_back(std::move(all_a));
   for (std::size_t i = 0; i < count(); ++i) {
     const int slice = parts_[i].b;
     weights.push_back({.slice = slice, .name = name(slice), .weights = b(i), .selected = selected});
+    if (!have_magnitudes() || joined_ == 1) continue;
+    weights.push_back(
+        {.slice = parts_[i].weight, .name = name(parts_[i].weight), .weights = w(i), .selected = selected});
   }
 }
 
@@ -142,8 +163,7 @@ ConstMatrix Adapters::inner_of_x(const Engine& engine, ops::MatrixProduct& produ
 ConstMatrix Adapters::inner_of_d_y(const Engine& engine, ops::MatrixProduct& products, ConstMatrix d_y) const {
   const Matrix inner = engine.scratch->take(d_y.rows, a().rows, d_y.type);
   for (std::size_t i = 0; i < count(); ++i) {
-    const ConstMatrix of_layer = d_y.column_range(parts_[i].column, b(i).columns);
-    products.forward(of_layer, b(i), {}, inner.column_range(static_cast<std::int64_t>(i) * rank_, rank_));
+    products.forward(columns_of(d_y, i), b(i), {}, inner_of(inner, i));
   }
   ops::scale(scale_, inner);
   return inner;
@@ -152,18 +172,17 @@ ConstMatrix Adapters::inner_of_d_y(const Engine& engine, ops::MatrixProduct& pro
 void Adapters::forward(const Engine& engine, ops::MatrixProduct& products, const LinearRows& rows, ConstMatrix x,
                        Matrix y) const {
   if (none()) return;
-  const Scope scope(*engine.scratch);
+  const ScratchScope scope(*engine.scratch);
   const ConstMatrix inner = inner_of_x(engine, products, dropped(engine, rows, x));
   for (std::size_t i = 0; i < count(); ++i) {
-    products.backward_input(inner.column_range(static_cast<std::int64_t>(i) * rank_, rank_), b(i),
-                            y.column_range(parts_[i].column, b(i).columns), Write::accumulate);
+    products.backward_input(inner_of(inner, i), b(i), columns_of(y, i), Write::accumulate);
   }
 }
 
 void Adapters::backward_input(const Engine& engine, ops::MatrixProduct& products, const LinearRows& rows,
                               ConstMatrix d_y, Matrix d_x) const {
   if (none()) return;
-  const Scope scope(*engine.scratch);
+  const ScratchScope scope(*engine.scratch);
   const ConstMatrix inner = inner_of_d_y(engine, products, d_y);
   if (!drops(rows)) return products.backward_input(inner, a(), d_x, Write::accumulate);
   const Matrix added = engine.scratch->take(d_x.rows, d_x.columns, d_x.type);
@@ -175,17 +194,20 @@ void Adapters::backward_input(const Engine& engine, ops::MatrixProduct& products
 void Adapters::backward_weight(const Engine& engine, ops::MatrixProduct& products, const LinearRows& rows,
                                ConstMatrix d_y, ConstMatrix x) const {
   if (none() || !trained()) return;
-  const Scope scope(*engine.scratch);
+  const ScratchScope scope(*engine.scratch);
+  const Matrix scratch = have_magnitudes() ? take_like(engine, d_y) : Matrix();
+  if (have_magnitudes()) ops::scale_columns({.factors = factors(engine).factors}, d_y, scratch, Write::replace);
+  const ConstMatrix of_y = have_magnitudes() ? ConstMatrix(scratch) : d_y;
   const ConstMatrix kept = dropped(engine, rows, x), of_x = inner_of_x(engine, products, kept),
-                    of_d_y = inner_of_d_y(engine, products, d_y);
+                    of_d_y = inner_of_d_y(engine, products, of_y);
   const Matrix first = parameters_->gradient_matrix(first_a_);
   products.backward_weight(of_d_y, kept, {first.data, a().rows, first.columns, first.columns, first.type}, nullptr,
                            engine.weight_gradients);
   for (std::size_t i = 0; i < count(); ++i) {
-    products.backward_weight(of_x.column_range(static_cast<std::int64_t>(i) * rank_, rank_),
-                             d_y.column_range(parts_[i].column, b(i).columns),
-                             parameters_->gradient_matrix(parts_[i].b), nullptr, engine.weight_gradients);
+    products.backward_weight(inner_of(of_x, i), columns_of(of_y, i), parameters_->gradient_matrix(parts_[i].b), nullptr,
+                             engine.weight_gradients);
   }
+  if (have_magnitudes()) add_magnitude_gradients(engine, products, d_y, kept, of_x, scratch);
 }
 
 }  // namespace bert_hpc::layers

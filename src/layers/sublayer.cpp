@@ -34,7 +34,7 @@ void ResidualSublayer::declare_adapters(const SublayerSettings& settings, const 
   }
   if (settings.adapters.rank == 0 || adapted.empty()) return;
   core::require(place.size == 1, "adapters: a tensor group cannot share them out");
-  layers::declare_adapters(adapted, settings.adapters.rank, specs);
+  layers::declare_adapters(adapted, settings.adapters, specs);
 }
 
 Linear ResidualSublayer::linear(const std::string& name, std::uint32_t input, std::int64_t joined) const {

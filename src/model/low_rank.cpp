@@ -130,8 +130,10 @@ void add_adapters(ModelPlan& plan, const LowRankSettings& settings, std::int64_t
   for (std::size_t i = 0; i < plan.sublayers.size(); ++i) {
     if (static_cast<std::int64_t>(i) < sublayers_of_block * frozen_blocks) continue;
     SublayerSettings& sublayer = plan.sublayers[i];
-    sublayer.adapters = {
-        .rank = s.rank, .scale = static_cast<float>(s.scale()), .dropout = static_cast<float>(s.dropout)};
+    sublayer.adapters = {.rank = s.rank,
+                         .scale = static_cast<float>(s.scale()),
+                         .dropout = static_cast<float>(s.dropout),
+                         .magnitudes = s.magnitudes};
     for (const Member& member : members(sublayer)) {
       sublayer.adapters.*member.adapted = is_target(sublayer.names.*member.name, s.targets);
     }
@@ -174,17 +176,24 @@ std::optional<std::string> adapted_layer(const ModelPlan& plan, const std::strin
   return {};
 }
 
-void merge_adapter(float scale, core::Tensor<const float> a, core::Tensor<const float> b, core::Tensor<float> w) {
+void merge_adapter(const AdapterValues& adapter, core::Tensor<float> w) {
   std::vector<float> change(static_cast<std::size_t>(w.columns));
   for (std::int64_t o = 0; o < w.rows; ++o) {
     std::fill(change.begin(), change.end(), 0.0f);
-    for (std::int64_t k = 0; k < a.rows; ++k) {
-      const float factor = scale * b(k, o);
-      const float* const row = a.row(k);
+    for (std::int64_t k = 0; k < adapter.a.rows; ++k) {
+      const float factor = adapter.scale * adapter.b(k, o);
+      const float* const row = adapter.a.row(k);
       for (std::size_t i = 0; i < change.size(); ++i) change[i] += factor * row[i];
     }
     float* const row = w.row(o);
-    for (std::size_t i = 0; i < change.size(); ++i) row[i] += change[i];
+    double squares = 0;
+    for (std::size_t i = 0; i < change.size(); ++i) {
+      row[i] += change[i];
+      squares += static_cast<double>(row[i]) * row[i];
+    }
+    if (adapter.magnitudes == nullptr || squares == 0) continue;
+    const auto factor = static_cast<float>(adapter.magnitudes[o] / std::sqrt(squares));
+    for (std::size_t i = 0; i < change.size(); ++i) row[i] *= factor;
   }
 }
 

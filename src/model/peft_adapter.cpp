@@ -27,7 +27,7 @@ using nlohmann::json;
 constexpr const char *config_name = "adapter_config.json", *tensors_name = "adapter_model.safetensors";
 constexpr const char* hash_key = "base_parameters_hash";
 constexpr std::string_view before_names = "base_model.model.";
-constexpr std::string_view a_end = ".lora_A.weight", b_end = ".lora_B.weight";
+constexpr std::string_view a_end = ".lora_A.weight", b_end = ".lora_B.weight", m_end = ".lora_magnitude_vector";
 constexpr std::int64_t longest_config = std::int64_t{1} << 20;
 
 /// The layer of the name of an adapter's parameter; "" of other names.
@@ -77,7 +77,7 @@ std::string config_text(const AdapterFacts& facts) {
                      {"lora_alpha", s.alpha},
                      {"lora_dropout", s.dropout},
                      {"use_rslora", s.rank_stabilized},
-                     {"use_dora", false},
+                     {"use_dora", s.magnitudes},
                      {"target_modules", s.targets},
                      {"modules_to_save", modules.empty() ? json(nullptr) : json(modules)},
                      {"bias", "none"},
@@ -104,7 +104,6 @@ void PeftAdapter::read_config(const std::filesystem::path& path) {
   const json root = read_strict_json(path, longest_config);
   ProblemList problems;
   ConfigReader reader(root, problems);
-  bool stabilized = false;
   std::string type;
   std::optional<std::int64_t> rank;
   reader.text("peft_type", type);
@@ -114,17 +113,19 @@ void PeftAdapter::read_config(const std::filesystem::path& path) {
   reader.number("lora_alpha", settings_.alpha);
   reader.number("lora_dropout", settings_.dropout);
   if (settings_.dropout < 0 || settings_.dropout >= 1) problems.add("lora_dropout must be in [0, 1).");
-  if (const json* given = reader.find("use_rslora"); given != nullptr && !given->is_null()) {
-    if (reader.is("use_rslora", given->is_boolean(), "true or false", *given)) stabilized = given->get<bool>();
-  }
-  reader.must_be("use_dora", false, "its weights have magnitudes of their own.");
+  const auto truth = [&reader](const char* key) {
+    const json* const given = reader.find(key);
+    if (given == nullptr || given->is_null()) return false;
+    return reader.is(key, given->is_boolean(), "true or false", *given) && given->get<bool>();
+  };
+  settings_.rank_stabilized = truth("use_rslora");
+  settings_.magnitudes = truth("use_dora");
   reader.must_be("fan_in_fan_out", false, "no layer here stores its weight so.");
   reader.must_be("bias", "none", "the biases of the base model stay as they are.");
   must_be_empty(root, "rank_pattern", problems);
   must_be_empty(root, "alpha_pattern", problems);
   problems.throw_if_any(ExitCode::files, path.string() + ": this adapter is not supported:");
   settings_.rank = *rank;
-  settings_.rank_stabilized = stabilized;
 }
 
 void PeftAdapter::list(const std::string& family) {
@@ -136,13 +137,23 @@ void PeftAdapter::list(const std::string& family) {
   std::sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) { return a.name < b.name; });
   ProblemList problems;
   for (const Entry& entry : entries_) {
-    const std::string layer = layer_of(entry.name, a_end), of_b = layer_of(entry.name, b_end);
+    const std::string layer = layer_of(entry.name, a_end), of_b = layer_of(entry.name, b_end),
+                      of_m = layer_of(entry.name, m_end);
     if (!layer.empty()) {
       settings_.targets.push_back(layer);
       if (find(layers::adapter_b(layer)) == nullptr) problems.add(layer + " has lora_A, but no lora_B.");
+      if (settings_.magnitudes && find(layers::adapter_magnitude(layer)) == nullptr) {
+        problems.add(layer + " has no lora_magnitude_vector, but " + config_name + " says use_dora = true.");
+      }
       if (entry.tensor->shape.empty() || entry.tensor->shape.front() != settings_.rank) {
         problems.add(in_quotes(entry.tensor->name) + " has the shape " + shape_text(entry.tensor->shape) + ", but " +
                      config_name + " says r = " + std::to_string(settings_.rank) + '.');
+      }
+    } else if (!of_m.empty()) {
+      if (!settings_.magnitudes) {
+        problems.add(of_m + " has lora_magnitude_vector, but " + config_name + " does not say use_dora = true.");
+      } else if (find(layers::adapter_a(of_m)) == nullptr) {
+        problems.add(of_m + " has lora_magnitude_vector, but no lora_A.");
       }
     } else if (of_b.empty()) {
       replaced_.push_back(entry.name);
@@ -180,14 +191,17 @@ void PeftAdapter::check(const std::vector<core::ParameterSpec>& whole_model) con
                  ", but the base model and the task make it " + shape_text(wanted) + '.');
   };
   for (const Entry& entry : entries_) {
-    const std::string a = layer_of(entry.name, a_end), b = layer_of(entry.name, b_end);
-    const auto place = shapes.find(a.empty() && b.empty() ? entry.name : (a.empty() ? b : a) + ".weight");
+    const std::string a = layer_of(entry.name, a_end), b = layer_of(entry.name, b_end), m = layer_of(entry.name, m_end),
+                      layer = a + b + m;  // at most one is not empty
+    const auto place = shapes.find(layer.empty() ? entry.name : layer + ".weight");
     if (place == shapes.end()) {
       problems.add(in_quotes(entry.tensor->name) + " has no place in the model.");
     } else if (!a.empty()) {
       compare(entry, {settings_.rank, place->second.back()});
     } else if (!b.empty()) {
       compare(entry, {place->second.front(), settings_.rank});
+    } else if (!m.empty()) {
+      compare(entry, {place->second.front()});
     } else {
       compare(entry, place->second);
     }
@@ -231,9 +245,14 @@ void PeftAdapter::load(core::ParameterStore& store) const {
     const std::vector<float> of_a = values(*a), of_b = transposed(*find(layers::adapter_b(layer)));
     const std::span<const float> on_host = core::on_host<float>(place, staging);
     std::vector<float> merged(on_host.begin(), on_host.end());
+    const std::vector<float> of_m =
+        settings_.magnitudes ? values(*find(layers::adapter_magnitude(layer))) : std::vector<float>();
     const std::int64_t rank = settings_.rank;
-    merge_adapter(static_cast<float>(settings_.scale()), {of_a.data(), rank, slice.columns},
-                  {of_b.data(), rank, slice.rows}, {merged.data(), slice.rows, slice.columns});
+    merge_adapter({.scale = static_cast<float>(settings_.scale()),
+                   .a = {of_a.data(), rank, slice.columns},
+                   .b = {of_b.data(), rank, slice.rows},
+                   .magnitudes = settings_.magnitudes ? of_m.data() : nullptr},
+                  {merged.data(), slice.rows, slice.columns});
     core::copy_to_device<float>(merged, place);
   }
 }

@@ -15,6 +15,7 @@ MODEL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
 CHOICES = {
     "usual": {},
     "all layers": {"rank": 3, "alpha": 6.0, "targets": ["all-linear"], "dropout": 0.1, "rslora": True},
+    "magnitudes": {"rank": 3, "alpha": 6.0, "targets": ["all-linear"], "dropout": 0.1, "dora": True},
 }
 LAYOUTS = {
     "zero 1": (2, {"data": 2, "zero": 1}),
@@ -28,15 +29,19 @@ BLOCK_LAYERS = ["attention.self.query", "attention.self.key", "attention.self.va
 
 
 def merged(base, adapter, scale):
-    """The weights of a base model with those of an adapter's file, in double precision."""
+    """The weights of a base model with those of an adapter's file, in double precision. Magnitudes are the norms of rows."""
     result = {name: values.astype(float) for name, values in base.items()}
     for name, values in adapter.items():
         name = name.removeprefix("base_model.model.")
         if name.endswith(".lora_A.weight"):
             layer = name.removesuffix(".lora_A.weight")
             b = adapter[f"base_model.model.{layer}.lora_B.weight"].astype(float)
-            result[f"{layer}.weight"] += scale * b @ values.astype(float)
-        elif ".lora_B." not in name:
+            whole = result[f"{layer}.weight"] + scale * b @ values.astype(float)
+            magnitudes = adapter.get(f"base_model.model.{layer}.lora_magnitude_vector")
+            if magnitudes is not None:
+                whole *= (magnitudes / np.linalg.norm(whole, axis=1))[:, None]
+            result[f"{layer}.weight"] = whole
+        elif ".lora_" not in name:
             result[name] = values.astype(float)
     return result
 
@@ -76,28 +81,56 @@ class LowRank(Case):
                 layers = ["query", "value"] if not lora else BLOCK_LAYERS
                 expected = {f"base_model.model.bert.encoder.layer.{block}.{layer if '.' in layer else 'attention.self.' + layer}.lora_{half}.weight"
                             for block in range(2) for layer in layers for half in "AB"}
+                if "dora" in lora:
+                    expected |= {name.replace(".lora_A.weight", ".lora_magnitude_vector") for name in expected if ".lora_A." in name}
                 expected |= {f"base_model.model.{name}.{part}" for name in ("bert.pooler.dense", "classifier") for part in ("weight", "bias")}
                 self.assertEqual(set(adapter), expected)
                 self.assertEqual(config["r"], rank)
+                self.assertEqual(config["use_dora"], "dora" in lora)
                 self.assertEqual(config["modules_to_save"], ["bert.pooler.dense", "classifier"])
-                scale = 1.0 if not lora else 6 / np.sqrt(3)
+                scale = 1.0 if not lora else 6 / (np.sqrt(3) if "rslora" in lora else 3)
                 found = read_safetensors(directory / "model/model.safetensors")
                 self.assertEqual(set(found), set(base))
                 whole = merged(base, adapter, scale)
                 changed = set()
                 for tensor, values in found.items():
-                    # One sum of `rank` products and one addition, each rounded by 2^-24 of magnitudes below 1.
-                    np.testing.assert_allclose(values, whole[tensor], rtol=0, atol=(rank + 1) * 2.0**-24, err_msg=tensor)
+                    # One sum of `rank` products and one addition, each rounded by 2^-24 of magnitudes below 1; with a factor two more.
+                    np.testing.assert_allclose(values, whole[tensor], rtol=0, atol=(rank + 3) * 2.0**-24, err_msg=tensor)
                     if not np.array_equal(values, base[tensor]):
                         changed.add(tensor)
                 layers = {name.removeprefix("base_model.model.").replace(".lora_A", "") for name in adapter if ".lora_A." in name}
                 self.assertEqual(changed, layers | {name.removeprefix("base_model.model.") for name in adapter if ".lora_" not in name})
                 trained = sum(values.size for values in adapter.values())
                 self.assertIn(f"of which {trained:,} are trained (", done.stdout)
-                self.assertRegex(done.stdout, rf"  adapters +{2 * len(BLOCK_LAYERS) if lora else 4} of rank {rank} beside ")
+                self.assertRegex(done.stdout, rf"  adapters +{2 * len(BLOCK_LAYERS) if lora else 4} of rank {rank}{' with magnitudes' if 'dora' in lora else ''} beside ")
                 self.assertIn(f", adapter in {directory}/adapter, ", done.stdout)
                 losses = self.losses(directory)
                 self.assertLess(losses[-4:].mean(), losses[:4].mean())
+
+    def test_magnitudes_begin_with_the_outputs_of_the_base_model(self):
+        first = {}
+        for name, lora in (("without", {"targets": ["all-linear"]}), ("with", {"targets": ["all-linear"], "dora": True})):
+            for base, model in (("pretrained", {}), ("from scratch", MODEL | {"pretrained": None})):
+                directory, _ = self.start(f"begin {name} {base}", lora, model=model)
+                first[name, base] = self.losses(directory)
+        for base in ("pretrained", "from scratch"):
+            with self.subTest(base):
+                without, with_magnitudes = first["without", base], first["with", base]
+                # Biases are added by another kernel: an output is rounded once more, by 2^-24.
+                np.testing.assert_allclose(with_magnitudes[0], without[0], rtol=1e-6)
+                self.assertGreater(np.abs(with_magnitudes[1:] - without[1:]).max(), 1e-4)
+
+    def test_the_best_model_is_that_of_its_evaluation(self):
+        shards = f"{self.work.folder}/shards/test-*.h5"
+        best, _ = self.start("best", CHOICES["magnitudes"], data={"test": [shards]}, evaluation={"every_steps": 4, "best": "loss"})
+        again, _ = self.start("best again", model={"pretrained": str(best / "model"), "trainable": "all"}, run={"mode": "evaluate"},
+                              data={"train": None, "validation": None, "test": [shards]}, optimizer=None, schedule=None)
+        found = []
+        for directory in (best, again):
+            with h5py.File(directory / "predictions.h5") as file:
+                found.append(np.array(file["probabilities"]))
+        # Products with merged weights and with a factor of 1 beside them differ by rounding alone.
+        np.testing.assert_allclose(found[0], found[1], rtol=0, atol=1e-6)
 
     def test_an_overwritten_run_leaves_no_adapter(self):
         directory, _ = self.start("again")
@@ -117,50 +150,63 @@ class LowRank(Case):
                     self.assertEqual(found, expected)
 
     def test_fast_layouts_precisions_and_recomputation_follow(self):
-        lora = CHOICES["all layers"]
-        directory, _ = self.start("fast", lora, run={"reproducible": False})
-        expected = self.losses(directory)
-        for name, ranks, tables, tolerance in (
-                ("replicas", 2, {"parallel": {"data": 2}}, 1e-4),  # rounding of 1e-7 a pass, multiplied by twelve updates
-                ("stages", 2, {"parallel": {"pipeline": 2}}, 1e-4),
-                ("blocks", 1, {"model": {"recompute": "blocks"}}, 0),
-                ("bf16", 1, {"precision": {"compute": "bf16"}}, 0.05)):  # u = 2^-8, a few layers of it
-            with self.subTest(name):
-                directory, _ = self.start(f"fast {name}", lora, ranks, run={"reproducible": False}, **tables)
-                np.testing.assert_allclose(self.losses(directory), expected, rtol=tolerance)
+        for choice in ("all layers", "magnitudes"):
+            lora = CHOICES[choice]
+            directory, _ = self.start(f"fast {choice}", lora, run={"reproducible": False})
+            expected = self.losses(directory)
+            for name, ranks, tables, tolerance in (
+                    ("replicas", 2, {"parallel": {"data": 2}}, 1e-4),  # rounding of 1e-7 a pass, multiplied by twelve updates
+                    ("stages", 2, {"parallel": {"pipeline": 2}}, 1e-4),
+                    ("blocks", 1, {"model": {"recompute": "blocks"}}, 0),
+                    ("bf16", 1, {"precision": {"compute": "bf16"}}, 0.05)):  # u = 2^-8, a few layers of it
+                with self.subTest(choice, name=name):
+                    directory, _ = self.start(f"fast {choice} {name}", lora, ranks, run={"reproducible": False}, **tables)
+                    np.testing.assert_allclose(self.losses(directory), expected, rtol=tolerance)
 
     def test_an_adapter_is_evaluated_and_trained_on(self):
-        first, _ = self.start("first", {"rank": 4, "targets": ["query", "dense"]}, checkpoint={"every_steps": 6, "keep": 9})
+        for kind, more in (("usual", {}), ("magnitudes", {"dora": True})):
+            with self.subTest(kind):
+                self.check_evaluated_and_trained_on(kind, more)
+
+    def check_evaluated_and_trained_on(self, kind, more):
+        first, _ = self.start(f"first {kind}", {"rank": 4, "targets": ["query", "dense"]} | more, checkpoint={"every_steps": 6, "keep": 9})
         shards = f"{self.work.folder}/shards/validation-*.h5"
         scores = {}
         for name, model, lora in (("of the model", first / "model", {}), ("of the adapter", self.base, {"adapter": str(first / "adapter")})):
-            directory, _ = self.start(name, lora, model={"pretrained": str(model), "trainable": "all"}, run={"mode": "evaluate"},
+            directory, _ = self.start(f"{name} {kind}", lora, model={"pretrained": str(model), "trainable": "all"}, run={"mode": "evaluate"},
                                       data={"train": None, "validation": None, "test": [shards]}, optimizer=None, schedule=None)
             with h5py.File(directory / "predictions.h5") as file:
                 scores[name] = np.array(file["probabilities"])
         # Two mergings of the same numbers, both rounded by 2^-24; a softmax makes of such differences no larger ones.
         np.testing.assert_allclose(scores["of the adapter"], scores["of the model"], rtol=0, atol=1e-6)
         # A training that begins with the adapter has its loss, on one rank and on two.
-        more = {"adapter": str(first / "adapter")}
-        one, done = self.start("more", more)
+        adapter = {"adapter": str(first / "adapter")}
+        one, done = self.start(f"more {kind}", adapter)
         self.assertIn("the head is that of", done.stdout)
-        self.assertEqual(json.loads((one / "adapter/adapter_config.json").read_text())["r"], 4)
+        config = json.loads((one / "adapter/adapter_config.json").read_text())
+        self.assertEqual((config["r"], config["use_dora"]), (4, "dora" in more))
         self.assertLess(self.losses(one)[:3].mean(), self.losses(first)[:3].mean())
-        two, _ = self.start("more on two", more, 2, parallel={"pipeline": 2})
+        two, _ = self.start(f"more on two {kind}", adapter, 2, parallel={"pipeline": 2})
         self.assertEqual((two / "model/model.safetensors").read_bytes(), (one / "model/model.safetensors").read_bytes())
         # The resolved input states what the adapter does, and is accepted.
         text = (one / "input.toml").read_text()
         self.assertIn("rank = 4", text)
+        self.assertIn(f"dora = {'true' if more else 'false'}", text)
 
     def test_a_run_resumes(self):
-        whole, _ = self.start("whole", CHOICES["usual"], checkpoint={"every_steps": 6, "keep": 9})
-        part = self.work.folder / "part"
-        resume = str(whole / "checkpoints/step-00000006")
-        found, _ = self.start("part", CHOICES["usual"], 2, parallel={"pipeline": 2}, run={"resume": resume})
-        self.assertEqual(found, part)
-        self.assertEqual((part / "model/model.safetensors").read_bytes(), (whole / "model/model.safetensors").read_bytes())
-        _, refused = self.start("other rank", {"rank": 4}, run={"resume": resume}, check=2)
-        self.assertIn("model.lora.rank", refused.stderr)
+        for kind in ("usual", "magnitudes"):
+            with self.subTest(kind):
+                whole, _ = self.start(f"whole {kind}", CHOICES[kind], checkpoint={"every_steps": 6, "keep": 9})
+                part = self.work.folder / f"part {kind}"
+                resume = str(whole / "checkpoints/step-00000006")
+                found, _ = self.start(f"part {kind}", CHOICES[kind], 2, parallel={"pipeline": 2}, run={"resume": resume})
+                self.assertEqual(found, part)
+                self.assertEqual((part / "model/model.safetensors").read_bytes(), (whole / "model/model.safetensors").read_bytes())
+                _, refused = self.start(f"other rank {kind}", CHOICES[kind] | {"rank": 4}, run={"resume": resume}, check=2)
+                self.assertIn("model.lora.rank", refused.stderr)
+                other = {key: value for key, value in CHOICES[kind].items() if key != "dora"} | ({} if kind == "magnitudes" else {"dora": True})
+                _, refused = self.start(f"other kind {kind}", other, run={"resume": resume}, check=2)
+                self.assertIn("model.lora.dora", refused.stderr)
 
     def test_what_does_not_fit_is_named(self):
         first, _ = self.start("fits", {})
@@ -183,9 +229,10 @@ class LowRank(Case):
                 ("fp8", {}, {"precision": {"compute": "fp8"}}, 2, "fp8"),
                 ("tensor", {}, {"parallel": {"tensor": 2}, "ranks": 2}, 2, "tensor"),
                 ("two ranks", {"adapter": adapter, "rank": 4}, {}, 2, "rank = 4, but the adapter has 8"),
+                ("other kind", {"adapter": adapter, "dora": True}, {}, 2, "dora = true, but the adapter has false"),
                 ("other model", {"adapter": adapter}, {"model": {"pretrained": str(self.work.folder / "other/model")}}, 4, "another base model"),
                 ("no folder", {"adapter": "nowhere"}, {}, 4, "adapter_model.safetensors"),
-                ("dora", {"adapter": str(broken)}, {}, 4, "use_dora"),
+                ("dora", {"adapter": str(broken)}, {}, 4, "no lora_magnitude_vector, but adapter_config.json says use_dora = true"),
                 ("shape", {"adapter": str(wide)}, {}, 4, "r = 5"),
                 ("dropout", {"adapter": str(wet)}, {}, 4, "lora_dropout"),
                 ("evaluates", {"rank": 4}, {"model": {"trainable": "all"}, "run": {"mode": "evaluate"},

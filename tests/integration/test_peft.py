@@ -23,8 +23,10 @@ CHOICES = {
     "usual": {"rank": 8, "alpha": 16.0},
     "all_layers": {"rank": 4, "alpha": 6.0, "targets": ["all-linear"], "rslora": True},
     "some": {"rank": 2, "targets": ["key", "intermediate.dense"]},
+    "magnitudes": {"rank": 4, "alpha": 6.0, "targets": ["query", "key", "intermediate.dense", "output.dense"], "dora": True},
 }
 PEFT_TARGETS = {"usual": ["query", "value"], "some": ["key", "intermediate.dense"],
+                "magnitudes": ["query", "key", "intermediate.dense", "output.dense"],
                 "all_layers": ["query", "key", "value", "attention.output.dense", "intermediate.dense", "output.dense"]}
 
 
@@ -34,16 +36,18 @@ class Peft(unittest.TestCase):
     start, prepare, save_model = beside.Transformers.start, beside.Transformers.prepare, beside.Transformers.save_model
 
     def save_adapter(self, name, folder):
-        """PEFT's own first values, but b is not zero: so that every gradient counts from the first step on."""
+        """PEFT's own first values, but b is not zero and magnitudes are no norms: every gradient counts from the first step on."""
         lora = CHOICES[name]
         model = transformers.BertForSequenceClassification.from_pretrained(self.folder / "classification_start")
         config = peft.LoraConfig(r=lora["rank"], lora_alpha=lora.get("alpha", 8), use_rslora=lora.get("rslora", False),
-                                 target_modules=PEFT_TARGETS[name], modules_to_save=["bert.pooler.dense", "classifier"])
+                                 use_dora=lora.get("dora", False), target_modules=PEFT_TARGETS[name], modules_to_save=["bert.pooler.dense", "classifier"])
         adapted = peft.get_peft_model(model, config)
         with torch.no_grad():
             for key, value in adapted.named_parameters():
                 if "lora_B" in key:
                     value.normal_(0, 0.05)
+                if "lora_magnitude_vector" in key:
+                    value.mul_(torch.empty_like(value).uniform_(0.8, 1.2))
         adapted.save_pretrained(self.folder / folder)
 
     def losses_of_peft(self, folder, shard):

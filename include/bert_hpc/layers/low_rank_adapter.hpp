@@ -2,6 +2,10 @@
 //   y = x·wᵀ + b + s·dropout(x)·aᵀ·b̂,  a (rank, in), b̂ (rank, out), s = alpha / rank or alpha / √rank,
 // where a and b̂ are trained and w is frozen. Layers add them through Linear. PEFT stores b̂ as (out, rank); here it is
 // stored transposed, so that both products with it are products of a linear layer.
+//
+// With magnitudes (Liu et al., "DoRA: weight-decomposed low-rank adaptation", 2024) a layer computes
+//   y = x·wᵀ + b + (g − 1) ∘ (x'·wᵀ) + g ∘ (s·x'·aᵀ·b̂),  x' = dropout(x),  g = m / ‖w + s·b̂ᵀ·a‖ of each row,
+// which without dropout is g ∘ (x·wᵀ + s·x·aᵀ·b̂) + b. m (out) is trained too; gradients take the norms as constants.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +15,7 @@
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/core/workspace.hpp"
 #include "bert_hpc/layers/linear_weight.hpp"
+#include "bert_hpc/layers/row_factors.hpp"
 #include "bert_hpc/layers/step_context.hpp"
 
 namespace bert_hpc::layers {
@@ -20,6 +25,7 @@ struct AdapterSettings {
   std::int64_t rank = 0;  ///< 0: none
   float scale = 1;        ///< s
   float dropout = 0;      ///< of x, on the way to a
+  bool magnitudes = false;
   // Which linear layers have one.
   bool query = false, key = false, value = false, intermediate = false, output = false;
 
@@ -30,19 +36,35 @@ struct AdapterSettings {
 /// Names of the adapter's parameters, from the layer's name without ".weight".
 std::string adapter_a(const std::string& layer);
 std::string adapter_b(const std::string& layer);
+std::string adapter_magnitude(const std::string& layer);
+bool is_adapter_magnitude(const std::string& parameter);
 
 /// A linear layer that has an adapter.
 struct AdaptedLayer {
   std::string name;  ///< without ".weight"
   std::int64_t in = 0, out = 0;
 };
-/// Appends the adapters of layers with the same input: every a, one behind the other, then every b̂. With these values
-/// an adapter changes nothing: a is uniform in ±1/√in, as PEFT begins with, b̂ is zero.
-void declare_adapters(const std::vector<AdaptedLayer>& layers, std::int64_t rank,
+/// Appends the adapters of layers with the same input: every a, one behind the other, then every b̂, then every m. With
+/// these values an adapter changes nothing: a is uniform in ±1/√in, as PEFT begins with, b̂ is zero; m is what
+/// set_magnitudes() makes of w.
+void declare_adapters(const std::vector<AdaptedLayer>& layers, const AdapterSettings& settings,
                       std::vector<core::ParameterSpec>& specs);
 
 /// Plans what the adapters of this weight take of Engine::scratch; nothing for the weights of layers.
 void plan_scratch(const LinearWeight& weight, std::int64_t rows, DataType type, core::Workspace& scratch);
+
+/// What is taken from scratch memory is released at the end of its scope.
+class ScratchScope {
+ public:
+  explicit ScratchScope(core::Workspace& scratch) : scratch_(scratch), mark_(scratch.mark()) {}
+  ~ScratchScope() { scratch_.release(mark_); }
+  ScratchScope(const ScratchScope&) = delete;
+  ScratchScope& operator=(const ScratchScope&) = delete;
+
+ private:
+  core::Workspace& scratch_;
+  std::int64_t mark_;
+};
 
 /// Whose rows x are, for the dropout of adapters. Both are null in layers that have none.
 struct LinearRows {
@@ -55,11 +77,15 @@ class Adapters {
  public:
   Adapters() = default;
   /// Finds the adapters of the layers whose weights are the slices [weight, weight + joined). `site`: of their dropout.
+  /// Weights beside magnitudes are frozen.
   Adapters(const core::ParameterStore& parameters, int weight, std::int64_t joined, const AdapterSettings& settings,
            std::uint32_t site);
 
   bool none() const { return parts_.empty(); }
   bool trained() const { return !none() && parameters_->is_trainable(first_a_); }
+  bool have_magnitudes() const { return have_magnitudes_; }
+
+  // Without magnitudes:
 
   /// y += s·dropout(x)·aᵀ·b̂. x (rows, in), y (rows, out).
   void forward(const Engine& engine, ops::MatrixProduct& products, const LinearRows& rows, ConstMatrix x,
@@ -67,8 +93,19 @@ class Adapters {
   /// d_x += dropout(s·d_y·b̂ᵀ·a).
   void backward_input(const Engine& engine, ops::MatrixProduct& products, const LinearRows& rows, ConstMatrix d_y,
                       Matrix d_x) const;
-  /// The gradients of a and b̂, written as Engine::weight_gradients says. Both inner matrices are computed again: they
-  /// cost a product of `rank` columns each, and need not be kept between the parts of a backward pass.
+
+  // With magnitudes, the products with w included:
+
+  /// y as above, of all joined layers. bias (out) or null.
+  void forward_scaled(const Engine& engine, ops::MatrixProduct& products, const LinearRows& rows, ConstMatrix x,
+                      const float* bias, Matrix y) const;
+  /// d_x = or += the gradient.
+  void backward_input_scaled(const Engine& engine, ops::MatrixProduct& products, const LinearRows& rows,
+                             ConstMatrix d_y, Matrix d_x, ops::Write write) const;
+
+  /// The gradients of a and b̂, written as Engine::weight_gradients says, and that of m, which is added. Both inner
+  /// matrices are computed again: they cost a product of `rank` columns each, and need not be kept between the parts of
+  /// a backward pass. The gradient of m needs y without the bias, which is computed again too.
   void backward_weight(const Engine& engine, ops::MatrixProduct& products, const LinearRows& rows, ConstMatrix d_y,
                        ConstMatrix x) const;
 
@@ -78,23 +115,39 @@ class Adapters {
 
  private:
   struct Part {
-    int b = 0;                // slice
-    std::int64_t column = 0;  // of y, where the layer's outputs begin
+    int weight = 0, b = 0, magnitude = -1;  // slices
+    std::int64_t column = 0;                // of y, where the layer's outputs begin
   };
   Tensor<const float> a() const;                     // (adapters · rank, in)
   Tensor<const float> b(std::size_t adapter) const;  // (rank, out of one layer)
   std::size_t count() const { return parts_.size(); }
   const std::string& name(int slice) const { return parameters_->slices()[static_cast<std::size_t>(slice)].name; }
+  Tensor<const float> w(std::size_t adapter) const { return parameters_->value(parts_[adapter].weight); }
+  Tensor<const float> all_w() const;  // (out of all joined layers, in)
+  template <class AnyMatrix>
+  AnyMatrix columns_of(AnyMatrix y, std::size_t adapter) const {
+    return y.column_range(parts_[adapter].column, b(adapter).columns);
+  }
+  template <class AnyMatrix>
+  AnyMatrix inner_of(AnyMatrix inner, std::size_t adapter) const {
+    return inner.column_range(static_cast<std::int64_t>(adapter) * rank_, rank_);
+  }
+  RowFactors::Rows factors(const Engine& engine) const;
+  Matrix take_like(const Engine& engine, ConstMatrix y) const;
   ConstMatrix inner_of_x(const Engine& engine, ops::MatrixProduct& products, ConstMatrix x) const;
   ConstMatrix inner_of_d_y(const Engine& engine, ops::MatrixProduct& products, ConstMatrix d_y) const;
   ConstMatrix dropped(const Engine& engine, const LinearRows& rows, ConstMatrix x) const;
+  void forward_dropped(const Engine& engine, ops::MatrixProduct& products, ConstMatrix kept, Matrix y) const;
+  void add_magnitude_gradients(const Engine& engine, ops::MatrixProduct& products, ConstMatrix d_y, ConstMatrix kept,
+                               ConstMatrix of_x, Matrix scratch) const;
   core::Dropout dropout(const LinearRows& rows) const;
   bool drops(const LinearRows& rows) const;
 
   const core::ParameterStore* parameters_ = nullptr;
-  int first_a_ = -1;
+  int first_weight_ = -1, first_a_ = -1;
   std::vector<Part> parts_;
-  std::int64_t rank_ = 0;
+  std::int64_t joined_ = 0, outputs_ = 0, rank_ = 0;
+  bool have_magnitudes_ = false;
   float scale_ = 1, dropout_ = 0;
   std::uint32_t site_ = 0;
 };

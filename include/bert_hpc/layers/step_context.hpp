@@ -24,6 +24,8 @@ using core::DataType;
 using core::Matrix;
 using core::Tensor;
 
+class RowFactors;
+
 struct Engine {
   ops::MatrixProduct& products;
   ops::Attention& attention;
@@ -32,6 +34,7 @@ struct Engine {
   /// spares reading it. All other gradients are added to.
   ops::Write weight_gradients = ops::Write::accumulate;
   core::Workspace* scratch = nullptr;  ///< of adapters; null where there are none
+  RowFactors* factors = nullptr;       ///< of adapters with magnitudes; null where there are none
 
   /// The products of the encoder's layer whose weight, or first weight, is this slice of the parameters.
   ops::MatrixProduct& products_of(int weight) const { return fp8 != nullptr ? fp8->of(weight) : products; }

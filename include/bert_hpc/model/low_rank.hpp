@@ -33,7 +33,14 @@ std::vector<std::string> target_modules(const ModelPlan& plan);
 /// The layer whose weight this parameter is, without ".weight", where it has an adapter.
 std::optional<std::string> adapted_layer(const ModelPlan& plan, const std::string& parameter);
 
-/// w += s·b̂ᵀ·a. w (out, in), a (rank, in), b̂ (rank, out).
-void merge_adapter(float scale, core::Tensor<const float> a, core::Tensor<const float> b, core::Tensor<float> w);
+/// An adapter's values, in host memory.
+struct AdapterValues {
+  float scale = 1;                    ///< s
+  core::Tensor<const float> a, b;     ///< (rank, in); b̂ (rank, out)
+  const float* magnitudes = nullptr;  ///< (out), or null: none
+};
+
+/// w += s·b̂ᵀ·a; then, with magnitudes, each row gets its magnitude as its norm. w (out, in).
+void merge_adapter(const AdapterValues& adapter, core::Tensor<float> w);
 
 }  // namespace bert_hpc::model

@@ -39,7 +39,8 @@ struct LowRankSettings {
   std::int64_t rank = 8;
   double alpha = 8;
   bool rank_stabilized =
-      false;  ///< Kalajdzievski, "A rank stabilization scaling factor for fine-tuning with LoRA", 2023
+      false;                ///< Kalajdzievski, "A rank stabilization scaling factor for fine-tuning with LoRA", 2023
+  bool magnitudes = false;  ///< DoRA
   double dropout = 0;
   /// Names of linear layers, or their last parts ("query", "output.dense"), or "all-linear"; empty: query and value.
   std::vector<std::string> targets{};

@@ -45,9 +45,9 @@ model::LowRankSettings low_rank_settings(const config::Config& input, const std:
       "rank", lora.rank, fixed, [](std::int64_t n) { return std::to_string(n); }, settings.rank, problems);
   set(
       "alpha", lora.alpha, fixed, [](double x) { return core::format_number(x); }, settings.alpha, problems);
-  set(
-      "rslora", lora.rslora, fixed, [](bool on) { return std::string(on ? "true" : "false"); },
-      settings.rank_stabilized, problems);
+  const auto truth = [](bool on) { return std::string(on ? "true" : "false"); };
+  set("rslora", lora.rslora, fixed, truth, settings.rank_stabilized, problems);
+  set("dora", lora.dora, fixed, truth, settings.magnitudes, problems);
   if (lora.dropout) settings.dropout = *lora.dropout;
   if (fixed && !lora.targets.empty()) problems.add("[model.lora] targets are those of the adapter: leave the key out.");
   if (!fixed) settings.targets = lora.targets;
@@ -66,8 +66,8 @@ std::string adapters_text(const model::ModelPlan& plan) {
   for (const std::string& name : model::target_modules(plan)) names += (names.empty() ? "" : ", ") + name;
   constexpr std::size_t longest_shown = 160;
   const model::LowRankSettings& s = *plan.low_rank;
-  return std::to_string(count) + " of rank " + std::to_string(s.rank) + " beside " +
-         core::printable(names, longest_shown) + "; scale " + core::format_number(s.scale()) +
+  return std::to_string(count) + " of rank " + std::to_string(s.rank) + (s.magnitudes ? " with magnitudes" : "") +
+         " beside " + core::printable(names, longest_shown) + "; scale " + core::format_number(s.scale()) +
          (s.dropout > 0 ? ", dropout " + core::format_number(s.dropout) : "");
 }
 

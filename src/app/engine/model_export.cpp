@@ -75,9 +75,12 @@ std::span<const float> values_of(const ModelInstance& model, const std::string& 
   const std::optional<std::string> layer = model::adapted_layer(model.plan, name);
   if (!layer) return {values.data, size};
   if (values.data != aside.data()) aside.assign(values.data, values.data + size);
-  std::vector<float> staging_a, staging_b;
-  model::merge_adapter(static_cast<float>(model.plan.low_rank->scale()), host(layers::adapter_a(*layer), staging_a),
-                       host(layers::adapter_b(*layer), staging_b), {aside.data(), values.rows, values.columns});
+  std::vector<float> staging_a, staging_b, staging_m;
+  model::AdapterValues adapter = {.scale = static_cast<float>(model.plan.low_rank->scale()),
+                                  .a = host(layers::adapter_a(*layer), staging_a),
+                                  .b = host(layers::adapter_b(*layer), staging_b)};
+  if (model.plan.low_rank->magnitudes) adapter.magnitudes = host(layers::adapter_magnitude(*layer), staging_m).data;
+  model::merge_adapter(adapter, {aside.data(), values.rows, values.columns});
   return {aside.data(), size};
 }
 
@@ -256,7 +259,7 @@ void export_adapter(const ModelInstance& model, comm::Communicator& world, const
     for (model::TensorToWrite& tensor : tensors) {
       if (is_b(tensor.name)) {
         std::swap(tensor.shape[0], tensor.shape[1]);
-      } else if (!tensor.name.ends_with(layers::adapter_a(""))) {
+      } else if (!tensor.name.ends_with(layers::adapter_a("")) && !layers::is_adapter_magnitude(tensor.name)) {
         facts.trained.push_back(tensor.name);
       }
       tensor.name = model::peft_name(tensor.name);

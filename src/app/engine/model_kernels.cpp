@@ -40,7 +40,8 @@ void ModelKernels::reserve(core::ParameterStore& parameters, std::span<model::St
       layers::plan_scratch(weight, weight.rows(bounds), storage, adapter_scratch_);
     }
   }
-  scratch_bytes_ += adapter_scratch_.bytes();
+  factors_.emplace(parameters);
+  scratch_bytes_ += adapter_scratch_.bytes() + factors_->bytes();
   if (allocates) adapter_scratch_.allocate();
 }
 

@@ -7,6 +7,7 @@
 #include "bert_hpc/app/engine/model_labels.hpp"
 #include "bert_hpc/app/run/collective.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/layers/row_factors.hpp"
 #include "bert_hpc/model/hf_weights.hpp"
 #include "bert_hpc/ops/random_fill.hpp"
 
@@ -111,6 +112,7 @@ void complete(ModelInstance& model, const config::Config& input, const std::opti
   }
   const auto seed = static_cast<std::uint64_t>(input.run.seed);
   if (!random.empty()) model::initialize_parameters(model.parameters, model.config, seed, random);
+  layers::set_magnitudes(model.parameters);
   if (adapter) adapter->load(model.parameters);
   remove_replaced(fresh, adapter);
   head_into_training_unit(model.label_scale, model.plan.head.classifier, fresh, model.parameters);
@@ -144,6 +146,7 @@ std::string load_values(ModelInstance& model, const config::Config& input) {
     load_pretrained(model, input, lines);
   } else if (model.place.data == 0) {
     model::initialize_parameters(model.parameters, model.config, static_cast<std::uint64_t>(input.run.seed));
+    layers::set_magnitudes(model.parameters);
   }
   model.groups().data->broadcast(model.parameters.change_values(), 0);
   return lines;
@@ -160,6 +163,7 @@ void load_folder(ModelInstance& model, const std::string& folder) {
       const core::Tensor<float> value = model.parameters.change_value(model.parameters.find(slice.name));
       ops::fill({value.data, static_cast<std::size_t>(slice.size)}, 0.0f);
     }
+    layers::set_magnitudes(model.parameters);
   });
   model.groups().data->broadcast(model.parameters.change_values(), 0);
 }

@@ -53,6 +53,7 @@ ResolvedInput resolved_input(config::Config& input, const model::ModelConfig& st
     lora.alpha = settings.alpha;
     lora.dropout = settings.dropout;
     lora.rslora = settings.rank_stabilized;
+    lora.dora = settings.magnitudes;
   }
   return {config::to_toml(input), config::to_toml(with_defaults(input))};
 }

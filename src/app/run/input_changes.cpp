@@ -20,7 +20,9 @@ std::map<std::string, std::string> keys_of(const std::string& input) {
 std::map<std::string, std::string> keys_before(const std::string& input,
                                                const std::map<std::string, std::string>& now) {
   std::map<std::string, std::string> keys = keys_of(input);
-  if (now.contains("task.standardize")) keys.try_emplace("task.standardize", "false");
+  for (const char* key : {"task.standardize", "model.lora.dora"}) {
+    if (now.contains(key)) keys.try_emplace(key, "false");
+  }
   return keys;
 }
 

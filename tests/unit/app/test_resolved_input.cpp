@@ -93,7 +93,8 @@ TEST_CASE("any key that is given since then is reported") {
                                            "task.null_threshold", "schedule.power",        "schedule.end_factor",
                                            "run.max_walltime",    "task.levels",           "task.range",
                                            "model.lora.rank",     "model.lora.alpha",      "model.lora.dropout",
-                                           "model.lora.targets",  "model.lora.rslora",     "model.lora.adapter"};
+                                           "model.lora.targets",  "model.lora.rslora",     "model.lora.adapter",
+                                           "model.lora.dora"};
   const std::vector<std::string> fp16 = {"data.validation=\"v.h5\"", "precision.compute=\"fp16\""};
   const auto there = keys_of(resolved(fp16).text);
   KeyList list;

@@ -1,91 +1,22 @@
 // Low-rank adapters of joined linear layers against plain loops in double precision, with dropout against differences,
 // and what layers ask for in their names and their plans.
+#include "adapted_layers.hpp"
+
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
-#include <memory>
 #include <vector>
-
-#include "bert_hpc/layers/linear.hpp"
-#include "support/host_batch.hpp"
-#include "support/recorded_product.hpp"
-#include "support/stored_matrix.hpp"
 
 using namespace bert_hpc;
 using test::Matrix;
+using tests::in;
+using tests::out;
+using tests::rank;
+using tests::rows;
+using tests::scale;
 
 namespace {
 
-constexpr std::int64_t rows = 7, in = 24, out = 16, rank = 3;
-constexpr float scale = 1.75f;
-
-/// Three joined layers, of which the first and the third have adapters; weights are frozen, adapters are not.
-struct Layers {
-  explicit Layers(float dropout)
-      : batch({1, 2, 3, 4, 5, 6, 7}, std::vector<std::int32_t>(rows, 0), {4, 3}),
-        view(batch.view()),
-        context{.batch = view, .training = true, .key0 = 5, .key1 = 6},
-        store(specs(), core::ParameterStore::Arenas::with_gradients, {}, arenas.memory()),
-        products(ops::make_matrix_product(test::independent_products())),
-        attention(ops::make_attention()),
-        layer(store, {.weight = "q.weight",
-                      .bias = "q.bias",
-                      .joined = 3,
-                      .adapters = {.rank = rank, .scale = scale, .dropout = dropout, .query = true, .value = true},
-                      .adapter_site = 9}) {
-    const Matrix random = Matrix::random(1, store.arena_size(), 1);
-    const std::span<float> values = store.change_values();
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = random(0, static_cast<std::int64_t>(i));
-    std::vector<layers::LinearWeight> weights;
-    layer.list_weights(false, weights);
-    for (const layers::LinearWeight& weight : weights) {
-      products.reserve(weight.extents({.tokens = rows}));
-      layers::plan_scratch(weight, rows, core::DataType::fp32, scratch);
-    }
-    scratch.allocate();
-  }
-
-  static std::vector<core::ParameterSpec> specs() {
-    std::vector<core::ParameterSpec> specs;
-    for (const std::string name : {"q", "k", "v"}) {
-      specs.push_back({.name = name + ".weight", .shape = {out, in}, .joined = name != "q", .trainable = false});
-    }
-    for (const std::string name : {"q", "k", "v"}) {
-      specs.push_back({.name = name + ".bias", .shape = {out}, .joined = name != "q", .trainable = false});
-    }
-    layers::declare_adapters({{"q", in, out}, {"v", in, out}}, rank, specs);
-    return specs;
-  }
-
-  layers::Engine engine() {
-    layers::Engine engine{products, *attention};
-    engine.scratch = &scratch;
-    return engine;
-  }
-  layers::LinearRows of() const { return {&context, &view.tokens}; }
-  core::Tensor<const float> value(const std::string& name) const { return store.value(store.find(name)); }
-  core::Tensor<float> gradient(const std::string& name) const { return store.gradient(store.find(name)); }
-  /// w(o, i) + s·Σ_k b̂(k, o)·a(k, i) of the joined layers.
-  double whole(std::int64_t o, std::int64_t i) const {
-    const std::string name = o < out ? "q" : o < 2 * out ? "k" : "v";
-    double sum = value(name + ".weight")(o % out, i);
-    if (name == "k") return sum;
-    for (std::int64_t k = 0; k < rank; ++k) {
-      sum += static_cast<double>(scale) * value(layers::adapter_b(name))(k, o % out) *
-             value(layers::adapter_a(name))(k, i);
-    }
-    return sum;
-  }
-
-  test::Arenas arenas;
-  tests::HostBatch batch;
-  core::MicroBatch view;
-  layers::StepContext context;
-  core::ParameterStore store;
-  tests::RecordedProduct products;
-  std::unique_ptr<ops::Attention> attention;
-  core::Workspace scratch;
-  layers::Linear layer;
-};
+using Layers = tests::AdaptedLayers;
 
 // Magnitudes below 1: sums of `in` products with weights of up to 1 + 1.75 · 3, each rounded by 2^-24, a few times.
 constexpr double tolerance = 1e-4;
@@ -93,7 +24,7 @@ constexpr double tolerance = 1e-4;
 }  // namespace
 
 TEST_CASE("An adapter computes what its weights merged into the layer's would", "[layers][low_rank]") {
-  Layers l(0.0f);
+  Layers l({});
   const layers::Engine engine = l.engine();
   const Matrix x = Matrix::random(rows, in, 2), d_y = Matrix::random(rows, 3 * out, 3);
   Matrix y(rows, 3 * out), d_x(rows, in);
@@ -136,7 +67,7 @@ TEST_CASE("An adapter computes what its weights merged into the layer's would", 
 }
 
 TEST_CASE("The gradients of an adapter with dropout are those of what it computes", "[layers][low_rank]") {
-  Layers l(0.3f);
+  Layers l({.dropout = 0.3f});
   const layers::Engine engine = l.engine();
   Matrix x = Matrix::random(rows, in, 2);
   const Matrix d_y = Matrix::random(rows, 3 * out, 3);
@@ -186,7 +117,7 @@ TEST_CASE("The gradients of an adapter with dropout are those of what it compute
 }
 
 TEST_CASE("A frozen adapter has no gradients, and a layer plans the products of its adapters", "[layers][low_rank]") {
-  Layers l(0.0f);
+  Layers l({});
   std::vector<layers::LinearWeight> weights;
   l.layer.list_weights(true, weights);
   REQUIRE(weights.size() == 4);

@@ -99,6 +99,12 @@ TEST_CASE("Adapters are merged by their scale", "[model][low_rank]") {
   CHECK(LowRankSettings{.rank = 4, .alpha = 8, .rank_stabilized = true}.scale() == 4);
   const std::vector<float> a = {1, 2, 3, 4, 5, 6}, b = {1, -1, 0.5f, 2};  // (2, 3), (2, 2)
   std::vector<float> w = {10, 20, 30, 40, 50, 60};                        // (2, 3)
-  model::merge_adapter(2, {a.data(), 2, 3}, {b.data(), 2, 2}, {w.data(), 2, 3});
+  model::merge_adapter({.scale = 2, .a = {a.data(), 2, 3}, .b = {b.data(), 2, 2}}, {w.data(), 2, 3});
   CHECK(w == std::vector<float>{16, 29, 42, 54, 66, 78});
+  const std::vector<float> magnitudes = {10, 5}, none = {0, 0, 0};
+  std::vector<float> rows = {3, 4, 0, 0, 0, 0};
+  const model::AdapterValues adapter = {
+      .a = {none.data(), 1, 3}, .b = {none.data(), 1, 2}, .magnitudes = magnitudes.data()};
+  model::merge_adapter(adapter, {rows.data(), 2, 3});
+  CHECK(rows == std::vector<float>{6, 8, 0, 0, 0, 0});  // a row of zeros stays
 }

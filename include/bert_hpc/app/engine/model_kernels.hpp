@@ -3,11 +3,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "bert_hpc/app/engine/memory_plan.hpp"
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/core/parameter_store.hpp"
+#include "bert_hpc/layers/row_factors.hpp"
 #include "bert_hpc/model/stage.hpp"
 
 namespace bert_hpc::app {
@@ -38,6 +40,7 @@ class ModelKernels {
   layers::Engine evaluation_engine() {
     layers::Engine engine{*products, *attention};
     engine.scratch = &adapter_scratch_;
+    engine.factors = factors_ ? &*factors_ : nullptr;
     return engine;
   }
 
@@ -51,6 +54,7 @@ class ModelKernels {
  private:
   bool reproducible_;
   core::Workspace adapter_scratch_;
+  std::optional<layers::RowFactors> factors_;
   std::int64_t kept_weights_bytes_ = 0, scratch_bytes_ = 0, fp8_bytes_ = 0;
 };
 

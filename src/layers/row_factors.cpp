@@ -1,0 +1,84 @@
+#include "bert_hpc/layers/row_factors.hpp"
+
+#include <algorithm>
+#include <span>
+#include <string>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/layers/low_rank_adapter.hpp"
+#include "bert_hpc/ops/random_fill.hpp"
+#include "bert_hpc/ops/row_norms.hpp"
+
+namespace bert_hpc::layers {
+namespace {
+
+/// The layer of the name of a magnitude.
+std::string layer_of(const std::string& magnitude) {
+  return magnitude.substr(0, magnitude.size() - adapter_magnitude("").size());
+}
+
+std::span<float> whole(const core::Buffer<float>& buffer) {
+  return {buffer.data(), static_cast<std::size_t>(buffer.size())};
+}
+
+}  // namespace
+
+RowFactors::RowFactors(const core::ParameterStore& parameters)
+    : parameters_(parameters), begins_(parameters.slices().size(), -1) {
+  const std::vector<core::ParameterSlice>& slices = parameters.slices();
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    if (!is_adapter_magnitude(slices[i].name)) continue;
+    const std::string layer = layer_of(slices[i].name);
+    layers_.push_back({.weight = parameters.find(layer + ".weight"),
+                       .a = parameters.find(adapter_a(layer)),
+                       .b = parameters.find(adapter_b(layer)),
+                       .magnitude = static_cast<int>(i),
+                       .version = parameters.version() - 1});
+  }
+  std::sort(layers_.begin(), layers_.end(), [](const Layer& x, const Layer& y) { return x.weight < y.weight; });
+  // Joined weights follow one another in the arrays too, those without a magnitude included.
+  for (const Layer& layer : layers_) {
+    auto first = static_cast<std::size_t>(layer.weight);
+    while (slices[first].joined) --first;
+    for (std::size_t i = first; begins_[i] < 0 && i < slices.size() && (i == first || slices[i].joined); ++i) {
+      begins_[i] = rows_;
+      rows_ += slices[i].rows;
+    }
+  }
+  if (parameters.values().data() == nullptr) return;
+  factors_ = core::Buffer<float>(rows_);
+  norms_ = core::Buffer<float>(rows_);
+  ops::fill(whole(factors_), 1.0f);
+  ops::fill(whole(norms_), 1.0f);
+}
+
+void RowFactors::renew(const Layer& layer, float scale) {
+  const std::int64_t begin = begin_of(layer.weight);
+  const ops::LowRankSum sum = {.w = parameters_.value(layer.weight),
+                               .a = parameters_.value(layer.a),
+                               .b = parameters_.value(layer.b),
+                               .scale = scale};
+  ops::row_norms(sum, parameters_.value(layer.magnitude).data, norms_.data() + begin, factors_.data() + begin);
+}
+
+RowFactors::Rows RowFactors::of(int weight, std::int64_t joined, float scale) {
+  core::require(begin_of(weight) >= 0, "row factors: a weight without a magnitude");
+  for (Layer& layer : layers_) {
+    if (layer.weight < weight || layer.weight >= weight + joined || layer.version == parameters_.version()) continue;
+    renew(layer, scale);
+    layer.version = parameters_.version();
+  }
+  return {factors_.data() + begin_of(weight), norms_.data() + begin_of(weight)};
+}
+
+void set_magnitudes(core::ParameterStore& parameters) {
+  for (std::size_t i = 0; i < parameters.slices().size(); ++i) {
+    const std::string& name = parameters.slices()[i].name;
+    if (!is_adapter_magnitude(name)) continue;
+    const int weight = parameters.find(layer_of(name) + ".weight");
+    ops::row_norms({.w = parameters.value(weight)}, nullptr, parameters.change_value(static_cast<int>(i)).data,
+                   nullptr);
+  }
+}
+
+}  // namespace bert_hpc::layers

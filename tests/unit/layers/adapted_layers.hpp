@@ -1,0 +1,95 @@
+// Three joined linear layers with adapters, their engine and a batch.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bert_hpc/layers/linear.hpp"
+#include "support/host_batch.hpp"
+#include "support/recorded_product.hpp"
+#include "support/stored_matrix.hpp"
+
+namespace bert_hpc::tests {
+
+inline constexpr std::int64_t rows = 7, in = 24, out = 16, rank = 3;
+inline constexpr float scale = 1.75f;
+
+/// The first and the third layer have adapters; weights are frozen, adapters are not.
+struct AdaptedLayers {
+  /// The rank and the scale, and which layers are adapted, are set here.
+  explicit AdaptedLayers(const layers::AdapterSettings& settings)
+      : batch({1, 2, 3, 4, 5, 6, 7}, std::vector<std::int32_t>(rows, 0), {4, 3}),
+        view(batch.view()),
+        context{.batch = view, .training = true, .key0 = 5, .key1 = 6},
+        store(specs(settings), core::ParameterStore::Arenas::with_gradients, {}, arenas.memory()),
+        products(ops::make_matrix_product(test::independent_products())),
+        attention(ops::make_attention()),
+        layer(
+            store,
+            {.weight = "q.weight", .bias = "q.bias", .joined = 3, .adapters = completed(settings), .adapter_site = 9}),
+        factors(store) {
+    const test::Matrix random = test::Matrix::random(1, store.arena_size(), 1);
+    const std::span<float> values = store.change_values();
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = random(0, static_cast<std::int64_t>(i));
+    std::vector<layers::LinearWeight> weights;
+    layer.list_weights(false, weights);
+    for (const layers::LinearWeight& weight : weights) {
+      products.reserve(weight.extents({.tokens = rows}));
+      layers::plan_scratch(weight, rows, core::DataType::fp32, scratch);
+    }
+    scratch.allocate();
+  }
+
+  static layers::AdapterSettings completed(layers::AdapterSettings settings) {
+    settings.rank = rank;
+    settings.scale = scale;
+    settings.query = settings.value = true;
+    return settings;
+  }
+  static std::vector<core::ParameterSpec> specs(const layers::AdapterSettings& settings) {
+    std::vector<core::ParameterSpec> specs;
+    for (const std::string name : {"q", "k", "v"}) {
+      specs.push_back({.name = name + ".weight", .shape = {out, in}, .joined = name != "q", .trainable = false});
+    }
+    for (const std::string name : {"q", "k", "v"}) {
+      specs.push_back({.name = name + ".bias", .shape = {out}, .joined = name != "q", .trainable = false});
+    }
+    layers::declare_adapters({{"q", in, out}, {"v", in, out}}, completed(settings), specs);
+    return specs;
+  }
+
+  layers::Engine engine() {
+    layers::Engine engine{products, *attention};
+    engine.scratch = &scratch;
+    engine.factors = &factors;
+    return engine;
+  }
+  layers::LinearRows of() const { return {&context, &view.tokens}; }
+  core::Tensor<const float> value(const std::string& name) const { return store.value(store.find(name)); }
+  core::Tensor<float> gradient(const std::string& name) const { return store.gradient(store.find(name)); }
+  /// w(o, i) + s·Σ_k b̂(k, o)·a(k, i) of the joined layers.
+  double whole(std::int64_t o, std::int64_t i) const {
+    const std::string name = o < out ? "q" : o < 2 * out ? "k" : "v";
+    double sum = value(name + ".weight")(o % out, i);
+    if (name == "k") return sum;
+    for (std::int64_t k = 0; k < rank; ++k) {
+      sum += static_cast<double>(scale) * value(layers::adapter_b(name))(k, o % out) *
+             value(layers::adapter_a(name))(k, i);
+    }
+    return sum;
+  }
+
+  test::Arenas arenas;
+  HostBatch batch;
+  core::MicroBatch view;
+  layers::StepContext context;
+  core::ParameterStore store;
+  RecordedProduct products;
+  std::unique_ptr<ops::Attention> attention;
+  core::Workspace scratch;
+  layers::Linear layer;
+  layers::RowFactors factors;
+};
+
+}  // namespace bert_hpc::tests
