@@ -3,7 +3,7 @@
 //
 // Usage: bench_training --case CASE.json [--steps N] [--warmup W] [--products native|onednn|blas]
 //                       [--compute fp32|bf16|fp16] [--clock host|device] [--range NAME]
-//                       [--trains all|head|bitfit|lora] [--targets NAME,NAME…] [--rank R]
+//                       [--trains all|head|bitfit|lora|dora] [--targets NAME,NAME…] [--rank R]
 // Prints one line of JSON: {"program", "compute", "ranks", "threads", "seconds": [of each timed step], "clock",
 // "sections": {name: seconds in all timed steps}, "bytes": {purpose: planned}}. --trains,
 // --targets, --rank: [model] trainable, [model.lora] targets and rank. With --clock device sections are the GPU's own
@@ -69,7 +69,8 @@ Options parse_options(int argc, char** argv) {
     } else if (name == "--clock" && (value == "host" || value == "device")) {
       options.device_clock = value == "device";
     } else if (name == "--trains") {
-      options.trains = value;
+      options.low_rank.magnitudes = value == "dora";
+      options.trains = value == "dora" ? "lora" : value;
     } else if (name == "--targets") {
       std::istringstream names(value);
       for (std::string target; std::getline(names, target, ',');) options.low_rank.targets.push_back(target);
@@ -202,6 +203,7 @@ json run(const Options& options, comm::Communicator& world, int threads) {
                              core::ParameterStore::Arenas::with_gradients, train::shard_alignment(false, world.size()),
                              memory);
   model::initialize_parameters(store, config, 1);
+  layers::set_magnitudes(store);
   model::Stage bert(plan, model::whole(plan), store, {});
   const auto products = ops::make_matrix_product(
       options.products,
@@ -232,6 +234,8 @@ json run(const Options& options, comm::Communicator& world, int threads) {
   }
   scratch.allocate();
   engine.scratch = &scratch;
+  layers::RowFactors factors(store);
+  engine.factors = &factors;
   const auto sums = train::make_data_parallel(world, store);
   train::Optimizer optimizer({}, store, sums->owned(), false, products->kept_weights(), replaced);
 
@@ -282,18 +286,19 @@ json run(const Options& options, comm::Communicator& world, int threads) {
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
     if (step >= warmup) seconds.push_back(world.maximum(taken.count()));
   }
-  const json report = {
-      {"program", "bert_hpc, " + products->name() + ", " + attention->name()},
-      {"compute", core::name_of(options.compute)},
-      {"ranks", world.size()},
-      {"threads", threads},
-      {"seconds", seconds},
-      {"trains", options.trains},
-      {"trained", store.trainable_parameters()},
-      {"bytes",
-       {{"parameters", store.arena_size() * 4}, {"activations", workspace.bytes()}, {"adapters", scratch.bytes()}}},
-      {"clock", sections.name()},
-      {"sections", sections.report()}};
+  const json report = {{"program", "bert_hpc, " + products->name() + ", " + attention->name()},
+                       {"compute", core::name_of(options.compute)},
+                       {"ranks", world.size()},
+                       {"threads", threads},
+                       {"seconds", seconds},
+                       {"trains", options.low_rank.magnitudes ? "dora" : options.trains},
+                       {"trained", store.trainable_parameters()},
+                       {"bytes",
+                        {{"parameters", store.arena_size() * 4},
+                         {"activations", workspace.bytes()},
+                         {"adapters", scratch.bytes() + factors.bytes()}}},
+                       {"clock", sections.name()},
+                       {"sections", sections.report()}};
   if (!options.range.empty()) {
     core::begin_profiler_range(options.range.c_str());
     one_step(warmup + steps);

@@ -2,7 +2,7 @@
 """The PyTorch + Transformers side of the training benchmark: the same steps as our bench_training.
 
     python3 bench_training.py --case CASE.json [--steps N] [--warmup W] [--padding longest|cap|none]
-                              [--trains all|lora] [--targets NAME,NAME...] [--rank R]
+                              [--trains all|lora|dora] [--targets NAME,NAME...] [--rank R]
                               [--threads T] [--precision fp32|bf16|fp16] [--device cpu|cuda] [--compile]
 
 BertForSequenceClassification with scaled dot product attention (SDPA), dropout on, fused AdamW, clipping by the global
@@ -10,8 +10,8 @@ norm; in 16 bits the forward pass and the loss run under torch.autocast, in fp16
 device is waited for after each step, and batches lie there before the clock starts. Prints one line of JSON: {"program", "precision",
 "compiled", "padding", "attention", "threads", "seconds": [of each timed step]}. Batches are padded
 before the clock starts, as a data loader's worker would do it. --padding none: the same model over real tokens alone
-(unpadded.py), whose "attention" says what computed it. --trains lora: through PEFT. Exit status 77: no torch,
-transformers or (for --trains lora) peft here.
+(unpadded.py), whose "attention" says what computed it. --trains lora, dora: through PEFT. Exit status 77: no torch,
+transformers or (for these) peft here.
 """
 
 import argparse
@@ -58,6 +58,7 @@ def adapted(model, options):
     targets = options.targets if options.targets == "all-linear" else options.targets.split(",")
     exclude = ["pooler.dense"] if options.targets == "all-linear" else None
     return peft.get_peft_model(model, peft.LoraConfig(r=options.rank, target_modules=targets, exclude_modules=exclude,
+                                                      use_dora=options.trains == "dora",
                                                       modules_to_save=["bert.pooler.dense", "classifier"]))
 
 
@@ -70,7 +71,7 @@ def main():
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--precision", choices=["fp32", "bf16", "fp16"], default="fp32")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--trains", choices=["all", "lora"], default="all")
+    parser.add_argument("--trains", choices=["all", "lora", "dora"], default="all")
     parser.add_argument("--targets", default="query,value")
     parser.add_argument("--rank", type=int, default=8)
     parser.add_argument("--compile", action="store_true", help="torch.compile, with shapes that may change")
@@ -84,7 +85,7 @@ def main():
     torch.manual_seed(1)
     config = transformers.BertConfig(**case["config"], num_labels=case["labels"], attn_implementation="sdpa")
     model = transformers.BertForSequenceClassification(config)
-    if options.trains == "lora":
+    if options.trains != "all":
         model = adapted(model, options)
     model = model.train().to(options.device)
     run = torch.compile(model, dynamic=True) if options.compile else model

@@ -26,8 +26,10 @@ CHOICES = {
     "bitfit": ["--trains", "bitfit"],
     "LoRA of query and value": ["--trains", "lora", "--targets", "query,value"],
     "LoRA of all linear layers": ["--trains", "lora", "--targets", "all-linear"],
+    "DoRA of query and value": ["--trains", "dora", "--targets", "query,value"],
+    "DoRA of all linear layers": ["--trains", "dora", "--targets", "all-linear"],
 }
-OURS = {"LoRA of query and value": ["--trains", "lora"]}  # the default, whose names follow from the family
+OURS = {"LoRA of query and value": ["--trains", "lora"], "DoRA of query and value": ["--trains", "dora"]}  # the default, whose names follow from the family
 
 
 def report_of(command, environment):
