@@ -18,6 +18,25 @@ layers::LayerCosts trained(layers::LayerCosts costs, const LayerTraining& traini
   return {.work = {.forward = costs.work.forward, .backward_input = {}, .backward_weight = {}}};
 }
 
+/// Of the products with weights beside which magnitudes are (layers/low_rank_adapter.hpp): one more for the gradients
+/// of the magnitudes, with dropout one more in each of the other passes. Products of the rank's size are left out.
+void add_magnitudes(const layers::SublayerSettings& sublayer, const layers::BatchShape& batch, bool selects,
+                    layers::PassWork& work) {
+  const layers::AdapterSettings& a = sublayer.adapters;
+  if (!a.any() || !a.magnitudes) return;
+  const bool attention = sublayer.kind == layers::SublayerSettings::Kind::attention;
+  const auto hidden = static_cast<double>(sublayer.hidden);
+  const double inner = attention ? hidden : static_cast<double>(sublayer.intermediate);
+  const double rows = selects ? batch.head_rows : batch.tokens;
+  const double flops =
+      2 * hidden * inner *
+      (rows * (int{a.query} + int{a.intermediate} + int{a.output}) + batch.tokens * (int{a.key} + int{a.value}));
+  work.backward_weight.flops += flops;
+  if (a.dropout <= 0) return;
+  work.forward.flops += flops;
+  work.backward_input.flops += flops;
+}
+
 }  // namespace
 
 layers::LayerCosts range_costs(const ModelPlan& plan, const ModelRange& range, const layers::BatchShape& batch,
@@ -35,6 +54,7 @@ layers::LayerCosts range_costs(const ModelPlan& plan, const ModelRange& range, c
     const layers::SublayerSettings& sublayer = plan.sublayers[static_cast<std::size_t>(i)];
     layers::LayerCosts costs =
         trained(layers::sublayer_costs(sublayer, batch, plan.computes_selection(i)), plan.sublayer_training(i));
+    add_magnitudes(sublayer, batch, plan.computes_selection(i), costs.work);
     if (plan.recomputes(i)) {
       costs.work.backward_input += costs.work.forward;
       const double rows = plan.computes_selection(i) ? batch.head_rows : batch.tokens;

@@ -157,6 +157,11 @@ class Steps(Case):
     def test_fp8(self):
         self.check("fp8", ranks=2, precision={"compute": "fp8"}, parallel={"tensor": 2})
 
+    def test_adapters_with_magnitudes(self):
+        if self.task == "masked_lm":
+            self.skipTest("its frozen decoder needs a pretrained model")
+        self.check("magnitudes", model={"trainable": "lora"}, **{"model.lora": {"targets": ["all-linear"], "dora": True, "dropout": 0.1}})
+
     def test_pipeline(self):
         self.check("stages", ranks=2, parallel={"pipeline": 2}, batch={"global": 16, "micro_batches": 4})
 

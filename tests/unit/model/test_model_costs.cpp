@@ -5,7 +5,9 @@
 #include <cmath>
 
 #include "bert_hpc/core/parameter_store.hpp"
+#include "bert_hpc/model/low_rank.hpp"
 #include "bert_hpc/model/model_parameters.hpp"
+#include "bert_hpc/model/trainable.hpp"
 #include "support/heads.hpp"
 
 using namespace bert_hpc;
@@ -41,6 +43,23 @@ TEST_CASE("a block's products are six operations a weight and token, and attenti
   // Sums of products of whole numbers below 2^53: equal but for the division by six.
   CHECK(std::abs(flops(range_costs(plan, block, full, 1).work) / expected - 1) < 1e-14);
   CHECK(std::abs(flops(range_costs(plan, block, full, 2).work) / expected - 0.5) < 1e-14);
+}
+
+TEST_CASE("magnitudes take one more product with each of their weights, and with dropout three") {
+  const model::ModelRange last{.first = 22, .last = 24, .embeddings = false, .head = false};
+  const auto work = [&last](bool magnitudes, double dropout) {
+    ModelPlan plan = plan_of(model::ModelConfig(), tests::classification_head);
+    add_adapters(plan, {.magnitudes = magnitudes, .dropout = dropout, .targets = {"query", "value", "output.dense"}},
+                 0);
+    set_trains(plan, trainable_parameters(plan, {.parameters = "lora"}));
+    return range_costs(plan, last, full, 1).work;
+  };
+  // The last block computes keys and values of all tokens, all else of the rows that the head reads.
+  const double products = 2.0 * 768 * 768 * (32 + 4096 + 32) + 2.0 * 768 * 3072 * 32;
+  CHECK(work(true, 0).backward_weight.flops - work(false, 0).backward_weight.flops == products);
+  // Sums below 2^45, rounded by 2^-8 at most.
+  CHECK(std::abs(flops(work(true, 0)) - flops(work(false, 0)) - products) < 1);
+  CHECK(std::abs(flops(work(true, 0.1)) - flops(work(false, 0.1)) - 3 * products) < 1);
 }
 
 TEST_CASE("figures hold the head's products") {

@@ -8,6 +8,7 @@
 #include "bert_hpc/ops/flat.hpp"
 #include "bert_hpc/ops/layer_norm.hpp"
 #include "bert_hpc/ops/losses.hpp"
+#include "bert_hpc/ops/row_norms.hpp"
 #include "support/sample_tensors.hpp"
 
 using namespace bert_hpc;
@@ -39,6 +40,12 @@ void add_row_kernels(Sum& sum, const core::Dropout& site, const Rows& rows) {
   ops::residual_layer_norm_backward(site, rows.view(), x, z, g, mean.values.data(), rstd.values.data(), y, d_x);
   sum.add(d_x);
   ops::column_sums(x, d_beta.values.data(), ops::Write::accumulate);
+  sum.add(d_beta);
+  const Matrix b = Matrix::random(2, count, 6);
+  ops::row_norms({.w = x, .a = residual.tensor.row_range(0, 2), .b = b}, x.values.data(), mean.values.data(),
+                 rstd.values.data());
+  sum.add(rstd);
+  ops::add_column_products(x, residual, g, d_beta.values.data());
   sum.add(d_beta);
   const test::Vector<std::int32_t> labels(static_cast<std::size_t>(count), 3);
   ops::cross_entropy(x, labels.data(), 0.5f, mean.values.data(), y);
