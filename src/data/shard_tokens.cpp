@@ -45,7 +45,7 @@ void ShardReader::keep_tokens() {
         std::make_unique<TokenCache>(tokens, has_types_, options_.cache_unit, options_.cache_bytes, block_reader());
     return;
   }
-  const auto bytes = static_cast<std::size_t>(TokenStore::bytes(tokens, has_types_, options_.cache_unit));
+  const auto bytes = static_cast<std::size_t>(TokenStore::bytes(tokens, has_types_, options_.block));
   memory_ =
       std::shared_ptr<void>(std::calloc(std::max<std::size_t>(bytes, 1), 1), std::free);  // pages as they are used
   if (memory_ == nullptr) throw std::bad_alloc();
@@ -55,12 +55,12 @@ void ShardReader::keep_tokens() {
 }
 
 void ShardReader::use_store(std::span<std::byte> memory) {
-  store_ = std::make_unique<TokenStore>(tokens_of_files(), has_types_, options_.cache_unit, memory, block_reader());
+  store_ = std::make_unique<TokenStore>(tokens_of_files(), has_types_, options_.block, memory, block_reader());
 }
 
 std::int64_t ShardReader::token_bytes() const {
   if (cache_) return cache_->memory_bytes();
-  return store_ ? TokenStore::bytes(tokens_of_files(), has_types_, options_.cache_unit) : 0;
+  return store_ ? TokenStore::bytes(tokens_of_files(), has_types_, options_.block) : 0;
 }
 
 std::int64_t ShardReader::bytes_to_share() const {

@@ -14,36 +14,39 @@ namespace {
 // Small enough to read a few sequences without waste, large enough to compress well: 256 KiB of ids a chunk.
 constexpr std::int64_t token_chunk = 65536, sequence_chunk = 8192;
 
-io::Storage storage(std::int64_t rows) {
-  return {.chunk_rows = rows, .gzip = 1, .shuffle = true, .fletcher32 = true};
+io::Storage storage(std::int64_t rows, Compression compression) {
+  const bool zips = compression == Compression::gzip;
+  return {.chunk_rows = rows, .gzip = zips ? 1 : 0, .shuffle = zips, .fletcher32 = true};
 }
 
 }  // namespace
 
-ShardWriter::ShardWriter(const std::string& path, ShardInfo info, bool token_types)
+ShardWriter::ShardWriter(const std::string& path, ShardInfo info, bool token_types, Compression compression)
     : path_(path),
       info_(std::move(info)),
       token_types_(token_types),
       file_(io::Hdf5File::create(path, core::ExitCode::files, shard_user_block)),
-      ids_(file_, shard_dataset::input_ids, storage(token_chunk)),
-      offsets_(file_, shard_dataset::offsets, storage(sequence_chunk)),
-      source_index_(file_, shard_dataset::source_index, storage(sequence_chunk)) {
-  if (token_types_) types_.emplace_back(file_, shard_dataset::token_type_ids, storage(token_chunk));
+      ids_(file_, shard_dataset::input_ids, storage(token_chunk, compression)),
+      offsets_(file_, shard_dataset::offsets, storage(sequence_chunk, compression)),
+      source_index_(file_, shard_dataset::source_index, storage(sequence_chunk, compression)) {
+  if (token_types_) types_.emplace_back(file_, shard_dataset::token_type_ids, storage(token_chunk, compression));
   labels_.emplace(file_, info_.labelled ? info_.task->labels : tasks::Labels::none, std::ssize(info_.label_names),
-                  storage(sequence_chunk));
+                  storage(sequence_chunk, compression));
   if (info_.task->labels == tasks::Labels::spans) {
-    answers_.push_back({.context = {file_, shard_dataset::context_tokens, storage(sequence_chunk), 2}});
+    answers_.push_back({.context = {file_, shard_dataset::context_tokens, storage(sequence_chunk, compression), 2}});
     if (info_.has_texts) {
-      answers_.back().characters.emplace_back(file_, shard_dataset::token_characters, storage(token_chunk), 2);
+      answers_.back().characters.emplace_back(file_, shard_dataset::token_characters, storage(token_chunk, compression),
+                                              2);
     }
   }
   if (info_.task->labels == tasks::Labels::words) {
-    words_.push_back({.tokens = {file_, shard_dataset::word_tokens, storage(token_chunk), 2},
-                      .offsets = {file_, shard_dataset::word_offsets, storage(sequence_chunk)}});
+    words_.push_back({.tokens = {file_, shard_dataset::word_tokens, storage(token_chunk, compression), 2},
+                      .offsets = {file_, shard_dataset::word_offsets, storage(sequence_chunk, compression)}});
     words_.back().offsets.append(std::int64_t{0});
   }
-  if (info_.has_texts) texts_.emplace(file_, storage(token_chunk), storage(sequence_chunk));
-  if (info_.task->ranks_candidates()) groups_.emplace_back(file_, shard_dataset::groups, storage(sequence_chunk));
+  if (info_.has_texts) texts_.emplace(file_, storage(token_chunk, compression), storage(sequence_chunk, compression));
+  if (info_.task->ranks_candidates())
+    groups_.emplace_back(file_, shard_dataset::groups, storage(sequence_chunk, compression));
   info_.sequences = info_.tokens = info_.max_length = 0;
   offsets_.append(std::int64_t{0});
 }

@@ -14,6 +14,19 @@ namespace {
 
 constexpr std::int64_t alignment = core::floats_of_cache_line * std::int64_t{sizeof(float)};
 
+constexpr auto pause = std::chrono::microseconds(50);  // a block takes milliseconds
+
+class CountedIn {
+ public:
+  explicit CountedIn(std::atomic<int>& count) : count_(count) { ++count_; }
+  ~CountedIn() { --count_; }
+  CountedIn(const CountedIn&) = delete;
+  CountedIn& operator=(const CountedIn&) = delete;
+
+ private:
+  std::atomic<int>& count_;
+};
+
 std::int64_t aligned(std::int64_t bytes) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
@@ -110,6 +123,7 @@ void TokenStore::fill(int file, std::span<const std::int32_t> ids, std::span<con
 }
 
 void TokenStore::read_ahead(std::int64_t block) noexcept {
+  while (copies_reading_ > 0) std::this_thread::sleep_for(pause);
   if (!claim(block, untouched)) return;
   try {
     read(block);
@@ -119,13 +133,13 @@ void TokenStore::read_ahead(std::int64_t block) noexcept {
 }
 
 void TokenStore::need(std::int64_t block) {
-  constexpr auto pause = std::chrono::microseconds(50);  // a block takes milliseconds
   for (;;) {
     const std::uint32_t state = state_of(states_[static_cast<std::size_t>(block)]).load(std::memory_order_acquire);
     if (state == ready) return;
     if (state == being_read) {
       std::this_thread::sleep_for(pause);
     } else if (claim(block, state)) {
+      const CountedIn counted(copies_reading_);
       return read(block);
     }
   }

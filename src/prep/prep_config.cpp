@@ -81,6 +81,7 @@ void visit_keys(config::TomlKeys& keys, PrepConfig& c) {
   keys.table("output");
   keys.key("directory", c.output.directory).required();
   keys.key("shard_tokens", c.output.shard_tokens, between(1024, 1 << 30));
+  keys.key("compression", c.output.compression, one_of({"none", "gzip"}));
 }
 
 namespace {

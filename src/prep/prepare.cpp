@@ -211,7 +211,8 @@ class Preparation {
   void write_shard(const SplitLayout& layout, Split split, std::size_t k, const data::ShardInfo& info) const {
     char name[32];
     std::snprintf(name, sizeof name, "%s-%05zu.h5", to_string(split), k);
-    data::ShardWriter writer(staging_.file(name), info, config_.has_pairs());
+    data::ShardWriter writer(staging_.file(name), info, config_.has_pairs(),
+                             config_.output.compression == "none" ? data::Compression::none : data::Compression::gzip);
     SplitLayout::Sequence sequence;
     for (std::int64_t place = layout.shards()[k].begin; place < layout.shards()[k].end; ++place) {
       layout.read(place, sequence);

@@ -1,4 +1,4 @@
-// Memory that the ranks of a node share: what one writes all read, and what nobody wrote is zero and takes no memory.
+// Memory that the ranks of a node share: what one writes all read, and what no rank wrote is zero and takes no memory.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <cstdint>

@@ -30,10 +30,11 @@ struct ShardReaderOptions {
   ShardLimits limits;                                 ///< what the model can take
   std::int64_t memory_limit = std::int64_t{2} << 30;  ///< bytes of tokens kept in memory; above, they are cached
   std::int64_t cache_bytes = std::int64_t{1} << 30;   ///< of tokens, where they are not kept
-  std::int64_t cache_unit = std::int64_t{1} << 18;    ///< tokens read at once
-  std::int64_t read_at_once = std::int64_t{8}
-                              << 20;  ///< bytes of files that are verified and read before the first use
-  bool source_index = false;          ///< keep the rows of the source text
+  std::int64_t cache_unit = std::int64_t{1} << 18;    ///< tokens read at once, where they are not kept
+  std::int64_t block = std::int64_t{1} << 16;         ///< tokens read at once, where they are: a chunk of the files
+  /// Bytes of files that are verified and read before the first use.
+  std::int64_t read_at_once = std::int64_t{8} << 20;
+  bool source_index = false;  ///< keep the rows of the source text
   /// Held during HDF5 calls made after construction (the library is not thread-safe); null if no other thread makes
   /// any.
   std::mutex* hdf5_mutex = nullptr;
@@ -74,7 +75,7 @@ class ShardReader {
   /// Of all tokens, where they are kept and not all read yet, so that processes may share them; else 0. The same for
   /// every process that has opened the same shards.
   std::int64_t bytes_to_share() const;
-  /// Keeps tokens in `memory` (bytes_to_share(), zero where nobody has written to it), which `processes` processes
+  /// Keeps tokens in `memory` (bytes_to_share(), zero where no process has written to it), which `processes` processes
   /// share. `owner` keeps the memory alive. Before the first read().
   void share(std::span<std::byte> memory, int processes, std::shared_ptr<void> owner);
   /// Where not all tokens are read yet, a thread begins to: this is process `place` of those that share them.

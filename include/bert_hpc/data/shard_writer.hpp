@@ -25,10 +25,13 @@ struct SequenceParts {
   std::span<const std::string> texts{};        ///< (Task::row_texts)
 };
 
+/// Of the datasets' blocks, which have a checksum either way.
+enum class Compression { none, gzip };
+
 class ShardWriter {
  public:
   /// Makes the file, which is no valid shard until finish(). `info`: all but the counts. Throws Error(files).
-  ShardWriter(const std::string& path, ShardInfo info, bool token_types);
+  ShardWriter(const std::string& path, ShardInfo info, bool token_types, Compression compression = Compression::gzip);
 
   /// One sequence. `token_types` is as long as `ids`, or empty where the shard has none; `label` is ignored where the
   /// task has none; `source_index` is the row in the source.

@@ -3,6 +3,7 @@
 // store: each block is then read by one of them.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -33,7 +34,8 @@ class TokenStore {
   void fill(int file, std::span<const std::int32_t> ids, std::span<const std::uint8_t> types);
 
   std::int64_t blocks() const { return first_block_.back(); }
-  /// Reads a block that nobody has begun to read. A block that cannot be read is left to copy(), which says why.
+  /// Reads a block that no thread or process has begun to read, once no copy() of this process waits for one. A block
+  /// that cannot be read is left to copy(), which says why.
   void read_ahead(std::int64_t block) noexcept;
   bool has(std::int64_t block) const;
 
@@ -48,6 +50,7 @@ class TokenStore {
 
   Read read_;
   std::int64_t block_tokens_;
+  std::atomic<int> copies_reading_ = 0;
   std::vector<std::int64_t> first_token_, first_block_;  // (files + 1)
   std::span<std::uint32_t> states_;                      // (blocks)
   std::span<std::int32_t> ids_;                          // (tokens)

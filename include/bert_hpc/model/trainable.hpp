@@ -12,7 +12,8 @@ namespace bert_hpc::model {
 
 struct TrainableSettings {
   /// "all"; "head": what a task adds to the encoder, a pooler included; "bitfit": that and every bias, those of layer
-  /// norms included; "lora": the adapters of the plan, and the head where it is not that of masked_lm.
+  /// norms included; "lora": the adapters of the plan, and the head where it is not tied to the word
+  /// embeddings.
   std::string parameters = "all";
   std::int64_t freeze_layers = 0;  ///< so many blocks, the lowest, and with one or more the embeddings
   bool from_scratch = false;       ///< no value is pretrained

@@ -16,10 +16,11 @@ struct WeightNames {
   std::string base;                     ///< prefix of all but the head, which files of a bare encoder leave out
   std::vector<std::string> base_parts;  ///< how names in such files begin
   std::string word_embeddings;
-  std::string decoder;               ///< masked_lm: the decoder's weight, tied to the word embeddings
-  std::string decoder_bias;          ///< masked_lm: a second name of the decoder's bias in files, or empty
-  std::string prediction_bias;       ///< masked_lm: the decoder's bias
-  std::string prediction_transform;  ///< masked_lm: the dense layer's weight
+  // Of the head that predicts tokens:
+  std::string decoder;                                     ///< the decoder's weight, tied to the word embeddings
+  std::string decoder_bias;                                ///< a second name of the decoder's bias in files, or empty
+  std::string prediction_bias;                             ///< the decoder's bias
+  std::string prediction_transform;                        ///< the dense layer's weight
   std::vector<std::string> sequence_head, masked_lm_head;  ///< prefixes of the weights of each head
 };
 

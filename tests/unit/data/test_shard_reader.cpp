@@ -1,5 +1,6 @@
 // Reading shards, and refusing wrong ones.
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <cmath>
 #include <fstream>
@@ -102,7 +103,7 @@ TEST_CASE("samples of several shards come back as written, from memory and throu
       CHECK_THAT(place.file, ContainsSubstring("train-00003.h5"));
       CHECK(place.sequence == 0);
 
-      options.cache_unit = 64;
+      options.cache_unit = options.block = 64;
       options.read_at_once = 0;
       ShardReader later(options);
       CHECK(later.memory_bytes() >= in_memory.memory_bytes());
@@ -128,7 +129,7 @@ TEST_CASE("readers of one memory share the reading of their shards") {
   ShardReaderOptions options = options_for(tasks::find("classification"), {directory / "train-*.h5"});
   std::mutex hdf5;
   options.hdf5_mutex = &hdf5;
-  options.cache_unit = 64;
+  options.block = 64;
   CHECK(ShardReader(options).bytes_to_share() == 0);  // small: read at once
   options.read_at_once = 0;
   ShardReader first(options), second(options);
@@ -146,6 +147,7 @@ TEST_CASE("readers of one memory share the reading of their shards") {
 }
 
 TEST_CASE("no damaged byte of a shard that is read block by block goes unnoticed") {
+  const auto compression = GENERATE(data::Compression::none, data::Compression::gzip);
   ScratchDirectory directory;
   const ShardContent content = make_content(tasks::find("classification"), 150, 1, 20);
   const std::string path = directory / "train-00000.h5";
@@ -154,7 +156,7 @@ TEST_CASE("no damaged byte of a shard that is read block by block goes unnoticed
     ShardReader source(options_for(tasks::find("classification"), {directory / "a.h5"}));
     data::ShardInfo info = source.info();
     info.labelled = true;
-    data::ShardWriter writer(path, info, false);
+    data::ShardWriter writer(path, info, false, compression);
     std::vector<std::int32_t> ids(20), types(20);
     for (std::int64_t s = 0; s < source.samples(); ++s) {
       source.read(s, ids.data(), types.data());

@@ -21,7 +21,7 @@ std::int32_t id_of(int file, std::int64_t token) {
   return static_cast<std::int32_t>(1000 * file + token);
 }
 
-/// Counts the reads of each block, and fails where it is told to.
+/// Counts the reads of each block, and fails as often as a case asks for.
 struct Reads {
   std::vector<std::atomic<int>> of_file = std::vector<std::atomic<int>>(file_tokens.size());
   std::atomic<int> all = 0, failures_left = 0;
