@@ -85,10 +85,32 @@ double macro(const ClassCounts& counts, const F& f) {
   return ratio(sum, present);
 }
 
+/// The mean recall of the classes that samples have.
+double balanced_accuracy(const ClassCounts& counts) {
+  double sum = 0, present = 0;
+  for (std::size_t c = 0; c < counts.actual.size(); ++c) {
+    if (counts.actual[c] == 0) continue;
+    ++present;
+    sum += counts.hits[c] / counts.actual[c];
+  }
+  return ratio(sum, present);
+}
+
+/// Cohen, "A coefficient of agreement for nominal scales", 1960; 0 where chance would agree always.
+double kappa(const ClassCounts& counts) {
+  const double samples = sum_of(counts.actual), correct = sum_of(counts.hits);
+  double by_chance = 0;  // pairs of equal classes, of samples² pairs
+  for (std::size_t c = 0; c < counts.actual.size(); ++c) by_chance += counts.actual[c] * counts.predicted[c];
+  const double possible = samples * samples - by_chance;
+  return possible > 0 ? (correct * samples - by_chance) / possible : 0.0;
+}
+
 std::vector<double> values(const EvaluatedSet& set, const LossSum&, ConstSums sums) {
   const ClassCounts counts = counts_of(set, sums);
-  return {accuracy(counts),    macro_precision(counts), macro_recall(counts), macro_f1(counts),
-          weighted_f1(counts), micro_f1(counts),        positive_f1(counts),  matthews_correlation(counts)};
+  return {accuracy(counts),    macro_precision(counts),      macro_recall(counts),
+          macro_f1(counts),    weighted_f1(counts),          micro_f1(counts),
+          positive_f1(counts), matthews_correlation(counts), balanced_accuracy(counts),
+          kappa(counts)};
 }
 
 /// Is one class predicted for every sample though several occur?
@@ -195,7 +217,9 @@ const Family& class_counts() {
                   {.name = "weighted_f1", .label = "weighted f1", .in_log = false},
                   {.name = "micro_f1", .label = "micro f1", .in_log = false},
                   {.name = "positive_f1", .label = "f1 of class 1", .in_log = false, .outputs = 2},
-                  {.name = "mcc", .label = "", .in_log = false}},
+                  {.name = "mcc", .label = "", .in_log = false},
+                  {.name = "balanced_accuracy", .label = "balanced accuracy", .in_log = false},
+                  {.name = "kappa", .label = "Cohen's kappa", .in_log = false}},
       .reads_predicted = true,
       .size = size,
       .add = add,

@@ -83,7 +83,9 @@ TEST_CASE("classification metrics are scikit-learn's, absent classes left out of
                 {"f1", 0.5541666666666667},
                 {"weighted_f1", 0.7266666666666666},
                 {"micro_f1", 0.7},
-                {"mcc", 0.5976143046671968}});
+                {"mcc", 0.5976143046671968},
+                {"balanced_accuracy", 0.75},
+                {"kappa", 0.5714285714285714}});
   CHECK(sums.confusion_matrix()[2 * 6 + 2] == 2);
   CHECK(sums.confusion_matrix()[2 * 6 + 3] == 1);
   CHECK(sums.class_counts() ==
@@ -109,13 +111,17 @@ TEST_CASE("single classes are reported up to a limit above the confusion matrix'
   CHECK(metrics::reported_classes({&metrics::token_counts()}, {.outputs = 30000}) == 0);
 }
 
-TEST_CASE("metrics of two classes are scikit-learn's: f1_score, matthews_corrcoef, roc_auc_score") {
+TEST_CASE("metrics of two classes are scikit-learn's: f1_score, matthews_corrcoef, cohen_kappa_score, roc_auc_score") {
   const std::vector<std::int32_t> actual = {0, 1, 1, 0, 1, 0, 1, 1}, guessed = {0, 1, 0, 1, 1, 0, 1, 0};
   Evaluation sums = of_classes(2);
   add(sums, 0.0, actual, guessed);
   const auto found = sums.values();
-  const std::vector<std::pair<std::string, double>> expected = {
-      {"weighted_f1", 0.6309523809523809}, {"micro_f1", 0.625}, {"positive_f1", 2.0 / 3}, {"mcc", 0.2581988897471611}};
+  const std::vector<std::pair<std::string, double>> expected = {{"weighted_f1", 0.6309523809523809},
+                                                                {"micro_f1", 0.625},
+                                                                {"positive_f1", 2.0 / 3},
+                                                                {"mcc", 0.2581988897471611},
+                                                                {"balanced_accuracy", 0.6333333333333333},
+                                                                {"kappa", 0.25}};
   REQUIRE(found.size() == 4 + expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {
     CHECK(found[4 + i].first == expected[i].first);
@@ -161,7 +167,9 @@ TEST_CASE("metrics of 50,000 classes need no matrix of 50,000 × 50,000") {
                 {"f1", (0.8 + 2.0 / 3) / 2},
                 {"weighted_f1", (3 * 0.8 + 2.0 / 3) / 4},
                 {"micro_f1", 0.75},
-                {"mcc", 1 / std::sqrt(3.0)}});
+                {"mcc", 1 / std::sqrt(3.0)},
+                {"balanced_accuracy", 5.0 / 6},
+                {"kappa", 0.5}});
   CHECK(of_classes(metrics::max_confusion_classes).matrix_classes() == metrics::max_confusion_classes);
 }
 
@@ -322,9 +330,15 @@ TEST_CASE("one class for all samples is found where several occur") {
 TEST_CASE("an evaluation of nothing divides by nothing") {
   const Evaluation sums = of_classes(3);
   CHECK(sums.loss() == 0.0);
-  agrees(
-      sums,
-      {{"accuracy", 0}, {"precision", 0}, {"recall", 0}, {"f1", 0}, {"weighted_f1", 0}, {"micro_f1", 0}, {"mcc", 0}});
+  agrees(sums, {{"accuracy", 0},
+                {"precision", 0},
+                {"recall", 0},
+                {"f1", 0},
+                {"weighted_f1", 0},
+                {"micro_f1", 0},
+                {"mcc", 0},
+                {"balanced_accuracy", 0},
+                {"kappa", 0}});
 }
 
 TEST_CASE("which metrics are better when large") {
