@@ -30,8 +30,9 @@ struct ShardReaderOptions {
   ShardLimits limits;                                 ///< what the model can take
   std::int64_t memory_limit = std::int64_t{2} << 30;  ///< bytes of tokens kept in memory; above, they are cached
   std::int64_t cache_bytes = std::int64_t{1} << 30;   ///< of tokens, where they are not kept
-  std::int64_t cache_unit = std::int64_t{1} << 18;    ///< tokens read at once, where they are not kept
-  std::int64_t block = std::int64_t{1} << 16;         ///< tokens read at once, where they are: a chunk of the files
+  // Tokens read at once: a chunk of the files.
+  std::int64_t cache_unit = std::int64_t{1} << 16;  ///< where they are not kept
+  std::int64_t block = std::int64_t{1} << 16;       ///< where they are
   /// Bytes of files that are verified and read before the first use.
   std::int64_t read_at_once = std::int64_t{8} << 20;
   bool source_index = false;  ///< keep the rows of the source text
