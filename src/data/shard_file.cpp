@@ -143,16 +143,9 @@ void ShardFile::check_datasets() {
   checked_dataset(shard_dataset::labels, label_type(limits_.task->labels, info_.sequences, names, words));
 }
 
+/// Block by block, so that a file that claims many sequences and has none takes no memory for them.
 std::vector<std::int64_t> ShardFile::read_offsets() const {
   const Dataset dataset = file_.dataset(shard_dataset::offsets);
-  check_offsets(dataset);
-  std::vector<std::int64_t> offsets(static_cast<std::size_t>(info_.sequences) + 1);
-  dataset.read_rows(0, offsets);
-  return offsets;
-}
-
-/// Block by block, so that a file that claims many sequences and has none takes no memory for them.
-void ShardFile::check_offsets(const Dataset& dataset) const {
   std::int64_t first = 0, last = 0;
   dataset.read_rows(0, std::span(&first, 1));
   dataset.read_rows(info_.sequences, std::span(&last, 1));
@@ -161,25 +154,27 @@ void ShardFile::check_offsets(const Dataset& dataset) const {
          text(info_.tokens) + ", the number of tokens.");
   }
   constexpr std::int64_t max_at_once = std::int64_t{1} << 16;
-  std::vector<std::int64_t> offsets;
+  std::vector<std::int64_t> offsets = {0};
   std::int64_t longest = 0, longest_sequence_index = 0;
   for (std::int64_t begin = 0; begin < info_.sequences; begin += max_at_once) {
-    offsets.resize(static_cast<std::size_t>(std::min(max_at_once, info_.sequences - begin)) + 1);
-    dataset.read_rows(begin, offsets);
-    for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
-      const std::int64_t s = begin + static_cast<std::int64_t>(i);
+    const std::int64_t end = std::min(begin + max_at_once, info_.sequences);
+    offsets.resize(static_cast<std::size_t>(end) + 1);
+    dataset.read_rows(begin + 1, std::span(offsets).subspan(static_cast<std::size_t>(begin) + 1));
+    for (std::int64_t s = begin; s < end; ++s) {
+      const std::int64_t here = offsets[static_cast<std::size_t>(s)], next = offsets[static_cast<std::size_t>(s) + 1];
       // The comparison, not the difference, which a hostile file could make overflow.
-      if (offsets[i + 1] <= offsets[i] || offsets[i + 1] > info_.tokens) {
-        fail(where_sequence(s) + " runs from token " + text(offsets[i]) + " to " + text(offsets[i + 1]) +
+      if (next <= here || next > info_.tokens) {
+        fail(where_sequence(s) + " runs from token " + text(here) + " to " + text(next) +
              "; offsets must increase up to " + text(info_.tokens) + ".");
       }
-      if (offsets[i + 1] - offsets[i] > longest) {
-        longest = offsets[i + 1] - offsets[i];
+      if (next - here > longest) {
+        longest = next - here;
         longest_sequence_index = s;
       }
     }
   }
   check_longest(longest, longest_sequence_index);
+  return offsets;
 }
 
 void ShardFile::check_longest(std::int64_t longest, std::int64_t longest_sequence_index) const {

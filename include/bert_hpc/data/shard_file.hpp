@@ -62,7 +62,6 @@ class ShardFile {
   void check_answers();
   std::int64_t check_words();
   void check_groups();
-  void check_offsets(const io::Dataset& dataset) const;
   void check_longest(std::int64_t longest, std::int64_t longest_sequence_index) const;
   std::string where_sequence(std::int64_t sequence) const;
   std::string where_token(std::int64_t token) const;

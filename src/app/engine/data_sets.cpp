@@ -126,12 +126,13 @@ void open_data(DataSets& sets, const config::Config& input, const model::ModelCo
                const TokenBudget& budget, comm::Communicator& world, bool reads) {
   const bool trains = input.trains();
   std::int64_t left = budget.node;
-  const auto open = [&](const char* name, const std::vector<std::string>& paths, bool labels) {
+  const std::string train_key = "data.train";
+  const auto open = [&](const std::string& name, const std::vector<std::string>& paths, bool labels) {
     data::ShardReaderOptions options;
     options.name = name;
     options.paths = paths;
     options.limits = shard_limits(input, stated, labels);
-    options.source_index = true;
+    options.source_index = name != train_key;  // for predictions and for metrics of rows
     options.hdf5_mutex = &sets.hdf5;
     options.memory_limit = left;
     options.cache_bytes = left / budget.ranks;
@@ -141,7 +142,7 @@ void open_data(DataSets& sets, const config::Config& input, const model::ModelCo
     return reader;
   };
   collectively(world, [&] {
-    if (trains) sets.train = open("data.train", input.data.train, true);
+    if (trains) sets.train = open(train_key, input.data.train, true);
     if (!input.data.validation.empty() && input.run.mode != "predict") {
       sets.validation = open("data.validation", input.data.validation, true);
     }
