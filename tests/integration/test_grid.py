@@ -1,0 +1,93 @@
+"""jobs/grid.sh runs an input with the settings of each line of a file, skips what is finished, compares the runs, and names every
+wrong line; in a job array it runs the line of its task."""
+
+import os
+import pathlib
+import re
+import subprocess
+import unittest
+
+import h5py
+from program import BUILD, Case
+
+TREE = pathlib.Path(__file__).resolve().parents[2]
+GRID = """# a comment
+*      schedule.epochs=1 log.progress="none"   # holds for all
+
+usual
+lora   model.trainable="lora" model.lora.targets=["query","value"]
+8bit   optimizer.name="adamw8bit" optimizer.learning_rate=1e-3
+"""
+
+
+class Grid(Case):
+    @classmethod
+    def setUpClass(cls):
+        """An installed tree, whose own programs come first: those of this build."""
+        super().setUpClass()
+        tree = cls.work.folder / "tree"
+        (tree / "share/bert_hpc").mkdir(parents=True)
+        for name in ("jobs", "postprocess"):
+            (tree / "share/bert_hpc" / name).symlink_to(TREE / name)
+        (tree / "bin").symlink_to(BUILD.resolve())
+        cls.script = tree / "share/bert_hpc/jobs/grid.sh"
+
+    def grid(self, name, text, *arguments, **variables):
+        file = self.work.folder / f"{name}.grid"
+        file.write_text(text)
+        path = self.work.input(f"{name}.toml", schedule={"epochs": None, "steps": None, "warmup_ratio": None})
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("SLURM_")} | variables
+        return subprocess.run(["bash", str(self.script), str(path), str(file), str(self.work.folder / name), *arguments], text=True,
+                              capture_output=True, env=environment | {"OMP_NUM_THREADS": "1"}, timeout=300)
+
+    def test_runs(self):
+        done = self.grid("runs", GRID, "1")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        folder = self.work.folder / "runs"
+        inputs = {}
+        for name in ("usual", "lora", "8bit"):
+            with h5py.File(folder / name / "metrics.h5") as file:
+                self.assertEqual(file.attrs["status"], "finished")
+                inputs[name] = file.attrs["resolved_input"]
+        self.assertIn('trainable = "lora"', inputs["lora"])
+        self.assertIn('name = "adamw8bit"', inputs["8bit"])
+        self.assertNotIn('name = "adamw8bit"', inputs["lora"])
+        summary = (folder / "report/summary.md").read_text()
+        for name in inputs:
+            self.assertIn(name, summary)
+        again = self.grid("runs", GRID, "1")
+        self.assertEqual(again.returncode, 0, again.stdout + again.stderr)
+        self.assertEqual(again.stdout.count("finished before"), 3)
+
+    def test_wrong_lines(self):
+        done = self.grid("wrong", 'a model.hidden_size = 3\na\n../b\nreport\nc key=3\n')
+        self.assertEqual(done.returncode, 2)
+        for line, words in ((1, "'='"), (2, "second run"), (3, "'../b' cannot"), (4, "'report' cannot"), (5, "'key=3'")):
+            self.assertTrue(re.search(rf"wrong.grid, line {line}: .*{re.escape(words)}", done.stderr), (line, done.stderr))
+        self.assertFalse((self.work.folder / "wrong").exists())
+        self.assertIn("names no run", self.grid("empty", "# nothing\n").stderr)
+
+    def test_a_run_that_fails(self):
+        done = self.grid("fails", 'bad model.hidden_size=33\n* schedule.epochs=1\ngood\n', "1")
+        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+        self.assertIn("bad ended with status 2", done.stdout)
+        self.assertEqual((self.work.folder / "fails/good/.status").read_text().strip(), "finished")
+
+    def test_job_array(self):
+        """train.slurm's place is taken by a script that prints its arguments."""
+        jobs = self.work.folder / "submitted/jobs"
+        jobs.mkdir(parents=True)
+        (jobs / "train.slurm").write_text('printf "%s\\n" "$@"\n')
+        task = lambda number: self.grid("array", GRID, "--set", "run.seed=7", SLURM_ARRAY_TASK_ID=str(number),  # noqa: E731
+                                        SLURM_SUBMIT_DIR=str(jobs.parent))
+        words = task(2).stdout.split("\n")
+        for setting in ("schedule.epochs=1", 'model.lora.targets=["query","value"]', "run.seed=7",
+                        f'run.directory="{self.work.folder}/array/lora"'):
+            self.assertEqual(words[words.index(setting) - 1], "--set")
+        self.assertNotIn('optimizer.name="adamw8bit"', words)
+        done = task(4)
+        self.assertEqual((done.returncode, "--array=1-3" in done.stderr), (2, True))
+
+
+if __name__ == "__main__":
+    unittest.main()
