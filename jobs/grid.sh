@@ -1,7 +1,17 @@
 #!/usr/bin/env bash
 # Runs one input with several settings and compares the runs; see usage() below.
 set -euo pipefail
-. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+# Slurm runs a copy of this script: the rest of jobs/ is in the installed tree or in the folder of submission.
+for folder in "$(dirname "${BASH_SOURCE[0]}")" "${BERT_HPC_ROOT:-/nowhere}/share/bert_hpc/jobs" "${SLURM_SUBMIT_DIR:-.}/jobs" \
+  "${SLURM_SUBMIT_DIR:-.}"; do
+  if [ -f "$folder/common.sh" ]; then break; fi
+done
+if [ ! -f "$folder/common.sh" ]; then
+  echo "cannot find common.sh of jobs/: load the module of bert_hpc, or submit from the folder that has it" >&2
+  exit 2
+fi
+# shellcheck source=common.sh
+. "$folder/common.sh"
 
 usage() {
   cat <<'TEXT'
@@ -65,11 +75,7 @@ if [ -n "${SLURM_ARRAY_TASK_ID:-}" ]; then
     fail 2 "task $SLURM_ARRAY_TASK_ID has no line: $grid names ${#names[@]} runs, --array=1-${#names[@]}"
   fi
   options_of $index
-  # Slurm runs a copy of this script: train.slurm is found in the installed tree or from the folder of submission.
-  for folder in "${BERT_HPC_ROOT:-/nowhere}/share/bert_hpc/jobs" "${SLURM_SUBMIT_DIR:-.}/jobs" "${SLURM_SUBMIT_DIR:-.}"; do
-    if [ -f "$folder/train.slurm" ]; then exec bash "$folder/train.slurm" "$input" "${options[@]}" "$@"; fi
-  done
-  fail 2 "cannot find train.slurm: load the module of bert_hpc, or submit from the folder that has it"
+  exec bash "$bert_hpc_jobs/train.slurm" "$input" "${options[@]}" "$@"
 fi
 
 status=0 runs=()

@@ -32,13 +32,13 @@ class Grid(Case):
         (tree / "bin").symlink_to(BUILD.resolve())
         cls.script = tree / "share/bert_hpc/jobs/grid.sh"
 
-    def grid(self, name, text, *arguments, **variables):
+    def grid(self, name, text, *arguments, script=None, **variables):
         file = self.work.folder / f"{name}.grid"
         file.write_text(text)
         path = self.work.input(f"{name}.toml", schedule={"epochs": None, "steps": None, "warmup_ratio": None})
         environment = {key: value for key, value in os.environ.items() if not key.startswith("SLURM_")} | variables
-        return subprocess.run(["bash", str(self.script), str(path), str(file), str(self.work.folder / name), *arguments], text=True,
-                              capture_output=True, env=environment | {"OMP_NUM_THREADS": "1"}, timeout=300)
+        return subprocess.run(["bash", str(script or self.script), str(path), str(file), str(self.work.folder / name), *arguments],
+                              text=True, capture_output=True, env=environment | {"OMP_NUM_THREADS": "1"}, timeout=300)
 
     def test_runs(self):
         done = self.grid("runs", GRID, "1")
@@ -74,11 +74,14 @@ class Grid(Case):
         self.assertEqual((self.work.folder / "fails/good/.status").read_text().strip(), "finished")
 
     def test_job_array(self):
-        """train.slurm's place is taken by a script that prints its arguments."""
+        """Slurm runs a copy of the script; train.slurm's place is taken by a script that prints its arguments."""
         jobs = self.work.folder / "submitted/jobs"
         jobs.mkdir(parents=True)
+        (jobs / "common.sh").symlink_to(TREE / "jobs/common.sh")
         (jobs / "train.slurm").write_text('printf "%s\\n" "$@"\n')
-        task = lambda number: self.grid("array", GRID, "--set", "run.seed=7", SLURM_ARRAY_TASK_ID=str(number),  # noqa: E731
+        copy = self.work.folder / "slurm_script"
+        copy.write_text((TREE / "jobs/grid.sh").read_text())
+        task = lambda number: self.grid("array", GRID, "--set", "run.seed=7", script=copy, SLURM_ARRAY_TASK_ID=str(number),  # noqa: E731
                                         SLURM_SUBMIT_DIR=str(jobs.parent))
         words = task(2).stdout.split("\n")
         for setting in ("schedule.epochs=1", 'model.lora.targets=["query","value"]', "run.seed=7",
