@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <new>
 
 #include "check_mpi.hpp"
@@ -12,27 +13,11 @@
 namespace bert_hpc::comm {
 namespace {
 
-class MappedPages final : public NodePages {
- public:
-  /// Takes over what mmap() returned.
-  MappedPages(void* begin, std::size_t bytes, const NodePlace& place) : begin_(begin), bytes_(bytes), place_(place) {}
-  ~MappedPages() override { munmap(begin_, bytes_); }
-  MappedPages(const MappedPages&) = delete;
-  MappedPages& operator=(const MappedPages&) = delete;
-
-  std::span<std::byte> memory() const override { return {static_cast<std::byte*>(begin_), bytes_}; }
-  NodePlace place() const override { return place_; }
-
- private:
-  void* begin_;
-  std::size_t bytes_;
-  NodePlace place_;
-};
-
-std::unique_ptr<NodePages> own_pages(std::size_t bytes) {
-  void* const begin = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (begin == MAP_FAILED) throw std::bad_alloc();
-  return std::make_unique<MappedPages>(begin, bytes, NodePlace{});
+/// Null where it cannot be mapped. `file`: -1 for memory of this rank alone.
+std::byte* mapped(int file, std::size_t bytes) {
+  const int kind = file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+  void* const begin = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, kind | MAP_NORESERVE, file, 0);
+  return begin == MAP_FAILED ? nullptr : static_cast<std::byte*>(begin);
 }
 
 /// The ranks of this node.
@@ -68,22 +53,30 @@ class Neighbours {
 
 }  // namespace
 
-std::unique_ptr<NodePages> NodePages::make(std::size_t bytes) {
+NodePages::NodePages(std::size_t bytes) : bytes_(std::max<std::size_t>(bytes, 1)) {
   const Neighbours neighbours;
-  const bool creates = neighbours.place().rank == 0;
-  core::Descriptor file;
-  if (neighbours.place().ranks == 1 || bytes == 0) return own_pages(bytes == 0 ? 1 : bytes);
-  if (creates) {
-    file = core::Descriptor(memfd_create("bert_hpc_data", MFD_CLOEXEC));
-    if (file.valid() && ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) file.reset();
+  if (neighbours.place().ranks > 1) {
+    const bool creates = neighbours.place().rank == 0;
+    core::Descriptor file;
+    if (creates) {
+      file = core::Descriptor(memfd_create("bert_hpc_data", MFD_CLOEXEC));
+      if (file.valid() && ftruncate(file.get(), static_cast<off_t>(bytes_)) != 0) file.reset();
+    }
+    const Place place = neighbours.of_first(place_of(file.get()));
+    if (!creates && place.number >= 0) file = open_at(place);
+    if (file.valid()) begin_ = mapped(file.get(), bytes_);
+    if (neighbours.all(begin_ != nullptr)) {
+      place_ = neighbours.place();
+      return;
+    }
+    if (begin_ != nullptr) munmap(begin_, bytes_);
   }
-  const Place place = neighbours.of_first(place_of(file.get()));
-  if (!creates && place.number >= 0) file = open_at(place);
-  void* begin = MAP_FAILED;
-  if (file.valid()) begin = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file.get(), 0);
-  if (neighbours.all(begin != MAP_FAILED)) return std::make_unique<MappedPages>(begin, bytes, neighbours.place());
-  if (begin != MAP_FAILED) munmap(begin, bytes);
-  return own_pages(bytes);
+  begin_ = mapped(-1, bytes_);
+  if (begin_ == nullptr) throw std::bad_alloc();
+}
+
+NodePages::~NodePages() {
+  munmap(begin_, bytes_);
 }
 
 }  // namespace bert_hpc::comm

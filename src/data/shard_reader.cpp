@@ -75,7 +75,8 @@ ShardReader::ShardReader(const ShardReaderOptions& options) : options_(options) 
 }
 
 ShardReader::~ShardReader() {
-  stop_reading();
+  stops_ = true;
+  if (reader_.joinable()) reader_.join();
 }
 
 ShardReader::ShardReader(const PlannedData& planned) : info_(planned.info), planned_(true) {

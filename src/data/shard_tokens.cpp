@@ -78,17 +78,9 @@ void ShardReader::share(std::span<std::byte> memory, int processes, std::shared_
 void ShardReader::start_reading(int place) {
   if (bytes_to_share() == 0) return;
   core::require(!reader_.joinable(), "one thread reads tokens ahead");
-  reader_ = std::thread([this, first = store_->blocks() * place / processes_] { read_blocks(first); });
-}
-
-void ShardReader::read_blocks(std::int64_t first) {
-  const std::int64_t blocks = store_->blocks();
-  for (std::int64_t i = 0; i < blocks && !stops_; ++i) store_->read_ahead((first + i) % blocks);
-}
-
-void ShardReader::stop_reading() {
-  stops_ = true;
-  if (reader_.joinable()) reader_.join();
+  reader_ = std::thread([this, blocks = store_->blocks(), first = store_->blocks() * place / processes_] {
+    for (std::int64_t i = 0; i < blocks && !stops_; ++i) store_->read_ahead((first + i) % blocks);
+  });
 }
 
 const ShardFile& ShardReader::opened(int file) {
@@ -99,7 +91,7 @@ const ShardFile& ShardReader::opened(int file) {
       open_order_.erase(open_order_.begin());
     }
     const std::string& path = files_[static_cast<std::size_t>(file)];
-    auto found = std::make_unique<ShardFile>(ShardFile::open(path, options_.limits, io::SealPart::tail));
+    auto found = std::make_unique<ShardFile>(ShardFile::open(path, options_.limits, std::nullopt));
     // Verified at the start, when lengths and labels were read: tokens of another file do not go with them.
     if (io::seal_text(path, ExitCode::data) != seals_[static_cast<std::size_t>(file)]) {
       throw Error(ExitCode::data, path +

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <numeric>
 #include <thread>
 
 #include "bert_hpc/core/cache_line.hpp"

@@ -63,8 +63,9 @@ LoadPlan plan_load(const HfCheckpoint& checkpoint, const std::filesystem::path& 
   const WeightNames& names = family.names;
   LoadPlan plan;
   ProblemList problems;
-  const auto classifier = checkpoint.entries().lower_bound("classifier.");
-  const bool classifies = classifier != checkpoint.entries().end() && classifier->first.starts_with("classifier.");
+  const bool classifies = std::any_of(checkpoint.entries().begin(), checkpoint.entries().end(), [&](const auto& entry) {
+    return has_prefix(entry.first, names.sequence_head) && !entry.first.starts_with(names.base);
+  });
   const bool predicts_tokens = checkpoint.find(names.prediction_transform) && !classifies;
   bool lacks_classifier = false;
   for (const Wanted& parameter : wanted) {

@@ -31,20 +31,19 @@ std::int64_t resident() {
 
 TEST_CASE("ranks of a node share one memory") {
   constexpr std::size_t each = 10000;  // no multiple of a page
-  const auto pages = comm::NodePages::make(each * static_cast<std::size_t>(world().size()));
-  REQUIRE(pages != nullptr);
+  const comm::NodePages pages(each * static_cast<std::size_t>(world().size()));
   // The tests run on one node.
-  CHECK(everywhere(pages->place().ranks == world().size() && pages->place().rank == world().rank()));
+  CHECK(everywhere(pages.place().ranks == world().size() && pages.place().rank == world().rank()));
   bool zero = true;
-  for (const std::byte value : pages->memory()) zero = zero && value == std::byte{0};
+  for (const std::byte value : pages.memory()) zero = zero && value == std::byte{0};
   CHECK(everywhere(zero));
   world().barrier();
-  const auto own = pages->memory().subspan(each * static_cast<std::size_t>(world().rank()), each);
+  const auto own = pages.memory().subspan(each * static_cast<std::size_t>(world().rank()), each);
   std::fill(own.begin(), own.end(), static_cast<std::byte>(world().rank() + 1));
   world().barrier();
   bool right = true;
-  for (std::size_t i = 0; i < pages->memory().size(); ++i) {
-    right = right && pages->memory()[i] == static_cast<std::byte>(i / each + 1);
+  for (std::size_t i = 0; i < pages.memory().size(); ++i) {
+    right = right && pages.memory()[i] == static_cast<std::byte>(i / each + 1);
   }
   CHECK(everywhere(right));
   world().barrier();
@@ -53,12 +52,12 @@ TEST_CASE("ranks of a node share one memory") {
 TEST_CASE("pages of node memory exist once they are written") {
   constexpr std::int64_t large = std::int64_t{1} << 34;  // more than the test machine's memory would give gladly
   const std::int64_t before = resident();
-  const auto pages = comm::NodePages::make(static_cast<std::size_t>(large));
-  pages->memory().back() = std::byte{1};
+  const comm::NodePages pages(static_cast<std::size_t>(large));
+  pages.memory().back() = std::byte{1};
   CHECK(everywhere(resident() - before < (std::int64_t{64} << 20)));
   world().barrier();
 }
 
 TEST_CASE("node memory of no bytes is memory") {
-  CHECK(everywhere(comm::NodePages::make(0) != nullptr));
+  CHECK(everywhere(comm::NodePages(0).memory().data() != nullptr));
 }

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <span>
 
 #include "bert_hpc/comm/mpi_communicator.hpp"
@@ -12,16 +11,22 @@ namespace bert_hpc::comm {
 
 class NodePages {
  public:
-  virtual ~NodePages() = default;
+  /// Collective over all ranks; MPI must be initialised. Where the ranks of a node cannot map each other's memory, as
+  /// in containers of their own, each has its own. Throws std::bad_alloc where there is no memory.
+  explicit NodePages(std::size_t bytes);
+  ~NodePages();
+  NodePages(const NodePages&) = delete;
+  NodePages& operator=(const NodePages&) = delete;
 
   /// Zeroed, aligned to a page.
-  virtual std::span<std::byte> memory() const = 0;
+  std::span<std::byte> memory() const { return {begin_, bytes_}; }
   /// Among the ranks that share it.
-  virtual NodePlace place() const = 0;
+  const NodePlace& place() const { return place_; }
 
-  /// Collective over all ranks; MPI must be initialised. Where the ranks of a node cannot map each other's memory, as
-  /// in containers of their own, each has its own. Throws Error(runtime) where there is no memory.
-  static std::unique_ptr<NodePages> make(std::size_t bytes);
+ private:
+  std::byte* begin_ = nullptr;
+  std::size_t bytes_;
+  NodePlace place_;
 };
 
 }  // namespace bert_hpc::comm

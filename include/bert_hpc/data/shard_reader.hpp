@@ -122,8 +122,6 @@ class ShardReader {
   void read_early(const ShardFile& file);
   void keep_tokens();
   void use_store(std::span<std::byte> memory);
-  void read_blocks(std::int64_t first);
-  void stop_reading();
   std::vector<std::int64_t> tokens_of_files() const;
   TokenCache::Read block_reader();
   const ShardFile& opened(int file);

@@ -101,11 +101,9 @@ void share_tokens(DataSets& sets) {
     data::ShardReader& reader = **set;
     const std::int64_t bytes = reader.bytes_to_share();
     if (bytes == 0) continue;
-    std::shared_ptr<comm::NodePages> pages = comm::NodePages::make(static_cast<std::size_t>(bytes));
-    const comm::NodePlace place = pages->place();
-    const std::span<std::byte> memory = pages->memory();
-    reader.share(memory, place.ranks, std::move(pages));
-    reader.start_reading(place.rank);
+    const auto pages = std::make_shared<comm::NodePages>(static_cast<std::size_t>(bytes));
+    reader.share(pages->memory(), pages->place().ranks, pages);
+    reader.start_reading(pages->place().rank);
   }
 }
 
