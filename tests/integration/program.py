@@ -28,6 +28,17 @@ def run(program, *arguments, ranks=1, threads=None, check=None, cwd=None, variab
     return done
 
 
+def installed_tree(folder, *names):
+    """Makes FOLDER/tree like an installed one, with these folders of the checkout and the programs of this build; its scripts'
+    folder."""
+    share = folder / "tree/share/bert_hpc"
+    share.mkdir(parents=True)
+    for name in names:
+        (share / name).symlink_to(pathlib.Path(__file__).resolve().parents[2] / name)
+    (folder / "tree/bin").symlink_to(BUILD.resolve())
+    return share / "jobs"
+
+
 def as_if_killed_after(step, directory):
     """Makes of a finished run, which keeps its checkpoints, one that was killed after the checkpoint of `step`."""
     for path in (directory / "checkpoints").glob("step-*"):

@@ -8,7 +8,7 @@ import subprocess
 import unittest
 
 import h5py
-from program import BUILD, Case
+from program import Case, installed_tree
 
 TREE = pathlib.Path(__file__).resolve().parents[2]
 GRID = """# a comment
@@ -23,14 +23,8 @@ lora   model.trainable="lora" model.lora.targets=["query","value"]
 class Grid(Case):
     @classmethod
     def setUpClass(cls):
-        """An installed tree, whose own programs come first: those of this build."""
         super().setUpClass()
-        tree = cls.work.folder / "tree"
-        (tree / "share/bert_hpc").mkdir(parents=True)
-        for name in ("jobs", "postprocess"):
-            (tree / "share/bert_hpc" / name).symlink_to(TREE / name)
-        (tree / "bin").symlink_to(BUILD.resolve())
-        cls.script = tree / "share/bert_hpc/jobs/grid.sh"
+        cls.script = installed_tree(cls.work.folder, "jobs", "postprocess") / "grid.sh"
 
     def grid(self, name, text, *arguments, script=None, **variables):
         file = self.work.folder / f"{name}.grid"

@@ -7,21 +7,14 @@ import subprocess
 import time
 import unittest
 
-from program import BUILD, MPIRUN, Case, end
-
-JOBS = pathlib.Path(__file__).resolve().parents[2] / "jobs"
+from program import MPIRUN, Case, end, installed_tree
 
 
 class Local(Case):
     @classmethod
     def setUpClass(cls):
-        """An installed tree, whose own programs come first: those of this build."""
         super().setUpClass()
-        tree = cls.work.folder / "tree"
-        (tree / "share/bert_hpc").mkdir(parents=True)
-        (tree / "share/bert_hpc/jobs").symlink_to(JOBS)
-        (tree / "bin").symlink_to(BUILD.resolve())
-        cls.script = tree / "share/bert_hpc/jobs/local.sh"
+        cls.script = installed_tree(cls.work.folder, "jobs") / "local.sh"
 
     def start(self, name, *options, restarts="50", path=os.environ["PATH"]):
         directory = self.work.folder / name

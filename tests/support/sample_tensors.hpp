@@ -16,6 +16,14 @@ namespace test {
 
 using bert_hpc::core::Tensor;
 
+inline std::vector<float> normal_numbers(std::int64_t count, unsigned seed, float scale) {
+  std::mt19937 draw(seed);
+  std::normal_distribution<float> normal(0.0f, scale);
+  std::vector<float> numbers(static_cast<std::size_t>(count));
+  for (float& number : numbers) number = normal(draw);
+  return numbers;
+}
+
 /// Owns (rows, columns) floats with `padding` more per row; the padding holds a mark that kernels must not overwrite.
 struct Matrix {
   static constexpr float mark = -777.0f;

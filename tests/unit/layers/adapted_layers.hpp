@@ -8,6 +8,7 @@
 #include "bert_hpc/layers/linear.hpp"
 #include "support/host_batch.hpp"
 #include "support/recorded_product.hpp"
+#include "support/sample_tensors.hpp"
 #include "support/stored_matrix.hpp"
 
 namespace bert_hpc::tests {
@@ -67,6 +68,17 @@ struct AdaptedLayers {
   }
   layers::LinearRows of() const { return {&context, &view.tokens}; }
   core::Tensor<const float> value(const std::string& name) const { return store.value(store.find(name)); }
+  /// Σ y ∘ d_y of the layer's result y.
+  double objective(const test::Matrix& x, const test::Matrix& d_y) {
+    const layers::Engine all = engine();
+    test::Matrix y(rows, 3 * out);
+    layer.forward(all, x, y, of());
+    double sum = 0;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      for (std::int64_t o = 0; o < 3 * out; ++o) sum += static_cast<double>(y(r, o)) * d_y(r, o);
+    }
+    return sum;
+  }
   core::Tensor<float> gradient(const std::string& name) const { return store.gradient(store.find(name)); }
   /// w(o, i) + s·Σ_k b̂(k, o)·a(k, i) of the joined layers.
   double whole(std::int64_t o, std::int64_t i) const {
@@ -91,5 +103,18 @@ struct AdaptedLayers {
   layers::Linear layer;
   layers::RowFactors factors;
 };
+
+/// Of a function that is linear in `at`: its derivative, but for rounding.
+template <class Function>
+double slope(float& at, const Function& function) {
+  constexpr float step = 1.0f;
+  const float before = at;
+  at = before + step;
+  const double high = function();
+  at = before - step;
+  const double low = function();
+  at = before;
+  return (high - low) / (2.0 * step);
+}
 
 }  // namespace bert_hpc::tests

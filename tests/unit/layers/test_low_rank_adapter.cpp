@@ -72,27 +72,11 @@ TEST_CASE("The gradients of an adapter with dropout are those of what it compute
   Matrix x = Matrix::random(rows, in, 2);
   const Matrix d_y = Matrix::random(rows, 3 * out, 3);
   Matrix y(rows, 3 * out), d_x(rows, in);
-  const auto objective = [&] {
-    l.layer.forward(engine, x, y, l.of());
-    double sum = 0;
-    for (std::int64_t r = 0; r < rows; ++r) {
-      for (std::int64_t o = 0; o < 3 * out; ++o) sum += static_cast<double>(y(r, o)) * d_y(r, o);
-    }
-    return sum;
-  };
+  const auto objective = [&] { return l.objective(x, d_y); };
   l.layer.backward_input(engine, d_y, d_x, ops::Write::replace, l.of());
   l.layer.backward_weight(engine, d_y, x, l.of());
   // The objective is linear in each of x, a and b̂: a difference over 2·step is the derivative, but for rounding.
-  const auto derivative = [&](float& at) {
-    constexpr float step = 1.0f;
-    const float before = at;
-    at = before + step;
-    const double high = objective();
-    at = before - step;
-    const double low = objective();
-    at = before;
-    return (high - low) / (2.0 * step);
-  };
+  const auto derivative = [&](float& at) { return tests::slope(at, objective); };
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t i = 0; i < in; ++i) CHECK(std::abs(derivative(x(r, i)) - d_x(r, i)) < 10 * tolerance);
   }

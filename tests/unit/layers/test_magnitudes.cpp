@@ -119,29 +119,13 @@ TEST_CASE("With dropout the gradients are those of what the layer computes", "[l
   const layers::Engine engine = l.engine();
   Matrix x = Matrix::random(rows, in, 2);
   const Matrix d_y = Matrix::random(rows, 3 * out, 3);
-  Matrix y(rows, 3 * out), d_x(rows, in);
-  const auto objective = [&] {
-    l.layer.forward(engine, x, y, l.of());
-    double sum = 0;
-    for (std::int64_t r = 0; r < rows; ++r) {
-      for (std::int64_t o = 0; o < 3 * out; ++o) sum += static_cast<double>(y(r, o)) * d_y(r, o);
-    }
-    return sum;
-  };
+  Matrix d_x(rows, in);
+  const auto objective = [&] { return l.objective(x, d_y); };
   l.layer.backward_input(engine, d_y, d_x, ops::Write::replace, l.of());
   l.layer.backward_weight(engine, d_y, x, l.of());
   // The objective is linear in each of x, a, b̂ and m while the norms stay: a difference is the derivative, but for
   // rounding.
-  const auto derivative = [&](float& at) {
-    constexpr float step = 1.0f;
-    const float before = at;
-    at = before + step;
-    const double high = objective();
-    at = before - step;
-    const double low = objective();
-    at = before;
-    return (high - low) / (2.0 * step);
-  };
+  const auto derivative = [&](float& at) { return tests::slope(at, objective); };
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t i = 0; i < in; ++i) CHECK(std::abs(derivative(x(r, i)) - d_x(r, i)) < 10 * tolerance);
   }

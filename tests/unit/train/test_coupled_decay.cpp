@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/train/optimizer.hpp"
+#include "support/sample_tensors.hpp"
 
 using namespace bert_hpc;
 
@@ -20,14 +20,6 @@ const std::vector<core::ParameterSpec> specs = {{.name = "one", .shape = {50, 13
 constexpr double learning_rate = 0.01, weight_decay = 0.5;
 constexpr int updates = 4;
 
-std::vector<float> random(std::int64_t count, unsigned seed, float scale) {
-  std::mt19937 draw(seed);
-  std::normal_distribution<float> normal(0.0f, scale);
-  std::vector<float> numbers(static_cast<std::size_t>(count));
-  for (float& number : numbers) number = normal(draw);
-  return numbers;
-}
-
 enum class DecayOf { none, gradients, weights, weights_in_gradients };
 
 /// Weights after the updates, with decay by the optimizer or by the gradients that it is given.
@@ -37,7 +29,7 @@ std::vector<float> trained(const std::string& name, bool offload, DecayOf decay)
   const std::int64_t size = store.arena_size();
   std::vector<float> w(static_cast<std::size_t>(size), 0.0f);
   for (const core::ParameterSlice& slice : store.slices()) {
-    const std::vector<float> values = random(slice.size, static_cast<unsigned>(slice.offset) + 1, 0.5f);
+    const std::vector<float> values = test::normal_numbers(slice.size, static_cast<unsigned>(slice.offset) + 1, 0.5f);
     std::copy(values.begin(), values.end(), w.begin() + slice.offset);
   }
   core::copy_to_device(std::span<const float>(w), store.change_values());
@@ -50,7 +42,7 @@ std::vector<float> trained(const std::string& name, bool offload, DecayOf decay)
                              store, {&all, 1}, offload, nullptr, {},
                              train::tensor_norm_scope(store.slices(), specs, *alone, true));
   for (int t = 1; t <= updates; ++t) {
-    std::vector<float> g = random(size, 10u + static_cast<unsigned>(t), 0.1f);
+    std::vector<float> g = test::normal_numbers(size, 10u + static_cast<unsigned>(t), 0.1f);
     core::copy_to_host(store.values(), std::span<float>(w));
     for (const core::ParameterSlice& slice : store.slices()) {
       if (decay != DecayOf::weights_in_gradients || !slice.decay) continue;

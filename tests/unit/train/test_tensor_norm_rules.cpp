@@ -3,7 +3,6 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <cmath>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -11,6 +10,7 @@
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/train/optimizer.hpp"
+#include "support/sample_tensors.hpp"
 
 using namespace bert_hpc;
 
@@ -22,14 +22,6 @@ const std::vector<core::ParameterSpec> specs = {{.name = "one", .shape = {50, 13
                                                 {.name = "two", .shape = {50, 130}, .joined = true},
                                                 {.name = "bias", .shape = {130}, .decay = false},
                                                 {.name = "zero", .shape = {16, 16}}};
-
-std::vector<float> random(std::int64_t count, unsigned seed, float scale) {
-  std::mt19937 draw(seed);
-  std::normal_distribution<float> normal(0.0f, scale);
-  std::vector<float> numbers(static_cast<std::size_t>(count));
-  for (float& number : numbers) number = normal(draw);
-  return numbers;
-}
 
 struct Reference {
   std::vector<double> w, m, v;
@@ -91,7 +83,7 @@ TEST_CASE("LAMB and StableAdamW follow their formulas in double, for any cut of 
   std::vector<float> start(static_cast<std::size_t>(size), 0.0f);
   for (std::size_t s = 0; s < 3; ++s) {
     const core::ParameterSlice& slice = store.slices()[s];
-    const std::vector<float> values = random(slice.size, static_cast<unsigned>(s) + 1, 0.5f);
+    const std::vector<float> values = test::normal_numbers(slice.size, static_cast<unsigned>(s) + 1, 0.5f);
     std::copy(values.begin(), values.end(), start.begin() + slice.offset);
   }
   core::copy_to_device(std::span<const float>(start), store.change_values());
@@ -107,7 +99,7 @@ TEST_CASE("LAMB and StableAdamW follow their formulas in double, for any cut of 
   for (int t = 1; t <= 3; ++t) {
     // The third gradient is one that the second moments have not seen yet.
     const float scale = t == 3 ? 0.7f : t == 2 ? 0.05f : 0.1f;
-    std::vector<float> g = random(size, 10u + static_cast<unsigned>(t), scale);
+    std::vector<float> g = test::normal_numbers(size, 10u + static_cast<unsigned>(t), scale);
     core::copy_to_device(std::span<const float>(g), store.gradients());
     name == "lamb" ? expected.lamb(store, g, t) : expected.stable_adamw(store, g, t);
     optimizer.step(0.01, t, 1.0);
