@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "bert_hpc/core/device_memory.hpp"
+#include "bert_hpc/layers/embeddings.hpp"
 #include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/model/model_parameters.hpp"
 #include "bert_hpc/model/model_plan.hpp"
@@ -94,4 +96,45 @@ TEST_CASE("heads of sequences of ELECTRA and RoBERTa drop their input too") {
   const std::vector<float> trained = logits(true), evaluated = logits(false);
   CHECK(logits(true) == trained);
   CHECK(trained != evaluated);
+}
+
+TEST_CASE("every row of a position table that gets a gradient is marked, wherever positions begin") {
+  const std::int64_t first = GENERATE(0, 2);
+  const layers::EmbeddingsSettings settings{.vocabulary = 23,
+                                            .positions = 12,
+                                            .types = 1,
+                                            .hidden = 32,
+                                            .first_position = first,
+                                            .hidden_dropout = 0.0f,
+                                            .lookup_only = true};
+  std::vector<core::ParameterSpec> specs;
+  layers::Embeddings::declare(settings, specs);
+  test::Arenas arenas;
+  core::ParameterStore::Memory memory = arenas.memory();
+  memory.zero_lines = true;
+  core::ParameterStore store(specs, core::ParameterStore::Arenas::with_gradients, {}, memory);
+  const auto numbers = test::normal_numbers(std::ssize(store.values()), 1, 0.5f);
+  core::copy_to_device(std::span<const float>(numbers), store.change_values());
+  const layers::Embeddings embeddings(settings, store);
+  core::Workspace workspace;
+  embeddings.allocate_saved(workspace, 8);
+  workspace.allocate();
+  layers::Embeddings::SavedActivations saved = embeddings.allocate_saved(workspace, 8);
+  tests::HostBatch batch({1, 2, 3, 4, 5, 6, 7, 8}, std::vector<std::int32_t>(8, 0), {5, 3});
+  const core::MicroBatch view = batch.view();
+  const layers::StepContext context{.batch = view, .training = true};
+  embeddings.forward(context, saved);
+  test::Matrix d_y = test::Matrix::random(8, 32, 2);
+  embeddings.backward_weight(context, saved, d_y);
+  const int positions = store.find("position.weight");
+  const core::Tensor<float> gradient = store.gradient(positions);
+  constexpr std::int64_t lines_of_row = 32 / core::floats_of_cache_line;
+  for (std::int64_t row = 0; row < gradient.rows; ++row) {
+    const bool touched = row >= first && row < first + 5;
+    INFO("row " << row);
+    CHECK((gradient(row, 0) != 0.0f) == touched);
+    for (std::int64_t line = 0; line < lines_of_row; ++line) {
+      CHECK((store.marks_of(positions)[row * lines_of_row + line] != 0) == touched);
+    }
+  }
 }
