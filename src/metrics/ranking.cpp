@@ -25,8 +25,8 @@ double roc_auc(std::span<const double> scores, std::span<const std::uint8_t> pos
   return (ranks - positives * (positives + 1) / 2) / (positives * negatives);
 }
 
-double label_ranking_precision(std::span<const double> scores, std::span<const std::uint8_t> own) {
-  if (std::any_of(scores.begin(), scores.end(), [](double score) { return std::isnan(score); })) {
+double label_ranking_precision(std::span<const float> scores, std::span<const std::uint8_t> own) {
+  if (std::any_of(scores.begin(), scores.end(), [](float score) { return std::isnan(score); })) {
     return std::numeric_limits<double>::quiet_NaN();
   }
   const auto all_own = static_cast<std::size_t>(std::count(own.begin(), own.end(), 1));

@@ -15,6 +15,6 @@ double roc_auc(std::span<const double> scores, std::span<const std::uint8_t> pos
 /// those with at least the same score. 1 where all names are its own, or none is; NaN where a score is NaN. The mean
 /// over samples is scikit-learn's label_ranking_average_precision_score (Tsoumakas et al. 2010, section 34.3.3).
 /// scores, own (names); own: 1, else 0.
-double label_ranking_precision(std::span<const double> scores, std::span<const std::uint8_t> own);
+double label_ranking_precision(std::span<const float> scores, std::span<const std::uint8_t> own);
 
 }  // namespace bert_hpc::metrics

@@ -1,12 +1,14 @@
 // Metrics of label sets against scikit-learn (tests/golden/label_sets.py prints the numbers) and by hand.
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "bert_hpc/metrics/best_threshold.hpp"
 #include "bert_hpc/metrics/ranking.hpp"
 #include "bert_hpc/metrics/registry.hpp"
+#include "bert_hpc/metrics/score_bins.hpp"
 
 namespace core = bert_hpc::core;
 namespace metrics = bert_hpc::metrics;
@@ -104,7 +106,7 @@ TEST_CASE("the best threshold is as good as it says, and none is better") {
 }
 
 TEST_CASE("the ranking of a sample's names, with equal scores") {
-  const auto precision = [](const std::vector<double>& scores, const std::vector<std::uint8_t>& own) {
+  const auto precision = [](const std::vector<float>& scores, const std::vector<std::uint8_t>& own) {
     return metrics::label_ranking_precision(scores, own);
   };
   CHECK(precision({3, 2, 1}, {1, 0, 1}) == (1.0 + 2.0 / 3) / 2);
@@ -112,7 +114,7 @@ TEST_CASE("the ranking of a sample's names, with equal scores") {
   CHECK(precision({2, 2, 2, 1}, {1, 0, 1, 1}) == (2 * 2.0 / 3 + 3.0 / 4) / 3);
   CHECK(precision({1, 2}, {0, 0}) == 1.0);
   CHECK(precision({1, 2}, {1, 1}) == 1.0);
-  CHECK(std::isnan(precision({1, std::nan("")}, {1, 0})));
+  CHECK(std::isnan(precision({1, std::nanf("")}, {1, 0})));
 }
 
 TEST_CASE("a threshold decides which names are predicted, not their ranking") {
@@ -141,10 +143,79 @@ TEST_CASE("the counts of single names are those of the sets") {
   CHECK(evaluation.class_counts() == std::vector<std::int64_t>{2, 0, 1, /* predicted */ 1, 0, 2, /* both */ 1, 0, 1});
 }
 
-TEST_CASE("so many outputs that their sums would take too much memory have no area under the curve") {
-  Samples all{.names = 1 << 13, .sets = {}, .outputs = {}};
-  all.sets.resize((std::size_t{1} << 24) + (1 << 13), 0);
-  const metrics::EvaluatedSet set{.outputs = all.names, .sets = all.sets};
-  CHECK(metrics::label_sets().size(set) == 3 * all.names + 1);
-  CHECK(metrics::label_sets().bytes(set) < 1 << 20);
+namespace {
+
+/// The golden samples, seen `copies` times.
+Samples copied(const Samples& all, std::size_t copies) {
+  Samples many{.names = all.names, .sets = {}, .outputs = {}};
+  for (std::size_t i = 0; i < copies; ++i) {
+    many.sets.insert(many.sets.end(), all.sets.begin(), all.sets.end());
+    many.outputs.insert(many.outputs.end(), all.outputs.begin(), all.outputs.end());
+  }
+  return many;
+}
+
+}  // namespace
+
+TEST_CASE("memory for figures of many outputs does not grow with the samples") {
+  // 1000 outputs are 200 samples of 5 names. Copies of all samples change no figure.
+  constexpr std::size_t copies = metrics::max_kept_scores / 1000 + 1;
+  const Samples few = golden_samples(), many = copied(few, copies);
+  const auto bytes = [](const Samples& all) {
+    return metrics::label_sets().bytes({.outputs = all.names, .sets = all.sets});
+  };
+  CHECK(bytes(many) == bytes(copied(few, copies + 1000)));
+  CHECK(bytes(many) < 8 << 20);
+  const std::vector<double> expected = metrics_of(few), found = metrics_of(many);
+  // The golden outputs are multiples of 1/4 between -7 and 6: no two of them share one of 65,536 bins.
+  for (std::size_t i = 0; i < 6; ++i) CHECK(std::abs(found[i] - expected[i]) < 2e-14);
+  // The threshold is where a bin begins, not between two outputs: it decides alike.
+  CHECK(metrics_of(few, 1, std::log(found[6] / (1 - found[6])))[0] == expected[5]);
+  CHECK(metrics_of(many, 3) == found);
+}
+
+TEST_CASE("bins order all logits") {
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const std::size_t bins : {std::size_t{1024}, std::size_t{65536}}) {
+    CHECK(metrics::bin_of(-infinity, bins) == 0);
+    CHECK(metrics::bin_of(infinity, bins) == bins - 1);
+    CHECK(metrics::bin_of(3.4e38, bins) == bins - 1);
+    CHECK(metrics::bin_of(0, bins) == bins / 2);
+    CHECK(metrics::bin_begin(0, bins) == -infinity);
+    CHECK(metrics::bin_begin(bins / 2, bins) == 0);
+    for (std::size_t bin = 1; bin < bins; ++bin) {
+      const double begin = metrics::bin_begin(bin, bins), end = metrics::bin_begin(bin + 1, bins);
+      if (metrics::bin_of((begin + std::min(end, 1e9)) / 2, bins) != bin) FAIL("bin " << bin << " of " << bins);
+    }
+  }
+  CHECK(metrics::score_bins(1) == 65536);
+  CHECK(metrics::score_bins(8192) == 1024);
+  CHECK(metrics::score_bins(8193) == 0);
+}
+
+TEST_CASE("figures of bins are those of scores that are the number of their bin") {
+  const std::vector<double> absent = {0, 3, 0, 2, 1}, present = {1, 0, 0, 4, 2};
+  std::vector<double> scores;
+  std::vector<std::uint8_t> positive;
+  for (std::size_t bin = 0; bin < absent.size(); ++bin) {
+    for (const bool is_present : {false, true}) {
+      const auto count = static_cast<std::size_t>((is_present ? present : absent)[bin]);
+      scores.insert(scores.end(), count, static_cast<double>(bin));
+      positive.insert(positive.end(), count, is_present);
+    }
+  }
+  CHECK(metrics::roc_auc_of_bins(absent, present) == metrics::roc_auc(scores, positive));
+  CHECK(metrics::best_threshold_of_bins(absent, present).f1 == metrics::best_threshold(scores, positive).f1);
+  const double undefined = std::nan("");
+  CHECK(std::isnan(metrics::roc_auc_of_bins(std::vector<double>{0, 0}, std::vector<double>{0, 1})));
+  CHECK(std::isnan(metrics::roc_auc_of_bins(std::vector<double>{undefined, 1}, std::vector<double>{0, 1})));
+  CHECK(std::isnan(metrics::best_threshold_of_bins(std::vector<double>{1, 1}, std::vector<double>{0, 0}).f1));
+  CHECK(std::isnan(metrics::best_threshold_of_bins(std::vector<double>{undefined, 1}, std::vector<double>{0, 1}).f1));
+}
+
+TEST_CASE("a name of very many samples is NaN where one of its outputs is") {
+  Samples many = copied(golden_samples(), metrics::max_kept_scores / 1000 + 1);
+  many.outputs[7] = std::nanf("");
+  const std::vector<double> found = metrics_of(many);
+  for (const std::size_t i : {3, 4, 5, 6}) CHECK(std::isnan(found[i]));
 }

@@ -7,6 +7,7 @@
 #include "bert_hpc/metrics/class_counts.hpp"
 #include "bert_hpc/metrics/correlation.hpp"
 #include "bert_hpc/metrics/registry.hpp"
+#include "bert_hpc/metrics/score_bins.hpp"
 
 namespace core = bert_hpc::core;
 namespace metrics = bert_hpc::metrics;
@@ -151,6 +152,19 @@ TEST_CASE("the area under the ROC curve is the share of ordered pairs, whatever 
   CHECK(std::isnan(roc_auc({1, 1}, {0.0f, 1.0f})));
   CHECK(std::isnan(roc_auc({1, 0}, {0.0f, std::nanf("")})));
   CHECK(Evaluation({&metrics::binary_ranking()}, {.outputs = 3, .classes = actual}).values().empty());
+
+  // Of very many samples the scores are counted in bins, here of the same few samples. Multiples of 1/4 below 12 have
+  // bins of their own.
+  actual.resize(metrics::max_kept_scores + 1, 0);
+  const metrics::EvaluatedSet many{.outputs = 2, .classes = actual};
+  CHECK(metrics::binary_ranking().bytes(many) == 2 * 65536 * 8);
+  Evaluation evaluation({&metrics::binary_ranking()}, many);
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    add_sample(evaluation, static_cast<std::int64_t>(i), {0.0f, scores[i]});
+  }
+  CHECK(evaluation.values()[0].second == ordered / pairs);
+  add_sample(evaluation, 0, {0.0f, std::nanf("")});
+  CHECK(std::isnan(evaluation.values()[0].second));
 }
 
 TEST_CASE("metrics of 50,000 classes need no matrix of 50,000 × 50,000") {
