@@ -113,6 +113,7 @@ bool TrainingLoop::step() {
   if (result.skipped) report_skipped(result);
   const bool evaluates = state_.done % recorder_.evaluation_interval() == 0 || !loader.has_next();
   if (state_.done % context_.input.log.every_steps == 0 || evaluates) record();
+  if (state_.done % loader.steps_per_epoch() == 0 || !loader.has_next()) record_data();
   recorder_.show();
   checkpoints_.follow(result.flags);
   // On a stop request, skip the evaluation; the resumed run performs it.
@@ -127,6 +128,13 @@ bool TrainingLoop::step() {
 
 void TrainingLoop::record() {
   recorder_.record(state_, trainer_.loss_scale().state());
+}
+
+/// At the end of an epoch.
+void TrainingLoop::record_data() {
+  const data::ShardReader& train = *session_.sets.train;
+  const double epoch = static_cast<double>(state_.done) / static_cast<double>(session_.loader->steps_per_epoch());
+  results_.record_data(state_.done, epoch, train.file_bytes(), train.bytes_read());
 }
 
 /// Throws AgreedError(numerical) where too many were skipped in a row.

@@ -37,6 +37,7 @@ class TrainingLoop {
   bool asked_to_stop() const { return context_.world.any(checkpoints_.wants_stop()); }
   void report_skipped(const StepResult& result);
   void record();
+  void record_data();
   StepResult train_on(const data::LoadedStep& loaded);
   StepFlags flags();
   void save(bool evaluation_due);

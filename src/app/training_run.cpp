@@ -52,6 +52,8 @@ std::int64_t last_checkpoint_bytes(const Session& session, const RunContext& con
   for (const std::string& name : model.config.label_names) plan.text += static_cast<std::int64_t>(name.size()) + 1;
   plan.evaluations = steps / evaluation_steps(context.input, session.loader->steps_per_epoch()) + 1;
   plan.rows = steps / context.input.log.every_steps + plan.evaluations;
+  plan.epochs = steps / session.loader->steps_per_epoch() + 1;
+  plan.nodes = context.ranks();
   plan.loss_scales = context.input.precision.compute == "fp16";
   plan.profile = context.input.log.profile;
   const std::vector<const metrics::Family*>& families = model.objective.task->metrics;

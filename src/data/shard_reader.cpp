@@ -125,6 +125,7 @@ void ShardReader::open_all() {
       }
       load(shard);
       if (reads_at_once()) read_early(shard);
+      bytes_read_ += shard.bytes_read();
       seals_.push_back(io::seal_text(files_[f], ExitCode::data));
     } catch (const Error& error) {
       if (problems.all().size() < most_problems) {

@@ -31,7 +31,10 @@ TokenCache::Read ShardReader::block_reader() {
     const std::lock_guard own(reading_);
     std::unique_lock<std::mutex> lock;
     if (options_.hdf5_mutex) lock = std::unique_lock(*options_.hdf5_mutex);
-    opened(file).read_tokens(begin, ids, types);
+    const ShardFile& shard = opened(file);
+    const std::int64_t before = shard.bytes_read();
+    shard.read_tokens(begin, ids, types);
+    bytes_read_ += shard.bytes_read() - before;
   };
 }
 

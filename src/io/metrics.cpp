@@ -201,6 +201,9 @@ void MetricsWriter::record_efficiency(const EfficiencyRow& row) {
 void MetricsWriter::record_loss_scale(const LossScaleRow& row) {
   state_->record(detail::encode(stamped(row)));
 }
+void MetricsWriter::record_data(const DataRow& row) {
+  state_->record(detail::encode(row));
+}
 void MetricsWriter::record_timers(const std::vector<TimerRow>& rows) {
   state_->record(detail::encode(rows));
 }

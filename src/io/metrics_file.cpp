@@ -148,6 +148,22 @@ void write_evaluations(Hdf5File& file, const std::string& split, const std::vect
   }
 }
 
+void write_data(Hdf5File& file, const std::vector<DataRow>& rows) {
+  std::size_t nodes = 0;
+  for (const DataRow& row : rows) nodes = std::max(nodes, row.bytes_read.size());
+  std::vector<std::int64_t> bytes_read;  // of a node that another start of the run had not: 0
+  for (const DataRow& row : rows) {
+    bytes_read.insert(bytes_read.end(), row.bytes_read.begin(), row.bytes_read.end());
+    bytes_read.insert(bytes_read.end(), nodes - row.bytes_read.size(), 0);
+  }
+  write_column(file, "data/step", rows, &DataRow::step, "updates");
+  write_column(file, "data/epoch", rows, &DataRow::epoch, "epochs");
+  write_column(file, "data/file_bytes", rows, &DataRow::file_bytes, "bytes");
+  file.write("data/bytes_read", bytes_read, {std::ssize(rows), static_cast<std::int64_t>(nodes)});
+  file.write_attribute("data/bytes_read", "unit", "bytes");
+  file.write_attribute("data/bytes_read", "axes", "epochs, nodes");
+}
+
 void write_ranks(Hdf5File& file, const MetricsTables& tables) {
   write_column(file, "ranks/host", tables.ranks, &RankRow::host, "");
   write_column(file, "ranks/device", tables.ranks, &RankRow::device, "");
@@ -254,6 +270,7 @@ std::vector<std::byte> MetricsTables::to_hdf5(const std::string& path) const {
   write_column(file, "timers/seconds_avg", timers, &TimerRow::seconds_avg, "s");
   write_column(file, "timers/seconds_max", timers, &TimerRow::seconds_max, "s");
   write_ranks(file, *this);
+  if (!data.empty()) write_data(file, data);
   if (profile.steps > 0) write_profile(file, profile);
   if (!efficiency.empty()) {
     write_column(file, "efficiency/step", efficiency, &EfficiencyRow::step, "updates");

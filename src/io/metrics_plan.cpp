@@ -26,9 +26,11 @@ std::int64_t journal_bytes(const JournalPlan& plan) {
   const std::int64_t evaluation =
       bytes(detail::encode("validation", EvaluationRow{integer, real, metrics, 0, {}, real, {}, {}})) + matrix +
       3 * plan.counted_classes * (1 + longest_count);
+  const DataRow data{integer, real, integer, std::vector<std::int64_t>(static_cast<std::size_t>(plan.nodes), integer)};
   // A call has some 200 bytes, and a step calls some hundred different ones.
   const std::int64_t profile = plan.profile ? std::int64_t{64} << 10 : 0;
-  return beside_text + profile + escaped * plan.text + plan.rows * row + plan.evaluations * evaluation;
+  return beside_text + profile + escaped * plan.text + plan.rows * row + plan.evaluations * evaluation +
+         plan.epochs * bytes(detail::encode(data));
 }
 
 }  // namespace bert_hpc::io

@@ -65,6 +65,12 @@ void fields(Line& line, Is<EfficiencyRow> auto& row) {
 }
 
 template <class Line>
+void fields(Line& line, Is<DataRow> auto& row) {
+  line(row.step, row.epoch, row.file_bytes);
+  line.list(row.bytes_read, one_field);
+}
+
+template <class Line>
 void fields(Line& line, Is<std::vector<TimerRow>> auto& rows) {
   line.list(rows,
             [](auto& l, auto& row) { l(row.name, row.calls, row.seconds_min, row.seconds_avg, row.seconds_max); });
@@ -167,6 +173,8 @@ void apply_fields(MetricsTables& tables, std::string_view kind, LineReader& line
     tables.efficiency.push_back(decoded<EfficiencyRow>(line));
   } else if (kind == "loss_scale") {
     tables.loss_scale.push_back(decoded<LossScaleRow>(line));
+  } else if (kind == "data") {
+    tables.data.push_back(decoded<DataRow>(line));
   } else if (kind == "rank_sample") {
     tables.rank_samples.push_back(decoded<RankSample>(line));
   } else if (kind == "timers") {
@@ -187,6 +195,7 @@ void apply_fields(MetricsTables& tables, std::string_view kind, LineReader& line
     forget_after(tables.steps, step);
     forget_after(tables.efficiency, step);
     forget_after(tables.loss_scale, step);
+    forget_after(tables.data, step);
     for (auto& [split, rows] : tables.evaluations) forget_after(rows, step);
   } else {
     throw Nonsense{};
@@ -218,6 +227,10 @@ std::string encode(const LossScaleRow& row) {
 
 std::string encode(const EfficiencyRow& row) {
   return encoded("efficiency", row);
+}
+
+std::string encode(const DataRow& row) {
+  return encoded("data", row);
 }
 
 std::string encode(const std::vector<TimerRow>& rows) {

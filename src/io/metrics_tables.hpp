@@ -23,6 +23,7 @@ std::string encode(const StepRow& row);
 std::string encode(const std::string& split, const EvaluationRow& row);
 std::string encode(const EfficiencyRow& row);
 std::string encode(const LossScaleRow& row);
+std::string encode(const DataRow& row);
 std::string encode(const std::vector<TimerRow>& rows);
 std::string encode(const std::vector<RankRow>& rows);
 std::string encode(const Profile& profile);
@@ -45,6 +46,7 @@ struct MetricsTables {
   std::map<std::string, std::vector<EvaluationRow>> evaluations;  ///< by split
   std::vector<EfficiencyRow> efficiency;
   std::vector<LossScaleRow> loss_scale;
+  std::vector<DataRow> data;
   std::vector<TimerRow> timers;
   std::vector<RankRow> ranks;
   std::vector<RankSample> rank_samples;

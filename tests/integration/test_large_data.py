@@ -48,14 +48,14 @@ class LargeData(unittest.TestCase):
         (cls.folder / name).write_text("".join(f"[{table}]\n" + "".join(f"{key} = {toml(value)}\n" for key, value in keys.items())
                                                for table, keys in tables.items()))
 
-    def train(self, name, ranks=1, check=0, shards="shards", **data):
+    def train(self, name, ranks=1, check=0, shards="shards", batch=32, schedule=None, validate=False, **data):
         self.write(f"{name}.toml", {
             "run": {"mode": "train", "directory": name, "reproducible": True},
             "model": {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32,
                       "max_position_embeddings": 64},
-            "task": {"name": "masked_lm"}, "data": {"train": [f"{shards}/train-*.h5"]} | data, "batch": {"global": 32},
-            "optimizer": {"learning_rate": 1e-3}, "schedule": {"steps": STEPS}, "log": {"progress": "none"}})
-        return run("bert_hpc", f"{name}.toml", ranks=ranks, threads=1, check=check, cwd=self.folder)
+            "task": {"name": "masked_lm"}, "data": {"train": [f"{shards}/train-*.h5"]} | data, "batch": {"global": batch},
+            "optimizer": {"learning_rate": 1e-3}, "schedule": schedule or {"steps": STEPS}, "log": {"progress": "none"}})
+        return run("bert_hpc", *["--validate"] * validate, f"{name}.toml", ranks=ranks, threads=1, check=check, cwd=self.folder)
 
     def weights(self, name):
         return hashlib.sha256((self.folder / name / "model/model.safetensors").read_bytes()).hexdigest()
@@ -74,6 +74,28 @@ class LargeData(unittest.TestCase):
         share = [float(self.train(f"memory{ranks}", ranks).stdout.partition("data sets ")[2].split(" MiB")[0]) for ranks in (1, 4)]
         # Lengths and rows of the source are every rank's.
         self.assertGreater(share[0] - share[1], 0.7 * tokens * 4 * 3 / 4 / 2**20)
+
+    def test_bytes_read(self):
+        # Two epochs: what fits is read once by the node, whatever its ranks; their offsets, a small part, by each.
+        self.train("epochs", 2, batch=8192, schedule={"epochs": 2})
+        with h5py.File(self.folder / "epochs/metrics.h5") as file:
+            self.assertEqual(list(file["data/epoch"]), [1, 2])
+            self.assertEqual(list(file["data/file_bytes"]), [self.bytes] * 2)
+            self.assertEqual(file["data/bytes_read"].shape, (2, 1))
+            read = file["data/bytes_read"][:, 0].sum() / self.bytes
+        self.assertGreater(read, 0.9)
+        self.assertLess(read, 1.1)
+
+    def test_validate(self):
+        found = []
+        for data in ({}, {"cache": 4 << 20}):
+            shown = self.train("plan", 2, validate=True, **data).stdout
+            found.append([line for line in shown.splitlines() if "data memory" in line])
+        (whole,), (part,) = found
+        tokens = sum(int(h5py.File(path).attrs["tokens"]) for path in self.shards)
+        self.assertRegex(whole, r"data memory +[\d.]+ MiB of a node for tokens, read once, [\d.]+ \w+ read by a rank to start$")
+        self.assertAlmostEqual(float(whole.split()[2]), 4 * tokens / 2**20, delta=0.2)
+        self.assertRegex(part, r"data memory +[\d.]+ MiB of a node for caches of tokens, ")
 
     def test_damaged_block(self):
         shutil.copytree(self.folder / "shards", self.folder / "damaged", dirs_exist_ok=True)

@@ -53,9 +53,13 @@ class ShardFile {
   /// Tokens [begin, begin + ids.size()), checked. token_types: as many, or empty to leave them out.
   void read_tokens(std::int64_t begin, std::span<std::int32_t> ids, std::span<std::uint8_t> token_types) const;
 
+  /// Bytes of datasets that were read from the file.
+  std::int64_t bytes_read() const;
+
  private:
   ShardFile(std::string path, const ShardLimits& limits, io::Hdf5File file);
   void read_attributes();
+  io::Dataset column(const char* name) const;
   io::Dataset checked_dataset(const char* name, const LabelType& type) const;
   void check_datasets();
   void check_texts();
@@ -73,6 +77,7 @@ class ShardFile {
   ShardInfo info_;
   SpecialIds special_ids_;
   std::optional<io::Dataset> input_ids_, token_types_;
+  mutable std::int64_t column_bytes_ = 0;
 };
 
 }  // namespace bert_hpc::data

@@ -71,6 +71,10 @@ class ShardReader {
   /// Of what it keeps, with all tokens read or a full cache; of tokens that processes share, this one's part.
   std::int64_t memory_bytes() const;
 
+  std::int64_t file_bytes() const { return file_bytes_; }  ///< of all files
+  /// Read from the files by this process since it opened them. Any thread.
+  std::int64_t bytes_read() const { return bytes_read_; }
+
   bool keeps_tokens() const { return store_ != nullptr; }  ///< all of them, else some in a cache
   std::int64_t token_bytes() const;                        ///< of the tokens that are kept, or of the full cache
   /// Of all tokens, where they are kept and not all read yet, so that processes may share them; else 0. The same for
@@ -140,7 +144,8 @@ class ShardReader {
   Words words_;
   std::vector<std::int64_t> groups_;
   bool has_types_ = false, planned_ = false;
-  std::int64_t file_bytes_ = 0;                         // of all files
+  std::int64_t file_bytes_ = 0;
+  std::atomic<std::int64_t> bytes_read_ = 0;
   std::vector<Tokens> early_;                           // (files) until the store has them
   std::unique_ptr<TokenStore> store_;                   // where tokens are kept
   std::unique_ptr<TokenCache> cache_;                   // else

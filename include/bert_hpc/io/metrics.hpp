@@ -79,6 +79,14 @@ struct EfficiencyRow {
   double noise_scale = 0, efficiency = 0, goodput = 0;
 };
 
+/// What was read of the files of the training data since the previous row; a row for each epoch.
+struct DataRow {
+  std::int64_t step = 0;
+  double epoch = 0;
+  std::int64_t file_bytes = 0;           ///< of all files
+  std::vector<std::int64_t> bytes_read;  ///< (nodes, in the order of their first ranks)
+};
+
 struct TimerRow {
   std::string name;
   std::int64_t calls = 0;
@@ -152,6 +160,7 @@ class MetricsWriter {
   void record_evaluation(const std::string& split, const EvaluationRow& row);
   void record_efficiency(const EfficiencyRow& row);
   void record_loss_scale(const LossScaleRow& row);
+  void record_data(const DataRow& row);
   void record_timers(const std::vector<TimerRow>& rows);  ///< replaces earlier rows
   void record_ranks(const std::vector<RankRow>& rows);    ///< replaces earlier rows
   void record_profile(const Profile& profile);            ///< replaces an earlier one
@@ -190,7 +199,8 @@ std::string events_path(const std::string& directory);  ///< DIRECTORY/tensorboa
 /// The amount of data that a run records while it trains.
 struct JournalPlan {
   std::int64_t text = 0;  ///< bytes of RunInfo's text
-  std::int64_t rows = 0, evaluations = 0;
+  std::int64_t rows = 0, evaluations = 0, epochs = 0;
+  std::int64_t nodes = 1;
   bool loss_scales = false;  ///< one with each step row
   bool profile = false;
   // Of an evaluation.

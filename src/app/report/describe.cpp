@@ -36,6 +36,23 @@ std::string data_text(const DataSets& sets) {
   return text;
 }
 
+/// What `ranks` ranks on a node take for tokens, and what a rank has read to start; of planned data nothing is known.
+std::string data_memory_text(const DataSets& sets, std::int64_t ranks) {
+  std::int64_t kept = 0, cached = 0, read = 0;
+  for (const auto* set : {&sets.train, &sets.validation, &sets.test}) {
+    if (!*set) continue;
+    const data::ShardReader& reader = **set;
+    if (reader.planned()) return {};
+    const bool shared = reader.bytes_to_share() > 0;
+    (reader.keeps_tokens() ? kept : cached) += reader.token_bytes() * (shared ? 1 : ranks);
+    read += reader.bytes_read();
+  }
+  std::string text;
+  if (kept > 0) text += core::format_bytes(kept) + " of a node for tokens, read once, ";
+  if (cached > 0) text += core::format_bytes(cached) + " of a node for caches of tokens, ";
+  return text + core::format_bytes(read) + " read by a rank to start";
+}
+
 std::string model_text(const model::ModelConfig& config) {
   return config.family + ", " + core::counted(config.num_hidden_layers, "layer") + " of " +
          std::to_string(config.hidden_size) + ", " + core::counted(config.num_attention_heads, "head") +
@@ -116,13 +133,17 @@ void describe_run(const RunContext& context, const ModelInstance& model, const D
   facts.flops_per_token =
       model::training_flops(model.plan, {.tokens = 1, .squared_lengths = info.mean_length(), .head_rows = head_rows});
   facts.memory = memory;
+  const auto here =
+      std::count_if(facts.ranks.begin(), facts.ranks.end(), [&](const auto& r) { return r.host == machine.host; });
   facts.more.emplace_back("data", data_text(sets));
+  if (context.invocation.validate) {
+    const std::string text = data_memory_text(sets, here);
+    if (!text.empty()) facts.more.emplace_back("data memory", text);
+  }
   facts.more.insert(facts.more.end(), more.begin(), more.end());
   context.log.info(banner(facts));
   for (const std::string& warning : placement_warnings(facts.ranks)) context.log.warning(warning);
   if (!context.invocation.validate) return;
-  const auto here =
-      std::count_if(facts.ranks.begin(), facts.ranks.end(), [&](const auto& r) { return r.host == machine.host; });
   const std::string warning = plan_warning(context, std::max(most_bytes, total(memory)), static_cast<int>(here));
   if (!warning.empty()) context.log.warning(warning);
 }

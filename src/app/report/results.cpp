@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <utility>
 
 #include "bert_hpc/app/engine/model_export.hpp"
+#include "bert_hpc/app/report/bytes_read.hpp"
 #include "bert_hpc/app/run/collective.hpp"
 #include "bert_hpc/app/run/machine.hpp"
 #include "bert_hpc/app/run/run_directory.hpp"
@@ -94,6 +96,12 @@ void Results::record_evaluation(const std::string& split, const io::EvaluationRo
 
 void Results::record_loss_scale(const io::LossScaleRow& row) {
   if (metrics_) metrics_->record_loss_scale(row);
+}
+
+void Results::record_data(std::int64_t step, double epoch, std::int64_t file_bytes, std::int64_t bytes_read) {
+  const BytesRead mine{io::host_name(), bytes_read - std::exchange(bytes_recorded_, bytes_read)};
+  const std::vector<BytesRead> ranks = comm::all_gather_objects(world_, mine);
+  if (metrics_) metrics_->record_data({step, epoch, file_bytes, bytes_of_nodes(ranks)});
 }
 
 void Results::record_efficiency(const io::EfficiencyRow& row) {

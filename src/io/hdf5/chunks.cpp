@@ -5,6 +5,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "detail.hpp"
@@ -18,20 +19,27 @@ namespace {
 using Bytes = std::vector<unsigned char>;
 constexpr std::size_t checksum_bytes = 4;
 
-/// Reduces a sum modulo 65535 like repeated addition of the bits above 16: a nonzero multiple gives 65535, not 0.
+/// Reduces a sum modulo 65535 like repeated addition of the bits above 16: a nonzero multiple gives 65535, not 0. Sums
+/// may be reduced once, at their end.
 std::uint32_t folded(std::uint64_t sum) {
   const std::uint64_t rest = sum % 65535;
   return static_cast<std::uint32_t>(rest == 0 && sum != 0 ? 65535 : rest);
 }
 
 std::uint32_t fletcher32(const unsigned char* data, std::size_t bytes) {
+  // A chunk stores at most 18 MiB (load_chunk()), of which `second` is less than 2^62.
+  static_assert(max_chunk_bytes <= std::int64_t{16} << 20);
   std::uint64_t first = 0, second = 0;
-  for (std::size_t i = 0; i < bytes; i += 2) {
-    const unsigned low = i + 1 < bytes ? data[i + 1] : 0u;
-    first = folded(first + (static_cast<unsigned>(data[i]) << 8 | low));
-    second = folded(second + first);
+  std::size_t i = 0;
+  for (; i + 1 < bytes; i += 2) {
+    first += static_cast<unsigned>(data[i]) << 8 | data[i + 1];
+    second += first;
   }
-  return static_cast<std::uint32_t>(second << 16 | first);
+  if (i < bytes) {
+    first += static_cast<unsigned>(data[i]) << 8;
+    second += first;
+  }
+  return folded(second) << 16 | folded(first);
 }
 
 /// Verifies and strips the trailing checksum; false if it does not match.
@@ -56,11 +64,27 @@ bool inflate(Bytes& data, Bytes& spare, std::size_t most) {
   return true;
 }
 
+/// `parts`: of each of `count` elements the lowest byte, then of each the next one, and so on.
+template <class Element>
+void join_bytes(const unsigned char* parts, std::size_t count, unsigned char* out) {
+  for (std::size_t e = 0; e < count; ++e) {
+    Element element = 0;
+    for (std::size_t b = 0; b < sizeof element; ++b) element |= Element{parts[b * count + e]} << (8 * b);
+    std::memcpy(out + e * sizeof element, &element, sizeof element);
+  }
+}
+
 /// Undoes the shuffle: first all elements' first bytes, then all second bytes …; a trailing partial element stays at
 /// the end.
 void unshuffle(Bytes& data, Bytes& spare, std::size_t element_bytes) {
   const std::size_t elements = data.size() / element_bytes;
-  spare = data;
+  spare.resize(data.size());
+  data.swap(spare);
+  std::copy(spare.begin() + static_cast<std::ptrdiff_t>(elements * element_bytes), spare.end(),
+            data.begin() + static_cast<std::ptrdiff_t>(elements * element_bytes));
+  constexpr bool lowest_first = std::endian::native == std::endian::little;
+  if (lowest_first && element_bytes == 4) return join_bytes<std::uint32_t>(spare.data(), elements, data.data());
+  if (lowest_first && element_bytes == 8) return join_bytes<std::uint64_t>(spare.data(), elements, data.data());
   for (std::size_t b = 0; b < element_bytes; ++b) {
     const unsigned char* from = spare.data() + b * elements;
     for (std::size_t e = 0; e < elements; ++e) data[e * element_bytes + b] = from[e];
@@ -87,6 +111,7 @@ void Dataset::load_chunk(std::int64_t first) const {
   std::uint32_t left_out = 0;
   if (H5Dread_chunk(handle_.id(), H5P_DEFAULT, place.data(), &left_out, chunk_.bytes.data()) < 0)
     fail(library_reason());
+  bytes_read_ += static_cast<std::int64_t>(stored);
   for (std::size_t i = info_.filters.size(); i-- > 0;) {
     if ((left_out >> i & 1) != 0) continue;
     if (info_.filters[i] == Filter::fletcher32) {

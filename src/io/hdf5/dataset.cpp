@@ -207,12 +207,7 @@ void Dataset::read_elements(std::int64_t first_row, std::span<T> out) const {
   if (H5Dread(handle_.id(), memory_type<T>(), memory_space.id(), file_space.id(), H5P_DEFAULT, out.data()) < 0) {
     fail(library_reason());
   }
-}
-
-std::int64_t Dataset::file_offset() const {
-  const haddr_t offset = H5Dget_offset(handle_.id());
-  if (offset == HADDR_UNDEF) fail("it has no single place in the file (" + library_reason() + ")");
-  return static_cast<std::int64_t>(offset);
+  bytes_read_ += count * info_.element_bytes;
 }
 
 Dataset Hdf5File::dataset(const std::string& name) const {

@@ -273,4 +273,10 @@ std::string hdf5_version() {
   return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release);
 }
 
+std::int64_t Dataset::file_offset() const {
+  const haddr_t offset = H5Dget_offset(handle_.id());
+  if (offset == HADDR_UNDEF) fail("it has no single place in the file (" + library_reason() + ")");
+  return static_cast<std::int64_t>(offset);
+}
+
 }  // namespace bert_hpc::io

@@ -7,10 +7,16 @@
 #include <filesystem>
 #include <fstream>
 
+#include "bert_hpc/app/report/bytes_read.hpp"
 #include "bert_hpc/core/hash.hpp"
 
 using namespace bert_hpc;
 namespace fs = std::filesystem;
+
+TEST_CASE("what ranks have read is added up by node, in the order of the nodes' first ranks") {
+  const std::vector<app::BytesRead> ranks = {{"b", 1}, {"a", 20}, {"b", 300}, {"c", 0}};
+  CHECK(app::bytes_of_nodes(ranks) == std::vector<std::int64_t>{301, 20, 0});
+}
 
 TEST_CASE("a model gets the vocabulary that its shards were made with, and no other") {
   const fs::path root = fs::temp_directory_path() / ("bert_hpc_results_" + std::to_string(getpid()));

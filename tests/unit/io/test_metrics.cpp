@@ -77,6 +77,8 @@ TEST_CASE("metrics.h5 holds the recorded values under the documented names") {
                        {"node2", "CPU", 2, 1 << 21, 0.8, nan, 1 << 19, 1 << 20, 3.0, 2.0, 1.0, 0.7, 5e9, 123.5}});
   writer.record_rank_sample(1.5, {0.1, 0.2}, {100, nan});
   writer.record_efficiency({3, 1000, 0.9, 0.95});
+  writer.record_data({2, 1.0, 5000, {4000, 900}});
+  writer.record_data({4, 2.0, 5000, {7}});  // started again on fewer nodes
   writer.record_loss_scale({3, 32768, 1});
   writer.record_profile({.first_step = 3, .steps = 2, .ranks = 4, .on_gpu = 1, .seconds = 0.5, .cost = 0.01});
   writer.record_profile({3, 20, 4, 0, 0.5, 0.01, 100, {{"", "kernels", "k", 5, 0.1, 0.2, 0.3, nan, 1e9}}});
@@ -133,6 +135,10 @@ TEST_CASE("metrics.h5 holds the recorded values under the documented names") {
   CHECK(file.read<double>("ranks/energy", 2)[1] == 123.5);
   CHECK(file.info("ranks/samples/power").extents == std::vector<std::int64_t>{1, 2});
   CHECK(file.read<double>("efficiency/goodput", 1)[0] == 0.95);
+  CHECK(file.info("data/bytes_read").extents == std::vector<std::int64_t>{2, 2});
+  CHECK(file.read<std::int64_t>("data/bytes_read", 4) == std::vector<std::int64_t>{4000, 900, 7, 0});
+  CHECK(file.read<std::int64_t>("data/file_bytes", 2)[1] == 5000);
+  CHECK(file.read<double>("data/epoch", 2)[1] == 2.0);
   CHECK(file.read<double>("loss_scale/scale", 1)[0] == 32768);
   CHECK(file.read<std::int64_t>("loss_scale/skipped", 1)[0] == 1);
   CHECK(file.integer_attribute("profile", "steps") == 20);  // the second one
@@ -426,7 +432,8 @@ TEST_CASE("a checkpoint's copy of the journal has the earlier records, while mor
 TEST_CASE("a journal takes no more than is planned for it") {
   const double longest = -2.2250738585072014e-308;
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
-  constexpr std::int64_t classes = 12, samples = 5000, rows = 300, evaluations = 30;
+  constexpr std::int64_t classes = 12, samples = 5000, rows = 300, evaluations = 30, epochs = 40;
+  constexpr std::size_t nodes = 70;
   RunInfo info = example_info();
   info.resolved_input = std::string(500, '\n');
   for (const bool extreme : {false, true}) {
@@ -438,6 +445,10 @@ TEST_CASE("a journal takes no more than is planned for it") {
                                  : StepRow{i * 10, noise, noise, noise * 1e-7, noise, 320, 40960, noise, 0});
       writer.record_efficiency(extreme ? EfficiencyRow{-most, longest, longest, longest}
                                        : EfficiencyRow{i * 10, noise, noise, noise});
+    }
+    for (std::int64_t i = 1; i <= epochs; ++i) {
+      const std::vector<std::int64_t> bytes(nodes, extreme ? -most : 123456789);
+      writer.record_data(extreme ? DataRow{-most, longest, -most, bytes} : DataRow{i * 100, 1.5, 1 << 30, bytes});
     }
     for (std::int64_t i = 1; i <= evaluations; ++i) {
       const double value = extreme ? longest : 1.0 / static_cast<double>(6 + i);
@@ -454,6 +465,8 @@ TEST_CASE("a journal takes no more than is planned for it") {
     const std::int64_t planned = journal_bytes({.text = 600,
                                                 .rows = rows,
                                                 .evaluations = evaluations,
+                                                .epochs = epochs,
+                                                .nodes = nodes,
                                                 .loss_scales = false,
                                                 .classes = classes,
                                                 .samples = samples,

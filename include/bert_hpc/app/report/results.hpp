@@ -41,6 +41,8 @@ class Results {
   void record_step(const io::StepRow& row);
   void record_evaluation(const std::string& split, const io::EvaluationRow& row);
   void record_efficiency(const io::EfficiencyRow& row);
+  /// Collective. bytes_read: of the training data's files by this rank, since the run began.
+  void record_data(std::int64_t step, double epoch, std::int64_t file_bytes, std::int64_t bytes_read);
   void record_loss_scale(const io::LossScaleRow& row);
   void record_profile(const io::Profile& profile);
   void poll();                     ///< a snapshot of metrics.h5 when due
@@ -86,6 +88,7 @@ class Results {
   std::mutex& hdf5_;
   GpuMonitor monitor_;                          // of this rank's GPU
   std::unique_ptr<io::MetricsWriter> metrics_;  // rank 0
+  std::int64_t bytes_recorded_ = 0;             // of what this rank has read
   bool finished_ = false;
 };
 

@@ -112,6 +112,9 @@ class Dataset {
   /// Throws if the dataset claims more data than its stored bytes can hold. Call it before allocating memory for it.
   void require_stored() const;
 
+  /// Bytes of data that were read from the file: of a filtered dataset whole chunks.
+  std::int64_t bytes_read() const { return bytes_read_; }
+
   /// File offset in bytes of a contiguous dataset's first byte, for payloads that are read or written with pread and
   /// pwrite. Throws if the dataset is chunked or not allocated.
   std::int64_t file_offset() const;
@@ -131,6 +134,7 @@ class Dataset {
   std::string path_, name_;
   core::ExitCode code_ = core::ExitCode::files;
   DatasetInfo info_;
+  mutable std::int64_t bytes_read_ = 0;
   mutable struct {
     std::int64_t first_row = -1;  ///< of the chunk last read; −1: none
     std::vector<unsigned char> bytes, spare;
