@@ -95,10 +95,7 @@ void RowStore::add(const SourceRow& row, const MadeRow& made) {
 }
 
 std::vector<std::string> RowStore::texts_of(std::int64_t row) const {
-  const std::int64_t text = texts_->sequences_of(row).begin, length = texts_->length(text);
-  std::vector<std::int32_t> packed(static_cast<std::size_t>(length));
-  texts_->read(text, 0, length, packed.data());
-  return unpacked_texts(packed);
+  return unpacked_texts(texts_->values(texts_->sequences_of(row).begin));
 }
 
 void RowStore::open_for_reading() {

@@ -17,10 +17,11 @@ namespace {
 constexpr std::uint64_t use_order = 2;  // apart from the keys that part the splits
 
 void shuffle(std::vector<std::int64_t>& numbers, std::int64_t seed) {
-  std::sort(numbers.begin(), numbers.end(), [seed](std::int64_t a, std::int64_t b) {
-    const std::uint64_t key_a = random_key(seed, use_order, a), key_b = random_key(seed, use_order, b);
-    return key_a != key_b ? key_a < key_b : a < b;
-  });
+  std::vector<std::pair<std::uint64_t, std::int64_t>> keyed;
+  keyed.reserve(numbers.size());
+  for (const std::int64_t number : numbers) keyed.emplace_back(random_key(seed, use_order, number), number);
+  std::sort(keyed.begin(), keyed.end());
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = keyed[i].second;
 }
 
 }  // namespace
@@ -127,27 +128,23 @@ void SplitLayout::cut(std::int64_t shard_tokens) {
 void SplitLayout::read(std::int64_t place, Sequence& sequence) const {
   const std::int64_t number = order_[static_cast<std::size_t>(place)];
   if (packs_) return read_packed(number, sequence);
-  const std::int64_t stored = store_.length(number);
+  const std::span<const std::int32_t> numbers = store_.values(number);
+  const auto tokens = static_cast<std::size_t>(parts_.tokens(std::ssize(numbers)));
   sequence.source_index = store_.row_of(number);
-  std::vector<std::int32_t>& ids = sequence.ids;
-  ids.resize(static_cast<std::size_t>(stored));
-  store_.read(number, 0, stored, ids.data());
   if (parts_.pairs) {  // the first value is the number of tokens of type 0
-    const std::size_t tokens = static_cast<std::size_t>(parts_.tokens(stored)),
-                      first = static_cast<std::size_t>(ids[0]);
     sequence.token_types.assign(tokens, 1);
-    std::fill_n(sequence.token_types.begin(), std::min(first, tokens), std::uint8_t{0});
+    std::fill_n(sequence.token_types.begin(), std::min(static_cast<std::size_t>(numbers[0]), tokens), std::uint8_t{0});
   }
   sequence.label = label_of(table_, sequence.source_index);
-  if (parts_.answers) take_answer(ids, sequence);
-  if (parts_.words) take_words(ids, sequence);
+  if (parts_.answers) take_answer(numbers, sequence);
+  if (parts_.words) take_words(numbers, sequence);
   if (parts_.texts) {
     sequence.starts_row = store_.sequences_of(sequence.source_index).begin == number;
     if (sequence.starts_row) sequence.texts = row_store_.texts_of(sequence.source_index);
   }
   if (ranks_) take_candidate(place, sequence);
-  ids.erase(ids.begin(), ids.begin() + parts_.before());
-  ids.resize(static_cast<std::size_t>(parts_.tokens(stored)));
+  const auto ids = numbers.subspan(static_cast<std::size_t>(parts_.before()), tokens);
+  sequence.ids.assign(ids.begin(), ids.end());
 }
 
 /// `numbers`: the sequence as the store has it.
@@ -195,11 +192,11 @@ void SplitLayout::read_packed(std::int64_t number, Sequence& sequence) const {
   sequence.ids.insert(sequence.ids.end(), after_.begin(), after_.end());
   auto at = static_cast<std::size_t>(std::upper_bound(starts_.begin(), starts_.end(), token) - starts_.begin()) - 1;
   sequence.source_index = rows_[at];
-  std::int32_t* out = sequence.ids.data() + before_.size();
+  auto out = sequence.ids.begin() + std::ssize(before_);
   for (; token < end; ++at) {
     const std::int64_t count = std::min(starts_[at + 1], end) - token;
-    store_.read(only_sequence(rows_[at]), token - starts_[at], count, out);
-    out += count;
+    const std::span<const std::int32_t> row = store_.values(only_sequence(rows_[at]));
+    out = std::copy_n(row.begin() + (token - starts_[at]), count, out);
     token += count;
   }
 }

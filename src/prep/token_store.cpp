@@ -1,7 +1,9 @@
-// Plain positioned reads and writes: the page cache serves random rows of what was just written.
+// Plain writes; reads are of mapped files, because the page cache has what was just written, and rows are taken one by
+// one in random order.
 #include "bert_hpc/prep/token_store.hpp"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,6 +27,21 @@ constexpr std::size_t block_values = 1 << 18;  // 1 MiB a write
                                    ". Scratch files in [output] directory need 4 bytes per token.");
 }
 
+/// The file, which has `values` values.
+std::span<const std::int32_t> mapped(const std::string& path, std::int64_t values) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) fail(path, "cannot be opened");
+  const std::int64_t bytes = values * std::int64_t{sizeof(std::int32_t)};
+  const bool is_whole = ::lseek(file, 0, SEEK_END) == bytes;
+  void* const data = is_whole && bytes > 0
+                         ? ::mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ, MAP_SHARED, file, 0)
+                         : nullptr;
+  ::close(file);
+  if (!is_whole) throw Error(ExitCode::files, path + ": ends too early; did another process change it?");
+  if (data == MAP_FAILED) fail(path, "cannot be mapped");
+  return {static_cast<const std::int32_t*>(data), static_cast<std::size_t>(values)};
+}
+
 }  // namespace
 
 TokenStore::TokenStore(const std::string& directory, int rank, int ranks, const std::string& name)
@@ -36,7 +53,9 @@ TokenStore::TokenStore(const std::string& directory, int rank, int ranks, const 
 
 TokenStore::~TokenStore() {
   if (writer_ >= 0) ::close(writer_);
-  for (const int reader : readers_) ::close(reader);
+  for (const auto& file : files_) {
+    if (!file.empty()) ::munmap(const_cast<std::int32_t*>(file.data()), file.size_bytes());
+  }
 }
 
 std::string TokenStore::path(int rank) const {
@@ -78,38 +97,25 @@ void TokenStore::open_for_reading(const std::vector<std::int32_t>& counts, std::
     std::int64_t& place = end[static_cast<std::size_t>(owner(static_cast<std::int64_t>(row), ranks_))];
     for (std::int32_t i = 0; i < counts[row]; ++i) {
       const std::int32_t length = lengths_[starts_.size()];
+      if (starts_.size() % std::size_t{stride} == 0) row_at_.push_back(static_cast<std::int64_t>(row));
       starts_.push_back(place);
       place += length;
     }
     first_.push_back(std::ssize(starts_));
   }
-  for (int r = 0; r < ranks_; ++r) {
-    const int reader = ::open(path(r).c_str(), O_RDONLY | O_CLOEXEC);
-    if (reader < 0) fail(path(r), "cannot be opened");
-    readers_.push_back(reader);
-  }
+  for (int r = 0; r < ranks_; ++r) files_.push_back(mapped(path(r), end[static_cast<std::size_t>(r)]));
 }
 
 std::int64_t TokenStore::row_of(std::int64_t sequence) const {
-  return std::upper_bound(first_.begin(), first_.end(), sequence) - first_.begin() - 1;
+  std::int64_t row = row_at_[static_cast<std::size_t>(sequence / stride)];
+  while (first_[static_cast<std::size_t>(row) + 1] <= sequence) ++row;
+  return row;
 }
 
-void TokenStore::read(std::int64_t sequence, std::int64_t first, std::int64_t count, std::int32_t* out) const {
+std::span<const std::int32_t> TokenStore::values(std::int64_t sequence) const {
   const auto owning = static_cast<std::size_t>(owner(row_of(sequence), ranks_));
-  auto* data = reinterpret_cast<char*>(out);
-  auto left = static_cast<std::size_t>(count) * sizeof(std::int32_t);
-  auto place = (starts_[static_cast<std::size_t>(sequence)] + first) * static_cast<std::int64_t>(sizeof(std::int32_t));
-  while (left > 0) {
-    const ssize_t got = ::pread(readers_[owning], data, left, place);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail(path(static_cast<int>(owning)), "reading failed");
-    if (got == 0) {
-      throw Error(ExitCode::files, path(static_cast<int>(owning)) + ": ends too early; did another process change it?");
-    }
-    data += got;
-    left -= static_cast<std::size_t>(got);
-    place += got;
-  }
+  return files_[owning].subspan(static_cast<std::size_t>(starts_[static_cast<std::size_t>(sequence)]),
+                                static_cast<std::size_t>(length(sequence)));
 }
 
 }  // namespace bert_hpc::prep

@@ -4,16 +4,24 @@
 
 namespace bert_hpc::tokenize {
 
-void WordCounts::add(std::string_view word, std::int64_t count) {
+std::int64_t& WordCounts::count_of(std::string_view word) {
   const auto found = counts_.find(word);
-  if (found != counts_.end()) {
-    found->second += count;
-  } else {
-    counts_.emplace(word, count);
-  }
+  return found != counts_.end() ? found->second : counts_.emplace(word, 0).first->second;
 }
 
-std::vector<WordCounts::Entry> WordCounts::sorted() const {
+void WordCounts::add_one(const Word& word) {
+  const std::string_view bytes(word.bytes, static_cast<std::size_t>(word.size));
+  if (word.size > WordCache<std::int64_t>::longest) return add(bytes, 1);
+  const WordCache<std::int64_t>::Place place = cache_.find(word);
+  if (!place.is_known) {
+    if (!place.before().empty()) add(place.before(), place.value);
+    place.value = 0;
+  }
+  ++place.value;
+}
+
+std::vector<WordCounts::Entry> WordCounts::sorted() {
+  cache_.take_all([this](std::string_view word, std::int64_t count) { add(word, count); });
   std::vector<Entry> entries;
   entries.reserve(counts_.size());
   for (const auto& [word, count] : counts_) entries.push_back({word, count});

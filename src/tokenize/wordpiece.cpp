@@ -10,9 +10,7 @@
 namespace bert_hpc::tokenize {
 
 WordPieceEncoder::WordPieceEncoder(const Vocabulary& vocabulary, const TextForm& form)
-    : vocabulary_(vocabulary),
-      splitter_(form, {std::begin(special_token_names), std::end(special_token_names)}),
-      cache_(std::size_t{1} << cache_bits) {
+    : vocabulary_(vocabulary), splitter_(form, {std::begin(special_token_names), std::end(special_token_names)}) {
   for (std::size_t i = 0; i < special_roles.size(); ++i) special_ids_[i] = vocabulary.special().*special_roles[i].id;
 }
 
@@ -69,24 +67,19 @@ void WordPieceEncoder::add_spans(const Word& word, std::int32_t begin, std::span
 }
 
 void WordPieceEncoder::encode_word(const Word& word, std::vector<std::int32_t>& ids) {
-  if (word.size > 16) return cut(word, ids);
-  std::uint64_t key[2];
-  std::memcpy(key, word.bytes, 16);
-  const std::uint64_t mixed = (key[0] ^ (key[1] * 0x9E3779B97F4A7C15)) * 0xBF58476D1CE4E5B9;
-  CacheEntry& entry = cache_[(mixed ^ (mixed >> 29)) * 0x94D049BB133111EB >> (64 - cache_bits)];
-  if (entry.key[0] == key[0] && entry.key[1] == key[1]) {
-    ids.insert(ids.end(), entry.ids, entry.ids + entry.count);
+  if (word.size > WordCache<Pieces>::longest) return cut(word, ids);
+  const WordCache<Pieces>::Place place = cache_.find(word);
+  Pieces& pieces = place.value;
+  if (place.is_known && pieces.count > 0) {
+    ids.insert(ids.end(), pieces.ids, pieces.ids + pieces.count);
     return;
   }
   const std::size_t before = ids.size();
   cut(word, ids);
   const std::size_t count = ids.size() - before;
-  if (count <= std::size(entry.ids)) {
-    entry.key[0] = key[0];
-    entry.key[1] = key[1];
-    entry.count = static_cast<std::int32_t>(count);
-    std::memcpy(entry.ids, ids.data() + before, count * sizeof(std::int32_t));
-  }
+  const bool fits = count <= std::size(pieces.ids);
+  pieces.count = fits ? static_cast<std::int32_t>(count) : 0;
+  if (fits) std::memcpy(pieces.ids, ids.data() + before, count * sizeof(std::int32_t));
 }
 
 void WordPieceEncoder::cut(const Word& word, std::vector<std::int32_t>& ids) const {

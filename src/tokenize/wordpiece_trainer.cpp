@@ -197,7 +197,7 @@ void WordPieceTrainer::count(std::string_view text, WordCounts& counts) {
   splitter_.split(
       text,
       [&](const Word& word) {
-        if (!word.too_long) counts.add({word.bytes, static_cast<std::size_t>(word.size)}, 1);
+        if (!word.too_long) counts.add_one(word);
       },
       [](int, const unsigned char*) {});
 }

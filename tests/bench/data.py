@@ -5,7 +5,7 @@
     python3 data.py [--build DIR] [--megabytes 50 1000] [--copies 1] [--ranks 1 2] [--steps 200] [--keep FOLDER] [--table FILE]
                     [--picture FILE] [--set table.key=VALUE]...
 
-For each size of the text: prep's time beside that of its tokenizing, its peak memory, and the size of the shards. For each number of
+For each size of the text: prep's time beside that of its tokenizing, its peak memory without mapped files, and the size of the shards. For each number of
 ranks: when the run was ready for its first step, the memory of the node's ranks together (PSS, the largest sum seen), the share of
 the time that the slowest rank waited for data, milliseconds a step, and what the node's ranks read from files (rchar) beside the
 shards' size. --copies N trains on N copies of the shards of the largest text as well. --keep leaves text and shards in a folder, and
@@ -70,11 +70,14 @@ def prepare(folder, build, megabytes):
             "tokenizer": {"train_size": 8000, "max_tokens": 64}, "task": {"name": '"classification"'}, "output": {"directory": f'"{shards}"'}})
         begin = time.monotonic()
         process = subprocess.Popen([build / "bert_hpc_prep", folder / f"prep_{megabytes}.toml"], stdout=subprocess.PIPE, text=True)
-        output = process.stdout.read()
-        _, status, usage = os.wait4(process.pid, 0)
-        if status:
+        memory = 0.0
+        while process.poll() is None:
+            memory = max(memory, number_in(pathlib.Path(f"/proc/{process.pid}/status"), r"RssAnon:\s+(\d+)", 1024))
+            time.sleep(0.01)
+        whole, output = time.monotonic() - begin, process.stdout.read()
+        if process.returncode:
             sys.exit(f"bert_hpc_prep failed:\n{output}")
-        log.write_text(f"{output}\nwhole time {time.monotonic() - begin:.2f} s, {usage.ru_maxrss / 1024:.0f} MB\n")
+        log.write_text(f"{output}\nwhole time {whole:.2f} s, {memory:.0f} MB\n")
     output = log.read_text()
     return shards, {"text_mb": megabytes, "prep_s": seconds(re.search(r"whole time (.*),", output)[1]),
                     "tokenizing_s": seconds(re.search(r"tokenizing ([^(]*)", output)[1]), "prep_mb": float(re.search(r", (\d+) MB", output)[1])}

@@ -49,7 +49,7 @@ class RowStore {
   void open_for_reading();
 
   const TokenStore& tokens() const { return tokens_; }
-  /// What data::RowTextsWriter takes of a row of a split that predictions are made of. Throws Error(files).
+  /// What data::RowTextsWriter takes of a row of a split that predictions are made of.
   std::vector<std::string> texts_of(std::int64_t row) const;
 
  private:

@@ -39,8 +39,8 @@ class TokenStore {
   }
   std::int64_t row_of(std::int64_t sequence) const;
   std::int64_t length(std::int64_t sequence) const { return lengths_[static_cast<std::size_t>(sequence)]; }
-  /// Values [first, first + count) of `sequence`, written at `out`. Throws Error(files).
-  void read(std::int64_t sequence, std::int64_t first, std::int64_t count, std::int32_t* out) const;
+  /// The values of `sequence`, in a mapped file.
+  std::span<const std::int32_t> values(std::int64_t sequence) const;
 
  private:
   std::string path(int rank) const;
@@ -50,8 +50,10 @@ class TokenStore {
   int rank_, ranks_;
   int writer_ = -1;
   std::vector<std::int32_t> block_;
-  std::vector<int> readers_;
+  std::vector<std::span<const std::int32_t>> files_;  // (ranks): each rank's file, mapped
+  static constexpr std::int64_t stride = 64;
   std::vector<std::int64_t> first_;    // (rows + 1): sequences before each row
+  std::vector<std::int64_t> row_at_;   // the row of every stride-th sequence
   std::vector<std::int32_t> lengths_;  // (sequences)
   std::vector<std::int64_t> starts_;   // (sequences): place in the owner's file, in values
 };

@@ -7,26 +7,32 @@
 #include <unordered_map>
 #include <vector>
 
+#include "bert_hpc/tokenize/word_cache.hpp"
+
 namespace bert_hpc::tokenize {
 
 /// Times each normalized word was seen. Grows with the number of different words only.
 class WordCounts {
  public:
-  void add(std::string_view word, std::int64_t count);
+  void add(std::string_view word, std::int64_t count) { count_of(word) += count; }
+  void add_one(const Word& word);
 
   struct Entry {
     std::string word;
     std::int64_t count;
   };
   /// All words in order of their bytes.
-  std::vector<Entry> sorted() const;
+  std::vector<Entry> sorted();
 
  private:
   struct Hash {
     using is_transparent = void;
     std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
   };
+  std::int64_t& count_of(std::string_view word);
+
   std::unordered_map<std::string, std::int64_t, Hash, std::equal_to<>> counts_;
+  WordCache<std::int64_t> cache_{15};  // counts that are not in counts_ yet
 };
 
 /// Makes the vocabulary of one kind of tokenizer (TokenizerKind::trainer).

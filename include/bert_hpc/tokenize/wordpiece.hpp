@@ -15,6 +15,7 @@
 #include "bert_hpc/tokenize/tokenizer.hpp"
 #include "bert_hpc/tokenize/vocabulary.hpp"
 #include "bert_hpc/tokenize/vocabulary_trainer.hpp"
+#include "bert_hpc/tokenize/word_cache.hpp"
 #include "bert_hpc/tokenize/word_splitter.hpp"
 
 namespace bert_hpc::tokenize {
@@ -31,12 +32,11 @@ class WordPieceEncoder final : public TextEncoder {
   void encode_with_spans(std::string_view text, std::vector<std::int32_t>& ids, std::vector<TokenSpan>& spans) override;
 
  private:
-  struct CacheEntry {
-    std::uint64_t key[2] = {0, 0};  // the word's bytes, zero-filled
-    std::int32_t count = 0;
+  struct Pieces {
+    std::int32_t count = 0;  // 0: more than there is room for
     std::int32_t ids[3] = {0, 0, 0};
   };
-  static constexpr int cache_bits = 13;
+  static constexpr int cache_bits = 15;
 
   void encode_word(const Word& word, std::vector<std::int32_t>& ids);
   void cut(const Word& word, std::vector<std::int32_t>& ids) const;
@@ -46,7 +46,7 @@ class WordPieceEncoder final : public TextEncoder {
   const Vocabulary& vocabulary_;
   WordSplitter splitter_;
   std::array<std::int32_t, special_roles.size()> special_ids_;
-  std::vector<CacheEntry> cache_;
+  WordCache<Pieces> cache_{cache_bits};
 };
 
 /// Trains as Hugging Face's WordPieceTrainer does: pairs of neighbouring pieces are merged, the most frequent first,
