@@ -16,8 +16,9 @@ void open(comm::Communicator& group, TokenStore& store, std::vector<std::int32_t
   share(group, counts);
   lengths = in_order_of_rows(counts, own, lengths);
   share(group, lengths);
-  store.open_for_reading(counts, std::move(lengths));
-  counts.clear();
+  store.open_for_reading(counts, lengths);
+  counts = {};
+  lengths = {};
 }
 
 }  // namespace

@@ -38,6 +38,8 @@ SplitLayout::SplitLayout(Split split, const PrepConfig& config, const RowTable& 
       after_(ids_of(tokenizer.kind().sequence.after, tokenizer.special_ids())),
       room_(config.tokenizer.max_tokens - tokenizer.kind().sequence.special_tokens(false)) {
   std::vector<std::int64_t> rows;
+  rows.reserve(
+      static_cast<std::size_t>(std::count(table.status.begin(), table.status.end(), static_cast<RowStatus>(split))));
   for (std::int64_t row = 0; row < table.rows(); ++row) {
     if (table.status[static_cast<std::size_t>(row)] == static_cast<RowStatus>(split)) rows.push_back(row);
   }
@@ -54,6 +56,7 @@ SplitLayout::SplitLayout(Split split, const PrepConfig& config, const RowTable& 
     } else if (split == Split::train || !config.has_words()) {
       shuffle(rows, config.split.seed);
     }  // else in the source's order: predictions.conll names no rows, and scorers read it beside the source
+    order_.reserve(rows.size());
     for (const std::int64_t row : rows) {
       const TokenStore::Range sequences = store_.sequences_of(row);
       for (std::int64_t sequence = sequences.begin; sequence < sequences.end; ++sequence) order_.push_back(sequence);

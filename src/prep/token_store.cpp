@@ -87,35 +87,36 @@ void TokenStore::finish_writing() {
   if (::close(writer) != 0) fail(path(rank_), "writing failed");
 }
 
-void TokenStore::open_for_reading(const std::vector<std::int32_t>& counts, std::vector<std::int32_t> lengths) {
-  lengths_ = std::move(lengths);
-  first_.assign(1, 0);
-  first_.reserve(counts.size() + 1);
-  starts_.reserve(lengths_.size());
+void TokenStore::open_for_reading(std::span<const std::int32_t> counts, std::span<const std::int32_t> lengths) {
   std::vector<std::int64_t> end(static_cast<std::size_t>(ranks_), 0);
-  for (std::size_t row = 0; row < counts.size(); ++row) {
-    std::int64_t& place = end[static_cast<std::size_t>(owner(static_cast<std::int64_t>(row), ranks_))];
-    for (std::int32_t i = 0; i < counts[row]; ++i) {
-      const std::int32_t length = lengths_[starts_.size()];
-      if (starts_.size() % std::size_t{stride} == 0) row_at_.push_back(static_cast<std::int64_t>(row));
-      starts_.push_back(place);
+  for (std::int64_t row = 0; row < std::ssize(counts); ++row) {
+    std::int64_t& place = end[static_cast<std::size_t>(owner(row, ranks_))];
+    if (row % run == 0) run_begin_.push_back(place);
+    const std::int32_t count = counts[static_cast<std::size_t>(row)];
+    for (std::int32_t i = 0; i < count; ++i) {
+      if (lengths_.sequences() % stride == 0) row_at_.push_back(row);
+      const std::int32_t length = lengths[static_cast<std::size_t>(lengths_.sequences())];
+      lengths_.append(length);
       place += length;
     }
-    first_.push_back(std::ssize(starts_));
+    counts_.append(count);
   }
   for (int r = 0; r < ranks_; ++r) files_.push_back(mapped(path(r), end[static_cast<std::size_t>(r)]));
 }
 
 std::int64_t TokenStore::row_of(std::int64_t sequence) const {
   std::int64_t row = row_at_[static_cast<std::size_t>(sequence / stride)];
-  while (first_[static_cast<std::size_t>(row) + 1] <= sequence) ++row;
+  std::int64_t end = sequences_of(row).end;
+  while (end <= sequence) end += counts_.length(++row);
   return row;
 }
 
 std::span<const std::int32_t> TokenStore::values(std::int64_t sequence) const {
-  const auto owning = static_cast<std::size_t>(owner(row_of(sequence), ranks_));
-  return files_[owning].subspan(static_cast<std::size_t>(starts_[static_cast<std::size_t>(sequence)]),
-                                static_cast<std::size_t>(length(sequence)));
+  const std::int64_t row = row_of(sequence), first = row / run * run;
+  const std::int64_t before = lengths_.begin(sequence) - lengths_.begin(counts_.begin(first));  // in the run
+  const std::int64_t begin = run_begin_[static_cast<std::size_t>(row / run)] + before;
+  return files_[static_cast<std::size_t>(owner(row, ranks_))].subspan(static_cast<std::size_t>(begin),
+                                                                      static_cast<std::size_t>(length(sequence)));
 }
 
 }  // namespace bert_hpc::prep

@@ -8,10 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "bert_hpc/data/sequence_table.hpp"
+
 namespace bert_hpc::prep {
 
 class TokenStore {
  public:
+  static constexpr std::int64_t run = 64;  ///< neighbouring rows that one rank tokenizes
+
   /// Its files are called "NAME-RANK".
   TokenStore(const std::string& directory, int rank, int ranks, const std::string& name = "tokens");
   ~TokenStore();
@@ -19,7 +23,7 @@ class TokenStore {
   TokenStore& operator=(const TokenStore&) = delete;
 
   /// The rank that tokenizes `row`: runs of neighbouring rows go round, so that all ranks work on all files.
-  static int owner(std::int64_t row, int ranks) { return static_cast<int>(row / 64 % ranks); }
+  static int owner(std::int64_t row, int ranks) { return static_cast<int>(row / run % ranks); }
 
   /// Appends to the next sequence of this rank's rows. Throws Error(files).
   void append(std::span<const std::int32_t> values);
@@ -28,21 +32,23 @@ class TokenStore {
 
   /// Opens all ranks' files, after all have finished. `counts` (rows): sequences of each row; `lengths` (sequences of
   /// all rows, one row's after the other's): how many values each has.
-  void open_for_reading(const std::vector<std::int32_t>& counts, std::vector<std::int32_t> lengths);
+  void open_for_reading(std::span<const std::int32_t> counts, std::span<const std::int32_t> lengths);
   struct Range {
     std::int64_t begin, end;
   };
   /// The numbers of a row's sequences.
   Range sequences_of(std::int64_t row) const {
-    const auto at = static_cast<std::size_t>(row);
-    return {first_[at], first_[at + 1]};
+    const std::int64_t begin = counts_.begin(row);
+    return {begin, begin + counts_.length(row)};
   }
   std::int64_t row_of(std::int64_t sequence) const;
-  std::int64_t length(std::int64_t sequence) const { return lengths_[static_cast<std::size_t>(sequence)]; }
+  std::int64_t length(std::int64_t sequence) const { return lengths_.length(sequence); }
   /// The values of `sequence`, in a mapped file.
   std::span<const std::int32_t> values(std::int64_t sequence) const;
 
  private:
+  static constexpr std::int64_t stride = 64;
+
   std::string path(int rank) const;
   void flush();
 
@@ -51,11 +57,11 @@ class TokenStore {
   int writer_ = -1;
   std::vector<std::int32_t> block_;
   std::vector<std::span<const std::int32_t>> files_;  // (ranks): each rank's file, mapped
-  static constexpr std::int64_t stride = 64;
-  std::vector<std::int64_t> first_;    // (rows + 1): sequences before each row
-  std::vector<std::int64_t> row_at_;   // the row of every stride-th sequence
-  std::vector<std::int32_t> lengths_;  // (sequences)
-  std::vector<std::int64_t> starts_;   // (sequences): place in the owner's file, in values
+  // Eight bytes a row and a little more, because there may be hundreds of millions.
+  data::SequenceTable counts_;           // (rows): sequences of each
+  data::SequenceTable lengths_;          // (sequences): values of each
+  std::vector<std::int64_t> row_at_;     // the row of every stride-th sequence
+  std::vector<std::int64_t> run_begin_;  // (runs): place of its first value in its owner's file
 };
 
 }  // namespace bert_hpc::prep
