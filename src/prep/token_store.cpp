@@ -88,6 +88,8 @@ void TokenStore::finish_writing() {
 }
 
 void TokenStore::open_for_reading(std::span<const std::int32_t> counts, std::span<const std::int32_t> lengths) {
+  counts_.reserve(std::ssize(counts));
+  lengths_.reserve(std::ssize(lengths));
   std::vector<std::int64_t> end(static_cast<std::size_t>(ranks_), 0);
   for (std::int64_t row = 0; row < std::ssize(counts); ++row) {
     std::int64_t& place = end[static_cast<std::size_t>(owner(row, ranks_))];

@@ -10,6 +10,10 @@ namespace bert_hpc::data {
 
 class SequenceTable {
  public:
+  void reserve(std::int64_t sequences) {
+    lengths_.reserve(static_cast<std::size_t>(sequences));
+    places_.reserve(static_cast<std::size_t>(sequences) / stride + 1);
+  }
   void append(std::int32_t length) {
     if (lengths_.size() % stride == 0) places_.push_back(tokens_);
     lengths_.push_back(length);
