@@ -143,8 +143,8 @@ void ShardFile::check_datasets() {
   checked_dataset(shard_dataset::labels, label_type(limits_.task->labels, info_.sequences, names, words));
 }
 
-/// A dataset that is read as a whole.
-Dataset ShardFile::column(const char* name) const {
+/// A dataset that the caller reads as a whole.
+Dataset ShardFile::counted_dataset(const char* name) const {
   Dataset dataset = file_.dataset(name);
   column_bytes_ += dataset.info().stored_bytes;
   return dataset;
@@ -156,7 +156,7 @@ std::int64_t ShardFile::bytes_read() const {
 
 /// Block by block, so that a file that claims many sequences and has none takes no memory for them.
 std::vector<std::int64_t> ShardFile::read_offsets() const {
-  const Dataset dataset = column(shard_dataset::offsets);
+  const Dataset dataset = counted_dataset(shard_dataset::offsets);
   std::int64_t first = 0, last = 0;
   dataset.read_rows(0, std::span(&first, 1));
   dataset.read_rows(info_.sequences, std::span(&last, 1));
@@ -206,13 +206,14 @@ void ShardFile::check_longest(std::int64_t longest, std::int64_t longest_sequenc
 
 LabelColumn ShardFile::read_labels(std::span<const std::int64_t> offsets) const {
   return data::read_labels(
-      column(shard_dataset::labels), limits_.task->labels, offsets, static_cast<std::int64_t>(info_.label_names.size()),
+      counted_dataset(shard_dataset::labels), limits_.task->labels, offsets,
+      static_cast<std::int64_t>(info_.label_names.size()),
       [this](std::int64_t sequence, const std::string& what) { fail(where_sequence(sequence) + what); });
 }
 
 std::vector<std::int64_t> ShardFile::read_source_index() const {
   std::vector<std::int64_t> rows(static_cast<std::size_t>(info_.sequences));
-  column(shard_dataset::source_index).read_rows(0, rows);
+  counted_dataset(shard_dataset::source_index).read_rows(0, rows);
   return rows;
 }
 

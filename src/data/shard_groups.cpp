@@ -18,7 +18,7 @@ void ShardFile::check_groups() {
 }
 
 std::vector<std::int64_t> ShardFile::read_groups() const {
-  const Dataset dataset = column(shard_dataset::groups);
+  const Dataset dataset = counted_dataset(shard_dataset::groups);
   std::vector<std::int64_t> groups(static_cast<std::size_t>(dataset.info().extents.front()));
   dataset.read_rows(0, groups);
   bool good = groups.front() == 0 && groups.back() == info_.sequences;

@@ -46,7 +46,7 @@ void ShardFile::check_texts() {
 
 std::vector<std::int32_t> ShardFile::read_contexts(std::span<const std::int64_t> offsets) const {
   std::vector<std::int32_t> contexts(2 * (offsets.size() - 1));
-  column(shard_dataset::context_tokens).read_rows(0, contexts);
+  counted_dataset(shard_dataset::context_tokens).read_rows(0, contexts);
   for (std::size_t s = 0; s + 1 < offsets.size(); ++s) {
     const std::int64_t begin = contexts[2 * s], end = contexts[2 * s + 1], length = offsets[s + 1] - offsets[s];
     if (begin >= 0 && begin <= end && end <= length) continue;
@@ -59,8 +59,8 @@ std::vector<std::int32_t> ShardFile::read_contexts(std::span<const std::int64_t>
 Words ShardFile::read_words(std::span<const std::int64_t> offsets) const {
   Words words;
   words.offsets.resize(offsets.size());
-  column(shard_dataset::word_offsets).read_rows(0, words.offsets);
-  const io::Dataset dataset = column(shard_dataset::word_tokens);
+  counted_dataset(shard_dataset::word_offsets).read_rows(0, words.offsets);
+  const io::Dataset dataset = counted_dataset(shard_dataset::word_tokens);
   const std::int64_t count = dataset.info().extents.front();
   const bool ascend = std::is_sorted(words.offsets.begin(), words.offsets.end());
   if (!ascend || words.offsets.front() != 0 || words.offsets.back() != count) {

@@ -151,7 +151,7 @@ void write_evaluations(Hdf5File& file, const std::string& split, const std::vect
 void write_data(Hdf5File& file, const std::vector<DataRow>& rows) {
   std::size_t nodes = 0;
   for (const DataRow& row : rows) nodes = std::max(nodes, row.bytes_read.size());
-  std::vector<std::int64_t> bytes_read;  // of a node that another start of the run had not: 0
+  std::vector<std::int64_t> bytes_read;  // 0 for nodes that this start of the run did not have
   for (const DataRow& row : rows) {
     bytes_read.insert(bytes_read.end(), row.bytes_read.begin(), row.bytes_read.end());
     bytes_read.insert(bytes_read.end(), nodes - row.bytes_read.size(), 0);

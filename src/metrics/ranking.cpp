@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <vector>
 
 #include "bert_hpc/metrics/correlation.hpp"
@@ -31,15 +30,17 @@ double label_ranking_precision(std::span<const float> scores, std::span<const st
   }
   const auto all_own = static_cast<std::size_t>(std::count(own.begin(), own.end(), 1));
   if (all_own == 0 || all_own == own.size()) return 1.0;
-  std::vector<std::size_t> order(scores.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
+  // As scikit-learn: of each own name in turn. Samples have few names of their own, so that counting beats sorting.
   double sum = 0;
-  std::size_t own_so_far = 0;
-  for (std::size_t first = 0, end = 0; first < order.size(); first = end) {
-    const std::size_t before = own_so_far;
-    while (end < order.size() && scores[order[end]] == scores[order[first]]) own_so_far += own[order[end++]];
-    sum += static_cast<double>((own_so_far - before) * own_so_far) / static_cast<double>(end);
+  for (std::size_t n = 0; n < own.size(); ++n) {
+    if (own[n] != 1) continue;
+    std::int64_t at_least = 0, own_at_least = 0;
+    for (std::size_t other = 0; other < scores.size(); ++other) {
+      const bool counts = scores[other] >= scores[n];
+      at_least += counts;
+      own_at_least += counts && own[other] == 1;
+    }
+    sum += static_cast<double>(own_at_least) / static_cast<double>(at_least);
   }
   return sum / static_cast<double>(all_own);
 }

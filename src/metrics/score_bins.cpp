@@ -9,6 +9,12 @@ namespace {
 
 constexpr double undefined = std::numeric_limits<double>::quiet_NaN();
 
+/// Of any logit neither 0 nor 1, because both would decide alike for all.
+double probability(double logit) {
+  constexpr double least = std::numeric_limits<float>::min(), most = 1 - std::numeric_limits<float>::epsilon();
+  return std::clamp(1 / (1 + std::exp(-logit)), least, most);
+}
+
 }  // namespace
 
 std::size_t score_bins(std::size_t labels) {
@@ -49,7 +55,7 @@ BestThreshold best_threshold_of_bins(std::span<const double> absent, std::span<c
     decided += present[bin] + absent[bin];
     if (std::isnan(decided)) return {undefined, undefined};
     const double f1 = 2 * hits / (there + decided);
-    if (f1 > best.f1) best = {1 / (1 + std::exp(-bin_begin(bin, present.size()))), f1};
+    if (f1 > best.f1) best = {probability(bin_begin(bin, present.size())), f1};
   }
   return best;
 }

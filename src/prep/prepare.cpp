@@ -154,7 +154,9 @@ class Preparation {
     RowStream stream(config_);
     SourceRow row;
     MadeRow made;
+    std::int64_t rows = 0;
     while (stream.next(row)) {
+      ++rows;
       const RowStatus status = status_of(row);
       if (rejects && !is_kept(status) && status != RowStatus::not_sampled) {
         rejects->add(stream.files()[row.file].path, row, describe_reject(status, row, config_));
@@ -164,6 +166,10 @@ class Preparation {
       maker.make(row.text, row.text_pair, made);
       store_->add(row, made);
       count_row(row, made);
+    }
+    if (rows != table_.rows()) {
+      throw Error(ExitCode::data, "The source files shrank while they were read: " + core::counted(rows, "row") +
+                                      " now. Run bert_hpc_prep again when they no longer change.");
     }
     if (rejects) rejects->close();
     if (notes) notes->close();

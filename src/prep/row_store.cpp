@@ -96,7 +96,7 @@ void RowStore::add(const SourceRow& row, const MadeRow& made) {
 }
 
 std::vector<std::string> RowStore::texts_of(std::int64_t row) const {
-  return unpacked_texts(texts_->values(texts_->sequences_of(row).begin));
+  return unpacked_texts(texts_->values(texts_->sequences_of(row).begin, row));
 }
 
 void RowStore::open_for_reading() {

@@ -131,9 +131,9 @@ void SplitLayout::cut(std::int64_t shard_tokens) {
 void SplitLayout::read(std::int64_t place, Sequence& sequence) const {
   const std::int64_t number = order_[static_cast<std::size_t>(place)];
   if (packs_) return read_packed(number, sequence);
-  const std::span<const std::int32_t> numbers = store_.values(number);
-  const auto tokens = static_cast<std::size_t>(parts_.tokens(std::ssize(numbers)));
   sequence.source_index = store_.row_of(number);
+  const std::span<const std::int32_t> numbers = store_.values(number, sequence.source_index);
+  const auto tokens = static_cast<std::size_t>(parts_.tokens(std::ssize(numbers)));
   if (parts_.pairs) {  // the first value is the number of tokens of type 0
     sequence.token_types.assign(tokens, 1);
     std::fill_n(sequence.token_types.begin(), std::min(static_cast<std::size_t>(numbers[0]), tokens), std::uint8_t{0});
@@ -198,7 +198,7 @@ void SplitLayout::read_packed(std::int64_t number, Sequence& sequence) const {
   auto out = sequence.ids.begin() + std::ssize(before_);
   for (; token < end; ++at) {
     const std::int64_t count = std::min(starts_[at + 1], end) - token;
-    const std::span<const std::int32_t> row = store_.values(only_sequence(rows_[at]));
+    const std::span<const std::int32_t> row = store_.values(only_sequence(rows_[at]), rows_[at]);
     out = std::copy_n(row.begin() + (token - starts_[at]), count, out);
     token += count;
   }

@@ -12,12 +12,12 @@ std::int64_t& WordCounts::count_of(std::string_view word) {
 void WordCounts::add_one(const Word& word) {
   const std::string_view bytes(word.bytes, static_cast<std::size_t>(word.size));
   if (word.size > WordCache<std::int64_t>::longest) return add(bytes, 1);
-  const WordCache<std::int64_t>::Place place = cache_.find(word);
-  if (!place.is_known) {
-    if (!place.before().empty()) add(place.before(), place.value);
-    place.value = 0;
+  const WordCache<std::int64_t>::Slot slot = cache_.claim(word);
+  if (!slot.is_known) {
+    if (!slot.evicted().empty()) add(slot.evicted(), slot.value);
+    slot.value = 0;
   }
-  ++place.value;
+  ++slot.value;
 }
 
 std::vector<WordCounts::Entry> WordCounts::sorted() {

@@ -68,18 +68,19 @@ void WordPieceEncoder::add_spans(const Word& word, std::int32_t begin, std::span
 
 void WordPieceEncoder::encode_word(const Word& word, std::vector<std::int32_t>& ids) {
   if (word.size > WordCache<Pieces>::longest) return cut(word, ids);
-  const WordCache<Pieces>::Place place = cache_.find(word);
-  Pieces& pieces = place.value;
-  if (place.is_known && pieces.count > 0) {
+  const WordCache<Pieces>::Slot slot = cache_.claim(word);
+  Pieces& pieces = slot.value;
+  if (slot.is_known && pieces.count > 0) {
     ids.insert(ids.end(), pieces.ids, pieces.ids + pieces.count);
     return;
   }
+  pieces.count = 0;
   const std::size_t before = ids.size();
   cut(word, ids);
   const std::size_t count = ids.size() - before;
-  const bool fits = count <= std::size(pieces.ids);
-  pieces.count = fits ? static_cast<std::int32_t>(count) : 0;
-  if (fits) std::memcpy(pieces.ids, ids.data() + before, count * sizeof(std::int32_t));
+  if (count > std::size(pieces.ids)) return;
+  pieces.count = static_cast<std::int32_t>(count);
+  std::memcpy(pieces.ids, ids.data() + before, count * sizeof(std::int32_t));
 }
 
 void WordPieceEncoder::cut(const Word& word, std::vector<std::int32_t>& ids) const {

@@ -5,7 +5,7 @@
     python3 data.py [--build DIR] [--megabytes 50 1000] [--copies 1] [--ranks 1 2] [--steps 200] [--keep FOLDER] [--table FILE]
                     [--picture FILE] [--set table.key=VALUE]...
 
-For each size of the text: prep's time beside that of its tokenizing, its peak memory without mapped files, and the size of the shards. For each number of
+For each size of the text: prep's time beside that of its tokenizing, its memory without mapped files (the largest seen), and the size of the shards. For each number of
 ranks: when the run was ready for its first step, the memory of the node's ranks together (PSS, the largest sum seen), the share of
 the time that the slowest rank waited for data, milliseconds a step, and what the node's ranks read from files (rchar) beside the
 shards' size. --copies N trains on N copies of the shards of the largest text as well. --keep leaves text and shards in a folder, and
@@ -69,12 +69,13 @@ def prepare(folder, build, megabytes):
             "source": {"format": '"tsv"', "files": f'["{text}"]', "text": '"text"', "label": '"label"'}, "split": {"train": 1},
             "tokenizer": {"train_size": 8000, "max_tokens": 64}, "task": {"name": '"classification"'}, "output": {"directory": f'"{shards}"'}})
         begin = time.monotonic()
-        process = subprocess.Popen([build / "bert_hpc_prep", folder / f"prep_{megabytes}.toml"], stdout=subprocess.PIPE, text=True)
+        with open(folder / f"prep_{megabytes}.out", "w") as shown:
+            process = subprocess.Popen([build / "bert_hpc_prep", folder / f"prep_{megabytes}.toml"], stdout=shown)
         memory = 0.0
         while process.poll() is None:
             memory = max(memory, number_in(pathlib.Path(f"/proc/{process.pid}/status"), r"RssAnon:\s+(\d+)", 1024))
             time.sleep(0.01)
-        whole, output = time.monotonic() - begin, process.stdout.read()
+        whole, output = time.monotonic() - begin, (folder / f"prep_{megabytes}.out").read_text()
         if process.returncode:
             sys.exit(f"bert_hpc_prep failed:\n{output}")
         log.write_text(f"{output}\nwhole time {whole:.2f} s, {memory:.0f} MB\n")

@@ -59,7 +59,7 @@ class ShardFile {
  private:
   ShardFile(std::string path, const ShardLimits& limits, io::Hdf5File file);
   void read_attributes();
-  io::Dataset column(const char* name) const;
+  io::Dataset counted_dataset(const char* name) const;
   io::Dataset checked_dataset(const char* name, const LabelType& type) const;
   void check_datasets();
   void check_texts();

@@ -72,7 +72,8 @@ class ShardReader {
   std::int64_t memory_bytes() const;
 
   std::int64_t file_bytes() const { return file_bytes_; }  ///< of all files
-  /// Read from the files by this process since it opened them. Any thread.
+  /// Bytes of datasets that this process has read since it opened the files, without the check of whole small files.
+  /// Any thread.
   std::int64_t bytes_read() const { return bytes_read_; }
 
   bool keeps_tokens() const { return store_ != nullptr; }  ///< all of them, else some in a cache

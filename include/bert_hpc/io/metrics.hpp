@@ -79,7 +79,8 @@ struct EfficiencyRow {
   double noise_scale = 0, efficiency = 0, goodput = 0;
 };
 
-/// What was read of the files of the training data since the previous row; a row for each epoch.
+/// What was read of the files of the training data since the previous row, or since this start of the run. A row for
+/// each epoch, and one where a start ends.
 struct DataRow {
   std::int64_t step = 0;
   double epoch = 0;

@@ -40,7 +40,7 @@ std::vector<std::string> unpacked_texts(std::span<const std::int32_t> numbers);
 
 class RowStore {
  public:
-  /// `config` and `table` must outlive it. Throws Error(files), as everything here.
+  /// `config` and `table` must outlive it. Throws Error(files), as add() and open_for_reading().
   RowStore(const PrepConfig& config, const RowTable& table, const std::string& directory, comm::Communicator& group);
 
   /// Of this rank's rows, in order. `row` is kept.

@@ -14,7 +14,7 @@ namespace bert_hpc::prep {
 
 class TokenStore {
  public:
-  static constexpr std::int64_t run = 64;  ///< neighbouring rows that one rank tokenizes
+  static constexpr std::int64_t rows_of_block = 64;  ///< neighbours that one rank tokenizes
 
   /// Its files are called "NAME-RANK".
   TokenStore(const std::string& directory, int rank, int ranks, const std::string& name = "tokens");
@@ -22,8 +22,8 @@ class TokenStore {
   TokenStore(const TokenStore&) = delete;
   TokenStore& operator=(const TokenStore&) = delete;
 
-  /// The rank that tokenizes `row`: runs of neighbouring rows go round, so that all ranks work on all files.
-  static int owner(std::int64_t row, int ranks) { return static_cast<int>(row / run % ranks); }
+  /// The rank that tokenizes `row`: blocks of neighbouring rows go round, so that all ranks work on all files.
+  static int owner(std::int64_t row, int ranks) { return static_cast<int>(row / rows_of_block % ranks); }
 
   /// Appends to the next sequence of this rank's rows. Throws Error(files).
   void append(std::span<const std::int32_t> values);
@@ -43,8 +43,8 @@ class TokenStore {
   }
   std::int64_t row_of(std::int64_t sequence) const;
   std::int64_t length(std::int64_t sequence) const { return lengths_.length(sequence); }
-  /// The values of `sequence`, in a mapped file.
-  std::span<const std::int32_t> values(std::int64_t sequence) const;
+  /// The values of a sequence of `row`, in a mapped file: the process ends where the file system fails to read it.
+  std::span<const std::int32_t> values(std::int64_t sequence, std::int64_t row) const;
 
  private:
   static constexpr std::int64_t stride = 64;
@@ -55,13 +55,13 @@ class TokenStore {
   std::string directory_, name_;
   int rank_, ranks_;
   int writer_ = -1;
-  std::vector<std::int32_t> block_;
+  std::vector<std::int32_t> buffer_;
   std::vector<std::span<const std::int32_t>> files_;  // (ranks): each rank's file, mapped
   // Eight bytes a row and a little more, because there may be hundreds of millions.
-  data::SequenceTable counts_;           // (rows): sequences of each
-  data::SequenceTable lengths_;          // (sequences): values of each
-  std::vector<std::int64_t> row_at_;     // the row of every stride-th sequence
-  std::vector<std::int64_t> run_begin_;  // (runs): place of its first value in its owner's file
+  data::SequenceTable counts_;             // (rows): sequences of each
+  data::SequenceTable lengths_;            // (sequences): values of each
+  std::vector<std::int64_t> row_at_;       // the row of every stride-th sequence
+  std::vector<std::int64_t> block_begin_;  // (blocks): place of its first value in its owner's file
 };
 
 }  // namespace bert_hpc::prep

@@ -21,7 +21,7 @@ class WordCounts {
     std::string word;
     std::int64_t count;
   };
-  /// All words in order of their bytes.
+  /// All words in order of their bytes. Empties the cache.
   std::vector<Entry> sorted();
 
  private:

@@ -12,7 +12,7 @@
 
 namespace bert_hpc::tokenize {
 
-/// Direct-mapped: a word takes the place of the one that was there.
+/// Direct-mapped: a word evicts the one that was in its slot.
 template <class Value>
 class WordCache {
  public:
@@ -20,22 +20,22 @@ class WordCache {
 
   explicit WordCache(int bits) : shift_(64 - bits), entries_(std::size_t{1} << bits) {}
 
-  struct Place {
+  struct Slot {
     Value& value;
-    bool is_known;                  ///< else it is that of the word `before`, and the caller sets it
-    std::array<char, longest> key;  ///< the bytes of `before`, zeros at the end; all zeros: of no word
-    std::string_view before() const { return {key.data(), ::strnlen(key.data(), key.size())}; }
+    bool is_known;                          ///< else it is that of the word that was there, and the caller sets it
+    std::array<char, longest> evicted_key;  ///< the bytes of that word, zeros at the end; all zeros: there was none
+    std::string_view evicted() const { return {evicted_key.data(), ::strnlen(evicted_key.data(), longest)}; }
   };
-  /// The place of `word`, whose size is at most `longest`.
-  Place find(const Word& word) {
+  /// The slot of `word`, whose size is at most `longest`; from now on it is the word's.
+  Slot claim(const Word& word) {
     std::uint64_t key[2];
-    std::memcpy(key, word.bytes, sizeof key);  // zero bytes follow the word's, which has none
+    std::memcpy(key, word.bytes, sizeof key);  // the bytes after the word are zero, and no word contains one
     const std::uint64_t mixed = (key[0] ^ (key[1] * 0x9E3779B97F4A7C15)) * 0xBF58476D1CE4E5B9;
     Entry& entry = entries_[(mixed ^ (mixed >> 29)) * 0x94D049BB133111EB >> shift_];
-    Place place{entry.value, entry.key[0] == key[0] && entry.key[1] == key[1], {}};
-    std::memcpy(place.key.data(), entry.key, sizeof key);
+    Slot slot{entry.value, entry.key[0] == key[0] && entry.key[1] == key[1], {}};
+    std::memcpy(slot.evicted_key.data(), entry.key, sizeof key);
     std::memcpy(entry.key, key, sizeof key);
-    return place;
+    return slot;
   }
 
   /// Calls visit(word, value) for each word, and forgets all.

@@ -38,17 +38,21 @@ std::string data_text(const DataSets& sets) {
 
 /// What `ranks` ranks on a node take for tokens, and what a rank has read to start; of planned data nothing is known.
 std::string data_memory_text(const DataSets& sets, std::int64_t ranks) {
-  std::int64_t kept = 0, cached = 0, read = 0;
+  std::int64_t shared = 0, own = 0, cached = 0, read = 0;
   for (const auto* set : {&sets.train, &sets.validation, &sets.test}) {
     if (!*set) continue;
     const data::ShardReader& reader = **set;
     if (reader.planned()) return {};
-    const bool shared = reader.bytes_to_share() > 0;
-    (reader.keeps_tokens() ? kept : cached) += reader.token_bytes() * (shared ? 1 : ranks);
+    if (reader.bytes_to_share() > 0) {
+      shared += reader.token_bytes();
+    } else {
+      (reader.keeps_tokens() ? own : cached) += reader.token_bytes() * ranks;
+    }
     read += reader.bytes_read();
   }
   std::string text;
-  if (kept > 0) text += core::format_bytes(kept) + " of a node for tokens, read once, ";
+  if (shared > 0) text += core::format_bytes(shared) + " of a node for tokens, read once, ";
+  if (own > 0) text += core::format_bytes(own) + " of a node for tokens that each rank keeps, ";
   if (cached > 0) text += core::format_bytes(cached) + " of a node for caches of tokens, ";
   return text + core::format_bytes(read) + " read by a rank to start";
 }

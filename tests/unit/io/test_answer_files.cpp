@@ -2,7 +2,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "io_support.hpp"
+#include "support/temporary_directory.hpp"
 
 using namespace bert_hpc::io;
 using test_support::file_bytes;

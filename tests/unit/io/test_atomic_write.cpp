@@ -6,7 +6,7 @@
 
 #include "bert_hpc/core/text_file.hpp"
 #include "bert_hpc/io/atomic_write.hpp"
-#include "io_support.hpp"
+#include "support/temporary_directory.hpp"
 
 using namespace bert_hpc::io;
 using bert_hpc::core::Error;

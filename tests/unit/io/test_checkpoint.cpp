@@ -9,7 +9,7 @@
 #include "bert_hpc/io/checkpoint_file.hpp"
 #include "bert_hpc/io/checkpoint_folder.hpp"
 #include "bert_hpc/io/checksummed_file.hpp"
-#include "io_support.hpp"
+#include "support/temporary_directory.hpp"
 
 using namespace bert_hpc::io;
 using bert_hpc::core::Error;

@@ -4,7 +4,7 @@
 
 #include "bert_hpc/io/checksummed_file.hpp"
 #include "bert_hpc/io/hdf5/hdf5.hpp"
-#include "io_support.hpp"
+#include "support/temporary_directory.hpp"
 
 using namespace bert_hpc::io;
 using bert_hpc::core::Error;

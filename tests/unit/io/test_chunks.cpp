@@ -8,8 +8,8 @@
 #include <random>
 
 #include "bert_hpc/io/hdf5/hdf5.hpp"
-#include "io_support.hpp"
 #include "support/memory_taken.hpp"
+#include "support/temporary_directory.hpp"
 
 using namespace bert_hpc::io;
 using bert_hpc::core::ExitCode;

@@ -6,7 +6,7 @@
 #include <iterator>
 
 #include "bert_hpc/core/error.hpp"
-#include "io_support.hpp"
+#include "support/temporary_directory.hpp"
 
 using bert_hpc::io::ConllFile;
 using test_support::TemporaryDirectory;

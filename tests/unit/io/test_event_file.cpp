@@ -12,7 +12,7 @@
 #include "bert_hpc/io/journal.hpp"
 #include "bert_hpc/io/metrics.hpp"
 #include "event_reader.hpp"
-#include "io_support.hpp"
+#include "support/temporary_directory.hpp"
 
 using namespace bert_hpc::io;
 using bert_hpc::core::Error;

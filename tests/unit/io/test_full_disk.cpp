@@ -16,7 +16,7 @@
 #include "bert_hpc/io/predictions.hpp"
 #include "bert_hpc/io/text_file.hpp"
 #include "event_reader.hpp"
-#include "io_support.hpp"
+#include "support/temporary_directory.hpp"
 
 using namespace bert_hpc::io;
 using bert_hpc::core::ExitCode;

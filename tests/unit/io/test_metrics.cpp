@@ -14,8 +14,8 @@
 #include "bert_hpc/io/hdf5/hdf5.hpp"
 #include "bert_hpc/io/journal.hpp"
 #include "bert_hpc/io/metrics.hpp"
-#include "io_support.hpp"
 #include "rebuilt_metrics.hpp"
+#include "support/temporary_directory.hpp"
 
 using namespace bert_hpc::io;
 using bert_hpc::core::Error;

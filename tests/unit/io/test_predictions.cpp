@@ -6,7 +6,7 @@
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/io/hdf5/hdf5.hpp"
 #include "bert_hpc/io/predictions_csv.hpp"
-#include "io_support.hpp"
+#include "support/temporary_directory.hpp"
 
 using namespace bert_hpc::io;
 using bert_hpc::core::ExitCode;

@@ -14,7 +14,7 @@
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/io/provenance.hpp"
 #include "bert_hpc/io/run_lock.hpp"
-#include "io_support.hpp"
+#include "support/temporary_directory.hpp"
 
 using namespace bert_hpc::io;
 using Catch::Matchers::ContainsSubstring;

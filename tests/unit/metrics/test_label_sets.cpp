@@ -206,6 +206,11 @@ TEST_CASE("figures of bins are those of scores that are the number of their bin"
   }
   CHECK(metrics::roc_auc_of_bins(absent, present) == metrics::roc_auc(scores, positive));
   CHECK(metrics::best_threshold_of_bins(absent, present).f1 == metrics::best_threshold(scores, positive).f1);
+  // Where everything is best predicted, or nothing but what is sure: probabilities that decide so, and no 0 or 1.
+  for (const std::vector<double>& all : {std::vector<double>{1, 0, 0}, std::vector<double>{0, 0, 1}}) {
+    const double threshold = metrics::best_threshold_of_bins(std::vector<double>(3, 0.0), all).probability;
+    CHECK((threshold > 0 && threshold < 1));
+  }
   const double undefined = std::nan("");
   CHECK(std::isnan(metrics::roc_auc_of_bins(std::vector<double>{0, 0}, std::vector<double>{0, 1})));
   CHECK(std::isnan(metrics::roc_auc_of_bins(std::vector<double>{undefined, 1}, std::vector<double>{0, 1})));

@@ -95,6 +95,31 @@ TEST_CASE("words are counted as they are tokenized") {
   CHECK(words[1].count == 2);
 }
 
+TEST_CASE("no word is lost from the counts, however many there are") {
+  // Far more different words than the cache holds, some beyond its 16 bytes; the short ones come again and again.
+  std::map<std::string, std::int64_t> expected;
+  WordCounts counts;
+  WordPieceTrainer trainer(uncased);
+  std::string text;
+  for (std::uint64_t i = 0; i < 300000; ++i) {
+    std::uint64_t bits = bert_hpc::core::mix64(i);
+    std::string word(1 + bits % 18, 'a');
+    for (char& letter : word) letter = static_cast<char>('a' + (bits = bert_hpc::core::mix64(bits)) % 4);
+    ++expected[word];
+    text += word + ' ';
+    if (i % 1000 == 999) {
+      trainer.count(text, counts);
+      text.clear();
+    }
+    if (i == 150000) CHECK(counts.sorted().size() > 100000);  // counting continues after a look
+  }
+  const Words found = counts.sorted();
+  REQUIRE(found.size() == expected.size());
+  std::size_t wrong = 0;
+  for (const auto& [word, count] : found) wrong += expected[word] != count;
+  CHECK(wrong == 0);
+}
+
 TEST_CASE("too small a vocabulary and no text at all are refused") {
   CHECK_THROWS_AS(train({{"abc", 1}}, 9), bert_hpc::core::Error);
   CHECK_THROWS_AS(train({}, 100), bert_hpc::core::Error);

@@ -9,7 +9,7 @@
 
 namespace bert_hpc::app {
 
-/// Of a rank.
+/// What one rank has read.
 struct BytesRead {
   std::string host;
   std::int64_t bytes = 0;
