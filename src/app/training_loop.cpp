@@ -112,14 +112,16 @@ bool TrainingLoop::step() {
   recorder_.add(result, state_);
   if (result.skipped) report_skipped(result);
   const bool evaluates = state_.done % recorder_.evaluation_interval() == 0 || !loader.has_next();
-  if (state_.done % context_.input.log.every_steps == 0 || evaluates) record();
+  const bool records = state_.done % context_.input.log.every_steps == 0 || evaluates;
+  if (records) record();
+  epoch_ended_ = epoch_ended_ || state_.done % loader.steps_per_epoch() == 0;
   recorder_.show();
   checkpoints_.follow(result.flags);
   // On a stop request, skip the evaluation; the resumed run performs it.
   stopped_ = result.flags.stop > 0;
   bool last = !loader.has_next();
   if (evaluates && !stopped_) last = evaluate() || last;
-  if (state_.done % loader.steps_per_epoch() == 0 || last || stopped_) record_data();
+  if ((epoch_ended_ && records) || last || stopped_) record_data();
   const bool best = std::exchange(better_, false);
   if (best || stopped_ || checkpoints_.due(state_.done, result.flags)) save(evaluates && stopped_);
   results_.poll();
@@ -130,8 +132,9 @@ void TrainingLoop::record() {
   recorder_.record(state_, trainer_.loss_scale().state());
 }
 
-/// At the end of an epoch or of the training.
+/// At the end of an epoch, of several short ones, or of the training.
 void TrainingLoop::record_data() {
+  epoch_ended_ = false;
   const data::ShardReader& train = *session_.sets.train;
   const double epoch = static_cast<double>(state_.done) / static_cast<double>(session_.loader->steps_per_epoch());
   results_.record_data(state_.done, epoch, train.file_bytes(), train.bytes_read());

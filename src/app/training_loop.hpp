@@ -58,6 +58,7 @@ class TrainingLoop {
   TrainingState state_;
   TrainingState first_;  // before the first step of this start
   bool stopped_ = false, better_ = false;
+  bool epoch_ended_ = false;  // since what was read was recorded
 };
 
 }  // namespace bert_hpc::app

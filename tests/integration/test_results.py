@@ -58,7 +58,7 @@ class Results(program.Case):
     def test_the_manual_names_everything(self):
         self.assertEqual(unnamed(self.work.folder / "run" / "metrics.h5"), [])
         with h5py.File(self.work.folder / "run" / "metrics.h5") as file:
-            self.assertEqual(set(file), {"steps", "evaluations", "efficiency", "loss_scale", "timers", "profile", "ranks", "provenance"})
+            self.assertEqual(set(file), {"steps", "evaluations", "efficiency", "loss_scale", "timers", "profile", "ranks", "data", "provenance"})
             sections = {name.decode() for name in file["timers/name"]}
         known = {name.strip() for line in MANUAL.read_text(encoding="utf-8").splitlines() for name in re.split(r"[|,*]", line)}
         self.assertEqual(sections - known, set())

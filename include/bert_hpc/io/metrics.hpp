@@ -80,7 +80,7 @@ struct EfficiencyRow {
 };
 
 /// What was read of the files of the training data since the previous row, or since this start of the run. A row for
-/// each epoch, and one where a start ends.
+/// each epoch, or for several short ones, and one where a start ends.
 struct DataRow {
   std::int64_t step = 0;
   double epoch = 0;
