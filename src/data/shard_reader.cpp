@@ -77,6 +77,10 @@ ShardReader::ShardReader(const ShardReaderOptions& options) : options_(options) 
 ShardReader::~ShardReader() {
   stops_ = true;
   if (reader_.joinable()) reader_.join();
+  // Another data set's thread may be reading while these files are closed.
+  std::unique_lock<std::mutex> lock;
+  if (options_.hdf5_mutex != nullptr) lock = std::unique_lock(*options_.hdf5_mutex);
+  open_files_.clear();
 }
 
 ShardReader::ShardReader(const PlannedData& planned) : info_(planned.info), planned_(true) {

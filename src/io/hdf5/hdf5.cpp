@@ -27,6 +27,7 @@ struct FileMemory {
 };
 
 void prepare_library() {
+  hdf5_version();  // so that later calls of it do not enter the library, which another thread may be using
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   H5PLset_loading_state(0);
 }
@@ -268,9 +269,12 @@ Hdf5Handle Hdf5File::open_object(const std::string& object) const {
 }
 
 std::string hdf5_version() {
-  unsigned major = 0, minor = 0, release = 0;
-  H5get_libversion(&major, &minor, &release);
-  return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release);
+  static const std::string version = [] {
+    unsigned major = 0, minor = 0, release = 0;
+    H5get_libversion(&major, &minor, &release);
+    return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release);
+  }();
+  return version;
 }
 
 std::int64_t Dataset::file_offset() const {
