@@ -1,9 +1,6 @@
 // Two classes, seen as a ranking by how much more likely the second is. Each sample's score has a sum of its own, 0 on
 // the ranks that did not make it; of very many samples, the sums count those in each bin: of the first class, then of
 // the second. So the figure depends on the samples alone.
-#include <cmath>
-#include <limits>
-
 #include "bert_hpc/metrics/ranking.hpp"
 #include "bert_hpc/metrics/registry.hpp"
 #include "bert_hpc/metrics/score_bins.hpp"
@@ -31,12 +28,8 @@ void add(const EvaluatedSet& set, const Results& results, Sums sums) {
       sums[sample] = score;
       continue;
     }
-    const Sums counts = sums.subspan(set.classes[sample] == 1 ? sums.size() / 2 : 0, sums.size() / 2);
-    if (std::isnan(score)) {
-      counts[0] = std::numeric_limits<double>::quiet_NaN();
-    } else {
-      counts[bin_of(score, counts.size())] += 1;
-    }
+    const std::size_t bins = sums.size() / 2;
+    count_score(score, set.classes[sample] == 1 ? sums.last(bins) : sums.first(bins));
   }
 }
 

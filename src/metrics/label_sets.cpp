@@ -60,12 +60,7 @@ void add_ranking(double precision, Sums sums) {
 /// Counts a sample's outputs. sums (names, 2, bins)
 void count_outputs(std::span<const float> outputs, std::span<const std::uint8_t> own, std::size_t bins, Sums sums) {
   for (std::size_t n = 0; n < outputs.size(); ++n) {
-    const std::size_t begin = (2 * n + (own[n] == 1 ? 1 : 0)) * bins;
-    if (std::isnan(outputs[n])) {
-      sums[begin] = undefined;
-    } else {
-      sums[begin + bin_of(outputs[n], bins)] += 1;
-    }
+    count_score(outputs[n], sums.subspan((2 * n + (own[n] == 1 ? 1 : 0)) * bins, bins));
   }
 }
 

@@ -29,6 +29,14 @@ std::size_t bin_of(double score, std::size_t bins) {
   return std::min(bin, bins - 1);
 }
 
+void count_score(double score, std::span<double> counts) {
+  if (std::isnan(score)) {
+    counts[0] = undefined;
+  } else {
+    counts[bin_of(score, counts.size())] += 1;
+  }
+}
+
 double bin_begin(std::size_t bin, std::size_t bins) {
   const double bounded = 2 * static_cast<double>(bin) / static_cast<double>(bins) - 1;
   return bounded / (1 - std::abs(bounded));

@@ -10,6 +10,7 @@
 #include "bert_hpc/data/group_data.hpp"
 #include "bert_hpc/prep/word_rows.hpp"
 #include "row_labels.hpp"
+#include "splits.hpp"
 
 namespace bert_hpc::prep {
 namespace {
@@ -17,11 +18,7 @@ namespace {
 constexpr std::uint64_t use_order = 2;  // apart from the keys that part the splits
 
 void shuffle(std::vector<std::int64_t>& numbers, std::int64_t seed) {
-  std::vector<std::pair<std::uint64_t, std::int64_t>> keyed;
-  keyed.reserve(numbers.size());
-  for (const std::int64_t number : numbers) keyed.emplace_back(random_key(seed, use_order, number), number);
-  std::sort(keyed.begin(), keyed.end());
-  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = keyed[i].second;
+  sort_by_key(numbers, [seed](std::int64_t number) { return random_key(seed, use_order, number); });
 }
 
 }  // namespace

@@ -28,11 +28,7 @@ void shuffle(std::vector<std::int64_t>& rows, const RowTable& table, const PrepC
   const auto unit = [&](std::int64_t row) {
     return table.groups.empty() ? row / run : static_cast<std::int64_t>(table.groups[static_cast<std::size_t>(row)]);
   };
-  std::vector<std::pair<std::uint64_t, std::int64_t>> keyed;
-  keyed.reserve(rows.size());
-  for (const std::int64_t row : rows) keyed.emplace_back(random_key(config.split.seed, use, unit(row)), row);
-  std::sort(keyed.begin(), keyed.end());
-  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = keyed[i].second;
+  sort_by_key(rows, [&](std::int64_t row) { return random_key(config.split.seed, use, unit(row)); });
 }
 
 /// Place after the last row of the group that begins at `first`.

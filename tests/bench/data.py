@@ -5,8 +5,8 @@
     python3 data.py [--build DIR] [--megabytes 50 1000] [--copies 1] [--ranks 1 2] [--steps 200] [--keep FOLDER] [--table FILE]
                     [--picture FILE] [--set table.key=VALUE]...
 
-For each size of the text: prep's time beside that of its tokenizing, its memory without mapped files (the largest seen), and the size of the shards. For each number of
-ranks: when the run was ready for its first step, the memory of the node's ranks together (PSS, the largest sum seen), the share of
+For each size of the text: prep's time beside that of its tokenizing, its memory without mapped files (the largest seen), and the size
+of the shards. For each number of ranks: when the run was ready for its first step, the memory of the node's ranks together (PSS, the largest sum seen), the share of
 the time that the slowest rank waited for data, milliseconds a step, and what the node's ranks read from files (rchar) beside the
 shards' size. --copies N trains on N copies of the shards of the largest text as well. --keep leaves text and shards in a folder, and
 uses what is there. Files that were just written lie in the page cache: nothing here waits for a disk.

@@ -20,6 +20,9 @@ std::size_t score_bins(std::size_t labels);
 /// 242 / bins. score is not NaN.
 std::size_t bin_of(double score, std::size_t bins);
 
+/// Counts a score in its bin. counts (bins): NaN makes one of them NaN.
+void count_score(double score, std::span<double> counts);
+
 /// The least logit of a bin; minus infinity of the first.
 double bin_begin(std::size_t bin, std::size_t bins);
 

@@ -1,48 +1,33 @@
 // Files for the tests of this folder: a scratch folder that goes away, and safetensors files made byte by byte.
 #pragma once
 
-#include <unistd.h>
-
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
 #include "bert_hpc/core/error.hpp"
+#include "support/temporary_directory.hpp"
 
 namespace bert_hpc::tests {
 
+/// A temporary directory with paths instead of texts.
 class ScratchFolder {
  public:
-  ScratchFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "bert_hpc_model_XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no scratch folder can be made");
-    path_ = pattern;
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path operator/(const std::string& name) const { return path() / name; }
+  std::filesystem::path path() const { return directory_.path(); }
 
  private:
-  std::filesystem::path path_;
+  test_support::TemporaryDirectory directory_;
 };
 
 inline void write_file(const std::filesystem::path& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary) << bytes;
+  test_support::write_bytes(path.string(), bytes);
 }
 
 inline std::string read_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  return test_support::file_bytes(path.string());
 }
 
 /// The bytes of a safetensors file with this header and data.
