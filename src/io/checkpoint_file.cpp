@@ -17,7 +17,7 @@ using detail::fail_with_errno;
 
 namespace {
 
-constexpr core::ExitCode code = core::ExitCode::files;
+using core::ExitCode;
 constexpr const char* file_kind = "checkpoint";
 constexpr std::int64_t block_bytes = std::int64_t{4} << 20;  // of one pwrite or pread
 
@@ -28,17 +28,17 @@ std::span<const std::byte> bytes_of(const Quantity& quantity) {
 void write_payload(const std::string& path, std::span<const Quantity> quantities,
                    const std::vector<std::int64_t>& places, const std::atomic<bool>& cancelled) {
   Descriptor file(path, O_RDWR);
-  if (!file.valid()) fail_with_errno(code, "open", path);
+  if (!file.valid()) fail_with_errno(ExitCode::files, "open", path);
   for (std::size_t q = 0; q < quantities.size(); ++q) {
     const auto bytes = bytes_of(quantities[q]);
     for (std::size_t done = 0; done < bytes.size(); done += block_bytes) {
-      if (cancelled) throw core::Error(code, "Writing '" + path + "' was given up.");
+      if (cancelled) throw core::Error(ExitCode::files, "Writing '" + path + "' was given up.");
       const std::size_t count = std::min<std::size_t>(block_bytes, bytes.size() - done);
       const std::int64_t place = places[q] + static_cast<std::int64_t>(done);
-      if (!file.write_all_at(bytes.data() + done, count, place)) fail_with_errno(code, "write", path);
+      if (!file.write_all_at(bytes.data() + done, count, place)) fail_with_errno(ExitCode::files, "write", path);
     }
   }
-  if (!file.close()) fail_with_errno(code, "write", path);
+  if (!file.close()) fail_with_errno(ExitCode::files, "write", path);
 }
 
 }  // namespace
@@ -56,7 +56,7 @@ void write_checkpoint_file(const std::string& folder, int rank, const std::strin
   std::vector<std::int64_t> places;
   {
     const std::lock_guard lock(hdf5);
-    Hdf5File file = Hdf5File::create(path, code, seal_bytes);
+    Hdf5File file = Hdf5File::create(path, ExitCode::files, seal_bytes);
     file.write_attribute("/", "schema", checkpoint_schema);
     file.write_attribute("/", "id", id);
     file.write_attribute("/", "step", step);
@@ -77,8 +77,8 @@ void write_checkpoint_file(const std::string& folder, int rank, const std::strin
 void verify_checkpoint_file(const std::string& folder, const CheckpointManifest& manifest, std::size_t file,
                             std::mutex& hdf5) {
   const std::string path = folder + '/' + checkpoint_file_name(manifest.files.at(file).rank);
-  refuse_link(path, code);
-  verify(path, file_kind, code);
+  refuse_link(path, ExitCode::files);
+  verify(path, file_kind, ExitCode::files);
   layout_of(path, manifest, file, hdf5);
 }
 

@@ -22,8 +22,8 @@ using detail::fail_with_errno;
 
 namespace {
 
-constexpr core::ExitCode code = core::ExitCode::files;
-constexpr const char* prefix = "step-";
+using core::ExitCode;
+constexpr const char* step_prefix = "step-";
 constexpr const char* aside_prefix = ".writing-";
 constexpr const char* replaced_prefix = ".replaced-";
 constexpr const char* doomed_prefix = ".removing-";
@@ -36,12 +36,12 @@ auto with_reason(const std::string& doing, const std::string& path, const Work& 
   try {
     return work();
   } catch (const fs::filesystem_error& error) {
-    throw core::Error(code, "Cannot " + doing + " '" + path + "': " + error.code().message() + ".");
+    throw core::Error(ExitCode::files, "Cannot " + doing + " '" + path + "': " + error.code().message() + ".");
   }
 }
 
 void rename_over(const std::string& from, const std::string& to) {
-  if (std::rename(from.c_str(), to.c_str()) != 0) fail_with_errno(code, "rename '" + from + "' to", to);
+  if (std::rename(from.c_str(), to.c_str()) != 0) fail_with_errno(ExitCode::files, "rename '" + from + "' to", to);
 }
 
 /// `stem`, followed by a number if that name is taken.
@@ -93,14 +93,14 @@ std::string sweep(const std::string& folder) {
 
 std::string checkpoint_name(std::int64_t step) {
   char name[32];
-  std::snprintf(name, sizeof name, "%s%08lld", prefix, static_cast<long long>(step));
+  std::snprintf(name, sizeof name, "%s%08lld", step_prefix, static_cast<long long>(step));
   return name;
 }
 
 std::optional<std::int64_t> step_of_checkpoint(const std::string& name) {
-  if (!name.starts_with(prefix)) return std::nullopt;
+  if (!name.starts_with(step_prefix)) return std::nullopt;
   std::int64_t step = 0;
-  const char *begin = name.data() + std::string_view(prefix).size(), *end = name.data() + name.size();
+  const char *begin = name.data() + std::string_view(step_prefix).size(), *end = name.data() + name.size();
   const auto [stop, problem] = std::from_chars(begin, end, step);
   if (problem != std::errc{} || stop != end || step < 0 || checkpoint_name(step) != name) return std::nullopt;
   return step;
@@ -123,7 +123,7 @@ std::vector<std::int64_t> CheckpointFolder::steps() const {
     if (step && entry.is_directory(ignored)) found.push_back(*step);
   }
   if (problem && problem != std::errc::no_such_file_or_directory) {
-    throw core::Error(code, "Cannot list '" + path_ + "': " + problem.message() + ".");
+    throw core::Error(ExitCode::files, "Cannot list '" + path_ + "': " + problem.message() + ".");
   }
   std::sort(found.begin(), found.end());
   return found;
@@ -133,16 +133,16 @@ std::optional<std::int64_t> CheckpointFolder::named(const std::string& pointer) 
   const std::string path = path_ + '/' + pointer;
   std::error_code problem;
   if (!fs::is_regular_file(path, problem) || fs::file_size(path, problem) > longest_pointer) return std::nullopt;
-  std::string name = core::read_text_file(path, static_cast<std::int64_t>(longest_pointer), code);
+  std::string name = core::read_text_file(path, static_cast<std::int64_t>(longest_pointer), ExitCode::files);
   while (!name.empty() && (name.back() == '\n' || name.back() == '\r')) name.pop_back();
   return step_of_checkpoint(name);
 }
 
 void CheckpointFolder::refuse_links(std::int64_t step) const {
-  refuse_link(place(step), code);
+  refuse_link(place(step), ExitCode::files);
   std::error_code problem;  // if listing fails, the reader of the checkpoint reports it
   for (const fs::directory_entry& entry : fs::directory_iterator(place(step), problem)) {
-    refuse_link(entry.path().string(), code);
+    refuse_link(entry.path().string(), ExitCode::files);
   }
 }
 
@@ -164,7 +164,7 @@ void CheckpointFolder::tidy() const {
 }
 
 void CheckpointFolder::prepare() const {
-  make_directories(path_, code);
+  make_directories(path_, ExitCode::files);
   tidy();
 }
 
@@ -198,7 +198,7 @@ void CheckpointFolder::abandon(std::int64_t step) const {
 void CheckpointFolder::point(const std::string& pointer, std::int64_t step, Durability durability) const {
   const std::string path = path_ + '/' + pointer, name = checkpoint_name(step) + '\n';
   if (durability == Durability::buffered) return write_text_file_soon(path, name);
-  write_text_file(path, name, code);
+  write_text_file(path, name, ExitCode::files);
 }
 
 void CheckpointFolder::forget(const std::string& pointer) const {
@@ -241,7 +241,8 @@ std::vector<std::string> CheckpointFolder::prune_set_aside(std::size_t keep) con
     std::vector<std::pair<std::int64_t, std::string>> found;  // with the time of setting aside, ns
     for (const fs::directory_entry& entry : fs::directory_iterator(path_)) {
       const std::string name = entry.path().filename().string();
-      if (name.starts_with(std::string(set_aside_prefix) + prefix)) found.emplace_back(time_of(entry.path()), name);
+      if (name.starts_with(std::string(set_aside_prefix) + step_prefix))
+        found.emplace_back(time_of(entry.path()), name);
     }
     std::sort(found.begin(), found.end());
     std::vector<std::string> removed;
@@ -261,13 +262,14 @@ void CheckpointFolder::require_space(std::int64_t bytes) const {
   while (!fs::exists(existing, problem) && existing.has_relative_path()) existing = existing.parent_path();
   const std::string disk = existing.string();
   struct statvfs status {};
-  if (::statvfs(disk.c_str(), &status) != 0) fail_with_errno(code, "ask for free space of", disk);
+  if (::statvfs(disk.c_str(), &status) != 0) fail_with_errno(ExitCode::files, "ask for free space of", disk);
   const auto free = static_cast<std::int64_t>(status.f_bavail) * static_cast<std::int64_t>(status.f_frsize);
   if (free >= bytes + spare_bytes) return;
-  throw core::Error(code, "There is too little space in '" + disk + "': a checkpoint takes " +
-                              core::format_bytes(bytes + spare_bytes) + ", free are " + core::format_bytes(free) +
-                              ". Free some, keep fewer checkpoints (checkpoint.keep), or set run.directory to a larger "
-                              "disk.");
+  throw core::Error(ExitCode::files,
+                    "There is too little space in '" + disk + "': a checkpoint takes " +
+                        core::format_bytes(bytes + spare_bytes) + ", free are " + core::format_bytes(free) +
+                        ". Free some, keep fewer checkpoints (checkpoint.keep), or set run.directory to a larger "
+                        "disk.");
 }
 
 }  // namespace bert_hpc::io

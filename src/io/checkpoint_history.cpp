@@ -8,11 +8,11 @@
 namespace bert_hpc::io {
 namespace {
 
-constexpr core::ExitCode code = core::ExitCode::files;
+using core::ExitCode;
 constexpr const char *bytes_name = "history_bytes", *checksum_name = "history_crc32";
 
 [[noreturn]] void refuse(const std::string& path, const std::string& why) {
-  throw core::Error(code, "Cannot use '" + path + "' as the metric history of a checkpoint: " + why + '.');
+  throw core::Error(ExitCode::files, "Cannot use '" + path + "' as the metric history of a checkpoint: " + why + '.');
 }
 
 }  // namespace
@@ -29,7 +29,7 @@ std::string history_path(const std::string& folder, const CheckpointManifest& ma
 void verify_history(const std::string& folder, const CheckpointManifest& manifest) {
   const std::string path = history_path(folder, manifest);
   if (path.empty()) return;
-  refuse_link(path, code);
+  refuse_link(path, ExitCode::files);
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) refuse(path, "there is no such file");
   if (!S_ISREG(status.st_mode)) refuse(path, "it is not a regular file");
@@ -38,7 +38,7 @@ void verify_history(const std::string& folder, const CheckpointManifest& manifes
     refuse(path, "it has " + std::to_string(status.st_size) + " bytes, not " + std::to_string(bytes) +
                      " as the manifest says");
   }
-  if (file_checksum(path, code) != manifest.integer(checksum_name)) {
+  if (file_checksum(path, ExitCode::files) != manifest.integer(checksum_name)) {
     refuse(path, "it is damaged: its content does not match its checksum");
   }
 }

@@ -10,14 +10,15 @@
 namespace bert_hpc::io {
 namespace {
 
-constexpr core::ExitCode code = core::ExitCode::files;
+using core::ExitCode;
 
 void check_identity(const Hdf5File& file, const CheckpointManifest& manifest, int rank) {
   if (file.text_attribute("/", "schema") == checkpoint_schema && file.text_attribute("/", "id") == manifest.id &&
       file.integer_attribute("/", "step") == manifest.step && file.integer_attribute("/", "rank") == rank) {
     return;
   }
-  throw core::Error(code, "Cannot use '" + file.path() + "': it belongs to another checkpoint than its manifest.");
+  throw core::Error(ExitCode::files,
+                    "Cannot use '" + file.path() + "': it belongs to another checkpoint than its manifest.");
 }
 
 bool has_codes(const CheckpointManifest& manifest) {
@@ -52,9 +53,9 @@ std::int64_t place_of(const Hdf5File& file, const std::string& name, std::int64_
   const Dataset dataset = file.dataset(name);
   dataset.expect<T>(1);
   if (dataset.info().element_bytes != static_cast<std::int64_t>(sizeof(T)) || dataset.info().elements() != count) {
-    throw core::Error(code, "Cannot use '" + file.path() + "': '" + dataset.name() + "' is " +
-                                dataset.info().type_name() + ' ' + dataset.info().shape_text() +
-                                ", not as the manifest says.");
+    throw core::Error(ExitCode::files, "Cannot use '" + file.path() + "': '" + dataset.name() + "' is " +
+                                           dataset.info().type_name() + ' ' + dataset.info().shape_text() +
+                                           ", not as the manifest says.");
   }
   return dataset.file_offset();
 }
@@ -71,7 +72,7 @@ FileLayout layout_of(const std::string& path, const CheckpointManifest& manifest
                      std::mutex& hdf5) {
   const CheckpointManifest::File& entry = manifest.files[number];
   const std::lock_guard lock(hdf5);
-  const Hdf5File file = Hdf5File::open_read(path, code);
+  const Hdf5File file = Hdf5File::open_read(path, ExitCode::files);
   check_identity(file, manifest, entry.rank);
   FileLayout layout;
   std::vector<std::uint8_t> phases;

@@ -18,10 +18,10 @@
 namespace bert_hpc::io {
 namespace {
 
-constexpr core::ExitCode code = core::ExitCode::files;
-constexpr const char* kind = "checkpoint-manifest";
+using core::ExitCode;
+constexpr const char* manifest_kind = "checkpoint-manifest";
 constexpr const char* schema = "bert_hpc checkpoint 1";
-constexpr std::int64_t columns = 5;
+constexpr std::int64_t piece_columns = 5;
 /// In the order of QuantityForm.
 constexpr std::array<const char*, quantity_forms> form_names = {"numbers", "small_numbers", "codes", "scales"};
 // Upper bounds for what a manifest may claim.
@@ -88,8 +88,8 @@ const T& entry(const CheckpointManifest& manifest, const std::vector<std::pair<s
                const std::string& name) {
   const auto found = std::find_if(entries.begin(), entries.end(), [&](const auto& e) { return e.first == name; });
   if (found != entries.end()) return found->second;
-  throw core::Error(code, "The checkpoint of step " + std::to_string(manifest.step) + " lacks '" + name +
-                              "': another version of bert_hpc wrote it.");
+  throw core::Error(ExitCode::files, "The checkpoint of step " + std::to_string(manifest.step) + " lacks '" + name +
+                                         "': another version of bert_hpc wrote it.");
 }
 
 void write_quantities(Hdf5File& file, const std::vector<QuantityKind>& quantities) {
@@ -130,19 +130,20 @@ void read_files(const Hdf5File& file, CheckpointManifest& manifest) {
   const Dataset pieces = file.dataset("pieces");
   pieces.expect<std::int64_t>(2);
   const std::vector<std::int64_t>& extents = pieces.info().extents;
-  if (extents[1] != columns || extents[0] > max_pieces) refuse_manifest(path, "its list of pieces has the wrong shape");
+  if (extents[1] != piece_columns || extents[0] > max_pieces)
+    refuse_manifest(path, "its list of pieces has the wrong shape");
   pieces.require_stored();
-  std::vector<std::int64_t> numbers(static_cast<std::size_t>(extents[0] * columns));
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(extents[0] * piece_columns));
   pieces.read_rows(0, numbers);
   std::size_t next = 0;
   for (std::size_t f = 0; f < ranks.size(); ++f) {
-    const std::int64_t left = extents[0] - static_cast<std::int64_t>(next / columns);
+    const std::int64_t left = extents[0] - static_cast<std::int64_t>(next / piece_columns);
     if (ranks[f] < 0 || ranks[f] >= max_ranks || counts[f] < 0 || counts[f] > left) {
       refuse_manifest(path, "its list of files is incomplete");
     }
     CheckpointManifest::File& entry = manifest.files.emplace_back();
     entry.rank = static_cast<int>(ranks[f]);
-    for (std::int64_t i = 0; i < counts[f]; ++i, next += columns) {
+    for (std::int64_t i = 0; i < counts[f]; ++i, next += piece_columns) {
       entry.pieces.push_back(
           {numbers[next], numbers[next + 1], numbers[next + 2], numbers[next + 3], numbers[next + 4]});
     }
@@ -173,7 +174,7 @@ void write_manifest(const std::string& folder, const CheckpointManifest& manifes
   const std::string path = manifest_path(folder);
   {
     const std::lock_guard lock(hdf5);
-    Hdf5File file = Hdf5File::create(path, code, seal_bytes);
+    Hdf5File file = Hdf5File::create(path, ExitCode::files, seal_bytes);
     file.write_attribute("/", "schema", schema);
     file.write_attribute("/", "id", manifest.id);
     file.write_attribute("/", "step", manifest.step);
@@ -197,24 +198,24 @@ void write_manifest(const std::string& folder, const CheckpointManifest& manifes
     }
     file.write("files/ranks", ranks);
     file.write("files/pieces", counts);
-    file.write("pieces", pieces, {static_cast<std::int64_t>(pieces.size()) / columns, columns});
+    file.write("pieces", pieces, {static_cast<std::int64_t>(pieces.size()) / piece_columns, piece_columns});
     write_quantities(file, manifest.quantities);
     write_entries(file, "integers", manifest.integers);
     write_entries(file, "reals", manifest.reals);
     write_entries(file, "texts", manifest.texts);
     file.close();
   }
-  seal(path, kind);
+  seal(path, manifest_kind);
   if (durability == Durability::forced) sync_to_disk(path);
 }
 
 CheckpointManifest read_manifest(const std::string& folder, std::mutex& hdf5) {
   const std::string path = manifest_path(folder);
-  refuse_link(folder, code);
-  refuse_link(path, code);
-  verify(path, kind, code);
+  refuse_link(folder, ExitCode::files);
+  refuse_link(path, ExitCode::files);
+  verify(path, manifest_kind, ExitCode::files);
   const std::lock_guard lock(hdf5);
-  const Hdf5File file = Hdf5File::open_read(path, code);
+  const Hdf5File file = Hdf5File::open_read(path, ExitCode::files);
   if (file.text_attribute("/", "schema") != schema) refuse_manifest(path, "another version of bert_hpc wrote it");
   CheckpointManifest manifest;
   manifest.id = file.text_attribute("/", "id");

@@ -16,8 +16,8 @@ using detail::fail_with_errno;
 
 namespace {
 
-constexpr core::ExitCode code = core::ExitCode::files;
-constexpr std::int64_t block_bytes = std::int64_t{4} << 20;  // of one pread
+using core::ExitCode;
+constexpr std::int64_t read_bytes = std::int64_t{4} << 20;  // of one pread
 
 }  // namespace
 
@@ -50,11 +50,11 @@ struct CheckpointReader::State {
       open = Descriptor(path(file), O_RDONLY);
       open_file = file;
     }
-    if (!open.valid()) fail_with_errno(code, "open", path(file));
+    if (!open.valid()) fail_with_errno(ExitCode::files, "open", path(file));
     const ssize_t got = open.read_some_at(out.data(), out.size_bytes(), place);
-    if (got < 0) fail_with_errno(code, "read", path(file));
+    if (got < 0) fail_with_errno(ExitCode::files, "read", path(file));
     if (got != static_cast<ssize_t>(out.size_bytes())) {
-      throw core::Error(code, "Cannot read '" + path(file) + "': it ends early.");
+      throw core::Error(ExitCode::files, "Cannot read '" + path(file) + "': it ends early.");
     }
   }
 
@@ -74,7 +74,7 @@ struct CheckpointReader::State {
     const std::int64_t run_begin = first <= p.first ? 0 : (first - p.first) / p.stride;
     const std::int64_t run_end = last <= p.first ? 0 : std::min(p.count, (last - p.first - 1) / p.stride + 1);
     const std::int64_t at_once =
-        std::max<std::int64_t>(1, block_bytes / static_cast<std::int64_t>(sizeof(T)) / p.length);
+        std::max<std::int64_t>(1, read_bytes / static_cast<std::int64_t>(sizeof(T)) / p.length);
     std::vector<T> block;
     std::int64_t copied = 0;
     for (std::int64_t run = run_begin; run < run_end; run += at_once) {
@@ -96,7 +96,7 @@ struct CheckpointReader::State {
     const auto found = std::find_if(manifest.quantities.begin(), manifest.quantities.end(),
                                     [&](const QuantityKind& kind) { return kind.name == quantity; });
     if (found == manifest.quantities.end()) {
-      throw core::Error(code, "Cannot use the checkpoint '" + folder + "': it has no '" + quantity + "'.");
+      throw core::Error(ExitCode::files, "Cannot use the checkpoint '" + folder + "': it has no '" + quantity + "'.");
     }
     const bool floats = form == QuantityForm::numbers && found->form == QuantityForm::small_numbers;
     core::require(found->form == form || floats, "checkpoint: a quantity is read as it is not stored");
@@ -114,8 +114,8 @@ struct CheckpointReader::State {
           copy(place.piece, first, out, [&](std::int64_t from, std::span<T> to) { fetch_piece(place, from, to); });
     }
     if (copied == static_cast<std::int64_t>(out.size())) return;
-    throw core::Error(code, "Cannot use the checkpoint '" + folder + "': it does not hold all of '" +
-                                manifest.tensors[static_cast<std::size_t>(tensor)].name + "'.");
+    throw core::Error(ExitCode::files, "Cannot use the checkpoint '" + folder + "': it does not hold all of '" +
+                                           manifest.tensors[static_cast<std::size_t>(tensor)].name + "'.");
   }
 
   /// Of a quantity that has one element for each of the tensor's.

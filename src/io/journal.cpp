@@ -18,8 +18,8 @@ using detail::fail_with_errno;
 
 namespace {
 
-constexpr std::size_t prefix = 9;  ///< eight digits and a space
-constexpr std::size_t read_block = std::size_t{1} << 20;
+constexpr std::size_t checksum_size = 9;  ///< eight digits and a space
+constexpr std::size_t journal_block = std::size_t{1} << 20;
 
 std::uint32_t checksum_of(std::string_view payload) {
   return static_cast<std::uint32_t>(crc32_z(0, reinterpret_cast<const unsigned char*>(payload.data()), payload.size()));
@@ -29,7 +29,7 @@ std::string line_of(std::string_view payload) {
   constexpr char digits[] = "0123456789abcdef";
   const std::uint32_t checksum = checksum_of(payload);
   std::string line;
-  line.reserve(payload.size() + prefix + 1);
+  line.reserve(payload.size() + checksum_size + 1);
   for (int shift = 28; shift >= 0; shift -= 4) line += digits[(checksum >> shift) & 15u];
   line += ' ';
   line += payload;
@@ -38,10 +38,10 @@ std::string line_of(std::string_view payload) {
 }
 
 bool is_good(std::string_view line) {
-  if (line.size() < prefix || line[8] != ' ') return false;
+  if (line.size() < checksum_size || line[8] != ' ') return false;
   std::uint32_t stated = 0;
   const auto [end, problem] = std::from_chars(line.data(), line.data() + 8, stated, 16);
-  return problem == std::errc{} && end == line.data() + 8 && stated == checksum_of(line.substr(prefix));
+  return problem == std::errc{} && end == line.data() + 8 && stated == checksum_of(line.substr(checksum_size));
 }
 
 }  // namespace
@@ -94,10 +94,10 @@ std::int64_t Journal::bytes() const {
 std::optional<std::uint32_t> Journal::copy(std::int64_t bytes, const std::string& to, Durability durability) const {
   Descriptor copied(core::create_own_file(to));
   if (!copied.valid()) fail_with_errno(core::ExitCode::files, "create", to);
-  const auto block = std::make_unique_for_overwrite<unsigned char[]>(read_block);
+  const auto block = std::make_unique_for_overwrite<unsigned char[]>(journal_block);
   uLong checksum = crc32_z(0, nullptr, 0);
   for (std::int64_t done = 0; done < bytes;) {
-    const std::int64_t count = std::min(static_cast<std::int64_t>(read_block), bytes - done);
+    const std::int64_t count = std::min(static_cast<std::int64_t>(journal_block), bytes - done);
     const auto size = static_cast<std::size_t>(count);
     // Use the writer's descriptor: the file exists while it is open, even if another process removes its name.
     if (state_->file.read_some_at(block.get(), size, done) != count) {
@@ -116,9 +116,9 @@ std::optional<std::uint32_t> Journal::copy(std::int64_t bytes, const std::string
 bool Journal::begins_with(const std::string& path, const std::string& beginning) {
   const Descriptor whole(path, O_RDONLY), part(beginning, O_RDONLY);
   if (!whole.valid() || !part.valid()) return false;
-  const auto own = std::make_unique_for_overwrite<char[]>(read_block);
+  const auto own = std::make_unique_for_overwrite<char[]>(journal_block);
   bool same = true;
-  const bool read = part.read_blocks(read_block, [&](const char* block, std::size_t size) {
+  const bool read = part.read_blocks(journal_block, [&](const char* block, std::size_t size) {
     same = same && whole.read_some(own.get(), size) == static_cast<ssize_t>(size) &&
            std::memcmp(own.get(), block, size) == 0;
   });
@@ -138,15 +138,15 @@ std::int64_t Journal::replay(const std::string& path, const std::string& title,
   bool first = true;
   const auto take = [&](std::string_view text) {
     const bool good = is_good(text);
-    if (first && (!good || text.substr(prefix) != title)) {
+    if (first && (!good || text.substr(checksum_size) != title)) {
       throw Damaged(core::ExitCode::files, "Cannot use '" + path + "': it does not begin as a '" + title + "'.");
     }
-    if (!first && good) line(text.substr(prefix));
+    if (!first && good) line(text.substr(checksum_size));
     // Terminating a torn line may leave an empty one.
     if (!good && !text.empty()) ++bad;
     first = false;
   };
-  const bool read = file.read_blocks(read_block, [&](const char* block, std::size_t size) {
+  const bool read = file.read_blocks(journal_block, [&](const char* block, std::size_t size) {
     std::string_view text(block, size);
     for (std::size_t end; (end = text.find('\n')) != std::string_view::npos; text.remove_prefix(end + 1)) {
       rest += text.substr(0, end);

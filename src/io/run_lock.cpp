@@ -32,7 +32,7 @@ using detail::fail_with_errno;
 
 namespace {
 
-constexpr core::ExitCode code = core::ExitCode::files;
+using core::ExitCode;
 constexpr std::size_t most_bytes = 1 << 16;
 
 std::string path_in(const std::string& directory) {
@@ -166,9 +166,9 @@ struct RunLock::State {
     const std::string beside = path + '.' + host_name() + '.' + std::to_string(::getpid());
     ::unlink(beside.c_str());
     Descriptor file(beside, O_WRONLY | O_CREAT | O_EXCL);
-    if (!file.valid()) fail_with_errno(code, "create", beside);
+    if (!file.valid()) fail_with_errno(ExitCode::files, "create", beside);
     const bool wrote = file.write_all(text.data(), text.size()) && ::fsync(file.get()) == 0 && file.close();
-    if (!wrote) fail_with_errno(code, "write", beside);
+    if (!wrote) fail_with_errno(ExitCode::files, "write", beside);
     const bool linked = ::link(beside.c_str(), path.c_str()) == 0;
     const int reason = errno;
     // On NFS a reply may be lost, and link() then reports that the name exists although it has just made it.
@@ -176,7 +176,7 @@ struct RunLock::State {
     const bool ours = linked || (::stat(beside.c_str(), &status) == 0 && status.st_nlink == 2);
     ::unlink(beside.c_str());
     errno = reason;
-    if (!ours && reason != EEXIST) fail_with_errno(code, "lock", path);
+    if (!ours && reason != EEXIST) fail_with_errno(ExitCode::files, "lock", path);
     return ours;
   }
 
@@ -192,7 +192,7 @@ struct RunLock::State {
     }
     if (now.error == 0 || now.error == ENOENT) return now.error == 0 && now.sign != before.sign;
     errno = now.error;
-    fail_with_errno(code, "look at", path);
+    fail_with_errno(ExitCode::files, "look at", path);
   }
 
   /// Removes the stale lock; not a new one that was taken in between.
@@ -220,8 +220,9 @@ struct RunLock::State {
     }
     Fields theirs = fields_of(read_lock(path).value_or(""));
     const std::string program = theirs["program"].empty() ? "run" : core::printable(theirs["program"], 40);
-    throw core::Error(code, "another " + program + " is at work in '" + fs::path(path).parent_path().string() + "': " +
-                                holder(theirs) + ". Wait for it to end, or set " + user.key + " to another directory.");
+    throw core::Error(ExitCode::files, "another " + program + " is at work in '" +
+                                           fs::path(path).parent_path().string() + "': " + holder(theirs) +
+                                           ". Wait for it to end, or set " + user.key + " to another directory.");
   }
 
   void keep_touching() {
@@ -245,16 +246,18 @@ struct RunLock::State {
       const std::string why = is_of_an_earlier_start(fields_of(text), theirs)
                                   ? "a later start of this job by Slurm, which took this one for ended"
                                   : "as this run did not renew it for a while (its node hung, or it was suspended)";
-      throw core::Error(code, "The lock of this run's directory was taken over by " + holder(theirs) + ", " + why +
-                                  ": nothing more is written there.");
+      throw core::Error(ExitCode::files, "The lock of this run's directory was taken over by " + holder(theirs) + ", " +
+                                             why + ": nothing more is written there.");
     }
-    if (lost) throw core::Error(code, "The lock of this run, '" + path + "', is gone: nothing more is written there.");
+    if (lost)
+      throw core::Error(ExitCode::files,
+                        "The lock of this run, '" + path + "', is gone: nothing more is written there.");
   }
 };
 
 RunLock::RunLock(const std::string& directory, const Timing& timing, const User& user)
     : state_(std::make_unique<State>()) {
-  make_directories(directory, code);
+  make_directories(directory, ExitCode::files);
   state_->path = path_in(directory);
   state_->timing = timing;
   state_->user = user;

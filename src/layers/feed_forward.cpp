@@ -3,7 +3,7 @@
 namespace bert_hpc::layers {
 namespace {
 
-constexpr std::uint32_t site_in_block = 2, input_in_block = 3;
+constexpr std::uint32_t output_site_of_block = 2, intermediate_input = 3;
 
 }  // namespace
 
@@ -37,9 +37,9 @@ LayerCosts FeedForward::costs(const SublayerSettings& settings, const BatchShape
 
 FeedForward::FeedForward(const SublayerSettings& settings, const core::ParameterStore& parameters,
                          const TensorGroup& group)
-    : ResidualSublayer(settings, parameters, group, site_in_block),
+    : ResidualSublayer(settings, parameters, group, output_site_of_block),
       wide_(group.place().share(settings.intermediate)),
-      intermediate_(linear(settings.names.intermediate, input_in_block)) {}
+      intermediate_(linear(settings.names.intermediate, intermediate_input)) {}
 
 void FeedForward::allocate_saved(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection,
                                  std::int64_t, SavedActivations& of_micro_batch) const {

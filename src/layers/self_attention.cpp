@@ -10,8 +10,8 @@ using ops::Write;
 
 namespace {
 
-constexpr std::uint32_t site_in_block = 1;  // that of the attention itself is 0
-constexpr std::uint32_t input_in_block = 0;
+constexpr std::uint32_t output_site = 1;  // that of the attention itself is 0
+constexpr std::uint32_t attention_input = 0;
 
 }  // namespace
 
@@ -57,12 +57,12 @@ LayerCosts SelfAttention::costs(const SublayerSettings& settings, const BatchSha
 
 SelfAttention::SelfAttention(const SublayerSettings& settings, const core::ParameterStore& parameters,
                              const TensorGroup& group)
-    : ResidualSublayer(settings, parameters, group, site_in_block),
+    : ResidualSublayer(settings, parameters, group, output_site),
       heads_(group.place().share(settings.heads)),
       width_(group.place().share(settings.hidden)),
-      query_key_value_(linear(settings.names.query, input_in_block, 3)),
-      query_(linear(settings.names.query, input_in_block)),
-      key_value_(linear(settings.names.key, input_in_block, 2)) {
+      query_key_value_(linear(settings.names.query, attention_input, 3)),
+      query_(linear(settings.names.query, attention_input)),
+      key_value_(linear(settings.names.key, attention_input, 2)) {
   core::require(settings.heads % group.place().size == 0, "attention: heads that the tensor group cannot share out");
 }
 

@@ -15,7 +15,7 @@ using core::ExitCode;
 using core::ProblemList;
 using nlohmann::json;
 
-constexpr std::int64_t longest_config = std::int64_t{16} << 20;  // bytes; label names are all that can make it long
+constexpr std::int64_t max_config_bytes = std::int64_t{16} << 20;  // bytes; label names are all that can make it long
 
 // {"0": "negative", "1": "positive"}: every number from 0 on once, in any order.
 void read_labels(const json& id2label, ModelConfig& config, ProblemList& problems) {
@@ -124,7 +124,7 @@ ModelConfig read_hf_config(const std::filesystem::path& folder) {
                                      ": missing. A folder of a Hugging Face model holds config.json, "
                                      "model.safetensors and the tokenizer's files.");
   }
-  return parse_hf_config(core::read_text_file(path.string(), longest_config), path.string());
+  return parse_hf_config(core::read_text_file(path.string(), max_config_bytes), path.string());
 }
 
 std::string hf_config_text(const ModelConfig& config, const layers::HeadKind& head) {

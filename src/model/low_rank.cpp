@@ -17,8 +17,6 @@ using layers::AdapterSettings;
 using layers::SublayerNames;
 using layers::SublayerSettings;
 
-constexpr std::int64_t sublayers_of_block = 2;
-
 /// A linear layer of a sublayer: its name, and whether it has an adapter.
 struct Member {
   std::string SublayerNames::*name;

@@ -28,7 +28,7 @@ constexpr const char *config_name = "adapter_config.json", *tensors_name = "adap
 constexpr const char* hash_key = "base_parameters_hash";
 constexpr std::string_view before_names = "base_model.model.";
 constexpr std::string_view a_end = ".lora_A.weight", b_end = ".lora_B.weight", m_end = ".lora_magnitude_vector";
-constexpr std::int64_t longest_config = std::int64_t{1} << 20;
+constexpr std::int64_t max_adapter_config_bytes = std::int64_t{1} << 20;
 
 /// The layer of the name of an adapter's parameter; "" of other names.
 std::string layer_of(const std::string& name, std::string_view end) {
@@ -101,7 +101,7 @@ PeftAdapter::PeftAdapter(const std::filesystem::path& folder, const std::string&
 }
 
 void PeftAdapter::read_config(const std::filesystem::path& path) {
-  const json root = read_strict_json(path, longest_config);
+  const json root = read_strict_json(path, max_adapter_config_bytes);
   ProblemList problems;
   ConfigReader reader(root, problems);
   std::string type;

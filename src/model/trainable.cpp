@@ -9,8 +9,6 @@
 namespace bert_hpc::model {
 namespace {
 
-constexpr std::int64_t sublayers_of_block = 2;
-
 void check(const ModelPlan& plan, const TrainableSettings& settings) {
   const std::int64_t blocks = static_cast<std::int64_t>(plan.sublayers.size()) / sublayers_of_block;
   if (settings.freeze_layers > blocks) {

@@ -32,7 +32,7 @@ namespace {
 constexpr const char* first_line = "bert_hpc_prep output 1";
 constexpr std::int64_t max_manifest_bytes = std::int64_t{1} << 28;
 constexpr std::int64_t max_text_bytes = std::int64_t{1} << 20;
-constexpr std::size_t max_shown = 6;
+constexpr std::size_t max_shown_files = 6;
 
 // What version 0.1.0 wrote beside its shards. A folder without manifest that has one of the latter two is a model's.
 constexpr std::array<const char*, 4> text_names = {"vocab.txt", "tokenizer_config.json", "prep.toml", "rejects.tsv"};
@@ -52,7 +52,7 @@ bool is_shard_name(const std::string& name) {
 }
 
 /// A regular file itself, not a link to one: prep makes no links.
-bool is_file(const fs::path& path) {
+bool is_file_itself(const fs::path& path) {
   std::error_code ignored;
   return fs::symlink_status(path, ignored).type() == fs::file_type::regular;
 }
@@ -81,7 +81,7 @@ struct Manifest {
 Manifest read_manifest(const std::string& directory) {
   Manifest manifest;
   const std::string path = directory + "/" + manifest_name;
-  if (!is_file(path)) return manifest;
+  if (!is_file_itself(path)) return manifest;
   std::istringstream text(core::read_text_file(path, max_manifest_bytes));
   std::string line;
   manifest.found = std::getline(text, line) && line == first_line;
@@ -98,13 +98,13 @@ Manifest read_manifest(const std::string& directory) {
 
 /// The tokenizer_config.json of version 0.1.0, byte for byte but for the values.
 bool is_own_tokenizer_config(const std::string& text) {
-  const nlohmann::json json = core::parse_json(text);
-  if (!json.is_object() || core::json_text(json, 2) + "\n" != text) return false;
+  const nlohmann::json config = core::parse_json(text);
+  if (!config.is_object() || core::json_text(config, 2) + "\n" != text) return false;
   std::set<std::string> keys = {"tokenizer_class", "model_max_length", "pad_token", "unk_token",
                                 "cls_token",       "sep_token",        "mask_token"};
   for (const data::TextSetting& setting : data::text_settings) keys.insert(setting.hugging_face_name);
   std::set<std::string> found;
-  for (const auto& [key, value] : json.items()) found.insert(key);
+  for (const auto& [key, value] : config.items()) found.insert(key);
   return found == keys;
 }
 
@@ -113,8 +113,8 @@ bool has_own_form(const std::string& directory, const std::string& name) {
   const std::string path = directory + "/" + name;
   if (is_shard_name(name)) return !fingerprint(path, name).empty();
   if (name == "vocab.txt") {  // any text: it is ours if all beside it is
-    return is_file(directory + "/prep.toml") && has_own_form(directory, "prep.toml") &&
-           is_file(directory + "/tokenizer_config.json") && has_own_form(directory, "tokenizer_config.json");
+    return is_file_itself(directory + "/prep.toml") && has_own_form(directory, "prep.toml") &&
+           is_file_itself(directory + "/tokenizer_config.json") && has_own_form(directory, "tokenizer_config.json");
   }
   if (name == "rejects.tsv") {
     std::string line;
@@ -146,7 +146,7 @@ Judged judge(const std::string& directory) {
     const bool listed = manifest.names.contains(name);
     const bool model = std::find(model_names.begin(), model_names.end(), name) != model_names.end();
     bool own = false;
-    if (is_file(path)) {
+    if (is_file_itself(path)) {
       // prep.toml is a copy of the input that users may edit; nothing but its name is asked for.
       own = listed ? name == "prep.toml" || manifest.lines.contains(manifest_line(path, name))
                    : !manifest.found && !model && has_own_form(directory, name);
@@ -159,7 +159,7 @@ Judged judge(const std::string& directory) {
 std::string names_text(const std::vector<std::string>& names) {
   std::vector<std::string> shown;
   for (const std::string& name : names) {
-    if (shown.size() < max_shown) shown.push_back(core::printable(name, 80));
+    if (shown.size() < max_shown_files) shown.push_back(core::printable(name, 80));
   }
   const std::size_t more = names.size() - shown.size();
   if (more > 0) shown.push_back(std::to_string(more) + " more");

@@ -12,7 +12,7 @@
 namespace bert_hpc::prep {
 namespace {
 
-constexpr std::size_t max_shown = 10;  // labels
+constexpr std::size_t max_shown_labels = 10;  // labels
 
 /// ", and has \"a\" and \"b\"; did you mean \"a\"?" of a row of JSON; else nothing.
 std::string keys_text(const SourceRow& row) {
@@ -171,7 +171,7 @@ std::vector<std::string> warnings(const RowTable& table, const PrepConfig& confi
 
 std::string labels_text(const std::vector<std::pair<std::string, std::int64_t>>& labels) {
   std::vector<std::string> shown;
-  for (std::size_t i = 0; i < std::min(labels.size(), max_shown); ++i) {
+  for (std::size_t i = 0; i < std::min(labels.size(), max_shown_labels); ++i) {
     shown.push_back(in_quotes(labels[i].first) + ' ' + core::with_commas(labels[i].second));
   }
   const auto more = std::ssize(labels) - std::ssize(shown);

@@ -18,13 +18,13 @@ std::int64_t blocks_of(std::int64_t size) {
 }
 
 /// Trainable slices that lie joined in the arena, as one.
-struct Group {
+struct JoinedSlices {
   std::size_t first_slice = 0;
   std::int64_t begin = 0, size = 0;
 };
 
-std::vector<Group> groups_of(const std::vector<core::ParameterSlice>& slices) {
-  std::vector<Group> groups;
+std::vector<JoinedSlices> groups_of(const std::vector<core::ParameterSlice>& slices) {
+  std::vector<JoinedSlices> groups;
   for (std::size_t i = 0; i < slices.size() && slices[i].trainable; ++i) {
     if (!slices[i].joined) groups.push_back({i, slices[i].offset, 0});
     groups.back().size += slices[i].size;
@@ -39,12 +39,12 @@ NormScope norm_scope(const std::vector<core::ParameterSlice>& local, const std::
   const core::ParameterStore whole(model, core::ParameterStore::Arenas::none);
   std::map<std::string, std::int64_t> place;
   NormScope scope{&all_ranks, 0, std::vector<std::int64_t>(local.size(), -1)};
-  for (const Group& group : groups_of(whole.slices())) {
+  for (const JoinedSlices& group : groups_of(whole.slices())) {
     if (!whole.slices()[group.first_slice].copy_of.empty()) continue;
     place[whole.slices()[group.first_slice].name] = scope.blocks;
     scope.blocks += blocks_of(group.size);
   }
-  for (const Group& group : groups_of(local)) {
+  for (const JoinedSlices& group : groups_of(local)) {
     const core::ParameterSlice& first = local[group.first_slice];
     if (!first.copy_of.empty() || (tensor_rank > 0 && first.shard.is_whole())) continue;
     const auto found = place.find(first.name);
@@ -58,7 +58,7 @@ NormScope norm_scope(const std::vector<core::ParameterSlice>& local, const std::
 std::vector<ArenaRange> noise_ranges(const std::vector<core::ParameterSlice>& local, const NormScope& scope) {
   std::vector<ArenaRange> ranges;
   bool follows = false;  // is the last range that of the group before?
-  for (const Group& group : groups_of(local)) {
+  for (const JoinedSlices& group : groups_of(local)) {
     const bool counts =
         scope.first_block[group.first_slice] >= 0 && static_cast<int>(group.first_slice) != scope.without_noise;
     if (counts && follows) {
@@ -73,7 +73,7 @@ std::vector<ArenaRange> noise_ranges(const std::vector<core::ParameterSlice>& lo
 
 NormScope whole_model_scope(const std::vector<core::ParameterSlice>& local, comm::Communicator& all_ranks) {
   NormScope scope{&all_ranks, 0, std::vector<std::int64_t>(local.size(), -1)};
-  for (const Group& group : groups_of(local)) {
+  for (const JoinedSlices& group : groups_of(local)) {
     if (!local[group.first_slice].copy_of.empty()) continue;
     scope.first_block[group.first_slice] = scope.blocks;
     scope.blocks += blocks_of(group.size);
@@ -85,11 +85,11 @@ GradientNorm::GradientNorm(const core::ParameterStore& parameters, const NormSco
                            std::span<const OwnedRange> parts, bool reproducible)
     : all_ranks_(*scope.all_ranks), reproducible_(reproducible) {
   core::require(scope.first_block.size() == parameters.slices().size(), "gradient norm: not the scope of this arena");
-  const std::vector<Group> groups = groups_of(parameters.slices());
+  const std::vector<JoinedSlices> groups = groups_of(parameters.slices());
   std::vector<ops::SquareRange> runs, without_noise;
   for (const OwnedRange& part : parts) {
     bool follows = false;  // does the run before end with the group before, in this part?
-    for (const Group& group : groups) {
+    for (const JoinedSlices& group : groups) {
       const std::int64_t place = scope.first_block[group.first_slice];
       const std::int64_t begin = std::max(part.begin, group.begin);
       const std::int64_t end = std::min(part.begin + part.size, group.begin + group.size);

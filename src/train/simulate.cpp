@@ -15,7 +15,7 @@ using Kind = Instruction::Kind;
 constexpr double element = sizeof(float);
 
 /// Ranks first, first + stride, … that form a group of collectives.
-struct Group {
+struct RankGroup {
   int first = 0, count = 1, stride = 1;
 };
 
@@ -56,7 +56,7 @@ class Simulation {
 
   // --- Which groups share a node.
 
-  bool leaves_node(const Group& group) const {
+  bool leaves_node(const RankGroup& group) const {
     const std::int64_t last = group.first + static_cast<std::int64_t>(group.count - 1) * group.stride;
     return group.first / in_.machine.node_ranks != last / in_.machine.node_ranks;
   }

@@ -48,6 +48,8 @@ struct LowRankSettings {
   double scale() const;  ///< alpha / rank, or alpha / √rank
 };
 
+inline constexpr std::int64_t sublayers_of_block = 2;
+
 struct ModelPlan {
   layers::EmbeddingsSettings embeddings;
   std::vector<layers::SublayerSettings> sublayers;  ///< in the order of a forward pass
@@ -76,7 +78,6 @@ struct ModelPlan {
   }
   /// Is its result kept? Not where the next sublayer of its block is computed again together with it.
   bool keeps_result(std::int64_t sublayer) const {
-    constexpr std::int64_t sublayers_of_block = 2;
     const bool ends_block = sublayer % sublayers_of_block == sublayers_of_block - 1;
     return ends_block || sublayer + 1 == sublayer_count() || !recomputes(sublayer) || !recomputes(sublayer + 1);
   }

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr auto longest = std::chrono::seconds(30);  // until what is missing is given up
+constexpr auto longest_wait = std::chrono::seconds(30);  // until what is missing is given up
 constexpr auto pause = std::chrono::milliseconds(5);
 
 std::string mark_in(const std::string& place, int rank) {
@@ -90,7 +90,7 @@ void Checkpointer::State::write_early() {
 /// False where there is nothing to copy: the main thread writes already, or the state has been written.
 bool Checkpointer::State::copy_held(TrainingState& state) {
   std::unique_lock lock(hold_mutex);
-  hold_changed.wait_for(lock, longest, [this] { return saving || held; });
+  hold_changed.wait_for(lock, longest_wait, [this] { return saving || held; });
   if (saving || !held) return false;
   early_wanted = false;
   state = *held;
@@ -106,7 +106,7 @@ void Checkpointer::State::name_early() {
     name_early_where_complete();
     std::unique_lock lock(hold_mutex);
     const bool ends = hold_changed.wait_for(lock, pause, [this] { return saving; });
-    if (ends || Clock::now() - begin > longest) break;
+    if (ends || Clock::now() - begin > longest_wait) break;
   }
   if (early_named >= 0 && early_named == own_written && parts.requests.stop()) mark_stopped();
 }

@@ -8,7 +8,7 @@
 namespace bert_hpc::app {
 namespace {
 
-train::LearningRateSchedule schedule_of(const config::Config& input, std::int64_t total_steps) {
+train::LearningRateSchedule learning_rate_schedule(const config::Config& input, std::int64_t total_steps) {
   using Kind = train::LearningRateSchedule::Kind;
   train::LearningRateSchedule schedule;
   const std::string& name = input.schedule.name;
@@ -42,7 +42,7 @@ TrainerSettings trainer_settings(const config::Config& input, std::int64_t total
   for (const core::NumberSetting& own : input.optimizer.own) settings.optimizer.values.push_back(own.value);
   settings.optimizer.max_gradient_norm = input.optimizer.max_gradient_norm;
   settings.optimizer.coupled_decay = input.optimizer.decay == "coupled";
-  settings.schedule = schedule_of(input, total_steps);
+  settings.schedule = learning_rate_schedule(input, total_steps);
   if (input.precision.compute == "fp16") {
     settings.loss_scale = train::LossScaleSettings();
     if (input.precision.loss_scale) {

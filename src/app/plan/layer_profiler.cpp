@@ -11,7 +11,7 @@
 namespace bert_hpc::app {
 namespace {
 
-constexpr std::size_t passes = 3;          // as train::PieceSeconds lists them
+constexpr std::size_t pass_kinds = 3;      // as train::PieceSeconds lists them
 constexpr double seconds_of_rounds = 0.3;  // of a piece, within these numbers of rounds:
 constexpr double fewest_rounds = 5, max_rounds = 50;
 constexpr double noise = 1.1;  // stages that differ by less are taken to be alike
@@ -71,10 +71,10 @@ Measurement measure(const comm::ProcessGroups& groups, const model::ModelConfig&
     least = first;
     for (int round = 1; round < rounds; ++round) {
       const PassTimes times = piece->run();
-      for (std::size_t i = 0; i < passes; ++i) least[i] = std::min(least[i], times[i]);
+      for (std::size_t i = 0; i < pass_kinds; ++i) least[i] = std::min(least[i], times[i]);
     }
   }
-  for (std::size_t i = 0; i < passes; ++i) {  // the first piece has the first sublayer too
+  for (std::size_t i = 0; i < pass_kinds; ++i) {  // the first piece has the first sublayer too
     result.seconds[0][i] = std::max(0.0, result.seconds[0][i] - result.seconds[1][i]);
   }
   if (batch != nullptr) result.tokens = static_cast<double>(batch->tokens.count);
@@ -112,11 +112,11 @@ std::vector<train::ModelSeconds> profile_layers(const comm::ProcessGroups& group
   const Measurement measured = measure(groups, config, model, pieces, *loader);
   // Seconds a token, as replicas measured micro-batches of different sizes.
   const auto at = [count](int stage, std::size_t piece, std::size_t pass) {
-    return (static_cast<std::size_t>(stage) * count + piece) * passes + pass;
+    return (static_cast<std::size_t>(stage) * count + piece) * pass_kinds + pass;
   };
   std::vector<double> seconds(at(groups.shape.pipeline, 0, 0), 0.0);
   for (std::size_t piece = 0; piece < count; ++piece) {
-    for (std::size_t pass = 0; measured.tokens > 0 && pass < passes; ++pass) {
+    for (std::size_t pass = 0; measured.tokens > 0 && pass < pass_kinds; ++pass) {
       seconds[at(groups.place.pipeline, piece, pass)] = measured.seconds[piece][pass] / measured.tokens;
     }
   }

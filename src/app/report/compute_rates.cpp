@@ -21,7 +21,6 @@ constexpr double gemm_budget = 0.25, piece_budget = 0.4;  // seconds
 constexpr std::int64_t hidden_sizes[] = {128, 256, 512, 768, 1024};
 constexpr std::int64_t fewest_rows = 256, max_rows = 4096;  // of a micro-batch, tokens
 constexpr double longest_round = 0.03;                      // seconds
-constexpr double giga = 1e9;
 
 model::ModelConfig block_config(std::int64_t hidden) {
   model::ModelConfig config;
@@ -218,10 +217,10 @@ core::MachineDescription known_machine(const config::MachineFile& file) {
   core::MachineDescription machine;
   machine.flops = 1;
   for (std::size_t i = 0; i < file.gemm_hidden.size(); ++i) {
-    machine.gemm.push_back({file.gemm_hidden[i], file.gemm_gflops[0][i] * giga});
+    machine.gemm.push_back({file.gemm_hidden[i], file.gemm_gflops[0][i] * 1e9});
   }
-  machine.memory_bandwidth = file.memory_gb_per_second * giga;
-  machine.activation_bandwidth = file.activation_gb_per_second.value_or(endless) * giga;
+  machine.memory_bandwidth = file.memory_gb_per_second * 1e9;
+  machine.activation_bandwidth = file.activation_gb_per_second.value_or(endless) * 1e9;
   machine.attention_flops = endless;
   return machine;
 }
@@ -239,7 +238,7 @@ void measure_sublayers(comm::Communicator& world, config::MachineFile& file) {
     seconds += remainder(sublayer, static_cast<double>(hidden), sublayer.measure(world), file);
     moved += sublayer.work().moved;
   }
-  file.activation_gb_per_second = moved / seconds / giga;
+  file.activation_gb_per_second = moved / seconds / 1e9;
 
   // Two lengths give two equations for two unknowns: t = flops / rate + rows · row.
   Sublayer quick(Sublayer::attention, 256, 64, 16), slow(Sublayer::attention, 256, 8, 128);
@@ -250,7 +249,7 @@ void measure_sublayers(comm::Communicator& world, config::MachineFile& file) {
       (b * one.head_rows - a * other.head_rows) / (other.attention * one.head_rows - one.attention * other.head_rows);
   // Attribute at least a tenth of the longer sequences' time to operations, and at most all of it.
   const double flop = std::clamp(per_flop, 0.1 * b / other.attention, b / other.attention);
-  file.attention_gflops = 1 / flop / giga;
+  file.attention_gflops = 1 / flop / 1e9;
   file.attention_row_ns = std::max(0.0, (a - flop * one.attention) / one.head_rows) * 1e9;
 
   Sublayer tiny(Sublayer::feed_forward, 128, 4, 16);
@@ -284,10 +283,10 @@ void measure_compute(comm::Communicator& world, config::MachineFile& file) {
   for (std::size_t p = 0; p < config::machine_precisions.size(); ++p) {
     const auto settings = settings_of(config::machine_precisions[p]);
     if (!settings) continue;
-    for (const double rate : gemm_rates(world, *settings)) file.gemm_gflops[p].push_back(rate / giga);
+    for (const double rate : gemm_rates(world, *settings)) file.gemm_gflops[p].push_back(rate / 1e9);
     file.gflops[p] = *std::max_element(file.gemm_gflops[p].begin(), file.gemm_gflops[p].end());
   }
-  file.memory_gb_per_second = update_rate(world) / giga;
+  file.memory_gb_per_second = update_rate(world) / 1e9;
   measure_sublayers(world, file);
 }
 

@@ -11,14 +11,6 @@ namespace {
 
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
-// As NVML's nvmlUtilization_t and nvmlMemory_t.
-struct Utilisation {
-  unsigned int gpu, memory;  // per cent
-};
-struct Memory {
-  unsigned long long total, free, used;  // bytes
-};
-
 template <class Function>
 void find(void* library, const char* name, Function*& function) {
   function = reinterpret_cast<Function*>(dlsym(library, name));
@@ -39,6 +31,14 @@ double mean_of(const std::vector<GpuSample>& samples, double GpuSample::*field) 
 
 /// Each returns 0 for success.
 struct Nvml::Functions {
+  // As NVML's nvmlUtilization_t and nvmlMemory_t.
+  struct Utilisation {
+    unsigned int gpu, memory;  // per cent
+  };
+  struct Memory {
+    unsigned long long total, free, used;  // bytes
+  };
+
   int (*start)() = nullptr;
   int (*stop)() = nullptr;
   int (*device)(const char*, void**) = nullptr;
@@ -76,8 +76,8 @@ Nvml::~Nvml() {
 GpuSample Nvml::sample() const {
   const Functions& f = *functions_;
   GpuSample sample{0, unknown, unknown, unknown, unknown};
-  Utilisation utilisation{};
-  Memory memory{};
+  Functions::Utilisation utilisation{};
+  Functions::Memory memory{};
   unsigned int milliwatts = 0;
   unsigned long long millijoules = 0;
   if (f.utilisation != nullptr && f.utilisation(device_, &utilisation) == 0) {

@@ -14,8 +14,8 @@
 namespace bert_hpc::app {
 namespace {
 
-constexpr double budget = 0.4, giga = 1e9, micro = 1e-6;  // seconds
-constexpr std::int64_t message = std::int64_t{1} << 20;   // floats: like the activations of some thousand tokens
+constexpr double budget = 0.4, micro = 1e-6;             // seconds
+constexpr std::int64_t message = std::int64_t{1} << 20;  // floats: like the activations of some thousand tokens
 constexpr std::size_t collective_bytes = std::size_t{8} << 20;
 constexpr int rounds_of_latency = 50;
 
@@ -60,10 +60,10 @@ config::LinkFile link_of(comm::Communicator& world, comm::Communicator& group) {
   // Subtract the latency of the ring's steps, and limit the rate to a hundred times that of messages.
   const double turns = (ranks - 1) * latency, rate = static_cast<double>(message * sizeof(float)) / time;
   const auto bandwidth = [&](double seconds) { return ring / std::max(seconds - turns, ring / rate / 100); };
-  return {.gb_per_second = rate / giga,
+  return {.gb_per_second = rate / 1e9,
           .latency_us = latency / micro,
-          .reduce_gb_per_second = bandwidth(reduce) / giga,
-          .gather_gb_per_second = bandwidth(gather) / giga};
+          .reduce_gb_per_second = bandwidth(reduce) / 1e9,
+          .gather_gb_per_second = bandwidth(gather) / 1e9};
 }
 
 }  // namespace

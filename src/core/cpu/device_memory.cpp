@@ -39,10 +39,10 @@ void* map_huge_pages(std::size_t bytes) {
   if (before > 0) munmap(all, before);
   if (before < huge_page) munmap(begin + bytes, huge_page - before);
   madvise(begin, bytes, MADV_HUGEPAGE);
-  constexpr std::size_t page = 4096;  // at most the system's page size
-  const auto pages = static_cast<std::int64_t>(bytes / page);
+  constexpr std::size_t page_bytes = 4096;  // at most the system's page size
+  const auto pages = static_cast<std::int64_t>(bytes / page_bytes);
 #pragma omp parallel for schedule(static) if (bytes >= 8 * huge_page)
-  for (std::int64_t i = 0; i < pages; ++i) begin[static_cast<std::size_t>(i) * page] = 0;
+  for (std::int64_t i = 0; i < pages; ++i) begin[static_cast<std::size_t>(i) * page_bytes] = 0;
   return begin;
 }
 
