@@ -19,8 +19,9 @@ void FeedForward::declare(const SublayerSettings& settings, std::vector<core::Pa
   declare_output(settings, intermediate, specs, place);
   const AdapterSettings& a = settings.adapters;
   const SublayerNames& n = settings.names;
-  declare_adapters(settings, {{&n.intermediate, a.intermediate}}, settings.hidden, intermediate, specs, place);
-  declare_adapters(settings, {{&n.output, a.output}}, intermediate, settings.hidden, specs, place);
+  declare_adapters(settings, {{&n.intermediate, a.intermediate}}, settings.hidden, intermediate, LayerSplit::outputs,
+                   specs, place);
+  declare_adapters(settings, {{&n.output, a.output}}, intermediate, settings.hidden, LayerSplit::inputs, specs, place);
 }
 
 LayerCosts FeedForward::costs(const SublayerSettings& settings, const BatchShape& batch, bool selects) {

@@ -23,7 +23,7 @@ Linear::Linear(const core::ParameterStore& parameters, const LinearSettings& set
       bias_(settings.bias.empty() ? -1 : parameters.find(settings.bias)),
       joined_(settings.joined),
       in_encoder_(settings.in_encoder),
-      adapters_(parameters, weight_, joined_, settings.adapters, settings.adapter_site) {}
+      adapters_(parameters, weight_, joined_, settings.adapters, settings.adapter_site, settings.group) {}
 
 void Linear::forward(const Engine& engine, ConstMatrix x, Matrix y, const LinearRows& rows) const {
   if (adapters_.have_magnitudes()) {

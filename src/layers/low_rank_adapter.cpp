@@ -44,18 +44,22 @@ bool is_adapter_magnitude(const std::string& parameter) {
 }
 
 void declare_adapters(const std::vector<AdaptedLayer>& layers, const AdapterSettings& settings,
-                      std::vector<core::ParameterSpec>& specs) {
+                      std::vector<core::ParameterSpec>& specs, LayerSplit split, const TensorRank& place) {
+  const TensorRank all, &of_in = split == LayerSplit::inputs ? place : all,
+                        &of_out = split == LayerSplit::outputs ? place : all;
   for (const AdaptedLayer& layer : layers) {
     specs.push_back({.name = adapter_a(layer.name),
-                     .shape = {settings.rank, layer.in},
+                     .shape = {settings.rank, of_in.share(layer.in)},
                      .joined = &layer != &layers.front(),
+                     .shard = of_in.columns(layer.in),
                      .one_product = true,
                      .initial = core::InitialValues::uniform,
                      .adapter = true});
   }
   for (const AdaptedLayer& layer : layers) {
     specs.push_back({.name = adapter_b(layer.name),
-                     .shape = {settings.rank, layer.out},
+                     .shape = {settings.rank, of_out.share(layer.out)},
+                     .shard = of_out.columns(layer.out),
                      .one_product = true,
                      .initial = core::InitialValues::zeros,
                      .adapter = true});
@@ -64,7 +68,8 @@ void declare_adapters(const std::vector<AdaptedLayer>& layers, const AdapterSett
   // They decay, as they do in Transformers' Trainer, where only biases and norms do not.
   for (const AdaptedLayer& layer : layers) {
     specs.push_back({.name = adapter_magnitude(layer.name),
-                     .shape = {layer.out},
+                     .shape = {of_out.share(layer.out)},
+                     .shard = of_out.rows(layer.out),
                      .initial = core::InitialValues::zeros,
                      .adapter = true});
   }
@@ -78,13 +83,14 @@ void plan_scratch(const LinearWeight& weight, std::int64_t rows, DataType type, 
 }
 
 Adapters::Adapters(const core::ParameterStore& parameters, int weight, std::int64_t joined,
-                   const AdapterSettings& settings, std::uint32_t site)
+                   const AdapterSettings& settings, std::uint32_t site, const TensorGroup& group)
     : parameters_(&parameters),
       first_weight_(weight),
       joined_(joined),
       scale_(settings.scale),
       dropout_(settings.dropout),
-      site_(site) {
+      site_(site),
+      group_(group) {
   constexpr std::string_view end = ".weight";
   std::int64_t column = 0;
   for (std::int64_t i = 0; settings.any() && i < joined; ++i) {
@@ -92,8 +98,11 @@ Adapters::Adapters(const core::ParameterStore& parameters, int weight, std::int6
     const std::string layer = slice.name.substr(0, slice.name.size() - end.size());
     const int a = index_of(parameters, adapter_a(layer));
     if (a >= 0) {
+      const core::ParameterSlice& slice_of_a = parameters.slices()[static_cast<std::size_t>(a)];
       if (none()) first_a_ = a;
-      rank_ = parameters.slices()[static_cast<std::size_t>(a)].rows;
+      rank_ = slice_of_a.rows;
+      split_ = slice_of_a.shard.is_whole() ? LayerSplit::outputs : LayerSplit::inputs;
+      first_input_ = slice_of_a.shard.begin;
       const int magnitude = index_of(parameters, adapter_magnitude(layer));
       have_magnitudes_ = magnitude >= 0;
       core::require(magnitude < 0 || !slice.trainable, "adapter: a trained weight beside a magnitude");
@@ -141,6 +150,7 @@ bool Adapters::drops(const LinearRows& rows) const {
 core::Dropout Adapters::dropout(const LinearRows& rows) const {
   core::Dropout dropout = rows.context->dropout(dropout_, site_);
   dropout.key1 ^= adapter_key;
+  dropout.first_column = first_input_;
   return dropout;
 }
 
@@ -191,6 +201,17 @@ void Adapters::backward_input(const Engine& engine, ops::MatrixProduct& products
   ops::add(added, d_x);
 }
 
+/// gradient = or += d_yᵀ·x, summed over the ranks of the group where these share out what `partial_in` names.
+void Adapters::write_gradient(const Engine& engine, ops::MatrixProduct& products, ConstMatrix d_y, ConstMatrix x,
+                              LayerSplit partial_in, Matrix gradient) const {
+  if (!shares(partial_in)) return products.backward_weight(d_y, x, gradient, nullptr, engine.weight_gradients);
+  const Matrix sum = group_.partial(gradient, gradient.rows);
+  products.backward_weight(d_y, x, sum, nullptr, Write::replace);
+  group_.all_reduce(sum.as<float>(), comm::Reduction::sum);
+  if (engine.weight_gradients == Write::replace) return ops::copy(sum, gradient);
+  ops::add(sum, gradient);
+}
+
 void Adapters::backward_weight(const Engine& engine, ops::MatrixProduct& products, const LinearRows& rows,
                                ConstMatrix d_y, ConstMatrix x) const {
   if (none() || !trained()) return;
@@ -201,11 +222,11 @@ void Adapters::backward_weight(const Engine& engine, ops::MatrixProduct& product
   const ConstMatrix kept = dropped(engine, rows, x), of_x = inner_of_x(engine, products, kept),
                     of_d_y = inner_of_d_y(engine, products, of_y);
   const Matrix first = parameters_->gradient_matrix(first_a_);
-  products.backward_weight(of_d_y, kept, {first.data, a().rows, first.columns, first.columns, first.type}, nullptr,
-                           engine.weight_gradients);
+  write_gradient(engine, products, of_d_y, kept, LayerSplit::outputs,
+                 {first.data, a().rows, first.columns, first.columns, first.type});
   for (std::size_t i = 0; i < count(); ++i) {
-    products.backward_weight(inner_of(of_x, i), columns_of(of_y, i), parameters_->gradient_matrix(parts_[i].b), nullptr,
-                             engine.weight_gradients);
+    write_gradient(engine, products, inner_of(of_x, i), columns_of(of_y, i), LayerSplit::inputs,
+                   parameters_->gradient_matrix(parts_[i].b));
   }
   if (have_magnitudes()) add_magnitude_gradients(engine, products, d_y, kept, of_x, scratch);
 }

@@ -2,6 +2,7 @@
 #include "bert_hpc/layers/low_rank_adapter.hpp"
 #include "bert_hpc/ops/activation.hpp"
 #include "bert_hpc/ops/dropout.hpp"
+#include "bert_hpc/ops/random_fill.hpp"
 #include "bert_hpc/ops/row_norms.hpp"
 
 namespace bert_hpc::layers {
@@ -82,8 +83,16 @@ void Adapters::add_magnitude_gradients(const Engine& engine, ops::MatrixProduct&
     const Matrix u = columns_of(scratch, i);
     products.forward(kept, w(i), {}, u);
     products.backward_input(inner_of(of_x, i), b(i), u, Write::accumulate);
-    ops::add_column_products(columns_of(d_y, i), u, norms + parts_[i].column,
-                             parameters_->gradient(parts_[i].magnitude).data);
+    const Tensor<float> gradient = parameters_->gradient(parts_[i].magnitude);
+    if (!shares(LayerSplit::inputs)) {
+      ops::add_column_products(columns_of(d_y, i), u, norms + parts_[i].column, gradient.data);
+      continue;
+    }
+    const Tensor<float> sum = group_.partial(gradient, 1).as<float>();
+    ops::fill({sum.data, static_cast<std::size_t>(sum.size())}, 0.0f);
+    ops::add_column_products(columns_of(d_y, i), u, norms + parts_[i].column, sum.data);
+    group_.all_reduce(sum, comm::Reduction::sum);
+    ops::add(sum, gradient);
   }
 }
 

@@ -37,10 +37,10 @@ class ResidualSublayer : public Sublayer {
     const std::string* name;
     bool has_adapter;
   };
-  /// Appends the adapters of layers (out, in) that read the same input.
+  /// Appends the adapters of layers (out, in) that read the same input. A tensor group shares out `split` of them.
   static void declare_adapters(const SublayerSettings& settings, const std::vector<InputLayer>& reading,
-                               std::int64_t in, std::int64_t out, std::vector<core::ParameterSpec>& specs,
-                               const TensorRank& place);
+                               std::int64_t in, std::int64_t out, LayerSplit split,
+                               std::vector<core::ParameterSpec>& specs, const TensorRank& place);
 
   /// The linear layer with parameters of this name, or so many joined ones.
   /// `input`: which of the sublayer's inputs of linear layers it reads, for the dropout of adapters.

@@ -21,10 +21,19 @@ std::span<float> whole(const core::Buffer<float>& buffer) {
   return {buffer.data(), static_cast<std::size_t>(buffer.size())};
 }
 
+/// Norms and factors of whole rows, of which this rank may have some columns.
+void find_norms(const core::ParameterSlice& weight, const ops::LowRankSum& sum, const TensorGroup& group,
+                const float* magnitudes, float* norms, float* factors) {
+  if (!group.shared() || weight.shard.dimension != 1) return ops::row_norms(sum, magnitudes, norms, factors);
+  ops::row_squares(sum, norms);
+  group.all_reduce({norms, static_cast<std::size_t>(sum.w.rows)}, comm::Reduction::sum);
+  ops::finish_row_norms(sum.w.rows, magnitudes, norms, factors);
+}
+
 }  // namespace
 
-RowFactors::RowFactors(const core::ParameterStore& parameters)
-    : parameters_(parameters), begins_(parameters.slices().size(), -1) {
+RowFactors::RowFactors(const core::ParameterStore& parameters, const TensorGroup& group)
+    : parameters_(parameters), group_(group), begins_(parameters.slices().size(), -1) {
   const std::vector<core::ParameterSlice>& slices = parameters.slices();
   for (std::size_t i = 0; i < slices.size(); ++i) {
     if (!is_adapter_magnitude(slices[i].name)) continue;
@@ -52,32 +61,37 @@ RowFactors::RowFactors(const core::ParameterStore& parameters)
   ops::fill(whole(norms_), 1.0f);
 }
 
-void RowFactors::renew(const Layer& layer, float scale) {
+void RowFactors::renew(Layer& layer, float scale) {
+  if (layer.version == parameters_.version()) return;
   const std::int64_t begin = begin_of(layer.weight);
   const ops::LowRankSum sum = {.w = parameters_.value(layer.weight),
                                .a = parameters_.value(layer.a),
                                .b = parameters_.value(layer.b),
                                .scale = scale};
-  ops::row_norms(sum, parameters_.value(layer.magnitude).data, norms_.data() + begin, factors_.data() + begin);
+  find_norms(parameters_.slices()[static_cast<std::size_t>(layer.weight)], sum, group_,
+             parameters_.value(layer.magnitude).data, norms_.data() + begin, factors_.data() + begin);
+  layer.version = parameters_.version();
+}
+
+void RowFactors::renew(float scale) {
+  for (Layer& layer : layers_) renew(layer, scale);
 }
 
 RowFactors::Rows RowFactors::of(int weight, std::int64_t joined, float scale) {
   core::require(begin_of(weight) >= 0, "row factors: a weight without a magnitude");
   for (Layer& layer : layers_) {
-    if (layer.weight < weight || layer.weight >= weight + joined || layer.version == parameters_.version()) continue;
-    renew(layer, scale);
-    layer.version = parameters_.version();
+    if (layer.weight >= weight && layer.weight < weight + joined) renew(layer, scale);
   }
   return {factors_.data() + begin_of(weight), norms_.data() + begin_of(weight)};
 }
 
-void set_magnitudes(core::ParameterStore& parameters) {
+void set_magnitudes(core::ParameterStore& parameters, const TensorGroup& group) {
   for (std::size_t i = 0; i < parameters.slices().size(); ++i) {
     const std::string& name = parameters.slices()[i].name;
     if (!is_adapter_magnitude(name)) continue;
     const int weight = parameters.find(layer_of(name) + ".weight");
-    ops::row_norms({.w = parameters.value(weight)}, nullptr, parameters.change_value(static_cast<int>(i)).data,
-                   nullptr);
+    find_norms(parameters.slices()[static_cast<std::size_t>(weight)], {.w = parameters.value(weight)}, group, nullptr,
+               parameters.change_value(static_cast<int>(i)).data, nullptr);
   }
 }
 

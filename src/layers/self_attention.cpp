@@ -35,8 +35,9 @@ void SelfAttention::declare(const SublayerSettings& settings, std::vector<core::
   declare_output(settings, hidden, specs, place);
   const AdapterSettings& a = settings.adapters;
   const SublayerNames& n = settings.names;
-  declare_adapters(settings, {{&n.query, a.query}, {&n.key, a.key}, {&n.value, a.value}}, hidden, hidden, specs, place);
-  declare_adapters(settings, {{&n.output, a.output}}, hidden, hidden, specs, place);
+  declare_adapters(settings, {{&n.query, a.query}, {&n.key, a.key}, {&n.value, a.value}}, hidden, hidden,
+                   LayerSplit::outputs, specs, place);
+  declare_adapters(settings, {{&n.output, a.output}}, hidden, hidden, LayerSplit::inputs, specs, place);
 }
 
 /// Keys and values are computed of all tokens, the rest of the rows that come out.

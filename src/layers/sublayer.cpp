@@ -26,15 +26,14 @@ void ResidualSublayer::declare_output(const SublayerSettings& settings, std::int
 }
 
 void ResidualSublayer::declare_adapters(const SublayerSettings& settings, const std::vector<InputLayer>& reading,
-                                        std::int64_t in, std::int64_t out, std::vector<core::ParameterSpec>& specs,
-                                        const TensorRank& place) {
+                                        std::int64_t in, std::int64_t out, LayerSplit split,
+                                        std::vector<core::ParameterSpec>& specs, const TensorRank& place) {
   std::vector<AdaptedLayer> adapted;
   for (const InputLayer& layer : reading) {
     if (layer.has_adapter) adapted.push_back({*layer.name, in, out});
   }
   if (settings.adapters.rank == 0 || adapted.empty()) return;
-  core::require(place.size == 1, "adapters: a tensor group cannot share them out");
-  layers::declare_adapters(adapted, settings.adapters, specs);
+  layers::declare_adapters(adapted, settings.adapters, specs, split, place);
 }
 
 Linear ResidualSublayer::linear(const std::string& name, std::uint32_t input, std::int64_t joined) const {
@@ -44,7 +43,8 @@ Linear ResidualSublayer::linear(const std::string& name, std::uint32_t input, st
            .bias = name + ".bias",
            .joined = joined,
            .adapters = settings_.adapters,
-           .adapter_site = inputs_of_site * settings_.first_site + input}};
+           .adapter_site = inputs_of_site * settings_.first_site + input,
+           .group = group_}};
 }
 
 void ResidualSublayer::allocate_output(core::Workspace& workspace, std::int64_t rows,

@@ -189,8 +189,9 @@ void merge_adapter(const AdapterValues& adapter, core::Tensor<float> w) {
       row[i] += change[i];
       squares += static_cast<double>(row[i]) * row[i];
     }
-    if (adapter.magnitudes == nullptr || squares == 0) continue;
-    const auto factor = static_cast<float>(adapter.magnitudes[o] / std::sqrt(squares));
+    const double norm = adapter.norms != nullptr ? adapter.norms[o] : std::sqrt(squares);
+    if (adapter.magnitudes == nullptr || norm == 0) continue;
+    const auto factor = static_cast<float>(adapter.magnitudes[o] / norm);
     for (std::size_t i = 0; i < change.size(); ++i) row[i] *= factor;
   }
 }

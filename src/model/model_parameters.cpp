@@ -77,7 +77,8 @@ void initialize_parameters(core::ParameterStore& parameters, const ModelConfig& 
         ops::fill_normal(x, deviation, key, first);
       });
     } else if (slice.initial == core::InitialValues::uniform) {
-      const auto bound = static_cast<float>(1 / std::sqrt(static_cast<double>(slice.columns)));
+      const std::int64_t columns = slice.shard.dimension == 1 ? slice.shard.whole : slice.columns;
+      const auto bound = static_cast<float>(1 / std::sqrt(static_cast<double>(columns)));
       fill_random(elements, slice, own_seed, [bound](std::span<float> x, std::uint64_t key, std::int64_t first) {
         ops::fill_uniform(x, bound, key, first);
       });

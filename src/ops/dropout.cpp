@@ -8,8 +8,22 @@
 namespace bert_hpc::ops {
 namespace {
 
+/// y = dropout(x) of `count` columns of a row, the first of which is `column` of the whole row. `aligned`: it begins a
+/// block of bits, so that these stay in registers on GPUs.
+template <bool aligned, class T>
+KOKKOS_INLINE_FUNCTION void drop_range(const Dropout& site, std::int64_t sample, std::uint32_t row, std::int64_t column,
+                                       std::int64_t count, float scale, const T* x, T* y) {
+  const std::uint32_t threshold = dropout_threshold(site.probability);
+  constexpr std::int64_t room = kernel::dropout_columns + (aligned ? 0 : 64);
+  const std::int64_t skipped = aligned ? 0 : column % 8;
+  std::uint16_t bits[room];
+  fill_dropout_bits(site, sample, row, static_cast<std::uint32_t>(column / 8), kernel::divide_up(count + skipped, 8),
+                    bits);
+  apply_dropout(count, bits + skipped, threshold, scale, x, y);
+}
+
 // y = x · keep / P(keep)
-template <class T>
+template <bool aligned, class T>
 void dropout_in(const Dropout& dropout, const TokenRows& rows, Tensor<const T> x, Tensor<T> y) {
   const std::int64_t columns = x.columns;
   if (dropout.probability <= 0.0f) {
@@ -20,8 +34,7 @@ void dropout_in(const Dropout& dropout, const TokenRows& rows, Tensor<const T> x
     }
     return;
   }
-  const std::uint32_t threshold = dropout_threshold(dropout.probability);
-  const float scale = dropout_scale(threshold);
+  const float scale = dropout_scale(dropout_threshold(dropout.probability));
   const std::int64_t runs = kernel::divide_up(columns, kernel::dropout_columns);
   const Dropout site = dropout;
   const TokenRows r = rows;
@@ -30,17 +43,18 @@ void dropout_in(const Dropout& dropout, const TokenRows& rows, Tensor<const T> x
         const std::int64_t i = item / runs, begin = item % runs * kernel::dropout_columns;
         const std::int64_t count =
             columns - begin < kernel::dropout_columns ? columns - begin : kernel::dropout_columns;
-        std::uint16_t bits[kernel::dropout_columns];
-        fill_dropout_bits(site, site.sample[r.sequence[i]], static_cast<std::uint32_t>(r.position[i]),
-                          static_cast<std::uint32_t>(begin / 8), kernel::divide_up(count, 8), bits);
-        apply_dropout(count, bits, threshold, scale, x.row(i) + begin, y.row(i) + begin);
+        drop_range<aligned>(site, site.sample[r.sequence[i]], static_cast<std::uint32_t>(r.position[i]),
+                            site.first_column + begin, count, scale, x.row(i) + begin, y.row(i) + begin);
       });
 }
 
 }  // namespace
 
 void dropout(const Dropout& dropout, const TokenRows& rows, ConstMatrix x, Matrix y) {
-  core::with_type(x.type, [&]<class T>() { dropout_in<T>(dropout, rows, x.as<T>(), y.as<T>()); });
+  core::with_type(x.type, [&]<class T>() {
+    if (dropout.first_column % 8 == 0) return dropout_in<true>(dropout, rows, x.as<T>(), y.as<T>());
+    dropout_in<false>(dropout, rows, x.as<T>(), y.as<T>());
+  });
 }
 
 }  // namespace bert_hpc::ops

@@ -88,12 +88,14 @@ void copy_to_device(std::span<const float> host, std::span<float> device) {
 }
 
 // Σ mix(bits_i + i · golden ratio), with the finalizer of splitmix64 (Steele et al. 2014), a bijection
-std::uint64_t hash_of_bits(std::span<const float> x, const core::MirroredArray<std::uint64_t>& partial) {
+std::uint64_t hash_of_bits(std::span<const float> x, const core::ShardRuns& runs,
+                           const core::MirroredArray<std::uint64_t>& partial) {
   const std::int64_t count = static_cast<std::int64_t>(x.size());
   const std::int64_t blocks = kernel::divide_up(count, norm_block);
   core::require(partial.size() >= blocks, "hash_of_bits: one partial sum per block of norm_block elements is needed");
   const float* in = x.data();
   std::uint64_t* out = partial.device();
+  const core::ShardRuns at = runs;
   kernel::for_rows(
       {"bert_hpc::ops::hash_of_bits", kernel::bytes_of<float>(count)}, blocks,
       KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t b) {
@@ -102,7 +104,10 @@ std::uint64_t hash_of_bits(std::span<const float> x, const core::MirroredArray<s
         const std::uint64_t sum = team.sum<std::uint64_t>(end - begin, [=](std::int64_t i) {
           std::uint32_t bits;
           std::memcpy(&bits, in + begin + i, sizeof bits);
-          std::uint64_t z = bits + static_cast<std::uint64_t>(begin + i + 1) * 0x9E3779B97F4A7C15ull;
+          const std::int64_t element = begin + i;
+          const std::int64_t index =
+              at.first + (at.count <= 1 ? element : element / at.length * at.stride + element % at.length);
+          std::uint64_t z = bits + static_cast<std::uint64_t>(index + 1) * 0x9E3779B97F4A7C15ull;
           z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
           z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
           return z ^ (z >> 31);
@@ -112,6 +117,10 @@ std::uint64_t hash_of_bits(std::span<const float> x, const core::MirroredArray<s
   std::uint64_t hash = 0;
   for (const std::uint64_t part : partial.to_host(blocks)) hash += part;
   return hash;
+}
+
+std::uint64_t hash_of_bits(std::span<const float> x, const core::MirroredArray<std::uint64_t>& partial) {
+  return hash_of_bits(x, {.count = 1, .length = static_cast<std::int64_t>(x.size())}, partial);
 }
 
 // y += x

@@ -123,8 +123,28 @@ void add_column_products_in(Tensor<const T> x, Tensor<const T> y, const float* d
 
 }  // namespace
 
-// norm_o = √(Σ_i (w_oi + scale·Σ_k b_ko·a_ki)²),  factor_o = magnitude_o / norm_o
-void row_norms(const LowRankSum& sum, const float* magnitudes, float* norms, float* factors) {
+namespace {
+
+struct RowNorm {
+  const float* magnitudes;
+  float *norms, *factors;
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t o, double squares) const {
+    const auto norm = static_cast<float>(std::sqrt(squares));
+    norms[o] = norm;
+    if (factors != nullptr) factors[o] = norm > 0.0f ? magnitudes[o] / norm : 0.0f;
+  }
+};
+
+struct RowSquares {
+  float* squares;
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t o, double sum) const { squares[o] = static_cast<float>(sum); }
+};
+
+// store(o, Σ_i (w_oi + scale·Σ_k b_ko·a_ki)²)
+template <class Store>
+void sum_row_squares(const LowRankSum& sum, const Store& store) {
   const std::int64_t columns = sum.w.columns;
   kernel::for_rows(
       {"bert_hpc::ops::row_norms", kernel::bytes_of<float>(sum.w.size())}, sum.w.rows,
@@ -136,11 +156,26 @@ void row_norms(const LowRankSum& sum, const float* magnitudes, float* norms, flo
           if (left >= strip) return strip_squares(sum, o, begin, static_cast<int>(strip));
           return strip_squares(sum, o, begin, static_cast<int>(left));
         });
-        if (!team.leads()) return;
-        const auto norm = static_cast<float>(std::sqrt(squares));
-        norms[o] = norm;
-        if (factors != nullptr) factors[o] = norm > 0.0f ? magnitudes[o] / norm : 0.0f;
+        if (team.leads()) store(o, squares);
       });
+}
+
+}  // namespace
+
+// norm_o = √squares_o,  factor_o = magnitude_o / norm_o
+void row_norms(const LowRankSum& sum, const float* magnitudes, float* norms, float* factors) {
+  sum_row_squares(sum, RowNorm{magnitudes, norms, factors});
+}
+
+void row_squares(const LowRankSum& sum, float* squares) {
+  sum_row_squares(sum, RowSquares{squares});
+}
+
+void finish_row_norms(std::int64_t rows, const float* magnitudes, float* norms, float* factors) {
+  const RowNorm finish{magnitudes, norms, factors};
+  kernel::for_flat(
+      {"bert_hpc::ops::finish_row_norms", kernel::bytes_of<float, float>(rows)}, rows,
+      KOKKOS_LAMBDA(std::int64_t o) { finish(o, static_cast<double>(finish.norms[o])); });
 }
 
 void scale_columns(const ColumnScale& scale, ConstMatrix x, Matrix y, Write write) {

@@ -157,6 +157,8 @@ class LowRank(Case):
             for name, ranks, tables, tolerance in (
                     ("replicas", 2, {"parallel": {"data": 2}}, 1e-4),  # rounding of 1e-7 a pass, multiplied by twelve updates
                     ("stages", 2, {"parallel": {"pipeline": 2}}, 1e-4),
+                    ("tensor ranks", 2, {"parallel": {"tensor": 2}}, 1e-4),
+                    ("all three", 8, {"parallel": {"data": 2, "pipeline": 2, "tensor": 2}}, 1e-4),
                     ("blocks", 1, {"model": {"recompute": "blocks"}}, 0),
                     ("bf16", 1, {"precision": {"compute": "bf16"}}, 0.05)):  # u = 2^-8, a few layers of it
                 with self.subTest(choice, name=name):
@@ -172,15 +174,22 @@ class LowRank(Case):
         first, _ = self.start(f"first {kind}", {"rank": 4, "targets": ["query", "dense"]} | more, checkpoint={"every_steps": 6, "keep": 9})
         shards = f"{self.work.folder}/shards/validation-*.h5"
         scores = {}
-        for name, model, lora in (("of the model", first / "model", {}), ("of the adapter", self.base, {"adapter": str(first / "adapter")})):
-            directory, _ = self.start(f"{name} {kind}", lora, model={"pretrained": str(model), "trainable": "all"}, run={"mode": "evaluate"},
-                                      data={"train": None, "validation": None, "test": [shards]}, optimizer=None, schedule=None)
+        adapter = {"adapter": str(first / "adapter")}
+        for name, model, lora, parallel in (("of the model", first / "model", {}, {}), ("of the adapter", self.base, adapter, {}),
+                                            ("on tensor ranks", self.base, adapter, {"tensor": 2})):
+            cannot = kind == "magnitudes" and bool(parallel)  # norms need whole rows
+            directory, done = self.start(f"{name} {kind}", lora, 2 if parallel else 1, 2 if cannot else 0,
+                                         model={"pretrained": str(model), "trainable": "all"}, run={"mode": "evaluate"}, parallel=parallel,
+                                         data={"train": None, "validation": None, "test": [shards]}, optimizer=None, schedule=None)
+            if cannot:
+                self.assertRegex(re.sub(r"\s+", " ", done.stderr), r"has magnitudes \(DoRA\).* set \[parallel\] tensor = 1")
+                continue
             with h5py.File(directory / "predictions.h5") as file:
                 scores[name] = np.array(file["probabilities"])
-        # Two mergings of the same numbers, both rounded by 2^-24; a softmax makes of such differences no larger ones.
-        np.testing.assert_allclose(scores["of the adapter"], scores["of the model"], rtol=0, atol=1e-6)
+        # Mergings of the same numbers, rounded by 2^-24; a softmax makes of such differences no larger ones.
+        for name, found in scores.items():
+            np.testing.assert_allclose(found, scores["of the model"], rtol=0, atol=1e-6, err_msg=name)
         # A training that begins with the adapter has its loss, on one rank and on two.
-        adapter = {"adapter": str(first / "adapter")}
         one, done = self.start(f"more {kind}", adapter)
         self.assertIn("the head is that of", done.stdout)
         config = json.loads((one / "adapter/adapter_config.json").read_text())
@@ -188,6 +197,16 @@ class LowRank(Case):
         self.assertLess(self.losses(one)[:3].mean(), self.losses(first)[:3].mean())
         two, _ = self.start(f"more on two {kind}", adapter, 2, parallel={"pipeline": 2})
         self.assertEqual((two / "model/model.safetensors").read_bytes(), (one / "model/model.safetensors").read_bytes())
+        # On tensor ranks sums have another order: rounding of 1e-7 a pass, multiplied by twelve updates. What they write is the base
+        # with the adapter, whatever share of it each of them has.
+        shared, _ = self.start(f"more on tensor ranks {kind}", adapter, 2, parallel={"tensor": 2})
+        np.testing.assert_allclose(self.losses(shared), self.losses(one), rtol=1e-4)
+        of_base, of_shared = (read_safetensors(path / "adapter/adapter_model.safetensors") for path in (one, shared))
+        self.assertEqual(of_shared.keys(), of_base.keys())
+        base = read_safetensors(self.base / "model.safetensors")
+        merged_model = read_safetensors(shared / "model/model.safetensors")
+        for tensor, values in merged(base, of_shared, 2.0).items():
+            np.testing.assert_allclose(merged_model[tensor], values, rtol=0, atol=7 * 2.0**-24, err_msg=tensor)
         # The resolved input states what the adapter does, and is accepted.
         text = (one / "input.toml").read_text()
         self.assertIn("rank = 4", text)
@@ -227,7 +246,6 @@ class LowRank(Case):
                 ("frozen", {}, {"model": {"freeze_layers": 2}}, 2, "freeze_layers = 2 leaves no layer"),
                 ("table", {"rank": 4}, {"model": {"trainable": "head"}}, 2, "trainable"),
                 ("fp8", {}, {"precision": {"compute": "fp8"}}, 2, "fp8"),
-                ("tensor", {}, {"parallel": {"tensor": 2}, "ranks": 2}, 2, "tensor"),
                 ("two ranks", {"adapter": adapter, "rank": 4}, {}, 2, "rank = 4, but the adapter has 8"),
                 ("other kind", {"adapter": adapter, "dora": True}, {}, 2, "dora = true, but the adapter has false"),
                 ("other model", {"adapter": adapter}, {"model": {"pretrained": str(self.work.folder / "other/model")}}, 4, "another base model"),

@@ -89,7 +89,8 @@ class Peft(unittest.TestCase):
             self.save_adapter(name, f"{name}_adapter")
             expected = self.losses_of_peft(f"{name}_adapter", train)
             self.assertLess(expected[-5:].mean(), expected[:5].mean(), "it learns")
-            for layout, parallel in (("one rank", {}), ("data x pipeline", {"data": 2, "pipeline": 2})):
+            for layout, parallel in (("one rank", {}), ("data x pipeline", {"data": 2, "pipeline": 2}),
+                                     ("data x tensor", {"data": 2, "tensor": 2})):
                 with self.subTest(name, layout=layout):
                     output, losses = self.train(name, f"{name}_adapter", layout, parallel)
                     apart = numpy.abs(losses - expected).max()

@@ -1,13 +1,16 @@
 // Models shared out over tensor groups of 2 and 4 ranks against the same model on one: row losses, results and every
 // gradient (put together from its shards), with dropout, for every head, with the parts of the backward pass together
-// and apart, and with fewer rows than ranks.
+// and apart, with fewer rows than ranks, and with adapters.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <cmath>
 #include <random>
 
 #include "bert_hpc/comm/mpi_communicator.hpp"
+#include "bert_hpc/layers/row_factors.hpp"
+#include "bert_hpc/model/low_rank.hpp"
 #include "bert_hpc/model/stage.hpp"
+#include "bert_hpc/model/trainable.hpp"
 #include "bert_hpc/ops/dropout.hpp"
 #include "support/heads.hpp"
 #include "support/host_batch.hpp"
@@ -77,16 +80,39 @@ std::vector<Batch> make_batches() {
   return batches;
 }
 
+model::ModelPlan plan_of(HeadKind kind) {
+  return model::make_plan(small_config(), kind, outputs);
+}
+
+// With adapters beside every linear layer, and all but them frozen.
+model::ModelPlan adapted_plan_of(HeadKind kind, bool magnitudes) {
+  model::ModelPlan plan = plan_of(kind);
+  model::add_adapters(plan,
+                      {.rank = 3, .alpha = 5, .magnitudes = magnitudes, .dropout = 0.2, .targets = {"all-linear"}}, 0);
+  model::set_trains(plan, model::trainable_parameters(plan, {.parameters = "lora"}));
+  return plan;
+}
+
+// b̂ begins as zeros, beside which a has no gradient: here it begins as weights do.
+std::vector<core::ParameterSpec> parameters_of(const model::ModelPlan& plan, const model::ModelRange& range,
+                                               const layers::TensorRank& place) {
+  std::vector<core::ParameterSpec> specs = model::model_parameters(plan, range, place);
+  for (core::ParameterSpec& spec : specs) {
+    if (spec.name.ends_with(layers::adapter_b(""))) spec.initial = core::InitialValues::normal;
+  }
+  return specs;
+}
+
 // A model, or a rank's part of it, and the objects that run it.
 class Part {
  public:
-  Part(HeadKind kind, comm::Communicator* group, bool apart, model::ModelRange range)
+  Part(const model::ModelPlan& plan, comm::Communicator* group, bool apart, model::ModelRange range)
       : group_(group != nullptr ? TensorGroup({group->rank(), group->size()}, exchange_) : TensorGroup()),
-        store_(model::model_parameters(small_config(), kind, outputs, range, group_.place()),
-               core::ParameterStore::Arenas::with_gradients),
-        stage_(small_config(), kind, outputs, range, store_, group_),
+        store_(parameters_of(plan, range, group_.place()), core::ParameterStore::Arenas::with_gradients),
+        stage_(plan, range, store_, group_),
         products_(ops::make_matrix_product(test::independent_products())),
         attention_(ops::make_attention()),
+        factors_(store_, group_),
         apart_(apart) {
     model::initialize_parameters(store_, small_config(), 5);
     const layers::BatchBounds bounds{.tokens = most_tokens, .sequences = 5, .max_length = 12, .selected = most_tokens};
@@ -96,10 +122,15 @@ class Part {
     if (group != nullptr) exchange_.connect(*group, most_tokens, small_config().hidden_size);
     for (const ops::ProductExtents& e : model::product_extents({&stage_, 1}, bounds)) products_->reserve(e);
     attention_->reserve(12, 6);
+    for (const layers::LinearWeight& weight : stage_.block_weights()) {
+      layers::plan_scratch(weight, weight.rows(bounds), core::DataType::fp32, scratch_);
+    }
+    scratch_.allocate();
+    layers::set_magnitudes(store_, group_);
   }
 
   std::vector<float> train(const layers::StepContext& context) {
-    layers::Engine engine{*products_, *attention_};
+    layers::Engine engine = engine_of();
     stage_.open(workspace_, context);
     stage_.forward(engine, context);
     stage_.loss(context, 0.5f);
@@ -115,7 +146,7 @@ class Part {
   }
 
   std::vector<std::int32_t> predict(const layers::StepContext& context) {
-    layers::Engine engine{*products_, *attention_};
+    layers::Engine engine = engine_of();
     test::Vector<std::int32_t> predicted(static_cast<std::size_t>(context.batch.targets.rows.count));
     stage_.open(workspace_, context);
     stage_.forward(engine, context);
@@ -128,13 +159,21 @@ class Part {
   std::int64_t workspace_bytes() const { return workspace_.bytes(); }
 
  private:
+  layers::Engine engine_of() {
+    layers::Engine engine{*products_, *attention_};
+    engine.scratch = &scratch_;
+    engine.factors = &factors_;
+    return engine;
+  }
+
   layers::TensorExchange exchange_;
   TensorGroup group_;
   core::ParameterStore store_;
   model::Stage stage_;
   std::unique_ptr<ops::MatrixProduct> products_;
   std::unique_ptr<ops::Attention> attention_;
-  core::Workspace workspace_;
+  core::Workspace workspace_, scratch_;
+  layers::RowFactors factors_;
   bool apart_;
 };
 
@@ -180,17 +219,12 @@ double difference(std::span<const float> a, std::span<const float> b) {
 // 2^-24 = 3.2e-6 of the largest of the numbers compared; five times that is allowed.
 constexpr double tolerance = 1.6e-5;
 
-}  // namespace
-
-TEST_CASE("a model on a tensor group gives the results of one rank") {
-  const int size = GENERATE(1, 2, 4);
-  if (world().size() % size != 0) return;
-  const auto kind = GENERATE(tests::classification_head, tests::regression_head, tests::masked_lm_head);
-  const bool apart = GENERATE(false, true);
+void check_group(const model::ModelPlan& plan, int size, bool apart) {
+  const HeadKind kind = plan.head.kind;
   const auto group = world().split(world().rank() / size, world().rank());
   model::ModelRange range = model::whole(small_config());
   range.decoder_apart = apart;
-  Part whole(kind, nullptr, apart, range), shared(kind, group.get(), apart, range);
+  Part whole(plan, nullptr, apart, range), shared(plan, group.get(), apart, range);
   INFO(size << " ranks, head " << kind.class_suffix << (apart ? ", parts apart" : ""));
 
   bool identical = true;
@@ -200,7 +234,9 @@ TEST_CASE("a model on a tensor group gives the results of one rank") {
         whole.store().values().subspan(static_cast<std::size_t>(slice.offset), static_cast<std::size_t>(slice.size)));
     const auto mine = assemble(shared.store().slices()[i], shared.store().values(), *group, identical);
     INFO(slice.name << ": initial values");
-    CHECK(everywhere(std::equal(values.begin(), values.end(), mine.begin(), mine.end())));
+    // Magnitudes are norms: sums over ranks.
+    const double allowed = layers::is_adapter_magnitude(slice.name) ? tolerance * largest(values) : 0;
+    CHECK(everywhere(difference(values, mine) <= allowed));
   }
 
   core::Dropout key;
@@ -217,6 +253,7 @@ TEST_CASE("a model on a tensor group gives the results of one rank") {
   const double scale = largest(test::copy_of(whole.store().gradients()));
   for (std::size_t i = 0; i < whole.store().slices().size(); ++i) {
     const core::ParameterSlice& slice = whole.store().slices()[i];
+    if (!slice.trainable) continue;
     const auto expected = test::copy_of(whole.store().gradients().subspan(static_cast<std::size_t>(slice.offset),
                                                                           static_cast<std::size_t>(slice.size)));
     const auto found = assemble(shared.store().slices()[i], shared.store().gradients(), *group, identical);
@@ -227,11 +264,29 @@ TEST_CASE("a model on a tensor group gives the results of one rank") {
   CHECK(everywhere(identical));
 }
 
+}  // namespace
+
+TEST_CASE("a model on a tensor group gives the results of one rank") {
+  const int size = GENERATE(1, 2, 4);
+  if (world().size() % size != 0) return;
+  const auto kind = GENERATE(tests::classification_head, tests::regression_head, tests::masked_lm_head);
+  check_group(plan_of(kind), size, GENERATE(false, true));
+}
+
+TEST_CASE("adapters on a tensor group give the results of one rank") {
+  const int size = GENERATE(1, 2, 4);
+  if (world().size() % size != 0) return;
+  const bool magnitudes = GENERATE(false, true);
+  INFO((magnitudes ? "with magnitudes" : "without magnitudes"));
+  check_group(adapted_plan_of(tests::classification_head, magnitudes), size, GENERATE(false, true));
+}
+
 TEST_CASE("a tensor group divides parameters and activations") {
   const int size = world().size();
   if (size == 1) SKIP("needs two ranks");
   const model::ModelRange range = model::whole(small_config());
-  Part whole(tests::masked_lm_head, nullptr, false, range), shared(tests::masked_lm_head, &world(), false, range);
+  const model::ModelPlan plan = plan_of(tests::masked_lm_head);
+  Part whole(plan, nullptr, false, range), shared(plan, &world(), false, range);
   const std::int64_t parameters = world().sum(shared.store().parameters());
   std::int64_t copies = 0;
   for (const core::ParameterSlice& slice : shared.store().slices()) {

@@ -27,6 +27,7 @@ struct Dropout {
   std::uint32_t key0 = 0, key1 = 0;      ///< from dropout_key(seed, step)
   std::uint32_t site = 0;                ///< number of the dropout site in the model, below 2^16
   const std::int64_t* sample = nullptr;  ///< (sequences): index of each sequence's sample in its data set
+  std::int64_t first_column = 0;         ///< of the whole rows, where a matrix has some of their columns
 };
 
 /// Token ids sorted by id, so that the gradient of an embedding can be summed per id, in token order, without atomics.

@@ -29,6 +29,7 @@ struct LinearSettings {
   bool in_encoder = true;
   AdapterSettings adapters{};      ///< it has those that the parameters have
   std::uint32_t adapter_site = 0;  ///< of their dropout
+  TensorGroup group{};             ///< that shares out the layer
 };
 
 class Linear {

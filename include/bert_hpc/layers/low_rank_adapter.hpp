@@ -17,6 +17,7 @@
 #include "bert_hpc/layers/linear_weight.hpp"
 #include "bert_hpc/layers/row_factors.hpp"
 #include "bert_hpc/layers/step_context.hpp"
+#include "bert_hpc/layers/tensor_group.hpp"
 
 namespace bert_hpc::layers {
 
@@ -39,16 +40,28 @@ std::string adapter_b(const std::string& layer);
 std::string adapter_magnitude(const std::string& layer);
 bool is_adapter_magnitude(const std::string& parameter);
 
+/// What a tensor group shares out of a linear layer: its outputs, which are rows of w, or its inputs, which are
+/// columns. Then b̂ or a is shared out like w, and the other one is whole on each rank. Its gradient is a sum over the
+/// ranks.
+enum class LayerSplit { outputs, inputs };
+
 /// A linear layer that has an adapter.
 struct AdaptedLayer {
-  std::string name;  ///< without ".weight"
-  std::int64_t in = 0, out = 0;
+  std::string name;              ///< without ".weight"
+  std::int64_t in = 0, out = 0;  ///< of the whole layer
 };
 /// Appends the adapters of layers with the same input: every a, one behind the other, then every b̂, then every m. With
 /// these values an adapter changes nothing: a is uniform in ±1/√in, as PEFT begins with, b̂ is zero; m is what
 /// set_magnitudes() makes of w.
 void declare_adapters(const std::vector<AdaptedLayer>& layers, const AdapterSettings& settings,
-                      std::vector<core::ParameterSpec>& specs);
+                      std::vector<core::ParameterSpec>& specs, LayerSplit split = LayerSplit::outputs,
+                      const TensorRank& place = {});
+
+/// The rows of a TensorExchange that the gradient of a part which is whole on each rank takes.
+inline std::int64_t exchanged_rows(const AdapterSettings& settings) {
+  constexpr std::int64_t most_joined = 3;  // query, key and value
+  return most_joined * settings.rank;
+}
 
 /// Plans what the adapters of this weight take of Engine::scratch; nothing for the weights of layers.
 void plan_scratch(const LinearWeight& weight, std::int64_t rows, DataType type, core::Workspace& scratch);
@@ -77,9 +90,10 @@ class Adapters {
  public:
   Adapters() = default;
   /// Finds the adapters of the layers whose weights are the slices [weight, weight + joined). `site`: of their dropout.
-  /// Weights beside magnitudes are frozen.
+  /// Weights beside magnitudes are frozen. In a `group` of several, forward and backward_input give the rank's part of
+  /// what the products with w give, and backward_weight is collective.
   Adapters(const core::ParameterStore& parameters, int weight, std::int64_t joined, const AdapterSettings& settings,
-           std::uint32_t site);
+           std::uint32_t site, const TensorGroup& group = {});
 
   bool none() const { return parts_.empty(); }
   bool trained() const { return !none() && parameters_->is_trainable(first_a_); }
@@ -140,7 +154,10 @@ class Adapters {
   void forward_dropped(const Engine& engine, ops::MatrixProduct& products, ConstMatrix kept, Matrix y) const;
   void add_magnitude_gradients(const Engine& engine, ops::MatrixProduct& products, ConstMatrix d_y, ConstMatrix kept,
                                ConstMatrix of_x, Matrix scratch) const;
+  void write_gradient(const Engine& engine, ops::MatrixProduct& products, ConstMatrix d_y, ConstMatrix x,
+                      LayerSplit partial_in, Matrix gradient) const;
   core::Dropout dropout(const LinearRows& rows) const;
+  bool shares(LayerSplit split) const { return group_.shared() && split_ == split; }
   bool drops(const LinearRows& rows) const;
 
   const core::ParameterStore* parameters_ = nullptr;
@@ -150,6 +167,9 @@ class Adapters {
   bool have_magnitudes_ = false;
   float scale_ = 1, dropout_ = 0;
   std::uint32_t site_ = 0;
+  TensorGroup group_;
+  LayerSplit split_ = LayerSplit::outputs;  // where the group is of several
+  std::int64_t first_input_ = 0;            // of the whole layer, where inputs are shared out
 };
 
 }  // namespace bert_hpc::layers

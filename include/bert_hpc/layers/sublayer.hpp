@@ -51,7 +51,7 @@ struct SublayerSettings {
   AttentionMask mask = AttentionMask::full;
   DataType storage = DataType::fp32;  ///< of activations
   std::uint32_t first_site = 0;       ///< of its block, whose dropout sites are first_site … first_site + 2
-  AdapterSettings adapters{};         ///< of its linear layers; not in a tensor group of several
+  AdapterSettings adapters{};         ///< of its linear layers
   bool fuses_row_sums = false;        ///< the kernels of backward_input begin the gradients of vectors
   bool operator==(const SublayerSettings&) const = default;
 };

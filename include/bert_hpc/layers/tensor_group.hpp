@@ -102,6 +102,9 @@ class TensorGroup {
 
   /// Collective; in place.
   void all_reduce(std::span<float> values, comm::Reduction reduction) const;
+  void all_reduce(const Tensor<float>& x, comm::Reduction reduction) const {
+    all_reduce(std::span<float>(x.data, static_cast<std::size_t>(x.size())), reduction);
+  }
 
  private:
   TensorRank place_;

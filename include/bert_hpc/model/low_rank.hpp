@@ -38,9 +38,11 @@ struct AdapterValues {
   float scale = 1;                    ///< s
   core::Tensor<const float> a, b;     ///< (rank, in); b̂ (rank, out)
   const float* magnitudes = nullptr;  ///< (out), or null: none
+  const float* norms = nullptr;  ///< (out) of the rows of w + s·b̂ᵀ·a where w is some columns of them, or null
 };
 
-/// w += s·b̂ᵀ·a; then, with magnitudes, each row gets its magnitude as its norm. w (out, in).
+/// w += s·b̂ᵀ·a; then, with magnitudes, each row gets its magnitude as its norm. w (out, in), or some of its columns and
+/// of a's.
 void merge_adapter(const AdapterValues& adapter, core::Tensor<float> w);
 
 }  // namespace bert_hpc::model

@@ -6,6 +6,7 @@
 
 #include "bert_hpc/core/cache_line.hpp"
 #include "bert_hpc/core/device_memory.hpp"
+#include "bert_hpc/core/shard.hpp"
 
 namespace bert_hpc::ops {
 
@@ -34,6 +35,9 @@ void copy_to_device(std::span<const float> host, std::span<float> device);
 /// A sum over the elements of a mix of each one's bits and its index: any one changed bit changes it. `partial` (at
 /// least ceil(x.size() / norm_block)) is scratch. Waits for the kernels.
 std::uint64_t hash_of_bits(std::span<const float> x, const core::MirroredArray<std::uint64_t>& partial);
+/// The same of a shard, by the elements' indices in the whole: the hashes of all shards add up to that of the whole.
+std::uint64_t hash_of_bits(std::span<const float> x, const core::ShardRuns& runs,
+                           const core::MirroredArray<std::uint64_t>& partial);
 
 /// destination += source.
 void accumulate(std::span<const float> source, std::span<float> destination);

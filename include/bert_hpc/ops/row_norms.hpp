@@ -21,6 +21,11 @@ struct LowRankSum {
 /// may be null. Squares are added in double and in a fixed order.
 void row_norms(const LowRankSum& sum, const float* magnitudes, float* norms, float* factors);
 
+/// squares (out) = ‖row‖² of the sum: those of some columns of a matrix, to be added up.
+void row_squares(const LowRankSum& sum, float* squares);
+/// The rest of row_norms(), in place: `norms` (rows) has the squares.
+void finish_row_norms(std::int64_t rows, const float* magnitudes, float* norms, float* factors);
+
 /// (factors + shift) ∘ x + bias, a factor for each column.
 struct ColumnScale {
   const float* factors;  ///< (columns)

@@ -28,6 +28,14 @@ void set(const char* key, const std::optional<T>& given, bool fixed, const Text&
   value = *given;
 }
 
+/// Collective: of each number the sum over the group, modulo 2^64.
+std::vector<std::uint64_t> sums_of(const std::vector<std::uint64_t>& mine, comm::Communicator& group) {
+  std::vector<std::uint64_t> all(mine.size() * static_cast<std::size_t>(group.size())), sums(mine.size());
+  group.all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
+  for (std::size_t i = 0; i < all.size(); ++i) sums[i % mine.size()] += all[i];
+  return sums;
+}
+
 }  // namespace
 
 std::optional<model::PeftAdapter> adapter_of(const config::Config& input, const std::string& family) {
@@ -90,14 +98,23 @@ std::uint64_t base_hash(const ModelInstance& model) {
   std::int64_t largest = 1;
   for (const core::ParameterSlice& slice : slices) largest = std::max(largest, slice.size);
   const core::MirroredArray<std::uint64_t> partial((largest + ops::norm_block - 1) / ops::norm_block);
-  std::int64_t sum = 0;
+  const auto belongs = [&of_head](const core::ParameterSlice& slice) {
+    return !slice.adapter && slice.copy_of.empty() && !of_head.contains(slice.name);
+  };
+  std::vector<std::uint64_t> hashes(slices.size());
   for (std::size_t i = 0; i < slices.size() && model.place.data == 0; ++i) {
-    const core::ParameterSlice& slice = slices[i];
-    if (slice.adapter || !slice.copy_of.empty() || of_head.contains(slice.name)) continue;
+    // A parameter that is whole on each tensor rank counts once.
+    if (!belongs(slices[i]) || (slices[i].shard.is_whole() && model.place.tensor != 0)) continue;
     const core::Tensor<const float> value = model.parameters.value(static_cast<int>(i));
-    const std::uint64_t bits = ops::hash_of_bits({value.data, static_cast<std::size_t>(slice.size)}, partial);
+    hashes[i] = ops::hash_of_bits({value.data, static_cast<std::size_t>(slices[i].size)},
+                                  core::runs_of(slices[i].shape, slices[i].shard), partial);
+  }
+  const std::vector<std::uint64_t> whole = sums_of(hashes, *model.groups().tensor);
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < slices.size() && model.place.data == 0 && model.place.tensor == 0; ++i) {
+    if (!belongs(slices[i])) continue;
     // 40 bits each, so that no sum overflows.
-    sum += static_cast<std::int64_t>(core::mix64(bits ^ core::fnv1a_64(slice.name)) >> 24);
+    sum += static_cast<std::int64_t>(core::mix64(whole[i] ^ core::fnv1a_64(slices[i].name)) >> 24);
   }
   return static_cast<std::uint64_t>(model.groups().world.sum(sum));
 }

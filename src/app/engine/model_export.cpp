@@ -63,7 +63,7 @@ std::vector<Owned> owners(const ModelInstance& model, Part of) {
 }
 
 /// In host memory: the parameter's own memory, or `aside`, which gets a copy, with what its adapter adds to it.
-std::span<const float> values_of(const ModelInstance& model, const std::string& name, std::vector<float>& aside) {
+std::span<const float> values_of(ModelInstance& model, const std::string& name, std::vector<float>& aside) {
   const core::ParameterStore& store = model.parameters;
   const auto host = [&store](const std::string& parameter, std::vector<float>& staging) {
     const core::Tensor<const float> value = store.value(store.find(parameter));
@@ -75,16 +75,20 @@ std::span<const float> values_of(const ModelInstance& model, const std::string& 
   const std::optional<std::string> layer = model::adapted_layer(model.plan, name);
   if (!layer) return {values.data, size};
   if (values.data != aside.data()) aside.assign(values.data, values.data + size);
-  std::vector<float> staging_a, staging_b, staging_m;
+  std::vector<float> staging_a, staging_b, staging_m, staging_n;
   model::AdapterValues adapter = {.scale = static_cast<float>(model.plan.low_rank->scale()),
                                   .a = host(layers::adapter_a(*layer), staging_a),
                                   .b = host(layers::adapter_b(*layer), staging_b)};
-  if (model.plan.low_rank->magnitudes) adapter.magnitudes = host(layers::adapter_magnitude(*layer), staging_m).data;
+  if (model.plan.low_rank->magnitudes) {
+    adapter.magnitudes = host(layers::adapter_magnitude(*layer), staging_m).data;
+    const float* const norms = model.kernels.factors().of(store.find(name), 1, adapter.scale).norms;
+    adapter.norms = core::on_host(std::span(norms, static_cast<std::size_t>(values.rows)), staging_n).data();
+  }
   model::merge_adapter(adapter, {aside.data(), values.rows, values.columns});
   return {aside.data(), size};
 }
 
-void send_all(const ModelInstance& model, comm::Communicator& world, const std::vector<Owned>& parameters) {
+void send_all(ModelInstance& model, comm::Communicator& world, const std::vector<Owned>& parameters) {
   std::vector<float> staging;
   for (const Owned& parameter : parameters) {
     for (const Holder& holder : parameter.holders) {
@@ -139,7 +143,7 @@ class Arrivals {
 /// so they pass through; those by columns are put together first.
 class Source {
  public:
-  Source(const ModelInstance& model, Arrivals& arrivals) : model_(model), arrivals_(arrivals) {}
+  Source(ModelInstance& model, Arrivals& arrivals) : model_(model), arrivals_(arrivals) {}
 
   /// All elements at once.
   std::span<const float> all(const Owned& parameter) { return put_together(parameter); }
@@ -174,7 +178,7 @@ class Source {
     return part_;
   }
 
-  const ModelInstance& model_;
+  ModelInstance& model_;
   Arrivals& arrivals_;
   std::vector<float> whole_, part_, aside_;
 };
@@ -184,7 +188,7 @@ using Write = std::function<void(std::vector<model::TensorToWrite>)>;
 using Fetch = std::function<std::span<const float>(Source& source, const Owned& parameter, std::int64_t begin)>;
 
 /// Collective over all ranks: rank 0 gathers the parameters as `write` asks for them.
-void gather(const ModelInstance& model, comm::Communicator& world, std::vector<Owned> parameters, const Fetch& fetch,
+void gather(ModelInstance& model, comm::Communicator& world, std::vector<Owned> parameters, const Fetch& fetch,
             const Write& write) {
   std::exception_ptr failure;
   if (world.rank() == 0) {
@@ -216,13 +220,15 @@ bool is_b(const std::string& name) {
 
 }  // namespace
 
-void export_model(const ModelInstance& model, comm::Communicator& world, const std::string& folder,
+void export_model(ModelInstance& model, comm::Communicator& world, const std::string& folder,
                   const std::string& tokenizer_folder) {
   std::vector<float> folded;
   const Fetch fetch = [&](Source& source, const Owned& parameter, std::int64_t begin) {
     return head_in_labels_unit(model.label_scale, model.plan.head.classifier, parameter.name,
                                source.fetch(parameter, begin), folded);
   };
+  // Norms of rows that tensor ranks share out are collective: not while rank 0 asks for one tensor after the other.
+  if (model.plan.low_rank) model.kernels.factors().renew(static_cast<float>(model.plan.low_rank->scale()));
   gather(model, world, owners(model, Part::model), fetch, [&](std::vector<model::TensorToWrite> tensors) {
     const model::NamedTexts more =
         tokenizer_folder.empty() ? model::NamedTexts() : data::lacking_tokenizer_files(tokenizer_folder);
@@ -230,7 +236,7 @@ void export_model(const ModelInstance& model, comm::Communicator& world, const s
   });
 }
 
-void export_adapter(const ModelInstance& model, comm::Communicator& world, const std::string& folder,
+void export_adapter(ModelInstance& model, comm::Communicator& world, const std::string& folder,
                     const std::string& base_model) {
   model::AdapterFacts facts{.base_model = base_model,
                             .base_hash = base_hash(model),

@@ -13,15 +13,6 @@
 namespace bert_hpc::app {
 namespace {
 
-/// The plan, where layers can be shared out so. Throws Error(input).
-model::ModelPlan plan_on(const comm::GridShape& grid, model::ModelPlan plan) {
-  if (!plan.low_rank || grid.tensor == 1) return plan;
-  throw core::Error(
-      core::ExitCode::input,
-      "[model] trainable = \"lora\" does not go with tensor parallelism, which cannot share out adapters: "
-      "set [parallel] tensor = 1.");
-}
-
 std::vector<model::ModelRange> cut(const config::Config& input, const model::ModelPlan& plan, bool trains, int pipeline,
                                    std::span<const std::int64_t> balance) {
   const int count = pipeline * static_cast<int>(input.parallel.virtual_stages);
@@ -47,7 +38,7 @@ ModelInstance::ModelInstance(const config::Config& input, const model::ModelConf
     : objective(objectives::named(input.task.name)),
       storage(storage_type(input)),
       config(model_config),
-      plan(plan_on(shape, plan_of(input, config, objective.head, model_use.trains))),
+      plan(plan_of(input, config, objective.head, model_use.trains)),
       use(model_use),
       grid(shape),
       place(at),
@@ -59,7 +50,7 @@ ModelInstance::ModelInstance(const config::Config& input, const model::ModelConf
   const std::vector<model::ModelRange> own = own_parts();
   stages.reserve(own.size());
   for (const model::ModelRange& part : own) {
-    stages.emplace_back(plan, part, parameters, layers::TensorGroup(tensor_place(), exchange_));
+    stages.emplace_back(plan, part, parameters, tensor_group());
   }
   pipeline_settings_ = {
       .kind = schedule_of(input),
@@ -144,7 +135,10 @@ void ModelInstance::allocate(const layers::BatchBounds& training, int micro_batc
     model::Stage::plan(stages, workspace, evaluation, train::evaluation_memory(pipeline_settings_));
   }
   exchanged_rows_ = larger(training, evaluation).tokens;
-  kernels.reserve(parameters, stages, config.head_dim(), training, evaluation, storage, use.allocates);
+  for (const layers::SublayerSettings& sublayer : plan.sublayers) {
+    if (grid.tensor > 1) exchanged_rows_ = std::max(exchanged_rows_, layers::exchanged_rows(sublayer.adapters));
+  }
+  kernels.reserve(parameters, stages, config.head_dim(), tensor_group(), training, evaluation, storage, use.allocates);
   if (!use.allocates) return;
   // The ranks of a tensor group compute parts of the head each for itself and must get the same: what is chosen by time
   // may differ between them.

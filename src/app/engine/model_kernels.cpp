@@ -23,8 +23,8 @@ void ModelKernels::make_fp8(std::span<const model::Stage> stages, bool allocates
 }
 
 void ModelKernels::reserve(core::ParameterStore& parameters, std::span<model::Stage> stages, std::int64_t head_dim,
-                           const layers::BatchBounds& training, const layers::BatchBounds& evaluation,
-                           core::DataType storage, bool allocates) {
+                           const layers::TensorGroup& group, const layers::BatchBounds& training,
+                           const layers::BatchBounds& evaluation, core::DataType storage, bool allocates) {
   const layers::BatchBounds bounds = larger(training, evaluation);
   // FP8 products have their own of nearly all weights, and leave few to these.
   if (!fp8) kept_weights_bytes_ = products->keep_weights(parameters);
@@ -37,10 +37,10 @@ void ModelKernels::reserve(core::ParameterStore& parameters, std::span<model::St
   scratch_bytes_ += attention->reserve(bounds.max_length, head_dim);
   for (const model::Stage& stage : stages) {
     for (const layers::LinearWeight& weight : stage.block_weights()) {
-      layers::plan_scratch(weight, weight.rows(bounds), storage, adapter_scratch_);
+      layers::plan_scratch(weight, weight.rows(bounds), group.partial_type(storage), adapter_scratch_);
     }
   }
-  factors_.emplace(parameters);
+  factors_.emplace(parameters, group);
   scratch_bytes_ += adapter_scratch_.bytes() + factors_->bytes();
   if (allocates) adapter_scratch_.allocate();
 }

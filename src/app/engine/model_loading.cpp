@@ -63,6 +63,14 @@ std::vector<std::string> adapter_names(const core::ParameterStore& parameters) {
   return names;
 }
 
+/// Throws Error(input) where the adapter is to be added to weights of which this rank has some columns only.
+void require_mergeable(const model::PeftAdapter& adapter, const ModelInstance& model, const config::Config& input) {
+  if (model.plan.low_rank || !adapter.settings().magnitudes || model.grid.tensor == 1) return;
+  throw core::Error(core::ExitCode::input, *input.model.lora.adapter +
+                                               " has magnitudes (DoRA), which change whole rows of weights, so that "
+                                               "tensor ranks cannot merge it: set [parallel] tensor = 1.");
+}
+
 }  // namespace
 
 void check_pretrained(const ModelInstance& model, const config::Config& input, bool trains) {
@@ -73,7 +81,9 @@ void check_pretrained(const ModelInstance& model, const config::Config& input, b
       model::check_hf_weights(*input.model.pretrained, all, load_options(model, trains, adapter));
   remove_replaced(report.newly_initialised, adapter);
   if (trains) require_values(report.newly_initialised, all, input);
-  if (adapter) require_fit(*adapter, all, *input.model.lora.adapter, {});
+  if (!adapter) return;
+  require_fit(*adapter, all, *input.model.lora.adapter, {});
+  require_mergeable(*adapter, model, input);
 }
 
 namespace {
@@ -86,7 +96,10 @@ std::string report_folder(const ModelInstance& model, const config::Config& inpu
   const std::string& folder = *input.model.pretrained;
   const std::vector<core::ParameterSpec> all = model.all_parameters();
   model::LoadReport report = model::check_hf_weights(folder, all, options);
-  if (adapter) adapter->check(all);
+  if (adapter) {
+    adapter->check(all);
+    require_mergeable(*adapter, model, input);
+  }
   remove_replaced(report.newly_initialised, adapter);
   if (model.use.trains) require_values(report.newly_initialised, all, input);
   std::string lines = report.text();
@@ -102,9 +115,9 @@ std::string report_folder(const ModelInstance& model, const config::Config& inpu
   return lines;
 }
 
-/// What is not in the folder of the pretrained model: `fresh`, and adapters.
-void complete(ModelInstance& model, const config::Config& input, const std::optional<model::PeftAdapter>& adapter,
-              std::vector<std::string> fresh) {
+/// Initializes what no folder has: `fresh`, which the folder of the pretrained model lacks, and new adapters.
+void initialize_missing(ModelInstance& model, const config::Config& input,
+                        const std::optional<model::PeftAdapter>& adapter, const std::vector<std::string>& fresh) {
   std::vector<std::string> random = fresh;
   if (!adapter) {
     const std::vector<std::string> added = adapter_names(model.parameters);
@@ -112,10 +125,6 @@ void complete(ModelInstance& model, const config::Config& input, const std::opti
   }
   const auto seed = static_cast<std::uint64_t>(input.run.seed);
   if (!random.empty()) model::initialize_parameters(model.parameters, model.config, seed, random);
-  layers::set_magnitudes(model.parameters);
-  if (adapter) adapter->load(model.parameters);
-  remove_replaced(fresh, adapter);
-  head_into_training_unit(model.label_scale, model.plan.head.classifier, fresh, model.parameters);
 }
 
 void load_pretrained(ModelInstance& model, const config::Config& input, std::string& lines) {
@@ -129,12 +138,16 @@ void load_pretrained(ModelInstance& model, const config::Config& input, std::str
     const model::LoadOptions options = load_options(model, model.use.trains, adapter);
     if (world.rank() == 0) lines = report_folder(model, input, options, adapter);
     fresh = model::load_hf_weights(*input.model.pretrained, model.parameters, options).newly_initialised;
+    initialize_missing(model, input, adapter, fresh);
   });
+  layers::set_magnitudes(model.parameters, model.tensor_group());
   const std::uint64_t base = input.model.lora.adapter ? base_hash(model) : 0;
   collectively(model.groups().world, [&] {
     if (!loads) return;
     if (adapter && world.rank() == 0) require_fit(*adapter, model.all_parameters(), *input.model.lora.adapter, base);
-    complete(model, input, adapter, std::move(fresh));
+    if (adapter) adapter->load(model.parameters);
+    remove_replaced(fresh, adapter);
+    head_into_training_unit(model.label_scale, model.plan.head.classifier, fresh, model.parameters);
   });
 }
 
@@ -146,8 +159,8 @@ std::string load_values(ModelInstance& model, const config::Config& input) {
     load_pretrained(model, input, lines);
   } else if (model.place.data == 0) {
     model::initialize_parameters(model.parameters, model.config, static_cast<std::uint64_t>(input.run.seed));
-    layers::set_magnitudes(model.parameters);
   }
+  if (!input.model.pretrained) layers::set_magnitudes(model.parameters, model.tensor_group());
   model.groups().data->broadcast(model.parameters.change_values(), 0);
   return lines;
 }
@@ -163,8 +176,8 @@ void load_folder(ModelInstance& model, const std::string& folder) {
       const core::Tensor<float> value = model.parameters.change_value(model.parameters.find(slice.name));
       ops::fill({value.data, static_cast<std::size_t>(slice.size)}, 0.0f);
     }
-    layers::set_magnitudes(model.parameters);
   });
+  layers::set_magnitudes(model.parameters, model.tensor_group());
   model.groups().data->broadcast(model.parameters.change_values(), 0);
 }
 

@@ -141,7 +141,7 @@ std::optional<std::uint32_t> Results::copy_journal(std::int64_t bytes, const std
   return metrics_->copy_journal(bytes, to, durability);
 }
 
-void Results::export_model(const ModelInstance& model, const data::ShardInfo& shards) {
+void Results::export_model(ModelInstance& model, const data::ShardInfo& shards) {
   std::string tokenizer;
   collectively(world_, [&] {
     require_lock();

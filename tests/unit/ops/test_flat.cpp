@@ -103,6 +103,27 @@ TEST_CASE("a hash sees every bit and every place") {
   CHECK_THROWS_AS(ops::hash_of_bits(x.values, too_few), core::Error);
 }
 
+TEST_CASE("the hashes of a matrix' shards add up to that of the matrix") {
+  const std::int64_t rows = 120, columns = 37;
+  const Matrix x = Matrix::random(rows, columns, 1);
+  const core::MirroredArray<std::uint64_t> partial(2);
+  const std::uint64_t whole = ops::hash_of_bits(x.values, partial);
+  const int dimension = GENERATE(0, 1);
+  const std::int64_t extent = dimension == 0 ? rows : columns, cut = extent / 3;
+  std::uint64_t sum = 0;
+  for (const auto& [begin, count] : {std::pair(std::int64_t{0}, cut), std::pair(cut, extent - cut)}) {
+    const std::vector<std::int64_t> shape{dimension == 0 ? count : rows, dimension == 0 ? columns : count};
+    const Matrix part(shape[0], shape[1]);
+    for (std::int64_t i = 0; i < shape[0]; ++i) {
+      for (std::int64_t j = 0; j < shape[1]; ++j) {
+        part(i, j) = dimension == 0 ? x(begin + i, j) : x(i, begin + j);
+      }
+    }
+    sum += ops::hash_of_bits(part.values, core::runs_of(shape, {dimension, begin, extent}), partial);
+  }
+  CHECK(sum == whole);
+}
+
 TEST_CASE("accumulate and set_zero") {
   const Matrix x = Matrix::random(1, 9001, 1), start = Matrix::random(1, 9001, 2);
   Matrix y(start);

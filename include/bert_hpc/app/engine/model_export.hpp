@@ -11,12 +11,12 @@ namespace bert_hpc::app {
 
 /// Collective over all ranks. Every rank throws Stop where rank 0 cannot write; the others' parameters are then sent
 /// for nothing.
-void export_model(const ModelInstance& model, comm::Communicator& world, const std::string& folder,
+void export_model(ModelInstance& model, comm::Communicator& world, const std::string& folder,
                   const std::string& tokenizer_folder);
 
 /// The same of the adapters and the head, as a folder of PEFT's (model/peft_adapter.hpp). `base_model`: the folder
 /// beside whose model they were trained, as the input names it. Only for a model with adapters.
-void export_adapter(const ModelInstance& model, comm::Communicator& world, const std::string& folder,
+void export_adapter(ModelInstance& model, comm::Communicator& world, const std::string& folder,
                     const std::string& base_model);
 
 }  // namespace bert_hpc::app

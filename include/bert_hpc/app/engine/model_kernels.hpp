@@ -25,8 +25,8 @@ class ModelKernels {
   /// Plans the scratch memory of these stages for micro-batches within these bounds; zero bounds: none of that kind.
   /// Without `allocates` that of adapters is only planned.
   void reserve(core::ParameterStore& parameters, std::span<model::Stage> stages, std::int64_t head_dim,
-               const layers::BatchBounds& training, const layers::BatchBounds& evaluation, core::DataType storage,
-               bool allocates);
+               const layers::TensorGroup& group, const layers::BatchBounds& training,
+               const layers::BatchBounds& evaluation, core::DataType storage, bool allocates);
 
   /// Times the variants of the products that take most of a step and keeps the fastest.
   void tune(std::span<model::Stage> stages, const layers::BatchBounds& training);
@@ -43,6 +43,8 @@ class ModelKernels {
     engine.factors = factors_ ? &*factors_ : nullptr;
     return engine;
   }
+
+  layers::RowFactors& factors() { return *factors_; }  ///< after reserve()
 
   /// Appends the planned bytes.
   void add_memory(MemoryPlan& plan) const;

@@ -58,7 +58,7 @@ class Results {
 
   /// Collective. RUN/model in Hugging Face's form; the tokenizer's files come from where the data or the weights are.
   /// `shards`: what it was trained on.
-  void export_model(const ModelInstance& model, const data::ShardInfo& shards);
+  void export_model(ModelInstance& model, const data::ShardInfo& shards);
 
   /// For an evaluation of the split of this name that writes predictions. This must outlive it.
   PredictionsFacts predictions_of(const std::string& split, const ModelInstance& model) const;
