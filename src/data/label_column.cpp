@@ -20,6 +20,18 @@ void LabelColumn::append(const LabelColumn& more) {
   levels.insert(levels.end(), more.levels.begin(), more.levels.end());
 }
 
+void LabelColumn::reserve(double times) {
+  const auto grow = [times](auto& all) {
+    all.reserve(static_cast<std::size_t>(static_cast<double>(all.size()) * times));
+  };
+  grow(classes);
+  grow(values);
+  grow(sets);
+  grow(spans);
+  grow(words);
+  grow(levels);
+}
+
 std::int64_t LabelColumn::memory_bytes() const {
   const std::size_t integers = classes.capacity() + spans.capacity() + words.capacity() + levels.capacity();
   return static_cast<std::int64_t>(integers * sizeof(std::int32_t) + values.capacity() * sizeof(float) +

@@ -120,7 +120,8 @@ void ShardFile::check_datasets() {
   using Type = DatasetInfo::TypeClass;
   constexpr std::int64_t most = std::int64_t{1} << 48;
   if (info_.sequences >= most || info_.tokens >= most) fail("it claims an impossible number of tokens or sequences.");
-  input_ids_ = dataset(shard_dataset::input_ids, Type::integer, 4, true, {info_.tokens});
+  const bool narrow = file_.exists(shard_dataset::input_ids) && file_.info(shard_dataset::input_ids).element_bytes == 2;
+  input_ids_ = dataset(shard_dataset::input_ids, Type::integer, narrow ? 2 : 4, !narrow, {info_.tokens});
   dataset(shard_dataset::offsets, Type::integer, 8, true, {info_.sequences + 1});
   if (file_.exists(shard_dataset::token_type_ids)) {
     token_types_ = dataset(shard_dataset::token_type_ids, Type::integer, 1, false, {info_.tokens});

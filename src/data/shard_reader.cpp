@@ -128,6 +128,7 @@ void ShardReader::open_all() {
         throw Error(ExitCode::data, files_[f] + ": " + what);
       }
       load(shard);
+      if (f == 0) reserve_for_all(static_cast<std::int64_t>(std::filesystem::file_size(files_[f])));
       if (reads_at_once()) read_early(shard);
       bytes_read_ += shard.bytes_read();
       seals_.push_back(io::seal_text(files_[f], ExitCode::data));
@@ -150,7 +151,8 @@ std::int64_t ShardReader::memory_bytes() const {
                      words_.memory_bytes() + bytes(groups_);
   sum += token_bytes() / processes_;
   if (planned_) {  // as it would be with shards: tokens in memory or a cache, and the rows of the source text
-    const std::int64_t tokens = table_.tokens() * 5;
+    const TokenLayout layout{.types = true, .wide = is_wide(info_.vocabulary_size)};
+    const std::int64_t tokens = table_.tokens() * layout.token_bytes();
     sum += (tokens > options_.memory_limit ? options_.cache_bytes : tokens) +
            table_.sequences() * static_cast<std::int64_t>(sizeof(std::int64_t));
   }
@@ -188,9 +190,17 @@ void ShardReader::load(const ShardFile& file) {
   info_.max_length = std::max(info_.max_length, file.info().max_length);
 }
 
+/// After the first shard, of that many bytes: arrays that grow are copied, and their pages made again.
+void ShardReader::reserve_for_all(std::int64_t first_bytes) {
+  constexpr double shards_differ = 1.02;
+  const double times = shards_differ * static_cast<double>(file_bytes_) / static_cast<double>(first_bytes);
+  table_.reserve(static_cast<std::int64_t>(times * static_cast<double>(table_.sequences())));
+  labels_.reserve(times);
+}
+
 /// Keeps a shard's tokens as long as all fit; what was kept is dropped as soon as they do not.
 void ShardReader::read_early(const ShardFile& file) {
-  if (table_.tokens() * (has_types_ ? 5 : 4) > options_.memory_limit) {
+  if (table_.tokens() * token_layout().token_bytes() > options_.memory_limit) {
     early_ = {};
     return;
   }

@@ -43,12 +43,12 @@ void ShardReader::keep_tokens() {
   open_files_.resize(files_.size());
   open_order_.reserve(max_open_files);
   const std::vector<std::int64_t> tokens = tokens_of_files();
-  if (table_.tokens() * (has_types_ ? 5 : 4) > options_.memory_limit) {
+  if (table_.tokens() * token_layout().token_bytes() > options_.memory_limit) {
     cache_ =
-        std::make_unique<TokenCache>(tokens, has_types_, options_.cache_unit, options_.cache_bytes, block_reader());
+        std::make_unique<TokenCache>(tokens, token_layout(), options_.cache_unit, options_.cache_bytes, block_reader());
     return;
   }
-  const auto bytes = static_cast<std::size_t>(TokenStore::bytes(tokens, has_types_, options_.block));
+  const auto bytes = static_cast<std::size_t>(TokenStore::bytes(tokens, token_layout(), options_.block));
   memory_ =
       std::shared_ptr<void>(std::calloc(std::max<std::size_t>(bytes, 1), 1), std::free);  // pages as they are used
   if (memory_ == nullptr) throw std::bad_alloc();
@@ -58,12 +58,12 @@ void ShardReader::keep_tokens() {
 }
 
 void ShardReader::use_store(std::span<std::byte> memory) {
-  store_ = std::make_unique<TokenStore>(tokens_of_files(), has_types_, options_.block, memory, block_reader());
+  store_ = std::make_unique<TokenStore>(tokens_of_files(), token_layout(), options_.block, memory, block_reader());
 }
 
 std::int64_t ShardReader::token_bytes() const {
   if (cache_) return cache_->memory_bytes();
-  return store_ ? TokenStore::bytes(tokens_of_files(), has_types_, options_.block) : 0;
+  return store_ ? TokenStore::bytes(tokens_of_files(), token_layout(), options_.block) : 0;
 }
 
 std::int64_t ShardReader::bytes_to_share() const {

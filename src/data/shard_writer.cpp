@@ -11,12 +11,21 @@
 namespace bert_hpc::data {
 namespace {
 
-// Small enough to read a few sequences without waste, large enough to compress well: 256 KiB of ids a chunk.
+// Small enough to read a few sequences without waste, large enough to compress well: 128 KiB of ids a chunk.
 constexpr std::int64_t token_chunk = 65536, sequence_chunk = 8192;
 
 io::Storage storage(std::int64_t rows, Compression compression) {
   const bool zips = compression == Compression::gzip;
   return {.chunk_rows = rows, .gzip = zips ? 1 : 0, .shuffle = zips, .fletcher32 = true};
+}
+
+using NarrowIds = io::Appender<std::uint16_t>;
+using WideIds = io::Appender<std::int32_t>;
+
+std::variant<NarrowIds, WideIds> ids_appender(io::Hdf5File& file, std::int64_t vocabulary_size,
+                                              const io::Storage& storage) {
+  if (is_wide(vocabulary_size)) return WideIds(file, shard_dataset::input_ids, storage);
+  return NarrowIds(file, shard_dataset::input_ids, storage);
 }
 
 }  // namespace
@@ -26,7 +35,7 @@ ShardWriter::ShardWriter(const std::string& path, ShardInfo info, bool token_typ
       info_(std::move(info)),
       token_types_(token_types),
       file_(io::Hdf5File::create(path, core::ExitCode::files, shard_user_block)),
-      ids_(file_, shard_dataset::input_ids, storage(token_chunk, compression)),
+      ids_(ids_appender(file_, info_.vocabulary_size, storage(token_chunk, compression))),
       offsets_(file_, shard_dataset::offsets, storage(sequence_chunk, compression)),
       source_index_(file_, shard_dataset::source_index, storage(sequence_chunk, compression)) {
   if (token_types_) types_.emplace_back(file_, shard_dataset::token_type_ids, storage(token_chunk, compression));
@@ -55,7 +64,14 @@ void ShardWriter::add(std::span<const std::int32_t> ids, std::span<const std::ui
                       std::int64_t source_index, const SequenceParts& parts) {
   core::require(token_types.size() == (token_types_ ? ids.size() : 0), "one token type for each token");
   const auto length = static_cast<std::int64_t>(ids.size());
-  ids_.append(ids);
+  if (auto* const narrow = std::get_if<NarrowIds>(&ids_)) {
+    narrow_.resize(ids.size());
+    std::transform(ids.begin(), ids.end(), narrow_.begin(),
+                   [](std::int32_t id) { return static_cast<std::uint16_t>(id); });
+    narrow->append(narrow_);
+  } else {
+    std::get<WideIds>(ids_).append(ids);
+  }
   for (auto& types : types_) types.append(token_types);
   labels_->append(label);
   source_index_.append(source_index);
@@ -83,7 +99,7 @@ void ShardWriter::add_parts(const SequenceParts& parts) {
 }
 
 void ShardWriter::finish() {
-  ids_.finish();
+  std::visit([](auto& ids) { ids.finish(); }, ids_);
   for (auto& types : types_) types.finish();
   labels_->finish();
   offsets_.finish();

@@ -5,12 +5,13 @@
 
 namespace bert_hpc::data {
 
-TokenCache::TokenCache(std::span<const std::int64_t> file_tokens, bool types, std::int64_t unit_tokens,
+TokenCache::TokenCache(std::span<const std::int64_t> file_tokens, const TokenLayout& layout, std::int64_t unit_tokens,
                        std::int64_t cache_bytes, Read read)
     : read_(std::move(read)),
-      types_(types),
+      layout_(layout),
       unit_tokens_(unit_tokens),
-      max_slots_(static_cast<std::size_t>(std::max<std::int64_t>(cache_bytes / (unit_tokens * (types ? 5 : 4)), 2))),
+      max_slots_(
+          static_cast<std::size_t>(std::max<std::int64_t>(cache_bytes / (unit_tokens * layout.token_bytes()), 2))),
       file_tokens_(file_tokens.begin(), file_tokens.end()) {
   std::int64_t units = 0;
   for (const std::int64_t tokens : file_tokens_) {
@@ -23,18 +24,18 @@ TokenCache::TokenCache(std::span<const std::int64_t> file_tokens, bool types, st
 }
 
 std::int64_t TokenCache::memory_bytes() const {
-  return static_cast<std::int64_t>(max_slots_) * unit_tokens_ * (types_ ? 5 : 4) +
+  return static_cast<std::int64_t>(max_slots_) * unit_tokens_ * layout_.token_bytes() +
          static_cast<std::int64_t>(slot_of_.capacity() * sizeof(std::int32_t));
 }
 
-const TokenCache::Slot& TokenCache::fetch(int file, std::int64_t unit_in_file) {
+TokenCache::Slot& TokenCache::fetch(int file, std::int64_t unit_in_file) {
   const auto f = static_cast<std::size_t>(file);
   const auto unit = static_cast<std::size_t>(first_unit_[f] + unit_in_file);
   if (slot_of_[unit] < 0) {
     if (slots_.size() < max_slots_) {
       slots_.emplace_back();
-      slots_.back().ids.reserve(static_cast<std::size_t>(unit_tokens_));
-      if (types_) slots_.back().types.reserve(static_cast<std::size_t>(unit_tokens_));
+      slots_.back().ids.resize(static_cast<std::size_t>(unit_tokens_ * layout_.id_bytes()));
+      if (layout_.types) slots_.back().types.reserve(static_cast<std::size_t>(unit_tokens_));
     }
     // A linear search is nothing beside the read that follows. Empty slots were never used and come first.
     const auto oldest = std::min_element(slots_.begin(), slots_.end(),
@@ -43,9 +44,10 @@ const TokenCache::Slot& TokenCache::fetch(int file, std::int64_t unit_in_file) {
     oldest->unit = -1;  // should the read throw
     const std::int64_t begin = unit_in_file * unit_tokens_;
     const auto count = static_cast<std::size_t>(std::min(unit_tokens_, file_tokens_[f] - begin));
-    oldest->ids.resize(count);
-    if (types_) oldest->types.resize(count);
-    read_(file, begin, oldest->ids, oldest->types);
+    read_ids_.resize(count);
+    if (layout_.types) oldest->types.resize(count);
+    read_(file, begin, read_ids_, oldest->types);
+    IdArray(oldest->ids.data(), layout_.wide).put(0, read_ids_);
     oldest->unit = static_cast<std::int64_t>(unit);
     slot_of_[unit] = static_cast<std::int32_t>(oldest - slots_.begin());
   }
@@ -60,9 +62,9 @@ void TokenCache::copy(int file, std::int64_t begin, std::int64_t length, std::in
     const std::int64_t unit = begin / unit_tokens_;
     const std::int64_t from = begin - unit * unit_tokens_;
     const std::int64_t count = std::min(end, (unit + 1) * unit_tokens_) - begin;
-    const Slot& slot = fetch(file, unit);
-    std::copy_n(slot.ids.begin() + from, count, ids);
-    if (types_) {
+    Slot& slot = fetch(file, unit);
+    IdArray(slot.ids.data(), layout_.wide).get(from, count, ids);
+    if (layout_.types) {
       std::copy_n(slot.types.begin() + from, count, types);
     } else {
       std::fill_n(types, count, 0);

@@ -38,14 +38,14 @@ struct Parts {
   std::int64_t states = 0, ids = 0, types = 0;  // bytes of each
 };
 
-Parts parts_of(std::span<const std::int64_t> file_tokens, bool types, std::int64_t block_tokens) {
+Parts parts_of(std::span<const std::int64_t> file_tokens, const TokenLayout& layout, std::int64_t block_tokens) {
   std::int64_t blocks = 0, tokens = 0;
   for (const std::int64_t own : file_tokens) {
     blocks += blocks_of(own, block_tokens);
     tokens += own;
   }
-  return {aligned(blocks * std::int64_t{sizeof(std::uint32_t)}), aligned(tokens * std::int64_t{sizeof(std::int32_t)}),
-          types ? tokens : 0};
+  return {aligned(blocks * std::int64_t{sizeof(std::uint32_t)}), aligned(tokens * layout.id_bytes()),
+          layout.types ? tokens : 0};
 }
 
 /// A state lies in memory that processes share, where there is no waiting for a change.
@@ -56,15 +56,16 @@ std::atomic_ref<std::uint32_t> state_of(std::uint32_t& word) {
 
 }  // namespace
 
-std::int64_t TokenStore::bytes(std::span<const std::int64_t> file_tokens, bool types, std::int64_t block_tokens) {
-  const Parts parts = parts_of(file_tokens, types, block_tokens);
+std::int64_t TokenStore::bytes(std::span<const std::int64_t> file_tokens, const TokenLayout& layout,
+                               std::int64_t block_tokens) {
+  const Parts parts = parts_of(file_tokens, layout, block_tokens);
   return parts.states + parts.ids + parts.types;
 }
 
-TokenStore::TokenStore(std::span<const std::int64_t> file_tokens, bool types, std::int64_t block_tokens,
+TokenStore::TokenStore(std::span<const std::int64_t> file_tokens, const TokenLayout& layout, std::int64_t block_tokens,
                        std::span<std::byte> memory, Read read)
     : read_(std::move(read)), block_tokens_(block_tokens) {
-  const Parts parts = parts_of(file_tokens, types, block_tokens);
+  const Parts parts = parts_of(file_tokens, layout, block_tokens);
   core::require(std::ssize(memory) >= parts.states + parts.ids + parts.types, "a store of tokens has its memory");
   first_token_.push_back(0);
   first_block_.push_back(0);
@@ -74,8 +75,8 @@ TokenStore::TokenStore(std::span<const std::int64_t> file_tokens, bool types, st
   }
   const auto tokens = static_cast<std::size_t>(first_token_.back());
   states_ = {reinterpret_cast<std::uint32_t*>(memory.data()), static_cast<std::size_t>(blocks())};
-  ids_ = {reinterpret_cast<std::int32_t*>(memory.data() + parts.states), tokens};
-  if (types) types_ = {reinterpret_cast<std::uint8_t*>(memory.data() + parts.states + parts.ids), tokens};
+  ids_ = {memory.data() + parts.states, layout.wide};
+  if (layout.types) types_ = {reinterpret_cast<std::uint8_t*>(memory.data() + parts.states + parts.ids), tokens};
 }
 
 bool TokenStore::has(std::int64_t block) const {
@@ -92,6 +93,19 @@ std::int64_t TokenStore::file_of(std::int64_t block) const {
   return std::upper_bound(first_block_.begin(), first_block_.end(), block) - first_block_.begin() - 1;
 }
 
+/// Tokens [begin, begin + count) of a file, to the elements from `at` on.
+void TokenStore::read_into(int file, std::int64_t begin, std::size_t at, std::size_t count) {
+  const std::span<std::uint8_t> types = types_.empty() ? types_ : types_.subspan(at, count);
+  const auto place = static_cast<std::int64_t>(at);
+  if (const auto direct = ids_.direct(place, static_cast<std::int64_t>(count)); !direct.empty()) {
+    return read_(file, begin, direct, types);
+  }
+  static thread_local std::vector<std::int32_t> wide;
+  wide.resize(count);
+  read_(file, begin, wide, types);
+  ids_.put(place, wide);
+}
+
 /// A block that this thread has claimed.
 void TokenStore::read(std::int64_t block) {
   const auto state = state_of(states_[static_cast<std::size_t>(block)]);
@@ -101,8 +115,7 @@ void TokenStore::read(std::int64_t block) {
   const auto at = static_cast<std::size_t>(first_token_[file] + begin);
   const auto count = static_cast<std::size_t>(std::min(block_tokens_, tokens - begin));
   try {
-    read_(static_cast<int>(file), begin, ids_.subspan(at, count),
-          types_.empty() ? std::span<std::uint8_t>() : types_.subspan(at, count));
+    read_into(static_cast<int>(file), begin, at, count);
   } catch (...) {
     state.store(failed, std::memory_order_release);
     throw;
@@ -114,7 +127,7 @@ void TokenStore::fill(int file, std::span<const std::int32_t> ids, std::span<con
   const auto f = static_cast<std::size_t>(file);
   const auto at = first_token_[f];
   core::require(std::ssize(ids) == first_token_[f + 1] - at, "a file is filled as a whole");
-  std::copy(ids.begin(), ids.end(), ids_.begin() + at);
+  ids_.put(at, ids);
   if (!types_.empty()) std::copy(types.begin(), types.end(), types_.begin() + at);  // memory is zero at first
   for (std::int64_t block = first_block_[f]; block < first_block_[f + 1]; ++block) {
     state_of(states_[static_cast<std::size_t>(block)]).store(ready, std::memory_order_release);
@@ -151,7 +164,7 @@ void TokenStore::copy(int file, std::int64_t begin, std::int64_t length, std::in
     need(first_block_[f] + block);
   }
   const std::int64_t at = first_token_[f] + begin;
-  std::copy_n(ids_.begin() + at, length, ids);
+  ids_.get(at, length, ids);
   if (types_.empty()) {
     std::fill_n(types, length, 0);
   } else {

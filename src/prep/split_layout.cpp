@@ -143,8 +143,7 @@ void SplitLayout::read(std::int64_t place, Sequence& sequence) const {
     if (sequence.starts_row) sequence.texts = row_store_.texts_of(sequence.source_index);
   }
   if (ranks_) take_candidate(place, sequence);
-  const auto ids = numbers.subspan(static_cast<std::size_t>(parts_.before()), tokens);
-  sequence.ids.assign(ids.begin(), ids.end());
+  sequence.ids = numbers.subspan(static_cast<std::size_t>(parts_.before()), tokens);
 }
 
 /// `numbers`: the sequence as the store has it.
@@ -187,12 +186,14 @@ void SplitLayout::take_candidate(std::int64_t place, Sequence& sequence) const {
 void SplitLayout::read_packed(std::int64_t number, Sequence& sequence) const {
   std::int64_t token = number * room_;
   const std::int64_t end = std::min(token + room_, starts_.back());
-  sequence.ids.assign(before_.begin(), before_.end());
-  sequence.ids.resize(before_.size() + static_cast<std::size_t>(end - token));
-  sequence.ids.insert(sequence.ids.end(), after_.begin(), after_.end());
+  std::vector<std::int32_t>& ids = sequence.packed;
+  ids.assign(before_.begin(), before_.end());
+  ids.resize(before_.size() + static_cast<std::size_t>(end - token));
+  ids.insert(ids.end(), after_.begin(), after_.end());
+  sequence.ids = ids;
   auto at = static_cast<std::size_t>(std::upper_bound(starts_.begin(), starts_.end(), token) - starts_.begin()) - 1;
   sequence.source_index = rows_[at];
-  auto out = sequence.ids.begin() + std::ssize(before_);
+  auto out = ids.begin() + std::ssize(before_);
   for (; token < end; ++at) {
     const std::int64_t count = std::min(starts_[at + 1], end) - token;
     const std::span<const std::int32_t> row = store_.values(only_sequence(rows_[at]), rows_[at]);

@@ -12,6 +12,7 @@ import h5py
 from program import MPIRUN, run, toml
 
 ROWS, STEPS = 170_000, 12
+ID_BYTES = 2  # of a vocabulary up to 65,536
 AT_ONCE = 8 << 20  # bytes of shards that a run would read before its first step
 
 
@@ -73,7 +74,7 @@ class LargeData(unittest.TestCase):
             tokens = int(file.attrs["tokens"]) * len(self.shards)
         share = [float(self.train(f"memory{ranks}", ranks).stdout.partition("data sets ")[2].split(" MiB")[0]) for ranks in (1, 4)]
         # Lengths and rows of the source are every rank's.
-        self.assertGreater(share[0] - share[1], 0.7 * tokens * 4 * 3 / 4 / 2**20)
+        self.assertGreater(share[0] - share[1], 0.7 * tokens * ID_BYTES * 3 / 4 / 2**20)
 
     def test_bytes_read(self):
         # Two epochs: what fits is read once by the node, whatever its ranks; their offsets, a small part, by each.
@@ -94,13 +95,16 @@ class LargeData(unittest.TestCase):
         (whole,), (part,) = found
         tokens = sum(int(h5py.File(path).attrs["tokens"]) for path in self.shards)
         self.assertRegex(whole, r"data memory +[\d.]+ MiB of a node for tokens, read once, [\d.]+ \w+ read by a rank to start$")
-        self.assertAlmostEqual(float(whole.split()[2]), 4 * tokens / 2**20, delta=0.2)
+        self.assertAlmostEqual(float(whole.split()[2]), ID_BYTES * tokens / 2**20, delta=0.2)
         self.assertRegex(part, r"data memory +[\d.]+ MiB of a node for caches of tokens, ")
 
     def test_damaged_block(self):
         shutil.copytree(self.folder / "shards", self.folder / "damaged", dirs_exist_ok=True)
+        with h5py.File(self.shards[3]) as file:
+            ids = file["input_ids"].id
+            chunk = ids.get_chunk_info(ids.get_num_chunks() // 2)
         with open(self.folder / "damaged" / self.shards[3].name, "r+b") as file:
-            file.seek(self.shards[3].stat().st_size // 2)
+            file.seek(chunk.byte_offset + chunk.size // 2)
             byte = file.read(1)
             file.seek(-1, 1)
             file.write(bytes([byte[0] ^ 16]))

@@ -23,6 +23,7 @@ struct LabelColumn {
   std::vector<std::int32_t> levels;   ///< (sequences): of relevance, at least 0
 
   void append(const LabelColumn& more);
+  void reserve(double times);  ///< memory for so many times what it holds
   std::int64_t memory_bytes() const;
 };
 

@@ -121,9 +121,11 @@ class ShardReader {
     std::vector<std::uint8_t> types;  // empty where the shard has none
   };
 
+  TokenLayout token_layout() const { return {.types = has_types_, .wide = is_wide(info_.vocabulary_size)}; }
   bool reads_at_once() const { return file_bytes_ <= options_.read_at_once; }
   void open_all();
   void load(const ShardFile& file);
+  void reserve_for_all(std::int64_t first_bytes);
   void read_early(const ShardFile& file);
   void keep_tokens();
   void use_store(std::span<std::byte> memory);

@@ -20,12 +20,19 @@ namespace bert_hpc::data {
 inline constexpr const char* shard_schema = "bert_hpc shard 1";
 inline constexpr std::int64_t shard_user_block = 512;  ///< bytes
 
+/// Are there ids that 16 bits do not hold?
+constexpr bool is_wide(std::int64_t vocabulary_size) {
+  return vocabulary_size > 65536;
+}
+
 /// Longest label names and tokenizer settings that a reader accepts, bytes.
 inline constexpr std::int64_t shard_max_text = 16 << 20;
 
 namespace shard_dataset {
-inline constexpr const char* input_ids = "/input_ids";  ///< int32 (tokens): ids, special tokens included
-inline constexpr const char* offsets = "/offsets";      ///< int64 (sequences + 1): from 0, ascending, to tokens
+/// uint16 (tokens), or int32 where is_wide(vocabulary size) and in shards of version 0.1.0: ids, special tokens
+/// included.
+inline constexpr const char* input_ids = "/input_ids";
+inline constexpr const char* offsets = "/offsets";  ///< int64 (sequences + 1): from 0, ascending, to tokens
 inline constexpr const char* token_type_ids = "/token_type_ids";  ///< uint8 (tokens): only where there are text pairs
 /// As tasks::Labels says; absent where labels are unknown.
 inline constexpr const char* labels = "/labels";

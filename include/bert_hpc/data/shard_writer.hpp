@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "bert_hpc/data/label_column.hpp"
@@ -31,7 +32,7 @@ enum class Compression { none, gzip };
 class ShardWriter {
  public:
   /// Makes the file, which is no valid shard until finish(). `info`: all but the counts. Throws Error(files).
-  ShardWriter(const std::string& path, ShardInfo info, bool token_types, Compression compression = Compression::gzip);
+  ShardWriter(const std::string& path, ShardInfo info, bool token_types, Compression compression = Compression::none);
 
   /// One sequence. `token_types` is as long as `ids`, or empty where the shard has none; `label` is ignored where the
   /// task has none; `source_index` is the row in the source.
@@ -59,7 +60,8 @@ class ShardWriter {
   ShardInfo info_;
   bool token_types_;
   io::Hdf5File file_;
-  io::Appender<std::int32_t> ids_;
+  std::variant<io::Appender<std::uint16_t>, io::Appender<std::int32_t>> ids_;
+  std::vector<std::uint16_t> narrow_;              // ids of a sequence
   std::vector<io::Appender<std::uint8_t>> types_;  // one or none
   std::optional<LabelWriter> labels_;
   io::Appender<std::int64_t> offsets_, source_index_;

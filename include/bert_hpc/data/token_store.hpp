@@ -17,13 +17,14 @@ class TokenStore {
  public:
   using Read = TokenCache::Read;
 
-  /// Of the memory that such tokens take. file_tokens (files): tokens of each. types: token types are kept too.
-  static std::int64_t bytes(std::span<const std::int64_t> file_tokens, bool types, std::int64_t block_tokens);
+  /// Of the memory that such tokens take. file_tokens (files): tokens of each.
+  static std::int64_t bytes(std::span<const std::int64_t> file_tokens, const TokenLayout& layout,
+                            std::int64_t block_tokens);
 
   /// `memory` (bytes()) is zero where no process has written to it, and outlives the store; processes that share it
   /// make stores of the same tokens. `read` is called by one thread of this process for each block that no other
   /// process has read, and must be safe to call from two threads at a time.
-  TokenStore(std::span<const std::int64_t> file_tokens, bool types, std::int64_t block_tokens,
+  TokenStore(std::span<const std::int64_t> file_tokens, const TokenLayout& layout, std::int64_t block_tokens,
              std::span<std::byte> memory, Read read);
 
   /// Copies tokens [begin, begin + length) of a file into ids and types (length each; types are zeros where none are
@@ -47,13 +48,14 @@ class TokenStore {
   void need(std::int64_t block);
   bool claim(std::int64_t block, std::uint32_t from);
   void read(std::int64_t block);
+  void read_into(int file, std::int64_t begin, std::size_t at, std::size_t count);
 
   Read read_;
   std::int64_t block_tokens_;
   std::atomic<int> copies_reading_ = 0;
   std::vector<std::int64_t> first_token_, first_block_;  // (files + 1)
   std::span<std::uint32_t> states_;                      // (blocks)
-  std::span<std::int32_t> ids_;                          // (tokens)
+  IdArray ids_;                                          // (tokens)
   std::span<std::uint8_t> types_;                        // (tokens), or empty
 };
 

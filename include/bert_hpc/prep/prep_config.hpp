@@ -81,7 +81,7 @@ struct TaskConfig {
 struct OutputConfig {
   std::string directory;
   std::int64_t shard_tokens = 16 << 20;  ///< shards of a split have about equally many tokens, at most about so many
-  std::string compression = "gzip";      ///< "none", "gzip"
+  std::string compression = "none";      ///< "none", "gzip"
 };
 
 struct PrepConfig {

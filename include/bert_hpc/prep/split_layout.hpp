@@ -32,7 +32,8 @@ class SplitLayout {
   const std::vector<Shard>& shards() const { return shards_; }
 
   struct Sequence {
-    std::vector<std::int32_t> ids;
+    std::span<const std::int32_t> ids;      ///< valid until the next read()
+    std::vector<std::int32_t> packed;       ///< of packed text: what `ids` are
     std::vector<std::uint8_t> token_types;  ///< empty unless there are pairs
     data::Label label;
     std::int64_t source_index = 0;

@@ -84,6 +84,7 @@ void Appender<T>::write_block(std::span<const T> elements) {
 template class Appender<std::int32_t>;
 template class Appender<std::int64_t>;
 template class Appender<std::uint8_t>;
+template class Appender<std::uint16_t>;
 template class Appender<float>;
 template class Appender<double>;
 

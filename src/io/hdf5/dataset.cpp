@@ -288,6 +288,7 @@ std::vector<std::string> Hdf5File::read_text(const std::string& name, std::int64
 BERT_HPC_FOR_ELEMENT(std::int32_t)
 BERT_HPC_FOR_ELEMENT(std::int64_t)
 BERT_HPC_FOR_ELEMENT(std::uint8_t)
+BERT_HPC_FOR_ELEMENT(std::uint16_t)
 BERT_HPC_FOR_ELEMENT(float)
 BERT_HPC_FOR_ELEMENT(double)
 #undef BERT_HPC_FOR_ELEMENT

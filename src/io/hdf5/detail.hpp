@@ -38,6 +38,10 @@ inline hid_t memory_type<std::uint8_t>() {
   return H5T_NATIVE_UINT8;
 }
 template <>
+inline hid_t memory_type<std::uint16_t>() {
+  return H5T_NATIVE_UINT16;
+}
+template <>
 inline hid_t memory_type<float>() {
   return H5T_NATIVE_FLOAT;
 }

@@ -105,6 +105,7 @@ std::int64_t Hdf5File::allocate(const std::string& name, const std::vector<std::
 BERT_HPC_FOR_ELEMENT(std::int32_t)
 BERT_HPC_FOR_ELEMENT(std::int64_t)
 BERT_HPC_FOR_ELEMENT(std::uint8_t)
+BERT_HPC_FOR_ELEMENT(std::uint16_t)
 BERT_HPC_FOR_ELEMENT(float)
 BERT_HPC_FOR_ELEMENT(double)
 #undef BERT_HPC_FOR_ELEMENT

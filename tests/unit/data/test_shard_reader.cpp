@@ -194,6 +194,36 @@ TEST_CASE("no damaged byte of a shard that is read block by block goes unnoticed
   CHECK(refused > 50);
 }
 
+TEST_CASE("ids take 16 bits in files and in memory where the vocabulary allows") {
+  const auto compression = GENERATE(data::Compression::none, data::Compression::gzip);
+  const std::int64_t vocabulary = GENERATE(65536, 65537);
+  const auto last = static_cast<std::int32_t>(vocabulary) - 1;
+  ScratchDirectory directory;
+  const std::string path = directory / "train-00000.h5";
+  write_shard(directory / "a.h5", make_content(tasks::find("classification"), 4, 1, 20));
+  {
+    data::ShardInfo info = ShardReader(options_for(tasks::find("classification"), {directory / "a.h5"})).info();
+    info.labelled = true;
+    info.vocabulary_size = vocabulary;
+    data::ShardWriter writer(path, info, false, compression);
+    writer.add(std::vector<std::int32_t>{2, last, 300, 3}, {}, {}, 0);
+    writer.add(std::vector<std::int32_t>{2, 65535, 3}, {}, {}, 1);
+    writer.finish();
+  }
+  const bool wide = vocabulary > 65536;
+  CHECK(io::Hdf5File::open_read(path, core::ExitCode::data).info("/input_ids").element_bytes == (wide ? 4 : 2));
+  const std::int64_t cached = GENERATE(0, 1 << 20);
+  ShardReaderOptions options = options_for(tasks::find("classification"), {path});
+  options.limits.vocabulary_size = 0;
+  options.memory_limit = cached;
+  ShardReader reader(options);
+  std::int32_t ids[4], types[4];
+  reader.read(1, ids, types);
+  CHECK((ids[0] == 2 && ids[1] == 65535 && ids[2] == 3));
+  reader.read(0, ids, types);
+  CHECK((ids[0] == 2 && ids[1] == last && ids[2] == 300 && ids[3] == 3));
+}
+
 TEST_CASE("a shard that is replaced while the cache still needs it is refused by name") {
   const ShardContent before = make_content(tasks::find("classification"), 150, 1, 20);
   // Of the same sequences, lengths and labels: only the tokens are others.

@@ -51,6 +51,8 @@ TEST_CASE("chunks with every combination of filters read back unchanged, in whol
   std::mt19937 random(1);
   std::vector<std::int64_t> values(1001);
   for (auto& value : values) value = static_cast<std::int64_t>(random() % 3000) - 1500;
+  std::vector<std::uint16_t> narrow(1001);
+  for (auto& value : narrow) value = static_cast<std::uint16_t>(random());
   for (int filters = 0; filters < 8; ++filters) {
     INFO("filters " << filters);
     const std::string path = directory / std::to_string(filters);
@@ -60,9 +62,13 @@ TEST_CASE("chunks with every combination of filters read back unchanged, in whol
                  {.chunk_rows = 77, .gzip = filters & 1, .shuffle = (filters & 2) != 0, .fletcher32 = filters > 3});
       file.write("table", values, {143, 7},
                  {.chunk_rows = 10, .gzip = filters & 1, .shuffle = (filters & 2) != 0, .fletcher32 = filters > 3});
+      file.write("narrow", narrow, {},
+                 {.chunk_rows = 77, .gzip = filters & 1, .shuffle = (filters & 2) != 0, .fletcher32 = filters > 3});
       file.close();
     }
     const Hdf5File file = Hdf5File::open_read(path, ExitCode::data);
+    CHECK(file.read<std::uint16_t>("narrow", 1001) == narrow);
+    CHECK(file.read<std::int32_t>("narrow", 1001) == std::vector<std::int32_t>(narrow.begin(), narrow.end()));
     CHECK(file.read<std::int64_t>("data", 1001) == values);
     CHECK(file.read<std::int64_t>("table", 1001) == values);
     std::vector<std::int64_t> part(300);
