@@ -93,11 +93,12 @@ void ShardFile::read_attributes() {
   }
 }
 
-/// The dataset, which has this type and shape.
-Dataset ShardFile::checked_dataset(const char* name, const LabelType& type) const {
+/// The dataset, which has this type and shape, or the narrow type.
+Dataset ShardFile::checked_dataset(const char* name, const LabelType& wide, const LabelType* narrow) const {
   if (!file_.exists(name)) fail(std::string("it has no dataset '") + name + "'.");
   Dataset found = file_.dataset(name);
   const DatasetInfo& i = found.info();
+  const LabelType& type = narrow != nullptr && i.element_bytes == narrow->bytes ? *narrow : wide;
   if (i.type_class != type.type_class || i.element_bytes != type.bytes || i.is_signed != type.is_signed) {
     fail(std::string("dataset '") + name + "' holds " + i.type_name() + "; the schema says " + text(8 * type.bytes) +
          "-bit " + (type.is_signed ? "signed " : "") + name_of(type.type_class) + ".");
@@ -120,8 +121,8 @@ void ShardFile::check_datasets() {
   using Type = DatasetInfo::TypeClass;
   constexpr std::int64_t most = std::int64_t{1} << 48;
   if (info_.sequences >= most || info_.tokens >= most) fail("it claims an impossible number of tokens or sequences.");
-  const bool narrow = file_.exists(shard_dataset::input_ids) && file_.info(shard_dataset::input_ids).element_bytes == 2;
-  input_ids_ = dataset(shard_dataset::input_ids, Type::integer, narrow ? 2 : 4, !narrow, {info_.tokens});
+  const LabelType narrow{Type::integer, 2, false, {info_.tokens}};
+  input_ids_ = checked_dataset(shard_dataset::input_ids, {Type::integer, 4, true, {info_.tokens}}, &narrow);
   dataset(shard_dataset::offsets, Type::integer, 8, true, {info_.sequences + 1});
   if (file_.exists(shard_dataset::token_type_ids)) {
     token_types_ = dataset(shard_dataset::token_type_ids, Type::integer, 1, false, {info_.tokens});

@@ -48,6 +48,7 @@ std::string difference(const ShardIdentity& first, const ShardInfo& b, const Spe
     return "its label names (" + names_text(b.label_names) + ") differ from those of '" + first.path + "' (" +
            names_text(a.label_names) + "); prepare all shards together.";
   }
+  if (a.tokenizer == b.tokenizer && first.special_ids == special_ids) return "";  // as usual: nothing to parse
   const TextSettings ours = text_settings_from_json(a.tokenizer, first.path),
                      theirs = text_settings_from_json(b.tokenizer, first.path);
   if (const TextSetting* setting = first_difference(ours, theirs); setting != nullptr) {

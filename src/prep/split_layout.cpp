@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "bert_hpc/data/group_data.hpp"
+#include "bert_hpc/prep/key_order.hpp"
 #include "bert_hpc/prep/word_rows.hpp"
 #include "row_labels.hpp"
 #include "splits.hpp"

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "bert_hpc/core/rng.hpp"
+#include "bert_hpc/prep/key_order.hpp"
 #include "row_labels.hpp"
 
 namespace bert_hpc::prep {

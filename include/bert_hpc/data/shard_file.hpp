@@ -60,7 +60,7 @@ class ShardFile {
   ShardFile(std::string path, const ShardLimits& limits, io::Hdf5File file);
   void read_attributes();
   io::Dataset counted_dataset(const char* name) const;
-  io::Dataset checked_dataset(const char* name, const LabelType& type) const;
+  io::Dataset checked_dataset(const char* name, const LabelType& wide, const LabelType* narrow = nullptr) const;
   void check_datasets();
   void check_texts();
   void check_answers();

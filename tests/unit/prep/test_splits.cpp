@@ -1,10 +1,13 @@
 // Samples, groups, strata of numbers, and the share of broken rows that is too large.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <functional>
 #include <map>
+#include <random>
 #include <set>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/prep/key_order.hpp"
 #include "bert_hpc/prep/row_table.hpp"
 #include "unit/prep/csv_text.hpp"
 
@@ -180,4 +183,29 @@ TEST_CASE("a file with another delimiter is recognised by its broken rows") {
              !ContainsSubstring("tsv") && !ContainsSubstring("\";\"") && ContainsSubstring("extra_columns = true"));
   CsvText semicolons("text,label\nx,a\none;a\ntwo;b\n");
   CHECK_THAT(refusal(semicolons), ContainsSubstring("[source] delimiter = \";\""));
+}
+
+TEST_CASE("numbers in the order of their keys are those of a sort of pairs") {
+  // 64 bits; few values, as groups have; equal upper bits, which the first sort cannot tell apart; any of these.
+  const std::function<std::uint64_t(std::uint64_t)> kinds[] = {
+      [](std::uint64_t draw) { return draw; }, [](std::uint64_t draw) { return draw % 7; },
+      [](std::uint64_t draw) { return draw % 512; }, [](std::uint64_t draw) { return draw % 3 << 62 | draw % 64; }};
+  for (const auto& kind : kinds) {
+    for (const std::int64_t count : {0, 1, 2, 1000}) {
+      std::mt19937_64 random(3);
+      std::map<std::int64_t, std::uint64_t> keys;
+      std::vector<std::int64_t> numbers;
+      std::vector<std::pair<std::uint64_t, std::int64_t>> pairs;
+      for (std::int64_t i = 0; i < count; ++i) {
+        const std::int64_t number = 3 * i;
+        numbers.push_back(number);
+        pairs.emplace_back(keys[number] = kind(random()), number);
+      }
+      std::sort(pairs.begin(), pairs.end());
+      sort_by_key(numbers, [&keys](std::int64_t number) { return keys.at(number); });
+      bool equal = numbers.size() == pairs.size();
+      for (std::size_t i = 0; equal && i < numbers.size(); ++i) equal = numbers[i] == pairs[i].second;
+      CHECK(equal);
+    }
+  }
 }
