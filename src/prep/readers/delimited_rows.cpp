@@ -3,11 +3,11 @@
 #include "delimited_rows.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <optional>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/find_either.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/prep/readers/line_source.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
@@ -23,22 +23,6 @@ struct Field {
   std::size_t begin = 0, end = 0;
   bool unfold = false;  ///< holds quotes that are not part of the value
 };
-
-/// The first place from `at` on of either character, or the text's end.
-std::size_t find_either(std::string_view text, std::size_t at, char a, char b) {
-  constexpr std::uint64_t each = 0x0101010101010101u, top = 0x8080808080808080u;
-  const std::uint64_t all_a = each * static_cast<unsigned char>(a), all_b = each * static_cast<unsigned char>(b);
-  // A byte that is zero borrows, which sets the top bit of it and perhaps of later ones: the lowest set bit is right.
-  const auto zeros = [](std::uint64_t x) { return (x - each) & ~x & top; };
-  for (std::uint64_t bytes = 0; std::endian::native == std::endian::little && text.size() - at >= sizeof bytes;
-       at += sizeof bytes) {
-    std::memcpy(&bytes, text.data() + at, sizeof bytes);
-    const std::uint64_t found = zeros(bytes ^ all_a) | zeros(bytes ^ all_b);
-    if (found != 0) return at + static_cast<std::size_t>(std::countr_zero(found)) / 8;
-  }
-  while (at < text.size() && text[at] != a && text[at] != b) ++at;
-  return at;
-}
 
 /// Where the header's only name holds a possible delimiter: what to write in the input; else nothing.
 std::string delimiter_advice(const std::vector<std::string>& names, const RowFormat& format) {
@@ -214,7 +198,7 @@ class DelimitedRows : public RowReader {
 
   std::size_t unquoted_end(std::string_view text, std::size_t at) const {
     const char delimiter = takes_rest() ? '\n' : format_.delimiter;
-    return find_either(text, at, delimiter, '\n');
+    return core::find_either(text, at, delimiter, '\n');
   }
 
   /// From an opening quote to the field's end; what follows the closing quote belongs to the field, as in Python.

@@ -3,6 +3,10 @@
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
 #include <limits>
+#include <random>
+#include <string>
+
+#include "bert_hpc/core/find_either.hpp"
 
 using namespace bert_hpc::core;
 
@@ -103,4 +107,23 @@ TEST_CASE("untrusted text cannot disturb the terminal") {
   CHECK(printable("\xed\xa0\x80") == "\\xED\\xA0\\x80");
   CHECK(printable("\xc2\x9b") == "\\xC2\\x9B");
   CHECK(printable("abcdef", 3) == "abc…");
+}
+
+TEST_CASE("the next of two characters is found from every place") {
+  // Neighbours of the wanted bytes, among them those with a set top bit and zero, follow wanted ones.
+  const std::string bytes{'\t',   '\n', '\b', '\v', '\0', '\x01', '\x89', '\x8A',
+                          '\xFF', 'a',  'b',  'c',  'd',  'e',    'f',    'g'};
+  std::mt19937 random(1);
+  int wrong = 0;
+  for (std::size_t size = 0; size < 40; ++size) {
+    for (int round = 0; round < 50; ++round) {
+      std::string text;
+      for (std::size_t i = 0; i < size; ++i) text += bytes[random() % bytes.size() / (round % 3 + 1)];
+      for (std::size_t at = 0; at <= size; ++at) {
+        const std::size_t expected = std::min(text.find_first_of("\t\n", at), size);
+        if (find_either(text, at, '\t', '\n') != expected) ++wrong;
+      }
+    }
+  }
+  CHECK(wrong == 0);
 }
