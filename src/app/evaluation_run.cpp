@@ -69,6 +69,7 @@ void run_evaluation(const RunContext& context) {
   const std::unique_ptr<io::RunLock> lock = lock_run_directory(context);
   Results results(context, lock.get(), session.model->config.label_names, session.model->label_scale,
                   session.sets.hdf5);
+  start_reading(session.sets);
   alone_ends_all(context.world.rank(), context.failure, [&] { evaluate(session, data.primary(), results, context); });
 }
 

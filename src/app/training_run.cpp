@@ -241,6 +241,7 @@ void run_training(const RunContext& context) {
   alone_ends_all(context.world.rank(), context.failure, [&] {
     loop.emplace(session, context, results);
     if (resume) loop->restore(*resume);
+    start_reading(session.sets);
     context.log.info("ready after " + core::format_duration(context.seconds()));
     whole = loop->run() && loop->test();
     if (!whole) return;

@@ -70,18 +70,19 @@ std::int64_t ShardReader::bytes_to_share() const {
   return store_ && !reads_at_once() ? token_bytes() : 0;
 }
 
-void ShardReader::share(std::span<std::byte> memory, int processes, std::shared_ptr<void> owner) {
+void ShardReader::share(std::span<std::byte> memory, int processes, int place, std::shared_ptr<void> owner) {
   core::require(bytes_to_share() > 0 && !reader_.joinable(), "tokens are shared before they are read");
   use_store(memory);
   memory_ = std::move(owner);
   processes_ = processes;
+  place_ = place;
 }
 
 /// Each process begins at another block, and helps the others when its own part is read.
-void ShardReader::start_reading(int place) {
+void ShardReader::start_reading() {
   if (bytes_to_share() == 0) return;
   core::require(!reader_.joinable(), "one thread reads tokens ahead");
-  reader_ = std::thread([this, blocks = store_->blocks(), first = store_->blocks() * place / processes_] {
+  reader_ = std::thread([this, blocks = store_->blocks(), first = store_->blocks() * place_ / processes_] {
     for (std::int64_t i = 0; i < blocks && !stops_; ++i) store_->read_ahead((first + i) % blocks);
   });
 }

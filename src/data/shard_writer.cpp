@@ -14,9 +14,13 @@ namespace {
 // Small enough to read a few sequences without waste, large enough to compress well: 128 KiB of ids a chunk.
 constexpr std::int64_t token_chunk = 65536, sequence_chunk = 8192;
 
-io::Storage storage(std::int64_t rows, Compression compression) {
+/// `expected`: rows of the dataset, where they are known. A chunk takes its whole size in the file, filled or not.
+io::Storage storage(std::int64_t rows, std::int64_t expected, Compression compression) {
   const bool zips = compression == Compression::gzip;
-  return {.chunk_rows = rows, .gzip = zips ? 1 : 0, .shuffle = zips, .fletcher32 = true};
+  return {.chunk_rows = expected > 0 ? std::min(rows, expected) : rows,
+          .gzip = zips ? 1 : 0,
+          .shuffle = zips,
+          .fletcher32 = true};
 }
 
 using NarrowIds = io::Appender<std::uint16_t>;
@@ -34,28 +38,28 @@ ShardWriter::ShardWriter(const std::string& path, ShardInfo info, bool token_typ
     : path_(path),
       info_(std::move(info)),
       token_types_(token_types),
+      per_token_(storage(token_chunk, info_.tokens, compression)),
+      per_sequence_(storage(sequence_chunk, info_.sequences > 0 ? info_.sequences + 1 : 0, compression)),
       file_(io::Hdf5File::create(path, core::ExitCode::files, shard_user_block)),
-      ids_(ids_appender(file_, info_.vocabulary_size, storage(token_chunk, compression))),
-      offsets_(file_, shard_dataset::offsets, storage(sequence_chunk, compression)),
-      source_index_(file_, shard_dataset::source_index, storage(sequence_chunk, compression)) {
-  if (token_types_) types_.emplace_back(file_, shard_dataset::token_type_ids, storage(token_chunk, compression));
+      ids_(ids_appender(file_, info_.vocabulary_size, per_token_)),
+      offsets_(file_, shard_dataset::offsets, per_sequence_),
+      source_index_(file_, shard_dataset::source_index, per_sequence_) {
+  if (token_types_) types_.emplace_back(file_, shard_dataset::token_type_ids, per_token_);
   labels_.emplace(file_, info_.labelled ? info_.task->labels : tasks::Labels::none, std::ssize(info_.label_names),
-                  storage(sequence_chunk, compression));
+                  per_sequence_);
   if (info_.task->labels == tasks::Labels::spans) {
-    answers_.push_back({.context = {file_, shard_dataset::context_tokens, storage(sequence_chunk, compression), 2}});
+    answers_.push_back({.context = {file_, shard_dataset::context_tokens, per_sequence_, 2}});
     if (info_.has_texts) {
-      answers_.back().characters.emplace_back(file_, shard_dataset::token_characters, storage(token_chunk, compression),
-                                              2);
+      answers_.back().characters.emplace_back(file_, shard_dataset::token_characters, per_token_, 2);
     }
   }
   if (info_.task->labels == tasks::Labels::words) {
-    words_.push_back({.tokens = {file_, shard_dataset::word_tokens, storage(token_chunk, compression), 2},
-                      .offsets = {file_, shard_dataset::word_offsets, storage(sequence_chunk, compression)}});
+    words_.push_back({.tokens = {file_, shard_dataset::word_tokens, per_token_, 2},
+                      .offsets = {file_, shard_dataset::word_offsets, per_sequence_}});
     words_.back().offsets.append(std::int64_t{0});
   }
-  if (info_.has_texts) texts_.emplace(file_, storage(token_chunk, compression), storage(sequence_chunk, compression));
-  if (info_.task->ranks_candidates())
-    groups_.emplace_back(file_, shard_dataset::groups, storage(sequence_chunk, compression));
+  if (info_.has_texts) texts_.emplace(file_, storage(token_chunk, 0, compression), per_sequence_);
+  if (info_.task->ranks_candidates()) groups_.emplace_back(file_, shard_dataset::groups, per_sequence_);
   info_.sequences = info_.tokens = info_.max_length = 0;
   offsets_.append(std::int64_t{0});
 }

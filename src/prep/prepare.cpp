@@ -214,13 +214,17 @@ class Preparation {
     group_.barrier();
   }
 
-  void write_shard(const SplitLayout& layout, Split split, std::size_t k, const data::ShardInfo& info) const {
+  void write_shard(const SplitLayout& layout, Split split, std::size_t k, data::ShardInfo info) const {
     char name[32];
     std::snprintf(name, sizeof name, "%s-%05zu.h5", to_string(split), k);
+    const auto [begin, end] = layout.shards()[k];
+    info.sequences = end - begin;
+    info.tokens = 0;
+    for (std::int64_t place = begin; place < end; ++place) info.tokens += layout.length(place);
     data::ShardWriter writer(staging_.file(name), info, config_.has_pairs(),
                              config_.output.compression == "none" ? data::Compression::none : data::Compression::gzip);
     SplitLayout::Sequence sequence;
-    for (std::int64_t place = layout.shards()[k].begin; place < layout.shards()[k].end; ++place) {
+    for (std::int64_t place = begin; place < end; ++place) {
       layout.read(place, sequence);
       writer.add(sequence.ids, sequence.token_types, sequence.label, sequence.source_index, sequence.parts());
     }

@@ -82,10 +82,10 @@ class ShardReader {
   /// every process that has opened the same shards.
   std::int64_t bytes_to_share() const;
   /// Keeps tokens in `memory` (bytes_to_share(), zero where no process has written to it), which `processes` processes
-  /// share. `owner` keeps the memory alive. Before the first read().
-  void share(std::span<std::byte> memory, int processes, std::shared_ptr<void> owner);
-  /// Where not all tokens are read yet, a thread begins to: this is process `place` of those that share them.
-  void start_reading(int place);
+  /// share, of which this is number `place`. `owner` keeps the memory alive. Before the first read().
+  void share(std::span<std::byte> memory, int processes, int place, std::shared_ptr<void> owner);
+  /// Where not all tokens are read yet, a thread begins to.
+  void start_reading();
 
   const std::vector<std::string>& files() const { return files_; }  ///< after patterns were matched
   const std::vector<std::string>& seals() const { return seals_; }  ///< io::seal_text() of each file as it was read
@@ -153,7 +153,7 @@ class ShardReader {
   std::unique_ptr<TokenStore> store_;                   // where tokens are kept
   std::unique_ptr<TokenCache> cache_;                   // else
   std::shared_ptr<void> memory_;                        // the store's
-  int processes_ = 1;                                   // that share it
+  int processes_ = 1, place_ = 0;                       // that share it, and which this is
   std::mutex reading_;                                  // held while a block is read
   std::vector<std::unique_ptr<ShardFile>> open_files_;  // (files) most of them closed
   std::vector<int> open_order_;                         // those open, the longest first

@@ -31,7 +31,8 @@ enum class Compression { none, gzip };
 
 class ShardWriter {
  public:
-  /// Makes the file, which is no valid shard until finish(). `info`: all but the counts. Throws Error(files).
+  /// Makes the file, which is no valid shard until finish(). `info`: all but the counts; sequences and tokens are how
+  /// many are expected, 0 where that is not known. Throws Error(files).
   ShardWriter(const std::string& path, ShardInfo info, bool token_types, Compression compression = Compression::none);
 
   /// One sequence. `token_types` is as long as `ids`, or empty where the shard has none; `label` is ignored where the
@@ -59,6 +60,7 @@ class ShardWriter {
   std::string path_;
   ShardInfo info_;
   bool token_types_;
+  io::Storage per_token_, per_sequence_;  // of datasets with rows for each
   io::Hdf5File file_;
   std::variant<io::Appender<std::uint16_t>, io::Appender<std::int32_t>> ids_;
   std::vector<std::uint16_t> narrow_;              // ids of a sequence

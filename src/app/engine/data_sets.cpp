@@ -93,8 +93,7 @@ std::int64_t prediction_bytes(const DataSets& sets, const ModelInstance& model) 
   return growth * (results + scores * scored) + files;
 }
 
-/// Collective. Tokens that are not read yet get memory that the ranks of a node share, and a thread of each rank begins
-/// to read them.
+/// Collective. Tokens that are not read yet get memory that the ranks of a node share.
 void share_tokens(DataSets& sets) {
   for (const auto* set : {&sets.train, &sets.validation, &sets.test}) {
     if (!*set) continue;
@@ -102,8 +101,7 @@ void share_tokens(DataSets& sets) {
     const std::int64_t bytes = reader.bytes_to_share();
     if (bytes == 0) continue;
     const auto pages = std::make_shared<comm::NodePages>(static_cast<std::size_t>(bytes));
-    reader.share(pages->memory(), pages->place().ranks, pages);
-    reader.start_reading(pages->place().rank);
+    reader.share(pages->memory(), pages->place().ranks, pages->place().rank, pages);
   }
 }
 
@@ -152,6 +150,12 @@ void open_data(DataSets& sets, const config::Config& input, const model::ModelCo
     if (input.model.pretrained) require_tokenizer(sets, *input.model.pretrained);
   });
   if (reads) share_tokens(sets);
+}
+
+void start_reading(const DataSets& sets) {
+  for (const auto* set : {&sets.train, &sets.validation, &sets.test}) {
+    if (*set) (*set)->start_reading();
+  }
 }
 
 metrics::EvaluatedSet evaluated_set(const ModelInstance& model, const data::ShardReader& reader) {

@@ -1,5 +1,6 @@
 #include "bert_hpc/core/text.hpp"
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
 #include <limits>

@@ -137,11 +137,11 @@ TEST_CASE("readers of one memory share the reading of their shards") {
   REQUIRE(bytes > 0);
   REQUIRE(second.bytes_to_share() == bytes);
   const auto memory = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(bytes));
-  first.share(*memory, 2, memory);
-  second.share(*memory, 2, memory);
+  first.share(*memory, 2, 0, memory);
+  second.share(*memory, 2, 1, memory);
   CHECK(first.memory_bytes() == alone - bytes + bytes / 2);
-  first.start_reading(0);
-  second.start_reading(1);
+  first.start_reading();
+  second.start_reading();
   check_samples(second, contents);
   check_samples(first, contents);
 }

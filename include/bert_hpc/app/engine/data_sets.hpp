@@ -29,9 +29,13 @@ struct TokenBudget {
 TokenBudget token_budget(const config::Data& data, std::int64_t node_memory, int ranks);
 
 /// Collective. Opens and checks what the mode reads, with `replicas`; exit code 3 with every problem of a data set.
-/// `reads`: tokens will be read, and what is not read yet is read ahead.
+/// `reads`: tokens will be read.
 void open_data(DataSets& sets, const config::Config& input, const model::ModelConfig& stated, int replicas,
                const TokenBudget& budget, comm::Communicator& world, bool reads);
+
+/// What is not read yet is read ahead from now on, by a thread of each rank. Call it when the run is ready: it competes
+/// for processors with what comes before the first step, which needs little of the data.
+void start_reading(const DataSets& sets);
 
 /// What metrics know of the data set; `reader` must outlive it.
 metrics::EvaluatedSet evaluated_set(const ModelInstance& model, const data::ShardReader& reader);
