@@ -1,6 +1,7 @@
 #include "bert_hpc/prep/row_store.hpp"
 
 #include <cstring>
+#include <utility>
 
 #include "bert_hpc/prep/word_rows.hpp"
 #include "row_lengths.hpp"
@@ -12,11 +13,13 @@ namespace {
 void open(comm::Communicator& group, TokenStore& store, std::vector<std::int32_t>& counts,
           std::vector<std::int32_t>& lengths) {
   store.finish_writing();
-  const std::vector<std::int32_t> own = counts;
-  share(group, counts);
-  lengths = in_order_of_rows(counts, own, lengths);
-  share(group, lengths);
-  store.open_for_reading(counts, lengths);
+  if (group.size() > 1) {  // else they are those of all rows, in order
+    const std::vector<std::int32_t> own = counts;
+    share(group, counts);
+    lengths = in_order_of_rows(counts, own, lengths);
+    share(group, lengths);
+  }
+  store.open_for_reading(std::move(counts), std::move(lengths));
   counts = {};
   lengths = {};
 }
@@ -66,6 +69,7 @@ RowStore::RowStore(const PrepConfig& config, const RowTable& table, const std::s
       group_(group),
       tokens_(directory, group.rank(), group.size()),
       counts_(static_cast<std::size_t>(table.rows()), 0) {
+  lengths_.reserve(counts_.size() / static_cast<std::size_t>(group.size()));  // most rows are one sequence
   if (config.kind().row_texts == 0) return;
   texts_.emplace(directory, group.rank(), group.size(), "texts");
   text_counts_.resize(counts_.size(), 0);

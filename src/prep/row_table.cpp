@@ -63,6 +63,7 @@ class Scan {
       queries_->finish(table_);
     }
     refuse_many_rejects(table_, config_);
+    table_.shrink_to_fit();
     return std::move(table_);
   }
 
@@ -149,6 +150,18 @@ std::array<std::int64_t, row_status_count> RowTable::counts() const {
   std::array<std::int64_t, row_status_count> counts{};
   for (const RowStatus s : status) ++counts[static_cast<std::size_t>(s)];
   return counts;
+}
+
+void RowTable::shrink_to_fit() {
+  status.shrink_to_fit();
+  classes.shrink_to_fit();
+  values.shrink_to_fit();
+  levels.shrink_to_fit();
+  set_begins.shrink_to_fit();
+  set_names.shrink_to_fit();
+  answers.shrink_to_fit();
+  groups.shrink_to_fit();
+  queries.shrink_to_fit();
 }
 
 std::array<AnswerCounts, split_count> RowTable::answer_counts() const {

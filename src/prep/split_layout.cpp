@@ -54,14 +54,24 @@ SplitLayout::SplitLayout(Split split, const PrepConfig& config, const RowTable& 
     } else if (split == Split::train || !config.has_words()) {
       shuffle(rows, config.split.seed);
     }  // else in the source's order: predictions.conll names no rows, and scorers read it beside the source
-    order_.reserve(rows.size());
-    for (const std::int64_t row : rows) {
-      const TokenStore::Range sequences = store_.sequences_of(row);
-      for (std::int64_t sequence = sequences.begin; sequence < sequences.end; ++sequence) order_.push_back(sequence);
-    }
+    order_ = sequences_of(std::move(rows));
   }
   for (std::int64_t place = 0; place < sequences(); ++place) tokens_ += length(place);
   cut(config.output.shard_tokens);
+}
+
+/// The numbers of the rows' sequences, row by row.
+std::vector<std::int64_t> SplitLayout::sequences_of(std::vector<std::int64_t> rows) const {
+  if (std::all_of(rows.begin(), rows.end(), [this](std::int64_t row) { return store_.count(row) == 1; })) {
+    for (std::int64_t& row : rows) row = store_.sequences_of(row).begin;  // in place, because there may be many
+    return rows;
+  }
+  std::vector<std::int64_t> all;
+  for (const std::int64_t row : rows) {
+    const TokenStore::Range sequences = store_.sequences_of(row);
+    for (std::int64_t sequence = sequences.begin; sequence < sequences.end; ++sequence) all.push_back(sequence);
+  }
+  return all;
 }
 
 std::int64_t SplitLayout::length(std::int64_t place) const {

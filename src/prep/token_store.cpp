@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/own_file.hpp"
@@ -89,21 +90,18 @@ void TokenStore::finish_writing() {
   if (::close(writer) != 0) fail(path(rank_), "writing failed", space_advice);
 }
 
-void TokenStore::open_for_reading(std::span<const std::int32_t> counts, std::span<const std::int32_t> lengths) {
-  counts_.reserve(std::ssize(counts));
-  lengths_.reserve(std::ssize(lengths));
+void TokenStore::open_for_reading(std::vector<std::int32_t> counts, std::vector<std::int32_t> lengths) {
+  counts_ = data::SequenceTable(std::move(counts));
+  lengths_ = data::SequenceTable(std::move(lengths));
   std::vector<std::int64_t> end(static_cast<std::size_t>(ranks_), 0);
-  for (std::int64_t row = 0; row < std::ssize(counts); ++row) {
+  std::int64_t sequence = 0;
+  for (std::int64_t row = 0; row < counts_.sequences(); ++row) {
     std::int64_t& place = end[static_cast<std::size_t>(owner(row, ranks_))];
     if (row % rows_of_block == 0) block_begin_.push_back(place);
-    const std::int32_t count = counts[static_cast<std::size_t>(row)];
-    for (std::int32_t i = 0; i < count; ++i) {
-      if (lengths_.sequences() % stride == 0) row_at_.push_back(row);
-      const std::int32_t length = lengths[static_cast<std::size_t>(lengths_.sequences())];
-      lengths_.append(length);
-      place += length;
+    for (const std::int64_t last = sequence + counts_.length(row); sequence < last; ++sequence) {
+      if (sequence % stride == 0) row_at_.push_back(row);
+      place += lengths_.length(sequence);
     }
-    counts_.append(count);
   }
   for (int r = 0; r < ranks_; ++r) files_.push_back(mapped(path(r), end[static_cast<std::size_t>(r)]));
 }

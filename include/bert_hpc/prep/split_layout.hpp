@@ -67,6 +67,7 @@ class SplitLayout {
  private:
   /// Of packed text, each row of which is one sequence in the store.
   std::int64_t only_sequence(std::int64_t row) const { return store_.sequences_of(row).begin; }
+  std::vector<std::int64_t> sequences_of(std::vector<std::int64_t> rows) const;
   void cut(std::int64_t shard_tokens);
   void order_queries(std::vector<std::int64_t>& rows, const PrepConfig& config, bool shuffles);
   bool ends_unit(std::int64_t place) const;

@@ -32,7 +32,7 @@ class TokenStore {
 
   /// Opens all ranks' files, after all have finished. `counts` (rows): sequences of each row; `lengths` (sequences of
   /// all rows, one row's after the other's): how many values each has.
-  void open_for_reading(std::span<const std::int32_t> counts, std::span<const std::int32_t> lengths);
+  void open_for_reading(std::vector<std::int32_t> counts, std::vector<std::int32_t> lengths);
   struct Range {
     std::int64_t begin, end;
   };
@@ -41,6 +41,7 @@ class TokenStore {
     const std::int64_t begin = counts_.begin(row);
     return {begin, begin + counts_.length(row)};
   }
+  std::int32_t count(std::int64_t row) const { return counts_.length(row); }  ///< of a row's sequences
   std::int64_t row_of(std::int64_t sequence) const;
   std::int64_t length(std::int64_t sequence) const { return lengths_.length(sequence); }
   /// The values of a sequence of `row`, in a mapped file: the process ends where the file system fails to read it.
