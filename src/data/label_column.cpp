@@ -20,16 +20,30 @@ void LabelColumn::append(const LabelColumn& more) {
   levels.insert(levels.end(), more.levels.begin(), more.levels.end());
 }
 
+namespace {
+
+/// Of the arrays of a LabelColumn.
+template <class Column, class Do>
+void for_each_array(Column& column, const Do& each) {
+  each(column.classes);
+  each(column.values);
+  each(column.sets);
+  each(column.spans);
+  each(column.words);
+  each(column.levels);
+}
+
+}  // namespace
+
 void LabelColumn::reserve(double times) {
-  const auto grow = [times](auto& all) {
-    all.reserve(static_cast<std::size_t>(static_cast<double>(all.size()) * times));
-  };
-  grow(classes);
-  grow(values);
-  grow(sets);
-  grow(spans);
-  grow(words);
-  grow(levels);
+  for_each_array(
+      *this, [times](auto& all) { all.reserve(static_cast<std::size_t>(static_cast<double>(all.size()) * times)); });
+}
+
+void LabelColumn::shrink() {
+  for_each_array(*this, [](auto& all) {
+    if (all.capacity() / 5 * 4 > all.size()) all.shrink_to_fit();
+  });
 }
 
 std::int64_t LabelColumn::memory_bytes() const {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <new>
+#include <stdexcept>
 #include <utility>
 
 #include "bert_hpc/core/error.hpp"
@@ -111,10 +113,12 @@ void ShardReader::open_all() {
   }
   std::size_t omitted = 0;
   ShardIdentity first;
+  std::vector<std::int64_t> sizes;
   for (const std::string& file : files_) {
     std::error_code unreadable;  // which opening it will say
     const auto size = std::filesystem::file_size(file, unreadable);
-    file_bytes_ += unreadable ? 0 : static_cast<std::int64_t>(size);
+    sizes.push_back(unreadable ? 0 : static_cast<std::int64_t>(size));
+    file_bytes_ += sizes.back();
   }
   for (std::size_t f = 0; f < files_.size(); ++f) {
     try {
@@ -129,7 +133,7 @@ void ShardReader::open_all() {
         throw Error(ExitCode::data, files_[f] + ": " + what);
       }
       load(shard);
-      if (f == 0) reserve_for_all(static_cast<std::int64_t>(std::filesystem::file_size(files_[f])));
+      if (f == 0) reserve_for_all(sizes.front());
       if (reads_at_once()) read_early(shard);
       bytes_read_ += shard.bytes_read();
       seals_.push_back(io::seal_text(files_[f], ExitCode::data));
@@ -141,6 +145,8 @@ void ShardReader::open_all() {
       }
     }
   }
+  table_.shrink();
+  labels_.shrink();
   if (omitted > 0) problems.add("… and " + std::to_string(omitted) + " more files with problems.");
   if (problems.empty() && samples() == 0) problems.add("The shards hold no samples.");
   problems.throw_if_any(ExitCode::data, "Cannot use the shards of " + options_.name + ":");
@@ -191,12 +197,25 @@ void ShardReader::load(const ShardFile& file) {
   info_.max_length = std::max(info_.max_length, file.info().max_length);
 }
 
-/// After the first shard, of that many bytes: arrays that grow are copied, and their pages made again.
+/// After the first shard, of that many bytes: arrays that grow are copied, and their pages made again. A guess by sizes
+/// of files that are not checked yet: what it gets wrong is given back, and where there is no memory for it arrays
+/// grow.
 void ShardReader::reserve_for_all(std::int64_t first_bytes) {
+  if (files_.size() == 1 || first_bytes == 0) return;
   constexpr double shards_differ = 1.02;
-  const double times = shards_differ * static_cast<double>(file_bytes_) / static_cast<double>(first_bytes);
-  table_.reserve(static_cast<std::int64_t>(times * static_cast<double>(table_.sequences())));
-  labels_.reserve(times);
+  constexpr double least_bytes = 16;  // of a sequence: its offset and its row
+  const auto bytes = static_cast<double>(file_bytes_), sequences = static_cast<double>(table_.sequences());
+  const double all =
+      std::min(shards_differ * bytes / static_cast<double>(first_bytes) * sequences, bytes / least_bytes);
+  if (all <= sequences) return;
+  try {
+    table_.reserve(static_cast<std::int64_t>(all));
+    labels_.reserve(all / sequences);
+  } catch (const std::bad_alloc&) {
+    return;
+  } catch (const std::length_error&) {
+    return;
+  }
 }
 
 /// Keeps a shard's tokens as long as all fit; what was kept is dropped as soon as they do not.

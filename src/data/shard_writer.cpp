@@ -46,7 +46,7 @@ ShardWriter::ShardWriter(const std::string& path, ShardInfo info, bool token_typ
       source_index_(file_, shard_dataset::source_index, per_sequence_) {
   if (token_types_) types_.emplace_back(file_, shard_dataset::token_type_ids, per_token_);
   labels_.emplace(file_, info_.labelled ? info_.task->labels : tasks::Labels::none, std::ssize(info_.label_names),
-                  per_sequence_);
+                  info_.task->labels == tasks::Labels::words ? per_token_ : per_sequence_);
   if (info_.task->labels == tasks::Labels::spans) {
     answers_.push_back({.context = {file_, shard_dataset::context_tokens, per_sequence_, 2}});
     if (info_.has_texts) {
@@ -70,8 +70,12 @@ void ShardWriter::add(std::span<const std::int32_t> ids, std::span<const std::ui
   const auto length = static_cast<std::int64_t>(ids.size());
   if (auto* const narrow = std::get_if<NarrowIds>(&ids_)) {
     narrow_.resize(ids.size());
-    std::transform(ids.begin(), ids.end(), narrow_.begin(),
-                   [](std::int32_t id) { return static_cast<std::uint16_t>(id); });
+    std::uint32_t all_bits = 0;
+    std::transform(ids.begin(), ids.end(), narrow_.begin(), [&all_bits](std::int32_t id) {
+      all_bits |= static_cast<std::uint32_t>(id);
+      return static_cast<std::uint16_t>(id);
+    });
+    core::require(all_bits < 65536, "shard: an id beyond the vocabulary");
     narrow->append(narrow_);
   } else {
     std::get<WideIds>(ids_).append(ids);

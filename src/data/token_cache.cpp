@@ -25,7 +25,8 @@ TokenCache::TokenCache(std::span<const std::int64_t> file_tokens, const TokenLay
 
 std::int64_t TokenCache::memory_bytes() const {
   return static_cast<std::int64_t>(max_slots_) * unit_tokens_ * layout_.token_bytes() +
-         static_cast<std::int64_t>(slot_of_.capacity() * sizeof(std::int32_t));
+         static_cast<std::int64_t>(slot_of_.capacity() * sizeof(std::int32_t)) +
+         unit_tokens_ * std::int64_t{sizeof(std::int32_t)};
 }
 
 TokenCache::Slot& TokenCache::fetch(int file, std::int64_t unit_in_file) {

@@ -24,6 +24,11 @@ class SequenceTable {
     lengths_.reserve(static_cast<std::size_t>(sequences));
     places_.reserve(static_cast<std::size_t>(sequences) / stride + 1);
   }
+  /// Gives back what reserve() has taken too much, where that is a lot.
+  void shrink() {
+    if (lengths_.capacity() / 5 * 4 > lengths_.size()) lengths_.shrink_to_fit();
+    if (places_.capacity() / 5 * 4 > places_.size()) places_.shrink_to_fit();
+  }
   void append(std::int32_t length) {
     if (lengths_.size() % stride == 0) places_.push_back(tokens_);
     lengths_.push_back(length);

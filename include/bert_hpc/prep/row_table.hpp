@@ -1,7 +1,7 @@
 // What prep knows of each row between its passes: 5 bytes per row (status and label) after the scan, 8 more with
-// [split] group and as many with queries; a set of names takes 8 and 4 per name instead of a label's 4. With lengths,
-// places and order of the later passes it is 33 bytes per row at most, 41 with groups and 20 more for each further
-// window of a row, and what sets take; the text itself is never held.
+// [split] group and as many with queries; a set of names takes 8 and 4 per name instead of a label's 4. With lengths
+// and order of the later passes it is 22 bytes per row, 30 with groups and 12 more for each further window of a row,
+// and what sets take; the text itself is never held.
 #pragma once
 
 #include <array>

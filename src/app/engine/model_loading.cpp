@@ -55,6 +55,11 @@ void require_values(const std::vector<std::string>& missing, const std::vector<c
                                                "\" does not train: use another model, or trainable = \"all\".");
 }
 
+/// Collective over the tensor groups of the first replica. Others may have their values in the same memory.
+void set_magnitudes(ModelInstance& model) {
+  if (model.place.data == 0) layers::set_magnitudes(model.parameters, model.tensor_group());
+}
+
 std::vector<std::string> adapter_names(const core::ParameterStore& parameters) {
   std::vector<std::string> names;
   for (const core::ParameterSlice& slice : parameters.slices()) {
@@ -140,7 +145,7 @@ void load_pretrained(ModelInstance& model, const config::Config& input, std::str
     fresh = model::load_hf_weights(*input.model.pretrained, model.parameters, options).newly_initialised;
     initialize_missing(model, input, adapter, fresh);
   });
-  layers::set_magnitudes(model.parameters, model.tensor_group());
+  set_magnitudes(model);
   const std::uint64_t base = input.model.lora.adapter ? base_hash(model) : 0;
   collectively(model.groups().world, [&] {
     if (!loads) return;
@@ -160,7 +165,7 @@ std::string load_values(ModelInstance& model, const config::Config& input) {
   } else if (model.place.data == 0) {
     model::initialize_parameters(model.parameters, model.config, static_cast<std::uint64_t>(input.run.seed));
   }
-  if (!input.model.pretrained) layers::set_magnitudes(model.parameters, model.tensor_group());
+  if (!input.model.pretrained) set_magnitudes(model);
   model.groups().data->broadcast(model.parameters.change_values(), 0);
   return lines;
 }
@@ -177,7 +182,7 @@ void load_folder(ModelInstance& model, const std::string& folder) {
       ops::fill({value.data, static_cast<std::size_t>(slice.size)}, 0.0f);
     }
   });
-  layers::set_magnitudes(model.parameters, model.tensor_group());
+  set_magnitudes(model);
   model.groups().data->broadcast(model.parameters.change_values(), 0);
 }
 

@@ -19,7 +19,7 @@
 namespace bert_hpc::comm {
 namespace {
 
-ncclRedOp_t operation(Reduction reduction) {
+ncclRedOp_t nccl_operation(Reduction reduction) {
   switch (reduction) {
     case Reduction::sum:
       return ncclSum;
@@ -55,7 +55,7 @@ class NcclCommunicator : public Communicator {
 
   void all_reduce(std::span<float> data, Reduction reduction) override {
     channel().start("ncclAllReduce", [&](ncclComm_t group, cudaStream_t stream) {
-      return ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat, operation(reduction), group, stream);
+      return ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat, nccl_operation(reduction), group, stream);
     });
     channel().finish();
   }
