@@ -83,22 +83,11 @@ void unshuffle(Bytes& data, Bytes& spare, std::size_t element_bytes) {
   std::copy(spare.begin() + static_cast<std::ptrdiff_t>(elements * element_bytes), spare.end(),
             data.begin() + static_cast<std::ptrdiff_t>(elements * element_bytes));
   constexpr bool lowest_first = std::endian::native == std::endian::little;
-  if (lowest_first && element_bytes == 2) return join_bytes<std::uint16_t>(spare.data(), elements, data.data());
   if (lowest_first && element_bytes == 4) return join_bytes<std::uint32_t>(spare.data(), elements, data.data());
   if (lowest_first && element_bytes == 8) return join_bytes<std::uint64_t>(spare.data(), elements, data.data());
   for (std::size_t b = 0; b < element_bytes; ++b) {
     const unsigned char* from = spare.data() + b * elements;
     for (std::size_t e = 0; e < elements; ++e) data[e * element_bytes + b] = from[e];
-  }
-}
-
-/// From uint16 to int32: what token ids are stored as and read as. The library converts in three passes.
-void widen(const unsigned char* from, std::size_t elements, unsigned char* to) {
-  for (std::size_t e = 0; e < elements; ++e) {
-    std::uint16_t narrow = 0;
-    std::memcpy(&narrow, from + e * sizeof narrow, sizeof narrow);
-    const std::int32_t wide = narrow;
-    std::memcpy(to + e * sizeof wide, &wide, sizeof wide);
   }
 }
 
@@ -146,7 +135,6 @@ void Dataset::read_filtered(std::int64_t first_row, std::int64_t rows, std::int6
   }
   const Hdf5Handle file_type(H5Dget_type(handle_.id()), close_type);
   const bool same = H5Tequal(file_type.id(), memory_type) > 0;
-  const bool widens = H5Tequal(file_type.id(), H5T_NATIVE_UINT16) > 0 && H5Tequal(memory_type, H5T_NATIVE_INT32) > 0;
   const std::int64_t row_elements = std::max<std::int64_t>(1, info_.elements() / info_.extents[0]);
   const auto row_bytes = static_cast<std::size_t>(row_elements * info_.element_bytes);
   auto* to = static_cast<unsigned char*>(out);
@@ -154,16 +142,12 @@ void Dataset::read_filtered(std::int64_t first_row, std::int64_t rows, std::int6
     const std::int64_t begin = row / info_.chunk[0] * info_.chunk[0];
     const std::int64_t count = std::min(begin + info_.chunk[0], first_row + rows) - row;
     load_chunk(begin);
-    const unsigned char* const from = chunk_.bytes.data() + static_cast<std::size_t>(row - begin) * row_bytes;
+    std::memcpy(to, chunk_.bytes.data() + static_cast<std::size_t>(row - begin) * row_bytes,
+                static_cast<std::size_t>(count) * row_bytes);
     const auto elements = static_cast<std::size_t>(count * row_elements);
-    if (widens) {
-      widen(from, elements, to);
-    } else {
-      std::memcpy(to, from, static_cast<std::size_t>(count) * row_bytes);
-      // In place: no element of the file is wider than one in memory.
-      if (!same && H5Tconvert(file_type.id(), memory_type, elements, to, nullptr, H5P_DEFAULT) < 0)
-        fail(library_reason());
-    }
+    // In place: no element of the file is wider than one in memory.
+    if (!same && H5Tconvert(file_type.id(), memory_type, elements, to, nullptr, H5P_DEFAULT) < 0)
+      fail(library_reason());
     to += elements * memory_bytes;
     row += count;
   }
