@@ -3,13 +3,13 @@
 128) trains some steps on it.
 
     python3 data.py [--build DIR] [--megabytes 50 1000] [--copies 1] [--ranks 1 2] [--steps 200] [--keep FOLDER] [--table FILE]
-                    [--picture FILE] [--set table.key=VALUE]...
+                    [--picture FILE] [--compression none] [--set table.key=VALUE]...
 
 For each size of the text: prep's time beside that of its tokenizing, its memory without mapped files (the largest seen), and the size
-of the shards. For each number of ranks: when the run was ready for its first step, the memory of the node's ranks together (PSS, the largest sum seen), the share of
-the time that the slowest rank waited for data, milliseconds a step, and what the node's ranks read from files (rchar) beside the
-shards' size. --copies N trains on N copies of the shards of the largest text as well. --keep leaves text and shards in a folder, and
-uses what is there. Files that were just written lie in the page cache: nothing here waits for a disk.
+of the shards. For each number of ranks: when the run was ready for its first step, the memory of the node's ranks together (PSS, the
+largest sum seen), the share of the time that the slowest rank waited for data, milliseconds a step, and what the ranks read from files
+(rchar) beside the shards' size. --copies N trains on N copies of the shards of the largest text as well. --keep leaves text and shards
+in a folder, and uses what is there. Files that were just written lie in the page cache: nothing here waits for a disk.
 Exit status: 0 measured, 1 a program failed.
 """
 
@@ -57,7 +57,7 @@ def write_toml(path, tables):
     path.write_text("".join(f"[{table}]\n" + "".join(f"{key} = {value}\n" for key, value in keys.items()) for table, keys in tables.items()))
 
 
-def prepare(folder, build, megabytes):
+def prepare(folder, build, megabytes, compression):
     """Prep's figures; what is in the folder already is kept."""
     shards, log = folder / f"shards_{megabytes}", folder / f"prep_{megabytes}.log"
     if not log.exists():
@@ -67,7 +67,8 @@ def prepare(folder, build, megabytes):
         shutil.rmtree(shards, ignore_errors=True)
         write_toml(folder / f"prep_{megabytes}.toml", {
             "source": {"format": '"tsv"', "files": f'["{text}"]', "text": '"text"', "label": '"label"'}, "split": {"train": 1},
-            "tokenizer": {"train_size": 8000, "max_tokens": 64}, "task": {"name": '"classification"'}, "output": {"directory": f'"{shards}"'}})
+            "tokenizer": {"train_size": 8000, "max_tokens": 64}, "task": {"name": '"classification"'},
+            "output": {"directory": f'"{shards}"', "compression": f'"{compression}"'}})
         begin = time.monotonic()
         with open(folder / f"prep_{megabytes}.out", "w") as shown:
             process = subprocess.Popen([build / "bert_hpc_prep", folder / f"prep_{megabytes}.toml"], stdout=shown)
@@ -157,6 +158,7 @@ def main():
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--copies", type=int, default=1)
     parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--compression", choices=("none", "gzip"), default="none")
     parser.add_argument("--set", action="append", default=[])
     for name in ("keep", "table", "picture"):
         parser.add_argument(f"--{name}", type=pathlib.Path)
@@ -167,7 +169,7 @@ def main():
         folder.mkdir(exist_ok=True)
         cases = []
         for megabytes in options.megabytes:
-            shards, figures = prepare(folder, options.build, megabytes)
+            shards, figures = prepare(folder, options.build, megabytes, options.compression)
             cases.append(([f"{shards}/train-*.h5"], figures))
         if options.copies > 1:
             for copy in range(1, options.copies):
