@@ -36,4 +36,16 @@ void place_shard(const std::vector<std::int64_t>& shape, const Shard& shard, std
   }
 }
 
+std::vector<float> take_shard(const std::vector<std::int64_t>& shape, const Shard& shard,
+                              std::span<const float> whole) {
+  require(static_cast<std::int64_t>(whole.size()) == elements_of(whole_shape(shape, shard)),
+          "shard: the whole's size does not fit the shape");
+  const ShardRuns runs = runs_of(shape, shard);
+  std::vector<float> part(static_cast<std::size_t>(runs.count * runs.length));
+  for (std::int64_t r = 0; r < runs.count; ++r) {
+    std::copy_n(whole.begin() + runs.first + r * runs.stride, runs.length, part.begin() + r * runs.length);
+  }
+  return part;
+}
+
 }  // namespace bert_hpc::core

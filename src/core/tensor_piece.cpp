@@ -118,9 +118,8 @@ std::vector<PlacedPiece> pieces_of(const ParameterSlice& slice, std::int64_t ten
   const ShardRuns runs = runs_of(slice.shape, slice.shard);
   std::vector<PlacedPiece> pieces;
   const auto add = [&](std::int64_t from, std::int64_t length, std::int64_t count) {
-    const std::int64_t row = from / runs.length;
-    const std::int64_t first = runs.first + row * runs.stride + (from - row * runs.length);
-    pieces.push_back({{tensor, first, length, count, count == 1 ? length : runs.stride}, slice.offset + from});
+    pieces.push_back(
+        {{tensor, runs.index(from), length, count, count == 1 ? length : runs.stride}, slice.offset + from});
   };
   if (begin % runs.length != 0) {  // the remainder of a run
     const std::int64_t run_end = std::min(end, (begin / runs.length + 1) * runs.length);

@@ -227,10 +227,9 @@ std::string printable(std::string_view text, std::size_t limit) {
 }
 
 std::string_view trimmed(std::string_view text) {
-  constexpr const char* blanks = " \t\r\n\v\f";
-  const std::size_t first = text.find_first_not_of(blanks);
+  const std::size_t first = text.find_first_not_of(ascii_blanks);
   if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+  return text.substr(first, text.find_last_not_of(ascii_blanks) - first + 1);
 }
 
 }  // namespace bert_hpc::core

@@ -10,33 +10,31 @@
 namespace bert_hpc::data {
 namespace {
 
-std::string number_text(std::int64_t value) {
-  return std::to_string(value);
-}
+using std::to_string;
 
 void check_chunks(const BatchPlanOptions& o, std::int64_t max_length, core::ProblemList& problems) {
   if (o.chunks < o.replicas) {
-    problems.add("batch.chunks = " + number_text(o.chunks) + " is less than the " + number_text(o.replicas) +
-                 " replicas of the layout; set it to at least " + number_text(o.replicas) + ".");
+    problems.add("batch.chunks = " + to_string(o.chunks) + " is less than the " + to_string(o.replicas) +
+                 " replicas of the layout; set it to at least " + to_string(o.replicas) + ".");
   } else if (o.reproducible &&
              (!std::has_single_bit(static_cast<unsigned>(o.replicas)) || o.chunks % o.replicas != 0)) {
     problems.add("run.reproducible needs a power of two of replicas that divides batch.chunks = " +
-                 number_text(o.chunks) + ", not " + number_text(o.replicas) + " replicas.");
+                 to_string(o.chunks) + ", not " + to_string(o.replicas) + " replicas.");
   }
   const std::int64_t nominal = ceil_divide(o.global_batch, o.chunks);
   const std::int64_t tokens = token_limit(o.global_batch, o.chunks, max_length);
   if (o.micro_tokens > 0 && o.micro_tokens < tokens) {
-    problems.add("batch.micro_tokens = " + number_text(o.micro_tokens) + " is less than a chunk may hold (" +
-                 number_text(nominal) + " sequences of up to " + number_text(max_length) + " tokens); raise it to " +
-                 number_text(tokens) + ", or raise batch.chunks above " + number_text(o.chunks) + ".");
+    problems.add("batch.micro_tokens = " + to_string(o.micro_tokens) + " is less than a chunk may hold (" +
+                 to_string(nominal) + " sequences of up to " + to_string(max_length) + " tokens); raise it to " +
+                 to_string(tokens) + ", or raise batch.chunks above " + to_string(o.chunks) + ".");
   }
   if (o.micro_sequences > 0 && o.micro_sequences < nominal) {
-    problems.add("batch.micro = " + number_text(o.micro_sequences) + " is less than a chunk (" + number_text(nominal) +
-                 " sequences); raise it, or raise batch.chunks above " + number_text(o.chunks) + ".");
+    problems.add("batch.micro = " + to_string(o.micro_sequences) + " is less than a chunk (" + to_string(nominal) +
+                 " sequences); raise it, or raise batch.chunks above " + to_string(o.chunks) + ".");
   }
   if (o.micro_batches > 0 && o.micro_batches > o.chunks / std::max(o.replicas, 1)) {
-    problems.add("batch.micro_batches = " + number_text(o.micro_batches) + " is more than the chunks of a replica (" +
-                 number_text(o.chunks / std::max(o.replicas, 1)) + "); lower it, or raise batch.chunks.");
+    problems.add("batch.micro_batches = " + to_string(o.micro_batches) + " is more than the chunks of a replica (" +
+                 to_string(o.chunks / std::max(o.replicas, 1)) + "); lower it, or raise batch.chunks.");
   }
 }
 
@@ -46,10 +44,10 @@ void check(const BatchPlanOptions& o, std::int64_t max_length) {
   core::require(o.replicas >= 1 && o.hidden >= 1 && max_length >= 1, "batch plan: layout and lengths are positive");
   core::ProblemList problems;
   if (o.global_batch < 1 || o.global_batch > (std::int64_t{1} << 30)) {
-    problems.add("batch.global = " + number_text(o.global_batch) + " must lie between 1 and 2^30 sequences.");
+    problems.add("batch.global = " + to_string(o.global_batch) + " must lie between 1 and 2^30 sequences.");
   }
   if (o.global_batch < o.replicas) {
-    problems.add("batch.global = " + number_text(o.global_batch) + " is less than the " + number_text(o.replicas) +
+    problems.add("batch.global = " + to_string(o.global_batch) + " is less than the " + to_string(o.replicas) +
                  " replicas of the layout; every replica needs a sequence.");
   }
   if (o.micro_tokens < 0 || o.micro_sequences < 0 || o.micro_batches < 0 || o.chunks < 0) {
@@ -64,9 +62,9 @@ void check(const BatchPlanOptions& o, std::int64_t max_length) {
   if (o.chunks > 0) {
     check_chunks(o, max_length, problems);
   } else if (o.micro_tokens > 0 && o.micro_tokens < max_length) {
-    problems.add("batch.micro_tokens = " + number_text(o.micro_tokens) +
+    problems.add("batch.micro_tokens = " + to_string(o.micro_tokens) +
                  " is less than the longest sequence of the data" + (o.padding.pads() ? " with its padding (" : " (") +
-                 number_text(max_length) +
+                 to_string(max_length) +
                  " tokens); set it to at least that. With task.loss = \"listwise\" all candidates of a query count as "
                  "one sequence.");
   }

@@ -5,20 +5,12 @@
 #include <cmath>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/spare_capacity.hpp"
 #include "bert_hpc/data/shard_schema.hpp"
 
 namespace bert_hpc::data {
 
 using tasks::Labels;
-
-void LabelColumn::append(const LabelColumn& more) {
-  classes.insert(classes.end(), more.classes.begin(), more.classes.end());
-  values.insert(values.end(), more.values.begin(), more.values.end());
-  sets.insert(sets.end(), more.sets.begin(), more.sets.end());
-  spans.insert(spans.end(), more.spans.begin(), more.spans.end());
-  words.insert(words.end(), more.words.begin(), more.words.end());
-  levels.insert(levels.end(), more.levels.begin(), more.levels.end());
-}
 
 namespace {
 
@@ -35,21 +27,28 @@ void for_each_array(Column& column, const Do& each) {
 
 }  // namespace
 
+void LabelColumn::append(const LabelColumn& more) {
+  classes.insert(classes.end(), more.classes.begin(), more.classes.end());
+  values.insert(values.end(), more.values.begin(), more.values.end());
+  sets.insert(sets.end(), more.sets.begin(), more.sets.end());
+  spans.insert(spans.end(), more.spans.begin(), more.spans.end());
+  words.insert(words.end(), more.words.begin(), more.words.end());
+  levels.insert(levels.end(), more.levels.begin(), more.levels.end());
+}
+
 void LabelColumn::reserve(double times) {
   for_each_array(
       *this, [times](auto& all) { all.reserve(static_cast<std::size_t>(static_cast<double>(all.size()) * times)); });
 }
 
-void LabelColumn::shrink() {
-  for_each_array(*this, [](auto& all) {
-    if (all.capacity() / 5 * 4 > all.size()) all.shrink_to_fit();
-  });
+void LabelColumn::give_back() {
+  for_each_array(*this, [](auto& all) { core::give_back_spare(all); });
 }
 
 std::int64_t LabelColumn::memory_bytes() const {
-  const std::size_t integers = classes.capacity() + spans.capacity() + words.capacity() + levels.capacity();
-  return static_cast<std::int64_t>(integers * sizeof(std::int32_t) + values.capacity() * sizeof(float) +
-                                   sets.capacity());
+  std::size_t bytes = 0;
+  for_each_array(*this, [&bytes](const auto& all) { bytes += all.capacity() * sizeof(all[0]); });
+  return static_cast<std::int64_t>(bytes);
 }
 
 LabelType label_type(Labels kind, std::int64_t sequences, std::int64_t names, std::int64_t words) {

@@ -20,9 +20,7 @@ using io::DatasetInfo;
 /// Counters of random numbers hold positions below this (ops/dropout.hpp).
 constexpr std::int64_t longest_sequence_tokens = std::int64_t{1} << 20;
 
-std::string text(std::int64_t value) {
-  return std::to_string(value);
-}
+using std::to_string;
 
 const char* name_of(const DatasetInfo::TypeClass type_class) {
   return type_class == DatasetInfo::TypeClass::integer ? "integers" : "reals";
@@ -78,17 +76,17 @@ void ShardFile::read_attributes() {
   info_.tokens = count(shard_attribute::tokens);
   info_.max_length = count(shard_attribute::max_length);
   if (info_.vocabulary_size < 1 || info_.vocabulary_size > std::numeric_limits<std::int32_t>::max()) {
-    fail("attribute 'vocabulary_size' is " + text(info_.vocabulary_size) + ".");
+    fail("attribute 'vocabulary_size' is " + to_string(info_.vocabulary_size) + ".");
   }
   if (limits_.vocabulary_size > 0 && info_.vocabulary_size > limits_.vocabulary_size) {
-    fail("its vocabulary has " + text(info_.vocabulary_size) + " pieces, the model's vocab_size is " +
-         text(limits_.vocabulary_size) + "; prepare the text with the model's vocabulary.");
+    fail("its vocabulary has " + to_string(info_.vocabulary_size) + " pieces, the model's vocab_size is " +
+         to_string(limits_.vocabulary_size) + "; prepare the text with the model's vocabulary.");
   }
   for (const std::int32_t id :
        {special_ids_.cls, special_ids_.sep, special_ids_.mask, special_ids_.pad, special_ids_.unk}) {
     if (id >= info_.vocabulary_size) {
-      fail("attribute 'tokenizer': special id " + text(id) + " is beyond the vocabulary of " +
-           text(info_.vocabulary_size) + ".");
+      fail("attribute 'tokenizer': special id " + to_string(id) + " is beyond the vocabulary of " +
+           to_string(info_.vocabulary_size) + ".");
     }
   }
 }
@@ -100,8 +98,8 @@ Dataset ShardFile::checked_dataset(const char* name, const LabelType& wide, cons
   const DatasetInfo& i = found.info();
   const LabelType& type = narrow != nullptr && i.element_bytes == narrow->bytes ? *narrow : wide;
   if (i.type_class != type.type_class || i.element_bytes != type.bytes || i.is_signed != type.is_signed) {
-    fail(std::string("dataset '") + name + "' holds " + i.type_name() + "; the schema says " + text(8 * type.bytes) +
-         "-bit " + (type.is_signed ? "signed " : "") + name_of(type.type_class) + ".");
+    fail(std::string("dataset '") + name + "' holds " + i.type_name() + "; the schema says " +
+         to_string(8 * type.bytes) + "-bit " + (type.is_signed ? "signed " : "") + name_of(type.type_class) + ".");
   }
   if (i.extents != type.extents) {
     DatasetInfo stated;
@@ -163,8 +161,8 @@ std::vector<std::int64_t> ShardFile::read_offsets() const {
   dataset.read_rows(0, std::span(&first, 1));
   dataset.read_rows(info_.sequences, std::span(&last, 1));
   if (first != 0 || last != info_.tokens) {
-    fail("'/offsets' run from " + text(first) + " to " + text(last) + "; they must run from 0 to " +
-         text(info_.tokens) + ", the number of tokens.");
+    fail("'/offsets' run from " + to_string(first) + " to " + to_string(last) + "; they must run from 0 to " +
+         to_string(info_.tokens) + ", the number of tokens.");
   }
   constexpr std::int64_t max_at_once = std::int64_t{1} << 16;
   std::vector<std::int64_t> offsets = {0};
@@ -177,8 +175,8 @@ std::vector<std::int64_t> ShardFile::read_offsets() const {
       const std::int64_t here = offsets[static_cast<std::size_t>(s)], next = offsets[static_cast<std::size_t>(s) + 1];
       // The comparison, not the difference, which a hostile file could make overflow.
       if (next <= here || next > info_.tokens) {
-        fail(where_sequence(s) + " runs from token " + text(here) + " to " + text(next) +
-             "; offsets must increase up to " + text(info_.tokens) + ".");
+        fail(where_sequence(s) + " runs from token " + to_string(here) + " to " + to_string(next) +
+             "; offsets must increase up to " + to_string(info_.tokens) + ".");
       }
       if (next - here > longest) {
         longest = next - here;
@@ -192,17 +190,17 @@ std::vector<std::int64_t> ShardFile::read_offsets() const {
 
 void ShardFile::check_longest(std::int64_t longest, std::int64_t longest_sequence_index) const {
   if (limits_.max_length > 0 && longest > limits_.max_length) {
-    fail(where_sequence(longest_sequence_index) + " has " + text(longest) +
-         " tokens; the model's max_position_embeddings is " + text(limits_.max_length) +
-         ". Prepare the text with tokenizer.max_tokens = " + text(limits_.max_length) + ".");
+    fail(where_sequence(longest_sequence_index) + " has " + to_string(longest) +
+         " tokens; the model's max_position_embeddings is " + to_string(limits_.max_length) +
+         ". Prepare the text with tokenizer.max_tokens = " + to_string(limits_.max_length) + ".");
   }
   if (longest > longest_sequence_tokens) {
-    fail(where_sequence(longest_sequence_index) + " has " + text(longest) + " tokens; at most " +
-         text(longest_sequence_tokens) + " can be used.");
+    fail(where_sequence(longest_sequence_index) + " has " + to_string(longest) + " tokens; at most " +
+         to_string(longest_sequence_tokens) + " can be used.");
   }
   if (longest != info_.max_length) {
-    fail("its longest sequence has " + text(longest) + " tokens; attribute 'max_length' says " +
-         text(info_.max_length) + ".");
+    fail("its longest sequence has " + to_string(longest) + " tokens; attribute 'max_length' says " +
+         to_string(info_.max_length) + ".");
   }
 }
 
@@ -229,8 +227,8 @@ void ShardFile::read_tokens(std::int64_t begin, std::span<std::int32_t> ids,
   if (!good) {
     const auto bad =
         std::find_if(ids.begin(), ids.end(), [&](std::int32_t id) { return static_cast<std::uint32_t>(id) >= bound; });
-    fail(where_token(begin + (bad - ids.begin())) + " has id " + text(*bad) + "; the vocabulary has " + text(bound) +
-         " pieces.");
+    fail(where_token(begin + (bad - ids.begin())) + " has id " + to_string(*bad) + "; the vocabulary has " +
+         to_string(bound) + " pieces.");
   }
   if (token_types.empty()) return;
   if (!token_types_) {
@@ -241,18 +239,18 @@ void ShardFile::read_tokens(std::int64_t begin, std::span<std::int32_t> ids,
   const auto bad = std::find_if(token_types.begin(), token_types.end(),
                                 [this](std::uint8_t type) { return type >= limits_.type_vocabulary; });
   if (bad != token_types.end()) {
-    fail(where_token(begin + (bad - token_types.begin())) + " has type " + text(*bad) +
-         "; the model's type_vocab_size is " + text(limits_.type_vocabulary) + ".");
+    fail(where_token(begin + (bad - token_types.begin())) + " has type " + to_string(*bad) +
+         "; the model's type_vocab_size is " + to_string(limits_.type_vocabulary) + ".");
   }
 }
 
 /// "sequence 17 (source row 1234)"; the source row only where it can be had.
 std::string ShardFile::where_sequence(std::int64_t sequence) const {
-  std::string place = "sequence " + text(sequence);
+  std::string place = "sequence " + to_string(sequence);
   try {
     std::int64_t row = 0;
     file_.dataset(shard_dataset::source_index).read_rows(sequence, std::span<std::int64_t>(&row, 1));
-    place += " (source row " + text(row) + ")";
+    place += " (source row " + to_string(row) + ")";
   } catch (const Error&) {
     // The error itself matters more than this detail of it.
   }
@@ -264,7 +262,7 @@ std::string ShardFile::where_token(std::int64_t token) const {
   file_.dataset(shard_dataset::offsets).read_rows(0, offsets);
   const auto next = std::upper_bound(offsets.begin(), offsets.end(), token);
   const std::int64_t sequence = std::max<std::int64_t>(next - offsets.begin() - 1, 0);
-  return where_sequence(sequence) + ": token " + text(token - offsets[static_cast<std::size_t>(sequence)]);
+  return where_sequence(sequence) + ": token " + to_string(token - offsets[static_cast<std::size_t>(sequence)]);
 }
 
 }  // namespace bert_hpc::data

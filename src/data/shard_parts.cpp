@@ -10,9 +10,7 @@ using Type = io::DatasetInfo::TypeClass;
 
 namespace {
 
-std::string count_text(std::int64_t value) {
-  return std::to_string(value);
-}
+using std::to_string;
 
 }  // namespace
 
@@ -50,8 +48,8 @@ std::vector<std::int32_t> ShardFile::read_contexts(std::span<const std::int64_t>
   for (std::size_t s = 0; s + 1 < offsets.size(); ++s) {
     const std::int64_t begin = contexts[2 * s], end = contexts[2 * s + 1], length = offsets[s + 1] - offsets[s];
     if (begin >= 0 && begin <= end && end <= length) continue;
-    fail(where_sequence(static_cast<std::int64_t>(s)) + " has its context in tokens " + count_text(begin) + " to " +
-         count_text(end) + "; it must lie within the sequence's " + count_text(length) + " tokens.");
+    fail(where_sequence(static_cast<std::int64_t>(s)) + " has its context in tokens " + to_string(begin) + " to " +
+         to_string(end) + "; it must lie within the sequence's " + to_string(length) + " tokens.");
   }
   return contexts;
 }
@@ -64,7 +62,7 @@ Words ShardFile::read_words(std::span<const std::int64_t> offsets) const {
   const std::int64_t count = dataset.info().extents.front();
   const bool ascend = std::is_sorted(words.offsets.begin(), words.offsets.end());
   if (!ascend || words.offsets.front() != 0 || words.offsets.back() != count) {
-    fail("'/word_offsets' do not ascend from 0 to " + count_text(count) + ", the number of words.");
+    fail("'/word_offsets' do not ascend from 0 to " + to_string(count) + ", the number of words.");
   }
   words.tokens.resize(static_cast<std::size_t>(2 * count));
   dataset.read_rows(0, words.tokens);
@@ -73,9 +71,9 @@ Words ShardFile::read_words(std::span<const std::int64_t> offsets) const {
     for (std::int64_t w = words.offsets[s]; w < words.offsets[s + 1]; ++w) {
       const std::int32_t* const word = words.tokens.data() + 2 * w;
       if (word[0] < end || word[1] <= word[0] || word[1] > offsets[s + 1] - offsets[s]) {
-        fail(where_sequence(static_cast<std::int64_t>(s)) + ": word " + count_text(w - words.offsets[s]) +
-             " is made of tokens " + count_text(word[0]) + " to " + count_text(word[1]) +
-             "; words follow each other within the sequence's " + count_text(offsets[s + 1] - offsets[s]) + " tokens.");
+        fail(where_sequence(static_cast<std::int64_t>(s)) + ": word " + to_string(w - words.offsets[s]) +
+             " is made of tokens " + to_string(word[0]) + " to " + to_string(word[1]) +
+             "; words follow each other within the sequence's " + to_string(offsets[s + 1] - offsets[s]) + " tokens.");
       }
       end = word[1];
     }

@@ -145,8 +145,8 @@ void ShardReader::open_all() {
       }
     }
   }
-  table_.shrink();
-  labels_.shrink();
+  table_.give_back();
+  labels_.give_back();
   if (omitted > 0) problems.add("… and " + std::to_string(omitted) + " more files with problems.");
   if (problems.empty() && samples() == 0) problems.add("The shards hold no samples.");
   problems.throw_if_any(ExitCode::data, "Cannot use the shards of " + options_.name + ":");
@@ -158,7 +158,8 @@ std::int64_t ShardReader::memory_bytes() const {
                      words_.memory_bytes() + bytes(groups_);
   sum += token_bytes() / processes_;
   if (planned_) {  // as it would be with shards: tokens in memory or a cache, and the rows of the source text
-    const TokenLayout layout{.types = true, .wide = is_wide(info_.vocabulary_size)};
+    TokenLayout layout = token_layout();
+    layout.types = true;
     const std::int64_t tokens = table_.tokens() * layout.token_bytes();
     sum += (tokens > options_.memory_limit ? options_.cache_bytes : tokens) +
            table_.sequences() * static_cast<std::int64_t>(sizeof(std::int64_t));

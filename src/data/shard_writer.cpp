@@ -75,7 +75,7 @@ void ShardWriter::add(std::span<const std::int32_t> ids, std::span<const std::ui
       all_bits |= static_cast<std::uint32_t>(id);
       return static_cast<std::uint16_t>(id);
     });
-    core::require(all_bits < 65536, "shard: an id beyond the vocabulary");
+    core::require(all_bits < narrow_ids, "shard: an id beyond the vocabulary");
     narrow->append(narrow_);
   } else {
     std::get<WideIds>(ids_).append(ids);

@@ -29,7 +29,7 @@ std::int64_t TokenCache::memory_bytes() const {
          unit_tokens_ * std::int64_t{sizeof(std::int32_t)};
 }
 
-TokenCache::Slot& TokenCache::fetch(int file, std::int64_t unit_in_file) {
+const TokenCache::Slot& TokenCache::fetch(int file, std::int64_t unit_in_file) {
   const auto f = static_cast<std::size_t>(file);
   const auto unit = static_cast<std::size_t>(first_unit_[f] + unit_in_file);
   if (slot_of_[unit] < 0) {
@@ -48,7 +48,7 @@ TokenCache::Slot& TokenCache::fetch(int file, std::int64_t unit_in_file) {
     read_ids_.resize(count);
     if (layout_.types) oldest->types.resize(count);
     read_(file, begin, read_ids_, oldest->types);
-    IdArray(oldest->ids.data(), layout_.wide).put(0, read_ids_);
+    layout_.put(read_ids_, 0, oldest->ids.data());
     oldest->unit = static_cast<std::int64_t>(unit);
     slot_of_[unit] = static_cast<std::int32_t>(oldest - slots_.begin());
   }
@@ -63,8 +63,8 @@ void TokenCache::copy(int file, std::int64_t begin, std::int64_t length, std::in
     const std::int64_t unit = begin / unit_tokens_;
     const std::int64_t from = begin - unit * unit_tokens_;
     const std::int64_t count = std::min(end, (unit + 1) * unit_tokens_) - begin;
-    Slot& slot = fetch(file, unit);
-    IdArray(slot.ids.data(), layout_.wide).get(from, count, ids);
+    const Slot& slot = fetch(file, unit);
+    layout_.get(slot.ids.data(), from, count, ids);
     if (layout_.types) {
       std::copy_n(slot.types.begin() + from, count, types);
     } else {

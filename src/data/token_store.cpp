@@ -64,7 +64,7 @@ std::int64_t TokenStore::bytes(std::span<const std::int64_t> file_tokens, const 
 
 TokenStore::TokenStore(std::span<const std::int64_t> file_tokens, const TokenLayout& layout, std::int64_t block_tokens,
                        std::span<std::byte> memory, Read read)
-    : read_(std::move(read)), block_tokens_(block_tokens) {
+    : read_(std::move(read)), layout_(layout), block_tokens_(block_tokens) {
   const Parts parts = parts_of(file_tokens, layout, block_tokens);
   core::require(std::ssize(memory) >= parts.states + parts.ids + parts.types, "a store of tokens has its memory");
   first_token_.push_back(0);
@@ -75,7 +75,7 @@ TokenStore::TokenStore(std::span<const std::int64_t> file_tokens, const TokenLay
   }
   const auto tokens = static_cast<std::size_t>(first_token_.back());
   states_ = {reinterpret_cast<std::uint32_t*>(memory.data()), static_cast<std::size_t>(blocks())};
-  ids_ = {memory.data() + parts.states, layout.wide};
+  ids_ = memory.data() + parts.states;
   if (layout.types) types_ = {reinterpret_cast<std::uint8_t*>(memory.data() + parts.states + parts.ids), tokens};
 }
 
@@ -93,19 +93,6 @@ std::int64_t TokenStore::file_of(std::int64_t block) const {
   return std::upper_bound(first_block_.begin(), first_block_.end(), block) - first_block_.begin() - 1;
 }
 
-/// Tokens [begin, begin + count) of a file, to the elements from `at` on.
-void TokenStore::read_into(int file, std::int64_t begin, std::size_t at, std::size_t count) {
-  const std::span<std::uint8_t> types = types_.empty() ? types_ : types_.subspan(at, count);
-  const auto place = static_cast<std::int64_t>(at);
-  if (const auto direct = ids_.direct(place, static_cast<std::int64_t>(count)); !direct.empty()) {
-    return read_(file, begin, direct, types);
-  }
-  static thread_local std::vector<std::int32_t> wide;
-  wide.resize(count);
-  read_(file, begin, wide, types);
-  ids_.put(place, wide);
-}
-
 /// A block that this thread has claimed.
 void TokenStore::read(std::int64_t block) {
   const auto state = state_of(states_[static_cast<std::size_t>(block)]);
@@ -114,8 +101,11 @@ void TokenStore::read(std::int64_t block) {
   const std::int64_t tokens = first_token_[file + 1] - first_token_[file];
   const auto at = static_cast<std::size_t>(first_token_[file] + begin);
   const auto count = static_cast<std::size_t>(std::min(block_tokens_, tokens - begin));
+  static thread_local std::vector<std::int32_t> ids;  // as they are read; two threads read
   try {
-    read_into(static_cast<int>(file), begin, at, count);
+    ids.resize(count);
+    read_(static_cast<int>(file), begin, ids, types_.empty() ? types_ : types_.subspan(at, count));
+    layout_.put(ids, static_cast<std::int64_t>(at), ids_);
   } catch (...) {
     state.store(failed, std::memory_order_release);
     throw;
@@ -127,7 +117,7 @@ void TokenStore::fill(int file, std::span<const std::int32_t> ids, std::span<con
   const auto f = static_cast<std::size_t>(file);
   const auto at = first_token_[f];
   core::require(std::ssize(ids) == first_token_[f + 1] - at, "a file is filled as a whole");
-  ids_.put(at, ids);
+  layout_.put(ids, at, ids_);
   if (!types_.empty()) std::copy(types.begin(), types.end(), types_.begin() + at);  // memory is zero at first
   for (std::int64_t block = first_block_[f]; block < first_block_[f + 1]; ++block) {
     state_of(states_[static_cast<std::size_t>(block)]).store(ready, std::memory_order_release);
@@ -164,7 +154,7 @@ void TokenStore::copy(int file, std::int64_t begin, std::int64_t length, std::in
     need(first_block_[f] + block);
   }
   const std::int64_t at = first_token_[f] + begin;
-  ids_.get(at, length, ids);
+  layout_.get(ids_, at, length, ids);
   if (types_.empty()) {
     std::fill_n(types, length, 0);
   } else {

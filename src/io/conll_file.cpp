@@ -1,12 +1,13 @@
 #include "bert_hpc/io/conll_file.hpp"
 
+#include "bert_hpc/core/text.hpp"
+
 namespace bert_hpc::io {
 
 void ConllFile::add(std::string_view word, std::string_view gold, std::string_view predicted) {
   line_ = word.empty() ? "_" : word;
-  constexpr std::string_view blanks = " \t\r\n\v\f";
   for (char& c : line_) {
-    if (blanks.find(c) != std::string_view::npos) c = '_';
+    if (core::ascii_blanks.find(c) != std::string_view::npos) c = '_';
   }
   for (const std::string_view tag : {gold, predicted}) {
     if (!tag.empty()) (line_ += ' ') += tag;

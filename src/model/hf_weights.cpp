@@ -138,9 +138,7 @@ void check_finite(const HfCheckpoint& checkpoint, const HfCheckpoint::Entry& sou
     return (std::bit_cast<std::uint32_t>(value) & exponent) == exponent;
   });
   if (bad == values.end()) return;
-  const core::ShardRuns runs = core::runs_of(slice.shape, slice.shard);
-  const std::int64_t place = bad - values.begin(),
-                     element = runs.first + place / runs.length * runs.stride + place % runs.length;
+  const std::int64_t element = core::runs_of(slice.shape, slice.shard).index(bad - values.begin());
   problems.add(checkpoint.describe(source) + " contains " + (std::isnan(*bad) ? "NaN" : "an infinite value") +
                " (at element " + std::to_string(element) + ").");
 }

@@ -87,19 +87,6 @@ std::string config_text(const AdapterFacts& facts) {
   return core::json_text(root, 2) + '\n';
 }
 
-/// The values of a shard of this shape.
-std::vector<float> part_of(const std::vector<float>& whole, const std::vector<std::int64_t>& shape,
-                           const core::Shard& shard) {
-  const core::ShardRuns runs = core::runs_of(shape, shard);
-  std::vector<float> part;
-  part.reserve(static_cast<std::size_t>(runs.count * runs.length));
-  for (std::int64_t run = 0; run < runs.count; ++run) {
-    const auto begin = whole.begin() + runs.first + run * runs.stride;
-    part.insert(part.end(), begin, begin + runs.length);
-  }
-  return part;
-}
-
 }  // namespace
 
 std::string peft_name(const std::string& parameter) {
@@ -252,7 +239,7 @@ void PeftAdapter::load(core::ParameterStore& store) const {
     const Entry* const a = find(layers::adapter_a(layer));
     if (own != nullptr) {
       const std::vector<float> read = slice.name.ends_with(b_end) ? transposed(*own) : values(*own);
-      core::copy_to_device<float>(part_of(read, slice.shape, slice.shard), place);
+      core::copy_to_device<float>(core::take_shard(slice.shape, slice.shard, read), place);
     }
     if (layer.empty() || a == nullptr || names.contains(layers::adapter_a(layer))) continue;
     // The slice may be some rows or columns of the layer's weight.
@@ -261,14 +248,15 @@ void PeftAdapter::load(core::ParameterStore& store) const {
     const core::Shard columns{1, slice.shard.begin, slice.shard.whole};
     const std::int64_t rank = settings_.rank;
     const std::vector<float> of_a =
-        part_of(values(*a), {rank, slice.columns}, splits_columns ? columns : core::Shard());
-    const std::vector<float> of_b =
-        part_of(transposed(*find(layers::adapter_b(layer))), {rank, slice.rows}, splits_rows ? columns : core::Shard());
+        core::take_shard({rank, slice.columns}, splits_columns ? columns : core::Shard(), values(*a));
+    const std::vector<float> of_b = core::take_shard({rank, slice.rows}, splits_rows ? columns : core::Shard(),
+                                                     transposed(*find(layers::adapter_b(layer))));
     const std::span<const float> on_host = core::on_host<float>(place, staging);
     std::vector<float> merged(on_host.begin(), on_host.end());
     const std::vector<float> of_m =
-        settings_.magnitudes ? part_of(values(*find(layers::adapter_magnitude(layer))), {slice.rows}, slice.shard)
-                             : std::vector<float>();
+        settings_.magnitudes
+            ? core::take_shard({slice.rows}, slice.shard, values(*find(layers::adapter_magnitude(layer))))
+            : std::vector<float>();
     merge_adapter({.scale = static_cast<float>(settings_.scale()),
                    .a = {of_a.data(), rank, slice.columns},
                    .b = {of_b.data(), rank, slice.rows},

@@ -104,10 +104,7 @@ std::uint64_t hash_of_bits(std::span<const float> x, const core::ShardRuns& runs
         const std::uint64_t sum = team.sum<std::uint64_t>(end - begin, [=](std::int64_t i) {
           std::uint32_t bits;
           std::memcpy(&bits, in + begin + i, sizeof bits);
-          const std::int64_t element = begin + i;
-          const std::int64_t index =
-              at.first + (at.count <= 1 ? element : element / at.length * at.stride + element % at.length);
-          std::uint64_t z = bits + static_cast<std::uint64_t>(index + 1) * 0x9E3779B97F4A7C15ull;
+          std::uint64_t z = bits + static_cast<std::uint64_t>(at.index(begin + i) + 1) * 0x9E3779B97F4A7C15ull;
           z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
           z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
           return z ^ (z >> 31);

@@ -25,6 +25,41 @@ KOKKOS_INLINE_FUNCTION double strip_squares(const LowRankSum& sum, std::int64_t 
   return squares;
 }
 
+struct RowNorm {
+  const float* magnitudes;
+  float *norms, *factors;
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t o, double squares) const {
+    const auto norm = static_cast<float>(std::sqrt(squares));
+    norms[o] = norm;
+    if (factors != nullptr) factors[o] = norm > 0.0f ? magnitudes[o] / norm : 0.0f;
+  }
+};
+
+struct RowSquares {
+  float* squares;
+
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t o, double sum) const { squares[o] = static_cast<float>(sum); }
+};
+
+// store(o, Σ_i (w_oi + scale·Σ_k b_ko·a_ki)²)
+template <class Store>
+void sum_row_squares(const LowRankSum& sum, const Store& store) {
+  const std::int64_t columns = sum.w.columns;
+  kernel::for_rows(
+      {"bert_hpc::ops::row_norms", kernel::bytes_of<float>(sum.w.size())}, sum.w.rows,
+      KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t o) {
+        constexpr std::int64_t strip = kernel::strip_columns;
+        const auto squares = team.sum<double>(kernel::divide_up(columns, strip), [&](std::int64_t s) {
+          const std::int64_t begin = s * strip, left = columns - begin;
+          // Two calls: a compile-time width keeps the strip in registers.
+          if (left >= strip) return strip_squares(sum, o, begin, static_cast<int>(strip));
+          return strip_squares(sum, o, begin, static_cast<int>(left));
+        });
+        if (team.leads()) store(o, squares);
+      });
+}
+
 struct Scaled {
   const float *factors, *bias;
   float shift;
@@ -119,45 +154,6 @@ void add_column_products_in(Tensor<const T> x, Tensor<const T> y, const float* d
         for (std::int64_t j = 0; j < width; ++j) result.add(begin + j, total[j]);
       });
 #endif
-}
-
-}  // namespace
-
-namespace {
-
-struct RowNorm {
-  const float* magnitudes;
-  float *norms, *factors;
-
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t o, double squares) const {
-    const auto norm = static_cast<float>(std::sqrt(squares));
-    norms[o] = norm;
-    if (factors != nullptr) factors[o] = norm > 0.0f ? magnitudes[o] / norm : 0.0f;
-  }
-};
-
-struct RowSquares {
-  float* squares;
-
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t o, double sum) const { squares[o] = static_cast<float>(sum); }
-};
-
-// store(o, Σ_i (w_oi + scale·Σ_k b_ko·a_ki)²)
-template <class Store>
-void sum_row_squares(const LowRankSum& sum, const Store& store) {
-  const std::int64_t columns = sum.w.columns;
-  kernel::for_rows(
-      {"bert_hpc::ops::row_norms", kernel::bytes_of<float>(sum.w.size())}, sum.w.rows,
-      KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t o) {
-        constexpr std::int64_t strip = kernel::strip_columns;
-        const auto squares = team.sum<double>(kernel::divide_up(columns, strip), [&](std::int64_t s) {
-          const std::int64_t begin = s * strip, left = columns - begin;
-          // Two calls: a compile-time width keeps the strip in registers.
-          if (left >= strip) return strip_squares(sum, o, begin, static_cast<int>(strip));
-          return strip_squares(sum, o, begin, static_cast<int>(left));
-        });
-        if (team.leads()) store(o, squares);
-      });
 }
 
 }  // namespace

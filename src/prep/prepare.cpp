@@ -217,10 +217,9 @@ class Preparation {
   void write_shard(const SplitLayout& layout, Split split, std::size_t k, data::ShardInfo info) const {
     char name[32];
     std::snprintf(name, sizeof name, "%s-%05zu.h5", to_string(split), k);
-    const auto [begin, end] = layout.shards()[k];
+    const auto [begin, end, tokens] = layout.shards()[k];
     info.sequences = end - begin;
-    info.tokens = 0;
-    for (std::int64_t place = begin; place < end; ++place) info.tokens += layout.length(place);
+    info.tokens = tokens;
     data::ShardWriter writer(staging_.file(name), info, config_.has_pairs(),
                              config_.output.compression == "none" ? data::Compression::none : data::Compression::gzip);
     SplitLayout::Sequence sequence;

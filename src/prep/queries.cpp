@@ -12,10 +12,8 @@
 namespace bert_hpc::prep {
 namespace {
 
-constexpr std::string_view blanks = " \t\r\n\v\f";
-
 bool is_usable(std::string_view id) {
-  return !id.empty() && id.find_first_of(blanks) == std::string_view::npos;
+  return !id.empty() && id.find_first_of(core::ascii_blanks) == std::string_view::npos;
 }
 
 }  // namespace

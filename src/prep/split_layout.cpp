@@ -124,16 +124,17 @@ void SplitLayout::cut(std::int64_t shard_tokens) {
   if (order_.empty()) return;
   const std::int64_t count = std::min(sequences(), (tokens_ + shard_tokens - 1) / shard_tokens);
   const double share = static_cast<double>(tokens_) / static_cast<double>(count);
-  std::int64_t sum = 0, begin = 0;
+  std::int64_t sum = 0, begin = 0, sum_before = 0;
   for (std::int64_t place = 0; place < sequences(); ++place) {
     sum += length(place);
     const bool full = static_cast<double>(sum) >= share * static_cast<double>(shards_.size() + 1);
     if (full && ends_unit(place) && static_cast<std::int64_t>(shards_.size()) + 1 < count) {
-      shards_.push_back({begin, place + 1});
+      shards_.push_back({begin, place + 1, sum - sum_before});
       begin = place + 1;
+      sum_before = sum;
     }
   }
-  if (begin < sequences()) shards_.push_back({begin, sequences()});
+  if (begin < sequences()) shards_.push_back({begin, sequences(), sum - sum_before});
 }
 
 void SplitLayout::read(std::int64_t place, Sequence& sequence) const {

@@ -2,19 +2,20 @@
 
 #include <algorithm>
 
+#include "bert_hpc/core/text.hpp"
+
 namespace bert_hpc::prep {
 namespace {
-
-constexpr std::string_view word_blanks = " \t\r\n\v\f";
 
 /// Calls visit(word) for each.
 template <class Visit>
 void each_word(std::string_view text, const Visit& visit) {
   const bool listed = text.find(word_end) != std::string_view::npos;
   while (!text.empty()) {
-    if (!listed) text.remove_prefix(std::min(text.find_first_not_of(word_blanks), text.size()));
+    if (!listed) text.remove_prefix(std::min(text.find_first_not_of(core::ascii_blanks), text.size()));
     if (text.empty()) return;
-    const std::size_t end = std::min(listed ? text.find(word_end) : text.find_first_of(word_blanks), text.size());
+    const std::size_t end =
+        std::min(listed ? text.find(word_end) : text.find_first_of(core::ascii_blanks), text.size());
     visit(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
   }

@@ -376,7 +376,7 @@ class Faults(program.Case):
         filler = open(disk / "filler", "wb", buffering=0)
         self.addCleanup(filler.close)
         # A line a step, in the log and the journal, would fill the disk in a second or two.
-        # Neither may warnings, should this test be slow to see the third.
+        # Warnings would too, if this test were slow to see the third of them.
         path, directory = self.path("tight", directory=disk / "run", steps=100000, checkpoint={"every_steps": 100},
                                     log={"every_steps": 1000})
         process = self.launch(path, 2)

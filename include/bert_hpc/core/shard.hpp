@@ -24,6 +24,11 @@ std::int64_t elements_of(std::span<const std::int64_t> shape);
 /// which begin at element first + r·stride of the whole.
 struct ShardRuns {
   std::int64_t count = 0, length = 0, first = 0, stride = 0;
+
+  /// Where an element of the shard lies in the whole.
+  constexpr std::int64_t index(std::int64_t element) const {
+    return first + (count <= 1 ? element : element / length * stride + element % length);
+  }
 };
 
 /// `shape` is that of the shard.
@@ -35,5 +40,7 @@ std::vector<std::int64_t> whole_shape(std::vector<std::int64_t> shape, const Sha
 /// Copies a shard's elements to their positions in the whole.
 void place_shard(const std::vector<std::int64_t>& shape, const Shard& shard, std::span<const float> part,
                  std::span<float> whole);
+/// The other way round.
+std::vector<float> take_shard(const std::vector<std::int64_t>& shape, const Shard& shard, std::span<const float> whole);
 
 }  // namespace bert_hpc::core

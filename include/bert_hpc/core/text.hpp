@@ -46,7 +46,9 @@ std::string listed(const std::vector<std::string>& items, std::string_view last_
 /// Splits lines like Python's text mode: LF, CRLF or CR ends a line.
 std::vector<std::string> split_lines(std::string_view text);
 
-/// Without ASCII's blanks and line ends at both ends.
+/// ASCII's blanks and line ends.
+inline constexpr std::string_view ascii_blanks = " \t\r\n\v\f";
+/// Without those at both ends.
 std::string_view trimmed(std::string_view text);
 
 /// Ascending numbers as ranges: {0, 2, 3, 4, 7} → "0, 2-4, 7"; after `most` ranges the rest is "…".

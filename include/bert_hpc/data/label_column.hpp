@@ -24,7 +24,7 @@ struct LabelColumn {
 
   void append(const LabelColumn& more);
   void reserve(double times);  ///< memory for so many times what it holds
-  void shrink();               ///< gives back what was reserved too much, where that is a lot
+  void give_back();            ///< what was reserved too much, where that is a lot
   std::int64_t memory_bytes() const;
 };
 

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "bert_hpc/core/spare_capacity.hpp"
+
 namespace bert_hpc::data {
 
 class SequenceTable {
@@ -24,10 +26,10 @@ class SequenceTable {
     lengths_.reserve(static_cast<std::size_t>(sequences));
     places_.reserve(static_cast<std::size_t>(sequences) / stride + 1);
   }
-  /// Gives back what reserve() has taken too much, where that is a lot.
-  void shrink() {
-    if (lengths_.capacity() / 5 * 4 > lengths_.size()) lengths_.shrink_to_fit();
-    if (places_.capacity() / 5 * 4 > places_.size()) places_.shrink_to_fit();
+  /// What reserve() has taken too much, where that is a lot.
+  void give_back() {
+    core::give_back_spare(lengths_);
+    core::give_back_spare(places_);
   }
   void append(std::int32_t length) {
     if (lengths_.size() % stride == 0) places_.push_back(tokens_);

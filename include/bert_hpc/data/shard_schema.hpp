@@ -20,9 +20,11 @@ namespace bert_hpc::data {
 inline constexpr const char* shard_schema = "bert_hpc shard 1";
 inline constexpr std::int64_t shard_user_block = 512;  ///< bytes
 
-/// Are there ids that 16 bits do not hold?
+/// Ids below this one fit into 16 bits.
+inline constexpr std::int64_t narrow_ids = 65536;
+/// Are there others?
 constexpr bool is_wide(std::int64_t vocabulary_size) {
-  return vocabulary_size > 65536;
+  return vocabulary_size > narrow_ids;
 }
 
 /// Longest label names and tokenizer settings that a reader accepts, bytes.

@@ -35,7 +35,7 @@ class TokenCache {
     std::vector<std::byte> ids;
     std::vector<std::uint8_t> types;
   };
-  Slot& fetch(int file, std::int64_t unit_in_file);
+  const Slot& fetch(int file, std::int64_t unit_in_file);
 
   Read read_;
   TokenLayout layout_;

@@ -48,14 +48,14 @@ class TokenStore {
   void need(std::int64_t block);
   bool claim(std::int64_t block, std::uint32_t from);
   void read(std::int64_t block);
-  void read_into(int file, std::int64_t begin, std::size_t at, std::size_t count);
 
   Read read_;
+  TokenLayout layout_;
   std::int64_t block_tokens_;
   std::atomic<int> copies_reading_ = 0;
   std::vector<std::int64_t> first_token_, first_block_;  // (files + 1)
   std::span<std::uint32_t> states_;                      // (blocks)
-  IdArray ids_;                                          // (tokens)
+  std::byte* ids_ = nullptr;                             // (tokens)
   std::span<std::uint8_t> types_;                        // (tokens), or empty
 };
 

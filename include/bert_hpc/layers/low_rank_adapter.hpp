@@ -57,10 +57,10 @@ void declare_adapters(const std::vector<AdaptedLayer>& layers, const AdapterSett
                       std::vector<core::ParameterSpec>& specs, LayerSplit split = LayerSplit::outputs,
                       const TensorRank& place = {});
 
-/// The rows of a TensorExchange that the gradient of a part which is whole on each rank takes.
-inline std::int64_t exchanged_rows(const AdapterSettings& settings) {
+/// The rows of a TensorExchange that the gradients of adapters of this rank take, where these are whole on each rank.
+inline std::int64_t exchanged_rows(std::int64_t rank) {
   constexpr std::int64_t most_joined = 3;  // query, key and value
-  return most_joined * settings.rank;
+  return most_joined * rank;
 }
 
 /// Plans what the adapters of this weight take of Engine::scratch; nothing for the weights of layers.

@@ -38,7 +38,8 @@ struct AdapterValues {
   float scale = 1;                    ///< s
   core::Tensor<const float> a, b;     ///< (rank, in); b̂ (rank, out)
   const float* magnitudes = nullptr;  ///< (out), or null: none
-  const float* norms = nullptr;  ///< (out) of the rows of w + s·b̂ᵀ·a where w is some columns of them, or null
+  /// (out) of the rows of w + s·b̂ᵀ·a, where the caller knows them, as it must where w is some columns of them; or null
+  const float* norms = nullptr;
 };
 
 /// w += s·b̂ᵀ·a; then, with magnitudes, each row gets its magnitude as its norm. w (out, in), or some of its columns and

@@ -28,6 +28,7 @@ class SplitLayout {
 
   struct Shard {
     std::int64_t begin, end;  ///< places in the order
+    std::int64_t tokens;
   };
   const std::vector<Shard>& shards() const { return shards_; }
 

@@ -58,8 +58,8 @@ void keep_one_window(int replicas, data::ShardReaderOptions& options) {
   constexpr std::int64_t ends = 8;  // units: two of each shard that a window touches
   const std::int64_t tokens =
       data::evaluation_window * replicas * options.limits.max_length + ends * options.cache_unit;
-  constexpr std::int64_t most_bytes = 5;  // of a token: an id of 32 bits and a type
-  options.cache_bytes = std::min(options.cache_bytes, most_bytes * tokens);
+  const data::TokenLayout largest{.types = true, .wide = true};
+  options.cache_bytes = std::min(options.cache_bytes, largest.token_bytes() * tokens);
   options.memory_limit = std::min(options.memory_limit, options.cache_bytes);
 }
 

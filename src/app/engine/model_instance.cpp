@@ -135,8 +135,8 @@ void ModelInstance::allocate(const layers::BatchBounds& training, int micro_batc
     model::Stage::plan(stages, workspace, evaluation, train::evaluation_memory(pipeline_settings_));
   }
   exchanged_rows_ = larger(training, evaluation).tokens;
-  for (const layers::SublayerSettings& sublayer : plan.sublayers) {
-    if (grid.tensor > 1) exchanged_rows_ = std::max(exchanged_rows_, layers::exchanged_rows(sublayer.adapters));
+  if (grid.tensor > 1 && plan.low_rank) {
+    exchanged_rows_ = std::max(exchanged_rows_, layers::exchanged_rows(plan.low_rank->rank));
   }
   kernels.reserve(parameters, stages, config.head_dim(), tensor_group(), training, evaluation, storage, use.allocates);
   if (!use.allocates) return;

@@ -164,8 +164,8 @@ std::string load_values(ModelInstance& model, const config::Config& input) {
     load_pretrained(model, input, lines);
   } else if (model.place.data == 0) {
     model::initialize_parameters(model.parameters, model.config, static_cast<std::uint64_t>(input.run.seed));
+    set_magnitudes(model);
   }
-  if (!input.model.pretrained) set_magnitudes(model);
   model.groups().data->broadcast(model.parameters.change_values(), 0);
   return lines;
 }

@@ -27,6 +27,7 @@ void check_parts(std::int64_t rows, std::int64_t columns, int dimension, bool ve
       }
     }
     core::place_shard(shape, shard, part, whole);
+    CHECK(core::take_shard(shape, shard, expected) == part);
     CHECK(core::whole_shape(shape, shard) ==
           (vector ? std::vector<std::int64_t>{rows} : std::vector<std::int64_t>{rows, columns}));
   }

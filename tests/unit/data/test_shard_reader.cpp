@@ -208,14 +208,15 @@ TEST_CASE("ids take 16 bits in files and in memory where the vocabulary allows")
     data::ShardWriter writer(path, info, false, compression);
     writer.add(std::vector<std::int32_t>{2, last, 300, 3}, {}, {}, 0);
     writer.add(std::vector<std::int32_t>{2, 65535, 3}, {}, {}, 1);
+    if (vocabulary == 65536) CHECK_THROWS_AS(writer.add(std::vector<std::int32_t>{2, 65536}, {}, {}, 2), core::Error);
     writer.finish();
   }
   const bool wide = vocabulary > 65536;
   CHECK(io::Hdf5File::open_read(path, core::ExitCode::data).info("/input_ids").element_bytes == (wide ? 4 : 2));
-  const std::int64_t cached = GENERATE(0, 1 << 20);
+  const std::int64_t memory_limit = GENERATE(0, 1 << 20);  // a cache, a store
   ShardReaderOptions options = options_for(tasks::find("classification"), {path});
   options.limits.vocabulary_size = 0;
-  options.memory_limit = cached;
+  options.memory_limit = memory_limit;
   ShardReader reader(options);
   std::int32_t ids[4], types[4];
   reader.read(1, ids, types);

@@ -60,6 +60,20 @@ TEST_CASE("dropout decides every element by dropout_bits, scales by the exact pr
   Matrix in_place(x);
   ops::dropout(site.dropout, rows.view(), in_place, in_place);
   CHECK(test::bits_of(in_place) == test::bits_of(y));
+  // Some columns of the rows are decided as they are among all.
+  for (const std::int64_t first : {std::int64_t{8}, std::int64_t{5}, columns / 2}) {
+    if (first >= columns) continue;
+    core::Dropout of_part = site.dropout;
+    of_part.first_column = first;
+    Matrix part(9, columns - first, 2);
+    ops::dropout(of_part, rows.view(), core::Tensor<const float>(x).column_range(first, columns - first), part);
+    bool alike = true;
+    for (std::int64_t i = 0; i < 9; ++i) {
+      for (std::int64_t j = first; j < columns; ++j) alike = alike && part(i, j - first) == y(i, j);
+    }
+    CHECK(alike);
+    CHECK(part.padding_untouched());
+  }
 }
 
 TEST_CASE("dropout drops its share and differs between samples, steps and sites") {

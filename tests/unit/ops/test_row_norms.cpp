@@ -57,6 +57,23 @@ TEST_CASE("norms of the rows of a sum of matrices, and factors that give them ma
         }) < 0x1p-22 * std::abs(magnitudes(0, 0)) + 0x1p-20);
   ops::row_norms(sum, nullptr, alone.values.data(), nullptr);
   CHECK(test::bits_of(alone) == test::bits_of(norms));
+  // Squares of some columns, added up, make the norms of all: two more roundings of squares below 30² · in.
+  const std::int64_t cut = e.in / 3;
+  Matrix squares(1, e.out), rest(1, e.out), shared(1, e.out);
+  const auto part = [&](std::int64_t begin, std::int64_t count) {
+    return ops::LowRankSum{.w = core::Tensor<const float>(w).column_range(begin, count),
+                           .a = core::Tensor<const float>(a).column_range(begin, count),
+                           .b = b,
+                           .scale = scale};
+  };
+  ops::row_squares(part(0, cut), squares.values.data());
+  ops::row_squares(part(cut, e.in - cut), rest.values.data());
+  for (std::int64_t o = 0; o < e.out; ++o) squares(0, o) += rest(0, o);
+  ops::finish_row_norms(e.out, magnitudes.values.data(), squares.values.data(), shared.values.data());
+  CHECK(test::largest_difference(squares, norm) < tolerance);
+  CHECK(test::largest_difference(shared, [&](std::int64_t, std::int64_t o) {
+          return magnitudes(0, o) / squares(0, o);
+        }) < 0x1p-22 * std::abs(magnitudes(0, 0)) + 0x1p-20);
   // A norm of 0 makes a factor of 0.
   for (std::int64_t i = 0; i < e.in; ++i) w(0, i) = 0;
   ops::row_norms({.w = w}, magnitudes.values.data(), norms.values.data(), factors.values.data());

@@ -50,7 +50,7 @@ class ModelInstance {
   layers::Engine engine() { return kernels.evaluation_engine(); }
   layers::Engine training_engine() { return kernels.training_engine(); }
   const comm::ProcessGroups& groups() const { return *groups_; }
-  layers::TensorGroup tensor_group() { return {{place.tensor, grid.tensor}, exchange_}; }
+  layers::TensorGroup tensor_group() { return {tensor_place(), exchange_}; }
   train::Pipeline& pipeline() { return *pipeline_; }
   std::int64_t exchanged_rows() const { return exchanged_rows_; }  ///< most token rows that tensor ranks share
   std::int64_t message_bytes() const;                              ///< most that a stage sends another one at once
