@@ -97,6 +97,7 @@ def shards_say_what_the_text_said(folder, table):
             check(names == ["x", "y", "z"], "labels are sorted by name")
             offsets = f["offsets"][:]
             check(f.attrs["sequences"] == len(offsets) - 1 and f.attrs["tokens"] == offsets[-1], "counts")
+            check(f["input_ids"].chunks == (offsets[-1],) and f["offsets"].chunks == offsets.shape, "small shards have small chunks")
             labels = f["labels"][:]
             check(max(sum(labels[i : i + 8] == labels[i]) for i in range(0, len(labels) - 8, 8)) < 8, "rows are mixed")
             for i, row in enumerate(f["source_index"][:]):
