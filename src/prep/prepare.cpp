@@ -1,5 +1,7 @@
-// The passes over the text, in the order of Preparation::work(). What ranks share between passes is small: word counts,
-// the vocabulary, the length of each row; tokens go through scratch files. Shard k is written by rank k mod ranks.
+// The passes over the text, in the order of Preparation::work(): rows are judged, words are counted where a vocabulary
+// is trained, and rows are tokenized, in the first pass already where nothing that the others find can matter. What
+// ranks share is small: word counts, the vocabulary, the length of each row; tokens go through scratch files. Shard k
+// is written by rank k mod ranks.
 #include "bert_hpc/prep/prepare.hpp"
 
 #include <algorithm>
@@ -16,12 +18,11 @@
 #include "bert_hpc/data/shard_writer.hpp"
 #include "bert_hpc/io/atomic_write.hpp"
 #include "bert_hpc/prep/row_store.hpp"
-#include "bert_hpc/prep/sequence_maker.hpp"
 #include "bert_hpc/prep/split_layout.hpp"
 #include "bert_hpc/prep/word_rows.hpp"
 #include "bert_hpc/tokenize/vocabulary_trainer.hpp"
 #include "check.hpp"
-#include "row_list.hpp"
+#include "row_tokenizer.hpp"
 #include "staging.hpp"
 #include "word_counts.hpp"
 
@@ -78,7 +79,16 @@ class Preparation {
   void agree(const std::function<void()>& step) const { prep::agree(group_, step); }
 
   void work() {
-    agree([this] { table_ = scan_rows(config_); });
+    const bool one_pass = tokenizer_ && rows_are_independent(config_);
+    agree([&] {
+      const auto begin = Clock::now();
+      if (one_pass) row_tokenizer_.emplace(config_, *tokenizer_, staging_, group_);
+      const RowVisit tokenize = [this](const SourceRow& row, RowStatus status, const std::string& file) {
+        row_tokenizer_->add(row, status, file, no_answer);
+      };
+      table_ = scan_rows(config_, one_pass ? tokenize : RowVisit{});
+      if (one_pass) summary_.tokenize_seconds = seconds_since(begin);
+    });
     summary_.rows = table_.rows();
     summary_.by_status = table_.counts();
     summary_.answers = table_.answer_counts();
@@ -92,7 +102,8 @@ class Preparation {
     if (!tokenizer_) train_tokenizer();
     summary_.vocabulary_size = tokenizer_->size();
     for (const std::string& doubt : doubts(config_, *tokenizer_)) report("warning: " + doubt);
-    tokenize_rows();
+    if (!one_pass) tokenize_rows();
+    finish_tokens();
     write_shards();
     agree([this] {
       if (!is_root()) return;
@@ -146,48 +157,31 @@ class Preparation {
 
   void tokenize_rows() {
     const auto begin = Clock::now();
-    store_ = std::make_unique<RowStore>(config_, table_, staging_.path(), group_);
-    SequenceMaker maker(config_, *tokenizer_);
-    std::optional<RowList> rejects, notes;  // rank 0
-    if (is_root()) rejects.emplace(staging_.file("rejects.tsv"), "reason");
-    if (is_root() && table_.noted_rows > 0) notes.emplace(staging_.file("notes.tsv"), "note");
+    row_tokenizer_.emplace(config_, *tokenizer_, staging_, group_);
     RowStream stream(config_);
     SourceRow row;
-    MadeRow made;
     std::int64_t rows = 0;
     while (stream.next(row)) {
       ++rows;
+      const auto at = static_cast<std::size_t>(row.index);
       const RowStatus status = status_of(row);
-      if (rejects && !is_kept(status) && status != RowStatus::not_sampled) {
-        rejects->add(stream.files()[row.file].path, row, describe_reject(status, row, config_));
-      }
-      if (notes && is_kept(status) && !row.note.empty()) notes->add(stream.files()[row.file].path, row, row.note);
-      if (!is_kept(status) || !is_mine(row.index)) continue;
-      maker.make(row.text, row.text_pair, made);
-      store_->add(row, made);
-      count_row(row, made);
+      row_tokenizer_->add(row, status, stream.files()[row.file].path,
+                          table_.answers.empty() ? no_answer : table_.answers[at]);
     }
     if (rows != table_.rows()) {
       throw Error(ExitCode::data, "The source files shrank while they were read: " + core::counted(rows, "row") +
                                       " now. Run bert_hpc_prep again when they no longer change.");
     }
-    if (rejects) rejects->close();
-    if (notes) notes->close();
-    store_->open_for_reading();
-    for (std::int64_t* count : {&summary_.text_bytes, &summary_.truncated, &summary_.cut_into_windows,
-                                &summary_.unknown, &summary_.words_tokens}) {
-      *count = group_.sum(*count);
-    }
-    summary_.tokenize_seconds = group_.maximum(seconds_since(begin));
-    report("tokenized " + core::format_bytes(summary_.text_bytes));
+    summary_.tokenize_seconds = seconds_since(begin);
   }
 
-  void count_row(const SourceRow& row, const MadeRow& made) {
-    summary_.text_bytes += static_cast<std::int64_t>(row.text.size() + row.text_pair.size());
-    summary_.truncated += made.truncated ? 1 : 0;
-    summary_.cut_into_windows += made.sequences.size() > 1 ? 1 : 0;
-    summary_.unknown += std::count(made.ids.begin(), made.ids.end(), tokenizer_->special_ids().unk);
-    summary_.words_tokens += std::ssize(made.ids);
+  void finish_tokens() {
+    const auto begin = Clock::now();
+    store_ = row_tokenizer_->finish(table_.rows());
+    summary_.tokens = row_tokenizer_->counts();
+    row_tokenizer_.reset();
+    summary_.tokenize_seconds = group_.maximum(summary_.tokenize_seconds + seconds_since(begin));
+    report("tokenized " + core::format_bytes(summary_.tokens.text_bytes));
   }
 
   void write_shards() {
@@ -265,6 +259,7 @@ class Preparation {
   Staging staging_;
   RowTable table_;
   std::unique_ptr<tokenize::Tokenizer> tokenizer_;
+  std::optional<RowTokenizer> row_tokenizer_;
   std::unique_ptr<RowStore> store_;
   Summary summary_;
 };

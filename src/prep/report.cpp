@@ -128,19 +128,19 @@ std::string describe(const Summary& summary, const PrepConfig& config) {
     line("labels      " + core::with_commas(std::ssize(summary.labels)) + ": " + labels_text(summary.labels));
   }
   if (config.wants_labels() && !config.has_labels()) line("labels      none: for bert_hpc's mode predict only");
-  const double tokens = std::max<double>(1, static_cast<double>(summary.words_tokens));
+  const double tokens = std::max<double>(1, static_cast<double>(summary.tokens.tokens));
   line("vocabulary  " + core::counted(summary.vocabulary_size, "token") +
        "; lowercase = " + data::word(*config.text().lowercase) + "; [UNK] " +
-       core::format_number(100 * static_cast<double>(summary.unknown) / tokens, 2) + "% of the tokens; " +
-       core::counted(summary.truncated, "sequence") + " truncated to " + std::to_string(config.tokenizer.max_tokens) +
-       " tokens");
-  if (summary.cut_into_windows > 0) {
-    line("windows     " + core::counted(summary.cut_into_windows, "row") + " longer than " +
+       core::format_number(100 * static_cast<double>(summary.tokens.unknown) / tokens, 2) + "% of the tokens; " +
+       core::counted(summary.tokens.truncated, "sequence") + " truncated to " +
+       std::to_string(config.tokenizer.max_tokens) + " tokens");
+  if (summary.tokens.cut_into_windows > 0) {
+    line("windows     " + core::counted(summary.tokens.cut_into_windows, "row") + " longer than " +
          std::to_string(config.tokenizer.max_tokens) + " tokens became several sequences, which have the row's number");
   }
   line("time        " + core::format_duration(summary.seconds) + "; reading and tokenizing " +
        core::format_duration(summary.tokenize_seconds) + " (" +
-       core::format_metric(static_cast<double>(summary.text_bytes) / std::max(1e-9, summary.tokenize_seconds)) +
+       core::format_metric(static_cast<double>(summary.tokens.text_bytes) / std::max(1e-9, summary.tokenize_seconds)) +
        "B/s)");
   line("written to  " + config.output.directory);
   return text;

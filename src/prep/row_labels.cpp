@@ -75,21 +75,22 @@ LabelRules label_rules(Labels kind) {
   return {};
 }
 
-std::string_view label_text(std::string_view column, const PrepConfig& config) {
-  const std::string& separator = config.source.label_separator;
-  const bool ends = !separator.empty() && !label_rules(config.kind().labels).separates_names;
-  return core::trimmed(ends ? column.substr(0, column.find(separator)) : column);
+std::string label_end(const PrepConfig& config) {
+  return label_rules(config.kind().labels).separates_names ? "" : config.source.label_separator;
 }
 
-LabelReader::LabelReader(const PrepConfig& config, RowTable& table) : config_(config), table_(table) {
+std::string_view label_text(std::string_view column, std::string_view end) {
+  return core::trimmed(end.empty() ? column : column.substr(0, column.find(end)));
+}
+
+LabelReader::LabelReader(const PrepConfig& config, RowTable& table)
+    : config_(config), table_(table), kind_(config.labels()) {
   for (const std::string& name : config.task.labels) add(name);
-  const bool has_several = config.kind().labels == Labels::sets || config.kind().labels == Labels::words;
-  if (config.has_labels() && has_several) table.set_begins = {0};
+  if (kind_ == Labels::sets || kind_ == Labels::words) table.set_begins = {0};
 }
 
 RowStatus LabelReader::read(std::string_view text) {
-  if (!config_.has_labels()) return RowStatus::train;
-  switch (config_.kind().labels) {
+  switch (kind_) {
     case Labels::classes:
       return read_class(text);
     case Labels::values:
@@ -151,28 +152,26 @@ RowStatus LabelReader::read_words(std::string_view text) {
 }
 
 void LabelReader::end_row() {
-  if (config_.has_labels()) {
-    switch (config_.kind().labels) {
-      case Labels::classes:
-        table_.classes.push_back(class_);
-        break;
-      case Labels::values:
-        table_.values.push_back(value_);
-        break;
-      case Labels::sets:
-      case Labels::words:
-        table_.set_names.insert(table_.set_names.end(), set_.begin(), set_.end());
-        table_.set_begins.push_back(std::ssize(table_.set_names));
-        break;
-      case Labels::spans:
-        table_.answers.push_back(answer_);
-        break;
-      case Labels::levels:
-        table_.levels.push_back(class_);
-        break;
-      case Labels::none:
-        break;
-    }
+  switch (kind_) {
+    case Labels::classes:
+      table_.classes.push_back(class_);
+      break;
+    case Labels::values:
+      table_.values.push_back(value_);
+      break;
+    case Labels::sets:
+    case Labels::words:
+      table_.set_names.insert(table_.set_names.end(), set_.begin(), set_.end());
+      table_.set_begins.push_back(std::ssize(table_.set_names));
+      break;
+    case Labels::spans:
+      table_.answers.push_back(answer_);
+      break;
+    case Labels::levels:
+      table_.levels.push_back(class_);
+      break;
+    case Labels::none:
+      break;
   }
   class_ = 0;
   value_ = 0;
@@ -232,7 +231,7 @@ void renumber_classes(RowTable& table, const std::vector<std::int32_t>& number, 
     if (!is_kept(table.status[i])) continue;
     const auto old = static_cast<std::size_t>(table.classes[i]);
     if (!kept[old]) table.status[i] = RowStatus::rare_label;
-    table.classes[i] = number[old];
+    table.classes.set(i, number[old]);
   }
 }
 
@@ -250,12 +249,11 @@ void renumber_sets(RowTable& table, const std::vector<std::int32_t>& number, con
 }
 
 /// Rows whose labels are near each other: equally many of each bin, ascending.
-std::vector<std::vector<std::int64_t>> bins_of_values(std::vector<std::int64_t> rows, const RowTable& table) {
+std::vector<std::vector<RowNumber>> bins_of_values(std::vector<RowNumber> rows, const RowTable& table) {
   const auto count = std::clamp<std::int64_t>(std::ssize(rows) / least_rows_of_bin, 1, max_bins);
-  std::stable_sort(rows.begin(), rows.end(), [&](std::int64_t a, std::int64_t b) {
-    return table.values[static_cast<std::size_t>(a)] < table.values[static_cast<std::size_t>(b)];
-  });
-  std::vector<std::vector<std::int64_t>> bins(static_cast<std::size_t>(count));
+  std::stable_sort(rows.begin(), rows.end(),
+                   [&](RowNumber a, RowNumber b) { return table.values[a] < table.values[b]; });
+  std::vector<std::vector<RowNumber>> bins(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < rows.size(); ++i) {
     bins[i * static_cast<std::size_t>(count) / rows.size()].push_back(rows[i]);
   }
@@ -270,13 +268,12 @@ void renumber_labels(RowTable& table, const std::vector<std::int32_t>& number, c
   if (!table.set_begins.empty()) renumber_sets(table, number, kept);
 }
 
-std::vector<std::vector<std::int64_t>> strata_of(std::vector<std::int64_t> rows, const RowTable& table,
-                                                 const PrepConfig& config) {
+std::vector<std::vector<RowNumber>> strata_of(std::vector<RowNumber> rows, const RowTable& table,
+                                              const PrepConfig& config) {
   if (config.kind().labels == Labels::values) return bins_of_values(std::move(rows), table);
-  std::vector<std::vector<std::int64_t>> all(table.label_names.size());
-  for (const std::int64_t row : rows) {
-    all[static_cast<std::size_t>(table.classes[static_cast<std::size_t>(row)])].push_back(row);
-  }
+  std::vector<std::vector<RowNumber>> all(table.label_names.size());
+  for (std::size_t i = 0; i < all.size(); ++i) all[i].reserve(static_cast<std::size_t>(table.label_rows[i]));
+  for (const RowNumber row : rows) all[static_cast<std::size_t>(table.classes[row])].push_back(row);
   return all;
 }
 

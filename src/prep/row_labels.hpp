@@ -23,8 +23,10 @@ struct LabelRules {
 };
 LabelRules label_rules(tasks::Labels kind);
 
-/// The part of the label column's text that is the label, without blanks around it.
-std::string_view label_text(std::string_view column, const PrepConfig& config);
+/// What ends a label in its column; "": it takes the whole column.
+std::string label_end(const PrepConfig& config);
+/// The part of the label column's text that is the label, without blanks around it. end: label_end().
+std::string_view label_text(std::string_view column, std::string_view end);
 
 /// Fills a table with the labels of its rows, one row after the other. Labels are numbered as they come, after those of
 /// [task] labels.
@@ -47,6 +49,7 @@ class LabelReader {
 
   const PrepConfig& config_;
   RowTable& table_;
+  const tasks::Labels kind_;  // of the rows' labels
   std::unordered_map<std::string, std::int32_t> numbers_;
   // Of the row under way:
   std::int32_t class_ = 0;  // or level
@@ -67,8 +70,8 @@ void renumber_labels(RowTable& table, const std::vector<std::int32_t>& number, c
 
 /// Divides `rows` into those that are split apart from each other: those of one class, or of near values. The kind can
 /// stratify.
-std::vector<std::vector<std::int64_t>> strata_of(std::vector<std::int64_t> rows, const RowTable& table,
-                                                 const PrepConfig& config);
+std::vector<std::vector<RowNumber>> strata_of(std::vector<RowNumber> rows, const RowTable& table,
+                                              const PrepConfig& config);
 
 /// The part of a label for which its row is rejected.
 std::string rejected_label(RowStatus status, std::string_view label, const PrepConfig& config);

@@ -3,21 +3,34 @@
 #include <cstring>
 #include <utility>
 
+#include "bert_hpc/data/shard_schema.hpp"
 #include "bert_hpc/prep/word_rows.hpp"
 #include "row_lengths.hpp"
 
 namespace bert_hpc::prep {
 namespace {
 
+/// Zeros for the rows before `row` that have no number.
+void fill(core::NarrowArray& counts, std::size_t row) {
+  while (counts.size() < row) counts.push_back(0);
+}
+
+/// Are the stored values ids and lengths of a type, all below 65,536?
+ValueWidth width_of(const PrepConfig& config, std::int64_t vocabulary_size) {
+  const bool is_narrow = !config.has_answers() && !config.has_words() && !data::is_wide(vocabulary_size) &&
+                         config.tokenizer.max_tokens < data::narrow_ids;
+  return is_narrow ? ValueWidth::narrow : ValueWidth::whole;
+}
+
 /// Collective: of all ranks.
-void open(comm::Communicator& group, TokenStore& store, std::vector<std::int32_t>& counts,
-          std::vector<std::int32_t>& lengths) {
+void open(comm::Communicator& group, TokenStore& store, core::NarrowArray& counts, core::NarrowArray& lengths,
+          std::size_t rows) {
+  fill(counts, rows);
   store.finish_writing();
   if (group.size() > 1) {  // else they are those of all rows, in order
-    const std::vector<std::int32_t> own = counts;
-    share(group, counts);
-    lengths = in_order_of_rows(counts, own, lengths);
-    share(group, lengths);
+    const core::NarrowArray own = std::move(counts);
+    counts = shared(group, own);
+    lengths = shared(group, in_order_of_rows(counts, own, lengths));
   }
   store.open_for_reading(std::move(counts), std::move(lengths));
   counts = {};
@@ -62,29 +75,26 @@ std::vector<std::string> needed_texts(const SourceRow& row, const PrepConfig& co
 
 }  // namespace
 
-RowStore::RowStore(const PrepConfig& config, const RowTable& table, const std::string& directory,
+RowStore::RowStore(const PrepConfig& config, std::int64_t vocabulary_size, const std::string& directory,
                    comm::Communicator& group)
     : config_(config),
-      table_(table),
       group_(group),
-      tokens_(directory, group.rank(), group.size()),
-      counts_(static_cast<std::size_t>(table.rows()), 0) {
-  lengths_.reserve(counts_.size() / static_cast<std::size_t>(group.size()));  // most rows are one sequence
-  if (config.kind().row_texts == 0) return;
-  texts_.emplace(directory, group.rank(), group.size(), "texts");
-  text_counts_.resize(counts_.size(), 0);
+      parts_{StoredParts(config, RowStatus::train), StoredParts(config, RowStatus::validation),
+             StoredParts(config, RowStatus::test)},
+      tokens_(directory, group.rank(), group.size(), width_of(config, vocabulary_size)) {
+  if (config.kind().row_texts > 0) texts_.emplace(directory, group.rank(), group.size(), ValueWidth::whole, "texts");
 }
 
-void RowStore::add(const SourceRow& row, const MadeRow& made) {
+void RowStore::add(const SourceRow& row, RowStatus split, tokenize::TokenSpan answer, const MadeRow& made) {
   const auto at = static_cast<std::size_t>(row.index);
-  const StoredParts parts(config_, table_.status[at]);
-  counts_[at] = static_cast<std::int32_t>(made.sequences.size());
+  const StoredParts& parts = parts_[static_cast<std::size_t>(split)];
+  fill(counts_, at);
+  counts_.push_back(static_cast<std::int32_t>(made.sequences.size()));
   for (std::size_t i = 0; i < made.sequences.size(); ++i) {
     const MadeRow::Sequence& sequence = made.sequences[i];
     const std::span<const std::int32_t> ids = made.ids_of(i);
     numbers_.clear();
     if (parts.pairs) numbers_.push_back(static_cast<std::int32_t>(sequence.first));
-    const tokenize::TokenSpan answer = table_.answers.empty() ? no_answer : table_.answers[at];
     if (parts.answers) add_answer_numbers(made, sequence, answer, numbers_);
     numbers_.insert(numbers_.end(), ids.begin(), ids.end());
     if (parts.characters) add_characters(made, sequence, std::ssize(ids), numbers_);
@@ -94,18 +104,22 @@ void RowStore::add(const SourceRow& row, const MadeRow& made) {
   }
   if (!parts.texts) return;
   const std::vector<std::int32_t> texts = packed_texts(needed_texts(row, config_));
-  text_counts_[at] = 1;
+  fill(text_counts_, at);
+  text_counts_.push_back(1);
   text_lengths_.push_back(static_cast<std::int32_t>(texts.size()));
   texts_->append(texts);
 }
 
 std::vector<std::string> RowStore::texts_of(std::int64_t row) const {
-  return unpacked_texts(texts_->values(texts_->sequences_of(row).begin, row));
+  const std::int64_t sequence = texts_->sequences_of(row).begin;
+  std::vector<std::int32_t> numbers(static_cast<std::size_t>(texts_->length(sequence)));
+  texts_->read(sequence, row, 0, numbers);
+  return unpacked_texts(numbers);
 }
 
-void RowStore::open_for_reading() {
-  open(group_, tokens_, counts_, lengths_);
-  if (texts_) open(group_, *texts_, text_counts_, text_lengths_);
+void RowStore::open_for_reading(std::int64_t rows) {
+  open(group_, tokens_, counts_, lengths_, static_cast<std::size_t>(rows));
+  if (texts_) open(group_, *texts_, text_counts_, text_lengths_, static_cast<std::size_t>(rows));
 }
 
 }  // namespace bert_hpc::prep

@@ -35,6 +35,8 @@ RowStream::RowStream(const PrepConfig& config)
       text_columns_(config.source.text.size()),
       pair_columns_(config.source.text_pair.size()),
       label_columns_(config.columns_of_labels().size()),
+      has_candidates_(config.has_candidates()),
+      label_end_(label_end(config)),
       ids_(!config.source.id.empty()),
       queries_(!config.source.query_id.empty()),
       groups_(!config.split.group.empty()) {
@@ -86,7 +88,7 @@ bool RowStream::next(SourceRow& out) {
   out.id = ids_ ? next_value() : std::string_view{};
   out.own_query = row_.own_query;
   out.query = queries_ ? core::trimmed(next_value()) : out.text;
-  if (config_.has_candidates()) out.id = core::trimmed(out.id);
+  if (has_candidates_) out.id = core::trimmed(out.id);
   out.group = {};
   if (groups_ && files_[file_].is_divided) {
     if (row_.values.back()) {
@@ -107,7 +109,7 @@ std::string_view RowStream::label(SourceRow& out) {
     return {};
   }
   if (config_.source.label_columns.empty()) {
-    return label_columns_ > 0 ? label_text(*row_.values[first], config_) : std::string_view{};
+    return label_columns_ > 0 ? label_text(*row_.values[first], label_end_) : std::string_view{};
   }
   label_.clear();
   for (std::size_t i = first; i < first + label_columns_; ++i) {

@@ -33,7 +33,7 @@ std::string place_of(const SourceRow& row, const std::string& file) {
 /// The pass over the text: statuses but for rare labels and splits, labels numbered as they come.
 class Scan {
  public:
-  explicit Scan(const PrepConfig& config) : config_(config) {
+  Scan(const PrepConfig& config, const RowVisit& visit) : config_(config), visit_(visit) {
     if (config.has_candidates()) queries_.emplace(config);
   }
 
@@ -41,6 +41,7 @@ class Scan {
     RowStream stream(config_);
     SourceRow row;
     while (stream.next(row)) {
+      require_numbers(row.index + 1, "row");
       const auto& file = stream.files()[row.file];
       if (queries_) query_ = queries_->query_of(row, file);
       const RowStatus status = judge(row, file);
@@ -51,12 +52,13 @@ class Scan {
       if (queries_) table_.queries.push_back(query_);
       if (queries_ && is_kept(status)) queries_->keep(query_, row);
       note(status, row, file.path);
+      if (visit_) visit_(row, status, file.path);
     }
     missing_.throw_if_any(ExitCode::data,
                           "Rows lack their text or label, and [filter] drop_missing is false (the first ones):");
     refuse_many_rejects(table_, config_);
     sample_rows(table_, config_, rows_to_split_);
-    if (config_.has_labels() && config_.kind().has_label_names()) settle_labels(table_, config_);
+    if (has_labels_ && config_.kind().has_label_names()) settle_labels(table_, config_);
     split_rows(table_, config_, rows_to_split_);
     if (queries_) {
       require_whole_queries(table_, config_, rows_to_split_);
@@ -93,14 +95,14 @@ class Scan {
     if (row.too_wide) return RowStatus::extra_columns;
     if (!row.problem.empty()) return RowStatus::unreadable;
     if (!row.missing_column.empty()) return RowStatus::missing_column;
-    if (row.text.empty() || (config_.has_pairs() && row.text_pair.empty())) return RowStatus::empty_text;
-    if (config_.has_labels() && row.label.empty() && !rules_.may_be_empty) return RowStatus::empty_label;
+    if (row.text.empty() || (has_pairs_ && row.text_pair.empty())) return RowStatus::empty_text;
+    if (has_labels_ && row.label.empty() && !rules_.may_be_empty) return RowStatus::empty_label;
     const std::int64_t limit = config_.filter.max_characters;
     if (limit > 0 && static_cast<std::int64_t>(row.text.size() + row.text_pair.size()) > limit &&
         tokenize::count_characters(row.text) + tokenize::count_characters(row.text_pair) > limit) {
       return RowStatus::too_many_characters;
     }
-    if (config_.has_words() && config_.has_labels() && count_words(row.text) != count_words(row.label)) {
+    if (has_words_ && has_labels_ && count_words(row.text) != count_words(row.label)) {
       return RowStatus::unequal_words;
     }
     if (queries_) {
@@ -134,8 +136,10 @@ class Scan {
   }
 
   const PrepConfig& config_;
+  const RowVisit& visit_;
   RowTable table_;
-  LabelRules rules_ = label_rules(config_.kind().labels);
+  const LabelRules rules_ = label_rules(config_.kind().labels);
+  const bool has_labels_ = config_.has_labels(), has_pairs_ = config_.has_pairs(), has_words_ = config_.has_words();
   LabelReader labels_{config_, table_};
   std::unordered_map<std::uint64_t, std::uint8_t> ids_;  // hash of an id → bits of the splits that may have it
   std::optional<Queries> queries_;                       // of candidates
@@ -175,8 +179,8 @@ std::array<AnswerCounts, split_count> RowTable::answer_counts() const {
   return counts;
 }
 
-RowTable scan_rows(const PrepConfig& config) {
-  return Scan(config).run();
+RowTable scan_rows(const PrepConfig& config, const RowVisit& visit) {
+  return Scan(config, visit).run();
 }
 
 }  // namespace bert_hpc::prep

@@ -16,10 +16,11 @@
 namespace bert_hpc::prep {
 namespace {
 
-constexpr std::uint64_t use_order = 2;  // apart from the keys that part the splits
+constexpr std::uint64_t use_order = 2;     // apart from the keys that part the splits
+constexpr std::int64_t places_ahead = 16;  // whose memory is asked for while a sequence is read
 
-void shuffle(std::vector<std::int64_t>& numbers, std::int64_t seed) {
-  sort_by_key(numbers, [seed](std::int64_t number) { return random_key(seed, use_order, number); });
+void shuffle(std::vector<RowNumber>& numbers, std::int64_t seed) {
+  sort_by_key(numbers, [seed](RowNumber number) { return random_key(seed, use_order, number); });
 }
 
 }  // namespace
@@ -35,18 +36,16 @@ SplitLayout::SplitLayout(Split split, const PrepConfig& config, const RowTable& 
       before_(ids_of(tokenizer.kind().sequence.before, tokenizer.special_ids())),
       after_(ids_of(tokenizer.kind().sequence.after, tokenizer.special_ids())),
       room_(config.tokenizer.max_tokens - tokenizer.kind().sequence.special_tokens(false)) {
-  std::vector<std::int64_t> rows;
+  std::vector<RowNumber> rows;
   rows.reserve(
       static_cast<std::size_t>(std::count(table.status.begin(), table.status.end(), static_cast<RowStatus>(split))));
   for (std::int64_t row = 0; row < table.rows(); ++row) {
-    if (table.status[static_cast<std::size_t>(row)] == static_cast<RowStatus>(split)) rows.push_back(row);
+    if (table.status[static_cast<std::size_t>(row)] == static_cast<RowStatus>(split)) {
+      rows.push_back(static_cast<RowNumber>(row));
+    }
   }
   if (packs_) {
-    rows_ = std::move(rows);
-    starts_.assign(1, 0);
-    for (const std::int64_t row : rows_) starts_.push_back(starts_.back() + store_.length(only_sequence(row)));
-    order_.resize(static_cast<std::size_t>((starts_.back() + room_ - 1) / room_));
-    std::iota(order_.begin(), order_.end(), std::int64_t{0});
+    order_ = packed_sequences(std::move(rows));
     shuffle(order_, config.split.seed);
   } else {
     if (ranks_) {
@@ -54,51 +53,68 @@ SplitLayout::SplitLayout(Split split, const PrepConfig& config, const RowTable& 
     } else if (split == Split::train || !config.has_words()) {
       shuffle(rows, config.split.seed);
     }  // else in the source's order: predictions.conll names no rows, and scorers read it beside the source
-    order_ = sequences_of(std::move(rows));
+    by_row_ = std::all_of(rows.begin(), rows.end(), [this](RowNumber row) { return store_.count(row) == 1; });
+    order_ = by_row_ ? std::move(rows) : sequences_of(rows);
   }
   for (std::int64_t place = 0; place < sequences(); ++place) tokens_ += length(place);
   cut(config.output.shard_tokens);
 }
 
 /// The numbers of the rows' sequences, row by row.
-std::vector<std::int64_t> SplitLayout::sequences_of(std::vector<std::int64_t> rows) const {
-  if (std::all_of(rows.begin(), rows.end(), [this](std::int64_t row) { return store_.count(row) == 1; })) {
-    for (std::int64_t& row : rows) row = store_.sequences_of(row).begin;  // in place, because there may be many
-    return rows;
-  }
-  std::vector<std::int64_t> all;
-  for (const std::int64_t row : rows) {
+std::vector<RowNumber> SplitLayout::sequences_of(const std::vector<RowNumber>& rows) const {
+  std::vector<RowNumber> all;
+  for (const RowNumber row : rows) {
     const TokenStore::Range sequences = store_.sequences_of(row);
-    for (std::int64_t sequence = sequences.begin; sequence < sequences.end; ++sequence) all.push_back(sequence);
+    for (std::int64_t s = sequences.begin; s < sequences.end; ++s) all.push_back(static_cast<RowNumber>(s));
   }
   return all;
 }
 
+/// Lays the rows end to end. Returns the numbers of the sequences that they fill.
+std::vector<RowNumber> SplitLayout::packed_sequences(std::vector<RowNumber> rows) {
+  rows_ = std::move(rows);
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    if (i % stride == 0) starts_.push_back(packed_tokens_);
+    packed_tokens_ += store_.length(only_sequence(rows_[i]));
+  }
+  const std::int64_t count = (packed_tokens_ + room_ - 1) / room_;
+  require_numbers(count, "sequence");
+  std::vector<RowNumber> numbers(static_cast<std::size_t>(count));
+  std::iota(numbers.begin(), numbers.end(), RowNumber{0});
+  return numbers;
+}
+
+SplitLayout::Stored SplitLayout::stored(std::int64_t place) const {
+  const std::int64_t number = order_[static_cast<std::size_t>(place)];
+  if (by_row_) return {only_sequence(number), number};
+  return {number, store_.row_of(number)};
+}
+
 std::int64_t SplitLayout::length(std::int64_t place) const {
   const std::int64_t number = order_[static_cast<std::size_t>(place)];
-  if (packs_) return std::min(room_, starts_.back() - number * room_) + std::ssize(before_) + std::ssize(after_);
-  return parts_.tokens(store_.length(number));
+  if (packs_) return std::min(room_, packed_tokens_ - number * room_) + std::ssize(before_) + std::ssize(after_);
+  return parts_.tokens(store_.length(by_row_ ? only_sequence(number) : number));
 }
 
 /// Puts the rows of each query together, in the source's order.
-void SplitLayout::order_queries(std::vector<std::int64_t>& rows, const PrepConfig& config, bool shuffles) {
+void SplitLayout::order_queries(std::vector<RowNumber>& rows, const PrepConfig& config, bool shuffles) {
   struct Query {
     std::int64_t first;
     bool is_answerable = false;
   };
   std::unordered_map<std::uint64_t, Query> queries;
-  const auto query_of = [&](std::int64_t row) { return table_.queries[static_cast<std::size_t>(row)]; };
-  for (const std::int64_t row : rows) {
+  const auto query_of = [&](RowNumber row) { return table_.queries[row]; };
+  for (const RowNumber row : rows) {
     Query& query = queries.try_emplace(query_of(row), Query{row}).first->second;
-    const bool is_relevant = !table_.levels.empty() && table_.levels[static_cast<std::size_t>(row)] > 0;
+    const bool is_relevant = !table_.levels.empty() && table_.levels[row] > 0;
     query.is_answerable = query.is_answerable || is_relevant;
   }
   queries_ = std::ssize(queries);
   answerable_ = std::count_if(queries.begin(), queries.end(), [](const auto& q) { return q.second.is_answerable; });
-  using Key = std::tuple<std::uint64_t, std::int64_t, std::int64_t>;
+  using Key = std::tuple<std::uint64_t, std::int64_t, RowNumber>;
   std::vector<Key> keyed;
   keyed.reserve(rows.size());
-  for (const std::int64_t row : rows) {
+  for (const RowNumber row : rows) {
     const std::int64_t first = queries.at(query_of(row)).first;
     keyed.emplace_back(shuffles ? random_key(config.split.seed, use_order, first) : 0, first, row);
   }
@@ -107,7 +123,7 @@ void SplitLayout::order_queries(std::vector<std::int64_t>& rows, const PrepConfi
 }
 
 std::uint64_t SplitLayout::query_at(std::int64_t place) const {
-  return table_.queries[static_cast<std::size_t>(store_.row_of(order_[static_cast<std::size_t>(place)]))];
+  return table_.queries[static_cast<std::size_t>(stored(place).row)];
 }
 
 /// Is the next place that of another row, or of another query? Windows of a row and candidates of a query stay in one
@@ -115,8 +131,7 @@ std::uint64_t SplitLayout::query_at(std::int64_t place) const {
 bool SplitLayout::ends_unit(std::int64_t place) const {
   if (packs_ || place + 1 == sequences()) return true;
   if (ranks_) return query_at(place) != query_at(place + 1);
-  const auto at = static_cast<std::size_t>(place);
-  return store_.row_of(order_[at]) != store_.row_of(order_[at + 1]);
+  return by_row_ || stored(place).row != stored(place + 1).row;
 }
 
 /// As few shards as hold about `shard_tokens` each, cut where the running sum passes their equal shares.
@@ -138,10 +153,16 @@ void SplitLayout::cut(std::int64_t shard_tokens) {
 }
 
 void SplitLayout::read(std::int64_t place, Sequence& sequence) const {
-  const std::int64_t number = order_[static_cast<std::size_t>(place)];
-  if (packs_) return read_packed(number, sequence);
-  sequence.source_index = store_.row_of(number);
-  const std::span<const std::int32_t> numbers = store_.values(number, sequence.source_index);
+  if (packs_) return read_packed(order_[static_cast<std::size_t>(place)], sequence);
+  if (place + places_ahead < sequences()) {
+    const Stored ahead = stored(place + places_ahead);
+    store_.prefetch(ahead.sequence, ahead.row);
+  }
+  const auto [number, row] = stored(place);
+  sequence.source_index = row;
+  sequence.stored.resize(static_cast<std::size_t>(store_.length(number)));
+  store_.read(number, row, 0, sequence.stored);
+  const std::span<const std::int32_t> numbers = sequence.stored;
   const auto tokens = static_cast<std::size_t>(parts_.tokens(std::ssize(numbers)));
   if (parts_.pairs) {  // the first value is the number of tokens of type 0
     sequence.token_types.assign(tokens, 1);
@@ -197,20 +218,30 @@ void SplitLayout::take_candidate(std::int64_t place, Sequence& sequence) const {
 
 void SplitLayout::read_packed(std::int64_t number, Sequence& sequence) const {
   std::int64_t token = number * room_;
-  const std::int64_t end = std::min(token + room_, starts_.back());
-  std::vector<std::int32_t>& ids = sequence.packed;
+  const std::int64_t end = std::min(token + room_, packed_tokens_);
+  std::vector<std::int32_t>& ids = sequence.stored;
   ids.assign(before_.begin(), before_.end());
   ids.resize(before_.size() + static_cast<std::size_t>(end - token));
   ids.insert(ids.end(), after_.begin(), after_.end());
   sequence.ids = ids;
-  auto at = static_cast<std::size_t>(std::upper_bound(starts_.begin(), starts_.end(), token) - starts_.begin()) - 1;
+  const auto block = std::upper_bound(starts_.begin(), starts_.end(), token) - starts_.begin() - 1;
+  auto at = static_cast<std::size_t>(block * stride);
+  std::int64_t start = starts_[static_cast<std::size_t>(block)];  // tokens before row rows_[at]
+  std::int64_t length = store_.length(only_sequence(rows_[at]));
+  const auto go_on = [&] {
+    start += length;
+    length = store_.length(only_sequence(rows_[++at]));
+  };
+  while (start + length <= token) go_on();
   sequence.source_index = rows_[at];
-  auto out = ids.begin() + std::ssize(before_);
-  for (; token < end; ++at) {
-    const std::int64_t count = std::min(starts_[at + 1], end) - token;
-    const std::span<const std::int32_t> row = store_.values(only_sequence(rows_[at]), rows_[at]);
-    out = std::copy_n(row.begin() + (token - starts_[at]), count, out);
+  std::span<std::int32_t> out = std::span(ids).subspan(before_.size());
+  while (true) {
+    const std::int64_t count = std::min(start + length, end) - token;
+    store_.read(only_sequence(rows_[at]), rows_[at], token - start, out.first(static_cast<std::size_t>(count)));
+    out = out.subspan(static_cast<std::size_t>(count));
     token += count;
+    if (token == end) return;
+    go_on();
   }
 }
 

@@ -9,10 +9,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/own_file.hpp"
+#include "bert_hpc/prep/row_number.hpp"
 
 namespace bert_hpc::prep {
 
@@ -21,19 +23,19 @@ using core::ExitCode;
 
 namespace {
 
-constexpr std::size_t buffer_values = 1 << 18;  // 1 MiB a write
+constexpr std::size_t buffer_bytes = 1 << 20;
+constexpr std::size_t cache_line = 64, most_lines = 16;  // bytes; lines of a sequence that are asked for ahead
 
 [[noreturn]] void fail(const std::string& path, const char* what, const char* advice = "") {
   throw Error(ExitCode::files, path + ": " + what + ": " + std::strerror(errno) + '.' + advice);
 }
 
-constexpr const char* space_advice = " Scratch files in [output] directory need 4 bytes per token.";
+constexpr const char* space_advice = " Scratch files in [output] directory need 2 to 4 bytes per token.";
 
-/// The file, which has `values` values.
-std::span<const std::int32_t> mapped(const std::string& path, std::int64_t values) {
+/// The file, which has `bytes` bytes.
+std::span<const std::byte> mapped(const std::string& path, std::int64_t bytes) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) fail(path, "cannot be opened");
-  const std::int64_t bytes = values * std::int64_t{sizeof(std::int32_t)};
   const bool is_whole = ::lseek(file, 0, SEEK_END) == bytes;
   void* const data = is_whole && bytes > 0
                          ? ::mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ, MAP_PRIVATE, file, 0)
@@ -42,22 +44,22 @@ std::span<const std::int32_t> mapped(const std::string& path, std::int64_t value
   if (!is_whole)
     throw Error(ExitCode::files, path + ": does not have the size that was written; did another process change it?");
   if (data == MAP_FAILED) fail(path, "cannot be mapped");
-  return {static_cast<const std::int32_t*>(data), static_cast<std::size_t>(values)};
+  return {static_cast<const std::byte*>(data), static_cast<std::size_t>(bytes)};
 }
 
 }  // namespace
 
-TokenStore::TokenStore(const std::string& directory, int rank, int ranks, const std::string& name)
-    : directory_(directory), name_(name), rank_(rank), ranks_(ranks) {
+TokenStore::TokenStore(const std::string& directory, int rank, int ranks, ValueWidth width, const std::string& name)
+    : directory_(directory), name_(name), rank_(rank), ranks_(ranks), width_(static_cast<std::size_t>(width)) {
   writer_ = core::create_own_file(path(rank));
   if (writer_ < 0) fail(path(rank), "cannot be created");
-  buffer_.reserve(buffer_values);
+  buffer_.reserve(buffer_bytes);
 }
 
 TokenStore::~TokenStore() {
   if (writer_ >= 0) ::close(writer_);
   for (const auto& file : files_) {
-    if (!file.empty()) ::munmap(const_cast<std::int32_t*>(file.data()), file.size_bytes());
+    if (!file.empty()) ::munmap(const_cast<std::byte*>(file.data()), file.size());
   }
 }
 
@@ -66,13 +68,25 @@ std::string TokenStore::path(int rank) const {
 }
 
 void TokenStore::append(std::span<const std::int32_t> values) {
-  buffer_.insert(buffer_.end(), values.begin(), values.end());
-  if (buffer_.size() >= buffer_values) flush();
+  const std::size_t begin = buffer_.size();
+  buffer_.resize(begin + values.size() * width_);
+  if (width_ == sizeof(std::int32_t)) {
+    std::memcpy(buffer_.data() + begin, values.data(), values.size_bytes());
+  } else {
+    std::uint32_t all_bits = 0;
+    auto* const out = reinterpret_cast<std::uint16_t*>(buffer_.data() + begin);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      all_bits |= static_cast<std::uint32_t>(values[i]);
+      out[i] = static_cast<std::uint16_t>(values[i]);
+    }
+    core::require(all_bits <= std::numeric_limits<std::uint16_t>::max(), "scratch file: a value that takes more bits");
+  }
+  if (buffer_.size() >= buffer_bytes) flush();
 }
 
 void TokenStore::flush() {
-  const char* data = reinterpret_cast<const char*>(buffer_.data());
-  std::size_t left = buffer_.size() * sizeof(std::int32_t);
+  const std::byte* data = buffer_.data();
+  std::size_t left = buffer_.size();
   while (left > 0) {
     const ssize_t written = ::write(writer_, data, left);
     if (written < 0 && errno == EINTR) continue;
@@ -90,30 +104,38 @@ void TokenStore::finish_writing() {
   if (::close(writer) != 0) fail(path(rank_), "writing failed", space_advice);
 }
 
-void TokenStore::open_for_reading(std::vector<std::int32_t> counts, std::vector<std::int32_t> lengths) {
-  counts_ = data::SequenceTable(std::move(counts));
-  lengths_ = data::SequenceTable(std::move(lengths));
+void TokenStore::open_for_reading(core::NarrowArray counts, core::NarrowArray lengths) {
+  counts_ = std::move(counts);
+  lengths_ = std::move(lengths);
+  require_numbers(static_cast<std::int64_t>(lengths_.size()), "sequence");
+  const bool has_one_each = counts_.all_equal() && lengths_.size() == counts_.size();
   std::vector<std::int64_t> end(static_cast<std::size_t>(ranks_), 0);
   std::int64_t sequence = 0;
-  for (std::int64_t row = 0; row < counts_.sequences(); ++row) {
+  const auto rows = static_cast<std::int64_t>(counts_.size());
+  blocks_.reserve(static_cast<std::size_t>(rows / rows_of_block + 1));
+  for (std::int64_t row = 0; row < rows; ++row) {
     std::int64_t& place = end[static_cast<std::size_t>(owner(row, ranks_))];
-    if (row % rows_of_block == 0) block_begin_.push_back(place);
-    for (const std::int64_t last = sequence + counts_.length(row); sequence < last; ++sequence) {
-      if (sequence % stride == 0) row_at_.push_back(row);
-      place += lengths_.length(sequence);
+    if (row % rows_of_block == 0) blocks_.push_back({sequence, place});
+    for (const std::int64_t last = sequence + count(row); sequence < last; ++sequence) {
+      if (!has_one_each && sequence % stride == 0) row_at_.push_back(row);
+      place += length(sequence);
     }
   }
-  for (int r = 0; r < ranks_; ++r) files_.push_back(mapped(path(r), end[static_cast<std::size_t>(r)]));
+  for (int r = 0; r < ranks_; ++r) {
+    const std::int64_t values = end[static_cast<std::size_t>(r)];
+    files_.push_back(mapped(path(r), values * static_cast<std::int64_t>(width_)));
+  }
 }
 
 /// Blocks of rows by their first sequences, then row by row: many rows may have no sequence.
 std::int64_t TokenStore::row_of(std::int64_t sequence) const {
+  if (row_at_.empty()) return sequence;
   const auto hint = static_cast<std::size_t>(sequence / stride);
   std::int64_t block = row_at_[hint] / rows_of_block;
-  std::int64_t last = hint + 1 < row_at_.size() ? row_at_[hint + 1] / rows_of_block : std::ssize(block_begin_) - 1;
+  std::int64_t last = hint + 1 < row_at_.size() ? row_at_[hint + 1] / rows_of_block : std::ssize(blocks_) - 1;
   while (block < last) {
     const std::int64_t middle = (block + last + 1) / 2;
-    if (counts_.begin(middle * rows_of_block) <= sequence) {
+    if (blocks_[static_cast<std::size_t>(middle)].sequence <= sequence) {
       block = middle;
     } else {
       last = middle - 1;
@@ -121,17 +143,32 @@ std::int64_t TokenStore::row_of(std::int64_t sequence) const {
   }
   std::int64_t row = block * rows_of_block;
   std::int64_t end = sequences_of(row).end;
-  while (end <= sequence) end += counts_.length(++row);
+  while (end <= sequence) end += count(++row);
   return row;
 }
 
-std::span<const std::int32_t> TokenStore::values(std::int64_t sequence, std::int64_t row) const {
-  const std::int64_t block = row / rows_of_block;
-  const std::int64_t first = counts_.begin(block * rows_of_block);  // sequence of the block
-  const std::int64_t begin =
-      block_begin_[static_cast<std::size_t>(block)] + lengths_.begin(sequence) - lengths_.begin(first);
-  return files_[static_cast<std::size_t>(owner(row, ranks_))].subspan(static_cast<std::size_t>(begin),
-                                                                      static_cast<std::size_t>(length(sequence)));
+const std::byte* TokenStore::place_of(std::int64_t sequence, std::int64_t row) const {
+  const First& first = first_of_block(row);
+  const std::int64_t value =
+      first.value + lengths_.sum(static_cast<std::size_t>(first.sequence), static_cast<std::size_t>(sequence));
+  return files_[static_cast<std::size_t>(owner(row, ranks_))].data() + static_cast<std::size_t>(value) * width_;
+}
+
+void TokenStore::read(std::int64_t sequence, std::int64_t row, std::int64_t from, std::span<std::int32_t> out) const {
+  const std::byte* const at = place_of(sequence, row) + static_cast<std::size_t>(from) * width_;
+  if (width_ == sizeof(std::int32_t)) {
+    std::memcpy(out.data(), at, out.size_bytes());
+  } else {
+    std::copy_n(reinterpret_cast<const std::uint16_t*>(at), out.size(), out.data());
+  }
+}
+
+void TokenStore::prefetch(std::int64_t sequence, std::int64_t row) const {
+  const std::byte* const begin = place_of(sequence, row);
+  const std::size_t bytes = static_cast<std::size_t>(length(sequence)) * width_;
+  for (std::size_t at = 0; at < std::min(bytes, most_lines * cache_line); at += cache_line) {
+    __builtin_prefetch(begin + at);
+  }
 }
 
 }  // namespace bert_hpc::prep

@@ -85,6 +85,12 @@ def same_on_any_ranks(folder):
             results[ranks] = files_of(folder / "out")
         check(len([n for n in results[1] if n.startswith("train-")]) > 1, f"{name}: several shards")
         check(results[1] == results[2] == results[4], f"{name}: the same bytes on 1, 2 and 4 ranks")
+        # A sample of all rows changes nothing but that rows are tokenized in a pass of their own.
+        shutil.rmtree(folder / "out")
+        check(run(folder, 2, "--set", "filter.sample=1").returncode == 0, f"{name}: a sample of all rows")
+        sampled, all_rows = [{file: data for file, data in files.items() if not file.startswith(".")}  # has prep.toml's hash
+                             for files in (files_of(folder / "out"), results[1])]
+        check(sampled == all_rows, f"{name}: the same bytes in one pass and in several")
 
 
 def shards_say_what_the_text_said(folder, table):

@@ -95,7 +95,9 @@ struct PrepConfig {
   /// Does the task learn from labels, and does the text have them?
   const tasks::Task& kind() const { return tasks::named(task.name); }
   bool wants_labels() const { return kind().labels != tasks::Labels::none; }
-  bool has_labels() const { return !columns_of_labels().empty(); }
+  bool has_labels() const { return wants_labels() && (!source.label.empty() || !source.label_columns.empty()); }
+  /// Of the labels that rows have; none where they have none.
+  tasks::Labels labels() const { return has_labels() ? kind().labels : tasks::Labels::none; }
   /// The columns that name a row's label: one, or of a set several; none where there are no labels.
   std::vector<std::string> columns_of_labels() const;
   /// The name of the column with the labels; "" where there is none, or it has a number alone.

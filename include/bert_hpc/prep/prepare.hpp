@@ -1,4 +1,4 @@
-// bert_hpc_prep's work: text → rows → vocabulary → tokens → shards. Two or three streaming passes over the text; every
+// bert_hpc_prep's work: text → rows → vocabulary → tokens → shards. One to three streaming passes over the text; every
 // rank reads all of it (that is cheap) and tokenizes its share. The shards are the same bytes on any number of ranks.
 #pragma once
 
@@ -31,10 +31,16 @@ struct SplitSummary {
   std::int64_t queries = 0, answerable = 0;  ///< of candidates: all, and those with a relevant candidate
 };
 
-struct Summary {
-  std::int64_t rows = 0, text_bytes = 0, unknown = 0, words_tokens = 0;
+/// Of rows that are kept.
+struct TokenCounts {
+  std::int64_t text_bytes = 0, tokens = 0, unknown = 0;
   std::int64_t truncated = 0;         ///< rows that lost tokens
   std::int64_t cut_into_windows = 0;  ///< rows of several sequences
+};
+
+struct Summary {
+  std::int64_t rows = 0;
+  TokenCounts tokens;
   std::array<std::int64_t, row_status_count> by_status{};
   std::array<SplitSummary, split_count> splits;
   std::array<AnswerCounts, split_count> answers{};

@@ -4,6 +4,7 @@
 // that predictions are made of may have texts too, apart.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <span>
@@ -40,13 +41,14 @@ std::vector<std::string> unpacked_texts(std::span<const std::int32_t> numbers);
 
 class RowStore {
  public:
-  /// `config` and `table` must outlive it. Throws Error(files), as add() and open_for_reading().
-  RowStore(const PrepConfig& config, const RowTable& table, const std::string& directory, comm::Communicator& group);
+  /// `config` must outlive it. Throws Error(files), as add() and open_for_reading().
+  RowStore(const PrepConfig& config, std::int64_t vocabulary_size, const std::string& directory,
+           comm::Communicator& group);
 
-  /// Of this rank's rows, in order. `row` is kept.
-  void add(const SourceRow& row, const MadeRow& made);
-  /// Collective: after the last row.
-  void open_for_reading();
+  /// Of this rank's rows, in order. split: the row is kept. answer: of tasks with answers.
+  void add(const SourceRow& row, RowStatus split, tokenize::TokenSpan answer, const MadeRow& made);
+  /// Collective: after the last of `rows`.
+  void open_for_reading(std::int64_t rows);
 
   const TokenStore& tokens() const { return tokens_; }
   /// What data::RowTextsWriter takes of a row of a split that predictions are made of.
@@ -54,11 +56,11 @@ class RowStore {
 
  private:
   const PrepConfig& config_;
-  const RowTable& table_;
   comm::Communicator& group_;
+  std::array<StoredParts, split_count> parts_;  // by split
   TokenStore tokens_;
   std::optional<TokenStore> texts_;  // of tasks that need them: packed_texts() of each row
-  std::vector<std::int32_t> counts_, lengths_, text_counts_, text_lengths_;
+  core::NarrowArray counts_, lengths_, text_counts_, text_lengths_;  // counts: up to this rank's last row
   std::vector<std::int32_t> numbers_;
 };
 

@@ -1,18 +1,21 @@
-// What prep knows of each row between its passes: 5 bytes per row (status and label) after the scan, 8 more with
-// [split] group and as many with queries; a set of names takes 8 and 4 per name instead of a label's 4. With lengths
-// and order of the later passes it is 22 bytes per row, 30 with groups and 12 more for each further window of a row,
-// and what sets take; the text itself is never held.
+// What prep knows of each row between its passes: after the scan a byte of status and the label, which is a byte of up
+// to 256 classes and else 2 or 4; 8 bytes more with [split] group and as many with queries; a set of names takes 8 and
+// 4 per name. With lengths (2 bytes to 65,535 tokens) and order (4) of the later passes it is 8 bytes per row of a
+// classification, and 7 more for each further window of a row; the text itself is never held.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "bert_hpc/core/narrow_array.hpp"
 #include "bert_hpc/prep/prep_config.hpp"
+#include "bert_hpc/prep/row_number.hpp"
 #include "bert_hpc/prep/row_stream.hpp"
 #include "bert_hpc/tokenize/tokenizer.hpp"
 
@@ -77,7 +80,7 @@ struct AnswerCounts {
 struct RowTable {
   std::vector<RowStatus> status;
   // Of labels of a kind (tasks::Labels) one of these is filled.
-  std::vector<std::int32_t> classes;     ///< (rows): the label's number
+  core::NarrowArray classes;             ///< (rows): the label's number
   std::vector<float> values;             ///< (rows)
   std::vector<std::int32_t> levels;      ///< (rows): of relevance
   std::vector<std::int64_t> set_begins;  ///< (rows + 1): a row's names in set_names
@@ -110,10 +113,13 @@ struct RowTable {
   std::array<AnswerCounts, split_count> answer_counts() const;
 };
 
+using RowVisit = std::function<void(const SourceRow& row, RowStatus status, const std::string& file)>;
+
 /// Reads all text once, judges each row, numbers the labels and divides the rows into splits. The same on every rank.
 /// Throws as RowStream does, and Error(data) if no row is left, more than [filter] max_rejected of the rows are broken,
-/// or rows lack something and [filter] drop_missing is false.
-RowTable scan_rows(const PrepConfig& config);
+/// or rows lack something and [filter] drop_missing is false. visit: gets each row as it is judged, with its file's
+/// path; its split, and whether filters keep it, may change.
+RowTable scan_rows(const PrepConfig& config, const RowVisit& visit = {});
 
 /// Why a row of this status is rejected, with its particulars: a line of rejects.tsv.
 std::string describe_reject(RowStatus status, const SourceRow& row, const PrepConfig& config);
@@ -128,8 +134,8 @@ std::string labels_text(const std::vector<std::pair<std::string, std::int64_t>>&
 /// Divides the rows listed, in the order listed, into train, validation and test. Boundaries are the rounded cumulative
 /// fractions. With `groups` (by row), rows of one group, which are neighbours in the list, go where the group's middle
 /// goes.
-void divide_rows(const std::vector<std::int64_t>& rows, const SplitConfig& split,
-                 const std::vector<std::uint64_t>& groups, std::vector<RowStatus>& status);
+void divide_rows(const std::vector<RowNumber>& rows, const SplitConfig& split, const std::vector<std::uint64_t>& groups,
+                 std::vector<RowStatus>& status);
 
 /// A number from (seed, use, row) that orders rows at random and depends on nothing else.
 std::uint64_t random_key(std::int64_t seed, std::uint64_t use, std::int64_t row);

@@ -10,6 +10,7 @@
 
 #include "bert_hpc/data/label_column.hpp"
 #include "bert_hpc/prep/prep_config.hpp"
+#include "bert_hpc/prep/row_number.hpp"
 #include "bert_hpc/prep/row_store.hpp"
 #include "bert_hpc/prep/row_table.hpp"
 
@@ -33,8 +34,8 @@ class SplitLayout {
   const std::vector<Shard>& shards() const { return shards_; }
 
   struct Sequence {
-    std::span<const std::int32_t> ids;      ///< valid until the next read()
-    std::vector<std::int32_t> packed;       ///< of packed text: what `ids` are
+    std::span<const std::int32_t> ids;      ///< in `stored`
+    std::vector<std::int32_t> stored;       ///< as the store has it; of packed text the ids
     std::vector<std::uint8_t> token_types;  ///< empty unless there are pairs
     data::Label label;
     std::int64_t source_index = 0;
@@ -66,11 +67,18 @@ class SplitLayout {
   std::int64_t length(std::int64_t place) const;
 
  private:
-  /// Of packed text, each row of which is one sequence in the store.
+  static constexpr std::int64_t stride = 64;  // of starts_
+
+  /// Of a row that is one sequence in the store.
   std::int64_t only_sequence(std::int64_t row) const { return store_.sequences_of(row).begin; }
-  std::vector<std::int64_t> sequences_of(std::vector<std::int64_t> rows) const;
+  struct Stored {
+    std::int64_t sequence, row;  ///< numbers in the store
+  };
+  Stored stored(std::int64_t place) const;
+  std::vector<RowNumber> sequences_of(const std::vector<RowNumber>& rows) const;
+  std::vector<RowNumber> packed_sequences(std::vector<RowNumber> rows);
   void cut(std::int64_t shard_tokens);
-  void order_queries(std::vector<std::int64_t>& rows, const PrepConfig& config, bool shuffles);
+  void order_queries(std::vector<RowNumber>& rows, const PrepConfig& config, bool shuffles);
   bool ends_unit(std::int64_t place) const;
   std::uint64_t query_at(std::int64_t place) const;
   void read_packed(std::int64_t number, Sequence& sequence) const;
@@ -86,9 +94,12 @@ class SplitLayout {
   bool packs_, ranks_;
   std::vector<std::int32_t> before_, after_;  // special tokens around packed text
   std::int64_t room_;                         // tokens of packed text in a sequence
-  std::vector<std::int64_t> rows_;            // packed: the split's rows as they come
-  std::vector<std::int64_t> starts_;          // packed (rows + 1): tokens before each row
-  std::vector<std::int64_t> order_;           // number in the store, or of the packed sequence, by place
+  // Packed:
+  std::vector<RowNumber> rows_;       // the split's rows as they come
+  std::vector<std::int64_t> starts_;  // tokens before every stride-th of them
+  std::int64_t packed_tokens_ = 0;    // of all of them
+  bool by_row_ = false;               // not packed: each row is one sequence
+  std::vector<RowNumber> order_;      // by place: the packed sequence, or the row, or else the sequence in the store
   std::int64_t tokens_ = 0, queries_ = 0, answerable_ = 0;
   std::vector<Shard> shards_;
 };

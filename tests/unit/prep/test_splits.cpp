@@ -186,26 +186,30 @@ TEST_CASE("a file with another delimiter is recognised by its broken rows") {
 }
 
 TEST_CASE("numbers in the order of their keys are those of a sort of pairs") {
-  // 64 bits; few values, as groups have; equal upper bits, which the first sort cannot tell apart; any of these.
+  // 64 bits; few values, as groups have; equal upper bits, which the permutation cannot tell apart; any of these.
   const std::function<std::uint64_t(std::uint64_t)> kinds[] = {
       [](std::uint64_t draw) { return draw; }, [](std::uint64_t draw) { return draw % 7; },
       [](std::uint64_t draw) { return draw % 512; }, [](std::uint64_t draw) { return draw % 3 << 62 | draw % 64; }};
   for (const auto& kind : kinds) {
-    for (const std::int64_t count : {0, 1, 2, 1000}) {
+    for (const RowNumber count : {0u, 1u, 2u, 1000u, 100000u}) {  // one part has more than 65,536
       std::mt19937_64 random(3);
-      std::map<std::int64_t, std::uint64_t> keys;
-      std::vector<std::int64_t> numbers;
-      std::vector<std::pair<std::uint64_t, std::int64_t>> pairs;
-      for (std::int64_t i = 0; i < count; ++i) {
-        const std::int64_t number = 3 * i;
+      std::vector<std::uint64_t> keys(3 * count);
+      std::vector<RowNumber> numbers;
+      std::vector<std::pair<std::uint64_t, RowNumber>> pairs;
+      for (RowNumber number = 0; number < 3 * count; number += 3) {
         numbers.push_back(number);
         pairs.emplace_back(keys[number] = kind(random()), number);
       }
       std::sort(pairs.begin(), pairs.end());
-      sort_by_key(numbers, [&keys](std::int64_t number) { return keys.at(number); });
+      sort_by_key(numbers, [&keys](RowNumber number) { return keys[number]; });
       bool equal = numbers.size() == pairs.size();
       for (std::size_t i = 0; equal && i < numbers.size(); ++i) equal = numbers[i] == pairs[i].second;
       CHECK(equal);
     }
   }
+}
+
+TEST_CASE("more rows than numbers of four bytes tell apart are refused") {
+  CHECK_NOTHROW(require_numbers(4294967295, "row"));
+  CHECK_THROWS_WITH(require_numbers(4294967296, "row"), ContainsSubstring("more than 4,294,967,295 rows"));
 }

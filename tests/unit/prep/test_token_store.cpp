@@ -9,7 +9,9 @@
 #include "bert_hpc/prep/token_store.hpp"
 #include "support/temporary_directory.hpp"
 
+using bert_hpc::core::NarrowArray;
 using bert_hpc::prep::TokenStore;
+using bert_hpc::prep::ValueWidth;
 using test_support::TemporaryDirectory;
 
 namespace {
@@ -34,10 +36,12 @@ std::vector<std::vector<Values>> random_rows() {
 
 /// The stores of `ranks` ranks, open for reading.
 std::vector<std::unique_ptr<TokenStore>> stores_of(const std::vector<std::vector<Values>>& rows, int ranks,
-                                                   const std::string& directory) {
+                                                   ValueWidth width, const std::string& directory) {
   std::vector<std::unique_ptr<TokenStore>> stores;
-  for (int rank = 0; rank < ranks; ++rank) stores.push_back(std::make_unique<TokenStore>(directory, rank, ranks));
-  Values counts, lengths;
+  for (int rank = 0; rank < ranks; ++rank) {
+    stores.push_back(std::make_unique<TokenStore>(directory, rank, ranks, width));
+  }
+  NarrowArray counts, lengths;
   for (std::size_t row = 0; row < rows.size(); ++row) {
     const int owner = TokenStore::owner(static_cast<std::int64_t>(row), ranks);
     counts.push_back(static_cast<std::int32_t>(rows[row].size()));
@@ -51,35 +55,61 @@ std::vector<std::unique_ptr<TokenStore>> stores_of(const std::vector<std::vector
   return stores;
 }
 
-}  // namespace
-
-TEST_CASE("every rank finds the sequences of all rows") {
-  const std::vector<std::vector<Values>> rows = random_rows();
-  for (const int ranks : {1, 3, 20}) {  // of 20 ranks four have no rows
-    const TemporaryDirectory directory;
-    for (const auto& store : stores_of(rows, ranks, directory.path())) {
-      std::int64_t sequence = 0;
-      for (std::int64_t row = 0; row < std::ssize(rows); ++row) {
-        const std::vector<Values>& own = rows[static_cast<std::size_t>(row)];
-        const TokenStore::Range range = store->sequences_of(row);
-        REQUIRE(range.begin == sequence);
-        REQUIRE(range.end == sequence + std::ssize(own));
-        for (const Values& expected : own) {
-          REQUIRE(store->row_of(sequence) == row);
-          REQUIRE(store->length(sequence) == std::ssize(expected));
-          const auto found = store->values(sequence++, row);
-          REQUIRE(Values(found.begin(), found.end()) == expected);
-        }
+void check_all(const std::vector<std::vector<Values>>& rows, const TokenStore& store) {
+  std::int64_t sequence = 0;
+  for (std::int64_t row = 0; row < std::ssize(rows); ++row) {
+    const std::vector<Values>& own = rows[static_cast<std::size_t>(row)];
+    const TokenStore::Range range = store.sequences_of(row);
+    REQUIRE(range.begin == sequence);
+    REQUIRE(range.end == sequence + std::ssize(own));
+    for (const Values& expected : own) {
+      REQUIRE(store.row_of(sequence) == row);
+      REQUIRE(store.length(sequence) == std::ssize(expected));
+      Values found(expected.size());
+      store.read(sequence, row, 0, found);
+      REQUIRE(found == expected);
+      if (!expected.empty()) {
+        Values last(expected.size() - 1);
+        store.read(sequence, row, 1, last);
+        REQUIRE(last == Values(expected.begin() + 1, expected.end()));
       }
+      ++sequence;
     }
   }
 }
 
+}  // namespace
+
+TEST_CASE("every rank finds the sequences of all rows") {
+  const std::vector<std::vector<Values>> rows = random_rows();
+  for (const ValueWidth width : {ValueWidth::narrow, ValueWidth::whole}) {
+    for (const int ranks : {1, 3, 20}) {  // of 20 ranks four have no rows
+      const TemporaryDirectory directory;
+      for (const auto& store : stores_of(rows, ranks, width, directory.path())) check_all(rows, *store);
+    }
+  }
+}
+
+TEST_CASE("rows of one sequence each are found") {
+  std::vector<std::vector<Values>> rows;
+  for (std::int32_t i = 0; i < 300; ++i) rows.push_back({Values(static_cast<std::size_t>(i % 7), 3 * i)});
+  const TemporaryDirectory directory;
+  check_all(rows, *stores_of(rows, 1, ValueWidth::narrow, directory.path())[0]);
+}
+
+TEST_CASE("a value of more than 16 bits does not go into a narrow store") {
+  const TemporaryDirectory directory;
+  TokenStore store(directory.path(), 0, 1, ValueWidth::narrow);
+  store.append(Values{65535});
+  CHECK_THROWS(store.append(Values{65536}));
+  CHECK_THROWS(store.append(Values{-1}));
+}
+
 TEST_CASE("a scratch file of another size is refused") {
   const TemporaryDirectory directory;
-  TokenStore store(directory.path(), 0, 1);
+  TokenStore store(directory.path(), 0, 1, ValueWidth::whole);
   store.append(Values{1, 2, 3});
   store.finish_writing();
   std::filesystem::resize_file(directory / "tokens-0", 8);
-  CHECK_THROWS_AS(store.open_for_reading(Values{1}, Values{3}), bert_hpc::core::Error);
+  CHECK_THROWS_AS(store.open_for_reading({1, 1}, {1, 3}), bert_hpc::core::Error);
 }
