@@ -16,8 +16,9 @@
 namespace bert_hpc::prep {
 namespace {
 
-constexpr std::uint64_t use_order = 2;     // apart from the keys that part the splits
-constexpr std::int64_t places_ahead = 16;  // whose memory is asked for while a sequence is read
+constexpr std::uint64_t use_order = 2;  // apart from the keys that part the splits
+// How many places before a sequence is read its memory is asked for, and before that what tells where it is.
+constexpr std::int64_t places_ahead = 16, places_far_ahead = 48;
 
 void shuffle(std::vector<RowNumber>& numbers, std::int64_t seed) {
   sort_by_key(numbers, [seed](RowNumber number) { return random_key(seed, use_order, number); });
@@ -154,6 +155,11 @@ void SplitLayout::cut(std::int64_t shard_tokens) {
 
 void SplitLayout::read(std::int64_t place, Sequence& sequence) const {
   if (packs_) return read_packed(order_[static_cast<std::size_t>(place)], sequence);
+  if (by_row_ && place + places_far_ahead < sequences()) {
+    const std::int64_t row = order_[static_cast<std::size_t>(place + places_far_ahead)];
+    store_.prefetch_place(row);
+    prefetch_label(table_, row);
+  }
   if (place + places_ahead < sequences()) {
     const Stored ahead = stored(place + places_ahead);
     store_.prefetch(ahead.sequence, ahead.row);

@@ -163,6 +163,15 @@ void TokenStore::read(std::int64_t sequence, std::int64_t row, std::int64_t from
   }
 }
 
+void TokenStore::prefetch_place(std::int64_t row) const {
+  __builtin_prefetch(&first_of_block(row));
+  if (!row_at_.empty()) return;  // else lengths are found by row
+  constexpr std::int64_t lengths_of_line = cache_line / sizeof(std::uint16_t);
+  for (std::int64_t r = row / rows_of_block * rows_of_block; r <= row; r += lengths_of_line) {
+    lengths_.prefetch(static_cast<std::size_t>(r));
+  }
+}
+
 void TokenStore::prefetch(std::int64_t sequence, std::int64_t row) const {
   const std::byte* const begin = place_of(sequence, row);
   const std::size_t bytes = static_cast<std::size_t>(length(sequence)) * width_;

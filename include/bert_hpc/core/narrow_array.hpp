@@ -95,6 +95,13 @@ class NarrowArray {
     }
   }
 
+  /// Asks for the memory of an element that will be read soon.
+  void prefetch(std::size_t place) const {
+    if (width_ == 1) __builtin_prefetch(bytes_.data() + place);
+    if (width_ == 2) __builtin_prefetch(halves_.data() + place);
+    if (width_ == 4) __builtin_prefetch(words_.data() + place);
+  }
+
   /// Gives back what growing has reserved.
   void shrink_to_fit() {
     bytes_.shrink_to_fit();
