@@ -35,7 +35,15 @@ ShardFile ShardFile::open(const std::string& path, const ShardLimits& limits, st
   if (verify) io::verify(path, "shard", ExitCode::data, *verify);
   ShardFile shard(path, limits, io::Hdf5File::open_read(path, ExitCode::data));
   shard.read_attributes();
-  shard.check_datasets();
+  shard.check_tokens();
+  shard.check_columns();
+  return shard;
+}
+
+ShardFile ShardFile::reopen(const std::string& path, const ShardLimits& limits, const ShardInfo& info) {
+  ShardFile shard(path, limits, io::Hdf5File::open_read(path, ExitCode::data));
+  shard.info_ = info;
+  shard.check_tokens();
   return shard;
 }
 
@@ -111,21 +119,24 @@ Dataset ShardFile::checked_dataset(const char* name, const LabelType& wide, cons
   return found;
 }
 
-void ShardFile::check_datasets() {
-  const auto dataset = [this](const char* name, DatasetInfo::TypeClass type_class, std::int64_t bytes, bool is_signed,
-                              const std::vector<std::int64_t>& extents) {
-    return checked_dataset(name, {type_class, bytes, is_signed, extents});
-  };
+void ShardFile::check_tokens() {
   using Type = DatasetInfo::TypeClass;
   constexpr std::int64_t most = std::int64_t{1} << 48;
   if (info_.sequences >= most || info_.tokens >= most) fail("it claims an impossible number of tokens or sequences.");
   const LabelType narrow{Type::integer, 2, false, {info_.tokens}};
   input_ids_ = checked_dataset(shard_dataset::input_ids, {Type::integer, 4, true, {info_.tokens}}, &narrow);
-  dataset(shard_dataset::offsets, Type::integer, 8, true, {info_.sequences + 1});
   if (file_.exists(shard_dataset::token_type_ids)) {
-    token_types_ = dataset(shard_dataset::token_type_ids, Type::integer, 1, false, {info_.tokens});
+    token_types_ = checked_dataset(shard_dataset::token_type_ids, {Type::integer, 1, false, {info_.tokens}});
   }
-  dataset(shard_dataset::source_index, Type::integer, 8, true, {info_.sequences});
+}
+
+/// Of a dataset that the caller may read as a whole, once.
+void ShardFile::check_column(const char* name, const LabelType& type) {
+  columns_.push_back(checked_dataset(name, type));
+}
+
+void ShardFile::check_columns() {
+  check_column(shard_dataset::offsets, {DatasetInfo::TypeClass::integer, 8, true, {info_.sequences + 1}});
   if (limits_.task->row_texts > 0) check_texts();
   if (limits_.task->labels == tasks::Labels::spans) check_answers();
   const std::int64_t words = limits_.task->labels == tasks::Labels::words ? check_words() : 0;
@@ -140,12 +151,15 @@ void ShardFile::check_datasets() {
   }
   const auto names = static_cast<std::int64_t>(info_.label_names.size());
   if (limits_.task->labels == tasks::Labels::sets && names == 0) fail("attribute 'label_names' names no label.");
-  checked_dataset(shard_dataset::labels, label_type(limits_.task->labels, info_.sequences, names, words));
+  check_column(shard_dataset::labels, label_type(limits_.task->labels, info_.sequences, names, words));
 }
 
-/// A dataset that the caller reads as a whole.
+/// A dataset that the caller reads as a whole: the one that was checked, unless it was read before.
 Dataset ShardFile::counted_dataset(const char* name) const {
-  Dataset dataset = file_.dataset(name);
+  const auto open = std::find_if(columns_.begin(), columns_.end(),
+                                 [name](const Dataset& column) { return column.name() == name; });
+  Dataset dataset = open == columns_.end() ? file_.dataset(name) : std::move(*open);
+  if (open != columns_.end()) columns_.erase(open);
   column_bytes_ += dataset.info().stored_bytes;
   return dataset;
 }
@@ -212,8 +226,11 @@ LabelColumn ShardFile::read_labels(std::span<const std::int64_t> offsets) const 
 }
 
 std::vector<std::int64_t> ShardFile::read_source_index() const {
+  const Dataset dataset =
+      checked_dataset(shard_dataset::source_index, {DatasetInfo::TypeClass::integer, 8, true, {info_.sequences}});
+  column_bytes_ += dataset.info().stored_bytes;
   std::vector<std::int64_t> rows(static_cast<std::size_t>(info_.sequences));
-  counted_dataset(shard_dataset::source_index).read_rows(0, rows);
+  dataset.read_rows(0, rows);
   return rows;
 }
 

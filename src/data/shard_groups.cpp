@@ -10,7 +10,7 @@ using Type = io::DatasetInfo::TypeClass;
 void ShardFile::check_groups() {
   if (!file_.exists(shard_dataset::groups)) fail(std::string("it has no dataset '") + shard_dataset::groups + "'.");
   const std::vector<std::int64_t> extents = file_.dataset(shard_dataset::groups).info().extents;
-  checked_dataset(shard_dataset::groups, {Type::integer, 8, true, {extents.empty() ? 0 : extents.front()}});
+  check_column(shard_dataset::groups, {Type::integer, 8, true, {extents.empty() ? 0 : extents.front()}});
   if (extents.front() < 1 || extents.front() > info_.sequences + 1) {
     fail("'/groups' have " + std::to_string(extents.front()) + " elements; " + std::to_string(info_.sequences) +
          " sequences are in at most as many groups.");

@@ -16,17 +16,17 @@ using std::to_string;
 
 void ShardFile::check_answers() {
   info_.unanswerable = file_.integer_attribute("/", shard_attribute::unanswerable);
-  checked_dataset(shard_dataset::context_tokens, {Type::integer, 4, true, {info_.sequences, 2}});
+  check_column(shard_dataset::context_tokens, {Type::integer, 4, true, {info_.sequences, 2}});
   if (info_.has_texts) checked_dataset(shard_dataset::token_characters, {Type::integer, 4, true, {info_.tokens, 2}});
 }
 
 /// Returns their number.
 std::int64_t ShardFile::check_words() {
-  checked_dataset(shard_dataset::word_offsets, {Type::integer, 8, true, {info_.sequences + 1}});
+  check_column(shard_dataset::word_offsets, {Type::integer, 8, true, {info_.sequences + 1}});
   if (!file_.exists(shard_dataset::word_tokens)) fail(std::string("it has no dataset '/word_tokens'."));
   const std::vector<std::int64_t> extents = file_.dataset(shard_dataset::word_tokens).info().extents;
   const std::int64_t words = extents.empty() ? 0 : extents.front();
-  checked_dataset(shard_dataset::word_tokens, {Type::integer, 4, true, {words, 2}});
+  check_column(shard_dataset::word_tokens, {Type::integer, 4, true, {words, 2}});
   return words;
 }
 

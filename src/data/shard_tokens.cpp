@@ -18,11 +18,17 @@ constexpr std::size_t max_open_files = 64;
 
 }  // namespace
 
+std::int64_t ShardReader::sequences_of(std::size_t file) const {
+  return (file + 1 < files_.size() ? first_sample_[file + 1] : samples()) - first_sample_[file];
+}
+
+std::int64_t ShardReader::tokens_of(std::size_t file) const {
+  return (file + 1 < files_.size() ? first_token_[file + 1] : table_.tokens()) - first_token_[file];
+}
+
 std::vector<std::int64_t> ShardReader::tokens_of_files() const {
   std::vector<std::int64_t> tokens;
-  for (std::size_t f = 0; f < files_.size(); ++f) {
-    tokens.push_back((f + 1 < files_.size() ? first_token_[f + 1] : table_.tokens()) - first_token_[f]);
-  }
+  for (std::size_t f = 0; f < files_.size(); ++f) tokens.push_back(tokens_of(f));
   return tokens;
 }
 
@@ -94,15 +100,18 @@ const ShardFile& ShardReader::opened(int file) {
       open_files_[static_cast<std::size_t>(open_order_.front())].reset();
       open_order_.erase(open_order_.begin());
     }
-    const std::string& path = files_[static_cast<std::size_t>(file)];
-    auto found = std::make_unique<ShardFile>(ShardFile::open(path, options_.limits, std::nullopt));
+    const auto at = static_cast<std::size_t>(file);
+    const std::string& path = files_[at];
     // Verified at the start, when lengths and labels were read: tokens of another file do not go with them.
-    if (io::seal_text(path, ExitCode::data) != seals_[static_cast<std::size_t>(file)]) {
+    if (io::seal_text(path, ExitCode::data) != seals_[at]) {
       throw Error(ExitCode::data, path +
                                       ": it was replaced after the run began. Restore the original, or start a "
                                       "new run; a run needs its shards until it ends.");
     }
-    shard = std::move(found);
+    ShardInfo info = info_;
+    info.sequences = sequences_of(at);
+    info.tokens = tokens_of(at);
+    shard = std::make_unique<ShardFile>(ShardFile::reopen(path, options_.limits, info));
     open_order_.push_back(file);
   }
   return *shard;

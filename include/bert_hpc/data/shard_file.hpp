@@ -31,6 +31,9 @@ class ShardFile {
   /// blocks of datasets and HDF5's metadata have checksums of their own, which the library verifies when it reads them.
   static ShardFile open(const std::string& path, const ShardLimits& limits, std::optional<io::SealPart> verify);
 
+  /// For tokens alone, of a shard that open() has checked and that is the same still: `info` is what it said then.
+  static ShardFile reopen(const std::string& path, const ShardLimits& limits, const ShardInfo& info);
+
   const std::string& path() const { return path_; }
   const ShardInfo& info() const { return info_; }
   const SpecialIds& special_ids() const { return special_ids_; }
@@ -61,7 +64,9 @@ class ShardFile {
   void read_attributes();
   io::Dataset counted_dataset(const char* name) const;
   io::Dataset checked_dataset(const char* name, const LabelType& wide, const LabelType* narrow = nullptr) const;
-  void check_datasets();
+  void check_column(const char* name, const LabelType& type);
+  void check_tokens();
+  void check_columns();
   void check_texts();
   void check_answers();
   std::int64_t check_words();
@@ -77,6 +82,7 @@ class ShardFile {
   ShardInfo info_;
   SpecialIds special_ids_;
   std::optional<io::Dataset> input_ids_, token_types_;
+  mutable std::vector<io::Dataset> columns_;  // checked, open, and not read yet
   mutable std::int64_t column_bytes_ = 0;
 };
 

@@ -129,6 +129,8 @@ class ShardReader {
   void read_early(const ShardFile& file);
   void keep_tokens();
   void use_store(std::span<std::byte> memory);
+  std::int64_t sequences_of(std::size_t file) const;
+  std::int64_t tokens_of(std::size_t file) const;
   std::vector<std::int64_t> tokens_of_files() const;
   TokenCache::Read block_reader();
   const ShardFile& opened(int file);

@@ -66,20 +66,20 @@ void Hdf5File::write_attribute(const std::string& object, const std::string& nam
 
 bool Hdf5File::has_attribute(const std::string& object, const std::string& name) const {
   if (!exists(object)) return false;
-  const Hdf5Handle owner = open_object(object);
-  const bool present = H5Aexists(owner.id(), name.c_str()) > 0;
-  H5Eclear2(H5E_DEFAULT);
-  return present;
+  const htri_t present = H5Aexists_by_name(handle_.id(), object.c_str(), name.c_str(), H5P_DEFAULT);
+  if (present < 0) H5Eclear2(H5E_DEFAULT);
+  return present > 0;
 }
 
 Hdf5Handle Hdf5File::open_attribute(const std::string& object, const std::string& name) const {
-  if (!has_attribute(object, name)) {
-    detail::fail(code_, "read attribute", object + "@" + name, path_, "there is no such attribute");
+  if (exists(object)) {
+    Hdf5Handle attribute(H5Aopen_by_name(handle_.id(), object.c_str(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT),
+                         close_attribute);
+    if (attribute.id() >= 0) return attribute;
   }
-  const Hdf5Handle owner = open_object(object);
-  Hdf5Handle attribute(H5Aopen(owner.id(), name.c_str(), H5P_DEFAULT), close_attribute);
-  if (attribute.id() < 0) fail("read attribute", object + "@" + name);
-  return attribute;
+  const std::string reason = library_reason();
+  detail::fail(code_, "read attribute", object + "@" + name, path_,
+               has_attribute(object, name) ? reason : "there is no such attribute");
 }
 
 template <class T>

@@ -151,11 +151,13 @@ Hdf5File Hdf5File::open_read(const std::string& path, core::ExitCode code) {
   const auto status = std::filesystem::status(path, problem);
   if (!std::filesystem::exists(status)) detail::fail(code, "open", "", path, "there is no such file");
   if (!std::filesystem::is_regular_file(status)) detail::fail(code, "open", "", path, "it is not a regular file");
-  const htri_t ours = H5Fis_hdf5(path.c_str());
-  if (ours == 0) detail::fail(code, "open", "", path, "it is not an HDF5 file");
   const Hdf5Handle access = access_properties();
-  Hdf5Handle handle(ours < 0 ? -1 : H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()), close_file);
-  if (handle.id() < 0) detail::fail(code, "open", "", path, library_reason());
+  Hdf5Handle handle(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()), close_file);
+  if (handle.id() < 0) {
+    const std::string reason = library_reason();
+    const bool foreign = H5Fis_hdf5(path.c_str()) == 0;
+    detail::fail(code, "open", "", path, foreign ? "it is not an HDF5 file" : reason);
+  }
   return Hdf5File(std::move(handle), path, code);
 }
 
@@ -230,9 +232,8 @@ bool Hdf5File::exists(const std::string& name) const {
   for (std::size_t end = name.find('/', 1);; end = name.find('/', end + 1)) {
     const std::string part = name.substr(0, end);
     H5L_info_t info;
-    const bool present = H5Lexists(handle_.id(), part.c_str(), H5P_DEFAULT) > 0 &&
-                         H5Lget_info(handle_.id(), part.c_str(), &info, H5P_DEFAULT) >= 0;
-    H5Eclear2(H5E_DEFAULT);
+    const bool present = H5Lget_info(handle_.id(), part.c_str(), &info, H5P_DEFAULT) >= 0;
+    if (!present) H5Eclear2(H5E_DEFAULT);
     if (!present || info.type != H5L_TYPE_HARD) return false;
     if (end == std::string::npos) return true;
   }
