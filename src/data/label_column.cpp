@@ -17,12 +17,7 @@ namespace {
 /// Of the arrays of a LabelColumn.
 template <class Column, class Do>
 void for_each_array(Column& column, const Do& each) {
-  each(column.classes);
-  each(column.values);
-  each(column.sets);
-  each(column.spans);
-  each(column.words);
-  each(column.levels);
+  std::apply([&each](auto&... all) { (each(all), ...); }, LabelColumn::fields(column));
 }
 
 }  // namespace

@@ -156,8 +156,8 @@ void ShardFile::check_columns() {
 
 /// A dataset that the caller reads as a whole: the one that was checked, unless it was read before.
 Dataset ShardFile::counted_dataset(const char* name) const {
-  const auto open = std::find_if(columns_.begin(), columns_.end(),
-                                 [name](const Dataset& column) { return column.name() == name; });
+  const auto open =
+      std::find_if(columns_.begin(), columns_.end(), [name](const Dataset& column) { return column.name() == name; });
   Dataset dataset = open == columns_.end() ? file_.dataset(name) : std::move(*open);
   if (open != columns_.end()) columns_.erase(open);
   column_bytes_ += dataset.info().stored_bytes;

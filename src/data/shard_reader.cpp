@@ -2,15 +2,15 @@
 #include "bert_hpc/data/shard_reader.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <new>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/rng.hpp"
 #include "bert_hpc/core/text.hpp"
-#include "bert_hpc/data/file_list.hpp"
+#include "bert_hpc/data/shared_reading.hpp"
 #include "bert_hpc/io/checksummed_file.hpp"
 
 namespace bert_hpc::data {
@@ -100,51 +100,46 @@ ShardReader::ShardReader(const PlannedData& planned) : info_(planned.info), plan
   groups_.push_back(info_.sequences);
 }
 
-/// One shard at a time, so that neither open files nor memory grow with their number.
+/// Shards that have been read go to the end of the data set one by one, so that neither open files nor memory grow with
+/// their number.
 void ShardReader::open_all() {
+  SharedReading reading(options_.ranks);
+  const ListedShards listed = reading.once([this] { return list_shards(options_.name, options_.paths); });
   core::ProblemList problems;
-  files_ = match_paths(options_.paths, problems);
-  if (files_.empty() && problems.empty()) problems.add("No shard is given.");
-  std::vector<ListedFile> listed;
-  for (const std::string& file : files_) listed.push_back({options_.name, file});
-  for (const RepeatedFile& file : repeated_files(listed)) {
-    if (problems.all().size() == most_problems) break;
-    problems.add(describe(file) + ": its samples would count twice. List every shard once, by name or by pattern.");
-  }
+  for (const std::string& problem : listed.problems) problems.add(problem);
+  files_ = listed.files;
+  file_bytes_ = std::accumulate(listed.sizes.begin(), listed.sizes.end(), std::int64_t{0});
+  const ShardParts parts{.source_index = options_.source_index,
+                         .tokens = reads_tokens_early(),
+                         .verified = reads_at_once() ? io::SealPart::everything : io::SealPart::tail};
   std::size_t omitted = 0;
   ShardIdentity first;
-  std::vector<std::int64_t> sizes;
-  for (const std::string& file : files_) {
-    std::error_code unreadable;  // which opening it will say
-    const auto size = std::filesystem::file_size(file, unreadable);
-    sizes.push_back(unreadable ? 0 : static_cast<std::int64_t>(size));
-    file_bytes_ += sizes.back();
-  }
-  for (std::size_t f = 0; f < files_.size(); ++f) {
-    try {
-      const ShardFile shard =
-          ShardFile::open(files_[f], options_.limits, reads_at_once() ? io::SealPart::everything : io::SealPart::tail);
+  const auto read = [&](std::size_t f) {
+    ShardContent content = read_content(files_[f], options_.limits, parts);
+    bytes_read_ += content.bytes_read;
+    return content;
+  };
+  const auto add = [&](std::size_t f, ShardContent content) {
+    content.info.task = &tasks::named(content.task);
+    if (content.problem.empty()) {
       if (first.path.empty()) {
-        first = {files_[f], shard.info(), shard.special_ids()};
-        info_ = shard.info();
-        special_ids_ = shard.special_ids();
+        first = {files_[f], content.info, content.special_ids};
+        info_ = content.info;
+        special_ids_ = content.special_ids;
       }
-      if (const std::string what = difference(first, shard.info(), shard.special_ids(), true); !what.empty()) {
-        throw Error(ExitCode::data, files_[f] + ": " + what);
-      }
-      load(shard);
-      if (f == 0) reserve_for_all(sizes.front());
-      if (reads_at_once()) read_early(shard);
-      bytes_read_ += shard.bytes_read();
-      seals_.push_back(io::seal_text(files_[f], ExitCode::data));
-    } catch (const Error& error) {
-      if (problems.all().size() < most_problems) {
-        problems.add(error.what());
-      } else {
-        ++omitted;
-      }
+      const std::string what = difference(first, content.info, content.special_ids, true);
+      if (!what.empty()) content.problem = files_[f] + ": " + what;
     }
-  }
+    if (content.problem.empty()) {
+      take(std::move(content));
+      if (f == 0) reserve_for_all(listed.sizes.front());
+    } else if (problems.all().size() < most_problems) {
+      problems.add(content.problem);
+    } else {
+      ++omitted;
+    }
+  };
+  reading.each(files_, file_bytes_, read, add);
   table_.give_back();
   labels_.give_back();
   if (omitted > 0) problems.add("… and " + std::to_string(omitted) + " more files with problems.");
@@ -167,35 +162,29 @@ std::int64_t ShardReader::memory_bytes() const {
   return sum;
 }
 
-void ShardReader::load(const ShardFile& file) {
+void ShardReader::take(ShardContent content) {
   const auto append = [](auto& all, const auto& part) { all.insert(all.end(), part.begin(), part.end()); };
-  const ShardLimits& limits = options_.limits;
-  const std::vector<std::int64_t> offsets = file.read_offsets();
-  const bool has_words = limits.task->labels == tasks::Labels::words;
-  const Words words = has_words ? file.read_words(offsets) : Words();
-  if (has_words) words_.append(words);
-  if (limits.labels && limits.task->labels != tasks::Labels::none) {
-    labels_.append(file.read_labels(has_words ? words.offsets : offsets));
-  }
-  if (limits.task->labels == tasks::Labels::spans) append(contexts_, file.read_contexts(offsets));
-  if (limits.task->ranks_candidates()) {
+  if (options_.limits.task->labels == tasks::Labels::words) words_.append(content.words);
+  labels_.append(content.labels);
+  append(contexts_, content.contexts);
+  if (options_.limits.task->ranks_candidates()) {
     if (groups_.empty()) groups_.push_back(0);
     const std::int64_t first = groups_.back();
-    for (const std::int64_t end : file.read_groups()) {
+    for (const std::int64_t end : content.groups) {
       if (end > 0) groups_.push_back(first + end);
     }
   }
-  if (options_.source_index) append(source_index_, file.read_source_index());
+  append(source_index_, content.source_index);
   first_sample_.push_back(table_.sequences());
   first_token_.push_back(table_.tokens());
-  for (std::size_t s = 0; s + 1 < offsets.size(); ++s) {
-    table_.append(static_cast<std::int32_t>(offsets[s + 1] - offsets[s]));
-  }
-  has_types_ = has_types_ || file.has_token_types();
-  info_.has_texts = info_.has_texts && file.info().has_texts;
+  for (const std::int32_t length : content.lengths) table_.append(length);
+  has_types_ = has_types_ || content.has_types;
+  info_.has_texts = info_.has_texts && content.info.has_texts;
   info_.sequences = table_.sequences();
   info_.tokens = table_.tokens();
-  info_.max_length = std::max(info_.max_length, file.info().max_length);
+  info_.max_length = std::max(info_.max_length, content.info.max_length);
+  seals_.push_back(std::move(content.seal));
+  if (reads_tokens_early()) keep_early(std::move(content.tokens));
 }
 
 /// After the first shard, of that many bytes: arrays that grow are copied, and their pages made again. A guess by sizes
@@ -220,15 +209,12 @@ void ShardReader::reserve_for_all(std::int64_t first_bytes) {
 }
 
 /// Keeps a shard's tokens as long as all fit; what was kept is dropped as soon as they do not.
-void ShardReader::read_early(const ShardFile& file) {
+void ShardReader::keep_early(ShardTokens tokens) {
   if (table_.tokens() * token_layout().token_bytes() > options_.memory_limit) {
     early_ = {};
-    return;
+  } else {
+    early_.push_back(std::move(tokens));
   }
-  Tokens& tokens = early_.emplace_back();
-  tokens.ids.resize(static_cast<std::size_t>(file.info().tokens));
-  tokens.types.resize(file.has_token_types() ? tokens.ids.size() : 0);
-  file.read_tokens(0, tokens.ids, tokens.types);
 }
 
 std::size_t ShardReader::file_of(std::int64_t sample) const {

@@ -41,7 +41,11 @@ class MessageWriter {
   template <class T>
   void add(const std::vector<T>& values) {
     add(values.size());
-    for (const T& value : values) add(value);
+    if constexpr (std::is_arithmetic_v<T>) {
+      add_bytes(values.data(), values.size() * sizeof(T));
+    } else {
+      for (const T& value : values) add(value);
+    }
   }
   template <class A, class B>
   void add(const std::pair<A, B>& value) {
@@ -81,8 +85,15 @@ class MessageReader {
   }
   template <class T>
   void read(std::vector<T>& values) {
-    values.assign(count(1), T{});
-    for (T& value : values) read(value);
+    if constexpr (std::is_arithmetic_v<T>) {
+      values.resize(count(sizeof(T)));
+      const std::size_t bytes = values.size() * sizeof(T);
+      const char* const data = next(bytes);
+      if (bytes > 0) std::memcpy(values.data(), data, bytes);
+    } else {
+      values.assign(count(1), T{});
+      for (T& value : values) read(value);
+    }
   }
   template <class A, class B>
   void read(std::pair<A, B>& value) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "bert_hpc/io/hdf5/hdf5.hpp"
@@ -26,6 +27,12 @@ struct LabelColumn {
   void reserve(double times);  ///< memory for so many times what it holds
   void give_back();            ///< what was reserved too much, where that is a lot
   std::int64_t memory_bytes() const;
+
+  /// For core/message.hpp.
+  template <class Self>
+  static auto fields(Self& self) {
+    return std::tie(self.classes, self.values, self.sets, self.spans, self.words, self.levels);
+  }
 };
 
 /// The label of one sequence: the member of the task's kind counts.

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -17,12 +18,21 @@
 #include <vector>
 
 #include "bert_hpc/data/sequence_table.hpp"
+#include "bert_hpc/data/shard_content.hpp"
 #include "bert_hpc/data/shard_file.hpp"
 #include "bert_hpc/data/shard_schema.hpp"
 #include "bert_hpc/data/token_cache.hpp"
 #include "bert_hpc/data/token_store.hpp"
 
 namespace bert_hpc::data {
+
+/// Ranks that open the same data set at the same time: each reads some of the shards and sends the others what it read,
+/// so that a file is opened once however many ranks there are.
+struct ReadingRanks {
+  int rank = 0, count = 1;
+  /// Collective. Returns rank `root`'s text.
+  std::function<std::string(std::string text, int root)> broadcast{};
+};
 
 struct ShardReaderOptions {
   std::string name = "data.train";                    ///< the input's key, for messages
@@ -36,6 +46,7 @@ struct ShardReaderOptions {
   /// Bytes of files that are verified and read before the first use.
   std::int64_t read_at_once = std::int64_t{8} << 20;
   bool source_index = false;  ///< keep the rows of the source text
+  ReadingRanks ranks;
   /// Held during HDF5 calls made after construction (the library is not thread-safe); null if no other thread makes
   /// any.
   std::mutex* hdf5_mutex = nullptr;
@@ -54,7 +65,8 @@ struct SamplePlace {
 
 class ShardReader {
  public:
-  /// Opens and checks everything; throws one Error(data) with all problems found, at most one a file.
+  /// Opens and checks everything; throws one Error(data) with all problems found, at most one a file. Collective over
+  /// options.ranks, also where it throws.
   explicit ShardReader(const ShardReaderOptions& options);
   /// Of planned data: no file is read; labels, tokens and places are made up.
   explicit ShardReader(const PlannedData& planned);
@@ -115,18 +127,13 @@ class ShardReader {
   SamplePlace place(std::int64_t sample) const;
 
  private:
-  /// Of a shard that is read at once.
-  struct Tokens {
-    std::vector<std::int32_t> ids;
-    std::vector<std::uint8_t> types;  // empty where the shard has none
-  };
-
   TokenLayout token_layout() const { return {.types = has_types_, .wide = is_wide(info_.vocabulary_size)}; }
   bool reads_at_once() const { return file_bytes_ <= options_.read_at_once; }
+  bool reads_tokens_early() const { return reads_at_once() && file_bytes_ <= options_.memory_limit; }
   void open_all();
-  void load(const ShardFile& file);
+  void take(ShardContent content);
+  void keep_early(ShardTokens tokens);
   void reserve_for_all(std::int64_t first_bytes);
-  void read_early(const ShardFile& file);
   void keep_tokens();
   void use_store(std::span<std::byte> memory);
   std::int64_t sequences_of(std::size_t file) const;
@@ -151,7 +158,7 @@ class ShardReader {
   bool has_types_ = false, planned_ = false;
   std::int64_t file_bytes_ = 0;
   std::atomic<std::int64_t> bytes_read_ = 0;
-  std::vector<Tokens> early_;                           // (files) until the store has them
+  std::vector<ShardTokens> early_;                      // (files) until the store has them
   std::unique_ptr<TokenStore> store_;                   // where tokens are kept
   std::unique_ptr<TokenCache> cache_;                   // else
   std::shared_ptr<void> memory_;                        // the store's

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "bert_hpc/data/text_settings.hpp"
@@ -108,6 +109,13 @@ struct ShardInfo {
   bool has_texts = false;
   /// Of tasks with answers: questions of all splits that have none; 0 also where that is unknown.
   std::int64_t unanswerable = 0;
+
+  /// For core/message.hpp: all but the task.
+  template <class Self>
+  static auto fields(Self& self) {
+    return std::tie(self.vocabulary_hash, self.vocabulary_size, self.label_names, self.label_column, self.tokenizer,
+                    self.sequences, self.tokens, self.max_length, self.labelled, self.has_texts, self.unanswerable);
+  }
 
   double mean_length() const { return static_cast<double>(tokens) / static_cast<double>(sequences); }  ///< tokens
 };

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace bert_hpc::data {
@@ -23,6 +24,11 @@ struct Words {
     const std::int64_t begin = offsets.back();
     for (std::size_t s = 1; s < more.offsets.size(); ++s) offsets.push_back(begin + more.offsets[s]);
     tokens.insert(tokens.end(), more.tokens.begin(), more.tokens.end());
+  }
+  /// For core/message.hpp.
+  template <class Self>
+  static auto fields(Self& self) {
+    return std::tie(self.offsets, self.tokens);
   }
   std::int64_t memory_bytes() const {
     return static_cast<std::int64_t>(offsets.capacity() * sizeof(std::int64_t) +

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <tuple>
 
 namespace bert_hpc::tokenize {
 
@@ -10,6 +11,12 @@ namespace bert_hpc::tokenize {
 struct SpecialIds {
   std::int32_t cls = -1, sep = -1, mask = -1, pad = -1, unk = -1;
   bool operator==(const SpecialIds&) const = default;
+
+  /// For core/message.hpp.
+  template <class Self>
+  static auto fields(Self& self) {
+    return std::tie(self.cls, self.sep, self.mask, self.pad, self.unk);
+  }
 };
 
 struct SpecialRole {

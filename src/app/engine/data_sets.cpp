@@ -133,6 +133,8 @@ void open_data(DataSets& sets, const config::Config& input, const model::ModelCo
     options.hdf5_mutex = &sets.hdf5;
     options.memory_limit = left;
     options.cache_bytes = left / budget.ranks;
+    options.ranks = {world.rank(), world.size(),
+                     [&world](std::string text, int root) { return world.broadcast(std::move(text), root); }};
     if (!trains) keep_one_window(replicas, options);
     auto reader = std::make_unique<data::ShardReader>(options);
     left = std::max<std::int64_t>(left - reader->token_bytes() * (reader->keeps_tokens() ? 1 : budget.ranks), 0);

@@ -23,10 +23,11 @@ struct Outer {
   Kind kind = Kind::one;
   std::vector<Inner> inners;
   std::vector<std::pair<int, int>> ranges;
+  std::vector<std::int32_t> numbers, none;
   std::optional<float> maybe, never;
   template <class Self>
   static auto fields(Self& self) {
-    return std::tie(self.count, self.kind, self.inners, self.ranges, self.maybe, self.never);
+    return std::tie(self.count, self.kind, self.inners, self.ranges, self.numbers, self.none, self.maybe, self.never);
   }
 };
 
@@ -35,6 +36,8 @@ Outer example() {
           .kind = Outer::Kind::two,
           .inners = {{"tab\tline\n", 0.1}, {"", std::numeric_limits<double>::infinity()}},
           .ranges = {{1, 2}, {3, 4}},
+          .numbers = {-1, 70000, 3},
+          .none = {},
           .maybe = 2.5f,
           .never = {}};
 }
@@ -51,6 +54,8 @@ TEST_CASE("a struct with fields survives the way through a message") {
   CHECK(read.inners[1].name.empty());
   CHECK(read.inners[1].value == std::numeric_limits<double>::infinity());
   CHECK(read.ranges == example().ranges);
+  CHECK(read.numbers == example().numbers);
+  CHECK(read.none.empty());
   CHECK(read.maybe == 2.5f);
   CHECK_FALSE(read.never.has_value());
 }
