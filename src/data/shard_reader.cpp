@@ -121,6 +121,7 @@ void ShardReader::open_all() {
   };
   const auto add = [&](std::size_t f, ShardContent content) {
     content.info.task = &tasks::named(content.task);
+    opening_bytes_ += content.bytes_read;
     if (content.problem.empty()) {
       if (first.path.empty()) {
         first = {files_[f], content.info, content.special_ids};
@@ -210,10 +211,10 @@ void ShardReader::reserve_for_all(std::int64_t first_bytes) {
 
 /// Keeps a shard's tokens as long as all fit; what was kept is dropped as soon as they do not.
 void ShardReader::keep_early(ShardTokens tokens) {
-  if (table_.tokens() * token_layout().token_bytes() > options_.memory_limit) {
-    early_ = {};
-  } else {
+  if (fits()) {
     early_.push_back(std::move(tokens));
+  } else {
+    early_ = {};
   }
 }
 

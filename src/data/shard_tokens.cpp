@@ -44,49 +44,66 @@ TokenCache::Read ShardReader::block_reader() {
   };
 }
 
-/// In a store that is read at once where it is small, or in a cache.
+/// Do all tokens, else they go through a cache?
+bool ShardReader::fits() const {
+  return table_.tokens() * token_layout().token_bytes() <= options_.memory_limit;
+}
+
+/// In memory of this process alone, until share().
 void ShardReader::keep_tokens() {
   open_files_.resize(files_.size());
   open_order_.reserve(max_open_files);
-  const std::vector<std::int64_t> tokens = tokens_of_files();
-  if (table_.tokens() * token_layout().token_bytes() > options_.memory_limit) {
-    cache_ =
-        std::make_unique<TokenCache>(tokens, token_layout(), options_.cache_unit, options_.cache_bytes, block_reader());
-    return;
-  }
-  const auto bytes = static_cast<std::size_t>(TokenStore::bytes(tokens, token_layout(), options_.block));
-  memory_ =
-      std::shared_ptr<void>(std::calloc(std::max<std::size_t>(bytes, 1), 1), std::free);  // pages as they are used
+  const std::int64_t bytes = memory_for_tokens(1);
+  constexpr std::int64_t line = 64;
+  const auto lines = static_cast<std::size_t>(std::max<std::int64_t>((bytes + line - 1) / line, 1));
+  // Zero, and pages as they are used.
+  memory_ = std::shared_ptr<void>(std::calloc(lines + 1, line), std::free);
   if (memory_ == nullptr) throw std::bad_alloc();
-  use_store({static_cast<std::byte*>(memory_.get()), bytes});
-  for (std::size_t f = 0; f < early_.size(); ++f) store_->fill(static_cast<int>(f), early_[f].ids, early_[f].types);
+  void* begin = memory_.get();
+  std::size_t space = (lines + 1) * line;
+  std::align(line, static_cast<std::size_t>(bytes), begin, space);
+  use({static_cast<std::byte*>(begin), static_cast<std::size_t>(bytes)});
+  for (std::size_t f = 0; store_ && f < early_.size(); ++f) {
+    store_->fill(static_cast<int>(f), early_[f].ids, early_[f].types);
+  }
   early_ = {};
 }
 
-void ShardReader::use_store(std::span<std::byte> memory) {
-  store_ = std::make_unique<TokenStore>(tokens_of_files(), token_layout(), options_.block, memory, block_reader());
+std::int64_t ShardReader::memory_for_tokens(int processes) const {
+  if (fits()) return TokenStore::bytes(tokens_of_files(), token_layout(), options_.block);
+  return TokenCache::bytes(tokens_of_files(), token_layout(), options_.cache_unit, options_.cache_bytes * processes,
+                           processes);
+}
+
+void ShardReader::use(std::span<std::byte> memory) {
+  if (fits()) {
+    store_ = std::make_unique<TokenStore>(tokens_of_files(), token_layout(), options_.block, memory, block_reader());
+  } else {
+    cache_ =
+        std::make_unique<TokenCache>(tokens_of_files(), token_layout(), options_.cache_unit, memory, block_reader());
+  }
 }
 
 std::int64_t ShardReader::token_bytes() const {
-  if (cache_) return cache_->memory_bytes();
-  return store_ ? TokenStore::bytes(tokens_of_files(), token_layout(), options_.block) : 0;
+  return planned_ ? 0 : memory_for_tokens(processes_);
 }
 
-std::int64_t ShardReader::bytes_to_share() const {
-  return store_ && !reads_at_once() ? token_bytes() : 0;
+std::int64_t ShardReader::bytes_to_share(int processes) const {
+  const bool all_read = store_ && reads_at_once();
+  return planned_ || all_read ? 0 : memory_for_tokens(processes);
 }
 
 void ShardReader::share(std::span<std::byte> memory, int processes, int place, std::shared_ptr<void> owner) {
-  core::require(bytes_to_share() > 0 && !reader_.joinable(), "tokens are shared before they are read");
-  use_store(memory);
-  memory_ = std::move(owner);
+  core::require(bytes_to_share(processes) > 0 && !reader_.joinable(), "tokens are shared before they are read");
   processes_ = processes;
   place_ = place;
+  use(memory.first(static_cast<std::size_t>(bytes_to_share(processes))));
+  memory_ = std::move(owner);
 }
 
 /// Each process begins at another block, and helps the others when its own part is read.
 void ShardReader::start_reading() {
-  if (bytes_to_share() == 0) return;
+  if (!store_ || reads_at_once()) return;
   core::require(!reader_.joinable(), "one thread reads tokens ahead");
   reader_ = std::thread([this, blocks = store_->blocks(), first = store_->blocks() * place_ / processes_] {
     for (std::int64_t i = 0; i < blocks && !stops_; ++i) store_->read_ahead((first + i) % blocks);

@@ -87,6 +87,14 @@ class LargeData(unittest.TestCase):
         self.assertGreater(read, 0.9)
         self.assertLess(read, 1.1)
 
+    def test_bytes_read_through_a_cache(self):
+        # Samples of one unit of a shard go to both ranks of the node, which read it once.
+        self.train("once", 2, batch=256, schedule={"epochs": 1}, cache=4 << 20, order="file")
+        with h5py.File(self.folder / "once/metrics.h5") as file:
+            read = file["data/bytes_read"][:, 0].sum() / self.bytes
+        self.assertGreater(read, 0.9)
+        self.assertLess(read, 1.1)
+
     def test_validate(self):
         found = []
         for data in ({}, {"cache": 4 << 20}):
@@ -94,9 +102,9 @@ class LargeData(unittest.TestCase):
             found.append([line for line in shown.splitlines() if "data memory" in line])
         (whole,), (part,) = found
         tokens = sum(int(h5py.File(path).attrs["tokens"]) for path in self.shards)
-        self.assertRegex(whole, r"data memory +[\d.]+ MiB of a node for tokens, read once, [\d.]+ \w+ read by a rank to start$")
+        self.assertRegex(whole, r"data memory +[\d.]+ MiB of a node for tokens, read once, [\d.]+ \w+ read to start$")
         self.assertAlmostEqual(float(whole.split()[2]), ID_BYTES * tokens / 2**20, delta=0.2)
-        self.assertRegex(part, r"data memory +[\d.]+ MiB of a node for caches of tokens, ")
+        self.assertRegex(part, r"data memory +[\d.]+ MiB of a node for a cache of tokens, ")
 
     def test_damaged_block(self):
         shutil.copytree(self.folder / "shards", self.folder / "damaged", dirs_exist_ok=True)

@@ -1,7 +1,7 @@
 // ShardReader: a data set made of shards, as one list of samples. Lengths and labels of all samples are in memory.
 // Tokens are too, block by block as they are needed or read ahead, where they fit into memory_limit, else they come
-// through a cache. Files of a few MiB are verified and read at once; of larger ones each block has a checksum, which is
-// verified when the block is read.
+// through a cache. Processes may share either. Files of a few MiB are verified and read at once; of larger ones each
+// block has a checksum, which is verified when the block is read.
 //
 // Sample i is a sequence of the shards in the order given, files that a pattern matches sorted by name; so the numbers
 // do not depend on ranks, and neither does anything that is keyed by them.
@@ -87,12 +87,13 @@ class ShardReader {
   /// Bytes of datasets that this process has read since it opened the files, without the check of whole small files.
   /// Any thread.
   std::int64_t bytes_read() const { return bytes_read_; }
+  std::int64_t opening_bytes() const { return opening_bytes_; }  ///< that were read to open it, by all of options.ranks
 
   bool keeps_tokens() const { return store_ != nullptr; }  ///< all of them, else some in a cache
   std::int64_t token_bytes() const;                        ///< of the tokens that are kept, or of the full cache
-  /// Of all tokens, where they are kept and not all read yet, so that processes may share them; else 0. The same for
-  /// every process that has opened the same shards.
-  std::int64_t bytes_to_share() const;
+  /// Of memory for tokens that `processes` processes may share: all, where they are kept and not all read yet, or the
+  /// caches of all processes; else 0. The same for every process that has opened the same shards with the same limits.
+  std::int64_t bytes_to_share(int processes) const;
   /// Keeps tokens in `memory` (bytes_to_share(), zero where no process has written to it), which `processes` processes
   /// share, of which this is number `place`. `owner` keeps the memory alive. Before the first read().
   void share(std::span<std::byte> memory, int processes, int place, std::shared_ptr<void> owner);
@@ -135,7 +136,9 @@ class ShardReader {
   void keep_early(ShardTokens tokens);
   void reserve_for_all(std::int64_t first_bytes);
   void keep_tokens();
-  void use_store(std::span<std::byte> memory);
+  bool fits() const;
+  std::int64_t memory_for_tokens(int processes) const;
+  void use(std::span<std::byte> memory);
   std::int64_t sequences_of(std::size_t file) const;
   std::int64_t tokens_of(std::size_t file) const;
   std::vector<std::int64_t> tokens_of_files() const;
@@ -156,12 +159,12 @@ class ShardReader {
   Words words_;
   std::vector<std::int64_t> groups_;
   bool has_types_ = false, planned_ = false;
-  std::int64_t file_bytes_ = 0;
+  std::int64_t file_bytes_ = 0, opening_bytes_ = 0;
   std::atomic<std::int64_t> bytes_read_ = 0;
   std::vector<ShardTokens> early_;                      // (files) until the store has them
   std::unique_ptr<TokenStore> store_;                   // where tokens are kept
   std::unique_ptr<TokenCache> cache_;                   // else
-  std::shared_ptr<void> memory_;                        // the store's
+  std::shared_ptr<void> memory_;                        // of either
   int processes_ = 1, place_ = 0;                       // that share it, and which this is
   std::mutex reading_;                                  // held while a block is read
   std::vector<std::unique_ptr<ShardFile>> open_files_;  // (files) most of them closed

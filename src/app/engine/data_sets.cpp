@@ -95,11 +95,11 @@ std::int64_t prediction_bytes(const DataSets& sets, const ModelInstance& model) 
 }
 
 /// Collective. Tokens that are not read yet get memory that the ranks of a node share.
-void share_tokens(DataSets& sets) {
+void share_tokens(DataSets& sets, int ranks_of_node) {
   for (const auto* set : {&sets.train, &sets.validation, &sets.test}) {
     if (!*set) continue;
     data::ShardReader& reader = **set;
-    const std::int64_t bytes = reader.bytes_to_share();
+    const std::int64_t bytes = reader.bytes_to_share(ranks_of_node);
     if (bytes == 0) continue;
     const auto pages = std::make_shared<comm::NodePages>(static_cast<std::size_t>(bytes));
     reader.share(pages->memory(), pages->place().ranks, pages->place().rank, pages);
@@ -152,7 +152,7 @@ void open_data(DataSets& sets, const config::Config& input, const model::ModelCo
     if (trains) require_apart(sets);
     if (input.model.pretrained) require_tokenizer(sets, *input.model.pretrained);
   });
-  if (reads) share_tokens(sets);
+  if (reads) share_tokens(sets, budget.ranks);
 }
 
 void start_reading(const DataSets& sets) {

@@ -87,7 +87,10 @@ void open_or_plan_data(DataSets& sets, const RunContext& context, const model::M
       plan_data(sets, context.input, stated, invocation.planned_tokens, invocation.planned_mean_length);
     });
   } else {
-    const TokenBudget budget = token_budget(context.input.data, host_memory(), comm::place_on_node().ranks);
+    // Nodes may differ, and all ranks decide alike whether tokens fit.
+    const auto memory = static_cast<std::int64_t>(context.world.minimum(static_cast<double>(host_memory())));
+    const auto ranks = static_cast<int>(context.world.maximum(comm::place_on_node().ranks));
+    const TokenBudget budget = token_budget(context.input.data, memory, ranks);
     open_data(sets, context.input, stated, context.grid.data, budget, context.world, !invocation.validate);
   }
   if (!invocation.validate) return;

@@ -43,18 +43,20 @@ std::string data_memory_text(const DataSets& sets, std::int64_t ranks) {
     if (!*set) continue;
     const data::ShardReader& reader = **set;
     if (reader.planned()) return {};
-    if (reader.bytes_to_share() > 0) {
+    if (!reader.keeps_tokens()) {
+      cached += reader.bytes_to_share(static_cast<int>(ranks));
+    } else if (reader.bytes_to_share(static_cast<int>(ranks)) > 0) {
       shared += reader.token_bytes();
     } else {
-      (reader.keeps_tokens() ? own : cached) += reader.token_bytes() * ranks;
+      own += reader.token_bytes() * ranks;
     }
-    read += reader.bytes_read();
+    read += reader.opening_bytes();
   }
   std::string text;
   if (shared > 0) text += core::format_bytes(shared) + " of a node for tokens, read once, ";
   if (own > 0) text += core::format_bytes(own) + " of a node for tokens that each rank keeps, ";
-  if (cached > 0) text += core::format_bytes(cached) + " of a node for caches of tokens, ";
-  return text + core::format_bytes(read) + " read by a rank to start";
+  if (cached > 0) text += core::format_bytes(cached) + " of a node for a cache of tokens, ";
+  return text + core::format_bytes(read) + " read to start";
 }
 
 std::string model_text(const model::ModelConfig& config) {

@@ -130,12 +130,12 @@ TEST_CASE("readers of one memory share the reading of their shards") {
   std::mutex hdf5;
   options.hdf5_mutex = &hdf5;
   options.block = 64;
-  CHECK(ShardReader(options).bytes_to_share() == 0);  // small: read at once
+  CHECK(ShardReader(options).bytes_to_share(2) == 0);  // small: read at once
   options.read_at_once = 0;
   ShardReader first(options), second(options);
-  const std::int64_t alone = first.memory_bytes(), bytes = first.bytes_to_share();
+  const std::int64_t alone = first.memory_bytes(), bytes = first.bytes_to_share(2);
   REQUIRE(bytes > 0);
-  REQUIRE(second.bytes_to_share() == bytes);
+  REQUIRE(second.bytes_to_share(2) == bytes);
   const auto memory = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(bytes));
   first.share(*memory, 2, 0, memory);
   second.share(*memory, 2, 1, memory);
