@@ -18,7 +18,7 @@ using namespace bert_hpc;
 std::int64_t read_all(const std::filesystem::path& path) {
   constexpr std::int64_t block = std::int64_t{1} << 16;  // data::ShardReaderOptions::block
   data::ShardLimits limits;
-  limits.labels = false;
+  limits.task = tasks::find("masked_lm");  // which shards of any task serve
   const data::ShardFile shard = data::ShardFile::open(path.string(), limits, std::nullopt);
   std::vector<std::int32_t> ids(static_cast<std::size_t>(block));
   for (std::int64_t begin = 0; begin < shard.info().tokens; begin += block) {
