@@ -17,7 +17,7 @@ namespace bert_hpc::prep {
 namespace {
 
 constexpr std::uint64_t use_order = 2;  // apart from the keys that part the splits
-// How many places before a sequence is read its memory is asked for, and before that what tells where it is.
+// How many places before a sequence is read its memory is asked for, and before that the memory of its place.
 constexpr std::int64_t places_ahead = 16, places_far_ahead = 48;
 
 void shuffle(std::vector<RowNumber>& numbers, std::int64_t seed) {

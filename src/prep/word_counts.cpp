@@ -10,7 +10,7 @@ using tokenize::WordCounts;
 namespace {
 
 /// Counts go to rank 0 as lines "count word".
-std::string pack_counts(WordCounts& counts) {
+std::string pack_counts(const WordCounts& counts) {
   std::string text;
   for (const auto& [word, count] : counts.sorted()) text += std::to_string(count) + ' ' + word + '\n';
   return text;

@@ -67,7 +67,7 @@ void WordPieceEncoder::add_spans(const Word& word, std::int32_t begin, std::span
 }
 
 void WordPieceEncoder::encode_word(const Word& word, std::vector<std::int32_t>& ids) {
-  if (word.size > WordCache<Pieces>::longest) return cut(word, ids);
+  if (word.size > ShortWord::longest) return cut(word, ids);
   const WordCache<Pieces>::Slot slot = cache_.claim(word);
   Pieces& pieces = slot.value;
   if (slot.is_known && pieces.count > 0) {

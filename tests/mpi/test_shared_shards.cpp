@@ -100,7 +100,7 @@ TEST_CASE("a data set that ranks read together is that which each reads alone, o
   }
 }
 
-TEST_CASE("every rank says which shards cannot be used, whoever read them") {
+TEST_CASE("every rank names the shards that cannot be used, whichever rank read them") {
   Shards shards(tasks::find("classification"), 9);
   shards.options.ranks = reading_ranks();
   if (world().rank() == 0) {
@@ -116,7 +116,7 @@ TEST_CASE("every rank says which shards cannot be used, whoever read them") {
   CHECK_THAT(refusal(shards.options), ContainsSubstring("there is no folder '/no such folder'"));
 }
 
-TEST_CASE("where one rank fails, the others are told and wait for nothing") {
+TEST_CASE("where one rank fails, the others learn it and wait for nothing") {
   const std::vector<std::string> files(9, "a.h5");
   const int last = world().size() - 1;
   const auto read = [&](std::size_t f) {
@@ -136,8 +136,8 @@ TEST_CASE("where one rank fails, the others are told and wait for nothing") {
     failed = true;
   }
   CHECK(failed == (world().rank() == last));
-  const std::string told = "a.h5: rank " + std::to_string(last) + " failed while it read it.";
-  CHECK(problems == std::vector<std::string>(failed ? 0 : 1, told));
+  const std::string expected = "a.h5: rank " + std::to_string(last) + " failed while it read it.";
+  CHECK(problems == std::vector<std::string>(failed ? 0 : 1, expected));
 }
 
 TEST_CASE("parts of shards hold all of them once, and no rank is without work") {

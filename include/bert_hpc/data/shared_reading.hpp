@@ -36,8 +36,8 @@ struct Part {
 /// The parts of `files` shards of `bytes` bytes, in order; part p is rank p mod ranks's. Pure.
 std::vector<Part> parts_of(std::size_t files, std::int64_t bytes, int ranks);
 
-/// What one rank reads, all ranks get. A rank that fails, as where there is no memory, goes on taking part, so that no
-/// other waits for it; its exception is thrown at the end.
+/// What one rank reads, all ranks get. A rank that fails, as where there is no memory, still takes part in every
+/// exchange, so that no other waits for it; its exception is thrown at the end.
 class SharedReading {
  public:
   explicit SharedReading(const ReadingRanks& ranks) : ranks_(ranks) {}

@@ -37,7 +37,7 @@ class TokenCache {
  private:
   // In the memory, zero at first. All are changed under the lock.
   struct Head {
-    std::uint32_t lock, hand;  // hand: the slot at which the search for room goes on
+    std::uint32_t lock, hand;  // hand: the slot at which the next search for room begins
   };
   enum State : std::uint32_t { empty = 0, being_read = 1, ready = 2 };
   struct Slot {

@@ -54,7 +54,7 @@ class TokenStore {
   /// Copies values [from, from + out.size()) of a sequence of `row`, from a mapped file: the process ends where the
   /// file system fails to read it.
   void read(std::int64_t sequence, std::int64_t row, std::int64_t from, std::span<std::int32_t> out) const;
-  /// Ask for memory: of what tells where the sequences of `row` are, and, soon after, of a sequence itself.
+  /// Ask for memory: of the places of the sequences of `row`, and, soon after, of a sequence itself.
   void prefetch_place(std::int64_t row) const;
   void prefetch(std::int64_t sequence, std::int64_t row) const;
 

@@ -14,25 +14,36 @@ namespace bert_hpc::tokenize {
 /// Times each normalized word was seen. Grows with the number of different words only.
 class WordCounts {
  public:
-  void add(std::string_view word, std::int64_t count) { count_of(word) += count; }
+  /// The word's bytes may be followed by anything.
+  void add(std::string_view word, std::int64_t count);
   void add_one(const Word& word);
 
   struct Entry {
     std::string word;
     std::int64_t count;
   };
-  /// All words in order of their bytes. Empties the cache.
-  std::vector<Entry> sorted();
+  /// All words in order of their bytes.
+  std::vector<Entry> sorted() const;
 
  private:
   struct Hash {
     using is_transparent = void;
     std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
   };
+  struct ShortCount {
+    ShortWord word;
+    std::int64_t count = 0;
+  };
+  std::int64_t& count_of(const ShortWord& word);
   std::int64_t& count_of(std::string_view word);
+  void grow();
 
-  std::unordered_map<std::string, std::int64_t, Hash, std::equal_to<>> counts_;
-  WordCache<std::int64_t> cache_{15};  // counts that are not in counts_ yet
+  // Nearly all words are short: those lie in a table of 2^bits entries with open addressing, at most half full.
+  static constexpr int first_bits = 12;
+  int shift_ = 64 - first_bits;
+  std::size_t short_words_ = 0;
+  std::vector<ShortCount> short_ = std::vector<ShortCount>(std::size_t{1} << first_bits);
+  std::unordered_map<std::string, std::int64_t, Hash, std::equal_to<>> long_;
 };
 
 /// Makes the vocabulary of one kind of tokenizer (TokenizerKind::trainer).

@@ -96,7 +96,7 @@ TEST_CASE("words are counted as they are tokenized") {
 }
 
 TEST_CASE("no word is lost from the counts, however many there are") {
-  // Far more different words than the cache holds, some beyond its 16 bytes; the short ones come again and again.
+  // Far more different words than the table begins with, some beyond its 16 bytes; the short ones come again and again.
   std::map<std::string, std::int64_t> expected;
   WordCounts counts;
   WordPieceTrainer trainer(uncased);
