@@ -217,12 +217,6 @@ data::Label label_of(const RowTable& table, std::int64_t row) {
   return label;
 }
 
-void prefetch_label(const RowTable& table, std::int64_t row) {
-  const auto place = static_cast<std::size_t>(row);
-  if (!table.classes.empty()) table.classes.prefetch(place);
-  if (!table.values.empty()) __builtin_prefetch(table.values.data() + place);
-}
-
 void uncount_label(RowTable& table, std::int64_t row) {
   const auto place = static_cast<std::size_t>(row);
   if (!table.classes.empty()) --table.label_rows[static_cast<std::size_t>(table.classes[place])];

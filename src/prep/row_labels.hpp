@@ -60,8 +60,6 @@ class LabelReader {
 
 /// The label of a row of the table, which must outlive it.
 data::Label label_of(const RowTable& table, std::int64_t row);
-/// Asks for its memory.
-void prefetch_label(const RowTable& table, std::int64_t row);
 
 /// Takes a row, which was usable and is not any longer, out of the counts of labels.
 void uncount_label(RowTable& table, std::int64_t row);

@@ -156,6 +156,12 @@ std::array<std::int64_t, row_status_count> RowTable::counts() const {
   return counts;
 }
 
+void RowTable::prefetch_label(std::int64_t row) const {
+  const auto place = static_cast<std::size_t>(row);
+  if (!classes.empty()) classes.prefetch(place);
+  if (!values.empty()) __builtin_prefetch(values.data() + place);
+}
+
 void RowTable::shrink_to_fit() {
   status.shrink_to_fit();
   classes.shrink_to_fit();

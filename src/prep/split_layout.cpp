@@ -158,7 +158,7 @@ void SplitLayout::read(std::int64_t place, Sequence& sequence) const {
   if (by_row_ && place + places_far_ahead < sequences()) {
     const std::int64_t row = order_[static_cast<std::size_t>(place + places_far_ahead)];
     store_.prefetch_place(row);
-    prefetch_label(table_, row);
+    table_.prefetch_label(row);
   }
   if (place + places_ahead < sequences()) {
     const Stored ahead = stored(place + places_ahead);
