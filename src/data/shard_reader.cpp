@@ -12,6 +12,7 @@
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/data/shared_reading.hpp"
 #include "bert_hpc/io/checksummed_file.hpp"
+#include "bert_hpc/io/provenance.hpp"
 
 namespace bert_hpc::data {
 namespace {
@@ -64,6 +65,21 @@ std::string difference(const ShardIdentity& first, const ShardInfo& b, const Spe
   return "";
 }
 
+std::string reader_text(int rank) {
+  return "Rank " + std::to_string(rank) + " on " + io::host_name();
+}
+
+/// Compares the file that this rank finds with the one that another rank has read: what differs, or nothing.
+std::string difference_here(const std::string& path, const std::string& seal, int rank) {
+  try {
+    if (io::seal_text(path, ExitCode::data) == seal) return "";
+  } catch (const Error& error) {
+    return std::string(error.what()) + " " + reader_text(rank) + " needs it.";
+  }
+  return path + ": " + reader_text(rank) +
+         " has another file of this name than the rank that has read it. All nodes need the same shards.";
+}
+
 }  // namespace
 
 void require_alike(const ShardReader& first, const ShardReader& other, bool labels) {
@@ -73,8 +89,7 @@ void require_alike(const ShardReader& first, const ShardReader& other, bool labe
 }
 
 ShardReader::ShardReader(const ShardReaderOptions& options) : options_(options) {
-  open_all();
-  keep_tokens();
+  if (open_all()) keep_tokens();
 }
 
 ShardReader::~ShardReader() {
@@ -101,27 +116,36 @@ ShardReader::ShardReader(const PlannedData& planned) : info_(planned.info), plan
 }
 
 /// Shards that have been read go to the end of the data set one by one, so that neither open files nor memory grow with
-/// their number.
-void ShardReader::open_all() {
+/// their number. False where another rank has failed alone.
+bool ShardReader::open_all() {
   SharedReading reading(options_.ranks);
-  const ListedShards listed = reading.once([this] { return list_shards(options_.name, options_.paths); });
+  const auto listed = reading.once([this] { return list_shards(options_.name, options_.paths); });
+  if (!listed) return false;
   core::ProblemList problems;
-  for (const std::string& problem : listed.problems) problems.add(problem);
-  files_ = listed.files;
-  file_bytes_ = std::accumulate(listed.sizes.begin(), listed.sizes.end(), std::int64_t{0});
+  for (const std::string& problem : listed->problems) problems.add(problem);
+  files_ = listed->files;
+  file_bytes_ = std::accumulate(listed->sizes.begin(), listed->sizes.end(), std::int64_t{0});
   const ShardParts parts{.source_index = options_.source_index,
                          .tokens = reads_tokens_early(),
                          .verified = reads_at_once() ? io::SealPart::everything : io::SealPart::tail};
   std::size_t omitted = 0;
   ShardIdentity first;
+  std::vector<bool> is_read_here(files_.size());
   const auto read = [&](std::size_t f) {
     ShardContent content = read_content(files_[f], options_.limits, parts);
     bytes_read_ += content.bytes_read;
+    const int rank = options_.ranks.rank;
+    if (!content.problem.empty() && rank > 0) content.problem += " " + reader_text(rank) + " has read it.";
+    is_read_here[f] = true;
     return content;
   };
   const auto add = [&](std::size_t f, ShardContent content) {
     content.info.task = &tasks::named(content.task);
     opening_bytes_ += content.bytes_read;
+    // Its tokens will be read here too.
+    if (content.problem.empty() && options_.ranks.checks_files && !reads_tokens_early() && !is_read_here[f]) {
+      content.problem = difference_here(files_[f], content.seal, options_.ranks.rank);
+    }
     if (content.problem.empty()) {
       if (first.path.empty()) {
         first = {files_[f], content.info, content.special_ids};
@@ -133,19 +157,20 @@ void ShardReader::open_all() {
     }
     if (content.problem.empty()) {
       take(std::move(content));
-      if (f == 0) reserve_for_all(listed.sizes.front());
+      if (f == 0) reserve_for_all(listed->sizes.front());
     } else if (problems.all().size() < most_problems) {
       problems.add(content.problem);
     } else {
       ++omitted;
     }
   };
-  reading.each(files_, file_bytes_, read, add);
+  if (!reading.each(listed->sizes, read, add)) return false;
   table_.give_back();
   labels_.give_back();
   if (omitted > 0) problems.add("… and " + std::to_string(omitted) + " more files with problems.");
   if (problems.empty() && samples() == 0) problems.add("The shards hold no samples.");
   problems.throw_if_any(ExitCode::data, "Cannot use the shards of " + options_.name + ":");
+  return true;
 }
 
 std::int64_t ShardReader::memory_bytes() const {

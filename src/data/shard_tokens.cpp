@@ -120,15 +120,19 @@ const ShardFile& ShardReader::opened(int file) {
     const auto at = static_cast<std::size_t>(file);
     const std::string& path = files_[at];
     // Verified at the start, when lengths and labels were read: tokens of another file do not go with them.
-    if (io::seal_text(path, ExitCode::data) != seals_[at]) {
+    const auto require_same = [&] {
+      if (io::seal_text(path, ExitCode::data) == seals_[at]) return;
       throw Error(ExitCode::data, path +
                                       ": it was replaced after the run began. Restore the original, or start a "
                                       "new run; a run needs its shards until it ends.");
-    }
+    };
+    require_same();
     ShardInfo info = info_;
     info.sequences = sequences_of(at);
     info.tokens = tokens_of(at);
-    shard = std::make_unique<ShardFile>(ShardFile::reopen(path, options_.limits, info));
+    auto found = std::make_unique<ShardFile>(ShardFile::reopen(path, options_.limits, info));
+    require_same();  // still: what is open now is what was compared
+    shard = std::move(found);
     open_order_.push_back(file);
   }
   return *shard;

@@ -12,9 +12,9 @@ namespace {
 
 constexpr std::size_t most_repeated = 20;  // files that are listed twice and named
 
-// A part is large enough that messages are few, and small enough that its contents take little memory.
+// Of files, unless one is larger. Messages are few, and their contents take little memory.
 constexpr std::int64_t bytes_of_part = std::int64_t{32} << 20;
-constexpr std::int64_t most_files_of_part = 256;
+constexpr std::size_t most_files_of_part = 256;
 
 }  // namespace
 
@@ -38,14 +38,20 @@ ListedShards list_shards(const std::string& name, const std::vector<std::string>
   return shards;
 }
 
-std::vector<Part> parts_of(std::size_t files, std::int64_t bytes, int ranks) {
-  const auto count = static_cast<std::int64_t>(files);
-  const std::int64_t mean = std::max<std::int64_t>(1, bytes / std::max<std::int64_t>(1, count));
-  const std::int64_t each_rank = count / ranks;  // no more, so that all ranks have work
-  const auto step = static_cast<std::size_t>(
-      std::max<std::int64_t>(1, std::min({bytes_of_part / mean, most_files_of_part, each_rank})));
+std::vector<Part> parts_of(std::span<const std::int64_t> sizes, int ranks) {
+  const std::size_t each_rank = sizes.size() / static_cast<std::size_t>(ranks);  // no more, so that all have work
+  const std::size_t most_files = std::clamp<std::size_t>(each_rank, 1, most_files_of_part);
   std::vector<Part> parts;
-  for (std::size_t begin = 0; begin < files; begin += step) parts.push_back({begin, std::min(begin + step, files)});
+  std::int64_t bytes = 0;
+  for (std::size_t f = 0; f < sizes.size(); ++f) {
+    const bool fits = !parts.empty() && f - parts.back().begin < most_files && bytes + sizes[f] <= bytes_of_part;
+    if (!fits) {
+      parts.push_back({f, f});
+      bytes = 0;
+    }
+    parts.back().end = f + 1;
+    bytes += sizes[f];
+  }
   return parts;
 }
 
@@ -58,31 +64,38 @@ void SharedReading::guarded(const std::function<void()>& work) {
   }
 }
 
-/// Collective. `value` becomes that of rank `root`, or `instead` where that rank has failed.
-template <class T>
-void SharedReading::send(T& value, int root, const T& instead) {
-  if (ranks_.count == 1) return;
-  std::string message;
-  if (ranks_.rank == root) {
-    guarded([&] { message = core::to_message(value); });
-    if (failure_) message = core::to_message(instead);
-  }
-  message = ranks_.broadcast(std::move(message), root);
-  if (ranks_.rank != root) guarded([&] { value = core::from_message<T>(message); });
+/// Collective. False, or throws what went wrong here, where a rank has failed.
+bool SharedReading::all_well() {
+  const bool fails = ranks_.count == 1 ? failure_ != nullptr : ranks_.any(failure_ != nullptr);
+  if (failure_) std::rethrow_exception(failure_);
+  return !fails;
 }
 
-ListedShards SharedReading::once(const std::function<ListedShards()>& make) {
+/// Collective. `value` becomes that of rank `root`. As all_well().
+template <class T>
+bool SharedReading::send(T& value, int root) {
+  if (ranks_.count == 1) return all_well();
+  std::string message;
+  if (ranks_.rank == root) guarded([&] { message = core::to_message(value); });
+  auto size = static_cast<std::int64_t>(message.size());
+  ranks_.broadcast(std::as_writable_bytes(std::span(&size, 1)), root);
+  guarded([&] { message.resize(static_cast<std::size_t>(size)); });
+  if (!all_well()) return false;
+  ranks_.broadcast(std::as_writable_bytes(std::span(message.data(), message.size())), root);
+  if (ranks_.rank != root) guarded([&] { value = core::from_message<T>(message); });
+  return true;
+}
+
+std::optional<ListedShards> SharedReading::once(const std::function<ListedShards()>& make) {
   ListedShards result;
   if (ranks_.rank == 0) guarded([&] { result = make(); });
-  send(result, 0, {.files = {}, .sizes = {}, .problems = {"Rank 0 failed while it looked for shards."}});
-  if (failure_) std::rethrow_exception(failure_);
+  if (!send(result, 0) || !all_well()) return {};
   return result;
 }
 
-void SharedReading::each(const std::vector<std::string>& files, std::int64_t bytes,
-                         const std::function<ShardContent(std::size_t)>& read,
+bool SharedReading::each(std::span<const std::int64_t> sizes, const std::function<ShardContent(std::size_t)>& read,
                          const std::function<void(std::size_t, ShardContent)>& add) {
-  const std::vector<Part> parts = parts_of(files.size(), bytes, ranks_.count);
+  const std::vector<Part> parts = parts_of(sizes, ranks_.count);
   const auto ranks = static_cast<std::size_t>(ranks_.count);
   for (std::size_t round = 0; round < parts.size(); round += ranks) {
     std::vector<ShardContent> mine;
@@ -96,15 +109,13 @@ void SharedReading::each(const std::vector<std::string>& files, std::int64_t byt
       const int root = static_cast<int>(p - round);
       std::vector<ShardContent> contents;
       if (root == ranks_.rank) contents = std::move(mine);
-      ShardContent failed;
-      failed.problem = files[parts[p].begin] + ": rank " + std::to_string(root) + " failed while it read it.";
-      send(contents, root, {failed});
+      if (!send(contents, root)) return false;
       guarded([&] {
         for (std::size_t i = 0; i < contents.size(); ++i) add(parts[p].begin + i, std::move(contents[i]));
       });
     }
   }
-  if (failure_) std::rethrow_exception(failure_);
+  return all_well();
 }
 
 }  // namespace bert_hpc::data

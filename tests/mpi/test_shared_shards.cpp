@@ -5,6 +5,7 @@
 #include <fstream>
 #include <memory>
 #include <new>
+#include <numeric>
 
 #include "bert_hpc/data/shared_reading.hpp"
 #include "support/world.hpp"
@@ -18,8 +19,11 @@ namespace {
 using ::test::world;
 
 data::ReadingRanks reading_ranks() {
-  return {world().rank(), world().size(),
-          [](std::string text, int root) { return world().broadcast(std::move(text), root); }};
+  return {.rank = world().rank(),
+          .count = world().size(),
+          .checks_files = world().rank() == 1,
+          .broadcast = [](std::span<std::byte> bytes, int root) { world().broadcast(bytes, root); },
+          .any = [](bool value) { return world().any(value); }};
 }
 
 /// Shards of a task in a folder that rank 0 makes and removes. Collective.
@@ -117,39 +121,89 @@ TEST_CASE("every rank names the shards that cannot be used, whichever rank read 
 }
 
 TEST_CASE("where one rank fails, the others learn it and wait for nothing") {
-  const std::vector<std::string> files(9, "a.h5");
+  const std::vector<std::int64_t> sizes(9, 1);
   const int last = world().size() - 1;
-  const auto read = [&](std::size_t f) {
-    if (world().rank() == last && f > 0) throw std::bad_alloc();
-    return data::ShardContent{};
-  };
-  std::vector<std::string> problems;
-  const auto add = [&](std::size_t, const data::ShardContent& content) {
-    if (!content.problem.empty()) problems.push_back(content.problem);
-  };
   const auto ranks = reading_ranks();
-  data::SharedReading reading(ranks);
-  bool failed = false;
-  try {
-    reading.each(files, 9, read, add);
-  } catch (const std::bad_alloc&) {
-    failed = true;
+  const auto fails_alone = [&](const std::function<bool()>& work) {
+    bool thrown = false, well = false;
+    try {
+      well = work();
+    } catch (const std::bad_alloc&) {
+      thrown = true;
+    }
+    return thrown == (world().rank() == last) && !well;
+  };
+  const auto fail = [&] {
+    if (world().rank() == last) throw std::bad_alloc();
+  };
+  const auto read = [](std::size_t) { return data::ShardContent{}; };
+  const auto add = [](std::size_t, const data::ShardContent&) {};
+  CHECK(fails_alone([&] {
+    return data::SharedReading(ranks).each(
+        sizes,
+        [&](std::size_t f) {
+          if (f > 0) fail();
+          return data::ShardContent{};
+        },
+        add);
+  }));
+  for (const std::size_t failing : {0u, 5u, 8u}) {  // of the first shard, of one between, of the last
+    CHECK(fails_alone([&] {
+      return data::SharedReading(ranks).each(sizes, read, [&](std::size_t f, const data::ShardContent&) {
+        if (f == failing) fail();
+      });
+    }));
   }
-  CHECK(failed == (world().rank() == last));
-  const std::string expected = "a.h5: rank " + std::to_string(last) + " failed while it read it.";
-  CHECK(problems == std::vector<std::string>(failed ? 0 : 1, expected));
+  // Rank 0 lists.
+  bool thrown = false, listed = false;
+  try {
+    listed = data::SharedReading(ranks).once([]() -> data::ListedShards { throw std::bad_alloc(); }).has_value();
+  } catch (const std::bad_alloc&) {
+    thrown = true;
+  }
+  CHECK(thrown == (world().rank() == 0));
+  CHECK_FALSE(listed);
+}
+
+TEST_CASE("a rank whose node has another file says so") {
+  if (world().size() == 1) return;
+  Shards shards(tasks::find("classification"), 2);
+  shards.options.read_at_once = 0;
+  shards.options.ranks = reading_ranks();
+  // Rank 1 checks. After two questions on the list of shards the third one comes when rank 0 has read the first shard:
+  // then it is replaced.
+  int questions = 0;
+  shards.options.ranks.any = [&](bool value) {
+    const bool result = world().any(value);
+    if (world().rank() == 0 && ++questions == 3) {
+      bert_hpc::test::write_shard(shards.file(0), bert_hpc::test::make_content(tasks::find("classification"), 6, 99));
+    }
+    world().barrier();
+    return result;
+  };
+  const std::string found = refusal(shards.options);
+  if (world().rank() == 1) {
+    CHECK_THAT(found, ContainsSubstring(shards.file(0) + ": Rank 1 on ") &&
+                          ContainsSubstring("has another file of this name than the rank that has read it"));
+  } else {
+    CHECK(found == "accepted");
+  }
 }
 
 TEST_CASE("parts of shards hold all of them once, and no rank is without work") {
   for (const std::size_t files : {1, 2, 7, 100, 10000}) {
     for (const std::int64_t mean : {1, 10000, 1 << 24, 1 << 30}) {
       for (const int ranks : {1, 2, 3, 8, 200}) {
-        const auto parts = data::parts_of(files, static_cast<std::int64_t>(files) * mean, ranks);
+        std::vector<std::int64_t> sizes(files, mean);
+        sizes.back() = 1 << 30;
+        const auto parts = data::parts_of(sizes, ranks);
         std::size_t next = 0;
         for (const data::Part& part : parts) {
           REQUIRE(part.begin == next);
           REQUIRE(part.end > part.begin);
-          REQUIRE((part.end - part.begin == 1 || static_cast<std::int64_t>(part.end - part.begin) * mean <= 32 << 20));
+          const auto bytes = std::accumulate(sizes.begin() + static_cast<std::ptrdiff_t>(part.begin),
+                                             sizes.begin() + static_cast<std::ptrdiff_t>(part.end), std::int64_t{0});
+          REQUIRE((part.end - part.begin == 1 || bytes <= 32 << 20));
           next = part.end;
         }
         REQUIRE(next == files);

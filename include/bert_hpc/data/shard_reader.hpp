@@ -30,8 +30,9 @@ namespace bert_hpc::data {
 /// so that a file is opened once however many ranks there are.
 struct ReadingRanks {
   int rank = 0, count = 1;
-  /// Collective. Returns rank `root`'s text.
-  std::function<std::string(std::string text, int root)> broadcast{};
+  bool checks_files = false;  ///< that others have read: one rank of a node does
+  std::function<void(std::span<std::byte> data, int root)> broadcast{};  ///< collective
+  std::function<bool(bool value)> any{};                                 ///< collective: is it true on some rank?
 };
 
 struct ShardReaderOptions {
@@ -39,7 +40,7 @@ struct ShardReaderOptions {
   std::vector<std::string> paths;                     ///< shard files or patterns (*, ?, [...])
   ShardLimits limits;                                 ///< what the model can take
   std::int64_t memory_limit = std::int64_t{2} << 30;  ///< bytes of tokens kept in memory; above, they are cached
-  std::int64_t cache_bytes = std::int64_t{1} << 30;   ///< of tokens, where they are not kept
+  std::int64_t cache_bytes = std::int64_t{1} << 30;   ///< of tokens of each process, where they are not kept
   // Tokens read at once: a chunk of the files.
   std::int64_t cache_unit = std::int64_t{1} << 16;  ///< where they are not kept
   std::int64_t block = std::int64_t{1} << 16;       ///< where they are
@@ -66,7 +67,8 @@ struct SamplePlace {
 class ShardReader {
  public:
   /// Opens and checks everything; throws one Error(data) with all problems found, at most one a file. Collective over
-  /// options.ranks, also where it throws.
+  /// options.ranks. Where one rank alone fails, as without memory, it throws there, and the readers of the others are
+  /// of no use.
   explicit ShardReader(const ShardReaderOptions& options);
   /// Of planned data: no file is read; labels, tokens and places are made up.
   explicit ShardReader(const PlannedData& planned);
@@ -131,7 +133,7 @@ class ShardReader {
   TokenLayout token_layout() const { return {.types = has_types_, .wide = is_wide(info_.vocabulary_size)}; }
   bool reads_at_once() const { return file_bytes_ <= options_.read_at_once; }
   bool reads_tokens_early() const { return reads_at_once() && file_bytes_ <= options_.memory_limit; }
-  void open_all();
+  bool open_all();
   void take(ShardContent content);
   void keep_early(ShardTokens tokens);
   void reserve_for_all(std::int64_t first_bytes);

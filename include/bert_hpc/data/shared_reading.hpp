@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -33,27 +35,28 @@ ListedShards list_shards(const std::string& name, const std::vector<std::string>
 struct Part {
   std::size_t begin, end;
 };
-/// The parts of `files` shards of `bytes` bytes, in order; part p is rank p mod ranks's. Pure.
-std::vector<Part> parts_of(std::size_t files, std::int64_t bytes, int ranks);
+/// The parts of shards of these sizes (bytes), in order; part p is rank p mod ranks's. Pure.
+std::vector<Part> parts_of(std::span<const std::int64_t> sizes, int ranks);
 
-/// What one rank reads, all ranks get. A rank that fails, as where there is no memory, still takes part in every
-/// exchange, so that no other waits for it; its exception is thrown at the end.
+/// What one rank reads, all ranks get. Where a rank fails, as without memory, it still takes part in the exchange until
+/// all ranks know: then its exception is thrown there, and the other ranks return without a result.
 class SharedReading {
  public:
   explicit SharedReading(const ReadingRanks& ranks) : ranks_(ranks) {}
 
-  /// Collective. What `make` returns on rank 0. Throws what it threw there.
-  ListedShards once(const std::function<ListedShards()>& make);
+  /// Collective. What `make` returns on rank 0; nothing where a rank has failed.
+  std::optional<ListedShards> once(const std::function<ListedShards()>& make);
 
-  /// Collective. Calls add(f, read(f)) for each of the files, in order: add on each rank, read on one.
-  void each(const std::vector<std::string>& files, std::int64_t bytes,
-            const std::function<ShardContent(std::size_t)>& read,
+  /// Collective. Calls add(f, read(f)) for each shard f, in order: add on each rank, read on one. sizes (shards):
+  /// bytes. False where another rank has failed.
+  bool each(std::span<const std::int64_t> sizes, const std::function<ShardContent(std::size_t)>& read,
             const std::function<void(std::size_t, ShardContent)>& add);
 
  private:
   void guarded(const std::function<void()>& work);
+  bool all_well();
   template <class T>
-  void send(T& value, int root, const T& instead);
+  bool send(T& value, int root);
 
   const ReadingRanks& ranks_;
   std::exception_ptr failure_;

@@ -54,13 +54,14 @@ void require_apart(const DataSets& sets) {
 
 /// Without a training, samples are read once, window by window: the tokens of one window and of the units at its ends
 /// are enough, however many there are.
-void keep_one_window(int replicas, data::ShardReaderOptions& options) {
+void keep_one_window(int replicas, int ranks_of_node, data::ShardReaderOptions& options) {
   constexpr std::int64_t ends = 8;  // units: two of each shard that a window touches
   const std::int64_t tokens =
       data::evaluation_window * replicas * options.limits.max_length + ends * options.cache_unit;
   const data::TokenLayout largest{.types = true, .wide = true};
-  options.cache_bytes = std::min(options.cache_bytes, largest.token_bytes() * tokens);
-  options.memory_limit = std::min(options.memory_limit, options.cache_bytes);
+  const std::int64_t bytes = largest.token_bytes() * tokens;
+  options.cache_bytes = std::min(options.cache_bytes, (bytes + ranks_of_node - 1) / ranks_of_node);
+  options.memory_limit = std::min(options.memory_limit, bytes);
 }
 
 /// What the evaluator keeps of a sample until its window is done, at most.
@@ -133,19 +134,25 @@ void open_data(DataSets& sets, const config::Config& input, const model::ModelCo
     options.hdf5_mutex = &sets.hdf5;
     options.memory_limit = left;
     options.cache_bytes = left / budget.ranks;
-    options.ranks = {world.rank(), world.size(),
-                     [&world](std::string text, int root) { return world.broadcast(std::move(text), root); }};
-    if (!trains) keep_one_window(replicas, options);
+    options.ranks = {.rank = world.rank(),
+                     .count = world.size(),
+                     .checks_files = budget.is_first_of_node,
+                     .broadcast = [&world](std::span<std::byte> bytes, int root) { world.broadcast(bytes, root); },
+                     .any = [&world](bool value) { return world.any(value); }};
+    if (!trains) keep_one_window(replicas, budget.ranks, options);
     auto reader = std::make_unique<data::ShardReader>(options);
     left = std::max<std::int64_t>(left - reader->token_bytes() * (reader->keeps_tokens() ? 1 : budget.ranks), 0);
     return reader;
   };
+  // Each by itself: a rank that fails alone must not leave the others in the exchange of the next data set.
+  if (trains) collectively(world, [&] { sets.train = open(train_key, input.data.train, true); });
+  if (!input.data.validation.empty() && input.run.mode != "predict") {
+    collectively(world, [&] { sets.validation = open("data.validation", input.data.validation, true); });
+  }
+  if (!input.data.test.empty()) {
+    collectively(world, [&] { sets.test = open("data.test", input.data.test, input.run.mode != "predict"); });
+  }
   collectively(world, [&] {
-    if (trains) sets.train = open(train_key, input.data.train, true);
-    if (!input.data.validation.empty() && input.run.mode != "predict") {
-      sets.validation = open("data.validation", input.data.validation, true);
-    }
-    if (!input.data.test.empty()) sets.test = open("data.test", input.data.test, input.run.mode != "predict");
     for (const auto& other : {std::cref(sets.validation), std::cref(sets.test)}) {
       if (other.get()) data::require_alike(sets.any(), *other.get(), input.run.mode != "predict");
     }

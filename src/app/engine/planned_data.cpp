@@ -89,8 +89,9 @@ void open_or_plan_data(DataSets& sets, const RunContext& context, const model::M
   } else {
     // Nodes may differ, and all ranks decide alike whether tokens fit.
     const auto memory = static_cast<std::int64_t>(context.world.minimum(static_cast<double>(host_memory())));
-    const auto ranks = static_cast<int>(context.world.maximum(comm::place_on_node().ranks));
-    const TokenBudget budget = token_budget(context.input.data, memory, ranks);
+    const comm::NodePlace place = comm::place_on_node();
+    TokenBudget budget = token_budget(context.input.data, memory, static_cast<int>(context.world.maximum(place.ranks)));
+    budget.is_first_of_node = place.rank == 0;
     open_data(sets, context.input, stated, context.grid.data, budget, context.world, !invocation.validate);
   }
   if (!invocation.validate) return;

@@ -24,6 +24,7 @@ struct DataSets {
 struct TokenBudget {
   std::int64_t node = std::int64_t{2} << 30;  ///< bytes that the ranks of a node share
   int ranks = 1;                              ///< of the node
+  bool is_first_of_node = true;               ///< this rank
 };
 /// As [data] cache says, where a node has so much memory (0: unknown) and so many ranks.
 TokenBudget token_budget(const config::Data& data, std::int64_t node_memory, int ranks);

@@ -19,7 +19,8 @@ struct Stop {
   core::ExitCode code;
 };
 
-/// Collective. Runs `work`, which must not communicate, on every rank; if it throws on any, the lowest failing rank
+/// Collective. Runs `work` on every rank. It does not communicate, or once and so that no rank is left waiting for one
+/// that has thrown. If it throws on any, the lowest failing rank
 /// reports its error and every rank throws Stop with that rank's code.
 void collectively(comm::Communicator& world, const std::function<void()>& work);
 
