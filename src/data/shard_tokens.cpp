@@ -1,12 +1,14 @@
 // The tokens of ShardReader: where they are kept, and what reads them.
 #include <algorithm>
 #include <cstdlib>
+#include <memory>
 #include <new>
 #include <utility>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/data/shard_reader.hpp"
 #include "bert_hpc/io/checksummed_file.hpp"
+#include "token_memory.hpp"
 
 namespace bert_hpc::data {
 namespace {
@@ -54,14 +56,11 @@ void ShardReader::keep_tokens() {
   open_files_.resize(files_.size());
   open_order_.reserve(max_open_files);
   const std::int64_t bytes = memory_for_tokens(1);
-  constexpr std::int64_t line = 64;
-  const auto lines = static_cast<std::size_t>(std::max<std::int64_t>((bytes + line - 1) / line, 1));
-  // Zero, and pages as they are used.
-  memory_ = std::shared_ptr<void>(std::calloc(lines + 1, line), std::free);
+  auto space = static_cast<std::size_t>(aligned(bytes) + token_alignment);
+  memory_ = std::shared_ptr<void>(std::calloc(space, 1), std::free);  // zero, and pages as they are used
   if (memory_ == nullptr) throw std::bad_alloc();
   void* begin = memory_.get();
-  std::size_t space = (lines + 1) * line;
-  std::align(line, static_cast<std::size_t>(bytes), begin, space);
+  std::align(token_alignment, static_cast<std::size_t>(bytes), begin, space);
   use({static_cast<std::byte*>(begin), static_cast<std::size_t>(bytes)});
   for (std::size_t f = 0; store_ && f < early_.size(); ++f) {
     store_->fill(static_cast<int>(f), early_[f].ids, early_[f].types);

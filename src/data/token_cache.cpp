@@ -4,33 +4,26 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <limits>
 #include <thread>
 
-#include "bert_hpc/core/cache_line.hpp"
 #include "bert_hpc/core/error.hpp"
+#include "token_memory.hpp"
 
 namespace bert_hpc::data {
 namespace {
 
-constexpr std::int64_t line_bytes = core::floats_of_cache_line * std::int64_t{sizeof(float)};
-constexpr auto unit_pause = std::chrono::microseconds(50);  // a unit takes some hundred
 constexpr int spins = 200;
-
-std::int64_t in_lines(std::int64_t bytes) {
-  return (bytes + line_bytes - 1) / line_bytes * line_bytes;
-}
 
 std::int64_t units_of(std::span<const std::int64_t> file_tokens, std::int64_t unit_tokens) {
   std::int64_t units = 0;
-  for (const std::int64_t tokens : file_tokens) units += (tokens + unit_tokens - 1) / unit_tokens;
+  for (const std::int64_t tokens : file_tokens) units += blocks_of(tokens, unit_tokens);
   return units;
 }
 
 }  // namespace
 
-/// The lock lies in memory that processes share. It is held for some instructions at a time.
+/// The lock lies in memory that processes share. It is held for some instructions, and while room is looked for.
 class TokenCache::Locked {
  public:
   explicit Locked(Head& head) : word_(head.lock) {
@@ -51,8 +44,8 @@ std::int64_t TokenCache::bytes(std::span<const std::int64_t> file_tokens, const 
                                std::int64_t unit_tokens, std::int64_t token_bytes, int processes) {
   const std::int64_t units = units_of(file_tokens, unit_tokens), unit_bytes = unit_tokens * layout.token_bytes();
   const std::int64_t slots = std::min(std::max<std::int64_t>(token_bytes / unit_bytes, 2 * processes), units);
-  return in_lines(sizeof(Head)) + in_lines(units * std::int64_t{sizeof(std::uint32_t)}) +
-         slots * (unit_bytes + std::int64_t{sizeof(Slot)}) + 2 * line_bytes;
+  return aligned(sizeof(Head)) + aligned(units * std::int64_t{sizeof(std::uint32_t)}) +
+         slots * (unit_bytes + std::int64_t{sizeof(Slot)}) + 2 * token_alignment;
 }
 
 TokenCache::TokenCache(std::span<const std::int64_t> file_tokens, const TokenLayout& layout, std::int64_t unit_tokens,
@@ -67,17 +60,16 @@ TokenCache::TokenCache(std::span<const std::int64_t> file_tokens, const TokenLay
   std::int64_t first = 0;
   for (const std::int64_t tokens : file_tokens_) {
     first_unit_.push_back(first);
-    first += (tokens + unit_tokens - 1) / unit_tokens;
+    first += blocks_of(tokens, unit_tokens);
   }
-  const std::int64_t table = in_lines(sizeof(Head)) + in_lines(units * std::int64_t{sizeof(std::uint32_t)});
+  const std::int64_t table = aligned(sizeof(Head)) + aligned(units * std::int64_t{sizeof(std::uint32_t)});
   const std::int64_t slot_bytes = unit_tokens * layout.token_bytes() + std::int64_t{sizeof(Slot)};
-  const std::int64_t slots = std::max<std::int64_t>(0, std::ssize(memory) - table - 2 * line_bytes) / slot_bytes;
+  const std::int64_t slots = std::max<std::int64_t>(0, std::ssize(memory) - table - 2 * token_alignment) / slot_bytes;
   core::require(slots >= std::min<std::int64_t>(2, units), "a cache of tokens has memory for two units");
   head_ = reinterpret_cast<Head*>(memory.data());
-  slot_of_ = {reinterpret_cast<std::uint32_t*>(memory.data() + in_lines(sizeof(Head))),
-              static_cast<std::size_t>(units)};
+  slot_of_ = {reinterpret_cast<std::uint32_t*>(memory.data() + aligned(sizeof(Head))), static_cast<std::size_t>(units)};
   slots_ = {reinterpret_cast<Slot*>(memory.data() + table), static_cast<std::size_t>(slots)};
-  ids_ = memory.data() + table + in_lines(slots * std::int64_t{sizeof(Slot)});
+  ids_ = memory.data() + table + aligned(slots * std::int64_t{sizeof(Slot)});
   types_ = layout.types ? reinterpret_cast<std::uint8_t*>(ids_) + slots * unit_tokens * layout.id_bytes() : nullptr;
 }
 
@@ -121,7 +113,7 @@ std::uint32_t TokenCache::pin(int file, std::int64_t unit_in_file) {
       fill(slot, file, unit_in_file);
       return slot;
     }
-    std::this_thread::sleep_for(unit_pause);
+    std::this_thread::sleep_for(block_pause);
   }
 }
 

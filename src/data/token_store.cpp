@@ -2,18 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <thread>
 
-#include "bert_hpc/core/cache_line.hpp"
 #include "bert_hpc/core/error.hpp"
+#include "token_memory.hpp"
 
 namespace bert_hpc::data {
 namespace {
-
-constexpr std::int64_t alignment = core::floats_of_cache_line * std::int64_t{sizeof(float)};
-
-constexpr auto pause = std::chrono::microseconds(50);  // a block takes milliseconds
 
 class CountedIn {
  public:
@@ -25,14 +20,6 @@ class CountedIn {
  private:
   std::atomic<int>& count_;
 };
-
-std::int64_t aligned(std::int64_t bytes) {
-  return (bytes + alignment - 1) / alignment * alignment;
-}
-
-std::int64_t blocks_of(std::int64_t tokens, std::int64_t block_tokens) {
-  return (tokens + block_tokens - 1) / block_tokens;
-}
 
 struct Parts {
   std::int64_t states = 0, ids = 0, types = 0;  // bytes of each
@@ -125,7 +112,7 @@ void TokenStore::fill(int file, std::span<const std::int32_t> ids, std::span<con
 }
 
 void TokenStore::read_ahead(std::int64_t block) noexcept {
-  while (copies_reading_ > 0) std::this_thread::sleep_for(pause);
+  while (copies_reading_ > 0) std::this_thread::sleep_for(block_pause);
   if (!claim(block, untouched)) return;
   try {
     read(block);
@@ -139,7 +126,7 @@ void TokenStore::need(std::int64_t block) {
     const std::uint32_t state = state_of(states_[static_cast<std::size_t>(block)]).load(std::memory_order_acquire);
     if (state == ready) return;
     if (state == being_read) {
-      std::this_thread::sleep_for(pause);
+      std::this_thread::sleep_for(block_pause);
     } else if (claim(block, state)) {
       const CountedIn counted(copies_reading_);
       return read(block);

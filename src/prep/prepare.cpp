@@ -7,13 +7,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "bert_hpc/comm/objects.hpp"
-#include "bert_hpc/core/json.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/data/shard_writer.hpp"
 #include "bert_hpc/io/atomic_write.hpp"
@@ -23,6 +22,7 @@
 #include "bert_hpc/tokenize/vocabulary_trainer.hpp"
 #include "check.hpp"
 #include "row_tokenizer.hpp"
+#include "shard_facts.hpp"
 #include "staging.hpp"
 #include "word_counts.hpp"
 
@@ -56,9 +56,11 @@ class Preparation {
       work();
       if (!replaced.empty()) report("replaced " + replaced);
     } catch (const AgreedError&) {
+      close_scratch_files();
       if (is_root()) staging_.discard();
       throw;
     } catch (...) {
+      close_scratch_files();
       staging_.discard();
       throw;
     }
@@ -78,17 +80,49 @@ class Preparation {
   }
   void agree(const std::function<void()>& step) const { prep::agree(group_, step); }
 
+  /// Open files would keep the folder on some file systems.
+  void close_scratch_files() {
+    row_tokenizer_.reset();
+    store_.reset();
+  }
+
+  /// What goes wrong with the text, all ranks find, and one of them reports. What goes wrong with this rank's scratch
+  /// file, it may find alone: then the others must not wait for it.
+  void scan(bool tokenizes) {
+    const auto begin = Clock::now();
+    if (tokenizes) row_tokenizer_.emplace(config_, *tokenizer_, staging_, group_);
+    bool fails_alone = false;
+    const RowVisit tokenize = [&](const SourceRow& row, RowStatus status, const std::string& file) {
+      try {
+        row_tokenizer_->add(row, status, file, no_answer);
+      } catch (...) {
+        fails_alone = true;
+        throw;
+      }
+    };
+    std::exception_ptr failure;
+    try {
+      table_ = scan_rows(config_, tokenizes ? tokenize : RowVisit{});
+    } catch (...) {
+      if (fails_alone) throw;
+      failure = std::current_exception();
+    }
+    agree([&failure] {
+      if (failure) std::rethrow_exception(failure);
+    });
+    const auto rows = static_cast<double>(table_.rows());
+    const bool differ = group_.minimum(rows) != group_.maximum(rows);
+    agree([differ] {
+      if (!differ) return;
+      throw Error(ExitCode::data,
+                  "The source files changed while they were read; run bert_hpc_prep again when they no longer change.");
+    });
+    if (tokenizes) summary_.tokenize_seconds = seconds_since(begin);
+  }
+
   void work() {
     const bool one_pass = tokenizer_ && rows_are_independent(config_);
-    agree([&] {
-      const auto begin = Clock::now();
-      if (one_pass) row_tokenizer_.emplace(config_, *tokenizer_, staging_, group_);
-      const RowVisit tokenize = [this](const SourceRow& row, RowStatus status, const std::string& file) {
-        row_tokenizer_->add(row, status, file, no_answer);
-      };
-      table_ = scan_rows(config_, one_pass ? tokenize : RowVisit{});
-      if (one_pass) summary_.tokenize_seconds = seconds_since(begin);
-    });
+    scan(one_pass);
     summary_.rows = table_.rows();
     summary_.by_status = table_.counts();
     summary_.answers = table_.answer_counts();
@@ -185,7 +219,7 @@ class Preparation {
   }
 
   void write_shards() {
-    data::ShardInfo info = shard_info();
+    data::ShardInfo info = shard_info(config_, table_, *tokenizer_);
     std::int64_t number = 0;  // over all splits: shard k is rank k mod ranks's
     for (int s = 0; s < split_count; ++s) {
       const auto split = static_cast<Split>(s);
@@ -222,28 +256,6 @@ class Preparation {
       writer.add(sequence.ids, sequence.token_types, sequence.label, sequence.source_index, sequence.parts());
     }
     writer.finish();
-  }
-
-  data::ShardInfo shard_info() const {
-    data::ShardInfo info;
-    info.task = &config_.kind();
-    info.vocabulary_hash = tokenizer_->vocabulary_hash();
-    info.vocabulary_size = tokenizer_->size();
-    info.label_names = table_.label_names;
-    info.labelled = config_.has_labels();
-    info.label_column = config_.label_column();
-    for (const AnswerCounts& split : summary_.answers) info.unanswerable += split.unanswerable;
-    nlohmann::json tokenizer = {{"type", tokenizer_->kind().name}, {"max_tokens", config_.tokenizer.max_tokens}};
-    for (const tokenize::SpecialRole& role : tokenize::special_roles) {
-      tokenizer[data::special_id_key(role)] = tokenizer_->special_ids().*role.id;
-    }
-    for (const auto& [name, value] : tokenizer_->settings()) tokenizer[name] = value;
-    if (config_.tokenizer.doc_stride) {
-      tokenizer["doc_stride"] = *config_.tokenizer.doc_stride;
-      tokenizer["stride"] = config_.tokenizer.stride;
-    }
-    info.tokenizer = core::json_text(tokenizer);
-    return info;
   }
 
   void write_small_files() const {

@@ -26,6 +26,7 @@ core::NarrowArray shared(comm::Communicator& group, const core::NarrowArray& num
     group.all_reduce(std::span(block.data(), count), comm::Reduction::sum);
     for (std::size_t i = 0; i < count; ++i) all.push_back(static_cast<std::int32_t>(block[i]));
   }
+  all.shrink_to_fit();
   return all;
 }
 

@@ -26,6 +26,8 @@ ValueWidth width_of(const PrepConfig& config, std::int64_t vocabulary_size) {
 void open(comm::Communicator& group, TokenStore& store, core::NarrowArray& counts, core::NarrowArray& lengths,
           std::size_t rows) {
   fill(counts, rows);
+  counts.shrink_to_fit();
+  lengths.shrink_to_fit();
   store.finish_writing();
   if (group.size() > 1) {  // else they are those of all rows, in order
     const core::NarrowArray own = std::move(counts);

@@ -52,6 +52,7 @@ class Scan {
       if (queries_) table_.queries.push_back(query_);
       if (queries_ && is_kept(status)) queries_->keep(query_, row);
       note(status, row, file.path);
+      if (missing_.all().size() == most_missing) break;
       if (visit_) visit_(row, status, file.path);
     }
     missing_.throw_if_any(ExitCode::data,
@@ -117,7 +118,7 @@ class Scan {
     const auto words = [&] { return place_of(row, file) + ": " + describe_reject(status, row, config_); };
     const bool missing =
         status == RowStatus::missing_column || status == RowStatus::empty_text || status == RowStatus::empty_label;
-    if (missing && !config_.filter.drop_missing && missing_.all().size() < 10) missing_.add(words() + ".");
+    if (missing && !config_.filter.drop_missing && missing_.all().size() < most_missing) missing_.add(words() + ".");
     std::string& first = table_.first_rejects[static_cast<std::size_t>(status)];
     if (!is_kept(status) && first.empty()) {
       const bool says_more = describe_reject(status, row, config_) != reason(status);
@@ -134,6 +135,8 @@ class Scan {
                        tokenize::is_valid_utf8(row.label);
     if (!valid && table_.malformed_rows++ == 0) table_.first_malformed = place_of(row, file);
   }
+
+  static constexpr std::size_t most_missing = 10;
 
   const PrepConfig& config_;
   const RowVisit& visit_;

@@ -30,7 +30,8 @@ constexpr std::size_t cache_line = 64, most_lines = 16;  // bytes; lines of a se
   throw Error(ExitCode::files, path + ": " + what + ": " + std::strerror(errno) + '.' + advice);
 }
 
-constexpr const char* space_advice = " Scratch files in [output] directory need 2 to 4 bytes per token.";
+constexpr const char* space_advice =
+    " Scratch files in [output] directory need 2 bytes per token, up to 12 of tasks with words and answers.";
 
 /// The file, which has `bytes` bytes.
 std::span<const std::byte> mapped(const std::string& path, std::int64_t bytes) {

@@ -29,7 +29,8 @@ class TokenCache {
              std::span<std::byte> memory, Read read);
 
   /// Copies tokens [begin, begin + length) of a file into ids and types (length each). Throws what `read` throws; waits
-  /// where another process is reading a unit. Nothing is allocated but by the first call.
+  /// where another process is reading a unit. Nothing is allocated once a
+  /// whole unit was read.
   void copy(int file, std::int64_t begin, std::int64_t length, std::int32_t* ids, std::int32_t* types);
 
   std::int64_t memory_bytes() const { return memory_bytes_; }

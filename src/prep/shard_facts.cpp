@@ -1,0 +1,31 @@
+#include "shard_facts.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "bert_hpc/core/json.hpp"
+
+namespace bert_hpc::prep {
+
+data::ShardInfo shard_info(const PrepConfig& config, const RowTable& table, const tokenize::Tokenizer& tokenizer) {
+  data::ShardInfo info;
+  info.task = &config.kind();
+  info.vocabulary_hash = tokenizer.vocabulary_hash();
+  info.vocabulary_size = tokenizer.size();
+  info.label_names = table.label_names;
+  info.labelled = config.has_labels();
+  info.label_column = config.label_column();
+  for (const AnswerCounts& split : table.answer_counts()) info.unanswerable += split.unanswerable;
+  nlohmann::json settings = {{"type", tokenizer.kind().name}, {"max_tokens", config.tokenizer.max_tokens}};
+  for (const tokenize::SpecialRole& role : tokenize::special_roles) {
+    settings[data::special_id_key(role)] = tokenizer.special_ids().*role.id;
+  }
+  for (const auto& [name, value] : tokenizer.settings()) settings[name] = value;
+  if (config.tokenizer.doc_stride) {
+    settings["doc_stride"] = *config.tokenizer.doc_stride;
+    settings["stride"] = config.tokenizer.stride;
+  }
+  info.tokenizer = core::json_text(settings);
+  return info;
+}
+
+}  // namespace bert_hpc::prep
