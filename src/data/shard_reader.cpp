@@ -135,7 +135,7 @@ bool ShardReader::open_all() {
     ShardContent content = read_content(files_[f], options_.limits, parts);
     bytes_read_ += content.bytes_read;
     const int rank = options_.ranks.rank;
-    if (!content.problem.empty() && rank > 0) content.problem += " " + reader_text(rank) + " has read it.";
+    if (!content.problem.empty() && rank > 0) content.problem += " (" + reader_text(rank) + " read it.)";
     is_read_here[f] = true;
     return content;
   };

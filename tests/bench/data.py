@@ -2,13 +2,13 @@
 """What more data cost a run before and while it trains: generated text of several sizes is prepared, and a tiny model (2 blocks of
 128) trains some steps on it.
 
-    python3 data.py [--build DIR] [--megabytes 50 1000] [--copies 1] [--ranks 1 2] [--steps 200] [--keep FOLDER] [--table FILE]
-                    [--picture FILE] [--compression none] [--set table.key=VALUE]...
+    python3 data.py [--build DIR] [--megabytes 50 1000] [--copies 1] [--shards 0] [--ranks 1 2] [--steps 200] [--keep FOLDER]
+                    [--table FILE] [--picture FILE] [--compression none] [--set table.key=VALUE]...
 
 For each size of the text: prep's time beside that of its tokenizing, its memory without mapped files (the largest seen), and the size
 of the shards. For each number of ranks: when the run was ready for its first step, the memory of the node's ranks together (PSS, the
 largest sum seen), the share of the time that the slowest rank waited for data, milliseconds a step, and what the ranks read from files
-(rchar) beside the shards' size. --copies N trains on N copies of the shards of the largest text as well. --keep leaves text and shards
+(rchar) beside the shards' size. --copies N trains on N copies of the shards of the largest text as well, --shards N on about N shards of the smallest. --keep leaves text and shards
 in a folder, and uses what is there. Files that were just written lie in the page cache: nothing here waits for a disk.
 Exit status: 0 measured, 1 a program failed.
 """
@@ -29,7 +29,7 @@ import time
 import h5py
 
 UNITS = {"ms": 1e-3, "s": 1, "min": 60, "h": 3600}
-COLUMNS = ("tokens", "text_mb", "shards_mb", "prep_s", "tokenizing_s", "prep_mb", "ranks", "ready_s", "node_mb", "waited_share", "step_ms",
+COLUMNS = ("tokens", "text_mb", "shards", "shards_mb", "prep_s", "tokenizing_s", "prep_mb", "ranks", "ready_s", "node_mb", "waited_share", "step_ms",
            "read_mb")
 
 
@@ -57,9 +57,9 @@ def write_toml(path, tables):
     path.write_text("".join(f"[{table}]\n" + "".join(f"{key} = {value}\n" for key, value in keys.items()) for table, keys in tables.items()))
 
 
-def prepare(folder, build, megabytes, compression):
+def prepare(folder, build, megabytes, compression, shard_tokens=1 << 24, name="shards"):
     """Prep's figures; what is in the folder already is kept."""
-    shards, log = folder / f"shards_{megabytes}", folder / f"prep_{megabytes}.log"
+    shards, log = folder / f"{name}_{megabytes}", folder / f"prep_{name}_{megabytes}.log"
     if not log.exists():
         text = folder / f"{megabytes}.tsv"
         if not text.exists():
@@ -68,7 +68,7 @@ def prepare(folder, build, megabytes, compression):
         write_toml(folder / f"prep_{megabytes}.toml", {
             "source": {"format": '"tsv"', "files": f'["{text}"]', "text": '"text"', "label": '"label"'}, "split": {"train": 1},
             "tokenizer": {"train_size": 8000, "max_tokens": 64}, "task": {"name": '"classification"'},
-            "output": {"directory": f'"{shards}"', "compression": f'"{compression}"'}})
+            "output": {"directory": f'"{shards}"', "compression": f'"{compression}"', "shard_tokens": shard_tokens}})
         begin = time.monotonic()
         with open(folder / f"prep_{megabytes}.out", "w") as shown:
             process = subprocess.Popen([build / "bert_hpc_prep", folder / f"prep_{megabytes}.toml"], stdout=shown)
@@ -83,6 +83,14 @@ def prepare(folder, build, megabytes, compression):
     output = log.read_text()
     return shards, {"text_mb": megabytes, "prep_s": seconds(re.search(r"whole time (.*),", output)[1]),
                     "tokenizing_s": seconds(re.search(r"tokenizing ([^(]*)", output)[1]), "prep_mb": float(re.search(r", (\d+) MB", output)[1])}
+
+
+def tokens_of(files):
+    tokens = 0
+    for file in files:
+        with h5py.File(file) as opened:
+            tokens += int(opened.attrs["tokens"])
+    return tokens
 
 
 def ranks_of(path):
@@ -137,6 +145,10 @@ def train(folder, options, patterns, ranks):
             "step_ms": 1e3 * median, "read_mb": sum(read.values())}
 
 
+def shown(value):
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+
+
 def draw(path, rows):
     import matplotlib
     matplotlib.use("Agg")
@@ -157,6 +169,7 @@ def main():
     parser.add_argument("--megabytes", type=int, nargs="+", default=[50, 1000])
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--copies", type=int, default=1)
+    parser.add_argument("--shards", type=int, default=0)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--compression", choices=("none", "gzip"), default="none")
     parser.add_argument("--set", action="append", default=[])
@@ -168,6 +181,11 @@ def main():
         folder = options.keep or pathlib.Path(name)
         folder.mkdir(exist_ok=True)
         cases = []
+        if options.shards:
+            least = min(options.megabytes)
+            tokens = tokens_of(prepare(folder, options.build, least, options.compression)[0].glob("train-*.h5"))
+            many, _ = prepare(folder, options.build, least, options.compression, max(1, tokens // options.shards), "many")
+            cases.append(([f"{many}/train-*.h5"], {}))
         for megabytes in options.megabytes:
             shards, figures = prepare(folder, options.build, megabytes, options.compression)
             cases.append(([f"{shards}/train-*.h5"], figures))
@@ -178,14 +196,10 @@ def main():
         rows = []
         for patterns, figures in cases:
             files = [file for pattern in patterns for file in pathlib.Path(pattern).parent.glob("train-*.h5")]
-            tokens = 0
-            for file in files:
-                with h5py.File(file) as opened:
-                    tokens += int(opened.attrs["tokens"])
-            size = {"tokens": tokens, "shards_mb": sum(file.stat().st_size for file in files) / 1e6}
+            size = {"tokens": tokens_of(files), "shards": len(files), "shards_mb": sum(file.stat().st_size for file in files) / 1e6}
             for ranks in options.ranks:
                 rows.append(size | figures | train(folder, options, patterns, ranks))
-                print(", ".join(f"{column} {rows[-1][column]:.4g}" for column in COLUMNS if column in rows[-1]), flush=True)
+                print(", ".join(f"{column} {shown(rows[-1][column])}" for column in COLUMNS if column in rows[-1]), flush=True)
         if options.table:
             with open(options.table, "w", newline="") as file:
                 writer = csv.DictWriter(file, COLUMNS)
