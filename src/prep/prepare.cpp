@@ -1,7 +1,7 @@
 // The passes over the text, in the order of Preparation::work(): rows are judged, words are counted where a vocabulary
-// is trained, and rows are tokenized, in the first pass already where nothing that the others find can matter. What
-// ranks share is small: word counts, the vocabulary, the length of each row; tokens go through scratch files. Shard k
-// is written by rank k mod ranks.
+// is trained, and rows are tokenized. Where rows are independent of each other one pass does: tokens, or words by
+// number until there is a vocabulary, go to scratch files. What ranks share is small: word counts, the vocabulary, the
+// length of each row. Shard k is written by rank k mod ranks.
 #include "bert_hpc/prep/prepare.hpp"
 
 #include <algorithm>
@@ -18,9 +18,10 @@
 #include "bert_hpc/io/atomic_write.hpp"
 #include "bert_hpc/prep/row_store.hpp"
 #include "bert_hpc/prep/split_layout.hpp"
-#include "bert_hpc/prep/word_rows.hpp"
 #include "bert_hpc/tokenize/vocabulary_trainer.hpp"
 #include "check.hpp"
+#include "numbered_rows.hpp"
+#include "row_lists.hpp"
 #include "row_tokenizer.hpp"
 #include "shard_facts.hpp"
 #include "staging.hpp"
@@ -74,7 +75,6 @@ class Preparation {
     return std::chrono::duration<double>(Clock::now() - begin).count();
   }
   bool is_root() const { return group_.rank() == 0; }
-  bool is_mine(std::int64_t row) const { return TokenStore::owner(row, group_.size()) == group_.rank(); }
   void report(const std::string& line) const {
     if (is_root()) say_(line);
   }
@@ -82,19 +82,27 @@ class Preparation {
 
   /// Open files would keep the folder on some file systems.
   void close_scratch_files() {
+    lists_.reset();
+    numbered_.reset();
     row_tokenizer_.reset();
     store_.reset();
   }
 
   /// What goes wrong with the text, all ranks find, and one of them reports. What goes wrong with this rank's scratch
   /// file, it may find alone: then the others must not wait for it.
-  void scan(bool tokenizes) {
+  void scan(bool reads_once) {
     const auto begin = Clock::now();
-    if (tokenizes) row_tokenizer_.emplace(config_, *tokenizer_, staging_, group_);
+    if (reads_once) {
+      lists_.emplace(config_, staging_, is_root());
+      if (tokenizer_) row_tokenizer_.emplace(config_, *tokenizer_, staging_.path(), group_);
+      if (!tokenizer_) numbered_.emplace(config_, staging_, group_);
+    }
     bool fails_alone = false;
-    const RowVisit tokenize = [&](const SourceRow& row, RowStatus status, const std::string& file) {
+    const RowVisit visit = [&](const SourceRow& row, RowStatus status, const std::string& file) {
       try {
-        row_tokenizer_->add(row, status, file, no_answer);
+        lists_->add(row, status, file);
+        if (row_tokenizer_) row_tokenizer_->add(row, status, no_answer);
+        if (numbered_) numbered_->add(row, status);
       } catch (...) {
         fails_alone = true;
         throw;
@@ -102,7 +110,7 @@ class Preparation {
     };
     std::exception_ptr failure;
     try {
-      table_ = scan_rows(config_, tokenizes ? tokenize : RowVisit{});
+      table_ = scan_rows(config_, reads_once ? visit : RowVisit{});
     } catch (...) {
       if (fails_alone) throw;
       failure = std::current_exception();
@@ -117,12 +125,11 @@ class Preparation {
       throw Error(ExitCode::data,
                   "The source files changed while they were read; run bert_hpc_prep again when they no longer change.");
     });
-    if (tokenizes) summary_.tokenize_seconds = seconds_since(begin);
+    if (reads_once) summary_.tokenize_seconds = seconds_since(begin);
   }
 
   void work() {
-    const bool one_pass = tokenizer_ && rows_are_independent(config_);
-    scan(one_pass);
+    scan(rows_are_independent(config_));
     summary_.rows = table_.rows();
     summary_.by_status = table_.counts();
     summary_.answers = table_.answer_counts();
@@ -136,7 +143,7 @@ class Preparation {
     if (!tokenizer_) train_tokenizer();
     summary_.vocabulary_size = tokenizer_->size();
     for (const std::string& doubt : doubts(config_, *tokenizer_)) report("warning: " + doubt);
-    if (!one_pass) tokenize_rows();
+    if (!row_tokenizer_) tokenize_rows();
     finish_tokens();
     write_shards();
     agree([this] {
@@ -149,8 +156,9 @@ class Preparation {
   void train_tokenizer() {
     const tokenize::TokenizerKind& kind = config_.tokenizer_kind();
     const auto trainer = kind.trainer(config_.text_form());
-    tokenize::WordCounts counts;
-    agree([&] { count_words(*trainer, counts); });
+    tokenize::WordCounts own;
+    if (!numbered_) agree([&] { count_words(config_, table_, group_, *trainer, own); });
+    tokenize::WordCounts& counts = numbered_ ? numbered_->count(table_) : own;
     gather_counts(group_, counts);
     std::vector<std::string> vocabulary;
     agree([&] {
@@ -162,45 +170,25 @@ class Preparation {
     report("trained a vocabulary of " + core::counted(tokenizer_->size(), "token"));
   }
 
-  /// Words of the training split only: nothing of what the model is judged by goes into the vocabulary.
-  void count_words(tokenize::VocabularyTrainer& trainer, tokenize::WordCounts& counts) const {
-    RowStream stream(config_);
-    SourceRow row;
-    while (stream.next(row)) {
-      const RowStatus status = status_of(row);
-      if (!is_mine(row.index) || !is_kept(status)) continue;
-      const bool any_training = summary_.by_status[0] > 0;
-      if (any_training && status != RowStatus::train) continue;
-      if (config_.has_words()) {
-        for (const std::string_view word : words_in(row.text)) trainer.count(word, counts);
-        continue;
-      }
-      trainer.count(row.text, counts);
-      trainer.count(row.text_pair, counts);
-    }
-  }
-
-  /// The text may have been changed since the scan.
-  RowStatus status_of(const SourceRow& row) const {
-    if (row.index >= table_.rows()) {
-      throw Error(ExitCode::data,
-                  "The source files grew while they were read; run bert_hpc_prep again when they no longer change.");
-    }
-    return table_.status[static_cast<std::size_t>(row.index)];
-  }
-
   void tokenize_rows() {
     const auto begin = Clock::now();
-    row_tokenizer_.emplace(config_, *tokenizer_, staging_, group_);
+    row_tokenizer_.emplace(config_, *tokenizer_, staging_.path(), group_);
+    if (numbered_) {
+      numbered_->tokenize(table_, *tokenizer_, *row_tokenizer_);
+      numbered_.reset();
+      summary_.tokenize_seconds += seconds_since(begin);
+      return;
+    }
+    lists_.emplace(config_, staging_, is_root());
     RowStream stream(config_);
     SourceRow row;
     std::int64_t rows = 0;
     while (stream.next(row)) {
       ++rows;
       const auto at = static_cast<std::size_t>(row.index);
-      const RowStatus status = status_of(row);
-      row_tokenizer_->add(row, status, stream.files()[row.file].path,
-                          table_.answers.empty() ? no_answer : table_.answers[at]);
+      const RowStatus status = status_of(table_, row);
+      lists_->add(row, status, stream.files()[row.file].path);
+      row_tokenizer_->add(row, status, table_.answers.empty() ? no_answer : table_.answers[at]);
     }
     if (rows != table_.rows()) {
       throw Error(ExitCode::data, "The source files shrank while they were read: " + core::counted(rows, "row") +
@@ -211,6 +199,7 @@ class Preparation {
 
   void finish_tokens() {
     const auto begin = Clock::now();
+    lists_->close();
     store_ = row_tokenizer_->finish(table_.rows());
     summary_.tokens = row_tokenizer_->counts();
     row_tokenizer_.reset();
@@ -271,6 +260,8 @@ class Preparation {
   Staging staging_;
   RowTable table_;
   std::unique_ptr<tokenize::Tokenizer> tokenizer_;
+  std::optional<RowLists> lists_;
+  std::optional<NumberedRows> numbered_;  // where a vocabulary is trained and the text is read once
   std::optional<RowTokenizer> row_tokenizer_;
   std::unique_ptr<RowStore> store_;
   Summary summary_;

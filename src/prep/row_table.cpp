@@ -188,6 +188,12 @@ std::array<AnswerCounts, split_count> RowTable::answer_counts() const {
   return counts;
 }
 
+RowStatus status_of(const RowTable& table, const SourceRow& row) {
+  if (row.index < table.rows()) return table.status[static_cast<std::size_t>(row.index)];
+  throw Error(ExitCode::data,
+              "The source files grew while they were read; run bert_hpc_prep again when they no longer change.");
+}
+
 RowTable scan_rows(const PrepConfig& config, const RowVisit& visit) {
   return Scan(config, visit).run();
 }

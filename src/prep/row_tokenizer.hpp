@@ -4,8 +4,8 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
+#include <vector>
 
 #include "bert_hpc/comm/communicator.hpp"
 #include "bert_hpc/prep/prepare.hpp"
@@ -14,8 +14,6 @@
 #include "bert_hpc/prep/row_table.hpp"
 #include "bert_hpc/prep/sequence_maker.hpp"
 #include "bert_hpc/tokenize/tokenizer.hpp"
-#include "row_list.hpp"
-#include "staging.hpp"
 
 namespace bert_hpc::prep {
 
@@ -26,26 +24,30 @@ bool rows_are_independent(const PrepConfig& config);
 class RowTokenizer {
  public:
   /// All must outlive it. Throws Error(files), as add() and finish() do.
-  RowTokenizer(const PrepConfig& config, const tokenize::Tokenizer& tokenizer, const Staging& staging,
+  RowTokenizer(const PrepConfig& config, const tokenize::Tokenizer& tokenizer, const std::string& directory,
                comm::Communicator& group);
 
-  /// Of every row of the source, in order. file: its path. answer: of tasks with answers.
-  void add(const SourceRow& row, RowStatus status, const std::string& file, tokenize::TokenSpan answer);
+  /// Of every row of the source, in order: does nothing with those that are not kept or another rank's. answer: of
+  /// tasks with answers.
+  void add(const SourceRow& row, RowStatus status, tokenize::TokenSpan answer);
+  /// The same of a row of this rank that is kept, of a task without answers and words, by the ids of its texts.
+  void add_ids(std::int64_t row, RowStatus split, std::vector<std::int32_t>& ids, std::vector<std::int32_t>& pair_ids);
+  /// Of the texts of rows that were added by their ids.
+  void count_text(std::int64_t bytes) { counts_.text_bytes += bytes; }
   /// Collective: after the last of `rows`. Returns the store, open for reading.
   std::unique_ptr<RowStore> finish(std::int64_t rows);
 
   const TokenCounts& counts() const { return counts_; }  ///< after finish() of all ranks
 
  private:
-  const PrepConfig& config_;
-  const Staging& staging_;
+  void count();
+
   comm::Communicator& group_;
   std::unique_ptr<RowStore> store_;
   SequenceMaker maker_;
   const std::int32_t unknown_;
   MadeRow made_;
   TokenCounts counts_;
-  std::optional<RowList> rejects_, notes_;  // rank 0
 };
 
 }  // namespace bert_hpc::prep

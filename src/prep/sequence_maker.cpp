@@ -42,17 +42,16 @@ SequenceMaker::SequenceMaker(const PrepConfig& config, const tokenize::Tokenizer
   second_counts_ = pairs_ && sequence.second_type == 0;
 }
 
+void MadeRow::clear() {
+  ids.clear();
+  sequences.clear();
+  spans.clear();
+  word_ends.clear();
+  truncated = false;
+}
+
 void SequenceMaker::make(std::string_view text, std::string_view text_pair, MadeRow& row) {
-  row.ids.clear();
-  row.sequences.clear();
-  row.spans.clear();
-  row.word_ends.clear();
-  row.truncated = false;
-  if (packs_) {
-    encoder_->encode(text, row.ids);
-    row.sequences.push_back({row.ids.size(), std::ssize(row.ids)});
-    return;
-  }
+  row.clear();
   first_.clear();
   second_.clear();
   if (words_) {
@@ -65,15 +64,30 @@ void SequenceMaker::make(std::string_view text, std::string_view text_pair, Made
   } else if (pairs_) {
     encoder_->encode(text_pair, second_);
   }
-  if (settings_.doc_stride) {
-    make_windows(row);
-  } else {
-    make_truncated(row);
-  }
+  cut(row);
   if (!words_) return;
   std::vector<Window> windows;
   for (const MadeRow::Sequence& sequence : row.sequences) windows.push_back(sequence.window);
   assign_words(windows, row.word_ends, row.word_window);
+}
+
+void SequenceMaker::make_of_ids(std::vector<std::int32_t>& ids, std::vector<std::int32_t>& pair_ids, MadeRow& row) {
+  row.clear();
+  first_.swap(ids);
+  second_.swap(pair_ids);
+  cut(row);
+}
+
+/// first_ and second_ become sequences.
+void SequenceMaker::cut(MadeRow& row) {
+  if (packs_) {
+    row.ids.swap(first_);
+    row.sequences.push_back({row.ids.size(), std::ssize(row.ids)});
+  } else if (settings_.doc_stride) {
+    make_windows(row);
+  } else {
+    make_truncated(row);
+  }
 }
 
 /// A word without characters that a token could be made of is unknown, so that it has a prediction.

@@ -59,7 +59,8 @@ void Staging::publish() {
     std::vector<std::string> names, now, before;
     for (const auto& entry : fs::directory_iterator(path_)) {
       const std::string name = entry.path().filename().string();
-      if (name.starts_with("tokens-") || name.starts_with("texts-")) continue;  // scratch files of RowStore
+      if (name.starts_with("tokens-") || name.starts_with("texts-") || name.starts_with("words-"))
+        continue;  // scratch files
       names.push_back(name);
       now.push_back(manifest_line(file(name), name));
     }

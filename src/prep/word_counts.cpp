@@ -1,7 +1,11 @@
 // Word counts of all ranks, brought together.
 #include "word_counts.hpp"
 
+#include <algorithm>
 #include <string>
+
+#include "bert_hpc/prep/token_store.hpp"
+#include "bert_hpc/prep/word_rows.hpp"
 
 namespace bert_hpc::prep {
 
@@ -26,6 +30,24 @@ void unpack_counts(const std::string& text, WordCounts& counts) {
 }
 
 }  // namespace
+
+void count_words(const PrepConfig& config, const RowTable& table, const comm::Communicator& group,
+                 tokenize::VocabularyTrainer& trainer, WordCounts& counts) {
+  const bool any_training = std::find(table.status.begin(), table.status.end(), RowStatus::train) != table.status.end();
+  RowStream stream(config);
+  SourceRow row;
+  while (stream.next(row)) {
+    const RowStatus status = status_of(table, row);
+    if (TokenStore::owner(row.index, group.size()) != group.rank() || !is_kept(status)) continue;
+    if (any_training && status != RowStatus::train) continue;
+    if (config.has_words()) {
+      for (const std::string_view word : words_in(row.text)) trainer.count(word, counts);
+      continue;
+    }
+    trainer.count(row.text, counts);
+    trainer.count(row.text_pair, counts);
+  }
+}
 
 void gather_counts(comm::Communicator& group, WordCounts& counts) {
   if (group.rank() != 0) {

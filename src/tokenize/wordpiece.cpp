@@ -16,7 +16,7 @@ WordPieceEncoder::WordPieceEncoder(const Vocabulary& vocabulary, const TextForm&
 
 void WordPieceEncoder::encode(std::string_view text, std::vector<std::int32_t>& ids) {
   splitter_.split(
-      text, [&](const Word& word) { encode_word(word, ids); },
+      text, [&](const Word& word) { add_word(word, ids); },
       [&](int special, const unsigned char*) { ids.push_back(special_ids_[static_cast<std::size_t>(special)]); });
 }
 
@@ -34,7 +34,7 @@ void WordPieceEncoder::encode_with_spans(std::string_view text, std::vector<std:
       text,
       [&](const Word& word) {
         const std::size_t before = ids.size();
-        encode_word(word, ids);
+        add_word(word, ids);
         add_spans(word, character_at(word.source), std::span(ids).subspan(before), spans);
       },
       [&](int special, const unsigned char* place) {
@@ -66,8 +66,16 @@ void WordPieceEncoder::add_spans(const Word& word, std::int32_t begin, std::span
   }
 }
 
-void WordPieceEncoder::encode_word(const Word& word, std::vector<std::int32_t>& ids) {
-  if (word.size > ShortWord::longest) return cut(word, ids);
+void WordPieceEncoder::encode_word(std::string_view word, std::vector<std::int32_t>& ids) {
+  cut(word.data(), static_cast<int>(word.size()), ids);
+}
+
+void WordPieceEncoder::add_word(const Word& word, std::vector<std::int32_t>& ids) {
+  if (word.too_long) {
+    ids.push_back(vocabulary_.special().unk);
+    return;
+  }
+  if (word.size > ShortWord::longest) return cut(word.bytes, word.size, ids);
   const WordCache<Pieces>::Slot slot = cache_.claim(word);
   Pieces& pieces = slot.value;
   if (slot.is_known && pieces.count > 0) {
@@ -76,24 +84,24 @@ void WordPieceEncoder::encode_word(const Word& word, std::vector<std::int32_t>& 
   }
   pieces.count = 0;
   const std::size_t before = ids.size();
-  cut(word, ids);
+  cut(word.bytes, word.size, ids);
   const std::size_t count = ids.size() - before;
   if (count > std::size(pieces.ids)) return;
   pieces.count = static_cast<std::int32_t>(count);
   std::memcpy(pieces.ids, ids.data() + before, count * sizeof(std::int32_t));
 }
 
-void WordPieceEncoder::cut(const Word& word, std::vector<std::int32_t>& ids) const {
+void WordPieceEncoder::cut(const char* bytes, int size, std::vector<std::int32_t>& ids) const {
   const std::size_t before = ids.size();
   int at = 0;
-  while (!word.too_long && at < word.size) {
-    const Vocabulary::Match match = at == 0 ? vocabulary_.longest_first(word.bytes, word.size)
-                                            : vocabulary_.longest_later(word.bytes + at, word.size - at);
+  while (at < size) {
+    const Vocabulary::Match match =
+        at == 0 ? vocabulary_.longest_first(bytes, size) : vocabulary_.longest_later(bytes + at, size - at);
     if (match.id < 0) break;
     ids.push_back(match.id);
     at += match.size;
   }
-  if (at < word.size) {
+  if (at < size) {
     ids.resize(before);
     ids.push_back(vocabulary_.special().unk);
   }

@@ -193,13 +193,12 @@ class Trainer {
 WordPieceTrainer::WordPieceTrainer(const TextForm& form)
     : splitter_(form, {std::begin(special_token_names), std::end(special_token_names)}) {}
 
-void WordPieceTrainer::count(std::string_view text, WordCounts& counts) {
+void WordPieceTrainer::read(std::string_view text, WordNumbers& words, std::vector<std::int32_t>& numbers) {
+  constexpr std::int32_t unknown = 1;
+  static_assert(special_roles[unknown].id == &SpecialIds::unk);
   splitter_.split(
-      text,
-      [&](const Word& word) {
-        if (!word.too_long) counts.add_one(word);
-      },
-      [](int, const unsigned char*) {});
+      text, [&](const Word& word) { numbers.push_back(word.too_long ? unknown : words.number_of(word)); },
+      [&](int special, const unsigned char*) { numbers.push_back(special); });
 }
 
 std::vector<std::string> WordPieceTrainer::train(const std::vector<WordCounts::Entry>& words, std::int32_t size) const {

@@ -122,6 +122,9 @@ using RowVisit = std::function<void(const SourceRow& row, RowStatus status, cons
 /// path; its split, and whether filters keep it, may change.
 RowTable scan_rows(const PrepConfig& config, const RowVisit& visit = {});
 
+/// Of a row that is read again. Throws Error(data) where the text has grown since the scan.
+RowStatus status_of(const RowTable& table, const SourceRow& row);
+
 /// Why a row of this status is rejected, with its particulars: a line of rejects.tsv.
 std::string describe_reject(RowStatus status, const SourceRow& row, const PrepConfig& config);
 

@@ -46,6 +46,7 @@ struct MadeRow {
   std::vector<std::int32_t> word_window;  ///< (words): the sequence that each belongs to
   bool truncated = false;
 
+  void clear();
   std::span<const std::int32_t> ids_of(std::size_t sequence) const {
     const std::size_t begin = sequence == 0 ? 0 : sequences[sequence - 1].end;
     return std::span(ids).subspan(begin, sequences[sequence].end - begin);
@@ -60,8 +61,11 @@ class SequenceMaker {
   /// Replaces `row` by the sequences of these texts: one, or with doc_stride at least one. Each has at most max_tokens,
   /// or any number where text is packed.
   void make(std::string_view text, std::string_view text_pair, MadeRow& row);
+  /// The same of texts whose ids are known; not of tasks with answers or words. Takes the arrays and leaves others.
+  void make_of_ids(std::vector<std::int32_t>& ids, std::vector<std::int32_t>& pair_ids, MadeRow& row);
 
  private:
+  void cut(MadeRow& row);
   void encode_words(std::string_view text, MadeRow& row);
   void make_truncated(MadeRow& row) const;
   void make_windows(MadeRow& row) const;

@@ -41,6 +41,9 @@ class TextEncoder {
   /// Appends the same ids, and the span of each token to `spans`. `text` has fewer than 2³¹ characters.
   virtual void encode_with_spans(std::string_view text, std::vector<std::int32_t>& ids,
                                  std::vector<TokenSpan>& spans) = 0;
+
+  /// Appends the ids of a word as VocabularyTrainer::read() has numbered it.
+  virtual void encode_word(std::string_view word, std::vector<std::int32_t>& ids) = 0;
 };
 
 /// Immutable; shared by threads.

@@ -4,10 +4,9 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
-#include "bert_hpc/tokenize/word_cache.hpp"
+#include "bert_hpc/tokenize/word_numbers.hpp"
 
 namespace bert_hpc::tokenize {
 
@@ -15,35 +14,24 @@ namespace bert_hpc::tokenize {
 class WordCounts {
  public:
   /// The word's bytes may be followed by anything.
-  void add(std::string_view word, std::int64_t count);
-  void add_one(const Word& word);
+  void add(std::string_view word, std::int64_t count) { add(words_.number_of(word), count); }
+  void add(std::int32_t number, std::int64_t count) {
+    if (static_cast<std::size_t>(number) >= counts_.size()) counts_.resize(static_cast<std::size_t>(words_.size()), 0);
+    counts_[static_cast<std::size_t>(number)] += count;
+  }
+  WordNumbers& words() { return words_; }
+  const WordNumbers& words() const { return words_; }
 
   struct Entry {
     std::string word;
     std::int64_t count;
   };
-  /// All words in order of their bytes.
+  /// All words that were seen, in order of their bytes.
   std::vector<Entry> sorted() const;
 
  private:
-  struct Hash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
-  };
-  struct ShortCount {
-    ShortWord word;
-    std::int64_t count = 0;
-  };
-  std::int64_t& count_of(const ShortWord& word);
-  std::int64_t& count_of(std::string_view word);
-  void grow();
-
-  // Nearly all words are short: those lie in a table of 2^bits entries with open addressing, at most half full.
-  static constexpr int first_bits = 12;
-  int shift_ = 64 - first_bits;
-  std::size_t short_words_ = 0;
-  std::vector<ShortCount> short_ = std::vector<ShortCount>(std::size_t{1} << first_bits);
-  std::unordered_map<std::string, std::int64_t, Hash, std::equal_to<>> long_;
+  WordNumbers words_;
+  std::vector<std::int64_t> counts_;  // by number
 };
 
 /// Makes the vocabulary of one kind of tokenizer (TokenizerKind::trainer).
@@ -51,13 +39,19 @@ class VocabularyTrainer {
  public:
   virtual ~VocabularyTrainer() = default;
 
-  /// Adds the words of `text` (UTF-8, may be malformed) to `counts`; special tokens and words that are too long to be
-  /// known are left out.
-  virtual void count(std::string_view text, WordCounts& counts) = 0;
+  /// Appends the numbers of the words of `text` (UTF-8, may be malformed) to `numbers`, with those of special tokens
+  /// and of words that are too long to be known: TextEncoder::encode_word() of each, or the id of the role, gives the
+  /// ids of the text.
+  virtual void read(std::string_view text, WordNumbers& words, std::vector<std::int32_t>& numbers) = 0;
+  /// Adds the words of `text` to `counts`, as read() has them, without special tokens and words that are too long.
+  void count(std::string_view text, WordCounts& counts);
 
   /// The lines of a vocabulary of at most `size` tokens, for TokenizerKind::make. They depend on `words` alone, which
   /// are in order of their bytes. Throws Error(data) if there are no words or `size` is too small for their characters.
   virtual std::vector<std::string> train(const std::vector<WordCounts::Entry>& words, std::int32_t size) const = 0;
+
+ private:
+  std::vector<std::int32_t> numbers_;
 };
 
 }  // namespace bert_hpc::tokenize

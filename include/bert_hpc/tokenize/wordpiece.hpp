@@ -30,6 +30,7 @@ class WordPieceEncoder final : public TextEncoder {
 
   void encode(std::string_view text, std::vector<std::int32_t>& ids) override;
   void encode_with_spans(std::string_view text, std::vector<std::int32_t>& ids, std::vector<TokenSpan>& spans) override;
+  void encode_word(std::string_view word, std::vector<std::int32_t>& ids) override;
 
  private:
   struct Pieces {
@@ -38,8 +39,8 @@ class WordPieceEncoder final : public TextEncoder {
   };
   static constexpr int cache_bits = 15;
 
-  void encode_word(const Word& word, std::vector<std::int32_t>& ids);
-  void cut(const Word& word, std::vector<std::int32_t>& ids) const;
+  void add_word(const Word& word, std::vector<std::int32_t>& ids);
+  void cut(const char* bytes, int size, std::vector<std::int32_t>& ids) const;
   void add_spans(const Word& word, std::int32_t begin, std::span<const std::int32_t> ids,
                  std::vector<TokenSpan>& spans) const;
 
@@ -57,7 +58,7 @@ class WordPieceTrainer final : public VocabularyTrainer {
  public:
   explicit WordPieceTrainer(const TextForm& form);
 
-  void count(std::string_view text, WordCounts& counts) override;
+  void read(std::string_view text, WordNumbers& words, std::vector<std::int32_t>& numbers) override;
   /// The pieces: the special tokens, the (at most 1,000 most frequent) characters, and merges.
   std::vector<std::string> train(const std::vector<WordCounts::Entry>& words, std::int32_t size) const override;
 
