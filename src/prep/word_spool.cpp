@@ -61,7 +61,11 @@ std::uint16_t WordSpool::read_unit() {
     buffer_.resize(buffer_units);
     buffer_.resize(std::fread(buffer_.data(), sizeof(std::uint16_t), buffer_units, file_.get()));
     next_ = 0;
-    if (buffer_.empty()) fail("ends too early");
+    if (buffer_.empty()) {
+      throw core::Error(core::ExitCode::files, path_ +
+                                                   ": does not have the size that was written; did another process "
+                                                   "change it?");
+    }
   }
   return buffer_[next_++];
 }

@@ -44,6 +44,8 @@ inline void write_shard(const std::string& path) {
   info.label_names = {"a", "b", "c"};
   info.tokenizer = R"({"cls_id": 2, "sep_id": 3, "mask_id": 4, "pad_id": 0})";
   info.labelled = true;
+  info.sequences = 5;  // so that chunks are no larger than what is in them, and a changed image is searched in no time
+  info.tokens = 23;
   data::ShardWriter writer(path, info, true);
   for (std::int32_t s = 0; s < 5; ++s) {
     const std::vector<std::int32_t> ids = {2, 5 + s, 6, 7 + s, 3};
