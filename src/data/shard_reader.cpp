@@ -89,7 +89,13 @@ void require_alike(const ShardReader& first, const ShardReader& other, bool labe
 }
 
 ShardReader::ShardReader(const ShardReaderOptions& options) : options_(options) {
-  if (open_all()) keep_tokens();
+  if (open_all()) {
+    keep_tokens();
+  } else {
+    files_.clear();  // another rank ends the run: this reader is consistent, and empty
+    first_sample_.clear();
+    first_token_.clear();
+  }
 }
 
 ShardReader::~ShardReader() {

@@ -53,7 +53,6 @@ TokenCache::TokenCache(std::span<const std::int64_t> file_tokens, const TokenLay
     : read_(std::move(read)),
       layout_(layout),
       unit_tokens_(unit_tokens),
-      memory_bytes_(std::ssize(memory)),
       file_tokens_(file_tokens.begin(), file_tokens.end()) {
   const std::int64_t units = units_of(file_tokens, unit_tokens);
   core::require(units < std::numeric_limits<std::uint32_t>::max(), "units of a cache have numbers of 32 bits");

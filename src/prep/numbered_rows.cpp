@@ -1,6 +1,5 @@
 #include "numbered_rows.hpp"
 
-#include <algorithm>
 #include <string>
 
 #include "bert_hpc/tokenize/tokenizer.hpp"
@@ -77,14 +76,11 @@ void NumberedRows::each(const RowTable& table, const Visit& visit) {
 }
 
 tokenize::WordCounts& NumberedRows::count(const RowTable& table) {
-  const bool any_training = std::find(table.status.begin(), table.status.end(), RowStatus::train) != table.status.end();
+  const bool any_training = table.has_training_rows();
   each(table, [&](std::int64_t, RowStatus split) {
     if (any_training && split != RowStatus::train) return;
-    for (const auto* const numbers : {&numbers_, &pair_numbers_}) {
-      for (const std::int32_t number : *numbers) {
-        if (number >= WordNumbers::first_word) counts_.add(number, 1);
-      }
-    }
+    counts_.add_all(numbers_);
+    counts_.add_all(pair_numbers_);
   });
   return counts_;
 }

@@ -159,6 +159,10 @@ std::array<std::int64_t, row_status_count> RowTable::counts() const {
   return counts;
 }
 
+bool RowTable::has_training_rows() const {
+  return std::find(status.begin(), status.end(), RowStatus::train) != status.end();
+}
+
 void RowTable::prefetch_label(std::int64_t row) const {
   const auto place = static_cast<std::size_t>(row);
   if (!classes.empty()) classes.prefetch(place);

@@ -1,7 +1,6 @@
 // Word counts of all ranks, brought together.
 #include "word_counts.hpp"
 
-#include <algorithm>
 #include <string>
 
 #include "bert_hpc/prep/token_store.hpp"
@@ -33,7 +32,7 @@ void unpack_counts(const std::string& text, WordCounts& counts) {
 
 void count_words(const PrepConfig& config, const RowTable& table, const comm::Communicator& group,
                  tokenize::VocabularyTrainer& trainer, WordCounts& counts) {
-  const bool any_training = std::find(table.status.begin(), table.status.end(), RowStatus::train) != table.status.end();
+  const bool any_training = table.has_training_rows();
   RowStream stream(config);
   SourceRow row;
   while (stream.next(row)) {

@@ -7,9 +7,20 @@ namespace bert_hpc::tokenize {
 void VocabularyTrainer::count(std::string_view text, WordCounts& counts) {
   numbers_.clear();
   read(text, counts.words(), numbers_);
-  for (const std::int32_t number : numbers_) {
-    if (number >= WordNumbers::first_word) counts.add(number, 1);
+  counts.add_all(numbers_);
+}
+
+void WordCounts::add_all(const std::vector<std::int32_t>& numbers) {
+  counts_.resize(static_cast<std::size_t>(words_.size()), 0);
+  for (const std::int32_t number : numbers) {
+    if (number >= WordNumbers::first_word) ++counts_[static_cast<std::size_t>(number)];
   }
+}
+
+void WordCounts::add(std::string_view word, std::int64_t count) {
+  const auto number = static_cast<std::size_t>(words_.number_of(word));
+  counts_.resize(static_cast<std::size_t>(words_.size()), 0);
+  counts_[number] += count;
 }
 
 std::vector<WordCounts::Entry> WordCounts::sorted() const {

@@ -8,8 +8,8 @@
 For each size of the text: prep's time beside that of its tokenizing, its memory without mapped files (the largest seen), and the size
 of the shards. For each number of ranks: when the run was ready for its first step, the memory of the node's ranks together (PSS, the
 largest sum seen), the share of the time that the slowest rank waited for data, milliseconds a step, and what the ranks read from files
-(rchar) beside the shards' size. --copies N trains on N copies of the shards of the largest text as well, --shards N on about N shards of the smallest. --keep leaves text and shards
-in a folder, and uses what is there. Files that were just written lie in the page cache: nothing here waits for a disk.
+(rchar) beside the shards' size. --copies N also trains on N copies of the shards of the largest text. --shards N also trains
+on the smallest text, cut into about N shards. --keep keeps text and shards in a folder, and uses what the folder already has. Files that were just written lie in the page cache: nothing here waits for a disk.
 Exit status: 0 measured, 1 a program failed.
 """
 

@@ -165,6 +165,18 @@ TEST_CASE("where one rank fails, the others learn it and wait for nothing") {
   CHECK_FALSE(listed);
 }
 
+TEST_CASE("where another rank fails, a reader is left that has no files") {
+  if (world().size() == 1) return;
+  Shards shards(tasks::find("classification"), 9);
+  shards.options.ranks = reading_ranks();
+  int questions = 0;  // two on the list of shards, then one for each part of them
+  shards.options.ranks.any = [&](bool value) { return world().any(value || ++questions == 4); };
+  const data::ShardReader reader(shards.options);
+  CHECK(reader.files().empty());
+  CHECK(reader.token_bytes() >= 0);
+  CHECK(reader.memory_bytes() >= 0);
+}
+
 TEST_CASE("a rank whose node has another file says so") {
   if (world().size() == 1) return;
   Shards shards(tasks::find("classification"), 2);

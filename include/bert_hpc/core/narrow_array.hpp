@@ -15,9 +15,6 @@ namespace bert_hpc::core {
 /// number widens the array, which copies it: at most three times.
 class NarrowArray {
  public:
-  NarrowArray() = default;
-  NarrowArray(std::size_t count, std::int32_t value) : size_(count), value_(value) {}
-
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
   bool all_equal() const { return width_ == 0; }  ///< known without a search

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "bert_hpc/core/spare_capacity.hpp"
@@ -13,15 +12,6 @@ namespace bert_hpc::data {
 
 class SequenceTable {
  public:
-  SequenceTable() = default;
-  /// Of these lengths, without a copy of them.
-  explicit SequenceTable(std::vector<std::int32_t> lengths) : lengths_(std::move(lengths)) {
-    places_.reserve(lengths_.size() / stride + 1);
-    for (std::size_t i = 0; i < lengths_.size(); ++i) {
-      if (i % stride == 0) places_.push_back(tokens_);
-      tokens_ += lengths_[i];
-    }
-  }
   void reserve(std::int64_t sequences) {
     lengths_.reserve(static_cast<std::size_t>(sequences));
     places_.reserve(static_cast<std::size_t>(sequences) / stride + 1);

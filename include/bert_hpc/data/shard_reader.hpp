@@ -67,8 +67,8 @@ struct SamplePlace {
 class ShardReader {
  public:
   /// Opens and checks everything; throws one Error(data) with all problems found, at most one a file. Collective over
-  /// options.ranks. Where one rank alone fails, as without memory, it throws there, and the readers of the others are
-  /// of no use.
+  /// options.ranks. Where one rank alone fails, for example without memory, it throws there, and the readers of the
+  /// other ranks have no files.
   explicit ShardReader(const ShardReaderOptions& options);
   /// Of planned data: no file is read; labels, tokens and places are made up.
   explicit ShardReader(const PlannedData& planned);

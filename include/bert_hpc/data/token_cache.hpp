@@ -33,8 +33,6 @@ class TokenCache {
   /// whole unit was read.
   void copy(int file, std::int64_t begin, std::int64_t length, std::int32_t* ids, std::int32_t* types);
 
-  std::int64_t memory_bytes() const { return memory_bytes_; }
-
  private:
   // In the memory, zero at first. All are changed under the lock.
   struct Head {
@@ -55,7 +53,7 @@ class TokenCache {
 
   Read read_;
   TokenLayout layout_;
-  std::int64_t unit_tokens_, memory_bytes_;
+  std::int64_t unit_tokens_;
   std::vector<std::int64_t> file_tokens_;
   std::vector<std::int64_t> first_unit_;  // (files): number of each file's first unit
   Head* head_;

@@ -107,6 +107,7 @@ struct RowTable {
   std::string first_malformed;                                        ///< its place
 
   std::int64_t rows() const { return static_cast<std::int64_t>(status.size()); }
+  bool has_training_rows() const;
   void prefetch_label(std::int64_t row) const;  ///< asks for the memory of a label that is read soon
   void shrink_to_fit();                         ///< gives back what growing arrays of rows have reserved
   std::array<std::int64_t, row_status_count> counts() const;

@@ -14,13 +14,10 @@ namespace bert_hpc::tokenize {
 class WordCounts {
  public:
   /// The word's bytes may be followed by anything.
-  void add(std::string_view word, std::int64_t count) { add(words_.number_of(word), count); }
-  void add(std::int32_t number, std::int64_t count) {
-    if (static_cast<std::size_t>(number) >= counts_.size()) counts_.resize(static_cast<std::size_t>(words_.size()), 0);
-    counts_[static_cast<std::size_t>(number)] += count;
-  }
+  void add(std::string_view word, std::int64_t count);
+  /// The words among `numbers`, which are those of words().
+  void add_all(const std::vector<std::int32_t>& numbers);
   WordNumbers& words() { return words_; }
-  const WordNumbers& words() const { return words_; }
 
   struct Entry {
     std::string word;

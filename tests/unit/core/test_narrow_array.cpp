@@ -45,7 +45,8 @@ TEST_CASE("a narrow array holds what was put into it, and takes as few bytes as 
     check_equal(array, one.numbers);
     CHECK(array.memory_bytes() == one.bytes * one.numbers.size());
     CHECK(array.all_equal() == (one.bytes == 0));
-    NarrowArray set(one.numbers.size(), 4);
+    NarrowArray set;
+    for (std::size_t i = 0; i < one.numbers.size(); ++i) set.push_back(4);
     for (std::size_t i = 0; i < one.numbers.size(); ++i) set.set(i, one.numbers[i]);
     check_equal(set, one.numbers);
   }

@@ -111,5 +111,8 @@ TEST_CASE("a scratch file of another size is refused") {
   store.append(Values{1, 2, 3});
   store.finish_writing();
   std::filesystem::resize_file(directory / "tokens-0", 8);
-  CHECK_THROWS_AS(store.open_for_reading({1, 1}, {1, 3}), bert_hpc::core::Error);
+  NarrowArray counts, lengths;
+  counts.push_back(1);
+  lengths.push_back(3);
+  CHECK_THROWS_AS(store.open_for_reading(counts, lengths), bert_hpc::core::Error);
 }

@@ -19,9 +19,8 @@ struct Stop {
   core::ExitCode code;
 };
 
-/// Collective. Runs `work` on every rank. It does not communicate, or once and so that no rank is left waiting for one
-/// that has thrown. If it throws on any, the lowest failing rank
-/// reports its error and every rank throws Stop with that rank's code.
+/// Collective. Runs `work` on every rank; if it throws on any, the lowest failing rank reports its error and every rank
+/// throws Stop with that rank's code. `work` may communicate only if all ranks leave it when one throws.
 void collectively(comm::Communicator& world, const std::function<void()>& work);
 
 /// Runs `work` on a rank whose threads are at work too. What it throws but AgreedError and Stop, this rank alone knows:
