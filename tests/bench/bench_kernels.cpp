@@ -131,7 +131,7 @@ void bench_attention(std::int64_t rows, std::int64_t hidden, std::int64_t head_d
       core::Dropout site;
       site.probability = probability;
       site.sample = samples.data();
-      const auto part = [hidden](const Matrix& m, std::int64_t i) { return m.tensor.column_range(i * hidden, hidden); };
+      const auto part = [hidden](auto& m, std::int64_t i) { return m.tensor().column_range(i * hidden, hidden); };
       const std::string label = attention->name() + (probability > 0 ? ", dropout" : "");
       report((label + ": forward").c_str(), flops, "GFLOP/s", [&] {
         attention->forward({extents, all.view(), all.view(), site, part(qkv, 0), part(qkv, 1), part(qkv, 2)},

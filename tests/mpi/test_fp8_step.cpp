@@ -17,10 +17,10 @@ namespace {
 struct Fixture {
   explicit Fixture(float weight) : w(16, 32) {
     for (std::int64_t i = 0; i < 16; ++i) {
-      for (std::int64_t j = 0; j < 32; ++j) w.tensor(i, j) = weight;
+      for (std::int64_t j = 0; j < 32; ++j) w(i, j) = weight;
     }
     inner = ops::make_matrix_product("", {.compute = core::DataType::bf16});
-    product = ops::make_fp8_product(*inner, {{.id = 0, .name = "layer", .weight = w.tensor}}, {.portable = true});
+    product = ops::make_fp8_product(*inner, {{.id = 0, .name = "layer", .weight = w.tensor()}}, {.portable = true});
     product->reserve({4, 32, 32});
   }
   float scale(Fp8Operand operand) { return test::copy_of(product->scales().of(0, operand).scale, 1)[0]; }

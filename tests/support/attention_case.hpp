@@ -21,7 +21,6 @@ struct AttentionRows {
     for (int length : lengths) extents.max_length = std::max<std::int64_t>(extents.max_length, length);
     dropout.probability = probability;
     dropout.site = 5;
-    dropout.sample = samples.data();
     bert_hpc::ops::set_dropout_key(dropout, 11, 12);
   }
   bert_hpc::ops::AttentionInputs inputs_of(bert_hpc::core::ConstMatrix q, bert_hpc::core::ConstMatrix k,
@@ -29,11 +28,16 @@ struct AttentionRows {
     return {.extents = extents,
             .queries = queries.view(),
             .keys = keys.view(),
-            .dropout = dropout,
+            .dropout = at_samples(),
             .q = q,
             .k = k,
             .v = v,
             .real_keys = real_keys.empty() ? nullptr : real_keys.data()};
+  }
+  bert_hpc::core::Dropout at_samples() const {
+    bert_hpc::core::Dropout site = dropout;
+    site.sample = samples.data();
+    return site;
   }
   /// Keys that have a weight.
   std::int64_t real_keys_of(std::size_t sequence) const {
@@ -101,11 +105,9 @@ struct AttentionResults {
         lse(c.extents.heads, c.queries.view().count),
         kept_rows(c.extents.heads * ((c.extents.max_length + 63) / 64)),
         kept_words(static_cast<std::size_t>(kept_rows * c.queries.view().count)) {}
-  bert_hpc::core::Matrix d_k() const { return bert_hpc::core::Matrix(d_kv).column_range(0, d_kv.view().columns / 2); }
-  bert_hpc::core::Matrix d_v() const {
-    return bert_hpc::core::Matrix(d_kv).column_range(d_kv.view().columns / 2, d_kv.view().columns / 2);
-  }
-  bert_hpc::core::Tensor<std::uint64_t> kept() { return {kept_words.data(), kept_rows, out.view().rows}; }
+  bert_hpc::core::Matrix d_k() { return d_kv.view().column_range(0, d_kv.columns() / 2); }
+  bert_hpc::core::Matrix d_v() { return d_kv.view().column_range(d_kv.columns() / 2, d_kv.columns() / 2); }
+  bert_hpc::core::Tensor<std::uint64_t> kept() { return {kept_words.data(), kept_rows, out.rows()}; }
   StoredMatrix out, d_q, d_kv;
   Matrix lse;
   std::int64_t kept_rows;

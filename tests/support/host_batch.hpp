@@ -34,77 +34,87 @@ class HostBatch {
     std::iota(first_sequence_.begin(), first_sequence_.end(), 0);
     zeros_.assign(lengths.size(), 0);
     sort_ids();
-    view_.sequences = static_cast<std::int64_t>(lengths.size());
-    view_.max_length = lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end());
-    view_.tokens = {static_cast<std::int64_t>(ids_.size()), offsets_.data(), sequence_.data(), position_.data()};
-    view_.input_ids = ids_.data();
-    view_.token_type_ids = types_.data();
-    view_.sample = samples_.data();
-    view_.sorted_ids = {static_cast<std::int64_t>(unique_.size()), unique_.data(), segments_.data(), order_.data()};
-    view_.targets.rows = {view_.sequences, first_offsets_.data(), first_sequence_.data(), zeros_.data()};
-    view_.targets.index = first_rows_.data();
+    sequences_ = static_cast<std::int64_t>(lengths.size());
+    max_length_ = lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end());
   }
   HostBatch(const HostBatch&) = delete;
   HostBatch& operator=(const HostBatch&) = delete;
 
-  void set_classes(const std::vector<std::int32_t>& labels) {
-    classes_.assign(labels.begin(), labels.end());
-    view_.targets.classes = classes_.data();
-  }
+  void set_classes(const std::vector<std::int32_t>& labels) { classes_.assign(labels.begin(), labels.end()); }
   /// (sequences, columns)
-  void set_values(const std::vector<float>& values) {
-    values_.assign(values.begin(), values.end());
-    view_.targets.values = values_.data();
-    view_.targets.columns = std::ssize(values) / std::max<std::int64_t>(1, view_.sequences);
-  }
+  void set_values(const std::vector<float>& values) { values_.assign(values.begin(), values.end()); }
   /// Values are from 0 to 1, for the sigmoids of outputs.
-  void set_bounded() { view_.targets.bounded = true; }
+  void set_bounded() { bounded_ = true; }
   /// Rows [begin, end) of each query; values are 1 for what is relevant.
-  void set_lists(const std::vector<std::int32_t>& lists) {
-    lists_.assign(lists.begin(), lists.end());
-    view_.targets.lists = lists_.data();
-    view_.targets.list_count = static_cast<std::int64_t>(lists.size()) / 2;
-  }
-  void set_samples(const std::vector<std::int64_t>& samples) {
-    samples_.assign(samples.begin(), samples.end());
-    view_.sample = samples_.data();
-  }
-  /// Call it last. Rows ascending, with the ids to predict there.
+  void set_lists(const std::vector<std::int32_t>& lists) { lists_.assign(lists.begin(), lists.end()); }
+  void set_samples(const std::vector<std::int64_t>& samples) { samples_.assign(samples.begin(), samples.end()); }
+  /// Rows ascending, with the ids to predict there.
   void set_masked(const std::vector<std::int32_t>& rows, const std::vector<std::int32_t>& labels) {
     masked_rows_.assign(rows.begin(), rows.end());
     masked_labels_.assign(labels.begin(), labels.end());
-    masked_offsets_.assign(static_cast<std::size_t>(view_.sequences) + 1, 0);
-    for (const std::int32_t row : masked_rows_) {
+    masked_offsets_.assign(static_cast<std::size_t>(sequences_) + 1, 0);
+    for (const std::int32_t row : rows) {
       const auto r = static_cast<std::size_t>(row);
       masked_sequence_.push_back(sequence_[r]);
       masked_position_.push_back(position_[r]);
       ++masked_offsets_[static_cast<std::size_t>(sequence_[r]) + 1];
     }
     std::partial_sum(masked_offsets_.begin(), masked_offsets_.end(), masked_offsets_.begin());
-    masked_view_ = view_;
-    masked_view_.targets = {.rows = {static_cast<std::int64_t>(masked_rows_.size()), masked_offsets_.data(),
-                                     masked_sequence_.data(), masked_position_.data()},
-                            .index = masked_rows_.data(),
-                            .classes = masked_labels_.data()};
   }
-
-  /// Call it last: its head reads all tokens. Positions of the first and the last token of each sequence's span.
+  /// Positions of the first and the last token of each sequence's span.
   void set_spans(const std::vector<std::int32_t>& spans) {
     spans_.assign(spans.begin(), spans.end());
     all_rows_.resize(ids_.size());
     std::iota(all_rows_.begin(), all_rows_.end(), 0);
-    span_view_ = view_;
-    span_view_.targets = {.rows = view_.tokens, .index = all_rows_.data(), .spans = spans_.data()};
   }
 
-  const core::MicroBatch& view() const { return view_; }  ///< its head reads first tokens
-  /// After set_spans(): its head reads all tokens.
-  const core::MicroBatch& all_tokens() const { return span_view_; }
-  /// After set_masked(): its head reads masked tokens.
-  const core::MicroBatch& masked() const { return masked_view_; }
-  const core::MicroBatch& view(bool masked) const { return masked ? masked_view_ : view_; }
+  /// The head reads first tokens.
+  core::MicroBatch view() const {
+    core::MicroBatch view = without_targets();
+    view.targets.rows = {sequences_, first_offsets_.data(), first_sequence_.data(), zeros_.data()};
+    view.targets.index = first_rows_.data();
+    if (!classes_.empty()) view.targets.classes = classes_.data();
+    if (!values_.empty()) {
+      view.targets.values = values_.data();
+      view.targets.columns = std::ssize(values_) / std::max<std::int64_t>(1, sequences_);
+    }
+    view.targets.bounded = bounded_;
+    if (!lists_.empty()) {
+      view.targets.lists = lists_.data();
+      view.targets.list_count = std::ssize(lists_) / 2;
+    }
+    return view;
+  }
+  /// After set_spans(): the head reads all tokens.
+  core::MicroBatch all_tokens() const {
+    core::MicroBatch view = without_targets();
+    view.targets = {.rows = view.tokens, .index = all_rows_.data(), .spans = spans_.data()};
+    return view;
+  }
+  /// After set_masked(): the head reads masked tokens.
+  core::MicroBatch masked() const {
+    core::MicroBatch view = without_targets();
+    view.targets = {
+        .rows = {std::ssize(masked_rows_), masked_offsets_.data(), masked_sequence_.data(), masked_position_.data()},
+        .index = masked_rows_.data(),
+        .classes = masked_labels_.data()};
+    return view;
+  }
+  core::MicroBatch view(bool masked_tokens) const { return masked_tokens ? masked() : view(); }
 
  private:
+  core::MicroBatch without_targets() const {
+    core::MicroBatch view;
+    view.sequences = sequences_;
+    view.max_length = max_length_;
+    view.tokens = {std::ssize(ids_), offsets_.data(), sequence_.data(), position_.data()};
+    view.input_ids = ids_.data();
+    view.token_type_ids = types_.data();
+    view.sample = samples_.data();
+    view.sorted_ids = {static_cast<std::int64_t>(unique_.size()), unique_.data(), segments_.data(), order_.data()};
+    return view;
+  }
+
   void sort_ids() {
     order_.resize(ids_.size());
     std::iota(order_.begin(), order_.end(), 0);
@@ -127,7 +137,8 @@ class HostBatch {
   test::Vector<float> values_;
   test::Vector<std::int64_t> samples_;
   test::Vector<std::int32_t> spans_, all_rows_, lists_;
-  core::MicroBatch view_, masked_view_, span_view_;
+  std::int64_t sequences_ = 0, max_length_ = 0;
+  bool bounded_ = false;
 };
 
 }  // namespace bert_hpc::tests

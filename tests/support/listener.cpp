@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/device_runtime.hpp"
+#include "support/device_calls.hpp"
 
 namespace {
 
@@ -15,13 +15,12 @@ class DeviceListener : public Catch::EventListenerBase {
  public:
   using Catch::EventListenerBase::EventListenerBase;
   void testRunStarting(const Catch::TestRunInfo&) override {
-    // Tests of one process read kernels' results without waiting (support/vector.hpp). CUDA reads this at its start.
-    if (bert_hpc::core::is_gpu_build()) setenv("CUDA_LAUNCH_BLOCKING", "1", 0);
     if (const std::string missing = bert_hpc::core::DeviceRuntime::missing_device(); !missing.empty()) {
       std::printf("skipped: %s\n", missing.c_str());
       std::exit(4);  // Catch2's status for runs in which everything was skipped
     }
     runtime_ = std::make_unique<bert_hpc::core::DeviceRuntime>();
+    test::DeviceCalls::of_thread();
   }
   void testRunEnded(const Catch::TestRunStats&) override { runtime_.reset(); }
 

@@ -15,6 +15,7 @@
 
 #include "bert_hpc/core/device_choice.hpp"
 #include "bert_hpc/core/device_runtime.hpp"
+#include "support/device_calls.hpp"
 
 namespace {
 
@@ -47,6 +48,7 @@ int main(int argc, char** argv) {
   } else {
     bert_hpc::core::choose_device(rank);
     const bert_hpc::core::DeviceRuntime runtime;
+    test::DeviceCalls::of_thread();
     status = run_session(argc, argv, rank);
   }
   int worst = 0;

@@ -28,16 +28,11 @@ inline std::vector<float> normal_numbers(std::int64_t count, unsigned seed, floa
 struct Matrix {
   static constexpr float mark = -777.0f;
 
-  Matrix(std::int64_t rows, std::int64_t columns, std::int64_t padding = 0)
-      : values(static_cast<std::size_t>(rows * (columns + padding)), mark),
-        tensor(values.data(), rows, columns, columns + padding) {}
-  Matrix(const Matrix& other) : values(other.values), tensor(other.tensor) { tensor.data = values.data(); }
-  Matrix& operator=(const Matrix& other) {
-    values = other.values;
-    tensor = other.tensor;
-    tensor.data = values.data();
-    return *this;
-  }
+  Matrix(std::int64_t row_count, std::int64_t column_count, std::int64_t padding = 0)
+      : values(static_cast<std::size_t>(row_count * (column_count + padding)), mark),
+        rows(row_count),
+        columns(column_count),
+        stride(column_count + padding) {}
 
   static Matrix random(std::int64_t rows, std::int64_t columns, unsigned seed, float scale = 1.0f,
                        std::int64_t padding = 0) {
@@ -45,28 +40,35 @@ struct Matrix {
     std::mt19937 engine(seed);
     std::normal_distribution<float> normal(0.0f, scale);
     for (std::int64_t i = 0; i < rows; ++i) {
-      for (std::int64_t j = 0; j < columns; ++j) m.tensor(i, j) = normal(engine);
+      for (std::int64_t j = 0; j < columns; ++j) m(i, j) = normal(engine);
     }
     return m;
   }
 
   bool padding_untouched() const {
-    for (std::int64_t i = 0; i < tensor.rows; ++i) {
-      for (std::int64_t j = tensor.columns; j < tensor.stride; ++j) {
-        if (tensor(i, j) != mark) return false;
+    for (std::int64_t i = 0; i < rows; ++i) {
+      for (std::int64_t j = columns; j < stride; ++j) {
+        if ((*this)(i, j) != mark) return false;
       }
     }
     return true;
   }
 
-  float& operator()(std::int64_t i, std::int64_t j) const { return tensor(i, j); }
-  operator Tensor<float>() const { return tensor; }
-  operator Tensor<const float>() const { return tensor; }
-  operator bert_hpc::core::Matrix() const { return tensor; }
-  operator bert_hpc::core::ConstMatrix() const { return tensor; }
+  float& operator()(std::int64_t i, std::int64_t j) { return values[static_cast<std::size_t>(i * stride + j)]; }
+  float operator()(std::int64_t i, std::int64_t j) const { return values[static_cast<std::size_t>(i * stride + j)]; }
+  /// For code that computes on the host.
+  Tensor<float> host() { return {values.host(), rows, columns, stride}; }
+  Tensor<const float> host() const { return {values.host(), rows, columns, stride}; }
+  /// For kernels.
+  Tensor<float> tensor() { return {values.data(), rows, columns, stride}; }
+  Tensor<const float> tensor() const { return {values.data(), rows, columns, stride}; }
+  operator Tensor<float>() { return tensor(); }
+  operator Tensor<const float>() const { return tensor(); }
+  operator bert_hpc::core::Matrix() { return tensor(); }
+  operator bert_hpc::core::ConstMatrix() const { return tensor(); }
 
   Vector<float> values;
-  Tensor<float> tensor;
+  std::int64_t rows, columns, stride;
 };
 
 /// Token rows of sequences with the given lengths; owns the row arrays.
@@ -93,27 +95,33 @@ struct Rows {
   bert_hpc::core::TokenRows view() const {
     return {static_cast<std::int64_t>(position.size()), offsets.data(), sequence.data(), position.data()};
   }
+  /// For code that computes on the host.
+  bert_hpc::core::TokenRows host_view() const {
+    return {static_cast<std::int64_t>(position.size()), offsets.host(), sequence.host(), position.host()};
+  }
   Vector<std::int32_t> offsets, sequence, position;
 };
 
-/// Largest |result − reference| over all elements.
+/// Largest |result − reference| over all elements. `result` lies in device memory.
 template <class Reference>
 double largest_difference(Tensor<const float> result, const Reference& reference) {
   double largest = 0.0;
   for (std::int64_t i = 0; i < result.rows; ++i) {
+    const std::vector<float> row = copy_of(result.row(i), result.columns);
     for (std::int64_t j = 0; j < result.columns; ++j) {
-      const double difference = std::abs(static_cast<double>(result(i, j)) - reference(i, j));
+      const double difference = std::abs(static_cast<double>(row[static_cast<std::size_t>(j)]) - reference(i, j));
       if (!(difference <= largest)) largest = difference;  // true also for NaN
     }
   }
   return largest;
 }
 
-/// FNV-1a over the bits of a tensor's elements: equal bits give equal hashes.
+/// FNV-1a over the bits of a tensor's elements, which lie in device memory: equal bits give equal hashes.
 inline std::uint64_t bits_of(Tensor<const float> x) {
   std::uint64_t hash = 1469598103934665603ull;
   for (std::int64_t i = 0; i < x.rows; ++i) {
-    const unsigned char* bytes = reinterpret_cast<const unsigned char*>(x.row(i));
+    const std::vector<float> row = copy_of(x.row(i), x.columns);
+    const auto* const bytes = reinterpret_cast<const unsigned char*>(row.data());
     for (std::int64_t b = 0; b < x.columns * 4; ++b) hash = (hash ^ bytes[b]) * 1099511628211ull;
   }
   return hash;

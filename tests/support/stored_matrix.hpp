@@ -23,11 +23,7 @@ class StoredMatrix {
 
   StoredMatrix(DataType type, std::int64_t rows, std::int64_t columns, std::int64_t padding = 0)
       : bytes_(static_cast<std::size_t>(rows * (columns + padding) * bert_hpc::core::bytes_of(type)), mark),
-        matrix_(bytes_.data(), rows, columns, columns + padding, type) {}
-  StoredMatrix(const StoredMatrix& other) : bytes_(other.bytes_), matrix_(other.matrix_) {
-    matrix_.data = bytes_.data();
-  }
-  StoredMatrix& operator=(const StoredMatrix&) = delete;
+        shape_(nullptr, rows, columns, columns + padding, type) {}
 
   static StoredMatrix random(DataType type, std::int64_t rows, std::int64_t columns, unsigned seed, float scale = 1.0f,
                              std::int64_t padding = 0) {
@@ -40,30 +36,41 @@ class StoredMatrix {
   }
 
   float operator()(std::int64_t i, std::int64_t j) const {
-    return bert_hpc::core::with_type(matrix_.type,
-                                     [&]<class T>() { return static_cast<float>(matrix_.as<T>()(i, j)); });
+    return bert_hpc::core::with_type(shape_.type,
+                                     [&]<class T>() { return static_cast<float>(host().template as<T>()(i, j)); });
   }
   void set(std::int64_t i, std::int64_t j, float x) {
-    bert_hpc::core::with_type(matrix_.type, [&]<class T>() { matrix_.as<T>()(i, j) = T(x); });
+    bert_hpc::core::with_type(shape_.type, [&]<class T>() { host().template as<T>()(i, j) = T(x); });
   }
   bool same_bits(const StoredMatrix& other) const { return bytes_ == other.bytes_; }
   bool padding_untouched() const {
-    const std::int64_t width = bert_hpc::core::bytes_of(matrix_.type);
-    for (std::int64_t i = 0; i < matrix_.rows; ++i) {
-      for (std::int64_t b = matrix_.columns * width; b < matrix_.stride * width; ++b) {
-        if (bytes_[static_cast<std::size_t>(i * matrix_.stride * width + b)] != mark) return false;
+    const std::int64_t width = bert_hpc::core::bytes_of(shape_.type);
+    for (std::int64_t i = 0; i < shape_.rows; ++i) {
+      for (std::int64_t b = shape_.columns * width; b < shape_.stride * width; ++b) {
+        if (bytes_[static_cast<std::size_t>(i * shape_.stride * width + b)] != mark) return false;
       }
     }
     return true;
   }
 
-  const bert_hpc::core::Matrix& view() const { return matrix_; }
-  operator bert_hpc::core::Matrix() const { return matrix_; }
-  operator bert_hpc::core::ConstMatrix() const { return matrix_; }
+  std::int64_t rows() const { return shape_.rows; }
+  std::int64_t columns() const { return shape_.columns; }
+  /// For code that computes on the host.
+  bert_hpc::core::Matrix host() { return at(bytes_.host()); }
+  bert_hpc::core::ConstMatrix host() const { return at(const_cast<unsigned char*>(bytes_.host())); }
+  /// For kernels.
+  bert_hpc::core::Matrix view() { return at(bytes_.data()); }
+  bert_hpc::core::ConstMatrix view() const { return at(const_cast<unsigned char*>(bytes_.data())); }
+  operator bert_hpc::core::Matrix() { return view(); }
+  operator bert_hpc::core::ConstMatrix() const { return view(); }
 
  private:
+  bert_hpc::core::Matrix at(unsigned char* address) const {
+    return {address, shape_.rows, shape_.columns, shape_.stride, shape_.type};
+  }
+
   Vector<unsigned char> bytes_;
-  bert_hpc::core::Matrix matrix_;
+  bert_hpc::core::Matrix shape_;  // without an address
 };
 
 }  // namespace test

@@ -1,12 +1,19 @@
-// A std::vector in memory that kernels can access, for tests' inputs and results. On CUDA builds it is pinned host
-// memory, and tests of one process set CUDA_LAUNCH_BLOCKING=1 (support/listener.cpp), so that kernels' results are
-// complete when an operation returns. Tests of several ranks wait (core::wait_for_kernels) before they read, as do
-// tests that read the results of copies and fills.
+// Operands of kernels in tests. A test::Vector is an array that both the test and kernels use: data() is its address in
+// device memory, elements are accessed in host memory, and the two memories are kept equal. Before each device call
+// (core/call_count.hpp) the arrays that the test changed are copied to the device; the first access to an element after
+// a device call copies the array back, which waits for the kernels. On builds whose host sees device memory there is
+// one memory.
+//
+// A pointer to an element stays valid for host accesses until the next device call. support/device_calls.hpp observes
+// the calls; every test program installs it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <initializer_list>
+#include <iterator>
+#include <memory>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -14,28 +21,136 @@
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/matrix.hpp"
 #include "bert_hpc/core/parameter_store.hpp"
+#include "support/device_calls.hpp"
 
 namespace test {
 
+/// Host memory with the alignment of device memory: on CPU builds kernels compute in it.
 template <class T>
-struct KernelMemory {
+struct HostMemory {
   using value_type = T;
-  KernelMemory() = default;
+  HostMemory() = default;
   template <class U>
-  KernelMemory(const KernelMemory<U>&) {}  // NOLINT: allocators convert
+  HostMemory(const HostMemory<U>&) {}  // NOLINT: allocators convert
   T* allocate(std::size_t count) {
-    using namespace bert_hpc::core;
-    return static_cast<T*>(allocate_memory(count * sizeof(T), MemoryKind::host));
+    if (!bert_hpc::core::host_sees_device_memory()) return std::allocator<T>().allocate(count);
+    return static_cast<T*>(bert_hpc::core::allocate_memory(count * sizeof(T), bert_hpc::core::MemoryKind::host));
   }
   void deallocate(T* pointer, std::size_t count) {
-    using namespace bert_hpc::core;
-    free_memory(pointer, count * sizeof(T), MemoryKind::host);
+    if (!bert_hpc::core::host_sees_device_memory()) return std::allocator<T>().deallocate(pointer, count);
+    bert_hpc::core::free_memory(pointer, count * sizeof(T), bert_hpc::core::MemoryKind::host);
   }
-  bool operator==(const KernelMemory&) const { return true; }
+  bool operator==(const HostMemory&) const { return true; }
+};
+
+/// RAII: kernels are emulated on the host, so Vector::data() is an address in host memory.
+class HostOperands {
+ public:
+  HostOperands() { ++DeviceCalls::of_thread().emulated; }
+  ~HostOperands() { --DeviceCalls::of_thread().emulated; }
+  HostOperands(const HostOperands&) = delete;
+  HostOperands& operator=(const HostOperands&) = delete;
 };
 
 template <class T>
-using Vector = std::vector<T, KernelMemory<T>>;
+class Vector : DeviceCalls::Array {
+  using Host = std::vector<T, HostMemory<T>>;
+
+ public:
+  using value_type = T;
+
+  Vector() = default;
+  explicit Vector(std::size_t count, const T& value = T()) : host_(count, value) {}
+  Vector(std::initializer_list<T> values) : host_(values) {}
+  template <std::input_iterator I>
+  Vector(I begin, I end) : host_(begin, end) {}
+  Vector(const Vector& other) : host_(other.read()) {}
+  Vector& operator=(const Vector& other) {
+    if (this != &other) change() = other.read();
+    return *this;
+  }
+  ~Vector() { DeviceCalls::of_thread().forget(*this); }
+
+  /// Address for kernels. The kernels of a vector that is not const may write to it.
+  T* data() {
+    if (DeviceCalls::of_thread().emulated > 0) return host();
+    written_ = true;
+    return on_device();
+  }
+  const T* data() const { return DeviceCalls::of_thread().emulated > 0 ? host() : on_device(); }
+  /// Elements for the host.
+  T* host() { return change().data(); }
+  const T* host() const { return read().data(); }
+
+  T& operator[](std::size_t i) { return change()[i]; }
+  const T& operator[](std::size_t i) const { return read()[i]; }
+  T& front() { return change().front(); }
+  T& back() { return change().back(); }
+  const T& front() const { return read().front(); }
+  const T& back() const { return read().back(); }
+  auto begin() { return change().begin(); }
+  auto end() { return change().end(); }
+  auto begin() const { return read().begin(); }
+  auto end() const { return read().end(); }
+  std::size_t size() const { return host_.size(); }
+  bool empty() const { return host_.empty(); }
+  void push_back(const T& value) { change().push_back(value); }
+  void clear() { change().clear(); }
+  void resize(std::size_t count, const T& value = T()) { change().resize(count, value); }
+  void assign(std::size_t count, const T& value) { change().assign(count, value); }
+  template <std::input_iterator I>
+  void assign(I begin, I end) {
+    change().assign(begin, end);
+  }
+  bool operator==(const Vector& other) const { return read() == other.read(); }
+
+  /// Copies what the test changed. For DeviceCalls.
+  void to_device() override {
+    changed_ = false;
+    if (device_.size() == std::ssize(host_)) {
+      bert_hpc::core::copy_to_device(host_.data(), device_.data(), host_.size() * sizeof(T));
+    }
+  }
+
+ private:
+  static bool one_memory() { return bert_hpc::core::host_sees_device_memory(); }
+
+  T* on_device() const {
+    if (one_memory()) return const_cast<T*>(host_.data());
+    if (device_.size() != std::ssize(host_)) {
+      device_ = bert_hpc::core::Buffer<T>(std::ssize(host_));
+      const DeviceCalls::Unobserved copy;
+      bert_hpc::core::copy_to_device(host_.data(), device_.data(), host_.size() * sizeof(T));
+      seen_ = DeviceCalls::of_thread().count();
+    }
+    return device_.data();
+  }
+  /// Elements as the last device call left them.
+  const Host& read() const {
+    if (one_memory() || !written_ || device_.size() != std::ssize(host_)) return host_;
+    const std::uint64_t calls = DeviceCalls::of_thread().count();
+    if (seen_ != calls && !changed_) {
+      const DeviceCalls::Unobserved copy;
+      bert_hpc::core::copy_to_host(device_.data(), host_.data(), host_.size() * sizeof(T));
+    }
+    seen_ = calls;
+    return host_;
+  }
+  Host& change() {
+    read();
+    if (device_.data() != nullptr && !changed_) {
+      changed_ = true;
+      DeviceCalls::of_thread().enter(*this);
+    }
+    return host_;
+  }
+
+  mutable Host host_;
+  mutable bert_hpc::core::Buffer<T> device_;  // empty until a kernel needs it
+  mutable std::uint64_t seen_ = 0;            // device calls before host_ was last equal to device_
+  bool written_ = false;                      // whether kernels may have written since
+  bool changed_ = false;                      // whether the host's elements are newer
+};
 
 /// A copy of device memory.
 template <class T>
@@ -66,7 +181,8 @@ inline const char* independent_products() {
   return bert_hpc::core::is_gpu_build() ? "cublas" : "native";
 }
 
-/// Memory for a core::ParameterStore whose arenas the test itself reads and writes; must outlive the store.
+/// Memory for a core::ParameterStore whose arenas the test itself reads and writes; must outlive the store. It is
+/// pinned host memory on CUDA builds, so every device call waits for its kernels as long as such arenas exist.
 class Arenas {
  public:
   bert_hpc::core::ParameterStore::Memory memory() {
@@ -78,6 +194,7 @@ class Arenas {
   }
 
  private:
+  DeviceCalls::Waiting waiting_;
   std::deque<bert_hpc::core::Buffer<std::byte>> taken_;
 };
 

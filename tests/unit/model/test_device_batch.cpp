@@ -34,6 +34,7 @@ TEST_CASE("a batch in device memory is a whole copy of the host's") {
   batch.set_values({0.5f, -1.0f, 2.0f});
   batch.set_masked({1, 3, 5}, {6, 8, 5});
   const bool masked = GENERATE(false, true);
+  const test::HostOperands operands;
   const core::MicroBatch host = batch.view(masked);
   const tests::DeviceBatch copied(host);
   const core::MicroBatch& device = copied.view();

@@ -72,8 +72,8 @@ Result run(Kind kind, bool fuses, bool selects) {
   take();
   CHECK(workspace.mark() == mark);
   layers::Engine engine{*products, *attention};
-  const test::Matrix x = test::Matrix::random(rows_in, settings.hidden, 2),
-                     d_y = test::Matrix::random(rows, settings.hidden, 3);
+  const test::Matrix x = test::Matrix::random(rows_in, settings.hidden, 2);
+  test::Matrix d_y = test::Matrix::random(rows, settings.hidden, 3);
   test::Matrix d_x(rows_in, settings.hidden);
   for (unsigned m = 0; m < 2; ++m) {
     const layers::StepContext context{.batch = view, .training = true, .key0 = 5 + m, .key1 = 6};

@@ -35,8 +35,8 @@ struct Problem : test::AttentionRows {
         q(Matrix::random(queries.view().count, hidden, 1, 1.0f, 3)),
         kv(Matrix::random(keys.view().count, 2 * hidden, 2)),
         d_out(Matrix::random(queries.view().count, hidden, 3)) {}
-  core::Tensor<const float> k() const { return kv.tensor.column_range(0, hidden); }
-  core::Tensor<const float> v() const { return kv.tensor.column_range(hidden, hidden); }
+  core::Tensor<const float> k() const { return kv.tensor().column_range(0, hidden); }
+  core::Tensor<const float> v() const { return kv.tensor().column_range(hidden, hidden); }
   ops::AttentionInputs inputs() const { return inputs_of(q, k(), v()); }
 
   std::int64_t heads;
@@ -45,10 +45,7 @@ struct Problem : test::AttentionRows {
 
 struct Results {
   explicit Results(const Problem& p)
-      : out(p.q.tensor.rows, p.hidden, 2),
-        lse(p.heads, p.q.tensor.rows),
-        d_q(p.q.tensor.rows, p.hidden, 1),
-        d_kv(p.kv.tensor.rows, 2 * p.hidden) {}
+      : out(p.q.rows, p.hidden, 2), lse(p.heads, p.q.rows), d_q(p.q.rows, p.hidden, 1), d_kv(p.kv.rows, 2 * p.hidden) {}
   Matrix out, lse, d_q, d_kv;
 };
 
@@ -58,20 +55,22 @@ Results run(const std::string& kind, const Problem& p) {
   CHECK(attention->name().substr(0, 5) == kind.substr(0, 5));
   attention->reserve(p.extents.max_length, p.extents.head_dim);
   attention->forward(p.inputs(), {r.out, r.lse, {}});
-  attention->backward(p.inputs(), {r.out, r.lse, {}}, p.d_out,
-                      {r.d_q, r.d_kv.tensor.column_range(0, p.hidden), r.d_kv.tensor.column_range(p.hidden, p.hidden)});
+  attention->backward(
+      p.inputs(), {r.out, r.lse, {}}, p.d_out,
+      {r.d_q, r.d_kv.tensor().column_range(0, p.hidden), r.d_kv.tensor().column_range(p.hidden, p.hidden)});
   return r;
 }
 
 /// Forward and backward in double from the definition, with the whole score row in memory.
 struct Reference {
   explicit Reference(const Problem& p)
-      : rows(p.q.tensor.rows),
+      : rows(p.q.rows),
         hidden(p.hidden),
         out(size(rows, hidden)),
         d_q(size(rows, hidden)),
-        d_kv(size(p.kv.tensor.rows, 2 * hidden)),
+        d_kv(size(p.kv.rows, 2 * hidden)),
         lse(size(p.heads, rows)) {
+    const test::HostOperands operands;
     const std::int64_t d = p.extents.head_dim;
     for (std::int64_t i = 0; i < rows; ++i) {
       for (std::int64_t head = 0; head < p.heads; ++head) one_row(p, i, head, d);
@@ -255,7 +254,8 @@ TEST_CASE("a selected row has the bits it has among all rows") {
   some.kv = all.kv;
   const Results r_all = run(kind, all), r_some = run(kind, some);
   for (int i = 0; i < 3; ++i) {
-    CHECK(test::bits_of(r_all.out.tensor.row_range(from[i], 1)) == test::bits_of(r_some.out.tensor.row_range(i, 1)));
+    CHECK(test::bits_of(r_all.out.tensor().row_range(from[i], 1)) ==
+          test::bits_of(r_some.out.tensor().row_range(i, 1)));
   }
 }
 
@@ -271,9 +271,9 @@ TEST_CASE("a sequence's attention does not depend on the others of the batch") {
     for (std::int64_t j = 0; j < 256; ++j) alone.kv(i, j) = pair.kv(50 + i, j);
   }
   const Results a = run(kind, alone), b = run(kind, pair);
-  CHECK(test::bits_of(a.out) == test::bits_of(b.out.tensor.row_range(50, 23)));
-  CHECK(test::bits_of(a.d_q) == test::bits_of(b.d_q.tensor.row_range(50, 23)));
-  CHECK(test::bits_of(a.d_kv) == test::bits_of(b.d_kv.tensor.row_range(50, 23)));
+  CHECK(test::bits_of(a.out) == test::bits_of(b.out.tensor().row_range(50, 23)));
+  CHECK(test::bits_of(a.d_q) == test::bits_of(b.d_q.tensor().row_range(50, 23)));
+  CHECK(test::bits_of(a.d_kv) == test::bits_of(b.d_kv.tensor().row_range(50, 23)));
 }
 
 TEST_CASE("attention survives large scores") {
@@ -301,8 +301,8 @@ TEST_CASE("attention's gradient against finite differences") {
   };
   const auto check = [&](Matrix& input, const Matrix& gradient) {
     double worst = 0.0;
-    for (std::int64_t i = 0; i < input.tensor.rows; ++i) {
-      for (std::int64_t j = 0; j < input.tensor.columns; ++j) {
+    for (std::int64_t i = 0; i < input.rows; ++i) {
+      for (std::int64_t j = 0; j < input.columns; ++j) {
         const float kept = input(i, j);
         const float up = kept + 0x1p-8f, down = kept - 0x1p-8f;
         input(i, j) = up;
@@ -376,22 +376,21 @@ TEST_CASE("heads on several ranks drop the same elements as heads on one rank") 
     ops::AttentionExtents extents = all.extents;
     extents.heads = 2;
     extents.first_head = first;
-    Matrix out(all.q.tensor.rows, 16), lse(2, all.q.tensor.rows), d_q(all.q.tensor.rows, 16),
-        d_k(all.kv.tensor.rows, 16), d_v(all.kv.tensor.rows, 16);
+    Matrix out(all.q.rows, 16), lse(2, all.q.rows), d_q(all.q.rows, 16), d_k(all.kv.rows, 16), d_v(all.kv.rows, 16);
     const auto attention = ops::make_attention(kind);
     attention->reserve(5, 8);
-    attention->forward(
-        {extents, all.queries.view(), all.keys.view(), all.dropout, columns(all.q), columns(all.k()), columns(all.v())},
-        {out, lse, {}});
-    attention->backward(
-        {extents, all.queries.view(), all.keys.view(), all.dropout, columns(all.q), columns(all.k()), columns(all.v())},
-        {out, lse, {}}, columns(all.d_out), {d_q, d_k, d_v});
+    attention->forward({extents, all.queries.view(), all.keys.view(), all.at_samples(), columns(all.q),
+                        columns(all.k()), columns(all.v())},
+                       {out, lse, {}});
+    attention->backward({extents, all.queries.view(), all.keys.view(), all.at_samples(), columns(all.q),
+                         columns(all.k()), columns(all.v())},
+                        {out, lse, {}}, columns(all.d_out), {d_q, d_k, d_v});
     const auto same = [&](const Matrix& part, core::Tensor<const float> whole) {
-      return test::largest_difference(part, [&](auto i, auto j) { return whole(i, 8 * first + j); }) == 0;
+      return test::floats_of(part) == test::floats_of(columns(whole));
     };
     CHECK(same(out, expected.out));
     CHECK(same(d_q, expected.d_q));
-    CHECK(same(d_k, expected.d_kv.tensor.column_range(0, 32)));
-    CHECK(same(d_v, expected.d_kv.tensor.column_range(32, 32)));
+    CHECK(same(d_k, expected.d_kv.tensor().column_range(0, 32)));
+    CHECK(same(d_v, expected.d_kv.tensor().column_range(32, 32)));
   }
 }

@@ -28,7 +28,7 @@ void allow(EmulatedDevice& device, const core::ConstMatrix& x, bool writes) {
 }
 
 /// The arrays of a case, of exactly their sizes.
-void allow_arrays(EmulatedDevice& device, const AttentionCase& c, const AttentionResults& r, bool forward) {
+void allow_arrays(EmulatedDevice& device, const AttentionCase& c, AttentionResults& r, bool forward) {
   device.forget_arrays();
   for (const core::ConstMatrix& x : {core::ConstMatrix(c.q), c.k(), c.v()}) allow(device, x, false);
   allow(device, r.out, forward);
@@ -62,6 +62,7 @@ void with_shape(BackwardKernel kernel, const auto& run) {
 
 template <class T, int D>
 void emulate(EmulatedDevice& device, const AttentionCase& c, BackwardKernel kernel, AttentionResults& r) {
+  const test::HostOperands operands;
   const auto queries = c.queries.view(), keys = c.keys.view();
   AttentionCall<T> call = attention_call<T>(c.inputs(), r.kept_rows);
   const auto run = [&](const Launch& how, const auto& body) {
@@ -267,8 +268,8 @@ TEST_CASE("tensor cores' attention has the same bits in every run, row by row") 
   }
   const AttentionResults few = emulate(device, some);
   for (int i = 0; i < 4; ++i) {
-    CHECK(std::memcmp(few.out.view().row(i), first.out.view().row(from[i]), 128) == 0);
-    CHECK(std::memcmp(few.d_q.view().row(i), first.d_q.view().row(from[i]), 128) == 0);
+    CHECK(std::memcmp(few.out.host().row(i), first.out.host().row(from[i]), 128) == 0);
+    CHECK(std::memcmp(few.d_q.host().row(i), first.d_q.host().row(from[i]), 128) == 0);
     CHECK(few.lse(0, i) == first.lse(0, from[i]));
   }
 }
@@ -318,6 +319,7 @@ TEST_CASE("tensor cores' attention keeps one bit a pair, equal to the definition
   const AttentionCase c(a_type(), positions, lengths, 2, a_head_size(), 0.3f, 1);
   EmulatedDevice device;
   AttentionResults r = emulate(device, c);
+  const test::HostOperands operands;
   const std::int64_t tiles = r.kept_rows / c.extents.heads;
   const std::uint32_t threshold = ops::dropout_threshold(c.dropout.probability);
   std::int64_t wrong = 0;

@@ -47,7 +47,7 @@ TEST_CASE("cross entropy of a row that a block shares") {
         float loss = 0, alone = 0, again = 0;
         core::with_type(type, [&]<class T>() {
           const ops::block_row::BlockInTurn block;
-          const auto row = [&](const StoredMatrix& of) { return of.view().as<T>().row(i); };
+          const auto row = [&](StoredMatrix& of) { return of.host().as<T>().row(i); };
           ops::block_row::cross_entropy(block, row(x), columns, label, scale, &loss, row(d_x));
           ops::block_row::cross_entropy(block, row(x), columns, label, scale, &alone, static_cast<T*>(nullptr));
           ops::block_row::cross_entropy(block, row(in_place), columns, label, scale, &again, row(in_place));

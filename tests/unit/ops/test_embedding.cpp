@@ -140,23 +140,24 @@ TEST_CASE("word embeddings in shards give the bits of the whole") {
   clear(sum), clear(d_words);
   for (int rank = 0; rank < ranks; ++rank) {
     const std::int64_t begin = vocabulary * rank / ranks, count = vocabulary * (rank + 1) / ranks - begin;
-    ops::word_embedding_forward(b.batch, word.tensor.row_range(begin, count), begin, part);
+    ops::word_embedding_forward(b.batch, word.tensor().row_range(begin, count), begin, part);
     for (std::size_t i = 0; i < sum.values.size(); ++i) sum.values[i] += part.values[i];
     Matrix p(256, hidden), t(2, hidden);
     clear(p), clear(t);
-    ops::embedding_backward(b.batch, d_y, d_words.tensor.row_range(begin, count), p, t, begin);
+    ops::embedding_backward(b.batch, d_y, d_words.tensor().row_range(begin, count), p, t, begin);
     CHECK(p.values == d_position.values);
     CHECK(t.values == d_type.values);
   }
   CHECK(d_words.values == d_word.values);
   for (const std::int64_t begin : {std::int64_t{0}, std::int64_t{40}}) {  // in two pieces of rows
     const std::int64_t count = begin == 0 ? 40 : tokens - 40;
-    ops::add_position_and_type(b.batch, begin, position, type, sum.tensor.row_range(begin, count));
+    ops::add_position_and_type(b.batch, begin, position, type, sum.tensor().row_range(begin, count));
   }
   CHECK(sum.values == expected.values);
 }
 
 TEST_CASE("gradients of positions and words are added as a GPU's blocks do") {
+  const test::HostOperands operands;
   // 40 sequences; words of about 100 tokens, which a block's warps share, and of few.
   std::vector<int> lengths;
   for (int b = 0; b < 40; ++b) lengths.push_back(1 + b * 7 % 23);
@@ -173,7 +174,7 @@ TEST_CASE("gradients of positions and words are added as a GPU's blocks do") {
       const ops::embedding_rows::Tokens of_row{b.batch, row};
       shared += ops::embedding_rows::warps_of(of_row.count()) > 1;
       Matrix gradient(start);
-      ops::embedding_rows::add_row_serially<float>(of_row, d_y.tensor, gradient.values.data());
+      ops::embedding_rows::add_row_serially<float>(of_row, d_y.tensor(), gradient.values.data());
       const auto belongs = [&](std::int64_t t) {
         const auto at = static_cast<std::size_t>(t);
         if (row < b.batch.max_length) return b.rows.position[at] == row;

@@ -85,15 +85,14 @@ TEST_CASE("a hash sees every bit and every place") {
   const std::uint64_t hash = ops::hash_of_bits(x.values, partial);
   CHECK(ops::hash_of_bits(x.values, partial) == hash);
   for (const std::int64_t i : {std::int64_t{0}, size / 2, size - 1}) {
-    float& value = x.values[static_cast<std::size_t>(i)];
-    const auto bits = std::bit_cast<std::uint32_t>(value);
+    const auto bits = std::bit_cast<std::uint32_t>(x(0, i));
     int unseen = 0;
     for (int bit = 0; bit < 32; ++bit) {
-      value = std::bit_cast<float>(bits ^ (1u << bit));
+      x(0, i) = std::bit_cast<float>(bits ^ (1u << bit));
       if (ops::hash_of_bits(x.values, partial) == hash) ++unseen;
     }
     CHECK(unseen == 0);
-    value = std::bit_cast<float>(bits);
+    x(0, i) = std::bit_cast<float>(bits);
   }
   if (size > 1) {
     std::swap(x.values.front(), x.values.back());
@@ -113,7 +112,7 @@ TEST_CASE("the hashes of a matrix' shards add up to that of the matrix") {
   std::uint64_t sum = 0;
   for (const auto& [begin, count] : {std::pair(std::int64_t{0}, cut), std::pair(cut, extent - cut)}) {
     const std::vector<std::int64_t> shape{dimension == 0 ? count : rows, dimension == 0 ? columns : count};
-    const Matrix part(shape[0], shape[1]);
+    Matrix part(shape[0], shape[1]);
     for (std::int64_t i = 0; i < shape[0]; ++i) {
       for (std::int64_t j = 0; j < shape[1]; ++j) {
         part(i, j) = dimension == 0 ? x(begin + i, j) : x(i, begin + j);

@@ -79,7 +79,7 @@ struct Layer {
         w(Matrix::random(out, in, 3, 0.05f)),
         bias(Matrix::random(1, out, 4)),
         inner(ops::make_matrix_product("", {.compute = DataType::bf16})),
-        product(make(kind, *inner, {{.id = 7, .name = "layer", .weight = w.tensor}})) {
+        product(make(kind, *inner, {{.id = 7, .name = "layer", .weight = w.tensor()}})) {
     inner->reserve({rows, std::max(in, out), std::max(in, out)});
     product->reserve({rows, in, out});
   }
@@ -97,8 +97,8 @@ struct Layer {
   }
   double read_w(std::int64_t i, std::int64_t k) const {
     float largest = 0;
-    for (std::int64_t r = 0; r < w.tensor.rows; ++r) {
-      for (std::int64_t c = 0; c < w.tensor.columns; ++c) largest = std::max(largest, std::abs(w(r, c)));
+    for (std::int64_t r = 0; r < w.rows; ++r) {
+      for (std::int64_t c = 0; c < w.columns; ++c) largest = std::max(largest, std::abs(w(r, c)));
     }
     return read(w(i, k), core::float8_scale(largest, Float8::e4m3));
   }
@@ -147,7 +147,7 @@ TEST_CASE("FP8 products equal products of the rounded numbers") {
   StoredMatrix y(DataType::bf16, rows, out, 8), pre(DataType::bf16, rows, out);
   const auto x_row = [&](std::int64_t i) { return [&, i](std::int64_t k) { return layer.read_x(i, k); }; };
   const auto w_row = [&](std::int64_t j) { return [&, j](std::int64_t k) { return layer.read_w(j, k); }; };
-  product.forward(layer.x, layer.w.tensor, layer.bias.tensor.data, y);
+  product.forward(layer.x, layer.w.tensor(), layer.bias.tensor().data, y);
   for (std::int64_t i = 0; i < rows; ++i) {
     // Plain products get their bias when they are rounded already.
     const double before = kind == Kind::portable && !core::is_gpu_build() ? 0 : bf16_unit;
@@ -157,7 +157,7 @@ TEST_CASE("FP8 products equal products of the rounded numbers") {
   }
   CHECK(wrong == 0);
   CHECK(y.padding_untouched());
-  product.forward(layer.x, layer.w.tensor, {layer.bias.tensor.data, ops::Activation::gelu, pre}, y);
+  product.forward(layer.x, layer.w.tensor(), {layer.bias.tensor().data, ops::Activation::gelu, pre}, y);
   for (std::int64_t i = 0; i < rows; ++i) {
     for (std::int64_t j = 0; j < out; ++j) {
       // The approximation of erf, and the rounding of the result.
@@ -169,7 +169,7 @@ TEST_CASE("FP8 products equal products of the rounded numbers") {
   const auto d_row = [&](std::int64_t i) { return [&, i](std::int64_t k) { return layer.read_d_y(i, k); }; };
   const auto w_column = [&](std::int64_t j) { return [&, j](std::int64_t k) { return layer.read_w(k, j); }; };
   StoredMatrix d_x(DataType::bf16, rows, in);
-  product.backward_input(layer.d_y, layer.w.tensor, d_x, Write::replace);
+  product.backward_input(layer.d_y, layer.w.tensor(), d_x, Write::replace);
   for (std::int64_t i = 0; i < rows; ++i) {
     for (std::int64_t j = 0; j < in; ++j) wrong += !agrees(d_x(i, j), out, d_row(i), w_column(j), 0, bf16_unit);
   }
@@ -177,7 +177,7 @@ TEST_CASE("FP8 products equal products of the rounded numbers") {
 
   Matrix d_w = Matrix::random(out, in, 5, 1e-3f), d_bias = Matrix::random(1, out, 6, 1e-3f);
   const Matrix w_before = d_w, bias_before = d_bias;
-  product.backward_weight(layer.d_y, layer.x, d_w.tensor, d_bias.tensor.data, Write::accumulate);
+  product.backward_weight(layer.d_y, layer.x, d_w.tensor(), d_bias.tensor().data, Write::accumulate);
   for (std::int64_t o = 0; o < out; ++o) {
     const auto d_column = [&](std::int64_t k) { return layer.read_d_y(k, o); };
     for (std::int64_t j = 0; j < in; ++j) {
@@ -201,12 +201,13 @@ TEST_CASE("FP8 products record the largest magnitudes, and compute in bf16 befor
   ops::MatrixProduct& product = layer.product->of(7);
   StoredMatrix y(DataType::bf16, 9, 48), expected(y), d_x(DataType::bf16, 9, 32), expected_d_x(d_x);
   Matrix d_w(48, 32), expected_d_w(48, 32), d_bias(1, 48), expected_d_bias(1, 48);
-  product.forward(layer.x, layer.w.tensor, layer.bias.tensor.data, y);
-  product.backward_input(layer.d_y, layer.w.tensor, d_x, Write::replace);
-  product.backward_weight(layer.d_y, layer.x, d_w.tensor, d_bias.tensor.data, Write::replace);
-  layer.inner->forward(layer.x, layer.w.tensor, layer.bias.tensor.data, expected);
-  layer.inner->backward_input(layer.d_y, layer.w.tensor, expected_d_x, Write::replace);
-  layer.inner->backward_weight(layer.d_y, layer.x, expected_d_w.tensor, expected_d_bias.tensor.data, Write::replace);
+  product.forward(layer.x, layer.w.tensor(), layer.bias.tensor().data, y);
+  product.backward_input(layer.d_y, layer.w.tensor(), d_x, Write::replace);
+  product.backward_weight(layer.d_y, layer.x, d_w.tensor(), d_bias.tensor().data, Write::replace);
+  layer.inner->forward(layer.x, layer.w.tensor(), layer.bias.tensor().data, expected);
+  layer.inner->backward_input(layer.d_y, layer.w.tensor(), expected_d_x, Write::replace);
+  layer.inner->backward_weight(layer.d_y, layer.x, expected_d_w.tensor(), expected_d_bias.tensor().data,
+                               Write::replace);
   CHECK(y.same_bits(expected) != knows);
   CHECK(d_x.same_bits(expected_d_x) != knows);
   CHECK((d_w(3, 5) == expected_d_w(3, 5)) != knows);

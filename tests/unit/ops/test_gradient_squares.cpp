@@ -208,6 +208,7 @@ struct Element {
 }  // namespace
 
 TEST_CASE("updates in packs by a warp's threads equal a loop's updates one by one") {
+  const test::HostOperands operands;
   const std::int64_t size = GENERATE(1, 8, 500, 512);
   Matrix w = Matrix::random(1, size, 1), g = Matrix::random(1, size, 2), m = Matrix::random(1, size, 3);
   Matrix v = Matrix::random(1, size, 4);

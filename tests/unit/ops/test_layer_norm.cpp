@@ -56,7 +56,7 @@ TEST_CASE("residual layer norm, forward and backward") {
   Matrix z(x), y(count, columns, 1);
   test::Vector<float> mean(8), rstd(8);
   ops::residual_layer_norm_forward(site, rows.view(), z, with_bias ? bias.values.data() : nullptr,
-                                   with_residual ? residual.tensor : core::Tensor<float>(), gamma.values.data(),
+                                   with_residual ? residual.tensor() : core::Tensor<float>(), gamma.values.data(),
                                    beta.values.data(), epsilon, y, mean.data(), rstd.data());
 
   // The mask from the dropout kernel itself.

@@ -55,7 +55,7 @@ TEST_CASE("cross entropy and the largest logit of classes that are shared out") 
   ops::arg_max(logits, expected.data());
 
   const auto begin = [](int rank) { return classes * rank / ranks; };
-  const auto shard = [&](int rank) { return shared.tensor.column_range(begin(rank), begin(rank + 1) - begin(rank)); };
+  const auto shard = [&](int rank) { return shared.tensor().column_range(begin(rank), begin(rank + 1) - begin(rank)); };
   // What the ranks' all-reduces do.
   test::Vector<float> largest(rows, -INFINITY), part(rows), place(rows, INFINITY);
   Matrix totals(2, rows), part_totals(2, rows);

@@ -73,8 +73,8 @@ Inner inner(std::int64_t length, const std::function<double(std::int64_t)>& a,
 void check_elements(const Matrix& result, const std::function<Inner(std::int64_t, std::int64_t)>& expected) {
   core::wait_for_kernels();  // zeros may come from a fill
   std::int64_t wrong = 0;
-  for (std::int64_t i = 0; i < result.tensor.rows; ++i) {
-    for (std::int64_t j = 0; j < result.tensor.columns; ++j) {
+  for (std::int64_t i = 0; i < result.rows; ++i) {
+    for (std::int64_t j = 0; j < result.columns; ++j) {
       const Inner e = expected(i, j);
       if (!(std::abs(result(i, j) - e.value) <= e.bound)) ++wrong;
     }
@@ -108,10 +108,10 @@ TEST_CASE("forward products, with and without bias and GELU") {
   };
   product->forward(x, w, nullptr, y);
   check_elements(y, plain);
-  product->forward(x, w, bias.tensor.data, y);
+  product->forward(x, w, bias.tensor().data, y);
   check_elements(y, biased);
   Matrix activated(e.rows, e.out, e.padding);
-  product->forward(x, w, {bias.tensor.data, ops::Activation::gelu, pre}, activated);
+  product->forward(x, w, {bias.tensor().data, ops::Activation::gelu, pre}, activated);
   check_elements(pre, biased);
   // The slope of GELU is below 1.13; its own error is below 4e-7·|x| in any of the implementations.
   check_elements(activated, [&](auto i, auto j) {
@@ -175,10 +175,10 @@ TEST_CASE("products for the gradient of weight and bias") {
   const double terms = 4 * std::sqrt(static_cast<double>(e.rows)) + 4;
   product->backward_weight(d_y, x, d_w, nullptr, Write::replace);
   check_elements(d_w, plain);
-  product->backward_weight(d_y, x, d_w, d_bias.tensor.data, Write::replace);
+  product->backward_weight(d_y, x, d_w, d_bias.tensor().data, Write::replace);
   check_elements(d_w, plain);
   check_elements(d_bias, sums);
-  product->backward_weight(d_y, x, added, bias_added.tensor.data, Write::accumulate);
+  product->backward_weight(d_y, x, added, bias_added.tensor().data, Write::accumulate);
   check_elements(added, [&](auto i, auto j) {
     const Inner p = plain(i, j);
     return Inner{p.value + before(i, j), p.bound + terms * rounding * std::abs(before(i, j))};
@@ -206,15 +206,15 @@ TEST_CASE("a row of a product does not depend on other rows") {
 
   // The bits of rows [begin, begin + count) after each form, computed alone into memory with `padding`.
   const auto bits = [&](std::int64_t begin, std::int64_t count, std::int64_t padding) {
-    const auto rows = [&](const Matrix& m) { return m.tensor.row_range(begin, count); };
+    const auto rows = [&](const Matrix& m) { return m.tensor().row_range(begin, count); };
     Matrix y(count, e.out, padding), pre(count, e.out, padding), d_x(count, e.in, padding);
     test::Vector<std::uint64_t> found;
     const auto note = [&](const Matrix& m) {
-      for (std::int64_t i = 0; i < count; ++i) found.push_back(test::bits_of(m.tensor.row_range(i, 1)));
+      for (std::int64_t i = 0; i < count; ++i) found.push_back(test::bits_of(m.tensor().row_range(i, 1)));
     };
-    product->forward(rows(x), w, bias.tensor.data, y);
+    product->forward(rows(x), w, bias.tensor().data, y);
     note(y);
-    product->forward(rows(x), w, {bias.tensor.data, ops::Activation::gelu, pre}, y);
+    product->forward(rows(x), w, {bias.tensor().data, ops::Activation::gelu, pre}, y);
     note(y);
     product->backward_input(rows(d_y), w, d_x, Write::replace);
     note(d_x);
@@ -263,8 +263,8 @@ TEST_CASE("gradients of weight and bias do not depend on the number of threads")
   for (const int threads : {1, 2, 3, 5}) {
     omp_set_num_threads(threads);
     Matrix d_w(e.out, e.in, threads), d_bias(1, e.out);
-    product->backward_weight(d_y, x, d_w, d_bias.tensor.data, Write::replace);
-    product->backward_weight(d_y, x, d_w, d_bias.tensor.data, Write::accumulate);
+    product->backward_weight(d_y, x, d_w, d_bias.tensor().data, Write::replace);
+    product->backward_weight(d_y, x, d_w, d_bias.tensor().data, Write::accumulate);
     weight.push_back(test::bits_of(d_w));
     bias.push_back(test::bits_of(d_bias));
   }
@@ -277,7 +277,8 @@ TEST_CASE("a product that is larger than reserved is refused") {
   if (core::is_gpu_build()) SKIP("the library takes operands in fp32 from where they are");
   const auto product = ops::make_matrix_product("native");
   product->reserve({8, 8, 8});
-  const Matrix x(8, 64), w(8, 64), y(8, 8);
+  const Matrix x(8, 64), w(8, 64);
+  Matrix y(8, 8);
   CHECK_THROWS_AS(product->forward(x, w, nullptr, y), core::Error);
 }
 

@@ -20,14 +20,20 @@ namespace {
 template <class T>
 struct Typed {
   explicit Typed(const Matrix& from)
-      : values(static_cast<std::size_t>(from.tensor.rows * (from.tensor.columns + 1)), T(0.0f)),
-        tensor(values.data(), from.tensor.rows, from.tensor.columns, from.tensor.columns + 1) {
-    for (std::int64_t i = 0; i < from.tensor.rows; ++i) {
-      for (std::int64_t j = 0; j < from.tensor.columns; ++j) tensor(i, j) = T(from(i, j));
+      : values(static_cast<std::size_t>(from.rows * (from.columns + 1)), T(0.0f)),
+        rows(from.rows),
+        columns(from.columns) {
+    for (std::int64_t i = 0; i < rows; ++i) {
+      for (std::int64_t j = 0; j < columns; ++j)
+        values[static_cast<std::size_t>(i * (columns + 1) + j)] = T(from(i, j));
     }
   }
+  float operator()(std::int64_t i, std::int64_t j) const {
+    return values[static_cast<std::size_t>(i * (columns + 1) + j)];
+  }
+  core::Tensor<T> tensor() { return {values.data(), rows, columns, columns + 1}; }
   test::Vector<T> values;
-  core::Tensor<T> tensor;
+  std::int64_t rows, columns;
 };
 
 struct Case {
@@ -41,16 +47,21 @@ struct Case {
         beta(Matrix::random(1, width, 6)) {
     site.probability = probability;
     site.site = 3;
-    site.sample = samples.data();
     ops::set_dropout_key(site, 5, 6);
-    const std::uint32_t threshold = ops::dropout_threshold(probability);
-    row_site = {site, rows.view(), threshold, ops::dropout_scale(threshold)};
+  }
+  core::Dropout at_samples() const {
+    core::Dropout at = site;
+    at.sample = samples.data();
+    return at;
+  }
+  packs::RowSite row_site() const {
+    const std::uint32_t threshold = ops::dropout_threshold(site.probability);
+    return {at_samples(), rows.view(), threshold, ops::dropout_scale(threshold)};
   }
   std::int64_t columns;
   Rows rows{{3, 4, 1}};
   test::Vector<std::int64_t> samples{4, 9, 2};
   core::Dropout site;
-  packs::RowSite row_site{};
   Matrix x, residual, d_y, bias, gamma, beta;
 };
 
@@ -60,12 +71,14 @@ void norms_agree(const Case& c, float tolerance) {
   Typed<T> z(c.x), residual(c.residual), y(c.x), d_y(c.d_y), d_x(c.x);
   test::Vector<float> mean(8), rstd(8);
   Matrix d_z(8, c.columns, 1);
-  ops::residual_layer_norm_forward(c.site, c.rows.view(), z.tensor, c.bias.values.data(), residual.tensor,
-                                   c.gamma.values.data(), c.beta.values.data(), 1e-12f, y.tensor, mean.data(),
+  ops::residual_layer_norm_forward(c.at_samples(), c.rows.view(), z.tensor(), c.bias.values.data(), residual.tensor(),
+                                   c.gamma.values.data(), c.beta.values.data(), 1e-12f, y.tensor(), mean.data(),
                                    rstd.data());
-  ops::residual_layer_norm_backward(c.site, c.rows.view(), d_y.tensor, z.tensor, c.gamma.values.data(), mean.data(),
-                                    rstd.data(), d_z, d_x.tensor);
-  // The same by packs.
+  ops::residual_layer_norm_backward(c.at_samples(), c.rows.view(), d_y.tensor(), z.tensor(), c.gamma.values.data(),
+                                    mean.data(), rstd.data(), d_z, d_x.tensor());
+  // The same by packs, on the host.
+  const test::HostOperands operands;
+  const packs::RowSite site = c.row_site();
   Typed<T> z2(c.x), y2(c.x), d_x2(c.x);
   test::Vector<float> mean2(8), rstd2(8);
   Matrix d_z2(8, c.columns, 1);
@@ -73,10 +86,10 @@ void norms_agree(const Case& c, float tolerance) {
   const packs::NormParameters p{c.bias.values.data(), c.gamma.values.data(), c.beta.values.data(), 1e-12f};
   for (std::int64_t i = 0; i < 8; ++i) {
     const auto at = static_cast<std::size_t>(i);
-    packs::norm_row(team, c.row_site, i, c.columns, z2.tensor.row(i), residual.tensor.row(i), p, y2.tensor.row(i),
+    packs::norm_row(team, site, i, c.columns, z2.tensor().row(i), residual.tensor().row(i), p, y2.tensor().row(i),
                     &mean2[at], &rstd2[at]);
-    packs::norm_row_backward(team, c.row_site, i, c.columns, d_y.tensor.row(i), z.tensor.row(i), c.gamma.values.data(),
-                             mean[at], rstd[at], d_z2.tensor.row(i), d_x2.tensor.row(i));
+    packs::norm_row_backward(team, site, i, c.columns, d_y.tensor().row(i), z.tensor().row(i), c.gamma.values.data(),
+                             mean[at], rstd[at], d_z2.tensor().row(i), d_x2.tensor().row(i));
   }
   CHECK(d_z2.padding_untouched());
   for (std::int64_t i = 0; i < 8; ++i) {
@@ -85,10 +98,10 @@ void norms_agree(const Case& c, float tolerance) {
     REQUIRE(std::abs(rstd[at] / rstd2[at] - 1.0f) <= tolerance);
     for (std::int64_t j = 0; j < c.columns; ++j) {
       const auto agree = [&](float a, float b) { return std::abs(a - b) <= tolerance * (1.0f + std::abs(a)); };
-      REQUIRE(agree(z.tensor(i, j), z2.tensor(i, j)));
-      REQUIRE(agree(y.tensor(i, j), y2.tensor(i, j)));
+      REQUIRE(agree(z(i, j), z2(i, j)));
+      REQUIRE(agree(y(i, j), y2(i, j)));
       REQUIRE(agree(d_z(i, j), d_z2(i, j)));
-      REQUIRE(agree(d_x.tensor(i, j), d_x2.tensor(i, j)));
+      REQUIRE(agree(d_x(i, j), d_x2(i, j)));
     }
   }
 }
@@ -117,16 +130,18 @@ TEST_CASE("packs: sums over rows as a strip's threads do them") {
       gamma[static_cast<std::size_t>(j)] += static_cast<double>(d_y(i, j)) * (x(i, j) - mean(0, i)) * rstd(0, i);
     }
   }
+  const test::HostOperands operands;
   // 1100 terms of about 1 (products of three normals: up to 30), each partial sum rounded: 1100 · 30 · 2^-24.
   const double tolerance = 2e-3;
   std::int64_t finished = 0;
-  packs::serial_strip<1>(rows, columns, packs::ColumnTerm<float>{x.tensor}, [&](std::int64_t j, int kind, float total) {
-    REQUIRE(kind == 0);
-    REQUIRE(std::abs(total - sums[static_cast<std::size_t>(j)]) < tolerance);
-    ++finished;
-  });
+  packs::serial_strip<1>(rows, columns, packs::ColumnTerm<float>{x.tensor()},
+                         [&](std::int64_t j, int kind, float total) {
+                           REQUIRE(kind == 0);
+                           REQUIRE(std::abs(total - sums[static_cast<std::size_t>(j)]) < tolerance);
+                           ++finished;
+                         });
   CHECK(finished == columns);
-  const packs::NormWeightTerm<float> term{d_y.tensor, x.tensor, mean.values.data(), rstd.values.data()};
+  const packs::NormWeightTerm<float> term{d_y.tensor(), x.tensor(), mean.values.data(), rstd.values.data()};
   packs::serial_strip<2>(rows, columns, term, [&](std::int64_t j, int kind, float total) {
     if (kind == 0) REQUIRE(std::abs(total - gamma[static_cast<std::size_t>(j)]) < tolerance);
     ++finished;

@@ -76,8 +76,8 @@ TEST_CASE("GELU backward with sums over rows") {
                      d_y = StoredMatrix::random(type, rows, columns, 2, 1.0f, 1);
   const bool in_place = GENERATE(false, true);
   StoredMatrix apart(type, rows, columns, 2), own(d_y);
-  const StoredMatrix& d_pre = in_place ? own : apart;
-  const Matrix partial = unwritten(ops::gelu_sum_blocks(rows), columns);
+  StoredMatrix& d_pre = in_place ? own : apart;
+  Matrix partial = unwritten(ops::gelu_sum_blocks(rows), columns);
   ops::gelu_backward(pre, in_place ? own : d_y, d_pre, partial);
   core::wait_for_kernels();
   CHECK(d_pre.padding_untouched());
@@ -101,8 +101,8 @@ TEST_CASE("GELU backward with sums over rows") {
   ops::add_partial_sums(partial, all, Write::accumulate);
   core::wait_for_kernels();
   for (std::size_t j = 0; j < sums.size(); ++j) CHECK(sums[j] == 2.0f * once[j]);
-  const Matrix other(partial.tensor.rows + 1, columns);
-  CHECK_THROWS_AS(ops::gelu_backward(pre, d_y, apart, other.tensor), core::Error);
+  Matrix other(partial.rows + 1, columns);
+  CHECK_THROWS_AS(ops::gelu_backward(pre, d_y, apart, other.tensor()), core::Error);
 }
 
 TEST_CASE("layer norm backward with sums over rows") {
@@ -133,7 +133,7 @@ TEST_CASE("layer norm backward with sums over rows") {
   StoredMatrix d_z(type, rows, columns, 2), d_x(type, rows, columns, 1), d_z2(d_z), d_x2(d_x);
   ops::residual_layer_norm_backward(site, tokens.view(), d_y, z, gamma.values.data(), mean.data(), rstd.data(), d_z,
                                     d_x);
-  const Matrix partial = unwritten(ops::norm_sum_blocks(rows, columns), 3 * columns);
+  Matrix partial = unwritten(ops::norm_sum_blocks(rows, columns), 3 * columns);
   ops::residual_layer_norm_backward(site, tokens.view(), d_y, z, gamma.values.data(), mean.data(), rstd.data(), d_z2,
                                     d_x2, partial);
   core::wait_for_kernels();
@@ -174,7 +174,7 @@ TEST_CASE("of vectors that are null no partial sums are written") {
     test::Vector<float> sums(columns, 1.0f);
     float* places[3] = {};
     places[alone] = sums.data();
-    ops::add_partial_sums(partial.tensor, places, Write::replace);
+    ops::add_partial_sums(partial.tensor(), places, Write::replace);
     const auto first = static_cast<std::int64_t>(alone) * columns;
     CHECK(wrong_sums(sums, rows, [&](auto i, auto j) { return partial(i, first + j); }) == 0);
   }
@@ -186,7 +186,7 @@ TEST_CASE("partial sums of one, two and three vectors") {
   std::vector<test::Vector<float>> sums(static_cast<std::size_t>(vectors), test::Vector<float>(columns, 1.0f));
   std::vector<float*> places;
   for (auto& each : sums) places.push_back(each.data());
-  ops::add_partial_sums(partial.tensor, places, Write::replace);
+  ops::add_partial_sums(partial.tensor(), places, Write::replace);
   for (std::size_t k = 0; k < sums.size(); ++k) {
     const auto first = static_cast<std::int64_t>(k) * columns;
     CHECK(wrong_sums(sums[k], rows, [&](auto i, auto j) { return partial(i, first + j); }) == 0);

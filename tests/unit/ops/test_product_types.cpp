@@ -119,9 +119,9 @@ TEST_CASE("products of 16-bit operands: forward, with and without bias and GELU"
   };
   product->forward(x, w, nullptr, y);
   check(y, plain);
-  product->forward(x, w, bias.tensor.data, y);
+  product->forward(x, w, bias.tensor().data, y);
   check(y, biased, core::is_gpu_build() ? 2.0 : 1.0);
-  product->forward(x, w, {bias.tensor.data, ops::Activation::gelu, pre}, y);
+  product->forward(x, w, {bias.tensor().data, ops::Activation::gelu, pre}, y);
   check(pre, biased, core::is_gpu_build() ? 2.0 : 1.0);
   // Of what is stored: it follows from `pre` alone, but for its own error, below 4e-7·|x|.
   check(y, [&](auto i, auto j) { return Inner{gelu(pre(i, j)), 4e-7 * std::abs(pre(i, j))}; });

@@ -67,7 +67,7 @@ TEST_CASE("copies of weights follow every change of the parameters") {
   // Lookup tables and parameters outside the store have no copy.
   CHECK(copies.of(store.value(0)).data == store.value(0).data);
   const test::Matrix other = test::Matrix::random(3, 4, 1);
-  CHECK(copies.of(other).data == other.tensor.data);
+  CHECK(copies.of(other).data == other.tensor().data);
   CHECK(copies.of(other).type == DataType::fp32);
 }
 

@@ -42,7 +42,7 @@ void add_row_kernels(Sum& sum, const core::Dropout& site, const Rows& rows) {
   ops::column_sums(x, d_beta.values.data(), ops::Write::accumulate);
   sum.add(d_beta);
   const Matrix b = Matrix::random(2, count, 6);
-  ops::row_norms({.w = x, .a = residual.tensor.row_range(0, 2), .b = b}, x.values.data(), mean.values.data(),
+  ops::row_norms({.w = x, .a = residual.tensor().row_range(0, 2), .b = b}, x.values.data(), mean.values.data(),
                  rstd.values.data());
   sum.add(rstd);
   ops::add_column_products(x, residual, g, d_beta.values.data());
@@ -60,7 +60,7 @@ void add_row_kernels(Sum& sum, const core::Dropout& site, const Rows& rows) {
 void add_attention(Sum& sum, const std::string& kind, const core::Dropout& site, const Rows& rows) {
   const Matrix qkv = Matrix::random(count, 3 * hidden, 4), d_out = Matrix::random(count, hidden, 5);
   Matrix out(count, hidden), lse(3, count), d_qkv(count, 3 * hidden);
-  const auto part = [](const Matrix& m, std::int64_t i) { return m.tensor.column_range(i * hidden, hidden); };
+  const auto part = [](auto& m, std::int64_t i) { return m.tensor().column_range(i * hidden, hidden); };
   const auto attention = ops::make_attention(kind);
   attention->reserve(90, 64);
   const ops::AttentionExtents extents{6, 3, 64, 90};
