@@ -26,6 +26,18 @@ void check_probability(const char* key, double value, core::ProblemList& problem
   problems.add(text.str());
 }
 
+/// Attention drops with 8-bit thresholds: a probability that rounds to none or to all of 256 has no threshold.
+void check_attention_dropout(double value, core::ProblemList& problems) {
+  check_probability("attention_probs_dropout_prob", value, problems);
+  if (value <= 0.0 || value >= 1.0) return;
+  constexpr double least = 1.0 / 512, most = 1.0 - least;
+  if (value >= least && value < most) return;
+  std::ostringstream text;
+  text << "attention_probs_dropout_prob is " << value << ", but attention drops in steps of 1/256: use 0, or a number "
+       << "from 1/512 = 0.001953125 to below 511/512.";
+  problems.add(text.str());
+}
+
 void check_positive(const char* key, double value, double largest, core::ProblemList& problems) {
   if (value > 0.0 && value <= largest) return;
   std::ostringstream text;
@@ -64,7 +76,7 @@ void check(const ModelConfig& config, core::ProblemList& problems) {
                  ": every head must get the same number of columns.");
   }
   check_probability("hidden_dropout_prob", config.hidden_dropout_prob, problems);
-  check_probability("attention_probs_dropout_prob", config.attention_probs_dropout_prob, problems);
+  check_attention_dropout(config.attention_probs_dropout_prob, problems);
   if (config.classifier_dropout) check_probability("classifier_dropout", *config.classifier_dropout, problems);
   check_probability("qa_dropout", config.span_dropout, problems);
   check_positive("layer_norm_eps", config.layer_norm_eps, core::largest_epsilon, problems);

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/ops/attention_dropout.hpp"
 #include "kernel.hpp"
 #if BERT_HPC_KERNELS_ON_GPU
 #include "cuda/fused_attention.hpp"
@@ -59,8 +60,8 @@ struct Problem {
     if (threshold == 0) return 1.0f;
     const std::uint32_t row = static_cast<std::uint32_t>(((extents.first_head + head) << 20) + queries.position[query]);
     const core::Philox4 bits =
-        dropout_bits(dropout, dropout.sample[sequence], row, static_cast<std::uint32_t>(key_position / 8));
-    return dropout_keeps(bits, static_cast<int>(key_position % 8), threshold) ? drop_scale : 0.0f;
+        dropout_bits(dropout, dropout.sample[sequence], row, attention_dropout_block(key_position));
+    return attention_dropout_keeps(bits, attention_dropout_byte(key_position), threshold) ? drop_scale : 0.0f;
   }
 
   /// Width of the group of at most sum_columns columns of a head that begins at `begin`.
@@ -84,9 +85,9 @@ KOKKOS_INLINE_FUNCTION void store_sums(std::int64_t count, const float* sums, T*
 
 template <class T>
 Problem<T> make_problem(const AttentionInputs& in) {
-  const std::uint32_t threshold = dropout_threshold(in.dropout.probability);
+  const std::uint32_t threshold = attention_dropout_threshold(in.dropout.probability);
   const float scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(in.extents.head_dim)));
-  return {in.extents, in.queries,   in.keys,      in.dropout,   threshold,   dropout_scale(threshold),
+  return {in.extents, in.queries,   in.keys,      in.dropout,   threshold,   attention_dropout_scale(threshold),
           scale,      in.q.as<T>(), in.k.as<T>(), in.v.as<T>(), in.real_keys};
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "bert_hpc/ops/attention.hpp"
+#include "bert_hpc/ops/attention_dropout.hpp"
 #include "support/stored_matrix.hpp"
 
 namespace test {
@@ -153,12 +154,12 @@ class AttentionCheck {
 
   double kept(std::size_t sequence, std::int64_t head, std::int64_t position, std::int64_t j) const {
     if (c_.dropout.probability == 0.0f) return 1.0;
-    const std::uint32_t threshold = bert_hpc::ops::dropout_threshold(c_.dropout.probability);
+    const std::uint32_t threshold = bert_hpc::ops::attention_dropout_threshold(c_.dropout.probability);
     const auto word = static_cast<std::uint32_t>((c_.extents.first_head + head) * (1 << 20) + position);
     const auto bits =
-        bert_hpc::ops::dropout_bits(c_.dropout, c_.samples[sequence], word, static_cast<std::uint32_t>(j / 8));
-    const bool stays = bert_hpc::ops::dropout_keeps(bits, static_cast<int>(j % 8), threshold);
-    return stays ? 65536.0 / (65536.0 - threshold) : 0.0;
+        bert_hpc::ops::dropout_bits(c_.dropout, c_.samples[sequence], word, bert_hpc::ops::attention_dropout_block(j));
+    const int byte = bert_hpc::ops::attention_dropout_byte(j);
+    return bert_hpc::ops::attention_dropout_keeps(bits, byte, threshold) ? 256.0 / (256.0 - threshold) : 0.0;
   }
 
   void row(std::int64_t i, std::int64_t head) {

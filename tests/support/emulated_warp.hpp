@@ -410,15 +410,10 @@ struct EmulatedWarp {
   }
   template <unsigned Selector>
   static U32 permute(const U32& low, const U32& high) {
-    return U32::of([&](int i) {
-      const std::uint64_t bytes = low[i] | static_cast<std::uint64_t>(high[i]) << 32;
-      std::uint32_t result = 0;
-      for (int b = 0; b < 4; ++b) {
-        const unsigned from = Selector >> (4 * b) & 7;
-        result |= static_cast<std::uint32_t>(bytes >> (8 * from) & 0xFF) << (8 * b);
-      }
-      return result;
-    });
+    return permute_any(low, high, U32(Selector));
+  }
+  static U32 permute(const U32& low, const U32& high, const U32& selector) {
+    return permute_any(low, high, selector & 0x7777u);
   }
   static int uniform(const U32& x) {
     for (int i = 1; i < lanes; ++i) {
@@ -573,6 +568,18 @@ struct EmulatedWarp {
   }
 
  private:
+  static U32 permute_any(const U32& low, const U32& high, const U32& selector) {
+    return U32::of([&](int i) {
+      const std::uint64_t bytes = low[i] | static_cast<std::uint64_t>(high[i]) << 32;
+      std::uint32_t result = 0;
+      for (int b = 0; b < 4; ++b) {
+        const unsigned digit = selector[i] >> (4 * b) & 15;
+        const auto byte = static_cast<std::uint32_t>(bytes >> (8 * (digit & 7)) & 0xFF);
+        result |= (digit < 8 ? byte : (byte >> 7) * 0xFF) << (8 * b);
+      }
+      return result;
+    });
+  }
   template <class T>
   static float number(std::uint32_t bits) {
     T x;

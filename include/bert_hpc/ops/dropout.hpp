@@ -2,13 +2,13 @@
 // sample, position in the sample), independent of ranks, micro-batches and threads. Backward regenerates it instead of
 // reading a mask.
 //
-// One Philox block (128 bits) decides eight neighbouring columns with 16 bits each. An element is dropped if its 16
-// bits are below round(65536·p); kept elements are divided by the exact probability of being kept.
-//   counter = (column / 8, row in the sample, sample mod 2^32, site + 2^16·(sample / 2^32))
+// Of hidden states, one Philox block (128 bits) decides eight neighbouring columns with 16 bits each. An element is
+// dropped if its 16 bits are below round(65536·p); kept elements are divided by the exact probability of being kept.
+//   counter = (block, row in the sample, sample mod 2^32, site + 2^16·(sample / 2^32))
 //   key = dropout_key(seed, step)
-// The 16-bit value j of a block is the low (j even) or high (j odd) half of word j / 2. For hidden states "row in the
-// sample" is the token's position. For attention probabilities it is head·2^20 + query position, and the column is the
-// key's position.
+// The block is column / 8 and "row in the sample" is the token's position. The 16-bit value j of a block is the low (j
+// even) or high (j odd) half of word j / 2. Attention probabilities have blocks and rows of their own:
+// ops/attention_dropout.hpp.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ BERT_HPC_DEVICE float dropout_scale(std::uint32_t threshold) {
   return 65536.0f / static_cast<float>(65536u - threshold);
 }
 
-/// The 128 bits that decide columns [8·block, 8·block + 8) of row `row` of sample `sample`.
+/// The 128 bits of block `block` of row `row` of sample `sample`.
 BERT_HPC_DEVICE core::Philox4 dropout_bits(const Dropout& dropout, std::int64_t sample, std::uint32_t row,
                                            std::uint32_t block) {
   const std::uint64_t s = static_cast<std::uint64_t>(sample);
@@ -44,7 +44,7 @@ BERT_HPC_DEVICE core::Philox4 dropout_bits(const Dropout& dropout, std::int64_t 
                       dropout.site | (static_cast<std::uint32_t>(s >> 32) << 16), dropout.key0, dropout.key1);
 }
 
-/// Is element j (0 … 7) of a block kept?
+/// Whether element j (0 … 7) of hidden states' block is kept.
 BERT_HPC_DEVICE bool dropout_keeps(const core::Philox4& bits, int j, std::uint32_t threshold) {
   return ((bits.word[j / 2] >> (16 * (j % 2))) & 0xFFFFu) >= threshold;
 }

@@ -78,6 +78,7 @@ CheckpointDifferences checkpoint_differences(const CheckpointTexts& there, const
   }
   warn("data_test", "the test data");
   compare("model", "the model", found.incompatibilities);
+  compare("dropout", "the random bits of dropout", found.incompatibilities);
   if (reproducible) {
     for (std::string& line : reproducibility_breaks(there, here, found.changes))
       found.warnings.push_back(std::move(line));

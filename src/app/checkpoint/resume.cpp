@@ -14,6 +14,7 @@
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/core/version.hpp"
 #include "bert_hpc/model/hf_config.hpp"
+#include "bert_hpc/ops/attention_dropout.hpp"
 #include "snapshot.hpp"
 
 namespace bert_hpc::app {
@@ -211,6 +212,7 @@ CheckpointTexts checkpoint_texts(const RunContext& context, const ModelInstance&
   return {{"version", std::string(core::version()) + " " + std::string(core::revision())},
           {"input", context.resolved.text},
           {"layout", comm::describe(context.grid) + ", zero = " + std::to_string(input.parallel.zero)},
+          {"dropout", ops::dropout_schema},
           {"model", model::hf_config_text(model.config, model.objective.head)},
           {"data_train", data_text(sets.train.get())},
           {"data_validation", data_text(sets.validation.get())},

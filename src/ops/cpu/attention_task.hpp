@@ -26,7 +26,7 @@ struct AttentionTask {
   std::int64_t queries, keys, head_dim;  ///< rows of q, rows of k and v, columns of a head
   std::int64_t real_keys;                ///< the first of the keys; padding after them has weight 0
   float scale;                           ///< 1 / √head_dim
-  // Dropout: threshold 0 disables it; counter words and key as in ops/dropout.hpp.
+  // Dropout: threshold 0 disables it; counter words and key as in ops/attention_dropout.hpp.
   std::uint32_t threshold;
   float drop_scale;
   std::uint32_t c2, c3, key0, key1;

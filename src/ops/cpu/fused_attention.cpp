@@ -15,6 +15,7 @@
 #include "attention_task.hpp"
 #include "bert_hpc/core/buffer.hpp"
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/ops/attention_dropout.hpp"
 
 namespace bert_hpc::ops::cpu {
 namespace {
@@ -36,7 +37,7 @@ struct Call {
   /// The task except for q, k, v and out.
   AttentionTask task(std::int64_t sequence, std::int64_t head, float* scratch) const {
     const std::int64_t first_query = in.queries.offsets[sequence], first_key = in.keys.offsets[sequence];
-    const std::uint32_t threshold = dropout_threshold(in.dropout.probability);
+    const std::uint32_t threshold = attention_dropout_threshold(in.dropout.probability);
     const std::uint64_t sample = threshold > 0 ? static_cast<std::uint64_t>(in.dropout.sample[sequence]) : 0;
     AttentionTask t{};
     t.queries = in.queries.offsets[sequence + 1] - first_query;
@@ -45,7 +46,7 @@ struct Call {
     t.head_dim = in.extents.head_dim;
     t.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(in.extents.head_dim)));
     t.threshold = threshold;
-    t.drop_scale = dropout_scale(threshold);
+    t.drop_scale = attention_dropout_scale(threshold);
     t.c2 = static_cast<std::uint32_t>(sample);
     t.c3 = in.dropout.site | (static_cast<std::uint32_t>(sample >> 32) << 16);
     t.key0 = in.dropout.key0;

@@ -87,11 +87,11 @@ BERT_HPC_WARP_CODE void load_numbers(const AttentionCall<T>& call, int to, int h
 }
 
 /// For 16·R keys by 32 queries: p becomes the summand of d_v, d_p becomes ds. `lse_at` and `dot_at` are shared memory
-/// addresses of the queries' numbers. Lane i has in `kept` the bits of query i; bit `first_bit` belongs to the first
-/// key. All bits are set without dropout.
+/// addresses of the queries' numbers. Lane i has in `kept` the kept_word() of query i, in which the keys begin at key
+/// `first_key`. All bits are set without dropout.
 template <class Warp, class T, int R>
 BERT_HPC_WARP_CODE void probabilities_of_keys(const AttentionCall<T>& call, int lse_at, int dot_at,
-                                              typename Warp::U32 kept, int first_bit, typename Warp::F32 (&p)[R][4][4],
+                                              typename Warp::U32 kept, int first_key, typename Warp::F32 (&p)[R][4][4],
                                               typename Warp::F32 (&d_p)[R][4][4]) {
   using F32 = typename Warp::F32;
   const typename Warp::I32 lane = Warp::lane();
@@ -102,7 +102,7 @@ BERT_HPC_WARP_CODE void probabilities_of_keys(const AttentionCall<T>& call, int 
     for (int part = 0; part < 2; ++part) {
       const typename Warp::I32 query = lane % 4 * 2 + (8 * n + part);
       const F32 lse = Warp::load_shared_float(query * 4 + lse_at), dot = Warp::load_shared_float(query * 4 + dot_at);
-      const typename Warp::U32 bits = Warp::from_lane(kept, query) >> (lane / 4 + first_bit);
+      const typename Warp::U32 bits = Warp::from_lane(kept, query) >> (lane / 4 * 4 + first_key / 8);
 #pragma unroll
       for (int r = 0; r < R; ++r) {
 #pragma unroll
@@ -110,8 +110,8 @@ BERT_HPC_WARP_CODE void probabilities_of_keys(const AttentionCall<T>& call, int 
           F32& probability = p[r][n][2 * half + part];
           F32& slope = d_p[r][n][2 * half + part];
           probability = Warp::exp2(probability * scale_log2 - lse * log2_e);
-          slope = probability * (if_kept<Warp>(slope, bits, 16 * r + 8 * half) * call.drop_scale - dot);
-          probability = if_kept<Warp>(probability, bits, 16 * r + 8 * half);
+          slope = probability * (if_kept<Warp>(slope, bits, 2 * r + half) * call.drop_scale - dot);
+          probability = if_kept<Warp>(probability, bits, 2 * r + half);
         }
       }
     }
@@ -193,8 +193,8 @@ BERT_HPC_WARP_CODE void attention_backward_keys(const AttentionCall<T>& call) {
   store_rows<Warp, T, D, R>(v_tile, own, d_v, v_factor, call.d_v, mine.first + own, mine.rows - own, column);
 }
 
-/// Bits of 32 keys from `key` on for the warp's queries, as rows of an accumulator, shifted so that bit 0 belongs to
-/// the lane's first column; all set without dropout.
+/// Bits of 32 keys from `key` on for the warp's queries, as rows of an accumulator, shifted so that bit 4·i + n belongs
+/// to column i of the lane's two in accumulator n; all set without dropout.
 template <class Warp, class T, int R>
 BERT_HPC_WARP_CODE void kept_words(const AttentionCall<T>& call, int head, int key, const BlockRows& mine, int own,
                                    typename Warp::U32 (&kept)[R][2]) {
@@ -206,7 +206,7 @@ BERT_HPC_WARP_CODE void kept_words(const AttentionCall<T>& call, int head, int k
       kept[r][half] = ~0u;
       if (call.threshold == 0) continue;
       const typename Warp::I32 row = lane / 4 + (own + 16 * r + 8 * half);
-      kept[r][half] = kept_word<Warp>(call, head, key, mine.first, row, row < mine.rows) >> (lane % 4 * 2);
+      kept[r][half] = kept_word<Warp>(call, head, key, mine.first, row, row < mine.rows) >> (lane % 4 * 8);
     }
   }
 }
@@ -280,7 +280,7 @@ BERT_HPC_WARP_CODE void attention_backward_queries(const AttentionCall<T>& call)
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
             const F32 probability = Warp::exp2(p[r][n][i] * scale_log2 - lse[r][i / 2]);
-            const F32 slope = if_kept<Warp>(d_p[r][n][i], kept[r][i / 2], 8 * n + i % 2);
+            const F32 slope = if_kept<Warp>(d_p[r][n][i], kept[r][i / 2], 4 * (i % 2) + n);
             d_p[r][n][i] = probability * (slope * call.drop_scale - dot[r][i / 2]);
           }
         }

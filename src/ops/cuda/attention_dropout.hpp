@@ -2,35 +2,53 @@
 // query and key for backward.
 //
 // Estimate of the benefit of stored bits, for an H100 and a layer of 32 sequences of 512 tokens and 12 heads, 100.7
-// million pairs: a draw is 80 instructions for 8 pairs, 10 per pair, and 100.7e6 · 10 / (132 multiprocessors · 128
-// lanes · 1.7 GHz) = 35 µs of issue slots for each kernel that draws. The bits are 12.6 MB; writing and reading them
-// once takes 8 µs of the memory's 3 TB/s, which these kernels otherwise leave idle, and about 1.5 instructions per
-// pair.
+// million pairs: a draw is 40 instructions for 16 pairs and 12 for their comparison, 3.3 per pair, and 100.7e6 · 3.3 /
+// (132 multiprocessors · 128 lanes · 1.7 GHz) = 11 µs of issue slots for each kernel that draws. The bits are 12.6 MB;
+// writing and reading them once takes 8 µs of the memory's 3 TB/s, which these kernels otherwise leave idle, and about
+// 0.7 instructions per pair. A drawing backward kernel would also need decisions by rows of keys, which no lane draws
+// alone.
 //
-// Layout of the bits: 64-bit word (head · tiles + key / 64, query row), bit key % 64, set if the pair is kept. Words of
-// neighbouring queries are contiguous, so that a warp writes and reads whole sectors.
+// Layout of the bits: 64-bit word (head · tiles + key / 64, query row), bit kept_bit(key), set if the pair is kept. A
+// word's halves are of 32 keys each. Words of neighbouring queries are contiguous, so that a warp writes and reads
+// whole sectors.
 #pragma once
 
 #include "attention_tile.hpp"
 
 namespace bert_hpc::ops::cuda {
 
-/// Determines which of a block's eight 16-bit numbers (ops/dropout.hpp) reach the threshold, which is below 2^16: bit j
-/// for number j. Compares two numbers at once, each within its half of a word.
+/// Bit of a key in its 64-bit word: of each 32 keys, four bits for each remainder by 8.
+constexpr int kept_bit(int key) {
+  return key % 64 / 32 * 32 + key % 8 * 4 + key % 32 / 8;
+}
+
+/// Compares the four bytes of a word with the threshold, which is below 256: the top bit of each byte is set if the
+/// byte reaches it; the other bits are undefined.
 template <class Warp>
-BERT_HPC_WARP_CODE typename Warp::U32 kept_of_block(const typename Warp::U32 (&words)[4], std::uint32_t threshold) {
+BERT_HPC_WARP_CODE typename Warp::U32 reached_bytes(typename Warp::U32 word, std::uint32_t threshold) {
+  const std::uint32_t low = (threshold & 0x7Fu) * 0x01010101u, either = threshold < 0x80u ? ~0u : 0u;
+  // The top bit of a byte of `above`: its other 7 bits are not below those of the threshold. No byte borrows.
+  const typename Warp::U32 above = (word | 0x80808080u) - low;
+  return (word & above) | ((word | above) & either);
+}
+
+/// The top bits of the bytes of four words: bits 8 + 4·i + w and 24 + 4·i + w of the result are those of bytes i and 2
+/// + i of word w. The other bits are undefined.
+template <class Warp>
+BERT_HPC_WARP_CODE typename Warp::U32 gather_tops(const typename Warp::U32 (&words)[4]) {
   using U32 = typename Warp::U32;
-  constexpr std::uint32_t tops = 0x80008000u;
-  const std::uint32_t low = (threshold & 0x7FFFu) * 0x10001u, either = threshold < 0x8000u ? ~0u : 0u;
-  U32 bits = 0u;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    // The top bit of a half of `reached`: its other 15 bits are not below those of the threshold. No half borrows.
-    const U32 reached = (words[i] | tops) - low;
-    const U32 kept = (words[i] & reached) | ((words[i] | reached) & either);
-    bits = bits | ((kept & tops) >> (15 - 2 * i));
-  }
-  return (bits | (bits >> 15)) & 0xFFu;
+  constexpr std::uint32_t one = 0x80808080u, two = 0xC0C0C0C0u, four = 0xF000F000u;
+  const U32 first = (words[1] & one) | ((words[0] >> 1) & ~one), second = (words[3] & one) | ((words[2] >> 1) & ~one);
+  const U32 all = (second & two) | ((first >> 2) & ~two);
+  return (all & four) | ((all << 4) & ~four);
+}
+
+/// All 16 bits set of each kept element of the pair that an accumulator's columns from 8·n on have in a lane; `words`
+/// as draw_kept() gives them.
+template <class Warp>
+BERT_HPC_WARP_CODE typename Warp::U32 pair_mask(const typename Warp::U32 (&words)[4], int n) {
+  const typename Warp::U32 word = words[n % 4];
+  return n < 4 ? Warp::template permute<0x9988>(word, word) : Warp::template permute<0xBBAA>(word, word);
 }
 
 /// x, or zero if the bit is not set.
@@ -39,60 +57,97 @@ BERT_HPC_WARP_CODE typename Warp::F32 if_kept(typename Warp::F32 x, typename War
   return Warp::select((bits & (1u << bit)) != 0u, x, typename Warp::F32(0.0f));
 }
 
-/// Generator rows for drop(), for the warp's queries from `first` on, of which `valid` exist. A lane draws for query
-/// lane / 4 + 8·(lane % 4 / 2) of each 16.
+/// Generator rows for drop() and drop_pairs(), for the warp's queries from `first` on, of which `valid` exist: those of
+/// the lane's rows lane / 4 and lane / 4 + 8 of each 16.
 template <class Warp, class T, int R>
 BERT_HPC_WARP_CODE void dropout_rows(const AttentionCall<T>& call, int head, int first, int valid,
-                                     typename Warp::U32 (&row_word)[R]) {
+                                     typename Warp::U32 (&row_word)[R][2]) {
 #pragma unroll
   for (int r = 0; r < R; ++r) {
-    const typename Warp::I32 row = Warp::lane() / 4 + Warp::lane() % 4 / 2 * 8 + 16 * r;
-    const typename Warp::I32 position = Warp::load(call.query_position + first, row, row < valid, 0);
-    row_word[r] = Warp::bits(position) + (static_cast<std::uint32_t>(call.first_head + head) << 20);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const typename Warp::I32 row = Warp::lane() / 4 + (16 * r + 8 * half);
+      const typename Warp::I32 position = Warp::load(call.query_position + first, row, row < valid, 0);
+      row_word[r][half] = Warp::bits(position) + (static_cast<std::uint32_t>(call.first_head + head) << 20);
+    }
   }
 }
 
-/// Draws for 16·R queries by 64 keys from `key` on, zeroes dropped elements of x and writes the bits of the first
-/// `valid` queries. A lane draws 32 of the 64 keys of one query; lanes of a quad exchange bits, not random words.
-template <class Warp, class T, int R>
-BERT_HPC_WARP_CODE void drop(const AttentionCall<T>& call, std::int64_t sample, const typename Warp::U32 (&row_word)[R],
-                             int head, int first, int valid, int key, typename Warp::F32 (&x)[R][8][4]) {
+/// Draws the 16 decisions of a lane for a query and the 64 keys from `key` on. Key 8·n + lane % 4 · 2 + i is kept if
+/// the top bit of byte 2·(n / 4) + i of reached[n % 4] is set.
+template <class Warp, class T>
+BERT_HPC_WARP_CODE void draw_kept(const AttentionCall<T>& call, std::int64_t sample, typename Warp::U32 row_word,
+                                  int key, typename Warp::U32 (&reached)[4]) {
+  Warp::dropout_bits(call.dropout, sample, row_word, Warp::bits(Warp::lane() % 4 + key / 16), reached);
+#pragma unroll
+  for (int word = 0; word < 4; ++word) reached[word] = reached_bytes<Warp>(reached[word], call.threshold);
+}
+
+/// Writes the bits of a tile of 16 queries, which begins at row `row` of those from `first` on, if they are below
+/// `valid`. `bits`: gather_tops() of the lane's rows lane / 4 and lane / 4 + 8. Lanes of a quad exchange bytes, so that
+/// each has 32 keys of one query.
+template <class Warp, class T>
+BERT_HPC_WARP_CODE void store_kept(const AttentionCall<T>& call, int head, int key, int first, int row, int valid,
+                                   const typename Warp::U32 (&bits)[2]) {
   using U32 = typename Warp::U32;
-  const typename Warp::I32 lane = Warp::lane();
-  const typename Warp::Mask odd = lane % 2 != 0, upper = lane % 4 / 2 != 0;
   auto* const to = reinterpret_cast<std::uint32_t*>(call.kept.row(head * call.dropout_tiles + key / 64) + first);
+  const typename Warp::I32 lane = Warp::lane(), upper_keys = lane % 2, lower_half = lane % 4 / 2;
+  const U32 own = Warp::template permute<0x7531>(bits[0], bits[1]);  // (half of the rows, half of the keys)
+  const U32 two = Warp::permute(own, Warp::exchange(own, 1), Warp::select(upper_keys == 1, U32(0x3715u), U32(0x6240u)));
+  const U32 four =
+      Warp::permute(two, Warp::exchange(two, 2), Warp::select(lower_half == 1, U32(0x3276u), U32(0x5410u)));
+  const typename Warp::I32 at = lane / 4 + lower_half * 8 + row;
+  Warp::store(to, at * 2 + upper_keys, four, at < valid);
+}
+
+/// Draws for 16·R queries by 64 keys from `key`, a multiple of 64, on, zeroes dropped elements of x and writes the bits
+/// of the first `valid` queries. Every lane draws its own decisions.
+template <class Warp, class T, int R>
+BERT_HPC_WARP_CODE void drop(const AttentionCall<T>& call, std::int64_t sample,
+                             const typename Warp::U32 (&row_word)[R][2], int head, int first, int valid, int key,
+                             typename Warp::F32 (&x)[R][8][4]) {
 #pragma unroll
   for (int r = 0; r < R; ++r) {
-    U32 drawn = 0u;
+    typename Warp::U32 bits[2];
 #pragma unroll
-    for (int n = 0; n < 8; n += 2) {
-      U32 words[4];
-      Warp::dropout_bits(call.dropout, sample, row_word[r], Warp::bits(lane % 2 + (key / 8 + n)), words);
-      drawn = drawn | (kept_of_block<Warp>(words, call.threshold) << (4 * n));
-    }
-    const U32 received = Warp::exchange(drawn, 1);
-    const U32 even_blocks = Warp::select(odd, received, drawn), odd_blocks = Warp::select(odd, drawn, received);
-    const U32 own[2] = {Warp::template permute<0x5140>(even_blocks, odd_blocks),
-                        Warp::template permute<0x7362>(even_blocks, odd_blocks)};
-    const typename Warp::I32 row = lane / 4 + lane % 4 / 2 * 8 + 16 * r;
-    Warp::store(to, row * 2 + lane % 2, Warp::select(odd, own[1], own[0]), row < valid);
+    for (int half = 0; half < 2; ++half) {
+      typename Warp::U32 reached[4];
+      draw_kept<Warp>(call, sample, row_word[r][half], key, reached);
+      bits[half] = gather_tops<Warp>(reached);
 #pragma unroll
-    for (int word = 0; word < 2; ++word) {
-      const U32 other = Warp::exchange(own[word], 2);
-      const U32 of_half[2] = {Warp::select(upper, other, own[word]) >> (lane % 4 * 2),
-                              Warp::select(upper, own[word], other) >> (lane % 4 * 2)};
+      for (int n = 0; n < 8; ++n) {
 #pragma unroll
-      for (int n = 0; n < 4; ++n) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          x[r][4 * word + n][i] = if_kept<Warp>(x[r][4 * word + n][i], of_half[i / 2], i % 2 + 8 * n);
+        for (int i = 0; i < 2; ++i) {
+          typename Warp::F32& element = x[r][n][2 * half + i];
+          element = if_kept<Warp>(element, bits[half], n / 4 * 16 + 8 + 4 * i + n % 4);
         }
       }
     }
+    store_kept<Warp>(call, head, key, first, 16 * r, valid, bits);
   }
 }
 
-/// Bits of query row `row` for 32 keys from `key` (a multiple of 32) on.
+/// As drop(), for elements rounded to pairs: pairs[r][n][half] has elements 2·half and 2·half + 1 of an accumulator.
+template <class Warp, class T, int R>
+BERT_HPC_WARP_CODE void drop_pairs(const AttentionCall<T>& call, std::int64_t sample,
+                                   const typename Warp::U32 (&row_word)[R][2], int head, int first, int valid, int key,
+                                   typename Warp::U32 (&pairs)[R][8][2]) {
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+    typename Warp::U32 bits[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      typename Warp::U32 reached[4];
+      draw_kept<Warp>(call, sample, row_word[r][half], key, reached);
+      bits[half] = gather_tops<Warp>(reached);
+#pragma unroll
+      for (int n = 0; n < 8; ++n) pairs[r][n][half] = pairs[r][n][half] & pair_mask<Warp>(reached, n);
+    }
+    store_kept<Warp>(call, head, key, first, 16 * r, valid, bits);
+  }
+}
+
+/// Bits of query row `row` for 32 keys from a multiple of 32 on, among them `key`: bit kept_bit(k) for key k of the 32.
 template <class Warp, class T>
 BERT_HPC_WARP_CODE typename Warp::U32 kept_word(const AttentionCall<T>& call, int head, int key, int first,
                                                 typename Warp::I32 row, typename Warp::Mask valid) {

@@ -82,7 +82,7 @@ BERT_HPC_WARP_CODE void attention_forward(const AttentionCall<T>& call) {
   const float scale_log2 = call.scale * log2_e;
 
   std::int64_t sample = 0;
-  typename Warp::U32 row_word[R] = {};
+  typename Warp::U32 row_word[R][2] = {};
   if (call.threshold != 0) {
     sample = Warp::load_one(call.dropout.sample + mine.sequence);
     dropout_rows<Warp, T, R>(call, head, mine.first + own, mine.rows - own, row_word);
@@ -118,10 +118,12 @@ BERT_HPC_WARP_CODE void attention_forward(const AttentionCall<T>& call) {
     if (at_work) {
       if (real - key < Shape::keys) mask_keys<Warp>(real - key, -__builtin_inff(), s);
       softmax_step<Warp>(scale_log2, s, maximum, total, out);
+      typename Warp::U32 pairs[R][N][2];
+      round_to_pairs<Warp, T>(s, pairs);
       if (call.threshold != 0) {
-        drop<Warp, T>(call, sample, row_word, head, mine.first + own, mine.rows - own, key, s);
+        drop_pairs<Warp, T>(call, sample, row_word, head, mine.first + own, mine.rows - own, key, pairs);
       }
-      multiply_add_rounded<Warp, T, D>(s, v_tile, out);
+      multiply_add_pairs<Warp, T, D>(pairs, v_tile, out);
     }
   }
   if (!at_work) return;

@@ -16,6 +16,7 @@
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/attention.hpp"
+#include "bert_hpc/ops/attention_dropout.hpp"
 
 #if defined(__CUDACC__)
 #define BERT_HPC_WARP_CODE __device__ __forceinline__
@@ -61,8 +62,8 @@ AttentionCall<T> attention_call(const AttentionInputs& in, std::int64_t kept_row
   call.query_position = in.queries.position;
   call.real_keys = in.real_keys;
   call.dropout = in.dropout;
-  call.threshold = dropout_threshold(in.dropout.probability);
-  call.drop_scale = dropout_scale(call.threshold);
+  call.threshold = attention_dropout_threshold(in.dropout.probability);
+  call.drop_scale = attention_dropout_scale(call.threshold);
   call.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(in.extents.head_dim)));
   call.q = in.q.as<T>();
   call.k = in.k.as<T>();
@@ -211,33 +212,49 @@ BERT_HPC_WARP_CODE void multiply_by_transposed(const Left& left, int tile, typen
   }
 }
 
-/// c (16·R, D) += p (16·R, 8·N), rounded to T, · tile (8·N, D)
+/// Rounds c (16·R, 8·N) to T: pairs[r][n][half] has elements 2·half and 2·half + 1 of an accumulator.
+template <class Warp, class T, int R, int N>
+BERT_HPC_WARP_CODE void round_to_pairs(const typename Warp::F32 (&c)[R][N][4], typename Warp::U32 (&pairs)[R][N][2]) {
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        pairs[r][n][half] = Warp::template pack<T>(c[r][n][2 * half], c[r][n][2 * half + 1]);
+      }
+    }
+  }
+}
+
+/// c (16·R, D) += p (16·R, 8·N) · tile (8·N, D), with p as round_to_pairs() gives it.
 template <class Warp, class T, int D, int R, int N>
-BERT_HPC_WARP_CODE void multiply_add_rounded(const typename Warp::F32 (&p)[R][N][4], int tile,
-                                             typename Warp::F32 (&c)[R][D / 8][4]) {
+BERT_HPC_WARP_CODE void multiply_add_pairs(const typename Warp::U32 (&p)[R][N][2], int tile,
+                                           typename Warp::F32 (&c)[R][D / 8][4]) {
   const typename Warp::I32 begin = tile_offset<D>(Warp::lane() % 16, Warp::lane() / 16);
 #pragma unroll
   for (int k = 0; k < N; k += 2) {
-    typename Warp::U32 a[R][4];
-#pragma unroll
-    for (int r = 0; r < R; ++r) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const auto& from = p[r][k + i / 2];
-        a[r][i] = Warp::template pack<T>(from[i % 2 * 2], from[i % 2 * 2 + 1]);
-      }
-    }
 #pragma unroll
     for (int n = 0; n < D / 8; n += 2) {
       typename Warp::U32 b[4];
       Warp::load_matrix_transposed((begin ^ (16 * n)) + (tile + 8 * k * D * 2), b);
 #pragma unroll
       for (int r = 0; r < R; ++r) {
-        Warp::template multiply_add<T>(a[r], b[0], b[1], c[r][n]);
-        Warp::template multiply_add<T>(a[r], b[2], b[3], c[r][n + 1]);
+        const typename Warp::U32 a[4] = {p[r][k][0], p[r][k][1], p[r][k + 1][0], p[r][k + 1][1]};
+        Warp::template multiply_add<T>(a, b[0], b[1], c[r][n]);
+        Warp::template multiply_add<T>(a, b[2], b[3], c[r][n + 1]);
       }
     }
   }
+}
+
+/// c (16·R, D) += p (16·R, 8·N), rounded to T, · tile (8·N, D)
+template <class Warp, class T, int D, int R, int N>
+BERT_HPC_WARP_CODE void multiply_add_rounded(const typename Warp::F32 (&p)[R][N][4], int tile,
+                                             typename Warp::F32 (&c)[R][D / 8][4]) {
+  typename Warp::U32 pairs[R][N][2];
+  round_to_pairs<Warp, T>(p, pairs);
+  multiply_add_pairs<Warp, T, D>(pairs, tile, c);
 }
 
 /// Rounds c (16·R, D), with each row multiplied by its `factor`, and writes its first `valid` rows to rows from `first`

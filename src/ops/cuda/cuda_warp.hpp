@@ -76,10 +76,16 @@ struct CudaWarp {
   }
 
   /// Selects four of the eight bytes of two words, 0 to 3 from low and 4 to 7 from high: digits of Selector, lowest
-  /// first.
+  /// first. A digit d from 8 on gives the top bit of byte d − 8 in all bits of the result's byte (PTX ISA, "prmt").
   template <unsigned Selector>
   __device__ static std::uint32_t permute(std::uint32_t low, std::uint32_t high) {
-    return __byte_perm(low, high, Selector);
+    std::uint32_t result;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(result) : "r"(low), "r"(high), "n"(Selector));
+    return result;
+  }
+  /// As above with a lane's own digits, below 8.
+  __device__ static std::uint32_t permute(std::uint32_t low, std::uint32_t high, std::uint32_t selector) {
+    return __byte_perm(low, high, selector);
   }
 
   // --- Exchange between lanes.

@@ -14,6 +14,7 @@ const std::string input = "[run]\nreproducible = true\n\n[batch]\nchunks = 8\n";
 app::CheckpointTexts texts() {
   return {{"input", input},
           {"layout", "data = 2, pipeline = 1, tensor = 1, zero = 1"},
+          {"dropout", "bits a"},
           {"model", "{}"},
           {"data_train", "vocabulary a\nt.h5 1\n"},
           {"data_validation", "vocabulary a\nv.h5 1\n"},
@@ -53,6 +54,15 @@ TEST_CASE("other training data and another model keep a run from resuming") {
   CHECK(against(texts_with({{"data_train", "vocabulary a\nt.h5 2\n"}})).incompatibilities ==
         std::vector<std::string>{"the training data: t.h5 1 there, t.h5 2 here"});
   CHECK(against(texts_with({{"model", "{1}"}})).incompatibilities.size() == 1);
+}
+
+TEST_CASE("a run does not resume with random bits of another schema of dropout") {
+  CHECK(against(texts_with({{"dropout", "bits b"}})).incompatibilities ==
+        std::vector<std::string>{"the random bits of dropout: bits a there, bits b here"});
+  app::CheckpointTexts unnamed = texts();
+  std::erase_if(unnamed, [](const auto& entry) { return entry.first == "dropout"; });
+  CHECK(against(texts(), unnamed).incompatibilities ==
+        std::vector<std::string>{"the random bits of dropout: nothing there, bits a here"});
 }
 
 TEST_CASE("changed validation and test data give warnings, and are refused where the best model depends on them") {

@@ -111,6 +111,8 @@ TEST_CASE("errors name every wrong value and the allowed values") {
       {R"({"num_hidden_layers": 1000000000})", "num_hidden_layers"},
       {R"({"hidden_dropout_prob": 1.0})", "hidden_dropout_prob is 1"},
       {R"({"attention_probs_dropout_prob": -0.1})", "attention_probs_dropout_prob"},
+      {R"({"attention_probs_dropout_prob": 0.001})", "in steps of 1/256"},
+      {R"({"attention_probs_dropout_prob": 0.9999})", "in steps of 1/256"},
       {R"({"classifier_dropout": "0.1"})", "classifier_dropout must be a number or null"},
       {R"({"layer_norm_eps": 0})", "layer_norm_eps"},
       {R"({"hidden_act": "relu"})", "only \"gelu\""},

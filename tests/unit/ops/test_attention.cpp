@@ -4,6 +4,7 @@
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/attention.hpp"
+#include "bert_hpc/ops/attention_dropout.hpp"
 #include "support/attention_case.hpp"
 #include "support/sample_tensors.hpp"
 
@@ -80,11 +81,12 @@ struct Reference {
 
   static double kept(const Problem& p, std::size_t sequence, std::int64_t head, std::int64_t position, std::int64_t j) {
     if (p.dropout.probability == 0.0f) return 1.0;
-    const std::uint32_t threshold = ops::dropout_threshold(p.dropout.probability);
+    const std::uint32_t threshold = ops::attention_dropout_threshold(p.dropout.probability);
     const auto bits =
         ops::dropout_bits(p.dropout, p.samples[sequence], static_cast<std::uint32_t>(head * (1 << 20) + position),
-                          static_cast<std::uint32_t>(j / 8));
-    return ops::dropout_keeps(bits, static_cast<int>(j % 8), threshold) ? 65536.0 / (65536.0 - threshold) : 0.0;
+                          ops::attention_dropout_block(j));
+    const bool keeps = ops::attention_dropout_keeps(bits, ops::attention_dropout_byte(j), threshold);
+    return keeps ? 256.0 / (256.0 - threshold) : 0.0;
   }
 
   void one_row(const Problem& p, std::int64_t i, std::int64_t head, std::int64_t d) {

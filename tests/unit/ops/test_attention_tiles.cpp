@@ -321,7 +321,7 @@ TEST_CASE("tensor cores' attention keeps one bit a pair, equal to the definition
   AttentionResults r = emulate(device, c);
   const test::HostOperands operands;
   const std::int64_t tiles = r.kept_rows / c.extents.heads;
-  const std::uint32_t threshold = ops::dropout_threshold(c.dropout.probability);
+  const std::uint32_t threshold = ops::attention_dropout_threshold(c.dropout.probability);
   std::int64_t wrong = 0;
   for (std::int64_t i = 0; i < c.queries.view().count; ++i) {
     const auto sequence = static_cast<std::size_t>(c.queries.sequence[static_cast<std::size_t>(i)]);
@@ -329,27 +329,50 @@ TEST_CASE("tensor cores' attention keeps one bit a pair, equal to the definition
       for (int key = 0; key < lengths[sequence]; ++key) {
         const auto row = static_cast<std::uint32_t>((c.extents.first_head + head) * (1 << 20) +
                                                     c.queries.position[static_cast<std::size_t>(i)]);
-        const auto drawn = ops::dropout_bits(c.dropout, c.samples[sequence], row, static_cast<std::uint32_t>(key / 8));
-        const bool kept = (r.kept()(head * tiles + key / 64, i) >> (key % 64) & 1u) != 0;
-        wrong += kept == ops::dropout_keeps(drawn, key % 8, threshold) ? 0 : 1;
+        const auto drawn = ops::dropout_bits(c.dropout, c.samples[sequence], row, ops::attention_dropout_block(key));
+        const bool kept = (r.kept()(head * tiles + key / 64, i) >> kept_bit(key) & 1u) != 0;
+        wrong += kept == ops::attention_dropout_keeps(drawn, ops::attention_dropout_byte(key), threshold) ? 0 : 1;
       }
     }
   }
   CHECK(wrong == 0);
 }
 
-TEST_CASE("the bits of a block of random numbers at every kind of threshold") {
-  // Numbers at and beside each threshold, in both halves of a word.
-  for (const std::uint32_t threshold : {1u, 2u, 655u, 6554u, 0x7FFFu, 0x8000u, 0x8001u, 58982u, 0xFFFEu, 0xFFFFu}) {
-    const std::uint32_t numbers[8] = {threshold, threshold - 1, (threshold + 1) & 0xFFFF, 0, 0xFFFF, 0x8000, 0x7FFF, 1};
-    for (int turn = 0; turn < 8; ++turn) {
-      core::Philox4 drawn{};
-      for (int j = 0; j < 8; ++j) drawn.word[j / 2] |= numbers[(j + turn) % 8] << (16 * (j % 2));
-      const EmulatedWarp::U32 words[4] = {drawn.word[0], drawn.word[1], drawn.word[2], drawn.word[3]};
-      const std::uint32_t bits = kept_of_block<EmulatedWarp>(words, threshold)[0];
-      CAPTURE(threshold, turn);
-      for (int j = 0; j < 8; ++j) CHECK((bits >> j & 1u) == (ops::dropout_keeps(drawn, j, threshold) ? 1u : 0u));
-      CHECK(bits <= 0xFFu);
+TEST_CASE("comparison of four bytes at once is exact for every byte and threshold") {
+  std::int64_t wrong = 0;
+  for (std::uint32_t threshold = 0; threshold < 256; ++threshold) {
+    for (std::uint32_t byte = 0; byte < 256; ++byte) {
+      // Neighbours on both sides that borrow or carry if bytes influence each other.
+      for (const std::uint32_t others : {0x00000000u, 0xFFFFFFFFu, 0x80808080u, 0x7F7F7F7Fu, threshold * 0x01010101u}) {
+        for (int at = 0; at < 4; ++at) {
+          const std::uint32_t word = (others & ~(0xFFu << (8 * at))) | byte << (8 * at);
+          const std::uint32_t reached = reached_bytes<EmulatedWarp>(word, threshold)[0];
+          for (int b = 0; b < 4; ++b) {
+            wrong += (reached >> (8 * b + 7) & 1u) == ((word >> (8 * b) & 0xFFu) >= threshold ? 1u : 0u) ? 0 : 1;
+          }
+        }
+      }
+    }
+  }
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("a lane's drawn bits are gathered and become masks in the order of the definition") {
+  // One byte of 16 is kept, the rest of each byte is noise.
+  for (int lane = 0; lane < 4; ++lane) {
+    for (int n = 0; n < 8; ++n) {
+      for (int i = 0; i < 2; ++i) {
+        const int key = 8 * n + 2 * lane + i, byte = ops::attention_dropout_byte(key);
+        EmulatedWarp::U32 reached[4] = {0x7F3A5C11u, 0x017F2B60u, 0x6677087Fu, 0x55007F7Eu};
+        reached[byte / 4] = reached[byte / 4] | (0x80u << (8 * (byte % 4)));
+        CAPTURE(lane, n, i);
+        CHECK(ops::attention_dropout_block(key) == static_cast<std::uint32_t>(lane));
+        CHECK((gather_tops<EmulatedWarp>(reached)[0] & 0xFF00FF00u) == 0x100u << (n / 4 * 16 + 4 * i + n % 4));
+        CHECK(kept_bit(key) == n / 4 * 32 + 8 * lane + 4 * i + n % 4);
+        for (int other = 0; other < 8; ++other) {
+          CHECK(pair_mask<EmulatedWarp>(reached, other)[0] == (other == n ? 0xFFFFu << (16 * i) : 0u));
+        }
+      }
     }
   }
 }

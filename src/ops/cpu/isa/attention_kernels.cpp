@@ -11,7 +11,7 @@
 #include <cstdint>
 
 #include "../attention_task.hpp"
-#include "../philox_lanes.hpp"
+#include "attention_dropout.hpp"
 #include "attention_packing.hpp"
 #include "attention_product.hpp"
 
@@ -38,7 +38,7 @@ struct Layout {
   std::int64_t packed;                              // (keys, head_dim) in panels: values forward, keys backward
   std::int64_t queries_packed, d_out_packed;        // (block rows, head_dim) in panels
   std::int64_t scores, d_scores;                    // (block rows, keys)
-  std::int64_t bits;                                // (block rows, keys) 16-bit dropout values
+  std::int64_t bits;                                // (block rows, keys) 8-bit dropout values
   std::int64_t row_scale;                           // (block rows)
   std::int64_t size;
 
@@ -58,7 +58,7 @@ struct Layout {
     d_out_packed = take(rows * columns);
     scores = take(rows * score_stride(keys));
     d_scores = take(rows * score_stride(keys));
-    bits = take((rows * round_up(keys, 8) + 64) / 2);
+    bits = take(bits_bytes(rows, keys) / 4);
     row_scale = take(rows);
     size = used;
   }
@@ -75,38 +75,6 @@ bool must_pack(std::int64_t keys, std::int64_t head_dim) {
   return keys > pack_above || head_dim % lanes != 0;
 }
 
-/// Dropout values of query rows [first, first + rows) against all keys: bits[r][0 … round_up(keys, 8)).
-void draw_bits(const AttentionTask& task, std::int64_t first, std::int64_t rows, std::uint16_t* bits) {
-  constexpr std::int64_t most = 256;
-  std::uint32_t block_of[most], row_of[most];
-  const PhiloxStream stream{task.c2, task.c3, task.key0, task.key1};
-  const std::uint32_t blocks = static_cast<std::uint32_t>((task.keys + 7) / 8);
-  const std::int64_t count = rows * blocks;
-  std::uint32_t block = 0;
-  std::int64_t row = first;
-  for (std::int64_t begin = 0; begin < count; begin += most) {
-    const std::int64_t here = count - begin < most ? count - begin : most;
-    for (std::int64_t n = 0; n < here; ++n) {
-      block_of[n] = block;
-      row_of[n] = task.first_row + static_cast<std::uint32_t>(task.position[row]);
-      if (++block == blocks) {
-        block = 0;
-        ++row;
-      }
-    }
-    for (std::int64_t n = here; n < round_up(here, 8); ++n) block_of[n] = row_of[n] = 0;
-    for (std::int64_t n = 0; n < here; n += 8) {
-      philox_of_8(listed_counters(block_of + n, row_of + n), stream, bits + 8 * (begin + n));
-    }
-  }
-}
-
-/// All bits set in the lanes that are kept.
-inline IntVector kept(const std::uint16_t* bits, std::uint32_t threshold) {
-  const UnalignedShorts values = *reinterpret_cast<const UnalignedShorts*>(bits);
-  return __builtin_convertvector(values, IntVector) >= static_cast<std::int32_t>(threshold);
-}
-
 inline Vector select(IntVector mask, Vector x) {
   return reinterpret_cast<Vector>(mask & reinterpret_cast<IntVector>(x));
 }
@@ -121,7 +89,7 @@ inline void clear_padding(const AttentionTask& task, float* row) {
 struct RowResult {
   float factor, log_sum_exp;
 };
-inline RowResult softmax_row(const AttentionTask& task, float* s, const std::uint16_t* bits) {
+inline RowResult softmax_row(const AttentionTask& task, float* s, const std::uint8_t* bits) {
   const std::int64_t whole = task.real_keys / lanes * lanes, rest = task.real_keys - whole;
   const IntVector tail = lanes_below(rest);
   Vector most = broadcast(-__builtin_inff());
@@ -161,15 +129,14 @@ void forward(const AttentionTask& task) {
   const Panels v = panels_of(task.v, task.keys, d, pack, at + layout.packed);
   float* scores = at + layout.scores;
   float* factors = at + layout.row_scale;
-  std::uint16_t* bits = reinterpret_cast<std::uint16_t*>(at + layout.bits);
-  const std::int64_t bits_stride = round_up(task.keys, 8);
+  std::uint8_t* bits = reinterpret_cast<std::uint8_t*>(at + layout.bits);
   const BlockPlan plan(task);
   for (std::int64_t first = 0; first < task.queries; first += plan.rows) {
     const std::int64_t rows = task.queries - first < plan.rows ? task.queries - first : plan.rows;
     multiply_heads(task.q, task.q_pairs, first, rows, columns, d, at + layout.keys_transposed, scores, stride);
     if (task.threshold > 0) draw_bits(task, first, rows, bits);
     for (std::int64_t r = 0; r < rows; ++r) {
-      const RowResult result = softmax_row(task, scores + r * stride, bits + r * bits_stride);
+      const RowResult result = softmax_row(task, scores + r * stride, bits + r * bits_stride(task.keys));
       factors[r] = result.factor;
       task.log_sum_exp[first + r] = result.log_sum_exp;
     }
@@ -189,7 +156,7 @@ inline float dot(const float* a, const float* b, std::int64_t count) {
 
 /// For one row, in place: scores become probabilities after dropout, and d_p = d_out·v becomes d_s / √head_dim.
 inline void gradient_row(const AttentionTask& task, float log_sum_exp, float diagonal, float* s, float* d_s,
-                         const std::uint16_t* bits) {
+                         const std::uint8_t* bits) {
   const std::int64_t whole = task.real_keys / lanes * lanes, rest = task.real_keys - whole;
   const Vector scale = broadcast(task.scale), shift = broadcast(log_sum_exp);
   const Vector drop_scale = broadcast(task.drop_scale), offset = broadcast(diagonal * task.scale);
@@ -244,8 +211,7 @@ void backward(const AttentionGradientTask& gradient) {
   const Panels k = panels_of(task.k, task.keys, d, pack, at + layout.packed);
   float* scores = at + layout.scores;
   float* d_scores = at + layout.d_scores;
-  std::uint16_t* bits = reinterpret_cast<std::uint16_t*>(at + layout.bits);
-  const std::int64_t bits_stride = round_up(task.keys, 8);
+  std::uint8_t* bits = reinterpret_cast<std::uint8_t*>(at + layout.bits);
   const BlockPlan plan(task);
   for (std::int64_t first = 0; first < task.queries; first += plan.rows) {
     const std::int64_t rows = task.queries - first < plan.rows ? task.queries - first : plan.rows;
@@ -258,7 +224,7 @@ void backward(const AttentionGradientTask& gradient) {
     for (std::int64_t r = 0; r < rows; ++r) {
       const float diagonal = dot(d_out.data + r * d_out.stride, task.out.data + (first + r) * task.out.stride, d);
       gradient_row(task, task.log_sum_exp[first + r], diagonal, scores + r * stride, d_scores + r * stride,
-                   bits + r * bits_stride);
+                   bits + r * bits_stride(task.keys));
     }
     multiply<Into::replace>({rows, d, task.keys, d_scores, stride, 1, k.data, k.row, k.next_panel,
                              gradient.d_q.data + first * gradient.d_q.stride, gradient.d_q.stride, nullptr});

@@ -22,6 +22,7 @@ typedef float Vector __attribute__((vector_size(4 * lanes)));
 typedef float UnalignedVector __attribute__((vector_size(4 * lanes), aligned(4), may_alias));
 typedef std::int32_t IntVector __attribute__((vector_size(4 * lanes)));
 typedef std::uint16_t UnalignedShorts __attribute__((vector_size(2 * lanes), aligned(2), may_alias));
+typedef std::uint8_t UnalignedBytes __attribute__((vector_size(lanes), aligned(1), may_alias));
 
 inline Vector load(const float* p) {
   return *reinterpret_cast<const UnalignedVector*>(p);
