@@ -23,7 +23,7 @@ void add_bias_in(Tensor<T> y, const float* bias) {
 template <class T>
 void gelu_forward_in(Tensor<const T> pre, Tensor<T> y) {
   kernel::map(
-      "bert_hpc::ops::gelu_forward", pre, y, KOKKOS_LAMBDA(std::int64_t, float x) { return gelu(x); });
+      "bert_hpc::ops::gelu_forward", pre, y, KOKKOS_LAMBDA(std::int64_t, float x) { return gelu_of<T>(x); });
 }
 
 // pre_ij += bias_j, y = pre · Φ(pre), with pre as stored
@@ -38,7 +38,7 @@ void bias_gelu_forward_in(Tensor<T> pre, const float* bias, Tensor<T> y) {
         packs::load(bias + begin, count, b);
         for (int j = 0; j < packs::width; ++j) x[j] += b[j];
         packs::store(x, count, pre.row(i) + begin);
-        for (int j = 0; j < packs::width; ++j) x[j] = gelu(x[j]);
+        for (int j = 0; j < packs::width; ++j) x[j] = gelu_of<T>(x[j]);
         packs::store(x, count, y.row(i) + begin);
       });
 #else
@@ -46,7 +46,7 @@ void bias_gelu_forward_in(Tensor<T> pre, const float* bias, Tensor<T> y) {
       {"bert_hpc::ops::bias_gelu_forward", kernel::bytes_of<T, T, T>(y.size())}, y.rows, y.columns,
       KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) {
         pre(i, j) += bias[j];
-        y(i, j) = gelu(pre(i, j));
+        y(i, j) = gelu_of<T>(pre(i, j));
       });
 #endif
 }
@@ -56,7 +56,7 @@ template <class T>
 void gelu_backward_in(Tensor<const T> pre, Tensor<const T> d_y, Tensor<T> d_pre) {
   kernel::map(
       "bert_hpc::ops::gelu_backward", pre, d_y, d_pre,
-      KOKKOS_LAMBDA(float x, float d) { return d * gelu_derivative(x); });
+      KOKKOS_LAMBDA(float x, float d) { return d * gelu_derivative_of<T>(x); });
 }
 
 template <class T>

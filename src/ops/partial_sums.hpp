@@ -49,7 +49,7 @@ struct GeluBackwardTerm {
       float x[width], d[width];
       load(pre.row(row) + column, count, x);
       load(d_y.row(row) + column, count, d);
-      for (int j = 0; j < width; ++j) d[j] *= gelu_derivative(x[j]);
+      for (int j = 0; j < width; ++j) d[j] *= gelu_derivative_of<T>(x[j]);
       store(d, count, d_pre.row(row) + column);
       for (int j = 0; j < width; ++j) sums[0][s][j] += d[j];
     });

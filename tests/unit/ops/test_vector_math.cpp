@@ -1,7 +1,9 @@
+#include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
 #include <limits>
 
+#include "bert_hpc/core/data_type.hpp"
 #include "bert_hpc/ops/vector_math.hpp"
 
 using namespace bert_hpc::ops;
@@ -29,6 +31,27 @@ double normal(double x) {
 }
 double one(double) {
   return 1;
+}
+double exact_gelu(double x) {
+  return x * normal(x);
+}
+double exact_slope(double x) {
+  return normal(x) + x * phi(x);
+}
+
+// The largest |approximate − exact| / scale over every number of a 16-bit type in [begin, end).
+template <class T, class Approximate, class Exact, class Scale>
+double worst_of_all(double begin, double end, Approximate approximate, Exact exact, Scale scale) {
+  double largest = 0;
+  for (std::uint32_t bits = 0; bits < 0x10000u; ++bits) {
+    T stored;
+    stored.bits = static_cast<std::uint16_t>(bits);
+    const float x = stored;
+    if (!(x >= begin && x < end) || x == 0) continue;
+    const double error = std::abs(static_cast<double>(approximate(x)) - exact(static_cast<double>(x)));
+    largest = std::max(largest, error / scale(static_cast<double>(x)));
+  }
+  return largest;
 }
 
 }  // namespace
@@ -71,15 +94,33 @@ TEST_CASE("sine and cosine of turns keep the stated accuracy") {
 }
 
 TEST_CASE("gelu and its derivative keep the stated accuracy") {
-  const auto exact = [](double x) { return x * normal(x); };
-  const auto slope = [](double x) { return normal(x) + x * phi(x); };
   for (const double reach : {0.1, 3.0, 12.0}) {
-    CHECK(worst(reach / 1000, reach, gelu, exact, [](double x) { return x; }) < 2e-7);
-    CHECK(worst(-reach, -reach / 1000, gelu, exact, [](double x) { return -x; }) < 2e-7);
-    CHECK(worst(-reach, reach, gelu_derivative, slope, one) < 3e-7);
+    CHECK(worst(reach / 1000, reach, gelu, exact_gelu, [](double x) { return x; }) < 2e-7);
+    CHECK(worst(-reach, -reach / 1000, gelu, exact_gelu, [](double x) { return -x; }) < 2e-7);
+    CHECK(worst(-reach, reach, gelu_derivative, exact_slope, one) < 3e-7);
   }
   // In the tail the relative error is that of exp's argument, x²/2 · 2^-24, and a few roundings.
-  CHECK(worst(-6, -1, gelu, exact, [&](double x) { return -exact(x); }) < 18 * 6e-8 + 6e-7);
+  CHECK(worst(-6, -1, gelu, exact_gelu, [](double x) { return -exact_gelu(x); }) < 18 * 6e-8 + 6e-7);
+}
+
+TEMPLATE_TEST_CASE("GELU in 16 bits keeps the stated accuracy for every number", "", bert_hpc::core::Bf16,
+                   bert_hpc::core::Fp16) {
+  const auto value = [](double begin, double end) {
+    return worst_of_all<TestType>(begin, end, gelu_in_16_bits, exact_gelu,
+                                  [](double x) { return std::abs(exact_gelu(x)); });
+  };
+  const auto slope = [](double begin, double end) {
+    return worst_of_all<TestType>(begin, end, gelu_derivative_in_16_bits, exact_slope,
+                                  [](double x) { return std::abs(exact_slope(x)); });
+  };
+  const double all = std::numeric_limits<float>::infinity();
+  CHECK(std::log2(value(-4.3, all)) < -12.9);
+  CHECK(std::log2(value(-6.0, -4.3)) < -12.4);
+  CHECK(std::log2(value(-12.9, -6.0)) < -11.0);
+  CHECK(std::log2(slope(-6.3, all)) < -12.7);
+  CHECK(std::log2(slope(-13.0, -6.3)) < -10.7);
+  CHECK(worst_of_all<TestType>(-all, -12.9, gelu_in_16_bits, exact_gelu, one) < 0x1p-122);
+  CHECK(worst_of_all<TestType>(-all, -13.0, gelu_derivative_in_16_bits, exact_slope, one) < 0x1p-122);
 }
 
 TEST_CASE("special values pass through") {
@@ -101,6 +142,13 @@ TEST_CASE("special values pass through") {
   CHECK(gelu(-1e30f) == 0.0f);
   CHECK(gelu_derivative(1e30f) == 1.0f);
   CHECK(gelu_derivative(-1e30f) == 0.0f);
+  CHECK(gelu_in_16_bits(1e30f) == 1e30f);
+  CHECK(gelu_in_16_bits(0.0f) == 0.0f);
+  CHECK(gelu_in_16_bits(-1e30f) == 0.0f);
+  CHECK(gelu_derivative_in_16_bits(1e30f) == 1.0f);
+  CHECK(gelu_derivative_in_16_bits(-1e30f) == 0.0f);
+  CHECK(std::isnan(gelu_in_16_bits(nan)));
+  CHECK(std::isnan(gelu_derivative_in_16_bits(nan)));
   CHECK(std::isnan(fast_exp(nan)));
   CHECK(std::isnan(fast_erf(nan)));
   CHECK(std::isnan(fast_tanh(nan)));

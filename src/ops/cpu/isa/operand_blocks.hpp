@@ -158,12 +158,12 @@ inline void store_row(std::int64_t columns, const float* __restrict from, std::u
 #pragma GCC ivdep
   for (std::int64_t j = 0; j < columns; ++j) {
     float value = from[j];
-    if constexpr (end == End::gelu_slope) value *= gelu_derivative(Stored::one(second + j));
+    if constexpr (end == End::gelu_slope) value *= gelu_derivative_in_16_bits(Stored::one(second + j));
     to[j] = Stored::rounded(value);
   }
   if constexpr (end == End::gelu) {
 #pragma GCC ivdep
-    for (std::int64_t j = 0; j < columns; ++j) second[j] = Stored::rounded(gelu(Stored::one(to + j)));
+    for (std::int64_t j = 0; j < columns; ++j) second[j] = Stored::rounded(gelu_in_16_bits(Stored::one(to + j)));
   }
 }
 
