@@ -34,13 +34,13 @@ build() {
 say "Building the programs for comparison in $cpu"
 build "$cpu" "bert_hpc bert_hpc_prep" -DBERT_HPC_TESTS=OFF -DBERT_HPC_CPU_LIBRARIES=OFF
 say "Building for GPUs in $cuda"
-(use_cache_cuda && build "$cuda" "all bench_attention bench_training" -DBERT_HPC_TESTS=ON -DBERT_HPC_CUDA=ON \
+(use_cache_cuda && build "$cuda" "all bench_attention bench_fp8 bench_training" -DBERT_HPC_TESTS=ON -DBERT_HPC_CUDA=ON \
   -DBERT_HPC_CUDA_LINES=OFF -DBERT_HPC_CUDA_ARCHITECTURES="${CUDA_ARCHITECTURES:-90-real}")
 
 say "Packing $bundle"
 rm -rf "$bundle" "$bundle.tar.xz"
 mkdir -p "$bundle"/{bin,cpu,lib,tests,programs/cuda,programs/cpu}
-for program in "$cuda"/bert_hpc "$cuda"/bert_hpc_prep "$cuda"/tests/test_* "$cuda"/tests/bench_{attention,training}; do
+for program in "$cuda"/bert_hpc "$cuda"/bert_hpc_prep "$cuda"/tests/test_* "$cuda"/tests/bench_{attention,fp8,training}; do
   case ${program##*/} in
     test_mpi_heartbeat | test_mpi_checked_communicator) continue ;; # which use no GPU
   esac

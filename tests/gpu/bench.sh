@@ -33,6 +33,7 @@ kernels() {
 }
 
 step nvidia_smi 10 sh -c 'nvidia-smi && echo "= $(nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm --format=csv,noheader)"'
+step fp8 60 ./with_libraries.sh bin/bench_fp8
 step test_ops 90 ./with_libraries.sh bin/test_ops
 attention bf16 12 64
 attention bf16 16 64
