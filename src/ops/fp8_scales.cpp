@@ -37,7 +37,7 @@ void scale_by_history(std::int64_t count, std::int64_t known, const float* histo
       "bert_hpc::ops::fp8_scale_by_history", count, KOKKOS_LAMBDA(std::int64_t i) {
         const float largest = largest_known(history + i * fp8_history, known);
         scale[i] = core::float8_scale(largest, i < count / 2 ? Float8::e4m3 : Float8::e5m2);
-        inverse[i] = 1.0f / scale[i];
+        inverse[i * fp8_inverse_stride] = 1.0f / scale[i];
       });
 }
 
@@ -47,7 +47,7 @@ void scale_by_magnitude(std::int64_t count, float* largest, float* scale, float*
       "bert_hpc::ops::fp8_scale_by_magnitude", count, KOKKOS_LAMBDA(std::int64_t i) {
         const bool finite = __builtin_bit_cast(std::uint32_t, largest[i]) < 0x7F800000u;
         scale[i] = core::float8_scale(finite ? largest[i] : 0.0f, Float8::e4m3);
-        inverse[i] = 1.0f / scale[i];
+        inverse[i * fp8_inverse_stride] = 1.0f / scale[i];
         largest[i] = 0.0f;
       });
 }
@@ -62,28 +62,28 @@ Fp8Scales::Fp8Scales(std::vector<std::string> layers, bool allocates) : names_(s
   if (!allocates) return;
   const auto operands = 3 * static_cast<std::int64_t>(names_.size());
   scale_ = core::Buffer<float>(operands);
-  inverse_ = core::Buffer<float>(operands);
+  inverse_ = core::Buffer<float>(operands * fp8_inverse_stride);
   largest_ = core::Buffer<float>(operands);
   history_ = core::Buffer<float>(histories() * fp8_history);
 }
 
 std::int64_t Fp8Scales::bytes() const {
   const auto layers = static_cast<std::int64_t>(names_.size());
-  return (3 * 3 * layers + histories() * fp8_history) * static_cast<std::int64_t>(sizeof(float));
+  return ((2 + fp8_inverse_stride) * 3 * layers + histories() * fp8_history) * static_cast<std::int64_t>(sizeof(float));
 }
 
 Fp8Scale Fp8Scales::of(std::size_t layer, Fp8Operand operand) const {
-  const std::size_t i = index(layer, operand);
+  const auto i = static_cast<std::int64_t>(index(layer, operand));
   return {.format = format_of(operand),
           .scale = scale_.data() + i,
-          .inverse = inverse_.data() + i,
+          .inverse = inverse_.data() + i * fp8_inverse_stride,
           .largest = reinterpret_cast<std::uint32_t*>(largest_.data() + i)};
 }
 
 void Fp8Scales::scale_weights() {
-  const std::size_t first = index(0, Fp8Operand::weight);
+  const auto first = static_cast<std::int64_t>(index(0, Fp8Operand::weight));
   scale_by_magnitude(static_cast<std::int64_t>(names_.size()), largest_.data() + first, scale_.data() + first,
-                     inverse_.data() + first);
+                     inverse_.data() + first * fp8_inverse_stride);
 }
 
 void Fp8Scales::make_scales(std::int64_t known) {

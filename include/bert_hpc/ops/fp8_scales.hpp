@@ -31,9 +31,12 @@ constexpr core::Float8 format_of(Fp8Operand operand) {
 struct Fp8Scale {
   core::Float8 format = core::Float8::e4m3;
   const float* scale = nullptr;
-  const float* inverse = nullptr;    ///< 1 / scale
+  const float* inverse = nullptr;    ///< 1 / scale, at a multiple of 16 bytes
   std::uint32_t* largest = nullptr;  ///< bits of a non-negative float; integer comparison orders them correctly
 };
+
+/// Floats from one inverse to the next: cuBLASLt since CUDA 12.9 refuses scales that are not aligned to 16 bytes.
+inline constexpr std::int64_t fp8_inverse_stride = 4;
 
 /// Number of steps in a history.
 inline constexpr std::int64_t fp8_history = 16;
@@ -87,7 +90,7 @@ class Fp8Scales {
   void make_scales(std::int64_t known);
 
   std::vector<std::string> names_;
-  // By operand, then by layer.
+  // By operand, then by layer; an inverse each fp8_inverse_stride.
   core::Buffer<float> scale_, inverse_, largest_;
   core::Buffer<float> history_;  // (x and d_y of all layers, fp8_history): ring buffers
   std::int64_t steps_ = 0;       // steps stored so far

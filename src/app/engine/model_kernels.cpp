@@ -57,6 +57,10 @@ void ModelKernels::tune(std::span<model::Stage> stages, const layers::BatchBound
   for (const ops::ProductExtents& e : all) {
     if (work(e) >= worth_trying * most) products->tune(e);
   }
+  for (const model::Stage& stage : stages) {
+    if (!fp8) break;
+    for (const ops::ProductExtents& e : model::product_extents(stage.block_weights(), training)) fp8->tune(e);
+  }
 }
 
 void ModelKernels::add_memory(MemoryPlan& plan) const {

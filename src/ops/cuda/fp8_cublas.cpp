@@ -1,13 +1,17 @@
 // FP8 gemms by cuBLASLt, on Ada, Hopper and later. The library multiplies by the values at the scale pointers of its
 // operands: the inverses of the scales used for rounding. Sums are in float: the faster, less accurate accumulation
-// (CUBLASLT_MATMUL_DESC_FAST_ACCUM) is off, which is also the default. Algorithms are the library's first suggestions
-// for the actual number of rows, or for any number of rows in reproducible mode.
+// (CUBLASLT_MATMUL_DESC_FAST_ACCUM) is off, which is also the default. cublas_matmul.cpp has how algorithms are chosen.
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
+#include <string>
+
 #include "../../core/cuda/check_cuda.hpp"
-#include "../fp8_byte_product.hpp"
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/device_runtime.hpp"
+#include "bert_hpc/core/error.hpp"
 #include "cublas_matmul.hpp"
+#include "fp8_matmul.hpp"
 
 namespace bert_hpc::ops {
 namespace {
@@ -15,34 +19,43 @@ namespace {
 class CublasFp8Product final : public ByteFp8Product {
  public:
   CublasFp8Product(MatrixProduct& rounded, const std::vector<Fp8Layer>& layers, const Fp8Settings& settings)
-      : ByteFp8Product(rounded, layers, settings.allocates), matmul_(settings.reproducible) {}
+      : ByteFp8Product(rounded, layers, settings.allocates),
+        reproducible_(settings.reproducible),
+        matmul_(settings.reproducible) {}
   std::string name() const override { return "cuBLASLt in FP8"; }
 
- private:
-  static Matmul::Operand operand(const Fp8Matmul::Operand& x, bool turned) {
-    return {.data = const_cast<std::uint8_t*>(x.data),
-            .stride = x.stride,
-            .turned = turned,
-            .eight = x.format,
-            .inverse = x.inverse};
+  /// Tries the products of full micro-batches and smaller ones.
+  void tune(const ProductExtents& e) override {
+    if (reproducible_ || e.rows == 0 || !core::DeviceRuntime::missing_device().empty()) return;
+    const std::int64_t rows = padded_rows(e.rows), widest = std::max(e.in, e.out);
+    const core::Buffer<std::uint8_t> x(rows * widest), d_y(rows * widest), w(e.in * e.out);
+    const core::Buffer<core::Bf16> y(rows * widest);
+    const core::Buffer<float> d_w(e.in * e.out), inverse(fp8_inverse_stride);
+    for (const auto* buffer : {&x, &d_y, &w}) {  // numbers near one
+      core::fill_on_device(buffer->data(), 0x3C, static_cast<std::size_t>(buffer->size()));
+    }
+    const Fp8LinearOperands at{x.data(), d_y.data(), w.data(), y.data(), d_w.data(), inverse.data()};
+    for (const std::int64_t bucket : buckets_to_try(rows)) {
+      for (const Matmul& product : fp8_products(std::min(bucket, rows), e.in, e.out, at)) matmul_.tune(product);
+    }
+    core::wait_for_kernels();
   }
 
+ private:
   std::int64_t reserve_rounded(const ProductExtents& largest) override {
     if (allocates()) matmul_.prepare();
     return ByteFp8Product::reserve_rounded(largest) + static_cast<std::int64_t>(CublasMatmul::workspace_bytes);
   }
 
-  void multiply(const Fp8Matmul& p) override {
-    matmul_.run({.m = p.m,
-                 .n = p.n,
-                 .k = p.k,
-                 .a = operand(p.a, false),
-                 .b = operand(p.b, true),
-                 .c = {.data = p.c.data, .stride = p.c.stride, .type = p.c.type},
-                 .beta = p.beta,
-                 .sums_over_padded_rows = p.sums_over_rows});
+  void multiply(const Fp8Matmul& product) override {
+    const Matmul call = call_of(product);
+    if (const char* reason = refused(call)) {
+      throw core::Error(core::ExitCode::internal, std::string("FP8 product: cuBLASLt refuses ") + reason + ".");
+    }
+    matmul_.run(call);
   }
 
+  bool reproducible_;
   CublasMatmul matmul_;
 };
 

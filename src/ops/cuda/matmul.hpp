@@ -28,9 +28,8 @@ struct Matmul {
     std::int64_t stride = 0;
     core::DataType type = core::DataType::fp32;
     bool turned = false;  ///< stored as (columns, rows)
-    /// 8-bit numbers instead of `type`, and 1 / their scale in device memory. Such gemms need an a that is not
-    /// transposed and a b that is; no other form is available before Blackwell. All extents except m are multiples of
-    /// 16, and rows of all three matrices begin at multiples of 16 bytes.
+    /// 8-bit numbers instead of `type`, and 1 / their scale in device memory. fp8_matmul.hpp says what is demanded of
+    /// such gemms.
     std::optional<core::Float8> eight{};
     const float* inverse = nullptr;
 
