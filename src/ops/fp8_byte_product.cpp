@@ -11,7 +11,7 @@
 namespace bert_hpc::ops {
 
 ByteFp8Product::ByteFp8Product(MatrixProduct& rounded, std::vector<Fp8Layer> all, bool allocates)
-    : Fp8Product(rounded, std::move(all), allocates) {
+    : Fp8Product(rounded, std::move(all), allocates), outstanding_(layers().size()) {
   for (const Fp8Layer& layer : layers()) {
     begins_.push_back(elements_);
     elements_ += layer.weight.size();
@@ -22,10 +22,10 @@ ByteFp8Product::ByteFp8Product(MatrixProduct& rounded, std::vector<Fp8Layer> all
 
 std::int64_t ByteFp8Product::reserve_rounded(const ProductExtents& e) {
   scratch_bytes_ = std::max(scratch_bytes_, padded_rows(e.rows) * std::max(e.in, e.out));
-  for (auto& scratch : scratch_) {
-    if (allocates() && scratch.size() < scratch_bytes_) scratch = core::Buffer<std::uint8_t>(scratch_bytes_);
+  for (auto* buffer : {&scratch_, &turned_[0].numbers, &turned_[1].numbers}) {
+    if (allocates() && buffer->size() < scratch_bytes_) *buffer = core::Buffer<std::uint8_t>(scratch_bytes_);
   }
-  return 2 * (elements_ + scratch_bytes_);
+  return 2 * elements_ + 3 * scratch_bytes_;
 }
 
 Tensor<std::uint8_t> ByteFp8Product::weight_place(std::size_t layer, bool turned) const {
@@ -35,7 +35,7 @@ Tensor<std::uint8_t> ByteFp8Product::weight_place(std::size_t layer, bool turned
 
 void ByteFp8Product::round_weight(std::size_t layer) {
   const Fp8Scale scale = scales().of(layer, Fp8Operand::weight);
-  round_to_fp8_turned(layers()[layer].weight, scale, weight_place(layer, true), weight_place(layer, false));
+  round_to_fp8_turned(layers()[layer].weight, scale, false, weight_place(layer, true), weight_place(layer, false));
 }
 
 Fp8Matmul::Operand ByteFp8Product::described(const Tensor<std::uint8_t>& numbers, Fp8Operand operand) const {
@@ -47,38 +47,69 @@ Fp8Matmul::Operand ByteFp8Product::weight(bool turned) const {
   return described(weight_place(layer(), turned), Fp8Operand::weight);
 }
 
-Tensor<std::uint8_t> ByteFp8Product::scratch(Fp8Operand operand, std::int64_t rows, std::int64_t columns) const {
-  const core::Buffer<std::uint8_t>& memory = scratch_[operand == Fp8Operand::d_y ? 1 : 0];
+Tensor<std::uint8_t> ByteFp8Product::place_in(const core::Buffer<std::uint8_t>& memory, std::int64_t rows,
+                                              std::int64_t columns) {
   core::require(rows * columns <= memory.size(), "FP8 product: an operand is larger than was reserved");
   return {memory.data(), rows, columns};
 }
 
-Fp8Matmul::Operand ByteFp8Product::as_it_is(ConstMatrix x, Fp8Operand operand) {
-  const Tensor<std::uint8_t> place = scratch(operand, x.rows, x.columns);
-  round_to_fp8(x, scale(operand), true, place);
-  return described(place, operand);
+ByteFp8Product::TurnedGradient& ByteFp8Product::next_turned() {
+  next_ = 1 - next_;
+  turned_[next_].data = nullptr;
+  return turned_[next_];
 }
 
-Fp8Matmul::Operand ByteFp8Product::turned(ConstMatrix x, Fp8Operand operand) {
-  const Tensor<std::uint8_t> place = scratch(operand, x.columns, padded_rows(x.rows));
-  round_to_fp8_turned(x, scale(operand), place);
-  return described(place, operand);
+void ByteFp8Product::forget_turned() {
+  for (TurnedGradient& t : turned_) {
+    if (t.layer == layer()) t.data = nullptr;
+  }
+}
+
+/// What run_backward_input has made of it, or makes it.
+Fp8Matmul::Operand ByteFp8Product::turned_gradient(ConstMatrix d_y) {
+  for (TurnedGradient& t : turned_) {
+    if (t.data != d_y.data || t.layer != layer() || t.rows != d_y.rows) continue;
+    t.data = nullptr;
+    return described(place_in(t.numbers, d_y.columns, padded_rows(d_y.rows)), Fp8Operand::d_y);
+  }
+  const Tensor<std::uint8_t> place = place_in(next_turned().numbers, d_y.columns, padded_rows(d_y.rows));
+  round_to_fp8_turned(d_y, scale(Fp8Operand::d_y), false, place);
+  return described(place, Fp8Operand::d_y);
 }
 
 void ByteFp8Product::run_forward(ConstMatrix x, const Epilogue& epilogue, Matrix y) {
   if (x.rows == 0) return;
   const Matrix sum = epilogue.sum(y);
-  multiply(
-      {.m = sum.rows, .n = sum.columns, .k = x.columns, .a = as_it_is(x, Fp8Operand::x), .b = weight(false), .c = sum});
+  const Tensor<std::uint8_t> numbers = place_in(scratch_, x.rows, x.columns);
+  round_to_fp8(x, scale(Fp8Operand::x), true, numbers);
+  multiply({.m = sum.rows,
+            .n = sum.columns,
+            .k = x.columns,
+            .a = described(numbers, Fp8Operand::x),
+            .b = weight(false),
+            .c = sum});
   finish(epilogue, y);
 }
 
 void ByteFp8Product::run_backward_input(ConstMatrix d_y, Matrix d_x, const InputEpilogue& epilogue) {
   if (d_y.rows == 0) return;
+  const Tensor<std::uint8_t> numbers = place_in(scratch_, d_y.rows, d_y.columns);
+  const Fp8Scale d_y_scale = scale(Fp8Operand::d_y);
+  forget_turned();
+  // With two gradients of weights outstanding, as zero-bubble schedules have them, it is not known which comes first.
+  if (++outstanding_[layer()] == 1) {
+    TurnedGradient& t = next_turned();
+    round_to_fp8_turned(d_y, d_y_scale, true, place_in(t.numbers, d_y.columns, padded_rows(d_y.rows)), numbers);
+    t.layer = layer();
+    t.data = d_y.data;
+    t.rows = d_y.rows;
+  } else {
+    round_to_fp8(d_y, d_y_scale, true, numbers);
+  }
   multiply({.m = d_x.rows,
             .n = d_x.columns,
             .k = d_y.columns,
-            .a = as_it_is(d_y, Fp8Operand::d_y),
+            .a = described(numbers, Fp8Operand::d_y),
             .b = weight(true),
             .c = d_x,
             .beta = epilogue.write == Write::accumulate ? 1.0f : 0.0f});
@@ -90,11 +121,14 @@ void ByteFp8Product::run_backward_weight(ConstMatrix d_y, ConstMatrix x, Tensor<
     if (write == Write::replace) detail::set_zero_rows(d_w);
     return;
   }
+  if (outstanding_[layer()] > 0) --outstanding_[layer()];
+  const Tensor<std::uint8_t> numbers = place_in(scratch_, x.columns, padded_rows(x.rows));
+  round_to_fp8_turned(x, scale(Fp8Operand::x), false, numbers);
   multiply({.m = d_w.rows,
             .n = d_w.columns,
             .k = padded_rows(x.rows),
-            .a = turned(d_y, Fp8Operand::d_y),
-            .b = turned(x, Fp8Operand::x),
+            .a = turned_gradient(d_y),
+            .b = described(numbers, Fp8Operand::x),
             .c = d_w,
             .beta = write == Write::accumulate ? 1.0f : 0.0f,
             .sums_over_rows = true});

@@ -4,6 +4,9 @@
 //   y   (rows, out) = x (rows, in) · w (out, in)ᵀ
 //   d_x (rows, in)  = d_y (rows, out) · wᵗ (in, out)ᵀ                  wᵗ: transposed once per step
 //   d_w (out, in)   = d_yᵗ (out, rows) · xᵗ (in, rows)ᵀ                both transposed, zero-padded to 16·n rows
+// A GPU needs as long to round an operand as to read and write it, a quarter of the time of its products. So d_y is
+// read once for both gradients: its pass for d_x also writes d_yᵗ where the weight's gradient follows before the
+// layer's next backward pass.
 #pragma once
 
 #include <vector>
@@ -46,18 +49,31 @@ class ByteFp8Product : public Fp8Product {
   void run_backward_input(ConstMatrix d_y, Matrix d_x, const InputEpilogue& epilogue) override;
   void run_backward_weight(ConstMatrix d_y, ConstMatrix x, Tensor<float> d_w, Write write) override;
 
-  Fp8Matmul::Operand as_it_is(ConstMatrix x, Fp8Operand operand);
-  Fp8Matmul::Operand turned(ConstMatrix x, Fp8Operand operand);
+  /// d_yᵗ of a layer, in scratch memory of its own.
+  struct TurnedGradient {
+    std::size_t layer = 0;
+    const void* data = nullptr;  ///< of d_y; null: the memory is free
+    std::int64_t rows = 0;
+    core::Buffer<std::uint8_t> numbers{};
+  };
+  TurnedGradient& next_turned();
+  void forget_turned();  ///< of the layer
+  Fp8Matmul::Operand turned_gradient(ConstMatrix d_y);
   Fp8Matmul::Operand weight(bool turned) const;
   Fp8Matmul::Operand described(const Tensor<std::uint8_t>& numbers, Fp8Operand operand) const;
   /// Memory of the layer's weights, as stored or transposed.
   Tensor<std::uint8_t> weight_place(std::size_t layer, bool turned) const;
-  Tensor<std::uint8_t> scratch(Fp8Operand operand, std::int64_t rows, std::int64_t columns) const;
+  static Tensor<std::uint8_t> place_in(const core::Buffer<std::uint8_t>& memory, std::int64_t rows,
+                                       std::int64_t columns);
 
   std::vector<std::int64_t> begins_;  // by layer
   std::int64_t elements_ = 0, scratch_bytes_ = 0;
   core::Buffer<std::uint8_t> weights_[2];  // as stored, and transposed
-  core::Buffer<std::uint8_t> scratch_[2];  // of x, and of d_y
+  core::Buffer<std::uint8_t> scratch_;     // of x or d_y as it is, or of xᵗ
+  // A sublayer's two layers compute their gradients of inputs one after the other, then those of their weights.
+  TurnedGradient turned_[2];
+  int next_ = 0;                  // of turned_
+  std::vector<int> outstanding_;  // by layer: gradients of inputs whose gradients of weights have not followed
 };
 
 /// FP8 gemms of 8-bit numbers on this machine's devices; null if the devices have none.

@@ -39,13 +39,12 @@ KOKKOS_INLINE_FUNCTION void store(const std::uint32_t (&words)[2], int count, st
 }
 
 /// y (columns, rows) = float8(x·s)ᵀ for 32 rows and 8 columns, and plain = float8(x·s) if plain has data. Rows of x
-/// past the end count as zeros, up to the extent of y.
+/// past the end count as zeros, up to the extent of y. Returns the largest magnitude of these x.
 template <Float8 format, class T>
-KOKKOS_INLINE_FUNCTION void turn(const Tensor<const T>& x, float s, std::int64_t first_row, std::int64_t pack,
-                                 const Tensor<std::uint8_t>& plain, const Tensor<std::uint8_t>& y) {
+KOKKOS_INLINE_FUNCTION std::uint32_t turn(const Tensor<const T>& x, float s, std::int64_t first_row, std::int64_t begin,
+                                          int count, const Tensor<std::uint8_t>& plain, const Tensor<std::uint8_t>& y) {
   constexpr int column_words = turned_rows / word_bytes;
-  const std::int64_t begin = pack * packs::width;
-  const int count = packs::columns_of(pack, x.columns);
+  std::uint32_t largest = 0;
   std::uint32_t turned[packs::width][column_words] = {};
 #if defined(__CUDA_ARCH__)
 #pragma unroll
@@ -54,6 +53,8 @@ KOKKOS_INLINE_FUNCTION void turn(const Tensor<const T>& x, float s, std::int64_t
     const std::int64_t row = first_row + r;
     float value[packs::width] = {};
     if (row < x.rows) packs::load(x.row(row) + begin, count, value);
+    const std::uint32_t found = largest_magnitude(value);
+    largest = found > largest ? found : largest;
     std::uint32_t words[2];
     pack_bytes<format>(value, s, words);
     if (plain.data != nullptr && row < x.rows) store(words, count, plain.row(row) + begin);
@@ -72,15 +73,31 @@ KOKKOS_INLINE_FUNCTION void turn(const Tensor<const T>& x, float s, std::int64_t
       *reinterpret_cast<packs::Chunk*>(y.row(begin + j) + at) = chunk;
     }
   }
+  return largest;
 }
 
 template <Float8 format, class T>
-void round_turned_in(Tensor<const T> x, const float* scale, Tensor<std::uint8_t> plain, Tensor<std::uint8_t> y) {
-  const std::int64_t pack_count = packs::count_of(x.columns), blocks = kernel::divide_up(y.columns, turned_rows);
-  kernel::for_items(
-      "bert_hpc::ops::fp8_round_turned", blocks * pack_count, KOKKOS_LAMBDA(std::int64_t i) {
-        turn<format>(x, *scale, i / pack_count * turned_rows, i % pack_count, plain, y);
+void round_turned_in(Tensor<const T> x, const Fp8Scale& scale, bool notes, Tensor<std::uint8_t> plain,
+                     Tensor<std::uint8_t> y) {
+  const float* const s = scale.scale;
+  std::uint32_t* const noted = notes ? scale.largest : nullptr;
+  const std::int64_t blocks = kernel::divide_up(y.columns, turned_rows);
+  constexpr const char* label = "bert_hpc::ops::fp8_round_turned";
+#if BERT_HPC_WARPS
+  kernel::for_packs_with_maximum(
+      label, blocks, x.columns, noted, KOKKOS_LAMBDA(std::int64_t block, std::int64_t begin, int count) {
+        return turn<format>(x, *s, block * turned_rows, begin, count, plain, y);
       });
+#else
+  const std::int64_t pack_count = packs::count_of(x.columns);
+  kernel::for_items(
+      label, blocks * pack_count, KOKKOS_LAMBDA(std::int64_t i) {
+        const std::int64_t pack = i % pack_count;
+        const std::uint32_t found = turn<format>(x, *s, i / pack_count * turned_rows, pack * packs::width,
+                                                 packs::columns_of(pack, x.columns), plain, y);
+        if (noted != nullptr) note(noted, found);
+      });
+#endif
 }
 
 /// y = float8(x·s) for an 8-wide pack. Returns the largest magnitude of x in the pack.
@@ -133,7 +150,7 @@ void round_to_fp8(core::ConstMatrix x, const Fp8Scale& scale, bool notes, Tensor
   });
 }
 
-void round_to_fp8_turned(core::ConstMatrix x, const Fp8Scale& scale, Tensor<std::uint8_t> y,
+void round_to_fp8_turned(core::ConstMatrix x, const Fp8Scale& scale, bool notes, Tensor<std::uint8_t> y,
                          Tensor<std::uint8_t> plain) {
   core::require(plain.data == nullptr || (plain.rows == x.rows && plain.columns == x.columns),
                 "FP8 rounding: shapes differ");
@@ -143,9 +160,9 @@ void round_to_fp8_turned(core::ConstMatrix x, const Fp8Scale& scale, Tensor<std:
                 "FP8 rounding: a turned copy's rows are not made of 16 bytes");
   core::with_type(x.type, [&]<class T>() {
     if (scale.format == Float8::e4m3) {
-      round_turned_in<Float8::e4m3, T>(x.as<T>(), scale.scale, plain, y);
+      round_turned_in<Float8::e4m3, T>(x.as<T>(), scale, notes, plain, y);
     } else {
-      round_turned_in<Float8::e5m2, T>(x.as<T>(), scale.scale, plain, y);
+      round_turned_in<Float8::e5m2, T>(x.as<T>(), scale, notes, plain, y);
     }
   });
 }

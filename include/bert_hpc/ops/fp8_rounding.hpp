@@ -19,7 +19,8 @@ void round_to_fp8(core::ConstMatrix x, const Fp8Scale& scale, bool notes, core::
 
 /// y = the 8-bit numbers of xᵀ: (x.columns, at least x.rows), padded with zeros. Rows of y have sizes and addresses
 /// that are multiples of 16 bytes. If `plain` has data, the same pass also writes the result of round_to_fp8() there.
-void round_to_fp8_turned(core::ConstMatrix x, const Fp8Scale& scale, core::Tensor<std::uint8_t> y,
+/// `notes` as above.
+void round_to_fp8_turned(core::ConstMatrix x, const Fp8Scale& scale, bool notes, core::Tensor<std::uint8_t> y,
                          core::Tensor<std::uint8_t> plain = {});
 
 }  // namespace bert_hpc::ops

@@ -145,8 +145,8 @@ void show_rounding(std::int64_t rows, std::int64_t columns) {
   };
   std::printf("rounding %lld x %lld:", static_cast<long long>(rows), static_cast<long long>(columns));
   show_one("as it is", bytes, [&] { ops::round_to_fp8(from, s, true, to); });
-  show_one("turned", bytes, [&] { ops::round_to_fp8_turned(from, s, to_turned); });
-  show_one("both", bytes / 3 * 4, [&] { ops::round_to_fp8_turned(from, s, to_turned, to); });
+  show_one("turned", bytes, [&] { ops::round_to_fp8_turned(from, s, false, to_turned); });
+  show_one("both", bytes / 3 * 4, [&] { ops::round_to_fp8_turned(from, s, true, to_turned, to); });
   std::printf("\n");
 }
 

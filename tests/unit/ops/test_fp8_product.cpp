@@ -206,6 +206,59 @@ TEST_CASE("FP8 products of large batches equal products of the rounded numbers")
   check_products(layer, kind, rows / 40);
 }
 
+TEST_CASE("gradients of weights in FP8 are those of their own batch, in whatever order they follow") {
+  const Kind kind = some_kind();
+  const std::int64_t rows = 40, in = 32, out = 48;
+  CAPTURE(static_cast<int>(kind));
+  Layer layer(rows, in, out, kind);
+  layer.know();
+  ops::MatrixProduct& product = layer.product->of(7);
+  StoredMatrix d_x(DataType::bf16, rows, in);
+  // Two batches whose gradients lie at the same address, one after the other, as those that ranks exchange do.
+  const StoredMatrix batches[] = {StoredMatrix::random(DataType::bf16, rows, out, 5, 1e-4f),
+                                  StoredMatrix::random(DataType::bf16, rows, out, 6, 1e-4f)};
+  StoredMatrix d_y(DataType::bf16, rows, out);
+  const auto put = [&](int batch) {
+    for (std::int64_t i = 0; i < rows; ++i) {
+      for (std::int64_t j = 0; j < out; ++j) d_y.set(i, j, batches[batch](i, j));
+    }
+  };
+  const auto input = [&](int batch) {
+    put(batch);
+    product.backward_input(d_y, layer.w.tensor, d_x, Write::replace);
+  };
+  const auto weight = [&](int batch) {
+    put(batch);
+    Matrix d_w(out, in);
+    product.backward_weight(d_y, layer.x, d_w.tensor, nullptr, Write::replace);
+    return d_w;
+  };
+  const Matrix expected[] = {weight(0), weight(1)};
+  const auto right = [&](int batch) {
+    const Matrix d_w = weight(batch);
+    std::int64_t wrong = 0;
+    for (std::int64_t i = 0; i < out; ++i) {
+      for (std::int64_t j = 0; j < in; ++j) wrong += d_w(i, j) != expected[batch](i, j);
+    }
+    return wrong == 0;
+  };
+  CHECK(expected[0](3, 5) != expected[1](3, 5));
+  for (int times = 0; times < 2; ++times) {
+    input(0);
+    CHECK(right(0));
+    input(1);
+    CHECK(right(1));
+  }
+  for (const int first : {0, 1}) {
+    input(0);
+    input(1);
+    CHECK(right(first));
+    CHECK(right(1 - first));
+    input(first);
+    CHECK(right(first));
+  }
+}
+
 TEST_CASE("FP8 products record the largest magnitudes, and compute in bf16 before the first record") {
   const bool knows = GENERATE(false, true);
   const Kind kind = some_kind();

@@ -84,7 +84,7 @@ TEST_CASE("8-bit numbers, and transposed ones padded with zeros, equal the round
   const std::int64_t padded = ops::padded_rows(rows), stride = padded + 16 * padding;
   REQUIRE((padded % 16 == 0 && padded >= rows && padded < rows + 16));
   test::Vector<std::uint8_t> turned(static_cast<std::size_t>(columns * stride), mark);
-  ops::round_to_fp8_turned(x, given.view(), {turned.data(), columns, padded, stride});
+  ops::round_to_fp8_turned(x, given.view(), false, {turned.data(), columns, padded, stride});
   std::int64_t wrong = 0;
   float largest = 0;
   for (std::int64_t j = 0; j < columns; ++j) {
@@ -105,9 +105,10 @@ TEST_CASE("8-bit numbers, and transposed ones padded with zeros, equal the round
   }
   CHECK(wrong == 0);
   CHECK(given.numbers[2] == largest);
-  // Both in one pass.
+  // Both in one pass, which notes the magnitude, too.
+  given.numbers[2] = 0;
   test::Vector<std::uint8_t> both(plain.size(), mark), again(turned.size(), mark);
-  ops::round_to_fp8_turned(x, given.view(), {again.data(), columns, padded, stride},
+  ops::round_to_fp8_turned(x, given.view(), true, {again.data(), columns, padded, stride},
                            {both.data(), rows, columns, columns + padding});
   CHECK(both == plain);
   CHECK(again == turned);
