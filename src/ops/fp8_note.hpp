@@ -16,10 +16,10 @@ KOKKOS_INLINE_FUNCTION std::uint32_t magnitude_bits(float x) {
 KOKKOS_INLINE_FUNCTION std::uint32_t largest_magnitude(const float (&value)[packs::width]) {
   std::uint32_t largest = 0;
   for (int j = 0; j < packs::width; ++j) {
-    const std::uint32_t bits = magnitude_bits(value[j]);
+    const std::uint32_t bits = __builtin_bit_cast(std::uint32_t, value[j]) & 0x7FFFFFFFu;
     largest = bits > largest ? bits : largest;
   }
-  return largest;
+  return largest < 0x7F800000u ? largest : 0x7F800000u;  // the bits of NaNs are the largest
 }
 
 /// Records the maximum of a row on CPUs. It rarely exceeds the recorded value, so most rows need no atomic operation.

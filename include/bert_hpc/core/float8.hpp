@@ -42,16 +42,28 @@ struct Float8Fields {
 
 }  // namespace detail
 
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+namespace detail {
+
+/// One instruction rounds two numbers.
+template <Float8 format>
+BERT_HPC_DEVICE std::uint16_t converted_pair(float lower, float upper) {
+  std::uint16_t pair;
+  if constexpr (format == Float8::e4m3) {
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(upper), "f"(lower));
+  } else {
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(upper), "f"(lower));
+  }
+  return pair;
+}
+
+}  // namespace detail
+#endif
+
 template <Float8 format>
 BERT_HPC_DEVICE std::uint8_t float8_of_float(float x) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
-  std::uint16_t pair;  // two numbers, the first in the upper byte
-  if constexpr (format == Float8::e4m3) {
-    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(x));
-  } else {
-    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(x));
-  }
-  return static_cast<std::uint8_t>(pair);
+  return static_cast<std::uint8_t>(detail::converted_pair<format>(x, 0.0f));
 #else
   using F = detail::Float8Fields<format>;
   const std::uint32_t bits = detail::bits_of(x);
@@ -66,6 +78,16 @@ BERT_HPC_DEVICE std::uint8_t float8_of_float(float x) {
   const std::uint32_t rounded = magnitude < F::smallest_normal ? subnormal : normal;
   const std::uint32_t finite = rounded < F::largest ? rounded : F::largest;
   return static_cast<std::uint8_t>(magnitude > 0x7F800000u ? F::nan : sign | finite);
+#endif
+}
+
+/// Two numbers, the first in the lower byte.
+template <Float8 format>
+BERT_HPC_DEVICE std::uint32_t float8_pair(float lower, float upper) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+  return detail::converted_pair<format>(lower, upper);
+#else
+  return float8_of_float<format>(lower) | std::uint32_t{float8_of_float<format>(upper)} << 8;
 #endif
 }
 
