@@ -49,6 +49,7 @@ void FeedForward::allocate_saved(core::Workspace& workspace, std::int64_t tokens
   saved = {};
   saved.intermediate = workspace.take(rows, wide_, settings_.storage);
   saved.activated = workspace.take(rows, wide_, settings_.storage);
+  saved.intermediate_inner = intermediate_.take_inner(workspace, rows, settings_.storage);
   allocate_output(workspace, rows, saved);
 }
 
@@ -59,6 +60,7 @@ void FeedForward::allocate_deferred(core::Workspace& workspace, std::int64_t tok
   deferred = {};
   allocate_product(workspace, rows, deferred);
   deferred.d_intermediate = workspace.take(rows, wide_, settings_.storage);
+  deferred.intermediate_inner = intermediate_.take_inner(workspace, rows, settings_.storage);
   if (settings_.fuses_row_sums) deferred.intermediate_sums = workspace.take<float>(ops::gelu_sum_blocks(rows), wide_);
 }
 
@@ -74,7 +76,7 @@ void FeedForward::forward(Engine& engine, const StepContext& context, const RowS
   auto& saved = static_cast<Saved&>(of_micro_batch);
   const core::TokenRows& rows = rows_of(context, selection);
   intermediate_.forward(engine, group_.gather(x, rows.count), settings_.activation, saved.intermediate, saved.activated,
-                        of(context, rows));
+                        of(context, rows, saved.intermediate_inner));
   finish_forward(engine, context, rows, saved.activated, x, saved);
 }
 
@@ -87,15 +89,17 @@ void FeedForward::backward_input(Engine& engine, const StepContext& context, con
   const Matrix sum = group_.partial(d_x, rows.count);
   begin_backward(context, rows, saved, d_y, deferred, sum);
   const ConstMatrix d_product = group_.gather(deferred.d_product, rows.count);
+  const LinearRows of_output = of(context, rows, {}, deferred.output_inner);
   if (settings_.fuses_row_sums) {
-    output_.backward_input(engine, d_product, deferred.d_intermediate, ops::Write::replace, of(context, rows));
+    output_.backward_input(engine, d_product, deferred.d_intermediate, ops::Write::replace, of_output);
     ops::gelu_backward(saved.intermediate, deferred.d_intermediate, deferred.d_intermediate,
                        deferred.intermediate_sums);
   } else {
     output_.backward_input(engine, d_product, settings_.activation, saved.intermediate, deferred.d_intermediate,
-                           of(context, rows));
+                           of_output);
   }
-  intermediate_.backward_input(engine, deferred.d_intermediate, sum, ops::Write::accumulate, of(context, rows));
+  intermediate_.backward_input(engine, deferred.d_intermediate, sum, ops::Write::accumulate,
+                               of(context, rows, {}, deferred.intermediate_inner));
   group_.sum(sum, d_x);
 }
 
@@ -107,12 +111,13 @@ void FeedForward::backward_weight(Engine& engine, const StepContext& context, co
   const core::TokenRows& rows = rows_of(context, selection);
   add_output_gradients(engine, context, rows, saved, deferred, saved.activated);
   const ConstMatrix input = group_.gather(x, saved.activated.rows);
+  const LinearRows kept = of(context, rows, saved.intermediate_inner, deferred.intermediate_inner);
   if (settings_.fuses_row_sums) {
     float* const vectors[] = {intermediate_.bias_gradient()};
     ops::add_partial_sums(deferred.intermediate_sums, vectors, ops::Write::accumulate);
-    return intermediate_.backward_weight_without_bias(engine, deferred.d_intermediate, input, of(context, rows));
+    return intermediate_.backward_weight_without_bias(engine, deferred.d_intermediate, input, kept);
   }
-  intermediate_.backward_weight(engine, deferred.d_intermediate, input, of(context, rows));
+  intermediate_.backward_weight(engine, deferred.d_intermediate, input, kept);
 }
 
 }  // namespace bert_hpc::layers

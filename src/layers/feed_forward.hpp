@@ -32,11 +32,13 @@ class FeedForward : public ResidualSublayer {
  private:
   /// "wide": the intermediate columns of this rank.
   struct Saved : ResidualActivations {
-    Matrix intermediate;  ///< (rows, wide): before GELU
-    Matrix activated;     ///< (rows, wide): after GELU
+    Matrix intermediate;        ///< (rows, wide): before GELU
+    Matrix activated;           ///< (rows, wide): after GELU
+    Matrix intermediate_inner;  ///< of the first product's adapter: LinearRows::of_x
   };
   struct Deferred : ResidualGradients {
     Matrix d_intermediate;            ///< (rows, wide): before GELU
+    Matrix intermediate_inner;        ///< of the first product's adapter: LinearRows::of_d_y
     Tensor<float> intermediate_sums;  ///< where row sums are fused: partial sums of its bias' gradient
   };
 

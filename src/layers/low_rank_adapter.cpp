@@ -128,7 +128,6 @@ Tensor<const float> Adapters::b(std::size_t adapter) const {
 void Adapters::list_weights(bool selected, std::vector<LinearWeight>& weights) const {
   if (none()) return;
   LinearWeight all_a{.slice = first_a_, .name = name(first_a_), .weights = a(), .selected = selected};
-  all_a.scratch_columns = {a().rows, a().rows};
   if (dropout_ > 0) all_a.scratch_columns.push_back(a().columns);
   if (have_magnitudes()) all_a.scratch_columns.push_back(all_w().rows);
   weights.push_back(std::move(all_a));
@@ -162,16 +161,18 @@ ConstMatrix Adapters::dropped(const Engine& engine, const LinearRows& rows, Cons
 }
 
 /// s·x·aᵀ (rows, adapters · rank).
-ConstMatrix Adapters::inner_of_x(const Engine& engine, ops::MatrixProduct& products, ConstMatrix x) const {
-  const Matrix inner = engine.scratch->take(x.rows, a().rows, x.type);
+ConstMatrix Adapters::inner_of_x(ops::MatrixProduct& products, const LinearRows& rows, ConstMatrix x) const {
+  const Matrix inner = rows.of_x;
+  core::require(inner.rows == x.rows && inner.columns == a().rows, "adapter: no memory to keep a part of x");
   products.forward(x, a(), {}, inner);
   ops::scale(scale_, inner);
   return inner;
 }
 
 /// s·d_y·b̂ᵀ (rows, adapters · rank).
-ConstMatrix Adapters::inner_of_d_y(const Engine& engine, ops::MatrixProduct& products, ConstMatrix d_y) const {
-  const Matrix inner = engine.scratch->take(d_y.rows, a().rows, d_y.type);
+ConstMatrix Adapters::inner_of_d_y(ops::MatrixProduct& products, const LinearRows& rows, ConstMatrix d_y) const {
+  const Matrix inner = rows.of_d_y;
+  core::require(inner.rows == d_y.rows && inner.columns == a().rows, "adapter: no memory to keep a part of d_y");
   for (std::size_t i = 0; i < count(); ++i) {
     products.forward(columns_of(d_y, i), b(i), {}, inner_of(inner, i));
   }
@@ -183,7 +184,7 @@ void Adapters::forward(const Engine& engine, ops::MatrixProduct& products, const
                        Matrix y) const {
   if (none()) return;
   const ScratchScope scope(*engine.scratch);
-  const ConstMatrix inner = inner_of_x(engine, products, dropped(engine, rows, x));
+  const ConstMatrix inner = inner_of_x(products, rows, dropped(engine, rows, x));
   for (std::size_t i = 0; i < count(); ++i) {
     products.backward_input(inner_of(inner, i), b(i), columns_of(y, i), Write::accumulate);
   }
@@ -193,7 +194,7 @@ void Adapters::backward_input(const Engine& engine, ops::MatrixProduct& products
                               ConstMatrix d_y, Matrix d_x) const {
   if (none()) return;
   const ScratchScope scope(*engine.scratch);
-  const ConstMatrix inner = inner_of_d_y(engine, products, d_y);
+  const ConstMatrix inner = inner_of_d_y(products, rows, d_y);
   if (!drops(rows)) return products.backward_input(inner, a(), d_x, Write::accumulate);
   const Matrix added = engine.scratch->take(d_x.rows, d_x.columns, d_x.type);
   products.backward_input(inner, a(), added, Write::replace);
@@ -219,10 +220,9 @@ void Adapters::backward_weight(const Engine& engine, ops::MatrixProduct& product
   const Matrix scratch = have_magnitudes() ? take_like(engine, d_y) : Matrix();
   if (have_magnitudes()) ops::scale_columns({.factors = factors(engine).factors}, d_y, scratch, Write::replace);
   const ConstMatrix of_y = have_magnitudes() ? ConstMatrix(scratch) : d_y;
-  const ConstMatrix kept = dropped(engine, rows, x), of_x = inner_of_x(engine, products, kept),
-                    of_d_y = inner_of_d_y(engine, products, of_y);
+  const ConstMatrix kept = dropped(engine, rows, x), of_x = rows.of_x;
   const Matrix first = parameters_->gradient_matrix(first_a_);
-  write_gradient(engine, products, of_d_y, kept, LayerSplit::outputs,
+  write_gradient(engine, products, rows.of_d_y, kept, LayerSplit::outputs,
                  {first.data, a().rows, first.columns, first.columns, first.type});
   for (std::size_t i = 0; i < count(); ++i) {
     write_gradient(engine, products, inner_of(of_x, i), columns_of(of_y, i), LayerSplit::inputs,

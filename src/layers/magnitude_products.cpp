@@ -29,7 +29,7 @@ void Adapters::forward_scaled(const Engine& engine, ops::MatrixProduct& products
   const float* const g = factors(engine).factors;
   if (drops(rows)) {
     products.forward(x, all_w(), bias, y);
-    return forward_dropped(engine, products, dropped(engine, rows, x), y);
+    return forward_dropped(engine, products, rows, dropped(engine, rows, x), y);
   }
   products.forward(x, all_w(), {}, y);
   forward(engine, products, rows, x, y);
@@ -37,10 +37,11 @@ void Adapters::forward_scaled(const Engine& engine, ops::MatrixProduct& products
 }
 
 /// y += (g − 1) ∘ (x'·wᵀ) + g ∘ (s·x'·aᵀ·b̂), x' being `kept`.
-void Adapters::forward_dropped(const Engine& engine, ops::MatrixProduct& products, ConstMatrix kept, Matrix y) const {
+void Adapters::forward_dropped(const Engine& engine, ops::MatrixProduct& products, const LinearRows& rows,
+                               ConstMatrix kept, Matrix y) const {
   const float* const g = factors(engine).factors;
   const Matrix part = take_like(engine, y);
-  const ConstMatrix inner = inner_of_x(engine, products, kept);
+  const ConstMatrix inner = inner_of_x(products, rows, kept);
   for (std::size_t i = 0; i < count(); ++i) {
     const Matrix of_layer = columns_of(part, i), of_y = columns_of(y, i);
     const float* const g_of_layer = g + parts_[i].column;
@@ -58,7 +59,7 @@ void Adapters::backward_input_scaled(const Engine& engine, ops::MatrixProduct& p
   const float* const g = factors(engine).factors;
   const Matrix part = take_like(engine, d_y);
   ops::scale_columns({.factors = g}, d_y, part, Write::replace);
-  const ConstMatrix inner = inner_of_d_y(engine, products, part);
+  const ConstMatrix inner = inner_of_d_y(products, rows, part);
   if (!drops(rows)) {
     products.backward_input(part, all_w(), d_x, write);
     return products.backward_input(inner, a(), d_x, Write::accumulate);

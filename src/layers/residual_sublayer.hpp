@@ -16,11 +16,13 @@ class ResidualSublayer : public Sublayer {
   /// of the tensor group has (all in a group of one). Kinds of sublayers add what lies before the residual step.
   struct ResidualActivations : SavedActivations {
     Matrix sum;                ///< (piece, hidden): before the layer norm
+    Matrix output_inner;       ///< of the last product's adapter: LinearRows::of_x
     Tensor<float> statistics;  ///< (2, piece): mean, rstd of the layer norm
   };
   struct ResidualGradients : WeightGradientInputs {
     Matrix d_output;          ///< (piece, hidden): d_y as given
     Matrix d_product;         ///< (piece, hidden): at the result of the last product, Wo's or W2's
+    Matrix output_inner;      ///< of the last product's adapter: LinearRows::of_d_y
     Tensor<float> norm_sums;  ///< where row sums are fused: partial sums of γ's, β's and the last bias' gradients
   };
 
@@ -51,7 +53,10 @@ class ResidualSublayer : public Sublayer {
   static const core::TokenRows& rows_of(const StepContext& context, const RowSelection* selection) {
     return selection != nullptr ? selection->rows : context.batch.tokens;
   }
-  static LinearRows of(const StepContext& context, const core::TokenRows& rows) { return {&context, &rows}; }
+  static LinearRows of(const StepContext& context, const core::TokenRows& rows, const Matrix& of_x,
+                       const Matrix& of_d_y = {}) {
+    return {&context, &rows, of_x, of_d_y};
+  }
   static std::int64_t row_count(std::int64_t tokens, const RowSelection* selection) {
     return selection != nullptr ? selection->rows.count : tokens;
   }

@@ -67,6 +67,14 @@ SelfAttention::SelfAttention(const SublayerSettings& settings, const core::Param
   core::require(settings.heads % group.place().size == 0, "attention: heads that the tensor group cannot share out");
 }
 
+SelfAttention::Inner SelfAttention::take_inner(core::Workspace& workspace, std::int64_t tokens,
+                                               const RowSelection* selection) const {
+  const DataType type = settings_.storage;
+  if (selection == nullptr) return {.query_key_value = query_key_value_.take_inner(workspace, tokens, type)};
+  return {.query = query_.take_inner(workspace, selection->rows.count, type),
+          .key_value = key_value_.take_inner(workspace, tokens, type)};
+}
+
 void SelfAttention::allocate_saved(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection,
                                    std::int64_t dropout_tiles, SavedActivations& of_micro_batch) const {
   const std::int64_t rows = row_count(tokens, selection);
@@ -82,6 +90,7 @@ void SelfAttention::allocate_saved(core::Workspace& workspace, std::int64_t toke
     saved.query = saved.query_key_value.column_range(0, width_);
     saved.key_value = saved.query_key_value.column_range(width_, 2 * width_);
   }
+  saved.inner = take_inner(workspace, tokens, selection);
   saved.context = workspace.take(rows, width_, type);
   saved.log_sum_exp = workspace.take<float>(heads_, rows);
   if (settings_.attention_dropout > 0.0f && dropout_tiles > 0) {
@@ -98,6 +107,7 @@ void SelfAttention::allocate_deferred(core::Workspace& workspace, std::int64_t t
   auto& deferred = static_cast<Deferred&>(of_micro_batch);
   deferred = {};
   allocate_product(workspace, rows, deferred);
+  deferred.inner = take_inner(workspace, tokens, selection);
   if (selection != nullptr) {
     deferred.d_query = workspace.take(rows, width_, type);
     deferred.d_key_value = workspace.take(tokens, 2 * width_, type);
@@ -155,10 +165,10 @@ void SelfAttention::forward(Engine& engine, const StepContext& context, const Ro
   if (selection != nullptr) {
     ops::gather_rows(all, selection->index, saved.x_selected);
     residual = group_.own(saved.x_selected);
-    query_.forward(engine, saved.x_selected, saved.query, of(context, rows));
-    key_value_.forward(engine, all, saved.key_value, of(context, context.batch.tokens));
+    query_.forward(engine, saved.x_selected, saved.query, of(context, rows, saved.inner.query));
+    key_value_.forward(engine, all, saved.key_value, of(context, context.batch.tokens, saved.inner.key_value));
   } else {
-    query_key_value_.forward(engine, all, saved.query_key_value, of(context, rows));
+    query_key_value_.forward(engine, all, saved.query_key_value, of(context, rows, saved.inner.query_key_value));
   }
   engine.attention.forward(inputs(context, rows, saved), saved.results());
   finish_forward(engine, context, rows, saved.context, residual, saved);
@@ -179,16 +189,19 @@ void SelfAttention::backward_input(Engine& engine, const StepContext& context, c
       selection != nullptr ? workspace.take(rows.count, settings_.hidden, group_.partial_type(settings_.storage)) : sum;
   begin_backward(context, rows, saved, d_y, deferred, d_rows);
   output_.backward_input(engine, group_.gather(deferred.d_product, rows.count), d_context, Write::replace,
-                         of(context, rows));
+                         of(context, rows, {}, deferred.output_inner));
   engine.attention.backward(inputs(context, rows, saved), saved.results(), d_context,
                             {deferred.d_query, deferred.d_key_value.column_range(0, width_),
                              deferred.d_key_value.column_range(width_, width_)});
   if (selection != nullptr) {
-    query_.backward_input(engine, deferred.d_query, d_rows, Write::accumulate, of(context, rows));
-    key_value_.backward_input(engine, deferred.d_key_value, sum, Write::replace, of(context, context.batch.tokens));
+    query_.backward_input(engine, deferred.d_query, d_rows, Write::accumulate,
+                          of(context, rows, {}, deferred.inner.query));
+    key_value_.backward_input(engine, deferred.d_key_value, sum, Write::replace,
+                              of(context, context.batch.tokens, {}, deferred.inner.key_value));
     ops::scatter_add_rows(d_rows, selection->index, sum);
   } else {
-    query_key_value_.backward_input(engine, deferred.d_query_key_value, sum, Write::accumulate, of(context, rows));
+    query_key_value_.backward_input(engine, deferred.d_query_key_value, sum, Write::accumulate,
+                                    of(context, rows, {}, deferred.inner.query_key_value));
   }
   group_.sum(sum, d_x);
   workspace.release(mark);
@@ -203,10 +216,13 @@ void SelfAttention::backward_weight(Engine& engine, const StepContext& context, 
   add_output_gradients(engine, context, rows, saved, deferred, saved.context);
   const ConstMatrix all = group_.gather(x, saved.key_value.rows);
   if (selection != nullptr) {
-    query_.backward_weight(engine, deferred.d_query, saved.x_selected, of(context, rows));
-    key_value_.backward_weight(engine, deferred.d_key_value, all, of(context, context.batch.tokens));
+    query_.backward_weight(engine, deferred.d_query, saved.x_selected,
+                           of(context, rows, saved.inner.query, deferred.inner.query));
+    key_value_.backward_weight(engine, deferred.d_key_value, all,
+                               of(context, context.batch.tokens, saved.inner.key_value, deferred.inner.key_value));
   } else {
-    query_key_value_.backward_weight(engine, deferred.d_query_key_value, all, of(context, rows));
+    query_key_value_.backward_weight(engine, deferred.d_query_key_value, all,
+                                     of(context, rows, saved.inner.query_key_value, deferred.inner.query_key_value));
   }
 }
 

@@ -30,8 +30,15 @@ class SelfAttention : public ResidualSublayer {
                        ConstMatrix x) const override;
 
  private:
+  /// What adapters keep, LinearRows::of_x or of_d_y: of all three products, or with a selection of the other two.
+  struct Inner {
+    Matrix query_key_value{}, query{}, key_value{};
+  };
+  Inner take_inner(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection) const;
+
   /// "width": the columns of this rank's heads.
   struct Saved : ResidualActivations {
+    Inner inner;
     Matrix x_selected;                 ///< (rows, hidden), only with a selection
     Matrix query;                      ///< (rows, width)
     Matrix key_value;                  ///< (tokens, 2·width); without a selection it and `query` are columns of
@@ -43,6 +50,7 @@ class SelfAttention : public ResidualSublayer {
     ops::AttentionResults results() const { return {context, log_sum_exp, kept_pairs}; }
   };
   struct Deferred : ResidualGradients {
+    Inner inner;
     Matrix d_query;            ///< (rows, width)
     Matrix d_key_value;        ///< (tokens, 2·width); without a selection it and `d_query` are columns of
     Matrix d_query_key_value;  ///< (tokens, 3·width)

@@ -51,12 +51,14 @@ void ResidualSublayer::allocate_output(core::Workspace& workspace, std::int64_t 
                                        ResidualActivations& saved) const {
   saved.sum = group_.take(workspace, rows, settings_.hidden, settings_.storage);
   saved.output = group_.take(workspace, rows, settings_.hidden, settings_.storage);
+  saved.output_inner = output_.take_inner(workspace, rows, settings_.storage);
   saved.statistics = workspace.take<float>(2, group_.capacity(rows));
 }
 
 void ResidualSublayer::allocate_product(core::Workspace& workspace, std::int64_t rows,
                                         ResidualGradients& deferred) const {
   deferred.d_product = group_.take(workspace, rows, settings_.hidden, settings_.storage);
+  deferred.output_inner = output_.take_inner(workspace, rows, settings_.storage);
   if (fuses_norm_sums())
     deferred.norm_sums = workspace.take<float>(ops::norm_sum_blocks(rows, settings_.hidden), 3 * settings_.hidden);
 }
@@ -64,7 +66,7 @@ void ResidualSublayer::allocate_product(core::Workspace& workspace, std::int64_t
 void ResidualSublayer::finish_forward(Engine& engine, const StepContext& context, const core::TokenRows& rows,
                                       ConstMatrix inner, ConstMatrix residual, ResidualActivations& saved) const {
   const Matrix sum = group_.partial(saved.sum, rows.count);
-  output_.forward_without_bias(engine, inner, sum, of(context, rows));
+  output_.forward_without_bias(engine, inner, sum, of(context, rows, saved.output_inner));
   group_.sum(sum, saved.sum);
   ops::residual_layer_norm_forward(context.dropout(settings_.hidden_dropout, output_site_), group_.own(rows), saved.sum,
                                    output_.bias(), residual, values(gamma_), values(beta_),
@@ -90,15 +92,16 @@ void ResidualSublayer::begin_backward(const StepContext& context, const core::To
 void ResidualSublayer::add_output_gradients(Engine& engine, const StepContext& context, const core::TokenRows& rows,
                                             const ResidualActivations& saved, const ResidualGradients& deferred,
                                             ConstMatrix inner) const {
+  const LinearRows kept = of(context, rows, saved.output_inner, deferred.output_inner);
   if (fuses_norm_sums()) {
     float* const vectors[] = {gradients(gamma_), gradients(beta_), output_.bias_gradient()};
     ops::add_partial_sums(deferred.norm_sums, vectors, ops::Write::accumulate);
-    return output_.backward_weight_without_bias(engine, deferred.d_product, inner, of(context, rows));
+    return output_.backward_weight_without_bias(engine, deferred.d_product, inner, kept);
   }
   const NormGradient norm = {deferred.d_output,       saved.sum,         saved.statistics.row(0),
                              saved.statistics.row(1), gradients(gamma_), gradients(beta_)};
   add_norm_gradients(group_, std::span(&norm, 1));
-  output_.backward_weight(engine, group_.gather(deferred.d_product, inner.rows), inner, of(context, rows));
+  output_.backward_weight(engine, group_.gather(deferred.d_product, inner.rows), inner, kept);
 }
 
 std::string sublayer_name(SublayerSettings::Kind kind) {

@@ -57,6 +57,7 @@ void add(ConstMatrix x, Matrix y) {
 }
 
 void scale(float factor, Matrix x) {
+  if (factor == 1.0f) return;
   core::with_type(x.type, [&]<class T>() { scale_in<T>(factor, x.as<T>()); });
 }
 

@@ -37,8 +37,14 @@ class Linear {
   /// `parameters` must outlive it. Throws Error(internal) where there is no parameter of a name.
   Linear(const core::ParameterStore& parameters, const LinearSettings& settings);
 
-  // An adapter's part is in y and d_x, and its gradients are written with the weight's. For the dropout of an
-  // adapter a layer is given `rows`, whose rows x are.
+  // An adapter's part is in y and d_x, and its gradients are written with the weight's. A layer with adapters is given
+  // `rows`: the same to each of its passes over a micro-batch, with memory from take_inner().
+
+  /// (rows, columns of its adapters), to be kept with the activations or with what the weight gradients need; empty
+  /// without adapters.
+  Matrix take_inner(core::Workspace& workspace, std::int64_t rows, DataType type) const {
+    return adapters_.take_inner(workspace, rows, type);
+  }
 
   /// y = x·wᵀ + b.
   void forward(const Engine& engine, ConstMatrix x, Matrix y, const LinearRows& rows = {}) const;

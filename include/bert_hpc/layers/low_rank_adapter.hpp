@@ -79,10 +79,13 @@ class ScratchScope {
   std::int64_t mark_;
 };
 
-/// Whose rows x are, for the dropout of adapters. Both are null in layers that have none.
+/// Whose rows x are, for the dropout of adapters, and what these keep of a micro-batch for their gradients: a few
+/// columns, of which each would take a pass over x or d_y to compute again. All null in layers that have none.
 struct LinearRows {
   const StepContext* context = nullptr;
   const core::TokenRows* rows = nullptr;
+  Matrix of_x{};    ///< (rows, adapters · rank): s·dropout(x)·aᵀ, which forward writes
+  Matrix of_d_y{};  ///< (rows, adapters · rank): s·d_y·b̂ᵀ, which backward_input writes
 };
 
 /// The adapters of joined linear layers. Scratch comes from Engine::scratch. Functions do nothing where there are none.
@@ -98,6 +101,10 @@ class Adapters {
   bool none() const { return parts_.empty(); }
   bool trained() const { return !none() && parameters_->is_trainable(first_a_); }
   bool have_magnitudes() const { return have_magnitudes_; }
+  /// Memory for LinearRows::of_x or of_d_y.
+  Matrix take_inner(core::Workspace& workspace, std::int64_t rows, DataType type) const {
+    return none() ? Matrix() : workspace.take(rows, a().rows, type);
+  }
 
   // Without magnitudes:
 
@@ -117,14 +124,13 @@ class Adapters {
   void backward_input_scaled(const Engine& engine, ops::MatrixProduct& products, const LinearRows& rows,
                              ConstMatrix d_y, Matrix d_x, ops::Write write) const;
 
-  /// The gradients of a and b̂, written as Engine::weight_gradients says, and that of m, which is added. Both inner
-  /// matrices are computed again: they cost a product of `rank` columns each, and need not be kept between the parts of
-  /// a backward pass. The gradient of m needs y without the bias, which is computed again too.
+  /// The gradients of a and b̂, written as Engine::weight_gradients says, and that of m, which is added, from what
+  /// forward and backward_input have kept. The gradient of m needs y without the bias, which is computed again.
   void backward_weight(const Engine& engine, ops::MatrixProduct& products, const LinearRows& rows, ConstMatrix d_y,
                        ConstMatrix x) const;
 
-  /// Appends the weights of all products, with what they take of the scratch memory: the two inner matrices, and what
-  /// dropout leaves of x.
+  /// Appends the weights of all products, with what they take of the scratch memory: what dropout leaves of x, and with
+  /// magnitudes a matrix like y.
   void list_weights(bool selected, std::vector<LinearWeight>& weights) const;
 
  private:
@@ -148,10 +154,11 @@ class Adapters {
   }
   RowFactors::Rows factors(const Engine& engine) const;
   Matrix take_like(const Engine& engine, ConstMatrix y) const;
-  ConstMatrix inner_of_x(const Engine& engine, ops::MatrixProduct& products, ConstMatrix x) const;
-  ConstMatrix inner_of_d_y(const Engine& engine, ops::MatrixProduct& products, ConstMatrix d_y) const;
+  ConstMatrix inner_of_x(ops::MatrixProduct& products, const LinearRows& rows, ConstMatrix x) const;
+  ConstMatrix inner_of_d_y(ops::MatrixProduct& products, const LinearRows& rows, ConstMatrix d_y) const;
   ConstMatrix dropped(const Engine& engine, const LinearRows& rows, ConstMatrix x) const;
-  void forward_dropped(const Engine& engine, ops::MatrixProduct& products, ConstMatrix kept, Matrix y) const;
+  void forward_dropped(const Engine& engine, ops::MatrixProduct& products, const LinearRows& rows, ConstMatrix kept,
+                       Matrix y) const;
   void add_magnitude_gradients(const Engine& engine, ops::MatrixProduct& products, ConstMatrix d_y, ConstMatrix kept,
                                ConstMatrix of_x, Matrix scratch) const;
   void write_gradient(const Engine& engine, ops::MatrixProduct& products, ConstMatrix d_y, ConstMatrix x,

@@ -66,7 +66,7 @@ struct AdaptedLayers {
     engine.factors = &factors;
     return engine;
   }
-  layers::LinearRows of() const { return {&context, &view.tokens}; }
+  layers::LinearRows of() { return {&context, &view.tokens, of_x, of_d_y}; }
   core::Tensor<const float> value(const std::string& name) const { return store.value(store.find(name)); }
   /// Σ y ∘ d_y of the layer's result y.
   double objective(const test::Matrix& x, const test::Matrix& d_y) {
@@ -100,6 +100,7 @@ struct AdaptedLayers {
   RecordedProduct products;
   std::unique_ptr<ops::Attention> attention;
   core::Workspace scratch;
+  test::StoredMatrix of_x{core::DataType::fp32, rows, 2 * rank}, of_d_y{core::DataType::fp32, rows, 2 * rank};
   layers::Linear layer;
   layers::RowFactors factors;
 };
