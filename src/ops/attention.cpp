@@ -204,11 +204,12 @@ class PlainAttention : public Attention {
 
 }  // namespace
 
-std::unique_ptr<Attention> make_attention(const std::string& kind, [[maybe_unused]] core::DataType type) {
+std::unique_ptr<Attention> make_attention(const std::string& kind, [[maybe_unused]] core::DataType type,
+                                          [[maybe_unused]] bool tf32) {
   if (kind == "plain") return std::make_unique<PlainAttention>();
 #if BERT_HPC_KERNELS_ON_GPU
   if (kind == "fused" || kind == "fused-split") {
-    return cuda::make_fused_attention(type, std::make_unique<PlainAttention>(), kind == "fused-split");
+    return cuda::make_fused_attention(type, tf32, std::make_unique<PlainAttention>(), kind == "fused-split");
   }
 #else
   if (kind == "fused") return cpu::make_fused_attention(cpu::widest_instruction_set(), type);

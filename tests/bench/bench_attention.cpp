@@ -1,9 +1,9 @@
 // How fast attention is: fused and portable kernels side by side, on lengths of real work, in device memory, as time
 // and rate: 4·hidden·s² operations a sequence forward and 10 backward, whatever a kernel computes twice. Arguments:
-// bf16, fp16 or fp32 (default bf16), heads and head_dim (default 12 of 64), tokens of a batch (default 16384; 512 on a
-// CPU), and one implementation alone: fused, plain, or on GPUs fused-split, whose backward pass computes d_q in a
-// kernel of its own at every length (default: all). The last line begins with "= " and sums up: the fused kernels with
-// dropout, in brackets the backward pass of fused-split.
+// bf16, fp16, fp32 or tf32 (default bf16), heads and head_dim (default 12 of 64), tokens of a batch (default 16384; 512
+// on a CPU), and one implementation alone: fused, plain, or on GPUs fused-split, whose backward pass computes d_q in a
+// kernel of its own at every length, as that of fp32 always does (default: all). The last line begins with "= " and
+// sums up: the fused kernels with dropout, in brackets the backward pass of fused-split.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -18,6 +18,7 @@
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/device_runtime.hpp"
 #include "bert_hpc/ops/attention.hpp"
+#include "support/type_named.hpp"
 
 using namespace bert_hpc;
 
@@ -60,8 +61,9 @@ core::Buffer<std::byte> random_matrix(core::DataType type, std::int64_t rows, st
 }
 
 /// A line for each kind of kernel and dropout. Returns the fused kernels' rates with dropout, as text.
-std::string bench(const char* title, core::DataType type, std::int64_t heads, std::int64_t head_dim,
+std::string bench(const char* title, const tests::Compute& compute, std::int64_t heads, std::int64_t head_dim,
                   const std::vector<int>& lengths, bool with_portable, const std::string& only) {
+  const core::DataType type = compute.type;
   std::vector<std::int32_t> offsets{0}, sequence, position;
   std::vector<std::int64_t> samples;
   double squares = 0.0;
@@ -96,7 +98,7 @@ std::string bench(const char* title, core::DataType type, std::int64_t heads, st
     if (only.empty() ? (kind == "plain" && !with_portable) || (kind == "fused-split" && !has_split) : kind != only) {
       continue;
     }
-    const auto attention = ops::make_attention(kind, type);
+    const auto attention = ops::make_attention(kind, type, compute.tf32);
     attention->reserve(extents.max_length, head_dim);
     const std::int64_t tiles = attention->dropout_tiles(extents.max_length, head_dim);
     const core::Buffer<std::uint64_t> kept_memory(heads * tiles * count);
@@ -149,22 +151,23 @@ int main(int argc, char** argv) {
   const core::DeviceRuntime runtime;
   const bool on_gpu = core::is_gpu_build();
   const std::string name = argc > 1 ? argv[1] : "bf16";
-  const core::DataType type = name == "fp32"   ? core::DataType::fp32
-                              : name == "fp16" ? core::DataType::fp16
-                                               : core::DataType::bf16;
+  const tests::Compute compute = tests::compute_named(name);
   const auto argument = [&](int i, std::int64_t otherwise) { return argc > i ? std::atoll(argv[i]) : otherwise; };
   const std::string only = argc > 5 ? argv[5] : "";
   const std::int64_t heads = argument(2, 12), head_dim = argument(3, 64), tokens = argument(4, on_gpu ? 16384 : 512);
   std::printf("%s, %s, %lld heads of %lld, about %lld tokens\n", core::DeviceRuntime::description().c_str(),
-              name_of(type), static_cast<long long>(heads), static_cast<long long>(head_dim),
+              name.c_str(), static_cast<long long>(heads), static_cast<long long>(head_dim),
               static_cast<long long>(tokens));
   std::string summary;
   for (const int length : {512, 384, 256, 128, 64, 17}) {
     const std::vector<int> lengths(static_cast<std::size_t>(std::max<std::int64_t>(1, tokens / length)), length);
-    summary += bench(("length " + std::to_string(length)).c_str(), type, heads, head_dim, lengths, length <= 128, only);
+    summary +=
+        bench(("length " + std::to_string(length)).c_str(), compute, heads, head_dim, lengths, length <= 128, only);
     summary += "; ";
   }
-  summary += bench("lengths as in SQuAD", type, heads, head_dim, lengths_of_texts(165, 384, tokens), true, only) + "; ";
-  summary += bench("lengths of short texts", type, heads, head_dim, lengths_of_texts(17, 64, tokens / 8), true, only);
+  summary +=
+      bench("lengths as in SQuAD", compute, heads, head_dim, lengths_of_texts(165, 384, tokens), true, only) + "; ";
+  summary +=
+      bench("lengths of short texts", compute, heads, head_dim, lengths_of_texts(17, 64, tokens / 8), true, only);
   std::printf("= fused, dropout 0.1, TFLOP/s forward and backward: %s\n", summary.c_str());
 }

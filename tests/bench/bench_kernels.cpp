@@ -127,6 +127,9 @@ void bench_attention(std::int64_t rows, std::int64_t hidden, std::int64_t head_d
   for (const char* kind : {"fused", "plain"}) {
     const auto attention = ops::make_attention(kind);
     attention->reserve(length, head_dim);
+    const std::int64_t tiles = attention->dropout_tiles(length, head_dim);
+    std::vector<std::uint64_t> kept_words(static_cast<std::size_t>(heads * tiles * count));
+    const core::Tensor<std::uint64_t> kept(kept_words.data(), heads * tiles, count);
     for (const float probability : {0.0f, 0.1f}) {
       core::Dropout site;
       site.probability = probability;
@@ -135,11 +138,11 @@ void bench_attention(std::int64_t rows, std::int64_t hidden, std::int64_t head_d
       const std::string label = attention->name() + (probability > 0 ? ", dropout" : "");
       report((label + ": forward").c_str(), flops, "GFLOP/s", [&] {
         attention->forward({extents, all.view(), all.view(), site, part(qkv, 0), part(qkv, 1), part(qkv, 2)},
-                           {out, lse, {}});
+                           {out, lse, kept});
       });
       report((label + ": backward").c_str(), 2.5 * flops, "GFLOP/s", [&] {
         attention->backward({extents, all.view(), all.view(), site, part(qkv, 0), part(qkv, 1), part(qkv, 2)},
-                            {out, lse, {}}, d_out, {part(d_qkv, 0), part(d_qkv, 1), part(d_qkv, 2)});
+                            {out, lse, kept}, d_out, {part(d_qkv, 0), part(d_qkv, 1), part(d_qkv, 2)});
       });
     }
     if (rows * length > 1000000) break;  // the reference takes too long

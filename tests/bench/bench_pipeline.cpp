@@ -44,12 +44,15 @@ PassTimes measure(const model::ModelConfig& config, const model::ModelRange& ran
   const core::MicroBatch& view = batch.view();
   const std::int64_t tokens = view.tokens.count, length = view.max_length, sequences = view.sequences;
   core::Workspace workspace;
-  const layers::BatchBounds bounds{
-      .tokens = tokens, .sequences = sequences, .max_length = length, .selected = sequences};
+  const layers::BatchBounds bounds{.tokens = tokens,
+                                   .sequences = sequences,
+                                   .max_length = length,
+                                   .selected = sequences,
+                                   .dropout_tiles = attention->dropout_tiles(length, config.head_dim())};
   stage.plan(workspace, bounds, {.slots = 1, .deferred = apart ? 1 : 0});
   workspace.allocate();
   for (const ops::ProductExtents& e : model::product_extents({&stage, 1}, bounds)) products->reserve(e);
-  attention->reserve(length, config.hidden_size / config.num_attention_heads);
+  attention->reserve(length, config.head_dim());
   const layers::StepContext pass{.batch = batch.view(), .training = true, .key0 = 1, .key1 = 2};
 
   std::map<Kind, std::vector<double>> times;

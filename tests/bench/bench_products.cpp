@@ -5,7 +5,8 @@
 // With --compute bf16 or fp16 activations are of that type, as in training with precision.compute, and the libraries,
 // which have fp32 only, are left out.
 //
-// Usage: bench_products [--seconds PER_CASE] [--threads "1 2"] [--shapes tiny|mini|base|all] [--compute fp32|bf16|fp16]
+// Usage: bench_products [--seconds PER_CASE] [--threads "1 2"] [--shapes tiny|mini|base|all] [--compute
+// fp32|tf32|bf16|fp16]
 #include <omp.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -52,7 +53,7 @@ struct Options {
   double seconds = 0.3;  // per case and back end
   std::string threads = "1 2";
   std::string group = "all";
-  DataType compute = DataType::fp32;
+  tests::Compute compute{DataType::fp32};
 };
 
 void fill(core::Buffer<float>& buffer) {
@@ -130,17 +131,18 @@ void run(const Options& options, int threads) {
   std::vector<std::unique_ptr<MatrixProduct>> products;
   for (const char* kind : {"native", "onednn", "blas"}) {
     try {
-      products.push_back(ops::make_matrix_product(kind, {.compute = options.compute}));
+      products.push_back(
+          ops::make_matrix_product(kind, {.compute = options.compute.type, .tf32 = options.compute.tf32}));
     } catch (const core::Error&) {
     }
   }
   std::printf("%d thread%s, %s, GFLOP/s\n%-6s %5s %5s %5s  %-13s", threads, threads == 1 ? "" : "s",
-              core::name_of(options.compute), "group", "rows", "in", "out", "product");
+              options.compute.name().c_str(), "group", "rows", "in", "out", "product");
   for (const auto& p : products) std::printf(" %18s", p->name().c_str());
   std::printf("  first / best other\n");
   for (const Shape& shape : shapes) {
     if (options.group != "all" && options.group != shape.group) continue;
-    Case problem(shape, options.compute);
+    Case problem(shape, options.compute.type);
     const double work = 2e-9 * static_cast<double>(shape.rows * shape.in * shape.out);
     for (const auto& [name, form] : problem.forms()) {
       std::vector<double> best(products.size(), 1e9);
@@ -174,7 +176,7 @@ int main(int argc, char** argv) {
     if (std::strcmp(argv[i], "--seconds") == 0) options.seconds = std::stod(argv[i + 1]);
     if (std::strcmp(argv[i], "--threads") == 0) options.threads = argv[i + 1];
     if (std::strcmp(argv[i], "--shapes") == 0) options.group = argv[i + 1];
-    if (std::strcmp(argv[i], "--compute") == 0) options.compute = tests::type_named(argv[i + 1]);
+    if (std::strcmp(argv[i], "--compute") == 0) options.compute = tests::compute_named(argv[i + 1]);
   }
   // A process per number of threads: the device layer starts once per process.
   std::istringstream counts(options.threads);

@@ -2,7 +2,7 @@
 // of a case file, see cases.py; run.py runs it beside PyTorch. Under mpirun the ranks share every batch.
 //
 // Usage: bench_training --case CASE.json [--steps N] [--warmup W] [--products native|onednn|blas]
-//                       [--compute fp32|bf16|fp16] [--clock host|device] [--range NAME]
+//                       [--compute fp32|tf32|bf16|fp16] [--clock host|device] [--range NAME]
 //                       [--trains all|head|bitfit|lora|dora] [--targets NAME,NAME…] [--rank R]
 // Prints one line of JSON: {"program", "compute", "ranks", "threads", "seconds": [of each timed step], "clock",
 // "sections": {name: seconds in all timed steps}, "bytes": {purpose: planned}}. --trains,
@@ -49,7 +49,7 @@ const layers::HeadKind kind = tests::classification_head;
 struct Options {
   std::string path, products, range, trains = "all";
   model::LowRankSettings low_rank;
-  core::DataType compute = core::DataType::fp32;
+  tests::Compute compute{core::DataType::fp32};
   int steps = -1, warmup = -1;
   bool device_clock = false;
 };
@@ -65,7 +65,7 @@ Options parse_options(int argc, char** argv) {
     } else if (name == "--products") {
       options.products = value;
     } else if (name == "--compute") {
-      options.compute = tests::type_named(value);
+      options.compute = tests::compute_named(value);
     } else if (name == "--clock" && (value == "host" || value == "device")) {
       options.device_clock = value == "device";
     } else if (name == "--trains") {
@@ -177,7 +177,7 @@ class SectionClock {
 };
 
 model::ModelPlan plan_of(const Options& options, const model::ModelConfig& config) {
-  model::ModelPlan plan = model::make_plan(config, kind, config.num_labels(), options.compute);
+  model::ModelPlan plan = model::make_plan(config, kind, config.num_labels(), options.compute.type);
   if (options.trains == "lora") model::add_adapters(plan, options.low_rank, 0);
   model::set_trains(plan, model::trainable_parameters(plan, {.parameters = options.trains}));
   return plan;
@@ -195,7 +195,7 @@ json run(const Options& options, comm::Communicator& world, int threads) {
   core::ParameterStore::Memory memory = train::shard_memory({}, world);
   // A step is one micro-batch.
   memory.product_gradients = train::weight_gradient_type(
-      {.compute = options.compute, .gpu = core::is_gpu_build(), .micro_batches = 1, .replicas = world.size()});
+      {.compute = options.compute.type, .gpu = core::is_gpu_build(), .micro_batches = 1, .replicas = world.size()});
   const bool replaces =
       train::replaces_first_gradients(core::is_gpu_build(), false) || memory.product_gradients != core::DataType::fp32;
   const model::ModelPlan plan = plan_of(options, config);
@@ -205,10 +205,11 @@ json run(const Options& options, comm::Communicator& world, int threads) {
   model::initialize_parameters(store, config, 1);
   layers::set_magnitudes(store);
   model::Stage bert(plan, model::whole(plan), store, {});
-  const auto products = ops::make_matrix_product(
-      options.products,
-      {.compute = options.compute, .reproducible = false, .weight_gradients = memory.product_gradients});
-  const auto attention = ops::make_attention("fused", options.compute);
+  const auto products = ops::make_matrix_product(options.products, {.compute = options.compute.type,
+                                                                    .tf32 = options.compute.tf32,
+                                                                    .reproducible = false,
+                                                                    .weight_gradients = memory.product_gradients});
+  const auto attention = ops::make_attention("fused", options.compute.type, options.compute.tf32);
   layers::Engine engine{*products, *attention};
   std::vector<train::ArenaRange> replaced;
   if (replaces) {  // as train::Pipeline
@@ -230,7 +231,7 @@ json run(const Options& options, comm::Communicator& world, int threads) {
   attention->reserve(bounds.max_length, config.head_dim());
   core::Workspace scratch;
   for (const layers::LinearWeight& weight : bert.block_weights()) {
-    layers::plan_scratch(weight, weight.rows(bounds), options.compute, scratch);
+    layers::plan_scratch(weight, weight.rows(bounds), options.compute.type, scratch);
   }
   scratch.allocate();
   engine.scratch = &scratch;
@@ -287,7 +288,7 @@ json run(const Options& options, comm::Communicator& world, int threads) {
     if (step >= warmup) seconds.push_back(world.maximum(taken.count()));
   }
   const json report = {{"program", "bert_hpc, " + products->name() + ", " + attention->name()},
-                       {"compute", core::name_of(options.compute)},
+                       {"compute", options.compute.name()},
                        {"ranks", world.size()},
                        {"threads", threads},
                        {"seconds", seconds},

@@ -1,5 +1,5 @@
-// An attention problem on 16-bit matrices with its results, and the expected results: a double-precision loop over the
-// same numbers, with an error bound per element for kernels on tensor cores.
+// An attention problem on matrices of any type with its results, and the expected results: a double-precision loop over
+// the same numbers, with an error bound per element for kernels on tensor cores.
 #pragma once
 
 #include <cmath>
@@ -60,14 +60,23 @@ inline Vector<std::int64_t> large_samples(std::size_t sequences) {
   return samples;
 }
 
+/// What the products of attention multiply.
+struct OperandKind {
+  OperandKind(DataType type_, bool tf32_ = false) : type(type_), tf32(tf32_) {}  // NOLINT: conversion on purpose
+  std::string name() const { return tf32 ? "tf32" : bert_hpc::core::name_of(type); }
+  DataType type;
+  bool tf32;
+};
+
 struct AttentionCase : AttentionRows {
   /// q is a separate matrix; k and v are column ranges of one matrix, as a joint projection writes them. Rows begin at
   /// multiples of 16 bytes.
-  AttentionCase(DataType type_, const std::vector<std::vector<int>>& query_positions, const std::vector<int>& lengths,
+  AttentionCase(OperandKind kind, const std::vector<std::vector<int>>& query_positions, const std::vector<int>& lengths,
                 std::int64_t heads, std::int64_t head_dim, float probability, std::int64_t first_head = 0)
       : AttentionRows(query_positions, lengths, heads, head_dim, probability, large_samples(lengths.size()),
                       first_head),
-        type(type_),
+        type(kind.type),
+        tf32(kind.tf32),
         q(StoredMatrix::random(type, queries.view().count, hidden, 1, 1.0f, 8)),
         kv(StoredMatrix::random(type, keys.view().count, 2 * hidden, 2)),
         d_out(StoredMatrix::random(type, queries.view().count, hidden, 3, 1.0f, 16)) {}
@@ -86,6 +95,7 @@ struct AttentionCase : AttentionRows {
   }
 
   DataType type;
+  bool tf32;
   StoredMatrix q, kv, d_out;
 };
 
@@ -115,16 +125,34 @@ struct AttentionResults {
   Vector<std::uint64_t> kept_words;  // dropout mask bits, stored by forward for backward
 };
 
-/// Counts elements of results that differ from the definition by more than their error bound.
-///
-/// With u the type's unit roundoff: probabilities and ds are rounded before they are multiplied, each with relative
-/// error u (2⁻²⁵ where fp16 is subnormal: probabilities are divided by their sum, 1 or more, later), and the result
-/// once more with u. Sums in float: a score below 8 has an error of about 8·√128·2⁻²⁴, and exp2 on a GPU one of 2⁻²²,
-/// which makes 2e-5 of a probability. d_p − D is a difference of sums below |d_p| + |D| + Σ|d_out·v|, with an error of
-/// 2e-6 of these.
+/// Errors of tensor cores' attention, relative unless stated otherwise.
+struct AttentionErrors {
+  double stored;    // of a stored result
+  double products;  // of the products of probabilities and ds with rows
+  double scores;    // of the products of rows, q·k and d_out·v, relative to the sum of their terms' magnitudes
+  double weight;    // of a probability, beside its score's error
+  double smallest;  // of a probability or ds, absolute
+
+  /// 16-bit types with unit roundoff u: probabilities and ds are rounded with u before they are multiplied (2⁻²⁵ where
+  /// fp16 is subnormal: probabilities are divided by their sum, 1 or more, later). Sums in float: a score below 8 has
+  /// an error of about 8·√128·2⁻²⁴, and exp2 on a GPU one of 2⁻²², which makes 2e-5 of a probability.
+  ///
+  /// Floats: errors of products and chains as attention_operands.hpp states them; a chain has head_dim / 8 products for
+  /// scores, and at most 8 for others, three times as many with SplitFp32. An exponent below 32 is rounded twice with
+  /// 2⁻²⁴, and exp2 has an error of 2⁻²²: 4e-6 of a probability.
+  static AttentionErrors of(const AttentionCase& c) {
+    const double u = unit_roundoff(c.type);
+    if (c.type != DataType::fp32) return {u, u, 0.0, 2e-5, 0x1p-25};
+    const double factors = c.tf32 ? 0x1p-10 + 0x1p-22 : 0x1p-21, chain = (c.tf32 ? 1.0 : 3.0) * 0x1p-22;
+    return {u, factors + 8.0 * chain, factors + static_cast<double>(c.extents.head_dim) / 8.0 * chain, 4e-6, 0.0};
+  }
+};
+
+/// Counts elements of results that differ from the definition by more than their error bound. d_p − D is a difference
+/// of sums below |d_p| + |D| + Σ|d_out·v|, with an error of 2e-6 of these in float.
 class AttentionCheck {
  public:
-  AttentionCheck(const AttentionCase& c, const AttentionResults& r) : c_(c), r_(r), u_(unit_roundoff(c.type)) {
+  AttentionCheck(const AttentionCase& c, const AttentionResults& r) : c_(c), r_(r), errors_(AttentionErrors::of(c)) {
     d_kv_.resize(static_cast<std::size_t>(c.keys.view().count * 2 * c.hidden));
     for (std::int64_t i = 0; i < c.queries.view().count; ++i) {
       for (std::int64_t head = 0; head < c.extents.heads; ++head) row(i, head);
@@ -148,7 +176,7 @@ class AttentionCheck {
   };
 
   std::int64_t wrong(double result, const Sum& expected) const {
-    const double allowed = expected.bound + u_ * std::abs(expected.value) + 0x1p-24;
+    const double allowed = expected.bound + errors_.stored * std::abs(expected.value) + 0x1p-24;
     return std::abs(result - expected.value) <= allowed * 1.01 ? 0 : 1;  // NaN counts as wrong
   }
 
@@ -168,8 +196,8 @@ class AttentionCheck {
     const auto sequence = static_cast<std::size_t>(c_.queries.sequence[row]);
     const std::int64_t begin = c_.keys.offsets[sequence], length = c_.real_keys_of(sequence);
     const double scale = 1.0 / std::sqrt(static_cast<double>(d));
-    std::vector<double> q(width), d_o(width), p(static_cast<std::size_t>(length)), d_p(p), size(p), keep(p);
-    double largest = -1e300, total = 0.0, dot = 0.0, dot_size = 0.0;
+    std::vector<double> q(width), d_o(width), p(static_cast<std::size_t>(length)), d_p(p), size(p), keep(p), error(p);
+    double largest = -1e300, total = 0.0, dot = 0.0, dot_size = 0.0, largest_error = 0.0;
     for (std::size_t x = 0; x < width; ++x) {
       q[x] = c_.q(i, h + static_cast<std::int64_t>(x));
       d_o[x] = c_.d_out(i, h + static_cast<std::int64_t>(x));
@@ -182,23 +210,28 @@ class AttentionCheck {
       for (std::size_t x = 0; x < width; ++x) {
         const double v = c_.kv(at, c_.hidden + h + static_cast<std::int64_t>(x));
         p[j] += q[x] * c_.kv(at, h + static_cast<std::int64_t>(x)) * scale;
+        error[j] += std::abs(q[x] * c_.kv(at, h + static_cast<std::int64_t>(x))) * scale * errors_.scores;
         d_p[j] += d_o[x] * v;
         size[j] += std::abs(d_o[x] * v);
       }
       keep[j] = kept(sequence, head, c_.queries.position[row], static_cast<std::int64_t>(j));
       largest = std::max(largest, p[j]);
+      largest_error = std::max(largest_error, error[j]);
     }
     for (double& s : p) total += s = std::exp(s - largest);
     const double lse = largest + std::log(total);
-    wrong_lse += std::abs(r_.lse(head, i) - lse) <= 2e-5 ? 0 : 1;
+    wrong_lse += std::abs(r_.lse(head, i) - lse) <= errors_.weight + largest_error ? 0 : 1;
     std::vector<Sum> out(width), d_q(width);
     for (std::size_t j = 0; j < p.size(); ++j) {
       const std::int64_t at = begin + static_cast<std::int64_t>(j);
       p[j] /= total;
-      const double probability = keep[j] * p[j], probability_bound = (u_ + 2e-5) * probability + keep[j] * 0x1p-25;
+      const double weight = std::expm1(error[j] + largest_error) + errors_.weight;  // error of a probability
+      const double probability = keep[j] * p[j];
+      const double probability_bound = (errors_.products + weight) * probability + keep[j] * errors_.smallest;
       const double slope = p[j] * (keep[j] * d_p[j] - dot);
       const double slope_bound =
-          u_ * std::abs(slope) + 0x1p-25 + 2e-5 * std::abs(slope) + 2e-6 * p[j] * (keep[j] * size[j] + dot_size);
+          (errors_.products + weight) * std::abs(slope) + errors_.smallest +
+          (1.0 + weight) * p[j] * ((errors_.scores + 2e-6) * keep[j] * size[j] + 2e-6 * dot_size);
       for (std::size_t x = 0; x < width; ++x) {
         const std::int64_t column = h + static_cast<std::int64_t>(x);
         const auto place = static_cast<std::size_t>(at * 2 * c_.hidden + column);
@@ -216,7 +249,7 @@ class AttentionCheck {
 
   const AttentionCase& c_;
   const AttentionResults& r_;
-  double u_;
+  AttentionErrors errors_;
   std::vector<Sum> d_kv_;
 };
 

@@ -354,7 +354,10 @@ struct EmulatedWarp {
   }
   static I32 thread() { return lane() + warp() * lanes; }
   static int warp() { return EmulatedDevice::warp(); }
-  static int opaque(int x) { return x; }
+  template <class I>
+  static I opaque(const I& x) {
+    return x;
+  }
   static void sync_warp() { device().sync_warp(); }
   static void sync_block() { device().sync_block(); }
 
@@ -366,6 +369,12 @@ struct EmulatedWarp {
   }
   static U32 bits_of(const F32& x) {
     return U32::of([&](int i) { return __builtin_bit_cast(std::uint32_t, x[i]); });
+  }
+  static F32 number(const U32& bits) {
+    return F32::of([&](int i) { return __builtin_bit_cast(float, bits[i]); });
+  }
+  static U32 round_tf32(const U32& bits) {
+    return U32::of([&](int i) { return (bits[i] + 0x1000u) & tf32_bits; });
   }
   template <class T>
   static Lanes<T> select(const Mask& which, const Lanes<T>& yes, const Lanes<T>& no) {
@@ -457,6 +466,25 @@ struct EmulatedWarp {
     }
     for (int i = 0; i < lanes; ++i) {
       for (int e = 0; e < 4; ++e) c[e][i] += sums[i / 4 + (e < 2 ? 0 : 8)][i % 4 * 2 + e % 2];
+    }
+  }
+
+  /// Truncates operands and sums as GPUs do, so errors are at least theirs.
+  static void multiply_add_tf32(const U32 (&a)[4], const U32 (&b)[2], F32 (&c)[4]) {
+    const auto taken = [](std::uint32_t bits) { return double{__builtin_bit_cast(float, bits& tf32_bits)}; };
+    double left[16][8], right[8][8];
+    for (int i = 0; i < lanes; ++i) {
+      for (int e = 0; e < 4; ++e) left[i / 4 + e % 2 * 8][i % 4 + e / 2 * 4] = taken(a[e][i]);
+      for (int e = 0; e < 2; ++e) right[i % 4 + e * 4][i / 4] = taken(b[e][i]);
+    }
+    for (int i = 0; i < lanes; ++i) {
+      for (int e = 0; e < 4; ++e) {
+        const int row = i / 4 + e / 2 * 8, column = i % 4 * 2 + e % 2;
+        double sum = double{c[e][i]};
+        for (int k = 0; k < 8; ++k) sum += left[row][k] * right[k][column];
+        constexpr std::uint64_t below_float = (1ull << 29) - 1;
+        c[e][i] = static_cast<float>(__builtin_bit_cast(double, __builtin_bit_cast(std::uint64_t, sum) & ~below_float));
+      }
     }
   }
 
@@ -568,6 +596,8 @@ struct EmulatedWarp {
   }
 
  private:
+  static constexpr std::uint32_t tf32_bits = 0xFFFFE000u;
+
   static U32 permute_any(const U32& low, const U32& high, const U32& selector) {
     return U32::of([&](int i) {
       const std::uint64_t bytes = low[i] | static_cast<std::uint64_t>(high[i]) << 32;

@@ -11,7 +11,7 @@ namespace bert_hpc::app {
 
 ModelKernels::ModelKernels(const config::Config& input, bool trains, core::DataType weight_gradients)
     : products(ops::make_matrix_product("", product_settings(input, trains, weight_gradients))),
-      attention(ops::make_attention(input.model.attention, storage_type(input))),
+      attention(ops::make_attention(input.model.attention, storage_type(input), product_settings(input, trains).tf32)),
       reproducible_(product_settings(input, trains).reproducible) {}
 
 void ModelKernels::make_fp8(std::span<const model::Stage> stages, bool allocates) {

@@ -14,66 +14,78 @@ namespace bert_hpc::ops::cuda {
 
 /// Sizes of a block: the rows it owns, row tiles of 16 for each warp, and the rows of the other side, which it loops
 /// over tile by tile with two ping-pong buffers in shared memory. Two row tiles halve the shared memory reads per
-/// product; heads of 128 lack the registers for two.
-template <int D>
+/// product; heads of 128, and floats, lack the registers for two. Heads of 128 floats lack the shared memory for 32
+/// other rows.
+template <class T, int D>
 struct BackwardShape {
-  static constexpr int warps = 4, threads = 32 * warps, others = 32;
-  static constexpr int row_tiles = D == 128 ? 1 : 2, rows = 16 * row_tiles * warps;
-  static constexpr int own_tile = rows * D * 2, other_tile = others * D * 2;
+  static constexpr bool floats = stores_floats<T>;
+  static constexpr int warps = 4, threads = 32 * warps, others = floats && D == 128 ? 16 : 32;
+  static constexpr int row_tiles = D == 128 || floats ? 1 : 2, rows = 16 * row_tiles * warps;
+  static constexpr int own_tile = rows * row_bytes<T, D>, other_tile = others * row_bytes<T, D>;
   static constexpr int numbers = 4 * others;  // bytes of one number for each of the other rows
   static constexpr int query_bytes = 2 * own_tile + 4 * other_tile;
   static constexpr int key_bytes = query_bytes + 2 * 2 * numbers;
-  static constexpr int blocks = 2;  // at least, per multiprocessor
+  static constexpr int blocks = floats && D <= 64 ? 3 : 2;  // at least, per multiprocessor
 };
 
 /// Number of rows and heads that a block of attention_dots processes.
-template <int D>
-inline constexpr int dots_per_block = 4 * 256 / D;
+template <class T, int D>
+inline constexpr int dots_per_block = 4 * 512 / row_bytes<T, D>;
 
-template <int D>
+template <class T, int D>
 Launch dots_launch(const AttentionExtents& extents, const TokenRows& queries) {
-  const std::int64_t items = queries.count * extents.heads, per_block = dots_per_block<D>;
-  return {(items + per_block - 1) / per_block, 1, BackwardShape<D>::threads, 0};
+  const std::int64_t items = queries.count * extents.heads, per_block = dots_per_block<T, D>;
+  return {(items + per_block - 1) / per_block, 1, BackwardShape<T, D>::threads, 0};
 }
-template <int D>
+template <class T, int D>
 Launch backward_keys_launch(const AttentionExtents& extents, const TokenRows& keys) {
-  using Shape = BackwardShape<D>;
+  using Shape = BackwardShape<T, D>;
   return {row_slots(keys.count, extents.sequences, Shape::rows), extents.heads, Shape::threads, Shape::key_bytes};
 }
-template <int D>
+template <class T, int D>
 Launch backward_queries_launch(const AttentionExtents& extents, const TokenRows& queries) {
-  using Shape = BackwardShape<D>;
+  using Shape = BackwardShape<T, D>;
   return {row_slots(queries.count, extents.sequences, Shape::rows), extents.heads, Shape::threads, Shape::query_bytes};
 }
 
-/// Dot product of two rows of 16-bit numbers; each of `lanes` neighbouring lanes has 16 bytes of both rows.
+/// Dot product of two rows; each of `lanes` neighbouring lanes has 16 bytes of both rows.
 template <class Warp, class T, int lanes>
 BERT_HPC_WARP_CODE typename Warp::F32 row_dot(const typename Warp::U32 (&a)[4], const typename Warp::U32 (&b)[4]) {
   typename Warp::F32 sum = 0.0f;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    sum = sum + Warp::template lower<T>(a[i]) * Warp::template lower<T>(b[i]);
-    sum = sum + Warp::template upper<T>(a[i]) * Warp::template upper<T>(b[i]);
+    if constexpr (stores_floats<T>) {
+      sum = sum + Warp::number(a[i]) * Warp::number(b[i]);
+    } else {
+      sum = sum + Warp::template lower<T>(a[i]) * Warp::template lower<T>(b[i]);
+      sum = sum + Warp::template upper<T>(a[i]) * Warp::template upper<T>(b[i]);
+    }
   }
 #pragma unroll
   for (int distance = 1; distance < lanes; distance *= 2) sum = sum + Warp::exchange(sum, distance);
   return sum;
 }
 
-/// D = d_out · out of every row and head, stored in the first four bytes of that row and head of d_q.
+/// D of a row is stored in the first four bytes of that row and head of d_q: the number of elements in these.
+template <class T>
+inline constexpr int dot_elements = 4 / static_cast<int>(sizeof(Stored<T>));
+
+/// D = d_out · out of every row and head.
 template <class Warp, class T, int D>
 BERT_HPC_WARP_CODE void attention_dots(const AttentionCall<T>& call) {
-  constexpr int lanes = D / 8, per_warp = 32 / lanes;  // 16 bytes to a lane
+  constexpr int lanes = row_bytes<T, D> / 16, per_warp = 32 / lanes;  // 16 bytes to a lane
   const typename Warp::I32 lane = Warp::lane(), chunk = lane % lanes;
   const typename Warp::I64 item =
       Warp::wide(lane / lanes) + (static_cast<std::int64_t>(Warp::block_x()) * 4 + Warp::warp()) * per_warp;
   const typename Warp::I64 row = item / call.heads, column = item % call.heads * D;
   const typename Warp::Mask valid = row < call.d_out.rows;
   typename Warp::U32 a[4], b[4];
-  Warp::load16(call.d_out.data, row * call.d_out.stride + column + Warp::wide(chunk * 8), a, valid);
-  Warp::load16(call.saved_out.data, row * call.saved_out.stride + column + Warp::wide(chunk * 8), b, valid);
+  Warp::load16(call.d_out.data, row * call.d_out.stride + column + Warp::wide(chunk * chunk_elements<T>), a, valid);
+  Warp::load16(call.saved_out.data, row * call.saved_out.stride + column + Warp::wide(chunk * chunk_elements<T>), b,
+               valid);
   const typename Warp::F32 sum = row_dot<Warp, T, lanes>(a, b);
-  Warp::store(reinterpret_cast<float*>(call.d_q.data), (row * call.d_q.stride + column) / 2, sum, valid && chunk == 0);
+  Warp::store(reinterpret_cast<float*>(call.d_q.data), (row * call.d_q.stride + column) / dot_elements<T>, sum,
+              valid && chunk == 0);
 }
 
 /// Starts to copy log-sum-exp and D of a tile's `Rows` queries into two arrays.
@@ -83,21 +95,21 @@ BERT_HPC_WARP_CODE void load_numbers(const AttentionCall<T>& call, int to, int h
   const typename Warp::Mask there = row < Rows, copied = row < valid;
   Warp::copy4_async(to + row * 4, call.saved_log_sum_exp.row(head) + first, Warp::wide(row), there, copied);
   Warp::copy4_async(to + 4 * Rows + row * 4, reinterpret_cast<const float*>(call.d_q.data),
-                    (Warp::wide(row + first) * call.d_q.stride + head * D) / 2, there, copied);
+                    (Warp::wide(row + first) * call.d_q.stride + head * D) / dot_elements<T>, there, copied);
 }
 
-/// For 16·R keys by 32 queries: p becomes the summand of d_v, d_p becomes ds. `lse_at` and `dot_at` are shared memory
+/// For 16·R keys by 8·N queries: p becomes the summand of d_v, d_p becomes ds. `lse_at` and `dot_at` are shared memory
 /// addresses of the queries' numbers. Lane i has in `kept` the kept_word() of query i, in which the keys begin at key
 /// `first_key`. All bits are set without dropout.
-template <class Warp, class T, int R>
+template <class Warp, class T, int R, int N>
 BERT_HPC_WARP_CODE void probabilities_of_keys(const AttentionCall<T>& call, int lse_at, int dot_at,
-                                              typename Warp::U32 kept, int first_key, typename Warp::F32 (&p)[R][4][4],
-                                              typename Warp::F32 (&d_p)[R][4][4]) {
+                                              typename Warp::U32 kept, int first_key, typename Warp::F32 (&p)[R][N][4],
+                                              typename Warp::F32 (&d_p)[R][N][4]) {
   using F32 = typename Warp::F32;
   const typename Warp::I32 lane = Warp::lane();
   const float scale_log2 = call.scale * log2_e;
 #pragma unroll
-  for (int n = 0; n < 4; ++n) {
+  for (int n = 0; n < N; ++n) {
 #pragma unroll
     for (int part = 0; part < 2; ++part) {
       const typename Warp::I32 query = lane % 4 * 2 + (8 * n + part);
@@ -122,7 +134,7 @@ BERT_HPC_WARP_CODE void probabilities_of_keys(const AttentionCall<T>& call, int 
 /// nothing.
 template <class Warp, class T, int D>
 BERT_HPC_WARP_CODE void attention_backward_keys(const AttentionCall<T>& call) {
-  using Shape = BackwardShape<D>;
+  using Shape = BackwardShape<T, D>;
   using F32 = typename Warp::F32;
   constexpr int R = Shape::row_tiles, N = Shape::others / 8, threads = Shape::threads;
   constexpr int k_tile = 0, v_tile = Shape::own_tile, q_tiles = 2 * Shape::own_tile;
@@ -134,7 +146,7 @@ BERT_HPC_WARP_CODE void attention_backward_keys(const AttentionCall<T>& call) {
   const int count = Warp::load_one(call.query_offsets + mine.sequence + 1) - queries;
   const int own = Warp::warp() * 16 * R;
   const bool at_work = own < mine.rows;
-  static_assert(Shape::others == 32);
+  static_assert(Shape::others <= 32);
 
   const auto load_queries = [&](int query, int stage) {
     load_tile<Warp, T, D, Shape::others, threads>(q_tiles + stage * Shape::other_tile, call.q, queries + query,
@@ -157,7 +169,8 @@ BERT_HPC_WARP_CODE void attention_backward_keys(const AttentionCall<T>& call) {
   }
   set_zero(d_k);
   set_zero(d_v);
-  LeftRows<Warp, D, R, D == 32> k, v;
+  constexpr bool in_registers = D == 32 && !Shape::floats;
+  LeftOperand<Warp, T, D, R, in_registers> k, v;
   int stage = 0;
   for (int query = 0; query < count; query += Shape::others) {
     typename Warp::U32 kept = ~0u;
@@ -167,8 +180,8 @@ BERT_HPC_WARP_CODE void attention_backward_keys(const AttentionCall<T>& call) {
     }
     Warp::template wait<0>();
     Warp::sync_block();
-    if ((D != 32 || query == 0) && at_work) {
-      const int row = D == 32 ? own : Warp::opaque(own);
+    if ((!in_registers || query == 0) && at_work) {
+      const int row = in_registers ? own : Warp::opaque(own);
       k.open(k_tile, row);
       v.open(v_tile, row);
     }
@@ -193,9 +206,9 @@ BERT_HPC_WARP_CODE void attention_backward_keys(const AttentionCall<T>& call) {
   store_rows<Warp, T, D, R>(v_tile, own, d_v, v_factor, call.d_v, mine.first + own, mine.rows - own, column);
 }
 
-/// Bits of 32 keys from `key` on for the warp's queries, as rows of an accumulator, shifted so that bit 4·i + n belongs
-/// to column i of the lane's two in accumulator n; all set without dropout.
-template <class Warp, class T, int R>
+/// Bits of `Keys` keys from `key` on for the warp's queries, as rows of an accumulator, shifted so that bit 4·i + n
+/// belongs to column i of the lane's two in accumulator n; all set without dropout.
+template <class Warp, int Keys, class T, int R>
 BERT_HPC_WARP_CODE void kept_words(const AttentionCall<T>& call, int head, int key, const BlockRows& mine, int own,
                                    typename Warp::U32 (&kept)[R][2]) {
   const typename Warp::I32 lane = Warp::lane();
@@ -206,7 +219,8 @@ BERT_HPC_WARP_CODE void kept_words(const AttentionCall<T>& call, int head, int k
       kept[r][half] = ~0u;
       if (call.threshold == 0) continue;
       const typename Warp::I32 row = lane / 4 + (own + 16 * r + 8 * half);
-      kept[r][half] = kept_word<Warp>(call, head, key, mine.first, row, row < mine.rows) >> (lane % 4 * 8);
+      kept[r][half] = kept_word<Warp>(call, head, key, mine.first, row, row < mine.rows) >>
+                      (lane % 4 * 8 + (Keys < 32 ? key % 32 / 8 : 0));
     }
   }
 }
@@ -214,7 +228,7 @@ BERT_HPC_WARP_CODE void kept_words(const AttentionCall<T>& call, int head, int k
 /// d_q of the block's queries of one head.
 template <class Warp, class T, int D>
 BERT_HPC_WARP_CODE void attention_backward_queries(const AttentionCall<T>& call) {
-  using Shape = BackwardShape<D>;
+  using Shape = BackwardShape<T, D>;
   using F32 = typename Warp::F32;
   constexpr int R = Shape::row_tiles, N = Shape::others / 8, threads = Shape::threads;
   constexpr int q_tile = 0, d_tile = Shape::own_tile, k_tiles = 2 * Shape::own_tile;
@@ -240,7 +254,7 @@ BERT_HPC_WARP_CODE void attention_backward_queries(const AttentionCall<T>& call)
   load_tile<Warp, T, D, Shape::rows, threads>(d_tile, call.d_out, mine.first, mine.rows, column);
   load_keys(0, 0);
 
-  static_assert(Shape::others == 32);
+  static_assert(Shape::others <= 32);
   F32 lse[R][2], dot[R][2], factor[R][2], d_q[R][D / 8][4];
 #pragma unroll
   for (int r = 0; r < R; ++r) {
@@ -249,18 +263,19 @@ BERT_HPC_WARP_CODE void attention_backward_queries(const AttentionCall<T>& call)
       const typename Warp::I32 row = Warp::lane() / 4 + (own + 16 * r + 8 * half);
       const typename Warp::Mask valid = row < mine.rows;
       lse[r][half] = Warp::load(call.saved_log_sum_exp.row(head) + mine.first, row, valid, 0.0f) * log2_e;
-      dot[r][half] = Warp::load(reinterpret_cast<const float*>(call.d_q.data),
-                                (Warp::wide(row + mine.first) * call.d_q.stride + column) / 2, valid, 0.0f);
+      dot[r][half] =
+          Warp::load(reinterpret_cast<const float*>(call.d_q.data),
+                     (Warp::wide(row + mine.first) * call.d_q.stride + column) / dot_elements<T>, valid, 0.0f);
       factor[r][half] = call.scale;
     }
   }
   set_zero(d_q);
 
-  LeftRows<Warp, D, R, true> q, d_out;
+  LeftOperand<Warp, T, D, R, true> q, d_out;
   int stage = 0;
   for (int key = 0; key < length; key += Shape::others) {
     typename Warp::U32 kept[R][2];
-    kept_words<Warp>(call, head, key, mine, at_work ? own : mine.rows, kept);
+    kept_words<Warp, Shape::others>(call, head, key, mine, at_work ? own : mine.rows, kept);
     Warp::template wait<0>();
     Warp::sync_block();
     if (key == 0 && at_work) {

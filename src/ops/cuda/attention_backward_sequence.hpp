@@ -56,8 +56,8 @@ BERT_HPC_WARP_CODE void multiply_slopes(int rows, typename Warp::F32 (&d_q)[Shap
   const int chunk = Warp::warp() / Shape::column_parts * 2 * Shape::row_tiles;  // first chunk of the part
   const int column_chunk = Warp::warp() % Shape::column_parts * Shape::column_tiles;
   const typename Warp::I32 left =
-      tile_offset<Shape::others>(lane % 8 + lane / 16 * 8, lane / 8 % 2 + chunk) + Shape::slopes;
-  const typename Warp::I32 right = tile_offset<D>(lane % 16, lane / 16 + column_chunk) + Shape::k;
+      tile_offset<2 * Shape::others>(lane % 8 + lane / 16 * 8, lane / 8 % 2 + chunk) + Shape::slopes;
+  const typename Warp::I32 right = tile_offset<2 * D>(lane % 16, lane / 16 + column_chunk) + Shape::k;
 #pragma unroll 2
   for (int key = 0; key < rows; key += 32) {
 #pragma unroll
@@ -158,7 +158,7 @@ BERT_HPC_WARP_CODE void attention_backward_sequence(const AttentionCall<T>& call
     set_zero(d_k);
     set_zero(d_v);
     constexpr bool in_registers = D == 32;
-    LeftRows<Warp, D, 2, in_registers> k, v;
+    LeftRows<Warp, 2 * D, 2, in_registers> k, v;
     for (int query = 0; query < count; query += others) {
       typename Warp::U32 kept[others / 32];
 #pragma unroll

@@ -8,16 +8,19 @@
 
 namespace bert_hpc::ops::cuda {
 
-/// `capability`: 10·major + minor of the GPU. The kernels are compiled for these head sizes.
-constexpr bool tensor_cores_attend(core::DataType type, std::int64_t head_dim, int capability) {
-  return type != core::DataType::fp32 && capability >= 80 && (head_dim == 32 || head_dim == 64 || head_dim == 128);
+/// `capability`: 10·major + minor of the GPU. The kernels are compiled for these head sizes, each for every type.
+constexpr bool tensor_cores_attend(std::int64_t head_dim, int capability) {
+  return capability >= 80 && (head_dim == 32 || head_dim == 64 || head_dim == 128);
 }
 
 /// The name in the banner; head_dim 0: not yet known.
-inline std::string attention_name(core::DataType type, std::int64_t head_dim, int capability) {
-  if (tensor_cores_attend(type, head_dim == 0 ? 64 : head_dim, capability)) return "fused, tensor cores";
-  std::string why = std::string(" for ") + core::name_of(type);
-  if (tensor_cores_attend(type, 64, capability)) why = " for heads of " + std::to_string(head_dim);
+inline std::string attention_name(core::DataType type, bool tf32, std::int64_t head_dim, int capability) {
+  if (tensor_cores_attend(head_dim == 0 ? 64 : head_dim, capability)) {
+    const char* floats = tf32 ? ", TF32" : ", 3xTF32";
+    return std::string("fused, tensor cores") + (type == core::DataType::fp32 ? floats : "");
+  }
+  std::string why = " for GPUs without TF32";
+  if (tensor_cores_attend(64, capability)) why = " for heads of " + std::to_string(head_dim);
   return "fused, portable kernels" + why;
 }
 
@@ -49,7 +52,10 @@ constexpr BackwardKernel sequence_kernel(std::int64_t max_length, std::int64_t m
   return BackwardKernel::split;
 }
 
-constexpr BackwardKernel backward_kernel(std::int64_t head_dim, std::int64_t max_length, std::int64_t most) {
+/// Tiles of floats for a whole sequence do not fit shared memory.
+constexpr BackwardKernel backward_kernel(core::DataType type, std::int64_t head_dim, std::int64_t max_length,
+                                         std::int64_t most) {
+  if (type == core::DataType::fp32) return BackwardKernel::split;
   if (head_dim == 32) return sequence_kernel<32>(max_length, most);
   if (head_dim == 64) return sequence_kernel<64>(max_length, most);
   return BackwardKernel::split;

@@ -10,18 +10,20 @@
 namespace bert_hpc::ops::cuda {
 
 /// Sizes of a block: R row tiles of 16 for each warp, and the keys of a tile. Two row tiles halve the shared memory
-/// reads per product; heads of 128 lack the registers for two.
-template <int D>
+/// reads per product; heads of 128 lack the registers for two. Floats have one row tile, as their products need more
+/// time than the reads, and blocks of half the registers hide latencies.
+template <class T, int D>
 struct ForwardShape {
-  static constexpr int warps = 4, row_tiles = D == 128 ? 1 : 2, keys = 64;
+  static constexpr bool floats = stores_floats<T>;
+  static constexpr int warps = 4, row_tiles = D == 128 || floats ? 1 : 2, keys = 64;
   static constexpr int threads = 32 * warps, rows = 16 * row_tiles * warps;
-  static constexpr int shared_bytes = (rows + 2 * keys) * D * 2;
-  static constexpr int blocks = 2;  // at least, per multiprocessor
+  static constexpr int shared_bytes = (rows + 2 * keys) * row_bytes<T, D>;
+  static constexpr int blocks = floats && D <= 64 ? 3 : 2;  // at least, per multiprocessor
 };
 
-template <int D>
+template <class T, int D>
 Launch forward_launch(const AttentionExtents& extents, const TokenRows& queries) {
-  using Shape = ForwardShape<D>;
+  using Shape = ForwardShape<T, D>;
   return {row_slots(queries.count, extents.sequences, Shape::rows), extents.heads, Shape::threads, Shape::shared_bytes};
 }
 
@@ -67,10 +69,10 @@ BERT_HPC_WARP_CODE void softmax_step(float scale_log2, typename Warp::F32 (&s)[R
 /// dropout decisions as bits.
 template <class Warp, class T, int D>
 BERT_HPC_WARP_CODE void attention_forward(const AttentionCall<T>& call) {
-  using Shape = ForwardShape<D>;
+  using Shape = ForwardShape<T, D>;
   using F32 = typename Warp::F32;
-  constexpr int R = Shape::row_tiles, N = Shape::keys / 8, threads = Shape::threads;
-  constexpr int q_tile = 0, k_tile = Shape::rows * D * 2, v_tile = k_tile + Shape::keys * D * 2;
+  constexpr int R = Shape::row_tiles, N = Shape::keys / 8, threads = Shape::threads, bytes = row_bytes<T, D>;
+  constexpr int q_tile = 0, k_tile = Shape::rows * bytes, v_tile = k_tile + Shape::keys * bytes;
   const BlockRows mine = block_rows<Warp>(call.query_offsets, call.sequences, Shape::rows, Warp::block_x());
   if (mine.rows <= 0) return;
   const int head = Warp::block_y(), column = head * D;
@@ -94,7 +96,7 @@ BERT_HPC_WARP_CODE void attention_forward(const AttentionCall<T>& call) {
     total[r][0] = total[r][1] = 0.0f;
   }
   set_zero(out);
-  LeftRows<Warp, D, R, true> q;
+  LeftOperand<Warp, T, D, R, true> q;
   load_tile<Warp, T, D, Shape::rows, threads>(q_tile, call.q, mine.first, mine.rows, column);
   load_tile<Warp, T, D, Shape::keys, threads>(k_tile, call.k, keys, length, column);
   Warp::commit();
@@ -118,12 +120,19 @@ BERT_HPC_WARP_CODE void attention_forward(const AttentionCall<T>& call) {
     if (at_work) {
       if (real - key < Shape::keys) mask_keys<Warp>(real - key, -__builtin_inff(), s);
       softmax_step<Warp>(scale_log2, s, maximum, total, out);
-      typename Warp::U32 pairs[R][N][2];
-      round_to_pairs<Warp, T>(s, pairs);
-      if (call.threshold != 0) {
-        drop_pairs<Warp, T>(call, sample, row_word, head, mine.first + own, mine.rows - own, key, pairs);
+      if constexpr (Shape::floats) {
+        if (call.threshold != 0) {
+          drop<Warp, T>(call, sample, row_word, head, mine.first + own, mine.rows - own, key, s);
+        }
+        multiply_add_rounded<Warp, T, D>(s, v_tile, out);
+      } else {
+        typename Warp::U32 pairs[R][N][2];
+        round_to_pairs<Warp, T>(s, pairs);
+        if (call.threshold != 0) {
+          drop_pairs<Warp, T>(call, sample, row_word, head, mine.first + own, mine.rows - own, key, pairs);
+        }
+        multiply_add_pairs<Warp, T, D>(pairs, v_tile, out);
       }
-      multiply_add_pairs<Warp, T, D>(pairs, v_tile, out);
     }
   }
   if (!at_work) return;

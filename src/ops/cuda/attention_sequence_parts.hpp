@@ -70,7 +70,7 @@ struct RowDots {
 template <class Warp, class T, class Shape>
 BERT_HPC_WARP_CODE void store_slopes(int own, int valid, int sub, typename Warp::F32 (&slopes)[2][4][4]) {
   const typename Warp::I32 lane = Warp::lane();
-  const typename Warp::I32 begin = tile_offset<Shape::others>(lane / 4, typename Warp::I32(0)) + lane % 4 * 4;
+  const typename Warp::I32 begin = tile_offset<2 * Shape::others>(lane / 4, typename Warp::I32(0)) + lane % 4 * 4;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
 #pragma unroll

@@ -29,7 +29,9 @@ struct CudaWarp {
   __device__ static void sync_block() { __syncthreads(); }
 
   /// x, hidden from the compiler's analysis, so that values derived from it are computed at their use.
-  __device__ static int opaque(int x) {
+  template <class I>
+  __device__ static I opaque(I x) {
+    static_assert(sizeof(I) == 4);
     asm volatile("" : "+r"(x));
     return x;
   }
@@ -38,6 +40,13 @@ struct CudaWarp {
   __device__ static std::int64_t wide(int x) { return x; }
   __device__ static std::uint32_t bits(int x) { return static_cast<std::uint32_t>(x); }
   __device__ static std::uint32_t bits_of(float x) { return __float_as_uint(x); }
+  __device__ static float number(std::uint32_t bits) { return __uint_as_float(bits); }
+  /// A float rounded to the nearest TF32 number, halves away from zero.
+  __device__ static std::uint32_t round_tf32(std::uint32_t bits) {
+    std::uint32_t result;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(result) : "f"(__uint_as_float(bits)));
+    return result;
+  }
   template <class V>
   __device__ static V select(bool which, V yes, V no) {
     return which ? yes : no;
@@ -124,6 +133,12 @@ struct CudaWarp {
           : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
           : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
     }
+  }
+  /// c (16 × 8) += a (16 × 8) · b (8 × 8), operands floats of which TF32's upper 19 bits count, sums in float.
+  __device__ static void multiply_add_tf32(const std::uint32_t (&a)[4], const std::uint32_t (&b)[2], float (&c)[4]) {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
   }
 
   // --- Device memory. Indices are in elements; elements that a lane's mask excludes are not accessed.

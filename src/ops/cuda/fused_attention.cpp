@@ -14,25 +14,25 @@
 namespace bert_hpc::ops::cuda {
 
 template <class T, int D>
-__global__ void __launch_bounds__(ForwardShape<D>::threads, ForwardShape<D>::blocks)
+__global__ void __launch_bounds__(ForwardShape<T, D>::threads, ForwardShape<T, D>::blocks)
     attention_forward_kernel(const __grid_constant__ AttentionCall<T> call) {
   attention_forward<CudaWarp, T, D>(call);
 }
 
 template <class T, int D>
-__global__ void __launch_bounds__(BackwardShape<D>::threads)
+__global__ void __launch_bounds__(BackwardShape<T, D>::threads)
     attention_dots_kernel(const __grid_constant__ AttentionCall<T> call) {
   attention_dots<CudaWarp, T, D>(call);
 }
 
 template <class T, int D>
-__global__ void __launch_bounds__(BackwardShape<D>::threads, BackwardShape<D>::blocks)
+__global__ void __launch_bounds__(BackwardShape<T, D>::threads, BackwardShape<T, D>::blocks)
     attention_backward_keys_kernel(const __grid_constant__ AttentionCall<T> call) {
   attention_backward_keys<CudaWarp, T, D>(call);
 }
 
 template <class T, int D>
-__global__ void __launch_bounds__(BackwardShape<D>::threads, BackwardShape<D>::blocks)
+__global__ void __launch_bounds__(BackwardShape<T, D>::threads, BackwardShape<T, D>::blocks)
     attention_backward_queries_kernel(const __grid_constant__ AttentionCall<T> call) {
   attention_backward_queries<CudaWarp, T, D>(call);
 }
@@ -67,24 +67,26 @@ void allow_shared_memory(Kernel<T> kernel, int bytes) {
 
 /// run.template operator()<T, D>()
 template <class Run>
-void with_shape(core::DataType type, std::int64_t head_dim, const Run& run) {
+void with_shape(core::DataType type, bool tf32, std::int64_t head_dim, const Run& run) {
   const auto with_head = [&]<class T>() {
     if (head_dim == 32) return run.template operator()<T, 32>();
     if (head_dim == 64) return run.template operator()<T, 64>();
     return run.template operator()<T, 128>();
   };
   if (type == core::DataType::bf16) return with_head.template operator()<core::Bf16>();
-  with_head.template operator()<core::Fp16>();
+  if (type == core::DataType::fp16) return with_head.template operator()<core::Fp16>();
+  if (tf32) return with_head.template operator()<Tf32>();
+  with_head.template operator()<SplitFp32>();
 }
 
 /// run.template operator()<Shape>() for the kernels with a block per sequence.
-template <int D, class Run>
+template <class T, int D, class Run>
 void with_sequence_shape(BackwardKernel kernel, const Run& run) {
-  if constexpr (D <= 64) {
+  if constexpr (D <= 64 && !stores_floats<T>) {
     if (kernel == BackwardKernel::four_warps) run.template operator()<FourWarps<D>>();
     if (kernel == BackwardKernel::eight_warps) run.template operator()<EightWarps<D>>();
   }
-  if constexpr (D == 64) {
+  if constexpr (D == 64 && !stores_floats<T>) {
     if (kernel == BackwardKernel::eight_warps_small) run.template operator()<EightWarpsSmall>();
   }
 }
@@ -112,28 +114,30 @@ int capability_of_device() {
 
 class FusedAttention : public Attention {
  public:
-  FusedAttention(core::DataType type, std::unique_ptr<Attention> portable, bool split)
+  FusedAttention(core::DataType type, bool tf32, std::unique_ptr<Attention> portable, bool split)
       : type_(type),
+        tf32_(tf32),
         split_(split),
         has_device_(capability_of_device() > 0),
         capability_(has_device_ ? capability_of_device() : planned_capability),
         portable_(std::move(portable)) {}
 
   std::string name() const override {
-    return attention_name(type_, head_dim_, capability_) + (split_ ? ", split backward" : "");
+    return attention_name(type_, tf32_, head_dim_, capability_) + (split_ ? ", split backward" : "");
   }
 
   std::int64_t reserve(std::int64_t max_length, std::int64_t head_dim) override {
     head_dim_ = head_dim;
-    if (!tensor_cores_attend(type_, head_dim, capability_)) return portable_->reserve(max_length, head_dim);
+    if (!tensor_cores_attend(head_dim, capability_)) return portable_->reserve(max_length, head_dim);
     if (!has_device_) return 0;
     planned_length_ = std::max(planned_length_, max_length);
-    backward_ = split_ ? BackwardKernel::split : backward_kernel(head_dim, planned_length_, shared_bytes_of_device());
-    with_shape(type_, head_dim, [&]<class T, int D>() {
-      allow_shared_memory<T>(attention_forward_kernel<T, D>, ForwardShape<D>::shared_bytes);
-      allow_shared_memory<T>(attention_backward_keys_kernel<T, D>, BackwardShape<D>::key_bytes);
-      allow_shared_memory<T>(attention_backward_queries_kernel<T, D>, BackwardShape<D>::query_bytes);
-      with_sequence_shape<D>(backward_, [&]<class Shape>() {
+    backward_ =
+        split_ ? BackwardKernel::split : backward_kernel(type_, head_dim, planned_length_, shared_bytes_of_device());
+    with_shape(type_, tf32_, head_dim, [&]<class T, int D>() {
+      allow_shared_memory<T>(attention_forward_kernel<T, D>, ForwardShape<T, D>::shared_bytes);
+      allow_shared_memory<T>(attention_backward_keys_kernel<T, D>, BackwardShape<T, D>::key_bytes);
+      allow_shared_memory<T>(attention_backward_queries_kernel<T, D>, BackwardShape<T, D>::query_bytes);
+      with_sequence_shape<T, D>(backward_, [&]<class Shape>() {
         // Requests all that is available: another instance may have reserved for longer sequences.
         const int most = static_cast<int>(shared_bytes_of_device());
         allow_shared_memory<T>(attention_backward_sequence_kernel<T, D, Shape, false>, most);
@@ -144,18 +148,18 @@ class FusedAttention : public Attention {
   }
 
   std::int64_t dropout_tiles(std::int64_t max_length, std::int64_t head_dim) const override {
-    return tensor_cores_attend(type_, head_dim, capability_) ? dropout_tiles_of(max_length) : 0;
+    return tensor_cores_attend(head_dim, capability_) ? dropout_tiles_of(max_length) : 0;
   }
 
   void forward(const AttentionInputs& in, const AttentionResults& results) override {
     if (!here(in.extents, {in.q, in.k, in.v, results.out})) return portable_->forward(in, results);
-    with_shape(type_, in.extents.head_dim, [&]<class T, int D>() {
+    with_shape(type_, tf32_, in.extents.head_dim, [&]<class T, int D>() {
       AttentionCall<T> call = attention_call<T>(in, results.kept.rows);
       call.kept = results.kept;
-      call.out = results.out.as<T>();
+      call.out = results.out.as<Stored<T>>();
       call.log_sum_exp = results.log_sum_exp;
       launch<T>({"bert_hpc::ops::attention_forward", attention_work(in, 2, 2, 2)}, attention_forward_kernel<T, D>,
-                forward_launch<D>(in.extents, in.queries), call);
+                forward_launch<T, D>(in.extents, in.queries), call);
     });
   }
 
@@ -165,16 +169,16 @@ class FusedAttention : public Attention {
     if (!here(in.extents, {in.q, in.k, in.v, results.out, d_out, d_q, d_k, d_v})) {
       return portable_->backward(in, results, d_out, gradients);
     }
-    with_shape(type_, in.extents.head_dim, [&]<class T, int D>() {
+    with_shape(type_, tf32_, in.extents.head_dim, [&]<class T, int D>() {
       AttentionCall<T> call = attention_call<T>(in, results.kept.rows);
       call.saved_kept = results.kept;
-      call.saved_out = results.out.as<T>();
+      call.saved_out = results.out.as<Stored<T>>();
       call.saved_log_sum_exp = results.log_sum_exp;
-      call.d_out = d_out.as<T>();
-      call.d_q = gradients.d_q.as<T>();
-      call.d_k = gradients.d_k.as<T>();
-      call.d_v = gradients.d_v.as<T>();
-      with_sequence_shape<D>(backward_, [&]<class Shape>() {
+      call.d_out = d_out.as<Stored<T>>();
+      call.d_q = gradients.d_q.as<Stored<T>>();
+      call.d_k = gradients.d_k.as<Stored<T>>();
+      call.d_v = gradients.d_v.as<Stored<T>>();
+      with_sequence_shape<T, D>(backward_, [&]<class Shape>() {
         core::require(in.extents.max_length <= planned_length_,
                       "attention: sequences are longer than reserve() planned");
         call.planned_rows = Shape::padded(planned_length_);
@@ -185,11 +189,11 @@ class FusedAttention : public Attention {
       });
       if (backward_ != BackwardKernel::split) return;
       launch<T>({"bert_hpc::ops::attention_dots", attention_work(in, 0, 2, 0)}, attention_dots_kernel<T, D>,
-                dots_launch<D>(in.extents, in.queries), call);
+                dots_launch<T, D>(in.extents, in.queries), call);
       launch<T>({"bert_hpc::ops::attention_backward_keys", attention_work(in, 4, 2, 4)},
-                attention_backward_keys_kernel<T, D>, backward_keys_launch<D>(in.extents, in.keys), call);
+                attention_backward_keys_kernel<T, D>, backward_keys_launch<T, D>(in.extents, in.keys), call);
       launch<T>({"bert_hpc::ops::attention_backward_queries", attention_work(in, 1, 3, 2)},
-                attention_backward_queries_kernel<T, D>, backward_queries_launch<D>(in.extents, in.queries), call);
+                attention_backward_queries_kernel<T, D>, backward_queries_launch<T, D>(in.extents, in.queries), call);
     });
   }
 
@@ -198,12 +202,13 @@ class FusedAttention : public Attention {
   bool here(const AttentionExtents& extents, std::initializer_list<ConstMatrix> operands) const {
     bool aligned = true;
     for (const ConstMatrix& x : operands) aligned = aligned && x.type == type_ && rows_are_aligned(x);
-    return aligned && tensor_cores_attend(type_, extents.head_dim, capability_);
+    return aligned && tensor_cores_attend(extents.head_dim, capability_);
   }
 
   static constexpr int planned_capability = 80;  // the lowest capability that this build supports
 
   core::DataType type_;
+  bool tf32_;
   bool split_;
   bool has_device_;
   int capability_;
@@ -214,8 +219,9 @@ class FusedAttention : public Attention {
 
 }  // namespace
 
-std::unique_ptr<Attention> make_fused_attention(core::DataType type, std::unique_ptr<Attention> portable, bool split) {
-  return std::make_unique<FusedAttention>(type, std::move(portable), split);
+std::unique_ptr<Attention> make_fused_attention(core::DataType type, bool tf32, std::unique_ptr<Attention> portable,
+                                                bool split) {
+  return std::make_unique<FusedAttention>(type, tf32, std::move(portable), split);
 }
 
 }  // namespace bert_hpc::ops::cuda

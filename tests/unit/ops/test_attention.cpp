@@ -323,12 +323,14 @@ TEST_CASE("attention's gradient against finite differences") {
   CHECK(check(p.kv, r.d_kv) < 1e-4);
 }
 
-TEST_CASE("attention on 16-bit matrices against double") {
+TEST_CASE("attention on matrices of every type against double") {
   const std::string kind = a_kind();
-  const auto type = GENERATE(test::DataType::bf16, test::DataType::fp16);
+  const auto operands =
+      GENERATE(test::OperandKind(test::DataType::bf16), test::OperandKind(test::DataType::fp16),
+               test::OperandKind(test::DataType::fp32), test::OperandKind(test::DataType::fp32, true));
   const std::int64_t head_dim = GENERATE(32, 64, 128);
   const float probability = GENERATE(0.0f, 0.1f);
-  CAPTURE(kind, core::name_of(type), head_dim, probability);
+  CAPTURE(kind, operands.name(), head_dim, probability);
   const std::vector<int> lengths{1, 129, 2, 63, 15, 64, 16, 127, 17, 65, 128, 200, 512};
   const bool selected = GENERATE(false, true);
   if (selected && (kind == "plain" || head_dim != 64)) return;
@@ -339,10 +341,10 @@ TEST_CASE("attention on 16-bit matrices against double") {
   // On a CPU the long ones take too long.
   const bool on_gpu = core::is_gpu_build();
   if (!on_gpu) positions.resize(8);
-  test::AttentionCase c(type, positions, {lengths.begin(), lengths.begin() + (on_gpu ? 13 : 8)}, 2, head_dim,
+  test::AttentionCase c(operands, positions, {lengths.begin(), lengths.begin() + (on_gpu ? 13 : 8)}, 2, head_dim,
                         probability, 3);
   if (GENERATE(false, true)) c.pad_from_the_middle();
-  const auto attention = ops::make_attention(kind, type);
+  const auto attention = ops::make_attention(kind, operands.type, operands.tf32);
   attention->reserve(c.extents.max_length, head_dim);
   test::AttentionResults r(c), again(c);
   for (test::AttentionResults* results : {&r, &again}) {

@@ -2,14 +2,8 @@
 // that nvcc compiles, for every head size and type, against a loop in double.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
-#include <set>
 
-#include "../../../src/ops/cuda/attention_backward.hpp"
-#include "../../../src/ops/cuda/attention_backward_sequence.hpp"
-#include "../../../src/ops/cuda/attention_choice.hpp"
-#include "../../../src/ops/cuda/attention_forward.hpp"
-#include "support/attention_case.hpp"
-#include "support/emulated_warp.hpp"
+#include "support/emulated_attention.hpp"
 
 using namespace bert_hpc;
 using namespace bert_hpc::ops::cuda;
@@ -22,120 +16,9 @@ using test::EmulatedWarp;
 
 namespace {
 
-void allow(EmulatedDevice& device, const core::ConstMatrix& x, bool writes) {
-  const std::int64_t elements = x.rows == 0 ? 0 : (x.rows - 1) * x.stride + x.columns;
-  device.allow(x.data, static_cast<std::size_t>(elements * bytes_of(x.type)), writes);
-}
-
-/// The arrays of a case, of exactly their sizes.
-void allow_arrays(EmulatedDevice& device, const AttentionCase& c, AttentionResults& r, bool forward) {
-  device.forget_arrays();
-  for (const core::ConstMatrix& x : {core::ConstMatrix(c.q), c.k(), c.v()}) allow(device, x, false);
-  allow(device, r.out, forward);
-  allow(device, r.lse, forward);
-  for (const auto* rows : {&c.queries, &c.keys}) {
-    device.allow(rows->offsets.data(), rows->offsets.size() * 4, false);
-    device.allow(rows->position.data(), rows->position.size() * 4, false);
-  }
-  if (!c.real_keys.empty()) device.allow(c.real_keys.data(), c.real_keys.size() * 4, false);
-  if (c.dropout.probability > 0.0f) {
-    device.allow(c.samples.data(), c.samples.size() * 8, false);
-    device.allow(r.kept_words.data(), r.kept_words.size() * 8, forward);
-  }
-  if (forward) return;
-  allow(device, c.d_out, false);
-  for (const core::ConstMatrix& x :
-       {core::ConstMatrix(r.d_q), core::ConstMatrix(r.d_k()), core::ConstMatrix(r.d_v())}) {
-    allow(device, x, true);
-  }
-}
-
-/// run.template operator()<Shape>() for the kernels whose blocks take sequences.
-template <int D>
-void with_shape(BackwardKernel kernel, const auto& run) {
-  if (kernel == BackwardKernel::four_warps) run.template operator()<FourWarps<D>>();
-  if (kernel == BackwardKernel::eight_warps) run.template operator()<EightWarps<D>>();
-  if constexpr (D == 64) {
-    if (kernel == BackwardKernel::eight_warps_small) run.template operator()<EightWarpsSmall>();
-  }
-}
-
-template <class T, int D>
-void emulate(EmulatedDevice& device, const AttentionCase& c, BackwardKernel kernel, AttentionResults& r) {
-  const test::HostOperands operands;
-  const auto queries = c.queries.view(), keys = c.keys.view();
-  AttentionCall<T> call = attention_call<T>(c.inputs(), r.kept_rows);
-  const auto run = [&](const Launch& how, const auto& body) {
-    device.launch(how.blocks_x, static_cast<int>(how.blocks_y), how.threads / 32, how.shared_bytes, body);
-  };
-  call.out = core::Matrix(r.out).as<T>();
-  call.log_sum_exp = r.lse;
-  call.kept = r.kept();
-  allow_arrays(device, c, r, true);
-  run(forward_launch<D>(c.extents, queries), [&] { attention_forward<EmulatedWarp, T, D>(call); });
-
-  call.saved_out = core::ConstMatrix(r.out).as<T>();
-  call.saved_log_sum_exp = r.lse;
-  call.saved_kept = r.kept();
-  call.d_out = core::ConstMatrix(c.d_out).as<T>();
-  call.d_q = core::Matrix(r.d_q).as<T>();
-  call.d_k = r.d_k().as<T>();
-  call.d_v = r.d_v().as<T>();
-  allow_arrays(device, c, r, false);
-  if (kernel == BackwardKernel::split) {
-    run(dots_launch<D>(c.extents, queries), [&] { attention_dots<EmulatedWarp, T, D>(call); });
-    run(backward_keys_launch<D>(c.extents, keys), [&] { attention_backward_keys<EmulatedWarp, T, D>(call); });
-    run(backward_queries_launch<D>(c.extents, queries), [&] { attention_backward_queries<EmulatedWarp, T, D>(call); });
-  }
-  if constexpr (D <= 64) {
-    with_shape<D>(kernel, [&]<class Shape>() {
-      call.planned_rows = Shape::padded(c.extents.max_length);
-      run(backward_sequence_launch<Shape>(c.extents, c.extents.max_length), [&] {
-        if (call.real_keys != nullptr) return attention_backward_sequence<EmulatedWarp, T, D, Shape, true>(call);
-        attention_backward_sequence<EmulatedWarp, T, D, Shape, false>(call);
-      });
-    });
-  }
-}
-
 AttentionResults emulate(EmulatedDevice& device, const AttentionCase& c,
                          BackwardKernel kernel = BackwardKernel::split) {
-  AttentionResults r(c);
-  const auto with_head = [&]<class T>() {
-    switch (c.extents.head_dim) {
-      case 32:
-        return emulate<T, 32>(device, c, kernel, r);
-      case 64:
-        return emulate<T, 64>(device, c, kernel, r);
-      default:
-        return emulate<T, 128>(device, c, kernel, r);
-    }
-  };
-  if (c.type == DataType::bf16) {
-    with_head.template operator()<core::Bf16>();
-  } else {
-    with_head.template operator()<core::Fp16>();
-  }
-  return r;
-}
-
-void check(const AttentionCase& c, BackwardKernel kernel) {
-  CAPTURE(static_cast<int>(kernel));
-  EmulatedDevice device;
-  const AttentionResults r = emulate(device, c, kernel);
-  const AttentionCheck wrong(c, r);
-  CHECK(wrong.wrong_out == 0);
-  CHECK(wrong.wrong_lse == 0);
-  CHECK(wrong.wrong_d_q == 0);
-  CHECK(wrong.wrong_d_k == 0);
-  CHECK(wrong.wrong_d_v == 0);
-  CHECK(r.out.padding_untouched());
-  CHECK(r.d_q.padding_untouched());
-  CHECK(r.d_kv.padding_untouched());
-  CHECK(device.conflicts == 0);
-  for (const std::string& complaint : std::set<std::string>(device.complaints().begin(), device.complaints().end())) {
-    FAIL_CHECK(complaint);
-  }
+  return test::emulate<core::Bf16, core::Fp16>(device, c, kernel);
 }
 
 /// All that can compute a case.
@@ -150,7 +33,7 @@ std::vector<BackwardKernel> kernels_of(const AttentionCase& c) {
 
 /// Every backward kernel; each finds its tiles' ends elsewhere.
 void check(const AttentionCase& c) {
-  for (const BackwardKernel kernel : kernels_of(c)) check(c, kernel);
+  for (const BackwardKernel kernel : kernels_of(c)) test::check<core::Bf16, core::Fp16>(c, kernel);
 }
 
 DataType a_type() {
@@ -442,7 +325,9 @@ TEST_CASE("shared memory of tensor cores' attention fits every GPU, and has no b
   // best; one is a must.
   const auto most = [](auto d) {
     constexpr int D = decltype(d)::value;
-    return std::max({ForwardShape<D>::shared_bytes, BackwardShape<D>::key_bytes, BackwardShape<D>::query_bytes});
+    using T = core::Bf16;
+    return std::max(
+        {ForwardShape<T, D>::shared_bytes, BackwardShape<T, D>::key_bytes, BackwardShape<T, D>::query_bytes});
   };
   CHECK(most(std::integral_constant<int, 32>()) <= 49 * 1024);
   CHECK(most(std::integral_constant<int, 64>()) <= 49 * 1024);
@@ -452,6 +337,10 @@ TEST_CASE("shared memory of tensor cores' attention fits every GPU, and has no b
 TEST_CASE("the backward kernel of attention is the one that shared memory has room for") {
   using enum BackwardKernel;
   constexpr std::int64_t h100 = 227 * 1024, a100 = 163 * 1024, ada = 99 * 1024;  // bytes a block may have
+  const auto backward_kernel = [](std::int64_t head_dim, std::int64_t max_length, std::int64_t most) {
+    return ops::cuda::backward_kernel(DataType::bf16, head_dim, max_length, most);
+  };
+  CHECK(ops::cuda::backward_kernel(DataType::fp32, 64, 64, h100) == split);
   CHECK(backward_kernel(64, 64, ada) == four_warps);
   CHECK(backward_kernel(64, 128, ada) == four_warps);
   CHECK(backward_kernel(64, 129, h100) == eight_warps);
@@ -470,13 +359,15 @@ TEST_CASE("the backward kernel of attention is the one that shared memory has ro
 }
 
 TEST_CASE("the GPU's attention kernels are chosen by type, head size and device") {
+  for (const int head_dim : {32, 64, 128}) CHECK(tensor_cores_attend(head_dim, 80));
+  for (const int head_dim : {1, 16, 48, 80, 96, 256}) CHECK_FALSE(tensor_cores_attend(head_dim, 90));
+  CHECK_FALSE(tensor_cores_attend(64, 75));
   for (const auto type : {DataType::bf16, DataType::fp16}) {
-    for (const int head_dim : {32, 64, 128}) CHECK(tensor_cores_attend(type, head_dim, 80));
-    for (const int head_dim : {1, 16, 48, 80, 96, 256}) CHECK_FALSE(tensor_cores_attend(type, head_dim, 90));
-    CHECK_FALSE(tensor_cores_attend(type, 64, 75));
-    CHECK(attention_name(type, 64, 90) == "fused, tensor cores");
-    CHECK(attention_name(type, 80, 90) == "fused, portable kernels for heads of 80");
+    CHECK(attention_name(type, false, 64, 90) == "fused, tensor cores");
+    CHECK(attention_name(type, false, 80, 90) == "fused, portable kernels for heads of 80");
   }
-  CHECK_FALSE(tensor_cores_attend(DataType::fp32, 64, 90));
-  CHECK(attention_name(DataType::fp32, 64, 90) == "fused, portable kernels for fp32");
+  CHECK(attention_name(DataType::fp32, false, 64, 90) == "fused, tensor cores, 3xTF32");
+  CHECK(attention_name(DataType::fp32, true, 0, 90) == "fused, tensor cores, TF32");
+  CHECK(attention_name(DataType::fp32, true, 80, 90) == "fused, portable kernels for heads of 80");
+  CHECK(attention_name(DataType::fp32, true, 64, 75) == "fused, portable kernels for GPUs without TF32");
 }

@@ -63,11 +63,14 @@ void add_attention(Sum& sum, const std::string& kind, const core::Dropout& site,
   const auto part = [](auto& m, std::int64_t i) { return m.tensor().column_range(i * hidden, hidden); };
   const auto attention = ops::make_attention(kind);
   attention->reserve(90, 64);
+  const std::int64_t kept_rows = 3 * attention->dropout_tiles(90, 64);
+  test::Vector<std::uint64_t> kept_words(static_cast<std::size_t>(kept_rows * count));
+  const core::Tensor<std::uint64_t> kept(kept_words.data(), kept_rows, count);
   const ops::AttentionExtents extents{6, 3, 64, 90};
   attention->forward({extents, rows.view(), rows.view(), site, part(qkv, 0), part(qkv, 1), part(qkv, 2)},
-                     {out, lse, {}});
+                     {out, lse, kept});
   attention->backward({extents, rows.view(), rows.view(), site, part(qkv, 0), part(qkv, 1), part(qkv, 2)},
-                      {out, lse, {}}, d_out, {part(d_qkv, 0), part(d_qkv, 1), part(d_qkv, 2)});
+                      {out, lse, kept}, d_out, {part(d_qkv, 0), part(d_qkv, 1), part(d_qkv, 2)});
   sum.add(out);
   sum.add(d_qkv);
 }

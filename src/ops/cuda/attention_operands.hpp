@@ -1,0 +1,83 @@
+// Operand kinds of the tensor cores' attention kernels (attention_tile.hpp): the 16-bit types, and floats multiplied as
+// TF32 numbers of 11 significant bits, once (Tf32) or as sums of two of them (SplitFp32; Ootomo and Yokota, 2022).
+//
+// Error of a product x·y of floats relative to |x·y|:
+//   Tf32: both factors are rounded to nearest, each with 2⁻¹¹: below 2⁻¹⁰ + 2⁻²².
+//   SplitFp32: x = hi + lo with hi rounded to nearest, so |lo| ≤ 2⁻¹¹·|x|; lo has at most 12 significant bits, and the
+//   tensor cores take its first 11: an error of 2⁻²³·|x|. Three products, lo·hi + hi·lo + hi·hi, leave out lo·lo, at
+//   most 2⁻²²: together below 2⁻²¹, which is 8 times fp32's own rounding.
+// Sums: tensor cores align the addends of a product to the largest one and truncate, at most 2⁻²² of the sum of
+// magnitudes each (Fasi, Higham, Mikaitis and Pranesh, 2021). A chain of products has D / 8 of them for scores, or one
+// for each 8 keys or queries of a tile; SplitFp32 has three times as many. Sums over tiles are ordinary floats.
+#pragma once
+
+#include <type_traits>
+
+#if defined(__CUDACC__)
+#define BERT_HPC_WARP_CODE __device__ __forceinline__
+#else
+#define BERT_HPC_WARP_CODE inline
+#endif
+
+namespace bert_hpc::ops::cuda {
+
+struct Tf32 {};
+struct SplitFp32 {};
+
+template <class T>
+struct StorageOf {
+  using Type = T;
+};
+template <>
+struct StorageOf<Tf32> {
+  using Type = float;
+};
+template <>
+struct StorageOf<SplitFp32> {
+  using Type = float;
+};
+
+/// The element type of matrices whose elements are multiplied as T.
+template <class T>
+using Stored = typename StorageOf<T>::Type;
+template <class T>
+inline constexpr bool stores_floats = std::is_same_v<Stored<T>, float>;
+/// Bytes of a head's D elements.
+template <class T, int D>
+inline constexpr int row_bytes = D* static_cast<int>(sizeof(Stored<T>));
+/// Number of elements in 16 bytes.
+template <class T>
+inline constexpr int chunk_elements = 16 / static_cast<int>(sizeof(Stored<T>));
+
+/// A lane's words of a fragment, as the tensor cores read them.
+template <class Warp, class T, int Words>
+struct Operand {
+  static constexpr bool splits = std::is_same_v<T, SplitFp32>;
+  typename Warp::U32 words[Words], rest[splits ? Words : 1];
+
+  BERT_HPC_WARP_CODE void set(int i, const typename Warp::U32& word) {
+    if constexpr (stores_floats<T>) {
+      words[i] = Warp::round_tf32(word);
+      if constexpr (splits) rest[i] = Warp::bits_of(Warp::number(word) - Warp::number(words[i]));
+    } else {
+      words[i] = word;
+    }
+  }
+};
+
+/// c (16 × 8) += a · b
+template <class Warp, class T>
+BERT_HPC_WARP_CODE void multiply_add(const Operand<Warp, T, 4>& a, const Operand<Warp, T, 2>& b,
+                                     typename Warp::F32 (&c)[4]) {
+  if constexpr (stores_floats<T>) {
+    if constexpr (Operand<Warp, T, 4>::splits) {  // the small products first
+      Warp::multiply_add_tf32(a.rest, b.words, c);
+      Warp::multiply_add_tf32(a.words, b.rest, c);
+    }
+    Warp::multiply_add_tf32(a.words, b.words, c);
+  } else {
+    Warp::template multiply_add<T>(a.words, b.words[0], b.words[1], c);
+  }
+}
+
+}  // namespace bert_hpc::ops::cuda

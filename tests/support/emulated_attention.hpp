@@ -1,0 +1,138 @@
+// Runs the tensor cores' attention kernels (src/ops/cuda) by the emulator of a GPU's warp: the very source that nvcc
+// compiles.
+#pragma once
+
+#include <catch2/catch_test_macros.hpp>
+#include <set>
+#include <string>
+
+#include "../../src/ops/cuda/attention_backward.hpp"
+#include "../../src/ops/cuda/attention_backward_sequence.hpp"
+#include "../../src/ops/cuda/attention_choice.hpp"
+#include "../../src/ops/cuda/attention_forward.hpp"
+#include "support/attention_case.hpp"
+#include "support/emulated_warp.hpp"
+
+namespace test {
+
+using namespace bert_hpc;
+using namespace bert_hpc::ops::cuda;
+
+inline void allow(EmulatedDevice& device, const core::ConstMatrix& x, bool writes) {
+  const std::int64_t elements = x.rows == 0 ? 0 : (x.rows - 1) * x.stride + x.columns;
+  device.allow(x.data, static_cast<std::size_t>(elements * bytes_of(x.type)), writes);
+}
+
+/// The arrays of a case, of exactly their sizes.
+inline void allow_arrays(EmulatedDevice& device, const AttentionCase& c, AttentionResults& r, bool forward) {
+  device.forget_arrays();
+  for (const core::ConstMatrix& x : {core::ConstMatrix(c.q), c.k(), c.v()}) allow(device, x, false);
+  allow(device, r.out, forward);
+  allow(device, r.lse, forward);
+  for (const auto* rows : {&c.queries, &c.keys}) {
+    device.allow(rows->offsets.data(), rows->offsets.size() * 4, false);
+    device.allow(rows->position.data(), rows->position.size() * 4, false);
+  }
+  if (!c.real_keys.empty()) device.allow(c.real_keys.data(), c.real_keys.size() * 4, false);
+  if (c.dropout.probability > 0.0f) {
+    device.allow(c.samples.data(), c.samples.size() * 8, false);
+    device.allow(r.kept_words.data(), r.kept_words.size() * 8, forward);
+  }
+  if (forward) return;
+  allow(device, c.d_out, false);
+  for (const core::ConstMatrix& x :
+       {core::ConstMatrix(r.d_q), core::ConstMatrix(r.d_k()), core::ConstMatrix(r.d_v())}) {
+    allow(device, x, true);
+  }
+}
+
+/// run.template operator()<Shape>() for the kernels whose blocks take sequences.
+template <int D>
+void with_shape(BackwardKernel kernel, const auto& run) {
+  if (kernel == BackwardKernel::four_warps) run.template operator()<FourWarps<D>>();
+  if (kernel == BackwardKernel::eight_warps) run.template operator()<EightWarps<D>>();
+  if constexpr (D == 64) {
+    if (kernel == BackwardKernel::eight_warps_small) run.template operator()<EightWarpsSmall>();
+  }
+}
+
+template <class T, int D>
+void emulate(EmulatedDevice& device, const AttentionCase& c, BackwardKernel kernel, AttentionResults& r) {
+  const HostOperands operands;
+  const auto queries = c.queries.view(), keys = c.keys.view();
+  AttentionCall<T> call = attention_call<T>(c.inputs(), r.kept_rows);
+  const auto run = [&](const Launch& how, const auto& body) {
+    device.launch(how.blocks_x, static_cast<int>(how.blocks_y), how.threads / 32, how.shared_bytes, body);
+  };
+  call.out = core::Matrix(r.out).as<Stored<T>>();
+  call.log_sum_exp = r.lse;
+  call.kept = r.kept();
+  allow_arrays(device, c, r, true);
+  run(forward_launch<T, D>(c.extents, queries), [&] { attention_forward<EmulatedWarp, T, D>(call); });
+
+  call.saved_out = core::ConstMatrix(r.out).as<Stored<T>>();
+  call.saved_log_sum_exp = r.lse;
+  call.saved_kept = r.kept();
+  call.d_out = core::ConstMatrix(c.d_out).as<Stored<T>>();
+  call.d_q = core::Matrix(r.d_q).as<Stored<T>>();
+  call.d_k = r.d_k().as<Stored<T>>();
+  call.d_v = r.d_v().as<Stored<T>>();
+  allow_arrays(device, c, r, false);
+  if (kernel == BackwardKernel::split) {
+    run(dots_launch<T, D>(c.extents, queries), [&] { attention_dots<EmulatedWarp, T, D>(call); });
+    run(backward_keys_launch<T, D>(c.extents, keys), [&] { attention_backward_keys<EmulatedWarp, T, D>(call); });
+    run(backward_queries_launch<T, D>(c.extents, queries),
+        [&] { attention_backward_queries<EmulatedWarp, T, D>(call); });
+  }
+  if constexpr (D <= 64 && !stores_floats<T>) {
+    with_shape<D>(kernel, [&]<class Shape>() {
+      call.planned_rows = Shape::padded(c.extents.max_length);
+      run(backward_sequence_launch<Shape>(c.extents, c.extents.max_length), [&] {
+        if (call.real_keys != nullptr) return attention_backward_sequence<EmulatedWarp, T, D, Shape, true>(call);
+        attention_backward_sequence<EmulatedWarp, T, D, Shape, false>(call);
+      });
+    });
+  }
+}
+
+/// Runs the kernels for the operand kind of the case, which is one of Kinds.
+template <class... Kinds>
+AttentionResults emulate(EmulatedDevice& device, const AttentionCase& c,
+                         BackwardKernel kernel = BackwardKernel::split) {
+  AttentionResults r(c);
+  const auto with_kind = [&]<class T>() {
+    if (c.type != core::data_type_of<Stored<T>> || c.tf32 != std::is_same_v<T, Tf32>) return;
+    switch (c.extents.head_dim) {
+      case 32:
+        return emulate<T, 32>(device, c, kernel, r);
+      case 64:
+        return emulate<T, 64>(device, c, kernel, r);
+      default:
+        return emulate<T, 128>(device, c, kernel, r);
+    }
+  };
+  (with_kind.template operator()<Kinds>(), ...);
+  return r;
+}
+
+template <class... Kinds>
+void check(const AttentionCase& c, BackwardKernel kernel) {
+  CAPTURE(static_cast<int>(kernel));
+  EmulatedDevice device;
+  const AttentionResults r = emulate<Kinds...>(device, c, kernel);
+  const AttentionCheck wrong(c, r);
+  CHECK(wrong.wrong_out == 0);
+  CHECK(wrong.wrong_lse == 0);
+  CHECK(wrong.wrong_d_q == 0);
+  CHECK(wrong.wrong_d_k == 0);
+  CHECK(wrong.wrong_d_v == 0);
+  CHECK(r.out.padding_untouched());
+  CHECK(r.d_q.padding_untouched());
+  CHECK(r.d_kv.padding_untouched());
+  CHECK(device.conflicts == 0);
+  for (const std::string& complaint : std::set<std::string>(device.complaints().begin(), device.complaints().end())) {
+    FAIL_CHECK(complaint);
+  }
+}
+
+}  // namespace test

@@ -1,0 +1,171 @@
+// The tensor cores' attention kernels for matrices of floats, run on the host by an emulator of a GPU's warp, for every
+// head size and operand kind, against a loop in double. test_attention_tiles.cpp has what they share with 16-bit types.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include "support/emulated_attention.hpp"
+
+using namespace bert_hpc;
+using namespace bert_hpc::ops::cuda;
+using test::AttentionCase;
+using test::AttentionResults;
+using test::DataType;
+using test::EmulatedDevice;
+using test::EmulatedWarp;
+using test::OperandKind;
+
+namespace {
+
+AttentionResults emulate(EmulatedDevice& device, const AttentionCase& c) {
+  return test::emulate<SplitFp32, Tf32>(device, c);
+}
+void check(const AttentionCase& c) {
+  test::check<SplitFp32, Tf32>(c, BackwardKernel::split);
+}
+
+OperandKind a_kind() {
+  return GENERATE(OperandKind(DataType::fp32), OperandKind(DataType::fp32, true));
+}
+std::int64_t a_head_size() {
+  return GENERATE(32, 64, 128);
+}
+
+/// Largest error of a 16 × 8 by 8 × 8 product of random floats, relative to the sum of its terms' magnitudes.
+template <class T>
+double product_error() {
+  double worst = 0.0;
+  for (unsigned seed = 1; seed <= 20; ++seed) {
+    const test::Matrix left = test::Matrix::random(16, 8, seed), right = test::Matrix::random(8, 8, seed + 100);
+    Operand<EmulatedWarp, T, 4> a;
+    Operand<EmulatedWarp, T, 2> b;
+    EmulatedWarp::F32 c[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    for (int i = 0; i < 4; ++i) {
+      a.set(i, EmulatedWarp::bits_of(
+                   EmulatedWarp::F32::of([&](int lane) { return left(lane / 4 + i % 2 * 8, lane % 4 + i / 2 * 4); })));
+    }
+    for (int i = 0; i < 2; ++i) {
+      b.set(i,
+            EmulatedWarp::bits_of(EmulatedWarp::F32::of([&](int lane) { return right(lane % 4 + 4 * i, lane / 4); })));
+    }
+    multiply_add(a, b, c);
+    for (int lane = 0; lane < 32; ++lane) {
+      for (int e = 0; e < 4; ++e) {
+        const int row = lane / 4 + e / 2 * 8, column = lane % 4 * 2 + e % 2;
+        double value = 0.0, size = 0.0;
+        for (int k = 0; k < 8; ++k) {
+          const double term = static_cast<double>(left(row, k)) * right(k, column);
+          value += term;
+          size += std::abs(term);
+        }
+        worst = std::max(worst, std::abs(c[e][lane] - value) / size);
+      }
+    }
+  }
+  return worst;
+}
+
+}  // namespace
+
+TEST_CASE("products of floats have the errors that attention_operands.hpp states") {
+  const double split = product_error<SplitFp32>(), tf32 = product_error<Tf32>();
+  CHECK(split <= 0x1p-21 + 3 * 0x1p-22);
+  CHECK(tf32 <= 0x1p-10 + 2 * 0x1p-22);
+  CHECK(tf32 > 0x1p-14);  // the numbers do need more than 11 bits
+}
+
+TEST_CASE("attention of floats of every length against double") {
+  const OperandKind kind = a_kind();
+  const std::int64_t head_dim = a_head_size();
+  const float probability = GENERATE(0.0f, 0.1f);
+  CAPTURE(kind.name(), head_dim, probability);
+  const std::vector<int> lengths =
+      GENERATE(std::vector<int>{1, 2, 63, 15, 64, 16, 17, 65, 31, 32, 33}, std::vector<int>{128, 127, 129, 200});
+  check(AttentionCase(kind, test::every_position(lengths), lengths, 1, head_dim, probability));
+}
+
+TEST_CASE("attention of floats of several heads, which may be some of a layer's") {
+  const std::vector<int> lengths{40, 3, 70};
+  check(AttentionCase(a_kind(), test::every_position(lengths), lengths, 3, a_head_size(), 0.3f, 5));
+}
+
+TEST_CASE("attention of floats of padded sequences against double") {
+  const OperandKind kind = a_kind();
+  const std::int64_t head_dim = a_head_size();
+  CAPTURE(kind.name(), head_dim);
+  const std::vector<int> lengths{1, 2, 31, 64, 100, 150};
+  AttentionCase c(kind, test::every_position(lengths), lengths, 1, head_dim, 0.1f);
+  c.pad_from_the_middle();
+  check(c);
+  EmulatedDevice device;
+  const AttentionResults r = emulate(device, c);
+  std::int64_t not_zero = 0;
+  for (std::size_t b = 0; b < lengths.size(); ++b) {
+    for (std::int64_t j = c.keys.offsets[b] + c.real_keys[b]; j < c.keys.offsets[b + 1]; ++j) {
+      for (std::int64_t column = 0; column < 2 * c.hidden; ++column) not_zero += r.d_kv(j, column) == 0.0f ? 0 : 1;
+    }
+  }
+  CHECK(not_zero == 0);
+}
+
+TEST_CASE("attention of floats of selected query rows, some sequences without any") {
+  check(AttentionCase(a_kind(), {{0}, {}, {3, 8, 11}, {0, 69}}, {4, 9, 12, 70}, 2, a_head_size(), 0.2f));
+}
+
+TEST_CASE("attention of floats has the same bits in every run, row by row") {
+  const OperandKind kind = a_kind();
+  const std::vector<int> lengths{200, 41};
+  const AttentionCase all(kind, test::every_position(lengths), lengths, 1, 64, 0.1f);
+  EmulatedDevice device;
+  const AttentionResults first = emulate(device, all), second = emulate(device, all);
+  CHECK(first.out.same_bits(second.out));
+  CHECK(first.d_q.same_bits(second.d_q));
+  CHECK(first.d_kv.same_bits(second.d_kv));
+
+  // A selection of rows, each elsewhere in its tile.
+  AttentionCase some(kind, {{7, 130, 199}, {40}}, lengths, 1, 64, 0.1f);
+  const int from[4] = {7, 130, 199, 240};
+  for (int i = 0; i < 4; ++i) {
+    for (std::int64_t j = 0; j < 64; ++j) {
+      some.q.set(i, j, all.q(from[i], j));
+      some.d_out.set(i, j, all.d_out(from[i], j));
+    }
+  }
+  const AttentionResults few = emulate(device, some);
+  for (int i = 0; i < 4; ++i) {
+    CHECK(std::memcmp(few.out.view().row(i), first.out.view().row(from[i]), 256) == 0);
+    CHECK(std::memcmp(few.d_q.view().row(i), first.d_q.view().row(from[i]), 256) == 0);
+    CHECK(few.lse(0, i) == first.lse(0, from[i]));
+  }
+}
+
+TEST_CASE("attention of floats of scores whose probabilities beyond the keys overflow") {
+  // exp(s − lse) of a key that is not there, s = 0, is infinite at lse = −128.
+  AttentionCase c(a_kind(), test::every_position({70, 150}), {70, 150}, 1, 64, 0.1f);
+  for (std::int64_t i = 0; i < 220; ++i) {
+    for (std::int64_t j = 0; j < 64; ++j) {
+      c.q.set(i, j, 4.0f);
+      c.kv.set(i, j, -4.0f - 0.03125f * static_cast<float>((i + j) % 3));
+    }
+  }
+  EmulatedDevice device;
+  const AttentionResults r = emulate(device, c);
+  std::int64_t infinite = 0;
+  for (std::int64_t i = 0; i < 220; ++i) {
+    for (std::int64_t j = 0; j < 64; ++j) {
+      infinite += std::isfinite(r.out(i, j)) && std::isfinite(r.d_q(i, j)) && std::isfinite(r.d_kv(i, j)) ? 0 : 1;
+    }
+  }
+  CHECK(infinite == 0);
+}
+
+TEST_CASE("tiles of floats fit the shared memory of every GPU") {
+  // 99 KiB a block on the smallest multiprocessors since sm_80; three blocks in an H100's 227 KiB for heads up to 64.
+  const auto most = []<int D>() {
+    using T = SplitFp32;
+    return std::max(
+        {ForwardShape<T, D>::shared_bytes, BackwardShape<T, D>::key_bytes, BackwardShape<T, D>::query_bytes});
+  };
+  CHECK(most.template operator()<32>() <= 49 * 1024);
+  CHECK(3 * (most.template operator()<64>() + 1024) <= 227 * 1024);
+  CHECK(most.template operator()<128>() <= 99 * 1024);
+}
