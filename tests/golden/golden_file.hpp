@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -12,6 +11,7 @@
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/model/safetensors.hpp"
+#include "support/tests_directory.hpp"
 
 namespace bert_hpc::tests {
 
@@ -74,8 +74,7 @@ class GoldenFile {
 
  private:
   static std::filesystem::path folder(const std::string& task) {
-    const char* const elsewhere = std::getenv("BERT_HPC_TESTS_DIRECTORY");  // of a packed build: tests/gpu.sh
-    return std::filesystem::path(elsewhere ? elsewhere : BERT_HPC_TESTS_DIRECTORY) / "golden" / "bert" / task;
+    return test::tests_directory() / "golden" / "bert" / task;
   }
   const model::StoredTensor& find(const std::string& name) const {
     const model::StoredTensor* tensor = file_.find(name);

@@ -6,13 +6,13 @@
 #   step STEP SECONDS COMMAND…      exit status 4 or 77: skipped. The step's line ends with its last line of output that
 #                                   begins with "= ", or with the summary of Catch2 or Python's unittest
 #   finish                          prints the counts; status 0 if no step failed or was left out
-# Arguments: --seconds N: the whole run ends within N seconds (default 540), later steps are not run; --step-seconds N: no
+# Arguments: --seconds N: the whole run ends within N seconds (default 300), later steps are not run; --step-seconds N: no
 # step takes longer; --from STEP: steps before it are left out; --only REGEX, --skip REGEX: by the steps' names; --list:
 # only their names.
 
 begin() {
   local name
-  steps_name=$1 steps_seconds=540 steps_from='' steps_only='' steps_skip='' steps_list='' steps_step_seconds=100000
+  steps_name=$1 steps_seconds=300 steps_from='' steps_only='' steps_skip='' steps_list='' steps_step_seconds=100000
   shift
   while [ $# -gt 0 ]; do
     case $1 in

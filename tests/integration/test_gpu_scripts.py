@@ -158,10 +158,12 @@ class Scripts(unittest.TestCase):
         self.assertNotIn("CUDA_LAUNCH_BLOCKING", environment)
 
     def bench(self, *arguments):
+        self.program("bench_fp8", 'echo "= 1 of 2 accepted"')
         self.program("bench_attention", 'echo "= $* at 100 TFLOP/s"')
         step = f"#!{sys.executable}\n" + STEP.replace("PROGRAM", "ours").replace("SECONDS", "0.01")
         self.program("bench_training", step.replace("import json, sys", "import json, os, sys\nprint(os.environ.get('BERT_HPC_GPU_CACHE'))"))
         (self.bundle / "bench/bench_training.py").write_text(STEP.replace("PROGRAM", "PyTorch").replace("SECONDS", "0.03"))
+        (self.bundle / "bench/program_case.py").write_text('import sys\nprint("=", *sys.argv[1:])')
         return self.start("bench.sh", *arguments)
 
     def test_benchmarks_in_their_order(self):
@@ -170,13 +172,14 @@ class Scripts(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         order = [name for _, _, name, _ in self.lines]
         places = [order.index(name) for name in (
-            "nvidia_smi", "test_ops", "attention_bf16_12x64", "ours_base_squad", "kernels_base_squad", "pytorch_base_squad",
-            "pytorch_unpadded_base_squad", "pytorch_compiled_base_squad", "comparison")]
+            "nvidia_smi", "test_ops", "attention_bf16_12x64", "ours_base_squad", "kernels_base_squad", "program_fp8_large_squad",
+            "pytorch_base_squad", "pytorch_unpadded_base_squad", "pytorch_compiled_base_squad", "comparison")]
         self.assertEqual(places, sorted(places))
         words = {name: text for _, _, name, text in self.lines}
         self.assertEqual(words["attention_bf16_12x64"], "bf16 12 64 at 100 TFLOP/s")
         self.assertIn("10.00 ms a step, 3200 sequences/s", words["ours_base_squad"])
         self.assertIn("1 kernels, 0.02 ms; expected", words["kernels_base_squad"])
+        self.assertEqual(words["program_fp8_large_squad"], "--case large_squad --compute fp8")
         self.assertEqual(sorted(path.name for path in self.out.iterdir()), [
             "bench.log", "bench.md", "kernels.md", "kernels_base_512.csv", "kernels_base_squad.csv", "training.json", "training.md"])
         records = json.loads((self.out / "training.json").read_text())

@@ -3,9 +3,9 @@
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
 #include <fstream>
-#include <string>
 
 #include "bert_hpc/ops/dynamic8.hpp"
+#include "support/tests_directory.hpp"
 
 namespace dynamic8 = bert_hpc::ops::dynamic8;
 
@@ -24,7 +24,7 @@ int nearest(const std::array<float, 256>& all, double y) {
 }  // namespace
 
 TEST_CASE("codes have the values of bitsandbytes' map") {
-  std::ifstream golden(std::string(BERT_HPC_TESTS_DIRECTORY) + "/golden/optimizer/dynamic8.txt");
+  std::ifstream golden(test::tests_directory() / "golden/optimizer/dynamic8.txt");
   for (const bool with_sign : {true, false}) {
     for (const float value : values(with_sign)) {
       double expected = 0;

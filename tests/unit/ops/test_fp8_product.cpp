@@ -225,12 +225,12 @@ TEST_CASE("gradients of weights in FP8 are those of their own batch, in whatever
   };
   const auto input = [&](int batch) {
     put(batch);
-    product.backward_input(d_y, layer.w.tensor, d_x, Write::replace);
+    product.backward_input(d_y, layer.w.tensor(), d_x, Write::replace);
   };
   const auto weight = [&](int batch) {
     put(batch);
     Matrix d_w(out, in);
-    product.backward_weight(d_y, layer.x, d_w.tensor, nullptr, Write::replace);
+    product.backward_weight(d_y, layer.x, d_w.tensor(), nullptr, Write::replace);
     return d_w;
   };
   const Matrix expected[] = {weight(0), weight(1)};

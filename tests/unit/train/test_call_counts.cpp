@@ -1,6 +1,7 @@
 // How much a training step asks of its device, counted: a GPU waits for what the host launches one by one. The products
 // are a library's (a GEMM, and kernels for what it does not fuse), as on GPUs; their results do not matter here.
 #include <catch2/catch_test_macros.hpp>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -20,6 +21,7 @@
 #include "support/counted_group.hpp"
 #include "support/heads.hpp"
 #include "support/narrow_base.hpp"
+#include "support/tests_directory.hpp"
 
 using namespace bert_hpc;
 using core::ConstMatrix;
@@ -171,7 +173,7 @@ TEST_CASE("the table of launches from which the roofline is made is that of a st
       calls[std::string(entry.section) + " " + name] = entry.count;
     }
   }
-  const std::string path = std::string(BERT_HPC_TESTS_DIRECTORY) + "/bench/results/launches.json";
+  const std::filesystem::path path = test::tests_directory() / "bench/results/launches.json";
   const std::string text = table.dump(1) + '\n';
   // Writes the table where a person asks for it, else compares.
   if (core::environment("BERT_HPC_WRITE_LAUNCHES") == "1") std::ofstream(path) << text;

@@ -34,7 +34,8 @@ class Training {
       : store_(model::model_parameters(config_, kind, 2), core::ParameterStore::Arenas::with_gradients,
                train::shard_alignment(false, 1), {.zero_lines = true, .product_gradients = gradients}),
         bert_(config_, kind, 2, model::whole(config_), store_, {}, compute),
-        products_(ops::make_matrix_product("native", {.compute = compute, .weight_gradients = gradients})),
+        products_(ops::make_matrix_product(test::independent_products(),
+                                           {.compute = compute, .weight_gradients = gradients})),
         attention_(ops::make_attention("fused", compute)),
         engine_{*products_, *attention_} {
     model::initialize_parameters(store_, config_, 1);
