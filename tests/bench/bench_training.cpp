@@ -2,7 +2,7 @@
 // of a case file, see cases.py; run.py runs it beside PyTorch. Under mpirun the ranks share every batch.
 //
 // Usage: bench_training --case CASE.json [--steps N] [--warmup W] [--products native|onednn|blas]
-//                       [--compute fp32|tf32|bf16|fp16] [--clock host|device] [--range NAME]
+//                       [--compute fp32|tf32|bf16|fp16|fp8] [--clock host|device] [--range NAME]
 //                       [--trains all|head|bitfit|lora|dora] [--targets NAME,NAME…] [--rank R]
 // Prints one line of JSON: {"program", "compute", "ranks", "threads", "seconds": [of each timed step], "clock",
 // "sections": {name: seconds in all timed steps}, "bytes": {purpose: planned}}. --trains,
@@ -32,6 +32,7 @@
 #include "bert_hpc/model/trainable.hpp"
 #include "bert_hpc/ops/dropout.hpp"
 #include "bert_hpc/train/data_parallel.hpp"
+#include "bert_hpc/train/fp8_step.hpp"
 #include "bert_hpc/train/optimizer.hpp"
 #include "bert_hpc/train/weight_gradients.hpp"
 #include "support/device_batch.hpp"
@@ -50,6 +51,7 @@ struct Options {
   std::string path, products, range, trains = "all";
   model::LowRankSettings low_rank;
   tests::Compute compute{core::DataType::fp32};
+  bool fp8 = false;  // beside compute = bf16
   int steps = -1, warmup = -1;
   bool device_clock = false;
 };
@@ -65,7 +67,8 @@ Options parse_options(int argc, char** argv) {
     } else if (name == "--products") {
       options.products = value;
     } else if (name == "--compute") {
-      options.compute = tests::compute_named(value);
+      options.fp8 = value == "fp8";
+      options.compute = tests::compute_named(options.fp8 ? "bf16" : value);
     } else if (name == "--clock" && (value == "host" || value == "device")) {
       options.device_clock = value == "device";
     } else if (name == "--trains") {
@@ -183,6 +186,19 @@ model::ModelPlan plan_of(const Options& options, const model::ModelConfig& confi
   return plan;
 }
 
+// The encoder's products in 8-bit numbers, as app::ModelKernels makes them.
+std::unique_ptr<ops::Fp8Product> make_fp8(const model::Stage& bert, const layers::BatchBounds& bounds,
+                                          ops::MatrixProduct& rounded) {
+  const std::vector<layers::LinearWeight> weights = bert.block_weights();
+  std::vector<ops::Fp8Layer> all;
+  for (const layers::LinearWeight& w : weights) all.push_back({w.slice, w.name, w.weights});
+  auto products = ops::make_fp8_product(rounded, std::move(all), {.reproducible = false});
+  const std::vector<ops::ProductExtents> extents = model::product_extents(weights, bounds);
+  for (const ops::ProductExtents& e : extents) products->reserve(e);
+  for (const ops::ProductExtents& e : extents) products->tune(e);
+  return products;
+}
+
 json run(const Options& options, comm::Communicator& world, int threads) {
   std::ifstream file(options.path);
   if (!file) throw core::Error(core::ExitCode::input, "no case file " + options.path + "; cases.py writes them.");
@@ -194,8 +210,11 @@ json run(const Options& options, comm::Communicator& world, int threads) {
 
   core::ParameterStore::Memory memory = train::shard_memory({}, world);
   // A step is one micro-batch.
-  memory.product_gradients = train::weight_gradient_type(
-      {.compute = options.compute.type, .gpu = core::is_gpu_build(), .micro_batches = 1, .replicas = world.size()});
+  memory.product_gradients = train::weight_gradient_type({.compute = options.compute.type,
+                                                          .gpu = core::is_gpu_build(),
+                                                          .fp8 = options.fp8,
+                                                          .micro_batches = 1,
+                                                          .replicas = world.size()});
   const bool replaces =
       train::replaces_first_gradients(core::is_gpu_build(), false) || memory.product_gradients != core::DataType::fp32;
   const model::ModelPlan plan = plan_of(options, config);
@@ -222,12 +241,16 @@ json run(const Options& options, comm::Communicator& world, int threads) {
   core::Workspace workspace;
   bert.plan(workspace, bounds, {});
   workspace.allocate();
-  products->keep_weights(store);
+  if (!options.fp8) products->keep_weights(store);
   const std::vector<ops::ProductExtents> extents = model::product_extents({&bert, 1}, bounds);
   for (const ops::ProductExtents& e : extents) products->reserve(e);
   for (const ops::ProductExtents& e : extents) {
     if (e.rows == bounds.tokens) products->tune(e);
   }
+  std::unique_ptr<ops::Fp8Product> fp8;
+  if (options.fp8) fp8 = make_fp8(bert, bounds, *products);
+  engine.fp8 = fp8.get();
+  const auto alone = comm::make_self_communicator();  // the tensor group
   attention->reserve(bounds.max_length, config.head_dim());
   core::Workspace scratch;
   for (const layers::LinearWeight& weight : bert.block_weights()) {
@@ -247,6 +270,7 @@ json run(const Options& options, comm::Communicator& world, int threads) {
     ops::set_dropout_key(key, 1, static_cast<std::uint64_t>(step));
     const layers::StepContext pass{.batch = share.batch->view(), .training = true, .key0 = key.key0, .key1 = key.key1};
     sections.start();
+    if (fp8) train::begin_fp8_step(*fp8, *alone);
     sums->begin_step(1);
     bert.open(workspace, pass);
     bert.forward(engine, pass);
@@ -271,6 +295,7 @@ json run(const Options& options, comm::Communicator& world, int threads) {
       optimizer.step(2e-5, step + 1, size);
     }
     sums->share_parameters();
+    if (fp8) train::end_fp8_step(*fp8, *alone, world, false);
     sections.lap("optimizer");
     core::wait_for_kernels();
     if (at_once) size = norm.result();
@@ -287,8 +312,8 @@ json run(const Options& options, comm::Communicator& world, int threads) {
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
     if (step >= warmup) seconds.push_back(world.maximum(taken.count()));
   }
-  const json report = {{"program", "bert_hpc, " + products->name() + ", " + attention->name()},
-                       {"compute", options.compute.name()},
+  const json report = {{"program", "bert_hpc, " + (fp8 ? fp8->name() : products->name()) + ", " + attention->name()},
+                       {"compute", fp8 ? "fp8" : options.compute.name()},
                        {"ranks", world.size()},
                        {"threads", threads},
                        {"seconds", seconds},

@@ -141,14 +141,15 @@ def products_of_step(model, tokens, operand=2, narrow=False):
 
 
 def fp8_roundings_of_step(model, tokens):
-    """From two bytes to one: x and d_y for their products, and both turned for the gradient of the weight. Of the weights,
-    which are floats, the largest magnitudes, and then 8-bit numbers both as they are and turned."""
+    """From two bytes to one: x for the forward pass, and turned for the gradient of the weight; d_y both as it is and turned
+    in one pass. Of the weights, which are floats, the largest magnitudes, and then 8-bit numbers both ways, too."""
     n, layers = model.layers, linear_layers(model)
-    activations = sum(tokens * (out + inner) for _, out, inner in layers)
+    inputs, outputs = (n * tokens * sum(layer[i] for layer in layers) for i in (2, 1))
     weights = sum(out * inner for _, out, inner in layers)
     return [
-        Kernel("activations and gradients to FP8", 2 * n * len(layers), 3.0 * n * activations),
-        Kernel("the same, turned", 2 * n * len(layers), 3.0 * n * activations),
+        Kernel("activations to FP8", n * len(layers), 3.0 * inputs),
+        Kernel("activations to FP8, turned", n * len(layers), 3.0 * inputs),
+        Kernel("gradients to FP8, both ways", n * len(layers), 4.0 * outputs),
         Kernel("weights to FP8", 2 * n * len(layers), 10.0 * n * weights),
     ]
 

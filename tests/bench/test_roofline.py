@@ -59,9 +59,10 @@ class Model(unittest.TestCase):
             rows, columns, inner = narrow.shape
             self.assertEqual(narrow.operations, wide.operations)
             self.assertEqual(wide.bytes - narrow.bytes, narrow.launches * inner * (rows + columns))
-        # In and out of a block's layers: 3h + h, h + h, 4h + h, h + 4h. Twice three bytes of each element.
-        plain, turned, weights = roofline.fp8_roundings_of_step(BASE, 1000)
-        self.assertEqual(plain.bytes + turned.bytes, 2 * 3 * 12 * 1000 * 16 * 768)
+        # Into a block's layers: h, h, h, 4h, twice three bytes of each element; out of them: 3h, h, 4h, h.
+        plain, turned, gradients, weights = roofline.fp8_roundings_of_step(BASE, 1000)
+        self.assertEqual(plain.bytes + turned.bytes, 2 * 3 * 12 * 1000 * 7 * 768)
+        self.assertEqual(gradients.bytes, 4 * 12 * 1000 * 9 * 768)
         self.assertEqual(weights.bytes, 12 * 12 * 768**2 * (4 + 4 + 1 + 1))
 
 

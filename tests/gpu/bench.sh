@@ -46,6 +46,7 @@ step test_ops 90 ./with_libraries.sh bin/test_ops
 attention bf16 12 64
 for case in base_squad large_squad base_512 large_512 base_short; do ours ours $case bf16; done
 for compute in fp32 tf32; do ours ours_$compute base_squad $compute; done
+ours ours_fp8 large_squad fp8
 ours ours_lora base_squad bf16 -- --trains lora
 for case in base_squad base_512; do kernels $case; done
 program bf16 base_squad bf16
