@@ -61,7 +61,7 @@ void FeedForward::allocate_deferred(core::Workspace& workspace, std::int64_t tok
   allocate_product(workspace, rows, deferred);
   deferred.d_intermediate = workspace.take(rows, wide_, settings_.storage);
   deferred.intermediate_inner = intermediate_.take_inner(workspace, rows, settings_.storage);
-  if (settings_.fuses_row_sums) deferred.intermediate_sums = workspace.take<float>(ops::gelu_sum_blocks(rows), wide_);
+  if (settings_.fuses_row_sums) deferred.intermediate_sums = workspace.take<float>(1, wide_);
 }
 
 std::vector<LinearWeight> FeedForward::linear_weights(bool selects) const {
@@ -92,8 +92,14 @@ void FeedForward::backward_input(Engine& engine, const StepContext& context, con
   const LinearRows of_output = of(context, rows, {}, deferred.output_inner);
   if (settings_.fuses_row_sums) {
     output_.backward_input(engine, d_product, deferred.d_intermediate, ops::Write::replace, of_output);
-    ops::gelu_backward(saved.intermediate, deferred.d_intermediate, deferred.d_intermediate,
-                       deferred.intermediate_sums);
+    const Matrix& d_intermediate = deferred.d_intermediate;
+    if (deferred.at_once) {
+      ops::gelu_backward(saved.intermediate, d_intermediate, d_intermediate, intermediate_.bias_gradient(),
+                         ops::Write::accumulate, norm_gradients(deferred));
+    } else {
+      ops::gelu_backward(saved.intermediate, d_intermediate, d_intermediate, deferred.intermediate_sums.data,
+                         ops::Write::replace);
+    }
   } else {
     output_.backward_input(engine, d_product, settings_.activation, saved.intermediate, deferred.d_intermediate,
                            of_output);
@@ -113,8 +119,10 @@ void FeedForward::backward_weight(Engine& engine, const StepContext& context, co
   const ConstMatrix input = group_.gather(x, saved.activated.rows);
   const LinearRows kept = of(context, rows, saved.intermediate_inner, deferred.intermediate_inner);
   if (settings_.fuses_row_sums) {
-    float* const vectors[] = {intermediate_.bias_gradient()};
-    ops::add_partial_sums(deferred.intermediate_sums, vectors, ops::Write::accumulate);
+    if (!deferred.at_once) {
+      const ops::ColumnSums bias[] = {{deferred.intermediate_sums, {intermediate_.bias_gradient()}}};
+      ops::add_column_sums(bias, norm_gradients(deferred), ops::Write::accumulate);
+    }
     return intermediate_.backward_weight_without_bias(engine, deferred.d_intermediate, input, kept);
   }
   intermediate_.backward_weight(engine, deferred.d_intermediate, input, kept);

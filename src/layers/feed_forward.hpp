@@ -39,7 +39,7 @@ class FeedForward : public ResidualSublayer {
   struct Deferred : ResidualGradients {
     Matrix d_intermediate;            ///< (rows, wide): before GELU
     Matrix intermediate_inner;        ///< of the first product's adapter: LinearRows::of_d_y
-    Tensor<float> intermediate_sums;  ///< where row sums are fused: partial sums of its bias' gradient
+    Tensor<float> intermediate_sums;  ///< (1, wide), if row sums are fused and deferred: its bias' gradient
   };
 
   std::int64_t wide_;  // intermediate columns here

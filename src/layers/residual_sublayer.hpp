@@ -23,7 +23,7 @@ class ResidualSublayer : public Sublayer {
     Matrix d_output;          ///< (piece, hidden): d_y as given
     Matrix d_product;         ///< (piece, hidden): at the result of the last product, Wo's or W2's
     Matrix output_inner;      ///< of the last product's adapter: LinearRows::of_d_y
-    Tensor<float> norm_sums;  ///< where row sums are fused: partial sums of γ's, β's and the last bias' gradients
+    Tensor<float> norm_sums;  ///< if row sums are fused: partial sums of the gradients of γ, β and the last bias
   };
 
   /// `site`: the dropout of the sublayer's result, counted in its block.
@@ -71,7 +71,9 @@ class ResidualSublayer : public Sublayer {
   /// this rank's rows of `d_rows` (rows, hidden).
   void begin_backward(const StepContext& context, const core::TokenRows& rows, const ResidualActivations& saved,
                       Matrix d_y, ResidualGradients& deferred, const Matrix& d_rows) const;
-  /// Adds the gradients of the last product and of the layer norm.
+  /// The gradients that deferred.norm_sums adds up to, if row sums are fused; no launch of their own is worth them.
+  ops::ColumnSums norm_gradients(const ResidualGradients& deferred) const;
+  /// Adds the gradients of the last product and of the layer norm, those of norm_gradients() excepted.
   void add_output_gradients(Engine& engine, const StepContext& context, const core::TokenRows& rows,
                             const ResidualActivations& saved, const ResidualGradients& deferred,
                             ConstMatrix inner) const;

@@ -1,6 +1,7 @@
 // The attention sublayer of an encoder block: queries, keys and values, attention, output projection, residual step.
 #pragma once
 
+#include "bert_hpc/ops/fusion.hpp"
 #include "residual_sublayer.hpp"
 
 namespace bert_hpc::layers {
@@ -56,6 +57,8 @@ class SelfAttention : public ResidualSublayer {
     Matrix d_query_key_value;  ///< (tokens, 3·width)
   };
 
+  /// Whether the biases' gradients share a launch with those of the norm, which epilogues of products cannot.
+  bool fuses_bias_sums() const { return settings_.fuses_row_sums && !ops::fusion().bias_gradients; }
   ops::AttentionInputs inputs(const StepContext& context, const core::TokenRows& rows, const Saved& saved) const;
 
   std::int64_t heads_, width_;  // here, and the columns of these heads

@@ -94,14 +94,17 @@ void ResidualSublayer::add_output_gradients(Engine& engine, const StepContext& c
                                             ConstMatrix inner) const {
   const LinearRows kept = of(context, rows, saved.output_inner, deferred.output_inner);
   if (fuses_norm_sums()) {
-    float* const vectors[] = {gradients(gamma_), gradients(beta_), output_.bias_gradient()};
-    ops::add_partial_sums(deferred.norm_sums, vectors, ops::Write::accumulate);
     return output_.backward_weight_without_bias(engine, deferred.d_product, inner, kept);
   }
   const NormGradient norm = {deferred.d_output,       saved.sum,         saved.statistics.row(0),
                              saved.statistics.row(1), gradients(gamma_), gradients(beta_)};
   add_norm_gradients(group_, std::span(&norm, 1));
   output_.backward_weight(engine, group_.gather(deferred.d_product, inner.rows), inner, kept);
+}
+
+ops::ColumnSums ResidualSublayer::norm_gradients(const ResidualGradients& deferred) const {
+  if (!fuses_norm_sums()) return {};
+  return {deferred.norm_sums, {gradients(gamma_), gradients(beta_), output_.bias_gradient()}, 3};
 }
 
 std::string sublayer_name(SublayerSettings::Kind kind) {

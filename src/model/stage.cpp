@@ -181,6 +181,7 @@ void Stage::backward(layers::Engine& engine, const layers::StepContext& context,
     const std::int64_t sublayer_mark = workspace.mark();
     layers::Sublayer::WeightGradientInputs& deferred = *undeferred_.sublayers[i];
     sublayers_[i]->allocate_deferred(workspace, tokens, selection(s, i), deferred);
+    deferred.at_once = true;
     sublayers_[i]->backward_input(engine, context, selection(s, i), *s.sublayers[i], d_y, deferred, d_x, workspace);
     if (sublayer_begin_[i] >= 0) {
       sublayers_[i]->backward_weight(engine, context, selection(s, i), *s.sublayers[i], deferred, sublayer_input(s, i));

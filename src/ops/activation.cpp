@@ -1,13 +1,13 @@
-// Bias, activations and sums over rows; the formula is above each kernel.
+// Bias and activations; the formula is above each kernel.
 #include "bert_hpc/ops/activation.hpp"
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/fusion.hpp"
 #include "bert_hpc/ops/vector_math.hpp"
+#include "column_sums_finish.hpp"
 #include "kernel.hpp"
 #include "kernel_rows.hpp"
-#include "kernel_sums.hpp"
-#include "layer_norm_row.hpp"
+#include "kernel_strips.hpp"
 
 namespace bert_hpc::ops {
 namespace {
@@ -60,9 +60,13 @@ void gelu_backward_in(Tensor<const T> pre, Tensor<const T> d_y, Tensor<T> d_pre)
 }
 
 template <class T>
-void gelu_backward_sums_in(Tensor<const T> pre, Tensor<const T> d_y, Tensor<T> d_pre, Tensor<float> partial) {
-  kernel::for_partial_sums({"bert_hpc::ops::gelu_backward_sums", kernel::bytes_of<T, T, T>(pre.size())}, pre.rows,
-                           pre.columns, partial, packs::GeluBackwardTerm<T>{pre, d_y, d_pre});
+void gelu_backward_sums_in(Tensor<const T> pre, Tensor<const T> d_y, Tensor<T> d_pre, const ColumnSums& own,
+                           Write write, const ColumnSums& more) {
+  kernel::sum_strips(
+      {"bert_hpc::ops::gelu_backward_sums", kernel::bytes_of<T, T, T>(pre.size()) + kernel::bytes_of<float>(more.x.size())},
+      kernel::strip_sums<1>(pre.rows, pre.columns, packs::GeluBackwardTerm<T>{pre, d_y, d_pre},
+                            kernel::FinishSums(own, write)),
+      kernel::sums_of<float>(more, write));
 }
 
 // y = max(x, 0)
@@ -93,72 +97,6 @@ void tanh_backward_in(Tensor<const T> y, Tensor<const T> d_y, Tensor<T> d_x) {
   kernel::map(
       "bert_hpc::ops::tanh_backward", y, d_y, d_x,
       KOKKOS_LAMBDA(float value, float d) { return d * (1.0f - value * value); });
-}
-
-// sums_j = or += Σ_i x_ij
-template <class T>
-void column_sums_in(Tensor<const T> x, float* sums, Write write) {
-  const bool replace = write == Write::replace;
-#if BERT_HPC_WARPS
-  kernel::for_strips<1>(
-      {"bert_hpc::ops::column_sums", kernel::bytes_of<T>(x.size())}, x.rows, x.columns, packs::ColumnTerm<T>{x},
-      KOKKOS_LAMBDA(std::int64_t j, int, float total) { sums[j] = replace ? total : sums[j] + total; });
-#else
-  constexpr std::int64_t strip = kernel::strip_columns;
-  kernel::for_items(
-      {"bert_hpc::ops::column_sums", kernel::bytes_of<T>(x.size())}, kernel::divide_up(x.columns, strip),
-      KOKKOS_LAMBDA(std::int64_t item) {
-        const std::int64_t begin = item * strip;
-        const std::int64_t width = x.columns - begin < strip ? x.columns - begin : strip;
-        float total[strip] = {};
-        for (std::int64_t block = 0; block < x.rows; block += kernel::sum_block_rows) {
-          const std::int64_t end = block + kernel::sum_block_rows < x.rows ? block + kernel::sum_block_rows : x.rows;
-          float partial[strip] = {};
-          if (width == strip) {  // a compile-time width keeps the partial sums in registers
-            for (std::int64_t i = block; i < end; ++i) {
-              for (std::int64_t j = 0; j < strip; ++j) partial[j] += x(i, begin + j);
-            }
-          } else {
-            for (std::int64_t i = block; i < end; ++i) {
-              for (std::int64_t j = 0; j < width; ++j) partial[j] += x(i, begin + j);
-            }
-          }
-          for (std::int64_t j = 0; j < strip; ++j) total[j] += partial[j];
-        }
-        for (std::int64_t j = 0; j < width; ++j) sums[begin + j] = replace ? total[j] : sums[begin + j] + total[j];
-      });
-#endif
-}
-
-/// At most three vectors, some of which may be null.
-struct Vectors {
-  float *first, *second, *third;
-
-  /// Element j of all, each of `columns`.
-  KOKKOS_INLINE_FUNCTION void write(std::int64_t j, std::int64_t columns, bool replace, float total) const {
-    const std::int64_t k = j / columns;
-    float* const sums = k == 0 ? first : k == 1 ? second : third;
-    if (sums != nullptr) sums[j % columns] = replace ? total : sums[j % columns] + total;
-  }
-};
-
-// sums_k_j = or += Σ_i partial_i,k·columns+j
-void add_partial_sums_in(Tensor<const float> partial, std::int64_t columns, Vectors sums, Write write) {
-  const bool replace = write == Write::replace;
-#if BERT_HPC_WARPS
-  kernel::for_strips<1>(
-      {"bert_hpc::ops::add_partial_sums", kernel::bytes_of<float>(partial.size())}, partial.rows, partial.columns,
-      packs::ColumnTerm<float>{partial},
-      KOKKOS_LAMBDA(std::int64_t j, int, float total) { sums.write(j, columns, replace, total); });
-#else
-  kernel::for_items(
-      {"bert_hpc::ops::add_partial_sums", kernel::bytes_of<float>(partial.size())}, partial.columns,
-      KOKKOS_LAMBDA(std::int64_t j) {
-        float total = 0.0f;
-        for (std::int64_t i = 0; i < partial.rows; ++i) total += partial(i, j);
-        sums.write(j, columns, replace, total);
-      });
-#endif
 }
 
 }  // namespace
@@ -208,27 +146,17 @@ void gelu_backward(ConstMatrix pre, ConstMatrix d_y, Matrix d_pre) {
   core::with_type(pre.type, [&]<class T>() { gelu_backward_in<T>(pre.as<T>(), d_y.as<T>(), d_pre.as<T>()); });
 }
 
-void gelu_backward(ConstMatrix pre, ConstMatrix d_y, Matrix d_pre, Tensor<float> partial) {
-  core::require(partial.rows == gelu_sum_blocks(pre.rows) && partial.columns == pre.columns,
-                "gelu_backward: partial sums of another size");
-  core::with_type(pre.type,
-                  [&]<class T>() { gelu_backward_sums_in<T>(pre.as<T>(), d_y.as<T>(), d_pre.as<T>(), partial); });
-}
-
-std::int64_t gelu_sum_blocks(std::int64_t rows) {
-  return packs::column_sum_blocks(rows);
+void gelu_backward(ConstMatrix pre, ConstMatrix d_y, Matrix d_pre, float* sums, Write write, const ColumnSums& more) {
+  core::require(more.x.columns == 0 || more.x.type == core::DataType::fp32,
+                "gelu_backward: partial sums that are not floats");
+  core::with_type(pre.type, [&]<class T>() {
+    gelu_backward_sums_in<T>(pre.as<T>(), d_y.as<T>(), d_pre.as<T>(), {pre, {sums}}, write,
+                             more.wanted() ? more : ColumnSums());
+  });
 }
 
 bool fuses_row_sums() {
   return kernel::in_warps && fusion().row_sums;
-}
-
-void add_partial_sums(Tensor<const float> partial, std::span<float* const> sums, Write write) {
-  constexpr std::size_t most = 3;
-  core::require(!sums.empty() && sums.size() <= most, "add_partial_sums: too many vectors");
-  const auto count = static_cast<std::int64_t>(sums.size());
-  add_partial_sums_in(partial, partial.columns / count,
-                      {sums[0], sums[count > 1 ? 1 : 0], sums[static_cast<std::size_t>(count - 1)]}, write);
 }
 
 void relu_forward(ConstMatrix x, Matrix y) {
@@ -245,10 +173,6 @@ void tanh_forward(ConstMatrix x, Matrix y) {
 
 void tanh_backward(ConstMatrix y, ConstMatrix d_y, Matrix d_x) {
   core::with_type(y.type, [&]<class T>() { tanh_backward_in<T>(y.as<T>(), d_y.as<T>(), d_x.as<T>()); });
-}
-
-void column_sums(ConstMatrix x, float* sums, Write write) {
-  core::with_type(x.type, [&]<class T>() { column_sums_in<T>(x.as<T>(), sums, write); });
 }
 
 }  // namespace bert_hpc::ops

@@ -6,6 +6,7 @@
 #include "embedding_rows.hpp"
 #include "kernel.hpp"
 #include "kernel_rows.hpp"
+#include "kernel_strips.hpp"
 #include "layer_norm_row.hpp"
 
 namespace bert_hpc::ops {

@@ -1,5 +1,5 @@
-// Launches for work that is shared by rows. On CUDA devices: one warp per row, strips of columns, and elements in
-// 8-wide packs (see packs.hpp). On CPUs a row is one item with vector code inside. Only kernel files include this
+// Launches for work that is shared by rows. On CUDA devices: one warp per row, and elements in 8-wide packs (see
+// packs.hpp). On CPUs a row is one item with vector code inside. Only kernel files include this
 // header.
 #pragma once
 
@@ -124,42 +124,6 @@ void for_warps(const Label& label, std::int64_t count, const Body& body) {
   const LaunchScope launched(label);
   warps<<<static_cast<unsigned>(divide_up(count, warps_of_block)), warps_of_block * packs::warp_lanes, 0, stream()>>>(
       count, body);
-  launched.check();
-}
-
-template <int kinds, class Term, class Finish>
-__global__ void __launch_bounds__(packs::strip_threads)
-    strips(std::int64_t rows, std::int64_t columns, const Term term, const Finish finish) {
-  using namespace packs;
-  constexpr int size = kinds * width;
-  __shared__ float parts[strip_warps][strip_packs][size];
-  const int lane = static_cast<int>(threadIdx.x) % warp_lanes, warp = static_cast<int>(threadIdx.x) / warp_lanes;
-  const int side = lane % strip_packs;
-  const std::int64_t first = std::int64_t{blockIdx.x} * strip_packs, pack = first + side;
-  float sums[size];
-  strip_part(warp * rows_of_warp + lane / strip_packs, pack * width < columns ? rows : 0, pack, columns, term, sums);
-  for (int i = 0; i < size; ++i) {
-    for (int apart = warp_lanes / 2; apart >= strip_packs; apart /= 2) {
-      sums[i] += __shfl_xor_sync(0xFFFFFFFFu, sums[i], apart);
-    }
-    if (lane < strip_packs) parts[warp][side][i] = sums[i];
-  }
-  __syncthreads();
-  const int i = static_cast<int>(threadIdx.x) % size, mine = static_cast<int>(threadIdx.x) / size;
-  if (mine >= strip_packs) return;
-  float total = 0.0f;
-  for (int w = 0; w < strip_warps; ++w) total += parts[w][mine][i];
-  const std::int64_t column = (first + mine) * width + i % width;
-  if (column < columns) finish(column, i / width, total);
-}
-
-/// finish(column, kind, total) for each of `kinds` sums over rows of every column; see packs::serial_strip().
-template <int kinds, class Term, class Finish>
-void for_strips(const Label& label, std::int64_t rows, std::int64_t columns, const Term& term, const Finish& finish) {
-  if (columns <= 0) return;
-  const LaunchScope launched(label);
-  strips<kinds><<<static_cast<unsigned>(divide_up(columns, packs::strip_packs * packs::width)), packs::strip_threads, 0,
-                  stream()>>>(rows, columns, term, finish);
   launched.check();
 }
 

@@ -7,9 +7,11 @@
 
 #include "dropout_fill.hpp"
 #include "kernel.hpp"
+#include "kernel_norms.hpp"
 #include "kernel_rows.hpp"
-#include "kernel_sums.hpp"
+#include "kernel_strips.hpp"
 #include "layer_norm_row.hpp"
+#include "norm_sums.hpp"
 #include "residual_row.hpp"
 #include "row_sum.hpp"
 
@@ -31,25 +33,23 @@ kernel::Label backward_label(Tensor<const T> z, Tensor<Z> d_z, Tensor<T> d_x) {
 }
 
 #if BERT_HPC_WARPS
-/// One warp per row, with `slots` 8-wide packs of columns per thread. Returns true.
+/// One warp per row, with `slots` 8-wide packs of columns per thread. Whether rows are that short.
 template <int slots, class T>
-bool norm_in_warps(const packs::RowSite& site, const packs::NormParameters& parameters, Tensor<T> x,
-                   Tensor<const T> residual, Tensor<T> y, float* mean, float* rstd) {
+bool norm_in_warps(const packs::NormForward<T>& n, const packs::NormParameters& parameters) {
+  if (n.x.columns > packs::Warp<slots>::max_columns) return false;
   kernel::for_warps(
-      forward_label(x, residual), x.rows, KOKKOS_LAMBDA(int lane, std::int64_t i) {
-        packs::norm_row(packs::Warp<slots>{lane}, site, i, x.columns, x.row(i),
-                        residual.data == nullptr ? nullptr : residual.row(i), parameters, y.row(i), mean + i, rstd + i);
+      forward_label(n.x, n.residual), n.x.rows, KOKKOS_LAMBDA(int lane, std::int64_t i) {
+        packs::norm_rows(packs::Warp<slots>{lane}, {i, 1, i + 1}, n, parameters, nullptr, [] {});
       });
   return true;
 }
 
 template <int slots, class T, class Z>
-bool norm_in_warps_backward(const packs::RowSite& site, Tensor<const T> d_y, Tensor<const T> z, const float* gamma,
-                            const float* mean, const float* rstd, Tensor<Z> d_z, Tensor<T> d_x) {
+bool norm_in_warps_backward(const packs::NormBackward<T, Z>& n, const float* gamma) {
+  if (n.z.columns > packs::Warp<slots>::max_columns) return false;
   kernel::for_warps(
-      backward_label(z, d_z, d_x), z.rows, KOKKOS_LAMBDA(int lane, std::int64_t i) {
-        packs::norm_row_backward(packs::Warp<slots>{lane}, site, i, z.columns, d_y.row(i), z.row(i), gamma, mean[i],
-                                 rstd[i], d_z.row(i), d_x.data == nullptr ? nullptr : d_x.row(i));
+      backward_label(n.z, n.d_z, n.d_x), n.z.rows, KOKKOS_LAMBDA(int lane, std::int64_t i) {
+        packs::norm_rows_backward(packs::Warp<slots>{lane}, {i, 1, i + 1}, n, gamma, packs::NoSums{}, nullptr, [] {});
       });
   return true;
 }
@@ -61,13 +61,12 @@ void forward_in(const Dropout& dropout, const TokenRows& rows, Tensor<T> x, cons
                 const float* gamma, const float* beta, float epsilon, Tensor<T> y, float* mean, float* rstd) {
   const RowDropout site(dropout, rows);
 #if BERT_HPC_WARPS
-  const packs::RowSite row_site{dropout, rows, site.threshold, site.scale};
+  const packs::NormForward<T> n{{dropout, rows, site.threshold, site.scale}, x, residual, y, mean, rstd};
   const packs::NormParameters parameters{bias, gamma, beta, epsilon};
-  const auto in_registers = [&]<int slots>() {
-    return x.columns <= packs::Warp<slots>::max_columns &&
-           norm_in_warps<slots>(row_site, parameters, x, residual, y, mean, rstd);
-  };
-  if (in_registers.template operator()<4>() || in_registers.template operator()<8>()) return;
+  const kernel::Label label = forward_label(x, residual);
+  if (kernel::norm_forward_if_whole<3>(label, n, parameters) || kernel::norm_forward_if_whole<4>(label, n, parameters))
+    return;
+  if (norm_in_warps<4>(n, parameters) || norm_in_warps<8>(n, parameters)) return;
 #endif
   kernel::for_items(
       forward_label(x, residual), x.rows, KOKKOS_LAMBDA(std::int64_t i) {
@@ -91,12 +90,8 @@ void backward_in(const Dropout& dropout, const TokenRows& rows, Tensor<const T> 
                  const float* gamma, const float* mean, const float* rstd, Tensor<Z> d_z, Tensor<T> d_x) {
   const RowDropout site(dropout, rows);
 #if BERT_HPC_WARPS
-  const packs::RowSite row_site{dropout, rows, site.threshold, site.scale};
-  const auto in_registers = [&]<int slots>() {
-    return z.columns <= packs::Warp<slots>::max_columns &&
-           norm_in_warps_backward<slots>(row_site, d_y, z, gamma, mean, rstd, d_z, d_x);
-  };
-  if (in_registers.template operator()<4>() || in_registers.template operator()<8>()) return;
+  const packs::NormBackward<T, Z> n{{dropout, rows, site.threshold, site.scale}, d_y, z, mean, rstd, d_z, d_x};
+  if (norm_in_warps_backward<4>(n, gamma) || norm_in_warps_backward<8>(n, gamma)) return;
 #endif
   const bool dropped = site.threshold > 0 && d_x.data != nullptr;
   const bool copied = site.threshold == 0 && d_x.data != nullptr && static_cast<const void*>(d_x.data) != d_z.data;
@@ -113,21 +108,30 @@ void backward_in(const Dropout& dropout, const TokenRows& rows, Tensor<const T> 
       });
 }
 
+/// The backward pass with sums; on CPUs as a GPU does it.
+template <int slots, bool whole, class T>
+void sum_in_warps(const kernel::Label& label, const packs::NormBackward<T>& n, const float* gamma,
+                  Tensor<float> partial) {
+#if BERT_HPC_WARPS
+  kernel::norm_backward_sums_of<packs::Warp<slots, whole>>(label, n, gamma, partial);
+#else
+  kernel::for_items(label, partial.rows, [=](std::int64_t block) {
+    packs::serial_norm_block<packs::WarpInTurn<slots, whole>>(block, partial.rows, n, gamma, partial.row(block));
+  });
+#endif
+}
+
 template <class T>
 void backward_sums_in(const Dropout& dropout, const TokenRows& rows, Tensor<const T> d_y, Tensor<const T> z,
                       const float* gamma, const float* mean, const float* rstd, Tensor<T> d_z, Tensor<T> d_x,
                       Tensor<float> partial) {
   const RowDropout site(dropout, rows);
-  const packs::RowSite row_site{dropout, rows, site.threshold, site.scale};
-  const auto in_registers = [&]<int slots>() {
-    if (z.columns > packs::Warp<slots>::max_columns) return false;
-    kernel::for_partial_sums(
-        {"bert_hpc::ops::residual_layer_norm_backward_sums", kernel::bytes_of<T, T, T, T>(z.size())}, z.rows, z.columns,
-        partial, packs::NormBackwardTerm<slots, T>{row_site, d_y, z, gamma, mean, rstd, d_z, d_x});
-    return true;
-  };
-  // Three packs per thread fit the rows of BERT-base.
-  if (!in_registers.template operator()<3>()) in_registers.template operator()<4>();
+  const packs::NormBackward<T> n{{dropout, rows, site.threshold, site.scale}, d_y, z, mean, rstd, d_z, d_x};
+  const kernel::Label label("bert_hpc::ops::residual_layer_norm_backward_sums",
+                            kernel::bytes_of<T, T, T, T>(z.size()) + kernel::bytes_of<float>(partial.size()));
+  if (packs::are_whole<3>(z.columns, d_y, z, d_z, d_x)) return sum_in_warps<3, true>(label, n, gamma, partial);
+  if (packs::are_whole<4>(z.columns, d_y, z, d_z, d_x)) return sum_in_warps<4, true>(label, n, gamma, partial);
+  sum_in_warps<4, false>(label, n, gamma, partial);
 }
 
 // d_γ_j = or += Σ_i d_y_ij · ẑ_ij,  d_β_j = or += Σ_i d_y_ij

@@ -1,5 +1,6 @@
-// Layer normalisation and the operations before it, for threads that share a row (packs.hpp): a row is read once,
-// stays in registers, and is written once. The formulas are those of layer_norm.cpp.
+// Layer normalisation and the operations before it, for warps that take rows one after the other (packs.hpp): a row is
+// read once, stays in registers, and is written once; while it is computed, the next one is on its way. The formulas are
+// those of layer_norm.cpp.
 #pragma once
 
 #include <cmath>
@@ -16,69 +17,191 @@ struct RowSite {
   std::uint32_t threshold;  // 0: nothing is dropped
   float scale;
 
-  /// x ∘ keep / P(keep) for an 8-wide pack of row `row`.
-  BERT_HPC_DEVICE void apply(std::int64_t row, std::int64_t pack, float (&x)[width]) const {
+  /// What decides a row.
+  struct Key {
+    std::int64_t sample;
+    std::uint32_t position;
+  };
+  BERT_HPC_DEVICE Key key(std::int64_t row) const {
+    if (threshold == 0) return {};
+    return {dropout.sample[rows.sequence[row]], static_cast<std::uint32_t>(rows.position[row])};
+  }
+
+  /// x ∘ keep / P(keep) for an 8-wide pack of a row.
+  BERT_HPC_DEVICE void apply(const Key& row, std::int64_t pack, float (&x)[width]) const {
     if (threshold == 0) return;
-    const core::Philox4 bits =
-        dropout_bits(dropout, dropout.sample[rows.sequence[row]], static_cast<std::uint32_t>(rows.position[row]),
-                     static_cast<std::uint32_t>(pack));
+    const core::Philox4 bits = dropout_bits(dropout, row.sample, row.position, static_cast<std::uint32_t>(pack));
     for (int j = 0; j < width; ++j) x[j] *= dropout_keeps(bits, j, threshold) ? scale : 0.0f;
   }
 };
 
-/// Parameter vectors, one element per column; `bias` may be null.
+/// Rows first, first + step, … below `end`.
+struct RowWalk {
+  std::int64_t first, step, end;
+};
+
+/// A vector of floats as whole rows read it: first the lower halves of all packs, then the upper halves, so that the
+/// lanes of a warp read neighbouring 16 bytes.
+BERT_HPC_DEVICE std::int64_t halved(std::int64_t column, std::int64_t columns) {
+  return (column / 4 % 2 * (columns / width) + column / width) * 4 + column % 4;
+}
+
+/// Pack `pack` of a vector, which lies in halves if rows are whole.
+template <class Team>
+BERT_HPC_DEVICE void load_vector(const float* vector, std::int64_t pack, std::int64_t columns, float (&to)[width]) {
+  if constexpr (Team::whole) {
+    for (int half = 0; half < 2; ++half) {
+      const Chunk part = reinterpret_cast<const Chunk*>(vector)[half * (columns / width) + pack];
+      std::memcpy(to + 4 * half, &part, sizeof part);
+    }
+  } else {
+    load(vector + pack * width, columns_of(pack, columns), to);
+  }
+}
+
+/// 16 bytes on their way to shared memory, without a register; the thread that started the copy waits for it.
+BERT_HPC_DEVICE void start_copy(const Chunk* from, Chunk* to) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(to))),
+               "l"(from)
+               : "memory");
+#else
+  *to = *from;
+#endif
+}
+BERT_HPC_DEVICE void wait_for_copies() {
+#if defined(__CUDA_ARCH__)
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
+/// The next row of some matrices: whole rows are copied to memory that their readers share, others are read when they
+/// are needed.
+template <class Team, class T, int matrices>
+class NextRow {
+ public:
+  /// Chunks of memory for a warp.
+  static constexpr int chunks = Team::whole ? matrices * Team::slots * Stored<T>::chunks * warp_lanes : 0;
+
+  BERT_HPC_DEVICE NextRow(const Team& team, Chunk* memory) : team_(team), memory_(memory) {}
+
+  BERT_HPC_DEVICE void start(int matrix, const T* row, [[maybe_unused]] std::int64_t columns) {
+    if constexpr (Team::whole) {
+      team_.each(count_of(columns), [&](int s, std::int64_t o) {
+        const Chunk* const from = reinterpret_cast<const Chunk*>(row + o * width);
+        for (int c = 0; c < Stored<T>::chunks; ++c) start_copy(from + c, at(matrix, s, c));
+      });
+    } else {
+      rows_[matrix] = row;
+    }
+  }
+  /// Once all rows have started, before get().
+  BERT_HPC_DEVICE void wait() const {
+    if constexpr (Team::whole) wait_for_copies();
+  }
+  BERT_HPC_DEVICE Stored<T> get(int matrix, int s, std::int64_t pack, std::int64_t columns) const {
+    if constexpr (Team::whole) {
+      Stored<T> stored;
+      for (int c = 0; c < Stored<T>::chunks; ++c) stored.chunk[c] = *at(matrix, s, c);
+      return stored;
+    } else {
+      return fetch(rows_[matrix] + pack * width, columns_of(pack, columns));
+    }
+  }
+
+ private:
+  BERT_HPC_DEVICE Chunk* at(int matrix, int s, int c) const {
+    const int row = (matrix * Team::slots + Team::slot_of(s)) * Stored<T>::chunks + c;
+    return memory_ + row * warp_lanes + team_.lane_of(s);
+  }
+
+  Team team_;
+  Chunk* memory_;
+  const T* rows_[matrices] = {};
+};
+
+/// Parameter vectors, one element per column; for whole rows in halves and with a bias, which otherwise may be null.
 struct NormParameters {
   const float *bias, *gamma, *beta;
   float epsilon;
 };
 
-/// z = residual + dropout(x + bias) in place of x, y = γ·(z − μ)·rstd + β of row `row`. `residual` may be null.
-template <class Team, class T>
-BERT_HPC_DEVICE void norm_row(const Team& team, const RowSite& site, std::int64_t row, std::int64_t columns, T* x,
-                              const T* residual, const NormParameters& p, T* y, float* mean, float* rstd) {
-  float z[Team::held][width];
-  const std::int64_t pack_count = count_of(columns);
+/// What the forward pass reads and writes: see residual_layer_norm_forward().
+template <class T>
+struct NormForward {
+  RowSite site;
+  core::Tensor<T> x;
+  core::Tensor<const T> residual;  // of null data: none
+  core::Tensor<T> y;
+  float *mean, *rstd;
+};
+
+/// z = residual + dropout(x + bias) in place of x, y = γ·(z − μ)·rstd + β of a warp's rows. prepare() is called when the
+/// first row is on its way, before `p` is read. `memory`: NextRow<Team, T, 2>::chunks.
+template <class Team, class T, class Prepare>
+BERT_HPC_DEVICE void norm_rows(const Team& team, const RowWalk& walk, const NormForward<T>& n, const NormParameters& p,
+                               Chunk* memory, const Prepare& prepare) {
+  const std::int64_t columns = n.x.columns, pack_count = count_of(columns);
   const float inverse = 1.0f / static_cast<float>(columns);
-  const float center = inverse * team.sum(pack_count, [&](int s, std::int64_t o) {
-    const int count = columns_of(o, columns);
-    float other[width];
-    load(x + o * width, count, z[s]);
-    if (p.bias != nullptr) {
-      load(p.bias + o * width, count, other);
-      for (int j = 0; j < width; ++j) z[s][j] += other[j];
+  const bool added = n.residual.data != nullptr;
+  NextRow<Team, T, 2> next(team, memory);
+  RowSite::Key next_key{};
+  const auto start = [&](std::int64_t row) {
+    next.start(0, n.x.row(row), columns);
+    if (added) next.start(1, n.residual.row(row), columns);
+    next_key = n.site.key(row);
+  };
+  if (walk.first < walk.end) start(walk.first);
+  prepare();
+  for (std::int64_t row = walk.first; row < walk.end; row += walk.step) {
+    float z[Team::held][width];
+    Stored<T> residual[Team::held];
+    next.wait();
+    team.each(pack_count, [&](int s, std::int64_t o) {
+      widen(next.get(0, s, o, columns), z[s]);
+      if (added) residual[s] = next.get(1, s, o, columns);
+    });
+    const RowSite::Key key = next_key;
+    if (row + walk.step < walk.end) start(row + walk.step);
+    const float center = inverse * team.sum(pack_count, [&](int s, std::int64_t o) {
+      const int count = Team::whole ? width : columns_of(o, columns);
+      float other[width];
+      if (Team::whole || p.bias != nullptr) {
+        load_vector<Team>(p.bias, o, columns, other);
+        for (int j = 0; j < width; ++j) z[s][j] += other[j];
+      }
+      n.site.apply(key, o, z[s]);
+      if (added) {
+        widen(residual[s], other);
+        for (int j = 0; j < width; ++j) z[s][j] += other[j];
+      }
+      store<Team::whole>(z[s], count, n.x.row(row) + o * width);
+      float total = 0.0f;
+      for (int j = 0; j < width; ++j) total += j < count ? z[s][j] : 0.0f;
+      return total;
+    });
+    const float squares = team.sum(pack_count, [&](int s, std::int64_t o) {
+      const int count = Team::whole ? width : columns_of(o, columns);
+      float total = 0.0f;
+      for (int j = 0; j < width; ++j) total += j < count ? (z[s][j] - center) * (z[s][j] - center) : 0.0f;
+      return total;
+    });
+    const float factor = 1.0f / std::sqrt(squares * inverse + p.epsilon);
+    team.each(pack_count, [&](int s, std::int64_t o) {
+      float gamma[width], beta[width];
+      load_vector<Team>(p.gamma, o, columns, gamma);
+      load_vector<Team>(p.beta, o, columns, beta);
+      for (int j = 0; j < width; ++j) z[s][j] = gamma[j] * ((z[s][j] - center) * factor) + beta[j];
+      store<Team::whole>(z[s], Team::whole ? width : columns_of(o, columns), n.y.row(row) + o * width);
+    });
+    if (team.leads()) {
+      n.mean[row] = center;
+      n.rstd[row] = factor;
     }
-    site.apply(row, o, z[s]);
-    if (residual != nullptr) {
-      load(residual + o * width, count, other);
-      for (int j = 0; j < width; ++j) z[s][j] += other[j];
-    }
-    store(z[s], count, x + o * width);
-    float total = 0.0f;
-    for (int j = 0; j < width; ++j) total += j < count ? z[s][j] : 0.0f;
-    return total;
-  });
-  const float squares = team.sum(pack_count, [&](int s, std::int64_t o) {
-    const int count = columns_of(o, columns);
-    float total = 0.0f;
-    for (int j = 0; j < width; ++j) total += j < count ? (z[s][j] - center) * (z[s][j] - center) : 0.0f;
-    return total;
-  });
-  const float factor = 1.0f / std::sqrt(squares * inverse + p.epsilon);
-  team.each(pack_count, [&](int s, std::int64_t o) {
-    const int count = columns_of(o, columns);
-    float gamma[width], beta[width];
-    load(p.gamma + o * width, count, gamma);
-    load(p.beta + o * width, count, beta);
-    for (int j = 0; j < width; ++j) z[s][j] = gamma[j] * ((z[s][j] - center) * factor) + beta[j];
-    store(z[s], count, y + o * width);
-  });
-  if (team.leads()) {
-    *mean = center;
-    *rstd = factor;
   }
 }
 
-/// The sums over rows of norm_row_backward(): none.
+/// The sums over rows of norm_rows_backward(): none.
 struct NoSums {
   BERT_HPC_DEVICE void add_output(int, const float (&)[width], const float (&)[width]) const {}
   BERT_HPC_DEVICE void add_product(int, const float (&)[width]) const {}
@@ -100,72 +223,68 @@ struct NormSums {
   }
 };
 
-/// d_z of row `row`, and d_x = dropout(d_z) unless it is null; d_z may be d_y.
-template <class Team, class T, class Z, class Sums = NoSums>
-BERT_HPC_DEVICE void norm_row_backward(const Team& team, const RowSite& site, std::int64_t row, std::int64_t columns,
-                                       const T* d_y, const T* z, const float* gamma, float mean, float rstd, Z* d_z,
-                                       T* d_x, const Sums& sums = {}) {
-  float g[Team::held][width], normal[Team::held][width];
-  const std::int64_t pack_count = count_of(columns);
-  const float inverse = 1.0f / static_cast<float>(columns);
-  const float sum = inverse * team.sum(pack_count, [&](int s, std::int64_t o) {
-    const int count = columns_of(o, columns);
-    float weight[width], total = 0.0f;
-    load(d_y + o * width, count, g[s]);
-    load(gamma + o * width, count, weight);
-    load(z + o * width, count, normal[s]);
-    for (int j = 0; j < width; ++j) normal[s][j] = (normal[s][j] - mean) * rstd;
-    sums.add_output(s, g[s], normal[s]);
-    for (int j = 0; j < width; ++j) {
-      g[s][j] *= weight[j];
-      total += g[s][j];  // 0 past the end of the row
-    }
-    return total;
-  });
-  const float product = inverse * team.sum(pack_count, [&](int s, std::int64_t) {
-    float total = 0.0f;
-    for (int j = 0; j < width; ++j) total += g[s][j] * normal[s][j];
-    return total;
-  });
-  team.each(pack_count, [&](int s, std::int64_t o) {
-    const int count = columns_of(o, columns);
-    for (int j = 0; j < width; ++j) g[s][j] = rstd * (g[s][j] - sum - normal[s][j] * product);
-    store(g[s], count, d_z + o * width);
-    if (d_x == nullptr) return;
-    site.apply(row, o, g[s]);
-    store(g[s], count, d_x + o * width);
-    sums.add_product(s, g[s]);
-  });
-}
-
-/// Contribution of a row's 8-wide pack to the gradients of γ (sums 0 … 7) and β (8 … 15).
-template <class T>
-struct NormWeightTerm {
-  Tensor<const T> d_y, z;
+/// What the backward pass reads and writes: see residual_layer_norm_backward(). d_z may be d_y, d_x may have null data.
+template <class T, class Z = T>
+struct NormBackward {
+  RowSite site;
+  core::Tensor<const T> d_y, z;
   const float *mean, *rstd;
-
-  BERT_HPC_DEVICE void operator()(std::int64_t row, std::int64_t column, int count, float* sums) const {
-    float g[width], x[width];
-    load(d_y.row(row) + column, count, g);
-    load(z.row(row) + column, count, x);
-    const float center = mean[row], factor = rstd[row];
-    for (int j = 0; j < width; ++j) {
-      sums[j] += g[j] * ((x[j] - center) * factor);
-      sums[width + j] += g[j];
-    }
-  }
+  core::Tensor<Z> d_z;
+  core::Tensor<T> d_x;
 };
 
-/// Contribution of a row's 8-wide pack to the column sums.
-template <class T>
-struct ColumnTerm {
-  Tensor<const T> x;
-
-  BERT_HPC_DEVICE void operator()(std::int64_t row, std::int64_t column, int count, float* sums) const {
-    float part[width];
-    load(x.row(row) + column, count, part);
-    for (int j = 0; j < width; ++j) sums[j] += part[j];
+/// d_z of a warp's rows, and d_x = dropout(d_z). prepare() as above, before `gamma` is read. `memory`: NextRow<Team, T,
+/// 2>::chunks.
+template <class Team, class T, class Z, class Sums, class Prepare>
+BERT_HPC_DEVICE void norm_rows_backward(const Team& team, const RowWalk& walk, const NormBackward<T, Z>& n,
+                                        const float* gamma, const Sums& sums, Chunk* memory, const Prepare& prepare) {
+  const std::int64_t columns = n.z.columns, pack_count = count_of(columns);
+  const float inverse = 1.0f / static_cast<float>(columns);
+  NextRow<Team, T, 2> next(team, memory);
+  RowSite::Key next_key{};
+  float next_mean = 0.0f, next_rstd = 0.0f;
+  const auto start = [&](std::int64_t row) {
+    next.start(0, n.d_y.row(row), columns);
+    next.start(1, n.z.row(row), columns);
+    next_key = n.site.key(row);
+    next_mean = n.mean[row];
+    next_rstd = n.rstd[row];
+  };
+  if (walk.first < walk.end) start(walk.first);
+  prepare();
+  for (std::int64_t row = walk.first; row < walk.end; row += walk.step) {
+    float g[Team::held][width], normal[Team::held][width];
+    next.wait();
+    team.each(pack_count, [&](int s, std::int64_t o) {
+      widen(next.get(0, s, o, columns), g[s]);
+      widen(next.get(1, s, o, columns), normal[s]);
+    });
+    const RowSite::Key key = next_key;
+    const float mean = next_mean, rstd = next_rstd;
+    if (row + walk.step < walk.end) start(row + walk.step);
+    float totals[2];  // Σ g, Σ g ∘ ẑ
+    team.sums(pack_count, totals, [&](int s, std::int64_t o, float(&part)[2]) {
+      float weight[width];
+      load_vector<Team>(gamma, o, columns, weight);
+      for (int j = 0; j < width; ++j) normal[s][j] = (normal[s][j] - mean) * rstd;
+      sums.add_output(s, g[s], normal[s]);
+      for (int j = 0; j < width; ++j) {
+        g[s][j] *= weight[j];  // 0 past the end of the row
+        part[0] += g[s][j];
+        part[1] += g[s][j] * normal[s][j];
+      }
+    });
+    const float sum = inverse * totals[0], product = inverse * totals[1];
+    team.each(pack_count, [&](int s, std::int64_t o) {
+      const int count = Team::whole ? width : columns_of(o, columns);
+      for (int j = 0; j < width; ++j) g[s][j] = rstd * (g[s][j] - sum - normal[s][j] * product);
+      store<Team::whole>(g[s], count, n.d_z.row(row) + o * width);
+      if (n.d_x.data == nullptr) return;
+      n.site.apply(key, o, g[s]);
+      store<Team::whole>(g[s], count, n.d_x.row(row) + o * width);
+      sums.add_product(s, g[s]);
+    });
   }
-};
+}
 
 }  // namespace bert_hpc::ops::packs

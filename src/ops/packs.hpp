@@ -1,19 +1,17 @@
 // How the threads of a GPU share a matrix of activations. A thread reads and writes 8-wide packs of columns: 16 bytes
 // in the 16-bit types, and the columns that one block of dropout bits decides. The 32 threads of a warp share a row,
-// keep it in registers and reduce by exchanging partial sums. For a sum over rows, the threads of a strip of columns
-// each take every strip_rows-th row.
+// keep it in registers and reduce by exchanging partial sums. strips.hpp has sums over rows.
 //
-// Bodies are written for any of these. On a GPU each thread does its part. On the host, WarpInTurn and serial_strip()
-// emulate all threads serially, with the same additions in the same order, so that tests without a GPU compute the
-// results of a GPU.
+// Bodies are written for any of these. On a GPU each thread does its part. On the host, WarpInTurn emulates all threads
+// serially, with the same additions in the same order, so that tests without a GPU compute the results of a GPU.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
-#include <vector>
 
 #include "bert_hpc/core/data_type.hpp"
 #include "bert_hpc/core/device.hpp"
+#include "bert_hpc/core/tensor.hpp"
 
 namespace bert_hpc::ops::packs {
 
@@ -40,43 +38,92 @@ BERT_HPC_DEVICE bool in_chunks(const T* address, int count) {
   return count == width && reinterpret_cast<std::uintptr_t>(address) % sizeof(Chunk) == 0;
 }
 
-/// to[0 … count) = from[0 … count); the rest of `to` becomes 0.
+/// Whether all whole packs of a matrix are in chunks.
 template <class T>
-BERT_HPC_DEVICE void load(const T* from, int count, float (&to)[width]) {
-  if (in_chunks(from, count)) {
-    constexpr int chunks = static_cast<int>(width * sizeof(T) / sizeof(Chunk));
-    T part[width];
-#if defined(__CUDA_ARCH__)
-    Chunk raw[chunks];
-    for (int c = 0; c < chunks; ++c) raw[c] = reinterpret_cast<const Chunk*>(from)[c];
-    std::memcpy(part, raw, sizeof part);
-#else
-    std::memcpy(part, from, chunks * sizeof(Chunk));
-#endif
-    for (int j = 0; j < width; ++j) to[j] = part[j];
-  } else {
-    for (int j = 0; j < width; ++j) to[j] = j < count ? static_cast<float>(from[j]) : 0.0f;
-  }
+BERT_HPC_DEVICE bool in_chunks(const core::Tensor<T>& x) {
+  return in_chunks(x.data, width) && (x.rows <= 1 || x.stride * sizeof(T) % sizeof(Chunk) == 0);
 }
 
-/// to[0 … count) = from[0 … count); `from` receives the values as stored.
+/// A pack as it is stored.
 template <class T>
-BERT_HPC_DEVICE void store(float (&from)[width], int count, T* to) {
+struct Stored {
+  static constexpr int chunks = static_cast<int>(width * sizeof(T) / sizeof(Chunk));
+  Chunk chunk[chunks];
+};
+
+/// from[0 … count), and zeros. `whole`: the pack is known to be in chunks.
+template <bool whole = false, class T>
+BERT_HPC_DEVICE Stored<T> fetch(const T* from, int count) {
+  Stored<T> pack;
+  if (whole || in_chunks(from, count)) {
+#if defined(__CUDA_ARCH__)
+    for (int c = 0; c < pack.chunks; ++c) pack.chunk[c] = reinterpret_cast<const Chunk*>(from)[c];
+#else
+    std::memcpy(&pack, from, sizeof pack);
+#endif
+  } else {
+    T part[width];
+    for (int j = 0; j < width; ++j) part[j] = j < count ? from[j] : T(0.0f);
+    std::memcpy(&pack, part, sizeof pack);
+  }
+  return pack;
+}
+
+template <class T>
+BERT_HPC_DEVICE void widen(const Stored<T>& from, float (&to)[width]) {
+  T part[width];
+  std::memcpy(part, &from, sizeof from);
+  for (int j = 0; j < width; ++j) to[j] = part[j];
+}
+
+/// Rounds `from` to T; `from` receives the values as stored.
+template <class T>
+BERT_HPC_DEVICE Stored<T> narrow(float (&from)[width]) {
+  Stored<T> pack;
+#if defined(__CUDA_ARCH__)
+  if constexpr (sizeof(T) == 2) {  // two numbers an instruction
+    for (int w = 0; w < width / 2; ++w) {
+      std::uint32_t& word = pack.chunk[0].words[w];
+      if constexpr (core::data_type_of<T> == core::DataType::bf16) {
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(from[2 * w + 1]), "f"(from[2 * w]));
+      } else {
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(from[2 * w + 1]), "f"(from[2 * w]));
+      }
+    }
+    widen(pack, from);
+  } else {
+    std::memcpy(&pack, from, sizeof pack);
+  }
+#else
   T part[width];
   for (int j = 0; j < width; ++j) {
     part[j] = T(from[j]);
     from[j] = part[j];
   }
-  if (in_chunks(to, count)) {
-    constexpr int chunks = static_cast<int>(width * sizeof(T) / sizeof(Chunk));
+  std::memcpy(&pack, part, sizeof pack);
+#endif
+  return pack;
+}
+
+/// to[0 … count) = from[0 … count); the rest of `to` becomes 0.
+template <bool whole = false, class T>
+BERT_HPC_DEVICE void load(const T* from, int count, float (&to)[width]) {
+  widen(fetch<whole>(from, count), to);
+}
+
+/// to[0 … count) = from[0 … count); `from` receives the values as stored.
+template <bool whole = false, class T>
+BERT_HPC_DEVICE void store(float (&from)[width], int count, T* to) {
+  const Stored<T> pack = narrow<T>(from);
+  if (whole || in_chunks(to, count)) {
 #if defined(__CUDA_ARCH__)
-    Chunk raw[chunks];
-    std::memcpy(raw, part, sizeof part);
-    for (int c = 0; c < chunks; ++c) reinterpret_cast<Chunk*>(to)[c] = raw[c];
+    for (int c = 0; c < pack.chunks; ++c) reinterpret_cast<Chunk*>(to)[c] = pack.chunk[c];
 #else
-    std::memcpy(to, part, chunks * sizeof(Chunk));
+    std::memcpy(to, &pack, sizeof pack);
 #endif
   } else {
+    T part[width];
+    std::memcpy(part, &pack, sizeof pack);
     for (int j = 0; j < width; ++j) {
       if (j < count) to[j] = part[j];
     }
@@ -118,14 +165,19 @@ struct PackWalk {
 };
 
 /// One lane of a warp that shares a row of up to 256·slots columns: pack o belongs to lane o mod 32, which keeps it in
-/// slot o / 32 of arrays of `held` packs.
-template <int slots>
+/// slot o / 32 of arrays of `held` packs. `whole`: rows have exactly 256·slots columns, in chunks, so that nothing is
+/// checked.
+template <int slots_, bool whole_ = false>
 struct Warp {
-  static constexpr int held = slots;
+  static constexpr int slots = slots_, held = slots_;
+  static constexpr bool whole = whole_;
   static constexpr std::int64_t max_columns = std::int64_t{slots} * warp_lanes * width;
   int lane;
 
   BERT_HPC_DEVICE bool leads() const { return lane == 0; }
+  /// Slot and lane of what an array holds at index `held_at`.
+  BERT_HPC_DEVICE static int slot_of(int held_at) { return held_at; }
+  BERT_HPC_DEVICE int lane_of(int) const { return lane; }
 
   /// body(slot, pack) for this lane's packs.
   template <class Body>
@@ -135,90 +187,66 @@ struct Warp {
 #endif
     for (int s = 0; s < slots; ++s) {
       const std::int64_t o = s * warp_lanes + lane;
-      if (o < pack_count) body(s, o);
+      if (whole || o < pack_count) body(s, o);
     }
+  }
+
+  /// totals[i] = Σ of what add(slot, pack, totals) adds for the packs of all lanes; every lane gets the sums.
+  template <int count, class Add>
+  BERT_HPC_DEVICE void sums(std::int64_t pack_count, float (&totals)[count], const Add& add) const {
+    for (float& total : totals) total = 0.0f;
+    each(pack_count, [&](int slot, std::int64_t pack) { add(slot, pack, totals); });
+#if defined(__CUDA_ARCH__)
+    for (int apart = warp_lanes / 2; apart > 0; apart /= 2) {
+      for (float& total : totals) total += __shfl_xor_sync(0xFFFFFFFFu, total, apart);
+    }
+#endif
   }
 
   /// Σ term(slot, pack) over the packs of all lanes; every lane gets the sum.
   template <class Term>
   BERT_HPC_DEVICE float sum(std::int64_t pack_count, const Term& term) const {
-    float total = 0.0f;
-    each(pack_count, [&](int slot, std::int64_t pack) { total += term(slot, pack); });
-#if defined(__CUDA_ARCH__)
-    for (int apart = warp_lanes / 2; apart > 0; apart /= 2) total += __shfl_xor_sync(0xFFFFFFFFu, total, apart);
-#endif
-    return total;
+    float total[1];
+    sums(pack_count, total, [&](int slot, std::int64_t pack, float (&part)[1]) { part[0] += term(slot, pack); });
+    return total[0];
   }
 };
 
 /// Emulates all lanes of a warp serially.
-template <int slots>
+template <int slots_, bool whole_ = false>
 struct WarpInTurn {
-  static constexpr int held = slots * warp_lanes;
+  static constexpr int slots = slots_, held = slots_ * warp_lanes;
+  static constexpr bool whole = whole_;
 
   bool leads() const { return true; }
+  static int slot_of(int held_at) { return held_at / warp_lanes; }
+  int lane_of(int held_at) const { return held_at % warp_lanes; }
 
   template <class Body>
   void each(std::int64_t pack_count, const Body& body) const {
     for (std::int64_t o = 0; o < pack_count; ++o) body(static_cast<int>(o), o);
   }
 
-  template <class Term>
-  float sum(std::int64_t pack_count, const Term& term) const {
-    float part[warp_lanes] = {};
-    for (std::int64_t o = 0; o < pack_count; ++o) part[o % warp_lanes] += term(static_cast<int>(o), o);
+  template <int count, class Add>
+  void sums(std::int64_t pack_count, float (&totals)[count], const Add& add) const {
+    float part[warp_lanes][count] = {};
+    for (std::int64_t o = 0; o < pack_count; ++o) add(static_cast<int>(o), o, part[o % warp_lanes]);
     for (int apart = warp_lanes / 2; apart > 0; apart /= 2) {
-      float next[warp_lanes];
-      for (int l = 0; l < warp_lanes; ++l) next[l] = part[l] + part[l ^ apart];
+      float next[warp_lanes][count];
+      for (int l = 0; l < warp_lanes; ++l) {
+        for (int i = 0; i < count; ++i) next[l][i] = part[l][i] + part[l ^ apart][i];
+      }
       std::memcpy(part, next, sizeof part);
     }
-    return part[0];
+    std::memcpy(totals, part[0], sizeof totals);
+  }
+
+  template <class Term>
+  float sum(std::int64_t pack_count, const Term& term) const {
+    float total[1];
+    sums(pack_count, total, [&](int slot, std::int64_t pack, float (&part)[1]) { part[0] += term(slot, pack); });
+    return total[0];
   }
 };
-
-// A strip is `strip_packs` neighbouring packs (two, so that 16-bit rows are read in whole sectors of 32 bytes). Each
-// of its threads takes every strip_rows-th row of one pack; the threads of 16 rows form a warp.
-inline constexpr int strip_packs = 2, strip_rows = 256, strip_threads = strip_packs * strip_rows;
-inline constexpr int strip_warps = strip_threads / warp_lanes, rows_of_warp = warp_lanes / strip_packs;
-
-/// sums[k·8 + j] of one thread: term(row, column, columns, sums) adds the contribution of a row's pack.
-template <class Term, int size>
-BERT_HPC_DEVICE void strip_part(int first_row, std::int64_t rows, std::int64_t pack, std::int64_t columns,
-                                const Term& term, float (&sums)[size]) {
-  for (int i = 0; i < size; ++i) sums[i] = 0.0f;
-  const int here = columns_of(pack, columns);
-#if defined(__CUDA_ARCH__)
-#pragma unroll 4
-#endif
-  for (std::int64_t row = first_row; row < rows; row += strip_rows) term(row, pack * width, here, sums);
-}
-
-/// Serial emulation of a GPU's strips: finish(column, kind, total) for each of `kinds` sums of every column.
-template <int kinds, class Term, class Finish>
-void serial_strip(std::int64_t rows, std::int64_t columns, const Term& term, const Finish& finish) {
-  constexpr int size = kinds * width;
-  std::vector<float> parts(strip_rows * size), next(parts.size());
-  for (std::int64_t pack = 0; pack < count_of(columns); ++pack) {
-    for (int r = 0; r < strip_rows; ++r) {
-      float sums[size];
-      strip_part(r, rows, pack, columns, term, sums);
-      for (int i = 0; i < size; ++i) parts[static_cast<std::size_t>(r * size + i)] = sums[i];
-    }
-    for (int apart = rows_of_warp / 2; apart > 0; apart /= 2) {  // in each warp
-      for (int r = 0; r < strip_rows; ++r) {
-        for (int i = 0; i < size; ++i) {
-          next[static_cast<std::size_t>(r * size + i)] =
-              parts[static_cast<std::size_t>(r * size + i)] + parts[static_cast<std::size_t>((r ^ apart) * size + i)];
-        }
-      }
-      parts.swap(next);
-    }
-    for (int i = 0; i < size; ++i) {
-      float total = 0.0f;
-      for (int w = 0; w < strip_warps; ++w) total += parts[static_cast<std::size_t>(w * rows_of_warp * size + i)];
-      if (i % width < columns_of(pack, columns)) finish(pack * width + i % width, i / width, total);
-    }
-  }
-}
 
 }  // namespace bert_hpc::ops::packs

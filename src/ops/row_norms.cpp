@@ -6,6 +6,7 @@
 #include "bert_hpc/core/error.hpp"
 #include "kernel.hpp"
 #include "kernel_rows.hpp"
+#include "kernel_strips.hpp"
 
 namespace bert_hpc::ops {
 namespace {

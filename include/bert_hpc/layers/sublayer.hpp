@@ -73,6 +73,8 @@ class Sublayer {
   /// What the weight gradients need of the gradients.
   struct WeightGradientInputs {
     virtual ~WeightGradientInputs() = default;
+    /// backward_weight() follows at once: kernels of backward_input() may add to the gradients too.
+    bool at_once = false;
   };
 
   /// Objects for micro-batches in flight, made once; the allocate functions give them memory for one micro-batch.

@@ -1,11 +1,10 @@
 // Elementwise kernels on (rows, columns): bias, exact GELU x·Φ(x) with the error function (Hendrycks and Gimpel,
-// "Gaussian error linear units", 2016; used by BERT), tanh for the pooler, and sums over rows. Unless stated otherwise,
+// "Gaussian error linear units", 2016; used by BERT), tanh for the pooler. Unless stated otherwise,
 // all matrices of one call have the same element type. All kernels compute in float.
 #pragma once
 
-#include <span>
-
 #include "bert_hpc/core/matrix.hpp"
+#include "bert_hpc/ops/column_sums.hpp"
 #include "bert_hpc/ops/epilogue.hpp"
 
 namespace bert_hpc::ops {
@@ -33,18 +32,14 @@ void activate(const Epilogue& epilogue, Matrix y);
 /// d_pre = d_y ∘ gelu'(pre). Shapes equal; d_pre may be d_y.
 void gelu_backward(ConstMatrix pre, ConstMatrix d_y, Matrix d_pre);
 
-/// As above, and also sums the stored d_pre over rows: partial (gelu_sum_blocks(rows), columns), for
-/// add_partial_sums().
-void gelu_backward(ConstMatrix pre, ConstMatrix d_y, Matrix d_pre, Tensor<float> partial);
-std::int64_t gelu_sum_blocks(std::int64_t rows);
+/// As above, and also sums[j] = or += Σ_i d_pre(i, j) as stored, unless `sums` is null. The same launch computes `more`,
+/// sums of fp32 numbers, with the same `write`.
+void gelu_backward(ConstMatrix pre, ConstMatrix d_y, Matrix d_pre, float* sums, Write write,
+                   const ColumnSums& more = {});
 
 /// Do layers request such sums? Yes on GPUs if fusion() enables them, as they save a pass over the matrix. On CPUs that
 /// pass is cheap.
 bool fuses_row_sums();
-
-/// sums[k][j] = or += Σ_i partial(i, k·columns + j), rows added in a fixed order. Up to three vectors, each of
-/// partial.columns / sums.size() elements; of one that is null nothing is written.
-void add_partial_sums(Tensor<const float> partial, std::span<float* const> sums, Write write);
 
 /// y = tanh(x); y may be x.
 void tanh_forward(ConstMatrix x, Matrix y);
@@ -66,10 +61,6 @@ void add(ConstMatrix x, Matrix y);
 
 /// x *= factor.
 void scale(float factor, Matrix x);
-
-/// sums = or += column sums of x. Rows are added in a fixed order for any number of threads. x (rows, columns), sums
-/// (columns).
-void column_sums(ConstMatrix x, float* sums, Write write);
 
 /// y[i] = x[rows[i]]. x (any, columns), rows (y.rows), y (selected, columns).
 void gather_rows(ConstMatrix x, const std::int32_t* rows, Matrix y);

@@ -91,9 +91,8 @@ std::string kernels_text(const ModelInstance& model) {
   if (!core::is_gpu_build()) return text;
   // The same on every GPU, so that bits do not depend on its number of multiprocessors.
   constexpr std::int64_t many = std::int64_t{1} << 20;
-  const std::int64_t norm = ops::norm_sum_blocks(many, model.config.hidden_size), gelu = ops::gelu_sum_blocks(many);
-  return text + "; at most " + std::to_string(norm) + " blocks a launch in layer norms' backward passes, " +
-         std::to_string(gelu) + " in GELU's";
+  return text + "; at most " + std::to_string(ops::norm_sum_blocks(many, model.config.hidden_size)) +
+         " blocks a launch in layer norms' backward passes";
 }
 
 }  // namespace

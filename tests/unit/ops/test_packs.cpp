@@ -4,6 +4,7 @@
 #include <catch2/generators/catch_generators.hpp>
 
 #include "../src/ops/layer_norm_row.hpp"
+#include "../src/ops/strips.hpp"
 #include "bert_hpc/ops/activation.hpp"
 #include "bert_hpc/ops/layer_norm.hpp"
 #include "support/sample_tensors.hpp"
@@ -84,12 +85,17 @@ void norms_agree(const Case& c, float tolerance) {
   Matrix d_z2(8, c.columns, 1);
   const packs::WarpInTurn<8> team;
   const packs::NormParameters p{c.bias.values.data(), c.gamma.values.data(), c.beta.values.data(), 1e-12f};
-  for (std::int64_t i = 0; i < 8; ++i) {
-    const auto at = static_cast<std::size_t>(i);
-    packs::norm_row(team, site, i, c.columns, z2.tensor().row(i), residual.tensor().row(i), p, y2.tensor().row(i),
-                    &mean2[at], &rstd2[at]);
-    packs::norm_row_backward(team, site, i, c.columns, d_y.tensor().row(i), z.tensor().row(i), c.gamma.values.data(),
-                             mean[at], rstd[at], d_z2.tensor().row(i), d_x2.tensor().row(i));
+  // Three warps take the rows, the first of which are not the last's.
+  for (std::int64_t warp = 0; warp < 3; ++warp) {
+    const packs::RowWalk walk{warp, 3, 8};
+    packs::norm_rows(
+        team, walk,
+        packs::NormForward<T>{site, z2.tensor(), residual.tensor(), y2.tensor(), mean2.data(), rstd2.data()}, p,
+        nullptr, [] {});
+    packs::norm_rows_backward(team, walk,
+                              packs::NormBackward<T, float>{site, d_y.tensor(), z.tensor(), mean.data(), rstd.data(),
+                                                            d_z2.tensor(), d_x2.tensor()},
+                              c.gamma.values.data(), packs::NoSums{}, nullptr, [] {});
   }
   CHECK(d_z2.padding_untouched());
   for (std::int64_t i = 0; i < 8; ++i) {
@@ -120,7 +126,7 @@ TEST_CASE("packs: layer norm as a warp does it") {
 }
 
 TEST_CASE("packs: sums over rows as a strip's threads do them") {
-  const std::int64_t rows = GENERATE(1, 255, 256, 1100), columns = GENERATE(16, 19, 5);
+  const std::int64_t rows = GENERATE(1, 255, 256, 1100), columns = GENERATE(64, 83, 5);
   const Matrix x = Matrix::random(rows, columns, 1, 1.0f, 3), d_y = Matrix::random(rows, columns, 2);
   const Matrix mean = Matrix::random(1, rows, 3), rstd = Matrix::random(1, rows, 4);
   test::Vector<double> sums(static_cast<std::size_t>(columns)), gamma(sums);
@@ -134,18 +140,19 @@ TEST_CASE("packs: sums over rows as a strip's threads do them") {
   // 1100 terms of about 1 (products of three normals: up to 30), each partial sum rounded: 1100 · 30 · 2^-24.
   const double tolerance = 2e-3;
   std::int64_t finished = 0;
-  packs::serial_strip<1>(rows, columns, packs::ColumnTerm<float>{x.tensor()},
-                         [&](std::int64_t j, int kind, float total) {
-                           REQUIRE(kind == 0);
-                           REQUIRE(std::abs(total - sums[static_cast<std::size_t>(j)]) < tolerance);
-                           ++finished;
-                         });
-  CHECK(finished == columns);
-  const packs::NormWeightTerm<float> term{d_y.tensor(), x.tensor(), mean.values.data(), rstd.values.data()};
-  packs::serial_strip<2>(rows, columns, term, [&](std::int64_t j, int kind, float total) {
-    if (kind == 0) REQUIRE(std::abs(total - gamma[static_cast<std::size_t>(j)]) < tolerance);
-    ++finished;
-  });
+  for (std::int64_t strip = 0; strip < packs::strips_of(columns); ++strip) {
+    packs::serial_strip<1>(strip, rows, columns, packs::ColumnTerm<float>{x.tensor()},
+                           [&](std::int64_t j, int kind, float total) {
+                             REQUIRE(kind == 0);
+                             REQUIRE(std::abs(total - sums[static_cast<std::size_t>(j)]) < tolerance);
+                             ++finished;
+                           });
+    const packs::NormWeightTerm<float> term{d_y.tensor(), x.tensor(), mean.values.data(), rstd.values.data()};
+    packs::serial_strip<2>(strip, rows, columns, term, [&](std::int64_t j, int kind, float total) {
+      if (kind == 0) REQUIRE(std::abs(total - gamma[static_cast<std::size_t>(j)]) < tolerance);
+      ++finished;
+    });
+  }
   CHECK(finished == 3 * columns);
 }
 

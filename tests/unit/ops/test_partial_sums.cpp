@@ -1,8 +1,9 @@
 // Backward kernels that add up over rows what they write, against plain loops in double: on CPU builds a GPU's blocks
 // and warps one after the other, on GPU builds the kernels themselves. n additions of floats in any order err by at
 // most n·2⁻²⁴ of the sum of magnitudes.
-#include "../../../src/ops/partial_sums.hpp"
+#include "../../../src/ops/norm_sums.hpp"
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <cmath>
@@ -54,16 +55,13 @@ float unit_of(DataType type) {
 TEST_CASE("partial sums: blocks follow from rows alone, and no more rows take fewer") {
   namespace packs = ops::packs;
   for (const std::int64_t columns : {768, 1024}) {
-    std::int64_t norms = 0, others = 0;
+    std::int64_t norms = 0;
     for (std::int64_t rows = 0; rows < 4000; ++rows) {
       CHECK(packs::norm_sum_blocks(rows, columns) >= norms);
-      CHECK(packs::column_sum_blocks(rows) >= others);
       norms = packs::norm_sum_blocks(rows, columns);
-      others = packs::column_sum_blocks(rows);
       CHECK((norms > 0) == (rows > 0));
-      CHECK((others > 0) == (rows > 0));
     }
-    CHECK((norms == (columns == 768 ? 396 : 264) && others == 88));
+    CHECK(norms == 132);
   }
 }
 
@@ -77,8 +75,10 @@ TEST_CASE("GELU backward with sums over rows") {
   const bool in_place = GENERATE(false, true);
   StoredMatrix apart(type, rows, columns, 2), own(d_y);
   StoredMatrix& d_pre = in_place ? own : apart;
-  Matrix partial = unwritten(ops::gelu_sum_blocks(rows), columns);
-  ops::gelu_backward(pre, in_place ? own : d_y, d_pre, partial);
+  test::Vector<float> sums(static_cast<std::size_t>(columns), 7.0f), more_sums(11, 7.0f);
+  const Matrix more = Matrix::random(20, 11, 3);
+  ops::gelu_backward(pre, in_place ? own : d_y, d_pre, sums.data(), Write::replace,
+                     {more.tensor(), {more_sums.data()}});
   core::wait_for_kernels();
   CHECK(d_pre.padding_untouched());
   std::int64_t wrong = 0;
@@ -87,23 +87,27 @@ TEST_CASE("GELU backward with sums over rows") {
       const double x = pre(i, j), slope = 0.5 * std::erfc(-x / std::sqrt(2.0)) +
                                           x * std::exp(-0.5 * x * x) / std::sqrt(2.0 * std::acos(-1.0));
       const double expected = d_y(i, j) * slope;
-      // The derivative's own error is below 1e-6, in 16 bits below 2⁻¹² of it (ops/vector_math.hpp); with that of the
-      // type below one unit in the last place. Tiny results are subnormal.
+      // The derivative's own error is below 1e-6 (ops/vector_math.hpp), then the type's; tiny results are denormal.
       if (!(std::abs(d_pre(i, j) - expected) <= 1e-6 * std::abs(d_y(i, j)) + unit_of(type) * std::abs(expected) + 1e-7))
         ++wrong;
     }
   }
   CHECK(wrong == 0);
-  test::Vector<float> sums(static_cast<std::size_t>(columns), 7.0f);
-  float* const all[] = {sums.data()};
-  ops::add_partial_sums(partial, all, Write::replace);
   CHECK(wrong_sums(sums, rows, [&](auto i, auto j) { return d_pre(i, j); }) == 0);
-  const test::Vector<float> once(sums);
-  ops::add_partial_sums(partial, all, Write::accumulate);
+  CHECK(wrong_sums(more_sums, 20, [&](auto i, auto j) { return more(i, j); }) == 0);
+  const test::Vector<float> once(sums), more_once(more_sums);
+  StoredMatrix again(type, rows, columns, 2);
+  ops::gelu_backward(pre, d_y, again, sums.data(), Write::accumulate, {more.tensor(), {more_sums.data()}});
   core::wait_for_kernels();
   for (std::size_t j = 0; j < sums.size(); ++j) CHECK(sums[j] == 2.0f * once[j]);
-  Matrix other(partial.rows + 1, columns);
-  CHECK_THROWS_AS(ops::gelu_backward(pre, d_y, apart, other.tensor()), core::Error);
+  for (std::size_t j = 0; j < more_sums.size(); ++j) CHECK(more_sums[j] == 2.0f * more_once[j]);
+  StoredMatrix alone(type, rows, columns, 2);
+  ops::gelu_backward(pre, d_y, alone, nullptr, Write::replace);  // no sums are wanted
+  core::wait_for_kernels();
+  CHECK((alone.same_bits(again) && again.same_bits(d_pre)));
+  const StoredMatrix narrow(DataType::bf16, 2, 11);
+  CHECK_THROWS_AS(ops::gelu_backward(pre, d_y, alone, sums.data(), Write::replace, {narrow, {more_sums.data()}}),
+                  core::Error);
 }
 
 TEST_CASE("layer norm backward with sums over rows") {
@@ -155,8 +159,7 @@ TEST_CASE("layer norm backward with sums over rows") {
 
   const auto size = static_cast<std::size_t>(columns);
   test::Vector<float> d_gamma(size, 7.0f), d_beta(size, 7.0f), d_bias(size, 7.0f);
-  float* const all[] = {d_gamma.data(), d_beta.data(), d_bias.data()};
-  ops::add_partial_sums(partial, all, Write::replace);
+  ops::add_column_sums({}, {partial.tensor(), {d_gamma.data(), d_beta.data(), d_bias.data()}, 3}, Write::replace);
   const auto normal = [&](std::int64_t i, std::int64_t j) {
     const auto at = static_cast<std::size_t>(i);
     return (static_cast<double>(z(i, j)) - mean[at]) * rstd[at];
@@ -168,28 +171,55 @@ TEST_CASE("layer norm backward with sums over rows") {
   CHECK(wrong_sums(d_bias, rows, [&](auto i, auto j) { return d_x2(i, j); }) == 0);
 }
 
-TEST_CASE("of vectors that are null no partial sums are written") {
-  const std::int64_t columns = 21, rows = 40;
-  const Matrix partial = Matrix::random(rows, 3 * columns, 1);
-  for (const std::size_t alone : {std::size_t{0}, std::size_t{1}, std::size_t{2}}) {
-    test::Vector<float> sums(columns, 1.0f);
-    float* places[3] = {};
-    places[alone] = sums.data();
-    ops::add_partial_sums(partial.tensor(), places, Write::replace);
-    const auto first = static_cast<std::int64_t>(alone) * columns;
-    CHECK(wrong_sums(sums, rows, [&](auto i, auto j) { return partial(i, first + j); }) == 0);
+TEST_CASE("layer norm backward with sums: a warp takes its rows in the order that blocks have") {
+  // One slot of gradients of β, of whole rows of ones: each row counts once, whatever the number of blocks.
+  namespace packs = ops::packs;
+  for (const std::int64_t rows : {1, 11, 12, 13, 131, 132 * 12, 132 * 12 + 5, 5000}) {
+    const std::int64_t blocks = packs::norm_sum_blocks(rows, 768);
+    std::vector<int> taken(static_cast<std::size_t>(rows));
+    for (std::int64_t block = 0; block < blocks; ++block) {
+      for (int warp = 0; warp < packs::norm_sum_warps(3); ++warp) {
+        const packs::RowWalk walk = packs::norm_sum_rows(block, blocks, warp, packs::norm_sum_warps(3), rows);
+        for (std::int64_t row = walk.first; row < walk.end; row += walk.step) ++taken[static_cast<std::size_t>(row)];
+      }
+    }
+    CHECK(std::count(taken.begin(), taken.end(), 1) == rows);
   }
 }
 
-TEST_CASE("partial sums of one, two and three vectors") {
-  const std::int64_t vectors = GENERATE(1, 2, 3), columns = 21, rows = 300;
-  const Matrix partial = Matrix::random(rows, vectors * columns, 1, 1.0f, 5);
-  std::vector<test::Vector<float>> sums(static_cast<std::size_t>(vectors), test::Vector<float>(columns, 1.0f));
-  std::vector<float*> places;
-  for (auto& each : sums) places.push_back(each.data());
-  ops::add_partial_sums(partial.tensor(), places, Write::replace);
-  for (std::size_t k = 0; k < sums.size(); ++k) {
-    const auto first = static_cast<std::int64_t>(k) * columns;
-    CHECK(wrong_sums(sums[k], rows, [&](auto i, auto j) { return partial(i, first + j); }) == 0);
+TEST_CASE("column sums of several matrices in one launch, of vectors that are wanted") {
+  const DataType type = GENERATE(DataType::fp32, DataType::bf16, DataType::fp16);
+  const std::int64_t vectors = GENERATE(1, 2, 3), rows = GENERATE(0, 1, 300);
+  const std::int64_t n = 21;  // columns of a vector of the partial sums
+  const Matrix partial = Matrix::random(rows, vectors * n, 1, 1.0f, 5);
+  const StoredMatrix first = StoredMatrix::random(type, rows + 70, 150, 2, 1.0f, 3),
+                     second = StoredMatrix::random(type, rows, 64, 3);
+  for (std::int64_t unwanted = -1; unwanted < vectors; ++unwanted) {
+    test::Vector<float> of_first(150, 1.0f), of_second(64, 1.0f);
+    std::vector<test::Vector<float>> sums(static_cast<std::size_t>(vectors), test::Vector<float>(n, 1.0f));
+    ops::ColumnSums of_partial{partial.tensor(), {}, static_cast<int>(vectors)};
+    for (std::size_t k = 0; k < sums.size(); ++k) {
+      if (static_cast<std::int64_t>(k) != unwanted) of_partial.sums[k] = sums[k].data();
+    }
+    const ops::ColumnSums matrices[] = {{first, {of_first.data()}}, {second, {of_second.data()}}};
+    ops::add_column_sums(matrices, of_partial, Write::replace);
+    CHECK(wrong_sums(of_first, rows + 70, [&](auto i, auto j) { return first(i, j); }) == 0);
+    CHECK(wrong_sums(of_second, rows, [&](auto i, auto j) { return second(i, j); }) == 0);
+    for (std::size_t k = 0; k < sums.size(); ++k) {
+      if (static_cast<std::int64_t>(k) == unwanted) {
+        CHECK(sums[k] == test::Vector<float>(n, 1.0f));
+        continue;
+      }
+      const auto begin = static_cast<std::int64_t>(k) * n;
+      CHECK(wrong_sums(sums[k], rows, [&](auto i, auto j) { return partial(i, begin + j); }) == 0);
+    }
+    // Alone they have the same bits.
+    test::Vector<float> alone(150, 1.0f);
+    ops::column_sums(first, alone.data(), Write::replace);
+    core::wait_for_kernels();
+    CHECK(alone == of_first);
   }
+  const ops::ColumnSums unlike[] = {{first, {nullptr}}, {Matrix(1, 3).tensor(), {nullptr}}};
+  if (type != DataType::fp32) CHECK_THROWS_AS(ops::add_column_sums(unlike, {}, Write::replace), core::Error);
+  CHECK_THROWS_AS(ops::add_column_sums(std::vector<ops::ColumnSums>(3), {}, Write::replace), core::Error);
 }
