@@ -28,7 +28,7 @@ STEP = """import json, sys
 steps = int(sys.argv[sys.argv.index("--steps") + 1])
 print(json.dumps({"program": "PROGRAM", "seconds": [SECONDS] * steps}))
 """
-TEST_PROGRAMS = ("ops", "train", "model", "gradient", "golden", "mpi_pipeline")
+TEST_PROGRAMS = ("golden", "gradient", "model", "mpi_pipeline", "ops", "train")
 
 
 class Scripts(unittest.TestCase):
@@ -91,8 +91,8 @@ class Scripts(unittest.TestCase):
         done = self.start("run.sh", "--step-seconds", "2")
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertEqual([(name, result) for result, _, name, _ in self.lines], [
-            ("nvidia_smi", "passed"), ("test_ops", "passed"), ("test_train", "CRASHED"), ("test_model", "TIMEOUT"),
-            ("test_gradient", "FAILED"), ("test_golden", "skipped"), ("integration_gpu", "passed"),
+            ("nvidia_smi", "passed"), ("test_golden", "skipped"), ("test_gradient", "FAILED"), ("test_model", "TIMEOUT"),
+            ("test_ops", "passed"), ("test_train", "CRASHED"), ("integration_gpu", "passed"),
             ("sanitizer_memcheck", "skipped"), ("sanitizer_racecheck", "skipped"),
             ("test_mpi_pipeline_on_1", "passed"), ("test_mpi_pipeline_on_2", "passed")])
         words = {name: text for _, _, name, text in self.lines}
@@ -114,7 +114,8 @@ class Scripts(unittest.TestCase):
         command, environment = self.command("run.sh")
         with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
             self.assertIn("nvidia_smi", process.stdout.readline())
-            self.assertIn("test_ops", process.stdout.readline())  # while the next one runs
+            for name in ("test_golden", "test_gradient", "test_model", "test_ops"):
+                self.assertIn(name, process.stdout.readline())  # while the next one runs
             deadline = time.monotonic() + 60
             while not self.is_alive("100.0626"):
                 self.assertLess(time.monotonic(), deadline)
@@ -123,26 +124,26 @@ class Scripts(unittest.TestCase):
             process.send_signal(signal.SIGTERM)
             rest = process.stdout.read()
             self.assertEqual(process.wait(), 143)
-        self.assertEqual(rest, "stopped by a signal\n2 passed, 0 failed, 0 skipped\n")
+        self.assertEqual(rest, "stopped by a signal\n5 passed, 0 failed, 0 skipped\n")
         self.assertFalse(self.is_alive("100.0626"))
 
     def test_ends_in_time_and_reports_the_step_to_continue_from(self):
-        for name in ("train", "model"):
+        for name in ("golden", "gradient"):
             self.program(f"test_{name}", "trap '' TERM; sleep 100")
         done = self.start("run.sh", "--seconds", "7", "--skip", "sanitizer")
         self.assertEqual(done.returncode, 1)
         self.assertLess(self.seconds, 20)  # without the limit 100; a busy machine is slow to start programs
-        self.assertEqual(self.results["test_train"], "TIMEOUT")
-        self.assertEqual(self.results["test_golden"], "NOT RUN")
+        self.assertEqual(self.results["test_golden"], "TIMEOUT")
+        self.assertEqual(self.results["test_train"], "NOT RUN")
         late = [name for result, _, name, _ in self.lines if result == "NOT RUN"]
         self.assertTrue(done.stdout.endswith(f"{len(late)} not run: continue with --from {late[0]}\n"), done.stdout)
-        done = self.start("run.sh", "--from", "test_gradient")
+        done = self.start("run.sh", "--from", "test_ops")
         self.assertEqual(done.returncode, 0, done.stdout)
-        self.assertEqual(list(self.results)[:2], ["test_gradient", "test_golden"])
+        self.assertEqual(list(self.results)[:2], ["test_ops", "test_train"])
 
     def test_choosing_steps(self):
         listed = self.start("run.sh", "--list").stdout.split()
-        self.assertEqual(listed[:6], ["nvidia_smi", "test_ops", "test_train", "test_model", "test_gradient", "test_golden"])
+        self.assertEqual(listed[:6], ["nvidia_smi", "test_golden", "test_gradient", "test_model", "test_ops", "test_train"])
         self.assertFalse(self.out.exists())
         self.start("run.sh", "--only", "^test_g", "--skip", "golden")
         self.assertEqual(self.results, {"test_gradient": "passed"})
