@@ -33,18 +33,19 @@ class RecordedFp8Product final : public ops::ByteFp8Product {
 std::vector<Matmul> calls_of(std::int64_t rows, std::int64_t in, std::int64_t out) {
   const auto inner = ops::make_matrix_product("", {.compute = DataType::bf16});
   const Matrix first(32, 16), w(out, in), bias(1, out);
-  RecordedFp8Product product(*inner, {{0, "first", first.tensor}, {1, "second", w.tensor}}, true);
+  RecordedFp8Product product(*inner, {{0, "first", first.tensor()}, {1, "second", w.tensor()}}, true);
   product.reserve({rows, in, out});
   product.scales().end_step();
   product.note_weights();
   product.round_weights();
-  const StoredMatrix x(DataType::bf16, rows, in), y(DataType::bf16, rows, out), d_x(DataType::bf16, rows, in);
-  const Matrix d_w(out, in);
+  const StoredMatrix x(DataType::bf16, rows, in);
+  StoredMatrix y(DataType::bf16, rows, out), d_x(DataType::bf16, rows, in);
+  Matrix d_w(out, in);
   ops::MatrixProduct& layer = product.of(1);
-  layer.forward(x, w.tensor, bias.tensor.data, y);
+  layer.forward(x, w.tensor(), bias.tensor().data, y);
   for (const ops::Write write : {ops::Write::replace, ops::Write::accumulate}) {
-    layer.backward_input(y, w.tensor, d_x, write);
-    layer.backward_weight(y, x, d_w.tensor, nullptr, write);
+    layer.backward_input(y, w.tensor(), d_x, write);
+    layer.backward_weight(y, x, d_w.tensor(), nullptr, write);
   }
   return product.calls;
 }
