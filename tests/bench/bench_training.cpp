@@ -251,6 +251,7 @@ json run(const Options& options, comm::Communicator& world, int threads) {
   if (options.fp8) fp8 = make_fp8(bert, bounds, *products);
   engine.fp8 = fp8.get();
   const auto alone = comm::make_self_communicator();  // the tensor group
+  comm::Communicator& replicas = world.size() == 1 ? *alone : world;
   attention->reserve(bounds.max_length, config.head_dim());
   core::Workspace scratch;
   for (const layers::LinearWeight& weight : bert.block_weights()) {
@@ -295,7 +296,7 @@ json run(const Options& options, comm::Communicator& world, int threads) {
       optimizer.step(2e-5, step + 1, size);
     }
     sums->share_parameters();
-    if (fp8) train::end_fp8_step(*fp8, *alone, world, false);
+    if (fp8) train::end_fp8_step(*fp8, *alone, replicas, false);
     sections.lap("optimizer");
     core::wait_for_kernels();
     if (at_once) size = norm.result();

@@ -90,7 +90,7 @@ class Trainee {
     attention_->reserve(bounds.max_length, config.head_dim());
   }
 
-  core::MicroBatch batch(int index) const {
+  const core::MicroBatch& batch(int index) const {
     const tests::HostBatch& batch = *batches[static_cast<std::size_t>(index)];
     return kind.reads_all_tokens ? batch.all_tokens() : batch.view(kind.ties_word_embeddings || kind.is_token_head);
   }

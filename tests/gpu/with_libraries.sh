@@ -8,7 +8,7 @@ print(":".join(found for folder in folders for found in sorted(glob.glob(folder 
 export LD_LIBRARY_PATH=$bundle/lib:${LD_LIBRARY_PATH:-}:/usr/local/cuda/lib64:$packages
 export PATH=$bundle/bin:$PATH OPAL_PREFIX=$bundle OMPI_MCA_mca_base_component_path=$bundle/lib/openmpi
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-# PMIx would warn that it lacks the plug-in that compresses messages, which one host does not need.
-export PMIX_MCA_pcompress_base_silence_warning=1
+# PMIx would print that plug-ins of this machine are not its own, and that it lacks the one that compresses messages.
+export PMIX_MCA_pcompress_base_silence_warning=1 PMIX_MCA_mca_base_component_show_load_errors=0
 export OMPI_MCA_hwloc_base_binding_policy=none OMP_PROC_BIND=false BERT_HPC_TESTS_DIRECTORY=$bundle/tests
 exec "$@"

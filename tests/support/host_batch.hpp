@@ -68,9 +68,10 @@ class HostBatch {
     std::iota(all_rows_.begin(), all_rows_.end(), 0);
   }
 
+  // Views live as long as the batch.
   /// The head reads first tokens.
-  core::MicroBatch view() const {
-    core::MicroBatch view = without_targets();
+  const core::MicroBatch& view() const {
+    core::MicroBatch& view = view_ = without_targets();
     view.targets.rows = {sequences_, first_offsets_.data(), first_sequence_.data(), zeros_.data()};
     view.targets.index = first_rows_.data();
     if (!classes_.empty()) view.targets.classes = classes_.data();
@@ -86,21 +87,21 @@ class HostBatch {
     return view;
   }
   /// After set_spans(): the head reads all tokens.
-  core::MicroBatch all_tokens() const {
-    core::MicroBatch view = without_targets();
+  const core::MicroBatch& all_tokens() const {
+    core::MicroBatch& view = span_view_ = without_targets();
     view.targets = {.rows = view.tokens, .index = all_rows_.data(), .spans = spans_.data()};
     return view;
   }
   /// After set_masked(): the head reads masked tokens.
-  core::MicroBatch masked() const {
-    core::MicroBatch view = without_targets();
+  const core::MicroBatch& masked() const {
+    core::MicroBatch& view = masked_view_ = without_targets();
     view.targets = {
         .rows = {std::ssize(masked_rows_), masked_offsets_.data(), masked_sequence_.data(), masked_position_.data()},
         .index = masked_rows_.data(),
         .classes = masked_labels_.data()};
     return view;
   }
-  core::MicroBatch view(bool masked_tokens) const { return masked_tokens ? masked() : view(); }
+  const core::MicroBatch& view(bool masked_tokens) const { return masked_tokens ? masked() : view(); }
 
  private:
   core::MicroBatch without_targets() const {
@@ -139,6 +140,7 @@ class HostBatch {
   test::Vector<std::int32_t> spans_, all_rows_, lists_;
   std::int64_t sequences_ = 0, max_length_ = 0;
   bool bounded_ = false;
+  mutable core::MicroBatch view_, masked_view_, span_view_;
 };
 
 }  // namespace bert_hpc::tests

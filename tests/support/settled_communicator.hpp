@@ -45,7 +45,11 @@ class SettledCommunicator : public bert_hpc::comm::DecoratedCommunicator {
       inner_->wait();
       bert_hpc::core::wait_for_kernels();
     }
-    bool test() override { return inner_->test(); }
+    bool test() override {
+      const bool done = inner_->test();
+      if (done) bert_hpc::core::wait_for_kernels();
+      return done;
+    }
     bool needs_progress() const override { return inner_->needs_progress(); }
 
    private:

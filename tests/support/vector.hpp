@@ -16,6 +16,7 @@
 #include <memory>
 #include <span>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "bert_hpc/core/device_memory.hpp"
@@ -69,6 +70,12 @@ class Vector : DeviceCalls::Array {
     if (this != &other) change() = other.read();
     return *this;
   }
+  /// Both memories keep their addresses.
+  Vector(Vector&& other) noexcept { swap(other); }
+  Vector& operator=(Vector&& other) noexcept {
+    swap(other);
+    return *this;
+  }
   ~Vector() { DeviceCalls::of_thread().forget(*this); }
 
   /// Address for kernels. The kernels of a vector that is not const may write to it.
@@ -114,6 +121,18 @@ class Vector : DeviceCalls::Array {
 
  private:
   static bool one_memory() { return bert_hpc::core::host_sees_device_memory(); }
+
+  void swap(Vector& other) noexcept {
+    std::swap(host_, other.host_);
+    std::swap(device_, other.device_);
+    std::swap(seen_, other.seen_);
+    std::swap(written_, other.written_);
+    DeviceCalls::of_thread().forget(*this);
+    DeviceCalls::of_thread().forget(other);
+    std::swap(changed_, other.changed_);
+    if (changed_) DeviceCalls::of_thread().enter(*this);
+    if (other.changed_) DeviceCalls::of_thread().enter(other);
+  }
 
   T* on_device() const {
     if (one_memory()) return const_cast<T*>(host_.data());

@@ -105,16 +105,17 @@ struct AdaptedLayers {
   layers::RowFactors factors;
 };
 
-/// Of a function that is linear in `at`: its derivative, but for rounding.
-template <class Function>
-double slope(float& at, const Function& function) {
+/// The derivative of a function that is linear in the number at(), but for rounding. `at` is asked anew for each
+/// access: the device may compute between them.
+template <class At, class Function>
+double slope(const At& at, const Function& function) {
   constexpr float step = 1.0f;
-  const float before = at;
-  at = before + step;
+  const float before = at();
+  at() = before + step;
   const double high = function();
-  at = before - step;
+  at() = before - step;
   const double low = function();
-  at = before;
+  at() = before;
   return (high - low) / (2.0 * step);
 }
 
