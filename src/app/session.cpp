@@ -76,7 +76,7 @@ void Session::make_model() {
     make_instance(config, !trains_ && !estimates(), gradient_memory());
   });
   if (!trains_ || estimates()) return;
-  core::ParameterStore::Memory memory = train::shard_memory(shard_settings(input, batches.plan.chunks), *groups->data);
+  core::ParameterStore::Memory memory = train::shard_memory(shard_settings(input), *groups->data);
   memory.product_gradients = gradient_memory().product_gradients;
   make_instance(config, true, memory);
 }
@@ -167,7 +167,7 @@ void Session::connect() {
 }
 
 train::ShardSettings Session::shards_of(const ModelInstance& instance) const {
-  train::ShardSettings shards = shard_settings(context_.input, batches.plan.chunks);
+  train::ShardSettings shards = shard_settings(context_.input);
   shards.segments = instance.segments();
   shards.units = instance.units();
   if (instance.ties_gradients()) shards.tied = model::word_embeddings_name(instance.config);

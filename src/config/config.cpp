@@ -190,6 +190,22 @@ bool Task::is(const std::string& key, std::string_view word) const {
   return found != words.end() && found->second == word;
 }
 
+constexpr std::int64_t usual_chunks = 8, max_chunks = 1 << 20;
+constexpr std::int64_t full_chunk = 32;  // sequences; chunks of twice as many are halved
+
+// Reproducible sums add chunks along a binary tree: a power of two suits every smaller number of replicas. Each chunk
+// costs a pass over all gradients, so few are best; but a chunk is also a micro-batch, whose activations must fit into
+// memory, so their size is bounded.
+std::int64_t automatic_chunks(std::int64_t global_batch) {
+  const std::int64_t parts = std::max(std::min(global_batch, usual_chunks), global_batch / full_chunk);
+  return static_cast<std::int64_t>(
+      std::bit_floor(static_cast<std::uint64_t>(std::clamp(parts, std::int64_t{1}, max_chunks))));
+}
+
+std::int64_t least_batch_of(std::int64_t chunks) {
+  return chunks <= usual_chunks ? chunks : full_chunk * chunks;
+}
+
 void resolve(Config& config) {
   resolve_task(config);
   if (config.schedule.name == "polynomial") {
@@ -198,10 +214,8 @@ void resolve(Config& config) {
   }
   Schedule& schedule = config.schedule;
   if (config.run.mode == "train" && !schedule.warmup_steps && !schedule.warmup_ratio) schedule.warmup_ratio = 0.0;
-  // Reproducible sums add chunks along a binary tree: a power of two serves every number of ranks below it.
   if (config.run.reproducible && config.batch.chunks == 0 && config.batch.global >= 1) {
-    config.batch.chunks = static_cast<std::int64_t>(
-        std::bit_floor(static_cast<std::uint64_t>(std::min<std::int64_t>(config.batch.global, 8))));
+    config.batch.chunks = automatic_chunks(config.batch.global);
   }
   Evaluation& evaluation = config.evaluation;
   const bool evaluates = config.run.mode == "train" && !config.data.validation.empty();

@@ -1,6 +1,7 @@
 // Rules that involve several keys, one function per table. visit_keys() holds the limits of single keys; app's
 // grid_layout checks the grid of ranks against the model.
 #include <algorithm>
+#include <bit>
 
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/config/walltime.hpp"
@@ -12,6 +13,10 @@
 namespace bert_hpc::config {
 
 namespace {
+
+bool is_power_of_two(std::int64_t number) {
+  return number > 0 && std::has_single_bit(static_cast<std::uint64_t>(number));
+}
 
 class Rules {
  public:
@@ -134,6 +139,9 @@ class Rules {
     rule(b.chunks <= b.global, "batch.chunks",
          "[batch] chunks = " + std::to_string(b.chunks) + " is more than global = " + std::to_string(b.global) +
              ": a chunk holds at least one sequence.");
+    rule(!config_.run.reproducible || b.chunks == 0 || is_power_of_two(b.chunks), "batch.chunks",
+         "[run] reproducible adds chunks along a binary tree: [batch] chunks = " + std::to_string(b.chunks) +
+             " must be a power of two.");
   }
 
   void check_schedule() {
@@ -196,12 +204,27 @@ class Rules {
          "[batch] global = " + std::to_string(config_.batch.global) + " is less than the " +
              core::counted(replicas_, "replica") +
              " of the model (ranks / pipeline / tensor): each needs at least one sequence of an update.");
-    if (config_.run.reproducible && config_.batch.chunks > 0) {
-      const bool power_of_two = (replicas_ & (replicas_ - 1)) == 0;
-      rule(power_of_two && config_.batch.chunks % replicas_ == 0, "batch.chunks",
-           "[run] reproducible needs a power of two of replicas that divides [batch] chunks = " +
-               std::to_string(config_.batch.chunks) + ", but there are " + core::counted(replicas_, "replica") + '.');
-    }
+    if (trains() && config_.run.reproducible && config_.batch.global >= replicas_) check_reproducible_replicas();
+  }
+
+  /// One binary tree over chunks, whose upper part is over replicas.
+  void check_reproducible_replicas() {
+    const std::int64_t global = config_.batch.global, chunks = config_.batch.chunks;
+    const std::string replicas = core::counted(replicas_, "replica");
+    rule(
+        is_power_of_two(replicas_), "run.reproducible",
+        "[run] reproducible needs a power of two of replicas of the model (ranks / pipeline / tensor), but there are " +
+            replicas + ": change the number of ranks or [parallel] data.");
+    if (!is_power_of_two(replicas_) || chunks >= replicas_) return;
+    const std::string count = std::to_string(replicas_);
+    rule(false, "batch.chunks",
+         "[run] reproducible needs a chunk for each of the " + replicas +
+             ", but [batch] global = " + std::to_string(global) + " is cut into " + core::counted(chunks, "chunk") +
+             ": set [batch] chunks = " + count + " (another order of sums, so other bits), " +
+             (chunks == automatic_chunks(global)
+                  ? "or global to at least " + std::to_string(least_batch_of(replicas_)) + ", or "
+                  : std::string("or ")) +
+             "use at most " + core::counted(chunks, "replica") + '.');
   }
 
   void check_evaluation() {

@@ -16,10 +16,10 @@ void check_chunks(const BatchPlanOptions& o, std::int64_t max_length, core::Prob
   if (o.chunks < o.replicas) {
     problems.add("batch.chunks = " + to_string(o.chunks) + " is less than the " + to_string(o.replicas) +
                  " replicas of the layout; set it to at least " + to_string(o.replicas) + ".");
-  } else if (o.reproducible &&
-             (!std::has_single_bit(static_cast<unsigned>(o.replicas)) || o.chunks % o.replicas != 0)) {
-    problems.add("run.reproducible needs a power of two of replicas that divides batch.chunks = " +
-                 to_string(o.chunks) + ", not " + to_string(o.replicas) + " replicas.");
+  } else if (o.reproducible && !(std::has_single_bit(static_cast<unsigned>(o.replicas)) &&
+                                 std::has_single_bit(static_cast<unsigned>(o.chunks)))) {
+    problems.add("run.reproducible needs powers of two, not batch.chunks = " + to_string(o.chunks) + " and " +
+                 to_string(o.replicas) + " replicas.");
   }
   const std::int64_t nominal = ceil_divide(o.global_batch, o.chunks);
   const std::int64_t tokens = token_limit(o.global_batch, o.chunks, max_length);

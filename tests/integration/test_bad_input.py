@@ -141,6 +141,10 @@ class BadInput(Case):
                    ranks=4, parallel={"tensor": 4}, data=nothing)
         self.fails(2, "reproducible needs a power of two", "data = 3", ranks=3, run={"reproducible": True},
                    data=nothing)
+        self.fails(2, "a chunk for each of the 4 replicas", "set [batch] chunks = 4", ranks=4, run={"reproducible": True},
+                   batch={"global": 16, "chunks": 2}, data=nothing)
+        self.fails(2, "[batch] chunks = 6 must be a power of two", ranks=1, run={"reproducible": True},
+                   batch={"global": 16, "chunks": 6}, data=nothing)
 
     def test_tf32_without_a_gpu(self):
         self.fails(2, "[precision]", "tf32", '"fp32"', '"bf16"', "CUDA build", precision={"compute": "tf32"})

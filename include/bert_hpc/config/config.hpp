@@ -68,7 +68,7 @@ struct Batch {
   // what the device or the node has. Both empty: no budget. Not with one of the three.
   std::vector<double> memory;
   std::string memory_word;
-  std::int64_t chunks = 0;  ///< parts of a batch that are summed one by one; 0: as the layout needs
+  std::int64_t chunks = 0;  ///< parts of a batch with a separate reduction; 0: as the layout needs
   bool drop_last = false;   ///< leave out the last, smaller batch of an epoch
 
   bool has_memory() const { return !memory.empty() || !memory_word.empty(); }
@@ -170,6 +170,13 @@ Config default_config(std::vector<core::NamedSettings> optimizers, std::vector<s
 
 /// All keys with their types and limits. Reads into or writes from `config`.
 void visit_keys(TomlKeys& toml, Config& config);
+
+/// Chunks of a reproducible batch if the input does not set them: a power of two, at least 8 if the batch has as many
+/// sequences, of at most 64 sequences each. It depends on the batch alone, so that every layout and every device adds
+/// in the same order. Pure.
+std::int64_t automatic_chunks(std::int64_t global_batch);
+/// The smallest batch with at least this many automatic chunks, for a power of two. Pure.
+std::int64_t least_batch_of(std::int64_t chunks);
 
 /// Fills in defaults that depend on other keys. Doing it twice changes nothing.
 void resolve(Config& config);

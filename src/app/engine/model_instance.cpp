@@ -26,7 +26,7 @@ std::vector<model::ModelRange> cut(const config::Config& input, const model::Mod
 core::ParameterStore::Arenas arenas_for(const ModelUse& use, const config::Config& input, int replicas) {
   using Arenas = core::ParameterStore::Arenas;
   if (!use.allocates) return Arenas::none;
-  const bool values_alone = !use.trains || train::shards_gradients(shard_settings(input, 1), replicas);
+  const bool values_alone = !use.trains || train::shards_gradients(shard_settings(input), replicas);
   return values_alone ? Arenas::values : Arenas::with_gradients;
 }
 

@@ -26,7 +26,7 @@ core::DataType weight_gradient_type(const config::Config& input, const comm::Gri
   return train::weight_gradient_type({.compute = storage_type(input),
                                       .gpu = core::is_gpu_build(),
                                       .reproducible = input.run.reproducible,
-                                      .offload = shard_settings(input, 1).offload,
+                                      .offload = shard_settings(input).offload,
                                       .fp8 = input.precision.compute == "fp8",
                                       .micro_batches = micro_batches,
                                       .replicas = grid.data});

@@ -58,13 +58,13 @@ std::vector<ops::StateTensor> optimizer_states(const config::Config& input) {
   return ops::optimizer_kind(input.optimizer.name).states;
 }
 
-train::ShardSettings shard_settings(const config::Config& input, std::int64_t chunks) {
+train::ShardSettings shard_settings(const config::Config& input) {
   train::ShardSettings settings;
   settings.states = optimizer_states(input);
   settings.reproducible = input.run.reproducible;
   settings.zero = static_cast<int>(input.parallel.zero);
   settings.offload = input.parallel.offload;
-  settings.chunks = chunks;
+  settings.chunks = input.batch.chunks;
   return settings;
 }
 

@@ -42,7 +42,7 @@ std::int64_t planned_bytes(const RunContext& context, const model::ModelConfig& 
   std::int64_t bytes = total(model_memory(model, trains));
   if (beside) bytes += beside(model);
   if (!trains) return bytes;
-  train::ShardSettings shards = shard_settings(input, 1);
+  train::ShardSettings shards = shard_settings(input);
   shards.segments = model.segments();
   shards.units = model.units();
   for (const auto& [name, part] : train::plan_shards(model.parameters, shards, grid.data).memory()) bytes += part;
@@ -109,18 +109,20 @@ std::int64_t tokens_within_budget(const RunContext& context, const model::ModelC
 
 }  // namespace
 
+std::int64_t gpu_micro_tokens(const RunContext& context, const model::ModelConfig& config,
+                              const data::ShardReader& reader, std::int64_t memory) {
+  // The remainder is for the CUDA context, NCCL, cuBLAS and the data.
+  return largest_micro_tokens(memory / 20 * 17,
+                              [&](std::int64_t count) { return planned_bytes(context, config, reader, count, {}); });
+}
+
 std::int64_t usual_micro_tokens(const RunContext& context, const model::ModelConfig& config,
                                 const data::ShardReader& reader, const BesideModel& beside) {
   if (context.input.batch.has_memory()) return tokens_within_budget(context, config, reader, beside);
   if (!core::is_gpu_build()) return least_micro_tokens;
   if (context.world.minimum(static_cast<double>(context.device.memory)) <= 0) return planned_micro_tokens;
-  // The remainder is for the CUDA context, NCCL, cuBLAS and the data.
-  const std::int64_t available = context.device.memory / 20 * 17;
   std::int64_t tokens = 0;
-  collectively(context.world, [&] {
-    tokens = largest_micro_tokens(
-        available, [&](std::int64_t count) { return planned_bytes(context, config, reader, count, {}); });
-  });
+  collectively(context.world, [&] { tokens = gpu_micro_tokens(context, config, reader, context.device.memory); });
   return static_cast<std::int64_t>(context.world.minimum(static_cast<double>(tokens)));
 }
 

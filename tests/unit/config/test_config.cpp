@@ -319,7 +319,9 @@ TEST_CASE("rules that need the number of replicas are checked when the number is
   c.run.reproducible = true;
   resolve(c);
   for (const int replicas : {1, 2, 4, 8}) CHECK(problem_keys(c, replicas).empty());
-  for (const int replicas : {3, 6, 16}) CHECK(problem_keys(c, replicas) == Keys{"batch.chunks"});
+  for (const int replicas : {3, 6, 24}) CHECK(problem_keys(c, replicas) == Keys{"run.reproducible"});
+  for (const int replicas : {16, 32}) CHECK(problem_keys(c, replicas) == Keys{"batch.chunks"});
+  CHECK(problem_keys(c, 33) == Keys{"batch.global"});
   CHECK_THROWS_AS(require_valid(c, 3), Error);
   CHECK_NOTHROW(require_valid(c, 2));
 }

@@ -243,8 +243,8 @@ TEST_CASE("a batch that cannot be divided is refused with the key and the allowe
   refused({.global_batch = 8, .micro_tokens = 127}, "longest sequence of the data (128 tokens)");
   refused({.global_batch = 8, .micro_tokens = 128, .micro_batches = 2}, "At most one");
   refused({.global_batch = 8, .reproducible = true}, "needs batch.chunks");
-  refused({.global_batch = 8, .replicas = 3, .reproducible = true, .chunks = 6}, "power of two");
-  refused({.global_batch = 8, .replicas = 4, .reproducible = true, .chunks = 6}, "divides batch.chunks = 6");
+  refused({.global_batch = 8, .replicas = 3, .reproducible = true, .chunks = 8}, "powers of two");
+  refused({.global_batch = 8, .replicas = 4, .reproducible = true, .chunks = 6}, "not batch.chunks = 6");
   refused({.global_batch = 8, .replicas = 4, .chunks = 2}, "batch.chunks = 2 is less than the 4 replicas");
   refused({.global_batch = 16, .chunks = 8, .micro_tokens = 255}, "raise it to 256");
   refused({.global_batch = 16, .chunks = 8, .micro_sequences = 1}, "less than a chunk (2 sequences)");

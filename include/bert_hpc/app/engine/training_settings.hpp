@@ -16,8 +16,8 @@ TrainerSettings trainer_settings(const config::Config& input, std::int64_t total
 /// What its optimizer keeps.
 std::vector<ops::StateTensor> optimizer_states(const config::Config& input);
 
-/// How a data-parallel group shares out sums and states; `chunks` of a global batch.
-train::ShardSettings shard_settings(const config::Config& input, std::int64_t chunks);
+/// How a data-parallel group shares out sums and states. `input` is resolved.
+train::ShardSettings shard_settings(const config::Config& input);
 
 /// Steps from one evaluation to the next.
 std::int64_t evaluation_steps(const config::Config& input, std::int64_t steps_per_epoch);

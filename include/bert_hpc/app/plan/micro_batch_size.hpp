@@ -36,6 +36,10 @@ std::int64_t memory_budget(const RunContext& context);
 /// Planned bytes of a rank beside its model and shares of parameters, gradients and states.
 using BesideModel = std::function<std::int64_t(const ModelInstance&)>;
 
+/// Automatic size on a GPU with `memory` bytes, for this rank's stage.
+std::int64_t gpu_micro_tokens(const RunContext& context, const model::ModelConfig& config,
+                              const data::ShardReader& reader, std::int64_t memory);
+
 /// Collective over all ranks, which get the same. With [batch] memory what fits into it: throws Error(input) where one
 /// sequence at a time does not. Else in CPU builds least_micro_tokens.
 std::int64_t usual_micro_tokens(const RunContext& context, const model::ModelConfig& config,
