@@ -240,6 +240,7 @@ ReadConfig read_config_text(const std::string& text, const std::string& name, co
                                                 "model.max_position_embeddings", "model.type_vocab_size"});
   Config config = defaults;
   visit_keys(reader, config);
+  config.precision.is_given = reader.given("precision.compute");
   resolve(config);
   for (const ConfigProblem& problem : validate(config, 0)) {
     reader.problem(problem.key, problem.text, problem.alternatives);

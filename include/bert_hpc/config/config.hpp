@@ -109,6 +109,7 @@ struct Parallel {
 
 struct Precision {
   std::string compute = "fp32";      ///< "bf16", "fp16", "fp8": how activations are stored, what products read
+  bool is_given = false;             ///< whether the input sets `compute`
   std::optional<double> loss_scale;  ///< fp16: a fixed one; none: found on the way
 };
 

@@ -173,4 +173,10 @@ std::vector<std::string> training_warnings(const config::Config& input, std::int
   return warnings;
 }
 
+std::string precision_note(const config::Precision& precision, bool on_gpu) {
+  if (!on_gpu || precision.is_given) return {};
+  return "note: [precision] compute is not set: this run computes in " + precision.compute +
+         ". On GPUs compute = \"bf16\" is much faster and takes less memory; README.md (Speed) has measured times";
+}
+
 }  // namespace bert_hpc::app

@@ -165,3 +165,12 @@ TEST_CASE("the banner warns of ranks far from their GPU") {
   facts.ranks = {gpu(1, 0)};
   CHECK_THAT(banner(facts), ContainsSubstring("(NUMA node 1, the GPU's 0)"));
 }
+
+TEST_CASE("a run on a GPU whose input does not choose a precision names bf16") {
+  bert_hpc::config::Precision precision;
+  CHECK_THAT(precision_note(precision, true),
+             ContainsSubstring("compute is not set") && ContainsSubstring("in fp32") && ContainsSubstring("\"bf16\""));
+  CHECK(precision_note(precision, false).empty());
+  precision.is_given = true;
+  CHECK(precision_note(precision, true).empty());
+}

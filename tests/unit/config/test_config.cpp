@@ -101,6 +101,8 @@ TEST_CASE("a short input gets defaults that are PyTorch's and Hugging Face's") {
   for (std::size_t i = 0; i < 4; ++i) CHECK(c.optimizer.own[i].value == own[i]);
   CHECK(c.optimizer.max_gradient_norm == 1.0);
   CHECK(c.precision.compute == "fp32");
+  CHECK_FALSE(c.precision.is_given);
+  CHECK(parse(minimal, {"precision.compute='fp32'"}).precision.is_given);
   CHECK(c.schedule.name == "linear");
   CHECK(c.log.every_steps == 10);
   CHECK(c.batch.chunks == 0);

@@ -25,4 +25,7 @@ std::string memory_warning(std::int64_t rank_bytes, int ranks, std::int64_t avai
 std::vector<std::string> training_warnings(const config::Config& input, std::int64_t steps, std::int64_t units,
                                            bool queries = false);
 
+/// Note that a run on a GPU computes in fp32 because its input does not choose; "" if it does, or on CPUs.
+std::string precision_note(const config::Precision& precision, bool on_gpu);
+
 }  // namespace bert_hpc::app
