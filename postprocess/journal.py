@@ -98,7 +98,8 @@ def read_journal(run, path):
             for rows in evaluations.values():
                 rows[:] = [row for row in rows if row["step"] <= last]
         elif kind == "timers":
-            run.timers = table_of(fields, ["name"], ["calls", "seconds_min", "seconds_avg", "seconds_max"])
+            run.timers = table_of(fields, ["name"], [
+                "calls", "seconds_min", "seconds_avg", "seconds_max", "device_seconds_min", "device_seconds_avg", "device_seconds_max"])
         elif kind == "ranks":
             run.ranks = table_of(fields, ["host", "device"], [
                 "threads", "peak_memory", "utilisation", "power", "start_memory", "planned_memory", "computing", "communicating",

@@ -38,7 +38,7 @@ def draw_run(axes, run, style):
 
 def sections_of(run):
     """{section: (mean, minimum, maximum) seconds}, with the remaining time and the wall time if it is known."""
-    low, average, high = (np.asarray(run.timers[key], dtype=float) for key in ("seconds_min", "seconds_avg", "seconds_max"))
+    low, average, high = run.section_seconds
     found = {str(name): values for name, *values in zip(run.timers["name"], average, low, high)}
     if run.timed_seconds > 0:
         found["other"] = [max(0.0, run.timed_seconds - average.sum())] * 3

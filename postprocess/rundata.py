@@ -74,6 +74,17 @@ class Run:
         return float(self.attributes.get("total_timed_seconds", math.nan))
 
     @property
+    def has_device_times(self):
+        """True if sections were also timed by the GPU's clock."""
+        return bool(np.isfinite(np.asarray(self.timers.get("device_seconds_avg", []), dtype=float)).any())
+
+    @property
+    def section_seconds(self):
+        """Least, mean and most seconds of each section over ranks, by the GPU's clock where the run has it."""
+        clock = "device_seconds" if self.has_device_times else "seconds"
+        return [np.asarray(self.timers[f"{clock}_{which}"], dtype=float) for which in ("min", "avg", "max")]
+
+    @property
     def status(self):
         return str(self.attributes.get("status", "unknown"))
 

@@ -158,21 +158,25 @@ def rates(runs, kind, figures):
 
 
 def timers(runs):
-    """The log's table of sections, largest first; per cents are of the wall time, as in the log."""
-    header = ["run", "section", "calls", "seconds (min)", "seconds (mean)", "seconds (max)", "% of wall time"]
+    """The log's table of sections, largest first; per cents are of the wall time, as in the log. If a run has times of its
+    GPU, these are shown, and the host's mean beside them."""
+    on_device = any(run.has_device_times for run in runs)
+    header = ["run", "section", "calls", *(["host seconds (mean)"] if on_device else []),
+              "seconds (min)", "seconds (mean)", "seconds (max)", "% of wall time"]
     rows = []
     for run in runs:
-        columns = [np.asarray(run.timers[key], dtype=float) for key in ("seconds_min", "seconds_avg", "seconds_max")]
+        columns, host = run.section_seconds, np.asarray(run.timers["seconds_avg"], dtype=float)
         wall = run.timed_seconds
-        lines = [(str(run.timers["name"][i]), int(run.timers["calls"][i]), [column[i] for column in columns])
+        lines = [(str(run.timers["name"][i]), int(run.timers["calls"][i]), host[i], [column[i] for column in columns])
                  for i in np.argsort(columns[1])[::-1]]
         if lines and wall > 0:
             # Bounds, because the extremes of different sections may be on different ranks.
-            lines.append(("other", "", [max(0.0, wall - column.sum()) for column in reversed(columns)]))
-            lines.append(("wall time", "", [wall] * 3))
-        for name, calls, seconds in lines:
+            lines.append(("other", "", max(0.0, wall - host.sum()), [max(0.0, wall - column.sum()) for column in reversed(columns)]))
+            lines.append(("wall time", "", wall, [wall] * 3))
+        for name, calls, of_host, seconds in lines:
+            shown = [of_host, *seconds] if on_device else seconds
             share = f"{100 * seconds[1] / wall:.1f}" if wall > 0 else "–"
-            rows.append([run.name, name, calls, *(f"{value:.3f}" for value in seconds), share])
+            rows.append([run.name, name, calls, *(f"{value:.3f}" for value in shown), share])
     return header, rows
 
 

@@ -15,6 +15,7 @@
 #include "bert_hpc/app/report/describe.hpp"
 #include "bert_hpc/app/report/stage_table.hpp"
 #include "bert_hpc/app/run/collective.hpp"
+#include "bert_hpc/core/device_memory.hpp"
 
 namespace bert_hpc::app {
 
@@ -163,6 +164,13 @@ void Session::make_reducer() {
 }
 
 void Session::connect() {
+  if (trains_ && core::is_gpu_build()) {
+    // Three passes and four waits of each micro-batch on each part of the model; sections around them, with those of
+    // the step before.
+    const std::size_t laps =
+        8 * static_cast<std::size_t>(micro_batches()) * std::max<std::size_t>(1, model->parts.size()) + 32;
+    timers.use_device_clock(core::make_device_clock(2 * laps), laps);
+  }
   model->connect(*groups, timers);
 }
 

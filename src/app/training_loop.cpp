@@ -13,7 +13,6 @@
 #include "bert_hpc/app/report/describe.hpp"
 #include "bert_hpc/app/report/timing_table.hpp"
 #include "bert_hpc/app/run/collective.hpp"
-#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "threshold_search.hpp"
 
@@ -224,9 +223,9 @@ bool TrainingLoop::test() {
 void TrainingLoop::finish() {
   const double training_seconds = state_.training_seconds - first_.training_seconds;
   TimingFacts facts;
+  session_.timers.finish();
   facts.sections = results_.record_timers(session_.timers);
   facts.ranks = context_.world.size();
-  facts.of_launches = core::is_gpu_build();
   facts.wall_seconds = recorder_.seconds();
   facts.model_flops = state_.flops - first_.flops;
   facts.computing_seconds = training_seconds;

@@ -1,4 +1,5 @@
 // Builds metrics.h5 from the tables. postprocess/README.md documents names, units and shapes.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -269,6 +270,11 @@ std::vector<std::byte> MetricsTables::to_hdf5(const std::string& path) const {
   write_column(file, "timers/seconds_min", timers, &TimerRow::seconds_min, "s");
   write_column(file, "timers/seconds_avg", timers, &TimerRow::seconds_avg, "s");
   write_column(file, "timers/seconds_max", timers, &TimerRow::seconds_max, "s");
+  if (std::any_of(timers.begin(), timers.end(), [](const TimerRow& row) { return row.has_device(); })) {
+    write_column(file, "timers/device_seconds_min", timers, &TimerRow::device_seconds_min, "s");
+    write_column(file, "timers/device_seconds_avg", timers, &TimerRow::device_seconds_avg, "s");
+    write_column(file, "timers/device_seconds_max", timers, &TimerRow::device_seconds_max, "s");
+  }
   write_ranks(file, *this);
   if (!data.empty()) write_data(file, data);
   if (profile.steps > 0) write_profile(file, profile);

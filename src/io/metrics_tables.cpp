@@ -72,8 +72,10 @@ void fields(Line& line, Is<DataRow> auto& row) {
 
 template <class Line>
 void fields(Line& line, Is<std::vector<TimerRow>> auto& rows) {
-  line.list(rows,
-            [](auto& l, auto& row) { l(row.name, row.calls, row.seconds_min, row.seconds_avg, row.seconds_max); });
+  line.list(rows, [](auto& l, auto& row) {
+    l(row.name, row.calls, row.seconds_min, row.seconds_avg, row.seconds_max, row.device_seconds_min,
+      row.device_seconds_avg, row.device_seconds_max);
+  });
 }
 
 template <class Line>

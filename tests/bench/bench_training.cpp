@@ -24,8 +24,8 @@
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/device_runtime.hpp"
-#include "bert_hpc/core/device_timers.hpp"
 #include "bert_hpc/core/profiler_range.hpp"
+#include "bert_hpc/core/timers.hpp"
 #include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/model/low_rank.hpp"
 #include "bert_hpc/model/stage.hpp"
@@ -46,6 +46,8 @@ using nlohmann::json;
 namespace {
 
 const layers::HeadKind kind = tests::classification_head;
+
+constexpr std::size_t sections_of_step = 8;  // at most
 
 struct Options {
   std::string path, products, range, trains = "all";
@@ -144,40 +146,12 @@ layers::BatchBounds bounds_of(const std::vector<Share>& shares) {
   return bounds;
 }
 
-// The times of a step's sections: up to its last launch by the host's clock, or the device's own.
-class SectionClock {
- public:
-  explicit SectionClock(bool on_device) : device_(on_device ? max_sections : 0) {}
-  void start() {
-    last_ = std::chrono::steady_clock::now();
-    device_.start();
-  }
-  void lap(const char* name) {
-    if (device_.is_on()) return device_.lap(name);
-    const auto now = std::chrono::steady_clock::now();
-    host_[name] = host_.value(name, 0.0) + std::chrono::duration<double>(now - last_).count();
-    last_ = now;
-  }
-  // Once the device has done the step.
-  void collect() { device_.collect(); }
-  void clear() {
-    device_.clear();
-    host_ = json::object();
-  }
-  json report() const {
-    json sections = host_;
-    for (const core::Timers::Section& section : device_.sections())
-      sections[std::string(section.name)] = section.seconds;
-    return sections;
-  }
-  const char* name() const { return device_.is_on() ? "device" : "host"; }
-
- private:
-  static constexpr std::size_t max_sections = 8;
-  core::DeviceTimers device_;
-  json host_ = json::object();
-  std::chrono::steady_clock::time_point last_;
-};
+json seconds_of(const core::Timers& timers) {
+  json sections = json::object();
+  for (const core::Timers::Section& section : timers.sections())
+    sections[std::string(section.name)] = section.work_seconds();
+  return sections;
+}
 
 model::ModelPlan plan_of(const Options& options, const model::ModelConfig& config) {
   model::ModelPlan plan = model::make_plan(config, kind, config.num_labels(), options.compute.type);
@@ -264,49 +238,55 @@ json run(const Options& options, comm::Communicator& world, int threads) {
   const auto sums = train::make_data_parallel(world, store);
   train::Optimizer optimizer({}, store, sums->owned(), false, products->kept_weights(), replaced);
 
-  SectionClock sections(options.device_clock);
+  core::Timers timers;  // on GPUs without --clock device up to a section's last launch
+  if (options.device_clock) timers.use_device_clock(core::make_device_clock(2 * sections_of_step), sections_of_step);
   const auto one_step = [&](int step) {
     const Share& share = shares[static_cast<std::size_t>(step) % shares.size()];
     core::Dropout key;
     ops::set_dropout_key(key, 1, static_cast<std::uint64_t>(step));
     const layers::StepContext pass{.batch = share.batch->view(), .training = true, .key0 = key.key0, .key1 = key.key1};
-    sections.start();
-    if (fp8) train::begin_fp8_step(*fp8, *alone);
-    sums->begin_step(1);
-    bert.open(workspace, pass);
-    bert.forward(engine, pass);
-    sections.lap("forward");
-    bert.loss(pass, 1.0f / static_cast<float>(share.sequences_of_step));
-    sections.lap("loss");
-    bert.backward(engine, pass, workspace, [&sums](std::int64_t begin) { sums->finished(begin); });
-    sections.lap("backward");
-    sums->end_micro_batch();
-    sums->end_step();
+    {
+      const auto timed = timers.measure("forward");
+      if (fp8) train::begin_fp8_step(*fp8, *alone);
+      sums->begin_step(1);
+      bert.open(workspace, pass);
+      bert.forward(engine, pass);
+    }
+    {
+      const auto timed = timers.measure("loss");
+      bert.loss(pass, 1.0f / static_cast<float>(share.sequences_of_step));
+    }
+    {
+      const auto timed = timers.measure("backward");
+      bert.backward(engine, pass, workspace, [&sums](std::int64_t begin) { sums->finished(begin); });
+    }
     // As the trainer: one rank alone launches the update before it knows the norm.
     train::GradientNorm& norm = sums->norm();
     const bool at_once = norm.is_alone();
     double size = 0;
-    if (at_once) {
-      norm.start({}, optimizer.max_gradient_norm(), 1);
-      sections.lap("sums");
-      optimizer.step_on_device(2e-5, step + 1, norm.factor());
-    } else {
-      size = norm();
-      sections.lap("sums");
-      optimizer.step(2e-5, step + 1, size);
+    {
+      const auto timed = timers.measure("sums");
+      sums->end_micro_batch();
+      sums->end_step();
+      if (at_once) norm.start({}, optimizer.max_gradient_norm(), 1);
+      if (!at_once) size = norm();
     }
-    sums->share_parameters();
-    if (fp8) train::end_fp8_step(*fp8, *alone, replicas, false);
-    sections.lap("optimizer");
+    {
+      const auto timed = timers.measure("optimizer");
+      if (at_once) optimizer.step_on_device(2e-5, step + 1, norm.factor());
+      if (!at_once) optimizer.step(2e-5, step + 1, size);
+      sums->share_parameters();
+      if (fp8) train::end_fp8_step(*fp8, *alone, replicas, false);
+    }
     core::wait_for_kernels();
     if (at_once) size = norm.result();
     if (!(size < 1e9)) throw core::Error(core::ExitCode::numerical, "the gradient's norm is not finite.");
-    sections.collect();
+    timers.collect();
   };
 
   json seconds = json::array();
   for (int step = 0; step < warmup + steps; ++step) {
-    if (step == warmup) sections.clear();
+    if (step == warmup) timers.clear();
     world.barrier();
     const auto begin = std::chrono::steady_clock::now();
     one_step(step);
@@ -324,8 +304,8 @@ json run(const Options& options, comm::Communicator& world, int threads) {
                         {{"parameters", store.arena_size() * 4},
                          {"activations", workspace.bytes()},
                          {"adapters", scratch.bytes() + factors.bytes()}}},
-                       {"clock", sections.name()},
-                       {"sections", sections.report()}};
+                       {"clock", timers.has_device_clock() ? "device" : "host"},
+                       {"sections", seconds_of(timers)}};
   if (!options.range.empty()) {
     core::begin_profiler_range(options.range.c_str());
     one_step(warmup + steps);

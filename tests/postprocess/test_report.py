@@ -364,6 +364,23 @@ class Timers(InFolder):
         [whiskers] = axes.collections
         self.assertEqual([list(segment[:, 0]) for segment in whiskers.get_segments()], [[1.5, 2.5], [5.0, 7.0]])  # measured ones have them
 
+    def test_times_of_a_gpu_are_shown_with_the_hosts_beside_them(self):
+        run = self.run_of(total_timed_seconds=10.0)
+        run.timers.update(device_seconds_min=np.array([5.0, 1.0]), device_seconds_avg=np.array([6.0, 1.0]),
+                          device_seconds_max=np.array([7.0, 1.0]))
+        header, rows = tables.timers([run])
+        self.assertEqual(header[3], "host seconds (mean)")
+        self.assertEqual([(row[1], *row[3:]) for row in rows],
+                         [("forward", "2.000", "5.000", "6.000", "7.000", "60.0"), ("evaluation", "6.000", "1.000", "1.000", "1.000", "10.0"),
+                          ("other", "2.000", "2.000", "3.000", "4.000", "30.0"), ("wall time", "10.000", "10.000", "10.000", "10.000", "100.0")])
+        [(_, figure)] = plot_timers.draw([run])
+        [axes] = figure.axes
+        self.assertEqual([(label.get_text(), bar.get_width()) for label, bar in zip(axes.get_yticklabels(), axes.patches)],
+                         [("other", 3.0), ("evaluation", 1.0), ("forward", 6.0)])
+        # A journal of a run on CPUs has the columns, without values.
+        run.timers["device_seconds_avg"] = np.full(2, np.nan)
+        self.assertEqual(len(tables.timers([run])[0]), 7)
+
     def test_unknown_wall_time_gives_no_per_cents(self):
         run = self.run_of()
         self.assertEqual([row[-1] for row in tables.timers([run])[1]], ["–", "–"])

@@ -1,13 +1,14 @@
-// Time that the device spends on each section of a step. On CUDA builds, events in the stream of kernels measure the
-// GPU's own time; the host's clock would measure only the launches. On CPU builds kernels run in the calling thread, so
-// the host's clock is right.
+// Device time of the sections of a step. On CUDA builds, events in the stream of kernels measure the GPU's own time;
+// the host's clock measures launches and waits. On CPU builds kernels run in the calling thread, so the host's clock is
+// right. Nothing here waits within a step: marks that the device has reached are read later.
 #pragma once
 
 #include <cstddef>
-#include <string_view>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
 #include <vector>
-
-#include "bert_hpc/core/timers.hpp"
 
 namespace bert_hpc::core {
 
@@ -18,7 +19,10 @@ class TimedMark {
   TimedMark(const TimedMark&) = delete;
   TimedMark& operator=(const TimedMark&) = delete;
   ~TimedMark();
-  void set();  ///< after everything started so far; does not wait
+  void prepare();  ///< allocates what set() needs
+  void set();      ///< after everything started so far; does not wait
+  /// Whether the device has reached this mark, which is set. Does not wait.
+  bool is_reached() const;
   /// Seconds between two marks, both set. Waits until the device reaches this one.
   double seconds_since(const TimedMark& earlier) const;
 
@@ -27,49 +31,51 @@ class TimedMark {
   double seconds_ = 0;
 };
 
-class DeviceTimers {
+/// Numbered marks in the order of a device's work.
+class DeviceClock {
  public:
-  /// `max_laps` = 0 switches it off: each call then costs one comparison. Otherwise the constructor creates all marks.
-  explicit DeviceTimers(std::size_t max_laps) : marks_(max_laps == 0 ? 0 : max_laps + 1), names_(max_laps) {}
+  virtual ~DeviceClock() = default;
+  /// Sets a mark after everything started so far; does not wait.
+  virtual void set(std::size_t mark) = 0;
+  /// Whether the device has reached a mark. Does not wait.
+  virtual bool is_reached(std::size_t mark) = 0;
+  /// Seconds between two marks. Waits until the device reaches `end`.
+  virtual double seconds(std::size_t begin, std::size_t end) = 0;
+};
 
-  bool is_on() const { return !names_.empty(); }
+/// A clock of `marks` TimedMarks, all allocated here.
+std::unique_ptr<DeviceClock> make_device_clock(std::size_t marks);
 
-  /// Begins the first section. Discards laps that were not collected.
-  void start() {
-    laps_ = 0;
-    if (is_on()) marks_[0].set();
-  }
-  /// Ends the section `name` (a string literal) and begins the next. At most max_laps calls after start().
-  void lap(std::string_view name) {
-    if (laps_ == names_.size()) return;
-    names_[laps_] = name;
-    marks_[++laps_].set();
-  }
-  /// Waits for the device and adds the laps since start() to their sections.
-  void collect() {
-    for (std::size_t i = 0; i < laps_; ++i) add(names_[i], marks_[i + 1].seconds_since(marks_[i]));
-    laps_ = 0;
-  }
-  void clear() { sections_.clear(); }
+/// Measurements that the device has not finished yet: a ring of pairs of marks, in the order of their begins.
+class DeviceLaps {
+ public:
+  /// Room for `laps` measurements at once; `clock` has 2 · laps marks. `add` receives each finished one.
+  using Add = std::function<void(std::size_t section, double seconds)>;
+  DeviceLaps(std::unique_ptr<DeviceClock> clock, std::size_t laps, Add add);
 
-  /// In the order of first use.
-  const std::vector<Timers::Section>& sections() const { return sections_; }
+  /// Begins a measurement and returns its number, for end(). Waits for the device only if the ring is full.
+  std::size_t begin(std::size_t section);
+  void end(std::size_t lap) noexcept;
+  /// Adds the measurements that the device has finished, up to the first that it has not. Does not wait. Throws what
+  /// went wrong in an end().
+  void collect();
+  /// Waits for the device and adds all measurements that have ended.
+  void finish();
 
  private:
-  void add(std::string_view name, double seconds) {
-    Timers::Section* found = nullptr;
-    for (Timers::Section& section : sections_) {
-      if (section.name == name) found = &section;
-    }
-    if (found == nullptr) found = &sections_.emplace_back(Timers::Section{name});
-    ++found->calls;
-    found->seconds += seconds;
-  }
+  struct Lap {
+    std::size_t section = 0;
+    bool ended = false;
+  };
 
-  std::vector<TimedMark> marks_;
-  std::vector<std::string_view> names_;
-  std::size_t laps_ = 0;
-  std::vector<Timers::Section> sections_;
+  std::size_t slot(std::size_t lap) const { return lap % laps_.size(); }
+  void add_oldest();
+
+  std::unique_ptr<DeviceClock> clock_;
+  Add add_;
+  std::vector<Lap> laps_;             // ring: lap n is laps_[n % size], its marks are 2 · (n % size) and the next
+  std::size_t first_ = 0, next_ = 0;  // laps [first_, next_) are not added yet
+  std::exception_ptr failure_;
 };
 
 }  // namespace bert_hpc::core

@@ -1,15 +1,22 @@
 // Wall-clock timers of named sections. A section costs two clock reads and a short search (under 100 ns), so the step
 // loop may use it. The sections are plain data that can be reduced over ranks. On request each measurement is also
-// recorded as a span, for traces. An attached profiler sees each measurement as a range.
+// recorded as a span, for traces, and taken by the device's clock. An attached profiler sees each measurement as a
+// range.
 #pragma once
 
 #include <chrono>
+#include <cmath>
 #include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "bert_hpc/core/activity.hpp"
 #include "bert_hpc/core/call_count.hpp"
+#include "bert_hpc/core/device_timers.hpp"
 #include "bert_hpc/core/profiler_range.hpp"
 
 namespace bert_hpc::core {
@@ -21,7 +28,13 @@ class Timers {
   struct Section {
     std::string_view name;  ///< a string literal
     std::int64_t calls = 0;
-    double seconds = 0;
+    double seconds = 0;  ///< by the host's clock
+    /// By the device's clock: between the section's begin and end in the order of kernels, idle time included. NaN
+    /// without such a clock.
+    double device_seconds = std::numeric_limits<double>::quiet_NaN();
+
+    /// Time in which the section's work was done: the device's where it is known.
+    double work_seconds() const { return std::isnan(device_seconds) ? seconds : device_seconds; }
   };
 
   /// One measurement.
@@ -37,8 +50,10 @@ class Timers {
       begin_profiler_range(timers.sections_[section].name.data());
       if (call_observer != nullptr) counted_before_ = call_observer->enter(timers.sections_[section].name);
       if (timers.activity_ != nullptr) before_ = timers.activity_->enter(timers.sections_[section].name.data());
+      if (timers.laps_) lap_ = timers.laps_->begin(section);
     }
     ~Scope() {
+      if (lap_) timers_.laps_->end(*lap_);
       end_profiler_range();
       if (call_observer != nullptr) call_observer->enter(counted_before_);
       if (timers_.activity_ != nullptr) timers_.activity_->enter(before_);
@@ -60,16 +75,42 @@ class Timers {
     Clock::time_point begin_;
     const char* before_ = nullptr;
     std::string_view counted_before_;
+    std::optional<std::size_t> lap_;
   };
 
   Timers() = default;
   /// Also reports sections to `activity`, which must outlive this object.
   explicit Timers(Activity& activity) : activity_(&activity) {}
+  Timers(const Timers&) = delete;
+  Timers& operator=(const Timers&) = delete;
 
   /// `name` is a string literal. Sections appear in the order of first use.
   [[nodiscard]] Scope measure(std::string_view name) { return Scope(*this, find(name)); }
 
   const std::vector<Section>& sections() const { return sections_; }
+
+  /// Also measures by the device's clock from now on. `laps`: most measurements between two calls of collect();
+  /// `clock` has 2 · laps marks.
+  void use_device_clock(std::unique_ptr<DeviceClock> clock, std::size_t laps) {
+    for (Section& section : sections_) section.device_seconds = 0;
+    laps_.emplace(std::move(clock), laps,
+                  [this](std::size_t section, double seconds) { sections_[section].device_seconds += seconds; });
+  }
+  bool has_device_clock() const { return laps_.has_value(); }
+
+  /// Adds the device's times that are known by now. Does not wait. Call it once in a step, after a wait for the device.
+  void collect() {
+    if (laps_) laps_->collect();
+  }
+  /// Waits for the device and adds the times of all measurements that have ended.
+  void finish() {
+    if (laps_) laps_->finish();
+  }
+  /// Forgets all times but keeps the clock. Not within a measurement.
+  void clear() {
+    finish();
+    for (Section& section : sections_) section = new_section(section.name);
+  }
 
   /// Appends each following measurement to `into` while its capacity suffices; null stops recording.
   void record(std::vector<Span>* into) { spans_ = into; }
@@ -79,12 +120,18 @@ class Timers {
     for (std::size_t i = 0; i < sections_.size(); ++i) {
       if (sections_[i].name == name) return i;
     }
-    sections_.push_back({name});
+    sections_.push_back(new_section(name));
     return sections_.size() - 1;
+  }
+  Section new_section(std::string_view name) const {
+    Section section{.name = name};
+    if (laps_) section.device_seconds = 0;
+    return section;
   }
 
   std::vector<Section> sections_;
   std::vector<Span>* spans_ = nullptr;
+  std::optional<DeviceLaps> laps_;
   Activity* activity_ = nullptr;
 };
 

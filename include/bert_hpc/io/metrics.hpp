@@ -7,7 +7,9 @@
 // must run on the I/O thread. One process of a run writes metrics (rank 0).
 #pragma once
 
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -91,7 +93,13 @@ struct DataRow {
 struct TimerRow {
   std::string name;
   std::int64_t calls = 0;
-  double seconds_min = 0, seconds_avg = 0, seconds_max = 0;  ///< over ranks
+  double seconds_min = 0, seconds_avg = 0, seconds_max = 0;  ///< over ranks, by the host's clock
+  // By the device's clock; NaN on CPUs, where the host's is that.
+  double device_seconds_min = std::numeric_limits<double>::quiet_NaN();
+  double device_seconds_avg = std::numeric_limits<double>::quiet_NaN();
+  double device_seconds_max = std::numeric_limits<double>::quiet_NaN();
+
+  bool has_device() const { return !std::isnan(device_seconds_avg); }
 };
 
 struct RankRow {

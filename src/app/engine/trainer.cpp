@@ -267,6 +267,7 @@ StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, cons
     if (measures && !result.skipped) measure_noise(loaded, result.gradient_norm);
     result.noise_scale = noise_.value();
   }
+  timers_.collect();  // agree() has waited for the device
   if (model_.kernels.fp8) {
     const comm::ProcessGroups& groups = model_.groups();
     train::end_fp8_step(*model_.kernels.fp8, *groups.tensor, *groups.data, result.skipped);

@@ -11,7 +11,6 @@
 #include "bert_hpc/app/run/machine.hpp"
 #include "bert_hpc/app/run/run_directory.hpp"
 #include "bert_hpc/comm/objects.hpp"
-#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/version.hpp"
 #include "bert_hpc/data/tokenizer_folder.hpp"
 #include "bert_hpc/io/provenance.hpp"
@@ -165,7 +164,7 @@ PredictionsFacts Results::predictions_of(const std::string& split, const ModelIn
 std::vector<io::TimerRow> Results::record_timers(const core::Timers& timers) {
   std::vector<SectionTime> mine;
   for (const core::Timers::Section& section : timers.sections()) {
-    mine.push_back({std::string(section.name), section.calls, section.seconds});
+    mine.push_back({std::string(section.name), section.calls, section.seconds, section.device_seconds});
   }
   std::vector<io::TimerRow> rows = timers_of_all(comm::all_gather_objects(world_, mine));
   if (metrics_) metrics_->record_timers(rows);
@@ -179,22 +178,29 @@ void Results::record_profile(const io::Profile& profile) {
 std::vector<io::TimerRow> timers_of_all(const std::vector<std::vector<SectionTime>>& ranks) {
   std::vector<io::TimerRow> rows;
   std::vector<std::size_t> contributors;  // of each row
+  const auto count = static_cast<double>(ranks.size());
   for (const std::vector<SectionTime>& sections : ranks) {
     for (const SectionTime& section : sections) {
       auto row = std::find_if(rows.begin(), rows.end(), [&](const io::TimerRow& r) { return r.name == section.name; });
       if (row == rows.end()) {
-        row = rows.insert(rows.end(), {section.name, 0, section.seconds, 0, 0});
+        const double device = section.device_seconds;
+        row = rows.insert(rows.end(), {section.name, 0, section.seconds, 0, 0, device, 0 * device, device});
         contributors.push_back(0);
       }
       ++contributors[static_cast<std::size_t>(row - rows.begin())];
       row->calls = std::max(row->calls, section.calls);
       row->seconds_min = std::min(row->seconds_min, section.seconds);
       row->seconds_max = std::max(row->seconds_max, section.seconds);
-      row->seconds_avg += section.seconds / static_cast<double>(ranks.size());
+      row->seconds_avg += section.seconds / count;
+      row->device_seconds_min = std::min(row->device_seconds_min, section.device_seconds);
+      row->device_seconds_max = std::max(row->device_seconds_max, section.device_seconds);
+      row->device_seconds_avg += section.device_seconds / count;  // NaN stays NaN
     }
   }
   for (std::size_t r = 0; r < rows.size(); ++r) {
-    if (contributors[r] < ranks.size()) rows[r].seconds_min = 0;  // of a rank that was never there
+    if (contributors[r] == ranks.size()) continue;
+    rows[r].seconds_min = 0;  // of a rank that was never there
+    if (rows[r].has_device()) rows[r].device_seconds_min = 0;
   }
   return rows;
 }
@@ -230,10 +236,6 @@ std::vector<io::RankRow> Results::record_ranks(const RunContext& context, const 
   mine.communicating = time.communicating;
   mine.waiting = time.waiting;
   mine.utilisation = time.wall > 0 ? time.computing / time.wall : std::numeric_limits<double>::quiet_NaN();
-  // On a GPU sections time the host, which launches kernels and waits for few: what a rank did is not known from them.
-  if (core::is_gpu_build()) {
-    mine.computing = mine.communicating = mine.waiting = mine.utilisation = std::numeric_limits<double>::quiet_NaN();
-  }
   const GpuSummary gpu = summary_of(monitor_.samples());
   mine.power = gpu.power;
   mine.energy = gpu.energy;

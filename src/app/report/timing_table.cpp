@@ -1,6 +1,7 @@
 #include "bert_hpc/app/report/timing_table.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 
 #include "bert_hpc/core/text.hpp"
@@ -12,17 +13,40 @@ namespace {
 /// Sections that would round to 0 in the table are not listed.
 constexpr double shown_seconds = 0.0005;
 
-std::string row(const std::string& name, std::size_t width, const std::string& calls, double low, double mean,
-                double high, double percent) {
-  char numbers[160];
-  std::snprintf(numbers, sizeof numbers, " %12s %11.3f %11.3f %11.3f %8.1f\n", calls.c_str(), low, mean, high, percent);
-  return "  " + name + std::string(width - name.size(), ' ') + numbers;
+using Seconds = std::array<double, 3>;  // least, mean and most over ranks
+
+/// A column before those of the shown clock, for the mean by the host's; of no width on CPUs.
+std::string host_cell(bool on_device, const std::string& text) {
+  if (!on_device) return {};
+  char cell[32];
+  std::snprintf(cell, sizeof cell, " %11s", text.c_str());
+  return cell;
 }
 
-std::string heading(std::size_t width) {
-  char names[160];
-  std::snprintf(names, sizeof names, " %12s %11s %11s %11s %8s\n", "calls", "min s", "avg s", "max s", "% wall");
-  return "  section" + std::string(width - 7, ' ') + names;
+std::string to_milliseconds(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3f", seconds);
+  return text;
+}
+
+std::string row(const std::string& name, std::size_t width, const std::string& calls, const std::string& host,
+                const Seconds& seconds, double percent) {
+  char first[32], numbers[96];
+  std::snprintf(first, sizeof first, " %12s", calls.c_str());
+  std::snprintf(numbers, sizeof numbers, " %11.3f %11.3f %11.3f %8.1f\n", seconds[0], seconds[1], seconds[2], percent);
+  return "  " + name + std::string(width - name.size(), ' ') + first + host + numbers;
+}
+
+std::string heading(std::size_t width, bool on_device) {
+  char first[32], names[96];
+  std::snprintf(first, sizeof first, " %12s", "calls");
+  std::snprintf(names, sizeof names, " %11s %11s %11s %8s\n", "min s", "avg s", "max s", "% wall");
+  return "  section" + std::string(width - 7, ' ') + first + host_cell(on_device, "host avg s") + names;
+}
+
+Seconds seconds_of(const io::TimerRow& section, bool on_device) {
+  if (on_device) return {section.device_seconds_min, section.device_seconds_avg, section.device_seconds_max};
+  return {section.seconds_min, section.seconds_avg, section.seconds_max};
 }
 
 std::string padding_line(const TimingFacts& facts) {
@@ -38,24 +62,29 @@ std::string padding_line(const TimingFacts& facts) {
 std::string timing_table(const TimingFacts& facts) {
   std::size_t width = 12;
   for (const io::TimerRow& section : facts.sections) width = std::max(width, section.name.size());
+  const bool on_device = std::any_of(facts.sections.begin(), facts.sections.end(),
+                                     [](const io::TimerRow& section) { return section.has_device(); });
   std::string text = "Time by section, over " + core::counted(facts.ranks, "rank") +
-                     (facts.of_launches ? " (time of the host; GPU kernels run asynchronously)" : "") + ":\n" +
-                     heading(width);
+                     (on_device ? " (by the GPU's clock; the host only launches and waits)" : "") + ":\n" +
+                     heading(width, on_device);
   const double wall = facts.wall_seconds;
   const auto percent = [wall](double seconds) { return wall > 0 ? 100.0 * seconds / wall : 0.0; };
-  double low = 0, mean = 0, high = 0;
+  const auto host_mean = [&](double seconds) { return host_cell(on_device, to_milliseconds(seconds)); };
+  Seconds used{};
+  double host_used = 0;
   for (const io::TimerRow& section : facts.sections) {
-    low += section.seconds_min;
-    mean += section.seconds_avg;
-    high += section.seconds_max;
-    if (section.seconds_max < shown_seconds) continue;
-    text += row(section.name, width, core::with_commas(section.calls), section.seconds_min, section.seconds_avg,
-                section.seconds_max, percent(section.seconds_avg));
+    const Seconds seconds = seconds_of(section, on_device);
+    for (std::size_t i = 0; i < used.size(); ++i) used[i] += seconds[i];
+    host_used += section.seconds_avg;
+    if (std::max(seconds[2], section.seconds_max) < shown_seconds) continue;
+    text += row(section.name, width, core::with_commas(section.calls), host_mean(section.seconds_avg), seconds,
+                percent(seconds[1]));
   }
   // Sums of minima or maxima over sections are bounds, because each section's extreme may be on another rank.
-  const auto rest = [wall](double used) { return std::max(0.0, wall - used); };
-  text += row("other", width, "", rest(high), rest(mean), rest(low), percent(rest(mean)));
-  text += row("wall time", width, "", wall, wall, wall, percent(wall));
+  const auto rest = [wall](double of) { return std::max(0.0, wall - of); };
+  text += row("other", width, "", host_mean(rest(host_used)), {rest(used[2]), rest(used[1]), rest(used[0])},
+              percent(rest(used[1])));
+  text += row("wall time", width, "", host_mean(wall), {wall, wall, wall}, percent(wall));
   if (facts.computing_seconds <= 0) return text;
   const double seconds = facts.computing_seconds;
   std::string speed;

@@ -9,11 +9,27 @@ TimedMark::~TimedMark() {
   if (event_ != nullptr) static_cast<void>(cudaEventDestroy(static_cast<cudaEvent_t>(event_)));
 }
 
-void TimedMark::set() {
-  cudaEvent_t event = static_cast<cudaEvent_t>(event_);
-  if (event == nullptr) check_cuda(cudaEventCreate(&event), "cudaEventCreate");
+void TimedMark::prepare() {
+  if (event_ != nullptr) return;
+  cudaEvent_t event = nullptr;
+  check_cuda(cudaEventCreate(&event), "cudaEventCreate");
   event_ = event;
-  check_cuda(cudaEventRecord(event, static_cast<cudaStream_t>(kernel_stream())), "cudaEventRecord");
+}
+
+void TimedMark::set() {
+  prepare();
+  check_cuda(cudaEventRecord(static_cast<cudaEvent_t>(event_), static_cast<cudaStream_t>(kernel_stream())),
+             "cudaEventRecord");
+}
+
+bool TimedMark::is_reached() const {
+  const cudaError_t status = cudaEventQuery(static_cast<cudaEvent_t>(event_));
+  if (status == cudaErrorNotReady) {
+    clear_last_error();
+    return false;
+  }
+  check_cuda(status, "the kernels before a timed mark");
+  return true;
 }
 
 double TimedMark::seconds_since(const TimedMark& earlier) const {

@@ -145,3 +145,17 @@ TEST_CASE("the timing table adds up") {
                                       ContainsSubstring("\n  60% of the 200,000 computed tokens are padding\n"));
   CHECK_NOTHROW(timing_table({}));
 }
+
+TEST_CASE("the timing table of a GPU has its times, and the host's mean beside them") {
+  TimingFacts facts;
+  facts.sections = {{"forward", 1000, 0.1, 0.2, 0.3, 2.0, 3.0, 4.0}, {"optimizer", 10, 6.0, 6.0, 6.0, 1.0, 1.0, 1.0}};
+  facts.wall_seconds = 10;
+  const std::string text = timing_table(facts);
+  for (const char* expected : {"by the GPU's clock", "calls  host avg s       min s       avg s       max s   % wall\n",
+                               "1,000       0.200       2.000       3.000       4.000     30.0\n",
+                               "10       6.000       1.000       1.000       1.000     10.0\n",
+                               " 3.800       5.000       6.000       7.000     60.0\n",
+                               " 10.000      10.000      10.000      10.000    100.0\n"}) {
+    CHECK_THAT(text, ContainsSubstring(expected));
+  }
+}

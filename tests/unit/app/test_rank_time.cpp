@@ -23,3 +23,10 @@ TEST_CASE("a rank's time is divided by the purpose of its sections") {
   CHECK(time.waiting == 8.0);
   CHECK(time.wall == 200.0);
 }
+
+TEST_CASE("a rank's time is the device's where there is one") {
+  const app::RankTime time = app::rank_time(
+      std::vector<core::Timers::Section>{{"forward", 2, 1.0, 4.0}, {"gradient reduction", 1, 9.0, 0.5}}, 10.0);
+  CHECK(time.computing == 4.0);
+  CHECK(time.communicating == 0.5);
+}

@@ -57,4 +57,17 @@ TEST_CASE("a rank without a section has spent no time in it, in the least as in 
   CHECK(rows[1].seconds_min == 0.0);
   CHECK(rows[1].seconds_avg == 1.0);
   CHECK(rows[1].seconds_max == 3.0);
+  CHECK_FALSE(rows[0].has_device());
+}
+
+TEST_CASE("times of the device are reduced over ranks like those of the host") {
+  const auto rows = app::timers_of_all({{{"step", 5, 2.0, 6.0}}, {{"step", 6, 4.0, 3.0}, {"checkpoint", 1, 3.0, 1.0}}});
+  REQUIRE(rows.size() == 2);
+  REQUIRE(rows[0].has_device());
+  CHECK(rows[0].device_seconds_min == 3.0);
+  CHECK(rows[0].device_seconds_avg == 4.5);
+  CHECK(rows[0].device_seconds_max == 6.0);
+  CHECK(rows[0].seconds_avg == 3.0);
+  CHECK(rows[1].device_seconds_min == 0.0);
+  CHECK(rows[1].device_seconds_avg == 0.5);
 }

@@ -125,6 +125,7 @@ TEST_CASE("metrics.h5 holds the recorded values under the documented names") {
   CHECK_FALSE(file.exists("evaluations/test/per_class"));
   CHECK(file.read_text("timers/name", 2) == std::vector<std::string>{"forward", "with\ttab"});
   CHECK(file.read<double>("timers/seconds_avg", 2)[0] == 0.2);
+  CHECK_FALSE(file.exists("timers/device_seconds_avg"));
   CHECK(file.read_text("ranks/host", 2)[1] == "node2");
   CHECK(file.read<std::int64_t>("ranks/start_memory", 2) == std::vector<std::int64_t>{0, 1 << 19});
   CHECK(file.read<std::int64_t>("ranks/planned_memory", 2) == std::vector<std::int64_t>{0, 1 << 20});
@@ -149,6 +150,18 @@ TEST_CASE("metrics.h5 holds the recorded values under the documented names") {
   CHECK(file.read<std::int64_t>("profile/calls", 1)[0] == 5);
   CHECK(file.read<double>("profile/seconds_max", 1)[0] == 0.3);
   CHECK(std::isnan(file.read<double>("profile/flops", 1)[0]));
+}
+
+TEST_CASE("times of sections by the device's clock stand beside the host's") {
+  const TemporaryDirectory directory;
+  MetricsWriter writer(directory.path(), example_info());
+  writer.record_timers({{"forward", 3, 0.1, 0.2, 0.3, 1.0, 2.0, 3.0}, {"optimizer", 1, 1, 1, 1, 0.5, 0.5, 0.5}});
+  writer.close();
+  const Hdf5File file = open_metrics(directory);
+  CHECK(file.read<double>("timers/device_seconds_min", 2) == std::vector<double>{1.0, 0.5});
+  CHECK(file.read<double>("timers/device_seconds_avg", 2) == std::vector<double>{2.0, 0.5});
+  CHECK(file.read<double>("timers/device_seconds_max", 2) == std::vector<double>{3.0, 0.5});
+  CHECK(file.read<double>("timers/seconds_avg", 2)[0] == 0.2);
 }
 
 TEST_CASE("poll makes a snapshot only when due and needed") {

@@ -7,7 +7,8 @@
 
 namespace bert_hpc::app {
 
-/// Seconds of one rank. The remainder of the wall time is output, checkpoints and other work.
+/// Seconds of one rank, on GPUs by their own clock. The remainder of the wall time is output, checkpoints and other
+/// work.
 struct RankTime {
   double computing = 0;      ///< forward, backward, update
   double communicating = 0;  ///< sums over replicas and sharing of parameters not hidden by computing

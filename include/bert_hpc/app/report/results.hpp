@@ -1,6 +1,7 @@
 // What a run leaves in its directory while it goes and when it ends; rank 0 writes, the others do nothing.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -97,10 +98,11 @@ struct SectionTime {
   std::string name;
   std::int64_t calls = 0;
   double seconds = 0;
+  double device_seconds = std::numeric_limits<double>::quiet_NaN();  ///< NaN without a device's clock
 
   template <class Self>
   static auto fields(Self& self) {
-    return std::tie(self.name, self.calls, self.seconds);
+    return std::tie(self.name, self.calls, self.seconds, self.device_seconds);
   }
 };
 

@@ -11,16 +11,16 @@ namespace bert_hpc::app {
 struct TimingFacts {
   std::vector<io::TimerRow> sections;  ///< disjoint, so that their sum is at most the wall time
   int ranks = 1;
-  bool of_launches = false;  ///< sections time a host that launches GPU kernels and seldom waits for them
-  double wall_seconds = 0;   ///< that includes the sections; the remainder is shown as "other"
-  double model_flops = 0;    ///< of all ranks during `computing_seconds`; 0: unknown
+  double wall_seconds = 0;  ///< that includes the sections; the remainder is shown as "other"
+  double model_flops = 0;   ///< of all ranks during `computing_seconds`; 0: unknown
   double computing_seconds = 0;
   std::int64_t tokens = 0, samples = 0;  ///< during that time, without padding
   std::int64_t computed_tokens = 0;      ///< with padding; 0: as many
   double peak_gflops = 0;                ///< of one rank's hardware; 0: unknown
 };
 
-/// Ends with a line of throughput if it is known, and of padding where there is any.
+/// With times of a device, these and their shares of the wall time, and the host's mean beside them. Ends with a line
+/// of throughput if it is known, and of padding where there is any.
 std::string timing_table(const TimingFacts& facts);
 
 }  // namespace bert_hpc::app
