@@ -127,7 +127,8 @@ struct Look {
 };
 
 /// Opens the file each time: on NFS that asks the server, while stat() alone may return cached data for a minute.
-Look look_at(const std::string& path) {
+/// Touches it if its text is `touched`: the file that was read, not one that has taken its name since.
+Look look_at(const std::string& path, const std::string& touched = {}) {
   const Descriptor file(path, O_RDONLY);
   if (!file.valid()) return {.error = errno, .sign = {}, .text = {}};
   struct stat status {};
@@ -136,6 +137,7 @@ Look look_at(const std::string& path) {
   const ssize_t bytes = good ? file.read_some(text.data(), text.size()) : -1;
   if (bytes < 0) return {.error = errno, .sign = {}, .text = {}};
   text.resize(static_cast<std::size_t>(bytes));
+  if (!touched.empty() && text == touched) ::futimens(file.get(), nullptr);
   return {.error = 0,
           .sign = std::to_string(status.st_mtim.tv_sec) + '.' + std::to_string(status.st_mtim.tv_nsec) + ' ' +
                   std::to_string(status.st_ino),
@@ -183,11 +185,11 @@ struct RunLock::State {
   /// Watches the lock for `stale`; true if its holder touches it.
   bool touched_while_watched() {
     Look before = look_at(path), now = before;
-    const auto end = std::chrono::steady_clock::now() + timing.stale;
-    while (now.error != ENOENT && std::chrono::steady_clock::now() < end) {
+    const auto end = timing.clock->now() + timing.stale;
+    while (now.error != ENOENT && timing.clock->now() < end) {
       if (before.error != 0) before = now;
       if (now.error == 0 && now.sign != before.sign) return true;
-      std::this_thread::sleep_for(timing.touch / 5);
+      timing.clock->pause(timing.touch / 5);
       now = look_at(path);
     }
     if (now.error == 0 || now.error == ENOENT) return now.error == 0 && now.sign != before.sign;
@@ -229,8 +231,7 @@ struct RunLock::State {
     std::unique_lock lock(mutex);
     bool missed = false;
     while (!changed.wait_for(lock, timing.touch, [this] { return ending; })) {
-      const Look now = look_at(path);
-      if (now.error == 0 && now.text == text) ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
+      const Look now = look_at(path, text);
       // A process that finds the lock not to be stale may hold it under another name for a moment.
       const bool missing = now.error == ENOENT;
       if ((now.error == 0 && now.text != text) || (missing && missed)) lost = true;

@@ -10,6 +10,8 @@
 #include <memory>
 #include <string>
 
+#include "bert_hpc/core/clock.hpp"
+
 namespace bert_hpc::io {
 
 class RunLock {
@@ -18,6 +20,7 @@ class RunLock {
     std::chrono::milliseconds touch = std::chrono::seconds(10);  ///< time between touches
     std::chrono::milliseconds stale = std::chrono::seconds(60);  ///< without a touch for this long, the holder counts
                                                                  ///< as gone
+    core::Clock* clock = &core::steady_clock();                  ///< times the watch over another holder's lock
   };
 
   /// The program that takes the lock, for messages.

@@ -4,37 +4,51 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <memory>
-#include <thread>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/io/provenance.hpp"
 #include "bert_hpc/io/run_lock.hpp"
+#include "support/manual_clock.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/wait_until.hpp"
 
 using namespace bert_hpc::io;
 using Catch::Matchers::ContainsSubstring;
 using namespace std::chrono_literals;
+using test_support::ManualClock;
 using test_support::TemporaryDirectory;
+using test_support::wait_until;
 
 namespace fs = std::filesystem;
 
 namespace {
 
-// Signs of life ten times within the time after which there should have been one, on a busy machine too.
-const RunLock::Timing quick{.touch = 30ms, .stale = 1500ms};
+/// Renews a lock often. No test lets it watch another holder's lock by the system's clock.
+const RunLock::Timing quick{.touch = 5ms, .stale = 1h};
 
-std::string refused(const std::string& directory) {
+/// Watches another holder's lock by this clock: 50 looks until the lock is stale.
+RunLock::Timing watching(ManualClock& clock) {
+  return {.touch = 50ms, .stale = 500ms, .clock = &clock};
+}
+
+/// The error of a run that tries to take the lock; "taken" if it succeeds.
+std::string refused(const std::string& directory, const RunLock::Timing& timing = quick) {
   try {
-    const RunLock lock(directory, quick);
+    const RunLock lock(directory, timing);
   } catch (const bert_hpc::core::Error& error) {
     return error.what();
   }
   return "taken";
+}
+
+/// Touches the file: its time becomes another one. Returns 1.
+int touch(const std::string& path, int seconds) {
+  const timespec times[2] = {{.tv_sec = 0, .tv_nsec = UTIME_OMIT}, {.tv_sec = 1000 + seconds, .tv_nsec = 0}};
+  return utimensat(AT_FDCWD, path.c_str(), times, 0) == 0 ? 1 : 0;
 }
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
@@ -86,14 +100,14 @@ TEST_CASE("the lock of a process of this host that is gone is taken over at once
   REQUIRE(waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) == 0);  // dead, and still in the table
   REQUIRE(fs::exists(directory / ".lock"));
   const std::string text = test_support::file_bytes(directory / ".lock");
-  const auto begin = std::chrono::steady_clock::now();
+  ManualClock clock;
   for (const bool waited_for : {false, true}) {
     if (waited_for) waitpid(child, nullptr, 0);
     test_support::write_bytes(directory / ".lock", text);
-    const RunLock lock(directory.path(), RunLock::Timing{.touch = 30ms, .stale = 60s});
+    const RunLock lock(directory.path(), watching(clock));
     CHECK_THAT(lock.took_over(), ContainsSubstring("process " + std::to_string(child)));
   }
-  CHECK(std::chrono::steady_clock::now() - begin < 30s);
+  CHECK(clock.pauses() == 0);  // it is not watched
 }
 
 TEST_CASE("a process number that is used again is no sign that a run lives") {
@@ -115,19 +129,20 @@ TEST_CASE("a lock of another host is stale when no process renews it, and not be
     foreign = replaced(test_support::file_bytes(directory / ".lock"), "host ", "host elsewhere");
   }
   test_support::write_bytes(directory / ".lock", foreign);
-  std::atomic<bool> alive = true;
-  std::thread holder([&] {
-    while (alive) {
-      utimensat(AT_FDCWD, (directory / ".lock").c_str(), nullptr, 0);
-      std::this_thread::sleep_for(20ms);
-    }
-  });
-  CHECK_THAT(refused(directory.path()), ContainsSubstring("on elsewhere since"));
-  alive = false;
-  holder.join();
-  const auto begin = std::chrono::steady_clock::now();
-  const RunLock lock(directory.path(), quick);
-  CHECK(std::chrono::steady_clock::now() - begin >= quick.stale);
+  // Its holder touches it in the first, a middle or the last pause of the watch.
+  for (const int touching : {1, 20, 50}) {
+    ManualClock clock;
+    int touched = 0;
+    clock.during_pause = [&](int pause) {
+      if (pause == touching) touched = touch(directory / ".lock", pause);
+    };
+    CHECK_THAT(refused(directory.path(), watching(clock)), ContainsSubstring("on elsewhere since"));
+    CHECK(touched == 1);
+    CHECK(clock.pauses() == touching);
+  }
+  ManualClock clock;
+  const RunLock lock(directory.path(), watching(clock));
+  CHECK(clock.passed() == 500ms);
   CHECK_THAT(lock.took_over(), ContainsSubstring("on elsewhere"));
 }
 
@@ -140,9 +155,9 @@ TEST_CASE("a requeued job takes over from its earlier start at once, but not fro
   test_support::write_bytes(directory / "elsewhere",
                             replaced(test_support::file_bytes(directory / ".lock"), "host ", "host elsewhere"));
   fs::rename(directory / "elsewhere", directory / ".lock");
-  const auto begin = std::chrono::steady_clock::now();
-  const RunLock again(directory.path(), RunLock::Timing{.touch = 30ms, .stale = 60s});
-  CHECK(std::chrono::steady_clock::now() - begin < 30s);
+  ManualClock clock;
+  const RunLock again(directory.path(), watching(clock));
+  CHECK(clock.pauses() == 0);
   CHECK_THAT(again.took_over(), ContainsSubstring("on elsewhere since"));
   CHECK_THAT(again.took_over(), ContainsSubstring("(Slurm job 77) is of an earlier start of this job"));
   // Where Slurm was wrong, and it lives, it learns of it, and why.
@@ -158,24 +173,24 @@ TEST_CASE("the lock of another job, task, cluster or version, or of no earlier s
     const RunLock lock(directory.path(), quick);
     text = replaced(test_support::file_bytes(directory / ".lock"), "host ", "host elsewhere");
   }
-  const auto lock_time = [&](const std::string& theirs, std::chrono::milliseconds stale) {
+  const auto lock_time = [&](const std::string& theirs) {
     test_support::write_bytes(directory / ".lock", theirs);
-    const auto begin = std::chrono::steady_clock::now();
-    const RunLock lock(directory.path(), RunLock::Timing{.touch = 30ms, .stale = stale});
+    ManualClock clock;
+    const RunLock lock(directory.path(), watching(clock));
     CHECK(!lock.took_over().empty());
-    return std::chrono::steady_clock::now() - begin;
+    return clock.passed();
   };
   const std::string earlier = replaced(text, "restart ", "restart 1");
-  CHECK(lock_time(earlier, 60s) < 30s);
+  CHECK(lock_time(earlier) == 0ms);
   for (const auto& theirs :
        {text, replaced(text, "restart ", "restart 3"), replaced(text, "restart ", "restart x"),
         text.substr(0, text.find("restart ")), replaced(earlier, "job ", "job 78"), replaced(earlier, "job ", "job "),
         replaced(earlier, "task ", "task 1"), replaced(earlier, "cluster ", "cluster other")}) {
     CAPTURE(theirs);
-    CHECK(lock_time(theirs, 300ms) >= 300ms);
+    CHECK(lock_time(theirs) == 500ms);
   }
   const SlurmStart none("", "2");  // no job at all
-  CHECK(lock_time(replaced(earlier, "job ", "job "), 300ms) >= 300ms);
+  CHECK(lock_time(replaced(earlier, "job ", "job ")) == 500ms);
 }
 
 TEST_CASE("a lock that cannot be looked at for a moment is not one that was given back") {
@@ -186,23 +201,50 @@ TEST_CASE("a lock that cannot be looked at for a moment is not one that was give
     foreign = replaced(test_support::file_bytes(directory / ".lock"), "host ", "host elsewhere");
   }
   test_support::write_bytes(directory / ".lock", foreign);
-  // Opening it fails (ELOOP) and succeeds in turns; it is touched rarely.
+  // Opening it fails (ELOOP) and succeeds in turns, from one look to the next; it is touched in one pause of 40.
   const std::string path = directory / ".lock", aside = directory / "aside";
   REQUIRE(symlink("aside", aside.c_str()) == 0);
-  std::atomic<bool> alive = true;
-  std::thread holder([&] {
-    for (int i = 0; alive; ++i) {
-      if (i % 20 == 19) utimensat(AT_FDCWD, path.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
-      for (int turn = 0; turn < 2; ++turn) {
-        syscall(SYS_renameat2, AT_FDCWD, path.c_str(), AT_FDCWD, aside.c_str(), 2U);  // RENAME_EXCHANGE
-        std::this_thread::sleep_for(4ms);
-      }
+  const auto exchange = [&] {
+    REQUIRE(syscall(SYS_renameat2, AT_FDCWD, path.c_str(), AT_FDCWD, aside.c_str(), 2U) == 0);  // RENAME_EXCHANGE
+  };
+  for (const int touching : {39, 40}) {
+    for (int every : {1, 2, 3}) {
+      ManualClock clock;
+      bool turned = false;
+      clock.during_pause = [&](int pause) {
+        if (pause == touching) touch(turned ? aside : path, pause + every);
+        if (pause % every == 0) {
+          exchange();
+          turned = !turned;
+        }
+      };
+      CAPTURE(touching, every);
+      CHECK_THAT(refused(directory.path(), watching(clock)), ContainsSubstring("another run is at work"));
+      CHECK(clock.pauses() >= touching);
+      CHECK(clock.passed() < 500ms);
+      if (turned) exchange();
     }
-  });
-  for (int i = 0; i < 20; ++i) CHECK_THAT(refused(directory.path()), ContainsSubstring("another run is at work"));
-  alive = false;
-  holder.join();
+  }
   CHECK(test_support::file_bytes(path) == foreign);
+}
+
+TEST_CASE("a lock that cannot be looked at for the whole watch is an error") {
+  const TemporaryDirectory directory;
+  std::string foreign;
+  {
+    const RunLock lock(directory.path(), quick);
+    foreign = replaced(test_support::file_bytes(directory / ".lock"), "host ", "host elsewhere");
+  }
+  const std::string path = directory / ".lock";
+  test_support::write_bytes(path, foreign);
+  ManualClock clock;
+  clock.during_pause = [&](int pause) {
+    if (pause != 1) return;
+    fs::remove(path);
+    REQUIRE(symlink(".lock", path.c_str()) == 0);
+  };
+  CHECK_THAT(refused(directory.path(), watching(clock)), ContainsSubstring("Cannot look at"));
+  CHECK(clock.passed() == 500ms);
 }
 
 TEST_CASE("the holder of a lock renews it, and releases only its own lock") {
@@ -211,8 +253,7 @@ TEST_CASE("the holder of a lock renews it, and releases only its own lock") {
   {
     const RunLock lock(directory.path(), quick);
     const auto before = touched();
-    for (int i = 0; i < 200 && touched() == before; ++i) std::this_thread::sleep_for(10ms);
-    CHECK(touched() > before);
+    REQUIRE(wait_until([&] { return touched() > before; }));
     CHECK_NOTHROW(lock.require());
     CHECK(!lock.lost());
     test_support::write_bytes(directory / ".lock", "host other\npid 1\n");
@@ -226,14 +267,16 @@ TEST_CASE("a run that has lost its lock notices at the next renewal, and does no
   const TemporaryDirectory directory;
   for (const bool removed : {false, true}) {
     const RunLock lock(directory.path(), quick);
-    std::this_thread::sleep_for(5 * quick.touch);
+    for (int renewal = 0; renewal < 5; ++renewal) {
+      const auto last = fs::last_write_time(directory / ".lock");
+      REQUIRE(wait_until([&] { return fs::last_write_time(directory / ".lock") != last; }));
+    }
     CHECK(!lock.lost());
     test_support::write_bytes(directory / "other", "host other\npid 1\n");
     fs::rename(directory / "other", directory / ".lock");
     const auto before = fs::last_write_time(directory / ".lock");
     if (removed) fs::remove(directory / ".lock");
-    for (int i = 0; i < 300 && !lock.lost(); ++i) std::this_thread::sleep_for(10ms);
-    CHECK(lock.lost());
+    REQUIRE(wait_until([&] { return lock.lost(); }));
     CHECK_THROWS_WITH(lock.require(), ContainsSubstring(removed ? "is gone" : "did not renew it"));
     if (removed) continue;
     CHECK(fs::last_write_time(directory / ".lock") == before);
@@ -244,24 +287,36 @@ TEST_CASE("a run that has lost its lock notices at the next renewal, and does no
 TEST_CASE("one of many processes that try a stale lock together gets it") {
   const TemporaryDirectory directory;
   test_support::write_bytes(directory / ".lock", "host gone\npid 1\n");
+  // Each process reports whether it holds the lock, and keeps it until all have reported.
+  int reports[2], all_done[2];
+  REQUIRE(pipe(reports) == 0);
+  REQUIRE(pipe(all_done) == 0);
   std::vector<pid_t> children;
   for (int i = 0; i < 6; ++i) {
     children.push_back(fork());
     if (children.back() != 0) continue;
-    int status = 1;
+    close(all_done[1]);
+    const auto report = [&](char word) { static_cast<void>(!write(reports[1], &word, 1)); };
     try {
       const RunLock lock(directory.path(), RunLock::Timing{.touch = 20ms, .stale = 300ms});
-      std::this_thread::sleep_for(3s);
-      status = 0;
+      report('h');
+      char none = 0;
+      static_cast<void>(!read(all_done[0], &none, 1));  // returns when the last writer closes
     } catch (const bert_hpc::core::Error&) {
+      report('r');
     }
-    _exit(status);
+    _exit(0);
   }
+  close(reports[1]);
   int holders = 0;
-  for (const pid_t child : children) {
-    int status = 0;
-    waitpid(child, &status, 0);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) ++holders;
+  for (std::size_t i = 0; i < children.size(); ++i) {
+    char word = 0;
+    REQUIRE(read(reports[0], &word, 1) == 1);
+    if (word == 'h') ++holders;
   }
+  close(all_done[1]);
+  for (const pid_t child : children) waitpid(child, nullptr, 0);
+  close(reports[0]);
+  close(all_done[0]);
   CHECK(holders == 1);
 }
