@@ -1,7 +1,6 @@
 #include "bert_hpc/io/metrics.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <mutex>
 #include <optional>
@@ -15,8 +14,8 @@
 
 namespace bert_hpc::io {
 
+using core::Clock;
 using detail::MetricsTables;
-using Clock = std::chrono::steady_clock;
 
 namespace {
 
@@ -102,7 +101,8 @@ struct MetricsWriter::State {
   std::vector<std::string> pending;  ///< recorded, not yet in the tables
   MetricsTables tables;              ///< used only by the I/O thread
   std::optional<detail::MetricsEvents> events;
-  Clock::time_point next{};  ///< earliest time of the next snapshot
+  Clock* clock = nullptr;
+  Clock::Time next{};  ///< earliest time of the next snapshot
   bool closed = false;
 
   void continue_journal(const std::string& path, const Options& options);
@@ -160,6 +160,7 @@ MetricsWriter::MetricsWriter(const std::string& directory, const RunInfo& info, 
   State& state = *state_;
   state.directory = directory;
   state.interval = options.interval;
+  state.clock = options.clock;
   const std::string journal_path = metrics_journal_path(directory);
   if (options.resume_step >= 0) {
     try {
@@ -243,7 +244,7 @@ std::optional<std::uint32_t> MetricsWriter::copy_journal(std::int64_t bytes, con
 }
 
 bool MetricsWriter::poll() {
-  if (Clock::now() < state_->next) return false;
+  if (state_->clock->now() < state_->next) return false;
   {
     const std::lock_guard lock(state_->mutex);
     if (state_->pending.empty()) return false;
@@ -254,7 +255,7 @@ bool MetricsWriter::poll() {
 
 void MetricsWriter::snapshot() {
   State& state = *state_;
-  const Clock::time_point begin = Clock::now();
+  const Clock::Time begin = state.clock->now();
   std::vector<std::string> lines;
   {
     const std::lock_guard lock(state.mutex);
@@ -264,9 +265,9 @@ void MetricsWriter::snapshot() {
   const std::string path = metrics_path(state.directory);
   write_file(path, state.tables.to_hdf5(path));
   if (state.events) state.events->follow(state.tables, unix_time());
-  const std::chrono::duration<double> taken = Clock::now() - begin;
+  const std::chrono::duration<double> taken = state.clock->now() - begin;
   const std::chrono::duration<double> wait(std::max(state.interval, taken.count() / largest_share));
-  state.next = begin + std::chrono::duration_cast<Clock::duration>(wait);
+  state.next = begin + std::chrono::duration_cast<Clock::Duration>(wait);
 }
 
 void MetricsWriter::close() {

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "bert_hpc/core/clock.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/io/atomic_write.hpp"
 
@@ -154,6 +155,7 @@ class MetricsWriter {
     /// Path of the verified journal in the checkpoint of that step. A run journal that is missing or does not begin
     /// with these bytes is replaced by it. "": the checkpoint has none.
     std::string history{};
+    core::Clock* clock = &core::steady_clock();  ///< by which poll() decides
   };
 
   /// Writes into an existing directory; metrics.h5 exists with status "running" when it returns. A resume without
