@@ -34,7 +34,7 @@ StepFlags Checkpointer::flags() {
   const int phase = s.phase;
   const bool clock_says = s.is_root() && State::seconds_since(s.last) >= s.interval();
   const bool asked = s.parts.requests.take_checkpoint();
-  s.wall_time.step();
+  s.wall_time.step(s.parts.context.seconds());
   return {.stop = wants_stop() ? 1.0 : 0.0,
           .checkpoint = asked || clock_says ? 1.0 : 0.0,
           .written = phase >= State::written ? 1.0 : 0.0,
@@ -47,7 +47,7 @@ void Checkpointer::expect(double run_seconds) {
 
 bool Checkpointer::wants_stop() const {
   const State& s = *state_;
-  return s.parts.requests.stop() || (s.is_root() && s.wall_time.is_over());
+  return s.parts.requests.stop() || (s.is_root() && s.wall_time.is_over(s.parts.context.seconds()));
 }
 
 void Checkpointer::follow(const StepFlags& agreed) {

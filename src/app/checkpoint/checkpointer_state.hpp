@@ -33,7 +33,7 @@ struct Checkpointer::State {
         pieces(parts_to_save(given.model, given.sums, tensors)),
         snapshot(pieces, given.model.parameters, given.optimizer.states()),
         bytes(checkpoint_bytes(given.model, given.optimizer.states().kinds(), given.context.world.size())),
-        wall_time(given.context, bytes) {}
+        wall_time(given.context.input.run.max_walltime, bytes) {}
 
   comm::Communicator& world() const { return parts.context.world; }
   bool is_root() const { return world().rank() == 0; }
