@@ -29,8 +29,7 @@ void FailureMark::set(const std::string& directory, const std::string& lock) {
   reserve_ = std::make_unique_for_overwrite<std::byte[]>(reserve);
 }
 
-void FailureMark::leave() const noexcept {
-  constexpr auto longest = std::chrono::seconds(1);
+void FailureMark::leave(std::chrono::milliseconds longest) const noexcept {
   try {
     std::string directory, lock;
     {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "bert_hpc/app/report/gpu_monitor.hpp"
+#include "support/wait_until.hpp"
 
 using namespace bert_hpc::app;
 
@@ -49,16 +50,11 @@ TEST_CASE("NVML: values in our units; a value that the GPU does not report is Na
 }
 
 TEST_CASE("GPU monitor: it samples in the background and ends at once") {
-  const auto begin = std::chrono::steady_clock::now();
-  {
-    const GpuMonitor monitor("GPU-fake", std::chrono::milliseconds(1), fake);
-    while (monitor.samples().size() < 3 && std::chrono::steady_clock::now() - begin < std::chrono::seconds(60)) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    CHECK(monitor.samples().size() >= 3);
-    CHECK(monitor.samples()[1].seconds >= monitor.samples()[0].seconds);
-    const GpuMonitor sleeping("GPU-fake", std::chrono::hours(24), fake);  // does not wait for its next sample
-  }
+  const GpuMonitor monitor("GPU-fake", std::chrono::milliseconds(1), fake);
+  REQUIRE(test_support::wait_until([&] { return monitor.samples().size() >= 3; }));
+  CHECK(monitor.samples()[1].seconds >= monitor.samples()[0].seconds);
+  const GpuMonitor sleeping("GPU-fake", std::chrono::hours(24), fake);  // its end does not wait for the next sample
+  REQUIRE(test_support::wait_until([&] { return sleeping.samples().size() == 1; }));
 }
 
 TEST_CASE("GPU monitor: a full series is thinned evenly") {

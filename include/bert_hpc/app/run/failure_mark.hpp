@@ -3,6 +3,7 @@
 // without forcing it to the disk, and has one second. The lock stays, because other ranks may live a moment longer.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <mutex>
@@ -14,8 +15,9 @@ class FailureMark {
  public:
   /// From now on the run with this lock (RunLock::text()) is active in the directory.
   void set(const std::string& directory, const std::string& lock);
-  /// Writes the mark if that lock still exists and .status says "running". Takes at most a second; any thread.
-  void leave() const noexcept;
+  /// Writes the mark if that lock still exists and .status says "running". Waits for the disk at most so long; any
+  /// thread.
+  void leave(std::chrono::milliseconds longest = std::chrono::seconds(1)) const noexcept;
 
  private:
   mutable std::mutex mutex_;
