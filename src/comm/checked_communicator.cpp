@@ -16,20 +16,18 @@
 namespace bert_hpc::comm {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 /// Waits between polls: busily at first, then by giving the core to other threads.
 class Patience {
  public:
-  explicit Patience(double seconds) : limit_(seconds) {}
+  Patience(double seconds, core::Clock& clock) : limit_(seconds), clock_(clock) {}
 
-  double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
+  double seconds() const { return std::chrono::duration<double>(clock_.now() - begin_).count(); }
 
   /// Call between two polls. Returns false when the time is over.
   bool wait() {
     const double waited = seconds();
     if (waited > 1e-3) {
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
+      clock_.pause(std::chrono::microseconds(50));
     } else {
       std::this_thread::yield();
     }
@@ -38,7 +36,8 @@ class Patience {
 
  private:
   double limit_;
-  Clock::time_point begin_ = Clock::now();
+  core::Clock& clock_;
+  core::Clock::Time begin_ = clock_.now();
 };
 
 std::string seconds_text(double seconds) {
@@ -56,16 +55,16 @@ bool agree(const Operation& a, const Operation& b) {
 /// lifetime.
 class TimedRequest : public Request {
  public:
-  TimedRequest(RequestHandle inner, double seconds, const Operation& operation, const std::vector<int>& numbers,
-               std::vector<Request*>& under_way)
-      : inner_(std::move(inner)), seconds_(seconds), operation_(operation), numbers_(numbers), under_way_(under_way) {
+  TimedRequest(RequestHandle inner, const CheckOptions& options, const Operation& operation,
+               const std::vector<int>& numbers, std::vector<Request*>& under_way)
+      : inner_(std::move(inner)), options_(options), operation_(operation), numbers_(numbers), under_way_(under_way) {
     under_way_.push_back(this);
   }
   ~TimedRequest() override { std::erase(under_way_, this); }
   TimedRequest(const TimedRequest&) = delete;
   TimedRequest& operator=(const TimedRequest&) = delete;
   void wait() override {
-    Patience patience(seconds_);
+    Patience patience(options_.timeout_seconds, *options_.clock);
     while (!inner_->test()) {
       if (!patience.wait()) fail();
     }
@@ -78,12 +77,12 @@ class TimedRequest : public Request {
     static_cast<void>(inner_.release());  // never completes: no destructor may wait for it
     throw core::Error(core::ExitCode::communication,
                       describe(operation_, [this](int r) { return numbers_[static_cast<std::size_t>(r)]; }) +
-                          " has not ended after " + seconds_text(seconds_) +
+                          " has not ended after " + seconds_text(options_.timeout_seconds) +
                           " ([debug] collective_timeout_seconds): another rank did not take part.");
   }
 
   RequestHandle inner_;
-  double seconds_;
+  const CheckOptions& options_;
   Operation operation_;
   const std::vector<int>& numbers_;
   std::vector<Request*>& under_way_;
@@ -125,7 +124,7 @@ class CheckedCommunicator : public DecoratedCommunicator {
   }
   void leave(const Operation&) override {}
   RequestHandle watched(RequestHandle request, const Operation& operation) override {
-    return requests_.make(std::move(request), options_.timeout_seconds, operation, numbers_, under_way_);
+    return requests_.make(std::move(request), options_, operation, numbers_, under_way_);
   }
   std::unique_ptr<Communicator> decorated(std::unique_ptr<Communicator> part) override {
     return std::make_unique<CheckedCommunicator>(std::move(part), options_, numbers_[static_cast<std::size_t>(rank())]);
@@ -159,7 +158,7 @@ class CheckedCommunicator : public DecoratedCommunicator {
   }
 
   void hear(Board& board, const Operation& operation, int begin, int end) {
-    Patience patience(options_.timeout_seconds);
+    Patience patience(options_.timeout_seconds, *options_.clock);
     bool differ = false, all = false;
     double found = 0;  // time at which a difference was found
     while (true) {
@@ -180,7 +179,7 @@ class CheckedCommunicator : public DecoratedCommunicator {
       if (all && !differ) return;
       // After a difference, wait a little longer for messages in transit, so that the error can list all ranks.
       const bool in_time = patience.wait();
-      if (all || !in_time || (differ && patience.seconds() > found + std::min(1.0, options_.timeout_seconds))) break;
+      if (all || !in_time || (differ && patience.seconds() > found + options_.settle_seconds)) break;
     }
     fail(operation, begin, end, differ);
   }

@@ -62,7 +62,7 @@ TEST_CASE("rank 0 hears all others and they hear it") {
     bad += std::strcmp(said.section, "forward") != 0 && said.ended == 0;
     ended += said.ended != 0;
   };
-  // Up to 10 s, although it takes a millisecond, because datagrams may be lost.
+  // Datagrams may be lost: it takes a millisecond as a rule.
   const auto is_missing = [&] {
     if (world->rank() != 0) return steps[0] < 0;
     for (std::size_t r = 1; r < steps.size(); ++r) {
@@ -70,11 +70,10 @@ TEST_CASE("rank 0 hears all others and they hear it") {
     }
     return false;
   };
-  for (int i = 0; i < 1000 && world->any(is_missing()); ++i) {
+  while (world->any(is_missing())) {  // CTest ends a test that hangs
     if (world->rank() != 0) heartbeat->send(sign(100 + world->rank()));
     heartbeat->listen(std::chrono::milliseconds(10), sign(100 + world->rank()), heard);
   }
-  CHECK(!is_missing());
   for (std::size_t r = 0; r < steps.size(); ++r) {
     if (steps[r] >= 0) CHECK(steps[r] == 100 + static_cast<std::int64_t>(r));
   }
@@ -117,9 +116,7 @@ TEST_CASE("a wake-up ends listening") {
   const auto heartbeat = Heartbeat::make(*world);
   REQUIRE(heartbeat != nullptr);
   heartbeat->wake();
-  const auto begin = std::chrono::steady_clock::now();
-  heartbeat->listen(std::chrono::seconds(20), sign(1), [](int, const HeartbeatState&) {});
-  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
+  heartbeat->listen(std::chrono::hours(1), sign(1), [](int, const HeartbeatState&) {});  // it returns
 }
 
 TEST_CASE("answers that come through another address, which later closes, do not make a rank silent") {
@@ -138,13 +135,12 @@ TEST_CASE("answers that come through another address, which later closes, do not
     if (world->rank() != 0) heartbeat->send(sign(1));
     heartbeat->listen(std::chrono::milliseconds(10), sign(1), heard);
   };
-  for (int i = 0; i < 1000 && world->any(is_missing(1)); ++i) beat();
-  CHECK(!is_missing(1));
+  while (world->any(is_missing(1))) beat();
   if (world->rank() == 0) {
     close(detour);
     detour = -1;
   }
-  for (int i = 0; i < 300 && world->any(is_missing(100)); ++i) beat();
   // Not only datagrams on their way: rank 0 hears a rank for as long as the rank sends.
+  while (world->any(is_missing(100))) beat();
   CHECK(!is_missing(100));
 }

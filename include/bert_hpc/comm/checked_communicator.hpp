@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "bert_hpc/comm/communicator.hpp"
+#include "bert_hpc/core/clock.hpp"
 
 namespace bert_hpc::comm {
 
@@ -16,6 +17,10 @@ struct CheckOptions {
   /// If several ranks detect the same error, the lowest one reports it at once; the others wait this long, by which
   /// time the reporting rank has ended them.
   double silence_seconds = 2;
+  /// After a difference, the descriptions that are still under way are waited for this long, so that the error lists
+  /// all ranks.
+  double settle_seconds = 1;
+  core::Clock* clock = &core::steady_clock();  ///< by which a rank counts as missing
 };
 
 /// Collective over `inner`, which must outlive the result. Operations of the result, and of groups made by its split(),
