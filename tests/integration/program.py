@@ -73,7 +73,7 @@ def end(process, path):
     if process.poll() is None:
         process.terminate()
         try:
-            process.wait(timeout=20)
+            process.wait(timeout=20)  # a launcher that hangs is killed
         except subprocess.TimeoutExpired:
             process.kill()
     for rank in ranks_of(str(path).encode()):

@@ -5,12 +5,17 @@
 //   BERT_HPC_SLOW_SYNC = PART=SECONDS   forcing such a file to the disk takes seconds
 //   BERT_HPC_SHORT_WRITES = N           no write takes more than N bytes
 //   BERT_HPC_FAIL_LOCKS                 no file can be locked (ENOLCK)
-//   BERT_HPC_CLOCK_JUMPS = N            the wall clock is N seconds late and early in turns of a fifth of a second
+//   BERT_HPC_HOLD_SYNC = PART=FILE      forcing such a file to the disk ends once FILE is gone
+//   BERT_HPC_CLOCK_JUMPS = N            the wall clock is N seconds late and early, alternately at each reading
+//   BERT_HPC_CLOCK_AHEAD = FILE         all clocks are ahead by the number of seconds in FILE, once that exists
+//   BERT_HPC_STEPS = FILE               the delay of the k-th step (debug.step_delay_seconds) ends once the number in
+//                                       FILE is at least k
 //   BERT_HPC_STALE = NAME=OTHER         files below a folder NAME are opened below OTHER, as on a rank with an outdated
 //                                       view of a shared disk
 //   BERT_HPC_HANG = FILE                while FILE exists, the main thread hangs when it next reads the clock
 //   BERT_HPC_DIE_AT_REPLACING = END     the process dies when it is about to rename something over an existing file
 //                                       whose path ends with END
+//   BERT_HPC_HOLD_SIGKILL = FILE        SIGKILL is sent to other processes once FILE is gone
 //   BERT_HPC_DROP_DATAGRAMS = FILE      while FILE exists, no datagram is sent (UDP over IPv4)
 //   BERT_HPC_SLOW_SPACE = SECONDS       a query of a disk's free space takes that long
 //   BERT_HPC_KEEP_FOLDERS = PART        folders whose path contains PART cannot be removed (ENOTEMPTY), as on NFS
@@ -22,10 +27,12 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
@@ -67,18 +74,39 @@ void be_slow(int file) {
     sleep(static_cast<unsigned>(std::atoi(equals + 1)));
 }
 
+void be_held(int file) {
+  const char* rule = std::getenv("BERT_HPC_HOLD_SYNC");
+  const char* equals = rule == nullptr ? nullptr : std::strchr(rule, '=');
+  if (equals == nullptr || !path_contains(file, std::string(rule, equals))) return;
+  while (access(equals + 1, F_OK) == 0) usleep(10000);
+}
+
 long clock_error() {
   const char* jump = std::getenv("BERT_HPC_CLOCK_JUMPS");
   if (jump == nullptr) return 0;
-  static auto* const real = next<int(clockid_t, timespec*)>("clock_gettime");
-  timespec steady{};
-  real(CLOCK_MONOTONIC, &steady);
-  const long turn = steady.tv_sec * 5 + steady.tv_nsec / 200000000;
-  return turn % 2 == 0 ? std::atol(jump) : -std::atol(jump);
+  static std::atomic<unsigned> readings = 0;
+  return readings++ % 2 == 0 ? std::atol(jump) : -std::atol(jump);
+}
+
+/// Number in the file that the environment variable names; `otherwise` if there is no such file or variable.
+long number_in(const char* variable, long otherwise) {
+  const char* path = std::getenv(variable);
+  const int file = path == nullptr ? -1 : static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, O_RDONLY));
+  if (file < 0) return otherwise;
+  char text[32] = {};
+  const ssize_t bytes = read(file, text, sizeof text - 1);
+  close(file);
+  return bytes > 0 ? std::atol(text) : otherwise;
 }
 
 bool locks_fail() {
   return std::getenv("BERT_HPC_FAIL_LOCKS") != nullptr;
+}
+
+/// Seconds by which all clocks are ahead.
+long lead() {
+  static const bool may_be_ahead = std::getenv("BERT_HPC_CLOCK_AHEAD") != nullptr;
+  return may_be_ahead ? number_in("BERT_HPC_CLOCK_AHEAD", 0) : 0;
 }
 
 std::string redirected(const char* path) {
@@ -97,6 +125,12 @@ std::size_t taken(std::size_t bytes) {
   return most == nullptr ? bytes : std::min(bytes, static_cast<std::size_t>(std::atoll(most)));
 }
 
+/// Waits for the permission to send this signal.
+void hold_signal(int number) {
+  const char* file = std::getenv("BERT_HPC_HOLD_SIGKILL");
+  while (number == SIGKILL && file != nullptr && access(file, F_OK) == 0) usleep(10000);
+}
+
 bool ends_with(const char* path, const char* end) {
   return end != nullptr && std::string_view(path).ends_with(end);
 }
@@ -104,6 +138,16 @@ bool ends_with(const char* path, const char* end) {
 }  // namespace
 
 extern "C" {
+
+int kill(pid_t process, int number) noexcept {
+  static auto* const real = next<int(pid_t, int)>("kill");
+  if (process != getpid()) hold_signal(number);
+  return real(process, number);
+}
+
+int killpg(pid_t group, int number) noexcept {
+  return kill(-group, number);
+}
 
 int rename(const char* from, const char* to) noexcept {
   static auto* const real = next<int(const char*, const char*)>("rename");
@@ -114,6 +158,7 @@ int rename(const char* from, const char* to) noexcept {
 int fsync(int file) {
   static auto* const real = next<int(int)>("fsync");
   be_slow(file);
+  be_held(file);
   if (!is_to_fail(file)) return real(file);
   errno = EIO;
   return -1;
@@ -178,13 +223,25 @@ int clock_gettime(clockid_t clock, timespec* time) noexcept {
   static auto* const real = next<int(clockid_t, timespec*)>("clock_gettime");
   const int result = real(clock, time);
   if (clock == CLOCK_REALTIME) time->tv_sec += clock_error();
+  if (clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC) time->tv_sec += lead();
   return result;
+}
+
+int nanosleep(const timespec* time, timespec* left) {
+  static auto* const real = next<int(const timespec*, timespec*)>("nanosleep");
+  static const bool held = std::getenv("BERT_HPC_STEPS") != nullptr;
+  static long steps = 0;  // of the main thread alone
+  if (!held || gettid() != getpid()) return real(time, left);
+  ++steps;
+  constexpr timespec pause{0, 5000000};
+  while (number_in("BERT_HPC_STEPS", 0) < steps) real(&pause, nullptr);
+  return 0;
 }
 
 int gettimeofday(timeval* __restrict time, void* __restrict zone) noexcept {
   static auto* const real = next<int(timeval*, void*)>("gettimeofday");
   const int result = real(time, zone);
-  time->tv_sec += clock_error();
+  time->tv_sec += clock_error() + lead();
   return result;
 }
 

@@ -1,5 +1,7 @@
 #include "bert_hpc/app/run/watchdog.hpp"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -249,6 +251,7 @@ void Watchdog::State::judge_stall() {
 }
 
 void Watchdog::State::run() {
+  ::pthread_setname_np(::pthread_self(), "watchdog");  // for debuggers
   // A dozen heartbeats until a rank is reported, as datagrams may be lost, but not so many that rank 0 is slowed down.
   const double interval = std::clamp(settings.seconds / 12, 0.05, 5.0);
   const auto pause = std::chrono::milliseconds(static_cast<std::int64_t>(interval * 1000));
