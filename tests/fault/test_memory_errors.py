@@ -10,11 +10,11 @@ import signal
 import struct
 import subprocess
 import sys
-import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
 from program import BUILD, MPIRUN, Case, ranks_of, run
+from waiting import exit_status, recorded_steps, wait_until
 
 TENSOR = "bert.encoder.layer.1.intermediate.dense.weight"
 
@@ -65,11 +65,6 @@ class MemoryErrors(Case):
                                           schedule={"name": "constant", "epochs": None, "steps": steps, "warmup_ratio": None},
                                           **tables)
 
-    def wait_for(self, condition, deadline):
-        while not condition():
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.1)
-
     def test_a_flipped_bit_ends_the_run(self):
         seed, path = self.input_for("seed", 1)
         run("bert_hpc", path, threads=1, check=0)
@@ -83,22 +78,25 @@ class MemoryErrors(Case):
                                       stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                       env=dict(os.environ, OMP_NUM_THREADS="1")) as process:
                     try:
-                        deadline = time.monotonic() + 60
                         marker = path.name.encode()
-                        self.wait_for(lambda: (directory / "metrics.h5").exists() and len(ranks_of(marker)) == ranks, deadline)
+                        wait_until(lambda: (directory / "metrics.h5").exists() and len(ranks_of(marker)) == ranks,
+                                   f"metrics.h5 of {ranks} ranks", process)
                         victim = ranks_of(marker)[-1]
                         # The requested checkpoint is complete before a bit is flipped: its snapshot is found in memory too.
                         os.kill(victim, signal.SIGUSR2)
-                        self.wait_for((directory / "checkpoints/latest").exists, deadline)
-                        while process.poll() is None:
-                            self.assertLess(time.monotonic(), deadline, "no rank noticed the flipped bit")
-                            # A flip between an update and the hash of its result cannot be detected: the test flips again.
+                        wait_until((directory / "checkpoints/latest").exists, "a checkpoint", process)
+
+                        def ended_by_a_flip():
+                            """A flip between an update and the hash of its result cannot be detected: the next one is."""
                             try:
                                 flip(victim, places(victim, wanted))
                             except OSError:  # it is gone
-                                break
-                            time.sleep(0.5)
-                        process.wait(timeout=30)
+                                return True
+                            steps = recorded_steps(directory)
+                            wait_until(lambda: process.poll() is not None or recorded_steps(directory) > steps + 1, "two more records")
+                            return process.poll() is not None
+                        wait_until(ended_by_a_flip, "a rank that notices the flipped bit")
+                        exit_status(process, "a run with a flipped bit")
                     finally:
                         process.kill()
                     message = " ".join(process.stderr.read().split())

@@ -5,7 +5,6 @@ import os
 import pathlib
 import subprocess
 import sys
-import time
 import unittest
 
 import h5py
@@ -31,7 +30,7 @@ class SubmittedAgain(program.Case):
         environment = {key: value for key, value in os.environ.items() if not key.startswith("SLURM_")}
         environment |= {"OMP_NUM_THREADS": "1"} | ({"SLURM_JOB_ID": str(job)} if job else {})
         environment |= {"SLURM_RESTART_COUNT": str(restart)} if restart else {}
-        done = subprocess.run([str(BUILD / "bert_hpc"), str(path), *arguments], capture_output=True, text=True, timeout=120,
+        done = subprocess.run([str(BUILD / "bert_hpc"), str(path), *arguments], capture_output=True, text=True, timeout=300,
                               env=environment)
         self.assertEqual(done.returncode, check, done.stdout + done.stderr)
         if check == 0:
@@ -121,9 +120,8 @@ class SubmittedAgain(program.Case):
         directory, _ = self.start("locked", 2, job=77)
         (directory / ".lock").write_text("host elsewhere\npid 1\nsince 2026-01-01T00:00:00Z\nbegan 1\nspace other\njob 77\n"
                                          "cluster \ntask \nrestart 0\n")
-        begin = time.monotonic()
+        # It is not watched: that would end with another reason (unit/io/test_run_lock.cpp).
         _, output = self.start("locked", 4, job=77, restart=1)
-        self.assertLess(time.monotonic() - begin, 30)  # it would be watched for 60 s
         self.assertIn("(Slurm job 77) is of an earlier start of this job, which Slurm has ended; this start takes it over.", output)
         self.assertIn("resuming from step 2 (", output)
 

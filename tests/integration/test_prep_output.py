@@ -9,10 +9,10 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 import unittest
 
 from program import BUILD, prepare_csv
+from waiting import LIMIT, wait_until
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 MANIFEST = ".written_by_bert_hpc_prep"
@@ -110,9 +110,7 @@ class Output(unittest.TestCase):
             with open(self.folder / "pipe.csv", "w") as pipe:  # opened at the check, closed and opened again by the pass
                 pipe.write("text,label\na,x\n")
                 pipe.flush()
-            deadline = time.monotonic() + 60
-            while not (self.out / ".bert_hpc_prep").exists() and time.monotonic() < deadline:
-                time.sleep(0.02)
+            wait_until((self.out / ".bert_hpc_prep").exists, "its scratch files", waiting)
             message = self.prepare(check=4).stderr
             self.assertIn(f"another bert_hpc_prep is at work in 'out': process {waiting.pid} on {socket.gethostname()} since",
                           message)
@@ -120,7 +118,7 @@ class Output(unittest.TestCase):
             self.assertTrue((self.out / ".bert_hpc_prep").is_dir())
         finally:
             waiting.send_signal(signal.SIGTERM)
-            waiting.communicate(timeout=60)
+            waiting.communicate(timeout=LIMIT)
         (self.out / ".bert_hpc_prep").mkdir(exist_ok=True)
         (self.out / ".bert_hpc_prep" / "tokens-0").write_bytes(b"1234")
         done = self.prepare()

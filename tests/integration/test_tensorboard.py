@@ -14,6 +14,7 @@ import numpy as np
 
 import program
 from program import BUILD, MPIRUN
+from waiting import exit_status, wait_until
 
 
 def crc32c(data):
@@ -133,18 +134,15 @@ class EventFiles(program.Case):
     def killed(self, name):
         """A run on two ranks that is killed some steps after its first checkpoint; its input and its last recorded step."""
         path, directory = self.path(name, checkpoint={"every_steps": 6},
-                                    schedule={"name": "constant", "epochs": None, "steps": 1000000, "warmup_ratio": None})
+                                    schedule={"name": "constant", "epochs": None, "steps": 1000000000, "warmup_ratio": None})
         process = subprocess.Popen([MPIRUN, "-n", "2", str(BUILD / "bert_hpc"), str(path)], stdout=subprocess.DEVNULL,
                                    stderr=subprocess.DEVNULL, env=dict(os.environ, OMP_NUM_THREADS="1"),
                                    start_new_session=True)
         self.addCleanup(process.kill)
-        deadline = time.monotonic() + 60
-        while not (directory / "checkpoints/latest").exists():
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.01)
+        wait_until((directory / "checkpoints/latest").exists, "a checkpoint", process)
         for rank in program.ranks_of(path.name.encode()):
             os.kill(rank, signal.SIGKILL)
-        process.wait(timeout=60)
+        exit_status(process, "a launcher whose ranks are killed")
         return path, directory
 
     def test_a_run_and_one_that_was_killed_and_went_on(self):
