@@ -14,6 +14,7 @@ import unittest
 import h5py
 
 from program import BUILD, MPIRUN, Case, end, ranks_of, run
+from waiting import LIMIT, wait_until, wait_until_recorded
 
 STOPS = (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT)
 
@@ -56,21 +57,20 @@ class SignalsAtTheStart(Case):
             cls.expected[mode] = results(directory)
 
     @classmethod
-    def input(cls, mode, name):
-        """Takes a second or two."""
+    def input(cls, mode, name, **more):
         folder, shards = cls.work.folder, cls.work.folder / "shards"
         tables = {"run": {"mode": mode, "directory": str(folder / name), "reproducible": True},
                   "schedule": {"name": "constant", "epochs": None, "steps": 150, "warmup_ratio": None}}
         if mode != "train":
             tables = {"run": tables["run"], "model": None, "schedule": None, "optimizer": None,
                       "data": {"train": None, "validation": None, "test": [f"{shards}/train-*.h5"]}}
-        path = cls.work.input(f"{name}.toml", **tables)
+        path = cls.work.input(f"{name}.toml", **tables, **more)
         if mode != "train":
             path.write_text(path.read_text() + f'[model]\npretrained = "{folder}/undisturbed-train/model"\n')
         return path, folder / name
 
-    def launch(self, path, ranks=2):
-        command = [str(BUILD / "bert_hpc"), str(path)]
+    def launch(self, path, ranks=2, before=()):
+        command = [*map(str, before), str(BUILD / "bert_hpc"), str(path)]
         if ranks > 1:
             command = [MPIRUN, "-n", str(ranks), *command]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -80,26 +80,21 @@ class SignalsAtTheStart(Case):
 
     def open_pipe(self, pipe, process):
         """To write to it, once the program reads from it."""
-        deadline = time.monotonic() + 60
-        while True:
+        def opened():
             try:
-                writer = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+                return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
             except OSError as error:
                 self.assertEqual(error.errno, errno.ENXIO)  # no process reads the pipe yet
-            else:
-                os.set_blocking(writer, True)
-                return writer
-            self.assertIsNone(process.poll(), "it ended by itself")
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.002)
+                return None
+        writer = wait_until(opened, f"a reader of {pipe}", process)
+        os.set_blocking(writer, True)
+        return writer
 
     def wait_for_ranks(self, path, process, count=2):
-        deadline = time.monotonic() + 60
-        while len(ranks := [rank for rank in ranks_of(path.name.encode()) if listens(rank)]) < count:
-            self.assertIsNone(process.poll(), "it ended by itself")
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.002)
-        return ranks
+        def ready():
+            ranks = [rank for rank in ranks_of(path.name.encode()) if listens(rank)]
+            return ranks if len(ranks) >= count else None
+        return wait_until(ready, f"{count} ranks", process)
 
     def test_while_it_waits_for_its_input(self):
         """An input that is a pipe blocks the start, so the instant is certain: only MPI is initialised."""
@@ -116,7 +111,7 @@ class SignalsAtTheStart(Case):
                         os.kill(rank, number)
                     os.write(writer, text.replace(f"undisturbed-{mode}\"", f"{directory.name}\"").encode())
                     os.close(writer)
-                    output = process.communicate(timeout=60)[0]
+                    output = process.communicate(timeout=LIMIT)[0]
                     if number == signal.SIGUSR2:
                         self.assertEqual(process.returncode, 0, output)
                         self.assertEqual(results(directory), self.expected[mode])
@@ -125,34 +120,57 @@ class SignalsAtTheStart(Case):
                         self.assertIn(f"stopped on {number.name} before the first step: submit again", output)
                         self.assertFalse(directory.exists())
 
+    def ask(self, ranks, number):
+        for rank in ranks:
+            try:
+                os.kill(rank, number)
+            except ProcessLookupError:  # it was faster
+                pass
+
+    def check_end(self, process, path, directory, mode, ranks, statuses):
+        output = process.communicate(timeout=LIMIT)[0]
+        self.assertEqual(ranks_of(path.name.encode()), [])
+        self.assertIn(process.returncode, statuses, output)
+        if process.returncode == 75:
+            self.assertIn("stopped", output)
+            self.assertFalse((directory / "predictions.h5").exists())
+            if directory.exists() and os.listdir(directory):  # empty before it began
+                self.assertEqual((directory / ".status").read_text(), "stopped\n")
+            run("bert_hpc", path, ranks=ranks, threads=1, check=0)
+        self.assertEqual(results(directory), self.expected[mode])
+
+    SIGNALS = ((signal.SIGUSR1, 2), (signal.SIGTERM, 2), (signal.SIGINT, 2), (signal.SIGUSR2, 1))
+
     def test_at_any_instant(self):
         draw = random.Random(29)
-        stopped = 0
         for mode in self.inputs:
-            for number, ranks in ((signal.SIGUSR1, 2), (signal.SIGTERM, 2), (signal.SIGINT, 2), (signal.SIGUSR2, 1)):
+            for number, ranks in self.SIGNALS:
                 path, directory = self.input(mode, f"{mode}-{draw.getrandbits(32)}")
                 process = self.launch(path, ranks)
                 found = self.wait_for_ranks(path, process, ranks)
                 instant = draw.uniform(0, 1)
                 with self.subTest(f"{mode}, {number.name} to {ranks} after {instant:.3f} s"):
                     time.sleep(instant)
-                    for rank in found:
-                        try:
-                            os.kill(rank, number)
-                        except ProcessLookupError:  # it was faster
-                            pass
-                    output = process.communicate(timeout=60)[0]
-                    self.assertEqual(ranks_of(path.name.encode()), [])
-                    self.assertIn(process.returncode, (0,) if number == signal.SIGUSR2 else (0, 75), output)
-                    if process.returncode == 75:
-                        stopped += 1
-                        self.assertIn("stopped", output)
-                        self.assertFalse((directory / "predictions.h5").exists())
-                        if directory.exists() and os.listdir(directory):  # empty before it began
-                            self.assertEqual((directory / ".status").read_text(), "stopped\n")
-                        run("bert_hpc", path, ranks=ranks, threads=1, check=0)
-                    self.assertEqual(results(directory), self.expected[mode])
-        self.assertGreater(stopped, 3)
+                    self.ask(found, number)
+                    self.check_end(process, path, directory, mode, ranks, (0,) if number == signal.SIGUSR2 else (0, 75))
+
+    def test_at_any_step(self):
+        """A step that ends once the test allows it: the run stops after that step."""
+        shim = BUILD / "tests/libfailing_files.so"
+        if not shim.exists():
+            self.skipTest("failing surroundings are not part of this build")
+        for step, (number, ranks) in zip((0, 1, 74, 149), self.SIGNALS):
+            path, directory = self.input("train", f"step-{step}", debug={"step_delay_seconds": 0.001})
+            with self.subTest(f"{number.name} to {ranks} during step {step + 1}"):
+                steps = path.with_suffix(".steps")
+                steps.write_text(str(step))
+                process = self.launch(path, ranks, ["env", f"LD_PRELOAD={shim}", f"BERT_HPC_STEPS={steps}"])
+                found = self.wait_for_ranks(path, process, ranks)
+                wait_until((directory / "metrics.h5").exists, "metrics.h5", process)
+                wait_until_recorded(directory, step, process)
+                self.ask(found, number)
+                steps.write_text("1000000000")
+                self.check_end(process, path, directory, "train", ranks, (0,) if number == signal.SIGUSR2 else (75,))
 
     def test_what_is_only_checked_ends_at_once(self):
         """--validate does not poll for requests to stop: a signal ends the process at once."""
@@ -164,7 +182,7 @@ class SignalsAtTheStart(Case):
         self.addCleanup(end, process, pipe)
         self.addCleanup(os.close, self.open_pipe(pipe, process))
         process.send_signal(signal.SIGINT)
-        self.assertEqual(process.wait(timeout=30), -signal.SIGINT)
+        self.assertEqual(process.wait(timeout=LIMIT), -signal.SIGINT)
 
 
 if __name__ == "__main__":
