@@ -6,10 +6,14 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
-import time
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "integration"))
+
+from waiting import LIMIT, wait_until  # noqa: E402
+
 PROGRAMS = ["slurmctld", "slurmd", "srun", "sbatch", "munged", "unshare", "nsenter", "ip", "mpirun"]
 
 
@@ -35,13 +39,11 @@ class Cluster:
             ["unshare", "--net", "--uts", "--mount", "--pid", "--ipc", "--fork", "--kill-child", "bash",
              str(HERE / "cluster.sh"), str(self.folder)],
             stdin=subprocess.DEVNULL, stdout=self.output, stderr=subprocess.STDOUT)
-        deadline = time.monotonic() + 60
-        while not (self.folder / "up").exists():
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                text = self.logs()
-                self.close()
-                raise AssertionError(f"Slurm did not start:\n{text}")
-            time.sleep(0.1)
+        try:
+            wait_until((self.folder / "up").exists, "two idle nodes", self.process, self.logs)
+        except AssertionError:
+            self.close()
+            raise
         children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         self.inside = children[0]  # process 1 of the namespaces
 
@@ -61,7 +63,7 @@ class Cluster:
         environment.update(extra or {})
         return environment
 
-    def run(self, *command, check=None, cwd=None, timeout=120, environment=None):
+    def run(self, *command, check=None, cwd=None, timeout=LIMIT, environment=None):
         """Runs a command of Slurm's on the control host; the finished process, output as text."""
         full = ["nsenter", "--target", self.inside, "--net", "--uts", "--mount", "--pid", "--ipc", *map(str, command)]
         # nsenter changes to the root folder of the namespace: `cwd` is entered there.
@@ -81,17 +83,13 @@ class Cluster:
         text = self.run("scontrol", "show", "job", job, "--oneliner").stdout
         return dict(part.split("=", 1) for part in text.split() if "=" in part)
 
-    def wait_for(self, job, states, seconds=240):
+    def wait_for(self, job, states):
         """Until the job is in one of the states; its fields."""
-        deadline = time.monotonic() + seconds
-        while True:
+        def reached():
             fields = self.state(job)
-            if fields.get("JobState") in states:
-                return fields
-            if time.monotonic() > deadline:
-                raise AssertionError(f"job {job} is {fields.get('JobState')} ({fields.get('Reason')}), not one of "
-                                     f"{states} after {seconds} s\n{self.logs()}")
-            time.sleep(0.3)
+            return fields if fields.get("JobState") in states else None
+        return wait_until(reached, f"job {job} in one of the states {states}",
+                          output=lambda: f"{self.state(job)}\n{self.logs()}")
 
     def fail_node(self, number):
         """The node dies: slurmd and all that ran there."""

@@ -46,7 +46,7 @@ MpiDefault=pmix
 ReturnToService=2
 JobRequeue=0
 KillWait=15
-OverTimeLimit=0
+OverTimeLimit=10
 SlurmdTimeout=20
 SchedulerParameters=sched_interval=2,batch_sched_delay=0,requeue_delay=1
 PreemptType=preempt/partition_prio

@@ -8,7 +8,6 @@ import pathlib
 import signal
 import sys
 import threading
-import time
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -17,11 +16,24 @@ sys.path.insert(0, str(HERE.parent / "integration"))
 import cluster  # noqa: E402
 import h5py  # noqa: E402
 import program  # noqa: E402
+from waiting import LIMIT, contains, recorded_steps, wait_for_pauses, wait_until  # noqa: E402
 
 JOBS = HERE.parent.parent / "jobs"
-if reason := cluster.why_not():
+SHIM = program.BUILD.resolve() / "tests/libfailing_files.so"
+if reason := cluster.why_not() or (None if SHIM.exists() else "steps that wait are not part of this build"):
     print(f"skipped: {reason}")
     sys.exit(77)
+
+# In place of the program: the steps of a run wait for the number in INPUT.toml.steps (support/failing_files.cpp), and the
+# starts after a job's first one for INPUT.toml.restart, if INPUT.toml.waits exists.
+HELD_PROGRAM = f"""#!/bin/sh
+for word; do case $word in *.toml) input=$word ;; esac; done
+if [ "${{SLURM_RESTART_COUNT:-0}}" -gt 0 ] && [ -e "$input.waits" ]; then
+  until [ -e "$input.restart" ]; do sleep 0.1; done
+fi
+if [ -e "$input.steps" ]; then export LD_PRELOAD={SHIM} BERT_HPC_STEPS="$input.steps"; fi
+exec {program.BUILD.resolve()}/bert_hpc "$@"
+"""
 
 
 def weights(run):
@@ -39,7 +51,11 @@ class Slurm(program.Case):
         super().setUpClass()
         cls.slurm = cluster.Cluster()
         cls.folder = cls.work.folder
-        cls.environment = {"PATH": f"{program.BUILD.resolve()}:{os.environ['PATH']}"}
+        tools = cls.folder / "tools"
+        tools.mkdir()
+        (tools / "bert_hpc").write_text(HELD_PROGRAM)
+        (tools / "bert_hpc").chmod(0o755)
+        cls.environment = {"PATH": f"{tools}:{program.BUILD.resolve()}:{os.environ['PATH']}"}
 
     @classmethod
     def tearDownClass(cls):
@@ -62,22 +78,21 @@ class Slurm(program.Case):
                                 *command, cwd=self.folder, environment=self.environment)
         return job, self.folder / f"bert_hpc-{job}.log"
 
-    def assert_no_process_left(self, seconds=30):
-        deadline = time.monotonic() + seconds
-        while self.slurm.run("pgrep", "-x", "bert_hpc").stdout.strip():
-            self.assertLess(time.monotonic(), deadline, "ranks are still there")
-            time.sleep(0.2)
+    def assert_no_process_left(self):
+        wait_until(lambda: not self.slurm.run("pgrep", "-x", "bert_hpc").stdout.strip(), "the end of all ranks")
 
-    def started(self, path, run, seconds=180):
+    def started(self, path, run):
         """srun in a thread, some steps of whose run are recorded; where its end will be, and the thread."""
         done = []
         thread = threading.Thread(target=lambda: done.append(self.srun("bert_hpc", path)))
         thread.start()
-        deadline = time.monotonic() + seconds
-        while not (run / "metrics.journal").exists() or (run / "metrics.journal").stat().st_size < 3000:
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.05)
+        wait_until(lambda: recorded_steps(run) >= 20, f"steps in {run}", output=self.slurm.logs)
         return done, thread
+
+    def end_of(self, done, thread):
+        thread.join(timeout=LIMIT)
+        self.assertFalse(thread.is_alive(), "the run does not end")
+        return done[0]
 
     def rank(self, path, number):
         """The process of that rank."""
@@ -104,17 +119,16 @@ class Slurm(program.Case):
         self.assertEqual(weights(run), weights(alone_run))
 
     def test_a_rank_of_the_other_node_that_is_stopped_for_ever(self):
-        path, run = self.input("stopped", schedule={"epochs": None, "steps": 10000000, "warmup_ratio": None, "name": "constant"},
-                               run={"watchdog_seconds": 1.0, "watchdog_limit_seconds": 4.0})
-        done, thread = self.started(path, run)
+        path, run = self.input("stopped", schedule={"epochs": None, "steps": 1000000000, "warmup_ratio": None, "name": "constant"},
+                               run={"watchdog_seconds": 2.5, "watchdog_limit_seconds": 4.0})
+        started = self.started(path, run)
+        wait_for_pauses(program.ranks_of(path.name.encode()), "watchdog", 3)  # all have heard all
         os.kill(self.rank(path, "3"), signal.SIGSTOP)
-        begin = time.monotonic()
-        thread.join(timeout=60)
-        self.assertLess(time.monotonic() - begin, 4 + 10)
-        self.assertEqual(done[0].returncode, 6, done[0].stderr)
-        self.assertNotIn("has heard nothing", done[0].stdout)
-        self.assertEqual(done[0].stdout.count("warning: rank 3 on node2 has sent no heartbeat for"), 1, done[0].stdout)
-        self.assertEqual(done[0].stderr.count("bert_hpc: error: rank 3 on node2 has sent no heartbeat"), 1, done[0].stderr)
+        done = self.end_of(*started)
+        self.assertEqual(done.returncode, 6, done.stderr)
+        self.assertNotIn("has heard nothing", done.stdout)
+        self.assertEqual(done.stdout.count("warning: rank 3 on node2 has sent no heartbeat for"), 1, done.stdout)
+        self.assertEqual(done.stderr.count("bert_hpc: error: rank 3 on node2 has sent no heartbeat"), 1, done.stderr)
         self.assert_no_process_left()
 
     def test_exit_status_of_a_bad_input(self):
@@ -144,13 +158,11 @@ class Slurm(program.Case):
     def test_a_rank_that_is_killed_ends_all(self):
         for name, victim in (("killed", "3"), ("killed0", "0")):
             with self.subTest(name):
-                path, run = self.input(name, schedule={"epochs": None, "steps": 10000000, "warmup_ratio": None, "name": "constant"})
-                done, thread = self.started(path, run)
+                path, run = self.input(name, schedule={"epochs": None, "steps": 1000000000, "warmup_ratio": None, "name": "constant"})
+                started = self.started(path, run)
                 os.kill(self.rank(path, victim), signal.SIGKILL)
-                begin = time.monotonic()
-                thread.join(timeout=60)
-                self.assertLess(time.monotonic() - begin, 10)
-                self.assertEqual(done[0].returncode, 137, done[0].stderr)
+                done = self.end_of(*started)
+                self.assertEqual(done.returncode, 137, done.stderr)
                 self.assert_no_process_left()
 
     def test_batch_script(self):
@@ -208,10 +220,24 @@ class Slurm(program.Case):
         self.assertEqual((fields["JobState"], fields["Partition"], fields["Account"]), ("COMPLETED", "main", "tests"))
         self.assertEqual(status(run), "finished")
 
-    ENDLESS = {"name": "constant", "epochs": None, "steps": 10000000, "warmup_ratio": None}
-    # Long enough for the test to interrupt it; a checkpoint every 50 steps for failures without a warning.
-    LONG = {"schedule": {"epochs": None, "steps": 1000}, "log": {"every_steps": 10, "progress": "lines"},
-            "checkpoint": {"every_steps": 50}}
+    ENDLESS = {"name": "constant", "epochs": None, "steps": 1000000000, "warmup_ratio": None}
+    # Its steps wait for the test to interrupt it; a checkpoint every 50 steps for failures without a warning.
+    LONG = {"schedule": {"epochs": None, "steps": 300}, "log": {"every_steps": 10, "progress": "lines"},
+            "checkpoint": {"every_steps": 50}, "debug": {"step_delay_seconds": 0.001}}
+
+    def long_run(self, name, **tables):
+        """The input of such a run and its directory. No step after the 100th ends before release()."""
+        path, run = self.input(name, **self.LONG | tables)
+        path.with_name(f"{path.name}.steps").write_text("100")
+        return path, run
+
+    def release(self, path):
+        path.with_name(f"{path.name}.new").write_text("1000000000")
+        path.with_name(f"{path.name}.new").rename(path.with_name(f"{path.name}.steps"))
+
+    def release_once_signalled(self, path, log, signal_name="SIGUSR1"):
+        self.wait_until(lambda: contains(log, f"{signal_name} received"), f"{signal_name} at the run", log)
+        self.release(path)
 
     def undisturbed(self):
         """Weights after the same steps on one rank without any interruption."""
@@ -221,14 +247,11 @@ class Slurm(program.Case):
             type(self).expected = weights(run)
         return self.expected
 
-    def wait_until(self, condition, log, seconds=240):
-        deadline = time.monotonic() + seconds
-        while not condition():
-            self.assertLess(time.monotonic(), deadline, log.read_text() if log.exists() else self.slurm.logs())
-            time.sleep(0.05)
+    def wait_until(self, condition, what, log):
+        wait_until(condition, what, output=lambda: log.read_text() if log.exists() else self.slurm.logs())
 
     def wait_until_under_way(self, log):
-        self.wait_until(lambda: log.exists() and "step 10/" in log.read_text(), log)
+        self.wait_until(lambda: contains(log, "step 10/"), "step 10", log)
 
     def assert_finished_undisturbed(self, job, run, log):
         fields = self.slurm.wait_for(job, {"COMPLETED", "FAILED", "CANCELLED"})
@@ -240,10 +263,11 @@ class Slurm(program.Case):
     def test_signal_and_requeue(self):
         """The signal of --signal before the time limit: the run writes a checkpoint and ends with status 75; the job requeues
         itself and resumes."""
-        path, run = self.input("signalled", **self.LONG)
+        path, run = self.long_run("signalled")
         job, log = self.sbatch(path)
         self.wait_until_under_way(log)
         self.slurm.run("scancel", "--signal=USR1", job, check=0)
+        self.release_once_signalled(path, log)
         self.assert_finished_undisturbed(job, run, log)
         self.assertIn("requeueing the job", log.read_text())
 
@@ -271,6 +295,7 @@ class Slurm(program.Case):
         jobs = {}
         for name, options in (("warned", ()), ("limited", ("--signal=CONT@1",))):
             path, run = self.input(name, **slow)
+            (self.folder / f"{name}.toml.waits").touch()
             job = self.slurm.submit("-N2", "--ntasks-per-node=1", "--cpus-per-task=1", "--time=1", *options,
                                     JOBS / "train.slurm", path, cwd=self.folder, environment=self.environment)
             jobs[name] = job, run, self.folder / f"bert_hpc-{job}.log"
@@ -281,9 +306,10 @@ class Slurm(program.Case):
                 if name not in ends and log.exists() and "requeueing the job" in log.read_text():
                     steps = int((run / "checkpoints/latest").read_text()[5:])
                     ends[name] = {"schedule": self.ENDLESS | {"steps": steps + 20}, "data": {"train": slow["data"]["train"]}}
-                    self.input(name, **ends[name])  # read by the next start, which comes some seconds later
+                    self.input(name, **ends[name])  # read by the next start, which waits for it
+                    (self.folder / f"{name}.toml.restart").touch()
             return len(ends) == len(jobs)
-        self.wait_until(all_have_ended_once, jobs["limited"][2])
+        self.wait_until(all_have_ended_once, "the end of both first starts", jobs["limited"][2])
         for name, reason in (("warned", "on SIGUSR1"), ("limited", "as requested")):
             job, run, log = jobs[name]
             fields = self.slurm.wait_for(job, {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT"})
@@ -301,16 +327,17 @@ class Slurm(program.Case):
         """--overwrite removes results from before the job, but not those that the job itself has made before it was requeued."""
         earlier, _ = self.input("again", schedule={"epochs": None, "steps": 3})
         program.run("bert_hpc", earlier, threads=1, check=0)
-        path, run = self.input("again", **self.LONG)
+        path, run = self.long_run("again")
         job, log = self.sbatch(path, "--overwrite")
         self.wait_until_under_way(log)
         self.slurm.run("scancel", "--signal=USR1", job, check=0)
+        self.release_once_signalled(path, log)
         self.assert_finished_undisturbed(job, run, log)
         self.assertIn("resuming from step", log.read_text())
 
     def test_one_task_of_an_array_queues_itself_again(self):
         """One task has the array's own number for its job: the other tasks continue, or stay finished, when Slurm requeues it."""
-        path, _ = self.input("tasks", **self.LONG)
+        path, _ = self.long_run("tasks")
         job = self.slurm.submit("--array=1-3", f"--output={self.folder}/tasks-%a.log", "-N1", "--ntasks-per-node=1",
                                 "--cpus-per-task=1", JOBS / "array.slurm", path, self.folder / "tasks", cwd=JOBS.parent,
                                 environment=self.environment)
@@ -320,6 +347,7 @@ class Slurm(program.Case):
         states = {task: self.slurm.state(f"{job}_{task}") for task in logs}
         own, = (task for task, fields in states.items() if fields["JobId"] == job)
         self.slurm.run("scancel", "--signal=USR1", f"{job}_{own}", check=0)
+        self.release_once_signalled(path, logs[own])
         for task, log in logs.items():
             fields = self.slurm.wait_for(f"{job}_{task}", {"COMPLETED", "FAILED", "CANCELLED"})
             self.assertEqual(fields["JobState"], "COMPLETED", log.read_text())
@@ -327,16 +355,17 @@ class Slurm(program.Case):
             self.assertEqual(status(self.folder / f"tasks/seed-{task}"), "finished")
 
     def test_preemption(self):
-        path, run = self.input("preempted", **self.LONG)
+        path, run = self.long_run("preempted")
         job, log = self.sbatch(path)
         self.wait_until_under_way(log)
         urgent = self.slurm.submit("-N2", "--exclusive", "--partition=urgent", "--wrap", "true", cwd=self.folder,
                                    environment=self.environment)
+        self.release_once_signalled(path, log, "SIGTERM")
         self.slurm.wait_for(urgent, {"COMPLETED"})
         self.assert_finished_undisturbed(job, run, log)
 
     def test_scancel(self):
-        path, run = self.input("cancelled", **self.LONG | {"schedule": {"epochs": None, "steps": 1000000}})
+        path, run = self.input("cancelled", **self.LONG | {"schedule": self.ENDLESS})
         job, log = self.sbatch(path)
         self.wait_until_under_way(log)
         self.slurm.run("scancel", job, check=0)
@@ -347,12 +376,13 @@ class Slurm(program.Case):
 
     def test_z_node_failure(self):
         """This test is the last one, because the node does not come back: the job resumes with half the ranks on the other node."""
-        path, run = self.input("orphaned", **self.LONG)
+        path, run = self.long_run("orphaned")
         job, log = self.sbatch(path)
-        self.wait_until(lambda: (run / "checkpoints/latest").exists(), log)
+        self.wait_until(lambda: (run / "checkpoints/latest").exists(), "a checkpoint", log)
         self.slurm.fail_node(2)
+        self.release(path)
         # It queues itself, for two nodes; an administrator, or its user, lets it have one.
-        self.wait_until(lambda: self.slurm.state(job)["Restarts"] == "1", log)
+        self.wait_until(lambda: self.slurm.state(job)["Restarts"] == "1", "the requeued job", log)
         self.slurm.run("scontrol", "update", f"JobId={job}", "NumNodes=1", "NumTasks=2", "NumCPUs=2", check=0)
         self.assert_finished_undisturbed(job, run, log)
         self.assertIn("start 2, on node1\n", log.read_text())
