@@ -6,7 +6,8 @@ set -euo pipefail
 
 usage() {
   cat <<'USAGE'
-jobs/build.sh [--prefix DIR] [--build DIR] [--tests] [--werror] [--sanitize] [--cuda] [--no-install] [--bundle FILE]
+jobs/build.sh [--prefix DIR] [--build DIR] [--tests] [--werror] [--sanitize] [--cuda] [--configure-only] [--no-install]
+              [--bundle FILE]
 
   --prefix DIR  install into DIR (default: the folder install in the build folder)
   --build DIR   build in DIR (default build, build-cuda or build-sanitize); the checkout is not modified
@@ -15,6 +16,7 @@ jobs/build.sh [--prefix DIR] [--build DIR] [--tests] [--werror] [--sanitize] [--
   --sanitize    with AddressSanitizer and UndefinedBehaviorSanitizer, in build-sanitize
   --cuda        build for NVIDIA GPUs, in build-cuda. The program needs a GPU to compute; the build needs nvcc (CUDA 12
                 or newer) and NCCL. CUDA_ARCHITECTURES=90 in the environment builds for one architecture (default: 80, 90)
+  --configure-only  stop before compiling
   --no-install  do not use apt or sudo
   --bundle FILE without internet: build missing libraries from the sources that jobs/bundle.sh packed
 
@@ -23,7 +25,7 @@ than one per GiB of memory).
 USAGE
 }
 
-build='' prefix='' tests=OFF sanitize=OFF cuda=OFF setup_options=() options=()
+build='' prefix='' tests=OFF sanitize=OFF cuda=OFF configure_only=0 setup_options=() options=()
 while [ $# -gt 0 ]; do
   case $1 in
     --prefix | --build | --bundle) [ $# -ge 2 ] || fail 2 "$1 needs a value"; set -- "$1=$2" "${@:3}"; continue ;;
@@ -35,6 +37,7 @@ while [ $# -gt 0 ]; do
     --werror) options+=(-DBERT_HPC_WERROR=ON) ;;
     --sanitize) sanitize=ON ;;
     --cuda) cuda=ON setup_options+=(--cuda) ;;
+    --configure-only) configure_only=1 ;;
     --no-install) setup_options+=(--no-install) ;;
     -h | --help) usage; exit 0 ;;
     *) usage >&2; fail 2 "unknown option $1" ;;
@@ -91,14 +94,16 @@ if [ -f "$build/CMakeCache.txt" ] && [ -f "$build/surroundings" ] && ! cmp -s "$
 fi
 mv "$build/surroundings.new" "$build/surroundings"
 
-# Two build folders compile most files identically: ccache may ignore the folder's name in debug information.
-export CCACHE_NOHASHDIR=1
+# Two build folders, and two checkouts, compile most files identically: ccache may ignore the folder's name in debug
+# information and in the paths of sources and headers.
+export CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=${CCACHE_BASEDIR:-$PWD}
 generator=()
 if [ ! -f "$build/CMakeCache.txt" ] && have ninja; then generator=(-G Ninja); fi
 log=$build/configure.log
 cmake -S . -B "$build" ${generator[@]+"${generator[@]}"} -DCMAKE_INSTALL_PREFIX="$prefix" -DBERT_HPC_TESTS=$tests \
   -DBERT_HPC_SANITIZE=$sanitize -DBERT_HPC_PYTHON="$(bert_hpc_python)" ${options[@]+"${options[@]}"} >"$log" 2>&1 ||
   { tail -n 40 "$log" >&2; fail 1 "CMake failed; its full output is in $log (if the build folder was copied from elsewhere, delete $build)"; }
+if [ $configure_only = 1 ]; then exit; fi
 cmake --build "$build" -j "$(build_jobs)"
 # Folders follow the umask, files do not: make the installation readable for all users, independent of the umask.
 umask "$(printf '%03o' $((0$(umask) & 0222)))"
