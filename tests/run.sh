@@ -43,7 +43,12 @@ phase() {
 
 # Spinners end with this script, however it ends.
 spinners=()
-end_spinners() { if [ ${#spinners[@]} -gt 0 ]; then kill "${spinners[@]}" 2>/dev/null; fi; }
+end_spinners() {
+  if [ ${#spinners[@]} -gt 0 ]; then
+    kill "${spinners[@]}" 2>/dev/null
+    wait "${spinners[@]}" 2>/dev/null
+  fi
+}
 start_spinners() {
   local core
   trap end_spinners EXIT
