@@ -12,49 +12,53 @@
 namespace bert_hpc::ops {
 namespace {
 
-/// The row of a table of types that a token reads.
-struct TypeRows {
-  const std::int32_t* types;
-  std::int64_t rows;
-
-  KOKKOS_INLINE_FUNCTION std::int64_t operator()(std::int64_t token) const { return rows == 1 ? 0 : types[token]; }
-};
+using embedding_rows::TypeRows;
 
 // y_t = W[id_t] + P[position_t] + T[type_t]
 template <class T>
 void forward_in(const core::MicroBatch& batch, Tensor<const float> word, Tensor<const float> position,
                 Tensor<const float> type, Tensor<T> y) {
+  const kernel::Label label("bert_hpc::ops::embedding_forward", kernel::bytes_of<float, T>(y.size()));
   const std::int32_t* ids = batch.input_ids;
   const TypeRows types{batch.token_type_ids, type.rows};
   const std::int32_t* positions = batch.tokens.position;
+#if BERT_HPC_WARPS
+  kernel::for_packs(label, y.rows, y.columns,
+                    embedding_rows::EmbeddingSum<T>{ids, positions, types, word, position, type, y});
+#else
   if (type.rows == 0) {
     return kernel::for_elements(
-        {"bert_hpc::ops::embedding_forward", kernel::bytes_of<float, T>(y.size())}, y.rows, y.columns,
+        label, y.rows, y.columns,
         KOKKOS_LAMBDA(std::int64_t t, std::int64_t j) { y(t, j) = word(ids[t], j) + position(positions[t], j); });
   }
   kernel::for_elements(
-      {"bert_hpc::ops::embedding_forward", kernel::bytes_of<float, T>(y.size())}, y.rows, y.columns,
-      KOKKOS_LAMBDA(std::int64_t t, std::int64_t j) {
+      label, y.rows, y.columns, KOKKOS_LAMBDA(std::int64_t t, std::int64_t j) {
         y(t, j) = word(ids[t], j) + position(positions[t], j) + type(types(t), j);
       });
+#endif
 }
 
 // y_i = (y_i + P[position_t]) + T[type_t] with t = begin + i: in this order it is what embedding_forward() adds
 template <class T>
 void add_position_and_type_in(const core::MicroBatch& batch, std::int64_t begin, Tensor<const float> position,
                               Tensor<const float> type, Tensor<T> y) {
+  const kernel::Label label("bert_hpc::ops::add_position_and_type", kernel::bytes_of<float, T, T>(y.size()));
   const TypeRows types{batch.token_type_ids + begin, type.rows};
   const std::int32_t* positions = batch.tokens.position + begin;
+#if BERT_HPC_WARPS
+  kernel::for_packs(label, y.rows, y.columns,
+                    embedding_rows::EmbeddingSum<T>{nullptr, positions, types, {}, position, type, y});
+#else
   if (type.rows == 0) {
     return kernel::for_elements(
-        {"bert_hpc::ops::add_position_and_type", kernel::bytes_of<float, T, T>(y.size())}, y.rows, y.columns,
+        label, y.rows, y.columns,
         KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) { y(i, j) = y(i, j) + position(positions[i], j); });
   }
   kernel::for_elements(
-      {"bert_hpc::ops::add_position_and_type", kernel::bytes_of<float, T, T>(y.size())}, y.rows, y.columns,
-      KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) {
+      label, y.rows, y.columns, KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) {
         y(i, j) = y(i, j) + position(positions[i], j) + type(types(i), j);
       });
+#endif
 }
 
 /// Which row a work item owns, and how it adds tokens: the same for all three tables.
@@ -151,36 +155,68 @@ double backward_bytes(std::int64_t rows, Tensor<const T> d_y) {
 
 #if BERT_HPC_WARPS
 constexpr int row_threads = embedding_rows::warps * packs::warp_lanes;
+constexpr int group_columns = packs::warp_lanes * packs::width;  // of a block
+static_assert(row_threads == group_columns);                     // a thread adds up the warps' sums of a column
 
+/// Gradient rows of words and positions, and the tokens that are added to them.
 template <class T>
-__global__ void __launch_bounds__(row_threads)
-    add_rows(const core::MicroBatch batch, Tensor<const T> d_y, Tensor<float> d_word, Tensor<float> d_position,
-             std::int64_t first) {
-  __shared__ float parts[embedding_rows::warps][packs::width][packs::warp_lanes];
-  const embedding_rows::Tokens tokens{batch, std::int64_t{blockIdx.x}};
-  const std::int64_t word = tokens.is_position() ? 0 : batch.sorted_ids.ids[tokens.word()] - first;
-  if (tokens.is_position() && tokens.row >= d_position.rows) return;       // no gradient is wanted
-  if (!tokens.is_position() && (word < 0 || word >= d_word.rows)) return;  // of another rank's share
-  float* const gradient = tokens.is_position() ? d_position.row(tokens.row) : d_word.row(word);
+struct RowGradients {
+  core::MicroBatch batch;
+  Tensor<const T> d_y;
+  Tensor<float> d_word, d_position;
+  std::int64_t first;
+
+  __device__ std::int64_t rows() const { return batch.max_length + batch.sorted_ids.unique; }
+
+  /// Null: no gradient is wanted, or the row is of another rank's share.
+  __device__ float* gradient(const embedding_rows::Tokens& tokens) const {
+    if (tokens.is_position()) return tokens.row < d_position.rows ? d_position.row(tokens.row) : nullptr;
+    const std::int64_t word = batch.sorted_ids.ids[tokens.word()] - first;
+    return word >= 0 && word < d_word.rows ? d_word.row(word) : nullptr;
+  }
+};
+
+/// Each warp of a block takes a row. The rows are far apart, so that those of many tokens (all positions, and words
+/// that are neighbours in a vocabulary) are spread over the blocks.
+template <class T>
+__global__ void __launch_bounds__(row_threads, 4) add_rows(const RowGradients<T> of) {
+  __shared__ alignas(packs::Chunk) float parts[embedding_rows::warps][group_columns];
+  __shared__ bool shares[embedding_rows::warps];
   const int lane = static_cast<int>(threadIdx.x) % packs::warp_lanes;
   const int warp = static_cast<int>(threadIdx.x) / packs::warp_lanes;
-  const std::int64_t count = tokens.count(), pack = std::int64_t{blockIdx.y} * packs::warp_lanes + lane;
-  const int step = embedding_rows::warps_of(count), columns = packs::columns_of(pack, d_y.columns);
-  if (warp >= step) return;  // then only one is needed, and none waits
-  float sums[packs::width] = {};
-  if (columns > 0) embedding_rows::add_tokens(tokens, count, warp, step, d_y, pack, sums);
-  if (step == 1) {
-    for (int j = 0; j < packs::width; ++j) {
-      if (j < columns) gradient[pack * packs::width + j] += sums[j];
+  const std::int64_t pack = std::int64_t{blockIdx.y} * packs::warp_lanes + lane, begin = pack * packs::width;
+  const int columns = packs::columns_of(pack, of.d_y.columns);
+  const auto row_of = [](int w) { return std::int64_t{blockIdx.x} + std::int64_t{w} * gridDim.x; };
+  bool together = false;
+  if (row_of(warp) < of.rows()) {
+    const embedding_rows::Tokens tokens{of.batch, row_of(warp)};
+    float* const gradient = of.gradient(tokens);
+    const std::int64_t count = tokens.count();
+    together = gradient != nullptr && embedding_rows::warps_of(count) > 1;
+    if (gradient != nullptr && !together && columns > 0) {
+      float before[packs::width], sums[packs::width];
+      packs::load(gradient + begin, columns, before);
+      embedding_rows::add_tokens<2>(tokens, count, 0, 1, of.d_y, pack, sums);  // most rows have one token or two
+      for (int j = 0; j < packs::width; ++j) before[j] += sums[j];
+      packs::store(before, columns, gradient + begin);
     }
-    return;
   }
-  for (int j = 0; j < packs::width; ++j) parts[warp][j][lane] = sums[j];
+  if (lane == 0) shares[warp] = together;
   __syncthreads();
-  static_assert(embedding_rows::warps == packs::width);  // a warp adds up a column of each pack
-  float total = parts[0][warp][lane];
-  for (int w = 1; w < embedding_rows::warps; ++w) total += parts[w][warp][lane];
-  if (warp < columns) gradient[pack * packs::width + warp] += total;
+  for (int w = 0; w < embedding_rows::warps; ++w) {
+    if (!shares[w]) continue;
+    const embedding_rows::Tokens tokens{of.batch, row_of(w)};
+    float sums[packs::width] = {};
+    if (columns > 0)
+      embedding_rows::add_tokens<4>(tokens, tokens.count(), warp, embedding_rows::warps, of.d_y, pack, sums);
+    packs::store(sums, packs::width, parts[warp] + lane * packs::width);
+    __syncthreads();
+    float total = parts[0][threadIdx.x];
+    for (int other = 1; other < embedding_rows::warps; ++other) total += parts[other][threadIdx.x];
+    const std::int64_t column = std::int64_t{blockIdx.y} * group_columns + threadIdx.x;
+    if (column < of.d_y.columns) of.gradient(tokens)[column] += total;
+    __syncthreads();
+  }
 }
 
 /// Of positions and words.
@@ -189,34 +225,24 @@ void add_row_gradients(const core::MicroBatch& batch, Tensor<const T> d_y, Tenso
                        Tensor<float> d_position, std::int64_t first) {
   const std::int64_t rows = batch.max_length + batch.sorted_ids.unique;
   if (rows == 0 || d_y.columns == 0) return;
-  const std::int64_t parts = kernel::divide_up(packs::count_of(d_y.columns), packs::warp_lanes);
+  const std::int64_t blocks = kernel::divide_up(rows, embedding_rows::warps);
+  const std::int64_t groups = kernel::divide_up(d_y.columns, group_columns);
   const kernel::LaunchScope launched({"bert_hpc::ops::embedding_backward", backward_bytes<T>(rows, d_y)});
-  add_rows<T><<<dim3(static_cast<unsigned>(rows), static_cast<unsigned>(parts)), row_threads, 0, kernel::stream()>>>(
-      batch, d_y, d_word, d_position, first);
+  add_rows<T><<<dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(groups)), row_threads, 0, kernel::stream()>>>(
+      RowGradients<T>{batch, d_y, d_word, d_position, first});
   launched.check();
 }
 
-/// What a row's pack adds to the gradient of one type.
-template <class T>
-struct TypeTerm {
-  packs::ColumnTerm<T> column;
-  TypeRows types;
-  std::int64_t type;
-
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t row, std::int64_t begin, int count, float* sums) const {
-    if (types(row) == type) column(row, begin, count, sums);
-  }
-};
-
-// d_T[type] += Σ d_y[t] over tokens of that type
+// d_T[type] += Σ d_y[t] over tokens of that type, two types at a time
 template <class T>
 void add_type_gradients(const core::MicroBatch& batch, Tensor<const T> d_y, Tensor<float> d_type) {
-  for (std::int64_t type = 0; type < d_type.rows; ++type) {
-    float* row = d_type.row(type);
-    kernel::for_strips<1>(
+  for (std::int64_t type = 0; type < d_type.rows; type += 2) {
+    kernel::for_strips<2>(
         {"bert_hpc::ops::embedding_backward_types", kernel::bytes_of<T>(d_y.size())}, d_y.rows, d_y.columns,
-        TypeTerm<T>{{d_y}, {batch.token_type_ids, d_type.rows}, type},
-        KOKKOS_LAMBDA(std::int64_t j, int, float total) { row[j] += total; });
+        embedding_rows::TypeTerm<T>{d_y, {batch.token_type_ids, d_type.rows}, type},
+        KOKKOS_LAMBDA(std::int64_t j, int kind, float total) {
+          if (type + kind < d_type.rows) d_type(type + kind, j) += total;
+        });
   }
 }
 #endif
@@ -231,10 +257,13 @@ void embedding_forward(const core::MicroBatch& batch, Tensor<const float> word, 
 // y_t = W[id_t − first], or 0
 void word_embedding_forward(const core::MicroBatch& batch, Tensor<const float> word, std::int64_t first,
                             Tensor<float> y) {
+  const kernel::Label label("bert_hpc::ops::word_embedding_forward", kernel::bytes_of<float, float>(y.size()));
   const std::int32_t* ids = batch.input_ids;
+#if BERT_HPC_WARPS
+  kernel::for_packs(label, y.rows, y.columns, embedding_rows::WordEmbedding{ids, first, word, y});
+#else
   kernel::for_rows(
-      {"bert_hpc::ops::word_embedding_forward", kernel::bytes_of<float, float>(y.size())}, y.rows,
-      KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t t) {
+      label, y.rows, KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t t) {
         const std::int64_t row = ids[t] - first;
         float* out = y.row(t);
         if (row < 0 || row >= word.rows) {
@@ -244,6 +273,7 @@ void word_embedding_forward(const core::MicroBatch& batch, Tensor<const float> w
           team.each(y.columns, [=](std::int64_t j) { out[j] = in[j]; });
         }
       });
+#endif
 }
 
 void add_position_and_type(const core::MicroBatch& batch, std::int64_t begin, Tensor<const float> position,

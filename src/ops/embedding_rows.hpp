@@ -1,7 +1,10 @@
-// Gradient rows of word and position embeddings as a GPU sums them: a block takes a row and 32 8-wide packs of columns
-// (packs.hpp), a lane one pack. One warp sums a row of few tokens. All warps of the block share the tokens of a
-// frequent id ([MASK], "the"), and their sums are added in warp order. add_row_serially() does the same serially on the
-// host, so that tests without a GPU compute the results of a GPU.
+// Embedding look-ups and their gradients as a GPU computes them, in 8-wide packs of columns (packs.hpp).
+//
+// A look-up is one pack of one token per thread. For gradients of words and positions, each warp of a block takes 32
+// packs of a row, a lane one pack, and sums the row's tokens if they are few. Then all warps of the block share the
+// tokens of its other rows (of frequent ids, such as [MASK] or "the", and of positions), and their sums are added in
+// warp order. add_row_serially() does the same serially on the host, so that tests without a GPU compute the results of
+// a GPU.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +14,71 @@
 #include "packs.hpp"
 
 namespace bert_hpc::ops::embedding_rows {
+
+/// The row of a table of types that a token reads.
+struct TypeRows {
+  const std::int32_t* types;
+  std::int64_t rows;
+
+  BERT_HPC_DEVICE std::int64_t operator()(std::int64_t token) const { return rows == 1 ? 0 : types[token]; }
+};
+
+/// y_t = (W[id_t] + P[position_t]) + T[type_t], for columns [begin, begin + count) of a token. Without ids, y_t itself
+/// is the first term; without types there is no third.
+template <class T>
+struct EmbeddingSum {
+  const std::int32_t *ids, *positions;
+  TypeRows types;
+  core::Tensor<const float> word, position, type;
+  core::Tensor<T> y;
+
+  BERT_HPC_DEVICE void operator()(std::int64_t token, std::int64_t begin, int count) const {
+    float sum[packs::width], second[packs::width], third[packs::width];
+    if (ids != nullptr) {
+      packs::load(word.row(ids[token]) + begin, count, sum);
+    } else {
+      packs::load(y.row(token) + begin, count, sum);
+    }
+    packs::load(position.row(positions[token]) + begin, count, second);
+    if (type.rows > 0) packs::load(type.row(types(token)) + begin, count, third);
+    for (int j = 0; j < packs::width; ++j) sum[j] += second[j];
+    for (int j = 0; j < packs::width && type.rows > 0; ++j) sum[j] += third[j];
+    packs::store(sum, count, y.row(token) + begin);
+  }
+};
+
+/// y_t = W[id_t − first], or 0 for an id that is in no row.
+struct WordEmbedding {
+  const std::int32_t* ids;
+  std::int64_t first;
+  core::Tensor<const float> word;
+  core::Tensor<float> y;
+
+  BERT_HPC_DEVICE void operator()(std::int64_t token, std::int64_t begin, int count) const {
+    float values[packs::width] = {};
+    const std::int64_t row = ids[token] - first;
+    if (row >= 0 && row < word.rows) packs::load(word.row(row) + begin, count, values);
+    packs::store(values, count, y.row(token) + begin);
+  }
+};
+
+/// Contribution of a token's 8-wide pack to the gradients of types `first` (sums 0 … 7) and `first` + 1 (8 … 15).
+template <class T>
+struct TypeTerm {
+  core::Tensor<const T> d_y;
+  TypeRows types;
+  std::int64_t first;
+
+  BERT_HPC_DEVICE void operator()(std::int64_t token, std::int64_t begin, int count, float* sums) const {
+    float part[packs::width];
+    packs::load(d_y.row(token) + begin, count, part);
+    const std::int64_t type = types(token) - first;
+    for (int j = 0; j < packs::width; ++j) {
+      sums[j] += type == 0 ? part[j] : 0.0f;
+      sums[packs::width + j] += type == 1 ? part[j] : 0.0f;
+    }
+  }
+};
 
 inline constexpr int warps = 8;
 inline constexpr std::int64_t most_of_a_warp = 16;  // tokens
@@ -40,26 +108,26 @@ BERT_HPC_DEVICE int warps_of(std::int64_t tokens) {
   return tokens > most_of_a_warp ? warps : 1;
 }
 
-/// Adds d_y[token, pack] of tokens warp, warp + step, …, in this order. `whole`: packs have eight columns and are
-/// aligned to their size. Several loads are in flight at once; a bounds check per address would prevent that.
-template <bool whole, class T>
+/// Adds d_y[token, pack] of tokens warp, warp + step, …, in this order, with `at_once` loads in flight. `whole`: packs
+/// have eight columns and are aligned to their size.
+template <bool whole, int at_once, class T>
 BERT_HPC_DEVICE void add_tokens_in(const Tokens& tokens, std::int64_t count, int warp, int step,
                                    const core::Tensor<const T>& d_y, std::int64_t pack, float (&sums)[packs::width]) {
-  constexpr int at_once = 4;
   const std::int64_t begin = pack * packs::width;
   const int columns = whole ? packs::width : packs::columns_of(pack, d_y.columns);
   for (std::int64_t i = warp; i < count; i += std::int64_t{at_once} * step) {
-    std::int64_t token[at_once];
+    std::int32_t token[at_once];
     for (int k = 0; k < at_once; ++k) {
       const std::int64_t index = i + std::int64_t{k} * step;
-      token[k] = index < count ? tokens[index] : -1;
+      token[k] = index < count ? static_cast<std::int32_t>(tokens[index]) : -1;
     }
     struct alignas(whole ? sizeof(packs::Chunk) : alignof(T)) Pack {
       T values[packs::width];
     };
-    Pack pack_of[at_once];
+    Pack pack_of[at_once] = {};
     for (int k = 0; k < at_once; ++k) {
-      const T* const from = d_y.row(token[k] < 0 ? 0 : token[k]) + begin;  // any valid row if there is no token
+      if (token[k] < 0) continue;
+      const T* const from = d_y.row(token[k]) + begin;
       if constexpr (whole) {
         pack_of[k] = *reinterpret_cast<const Pack*>(from);
       } else {
@@ -68,23 +136,23 @@ BERT_HPC_DEVICE void add_tokens_in(const Tokens& tokens, std::int64_t count, int
     }
     for (int k = 0; k < at_once; ++k) {
       for (int j = 0; j < packs::width; ++j) {
-        sums[j] += token[k] < 0 ? 0.0f : static_cast<float>(pack_of[k].values[j]);
+        sums[j] += static_cast<float>(pack_of[k].values[j]);
       }
     }
   }
 }
 
 /// sums = Σ d_y[token, pack] over tokens warp, warp + step, ….
-template <class T>
+template <int at_once, class T>
 BERT_HPC_DEVICE void add_tokens(const Tokens& tokens, std::int64_t count, int warp, int step,
                                 const core::Tensor<const T>& d_y, std::int64_t pack, float (&sums)[packs::width]) {
   for (float& sum : sums) sum = 0.0f;
   const bool whole = packs::in_chunks(d_y.data + pack * packs::width, packs::columns_of(pack, d_y.columns)) &&
                      d_y.stride % packs::width == 0;
   if (whole) {
-    add_tokens_in<true>(tokens, count, warp, step, d_y, pack, sums);
+    add_tokens_in<true, at_once>(tokens, count, warp, step, d_y, pack, sums);
   } else {
-    add_tokens_in<false>(tokens, count, warp, step, d_y, pack, sums);
+    add_tokens_in<false, at_once>(tokens, count, warp, step, d_y, pack, sums);
   }
 }
 
@@ -97,7 +165,7 @@ void add_row_serially(const Tokens& tokens, const core::Tensor<const T>& d_y, fl
     float total[packs::width] = {};
     for (int warp = 0; warp < step; ++warp) {
       float sums[packs::width];
-      add_tokens(tokens, count, warp, step, d_y, pack, sums);
+      add_tokens<4>(tokens, count, warp, step, d_y, pack, sums);
       for (int j = 0; j < packs::width; ++j) total[j] = warp == 0 ? sums[j] : total[j] + sums[j];
     }
     for (int j = 0; j < packs::columns_of(pack, d_y.columns); ++j) gradient[pack * packs::width + j] += total[j];

@@ -335,7 +335,7 @@ def parse_ptxas(text):
     return found
 
 
-LAUNCHERS = {"kernel", "launch", "run", "map", "warps", "strips", "partial_sums", "packs", "pack_rows", "cuda", "for_items", "for_elements", "for_flat",
+LAUNCHERS = {"kernel", "launch", "run", "map", "warps", "strips", "partial_sums", "packs", "embedding_rows", "pack_rows", "cuda", "for_items", "for_elements", "for_flat",
              "for_uneven_items", "for_marked", "for_rows", "for_warps", "for_strips", "for_packs"}
 ELEMENT = re.compile(r"I(?:(?P<float>f)|N[^E]*?\d(?P<half>Bf16|Fp16)E)")
 

@@ -1,4 +1,5 @@
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include <array>
 #include <cmath>
@@ -190,4 +191,60 @@ TEST_CASE("gradients of positions and words are added as a GPU's blocks do") {
     // At most 30 additions by a warp, 8 of warps and one of the gradient, of sums below 50: 39·50·2⁻²⁴.
     CHECK(worst < 1.2e-4);
   }
+}
+
+TEST_CASE("look-ups and gradients of types by packs, as a GPU's threads compute them") {
+  namespace rows = ops::embedding_rows;
+  const std::int64_t hidden = GENERATE(1, 10, 64, 130), type_count = GENERATE(1, 2, 3);
+  const Batch b({5, 1, 9, 200, 2}, 23, static_cast<int>(type_count));
+  const std::int64_t tokens = b.batch.tokens.count;
+  const Matrix word = Matrix::random(23, hidden, 1), position = Matrix::random(256, hidden, 2),
+               type = Matrix::random(type_count, hidden, 3);
+  const rows::TypeRows types{b.batch.token_type_ids, type_count};
+  const auto by_packs = [&](const auto& body) {
+    for (std::int64_t t = 0; t < tokens; ++t) {
+      for (std::int64_t pack = 0; pack < ops::packs::count_of(hidden); ++pack) {
+        body(t, pack * ops::packs::width, ops::packs::columns_of(pack, hidden));
+      }
+    }
+  };
+  const core::Tensor<const float> none, no_types = GENERATE(false, true) ? none : type.tensor;
+  Matrix y(tokens, hidden, 3), expected(tokens, hidden);
+  ops::embedding_forward(b.batch, word, position, no_types, expected);
+  core::wait_for_kernels();
+  by_packs(rows::EmbeddingSum<float>{b.batch.input_ids, b.batch.tokens.position, types, word.tensor, position.tensor,
+                                     no_types, y.tensor});
+  CHECK(test::bits_of(y) == test::bits_of(expected));
+  CHECK(y.padding_untouched());
+  // The words alone, then what follows.
+  Matrix words(tokens, hidden, 3);
+  by_packs(rows::WordEmbedding{b.batch.input_ids, 0, word.tensor, words.tensor});
+  by_packs(rows::EmbeddingSum<float>{nullptr, b.batch.tokens.position, types, none, position.tensor, no_types,
+                                     words.tensor});
+  CHECK(test::bits_of(words) == test::bits_of(expected));
+  // Ids of another rank's share.
+  by_packs(rows::WordEmbedding{b.batch.input_ids, 4, word.tensor.row_range(4, 10), words.tensor});
+  std::int64_t wrong = 0;
+  for (std::int64_t t = 0; t < tokens; ++t) {
+    const std::int32_t id = b.ids[static_cast<std::size_t>(t)];
+    for (std::int64_t j = 0; j < hidden; ++j) wrong += words(t, j) != (id >= 4 && id < 14 ? word(id, j) : 0.0f);
+  }
+  CHECK(wrong == 0);
+
+  const Matrix d_y = Matrix::random(tokens, hidden, 4, 1.0f, 2);
+  Matrix d_type(type_count, hidden);
+  for (std::int64_t first = 0; first < type_count; first += 2) {
+    ops::packs::serial_strip<2>(tokens, hidden, rows::TypeTerm<float>{d_y.tensor, types, first},
+                                [&](std::int64_t j, int kind, float total) {
+                                  if (first + kind < type_count) d_type(first + kind, j) = total;
+                                });
+  }
+  // 217 tokens in 256 threads: 5 additions in a warp and 15 of warps, of sums below 50: 20·50·2⁻²⁴.
+  CHECK(test::largest_difference(d_type, [&](std::int64_t row, std::int64_t j) {
+          double sum = 0.0;
+          for (std::int64_t t = 0; t < tokens; ++t) {
+            sum += b.types[static_cast<std::size_t>(t)] == row ? static_cast<double>(d_y(t, j)) : 0.0;
+          }
+          return sum;
+        }) < 6e-5);
 }
