@@ -1,7 +1,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
-#include "bert_hpc/ops/dropout.hpp"
+#include "../src/ops/dropout_pack.hpp"
 #include "support/sample_tensors.hpp"
 
 using namespace bert_hpc;
@@ -74,6 +74,35 @@ TEST_CASE("dropout decides every element by dropout_bits, scales by the exact pr
     CHECK(alike);
     CHECK(part.padding_untouched());
   }
+}
+
+TEST_CASE("dropout by packs, as a GPU's threads compute it, has the kernels' bits") {
+  const std::int64_t columns = GENERATE(1, 7, 8, 64, 100), first = GENERATE(0, 16, 5, 15);
+  const Rows rows({3, 1, 5});
+  Site site(0.3f, {7, 0, (std::int64_t{5} << 32) + 9});
+  site.dropout.first_column = first;
+  const Matrix x = Matrix::random(9, columns, 1, 1.0f, 4);
+  Matrix y(9, columns, 1), expected(9, columns);
+  ops::dropout(site.dropout, rows.view(), x, expected);
+  core::wait_for_kernels();
+  const std::uint32_t threshold = ops::dropout_threshold(0.3f);
+  const auto by_packs = [&](const auto& body) {
+    const std::int64_t covered = columns + body.skipped();
+    for (std::int64_t i = 0; i < 9; ++i) {
+      for (std::int64_t pack = 0; pack < ops::packs::count_of(covered); ++pack) {
+        body(i, pack * ops::packs::width, ops::packs::columns_of(pack, covered));
+      }
+    }
+  };
+  const float scale = ops::dropout_scale(threshold);
+  by_packs(ops::packs::DropoutPack<false, float>{site.dropout, rows.view(), threshold, scale, x.tensor, y.tensor});
+  CHECK(test::bits_of(y) == test::bits_of(expected));
+  CHECK(y.padding_untouched());
+  if (first % 8 != 0) return;
+  Matrix aligned(9, columns, 1);
+  by_packs(ops::packs::DropoutPack<true, float>{site.dropout, rows.view(), threshold, scale, x.tensor, aligned.tensor});
+  CHECK(test::bits_of(aligned) == test::bits_of(expected));
+  CHECK(aligned.padding_untouched());
 }
 
 TEST_CASE("dropout drops its share and differs between samples, steps and sites") {
