@@ -203,8 +203,8 @@ void map(const char* name, core::Tensor<X> x, core::Tensor<Y> y, const F& f) {
       label, y.rows, y.columns, KOKKOS_LAMBDA(std::int64_t i, std::int64_t begin, int count) {
         float value[packs::width];
         packs::load(x.row(i) + begin, count, value);
-        for (int j = 0; j < packs::width; ++j) {
-          if (j < count) value[j] = f(begin + j, value[j]);
+        for (int j = 0; j < packs::width; ++j) {  // past the row the last column again: a test would be a branch
+          value[j] = f(begin + (j < count ? j : count - 1), value[j]);
         }
         packs::store(value, count, y.row(i) + begin);
       });
