@@ -68,7 +68,10 @@ void emulate(EmulatedDevice& device, const AttentionCase& c, BackwardKernel kern
   call.log_sum_exp = r.lse;
   call.kept = r.kept();
   allow_arrays(device, c, r, true);
-  run(forward_launch<T, D>(c.extents, queries), [&] { attention_forward<EmulatedWarp, T, D>(call); });
+  run(forward_launch<T, D>(c.extents, queries), [&] {
+    call.threshold != 0 ? attention_forward<EmulatedWarp, T, D, true>(call)
+                        : attention_forward<EmulatedWarp, T, D, false>(call);
+  });
 
   call.saved_out = core::ConstMatrix(r.out).as<Stored<T>>();
   call.saved_log_sum_exp = r.lse;

@@ -32,23 +32,14 @@ BERT_HPC_WARP_CODE typename Warp::U32 reached_bytes(typename Warp::U32 word, std
   return (word & above) | ((word | above) & either);
 }
 
-/// The top bits of the bytes of four words: bits 8 + 4·i + w and 24 + 4·i + w of the result are those of bytes i and 2
-/// + i of word w. The other bits are undefined.
+/// The top bits of the bytes of four words: bit 8·j + 4 + w of the result is that of byte j of word w. The others are
+/// undefined.
 template <class Warp>
 BERT_HPC_WARP_CODE typename Warp::U32 gather_tops(const typename Warp::U32 (&words)[4]) {
   using U32 = typename Warp::U32;
-  constexpr std::uint32_t one = 0x80808080u, two = 0xC0C0C0C0u, four = 0xF000F000u;
+  constexpr std::uint32_t one = 0x80808080u, two = 0xC0C0C0C0u;
   const U32 first = (words[1] & one) | ((words[0] >> 1) & ~one), second = (words[3] & one) | ((words[2] >> 1) & ~one);
-  const U32 all = (second & two) | ((first >> 2) & ~two);
-  return (all & four) | ((all << 4) & ~four);
-}
-
-/// All 16 bits set of each kept element of the pair that an accumulator's columns from 8·n on have in a lane; `words`
-/// as draw_kept() gives them.
-template <class Warp>
-BERT_HPC_WARP_CODE typename Warp::U32 pair_mask(const typename Warp::U32 (&words)[4], int n) {
-  const typename Warp::U32 word = words[n % 4];
-  return n < 4 ? Warp::template permute<0x9988>(word, word) : Warp::template permute<0xBBAA>(word, word);
+  return (second & two) | ((first >> 2) & ~two);
 }
 
 /// x, or zero if the bit is not set.
@@ -57,7 +48,7 @@ BERT_HPC_WARP_CODE typename Warp::F32 if_kept(typename Warp::F32 x, typename War
   return Warp::select((bits & (1u << bit)) != 0u, x, typename Warp::F32(0.0f));
 }
 
-/// Generator rows for drop() and drop_pairs(), for the warp's queries from `first` on, of which `valid` exist: those of
+/// Generator rows for draw(), for the warp's queries from `first` on, of which `valid` exist: those of
 /// the lane's rows lane / 4 and lane / 4 + 8 of each 16.
 template <class Warp, class T, int R>
 BERT_HPC_WARP_CODE void dropout_rows(const AttentionCall<T>& call, int head, int first, int valid,
@@ -73,77 +64,84 @@ BERT_HPC_WARP_CODE void dropout_rows(const AttentionCall<T>& call, int head, int
   }
 }
 
-/// Draws the 16 decisions of a lane for a query and the 64 keys from `key` on. Key 8·n + lane % 4 · 2 + i is kept if
-/// the top bit of byte 2·(n / 4) + i of reached[n % 4] is set.
-template <class Warp, class T>
-BERT_HPC_WARP_CODE void draw_kept(const AttentionCall<T>& call, std::int64_t sample, typename Warp::U32 row_word,
-                                  int key, typename Warp::U32 (&reached)[4]) {
-  Warp::dropout_bits(call.dropout, sample, row_word, Warp::bits(Warp::lane() % 4 + key / 16), reached);
-#pragma unroll
-  for (int word = 0; word < 4; ++word) reached[word] = reached_bytes<Warp>(reached[word], call.threshold);
+/// Bit of drawn decisions for key 8·n + lane % 4 · 2 + i of 64.
+constexpr int drawn_bit(int n, int i) {
+  return n / 4 * 16 + 8 * i + 4 + n % 4;
 }
 
-/// Writes the bits of a tile of 16 queries, which begins at row `row` of those from `first` on, if they are below
-/// `valid`. `bits`: gather_tops() of the lane's rows lane / 4 and lane / 4 + 8. Lanes of a quad exchange bytes, so that
-/// each has 32 keys of one query.
-template <class Warp, class T>
-BERT_HPC_WARP_CODE void store_kept(const AttentionCall<T>& call, int head, int key, int first, int row, int valid,
-                                   const typename Warp::U32 (&bits)[2]) {
-  using U32 = typename Warp::U32;
-  auto* const to = reinterpret_cast<std::uint32_t*>(call.kept.row(head * call.dropout_tiles + key / 64) + first);
-  const typename Warp::I32 lane = Warp::lane(), upper_keys = lane % 2, lower_half = lane % 4 / 2;
-  const U32 own = Warp::template permute<0x7531>(bits[0], bits[1]);  // (half of the rows, half of the keys)
-  const U32 two = Warp::permute(own, Warp::exchange(own, 1), Warp::select(upper_keys == 1, U32(0x3715u), U32(0x6240u)));
-  const U32 four =
-      Warp::permute(two, Warp::exchange(two, 2), Warp::select(lower_half == 1, U32(0x3276u), U32(0x5410u)));
-  const typename Warp::I32 at = lane / 4 + lower_half * 8 + row;
-  Warp::store(to, at * 2 + upper_keys, four, at < valid);
-}
-
-/// Draws for 16·R queries by 64 keys from `key`, a multiple of 64, on, zeroes dropped elements of x and writes the bits
-/// of the first `valid` queries. Every lane draws its own decisions.
+/// Draws for 16·R queries by 64 keys from `key`, a multiple of 64, on. Every lane draws the decisions of its elements
+/// of an accumulator: bit drawn_bit(n, i) of drawn[r][half] is set if element 2·half + i of accumulator n is kept. The
+/// other bits are undefined.
 template <class Warp, class T, int R>
-BERT_HPC_WARP_CODE void drop(const AttentionCall<T>& call, std::int64_t sample,
-                             const typename Warp::U32 (&row_word)[R][2], int head, int first, int valid, int key,
-                             typename Warp::F32 (&x)[R][8][4]) {
+BERT_HPC_WARP_CODE void draw(const AttentionCall<T>& call, std::int64_t sample,
+                             const typename Warp::U32 (&row_word)[R][2], int key, typename Warp::U32 (&drawn)[R][2]) {
 #pragma unroll
   for (int r = 0; r < R; ++r) {
-    typename Warp::U32 bits[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      typename Warp::U32 reached[4];
-      draw_kept<Warp>(call, sample, row_word[r][half], key, reached);
-      bits[half] = gather_tops<Warp>(reached);
+      typename Warp::U32 words[4];
+      Warp::dropout_bits(call.dropout, sample, row_word[r][half], Warp::bits(Warp::lane() % 4 + key / 16), words);
 #pragma unroll
-      for (int n = 0; n < 8; ++n) {
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          typename Warp::F32& element = x[r][n][2 * half + i];
-          element = if_kept<Warp>(element, bits[half], n / 4 * 16 + 8 + 4 * i + n % 4);
-        }
-      }
+      for (int word = 0; word < 4; ++word) words[word] = reached_bytes<Warp>(words[word], call.threshold);
+      drawn[r][half] = gather_tops<Warp>(words);
     }
-    store_kept<Warp>(call, head, key, first, 16 * r, valid, bits);
   }
 }
 
-/// As drop(), for elements rounded to pairs: pairs[r][n][half] has elements 2·half and 2·half + 1 of an accumulator.
+/// Writes the bits of 16·R queries from `first` on, of which `valid` exist. Lanes of a quad exchange bytes, so that
+/// each has 32 keys of one query.
 template <class Warp, class T, int R>
-BERT_HPC_WARP_CODE void drop_pairs(const AttentionCall<T>& call, std::int64_t sample,
-                                   const typename Warp::U32 (&row_word)[R][2], int head, int first, int valid, int key,
-                                   typename Warp::U32 (&pairs)[R][8][2]) {
+BERT_HPC_WARP_CODE void store_drawn(const AttentionCall<T>& call, int head, int first, int valid, int key,
+                                    const typename Warp::U32 (&drawn)[R][2]) {
+  using U32 = typename Warp::U32;
+  constexpr std::uint32_t odd_bytes = 0xF000F000u;
+  auto* const to = reinterpret_cast<std::uint32_t*>(call.kept.row(head * call.dropout_tiles + key / 64) + first);
+  const typename Warp::I32 lane = Warp::lane(), upper_keys = lane % 2, lower_half = lane % 4 / 2;
+  const U32 of_keys = Warp::select(upper_keys == 1, U32(0x3715u), U32(0x6240u));
+  const U32 of_rows = Warp::select(lower_half == 1, U32(0x3276u), U32(0x5410u));
 #pragma unroll
   for (int r = 0; r < R; ++r) {
-    typename Warp::U32 bits[2];
+    U32 bytes[2];  // bytes 1 and 3 of a row have its lane's bits of 32 keys each
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      typename Warp::U32 reached[4];
-      draw_kept<Warp>(call, sample, row_word[r][half], key, reached);
-      bits[half] = gather_tops<Warp>(reached);
-#pragma unroll
-      for (int n = 0; n < 8; ++n) pairs[r][n][half] = pairs[r][n][half] & pair_mask<Warp>(reached, n);
+      bytes[half] = (drawn[r][half] & odd_bytes) | ((drawn[r][half] << 4) & ~odd_bytes);
     }
-    store_kept<Warp>(call, head, key, first, 16 * r, valid, bits);
+    const U32 own = Warp::template permute<0x7531>(bytes[0], bytes[1]);  // (half of the rows, half of the keys)
+    const U32 two = Warp::permute(own, Warp::exchange(own, 1), of_keys);
+    const U32 four = Warp::permute(two, Warp::exchange(two, 2), of_rows);
+    const typename Warp::I32 row = lane / 4 + lower_half * 8 + 16 * r;
+    Warp::store(to, row * 2 + upper_keys, four, row < valid);
+  }
+}
+
+/// Zeroes dropped elements of x.
+template <class Warp, int R>
+BERT_HPC_WARP_CODE void drop_drawn(const typename Warp::U32 (&drawn)[R][2], typename Warp::F32 (&x)[R][8][4]) {
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+#pragma unroll
+    for (int n = 0; n < 8; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) x[r][n][i] = if_kept<Warp>(x[r][n][i], drawn[r][i / 2], drawn_bit(n, i % 2));
+    }
+  }
+}
+
+/// Zeroes dropped elements that are rounded to pairs: pairs[r][n][half] has elements 2·half and 2·half + 1 of an
+/// accumulator. The top bits of two bytes become masks of 16 bits.
+template <class Warp, int R>
+BERT_HPC_WARP_CODE void drop_pairs(const typename Warp::U32 (&drawn)[R][2], typename Warp::U32 (&pairs)[R][8][2]) {
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+#pragma unroll
+      for (int n = 0; n < 4; ++n) {
+        const typename Warp::U32 tops = drawn[r][half] << (3 - n);
+        pairs[r][n][half] = pairs[r][n][half] & Warp::template permute<0x9988>(tops, tops);
+        pairs[r][n + 4][half] = pairs[r][n + 4][half] & Warp::template permute<0xBBAA>(tops, tops);
+      }
+    }
   }
 }
 

@@ -65,9 +65,10 @@ BERT_HPC_WARP_CODE void softmax_step(float scale_log2, typename Warp::F32 (&s)[R
   }
 }
 
-/// s = q·kᵀ/√D, lse = log Σ exp(s), out = dropout(exp(s − lse))·v for the block's queries of one head. Writes the
-/// dropout decisions as bits.
-template <class Warp, class T, int D>
+/// s = q·kᵀ/√D, lse = log Σ exp(s), out = dropout(exp(s − lse))·v for the block's queries of one head. Dropped: draws
+/// dropout and writes its decisions as bits; a kernel of its own, so that the generator's instructions are in one
+/// sequence with those of the product that they do not depend on.
+template <class Warp, class T, int D, bool Dropped>
 BERT_HPC_WARP_CODE void attention_forward(const AttentionCall<T>& call) {
   using Shape = ForwardShape<T, D>;
   using F32 = typename Warp::F32;
@@ -85,7 +86,7 @@ BERT_HPC_WARP_CODE void attention_forward(const AttentionCall<T>& call) {
 
   std::int64_t sample = 0;
   typename Warp::U32 row_word[R][2] = {};
-  if (call.threshold != 0) {
+  if constexpr (Dropped) {
     sample = Warp::load_one(call.dropout.sample + mine.sequence);
     dropout_rows<Warp, T, R>(call, head, mine.first + own, mine.rows - own, row_word);
   }
@@ -102,12 +103,14 @@ BERT_HPC_WARP_CODE void attention_forward(const AttentionCall<T>& call) {
   Warp::commit();
   for (int key = 0; key < length; key += Shape::keys) {
     F32 s[R][N][4];
+    typename Warp::U32 drawn[R][2];
     Warp::template wait<0>();
     Warp::sync_block();
     load_tile<Warp, T, D, Shape::keys, threads>(v_tile, call.v, keys + key, length - key, column);
     Warp::commit();
     if (at_work) {
       if (key == 0) q.open(q_tile, own);
+      if constexpr (Dropped) draw<Warp>(call, sample, row_word, key, drawn);
       multiply_by_transposed<Warp, T, D>(q, k_tile, s);
     }
     Warp::template wait<0>();
@@ -120,17 +123,14 @@ BERT_HPC_WARP_CODE void attention_forward(const AttentionCall<T>& call) {
     if (at_work) {
       if (real - key < Shape::keys) mask_keys<Warp>(real - key, -__builtin_inff(), s);
       softmax_step<Warp>(scale_log2, s, maximum, total, out);
+      if constexpr (Dropped) store_drawn<Warp>(call, head, mine.first + own, mine.rows - own, key, drawn);
       if constexpr (Shape::floats) {
-        if (call.threshold != 0) {
-          drop<Warp, T>(call, sample, row_word, head, mine.first + own, mine.rows - own, key, s);
-        }
+        if constexpr (Dropped) drop_drawn<Warp>(drawn, s);
         multiply_add_rounded<Warp, T, D>(s, v_tile, out);
       } else {
         typename Warp::U32 pairs[R][N][2];
         round_to_pairs<Warp, T>(s, pairs);
-        if (call.threshold != 0) {
-          drop_pairs<Warp, T>(call, sample, row_word, head, mine.first + own, mine.rows - own, key, pairs);
-        }
+        if constexpr (Dropped) drop_pairs<Warp>(drawn, pairs);
         multiply_add_pairs<Warp, T, D>(pairs, v_tile, out);
       }
     }

@@ -13,10 +13,10 @@
 
 namespace bert_hpc::ops::cuda {
 
-template <class T, int D>
+template <class T, int D, bool Dropped>
 __global__ void __launch_bounds__(ForwardShape<T, D>::threads, ForwardShape<T, D>::blocks)
     attention_forward_kernel(const __grid_constant__ AttentionCall<T> call) {
-  attention_forward<CudaWarp, T, D>(call);
+  attention_forward<CudaWarp, T, D, Dropped>(call);
 }
 
 template <class T, int D>
@@ -134,7 +134,8 @@ class FusedAttention : public Attention {
     backward_ =
         split_ ? BackwardKernel::split : backward_kernel(type_, head_dim, planned_length_, shared_bytes_of_device());
     with_shape(type_, tf32_, head_dim, [&]<class T, int D>() {
-      allow_shared_memory<T>(attention_forward_kernel<T, D>, ForwardShape<T, D>::shared_bytes);
+      allow_shared_memory<T>(attention_forward_kernel<T, D, false>, ForwardShape<T, D>::shared_bytes);
+      allow_shared_memory<T>(attention_forward_kernel<T, D, true>, ForwardShape<T, D>::shared_bytes);
       allow_shared_memory<T>(attention_backward_keys_kernel<T, D>, BackwardShape<T, D>::key_bytes);
       allow_shared_memory<T>(attention_backward_queries_kernel<T, D>, BackwardShape<T, D>::query_bytes);
       with_sequence_shape<T, D>(backward_, [&]<class Shape>() {
@@ -158,7 +159,8 @@ class FusedAttention : public Attention {
       call.kept = results.kept;
       call.out = results.out.as<Stored<T>>();
       call.log_sum_exp = results.log_sum_exp;
-      launch<T>({"bert_hpc::ops::attention_forward", attention_work(in, 2, 2, 2)}, attention_forward_kernel<T, D>,
+      launch<T>({"bert_hpc::ops::attention_forward", attention_work(in, 2, 2, 2)},
+                call.threshold != 0 ? attention_forward_kernel<T, D, true> : attention_forward_kernel<T, D, false>,
                 forward_launch<T, D>(in.extents, in.queries), call);
     });
   }

@@ -250,10 +250,20 @@ TEST_CASE("a lane's drawn bits are gathered and become masks in the order of the
         reached[byte / 4] = reached[byte / 4] | (0x80u << (8 * (byte % 4)));
         CAPTURE(lane, n, i);
         CHECK(ops::attention_dropout_block(key) == static_cast<std::uint32_t>(lane));
-        CHECK((gather_tops<EmulatedWarp>(reached)[0] & 0xFF00FF00u) == 0x100u << (n / 4 * 16 + 4 * i + n % 4));
         CHECK(kept_bit(key) == n / 4 * 32 + 8 * lane + 4 * i + n % 4);
+        EmulatedWarp::U32 drawn[1][2], pairs[1][8][2];
+        drawn[0][0] = drawn[0][1] = gather_tops<EmulatedWarp>(reached);
+        CHECK((drawn[0][0][0] & 0xF0F0F0F0u) == 1u << drawn_bit(n, i));
+        for (auto& pair : pairs[0]) pair[0] = pair[1] = 0x3F803F80u;
+        drop_pairs<EmulatedWarp>(drawn, pairs);
+        EmulatedWarp::F32 x[1][8][4];
+        for (auto& element : x[0]) element[0] = element[1] = element[2] = element[3] = 1.0f;
+        drop_drawn<EmulatedWarp>(drawn, x);
         for (int other = 0; other < 8; ++other) {
-          CHECK(pair_mask<EmulatedWarp>(reached, other)[0] == (other == n ? 0xFFFFu << (16 * i) : 0u));
+          const std::uint32_t expected = other == n ? 0x3F80u << (16 * i) : 0u;
+          CHECK(pairs[0][other][0][0] == expected);
+          CHECK(pairs[0][other][1][0] == expected);
+          for (int e = 0; e < 4; ++e) CHECK(x[0][other][e][0] == (other == n && e % 2 == i ? 1.0f : 0.0f));
         }
       }
     }
