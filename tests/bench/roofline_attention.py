@@ -56,7 +56,7 @@ class Kernel:
     head_dim: int
     rows: int
     others: int
-    products: int  # computed
+    products: int  # computed, in 16-bit ones that take the same time
     shared_bytes: int  # a block
     operand_bytes: float  # of shared memory read and written for a pair
     matrices: int  # of 16-bit elements read or written in device memory
@@ -72,13 +72,15 @@ class Kernel:
         drawn = PHILOX if self.name == "forward" and not dropout else 0.0
         return INSTRUCTIONS[self.name, self.head_dim] - drawn
 
-    def cycles(self, chip, dropout):
-        """{unit: cycles a pair on one multiprocessor}"""
+    def issue(self, dropout):
+        return self.instructions(dropout) / ISSUES
+
+    def cycles(self, chip):
+        """{unit: cycles a pair on one multiprocessor}, without issue"""
         return {
             "tensor": self.operations / chip.tensor,
             "exp": 1.0 / EXPONENTIALS,
             "shared": self.operand_bytes / SHARED_BYTES,
-            "issue": self.instructions(dropout) / ISSUES,
         }
 
 
@@ -113,6 +115,22 @@ def split_kernels(head_dim):
             side_kernel("split: queries", head_dim, 32, 3, 4, 2, 0, True, 5)]
 
 
+def float_kernels(kind, head_dim):
+    """The kernels of "tf32", or "fp32" with three TF32 products for each: 16 rows a warp, which reads all operands from tiles.
+    TF32 has half the tensor cores' rate of 16 bits."""
+    kernels = []
+    slots = 3 if head_dim <= 64 else 2
+    for name, others, products, tiles, own_tiles, numbers, lefts, matrices in (
+            ("forward", 64, 2, 2, 1, 0, 1, 4),
+            ("split: keys", 32 if head_dim <= 64 else 16, 4, 4, 2, 4, 2, 6),
+            ("split: queries", 32 if head_dim <= 64 else 16, 3, 4, 2, 0, 2, 5)):
+        shared = 4 * head_dim * (own_tiles * 64 + tiles * others) + 4 * numbers * others
+        operands = products * 4.0 * head_dim / 16 + lefts * 4.0 * head_dim / others
+        time = products * (2 if kind == "tf32" else 6)
+        kernels.append(Kernel(f"{kind}, {name}", head_dim, 64, others, time, shared, operands, 2 * matrices, 16, slots))
+    return kernels
+
+
 def sequence_kernels(head_dim, length):
     """In the order in which src/ops/cuda/attention_choice.hpp tries them."""
     if head_dim == 128:
@@ -138,7 +156,8 @@ def pairs_computed(kernel, lengths):
 
 def seconds(kernel, chip, lengths, heads, dropout):
     """(seconds, unit) of one launch: blocks in whole waves over the multiprocessors."""
-    unit, cycles = max(kernel.cycles(chip, dropout).items(), key=lambda item: item[1])
+    units = {**kernel.cycles(chip), "issue": kernel.issue(dropout)}
+    unit, cycles = max(units.items(), key=lambda item: item[1])
     resident = min(kernel.resident, chip.shared // (kernel.shared_bytes + 1024)) if kernel.resident > 1 else 1
     blocks = heads * (len(lengths) if kernel.sequences else sum(math.ceil(s / kernel.rows) for s in lengths))
     slots = chip.processors * max(1, resident)
@@ -169,18 +188,28 @@ def ways(head_dim, chip, lengths, heads, dropout):
 
 
 def registers(text):
-    """{(kernel, head_dim): (architecture, registers, spilled bytes)} of nvcc's report, bf16."""
+    """{(kernel, head_dim): (architecture, registers, spilled bytes)} of nvcc's report, bf16 and floats."""
     found = {}
     names = {"forward": "forward", "backward_keys": "split: keys", "backward_queries": "split: queries"}
     shapes = {("4", "64"): "sequence, 4 warps", ("8", "64"): "sequence, 8 warps", ("8", "32"): "sequence, 8 warps, small"}
     architectures = dict(re.findall(r"Compiling entry function '(\S+)' for '(\w+)'", text))
     for mangled, figures in roofline.parse_ptxas(text).items():
-        name = re.search(r"attention_(\w+?)_kernelIN.*?Bf16ELi(\d+)E(?:\w*SequenceShapeILi\d+ELi(\d)ELi(\d+)E)?", mangled)
-        kernel = name and (names.get(name.group(1)) or shapes.get(name.group(3, 4)))
+        name = re.search(r"attention_(\w+?)_kernelIN.*?(Bf16|SplitFp32|Tf32)ELi(\d+)E(?:\w*SequenceShapeILi\d+ELi(\d)ELi(\d+)E)?",
+                         mangled)
+        kernel = name and (names.get(name.group(1)) or shapes.get(name.group(4, 5)))
         if kernel:
             spilled = figures["spill_stores"] + figures["spill_loads"]
-            found[kernel, int(name.group(2))] = (architectures[mangled], figures["registers"], spilled)
+            kind = {"SplitFp32": "fp32, ", "Tf32": "tf32, "}.get(name.group(2), "")
+            found[kind + kernel, int(name.group(3))] = (architectures[mangled], figures["registers"], spilled)
     return found
+
+
+def row(kernel, reports):
+    """The cells that both tables of kernels have."""
+    said = "; ".join("{}: {} + {}".format(*r[kernel.name, kernel.head_dim]) for r in reports if (kernel.name, kernel.head_dim) in r)
+    units = [[f"{1e3 * c:.0f}" for c in (kernel.cycles(chip)[unit] for chip in CHIPS)] for unit in ("tensor", "exp", "shared")]
+    return (f"| {kernel.name} | {kernel.head_dim} | {kernel.rows} | {kernel.others} | {kernel.shared_bytes / 1024:.1f} | {said} ",
+            f"| {kernel.operand_bytes:.1f} | " + " | ".join([" / ".join(units[0]), units[1][0], units[2][0]]))
 
 
 def document(reports):
@@ -194,12 +223,16 @@ def document(reports):
         lengths = {"sequence, 4 warps": 128, "sequence, 8 warps": 384, "sequence, 8 warps, small": 512}
         sequences = [k for name, length in lengths.items() for k in sequence_kernels(head_dim, length) if k.name == name]
         for k in [forward_kernel(head_dim), *split_kernels(head_dim), *sequences]:
-            said = "; ".join("{}: {} + {}".format(*r[k.name, head_dim]) for r in reports if (k.name, head_dim) in r)
-            units = [[f"{1e3 * c:.0f}" for c in (k.cycles(chip, False)[unit] for chip in CHIPS)] for unit in ("tensor", "exp", "shared")]
-            cells = [" / ".join(units[0]), units[1][0], units[2][0],
-                     " / ".join(f"{1e3 * k.cycles(CHIPS[0], d)['issue']:.0f}" for d in (False, True))]
-            lines.append(f"| {k.name} | {head_dim} | {k.rows} | {k.others} | {k.shared_bytes / 1024:.1f} | {said} "
-                         f"| {k.products} | {k.operand_bytes:.1f} | " + " | ".join(cells) + " |")
+            block, pair = row(k, reports)
+            issue = " / ".join(f"{1e3 * k.issue(d):.0f}" for d in (False, True))
+            lines.append(f"{block}| {k.products} {pair} | {issue} |")
+    lines += ["", "## Kernels of floats", "",
+              "fp32 has three TF32 products for each, tf32 one; backward by the split kernels at every length. Cycles as above; issue is not counted.", "",
+              "| kernel | head size | own rows | others | shared, KiB | registers + spilled bytes | bytes of shared memory | tensor | exp | shared |",
+              "|---|---|---|---|---|---|---|---|---|---|"]
+    for kind in ("fp32", "tf32"):
+        for head_dim in (32, 64, 128):
+            lines += ["".join(row(k, reports)) + " |" for k in float_kernels(kind, head_dim)]
     lines += ["", "## A layer, 16,384 tokens", "",
               "Least time by the busiest unit, and the rate of 4·hidden·s² operations forward and 10 backward that it would be. Backward by the "
               "kernel that is chosen for the length, and by the split kernels (`fused-split` of bench_attention).", "",

@@ -36,6 +36,15 @@ class Attention(unittest.TestCase):
         self.assertEqual(small.shared_bytes, (2 * 256 + 2 * 32) * 128 + 2 * 256 * 32 + 512 * (8 + 4 * 64))
         self.assertEqual(small.operations, 10 * 64)
 
+    def test_a_pair_of_floats_by_hand(self):
+        forward, keys, _ = roofline.float_kernels("fp32", 64)
+        # Three TF32 products at half the rate. A warp reads rows of 256 bytes twice for 16 queries, and these once for 64 keys.
+        self.assertEqual(forward.operations, 6 * 4 * 64)
+        self.assertEqual(forward.operand_bytes, 2 * 256 / 16 + 256 / 64)
+        self.assertEqual(forward.shared_bytes, (64 + 2 * 64) * 256)
+        self.assertEqual(keys.shared_bytes, (2 * 64 + 4 * 32) * 256 + 4 * 4 * 32)
+        self.assertEqual(roofline.float_kernels("tf32", 64)[0].operations, 2 * 4 * 64)
+
     def test_the_backward_kernel_is_the_one_that_fits(self):
         h100, a100 = CHIPS
         names = [[k.name for k in roofline.backward_kernels(64, chip, length)] for chip, length in
@@ -58,6 +67,8 @@ class Attention(unittest.TestCase):
             self.assertGreater(dropped[0][0], long[0][0])
 
     def test_ptxas_report(self):
+        floats = REPORT.replace("4core4Bf16", "9SplitFp32")
+        self.assertEqual(roofline.registers(floats)["fp32, forward", 64], ("sm_80", 250, 12))
         self.assertEqual(roofline.registers(REPORT), {("forward", 64): ("sm_80", 250, 12),
                                                       ("sequence, 8 warps, small", 64): ("sm_90", 255, 3)})
 
@@ -65,6 +76,7 @@ class Attention(unittest.TestCase):
         text = roofline.document([roofline.registers(REPORT)])
         self.assertIn("sm_80: 250 + 12", text)
         self.assertEqual(text.count("| split: keys |"), 3)
+        self.assertEqual(text.count("| tf32, split: keys |"), 3)
         self.assertIn("| sequence, 8 warps, small | 64 | 256 | 32 | 220.0 | sm_90: 255 + 3 |", text)
 
 

@@ -373,8 +373,8 @@ struct EmulatedWarp {
   static F32 number(const U32& bits) {
     return F32::of([&](int i) { return __builtin_bit_cast(float, bits[i]); });
   }
-  static U32 round_tf32(const U32& bits) {
-    return U32::of([&](int i) { return (bits[i] + 0x1000u) & tf32_bits; });
+  static F32 fma(const F32& a, const F32& b, const F32& c) {
+    return F32::of([&](int i) { return std::fma(a[i], b[i], c[i]); });
   }
   template <class T>
   static Lanes<T> select(const Mask& which, const Lanes<T>& yes, const Lanes<T>& no) {

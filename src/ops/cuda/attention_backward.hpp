@@ -25,7 +25,7 @@ struct BackwardShape {
   static constexpr int numbers = 4 * others;  // bytes of one number for each of the other rows
   static constexpr int query_bytes = 2 * own_tile + 4 * other_tile;
   static constexpr int key_bytes = query_bytes + 2 * 2 * numbers;
-  static constexpr int blocks = floats && D <= 64 ? 3 : 2;  // at least, per multiprocessor
+  static constexpr int blocks = floats && D == 32 ? 3 : 2;  // at least, per multiprocessor
 };
 
 /// Number of rows and heads that a block of attention_dots processes.

@@ -41,12 +41,8 @@ struct CudaWarp {
   __device__ static std::uint32_t bits(int x) { return static_cast<std::uint32_t>(x); }
   __device__ static std::uint32_t bits_of(float x) { return __float_as_uint(x); }
   __device__ static float number(std::uint32_t bits) { return __uint_as_float(bits); }
-  /// A float rounded to the nearest TF32 number, halves away from zero.
-  __device__ static std::uint32_t round_tf32(std::uint32_t bits) {
-    std::uint32_t result;
-    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(result) : "f"(__uint_as_float(bits)));
-    return result;
-  }
+  /// a · b + c, rounded once.
+  __device__ static float fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
   template <class V>
   __device__ static V select(bool which, V yes, V no) {
     return which ? yes : no;

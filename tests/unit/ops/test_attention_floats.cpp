@@ -2,6 +2,7 @@
 // head size and operand kind, against a loop in double. test_attention_tiles.cpp has what they share with 16-bit types.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <limits>
 
 #include "support/emulated_attention.hpp"
 
@@ -65,6 +66,32 @@ double product_error() {
 }
 
 }  // namespace
+
+TEST_CASE("factors are rounded to the nearest number of 11 bits, and the rest has 12") {
+  std::vector<float> numbers = test::normal_numbers(1000, 1, 1.0f);
+  for (const float edge : {0.0f, 1.0f, 2.0f, 1.0f + 0x1p-10f, 1.0f + 0x1p-11f, 1.0f + 0x1p-23f, 2.0f - 0x1p-23f}) {
+    for (const float scale : {1.0f, -1.0f, 0x1p-100f, 0x1p100f}) numbers.push_back(edge * scale);
+  }
+  std::int64_t wrong = 0;
+  for (const float x : numbers) {
+    Operand<EmulatedWarp, SplitFp32, 2> operand;
+    operand.set(0, EmulatedWarp::bits_of(x));
+    const float rounded = EmulatedWarp::number(operand.words[0])[0], rest = EmulatedWarp::number(operand.rest[0])[0];
+    int exponent = 0, rest_exponent = 0;
+    std::frexp(x, &exponent);
+    std::frexp(rest, &rest_exponent);
+    const float unit = std::ldexp(1.0f, exponent - 11), smallest = std::ldexp(1.0f, rest_exponent - 12);
+    wrong += std::abs(rest) <= unit / 2 && rounded + rest == x ? 0 : 1;
+    wrong += rounded / unit == std::nearbyint(rounded / unit) ? 0 : 1;
+    wrong += rest == 0.0f || rest / smallest == std::nearbyint(rest / smallest) ? 0 : 1;
+  }
+  CHECK(wrong == 0);
+  for (const float x : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    Operand<EmulatedWarp, Tf32, 2> operand;
+    operand.set(0, EmulatedWarp::bits_of(x));
+    CHECK_FALSE(std::isfinite(EmulatedWarp::number(operand.words[0])[0]));
+  }
+}
 
 TEST_CASE("products of floats have the errors that attention_operands.hpp states") {
   const double split = product_error<SplitFp32>(), tf32 = product_error<Tf32>();
