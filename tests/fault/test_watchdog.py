@@ -171,14 +171,16 @@ class Watchdog(program.Case):
         self.stop(process, said)
 
     def test_a_job_that_is_suspended_as_a_whole(self):
-        process, said, marker, _ = self.start("suspended", 2, 2, 3)
+        process, said, marker, _ = self.start("suspended", 2, 3, 4)
         ranks = program.ranks_of(marker)
-        for rank in ranks:
-            os.kill(rank, signal.SIGSTOP)
-        time.sleep(4)  # longer than the limit
+        os.kill(ranks[1], signal.SIGSTOP)
+        wait_for_pauses(ranks[:1], "watchdog", 2)  # rank 0 has received all that rank 1 has sent
+        os.kill(ranks[0], signal.SIGSTOP)
+        time.sleep(5)  # longer than the limit
         steps = len(self.lines(said, "loss"))
-        for rank in ranks:
-            os.kill(rank, signal.SIGCONT)
+        os.kill(ranks[0], signal.SIGCONT)
+        wait_for_pauses(ranks[:1], "watchdog", 2)  # rank 0 has looked for heartbeats of rank 1
+        os.kill(ranks[1], signal.SIGCONT)
         self.wait_for_lines("loss", steps + 11, process, said)
         wait_for_pauses(ranks, "watchdog", 10)
         self.assertEqual(self.lines(said, "heartbeat"), [])
