@@ -75,11 +75,3 @@ def wait_for_pauses(processes, thread, count):
     begin = {process: pauses(process, thread) for process in processes}
     wait_until(lambda: all((pauses(process, thread) or 0) >= begin[process] + count for process in processes),
                f"{count} rounds of the threads '{thread}' of {processes}")
-
-
-def pid_state(process):
-    """Returns the state of a process in /proc, as "T" for a stopped one; "" if it is gone."""
-    try:
-        return pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return ""
