@@ -95,12 +95,15 @@ TEST_CASE("dropout by packs, as a GPU's threads compute it, has the kernels' bit
     }
   };
   const float scale = ops::dropout_scale(threshold);
-  by_packs(ops::packs::DropoutPack<false, float>{site.dropout, rows.view(), threshold, scale, x.tensor, y.tensor});
+  const test::HostOperands operands;
+  site.dropout.sample = site.samples.data();
+  by_packs(ops::packs::DropoutPack<false, float>{site.dropout, rows.view(), threshold, scale, x.tensor(), y.tensor()});
   CHECK(test::bits_of(y) == test::bits_of(expected));
   CHECK(y.padding_untouched());
   if (first % 8 != 0) return;
   Matrix aligned(9, columns, 1);
-  by_packs(ops::packs::DropoutPack<true, float>{site.dropout, rows.view(), threshold, scale, x.tensor, aligned.tensor});
+  by_packs(
+      ops::packs::DropoutPack<true, float>{site.dropout, rows.view(), threshold, scale, x.tensor(), aligned.tensor()});
   CHECK(test::bits_of(aligned) == test::bits_of(expected));
   CHECK(aligned.padding_untouched());
 }

@@ -3,8 +3,10 @@
 
 #include <array>
 #include <cmath>
+#include <memory>
 
 #include "../src/ops/embedding_rows.hpp"
+#include "../src/ops/strips.hpp"
 #include "bert_hpc/ops/embedding.hpp"
 #include "support/sample_tensors.hpp"
 
@@ -196,11 +198,12 @@ TEST_CASE("gradients of positions and words are added as a GPU's blocks do") {
 TEST_CASE("look-ups and gradients of types by packs, as a GPU's threads compute them") {
   namespace rows = ops::embedding_rows;
   const std::int64_t hidden = GENERATE(1, 10, 64, 130), type_count = GENERATE(1, 2, 3);
-  const Batch b({5, 1, 9, 200, 2}, 23, static_cast<int>(type_count));
-  const std::int64_t tokens = b.batch.tokens.count;
+  const auto make_batch = [&] {
+    return std::make_unique<Batch>(std::vector<int>{5, 1, 9, 200, 2}, 23, static_cast<int>(type_count));
+  };
   const Matrix word = Matrix::random(23, hidden, 1), position = Matrix::random(256, hidden, 2),
                type = Matrix::random(type_count, hidden, 3);
-  const rows::TypeRows types{b.batch.token_type_ids, type_count};
+  constexpr std::int64_t tokens = 217;
   const auto by_packs = [&](const auto& body) {
     for (std::int64_t t = 0; t < tokens; ++t) {
       for (std::int64_t pack = 0; pack < ops::packs::count_of(hidden); ++pack) {
@@ -208,22 +211,27 @@ TEST_CASE("look-ups and gradients of types by packs, as a GPU's threads compute 
       }
     }
   };
-  const core::Tensor<const float> none, no_types = GENERATE(false, true) ? none : type.tensor;
+  const bool has_types = GENERATE(false, true);
+  const core::Tensor<const float> none;
   Matrix y(tokens, hidden, 3), expected(tokens, hidden);
-  ops::embedding_forward(b.batch, word, position, no_types, expected);
-  core::wait_for_kernels();
-  by_packs(rows::EmbeddingSum<float>{b.batch.input_ids, b.batch.tokens.position, types, word.tensor, position.tensor,
-                                     no_types, y.tensor});
+  ops::embedding_forward(make_batch()->batch, word, position, has_types ? type.tensor() : none, expected);
+  const test::HostOperands operands;
+  const auto of_host = make_batch();
+  const Batch& b = *of_host;
+  const rows::TypeRows types{b.batch.token_type_ids, type_count};
+  const core::Tensor<const float> no_types = has_types ? type.tensor() : none;
+  by_packs(rows::EmbeddingSum<float>{b.batch.input_ids, b.batch.tokens.position, types, word.tensor(),
+                                     position.tensor(), no_types, y.tensor()});
   CHECK(test::bits_of(y) == test::bits_of(expected));
   CHECK(y.padding_untouched());
   // The words alone, then what follows.
   Matrix words(tokens, hidden, 3);
-  by_packs(rows::WordEmbedding{b.batch.input_ids, 0, word.tensor, words.tensor});
-  by_packs(rows::EmbeddingSum<float>{nullptr, b.batch.tokens.position, types, none, position.tensor, no_types,
-                                     words.tensor});
+  by_packs(rows::WordEmbedding{b.batch.input_ids, 0, word.tensor(), words.tensor()});
+  by_packs(rows::EmbeddingSum<float>{nullptr, b.batch.tokens.position, types, none, position.tensor(), no_types,
+                                     words.tensor()});
   CHECK(test::bits_of(words) == test::bits_of(expected));
   // Ids of another rank's share.
-  by_packs(rows::WordEmbedding{b.batch.input_ids, 4, word.tensor.row_range(4, 10), words.tensor});
+  by_packs(rows::WordEmbedding{b.batch.input_ids, 4, word.tensor().row_range(4, 10), words.tensor()});
   std::int64_t wrong = 0;
   for (std::int64_t t = 0; t < tokens; ++t) {
     const std::int32_t id = b.ids[static_cast<std::size_t>(t)];
@@ -234,10 +242,12 @@ TEST_CASE("look-ups and gradients of types by packs, as a GPU's threads compute 
   const Matrix d_y = Matrix::random(tokens, hidden, 4, 1.0f, 2);
   Matrix d_type(type_count, hidden);
   for (std::int64_t first = 0; first < type_count; first += 2) {
-    ops::packs::serial_strip<2>(tokens, hidden, rows::TypeTerm<float>{d_y.tensor, types, first},
-                                [&](std::int64_t j, int kind, float total) {
-                                  if (first + kind < type_count) d_type(first + kind, j) = total;
-                                });
+    for (std::int64_t strip = 0; strip < ops::packs::strips_of(hidden); ++strip) {
+      ops::packs::serial_strip<2>(strip, tokens, hidden, rows::TypeTerm<float>{d_y.tensor(), types, first},
+                                  [&](std::int64_t j, int kind, float total) {
+                                    if (first + kind < type_count) d_type(first + kind, j) = total;
+                                  });
+    }
   }
   // 217 tokens in 256 threads: 5 additions in a warp and 15 of warps, of sums below 50: 20·50·2⁻²⁴.
   CHECK(test::largest_difference(d_type, [&](std::int64_t row, std::int64_t j) {
