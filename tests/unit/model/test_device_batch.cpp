@@ -55,6 +55,7 @@ TEST_CASE("a batch in device memory is a whole copy of the host's") {
 }
 
 TEST_CASE("arrays that a batch lacks stay away from device memory") {
+  const test::HostOperands operands;
   const tests::HostBatch batch({5, 6}, {0, 0}, {2});
   const tests::DeviceBatch copied(batch.view());
   CHECK(copied.view().targets.classes == nullptr);
