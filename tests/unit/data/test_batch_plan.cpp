@@ -96,7 +96,8 @@ TEST_CASE("plans of any layout cover the batch once, in order, within their boun
     options.replicas = 1 << (random() % 4);
     options.global_batch = options.replicas + static_cast<std::int64_t>(random() % 200);
     const int kind = static_cast<int>(random() % 3);  // as the layout needs, chunks, reproducible
-    if (kind > 0) options.chunks = options.replicas * (1 + static_cast<int>(random() % 4));
+    if (kind == 1) options.chunks = options.replicas * (1 + static_cast<int>(random() % 4));
+    if (kind == 2) options.chunks = options.replicas << (random() % 3);
     options.reproducible = kind == 2;
     const std::int64_t chunk_sequences = kind == 0 ? 1 : (options.global_batch + options.chunks - 1) / options.chunks;
     switch (random() % 4) {
