@@ -62,11 +62,11 @@ void gelu_backward_in(Tensor<const T> pre, Tensor<const T> d_y, Tensor<T> d_pre)
 template <class T>
 void gelu_backward_sums_in(Tensor<const T> pre, Tensor<const T> d_y, Tensor<T> d_pre, const ColumnSums& own,
                            Write write, const ColumnSums& more) {
-  kernel::sum_strips(
-      {"bert_hpc::ops::gelu_backward_sums", kernel::bytes_of<T, T, T>(pre.size()) + kernel::bytes_of<float>(more.x.size())},
-      kernel::strip_sums<1>(pre.rows, pre.columns, packs::GeluBackwardTerm<T>{pre, d_y, d_pre},
-                            kernel::FinishSums(own, write)),
-      kernel::sums_of<float>(more, write));
+  kernel::sum_strips({"bert_hpc::ops::gelu_backward_sums",
+                      kernel::bytes_of<T, T, T>(pre.size()) + kernel::bytes_of<float>(more.x.size())},
+                     kernel::strip_sums<1>(pre.rows, pre.columns, packs::GeluBackwardTerm<T>{pre, d_y, d_pre},
+                                           kernel::FinishSums(own, write)),
+                     kernel::sums_of<float>(more, write));
 }
 
 // y = max(x, 0)

@@ -1,5 +1,5 @@
-// Sums over rows: gradients of biases, and of the parameters whose sums a backward kernel began (partial sums). A launch
-// takes several matrices, because the small ones would cost a launch each.
+// Sums over rows: gradients of biases, and of the parameters whose sums a backward kernel began (partial sums). A
+// launch takes several matrices, because the small ones would cost a launch each.
 #include "bert_hpc/ops/column_sums.hpp"
 
 #include "bert_hpc/core/error.hpp"

@@ -1,6 +1,6 @@
 // Launches of layer norms (layer_norm_row.hpp) for CUDA devices. Rows of 768 and 1024 columns in 16-byte chunks, which
-// BERT's models have, are taken by as many warps as the device holds at once, each of which requests its next row before
-// it computes one. Other rows have a warp each. Only kernel files include this header.
+// BERT's models have, are taken by as many warps as the device holds at once, each of which requests its next row
+// before it computes one. Other rows have a warp each. Only kernel files include this header.
 #pragma once
 
 #include "kernel_rows.hpp"
@@ -28,7 +28,7 @@ inline std::int64_t resident_blocks(const void* kernel, int threads, std::size_t
 
 inline constexpr int norm_warps = 8;  // per block of the forward pass
 
-template <class Team, class T>
+template <class T, class Team>
 __global__ void __launch_bounds__(norm_warps* packs::warp_lanes, Team::slots <= 3 ? 3 : 2)
     norm_forward_rows(const packs::NormForward<T> n, const packs::NormParameters p) {
   extern __shared__ packs::Chunk norm_memory[];
@@ -54,9 +54,9 @@ bool norm_forward_if_whole(const Label& label, const packs::NormForward<T>& n, c
   if (!packs::are_whole<slots>(n.x.columns, n.x, n.residual, n.y)) return false;
   if (n.x.rows <= 0) return true;
   constexpr int threads = norm_warps * packs::warp_lanes;
-  constexpr std::size_t shared = norm_warps * packs::NextRow<Team, T, 2>::chunks * sizeof(packs::Chunk) +
-                                 3 * Team::max_columns * sizeof(float);
-  void (*const kernel)(packs::NormForward<T>, packs::NormParameters) = norm_forward_rows<Team, T>;
+  constexpr std::size_t shared =
+      norm_warps * packs::NextRow<Team, T, 2>::chunks * sizeof(packs::Chunk) + 3 * Team::max_columns * sizeof(float);
+  void (*const kernel)(packs::NormForward<T>, packs::NormParameters) = norm_forward_rows<T, Team>;
   static const std::int64_t most = resident_blocks(reinterpret_cast<const void*>(kernel), threads, shared);
   const std::int64_t wanted = divide_up(n.x.rows, norm_warps);
   const LaunchScope launched(label);
@@ -75,7 +75,7 @@ inline constexpr int norm_sum_chunks = packs::norm_sum_warps(Team::slots) *
                                             ? packs::NextRow<Team, T, 2>::chunks
                                             : 2 * Team::slots * packs::warp_lanes);
 
-template <class Team, class T>
+template <class T, class Team>
 __global__ void __launch_bounds__(norm_sum_threads<Team>, 1)
     norm_backward_sums(const packs::NormBackward<T> n, const float* gamma, const core::Tensor<float> parts) {
   using namespace packs;
@@ -117,9 +117,9 @@ template <class Team, class T>
 void norm_backward_sums_of(const Label& label, const packs::NormBackward<T>& n, const float* gamma,
                            core::Tensor<float> parts) {
   if (parts.rows <= 0 || n.z.columns <= 0) return;
-  constexpr std::size_t shared = norm_sum_chunks<Team, T> * sizeof(packs::Chunk) +
-                                 (Team::whole ? Team::max_columns * sizeof(float) : 0);
-  void (*const kernel)(packs::NormBackward<T>, const float*, core::Tensor<float>) = norm_backward_sums<Team, T>;
+  constexpr std::size_t shared =
+      norm_sum_chunks<Team, T> * sizeof(packs::Chunk) + (Team::whole ? Team::max_columns * sizeof(float) : 0);
+  void (*const kernel)(packs::NormBackward<T>, const float*, core::Tensor<float>) = norm_backward_sums<T, Team>;
   static const cudaError_t allowed = cudaFuncSetAttribute(
       reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
   core::require(allowed == cudaSuccess, "layer norm: the device has too little shared memory");

@@ -1,5 +1,5 @@
-// Launches of sums over rows (strips.hpp): one for several sums of different matrices, so that small ones cost no launch.
-// Only kernel files include this header.
+// Launches of sums over rows (strips.hpp): one for several sums of different matrices, so that small ones cost no
+// launch. Only kernel files include this header.
 #pragma once
 
 #include "kernel_rows.hpp"

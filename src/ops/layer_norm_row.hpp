@@ -1,6 +1,6 @@
 // Layer normalisation and the operations before it, for warps that take rows one after the other (packs.hpp): a row is
-// read once, stays in registers, and is written once; while it is computed, the next one is on its way. The formulas are
-// those of layer_norm.cpp.
+// read once, stays in registers, and is written once; while it is computed, the next one is on its way. The formulas
+// are those of layer_norm.cpp.
 #pragma once
 
 #include <cmath>
@@ -63,7 +63,7 @@ BERT_HPC_DEVICE void load_vector(const float* vector, std::int64_t pack, std::in
 BERT_HPC_DEVICE void start_copy(const Chunk* from, Chunk* to) {
 #if defined(__CUDA_ARCH__)
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(to))),
-               "l"(from)
+               "l"(__cvta_generic_to_global(from))
                : "memory");
 #else
   *to = *from;
@@ -136,8 +136,8 @@ struct NormForward {
   float *mean, *rstd;
 };
 
-/// z = residual + dropout(x + bias) in place of x, y = γ·(z − μ)·rstd + β of a warp's rows. prepare() is called when the
-/// first row is on its way, before `p` is read. `memory`: NextRow<Team, T, 2>::chunks.
+/// z = residual + dropout(x + bias) in place of x, y = γ·(z − μ)·rstd + β of a warp's rows. prepare() is called when
+/// the first row is on its way, before `p` is read. `memory`: NextRow<Team, T, 2>::chunks.
 template <class Team, class T, class Prepare>
 BERT_HPC_DEVICE void norm_rows(const Team& team, const RowWalk& walk, const NormForward<T>& n, const NormParameters& p,
                                Chunk* memory, const Prepare& prepare) {

@@ -207,7 +207,7 @@ struct Warp {
   template <class Term>
   BERT_HPC_DEVICE float sum(std::int64_t pack_count, const Term& term) const {
     float total[1];
-    sums(pack_count, total, [&](int slot, std::int64_t pack, float (&part)[1]) { part[0] += term(slot, pack); });
+    sums(pack_count, total, [&](int slot, std::int64_t pack, float(&part)[1]) { part[0] += term(slot, pack); });
     return total[0];
   }
 };
@@ -244,7 +244,7 @@ struct WarpInTurn {
   template <class Term>
   float sum(std::int64_t pack_count, const Term& term) const {
     float total[1];
-    sums(pack_count, total, [&](int slot, std::int64_t pack, float (&part)[1]) { part[0] += term(slot, pack); });
+    sums(pack_count, total, [&](int slot, std::int64_t pack, float(&part)[1]) { part[0] += term(slot, pack); });
     return total[0];
   }
 };

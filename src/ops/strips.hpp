@@ -1,6 +1,6 @@
-// Sums over the rows of a matrix by the threads of a GPU, of what a term makes of each row's packs (packs.hpp): gradients
-// of biases, of γ and of β. The columns are divided into strips, and the rows of a strip among its threads. The order of
-// additions depends on the rows alone. serial_strip() emulates a strip on the host, with the same bits.
+// Sums over the rows of a matrix by the threads of a GPU, of what a term makes of each row's packs (packs.hpp):
+// gradients of biases, of γ and of β. The columns are divided into strips, and the rows of a strip among its threads.
+// The order of additions depends on the rows alone. serial_strip() emulates a strip on the host, with the same bits.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 namespace bert_hpc::ops::packs {
 
 // A strip is `strip_packs` neighbouring packs: a whole line of 128 bytes in the 16-bit types. Each of its threads takes
-// every strip_rows-th row of one pack; the threads of 4 rows form a warp, those of 32 rows a part. On a GPU each part is
-// a block, so that a matrix of few columns still has many blocks, and the parts of a strip are added in a cluster.
+// every strip_rows-th row of one pack; the threads of 4 rows form a warp, those of 32 rows a part. On a GPU each part
+// is a block, so that a matrix of few columns still has many blocks, and the parts of a strip are added in a cluster.
 inline constexpr int strip_packs = 8, strip_rows = 256, strip_parts = 8;
 inline constexpr int rows_of_warp = warp_lanes / strip_packs, rows_of_part = strip_rows / strip_parts;
 inline constexpr int part_warps = rows_of_part / rows_of_warp, part_threads = part_warps * warp_lanes;

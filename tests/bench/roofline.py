@@ -155,11 +155,9 @@ def fp8_roundings_of_step(model, tokens):
 
 
 def partial_sums(model, tokens):
-    """Bytes of what the backward passes of a layer norm and of GELU add up of their rows: a row for each block
-    (src/ops/partial_sums.hpp)."""
-    norm_blocks = min(396 if model.hidden <= 768 else 264, math.ceil(tokens / 4))
-    gelu_blocks = min(88, math.ceil(tokens / 16))
-    return norm_blocks * 3 * model.hidden * 4.0, gelu_blocks * model.wide * 4.0
+    """Bytes of the partial sums of a layer norm's backward pass: three rows for each block (src/ops/norm_sums.hpp)."""
+    warps = 12 if model.hidden <= 768 else 8
+    return min(132, math.ceil(tokens / warps)) * 3 * model.hidden * 4.0
 
 
 def messages_of(model):
@@ -187,7 +185,7 @@ def streams_of_step(model, tokens, sequences, ranks=1, copies=True, narrow=False
     blocks = float(n * (4 * h * h + 2 * h * w))
     spared = 2.0 * blocks if narrow else 0.0
     messages = messages_of(model)
-    norm_sums, gelu_sums = partial_sums(model, tokens)
+    norm_sums = partial_sums(model, tokens)
     kernels = [
         Kernel("embedding: look-up", calls(model, "embedding_forward"), t * h * (12 + 2)),
         Kernel("embedding: layer norm, dropout", 2, t * h * (6 + 4)),
@@ -195,10 +193,9 @@ def streams_of_step(model, tokens, sequences, ranks=1, copies=True, narrow=False
         Kernel("GELU", calls(model, "gelu_forward"), n * t * w * 4) if copies else Kernel("bias + GELU", n, n * t * w * 6),
         Kernel("bias + dropout + residual + layer norm", calls(model, "residual_layer_norm_forward") - 1, 2 * n * t * h * 8),
         Kernel("layer norm, dropout: backward", calls(model, "residual_layer_norm_backward", "residual_layer_norm_backward_sums"), (2 * n + 1) * t * h * 8 + 2 * n * norm_sums),
-        Kernel("GELU: backward", calls(model, "gelu_backward_sums"), n * (t * w * 6 + gelu_sums)),
-        # Of what these two have added up of their rows: gradients of γ, β and of three biases of four.
-        Kernel("sums of partial sums", calls(model, "add_partial_sums"), n * (2 * norm_sums + gelu_sums)),
-        Kernel("gradients of the biases of query, key, value", n, n * t * 3 * h * 2),
+        Kernel("GELU: backward", calls(model, "gelu_backward_sums"), n * (t * w * 6 + norm_sums)),
+        # GELU's backward pass and this one add up the partial sums of the norm before them: gradients of γ, β and a bias.
+        Kernel("gradients of the biases of query, key, value", n, n * (t * 3 * h * 2 + norm_sums)),
         Kernel("embedding layer norm: gradients of weights", calls(model, "layer_norm_backward_weight"), t * h * 4),
         Kernel("embedding: backward", 1 + calls(model, "embedding_backward", "mark_rows", "mark_first_rows"), t * h * (2 + 2) + t * h * 12),
         Kernel("head and loss", head_calls(model), sequences * h * 2 * 30 + 6.0 * h * h * 4),
@@ -335,7 +332,7 @@ def parse_ptxas(text):
     return found
 
 
-LAUNCHERS = {"kernel", "launch", "run", "map", "warps", "strips", "partial_sums", "packs", "embedding_rows", "pack_rows", "cuda", "for_items", "for_elements", "for_flat",
+LAUNCHERS = {"kernel", "launch", "run", "map", "warps", "sums_of_strips", "StripSums", "packs", "embedding_rows", "pack_rows", "cuda", "for_items", "for_elements", "for_flat",
              "for_uneven_items", "for_marked", "for_rows", "for_warps", "for_strips", "for_packs"}
 ELEMENT = re.compile(r"I(?:(?P<float>f)|N[^E]*?\d(?P<half>Bf16|Fp16)E)")
 

@@ -17,8 +17,11 @@ ADAMW = ("_ZN8bert_hpc3ops6kernel5warpsIZNS1_8for_rowsIZNS0_13update_piecesINS_4
          "update_ranges_cpp_5ae1c759")
 NORM = "_ZN8bert_hpc3ops6kernel5warpsIZNS1_8for_rowsIZNS0_19squared_norm_blocksESt4spanIKf"
 GELU = "_ZN8bert_hpc3ops6kernel9pack_rowsIZNS0_47_GLOBAL__N__33e66ea2_14_activation_cpp_a6784da120bias_gelu_forward_inINS_4core4Bf16EEE"
-GELU_SUMS = "_ZN8bert_hpc3ops6kernel12partial_sumsINS0_5packs16GeluBackwardTermINS_4core4Bf16EEEEEvllNS5_6TensorIfEET_"
-NORM_SUMS = "_ZN8bert_hpc3ops6kernel12partial_sumsINS0_5packs16NormBackwardTermILi3ENS_4core4Bf16EEEEEvllNS5_6TensorIfEET_"
+GELU_SUMS = "_ZN8bert_hpc3ops6kernel14sums_of_stripsINS1_9StripSumsILi1ENS0_5packs16GeluBackwardTermINS_4core4Bf16EEENS1_10FinishSumsEEE"
+COLUMN_SUMS = "_ZN8bert_hpc3ops6kernel14sums_of_stripsINS1_9StripSumsILi1ENS0_5packs10ColumnTermINS_4core4Bf16EEENS1_10FinishSumsEEE"
+NORM_WEIGHTS = "_ZN8bert_hpc3ops6kernel14sums_of_stripsINS1_9StripSumsILi2ENS0_5packs14NormWeightTermINS_4core4Bf16EEE"
+NORM_FORWARD = "_ZN8bert_hpc3ops6kernel17norm_forward_rowsINS_4core4Bf16ENS0_5packs4WarpILi3ELb1EEEEEvNS4_11NormForwardIT_EE"
+NORM_SUMS = "_ZN8bert_hpc3ops6kernel18norm_backward_sumsINS_4core4Bf16ENS0_5packs4WarpILi3ELb1EEEEEvNS4_12NormBackwardIT_S8_EE"
 LAYER_NORM = ("_ZN6Kokkos4Impl33cuda_parallel_launch_local_memoryINS0_11ParallelForIZN45_INTERNAL_e9aef0ed_14_layer_norm_cpp_c1522823"
               "8bert_hpc3ops47_GLOBAL__N__e9aef0ed_14_layer_norm_cpp_c152282311backward_inINS_4core4Bf16EEE")
 EMBEDDING = ("_ZN6Kokkos4Impl33cuda_parallel_launch_local_memoryINS0_11ParallelForIN8bert_hpc3ops46_GLOBAL__N__12345678_13_"
@@ -57,7 +60,10 @@ class Kernels(unittest.TestCase):
             (GELU, "activation: bias_gelu_forward_in (bf16)", "GELU: forward"),
             (LAYER_NORM, "layer_norm: backward_in (bf16)", "layer norm: backward"),
             (GELU_SUMS, "GeluBackwardTerm (bf16)", "GELU: backward"),
-            (NORM_SUMS, "NormBackwardTerm", "layer norm: backward"),
+            (COLUMN_SUMS, "ColumnTerm (bf16)", "gradients of biases"),
+            (NORM_WEIGHTS, "NormWeightTerm (bf16)", "layer norm: gradients of weights"),
+            (NORM_FORWARD, "norm_forward_rows (bf16)", "layer norm: forward"),
+            (NORM_SUMS, "norm_backward_sums (bf16)", "layer norm: backward"),
             (EMBEDDING, "embedding: EmbeddingGradient (fp32)", "embedding"),
             (ATTENTION, "attention_backward_keys_kernel (bf16)", "attention: backward"),
             (PRODUCT, PRODUCT, "matrix products"),

@@ -32,8 +32,8 @@ void activate(const Epilogue& epilogue, Matrix y);
 /// d_pre = d_y ∘ gelu'(pre). Shapes equal; d_pre may be d_y.
 void gelu_backward(ConstMatrix pre, ConstMatrix d_y, Matrix d_pre);
 
-/// As above, and also sums[j] = or += Σ_i d_pre(i, j) as stored, unless `sums` is null. The same launch computes `more`,
-/// sums of fp32 numbers, with the same `write`.
+/// As above, and also sums[j] = or += Σ_i d_pre(i, j) as stored, unless `sums` is null. The same launch computes
+/// `more`, sums of fp32 numbers, with the same `write`.
 void gelu_backward(ConstMatrix pre, ConstMatrix d_y, Matrix d_pre, float* sums, Write write,
                    const ColumnSums& more = {});
 

@@ -1,5 +1,5 @@
-// Sums over the rows of matrices, in a fixed order for any number of threads: gradients of biases, and of the parameters
-// whose sums a backward kernel began (ops/layer_norm.hpp).
+// Sums over the rows of matrices, in a fixed order for any number of threads: gradients of biases, and of the
+// parameters whose sums a backward kernel began (ops/layer_norm.hpp).
 #pragma once
 
 #include <array>

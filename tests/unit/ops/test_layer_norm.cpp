@@ -2,11 +2,12 @@
 #include <catch2/generators/catch_generators.hpp>
 
 #include "bert_hpc/ops/layer_norm.hpp"
-#include "support/sample_tensors.hpp"
+#include "support/stored_matrix.hpp"
 
 using namespace bert_hpc;
 using test::Matrix;
 using test::Rows;
+using test::StoredMatrix;
 
 namespace {
 
@@ -38,7 +39,11 @@ struct Reference {
 }  // namespace
 
 TEST_CASE("residual layer norm, forward and backward") {
-  const std::int64_t columns = GENERATE(2, 7, 128, 300, 768);
+  const std::int64_t columns = GENERATE(2, 7, 128, 300, 768, 1024);
+  // Rows of 768 and 1024 columns in chunks of 16 bytes have kernels of their own on GPUs.
+  const bool in_chunks = GENERATE(false, true);
+  if (in_chunks && columns < 768) return;
+  const auto padding = [in_chunks](std::int64_t odd) { return in_chunks ? std::int64_t{4} : odd; };
   const bool with_bias = GENERATE(false, true), with_residual = GENERATE(false, true),
              with_dropout = GENERATE(false, true);
   const Rows rows({3, 4, 1});
@@ -50,10 +55,10 @@ TEST_CASE("residual layer norm, forward and backward") {
   site.sample = samples.data();
   ops::set_dropout_key(site, 5, 6);
 
-  const Matrix x = Matrix::random(count, columns, 1), residual = Matrix::random(count, columns, 2, 1.0f, 3);
+  const Matrix x = Matrix::random(count, columns, 1), residual = Matrix::random(count, columns, 2, 1.0f, padding(3));
   const Matrix bias = Matrix::random(1, columns, 3), gamma = Matrix::random(1, columns, 4),
                beta = Matrix::random(1, columns, 5);
-  Matrix z(x), y(count, columns, 1);
+  Matrix z(x), y(count, columns, padding(1));
   test::Vector<float> mean(8), rstd(8);
   ops::residual_layer_norm_forward(site, rows.view(), z, with_bias ? bias.values.data() : nullptr,
                                    with_residual ? residual.tensor() : core::Tensor<float>(), gamma.values.data(),
@@ -80,8 +85,8 @@ TEST_CASE("residual layer norm, forward and backward") {
         1e-5 * steepest);
   CHECK(y.padding_untouched());
 
-  const Matrix d_y = Matrix::random(count, columns, 6, 1.0f, 2);
-  Matrix d_z(count, columns, 1), d_x(count, columns);
+  const Matrix d_y = Matrix::random(count, columns, 6, 1.0f, padding(2));
+  Matrix d_z(count, columns, padding(1)), d_x(count, columns);
   ops::residual_layer_norm_backward(site, rows.view(), d_y, z, gamma.values.data(), mean.data(), rstd.data(), d_z, d_x);
   const auto d_z_reference = [&](std::int64_t i, std::int64_t j) {
     double sum = 0.0, product = 0.0;
@@ -130,6 +135,40 @@ TEST_CASE("residual layer norm, forward and backward") {
                                   ops::Write::replace);
   CHECK(test::bits_of(gamma_alone) == test::bits_of(once_gamma));
   CHECK(test::bits_of(beta_alone) == test::bits_of(once_beta));
+}
+
+TEST_CASE("layer norm of many rows has the bits of fewer at once") {
+  // More rows than a GPU takes at once, so that warps go on to further ones.
+  const std::int64_t columns = GENERATE(768, 1024), rows = 12000;
+  const core::DataType type = GENERATE(core::DataType::fp32, core::DataType::bf16);
+  const Rows tokens(std::vector<int>(static_cast<std::size_t>(rows / 40), 40));
+  const test::Vector<std::int64_t> samples(static_cast<std::size_t>(rows / 40), 4);
+  core::Dropout site;
+  site.probability = 0.1f;
+  site.site = 3;
+  site.sample = samples.data();
+  ops::set_dropout_key(site, 5, 6);
+  const StoredMatrix x = StoredMatrix::random(type, rows, columns, 1),
+                     residual = StoredMatrix::random(type, rows, columns, 2);
+  const Matrix bias = Matrix::random(1, columns, 3), gamma = Matrix::random(1, columns, 4),
+               beta = Matrix::random(1, columns, 5);
+  const auto run = [&](const core::Matrix& z, const core::Matrix& y, test::Vector<float>& mean,
+                       test::Vector<float>& rstd, std::int64_t step) {
+    for (std::int64_t begin = 0; begin < rows; begin += step) {
+      const core::TokenRows all = tokens.view();
+      ops::residual_layer_norm_forward(
+          site, {step, nullptr, all.sequence + begin, all.position + begin}, z.row_range(begin, step),
+          bias.values.data(), core::ConstMatrix(residual).row_range(begin, step), gamma.values.data(),
+          beta.values.data(), epsilon, y.row_range(begin, step), mean.data() + begin, rstd.data() + begin);
+    }
+    core::wait_for_kernels();
+  };
+  StoredMatrix z(x), y(type, rows, columns), few_z(x), few_y(type, rows, columns);
+  test::Vector<float> mean(static_cast<std::size_t>(rows)), rstd(mean), few_mean(mean), few_rstd(mean);
+  run(z, y, mean, rstd, rows);
+  run(few_z, few_y, few_mean, few_rstd, 1000);
+  CHECK((z.same_bits(few_z) && y.same_bits(few_y)));
+  CHECK((mean == few_mean && rstd == few_rstd));
 }
 
 TEST_CASE("layer norm of no rows, and the weight gradient over many rows") {

@@ -125,6 +125,100 @@ TEST_CASE("packs: layer norm as a warp does it") {
   norms_agree<Bf16>(c, 0x1p-7f + 1e-5f);
 }
 
+namespace {
+
+/// A vector as whole rows read it.
+test::Vector<float> halves_of(const Matrix& vector) {
+  const std::int64_t columns = vector.columns;
+  test::Vector<float> halves(static_cast<std::size_t>(columns));
+  for (std::int64_t j = 0; j < columns; ++j) {
+    halves[static_cast<std::size_t>(packs::halved(j, columns))] = vector(0, j);
+  }
+  return halves;
+}
+
+/// The forward and the backward pass of some warps, and their sums over rows.
+template <class T>
+struct Passes {
+  Passes(const Case& c, std::int64_t padding)
+      : z(8 * (c.columns + padding), T(0.0f)), residual(z), y(z), d_y(z), d_z(z), d_x(z), stride(c.columns + padding) {
+    for (std::int64_t i = 0; i < 8; ++i) {
+      for (std::int64_t j = 0; j < c.columns; ++j) {
+        const auto at = static_cast<std::size_t>(i * stride + j);
+        z[at] = T(c.x(i, j));
+        residual[at] = T(c.residual(i, j));
+        d_y[at] = T(c.d_y(i, j));
+      }
+    }
+  }
+
+  template <class Team>
+  void run(const Case& c, const packs::NormParameters& p) {
+    const auto of = [&](test::Vector<T>& x) { return core::Tensor<T>(x.data(), 8, c.columns, stride); };
+    std::vector<packs::Chunk> memory(static_cast<std::size_t>(packs::NextRow<Team, T, 2>::chunks));
+    std::vector<float> sums(3 * Team::held * packs::width);
+    auto& held = *reinterpret_cast<float(*)[3][Team::held][packs::width]>(sums.data());
+    for (std::int64_t warp = 0; warp < 3; ++warp) {
+      bool prepared = false;
+      const packs::RowWalk walk{warp, 3, 8};
+      const packs::NormForward<T> forward{c.row_site(), of(z), of(residual), of(y), mean.data(), rstd.data()};
+      packs::norm_rows(Team{}, walk, forward, p, memory.data(), [&] { prepared = true; });
+      REQUIRE(prepared);
+      const packs::NormBackward<T> backward{c.row_site(), of(d_y), of(z), mean.data(), rstd.data(), of(d_z), of(d_x)};
+      packs::norm_rows_backward(Team{}, walk, backward, p.gamma, packs::NormSums<Team::held>{held}, memory.data(),
+                                [] {});
+    }
+    for (int kind = 0; kind < 3; ++kind) {
+      for (std::int64_t j = 0; j < c.columns; ++j) totals.push_back(held[kind][j / 8][j % 8]);
+    }
+  }
+
+  float at(const test::Vector<T>& x, std::int64_t i, std::int64_t j) const {
+    return x[static_cast<std::size_t>(i * stride + j)];
+  }
+
+  test::Vector<T> z, residual, y, d_y, d_z, d_x;
+  std::int64_t stride;
+  test::Vector<float> mean = test::Vector<float>(8), rstd = mean;
+  std::vector<float> totals;
+};
+
+template <int slots, class T>
+void whole_rows_have_the_same_bits(float probability) {
+  const test::HostOperands emulated;
+  const Case c(slots * 256, probability);
+  Passes<T> whole(c, 8), other(c, 1);
+  const test::Vector<float> bias = halves_of(c.bias), gamma = halves_of(c.gamma), beta = halves_of(c.beta);
+  whole.template run<packs::WarpInTurn<slots, true>>(c, {bias.data(), gamma.data(), beta.data(), 1e-12f});
+  other.template run<packs::WarpInTurn<slots>>(
+      c, {c.bias.values.data(), c.gamma.values.data(), c.beta.values.data(), 1e-12f});
+  CHECK(whole.mean == other.mean);
+  CHECK(whole.rstd == other.rstd);
+  CHECK(whole.totals == other.totals);
+  std::int64_t unlike = 0;
+  for (std::int64_t i = 0; i < 8; ++i) {
+    for (std::int64_t j = 0; j < c.columns; ++j) {
+      const auto same = [&](test::Vector<T> Passes<T>::*x) {
+        return whole.at(whole.*x, i, j) == other.at(other.*x, i, j);
+      };
+      if (!same(&Passes<T>::z) || !same(&Passes<T>::y) || !same(&Passes<T>::d_z) || !same(&Passes<T>::d_x)) ++unlike;
+    }
+    for (std::int64_t j = c.columns; j < whole.stride; ++j) {  // padding
+      if (whole.at(whole.y, i, j) != 0.0f || whole.at(whole.d_x, i, j) != 0.0f) ++unlike;
+    }
+  }
+  CHECK(unlike == 0);
+}
+
+}  // namespace
+
+TEST_CASE("packs: layer norm of whole rows has the bits of other rows") {
+  const float probability = GENERATE(0.0f, 0.25f);
+  whole_rows_have_the_same_bits<3, float>(probability);
+  whole_rows_have_the_same_bits<3, Bf16>(probability);
+  whole_rows_have_the_same_bits<4, core::Fp16>(probability);
+}
+
 TEST_CASE("packs: sums over rows as a strip's threads do them") {
   const std::int64_t rows = GENERATE(1, 255, 256, 1100), columns = GENERATE(64, 83, 5);
   const Matrix x = Matrix::random(rows, columns, 1, 1.0f, 3), d_y = Matrix::random(rows, columns, 2);

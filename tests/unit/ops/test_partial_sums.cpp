@@ -104,7 +104,8 @@ TEST_CASE("GELU backward with sums over rows") {
   StoredMatrix alone(type, rows, columns, 2);
   ops::gelu_backward(pre, d_y, alone, nullptr, Write::replace);  // no sums are wanted
   core::wait_for_kernels();
-  CHECK((alone.same_bits(again) && again.same_bits(d_pre)));
+  CHECK(alone.same_bits(again));
+  if (!in_place) CHECK(alone.same_bits(d_pre));
   const StoredMatrix narrow(DataType::bf16, 2, 11);
   CHECK_THROWS_AS(ops::gelu_backward(pre, d_y, alone, sums.data(), Write::replace, {narrow, {more_sums.data()}}),
                   core::Error);
@@ -115,8 +116,12 @@ TEST_CASE("layer norm backward with sums over rows") {
   const float probability = GENERATE(0.0f, 0.25f);
   // As above; a part of a pack, one slot, three slots (BERT-base) and four (BERT-large).
   const std::int64_t rows = GENERATE(0, 1, 70, 1700), columns = GENERATE(5, 64, 768, 1024);
+  // Rows of whole chunks are copied before they are needed; others are not.
+  const bool in_chunks = GENERATE(false, true);
   if (rows == 1700 && columns > 64 && probability == 0.0f) return;  // time
-  CAPTURE(core::name_of(type), probability, rows, columns);
+  if (in_chunks && columns < 768) return;
+  const auto padding = [in_chunks](std::int64_t odd) { return in_chunks ? std::int64_t{8} : odd; };
+  CAPTURE(core::name_of(type), probability, rows, columns, in_chunks);
   std::vector<int> lengths;
   for (std::int64_t left = rows; left > 0; left -= 30)
     lengths.push_back(static_cast<int>(std::min<std::int64_t>(30, left)));
@@ -127,15 +132,15 @@ TEST_CASE("layer norm backward with sums over rows") {
   site.site = 3;
   site.sample = samples.data();
   ops::set_dropout_key(site, 5, 6);
-  StoredMatrix z = StoredMatrix::random(type, rows, columns, 1, 1.0f, 3);
-  const StoredMatrix d_y = StoredMatrix::random(type, rows, columns, 2, 1.0f, 1);
+  StoredMatrix z = StoredMatrix::random(type, rows, columns, 1, 1.0f, padding(3));
+  const StoredMatrix d_y = StoredMatrix::random(type, rows, columns, 2, 1.0f, padding(1));
   const Matrix gamma = Matrix::random(1, columns, 3), beta = Matrix::random(1, columns, 4);
   StoredMatrix y(type, rows, columns);
   test::Vector<float> mean(static_cast<std::size_t>(rows)), rstd(mean);
   ops::residual_layer_norm_forward(core::Dropout{}, tokens.view(), z, nullptr, {}, gamma.values.data(),
                                    beta.values.data(), 1e-12f, y, mean.data(), rstd.data());
   // The kernel without sums, which its own tests compare with double.
-  StoredMatrix d_z(type, rows, columns, 2), d_x(type, rows, columns, 1), d_z2(d_z), d_x2(d_x);
+  StoredMatrix d_z(type, rows, columns, padding(2)), d_x(type, rows, columns, padding(1)), d_z2(d_z), d_x2(d_x);
   ops::residual_layer_norm_backward(site, tokens.view(), d_y, z, gamma.values.data(), mean.data(), rstd.data(), d_z,
                                     d_x);
   Matrix partial = unwritten(ops::norm_sum_blocks(rows, columns), 3 * columns);
@@ -171,8 +176,7 @@ TEST_CASE("layer norm backward with sums over rows") {
   CHECK(wrong_sums(d_bias, rows, [&](auto i, auto j) { return d_x2(i, j); }) == 0);
 }
 
-TEST_CASE("layer norm backward with sums: a warp takes its rows in the order that blocks have") {
-  // One slot of gradients of β, of whole rows of ones: each row counts once, whatever the number of blocks.
+TEST_CASE("layer norm backward with sums: the warps of all blocks take each row once") {
   namespace packs = ops::packs;
   for (const std::int64_t rows : {1, 11, 12, 13, 131, 132 * 12, 132 * 12 + 5, 5000}) {
     const std::int64_t blocks = packs::norm_sum_blocks(rows, 768);
