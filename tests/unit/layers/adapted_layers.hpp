@@ -105,8 +105,8 @@ struct AdaptedLayers {
   layers::RowFactors factors;
 };
 
-/// The derivative of a function that is linear in the number at(), but for rounding. `at` is asked anew for each
-/// access: the device may compute between them.
+/// The derivative of a function that is linear in the number at(), but for rounding. at() is called for each
+/// access, because the device may compute between them.
 template <class At, class Function>
 double slope(const At& at, const Function& function) {
   constexpr float step = 1.0f;
