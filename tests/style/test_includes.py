@@ -33,7 +33,7 @@ ROOMS = {
     "app": ("run", "engine", "plan", "report", "checkpoint"),
 }
 
-MOST_LINES = 300
+MOST_LINES = 400
 
 # Header pattern → the files (below src/ or include/bert_hpc/) that may include it.
 HOMES = {

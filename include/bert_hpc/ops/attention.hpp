@@ -82,11 +82,11 @@ class Attention {
 };
 
 /// For matrices of elements of this type; scores and probabilities are float. `tf32`: GPUs round the factors of fp32
-/// products to TF32 numbers of 11 significant bits; otherwise fp32 products are as exact as fp32 sums of them. `kind`: "fused" (the fastest for this
-/// build and processor), "fused-baseline" (the same without the processor's wider vectors; CPU builds, for tests),
-/// "fused-split" (GPU builds, for tests and benchmarks: backward computes d_q in a kernel of its own at every length)
-/// or "plain" (the portable reference). Throws Error(input) for any other.
-std::unique_ptr<Attention> make_attention(const std::string& kind = "fused",
-                                          core::DataType type = core::DataType::fp32, bool tf32 = false);
+/// products to TF32 numbers of 11 significant bits; otherwise fp32 products are as exact as fp32 sums of them. `kind`:
+/// "fused" (the fastest for this build and processor), "fused-baseline" (the same without the processor's wider
+/// vectors; CPU builds, for tests), "fused-split" (GPU builds, for tests and benchmarks: backward computes d_q in a
+/// kernel of its own at every length) or "plain" (the portable reference). Throws Error(input) for any other.
+std::unique_ptr<Attention> make_attention(const std::string& kind = "fused", core::DataType type = core::DataType::fp32,
+                                          bool tf32 = false);
 
 }  // namespace bert_hpc::ops

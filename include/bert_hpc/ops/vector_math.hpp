@@ -3,8 +3,8 @@
 // The coefficients are minimax fits (Lawson's reweighted least squares, in double) made for this file; the stated
 // errors were measured against double over the whole range.
 //
-// GELU in float uses Φ(−a) = exp(−a²/2)·P(a)/Q(a), the scaled form of the complementary error function: the tail keeps its
-// relative accuracy where 1 + erf would cancel, and the derivative x·φ(x) + Φ(x) shares the exponential.
+// GELU in float uses Φ(−a) = exp(−a²/2)·P(a)/Q(a), the scaled form of the complementary error function: the tail keeps
+// its relative accuracy where 1 + erf would cancel, and the derivative x·φ(x) + Φ(x) shares the exponential.
 #pragma once
 
 #include <cstdint>

@@ -138,7 +138,7 @@ TEST_CASE("residual layer norm, forward and backward") {
 }
 
 TEST_CASE("layer norm of many rows has the bits of fewer at once") {
-  // More rows than a GPU takes at once, so that warps go on to further ones.
+  // More rows than a GPU takes at once, so that a warp takes several.
   const std::int64_t columns = GENERATE(768, 1024), rows = 12000;
   const core::DataType type = GENERATE(core::DataType::fp32, core::DataType::bf16);
   const Rows tokens(std::vector<int>(static_cast<std::size_t>(rows / 40), 40));
