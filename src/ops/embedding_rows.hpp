@@ -62,20 +62,30 @@ struct WordEmbedding {
   }
 };
 
-/// Contribution of a token's 8-wide pack to the gradients of types `first` (sums 0 … 7) and `first` + 1 (8 … 15).
+/// Gradients of types `first` (sums 0 … 7) and `first` + 1 (8 … 15) as sums over tokens (strips.hpp).
 template <class T>
 struct TypeTerm {
+  static constexpr int rows_ahead = 4;
+  struct Fetched {
+    packs::Stored<T> d_y;
+    std::int64_t type;
+  };
   core::Tensor<const T> d_y;
   TypeRows types;
   std::int64_t first;
 
-  BERT_HPC_DEVICE void operator()(std::int64_t token, std::int64_t begin, int count, float* sums) const {
+  BERT_HPC_DEVICE bool in_chunks() const { return packs::in_chunks(d_y); }
+  template <bool whole>
+  BERT_HPC_DEVICE Fetched fetch(std::int64_t token, std::int64_t begin, int count) const {
+    return {packs::fetch<whole>(d_y.row(token) + begin, count), types(token)};
+  }
+  template <bool whole, int size>
+  BERT_HPC_DEVICE void add(const Fetched& fetched, std::int64_t, std::int64_t, int, float (&sums)[size]) const {
     float part[packs::width];
-    packs::load(d_y.row(token) + begin, count, part);
-    const std::int64_t type = types(token) - first;
+    packs::widen(fetched.d_y, part);
     for (int j = 0; j < packs::width; ++j) {
-      sums[j] += type == 0 ? part[j] : 0.0f;
-      sums[packs::width + j] += type == 1 ? part[j] : 0.0f;
+      sums[j] += fetched.type == first ? part[j] : 0.0f;
+      sums[packs::width + j] += fetched.type == first + 1 ? part[j] : 0.0f;
     }
   }
 };

@@ -249,7 +249,7 @@ TEST_CASE("look-ups and gradients of types by packs, as a GPU's threads compute 
                                   });
     }
   }
-  // 217 tokens in 256 threads: 5 additions in a warp and 15 of warps, of sums below 50: 20·50·2⁻²⁴.
+  // 217 tokens in 256 threads: 2 additions in a warp, 8 of warps and 8 of parts, of sums below 50: 18·50·2⁻²⁴.
   CHECK(test::largest_difference(d_type, [&](std::int64_t row, std::int64_t j) {
           double sum = 0.0;
           for (std::int64_t t = 0; t < tokens; ++t) {
