@@ -364,6 +364,9 @@ struct EmulatedWarp {
   static I64 wide(const I32& x) {
     return I64::of([&](int i) { return x[i]; });
   }
+  static I64 multiply_wide(const I32& a, const I32& b, const I64& c) {
+    return I64::of([&](int i) { return std::int64_t{a[i]} * b[i] + c[i]; });
+  }
   static U32 bits(const I32& x) {
     return U32::of([&](int i) { return static_cast<std::uint32_t>(x[i]); });
   }
@@ -529,8 +532,9 @@ struct EmulatedWarp {
   }
 
   template <class T>
-  static void copy16_async(const I32& to, const T* from, const I64& index, const Mask& mask) {
-    copy_async(to, 16, from, index, true, mask);
+  static void copy16_async(const I32& to, const T* from, const I32& row, int stride, const I32& column,
+                           const Mask& mask) {
+    copy_async(to, 16, from, multiply_wide(row, stride, wide(column)), true, mask);
   }
   template <class V>
   static void copy4_async(const I32& to, const V* from, const I64& index, const Mask& there, const Mask& mask) {

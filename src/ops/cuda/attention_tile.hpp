@@ -128,7 +128,7 @@ BERT_HPC_WARP_CODE I tile_offset(I row, I chunk) {
 /// Index of an element of a matrix: a product of two 32-bit numbers, which is one instruction.
 template <class Warp, class T>
 BERT_HPC_WARP_CODE typename Warp::I64 element_at(Tensor<T> x, typename Warp::I32 row, typename Warp::I32 column) {
-  return Warp::wide(row) * Warp::wide(typename Warp::I32(static_cast<int>(x.stride))) + Warp::wide(column);
+  return Warp::multiply_wide(row, static_cast<int>(x.stride), Warp::wide(column));
 }
 
 /// Starts to copy rows [first, first + Rows) of a head into a tile; rows from `valid` on become zeros.
@@ -141,9 +141,8 @@ BERT_HPC_WARP_CODE void load_tile(int tile, Tensor<const Stored<T>> from, int fi
 #pragma unroll
   for (int row = 0; row < Rows; row += step) {
     const typename Warp::I32 at = row % 8 == 0 ? to : to ^ (16 * (row % 8));  // tiles begin at multiples of 128
-    Warp::copy16_async(at + row * bytes, from.data,
-                       element_at<Warp>(from, begin + (row + first), chunk * chunk_elements<T> + column),
-                       begin + row < valid);
+    Warp::copy16_async(at + row * bytes, from.data, begin + (row + first), static_cast<int>(from.stride),
+                       chunk * chunk_elements<T> + column, begin + row < valid);
   }
 }
 
