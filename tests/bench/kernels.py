@@ -1,24 +1,28 @@
 #!/usr/bin/env python3
 """The kernels of one training step as ncu measured them, beside what roofline.py expects of them.
 
-    python3 kernels.py NCU.csv --case NAME --step K [--gpu NAME]
+    python3 kernels.py NCU.csv --case NAME --step K [--gpu NAME] [--json FILE]
 
 NCU.csv is the log of: ncu --metrics gpu__time_duration.sum,dram__bytes.sum --page raw --csv --print-kernel-base mangled
 over step K of a case of cases.py (counted from the first warm-up step). Prints Markdown: one table of groups of kernels,
 those furthest above their expected time first, and one of the kernels that take most time. --gpu takes nvidia-smi's
-name; the expected times are those of the roofline's GPU of that kind, H100 for any other.
+name; the expected times are those of the roofline's GPU of that kind, H100 for any other. --json adds {case: {"gpu",
+"groups": {group: µs}}} to a file: results/gpu_kernels.json, which roofline.py prints beside its own times.
 
 Exit status 1: the file holds no kernel.
 """
 
 import argparse
 import csv
+import json
 import re
 import sys
 from dataclasses import dataclass, field
 
 import cases
 import roofline
+
+MEASURED_STEP = 7  # of a case, counted from its first list of lengths: gpu/kernels.sh profiles the one after the warm-up
 
 UNITS = {"ns": 1e-9, "nsecond": 1e-9, "us": 1e-6, "usecond": 1e-6, "ms": 1e-3, "msecond": 1e-3, "s": 1.0, "second": 1.0,
          "byte": 1.0, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9}
@@ -141,12 +145,25 @@ def document(title, kernels, expected, rate):
     return "\n".join(lines) + "\n"
 
 
+def add_case(path, case, measured):
+    try:
+        with open(path) as file:
+            cases_of_file = json.load(file)
+    except FileNotFoundError:
+        cases_of_file = {}
+    cases_of_file[case] = measured
+    with open(path, "w") as file:
+        json.dump(cases_of_file, file, indent=1, sort_keys=True)
+        file.write("\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("csv")
     parser.add_argument("--case", required=True)
     parser.add_argument("--step", type=int, required=True)
     parser.add_argument("--gpu", default="H100")
+    parser.add_argument("--json")
     options = parser.parse_args()
     with open(options.csv) as file:
         kernels = [(short_name(name), seconds, moved) for name, seconds, moved in parse(file)]
@@ -160,6 +177,9 @@ def main():
     expected = [(kernel.name, kernel.launches, seconds, kernel.bytes) for kernel, seconds in estimate.rows]
     title = f"{options.case}, {len(lengths)} sequences, {sum(lengths)} tokens, {options.gpu}, beside the roofline's {gpu.name}"
     sys.stdout.write(document(title, kernels, expected, gpu.memory))
+    if options.json:
+        groups = sums([(name, 1, seconds, moved) for name, seconds, moved in kernels], 1)
+        add_case(options.json, options.case, {"gpu": options.gpu, "groups": {name: round(1e6 * one.seconds) for name, one in groups.items()}})
     total = sum(seconds for _, seconds, _ in kernels)
     print(f"\n= {len(kernels)} kernels, {1e3 * total:.2f} ms; expected {sum(row[1] for row in expected)}, {1e3 * estimate.device:.2f} ms")
     return 0

@@ -451,6 +451,29 @@ def case_lines(title, model, lengths):
     return lines + [""]
 
 
+def measured_lines(measured):
+    """`measured`: results/gpu_kernels.json, of kernels.py: groups of kernels beside their rows on paper, in µs a step."""
+    import kernels  # which imports this module
+
+    lines = []
+    for name, one in measured.items():
+        case = next(case for case in cases.all_cases("cuda") if case["name"] == name)
+        gpu = kernels.gpu_named(one["gpu"])
+        lengths = case["lengths"][kernels.MEASURED_STEP % len(case["lengths"])]
+        paper = {}
+        for kernel, seconds_on_paper in estimate(kernels.model_of(case["config"]), lengths, gpu).rows:
+            group = kernels.group_of(kernel.name, 2)
+            paper[group] = paper.get(group, 0.0) + 1e6 * seconds_on_paper
+        lines += [f"## Measured: {case['description']}, {sum(lengths)} tokens, {one['gpu']}", "",
+                  "| kernels | paper, µs | measured, µs | ratio |", "|---|---:|---:|---:|"]
+        for group in sorted(paper.keys() | one["groups"].keys(), key=lambda group: -one["groups"].get(group, 0)):
+            expected, found = paper.get(group, 0.0), one["groups"].get(group, 0)
+            lines.append(f"| {group} | {expected:.0f} | {found} | {f'{found / expected:.2f}' if expected else '–'} |")
+        expected, found = sum(paper.values()), sum(one["groups"].values())
+        lines += [f"| all | {expected:.0f} | {found} | {found / expected:.2f} |", ""]
+    return lines
+
+
 def resource_lines(kernels):
     lines = ["## What ptxas says", "", "For sm_90; the largest of a kernel's instances (layer norms: rows of 2048 columns). Spills are bytes stored and loaded.", "",
              "| kernel | registers | stack | spills | shared |", "|---|---|---|---|---|"]
@@ -460,9 +483,9 @@ def resource_lines(kernels):
     return lines + [""]
 
 
-def document(commit, kernels, remarks=""):
+def document(commit, kernels, remarks="", measured=None):
     lines = ["# A training step on paper", "",
-             f"Made by `tests/bench/roofline.py` at commit {commit}; nothing here was measured on a GPU. bf16, dropout 0.1, one rank, not reproducible. "
+             f"Made by `tests/bench/roofline.py` at commit {commit}; what was measured on a GPU says so. bf16, dropout 0.1, one rank, not reproducible. "
              f"Products at {', '.join(f'{gpu.name} {gpu.product_share:.0%}' for gpu in GPUS)} of the data sheet's dense rate and whole "
              f"waves of tiles, memory at {MEMORY_SHARE:.0%} of its rate, no kernel below {1e6 * FLOOR:.1f} µs, {1e6 * LAUNCH:.1f} µs of the "
              "host a launch. TFLOP/s count 72·L·H² + 12·L·H·s a token.", ""]
@@ -472,6 +495,7 @@ def document(commit, kernels, remarks=""):
     lines += fp8_lines()
     for title, model, lengths in shape_cases():
         lines += case_lines(title, model, lengths)
+    lines += measured_lines(measured or {})
     if kernels:
         lines += resource_lines(kernels)
     return "\n".join(lines)
@@ -488,8 +512,12 @@ def main():
     if os.path.exists(remarks):
         with open(remarks) as file:
             text = file.read()
+    measured = {}
+    if os.path.exists(path := os.path.join(here, "results", "gpu_kernels.json")):
+        with open(path) as file:
+            measured = json.load(file)
     kernels = kernel_resources(compiler_report(arguments.build)) if arguments.build else {}
-    sys.stdout.write(document(commit or "unknown", kernels, text))
+    sys.stdout.write(document(commit or "unknown", kernels, text, measured))
 
 
 if __name__ == "__main__":

@@ -16,4 +16,4 @@ python3 bench/cases.py "$folder" cuda >/dev/null || exit 1
   { grep '^==' "$csv" | tail -n 5; exit 1; } # what ncu says goes to its log
 gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1)
 set -o pipefail
-python3 bench/kernels.py "$csv" --case "$case" --step $((warmup + 1)) --gpu "${gpu:-H100}" | tee -a "$markdown"
+python3 bench/kernels.py "$csv" --case "$case" --step $((warmup + 1)) --gpu "${gpu:-H100}" --json "$(dirname "$csv")/gpu_kernels.json" | tee -a "$markdown"

@@ -211,7 +211,7 @@ class Scripts(unittest.TestCase):
         self.assertIn("1 kernels, 0.02 ms; expected", words["kernels_base_squad"])
         self.assertEqual(words["program_fp8_large_squad"], "--case large_squad --compute fp8")
         self.assertEqual(sorted(path.name for path in self.out.iterdir()), [
-            "bench.log", "bench.md", "kernels.md", "kernels_base_512.csv", "kernels_base_squad.csv", "training.json", "training.md"])
+            "bench.log", "bench.md", "gpu_kernels.json", "kernels.md", "kernels_base_512.csv", "kernels_base_squad.csv", "training.json", "training.md"])
         records = json.loads((self.out / "training.json").read_text())
         self.assertEqual(sum(record["name"] == "pytorch_compiled" for record in records), 1)
         self.assertRegex((self.out / "training.md").read_text(), r"\| base_squad \| ours, ours \| 10\.00 \| 3200 \| [0-9.]+ \| 3\.00 \|")
