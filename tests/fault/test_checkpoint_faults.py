@@ -169,10 +169,12 @@ class Faults(program.Case):
         damages = {"flip": flip, "truncate": lambda file: os.truncate(file, file.stat().st_size // 2),
                    "empty": lambda file: os.truncate(file, 0), "remove": os.remove,
                    "other": lambda file: shutil.copy(file.parent.parent / "step-00000006" / file.name, file)}
+        path, directory = self.stopped("damaged")
+        whole_run = directory.rename(self.work.folder / "not-damaged")
         for how, damage in damages.items():
             for victim in ("manifest.h5", "rank-00000.h5", "rank-00001.h5", "metrics.journal"):
                 with self.subTest(how=how, victim=victim):
-                    path, directory = self.stopped("damaged")
+                    shutil.copytree(whole_run, directory)
                     damage(directory / "checkpoints" / "step-00000010" / victim)
                     damage(directory / "checkpoints" / "step-00000008" / victim)
                     done = program.run("bert_hpc", path, ranks=2, threads=1, check=0)
