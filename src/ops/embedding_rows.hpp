@@ -65,7 +65,7 @@ struct WordEmbedding {
 /// Gradients of types `first` (sums 0 … 7) and `first` + 1 (8 … 15) as sums over tokens (strips.hpp).
 template <class T>
 struct TypeTerm {
-  static constexpr int rows_ahead = 4;
+  static constexpr int rows_ahead = sizeof(T) == 2 ? 4 : 2;
   struct Fetched {
     packs::Stored<T> d_y;
     std::int64_t type;
