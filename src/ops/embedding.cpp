@@ -209,7 +209,7 @@ __global__ void __launch_bounds__(row_threads, 4) add_rows(const RowGradients<T>
     float sums[packs::width] = {};
     if (columns > 0)
       embedding_rows::add_tokens<4>(tokens, tokens.count(), warp, embedding_rows::warps, of.d_y, pack, sums);
-    packs::store(sums, packs::width, parts[warp] + lane * packs::width);
+    for (int j = 0; j < packs::width; ++j) parts[warp][lane * packs::width + j] = sums[j];
     __syncthreads();
     float total = parts[0][threadIdx.x];
     for (int other = 1; other < embedding_rows::warps; ++other) total += parts[other][threadIdx.x];

@@ -33,6 +33,17 @@ struct alignas(16) Chunk {
   std::uint32_t words[4];
 };
 
+/// *to = chunk in a GPU's global memory. Explicit, because the compiler may split an assignment into four stores.
+BERT_HPC_DEVICE void put(const Chunk& chunk, Chunk* to) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)), "r"(chunk.words[0]),
+               "r"(chunk.words[1]), "r"(chunk.words[2]), "r"(chunk.words[3])
+               : "memory");
+#else
+  *to = chunk;
+#endif
+}
+
 template <class T>
 BERT_HPC_DEVICE bool in_chunks(const T* address, int count) {
   return count == width && reinterpret_cast<std::uintptr_t>(address) % sizeof(Chunk) == 0;
@@ -111,13 +122,13 @@ BERT_HPC_DEVICE void load(const T* from, int count, float (&to)[width]) {
   widen(fetch<whole>(from, count), to);
 }
 
-/// to[0 … count) = from[0 … count); `from` receives the values as stored.
+/// to[0 … count) = from[0 … count), in global memory; `from` receives the values as stored.
 template <bool whole = false, class T>
 BERT_HPC_DEVICE void store(float (&from)[width], int count, T* to) {
   const Stored<T> pack = narrow<T>(from);
   if (whole || in_chunks(to, count)) {
 #if defined(__CUDA_ARCH__)
-    for (int c = 0; c < pack.chunks; ++c) reinterpret_cast<Chunk*>(to)[c] = pack.chunk[c];
+    for (int c = 0; c < pack.chunks; ++c) put(pack.chunk[c], reinterpret_cast<Chunk*>(to) + c);
 #else
     std::memcpy(to, &pack, sizeof pack);
 #endif
