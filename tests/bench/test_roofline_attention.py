@@ -6,8 +6,8 @@ import roofline_attention as roofline
 from roofline_attention import CHIPS
 
 REPORT = """\
-ptxas info    : Compiling entry function '_ZN8bert_hpc3ops4cuda24attention_forward_kernelINS_4core4Bf16ELi64EEEvNS1_13AttentionCallIT_EE' for 'sm_80'
-ptxas info    : Function properties for _ZN8bert_hpc3ops4cuda24attention_forward_kernelINS_4core4Bf16ELi64EEEvNS1_13AttentionCallIT_EE
+ptxas info    : Compiling entry function '_ZN8bert_hpc3ops4cuda24attention_forward_kernelINS_4core4Bf16ELi64ELb1EEEvNS1_13AttentionCallIT_EE' for 'sm_80'
+ptxas info    : Function properties for _ZN8bert_hpc3ops4cuda24attention_forward_kernelINS_4core4Bf16ELi64ELb1EEEvNS1_13AttentionCallIT_EE
     0 bytes stack frame, 4 bytes spill stores, 8 bytes spill loads
 ptxas info    : Used 250 registers, used 1 barriers, 784 bytes cmem[0]
 ptxas info    : Compiling entry function '_ZN8bert_hpc3ops4cuda34attention_backward_sequence_kernelINS_4core4Bf16ELi64ENS1_13SequenceShapeILi64ELi8ELi32EEEEEvNS1_13AttentionCallIT_EE' for 'sm_90'
