@@ -143,7 +143,7 @@ struct AttentionErrors {
   static AttentionErrors of(const AttentionCase& c) {
     const double u = unit_roundoff(c.type);
     if (c.type != DataType::fp32) return {u, u, 0.0, 2e-5, 0x1p-25};
-    const double factors = c.tf32 ? 0x1p-10 + 0x1p-22 : 0x1p-21, chain = (c.tf32 ? 1.0 : 3.0) * 0x1p-22;
+    const double factors = c.tf32 ? 0x1p-10 + 0x1p-21 : 0x1.4p-21, chain = (c.tf32 ? 1.0 : 3.0) * 0x1p-22;
     return {u, factors + 8.0 * chain, factors + static_cast<double>(c.extents.head_dim) / 8.0 * chain, 4e-6, 0.0};
   }
 };

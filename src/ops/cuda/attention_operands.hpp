@@ -2,10 +2,10 @@
 // TF32 numbers of 11 significant bits, once (Tf32) or as sums of two of them (SplitFp32; Ootomo and Yokota, 2022).
 //
 // Error of a product x·y of floats relative to |x·y|:
-//   Tf32: both factors are rounded to nearest, each with 2⁻¹¹: below 2⁻¹⁰ + 2⁻²².
-//   SplitFp32: x = hi + lo with hi rounded to nearest, so |lo| ≤ 2⁻¹¹·|x|; lo has at most 12 significant bits, and the
-//   tensor cores take its first 11: an error of 2⁻²³·|x|. Three products, lo·hi + hi·lo + hi·hi, leave out lo·lo, at
-//   most 2⁻²²: together below 2⁻²¹, which is 8 times fp32's own rounding.
+//   Tf32: both factors are rounded, each with 2⁻¹¹: below 2⁻¹⁰ + 2⁻²¹.
+//   SplitFp32: x = hi + lo with |lo| ≤ 2⁻¹¹·|x|; tensor cores take the first 11 bits of lo: an error of 2⁻²³·|x|, or
+//   1.5·2⁻²³·|x| within 2⁻¹³ below a power of two. Three products, lo·hi + hi·lo + hi·hi, leave out lo·lo, at most
+//   2⁻²²: together below 1.25·2⁻²¹, which is 10 times fp32's own rounding.
 // Sums: tensor cores align the addends of a product to the largest one and truncate, at most 2⁻²² of the sum of
 // magnitudes each (Fasi, Higham, Mikaitis and Pranesh, 2021). A chain of products has D / 8 of them for scores, or one
 // for each 8 keys or queries of a tile; SplitFp32 has three times as many. Sums over tiles are ordinary floats.
@@ -58,7 +58,8 @@ struct Operand {
 
   BERT_HPC_WARP_CODE void set(int i, const typename Warp::U32& word) {
     if constexpr (stores_floats<T>) {
-      // The nearest number with 11 bits (Veltkamp; Dekker, 1971). cvt.rna.tf32 would be three slower instructions.
+      // A number of 11 bits: the nearest (as Veltkamp's; Dekker, 1971), or one within 2⁻¹¹·|x| if |x| is less than
+      // 2⁻¹³ below a power of two. cvt.rna.tf32 would be three instructions of half the rate.
       const typename Warp::F32 x = Warp::number(word), rounded = Warp::fma(x, -8192.0f, x * 8193.0f);
       words[i] = Warp::bits_of(rounded);
       if constexpr (splits_floats<T>) rest[i] = Warp::bits_of(x - rounded);
