@@ -120,7 +120,7 @@ def float_kernels(kind, head_dim):
     """The kernels of "tf32", or "fp32" with three TF32 products for each: 16 rows a warp, which reads all operands from tiles.
     TF32 has half the tensor cores' rate of 16 bits."""
     kernels = []
-    slots = 3 if head_dim <= 64 else 2
+    slots = 3 if head_dim == 32 else 2
     for name, others, products, tiles, own_tiles, numbers, lefts, matrices in (
             ("forward", 64, 2, 2, 1, 0, 1, 4),
             ("split: keys", 32 if head_dim <= 64 else 16, 4, 4, 2, 4, 2, 6),

@@ -18,7 +18,7 @@ struct ForwardShape {
   static constexpr int warps = 4, row_tiles = D == 128 || floats ? 1 : 2, keys = 64;
   static constexpr int threads = 32 * warps, rows = 16 * row_tiles * warps;
   static constexpr int shared_bytes = (rows + 2 * keys) * row_bytes<T, D>;
-  static constexpr int blocks = floats && (D == 32 || (D == 64 && !splits_floats<T>)) ? 3 : 2;  // per multiprocessor
+  static constexpr int blocks = floats && D == 32 ? 3 : 2;  // at least, per multiprocessor
 };
 
 template <class T, int D>
