@@ -52,6 +52,19 @@ class Classification(Guarded):
                 run = {"reproducible": True, "directory": str(self.work.folder / "resumed"), "resume": there}
                 self.assertEqual(result(expected), result(self.train(True, ranks=2, run=run, **tables)))
 
+    def test_optimizers(self):
+        for name in ("lamb", "stable_adamw", "adamw8bit"):
+            with self.subTest(name):
+                self.check(optimizer={"name": name, "learning_rate": 1e-2})
+
+    def test_adapters(self):
+        self.train(True)
+        pretrained = {"pretrained": str(self.work.folder / "run" / "model"), "trainable": "lora"}
+        for ranks, parallel in ((1, {}), (2, {"tensor": 2})):
+            with self.subTest(ranks=ranks):
+                self.check(ranks, run={"directory": str(self.work.folder / "adapted")}, model=program.SIZES | pretrained,
+                           parallel=parallel, **{"model.lora": {"targets": ["all-linear"], "dropout": 0.1}})
+
     def test_fast_sums(self):
         self.train(True, ranks=2, parallel={"zero": 1}, debug={"check_collectives": True})
         self.train(True, ranks=2, parallel={"zero": 2})
