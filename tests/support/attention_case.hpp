@@ -152,7 +152,8 @@ struct AttentionErrors {
 /// of sums below |d_p| + |D| + Σ|d_out·v|, with an error of 2e-6 of these in float.
 class AttentionCheck {
  public:
-  AttentionCheck(const AttentionCase& c, const AttentionResults& r) : c_(c), r_(r), errors_(AttentionErrors::of(c)) {
+  AttentionCheck(const AttentionCase& c, const AttentionResults& r)
+      : c_(c), r_(r), errors_(AttentionErrors::of(c)), kv_(c.kv.floats()) {
     d_kv_.resize(static_cast<std::size_t>(c.keys.view().count * 2 * c.hidden));
     for (std::int64_t i = 0; i < c.queries.view().count; ++i) {
       for (std::int64_t head = 0; head < c.extents.heads; ++head) row(i, head);
@@ -190,6 +191,10 @@ class AttentionCheck {
     return bert_hpc::ops::attention_dropout_keeps(bits, byte, threshold) ? 256.0 / (256.0 - threshold) : 0.0;
   }
 
+  double kv(std::int64_t i, std::int64_t column) const {
+    return kv_[static_cast<std::size_t>(i * 2 * c_.hidden + column)];
+  }
+
   void row(std::int64_t i, std::int64_t head) {
     const std::int64_t d = c_.extents.head_dim, h = head * d;
     const auto row = static_cast<std::size_t>(i), width = static_cast<std::size_t>(d);
@@ -208,9 +213,9 @@ class AttentionCheck {
     for (std::size_t j = 0; j < p.size(); ++j) {
       const std::int64_t at = begin + static_cast<std::int64_t>(j);
       for (std::size_t x = 0; x < width; ++x) {
-        const double v = c_.kv(at, c_.hidden + h + static_cast<std::int64_t>(x));
-        p[j] += q[x] * c_.kv(at, h + static_cast<std::int64_t>(x)) * scale;
-        error[j] += std::abs(q[x] * c_.kv(at, h + static_cast<std::int64_t>(x))) * scale * errors_.scores;
+        const double v = kv(at, c_.hidden + h + static_cast<std::int64_t>(x));
+        p[j] += q[x] * kv(at, h + static_cast<std::int64_t>(x)) * scale;
+        error[j] += std::abs(q[x] * kv(at, h + static_cast<std::int64_t>(x))) * scale * errors_.scores;
         d_p[j] += d_o[x] * v;
         size[j] += std::abs(d_o[x] * v);
       }
@@ -235,8 +240,8 @@ class AttentionCheck {
       for (std::size_t x = 0; x < width; ++x) {
         const std::int64_t column = h + static_cast<std::int64_t>(x);
         const auto place = static_cast<std::size_t>(at * 2 * c_.hidden + column);
-        out[x].add(probability, probability_bound, c_.kv(at, c_.hidden + column));
-        d_q[x].add(scale * slope, scale * slope_bound, c_.kv(at, column));
+        out[x].add(probability, probability_bound, kv(at, c_.hidden + column));
+        d_q[x].add(scale * slope, scale * slope_bound, kv(at, column));
         d_kv_[place].add(scale * slope, scale * slope_bound, q[x]);
         d_kv_[place + static_cast<std::size_t>(c_.hidden)].add(probability, probability_bound, d_o[x]);
       }
@@ -250,6 +255,7 @@ class AttentionCheck {
   const AttentionCase& c_;
   const AttentionResults& r_;
   AttentionErrors errors_;
+  std::vector<float> kv_;
   std::vector<Sum> d_kv_;
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "bert_hpc/core/matrix.hpp"
 #include "support/sample_tensors.hpp"
@@ -55,6 +56,16 @@ class StoredMatrix {
 
   std::int64_t rows() const { return shape_.rows; }
   std::int64_t columns() const { return shape_.columns; }
+  /// All elements, without padding: for loops over many.
+  std::vector<float> floats() const {
+    std::vector<float> all;
+    all.reserve(static_cast<std::size_t>(rows() * columns()));
+    bert_hpc::core::with_type(shape_.type, [&]<class T>() {
+      const auto from = host().template as<T>();
+      for (std::int64_t i = 0; i < from.rows; ++i) all.insert(all.end(), from.row(i), from.row(i) + from.columns);
+    });
+    return all;
+  }
   /// For code that computes on the host.
   bert_hpc::core::Matrix host() { return at(bytes_.host()); }
   bert_hpc::core::ConstMatrix host() const { return at(const_cast<unsigned char*>(bytes_.host())); }

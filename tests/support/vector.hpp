@@ -120,7 +120,10 @@ class Vector : DeviceCalls::Array {
   }
 
  private:
-  static bool one_memory() { return bert_hpc::core::host_sees_device_memory(); }
+  static bool one_memory() {
+    static const bool one = bert_hpc::core::host_sees_device_memory();
+    return one;
+  }
 
   void swap(Vector& other) noexcept {
     std::swap(host_, other.host_);

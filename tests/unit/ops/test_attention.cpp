@@ -95,12 +95,12 @@ struct Reference {
     const std::int64_t begin = p.keys.offsets[sequence], length = p.real_keys_of(sequence);
     const std::int64_t h = head * d;
     const double scale = 1.0 / std::sqrt(static_cast<double>(d));
+    const core::Tensor<const float> k = p.k(), v = p.v();
     std::vector<double> s(static_cast<std::size_t>(length)), probability(s), d_p(s);
     double total = 0.0, diagonal = 0.0, largest = -1e300;
     for (std::int64_t j = 0; j < length; ++j) {
       double& value = s[static_cast<std::size_t>(j)];
-      for (std::int64_t c = 0; c < d; ++c)
-        value += static_cast<double>(p.q(i, h + c)) * p.k()(begin + j, h + c) * scale;
+      for (std::int64_t c = 0; c < d; ++c) value += static_cast<double>(p.q(i, h + c)) * k(begin + j, h + c) * scale;
       largest = std::max(largest, value);
     }
     for (double value : s) total += std::exp(value - largest);
@@ -111,8 +111,8 @@ struct Reference {
       probability[at] = std::exp(s[at] - largest) / total;
       for (std::int64_t c = 0; c < d; ++c) {
         const double d_o = p.d_out(i, h + c);
-        out[static_cast<std::size_t>(i * hidden + h + c)] += keep * probability[at] * p.v()(begin + j, h + c);
-        d_p[at] += keep * d_o * p.v()(begin + j, h + c);
+        out[static_cast<std::size_t>(i * hidden + h + c)] += keep * probability[at] * v(begin + j, h + c);
+        d_p[at] += keep * d_o * v(begin + j, h + c);
         d_kv[static_cast<std::size_t>((begin + j) * 2 * hidden + hidden + h + c)] += keep * probability[at] * d_o;
       }
       diagonal += probability[at] * d_p[at];
@@ -121,7 +121,7 @@ struct Reference {
       const auto at = static_cast<std::size_t>(j);
       const double d_s = scale * probability[at] * (d_p[at] - diagonal);
       for (std::int64_t c = 0; c < d; ++c) {
-        d_q[static_cast<std::size_t>(i * hidden + h + c)] += d_s * p.k()(begin + j, h + c);
+        d_q[static_cast<std::size_t>(i * hidden + h + c)] += d_s * k(begin + j, h + c);
         d_kv[static_cast<std::size_t>((begin + j) * 2 * hidden + h + c)] += d_s * p.q(i, h + c);
       }
     }
