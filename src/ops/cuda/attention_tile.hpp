@@ -208,7 +208,8 @@ BERT_HPC_WARP_CODE void set_zero(F32 (&c)[R][N][4]) {
 /// c (16·R, 8·N) = left (16·R, D) · tile (8·N, D)ᵀ
 template <class Warp, class T, int D, int R, int N, class Left>
 BERT_HPC_WARP_CODE void multiply_by_transposed(const Left& left, int tile, typename Warp::F32 (&c)[R][N][4]) {
-  constexpr int bytes = row_bytes<T, D>, steps = stores_floats<T> ? 2 : bytes / 32;
+  constexpr int bytes = row_bytes<T, D>;
+  [[maybe_unused]] constexpr int steps = stores_floats<T> ? 2 : bytes / 32;  // for compilers that unroll
   const typename Warp::I32 lane = Warp::lane();
   typename Warp::I32 begin = tile_offset<bytes>(lane % 8 + lane / 16 * 8, lane / 8 % 2);
   if constexpr (stores_floats<T>) begin = Warp::opaque(begin);  // see LeftRowsInTile
