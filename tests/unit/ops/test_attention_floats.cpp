@@ -185,8 +185,8 @@ TEST_CASE("attention of floats of scores whose probabilities beyond the keys ove
 }
 
 TEST_CASE("tiles of floats fit the shared memory of every GPU") {
-  // 99 KiB a block on the smallest multiprocessors since sm_80; three blocks, if registers suffice, in an H100's 227 KiB
-  // for heads up to 64.
+  // 99 KiB a block on the smallest multiprocessors since sm_80; three blocks, if registers suffice, in an H100's 227
+  // KiB for heads up to 64.
   const auto most = []<int D>() {
     using T = SplitFp32;
     return std::max(
