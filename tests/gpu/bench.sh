@@ -35,9 +35,10 @@ pytorch() {
   shift 3
   training "$name" "$case" "$seconds" python3 bench/bench_training.py --device cuda --precision bf16 "$@"
 }
-# kernels CASE
+# kernels CASE [PRECISION]
 kernels() {
-  step "kernels_$1" 90 env NCU="$ncu" bench/kernels.sh "$1" "$OUT/kernels_$1.csv" "$OUT/kernels.md"
+  local name=kernels_$1${2:+_$2}
+  step "$name" 90 env NCU="$ncu" bench/kernels.sh "$1" "$OUT/$name.csv" "$OUT/kernels.md" ${2+"$2"}
 }
 
 step nvidia_smi 10 sh -c 'nvidia-smi && echo "= $(nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm --format=csv,noheader)"'
@@ -49,6 +50,7 @@ for compute in fp32 tf32; do ours ours_$compute base_squad $compute; done
 ours ours_fp8 large_squad fp8
 ours ours_lora base_squad bf16 -- --trains lora
 for case in base_squad base_512; do kernels $case; done
+kernels base_squad fp8
 program bf16 base_squad bf16
 program fp8 large_squad fp8
 program bf16 large_squad bf16

@@ -221,7 +221,7 @@ class Scripts(unittest.TestCase):
         self.assertIn("1 kernels, 0.02 ms; expected", words["kernels_base_squad"])
         self.assertEqual(words["program_fp8_large_squad"], "--case large_squad --compute fp8")
         self.assertEqual(sorted(path.name for path in self.out.iterdir()), [
-            "bench.log", "bench.md", "gpu_kernels.json", "kernels.md", "kernels_base_512.csv", "kernels_base_squad.csv", "training.json", "training.md"])
+            "bench.log", "bench.md", "gpu_kernels.json", "kernels.md", "kernels_base_512.csv", "kernels_base_squad.csv", "kernels_base_squad_fp8.csv", "training.json", "training.md"])
         records = json.loads((self.out / "training.json").read_text())
         self.assertEqual(sum(record["name"] == "pytorch_compiled" for record in records), 1)
         self.assertRegex((self.out / "training.md").read_text(), r"\| base_squad \| ours, ours \| 10\.00 \| 3200 \| [0-9.]+ \| 3\.00 \|")
@@ -234,12 +234,12 @@ class Scripts(unittest.TestCase):
 
     def test_benchmarks_where_tools_are_missing(self):
         (self.bundle / "bench/bench_training.py").unlink(missing_ok=True)
-        done = self.bench("--only", "^(ours_base_short|kernels_base_squad|nvidia_smi)")
+        done = self.bench("--only", "^(ours_base_short|kernels_base_squad|nvidia_smi)$")
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertEqual(self.results["kernels_base_squad"], "skipped")
         self.tool("ncu", 'while [ "$1" != --log-file ]; do shift; done; echo ==ERROR== ERR_NVGPUCTRPERM >"$2"; exit 1')
         self.tool("nvidia-smi", "exit 9")
-        done = self.bench("--only", "^(ours_base_short|kernels_base_squad|nvidia_smi)")
+        done = self.bench("--only", "^(ours_base_short|kernels_base_squad|nvidia_smi)$")
         self.assertEqual(done.returncode, 1)
         self.assertEqual(self.results, {"nvidia_smi": "FAILED", "ours_base_short": "passed", "kernels_base_squad": "FAILED"})
         self.assertIn("    ==ERROR== ERR_NVGPUCTRPERM\n", done.stdout)
