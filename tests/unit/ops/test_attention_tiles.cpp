@@ -198,7 +198,8 @@ TEST_CASE("tensor cores' attention of scores whose probabilities beyond the keys
 
 TEST_CASE("tensor cores' attention keeps one bit a pair, equal to the definition's bits") {
   const std::vector<int> lengths{70, 3, 150};
-  const std::vector<std::vector<int>> positions{{0, 5, 69}, {}, {1, 64, 149}};
+  std::vector<std::vector<int>> positions{{0, 5, 69}, {}, {}};
+  for (int position = 1; position < 150; position += 4) positions[2].push_back(position);  // rows of both halves
   const AttentionCase c(a_type(), positions, lengths, 2, a_head_size(), 0.3f, 1);
   EmulatedDevice device;
   AttentionResults r = emulate(device, c);
