@@ -114,6 +114,7 @@ void check_source_files(const PrepConfig& config, bool columns_known, core::Prob
   std::vector<data::ListedFile> listed;
   for (const auto& [key, files] : file_lists(config)) {
     core::ProblemList unmatched;
+    const bool divided = files == &config.source.files;  // by [split]
     for (const std::string& file : data::match_paths(*files, unmatched)) {
       if (problems.all().size() >= most_problems) return;
       note(problems, code, key, [&] {
@@ -122,7 +123,7 @@ void check_source_files(const PrepConfig& config, bool columns_known, core::Prob
           return;
         }
         std::vector<std::string> wanted = columns;
-        if (files == &config.source.files && !config.split.group.empty()) wanted.push_back(config.split.group);
+        if (divided && !config.split.group.empty()) wanted.push_back(config.split.group);
         open_rows(file, config.row_format(), wanted);
       });
       listed.push_back({key, file});
