@@ -102,12 +102,18 @@ struct Rows {
   Vector<std::int32_t> offsets, sequence, position;
 };
 
-/// Largest |result − reference| over all elements. `result` lies in device memory.
+/// A copy of row i of a tensor in device memory, or in the host's while kernels are emulated (HostOperands).
+inline std::vector<float> row_of(Tensor<const float> x, std::int64_t i) {
+  if (DeviceCalls::of_thread().emulated > 0) return {x.row(i), x.row(i) + x.columns};
+  return copy_of(x.row(i), x.columns);
+}
+
+/// Largest |result − reference| over all elements.
 template <class Reference>
 double largest_difference(Tensor<const float> result, const Reference& reference) {
   double largest = 0.0;
   for (std::int64_t i = 0; i < result.rows; ++i) {
-    const std::vector<float> row = copy_of(result.row(i), result.columns);
+    const std::vector<float> row = row_of(result, i);
     for (std::int64_t j = 0; j < result.columns; ++j) {
       const double difference = std::abs(static_cast<double>(row[static_cast<std::size_t>(j)]) - reference(i, j));
       if (!(difference <= largest)) largest = difference;  // true also for NaN
@@ -116,11 +122,11 @@ double largest_difference(Tensor<const float> result, const Reference& reference
   return largest;
 }
 
-/// FNV-1a over the bits of a tensor's elements, which lie in device memory: equal bits give equal hashes.
+/// FNV-1a over the bits of a tensor's elements: equal bits give equal hashes.
 inline std::uint64_t bits_of(Tensor<const float> x) {
   std::uint64_t hash = 1469598103934665603ull;
   for (std::int64_t i = 0; i < x.rows; ++i) {
-    const std::vector<float> row = copy_of(x.row(i), x.columns);
+    const std::vector<float> row = row_of(x, i);
     const auto* const bytes = reinterpret_cast<const unsigned char*>(row.data());
     for (std::int64_t b = 0; b < x.columns * 4; ++b) hash = (hash ^ bytes[b]) * 1099511628211ull;
   }
