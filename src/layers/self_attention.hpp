@@ -31,7 +31,7 @@ class SelfAttention : public ResidualSublayer {
                        ConstMatrix x) const override;
 
  private:
-  /// What adapters keep, LinearRows::of_x or of_d_y: of all three products, or with a selection of the other two.
+  /// Inner matrices of adapters (LinearRows::of_x or of_d_y): of the joint product, or of two if rows are selected.
   struct Inner {
     Matrix query_key_value{}, query{}, key_value{};
   };

@@ -1,4 +1,4 @@
-// Where sums over rows end: in up to three vectors. Only kernel files include this header.
+// Destinations of sums over rows: up to three vectors. Only kernel files include this header.
 #pragma once
 
 #include "bert_hpc/ops/column_sums.hpp"

@@ -65,7 +65,7 @@ void ByteFp8Product::forget_turned() {
   }
 }
 
-/// What run_backward_input has made of it, or makes it.
+/// The transposed 8-bit copy of d_y; made here unless run_backward_input() made it already.
 Fp8Matmul::Operand ByteFp8Product::turned_gradient(ConstMatrix d_y) {
   for (TurnedGradient& t : turned_) {
     if (t.data != d_y.data || t.layer != layer() || t.rows != d_y.rows) continue;

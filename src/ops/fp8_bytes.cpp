@@ -54,7 +54,7 @@ KOKKOS_INLINE_FUNCTION void store(const std::uint32_t (&words)[2], int count, st
   }
 }
 
-/// Of a transposition: x, its copies, and the place of a thread in it.
+/// Operands of a transposition (x and its 8-bit copies), and the coordinates of a thread in it.
 template <class T>
 struct Turning {
   Tensor<const T> x;

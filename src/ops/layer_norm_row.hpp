@@ -17,7 +17,7 @@ struct RowSite {
   std::uint32_t threshold;  // 0: nothing is dropped
   float scale;
 
-  /// What decides a row.
+  /// Coordinates of a row's dropout decisions.
   struct Key {
     std::int64_t sample;
     std::uint32_t position;
@@ -126,7 +126,7 @@ struct NormParameters {
   float epsilon;
 };
 
-/// What the forward pass reads and writes: see residual_layer_norm_forward().
+/// Operands of the forward pass: see residual_layer_norm_forward().
 template <class T>
 struct NormForward {
   RowSite site;
@@ -223,7 +223,7 @@ struct NormSums {
   }
 };
 
-/// What the backward pass reads and writes: see residual_layer_norm_backward(). d_z may be d_y, d_x may have null data.
+/// Operands of the backward pass: see residual_layer_norm_backward(). d_z may be d_y, d_x may have null data.
 template <class T, class Z = T>
 struct NormBackward {
   RowSite site;

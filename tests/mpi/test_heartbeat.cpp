@@ -23,7 +23,7 @@ int detour = -1;  // a stranger's socket through which signs go out
 
 }  // namespace
 
-/// In place of the system's.
+/// Replaces the system's function.
 extern "C" ssize_t sendto(int socket, const void* bytes, size_t size, int flags, const sockaddr* to, socklen_t length) {
   return syscall(SYS_sendto, detour >= 0 ? detour : socket, bytes, size, flags, to, length);
 }

@@ -60,7 +60,7 @@ inline Vector<std::int64_t> large_samples(std::size_t sequences) {
   return samples;
 }
 
-/// What the products of attention multiply.
+/// Operands of attention's products.
 struct OperandKind {
   OperandKind(DataType type_, bool tf32_ = false) : type(type_), tf32(tf32_) {}  // NOLINT: conversion on purpose
   std::string name() const { return tf32 ? "tf32" : bert_hpc::core::name_of(type); }
@@ -131,7 +131,7 @@ struct AttentionErrors {
   double products;  // of the products of probabilities and ds with rows
   double scores;    // of the products of rows, q·k and d_out·v, relative to the sum of their terms' magnitudes
   double weight;    // of a probability, beside its score's error
-  double smallest;  // of a probability or ds, absolute
+  double absolute;  // error of a probability or ds, not relative to it
 
   /// 16-bit types with unit roundoff u: probabilities and ds are rounded with u before they are multiplied (2⁻²⁵ where
   /// fp16 is subnormal: probabilities are divided by their sum, 1 or more, later). Sums in float: a score below 8 has
@@ -232,10 +232,10 @@ class AttentionCheck {
       p[j] /= total;
       const double weight = std::expm1(error[j] + largest_error) + errors_.weight;  // error of a probability
       const double probability = keep[j] * p[j];
-      const double probability_bound = (errors_.products + weight) * probability + keep[j] * errors_.smallest;
+      const double probability_bound = (errors_.products + weight) * probability + keep[j] * errors_.absolute;
       const double slope = p[j] * (keep[j] * d_p[j] - dot);
       const double slope_bound =
-          (errors_.products + weight) * std::abs(slope) + errors_.smallest +
+          (errors_.products + weight) * std::abs(slope) + errors_.absolute +
           (1.0 + weight) * p[j] * ((errors_.scores + 2e-6) * keep[j] * size[j] + 2e-6 * dot_size);
       for (std::size_t x = 0; x < width; ++x) {
         const std::int64_t column = h + static_cast<std::int64_t>(x);

@@ -21,7 +21,7 @@ class ManualClock final : public bert_hpc::core::Clock {
   int pauses() const { return pauses_; }
   Duration passed() const { return now_.time_since_epoch(); }
 
-  /// What happens during a pause, whose number, from 1, it gets.
+  /// Called during each pause with its number, from 1.
   std::function<void(int)> during_pause;
 
  private:

@@ -176,7 +176,7 @@ void visit_keys(TomlKeys& toml, Config& config);
 /// sequences, of at most 64 sequences each. It depends on the batch alone, so that every layout and every device adds
 /// in the same order. Pure.
 std::int64_t automatic_chunks(std::int64_t global_batch);
-/// The smallest batch with at least this many automatic chunks, for a power of two. Pure.
+/// Minimum global batch, in sequences, with at least this many automatic chunks (a power of two). Pure.
 std::int64_t least_batch_of(std::int64_t chunks);
 
 /// Fills in defaults that depend on other keys. Doing it twice changes nothing.

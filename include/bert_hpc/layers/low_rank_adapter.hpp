@@ -79,8 +79,9 @@ class ScratchScope {
   std::int64_t mark_;
 };
 
-/// Whose rows x are, for the dropout of adapters, and what these keep of a micro-batch for their gradients: a few
-/// columns, of which each would take a pass over x or d_y to compute again. All null in layers that have none.
+/// Token rows of x, which decide the dropout of adapters, and the inner matrices that adapters keep of a micro-batch
+/// for their gradients: a few columns, each of which takes a pass over x or d_y to recompute. All null without
+/// adapters.
 struct LinearRows {
   const StepContext* context = nullptr;
   const core::TokenRows* rows = nullptr;

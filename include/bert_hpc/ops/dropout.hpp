@@ -2,7 +2,7 @@
 // sample, position in the sample), independent of ranks, micro-batches and threads. Backward regenerates it instead of
 // reading a mask.
 //
-// Of hidden states, one Philox block (128 bits) decides eight neighbouring columns with 16 bits each. An element is
+// One Philox block (128 bits) decides eight neighbouring columns of a hidden state, with 16 bits each. An element is
 // dropped if its 16 bits are below round(65536·p); kept elements are divided by the exact probability of being kept.
 //   counter = (block, row in the sample, sample mod 2^32, site + 2^16·(sample / 2^32))
 //   key = dropout_key(seed, step)

@@ -24,7 +24,7 @@ TEST_CASE("a rank's time is divided by the purpose of its sections") {
   CHECK(time.wall == 200.0);
 }
 
-TEST_CASE("a rank's time is the device's where there is one") {
+TEST_CASE("a rank reports the device's time if the device has a clock") {
   const app::RankTime time = app::rank_time(
       std::vector<core::Timers::Section>{{"forward", 2, 1.0, 4.0}, {"gradient reduction", 1, 9.0, 0.5}}, 10.0);
   CHECK(time.computing == 4.0);

@@ -185,7 +185,7 @@ TEST_CASE("attention of floats of scores whose probabilities beyond the keys ove
 }
 
 TEST_CASE("tiles of floats fit the shared memory of every GPU") {
-  // 99 KiB a block on the smallest multiprocessors since sm_80; three blocks, if registers suffice, in an H100's 227
+  // A block gets at least 99 KiB on every GPU since sm_80; three blocks, if registers suffice, in an H100's 227
   // KiB for heads up to 64.
   const auto most = []<int D>() {
     using T = SplitFp32;

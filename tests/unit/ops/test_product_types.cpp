@@ -130,7 +130,7 @@ TEST_CASE("products of 16-bit operands: forward, with and without bias and GELU"
   check(y, biased, core::is_gpu_build() ? 2.0 : 1.0);
   product->forward(x, w, {bias.tensor().data, ops::Activation::gelu, pre}, y);
   check(pre, biased, core::is_gpu_build() ? 2.0 : 1.0);
-  // Of what is stored: it follows from `pre` alone, but for its own error.
+  // The result is a function of `pre` as stored, apart from its own rounding error.
   const double relative = error_of_gelu(result);
   check(y, [&](auto i, auto j) {
     const double value = gelu(pre(i, j));
