@@ -2,6 +2,7 @@
 // the same numbers, with an error bound per element for kernels on tensor cores.
 #pragma once
 
+#include <catch2/catch_test_macros.hpp>
 #include <cmath>
 #include <string>
 
@@ -258,5 +259,18 @@ class AttentionCheck {
   std::vector<float> kv_;
   std::vector<Sum> d_kv_;
 };
+
+/// Checks results against the definition, and the padding of their rows.
+inline void check_results(const AttentionCase& c, const AttentionResults& r) {
+  const AttentionCheck wrong(c, r);
+  CHECK(wrong.wrong_out == 0);
+  CHECK(wrong.wrong_lse == 0);
+  CHECK(wrong.wrong_d_q == 0);
+  CHECK(wrong.wrong_d_k == 0);
+  CHECK(wrong.wrong_d_v == 0);
+  CHECK(r.out.padding_untouched());
+  CHECK(r.d_q.padding_untouched());
+  CHECK(r.d_kv.padding_untouched());
+}
 
 }  // namespace test

@@ -131,30 +131,7 @@ TEST_CASE("tensor cores' attention finds rows among many sequences") {
 }
 
 TEST_CASE("tensor cores' attention has the same bits in every run, row by row") {
-  const DataType type = a_type();
-  const std::vector<int> lengths{200, 41};
-  const AttentionCase all(type, test::every_position(lengths), lengths, 1, 64, 0.1f);
-  EmulatedDevice device;
-  const AttentionResults first = emulate(device, all), second = emulate(device, all);
-  CHECK(first.out.same_bits(second.out));
-  CHECK(first.d_q.same_bits(second.d_q));
-  CHECK(first.d_kv.same_bits(second.d_kv));
-
-  // A selection of rows, each elsewhere in its tile.
-  AttentionCase some(type, {{7, 130, 199}, {40}}, lengths, 1, 64, 0.1f);
-  const int from[4] = {7, 130, 199, 240};
-  for (int i = 0; i < 4; ++i) {
-    for (std::int64_t j = 0; j < 64; ++j) {
-      some.q.set(i, j, all.q(from[i], j));
-      some.d_out.set(i, j, all.d_out(from[i], j));
-    }
-  }
-  const AttentionResults few = emulate(device, some);
-  for (int i = 0; i < 4; ++i) {
-    CHECK(std::memcmp(few.out.host().row(i), first.out.host().row(from[i]), 128) == 0);
-    CHECK(std::memcmp(few.d_q.host().row(i), first.d_q.host().row(from[i]), 128) == 0);
-    CHECK(few.lse(0, i) == first.lse(0, from[i]));
-  }
+  test::check_bits_of_rows<core::Bf16, core::Fp16>(a_type());
 }
 
 TEST_CASE("tensor cores' attention has the same bits from every backward kernel") {
