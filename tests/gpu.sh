@@ -41,9 +41,6 @@ say "Packing $bundle"
 rm -rf "$bundle" "$bundle.tar.xz"
 mkdir -p "$bundle"/{bin,cpu,lib,tests,programs/cuda,programs/cpu}
 for program in "$cuda"/bert_hpc "$cuda"/bert_hpc_prep "$cuda"/tests/test_* "$cuda"/tests/bench_{attention,fp8,training}; do
-  case ${program##*/} in
-    test_mpi_heartbeat | test_mpi_checked_communicator) continue ;; # which use no GPU
-  esac
   if [ -f "$program" ] && [ -x "$program" ]; then strip -o "$bundle/bin/${program##*/}" "$program"; fi
 done
 for program in bert_hpc bert_hpc_prep; do
