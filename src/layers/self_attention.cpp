@@ -215,29 +215,24 @@ void SelfAttention::backward_weight(Engine& engine, const StepContext& context, 
   const TokenRows& rows = rows_of(context, selection);
   add_output_gradients(engine, context, rows, saved, deferred, saved.context);
   const ConstMatrix all = group_.gather(x, saved.key_value.rows);
+  const bool selects = selection != nullptr, fused = fuses_bias_sums();
   const ops::ColumnSums norm = norm_gradients(deferred);
-  if (selection != nullptr) {
-    const LinearRows of_query = of(context, rows, saved.inner.query, deferred.inner.query);
-    const LinearRows of_others = of(context, context.batch.tokens, saved.inner.key_value, deferred.inner.key_value);
-    if (fuses_bias_sums()) {
-      const ops::ColumnSums biases[] = {{deferred.d_query, {query_.bias_gradient()}},
-                                        {deferred.d_key_value, {key_value_.bias_gradient()}}};
-      ops::add_column_sums(biases, norm, Write::accumulate);
-      query_.backward_weight_without_bias(engine, deferred.d_query, saved.x_selected, of_query);
-      return key_value_.backward_weight_without_bias(engine, deferred.d_key_value, all, of_others);
-    }
-    if (norm.wanted()) ops::add_column_sums({}, norm, Write::accumulate);
-    query_.backward_weight(engine, deferred.d_query, saved.x_selected, of_query);
-    return key_value_.backward_weight(engine, deferred.d_key_value, all, of_others);
+  const ops::ColumnSums biases[] = {{selects ? deferred.d_query : deferred.d_query_key_value,
+                                     {(selects ? query_ : query_key_value_).bias_gradient()}},
+                                    {deferred.d_key_value, {key_value_.bias_gradient()}}};
+  const std::size_t sums = !fused ? 0 : selects ? 2 : 1;
+  if (sums > 0 || norm.wanted()) ops::add_column_sums({biases, sums}, norm, Write::accumulate);
+  const auto add_gradients = [&](const Linear& layer, ConstMatrix d_y, ConstMatrix input, const LinearRows& kept) {
+    if (fused) return layer.backward_weight_without_bias(engine, d_y, input, kept);
+    layer.backward_weight(engine, d_y, input, kept);
+  };
+  if (!selects) {
+    return add_gradients(query_key_value_, deferred.d_query_key_value, all,
+                         of(context, rows, saved.inner.query_key_value, deferred.inner.query_key_value));
   }
-  const LinearRows joined = of(context, rows, saved.inner.query_key_value, deferred.inner.query_key_value);
-  if (fuses_bias_sums()) {
-    const ops::ColumnSums biases[] = {{deferred.d_query_key_value, {query_key_value_.bias_gradient()}}};
-    ops::add_column_sums(biases, norm, Write::accumulate);
-    return query_key_value_.backward_weight_without_bias(engine, deferred.d_query_key_value, all, joined);
-  }
-  if (norm.wanted()) ops::add_column_sums({}, norm, Write::accumulate);
-  query_key_value_.backward_weight(engine, deferred.d_query_key_value, all, joined);
+  add_gradients(query_, deferred.d_query, saved.x_selected, of(context, rows, saved.inner.query, deferred.inner.query));
+  add_gradients(key_value_, deferred.d_key_value, all,
+                of(context, context.batch.tokens, saved.inner.key_value, deferred.inner.key_value));
 }
 
 }  // namespace bert_hpc::layers
