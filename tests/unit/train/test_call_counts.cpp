@@ -13,6 +13,7 @@
 #include "../src/ops/gemm.hpp"
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/core/call_count.hpp"
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/environment.hpp"
 #include "bert_hpc/model/partition.hpp"
 #include "bert_hpc/model/stage.hpp"
@@ -162,6 +163,7 @@ TEST_CASE("ZeRO 1 on 8 GPUs takes at most 16 messages of each kind, as many upda
 }
 
 TEST_CASE("the table of launches from which the roofline is made is that of a step", "[launches]") {
+  if (core::is_gpu_build()) SKIP("the table is that of a CPU build, whose kernels have other names");
   nlohmann::json table;
   for (const int blocks : {12, 24}) {
     const core::CallCount count = counted_step(core::DataType::bf16, 1, 0, Fused::as_on_gpus, blocks);
