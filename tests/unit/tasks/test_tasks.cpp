@@ -31,3 +31,44 @@ TEST_CASE("keys come by name, each once with its tasks") {
   CHECK(seen.contains(tasks::standardize_key));
   CHECK(seen.contains(tasks::class_weights_key));
 }
+
+TEST_CASE("a task's default values are within the limits of their keys, and keys that exclude each other exist") {
+  for (const tasks::Task* task : tasks::all()) {
+    INFO(task->name);
+    CHECK_FALSE(task->metrics.empty());
+    for (const tasks::Key& key : task->keys) {
+      INFO(key.name);
+      CHECK(task->find_key(key.name) == &key);
+      if (const auto* number = std::get_if<double>(&key.usual); number != nullptr && !key.optional) {
+        CHECK((key.low_open ? *number > key.low : *number >= key.low));
+        CHECK((key.high_open ? *number < key.high : *number <= key.high));
+      }
+      if (const auto* words = std::get_if<tasks::Words>(&key.usual)) CHECK(words->names().size() > 1);
+      const std::string_view other = key.other;
+      CHECK((other.empty() || task->find_key(other) != nullptr));
+    }
+    CHECK(task->find_key("learning_rate") == nullptr);
+  }
+}
+
+TEST_CASE("what a task's labels are decides which facts hold for it") {
+  const auto facts = [](const char* name) {
+    const tasks::Task& task = tasks::named(name);
+    return std::vector<bool>{task.has_label_names(), task.masks_tokens(), task.ranks_candidates()};
+  };
+  using Facts = std::vector<bool>;
+  CHECK(facts("classification") == Facts{true, false, false});
+  CHECK(facts("multi_label") == Facts{true, false, false});
+  CHECK(facts("token_classification") == Facts{true, false, false});
+  CHECK(facts("regression") == Facts{false, false, false});
+  CHECK(facts("question_answering") == Facts{false, false, false});
+  CHECK(facts("answer_ranking") == Facts{false, false, true});
+  CHECK(facts("masked_lm") == Facts{false, true, false});
+  CHECK(tasks::names_where([](const tasks::Task& task) { return task.has_label_names(); }) ==
+        R"("classification", "multi_label" and "token_classification")");
+  CHECK(tasks::names_where([](const tasks::Task& task) { return task.masks_tokens(); }) == R"("masked_lm")");
+}
+
+TEST_CASE("an input without a task is one of classification") {
+  CHECK(&tasks::named("") == tasks::find("classification"));
+}
