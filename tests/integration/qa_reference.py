@@ -1,7 +1,15 @@
 """Question answering by Transformers' fast tokenizer and the rules of its run_qa.py, written independently: windows and
-their labels, and answers from the scores of tokens. Needs numpy and transformers."""
+their labels, and answers from the scores of tokens. Needs numpy, and a tokenizer of transformers."""
+
+import json
 
 import numpy
+
+
+def asked_in(path):
+    """[(question, context)] of SQuAD's JSON."""
+    paragraphs = json.loads(path.read_text(encoding="utf-8"))["data"][0]["paragraphs"]
+    return [(question, paragraph["context"]) for paragraph in paragraphs for question in paragraph["qas"]]
 
 
 def windows_of(tokenizer, question, context, max_tokens, overlap):
@@ -14,6 +22,23 @@ def windows_of(tokenizer, question, context, max_tokens, overlap):
         windows.append({"ids": made["input_ids"][i], "types": made["token_type_ids"][i], "context": places,
                         "characters": made["offset_mapping"][i]})
     return windows
+
+
+def windows_in(tokenizer, asked, max_tokens, overlap):
+    """The windows of each question."""
+    return [windows_of(tokenizer, question["question"], context, max_tokens, overlap) for question, context in asked]
+
+
+def check_windows(shard, windows, asked, first):
+    """Fails unless the shard has these windows and their labels. first: the source row of the first question."""
+    ours = {}
+    for i, row in enumerate(shard["rows"]):
+        ours.setdefault(int(row) - first, []).append((shard["ids"][i], shard["types"][i], tuple(shard["labels"][i].tolist())))
+    assert set(ours) == set(range(len(asked)))
+    assert sum(map(len, windows)) > len(asked), "there are questions of several windows"
+    for row, (question, _) in enumerate(asked):
+        theirs = [(w["ids"], w["types"], span_of(w, question["answers"])) for w in windows[row]]
+        assert ours[row] == theirs, question["id"]
 
 
 def span_of(window, answers):
@@ -59,3 +84,13 @@ def answer(context, windows, scores, no_answer, n_best=20, max_answer=30, thresh
     best = next(choice for choice in listed if choice["text"])
     odds = float(none[0]) - best["start_logit"] - best["end_logit"]
     return "" if odds > threshold else best["text"], listed, odds
+
+
+def answers_of(asked, windows, scores, settings):
+    """{question id: (text, n-best list, null odds or None)} from the scores of all windows in order. settings: of [task]."""
+    scores, found = iter(scores), {}
+    for (question, context), of_row in zip(asked, windows, strict=True):
+        found[question["id"]] = answer(
+            context, of_row, [next(scores) for _ in of_row], settings.get("no_answer", True), settings.get("n_best", 20),
+            settings.get("max_answer_tokens", 30), settings.get("null_threshold", 0.0))
+    return found

@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""Golden results of whole trainings through bert_hpc_prep and bert_hpc: the same trainings by Transformers and PEFT, in double
+precision. integration/training_cases.py makes texts and first models; bert_hpc_prep of the build makes the shards.
+
+    BERT_HPC_BUILD=build python3 generate.py [CASE...]
+
+CASE.json has the hashes of the two shards, the loss of each step, and predictions of the test shard by the model that Transformers
+trained: numbers a row (probabilities or a value), classes of words, or [answer, null odds] of each question. For
+question answering, windows and labels of the shards are compared with the fast tokenizer's before anything is written.
+Needs torch, transformers, peft and h5py; their versions are in the files.
+"""
+
+import json
+import os
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+os.environ["BERT_HPC_BUILD"] = str(pathlib.Path(os.environ.get("BERT_HPC_BUILD", "build")).resolve())
+sys.path.insert(0, str(HERE.parents[1] / "integration"))
+
+import hf_reference  # noqa: E402
+import peft  # noqa: E402
+import torch  # noqa: E402
+import training_cases as cases  # noqa: E402
+import transformers  # noqa: E402
+from qa_reference import answers_of, asked_in, check_windows, windows_in  # noqa: E402
+
+
+def predictions(task, train, test, model, folder):
+    if task == "question_answering":
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder / "question_answering")
+        asked = [asked_in(folder / f"{split}.json") for split in ("train", "test")]
+        windows = [windows_in(tokenizer, rows, cases.MAX_TOKENS, cases.OVERLAP) for rows in asked]
+        check_windows(train, windows[0], asked[0], 0)
+        check_windows(test, windows[1], asked[1], len(asked[0]))
+        of_all = {key: [w[key] for of_row in windows[1] for w in of_row] for key in ("ids", "types")}
+        scores = [torch.stack([o.start_logits[0], o.end_logits[0]], -1).numpy() for o in hf_reference.outputs(model, of_all)]
+        return {name: [text, round(odds, 7)] for name, (text, _, odds) in answers_of(asked[1], windows[1], scores, {}).items()}
+    logits = [output.logits[0] for output in hf_reference.outputs(model, test)]
+    if task == "token_classification":
+        return [test["names"][int(row.argmax())] for i, words in enumerate(test["words_of"]) for row in logits[i][words[:, 0]]]
+    return [[round(value, 7) for value in hf_reference.prediction(task, train, row).tolist()] for row in logits]
+
+
+def main():
+    class Made(cases.Trainings):
+        runTest = None
+
+    Made.setUpClass()
+    made = Made()
+    versions = {"torch": torch.__version__, "transformers": transformers.__version__, "peft": peft.__version__}
+    names = [*cases.CASES, *(f"lora_{name}" for name in cases.ADAPTERS)]
+    for name in sys.argv[1:] or names:
+        task = "classification" if name.startswith("lora_") else name
+        train, test = made.prepare(task)
+        start = made.folder / f"{task}_start"
+        if task == name:
+            losses, model = hf_reference.trained(task, start, train)
+        else:
+            adapter = made.folder / name
+            cases.write_adapter(adapter, name.removeprefix("lora_"), start.name, train)
+            losses, model = hf_reference.trained_adapter(start, adapter, train)
+        golden = {"versions": versions, "shards": [cases.hash_of(train), cases.hash_of(test)], "losses": [round(loss, 8) for loss in losses],
+                  "predictions": predictions(task, train, test, model, made.folder)}
+        lines = [f" {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in golden.items()]
+        (HERE / f"{name}.json").write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+        print(f"{name}: losses {losses[0]:.4f} to {losses[-1]:.4f}", flush=True)
+    Made.tearDownClass()
+
+
+if __name__ == "__main__":
+    main()

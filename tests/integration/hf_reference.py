@@ -1,0 +1,159 @@
+"""The trainings of training_cases.py by Transformers and PEFT, in double precision on one processor. Needs torch, transformers and
+for adapters peft."""
+
+import os
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+import torch
+import transformers
+
+import training_cases as cases
+
+torch.set_num_threads(1)
+
+
+def class_of(task):
+    family = cases.FAMILIES.get(cases.family_of(task), "Bert")
+    return getattr(transformers, family + cases.CLASSES.get(task, "ForSequenceClassification"))
+
+
+def batch_of(shard, chosen, *names):
+    """A padded batch of token ids and attention mask, with token types if `names` has them."""
+    width = max(len(shard["ids"][i]) for i in chosen)
+    batch = {name: torch.zeros(len(chosen), width, dtype=torch.long) for name in ("input_ids", "attention_mask", *names)}
+    for row, i in enumerate(chosen):
+        size = len(shard["ids"][i])
+        batch["input_ids"][row, :size] = torch.tensor(shard["ids"][i])
+        batch["attention_mask"][row, :size] = 1
+        if names:
+            batch["token_type_ids"][row, :size] = torch.tensor(shard["types"][i])
+    return batch
+
+
+def padded_loss(model, shard, chosen):
+    """Transformers' loss of a padded batch."""
+    labels = torch.tensor(shard["labels"][chosen])
+    labels = labels.long() if labels.dtype == torch.int32 and labels.ndim == 1 else labels.double()
+    return model(**batch_of(shard, chosen), labels=labels).loss
+
+
+def span_loss(model, shard, chosen):
+    """Transformers' loss of each sequence alone: in a padded batch its softmax would have terms of the padding."""
+    losses = []
+    for i in chosen:
+        first, last = torch.tensor(shard["labels"][i]).long()
+        losses.append(model(input_ids=torch.tensor([shard["ids"][i]]), token_type_ids=torch.tensor([shard["types"][i]]),
+                            start_positions=first.reshape(1), end_positions=last.reshape(1)).loss)
+    return torch.stack(losses).mean()
+
+
+def word_loss(model, shard, chosen):
+    """Transformers' loss of a padded batch, whose labels are those of words' first tokens, else -100."""
+    batch = batch_of(shard, chosen)
+    labels = torch.full_like(batch["input_ids"], -100)
+    for row, i in enumerate(chosen):
+        for (first, _), label in zip(shard["words_of"][i], shard["classes_of"][i], strict=True):
+            labels[row, first] = int(label)
+    return model(**batch, labels=labels).loss
+
+
+def scores_of(model, shard, chosen):
+    """Scores of a padded batch of pairs."""
+    return model(**batch_of(shard, chosen, "token_type_ids")).logits[:, 0]
+
+
+def pair_loss(model, shard, chosen):
+    """sentence-transformers' BinaryCrossEntropyLoss."""
+    labels = torch.tensor(shard["labels"][chosen]).double()
+    return torch.nn.functional.binary_cross_entropy_with_logits(scores_of(model, shard, chosen), labels)
+
+
+def list_loss(model, shard, chosen):
+    """Cross entropy over all candidates of each query in `chosen`, with one share for each that is relevant."""
+    losses = []
+    for query in chosen:
+        rows = list(range(*query))
+        relevant = torch.tensor(shard["labels"][rows]).double()
+        losses.append(torch.nn.functional.cross_entropy(scores_of(model, shard, rows), relevant / relevant.sum()))
+    return torch.stack(losses).mean()
+
+
+def bounded_loss(model, shard, chosen):
+    """Squared error of the logits' sigmoids against labels from 0 (the least) to 1 (the largest)."""
+    labels = torch.tensor(shard["labels"]).double()
+    shares = (labels - labels.min()) / (labels.max() - labels.min())
+    return torch.nn.functional.mse_loss(torch.sigmoid(model(**batch_of(shard, chosen)).logits[:, 0]), shares[chosen])
+
+
+LOSSES = {"question_answering": span_loss, "token_classification": word_loss, "answer_ranking": pair_loss, cases.LISTWISE: list_loss,
+          cases.BOUNDED: bounded_loss}
+
+
+def train(model, loss_of, items, steps, rate):
+    """The loss of each step of AdamW with a learning rate that falls to 0, on batches of the items in order."""
+    parameters = [(name, value) for name, value in model.named_parameters() if value.requires_grad]
+    plain = lambda name: name.endswith("bias") or "LayerNorm" in name  # noqa: E731
+    optimizer = torch.optim.AdamW([{"params": [p for n, p in parameters if plain(n) == without], "weight_decay": decay}
+                                   for without, decay in ((False, 0.01), (True, 0.0))], lr=rate)
+    schedule = transformers.get_linear_schedule_with_warmup(optimizer, 0, steps)
+    batches = [items[begin:begin + cases.BATCH] for begin in range(0, len(items), cases.BATCH)]
+    losses = []
+    for step in range(steps):
+        optimizer.zero_grad()
+        loss = loss_of(model, batches[step % len(batches)])
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_([value for _, value in parameters], 1.0)
+        optimizer.step()
+        schedule.step()
+        losses.append(loss.item())
+    return losses
+
+
+def trained(task, folder, shard):
+    """(losses, model) of a training from the first model in `folder`."""
+    model, info = class_of(task).from_pretrained(folder, output_loading_info=True)
+    unread = {key: value for key, value in info.items() if value}
+    assert not unread, unread
+    items = list(range(len(shard["ids"])))
+    if task == cases.LISTWISE:
+        items = [ends for ends in zip(shard["groups"], shard["groups"][1:]) if shard["labels"][ends[0]:ends[1]].any()]
+    model = model.double().train()
+    loss_of = LOSSES.get(task, padded_loss)
+    return train(model, lambda m, chosen: loss_of(m, shard, chosen), items, cases.STEPS, cases.RATE), model.eval()
+
+
+def adapted(folder, adapter):
+    """PEFT's model of the first model in `folder` with the adapter of a folder."""
+    import peft
+
+    base = transformers.BertForSequenceClassification.from_pretrained(folder)
+    return peft.PeftModel.from_pretrained(base, adapter, is_trainable=True)
+
+
+def trained_adapter(folder, adapter, shard):
+    """(losses, model) of a training of an adapter."""
+    model = adapted(folder, adapter).double().train()
+    items = list(range(len(shard["ids"])))
+    return train(model, lambda m, chosen: padded_loss(m, shard, chosen), items, cases.LORA_STEPS, cases.LORA_RATE), model.eval()
+
+
+def outputs(model, shard):
+    """The model's output for each sequence alone."""
+    with torch.no_grad():
+        for i, ids in enumerate(shard["ids"]):
+            types = {"token_type_ids": torch.tensor([shard["types"][i]])} if shard["types"] else {}
+            yield model(input_ids=torch.tensor([ids]), **types)
+
+
+def prediction(task, shard, logits):
+    """What predictions.h5 has for a sequence with these logits; shard: the training's, whose labels give a range."""
+    if task == "multi_label":
+        return torch.sigmoid(logits)
+    if task.endswith("classification"):
+        return logits.softmax(-1)
+    if task == cases.BOUNDED:
+        low, high = float(shard["labels"].min()), float(shard["labels"].max())
+        return low + (high - low) * torch.sigmoid(logits)
+    return logits

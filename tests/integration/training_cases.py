@@ -1,0 +1,294 @@
+"""Small trainings that Transformers and PEFT repeat step by step: their texts, shards, first models and inputs. Everything here is
+made without torch, so that golden results (golden/training) guard them on machines that have neither library."""
+
+import hashlib
+import json
+import pathlib
+import random
+import shutil
+import tempfile
+import unittest
+
+import h5py
+import numpy as np
+
+import test_answer_ranking as ranking
+from program import MPIRUN, run, sentences, toml, write_tsv
+from test_question_answering import WORDS
+
+STEPS, BATCH, MAX_TOKENS, OVERLAP, RATE = 50, 16, 40, 8, 5e-4
+HIDDEN, LAYERS, HEADS, INNER = 64, 2, 2, 128
+LISTWISE = "answer_ranking_listwise"  # answer_ranking with the other loss
+BOUNDED = "regression_within_range"  # regression with the range of the labels
+# Task names of the input, if they differ, and the label column of the table.
+TASKS = {LISTWISE: "answer_ranking", BOUNDED: "regression", "electra_regression": "regression", "roberta_classification": "classification"}
+LABELS = {"classification": "label", "roberta_classification": "label", "regression": "score", BOUNDED: "score",
+          "electra_regression": "score", "multi_label": "labels", "token_classification": "tags"}
+CASES = [*LABELS, "answer_ranking", LISTWISE, "question_answering"]
+FAMILIES = {"electra": "Electra", "roberta": "Roberta"}  # before a task's name; else BERT
+CLASSES = {"question_answering": "ForQuestionAnswering", "token_classification": "ForTokenClassification"}
+PROBLEMS = {"regression": "regression", BOUNDED: "regression", "electra_regression": "regression", "multi_label": "multi_label_classification"}
+# LoRA: 20 steps of classification with each of these adapters.
+LORA_STEPS, LORA_RATE = 20, 5e-3
+ADAPTERS = {
+    "usual": {"rank": 8, "alpha": 16.0},
+    "all_layers": {"rank": 4, "alpha": 6.0, "rslora": True},
+    "some": {"rank": 2, "alpha": 8.0},
+    "magnitudes": {"rank": 4, "alpha": 6.0, "dora": True},
+}
+TARGETS = {"usual": ["query", "value"], "some": ["key", "intermediate.dense"],
+           "magnitudes": ["query", "key", "intermediate.dense", "output.dense"],
+           "all_layers": ["query", "key", "value", "attention.output.dense", "intermediate.dense", "output.dense"]}
+
+
+def family_of(task):
+    return next((family for family in FAMILIES if task.startswith(family + "_")), "bert")
+
+
+def questions(count, seed):
+    """SQuAD's JSON: contexts of up to three windows, each fourth question without an answer, several answers, accents, blanks."""
+    draw = random.Random(seed)
+    paragraphs = []
+    for number in range(count):
+        words = [draw.choice(WORDS) or "twice" for _ in range(draw.randint(6, 40))]
+        answers = []
+        for _ in range(0 if number % 4 == 0 else draw.randint(1, 3)):
+            first = draw.randrange(len(words))
+            last = draw.randint(first, min(len(words) - 1, first + 3))
+            answers.append({"text": " ".join(words[first:last + 1]), "answer_start": len(" ".join(words[:first] + [""]))})
+        asked = {"id": f"q{seed}-{number}", "question": f"what is number {number} of {draw.randrange(1000)}?", "answers": answers,
+                 "is_impossible": not answers}
+        paragraphs.append({"context": " ".join(words), "qas": [asked]})
+    return {"version": "v2.0", "data": [{"title": "words", "paragraphs": paragraphs}]}
+
+
+def write_rows(path, count, seed):
+    """Texts with a class, a number, a set of labels, and a tag for each word."""
+    draw = random.Random(seed)
+    rows = sentences(count, seed)
+    write_tsv(path, rows)
+    lines = path.read_text().splitlines()
+    sets = ["labels"] + [",".join(name for name in ("even", "rare", "long") if draw.random() < 0.4) for _ in rows]
+    tags = ["tags"] + [" ".join("BIO"[(len(word) + i) % 3] for i, word in enumerate(text.split())) for text, _, _ in rows]
+    path.write_text("".join("\t".join(row) + "\n" for row in zip(lines, sets, tags, strict=True)))
+
+
+def read_shard(path):
+    """Sequences, labels and what tasks add to them, as lists of a sequence each."""
+    with h5py.File(path) as file:
+        at = file["offsets"][:]
+        cut = lambda name: [file[name][a:b].astype(int).tolist() for a, b in zip(at[:-1], at[1:])]  # noqa: E731
+        more = {}
+        if "word_offsets" in file:
+            of = file["word_offsets"][:]
+            more = {name: [file[dataset][a:b] for a, b in zip(of[:-1], of[1:])]
+                    for name, dataset in (("words_of", "word_tokens"), ("classes_of", "labels"))}
+        if "groups" in file:
+            more["groups"] = file["groups"][:].tolist()
+        return more | {"ids": cut("input_ids"), "types": cut("token_type_ids") if "token_type_ids" in file else None,
+                       "labels": file["labels"][:], "rows": file["source_index"][:],
+                       "names": json.loads(file.attrs["label_names"]), "words": int(file.attrs["vocabulary_size"])}
+
+
+def hash_of(shard):
+    """Eight digits that change with any token, type or label."""
+    text = json.dumps([shard["ids"], shard["types"], np.asarray(shard["labels"]).astype(float).tolist(), shard["names"]])
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def write_safetensors(path, tensors):
+    """The format's own layout: length of the header, header, values."""
+    header, at = {}, 0
+    for name, value in tensors.items():
+        header[name] = {"dtype": "F32", "shape": list(value.shape), "data_offsets": [at, at + value.nbytes]}
+        at += value.nbytes
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(len(text).to_bytes(8, "little") + text + b"".join(value.tobytes() for value in tensors.values()))
+
+
+def config_of(task, shard):
+    """config.json of the first model, without dropout."""
+    family, labels = family_of(task), max(1, len(shard["names"]))
+    kind = CLASSES.get(task, "ForSequenceClassification")
+    config = {"architectures": [FAMILIES.get(family, "Bert") + kind], "model_type": family, "vocab_size": shard["words"], "hidden_size": HIDDEN,
+              "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "intermediate_size": INNER, "hidden_act": "gelu",
+              "max_position_embeddings": MAX_TOKENS, "type_vocab_size": 2, "layer_norm_eps": 1e-12, "pad_token_id": 0,
+              "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "initializer_range": 0.1}
+    if family == "electra":
+        config["embedding_size"] = HIDDEN
+    if family == "roberta":  # positions begin after the row of padding, which is 0 in these vocabularies
+        config |= {"type_vocab_size": 1, "max_position_embeddings": MAX_TOKENS + 1}
+    if kind != "ForQuestionAnswering":
+        names = shard["names"] or ["LABEL_0"]
+        config |= {"id2label": {str(i): name for i, name in enumerate(names)}, "label2id": {name: i for i, name in enumerate(names)}}
+        assert len(names) == labels
+    if task in PROBLEMS:
+        config["problem_type"] = PROBLEMS[task]
+    return config
+
+
+def shapes_of(task, config):
+    """{name: shape} of the parameters of Transformers' class, in any order."""
+    family, hidden, inner = config["model_type"], config["hidden_size"], config["intermediate_size"]
+    labels = len(config.get("id2label", "12"))
+    shapes = {f"{family}.embeddings.word_embeddings.weight": (config["vocab_size"], hidden),
+              f"{family}.embeddings.position_embeddings.weight": (config["max_position_embeddings"], hidden),
+              f"{family}.embeddings.token_type_embeddings.weight": (config["type_vocab_size"], hidden)}
+
+    def add(name, *shape):
+        shapes[f"{name}.weight"] = shape
+        shapes[f"{name}.bias"] = shape[:1]
+
+    add(f"{family}.embeddings.LayerNorm", hidden)
+    for i in range(config["num_hidden_layers"]):
+        layer = f"{family}.encoder.layer.{i}"
+        for name in ("attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense"):
+            add(f"{layer}.{name}", hidden, hidden)
+        add(f"{layer}.attention.output.LayerNorm", hidden)
+        add(f"{layer}.intermediate.dense", inner, hidden)
+        add(f"{layer}.output.dense", hidden, inner)
+        add(f"{layer}.output.LayerNorm", hidden)
+    if task == "question_answering":
+        add("qa_outputs", 2, hidden)
+    elif family == "bert" or task == "token_classification":
+        if task != "token_classification":
+            add("bert.pooler.dense", hidden, hidden)
+        add("classifier", labels, hidden)
+    else:
+        add("classifier.dense", hidden, hidden)
+        add("classifier.out_proj", labels, hidden)
+    return shapes
+
+
+def first_values(shapes, seed):
+    """{name: values} of a first model: larger than BERT's, so that every gradient counts. numpy has frozen this generator."""
+    draw = np.random.RandomState(seed)
+    values = {}
+    for name, shape in shapes.items():
+        drawn = 0.1 * draw.standard_normal(shape)
+        if "LayerNorm" in name and name.endswith("weight"):
+            drawn += 1
+        values[name] = drawn.astype(np.float32)
+    return values
+
+
+def write_start(folder, task, shard):
+    """The folder of the first model of a task."""
+    folder.mkdir()
+    config = config_of(task, shard)
+    (folder / "config.json").write_text(json.dumps(config, indent=1))
+    write_safetensors(folder / "model.safetensors", first_values(shapes_of(task, config), 3))
+
+
+def write_adapter(folder, name, start, shard):
+    """A folder of adapters as PEFT writes them, for the first model of classification; b is not zero and magnitudes are no norms, so
+    that every gradient counts from the first step on."""
+    folder.mkdir()
+    lora, config = ADAPTERS[name], config_of("classification", shard)
+    shapes = shapes_of("classification", config)
+    weights = first_values(shapes, 3)
+    values, draw = {}, np.random.RandomState(4)
+    for key, shape in shapes.items():
+        module = key.removesuffix(".weight")
+        if module == key:
+            continue
+        matched = [target for target in TARGETS[name] if module.endswith("." + target)]
+        if ".encoder." not in key or not matched or len(shape) != 2:
+            continue
+        prefix = f"base_model.model.{module}"
+        values[f"{prefix}.lora_A.weight"] = draw.uniform(-0.1, 0.1, (lora["rank"], shape[1]))
+        values[f"{prefix}.lora_B.weight"] = draw.normal(0, 0.05, (shape[0], lora["rank"]))
+        if lora.get("dora"):
+            values[f"{prefix}.lora_magnitude_vector"] = np.linalg.norm(weights[key], axis=1) * draw.uniform(0.8, 1.2, shape[0])
+    for module in ("bert.pooler.dense", "classifier"):
+        for part in ("weight", "bias"):
+            values[f"base_model.model.{module}.{part}"] = weights[f"{module}.{part}"]
+    write_safetensors(folder / "adapter_model.safetensors", {key: value.astype(np.float32) for key, value in values.items()})
+    (folder / "adapter_config.json").write_text(json.dumps({
+        "peft_type": "LORA", "task_type": None, "base_model_name_or_path": start, "r": lora["rank"], "lora_alpha": lora["alpha"],
+        "lora_dropout": 0.0, "bias": "none", "fan_in_fan_out": False, "use_rslora": lora.get("rslora", False),
+        "use_dora": lora.get("dora", False), "target_modules": TARGETS[name], "modules_to_save": ["bert.pooler.dense", "classifier"],
+        "inference_mode": False, "init_lora_weights": True}, indent=1))
+
+
+class Trainings(unittest.TestCase):
+    """Prepares and trains the cases in a folder of its own, in which all paths are relative."""
+
+    @classmethod
+    def setUpClass(cls):
+        if MPIRUN is None:
+            raise unittest.SkipTest("mpirun is not at hand")
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="bert_hpc_training_"))
+        cls.prepared = {}
+        for split, count, seed in (("train", 150, 1), ("test", 60, 2)):
+            (cls.folder / f"{split}.json").write_text(json.dumps(questions(count, seed)), encoding="utf-8")
+            write_rows(cls.folder / f"{split}.tsv", count, seed)
+            (cls.folder / f"ranked_{split}.tsv").write_text(ranking.wikiqa(ranking.questions(seed)))
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder, ignore_errors=True)
+
+    def start(self, program, name, tables, ranks=1):
+        (self.folder / name).write_text("".join(f"[{table}]\n" + "".join(f"{key} = {toml(value)}\n" for key, value in keys.items())
+                                                for table, keys in tables.items() if keys))
+        return run(program, name, ranks=ranks, threads=1, check=0, cwd=self.folder)
+
+    def prepare(self, task):
+        """Makes the shards in TASK and the first model in TASK_start, once; returns the shards."""
+        if task in self.prepared:
+            return self.prepared[task]
+        answers, ranks = task == "question_answering", task.startswith("answer_ranking")
+        source = {"format": "squad"} if answers else {"format": "wikiqa"} if ranks else {"format": "tsv", "text": "text", "label": LABELS[task]}
+        tokenizer = {"train_size": 250, "max_tokens": 16 if task == "token_classification" else MAX_TOKENS}
+        if answers:
+            tokenizer["doc_stride"] = OVERLAP
+        files = [f"{'ranked_' if ranks else ''}{split}.{'json' if answers else 'tsv'}" for split in ("train", "test")]
+        self.start("bert_hpc_prep", f"{task}_prep.toml", {
+            "source": source | {"files": files[:1], "test_files": files[1:]}, "split": {"train": 1}, "tokenizer": tokenizer,
+            "task": {"name": TASKS.get(task, task)}, "output": {"directory": task}})
+        shards = [read_shard(self.folder / task / f"{split}-00000.h5") for split in ("train", "test")]
+        write_start(self.folder / f"{task}_start", task, shards[0])
+        self.prepared[task] = shards
+        return shards
+
+    def losses(self, output):
+        with h5py.File(self.folder / output / "metrics.h5") as file:
+            return file["steps/loss"][:]
+
+    def train(self, task, output, parallel={}):
+        """The losses of a training of `task` with this [parallel], in the folder `output`."""
+        settings = {"name": TASKS.get(task, task)} | ({"standardize": False} if task.endswith("regression") else {})
+        settings |= {"loss": "listwise"} if task == LISTWISE else {"range": "labels"} if task == BOUNDED else {}
+        self.start("bert_hpc", f"{output}.toml", {
+            "run": {"mode": "train", "directory": output}, "model": {"pretrained": f"{task}_start"}, "task": settings,
+            "data": {"train": [f"{task}/train-*.h5"], "test": [f"{task}/test-*.h5"], "order": "file"}, "batch": {"global": BATCH},
+            "optimizer": {"learning_rate": RATE}, "schedule": {"steps": STEPS}, "parallel": parallel,
+            "log": {"every_steps": 1, "progress": "none"}}, ranks=ranks_of(parallel))
+        return self.losses(output)
+
+    def train_adapter(self, adapter, output, parallel={}):
+        """The losses of a training of classification with the adapter of this folder, and all that it names."""
+        self.start("bert_hpc", f"{output}.toml", {
+            "run": {"mode": "train", "directory": output}, "model": {"pretrained": "classification_start", "trainable": "lora"},
+            "model.lora": {"adapter": adapter}, "task": {"name": "classification"},
+            "data": {"train": ["classification/train-*.h5"], "test": ["classification/test-*.h5"], "order": "file"},
+            "batch": {"global": BATCH}, "optimizer": {"learning_rate": LORA_RATE}, "schedule": {"steps": LORA_STEPS},
+            "parallel": parallel, "log": {"every_steps": 1, "progress": "none"}}, ranks=ranks_of(parallel))
+        return self.losses(output)
+
+    def predictions(self, task, output):
+        """What predictions.h5 says of the test rows; question answering: the text and the null odds of each question."""
+        folder = self.folder / output
+        if task == "question_answering":
+            texts, odds = (json.loads((folder / name).read_text()) for name in ("predictions.json", "null_odds.json"))
+            return {name: (texts[name], odds[name]) for name in texts}
+        if task == "token_classification":
+            return [line.split(" ")[2] for line in (folder / "predictions.conll").read_text().splitlines() if line]
+        with h5py.File(folder / "predictions.h5") as file:
+            return file["probabilities" if "probabilities" in file else "prediction"][:]
+
+
+def ranks_of(parallel):
+    return int(np.prod(list(parallel.values()), dtype=int)) if parallel else 1
