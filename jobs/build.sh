@@ -94,9 +94,7 @@ if [ -f "$build/CMakeCache.txt" ] && [ -f "$build/surroundings" ] && ! cmp -s "$
 fi
 mv "$build/surroundings.new" "$build/surroundings"
 
-# Two build folders, and two checkouts, compile most files identically: ccache may ignore the folder's name in debug
-# information and in the paths of sources and headers.
-export CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=${CCACHE_BASEDIR:-$PWD}
+share_compiler_cache
 generator=()
 if [ ! -f "$build/CMakeCache.txt" ] && have ninja; then generator=(-G Ninja); fi
 log=$build/configure.log

@@ -89,6 +89,10 @@ build_jobs() {
   echo $((jobs > 0 ? jobs : 1))
 }
 
+# Two build folders, and two checkouts, compile most files identically: ccache may ignore the folder's name in debug
+# information and in the paths of sources and headers. Before every build, of parts too: else it finds nothing again.
+share_compiler_cache() { export CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=${CCACHE_BASEDIR:-$PWD}; }
+
 # The site's own prefixes come first; the cache is for machines that lack a library.
 use_cache_prefix() {
   export CMAKE_PREFIX_PATH="${CMAKE_PREFIX_PATH:+$CMAKE_PREFIX_PATH:}$bert_hpc_cache/prefix:$bert_hpc_cache/prefix/usr"

@@ -123,6 +123,7 @@ stop() {
 if [ $busy = 1 ]; then start_spinners; fi
 phase "set-up"
 ./jobs/setup.sh --tests || stop "the set-up failed, so no test ran"
+share_compiler_cache
 prepare=(./jobs/build.sh --tests --werror ${options[@]+"${options[@]}"})
 "${prepare[@]}" --configure-only || stop "the build cannot be configured, so no test ran"
 phase "style"
