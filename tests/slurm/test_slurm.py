@@ -284,21 +284,26 @@ class Slurm(program.Case):
         self.assertEqual(status(run), "stopped")
 
     def test_time_limit(self):
-        """Two jobs of one minute, the shortest that Slurm knows, side by side. One has the script's own --signal, which Slurm
-        sends at once, because the minute is shorter than the warning time. The other job gets another signal, which the program
-        ignores; it stops at the wall-time limit that the script sets. Both resume and end with the bits of a run that was never
-        stopped."""
+        """Two jobs side by side. One has the script's own --signal, which Slurm sends when the test shortens the job's limit to a
+        minute, the shortest that Slurm knows, because that is shorter than the warning time. The other job has one minute from
+        the start and another signal, which the program ignores; it stops at the wall-time limit that the script sets. Both resume
+        and end with the bits of a run that was never stopped."""
         # Evaluations take nearly all of the time, so that the undisturbed run, which has none, is short.
         shards = self.folder / "shards"
         slow = {"schedule": self.ENDLESS, "log": {"every_steps": 10, "progress": "lines"},
                 "data": {"train": [f"{shards}/validation-*.h5"], "validation": [f"{shards}/train-*.h5"]}, "evaluation": {"every_steps": 1}}
         jobs = {}
-        for name, options in (("warned", ()), ("limited", ("--signal=CONT@1",))):
+        for name, options in (("warned", ("--time=20",)), ("limited", ("--time=1", "--signal=CONT@1"))):
             path, run = self.input(name, **slow)
             (self.folder / f"{name}.toml.waits").touch()
-            job = self.slurm.submit("-N2", "--ntasks-per-node=1", "--cpus-per-task=1", "--time=1", *options,
+            job = self.slurm.submit("-N2", "--ntasks-per-node=1", "--cpus-per-task=1", *options,
                                     JOBS / "train.slurm", path, cwd=self.folder, environment=self.environment)
             jobs[name] = job, run, self.folder / f"bert_hpc-{job}.log"
+        def limit(minutes):
+            self.slurm.run("scontrol", "update", f"JobId={jobs['warned'][0]}", f"TimeLimit={minutes}", check=0)
+
+        self.wait_until_under_way(jobs["warned"][2])  # before, the signal would end a program that has nothing to save
+        limit(1)
         ends = {}
 
         def all_have_ended_once():
@@ -307,6 +312,8 @@ class Slurm(program.Case):
                     steps = int((run / "checkpoints/latest").read_text()[5:])
                     ends[name] = {"schedule": self.ENDLESS | {"steps": steps + 20}, "data": {"train": slow["data"]["train"]}}
                     self.input(name, **ends[name])  # read by the next start, which waits for it
+                    if name == "warned":
+                        limit(20)  # else the next start is warned at once
                     (self.folder / f"{name}.toml.restart").touch()
             return len(ends) == len(jobs)
         self.wait_until(all_have_ended_once, "the end of both first starts", jobs["limited"][2])
