@@ -5,6 +5,7 @@ one that was not."""
 import hashlib
 import os
 import pathlib
+import shutil
 import signal
 import sys
 import threading
@@ -35,6 +36,22 @@ if [ -e "$input.steps" ]; then export LD_PRELOAD={SHIM} BERT_HPC_STEPS="$input.s
 exec {program.BUILD.resolve()}/bert_hpc "$@"
 """
 
+# In place of srun. PMIx may release ranks from the second fence of MPI_Init before one has entered it, which crashes at a message
+# that it gets then (github.com/openpmix/openpmix/pull/4252; seen with PMIx 4.2.2 in one of 130 starts under load). The program has
+# printed nothing by then: such a start is repeated.
+PATIENT_SRUN = f"""#!/bin/bash
+seen=$(mktemp -d)
+trap 'rm -rf "$seen"' EXIT
+for attempt in 1 2 3 4; do
+  {{
+    {{ {shutil.which("srun")} "$@" 2>&1 1>&3 3>&- | tee "$seen/errors" 1>&2 3>&-; exit "${{PIPESTATUS[0]}}"; }} 3>&1 | tee "$seen/output"
+  }}
+  status=${{PIPESTATUS[0]}}
+  if [ $status != 139 ] || [ -s "$seen/output" ] || ! grep -qF "Failing at address: (nil)" "$seen/errors"; then break; fi
+done
+exit $status
+"""
+
 
 def weights(run):
     return hashlib.sha256((run / "model/model.safetensors").read_bytes()).hexdigest()
@@ -53,8 +70,9 @@ class Slurm(program.Case):
         cls.folder = cls.work.folder
         tools = cls.folder / "tools"
         tools.mkdir()
-        (tools / "bert_hpc").write_text(HELD_PROGRAM)
-        (tools / "bert_hpc").chmod(0o755)
+        for name, script in (("bert_hpc", HELD_PROGRAM), ("srun", PATIENT_SRUN)):
+            (tools / name).write_text(script)
+            (tools / name).chmod(0o755)
         cls.environment = {"PATH": f"{tools}:{program.BUILD.resolve()}:{os.environ['PATH']}"}
 
     @classmethod
@@ -162,7 +180,8 @@ class Slurm(program.Case):
                 started = self.started(path, run)
                 os.kill(self.rank(path, victim), signal.SIGKILL)
                 done = self.end_of(*started)
-                self.assertEqual(done.returncode, 137, done.stderr)
+                # 6 if another rank has noticed the broken connection before Slurm has noticed the end of the process.
+                self.assertIn(done.returncode, (137, 6), done.stderr)
                 self.assert_no_process_left()
 
     def test_batch_script(self):
