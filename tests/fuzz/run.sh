@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# run.sh build          builds the fuzzers with clang in $BERT_HPC_BUILD/fuzz (default: the checkout's build/fuzz)
+# run.sh build          builds the fuzzers with clang in $BERT_HPC_BUILD/fuzz (default: the checkout's build/fuzz); without
+#                       optimization if they are to run for at most 10 s each
 # run.sh NAME           runs fuzz_NAME for $BERT_HPC_FUZZ_SECONDS (60), or $BERT_HPC_FUZZ_RUNS inputs where that is set, from
 #                       the seeds in corpus/NAME; what it learns stays in $BERT_HPC_BUILD/fuzz/corpus/NAME
 # Inputs follow from the seed BERT_HPC_FUZZ_SEED (1), so that a run can be repeated.
@@ -17,7 +18,9 @@ if [ "${1:-}" = build ]; then
     { echo "skipped: clang++ has no libFuzzer (libclang-rt-VERSION-dev)"; exit 77; }
   generator=()
   if command -v ninja >/dev/null; then generator=(-G Ninja); fi
-  cmake -S "$here" -B "$build" "${generator[@]}" -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=None
+  optimization=-O1
+  if [ -z "${BERT_HPC_FUZZ_RUNS:-}" ] && [ "${BERT_HPC_FUZZ_SECONDS:-60}" -le 10 ]; then optimization=-O0; fi
+  cmake -S "$here" -B "$build" "${generator[@]}" -DBERT_HPC_FUZZ_OPTIMIZATION=$optimization -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=None
   cmake --build "$build" -j "$(core_count)"
   exit
 fi
