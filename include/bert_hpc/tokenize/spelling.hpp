@@ -1,0 +1,18 @@
+// What the spellings of one name have in common. Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace bert_hpc::tokenize {
+
+/// The same text for names that differ in case, in composed or decomposed characters (NFC, NFD), in invisible
+/// characters (a zero-width space, a byte order mark) or in blanks at the ends or repeated inside. Accents and
+/// punctuation stay. Malformed UTF-8 counts as U+FFFD.
+std::string spelling_key(std::string_view name);
+
+/// `name` with what cannot be seen, or not be told apart, as its code point: "bar\u{200B}", "cafe\u{301}". Blanks of
+/// ASCII inside stay.
+std::string visible_spelling(std::string_view name);
+
+}  // namespace bert_hpc::tokenize
