@@ -5,6 +5,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bert_hpc/core/error.hpp"
@@ -14,7 +15,11 @@
 
 namespace bert_hpc::model {
 
-/// Today's name, in Transformers' classes of this family, of a name in a file.
+/// What a wrapper of the model (DataParallel, torch.compile, Lightning) put before a name: "module.", "_orig_mod.",
+/// "model." or several of them; else empty.
+std::string_view wrapper_prefix(std::string_view name);
+
+/// Today's name, in Transformers' classes of this family, of a name in a file, without a wrapper's prefix.
 std::string canonical_name(std::string name, const Family& family);
 
 /// True for buffers, which hold no weights.
@@ -35,7 +40,8 @@ class HfCheckpoint {
   /// By canonical name, buffers left out.
   const std::map<std::string, Entry>& entries() const { return entries_; }
   const Entry* find(const std::string& canonical) const;
-  std::string describe(const Entry& entry) const;  ///< file and tensor, for messages
+  const std::string& wrapper() const { return wrapper_; }  ///< wrapper_prefix() of the first name that has one
+  std::string describe(const Entry& entry) const;          ///< file and tensor, for messages
   void read(const Entry& entry, std::span<float> out) const { files_[entry.file].read(*entry.tensor, out); }
   /// A shard of this shape.
   void read(const Entry& entry, const std::vector<std::int64_t>& shape, const core::Shard& shard,
@@ -48,6 +54,7 @@ class HfCheckpoint {
   const Family& family_;
   std::vector<SafetensorsFile> files_;
   std::map<std::string, Entry> entries_;
+  std::string wrapper_;
 };
 
 }  // namespace bert_hpc::model

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <set>
 
 #include "bert_hpc/core/device_memory.hpp"
@@ -20,6 +21,8 @@ using core::Error;
 using core::ExitCode;
 using core::ProblemList;
 
+constexpr std::int64_t most_missing = 8;  // listed in a message
+
 struct Wanted {
   std::string name;
   std::vector<std::int64_t> shape;
@@ -34,6 +37,24 @@ struct LoadPlan {
 
 bool has_prefix(const std::string& name, const std::vector<std::string>& prefixes) {
   return std::any_of(prefixes.begin(), prefixes.end(), [&name](const std::string& p) { return name.starts_with(p); });
+}
+
+bool is_one_of(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// Whether `stored` is `wanted`, of one row, with two.
+bool has_two_rows(std::vector<std::int64_t> stored, const std::vector<std::int64_t>& wanted) {
+  if (stored.empty() || stored.front() != 2) return false;
+  stored.front() = 1;
+  return stored == wanted;
+}
+
+/// values (n): the second half of the entry's 2n numbers minus the first.
+void read_difference(const HfCheckpoint& checkpoint, const HfCheckpoint::Entry& entry, std::span<float> values) {
+  std::vector<float> rows(2 * values.size());
+  checkpoint.read(entry, rows);
+  std::transform(rows.begin() + std::ssize(values), rows.end(), rows.begin(), values.begin(), std::minus<>());
 }
 
 bool is_weight_type(const std::string& dtype) {
@@ -68,6 +89,7 @@ LoadPlan plan_load(const HfCheckpoint& checkpoint, const std::filesystem::path& 
   });
   const bool predicts_tokens = checkpoint.find(names.prediction_transform) && !classifies;
   bool lacks_classifier = false;
+  std::int64_t missing = 0;
   for (const Wanted& parameter : wanted) {
     if (parameter.adapter) {
       plan.sources.push_back(nullptr);
@@ -75,7 +97,15 @@ LoadPlan plan_load(const HfCheckpoint& checkpoint, const std::filesystem::path& 
     }
     const HfCheckpoint::Entry* source = source_of(checkpoint, names, parameter.name);
     const bool optional = has_prefix(parameter.name, options.may_be_missing);
-    const bool other_shape = source != nullptr && source->tensor->shape != parameter.shape;
+    const bool is_difference = source != nullptr && is_one_of(options.differences, parameter.name) &&
+                               !is_one_of(options.not_wanted, parameter.name) &&
+                               has_two_rows(source->tensor->shape, parameter.shape);
+    if (is_difference) plan.report.differences.push_back(parameter.name);
+    const bool other_shape = source != nullptr && !is_difference && source->tensor->shape != parameter.shape;
+    if (source != nullptr && !other_shape && optional && is_one_of(options.not_wanted, parameter.name)) {
+      plan.report.left.push_back(parameter.name);
+      source = nullptr;
+    }
     if (other_shape && optional && options.replace_other_shapes) {
       plan.report.replaced.push_back(source->tensor->name + " (shape " + shape_text(source->tensor->shape) +
                                      ", but this task needs " + shape_text(parameter.shape) + ")");
@@ -87,7 +117,7 @@ LoadPlan plan_load(const HfCheckpoint& checkpoint, const std::filesystem::path& 
         plan.report.newly_initialised.push_back(parameter.name);
       } else if (predicts_tokens && has_prefix(parameter.name, names.sequence_head)) {
         lacks_classifier = true;
-      } else {
+      } else if (++missing <= most_missing) {
         problems.add(parameter.name + " is missing; it should have the shape " + shape_text(parameter.shape) + ".");
       }
     } else if (other_shape) {
@@ -103,12 +133,18 @@ LoadPlan plan_load(const HfCheckpoint& checkpoint, const std::filesystem::path& 
         "It holds a masked language model, which has no classifier yet: train it for the task first "
         "(run.mode = \"train\" with model.pretrained = this folder), and use the model that this run writes.");
   }
+  if (missing > most_missing) {
+    problems.add(core::counted(missing - most_missing, "more parameter is", "more parameters are") + " missing.");
+  }
   const bool foreign = std::all_of(plan.sources.begin(), plan.sources.end(), [](auto source) { return !source; });
-  if (foreign && !checkpoint.entries().empty()) {
-    problems.add("Nothing in it has a " + family.title + " model's name; its first tensor is " +
-                 checkpoint.describe(checkpoint.entries().begin()->second) + ".");
+  if (foreign && !checkpoint.entries().empty() && plan.report.left.empty()) {
+    throw Error(ExitCode::files, folder.string() + ": nothing in it has a " + family.title +
+                                     " model's name: its first tensor is " +
+                                     checkpoint.describe(checkpoint.entries().begin()->second) +
+                                     ", but names are expected such as " + core::printable(wanted.front().name) + ".");
   }
   problems.throw_if_any(ExitCode::files, folder.string() + ": the weights do not fit the model:");
+  plan.report.wrapper = checkpoint.wrapper();
   report_unused(checkpoint, names, wanted, plan.report);
   return plan;
 }
@@ -173,9 +209,12 @@ std::string LoadReport::text() const {
     }
     return result + "\n";
   };
-  std::vector<std::string> left = replaced;
-  left.insert(left.end(), unused.begin(), unused.end());
-  return line("newly initialised", newly_initialised) + line("not used from the file", left);
+  std::vector<std::string> not_used = replaced;
+  not_used.insert(not_used.end(), left.begin(), left.end());
+  not_used.insert(not_used.end(), unused.begin(), unused.end());
+  const std::string read_without =
+      wrapper.empty() ? "" : "names in the file begin with \"" + wrapper + "\", as of a wrapped model: read without\n";
+  return read_without + line("newly initialised", newly_initialised) + line("not used from the file", not_used);
 }
 
 std::vector<std::string> head_prefixes(const layers::HeadKind& head, const std::string& family) {
@@ -214,7 +253,11 @@ LoadReport load_hf_weights(const std::filesystem::path& folder, core::ParameterS
     if (plan.sources[i] == nullptr) continue;
     const core::ParameterSlice& slice = store.slices()[i];
     const std::span<float> values = core::host_side(values_of(slice), staging);
-    checkpoint.read(*plan.sources[i], slice.shape, slice.shard, values);
+    if (is_one_of(plan.report.differences, slice.name)) {
+      read_difference(checkpoint, *plan.sources[i], values);
+    } else {
+      checkpoint.read(*plan.sources[i], slice.shape, slice.shard, values);
+    }
     check_finite(checkpoint, *plan.sources[i], slice, values, problems);
     core::copy_to_device<float>(values, values_of(slice));
   }

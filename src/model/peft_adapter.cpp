@@ -179,6 +179,14 @@ const PeftAdapter::Entry* PeftAdapter::find(const std::string& name) const {
   return found != entries_.end() && found->name == name ? &*found : nullptr;
 }
 
+void PeftAdapter::leave(const std::vector<std::string>& names) {
+  const auto is_left = [&names](const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  std::erase_if(replaced_, is_left);
+  std::erase_if(entries_, [&is_left](const Entry& entry) { return is_left(entry.name); });
+}
+
 void PeftAdapter::check(const std::vector<core::ParameterSpec>& whole_model) const {
   std::map<std::string, std::vector<std::int64_t>> shapes;
   for (const core::ParameterSpec& spec : whole_model) {

@@ -1,7 +1,8 @@
 // Weights of Hugging Face folders into and out of a ParameterStore, by name, bit for bit. The store's slices bear the
 // names of the Transformers class of the task (BertForSequenceClassification, BertForMaskedLM), so writing is a plain
 // copy; reading also accepts what other classes and older versions wrote: names without the "bert." prefix, gamma and
-// beta for a layer norm's weight and bias, buffers, a tied decoder that is stored though it need not be.
+// beta for a layer norm's weight and bias, prefixes of wrappers ("module."), buffers, a tied decoder that is stored
+// though it need not be.
 #pragma once
 
 #include <filesystem>
@@ -23,6 +24,11 @@ struct LoadOptions {
   std::vector<std::string> may_be_missing{};
   /// Parameters of `may_be_missing` whose shape differs (a head for other labels) count as missing; an error otherwise.
   bool replace_other_shapes = false;
+  /// Names of parameters of `may_be_missing` that count as missing though the folder has them.
+  std::vector<std::string> not_wanted{};
+  /// Names of parameters of one row that may have two in the folder: read as the second minus the first, as a softmax
+  /// of two outputs is a sigmoid of their difference.
+  std::vector<std::string> differences{};
   std::string family = "bert";  ///< of the model: ModelConfig::family
 };
 
@@ -32,7 +38,10 @@ struct LoadReport {
   /// Tensors of the folder in whose place new ones are, as their shapes differ: "NAME (shape …, but …)"; a subset of
   /// `newly_initialised`, in its order.
   std::vector<std::string> replaced;
-  std::string text() const;  ///< for the log: one line each, empty where there is nothing to report
+  std::vector<std::string> left;         ///< LoadOptions::not_wanted that the folder has in the right shape
+  std::vector<std::string> differences;  ///< LoadOptions::differences that have two rows in the folder
+  std::string wrapper;                   ///< what was removed from the beginning of names: "module."; or empty
+  std::string text() const;              ///< for the log: one line each, empty where there is nothing to report
 };
 
 /// Prefixes of the parameters that a pretrained encoder often lacks for this head: what a new task initialises.

@@ -26,6 +26,8 @@ class PeftAdapter {
   std::optional<std::uint64_t> base_hash() const { return base_hash_; }
   /// Names of the model's own parameters that it has: those of the head.
   const std::vector<std::string>& replaced() const { return replaced_; }
+  /// Forgets such parameters, as if the folder lacked them.
+  void leave(const std::vector<std::string>& names);
 
   /// Throws Error(files) with every tensor that has no place, or another shape, in a model of these parameters, which
   /// has the adapters or not.

@@ -171,6 +171,50 @@ TEST_CASE("a fresh head is listed where the caller allows it, and an error where
   CHECK(values_of(store, "bert.embeddings.LayerNorm.weight")[0] < 100);
 }
 
+TEST_CASE("a head that is not wanted stays new though the folder has it") {
+  tests::ScratchFolder folder;
+  write(folder / "model.safetensors", tensors_of(make_store(classifier_specs)));
+  LoadOptions options{.may_be_missing = model::head_prefixes(layers::sequence_head())};
+  options.not_wanted = {"classifier.weight", "classifier.bias"};
+  ParameterStore store = make_store(classifier_specs, 100);
+  const std::vector<float> head_before = values_of(store, "classifier.weight");
+  const model::LoadReport report = model::load_hf_weights(folder.path(), store, options);
+  CHECK(report.newly_initialised == options.not_wanted);
+  CHECK(report.left == options.not_wanted);
+  CHECK(values_of(store, "classifier.weight") == head_before);
+  CHECK(values_of(store, "bert.pooler.dense.weight")[0] < 100);
+}
+
+TEST_CASE("names of a wrapped model are read without the wrapper's prefix, and the log says so") {
+  for (const std::string wrapper : {"module.", "_orig_mod.", "model.", "module._orig_mod."}) {
+    tests::ScratchFolder folder;
+    const ParameterStore store = make_store(classifier_specs);
+    Tensors wrapped;
+    for (const auto& [name, tensor] : tensors_of(store)) wrapped[wrapper + name] = tensor;
+    write(folder / "model.safetensors", wrapped);
+    ParameterStore read(classifier_specs, ParameterStore::Arenas::values);
+    const model::LoadReport report = model::load_hf_weights(folder.path(), read);
+    CHECK(same_bits(read, store));
+    CHECK(report.text() == "names in the file begin with \"" + wrapper + "\", as of a wrapped model: read without\n");
+  }
+}
+
+TEST_CASE("many missing parameters are counted, and a folder without any has one line") {
+  tests::ScratchFolder folder;
+  std::vector<ParameterSpec> specs = classifier_specs;
+  for (int i = 0; i < 30; ++i) specs.push_back({"bert.encoder." + std::to_string(i), {4}, false});
+  write(folder / "model.safetensors", tensors_of(make_store(classifier_specs)));
+  const auto failure = load_failure(folder, specs);
+  CHECK(failure.says("bert.encoder.7 is missing"));
+  CHECK_FALSE(failure.says("bert.encoder.8 is missing"));
+  CHECK(failure.says("22 more parameters are missing."));
+  write(folder / "model.safetensors", Tensors{{"other.weight", {{1}, {1}}}});
+  const auto foreign = load_failure(folder, specs);
+  CHECK(foreign.says("its first tensor is \"other.weight\""));
+  CHECK(foreign.says("names are expected such as bert.embeddings.word_embeddings.weight"));
+  CHECK_FALSE(foreign.says("\n"));
+}
+
 TEST_CASE("a stored decoder must be the tied one, and its bias may have either name") {
   tests::ScratchFolder folder;
   const ParameterStore store = make_store(masked_lm_specs);
@@ -271,7 +315,7 @@ TEST_CASE("the error for a folder without usable weights states a remedy") {
   Tensors tensors;
   tensors["model.layers.0.mlp.weight"] = {{1}, {1}};
   write(folder / "model.safetensors", tensors);
-  CHECK(load_failure(folder, classifier_specs).says("Nothing in it has a BERT model's name"));
+  CHECK(load_failure(folder, classifier_specs).says("nothing in it has a BERT model's name"));
 }
 
 TEST_CASE("a folder that cannot be written is an error and stays as it was") {
