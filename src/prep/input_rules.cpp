@@ -178,6 +178,17 @@ void check_words(const PrepConfig& c, config::TomlReader& reader) {
   }
 }
 
+void check_filter(const PrepConfig& c, config::TomlReader& reader) {
+  if (c.filter.empty_pairs && (!c.has_pairs() || c.has_answers())) {
+    complain(reader, "filter.empty_pairs",
+             c.has_answers() ? "does not go with question_answering, whose answers are in the second text."
+                             : "is for pairs of texts: name the columns of the second text in [source] text_pair.");
+  }
+  if (c.filter.undecided && !c.task.name.empty() && c.kind().labels != tasks::Labels::classes) {
+    complain(reader, "filter.undecided", "is for classification, and the task is " + c.task.name + ".");
+  }
+}
+
 /// A row is a query and one of its candidates.
 void check_candidates(const PrepConfig& c, config::TomlReader& reader) {
   if (!c.has_candidates()) {
@@ -242,6 +253,7 @@ void check_input(const PrepConfig& c, config::TomlReader& reader) {
   check_label_columns(c, reader);
   check_answers(c, reader);
   check_words(c, reader);
+  check_filter(c, reader);
   check_candidates(c, reader);
   check_rest(c, reader);
 }

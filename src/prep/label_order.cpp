@@ -1,14 +1,17 @@
-// Rare labels go; the other labels get their numbers.
+// Undecided and rare labels go; the other labels get their numbers.
 #include "label_order.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdint>
 #include <numeric>
 #include <optional>
+#include <string_view>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/tokenize/spelling.hpp"
 #include "row_labels.hpp"
 
 namespace bert_hpc::prep {
@@ -48,7 +51,29 @@ void renumber(RowTable& table, const std::vector<std::size_t>& kept, const std::
   table.label_rows = std::move(rows);
 }
 
+bool is_of_inference(const std::string& label) {
+  constexpr std::array<std::string_view, 3> names = {"contradiction", "entailment", "neutral"};
+  return std::find(names.begin(), names.end(), tokenize::spelling_key(label)) != names.end();
+}
+
 }  // namespace
+
+void reject_undecided(RowTable& table, const PrepConfig& config) {
+  if (config.labels() != tasks::Labels::classes || config.filter.undecided || !config.task.labels.empty()) return;
+  constexpr std::string_view undecided = "-";
+  const auto& names = table.label_names;
+  const auto dash = std::find(names.begin(), names.end(), undecided);
+  const bool others_are = std::all_of(
+      names.begin(), names.end(), [&](const std::string& name) { return name == undecided || is_of_inference(name); });
+  if (dash == names.end() || names.size() < 3 || !others_are) return;
+  const auto number = static_cast<std::int32_t>(dash - names.begin());
+  for (std::int64_t row = 0; row < table.rows(); ++row) {
+    RowStatus& status = table.status[static_cast<std::size_t>(row)];
+    if (!is_kept(status) || label_of(table, row).number != number) continue;
+    uncount_label(table, row);
+    status = RowStatus::undecided_label;
+  }
+}
 
 void settle_labels(RowTable& table, const PrepConfig& config) {
   const auto count = table.label_names.size();

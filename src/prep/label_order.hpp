@@ -10,4 +10,9 @@ namespace bert_hpc::prep {
 /// came. Throws Error(data) where rows are left and no label name is.
 void settle_labels(RowTable& table, const PrepConfig& config);
 
+/// Takes out rows with the label "-", which corpora of natural language inference give pairs whose annotators do not
+/// agree: if all other labels are those of such corpora, and the input neither lists labels nor keeps it
+/// ([filter] undecided). `table` has its labels as they came.
+void reject_undecided(RowTable& table, const PrepConfig& config);
+
 }  // namespace bert_hpc::prep

@@ -52,6 +52,8 @@ void visit_keys(config::TomlKeys& keys, PrepConfig& c) {
   keys.key("max_characters", c.filter.max_characters, non_negative());
   keys.key("min_rows_per_label", c.filter.min_rows_per_label, at_least(1));
   keys.key("most_frequent_labels", c.filter.most_frequent_labels, non_negative());
+  keys.key("empty_pairs", c.filter.empty_pairs);
+  keys.key("undecided", c.filter.undecided);
   keys.key("drop_missing", c.filter.drop_missing);
   keys.key("max_rejected", c.filter.max_rejected, between(0, 1));
   keys.key("sample", c.filter.sample, non_negative());

@@ -130,6 +130,8 @@ class Preparation {
 
   void work() {
     scan(rows_are_independent(config_));
+    if (lists_ && table_.counts()[static_cast<std::size_t>(RowStatus::undecided_label)] > 0)
+      agree([this] { list_again(); });
     summary_.rows = table_.rows();
     summary_.by_status = table_.counts();
     summary_.answers = table_.answer_counts();
@@ -151,6 +153,15 @@ class Preparation {
       write_small_files();
       staging_.publish();
     });
+  }
+
+  /// Lists the rows once more, of which the end of the scan has rejected some.
+  void list_again() {
+    if (!is_root()) return;
+    lists_.emplace(config_, staging_, true);
+    RowStream stream(config_);
+    SourceRow row;
+    while (stream.next(row)) lists_->add(row, status_of(table_, row), stream.files()[row.file].path);
   }
 
   void train_tokenizer() {

@@ -56,6 +56,9 @@ std::string likely_cause(const RowTable& table, const PrepConfig& config, const 
     return " Check [source] label = \"" + core::printable(config.source.label, 40) +
            "\"; for labels that are names set [task] name = \"classification\".";
   }
+  if (mostly(RowStatus::empty_pair) && !config.has_answers()) {
+    return " To keep pairs whose second text is empty, set [filter] empty_pairs = true.";
+  }
   if (mostly(RowStatus::extra_columns)) {
     return " Text that holds the delimiter needs quotes around it; if the last columns are not needed, set [source] "
            "extra_columns = true.";

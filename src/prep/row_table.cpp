@@ -58,6 +58,7 @@ class Scan {
     missing_.throw_if_any(ExitCode::data,
                           "Rows lack their text or label, and [filter] drop_missing is false (the first ones):");
     refuse_many_rejects(table_, config_);
+    reject_undecided(table_, config_);
     sample_rows(table_, config_, rows_to_split_);
     if (has_labels_ && config_.kind().has_label_names()) settle_labels(table_, config_);
     split_rows(table_, config_, rows_to_split_);
@@ -96,7 +97,8 @@ class Scan {
     if (row.too_wide) return RowStatus::extra_columns;
     if (!row.problem.empty()) return RowStatus::unreadable;
     if (!row.missing_column.empty()) return RowStatus::missing_column;
-    if (row.text.empty() || (has_pairs_ && row.text_pair.empty())) return RowStatus::empty_text;
+    if (row.text.empty()) return RowStatus::empty_text;
+    if (needs_pair_ && row.text_pair.empty()) return RowStatus::empty_pair;
     if (has_labels_ && row.label.empty() && !rules_.may_be_empty) return RowStatus::empty_label;
     const std::int64_t limit = config_.filter.max_characters;
     if (limit > 0 && static_cast<std::int64_t>(row.text.size() + row.text_pair.size()) > limit &&
@@ -116,8 +118,8 @@ class Scan {
   /// Remembers what messages and warnings need of a row.
   void note(RowStatus status, const SourceRow& row, const std::string& file) {
     const auto words = [&] { return place_of(row, file) + ": " + describe_reject(status, row, config_); };
-    const bool missing =
-        status == RowStatus::missing_column || status == RowStatus::empty_text || status == RowStatus::empty_label;
+    const bool missing = status == RowStatus::missing_column || status == RowStatus::empty_text ||
+                         status == RowStatus::empty_pair || status == RowStatus::empty_label;
     if (missing && !config_.filter.drop_missing && missing_.all().size() < most_missing) missing_.add(words() + ".");
     std::string& first = table_.first_rejects[static_cast<std::size_t>(status)];
     if (!is_kept(status) && first.empty()) {
@@ -142,7 +144,8 @@ class Scan {
   const RowVisit& visit_;
   RowTable table_;
   const LabelRules rules_ = label_rules(config_.kind().labels);
-  const bool has_labels_ = config_.has_labels(), has_pairs_ = config_.has_pairs(), has_words_ = config_.has_words();
+  const bool has_labels_ = config_.has_labels(), has_words_ = config_.has_words();
+  const bool needs_pair_ = config_.has_pairs() && !config_.filter.empty_pairs;
   LabelReader labels_{config_, table_};
   std::unordered_map<std::uint64_t, std::uint8_t> ids_;  // hash of an id → bits of the splits that may have it
   std::optional<Queries> queries_;                       // of candidates

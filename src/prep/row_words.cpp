@@ -7,12 +7,14 @@
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/prep/row_table.hpp"
 #include "bert_hpc/prep/word_rows.hpp"
+#include "bert_hpc/tokenize/spelling.hpp"
 #include "row_labels.hpp"
 
 namespace bert_hpc::prep {
 namespace {
 
-constexpr std::size_t max_shown_labels = 10;  // labels
+constexpr std::size_t max_shown_labels = 10;
+constexpr std::size_t max_shown_bytes = 80;  // of a label
 
 /// ", and has \"a\" and \"b\"; did you mean \"a\"?" of a row of JSON; else nothing.
 std::string keys_text(const SourceRow& row) {
@@ -21,6 +23,10 @@ std::string keys_text(const SourceRow& row) {
   const std::string near = core::nearest_name(row.missing_column, keys);
   return "; its keys are " + core::printable(core::listed(keys, "and"), 300) +
          (near.empty() ? "" : "; did you mean \"" + core::printable(near, 60) + "\"?");
+}
+
+std::string columns_text(const std::vector<std::string>& columns) {
+  return core::printable(core::listed(columns, "and"), 120);
 }
 
 std::string in_quotes(const std::string& label) {
@@ -101,6 +107,50 @@ void warn_of_mixed_labels(const RowTable& table, const PrepConfig& config, std::
                                     : "If that is right, list them in [task] labels, which ends this warning."));
 }
 
+/// Names that are probably one label: they differ in case, composition, invisible characters or blanks.
+void warn_of_spellings(const RowTable& table, const PrepConfig& config, std::vector<std::string>& all) {
+  std::map<std::string, std::int64_t> rows = table.unlisted_labels;
+  for (std::size_t i = 0; i < table.label_names.size(); ++i) {
+    if (table.label_rows[i] > 0) rows[table.label_names[i]] = table.label_rows[i];
+  }
+  std::map<std::string, std::vector<std::string>> variants;
+  for (const auto& [name, count] : rows) {
+    variants[tokenize::spelling_key(name)].push_back(
+        '"' + core::printable(tokenize::visible_spelling(name), max_shown_bytes) + "\" " + core::with_commas(count));
+  }
+  std::vector<std::string> groups;
+  for (const auto& [key, names] : variants) {
+    if (names.size() > 1) groups.push_back(core::listed(names, "and", false));
+  }
+  if (groups.empty()) return;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(groups.size(), max_shown_labels); ++i) text += (i == 0 ? "" : "; ") + groups[i];
+  const auto more = std::ssize(groups) - static_cast<std::ptrdiff_t>(max_shown_labels);
+  if (more > 0) text += "; and " + core::with_commas(more) + " more";
+  all.push_back("some labels differ only in case, blanks, invisible characters or Unicode composition (label, rows): " +
+                text + ". Each is a label of its own" +
+                (config.task.labels.empty()
+                     ? ": make them one in the source, or list those to keep in [task] labels."
+                     : ", and those that [task] labels does not list are left out: make them one in the source."));
+}
+
+/// "-1" beside 0, 1, 2, …: Hugging Face's data sets have it for rows without a label.
+void warn_of_unassigned(const RowTable& table, const PrepConfig& config, std::vector<std::string>& all) {
+  constexpr std::size_t least_classes = 3;  // −1, 0, 1 are a scale
+  const auto& names = table.label_names;
+  if (!config.task.labels.empty() || names.size() <= least_classes || names.front() != "-1") return;
+  std::string others;
+  for (std::size_t i = 1; i < names.size(); ++i) {
+    if (names[i] != std::to_string(i - 1)) return;
+    if (i <= max_shown_labels) others += (i == 1 ? "" : ", ") + in_quotes(names[i]);
+  }
+  if (names.size() > max_shown_labels + 1) others += ", …";
+  all.push_back(core::counted(table.label_rows.front(), "row has", "rows have") +
+                " the label \"-1\", which Hugging Face's data sets give rows without a label; here it is a class. To "
+                "leave such rows out, set [task] labels = [" +
+                others + "].");
+}
+
 /// Labels of splits with files of their own that no training row has: a model cannot predict them.
 void warn_of_unknown_labels(const RowTable& table, const PrepConfig& config, std::vector<std::string>& all) {
   const std::vector<std::string> none, *files[] = {&none, &config.source.validation_files, &config.source.test_files};
@@ -147,8 +197,19 @@ std::vector<std::string> warnings(const RowTable& table, const PrepConfig& confi
                                 "questions contradict themselves and are") +
                   " used as notes.tsv says (the first is " + table.first_note + ").");
   }
-  const auto drawn =
-      static_cast<double>(table.rows() - table.counts()[static_cast<std::size_t>(RowStatus::not_sampled)]);
+  const auto counts = table.counts();
+  if (const std::int64_t rows = counts[static_cast<std::size_t>(RowStatus::undecided_label)]; rows > 0) {
+    all.push_back(core::counted(rows, "row") + " with the label \"-\" " + (rows == 1 ? "is" : "are") +
+                  " left out: in data of natural language inference it marks pairs whose annotators did not agree. To "
+                  "train on it as a class, set [filter] undecided = true.");
+  }
+  if (const std::int64_t rows = counts[static_cast<std::size_t>(RowStatus::empty_pair)];
+      rows > 0 && !config.has_answers()) {
+    all.push_back(core::counted(rows, "row has", "rows have") + " an empty second text (" +
+                  columns_text(config.source.text_pair) + ") and " + (rows == 1 ? "is" : "are") +
+                  " left out. To keep such pairs, set [filter] empty_pairs = true.");
+  }
+  const auto drawn = static_cast<double>(table.rows() - counts[static_cast<std::size_t>(RowStatus::not_sampled)]);
   if (config.filter.sample > 1 && drawn == static_cast<double>(table.rows())) {
     all.push_back("[filter] sample = " + core::with_commas(static_cast<std::int64_t>(config.filter.sample)) +
                   " draws all usable rows of [source] files, which are no more than that.");
@@ -163,6 +224,8 @@ std::vector<std::string> warnings(const RowTable& table, const PrepConfig& confi
   if (!table.label_names.empty()) {
     warn_of_labels(table, config, all);
     warn_of_mixed_labels(table, config, all);
+    warn_of_spellings(table, config, all);
+    warn_of_unassigned(table, config, all);
     warn_of_unknown_labels(table, config, all);
   }
   warn_of_empty_splits(table, config, all);
@@ -189,6 +252,8 @@ const char* reason(RowStatus status) {
       return "a column is missing";
     case RowStatus::empty_text:
       return "the text is empty";
+    case RowStatus::empty_pair:
+      return "the second text is empty";
     case RowStatus::empty_label:
       return "the label is empty";
     case RowStatus::too_many_characters:
@@ -209,6 +274,8 @@ const char* reason(RowStatus status) {
       return "the label is not in [task] labels";
     case RowStatus::rare_label:
       return "the label is rarer than [filter] allows";
+    case RowStatus::undecided_label:
+      return "the label is \"-\": the annotators did not agree";
     case RowStatus::not_sampled:
       return "not drawn by [filter] sample";
     default:
@@ -223,6 +290,10 @@ std::string describe_reject(RowStatus status, const SourceRow& row, const PrepCo
       return "the row " + row.problem;
     case RowStatus::missing_column:
       return "the row has no column \"" + core::printable(row.missing_column, 60) + "\"" + keys_text(row);
+    case RowStatus::empty_text:
+      return config.has_pairs() ? "the first text (" + columns_text(config.source.text) + ") is empty" : reason(status);
+    case RowStatus::empty_pair:
+      return "the second text (" + columns_text(config.source.text_pair) + ") is empty";
     case RowStatus::repeated_id:
       return (config.has_candidates() ? "an earlier row of this query has the same id" : reason(status)) +
              (" (\"" + core::printable(row.id, 60) + "\")");

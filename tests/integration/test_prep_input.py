@@ -75,6 +75,42 @@ class Input(unittest.TestCase):
         done = self.prepare("odd", source={"format": "jsonl", "files": ["odd.jsonl"]})
         self.assertIn("3: the text is empty", done.stdout)
 
+    def test_pairs_with_an_empty_second_text_are_kept_on_demand(self):
+        (self.folder / "pairs.csv").write_text("text,reply,label\n" + 'a b,,x\n"a","  ",y\na,b c,x\n,b,y\n' * 5)
+        source = {"files": ["pairs.csv"], "text_pair": "reply"}
+        done = self.prepare("some", source=source, filter={"max_rejected": 1})
+        self.assertIn("10: the second text is empty", done.stdout)
+        self.assertIn('pairs.csv\t4\t5\tthe first text ("text") is empty', (self.folder / "some/rejects.tsv").read_text())
+        self.assertIn("empty_pairs = true", self.prepare("none", source=source, filter={"max_rejected": 0.1}, check=3).stderr)
+        for stride in {}, {"doc_stride": 1}:
+            self.prepare("all", source=source, filter={"empty_pairs": True}, tokenizer=stride, ranks=2)
+            found = {}
+            for path in (self.folder / "all").glob("*.h5"):
+                with h5py.File(path) as shard:
+                    ids, types = shard["input_ids"][:], shard["token_type_ids"][:]
+                    for row, begin, end in zip(shard["source_index"][:], shard["offsets"][:], shard["offsets"][1:]):
+                        found[int(row)] = ids[begin:end].tolist(), types[begin:end].tolist()
+            tokens = [(SPECIAL + list("abc")).index(token) for token in ("[CLS]", "a", "b", "[SEP]")]
+            cls, a, b, sep = tokens
+            self.assertEqual(len(found), 15)
+            self.assertEqual(found[0], ([cls, a, b, sep, sep], [0, 0, 0, 0, 1]))
+            self.assertEqual(found[1], ([cls, a, sep, sep], [0, 0, 0, 1]))
+
+    def test_undecided_pairs_are_listed_with_the_rejected_rows(self):
+        labels = ["entailment", "-", "neutral", "contradiction"]
+        (self.folder / "nli.csv").write_text("text,label\n,neutral\n" + "".join(f"a b,{labels[i % 4]}\n" for i in range(40)))
+        for vocabulary in {}, {"vocabulary": "", "train_size": 20}:
+            done = self.prepare("nli", source={"files": ["nli.csv"]}, tokenizer=vocabulary)
+            self.assertIn("41 read, 30 kept, 11 rejected", done.stdout)
+            self.assertIn('warning: 10 rows with the label "-" are left out', done.stdout)
+            listed = (self.folder / "nli/rejects.tsv").read_text().splitlines()
+            self.assertEqual(len(listed), 12)
+            self.assertEqual(listed[1], "nli.csv\t1\t2\tthe text is empty")
+            self.assertIn("nli.csv\t3\t4\tthe label is \"-\"", listed[2])
+            self.assertEqual(sum(map(len, self.rows_of("nli").values())), 30)
+        self.prepare("nli", source={"files": ["nli.csv"]}, filter={"undecided": True})
+        self.assertEqual(sum(map(len, self.rows_of("nli").values())), 40)
+
     def test_more_tokens_than_the_model_has_positions(self):
         (self.folder / "model").mkdir()
         shutil.copy(self.folder / "vocab.txt", self.folder / "model")

@@ -43,6 +43,8 @@ struct FilterConfig {
   std::int64_t max_characters = 0;  ///< of both texts together; 0: any
   std::int64_t min_rows_per_label = 1;
   std::int64_t most_frequent_labels = 0;  ///< keep rows of so many labels; 0: all
+  bool empty_pairs = false;               ///< rows with an empty second text are kept
+  bool undecided = false;                 ///< "-" among labels of natural language inference is a class
   bool drop_missing = true;               ///< rows without text or label are rejected; false: they are an error
   double max_rejected = 0.5;              ///< share of broken rows that is accepted: is_broken()
   double sample = 0;                      ///< rows of `files` to draw: a share up to 1, else a number; 0: all

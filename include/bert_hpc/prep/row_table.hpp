@@ -30,6 +30,7 @@ enum class RowStatus : std::uint8_t {
   extra_columns,
   missing_column,
   empty_text,
+  empty_pair,
   empty_label,
   too_many_characters,
   no_number,
@@ -40,9 +41,10 @@ enum class RowStatus : std::uint8_t {
   other_query,
   unlisted_label,
   rare_label,
-  not_sampled,  ///< nothing is wrong with it: [filter] sample did not draw it
+  undecided_label,  ///< "-" among labels of natural language inference
+  not_sampled,      ///< nothing is wrong with it: [filter] sample did not draw it
 };
-inline constexpr int row_status_count = 18;
+inline constexpr int row_status_count = 20;
 
 /// Characters that separate columns in files of other formats.
 inline constexpr std::array<char, 4> likely_delimiters = {'\t', ';', '|', ','};
@@ -57,6 +59,7 @@ inline bool is_broken(RowStatus status) {
     case RowStatus::extra_columns:
     case RowStatus::missing_column:
     case RowStatus::empty_text:
+    case RowStatus::empty_pair:
     case RowStatus::empty_label:
     case RowStatus::no_number:
     case RowStatus::repeated_label:

@@ -1,0 +1,92 @@
+// Labels that are probably a mistake: spellings of one label, marks for "no label".
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "bert_hpc/prep/row_table.hpp"
+#include "unit/prep/csv_text.hpp"
+
+using namespace bert_hpc::prep;
+using bert_hpc::test::CsvText;
+using Catch::Matchers::ContainsSubstring;
+using Names = std::vector<std::string>;
+
+namespace {
+
+/// Three rows of each label, and more of the first ones.
+std::string table(const Names& labels) {
+  std::string text = "text,label\n";
+  for (std::size_t round = 0; round < 2 + labels.size(); ++round) {
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      if (round < 3 || round < labels.size() - i) text += "some text," + labels[i] + "\n";
+    }
+  }
+  return text;
+}
+
+std::string all_warnings(CsvText& text) {
+  std::string all;
+  for (const std::string& warning : warnings(text.scan(), text.config)) all += warning + '\n';
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("labels that differ in case, composition, invisible characters or blanks are listed with their rows") {
+  CsvText text(
+      table({"Positive", "positive", "caf\xC3\xA9", "cafe\xCC\x81", "bar", "bar\xE2\x80\x8B", "bar\xC2\xA0", "other"}));
+  const std::string found = all_warnings(text);
+  CHECK_THAT(found, ContainsSubstring("\"Positive\" 8 and \"positive\" 7"));
+  CHECK_THAT(found, ContainsSubstring("\"cafe\\u{301}\" 5 and \"caf\xC3\xA9\" 6"));
+  CHECK_THAT(found, ContainsSubstring("\"bar\" 4, \"bar\\u{A0}\" 3 and \"bar\\u{200B}\" 3"));
+  CHECK_THAT(found, !ContainsSubstring("\"other\""));
+  CHECK(text.scan().label_names.size() == 8);
+}
+
+TEST_CASE("a spelling that [task] labels does not list is in the warning too") {
+  CsvText text(table({"Positive", "positive", "b"}));
+  text.config.task.labels = {"positive", "b"};
+  CHECK_THAT(all_warnings(text), ContainsSubstring("\"Positive\" 3 and \"positive\" 3") &&
+                                     ContainsSubstring("those that [task] labels does not list are left out"));
+}
+
+TEST_CASE("different labels get no warning about their spelling") {
+  CsvText text(table({"ano", "a\xC3\xB1o", "B-PER", "I-PER", "1", "2"}));
+  text.config.task.labels = {"ano", "a\xC3\xB1o", "B-PER", "I-PER", "1", "2"};
+  CHECK_THAT(all_warnings(text), !ContainsSubstring("differ only"));
+}
+
+TEST_CASE("\"-\" among labels of natural language inference is no class, unless the input says so") {
+  CsvText text(table({"entailment", "Neutral", "contradiction", "-"}));
+  const RowTable rows = text.scan();
+  CHECK(rows.label_names == Names{"Neutral", "contradiction", "entailment"});
+  CHECK(rows.counts()[static_cast<std::size_t>(RowStatus::undecided_label)] == 3);
+  CHECK_THAT(all_warnings(text), ContainsSubstring("3 rows with the label \"-\" are left out") &&
+                                     ContainsSubstring("[filter] undecided = true"));
+  text.config.filter.undecided = true;
+  CHECK(text.scan().label_names == Names{"-", "Neutral", "contradiction", "entailment"});
+  CHECK_THAT(all_warnings(text), !ContainsSubstring("left out"));
+  text.config.filter.undecided = false;
+  text.config.task.labels = {"-", "entailment"};  // listed: meant
+  CHECK(text.scan().label_names == text.config.task.labels);
+}
+
+TEST_CASE("\"-\" among other labels is a class") {
+  for (const Names& labels :
+       {Names{"+", "-"}, Names{"entailment", "-"}, Names{"entailment", "neutral", "maybe", "-"}}) {
+    CsvText text(table(labels));
+    CHECK(text.scan().label_names.size() == labels.size());
+  }
+}
+
+TEST_CASE("\"-1\" beside class numbers is doubtful, and the list of the warning leaves it out") {
+  CsvText text(table({"0", "1", "2", "-1"}));
+  CHECK_THAT(all_warnings(text), ContainsSubstring("3 rows have the label \"-1\"") &&
+                                     ContainsSubstring("[task] labels = [\"0\", \"1\", \"2\"]"));
+  text.config.task.labels = {"0", "1", "2"};
+  CHECK(text.scan().label_names == text.config.task.labels);
+  CHECK_THAT(all_warnings(text), !ContainsSubstring("-1"));
+  for (const Names& labels : {Names{"-1", "0", "1"}, Names{"-1", "-2", "0", "1", "2"}, Names{"-1", "1", "2", "3"}}) {
+    CsvText scale(table(labels));
+    CHECK_THAT(all_warnings(scale), !ContainsSubstring("without a label"));
+  }
+}
