@@ -2,7 +2,6 @@
 
 #include <optional>
 
-#include "bert_hpc/app/engine/model_labels.hpp"
 #include "bert_hpc/app/engine/model_loading.hpp"
 #include "bert_hpc/app/engine/one_answer.hpp"
 #include "bert_hpc/app/report/describe.hpp"
@@ -15,15 +14,6 @@
 namespace bert_hpc::app {
 
 namespace {
-
-void describe(const Session& session, const SessionData& data, const RunBasics& run) {
-  const config::Config& input = run.input;
-  if (input.run.mode != "predict" && tasks::named(input.task.name).has_label_names()) {
-    const std::string labels = labels_note(data.stated.label_names, data.primary().info().label_names);
-    if (!labels.empty()) run.log.info("note: " + labels);
-  }
-  session.describe({});
-}
 
 /// Collective. Throws Stop where the run was asked to stop.
 void evaluate(Session& session, data::ShardReader& reader, Results& results, const RunContext& context) {
@@ -57,14 +47,15 @@ void evaluate(Session& session, data::ShardReader& reader, Results& results, con
 void run_evaluation(const RunContext& context) {
   SessionData data(context);
   Session session(context, data, false);
-  describe(session, data, context);
+  session.describe({});
   if (session.estimates()) {
+    report_head(session.load_notes, context);
     note_directory(context.log, directory_note(context));
     context.log.info("valid: nothing was computed");
     return;
   }
   session.connect();
-  load_values(*session.model, context.input);
+  report_head(load_values(*session.model, context.input), context);
   leave_if_asked(context);
   const std::unique_ptr<io::RunLock> lock = lock_run_directory(context);
   Results results(context, lock.get(), session.model->config.label_names, session.model->label_scale,

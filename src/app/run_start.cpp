@@ -56,6 +56,12 @@ std::string directory_note(const RunContext& context) {
   return context.world.broadcast(why, 0);
 }
 
+void report_head(const LoadNotes& notes, const RunBasics& run) {
+  if (notes.head.empty()) return;
+  if (notes.is_doubtful) return run.log.warning(notes.head);
+  run.log.info("note: " + notes.head);
+}
+
 std::unique_ptr<io::RunLock> lock_run_directory(const RunContext& context) {
   std::unique_ptr<io::RunLock> lock;
   collectively(context.world, [&] {

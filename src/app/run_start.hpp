@@ -1,9 +1,10 @@
-// How a start takes the run's directory: checks, notes for --validate, the lock.
+// How a start takes the run's directory (checks, notes for --validate, the lock) and reports the model's head.
 #pragma once
 
 #include <memory>
 #include <string>
 
+#include "bert_hpc/app/engine/model_loading.hpp"
 #include "bert_hpc/app/run/run_context.hpp"
 #include "bert_hpc/io/run_lock.hpp"
 
@@ -20,5 +21,8 @@ std::unique_ptr<io::RunLock> lock_run_directory(const RunContext& context);
 /// Collective. For --validate: why the run may not begin in its directory as that is now, and the cure; "" where it
 /// may. A note, no error: what is planned may be meant for another one.
 std::string directory_note(const RunContext& context);
+
+/// Logs what becomes of a pretrained classifier.
+void report_head(const LoadNotes& notes, const RunBasics& run);
 
 }  // namespace bert_hpc::app

@@ -145,7 +145,7 @@ void Session::plan_memory() {
     add(validation, sets.validation);
     add(test, sets.test);
     model->allocate(bounds, micro_batches(), evaluation_bounds);
-    if (estimates()) check_pretrained(*model, input, trains_);
+    if (estimates()) load_notes = check_pretrained(*model, input);
   });
 }
 

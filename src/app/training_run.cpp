@@ -210,6 +210,7 @@ void run_training(const RunContext& context) {
                  [&session](const config::Config& input) { return session.most_bytes_with(input); });
   if (context.invocation.validate) {
     report_beginning(session, context);
+    report_head(session.load_notes, context);
     context.log.info("valid: nothing was computed");
     return;
   }
@@ -223,8 +224,9 @@ void run_training(const RunContext& context) {
   });
   session.connect();
   if (!resume) {
-    const std::string lines = load_values(*session.model, context.input);
-    if (!lines.empty()) context.log.info(lines);
+    const LoadNotes notes = load_values(*session.model, context.input);
+    if (!notes.lines.empty()) context.log.info(notes.lines);
+    report_head(notes, context);
   }
   leave_if_asked(context);
   report_earlier_start(context, resume);

@@ -77,6 +77,14 @@ class Rules {
       needed("num_hidden_layers", m.num_hidden_layers.has_value(), "2 in BERT-tiny, 12 in BERT-base");
       needed("num_attention_heads", m.num_attention_heads.has_value(), "2 in BERT-tiny, 12 in BERT-base");
     }
+    rule(pretrained || m.head == "auto", "model.head",
+         "[model] head belongs to pretrained: remove it, or name a Hugging Face folder in pretrained.");
+    rule(trains() || m.head != "new", "model.head",
+         "[model] head = \"new\" is for trainings; mode \"" + config_.run.mode + "\" uses the model's own: remove it.");
+    const tasks::Task* const task = tasks::find(config_.task.name);
+    rule(
+        m.head == "auto" || task == nullptr || task->labels != tasks::Labels::none, "model.head",
+        "[model] head does not belong to the task \"" + config_.task.name + "\", whose head has no labels: remove it.");
     check_lora(m);
     if (m.hidden_size && m.num_attention_heads) {
       rule(*m.hidden_size % *m.num_attention_heads == 0, "model.num_attention_heads",

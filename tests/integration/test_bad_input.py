@@ -184,12 +184,12 @@ class BadInput(Case):
         with h5py.File(directory / "predictions.h5") as found:
             self.assertEqual(list(found.attrs["label_names"]), ["animal", "machine", "music", "nature"])
             self.assertEqual(set(found["label"]), {-1})
-        # Training continues from the model's classifier, with its rows matched to label names, and reports this.
+        # Training on other labels begins with a new classifier, and reports this.
         done = run("bert_hpc", self.work.input(
             "renamed.toml", run={"directory": str(self.work.folder / "renamed")}, model=tables["model"],
             schedule={"epochs": None, "steps": 1},
             data={split: [f"{self.work.folder}/other/{split}-*.h5"] for split in ("train", "validation")}), check=0)
-        self.assertIn("the pretrained classifier is kept", done.stdout)
+        self.assertIn("warning: the pretrained classifier has other labels", done.stdout)
         self.assertIn("animal is machine, machine is music, music is nature, nature is plant", done.stdout)
 
     def test_a_trained_model_reads_its_own_vocabulary_and_case_alone(self):

@@ -19,6 +19,7 @@
 #include "bert_hpc/app/engine/data_sets.hpp"
 #include "bert_hpc/app/engine/evaluator.hpp"
 #include "bert_hpc/app/engine/model_instance.hpp"
+#include "bert_hpc/app/engine/model_loading.hpp"
 #include "bert_hpc/app/plan/pipeline_setup.hpp"
 #include "bert_hpc/app/report/grid_picture.hpp"
 #include "bert_hpc/app/run/run_context.hpp"
@@ -85,6 +86,7 @@ class Session {
   std::vector<float> value_levels;          ///< as of metrics::EvaluatedSet
   std::optional<data::BatchLoader> loader;  ///< of the training data
   std::optional<ModelInstance> model;
+  LoadNotes load_notes;  ///< of an estimate
 
   // Memory.
   std::optional<Evaluator> validation, test;  ///< other modes than training have one of them

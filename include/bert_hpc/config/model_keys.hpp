@@ -29,6 +29,7 @@ struct Model {
   std::string family = "bert";            ///< model_type of config.json
   std::vector<std::string> known;         ///< families that the program has; no key
   std::optional<std::string> pretrained;  ///< a Hugging Face folder
+  std::string head = "auto";              ///< of `pretrained`: "auto", "keep", "new"
   std::string attention = "fused";        ///< "fused", "plain"
   std::string trainable = "all";          ///< "all", "head", "bitfit", "lora"
   Lora lora;
@@ -48,6 +49,7 @@ inline void visit_model(TomlKeys& toml, Model& model) {
   const auto above_zero = [](double high) { return Range{.low = 0, .high = high, .low_open = true}; };
   toml.table("model").key("family", model.family, {.names = model.known});
   toml.key("pretrained", model.pretrained);
+  toml.key("head", model.head, one_of({"auto", "keep", "new"}));
   toml.key("attention", model.attention, one_of({"fused", "plain"}));
   toml.key("trainable", model.trainable, one_of({"all", "head", "bitfit", "lora"}));
   toml.key("freeze_layers", model.freeze_layers, between(0, double{core::max_layers}));

@@ -174,7 +174,7 @@ metrics::EvaluatedSet evaluated_set(const ModelInstance& model, const data::Shar
           .classes = reader.classes(),
           .sets = reader.sets(),
           .entity_types = model.objective.task->labels == tasks::Labels::words
-                              ? std::ssize(metrics::entity_types(reader.info().label_names))
+                              ? std::ssize(metrics::entity_types(model.config.label_names))
                               : 0,
           .levels = reader.levels(),
           .least_output = model.least_output,

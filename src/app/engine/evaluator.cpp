@@ -19,7 +19,7 @@ Evaluator::Evaluator(ModelInstance& model, data::ShardReader& reader, const conf
       results_ = answer_results(task, reader, hdf5);
       break;
     case tasks::Labels::words:
-      results_ = word_results(reader, model.outputs(), hdf5);
+      results_ = word_results(reader, model.config.label_names, hdf5);
       break;
     case tasks::Labels::levels:
       results_ = ranking_results(task, reader, hdf5);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 
 #include "bert_hpc/app/engine/low_rank.hpp"
 #include "bert_hpc/app/engine/model_labels.hpp"
@@ -36,21 +35,10 @@ void require_best_metric(const config::Config& input, std::int64_t labels) {
 
 }  // namespace
 
-namespace {
-
-/// An adapter that a run has written knows its labels.
-std::string folder_of_config(const config::Model& model) {
-  std::error_code ignored;
-  const bool has_own = model.lora.adapter && std::filesystem::exists(*model.lora.adapter + "/config.json", ignored);
-  return has_own ? *model.lora.adapter : *model.pretrained;
-}
-
-}  // namespace
-
 model::ModelConfig model_from_config(const config::Config& input) {
   model::ModelConfig config;
   if (input.model.pretrained) {
-    config = model::read_hf_config(folder_of_config(input.model));
+    config = model::read_hf_config(folder_of_labels(input.model));
   } else {
     config = model::default_config(input.model.family);
   }
@@ -157,8 +145,7 @@ void require_all_names(const config::Config& input, std::size_t names, std::size
   if (names == outputs) return;
   throw Error(ExitCode::data, "the shards have " + core::counted(static_cast<std::int64_t>(names), "label name") +
                                   ", the model has " + core::counted(static_cast<std::int64_t>(outputs), "output") +
-                                  ". Prepare the text with [task] labels: all names, in the order of the model's "
-                                  "id2label.");
+                                  ". Prepare the text with all names of the model's id2label in [task] labels.");
 }
 
 }  // namespace
@@ -175,7 +162,7 @@ model::ModelConfig finalize(const config::Config& input, const model::ModelConfi
   }
   const tasks::Task& task = tasks::named(input.task.name);
   if (task.labels != tasks::Labels::none) {
-    config.label_names = task.has_label_names() ? labels_in_use(input.run.mode, stated.label_names, shards.label_names)
+    config.label_names = task.has_label_names() ? labels_in_use(input, stated.label_names, shards.label_names)
                                                 : model::default_label_names(std::max<std::int64_t>(
                                                       1, objectives::named(input.task.name).head.fixed_outputs));
     require_all_names(input, shards.label_names.size(), config.label_names.size());

@@ -1,10 +1,14 @@
 #include "bert_hpc/app/engine/model_labels.hpp"
 
 #include <algorithm>
+#include <filesystem>
+#include <numeric>
 
 #include "bert_hpc/config/parse_toml.hpp"
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/data/name_match.hpp"
 #include "bert_hpc/model/hf_config.hpp"
 
 namespace bert_hpc::app {
@@ -34,13 +38,9 @@ bool are_numbers(const LabelNames& names) {
   });
 }
 
-/// The same names in another order.
-bool are_reordered(const LabelNames& model, const LabelNames& shards) {
-  if (model == shards || model.size() != shards.size()) return false;
-  LabelNames a = model, b = shards;
-  std::sort(a.begin(), a.end());
-  std::sort(b.begin(), b.end());
-  return a == b;
+/// Whether one of them has no names, so that classes go by number.
+bool lack_names(const LabelNames& model, const LabelNames& labels) {
+  return !has_names(model) || labels == numbers(labels.size()) || !has_names(labels);
 }
 
 /// The line that prepares text with these labels, whole, as it is to be copied.
@@ -51,44 +51,114 @@ std::string task_labels(const LabelNames& names) {
   return "labels = [" + text + "]";
 }
 
+/// What follows "prepare".
 std::string remedy(const LabelNames& labels) {
-  return "Prepare the text with the model's labels; in bert_hpc_prep's input:\n  [task]\n  " + task_labels(labels);
+  return " the text with the model's labels; in bert_hpc_prep's input:\n  [task]\n  " + task_labels(labels);
 }
 
-}  // namespace
+/// "Positive is positive, Negative is negative, …". rows (labels): the model's class of each label.
+std::string pairs_text(const LabelNames& model, const LabelNames& labels, const std::vector<std::int64_t>& rows) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(rows.size(), max_shown); ++i) {
+    text += (i == 0 ? "" : ", ") + core::printable(model[static_cast<std::size_t>(rows[i])], longest_shown) + " is " +
+            core::printable(labels[i], longest_shown);
+  }
+  return text + (rows.size() > max_shown ? ", …" : "");
+}
 
-LabelNames labels_in_use(const std::string& mode, const LabelNames& model, const LabelNames& shards) {
-  if (mode == "predict" || shards.empty()) return model;
-  if (mode == "train" || shards == model) return shards;
-  const bool reordered = are_reordered(model, shards), by_number = are_numbers(shards) && !reordered;
-  if (by_number && shards.size() <= model.size() && shards == numbers(shards.size()) && has_names(model)) return model;
+std::string pairs_by_number(const LabelNames& model, const LabelNames& labels) {
+  std::vector<std::int64_t> rows(std::min(model.size(), labels.size()));
+  std::iota(rows.begin(), rows.end(), std::int64_t{0});
+  return pairs_text(model, labels, rows);
+}
+
+/// The shards' labels, then those that only the model has.
+LabelNames with_rest(const LabelNames& model, const LabelNames& shards, const data::NameMatch& match) {
+  std::vector<bool> taken(model.size(), false);
+  for (const std::int64_t index : match.indices) taken[static_cast<std::size_t>(index)] = true;
+  LabelNames all = shards;
+  for (std::size_t i = 0; i < model.size(); ++i) {
+    if (!taken[i]) all.push_back(model[i]);
+  }
+  return all;
+}
+
+/// Throws Error(data) with what to change.
+[[noreturn]] void refuse_labels(const LabelNames& model, const LabelNames& shards) {
   const std::string theirs =
       "the shards have " + core::counted(std::ssize(shards), "label") + ", " + names_text(shards) + "; the model has ";
-  if (has_names(model)) {
-    throw core::Error(core::ExitCode::data,
-                      theirs + (reordered ? "the same in another order" : core::with_commas(std::ssize(model))) + ", " +
-                          names_text(model) + ". " + remedy(by_number ? numbers(model.size()) : model));
-  }
-  if (shards.size() != model.size()) {
+  if (!has_names(model)) {
     throw core::Error(core::ExitCode::data, theirs +
                                                 core::counted(std::ssize(model), "unnamed class", "unnamed classes") +
                                                 ". Evaluate with shards of the labels that it was trained on.");
   }
-  return shards;
+  const bool same_count = model.size() == shards.size();
+  const std::string keep = ". If they mean the same, set [model] head = \"keep\", which matches them by number (" +
+                           pairs_by_number(model, shards) + "); else prepare";
+  throw core::Error(core::ExitCode::data, theirs + core::with_commas(std::ssize(model)) + ", " + names_text(model) +
+                                              (same_count ? keep : ". Prepare") +
+                                              remedy(are_numbers(shards) ? numbers(model.size()) : model));
 }
 
-std::string labels_note(const LabelNames& model, const LabelNames& shards) {
-  if (shards.empty() || model == shards) return {};
-  const bool reordered = are_reordered(model, shards);
-  std::string text;
-  for (std::size_t i = 0; i < std::min({model.size(), shards.size(), max_shown}); ++i) {
-    text += (i == 0 ? "" : ", ") + core::printable(model[i], longest_shown) + " is " +
-            core::printable(shards[i], longest_shown);
+}  // namespace
+
+LabelNames labels_in_use(const config::Config& input, const LabelNames& model, const LabelNames& shards) {
+  if (input.run.mode == "predict" || shards.empty()) return model;
+  if (input.trains() || shards == model) return shards;
+  if (const auto match = data::match_names(shards, model)) return with_rest(model, shards, *match);
+  if (are_numbers(shards) && shards.size() <= model.size() && shards == numbers(shards.size()) && has_names(model)) {
+    return model;
   }
-  if (std::min(model.size(), shards.size()) > max_shown) text += ", …";
-  return std::string(reordered ? "the model has the shards' labels in another order"
-                               : "the model and the shards name their labels differently") +
-         "; classes are matched by number: " + text + (reordered ? ". " + remedy(model) : "");
+  if (shards.size() == model.size() && (!has_names(model) || input.model.head == "keep")) return shards;
+  refuse_labels(model, shards);
+}
+
+ClassifierUse classifier_use(const config::Config& input, const LabelNames& model, const LabelNames& labels) {
+  ClassifierUse use;
+  if (input.model.head == "new") {
+    use.is_new = true;
+    use.note = "[model] head = \"new\"";
+    return use;
+  }
+  if (model == labels || model.size() != labels.size()) return use;
+  if (const auto match = data::match_names(labels, model)) {
+    const bool in_order = match->in_order();
+    if (!in_order) use.rows = match->indices;
+    use.note = std::string("the pretrained classifier has these labels in another ") +
+               (in_order       ? "spelling"
+                : match->exact ? "order"
+                               : "order and spelling") +
+               (in_order ? "" : "; its rows are reordered by name") + ": " +
+               (match->exact ? names_text(model) + " become " + names_text(labels)
+                             : pairs_text(model, labels, match->indices));
+    return use;
+  }
+  use.is_doubtful = true;
+  const std::string pairs = pairs_by_number(model, labels);
+  if (!input.trains() || input.model.head == "keep" || lack_names(model, labels)) {
+    use.note = "the model and the shards name their labels differently; classes are matched by number: " + pairs +
+               (input.trains() && input.model.head != "keep"
+                    ? ". If that is wrong, set [model] head = \"new\" for a new classifier"
+                    : "");
+    return use;
+  }
+  use.is_new = true;
+  use.note = "the pretrained classifier has other labels (" + names_text(model) + ") than the shards (" +
+             names_text(labels) +
+             "), so a new one is trained. [model] head = \"keep\" keeps it, matched by number: " + pairs;
+  return use;
+}
+
+std::string folder_of_labels(const config::Model& model) {
+  std::error_code ignored;
+  const bool has_own = model.lora.adapter && std::filesystem::exists(*model.lora.adapter + "/config.json", ignored);
+  return has_own ? *model.lora.adapter : *model.pretrained;
+}
+
+std::string replaced_classifier(const LabelNames& model, const LabelNames& labels) {
+  if (!has_names(model) || model.size() <= labels.size() || !data::match_names(labels, model)) return {};
+  return "the pretrained classifier has " + core::counted(std::ssize(model), "label") +
+         ", the shards' among them, and a new one is trained. To keep it, prepare" + remedy(model);
 }
 
 namespace {
@@ -108,9 +178,23 @@ std::string kept_range(const std::string& folder, const model::ModelConfig& conf
          "; in this training they have " + range_text(config) + " ([task] range)\n";
 }
 
-std::string kept_classifier(const std::string& folder, const LabelNames& shards) {
-  const std::string note = labels_note(model::read_hf_config(folder).label_names, shards);
-  return note.empty() ? note : "the pretrained classifier is kept: " + note + "\n";
+void reorder_rows(const std::string& classifier, const std::vector<std::int64_t>& rows,
+                  core::ParameterStore& parameters) {
+  if (rows.empty()) return;
+  for (const core::ParameterSlice& slice : parameters.slices()) {
+    if (slice.name != classifier + ".weight" && slice.name != classifier + ".bias") continue;
+    core::require(slice.shard.is_whole() && slice.size % std::ssize(rows) == 0, "a classifier's rows are its labels'");
+    const std::span<float> values = parameters.change_values().subspan(static_cast<std::size_t>(slice.offset),
+                                                                       static_cast<std::size_t>(slice.size));
+    std::vector<float> before(values.size()), after;
+    core::copy_to_host(std::span<const float>(values), std::span<float>(before));
+    const std::int64_t columns = slice.size / std::ssize(rows);
+    for (const std::int64_t row : rows) {
+      const auto begin = before.begin() + row * columns;
+      after.insert(after.end(), begin, begin + columns);
+    }
+    core::copy_to_device(std::span<const float>(after), values);
+  }
 }
 
 }  // namespace bert_hpc::app

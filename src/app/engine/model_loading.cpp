@@ -8,11 +8,30 @@
 #include "bert_hpc/app/run/collective.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/layers/row_factors.hpp"
+#include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/model/hf_weights.hpp"
 #include "bert_hpc/ops/random_fill.hpp"
 
 namespace bert_hpc::app {
 namespace {
+
+/// What becomes of the pretrained head in this run.
+ClassifierUse head_use(const ModelInstance& model, const config::Config& input) {
+  const layers::HeadKind& head = model.objective.head;
+  if (head.ties_word_embeddings) return {};
+  const model::ModelConfig there = model::read_hf_config(folder_of_labels(input.model));
+  const bool named = model.objective.task->has_label_names();
+  return classifier_use(input, there.label_names, named ? model.config.label_names : there.label_names);
+}
+
+std::vector<std::string> classifier_names(const ModelInstance& model) {
+  return {model.plan.head.classifier + ".weight", model.plan.head.classifier + ".bias"};
+}
+
+/// Removes from the adapter a head that this run does not keep.
+void leave_head(const ModelInstance& model, const ClassifierUse& use, std::optional<model::PeftAdapter>& adapter) {
+  if (adapter && use.is_new) adapter->leave(classifier_names(model));
+}
 
 model::LoadOptions load_options(const ModelInstance& model, bool trains) {
   model::LoadOptions options{.family = model.config.family};
@@ -23,9 +42,11 @@ model::LoadOptions load_options(const ModelInstance& model, bool trains) {
   return options;
 }
 
-model::LoadOptions load_options(const ModelInstance& model, bool trains,
+model::LoadOptions load_options(const ModelInstance& model, bool trains, const ClassifierUse& use,
                                 const std::optional<model::PeftAdapter>& adapter) {
   model::LoadOptions options = load_options(model, trains);
+  if (use.is_new) options.not_wanted = classifier_names(model);
+  if (model.objective.task->ranks_candidates()) options.differences = classifier_names(model);
   if (adapter) {
     options.may_be_missing.insert(options.may_be_missing.end(), adapter->replaced().begin(), adapter->replaced().end());
     options.replace_other_shapes = true;
@@ -78,47 +99,64 @@ void require_mergeable(const model::PeftAdapter& adapter, const ModelInstance& m
 
 }  // namespace
 
-void check_pretrained(const ModelInstance& model, const config::Config& input, bool trains) {
-  if (!input.model.pretrained) return;
-  const std::optional<model::PeftAdapter> adapter = adapter_of(input, model.config.family);
-  const std::vector<core::ParameterSpec> all = model.all_parameters();
-  model::LoadReport report =
-      model::check_hf_weights(*input.model.pretrained, all, load_options(model, trains, adapter));
-  remove_replaced(report.newly_initialised, adapter);
-  if (trains) require_values(report.newly_initialised, all, input);
-  if (!adapter) return;
-  require_fit(*adapter, all, *input.model.lora.adapter, {});
-  require_mergeable(*adapter, model, input);
-}
-
 namespace {
 
-/// The lines for the log of what the folder of the pretrained model lacks and has. On rank 0: a weight that one stage
-/// does not use belongs to another stage, so only the check of the whole model finds the weights that are new or
-/// unused.
-std::string report_folder(const ModelInstance& model, const config::Config& input, const model::LoadOptions& options,
-                          const std::optional<model::PeftAdapter>& adapter) {
+bool is_among(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// Of a reranker with two outputs.
+std::string difference_note(const std::vector<std::string>& names) {
+  const auto name = [&names](std::size_t i) {
+    return names.size() == 2 ? " (" + core::printable(names[i], 60) + ')' : std::string();
+  };
+  return "the pretrained classifier has two outputs: a score is the second" + name(1) + " minus the first" + name(0);
+}
+
+/// Lines for the log: what the folder of the pretrained model lacks and has. A weight that one stage does not use
+/// belongs to another stage, so only the check of the whole model finds the weights that are new or unused.
+LoadNotes report_folder(const ModelInstance& model, const config::Config& input, const ClassifierUse& use,
+                        const std::optional<model::PeftAdapter>& adapter) {
   const std::string& folder = *input.model.pretrained;
   const std::vector<core::ParameterSpec> all = model.all_parameters();
-  model::LoadReport report = model::check_hf_weights(folder, all, options);
+  model::LoadReport report = model::check_hf_weights(folder, all, load_options(model, model.use.trains, use, adapter));
   if (adapter) {
-    adapter->check(all);
+    require_fit(*adapter, all, *input.model.lora.adapter, {});
     require_mergeable(*adapter, model, input);
   }
   remove_replaced(report.newly_initialised, adapter);
   if (model.use.trains) require_values(report.newly_initialised, all, input);
-  std::string lines = report.text();
-  const std::vector<std::string>& fresh = report.newly_initialised;
-  const bool keeps = std::find(fresh.begin(), fresh.end(), model.plan.head.classifier + ".weight") == fresh.end();
+  LoadNotes notes;
+  notes.lines = report.text();
+  const std::string weight = classifier_names(model).front();
+  const bool keeps = !is_among(report.newly_initialised, weight);
   if (adapter && !adapter->replaced().empty()) {
-    lines += "the head is that of " + core::printable(*input.model.lora.adapter, 200) + '\n';
-  } else if (keeps && model.objective.task->has_label_names()) {
-    lines += kept_classifier(folder, model.config.label_names);
-  } else if (keeps && model.use.trains) {
-    lines += kept_range(folder, model.config);
+    notes.lines += "the head is that of " + core::printable(*input.model.lora.adapter, 200) + '\n';
   }
-  return lines;
+  if (keeps || is_among(report.left, weight)) {
+    notes.head = report.differences.empty() ? use.note : difference_note(model::read_hf_config(folder).label_names);
+    notes.is_doubtful = use.is_doubtful;
+  } else if (!report.replaced.empty() && model.objective.task->has_label_names()) {
+    notes.head = replaced_classifier(model::read_hf_config(folder).label_names, model.config.label_names);
+    notes.is_doubtful = true;
+  }
+  if (keeps && model.use.trains && !model.objective.task->has_label_names()) {
+    notes.lines += kept_range(folder, model.config);
+  }
+  return notes;
 }
+
+}  // namespace
+
+LoadNotes check_pretrained(const ModelInstance& model, const config::Config& input) {
+  if (!input.model.pretrained) return {};
+  const ClassifierUse use = head_use(model, input);
+  std::optional<model::PeftAdapter> adapter = adapter_of(input, model.config.family);
+  leave_head(model, use, adapter);
+  return report_folder(model, input, use, adapter);
+}
+
+namespace {
 
 /// Initializes what no folder has: `fresh`, which the folder of the pretrained model lacks, and new adapters.
 void initialize_missing(ModelInstance& model, const config::Config& input,
@@ -132,16 +170,19 @@ void initialize_missing(ModelInstance& model, const config::Config& input,
   if (!random.empty()) model::initialize_parameters(model.parameters, model.config, seed, random);
 }
 
-void load_pretrained(ModelInstance& model, const config::Config& input, std::string& lines) {
+void load_pretrained(ModelInstance& model, const config::Config& input, LoadNotes& notes) {
   const comm::Communicator& world = model.groups().world;
   const bool loads = model.place.data == 0;
   std::optional<model::PeftAdapter> adapter;
   std::vector<std::string> fresh;
+  ClassifierUse use;
   collectively(model.groups().world, [&] {
     if (!loads) return;
+    use = head_use(model, input);
     if (input.model.lora.adapter) adapter.emplace(*input.model.lora.adapter, model.config.family);
-    const model::LoadOptions options = load_options(model, model.use.trains, adapter);
-    if (world.rank() == 0) lines = report_folder(model, input, options, adapter);
+    leave_head(model, use, adapter);
+    const model::LoadOptions options = load_options(model, model.use.trains, use, adapter);
+    if (world.rank() == 0) notes = report_folder(model, input, use, adapter);
     fresh = model::load_hf_weights(*input.model.pretrained, model.parameters, options).newly_initialised;
     initialize_missing(model, input, adapter, fresh);
   });
@@ -152,22 +193,23 @@ void load_pretrained(ModelInstance& model, const config::Config& input, std::str
     if (adapter && world.rank() == 0) require_fit(*adapter, model.all_parameters(), *input.model.lora.adapter, base);
     if (adapter) adapter->load(model.parameters);
     remove_replaced(fresh, adapter);
+    reorder_rows(model.plan.head.classifier, use.rows, model.parameters);
     head_into_training_unit(model.label_scale, model.plan.head.classifier, fresh, model.parameters);
   });
 }
 
 }  // namespace
 
-std::string load_values(ModelInstance& model, const config::Config& input) {
-  std::string lines;
+LoadNotes load_values(ModelInstance& model, const config::Config& input) {
+  LoadNotes notes;
   if (input.model.pretrained) {
-    load_pretrained(model, input, lines);
+    load_pretrained(model, input, notes);
   } else if (model.place.data == 0) {
     model::initialize_parameters(model.parameters, model.config, static_cast<std::uint64_t>(input.run.seed));
     set_magnitudes(model);
   }
   model.groups().data->broadcast(model.parameters.change_values(), 0);
-  return lines;
+  return notes;
 }
 
 void load_folder(ModelInstance& model, const std::string& folder) {

@@ -113,10 +113,10 @@ class WordCollector : public ResultCollector {
 
 class WordResults : public SampleResults {
  public:
-  WordResults(const data::ShardReader& reader, std::int64_t outputs, std::mutex& hdf5)
-      : reader_(reader), outputs_(static_cast<std::size_t>(outputs)), hdf5_(hdf5) {
-    tags_.types = metrics::entity_types(reader.info().label_names);
-    for (const std::string& name : reader.info().label_names) {
+  WordResults(const data::ShardReader& reader, const std::vector<std::string>& names, std::mutex& hdf5)
+      : reader_(reader), outputs_(names.size()), hdf5_(hdf5) {
+    tags_.types = metrics::entity_types(names);
+    for (const std::string& name : names) {
       if (!tags_.types.empty()) tags_.of_classes.push_back(*metrics::parse_tag(name));
     }
   }
@@ -144,9 +144,10 @@ class WordResults : public SampleResults {
 
 }  // namespace
 
-std::unique_ptr<SampleResults> word_results(const data::ShardReader& reader, std::int64_t outputs, std::mutex& hdf5) {
+std::unique_ptr<SampleResults> word_results(const data::ShardReader& reader, const std::vector<std::string>& names,
+                                            std::mutex& hdf5) {
   require_texts(reader);
-  return std::make_unique<WordResults>(reader, outputs, hdf5);
+  return std::make_unique<WordResults>(reader, names, hdf5);
 }
 
 }  // namespace bert_hpc::app

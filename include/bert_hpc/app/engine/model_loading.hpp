@@ -8,13 +8,19 @@
 
 namespace bert_hpc::app {
 
-/// For --validate: throws Error where model.pretrained cannot give the model its values. `trains`: the head may be
-/// missing there.
-void check_pretrained(const ModelInstance& model, const config::Config& input, bool trains);
+/// What the log says of values that come from a folder.
+struct LoadNotes {
+  std::string lines;         ///< what the folder lacks and has: each with its line end
+  std::string head;          ///< a sentence: what becomes of the folder's classifier; empty: it is as it was
+  bool is_doubtful = false;  ///< Whether that is a warning.
+};
+
+/// For --validate: the notes of load_values(). Throws Error if model.pretrained cannot give the model its values.
+LoadNotes check_pretrained(const ModelInstance& model, const config::Config& input);
 
 /// Collective over all ranks, after connect(). The ranks of the first replica initialise or load their parameters, the
-/// other replicas receive them. Returns on rank 0 the lines for the log.
-std::string load_values(ModelInstance& model, const config::Config& input);
+/// other replicas receive them. Returns the notes on rank 0.
+LoadNotes load_values(ModelInstance& model, const config::Config& input);
 
 /// Collective. Loads the parameters from a Hugging Face folder that has all of them.
 void load_folder(ModelInstance& model, const std::string& folder);
