@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "bert_hpc/app/engine/model_labels.hpp"
 #include "bert_hpc/app/engine/model_loading.hpp"
 #include "bert_hpc/app/engine/one_answer.hpp"
 #include "bert_hpc/app/report/describe.hpp"
@@ -14,6 +15,14 @@
 namespace bert_hpc::app {
 
 namespace {
+
+/// What becomes of the head, and what the numbers of shards mean that have no names.
+void report_labels(const LoadNotes& notes, const Session& session, const SessionData& data, const RunBasics& run) {
+  report_head(notes, run);
+  if (run.input.run.mode == "predict" || !session.model->objective.task->has_label_names()) return;
+  const std::string numbers = numbers_note(session.model->config.label_names, data.primary().info().label_names);
+  if (!numbers.empty()) run.log.info("note: " + numbers);
+}
 
 /// Collective. Throws Stop where the run was asked to stop.
 void evaluate(Session& session, data::ShardReader& reader, Results& results, const RunContext& context) {
@@ -49,13 +58,13 @@ void run_evaluation(const RunContext& context) {
   Session session(context, data, false);
   session.describe({});
   if (session.estimates()) {
-    report_head(session.load_notes, context);
+    report_labels(session.load_notes, session, data, context);
     note_directory(context.log, directory_note(context));
     context.log.info("valid: nothing was computed");
     return;
   }
   session.connect();
-  report_head(load_values(*session.model, context.input), context);
+  report_labels(load_values(*session.model, context.input), session, data, context);
   leave_if_asked(context);
   const std::unique_ptr<io::RunLock> lock = lock_run_directory(context);
   Results results(context, lock.get(), session.model->config.label_names, session.model->label_scale,

@@ -180,6 +180,7 @@ class HeadLabels(TaskCase):
 
     def test_other_labels_get_a_new_head_unless_it_is_kept(self):
         self.prepare("other", source={"label": "other"})
+        self.prepare("fewer_labels", file="fewer.jsonl")
         done = self.train_task("renewed", "other")
         self.assertIn("warning: the pretrained classifier has other labels", done.stdout)
         self.assertIn("newly initialised (2): classifier.weight, classifier.bias", done.stdout)
@@ -192,6 +193,8 @@ class HeadLabels(TaskCase):
         done = self.apply("evaluate", "refused", "first/model", "other", check=3)
         self.assertIn('head = "keep"', done.stderr)
         self.apply("evaluate", "not_refused", "first/model", "other", head="keep")
+        done = self.train_task("no_such", "fewer_labels", model=kept, check=2)
+        self.assertIn('[model] head = "keep", but first/model has another one: classifier.weight', done.stderr)
         new = {"pretrained": "first/model", "head": "new", **self.pretrained}
         self.assertIn("newly initialised (2)", self.train_task("anew", "b", model=new).stdout)
         done = self.apply("evaluate", "wrong", "first/model", "b", check=2, head="new")
@@ -204,6 +207,8 @@ class HeadLabels(TaskCase):
             message = self.apply("evaluate", "refused", "first/model", wrong, check=3).stderr
             self.prepare(right + "_right", labels=self.proposed(message), source={"label": right})
             self.assertEqual(self.evaluate(f"{right}_ok", "first/model", right + "_right")["accuracy"], self.accuracy)
+        done = self.apply("evaluate", "by_number", "first/model", "number_right")
+        self.assertIn("note: classes are matched by number: music is 0, animal is 1", done.stdout)
 
     def test_a_training_on_fewer_labels_proposes_the_list_that_keeps_the_head(self):
         self.prepare("fewer", file="fewer.jsonl")

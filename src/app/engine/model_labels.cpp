@@ -124,13 +124,10 @@ ClassifierUse classifier_use(const config::Config& input, const LabelNames& mode
   if (const auto match = data::match_names(labels, model)) {
     const bool in_order = match->in_order();
     if (!in_order) use.rows = match->indices;
-    use.note = std::string("the pretrained classifier has these labels in another ") +
-               (in_order       ? "spelling"
-                : match->exact ? "order"
-                               : "order and spelling") +
-               (in_order ? "" : "; its rows are reordered by name") + ": " +
-               (match->exact ? names_text(model) + " become " + names_text(labels)
-                             : pairs_text(model, labels, match->indices));
+    const std::string what = in_order ? "spelling" : match->exact ? "order" : "order and spelling";
+    use.note = "the pretrained classifier has these labels in another " + what + ": " +
+               (match->exact ? names_text(model) : pairs_text(model, labels, match->indices)) +
+               (in_order ? "" : "; its rows are reordered by name, as " + names_text(labels));
     return use;
   }
   use.is_doubtful = true;
@@ -147,6 +144,11 @@ ClassifierUse classifier_use(const config::Config& input, const LabelNames& mode
              names_text(labels) +
              "), so a new one is trained. [model] head = \"keep\" keeps it, matched by number: " + pairs;
   return use;
+}
+
+std::string numbers_note(const LabelNames& in_use, const LabelNames& shards) {
+  const bool same = shards.size() <= in_use.size() && std::equal(shards.begin(), shards.end(), in_use.begin());
+  return same ? "" : "classes are matched by number: " + pairs_by_number(in_use, shards);
 }
 
 std::string folder_of_labels(const config::Model& model) {

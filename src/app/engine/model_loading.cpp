@@ -105,6 +105,16 @@ bool is_among(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+/// Throws Error(input): the input keeps a head that is not there, or of another shape.
+[[noreturn]] void refuse_to_keep(const model::LoadReport& report, const std::string& folder) {
+  throw core::Error(
+      core::ExitCode::input,
+      "[model] head = \"keep\", but " + folder +
+          (report.replaced.empty() ? " has no output layer for this task"
+                                   : " has another one: " + core::printable(report.replaced.front(), 300)) +
+          ". Remove the key for a new one.");
+}
+
 /// Of a reranker with two outputs.
 std::string difference_note(const std::vector<std::string>& names) {
   const auto name = [&names](std::size_t i) {
@@ -130,6 +140,7 @@ LoadNotes report_folder(const ModelInstance& model, const config::Config& input,
   notes.lines = report.text();
   const std::string weight = classifier_names(model).front();
   const bool keeps = !is_among(report.newly_initialised, weight);
+  if (!keeps && input.model.head == "keep") refuse_to_keep(report, folder);
   if (adapter && !adapter->replaced().empty()) {
     notes.lines += "the head is that of " + core::printable(*input.model.lora.adapter, 200) + '\n';
   }

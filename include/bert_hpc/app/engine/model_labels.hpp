@@ -30,6 +30,9 @@ struct ClassifierUse {
 /// `model`: labels of the classifier; `labels`: labels_in_use(), as many as it has outputs, or others.
 ClassifierUse classifier_use(const config::Config& input, const LabelNames& model, const LabelNames& labels);
 
+/// A note if an evaluation's shards go by number: what each number is; else empty.
+std::string numbers_note(const LabelNames& in_use, const LabelNames& shards);
+
 /// The folder whose config.json names the labels of the pretrained model: that of an adapter that a run has written.
 std::string folder_of_labels(const config::Model& model);
 
