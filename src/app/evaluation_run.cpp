@@ -16,9 +16,9 @@ namespace bert_hpc::app {
 
 namespace {
 
-/// What becomes of the head, and what the numbers of shards mean that have no names.
+/// What becomes of the pretrained model, and what the numbers of shards mean that have no names.
 void report_labels(const LoadNotes& notes, const Session& session, const SessionData& data, const RunBasics& run) {
-  report_head(notes, run);
+  report_load(notes, run);
   if (run.input.run.mode == "predict" || !session.model->objective.task->has_label_names()) return;
   const std::string numbers = numbers_note(session.model->config.label_names, data.primary().info().label_names);
   if (!numbers.empty()) run.log.info("note: " + numbers);

@@ -56,7 +56,8 @@ std::string directory_note(const RunContext& context) {
   return context.world.broadcast(why, 0);
 }
 
-void report_head(const LoadNotes& notes, const RunBasics& run) {
+void report_load(const LoadNotes& notes, const RunBasics& run) {
+  if (!notes.lines.empty()) run.log.info(notes.lines);
   if (notes.head.empty()) return;
   if (notes.is_doubtful) return run.log.warning(notes.head);
   run.log.info("note: " + notes.head);

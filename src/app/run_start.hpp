@@ -1,4 +1,4 @@
-// How a start takes the run's directory (checks, notes for --validate, the lock) and reports the model's head.
+// How a start takes the run's directory (checks, notes for --validate, the lock) and reports the model's values.
 #pragma once
 
 #include <memory>
@@ -22,7 +22,7 @@ std::unique_ptr<io::RunLock> lock_run_directory(const RunContext& context);
 /// may. A note, no error: what is planned may be meant for another one.
 std::string directory_note(const RunContext& context);
 
-/// Logs what becomes of a pretrained classifier.
-void report_head(const LoadNotes& notes, const RunBasics& run);
+/// Logs what a pretrained model's folder lacks and has, and what becomes of its output layer.
+void report_load(const LoadNotes& notes, const RunBasics& run);
 
 }  // namespace bert_hpc::app

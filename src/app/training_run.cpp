@@ -210,7 +210,7 @@ void run_training(const RunContext& context) {
                  [&session](const config::Config& input) { return session.most_bytes_with(input); });
   if (context.invocation.validate) {
     report_beginning(session, context);
-    report_head(session.load_notes, context);
+    report_load(session.load_notes, context);
     context.log.info("valid: nothing was computed");
     return;
   }
@@ -223,11 +223,7 @@ void run_training(const RunContext& context) {
         .require_space(checkpoint_bytes(*session.model, optimizer_states(context.input), context.world.size()));
   });
   session.connect();
-  if (!resume) {
-    const LoadNotes notes = load_values(*session.model, context.input);
-    if (!notes.lines.empty()) context.log.info(notes.lines);
-    report_head(notes, context);
-  }
+  if (!resume) report_load(load_values(*session.model, context.input), context);
   leave_if_asked(context);
   report_earlier_start(context, resume);
   std::optional<Results::Continuation> continuation;

@@ -229,6 +229,8 @@ class HeadLabels(TaskCase):
         plain = tensors_of(self.folder / "first/model")
         write_tensors(self.folder / "wrapped", {"module." + name: values for name, values in plain.items()})
         self.assertEqual(self.evaluate("unwrapped", "wrapped", "a")["accuracy"], self.accuracy)
+        done = self.apply("predict", "unwrapped_too", "wrapped", "a")
+        self.assertIn('names in the file begin with "module."', done.stdout)
         write_tensors(self.folder / "wrapped", {"net." + name: values for name, values in plain.items()})
         done = self.apply("evaluate", "no", "wrapped", "a", check=4)
         self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)

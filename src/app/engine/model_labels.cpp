@@ -117,7 +117,7 @@ ClassifierUse classifier_use(const config::Config& input, const LabelNames& mode
   ClassifierUse use;
   if (input.model.head == "new") {
     use.is_new = true;
-    use.note = "[model] head = \"new\"";
+    use.note = "the output layer is new, as [model] head says";
     return use;
   }
   if (model == labels || model.size() != labels.size()) return use;
