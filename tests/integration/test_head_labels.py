@@ -196,7 +196,7 @@ class HeadLabels(TaskCase):
         done = self.train_task("no_such", "fewer_labels", model=kept, check=2)
         self.assertIn('[model] head = "keep", but first/model has another one: classifier.weight', done.stderr)
         new = {"pretrained": "first/model", "head": "new", **self.pretrained}
-        self.assertIn("newly initialised (2)", self.train_task("anew", "b", model=new).stdout)
+        self.assertIn("newly initialised (2)", self.train_task("new_head", "b", model=new).stdout)
         done = self.apply("evaluate", "wrong", "first/model", "b", check=2, head="new")
         self.assertIn('head = "new" is for trainings', done.stderr)
 

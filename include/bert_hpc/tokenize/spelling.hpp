@@ -11,7 +11,7 @@ namespace bert_hpc::tokenize {
 /// punctuation stay. Malformed UTF-8 counts as U+FFFD.
 std::string spelling_key(std::string_view name);
 
-/// `name` with what cannot be seen, or not be told apart, as its code point: "bar\u{200B}", "cafe\u{301}". Blanks of
+/// `name` with characters that cannot be seen or distinguished as code points: "bar\u{200B}", "cafe\u{301}". Blanks of
 /// ASCII inside stay.
 std::string visible_spelling(std::string_view name);
 
