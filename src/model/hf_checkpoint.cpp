@@ -52,12 +52,12 @@ void replace_end(std::string& name, const std::string& end, const std::string& b
 
 }  // namespace
 
-std::string_view wrapper_prefix(std::string_view name) {
+std::string_view wrapper_prefix(std::string_view name, const Family& family) {
   std::string_view rest = name;
   for (bool found = true; found;) {
     found = false;
     for (const std::string_view wrapper : {"module.", "_orig_mod.", "model."}) {
-      if (!rest.starts_with(wrapper)) continue;
+      if (!rest.starts_with(wrapper) || rest.starts_with(family.names.base)) continue;
       rest.remove_prefix(wrapper.size());
       found = true;
     }
@@ -66,7 +66,7 @@ std::string_view wrapper_prefix(std::string_view name) {
 }
 
 std::string canonical_name(std::string name, const Family& family) {
-  name.erase(0, wrapper_prefix(name).size());
+  name.erase(0, wrapper_prefix(name, family).size());
   replace_end(name, "LayerNorm.gamma", "LayerNorm.weight");
   replace_end(name, "LayerNorm.beta", "LayerNorm.bias");
   for (const std::string& start : family.names.base_parts) {
@@ -97,7 +97,7 @@ HfCheckpoint::HfCheckpoint(const std::filesystem::path& folder, const Family& fa
 
 void HfCheckpoint::add(std::size_t file, const StoredTensor& tensor, ProblemList& problems) {
   if (is_buffer(tensor.name)) return;
-  if (wrapper_.empty()) wrapper_ = wrapper_prefix(tensor.name);
+  if (wrapper_.empty()) wrapper_ = wrapper_prefix(tensor.name, family_);
   const Entry entry{.file = file, .tensor = &tensor};
   const auto [place, added] = entries_.emplace(canonical_name(tensor.name, family_), entry);
   if (!added) problems.add(describe(place->second) + " and " + describe(entry) + " are both " + place->first + ".");

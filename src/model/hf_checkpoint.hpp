@@ -16,8 +16,8 @@
 namespace bert_hpc::model {
 
 /// What a wrapper of the model (DataParallel, torch.compile, Lightning) put before a name: "module.", "_orig_mod.",
-/// "model." or several of them; else empty.
-std::string_view wrapper_prefix(std::string_view name);
+/// "model." or several of them; else empty. Names of the family's base are no wrapper's.
+std::string_view wrapper_prefix(std::string_view name, const Family& family);
 
 /// Today's name, in Transformers' classes of this family, of a name in a file, without a wrapper's prefix.
 std::string canonical_name(std::string name, const Family& family);
@@ -40,7 +40,7 @@ class HfCheckpoint {
   /// By canonical name, buffers left out.
   const std::map<std::string, Entry>& entries() const { return entries_; }
   const Entry* find(const std::string& canonical) const;
-  const std::string& wrapper() const { return wrapper_; }  ///< wrapper_prefix() of the first name that has one
+  const std::string& wrapper() const { return wrapper_; }  ///< wrapper_prefix() of the first name with one
   std::string describe(const Entry& entry) const;          ///< file and tensor, for messages
   void read(const Entry& entry, std::span<float> out) const { files_[entry.file].read(*entry.tensor, out); }
   /// A shard of this shape.

@@ -185,6 +185,15 @@ TEST_CASE("samples, groups and strata go with what they are of") {
   CHECK(resolved_toml(parse(resolved_toml(written))) == resolved_toml(written));
 }
 
+TEST_CASE("filters of pairs and of undecided labels go with what they are of") {
+  CHECK(parse(good, {"filter.empty_pairs=true", "source.text_pair=\"reply\""}).filter.empty_pairs);
+  CHECK_THAT(message(good, {"filter.empty_pairs=true"}),
+             ContainsSubstring("[filter] empty_pairs is for pairs of texts"));
+  CHECK(parse(good, {"filter.undecided=true"}).filter.undecided);
+  CHECK_THAT(message(good, {"filter.undecided=true", "task.name=\"regression\""}),
+             ContainsSubstring("[filter] undecided is for classification, and the task is regression"));
+}
+
 TEST_CASE("text without labels goes to the test split alone") {
   const std::string model = "tokenizer.train_size=0", folder = "tokenizer.vocabulary=\"run/model\"";
   const PrepConfig config = parse(good, {"source.label=\"\"", model, folder});
