@@ -36,8 +36,13 @@ def shard_files(run):
     return []
 
 
+def first_windows(sources):
+    """Where a row begins among the sequences of a shard: windows of a row are neighbours with one source index."""
+    return np.concatenate([[True], sources[1:] != sources[:-1]]) if len(sources) else np.zeros(0, dtype=bool)
+
+
 def labels_of_shards(run):
-    """The labels of exactly the predicted samples, or None."""
+    """The labels of exactly the predicted samples, or rows if these have windows, or None."""
     labels, sources = [], []
     try:
         for path in shard_files(run):
@@ -48,9 +53,11 @@ def labels_of_shards(run):
                 if run.predictions["label_names"] and names != run.predictions["label_names"]:
                     return None
                 own = file["labels"][()]
-                labels.append(own if run.predictions["task"] == "multi_label" else np.ravel(own))
-                sources.append(np.ravel(file["source_index"][()]))
-    except (OSError, KeyError, ValueError, TypeError):
+                rows = np.ravel(file["source_index"][()])
+                taken = first_windows(rows) if "window_count" in run.predictions else np.ones(len(rows), dtype=bool)
+                labels.append((own if run.predictions["task"] == "multi_label" else np.ravel(own))[taken])
+                sources.append(rows[taken])
+    except (OSError, KeyError, ValueError, TypeError, IndexError):
         return None
     same = labels and np.array_equal(np.concatenate(sources), run.predictions["source_index"])
     return np.concatenate(labels) if same and sum(map(len, labels)) == len(run.predictions["source_index"]) else None

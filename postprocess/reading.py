@@ -72,7 +72,7 @@ def read_metrics(run, path):
 
 
 NEEDED = ("label", "prediction", "source_index")  # columns of predictions.h5
-OF_SOME_TASKS = ("rank", "query", "relevant", "level")
+OF_SOME_TASKS = ("rank", "query", "relevant", "level", "window_count")
 
 
 def read_predictions(run, folder):

@@ -233,6 +233,14 @@ void Session::describe(const std::vector<std::pair<std::string, std::string>>& l
       stage_table(context_, [this](const comm::GridCoordinates& place) { return facts_at(place); });
   auto all = stage_lines(context_.grid, stages);
   all.insert(all.end(), lines.begin(), lines.end());
+  const auto add_windows = [&](const char* split, const std::optional<Evaluator>& evaluator,
+                               const std::unique_ptr<data::ShardReader>& reader) {
+    if (!evaluator) return;
+    const std::string text = windows_text(context_.input.task, evaluator->rows(), reader->samples());
+    if (!text.empty()) all.emplace_back(split, text);
+  };
+  add_windows("validation", validation, sets.validation);
+  add_windows("test", test, sets.test);
   describe_run(context_, *model, sets, memory(), most_bytes(stages), all);
 }
 

@@ -2,12 +2,15 @@
 
 #include <unistd.h>
 
+#include <optional>
+
 #include "bert_hpc/io/atomic_write.hpp"
 #include "bert_hpc/io/hdf5/hdf5.hpp"
 
 namespace bert_hpc::io {
 namespace {
 
+constexpr const char* windows_group = "windows";
 using AnyAppender = std::variant<Appender<std::int32_t>, Appender<float>>;
 
 constexpr Storage column_storage{.chunk_rows = 1 << 14, .gzip = 1, .shuffle = true, .fletcher32 = true};
@@ -19,22 +22,58 @@ Storage matrix_storage(std::int64_t columns) {
   return storage;
 }
 
-AnyAppender make_appender(Hdf5File& file, const PredictionColumn& column) {
+AnyAppender make_appender(Hdf5File& file, const std::string& name, const PredictionColumn& column) {
   const Storage storage = column.width > 0 ? matrix_storage(column.width) : column_storage;
   if (std::holds_alternative<std::vector<std::int32_t>>(column.values)) {
-    return Appender<std::int32_t>(file, column.name, storage, column.width);
+    return Appender<std::int32_t>(file, name, storage, column.width);
   }
   core::require(std::holds_alternative<std::vector<float>>(column.values), "predictions.h5 holds numbers");
-  return Appender<float>(file, column.name, storage, column.width);
+  return Appender<float>(file, name, storage, column.width);
 }
+
+/// Columns of one length. `group`: "" or a name with a slash behind it.
+class Table {
+ public:
+  Table(Hdf5File& file, const std::string& group, std::span<const PredictionColumn> columns)
+      : source_index_(file, group + "source_index", column_storage) {
+    for (const PredictionColumn& column : columns) columns_.push_back(make_appender(file, group + column.name, column));
+  }
+
+  void append(std::span<const std::int64_t> source_index, std::span<const PredictionColumn> columns) {
+    core::require(columns.size() == columns_.size(), "rows of predictions have the columns of the file");
+    source_index_.append(source_index);
+    for (std::size_t c = 0; c < columns.size(); ++c) {
+      const std::size_t elements =
+          source_index.size() * static_cast<std::size_t>(std::max<std::int64_t>(1, columns[c].width));
+      std::visit(
+          [&]<class T>(Appender<T>& appender) {
+            const auto* values = std::get_if<std::vector<T>>(&columns[c].values);
+            core::require(values != nullptr && values->size() == elements, "a column of predictions has all rows");
+            appender.append(std::span<const T>(*values));
+          },
+          columns_[c]);
+    }
+  }
+
+  std::int64_t rows() const { return source_index_.rows(); }
+
+  void finish() {
+    source_index_.finish();
+    for (AnyAppender& column : columns_) std::visit([](auto& appender) { appender.finish(); }, column);
+  }
+
+ private:
+  Appender<std::int64_t> source_index_;
+  std::vector<AnyAppender> columns_;
+};
 
 }  // namespace
 
 struct PredictionsWriter::State {
   std::string path;
   Hdf5File file;
-  Appender<std::int64_t> source_index;
-  std::vector<AnyAppender> columns{};
+  Table rows;
+  std::optional<Table> windows{};
   bool closed = false;
 };
 
@@ -45,9 +84,8 @@ PredictionsWriter::PredictionsWriter(const std::string& path, const PredictionsI
   file.write_attribute("/", "task", info.task);
   file.write_attribute("/", "label_names", info.label_names);
   for (const auto& [name, value] : info.attributes) file.write_attribute("/", name, value);
-  Appender<std::int64_t> source_index(file, "source_index", column_storage);
-  state_ = std::unique_ptr<State>(new State{path, std::move(file), std::move(source_index)});
-  for (const PredictionColumn& column : columns) state_->columns.push_back(make_appender(state_->file, column));
+  Table rows(file, "", columns);
+  state_ = std::unique_ptr<State>(new State{path, std::move(file), std::move(rows)});
 }
 
 PredictionsWriter::~PredictionsWriter() {
@@ -58,28 +96,25 @@ PredictionsWriter::~PredictionsWriter() {
 }
 
 void PredictionsWriter::append(std::span<const std::int64_t> source_index, std::span<const PredictionColumn> columns) {
-  State& state = *state_;
-  core::require(columns.size() == state.columns.size(), "rows of predictions have the columns of the file");
-  state.source_index.append(source_index);
-  for (std::size_t c = 0; c < columns.size(); ++c) {
-    const std::size_t elements =
-        source_index.size() * static_cast<std::size_t>(std::max<std::int64_t>(1, columns[c].width));
-    std::visit(
-        [&]<class T>(Appender<T>& appender) {
-          const auto* values = std::get_if<std::vector<T>>(&columns[c].values);
-          core::require(values != nullptr && values->size() == elements, "a column of predictions has all rows");
-          appender.append(std::span<const T>(*values));
-        },
-        state.columns[c]);
-  }
+  state_->rows.append(source_index, columns);
+}
+
+void PredictionsWriter::add_windows(std::span<const PredictionColumn> columns) {
+  state_->file.create_group(windows_group);
+  state_->windows.emplace(state_->file, std::string(windows_group) + '/', columns);
+}
+
+void PredictionsWriter::append_windows(std::span<const std::int64_t> source_index,
+                                       std::span<const PredictionColumn> columns) {
+  state_->windows.value().append(source_index, columns);
 }
 
 void PredictionsWriter::close() {
   State& state = *state_;
   if (state.closed) return;
-  state.file.write_attribute("/", "rows", state.source_index.rows());
-  state.source_index.finish();
-  for (AnyAppender& column : state.columns) std::visit([](auto& appender) { appender.finish(); }, column);
+  state.file.write_attribute("/", "rows", state.rows.rows());
+  state.rows.finish();
+  if (state.windows) state.windows->finish();
   state.file.close();
   publish(state.path);
   state.closed = true;

@@ -136,7 +136,7 @@ BestThreshold threshold_of(const EvaluatedSet& set, ConstSums scores) {
 }
 
 /// As scikit-learn's with zero_division = 0: a name that is never there and never predicted counts 0 in macro_f1.
-std::vector<double> values(const EvaluatedSet& set, const LossSum& loss, ConstSums sums) {
+std::vector<double> values(const EvaluatedSet& set, const LossSum&, ConstSums sums) {
   const std::size_t names = names_of(set);
   double actual = 0, predicted = 0, hits = 0, f1s = 0;
   for (std::size_t n = 0; n < names; ++n) {
@@ -147,11 +147,12 @@ std::vector<double> values(const EvaluatedSet& set, const LossSum& loss, ConstSu
     f1s += ratio(2 * own_hits, own_actual + own_predicted);
   }
   const BestThreshold best = threshold_of(set, sums.subspan(counts_size(names)));
+  const double samples = names > 0 ? static_cast<double>(set.sets.size() / names) : 0.0;
   return {ratio(2 * hits, actual + predicted),
           ratio(f1s, static_cast<double>(names)),
-          ratio(sums[3 * names], loss.targets),
+          ratio(sums[3 * names], samples),
           macro_roc_auc(set, sums),
-          loss.targets > 0 ? (sums[3 * names + 1] + sums[3 * names + 2]) / loss.targets : undefined,
+          samples > 0 ? (sums[3 * names + 1] + sums[3 * names + 2]) / samples : undefined,
           best.f1,
           best.probability};
 }

@@ -4,6 +4,7 @@
 
 #include "bert_hpc/metrics/registry.hpp"
 #include "bert_hpc/tasks/task.hpp"
+#include "bert_hpc/tasks/window_pooling.hpp"
 
 namespace bert_hpc::tasks {
 
@@ -19,7 +20,8 @@ const Task& classification() {
            .high = std::numeric_limits<double>::infinity(),
            .low_open = false},
           {.name = focal_gamma_key, .usual = 0.0, .high = 100, .low_open = false, .high_open = false, .optional = true},
-          {.name = label_smoothing_key, .usual = 0.0, .low_open = false, .optional = true}}};
+          {.name = label_smoothing_key, .usual = 0.0, .low_open = false, .optional = true},
+          window_pooling_key()}};
   return task;
 }
 

@@ -6,6 +6,7 @@
 
 #include "bert_hpc/metrics/registry.hpp"
 #include "bert_hpc/tasks/task.hpp"
+#include "bert_hpc/tasks/window_pooling.hpp"
 
 namespace bert_hpc::tasks {
 namespace {
@@ -30,7 +31,8 @@ const Task& regression() {
                numbers_or_labels(levels_key),
                numbers_or_labels(range_key),
                {.name = loss_key, .usual = Words{{"squared_error", concordance_loss}}, .usual_in_training_only = true},
-               {.name = standardize_key, .usual = true, .usual_in_training_only = true, .other = range_key}}};
+               {.name = standardize_key, .usual = true, .usual_in_training_only = true, .other = range_key},
+               window_pooling_key()}};
   return task;
 }
 

@@ -1,7 +1,8 @@
-// RUN/predictions.h5: one row per sequence, in input order. Rows go to a staging file that close() renames, so the
-// final name always holds a complete file.
+// RUN/predictions.h5: one row per sequence, or per row of text that was cut into windows, in input order. Rows go to a
+// staging file that close() renames, so the final name always holds a complete file.
 //
 // Datasets: /source_index int64 (rows), and the columns that the task's objective predicts (objectives/prediction.hpp).
+// The group /windows, if rows have windows, holds the same for each window.
 // Root attributes: schema, task, label_names, rows, and what the caller adds.
 #pragma once
 
@@ -39,6 +40,11 @@ class PredictionsWriter {
 
   /// As many rows of each column as of source_index (rows). The columns are those of the constructor.
   void append(std::span<const std::int64_t> source_index, std::span<const PredictionColumn> columns);
+
+  /// Makes the group /windows. Before the first append_windows().
+  void add_windows(std::span<const PredictionColumn> columns);
+  /// As append(), of windows.
+  void append_windows(std::span<const std::int64_t> source_index, std::span<const PredictionColumn> columns);
 
   void close();  ///< finishes and renames; throws Error(files)
 

@@ -8,6 +8,7 @@
 #include "bert_hpc/app/engine/padding.hpp"
 #include "bert_hpc/app/run/collective.hpp"
 #include "bert_hpc/comm/node_pages.hpp"
+#include "bert_hpc/core/text.hpp"
 #include "bert_hpc/data/file_list.hpp"
 #include "bert_hpc/data/sample_units.hpp"
 #include "bert_hpc/data/tokenizer_folder.hpp"
@@ -157,6 +158,9 @@ void open_data(DataSets& sets, const config::Config& input, const model::ModelCo
       if (other.get()) data::require_alike(sets.any(), *other.get(), input.run.mode != "predict");
     }
     if (trains) require_apart(sets);
+    for (const data::ShardReader* reader : {sets.validation.get(), sets.test.get()}) {
+      if (reader != nullptr) source_rows(tasks::named(input.task.name), *reader);
+    }
     if (input.model.pretrained) require_tokenizer(sets, *input.model.pretrained);
   });
   if (reads) share_tokens(sets, budget.ranks);
@@ -181,6 +185,27 @@ metrics::EvaluatedSet evaluated_set(const ModelInstance& model, const data::Shar
           .value_levels = model.value_levels};
 }
 
+data::SourceRows source_rows(const tasks::Task& task, const data::ShardReader& reader) {
+  const bool has_rows = task.labels == tasks::Labels::classes || task.labels == tasks::Labels::values ||
+                        task.labels == tasks::Labels::sets;
+  return has_rows ? data::SourceRows(reader) : data::SourceRows();
+}
+
+tasks::WindowPooling window_pooling(const config::Task& task) {
+  const auto word = task.words.find(tasks::windows_key);
+  return tasks::window_pooling(word == task.words.end() ? std::string() : word->second.value_or(""));
+}
+
+std::string windows_text(const config::Task& task, const data::SourceRows& rows, std::int64_t windows) {
+  if (!rows.has_windows()) return {};
+  const tasks::WindowPooling pooling = window_pooling(task);
+  const std::string outputs = pooling == tasks::WindowPooling::mean  ? "the mean of its windows' outputs"
+                              : pooling == tasks::WindowPooling::max ? "the largest of its windows' outputs"
+                                                                     : "the outputs of its first window";
+  return core::counted(rows.count(), "row") + " in " + core::counted(windows, "window") +
+         "; predictions and metrics are of rows: of each " + outputs + " (task.windows); loss is of windows";
+}
+
 void add_runtime_overhead(const DataSets& sets, const ModelInstance& model, MemoryPlan& memory) {
   // Measured: 20 MiB of pages of the program and its libraries (HDF5, MPI, OpenMP) that the run is the first to use,
   // HDF5's chunk caches of 1 MiB a dataset, MPI's shared memory and buffers of 4 MiB or more; rounded up.
@@ -197,6 +222,7 @@ void add_runtime_overhead(const DataSets& sets, const ModelInstance& model, Memo
   for (const data::ShardReader* reader : {sets.validation.get(), sets.test.get()}) {
     if (reader == nullptr) continue;
     data += metrics::bytes_of(model.objective.task->metrics, evaluated_set(model, *reader));
+    data += source_rows(*model.objective.task, *reader).memory_bytes();
   }
   memory.emplace_back("data sets", data);
   memory.emplace_back("libraries", libraries);

@@ -4,6 +4,7 @@
 
 #include "bert_hpc/app/engine/data_sets.hpp"
 #include "bert_hpc/app/engine/label_unit.hpp"
+#include "bert_hpc/app/engine/window_results.hpp"
 #include "bert_hpc/app/run/collective.hpp"
 #include "bert_hpc/metrics/registry.hpp"
 #include "bert_hpc/ops/losses.hpp"
@@ -25,13 +26,31 @@ Evaluator::Evaluator(ModelInstance& model, data::ShardReader& reader, const conf
       results_ = ranking_results(task, reader, hdf5);
       break;
     default:
-      results_ = row_results(reader, model.outputs(), hdf5);
-      only_predicts_ = true;
+      rows_ = source_rows(*model.objective.task, reader);
+      if (rows_.has_windows()) {
+        results_ = window_results(reader,
+                                  {.rows = rows_,
+                                   .outputs = model.outputs(),
+                                   .pooling = window_pooling(task),
+                                   .scale = model.label_scale,
+                                   .range = model.prediction_range,
+                                   .evaluation = labels ? &metrics_ : nullptr},
+                                  hdf5);
+      } else {
+        results_ = row_results(reader, model.outputs(), hdf5);
+        only_predicts_ = true;
+      }
   }
 }
 
 metrics::Evaluation Evaluator::evaluation() const {
-  return {model_.objective.task->metrics, evaluated_set(model_, reader_)};
+  metrics::EvaluatedSet set = evaluated_set(model_, reader_);
+  if (rows_.has_windows()) {
+    set.values = rows_.values();
+    set.classes = rows_.classes();
+    set.sets = rows_.sets();
+  }
+  return {model_.objective.task->metrics, set};
 }
 
 layers::BatchBounds Evaluator::bounds() const {
@@ -62,20 +81,26 @@ void Evaluator::result(int micro_batch, model::Stage& stage, int slot) {
   const layers::StepContext& pass = passes_[static_cast<std::size_t>(micro_batch)];
   const core::MicroBatch& batch = loaded_->micro_batches[static_cast<std::size_t>(micro_batch)].on_host;
   const std::int64_t rows = pass.batch.targets.rows.count;
-  const bool predicts = labels_ && metrics_.reads_predicted();
+  const bool adds = labels_ && !results_->makes_metrics(), predicts = adds && metrics_.reads_predicted();
   if (labels_) stage.loss(pass, 1.0f, slot);
   if (predicts) stage.predict(predicted_.device(), slot);
   if (model_.place.tensor != 0) return;  // those ranks know the same
   const auto logits = [&] {
     const core::Tensor<float> all = stage.logits(slot).as<float>();  // contiguous: not of a tied decoder
     const std::span<const float> outputs(all.data, static_cast<std::size_t>(all.size()));
-    return outputs_in_labels_unit(model_.label_scale, model_.prediction_range, core::on_host(outputs, aside_),
-                                  in_labels_unit_);
+    const std::span<const float> here = core::on_host(outputs, aside_);
+    if (results_->makes_metrics()) return here;
+    return outputs_in_labels_unit(model_.label_scale, model_.prediction_range, here, in_labels_unit_);
   };
   if (keep_) keep(micro_batch, batch.targets.rows, logits());
   if (!labels_) return;
   ops::sum(stage.row_losses(slot), rows, loss_.device());
   const double loss = loss_.to_host(1)[0];
+  if (!adds) {
+    window_loss_.sum += loss;
+    window_loss_.targets += static_cast<double>(core::target_count(batch));
+    return;
+  }
   metrics::Results results{.batch = batch};
   if (predicts) results.predicted = predicted_.to_host(rows);
   if (metrics_.reads_confidences()) {
@@ -92,6 +117,7 @@ bool Evaluator::pass_over_data(const std::function<bool()>& give_up, const Predi
   metrics_ = evaluation();
   keep_ = predictions != nullptr || !only_predicts_;
   delivered_ = 0;
+  window_loss_ = {};
   std::unique_ptr<ResultCollector> collector;  // rank 0
   const auto on_root = [&](const std::function<void()>& work) {
     if (!keep_) return;
@@ -118,6 +144,7 @@ bool Evaluator::pass_over_data(const std::function<bool()>& give_up, const Predi
     if (predictions != nullptr) predictions->require_directory();
     collector->finish(labels_ ? &metrics_ : nullptr);
   });
+  if (labels_ && results_->makes_metrics()) metrics_.set_loss(window_loss_);
   world.all_reduce(metrics_.sums(), comm::Reduction::sum);
   return true;
 }

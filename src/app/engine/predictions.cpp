@@ -43,12 +43,27 @@ PredictionTables::~PredictionTables() {
 void PredictionTables::append(std::int64_t samples, const objectives::PredictedRows& rows) {
   const auto sources =
       reader_.source_index().subspan(static_cast<std::size_t>(samples_), static_cast<std::size_t>(samples));
+  append_rows(sources, rows);
+  samples_ += samples;
+}
+
+void PredictionTables::append_rows(std::span<const std::int64_t> source_index, const objectives::PredictedRows& rows) {
   {
     const std::lock_guard lock(hdf5_);
-    file_->append(sources, rows.stored);
+    file_->append(source_index, rows.stored);
   }
-  text_.append(sources, rows.shown);
-  samples_ += samples;
+  text_.append(source_index, rows.shown);
+}
+
+void PredictionTables::add_windows(const objectives::PredictedRows& columns) {
+  const std::lock_guard lock(hdf5_);
+  file_->add_windows(columns.stored);
+}
+
+void PredictionTables::append_windows(std::span<const std::int64_t> source_index,
+                                      const objectives::PredictedRows& windows) {
+  const std::lock_guard lock(hdf5_);
+  file_->append_windows(source_index, windows.stored);
 }
 
 void PredictionTables::close() {

@@ -44,6 +44,23 @@ TEST_CASE("columns of predictions, block by block") {
   CHECK(file.read<float>("probabilities", 6)[1] == 0.75f);
 }
 
+TEST_CASE("windows of rows have a group of their own") {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "predictions.h5";
+  const std::vector<std::int64_t> rows = {5, 3}, windows = {5, 5, 3};
+  const Columns none = {{"score", Numbers{}}};
+  PredictionsWriter writer(path, {"regression", {}, {}}, none);
+  writer.add_windows(none);
+  writer.append(rows, Columns{{"score", Numbers{2, 7}}});
+  writer.append_windows(windows, Columns{{"score", Numbers{1, 3, 7}}});
+  writer.close();
+  const Hdf5File file = Hdf5File::open_read(path, ExitCode::files);
+  CHECK(file.integer_attribute("/", "rows") == 2);
+  CHECK(file.read<float>("score", 2) == Numbers{2, 7});
+  CHECK(file.read<std::int64_t>("windows/source_index", 3) == windows);
+  CHECK(file.read<float>("windows/score", 3) == Numbers{1, 3, 7});
+}
+
 TEST_CASE("unfinished predictions leave no file, and keep the earlier one") {
   const TemporaryDirectory directory;
   const std::string path = directory / "predictions.h5";

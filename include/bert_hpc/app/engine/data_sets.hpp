@@ -9,7 +9,9 @@
 #include "bert_hpc/comm/process_grid.hpp"
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/data/batch_loader.hpp"
+#include "bert_hpc/data/source_rows.hpp"
 #include "bert_hpc/metrics/metric.hpp"
+#include "bert_hpc/tasks/window_pooling.hpp"
 
 namespace bert_hpc::app {
 
@@ -40,6 +42,13 @@ void start_reading(const DataSets& sets);
 
 /// What metrics know of the data set; `reader` must outlive it.
 metrics::EvaluatedSet evaluated_set(const ModelInstance& model, const data::ShardReader& reader);
+
+/// Rows of text whose sequences are windows, if the task predicts for each row. Throws Error(data) as data::SourceRows.
+data::SourceRows source_rows(const tasks::Task& task, const data::ShardReader& reader);
+/// "8 rows in 26 windows; predictions and metrics are of rows, …"; "" without windows.
+std::string windows_text(const config::Task& task, const data::SourceRows& rows, std::int64_t windows);
+/// The value of [task] windows.
+tasks::WindowPooling window_pooling(const config::Task& task);
 
 /// Adds what a run takes beside the model's arenas: the data that are kept, what evaluations count, and what the
 /// libraries take for themselves.

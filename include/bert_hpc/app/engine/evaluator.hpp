@@ -13,6 +13,7 @@
 #include "bert_hpc/app/engine/sample_results.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/data/batch_loader.hpp"
+#include "bert_hpc/data/source_rows.hpp"
 #include "bert_hpc/io/metrics.hpp"
 #include "bert_hpc/metrics/metric.hpp"
 
@@ -36,6 +37,8 @@ class Evaluator : private train::PipelineEvents {
 
   /// Of the last pass over data with labels, the same on every rank.
   std::optional<metrics::OneAnswer> one_answer() const { return metrics_.one_answer(); }
+  /// Rows of text whose sequences are windows. Without windows, predictions and metrics are of sequences.
+  const data::SourceRows& rows() const { return rows_; }
 
  private:
   /// False if given up.
@@ -52,6 +55,7 @@ class Evaluator : private train::PipelineEvents {
   data::ShardReader& reader_;
   data::BatchLoader loader_;
   bool labels_;
+  data::SourceRows rows_;  // of windows, if predictions and metrics are of rows
   std::unique_ptr<SampleResults> results_;
   bool only_predicts_ = false;  // no metric needs them
   // Of this rank and the step under way, where results of samples are gathered:
@@ -68,6 +72,7 @@ class Evaluator : private train::PipelineEvents {
   // The step under way.
   const data::LoadedStep* loaded_ = nullptr;
   std::vector<layers::StepContext> passes_;
+  metrics::LossSum window_loss_;  // of this rank, if the collector makes the metrics
   metrics::Evaluation metrics_;
 };
 

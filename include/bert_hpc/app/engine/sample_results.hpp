@@ -40,6 +40,8 @@ class SampleResults {
   virtual std::unique_ptr<ResultCollector> collect(const PredictionsFacts* files) const = 0;
   /// Does the collector's finish() set the loss, which no rank but rank 0 then knows?
   virtual bool makes_loss() const { return false; }
+  /// Whether the collector adds all metrics, so that micro-batches add none. keep() then gets outputs as they are.
+  virtual bool makes_metrics() const { return false; }
 };
 
 /// The outputs themselves, for predictions alone: collect() needs files. `outputs`: of a row, of which each sample has
