@@ -77,7 +77,8 @@ std::vector<std::pair<std::string, std::string>> lacking_tokenizer_files(const s
   if (lines && !folder.text.lowercase) return {};  // unknown: there is nothing to compare
   try {
     constexpr std::int64_t any_length = 512;  // of sequences; neither file has it
-    const auto tokenizer = tokenize::wordpiece_kind().make(std::move(folder.vocabulary), folder.text.form(), path);
+    const auto tokenizer = tokenize::wordpiece_kind().make(std::move(folder.vocabulary), std::move(folder.added),
+                                                           folder.text.form(), path);
     for (tokenize::Tokenizer::File& file : tokenizer->files(any_length)) {
       if (file.name == lacking) return {{lacking, std::move(file.text)}};
     }

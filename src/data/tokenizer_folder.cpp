@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
+#include "added_token_files.hpp"
 #include "bert_hpc/core/error.hpp"
-#include "bert_hpc/core/hash.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/core/text_file.hpp"
 #include "bert_hpc/tokenize/tokenizer_json.hpp"
@@ -53,7 +53,7 @@ std::string token_text(const json& token) {
   return content != token.end() && content->is_string() ? content->get<std::string>() : "";
 }
 
-/// Tokens that tokenizer_config.json adds, or names otherwise than BERT.
+/// Special tokens that tokenizer_config.json names otherwise than BERT.
 void check_tokens(const json& config, const std::string& file, std::vector<std::string>& problems) {
   const auto& known = tokenize::special_token_names;
   for (std::size_t i = 0; i < tokenize::special_roles.size(); ++i) {
@@ -62,18 +62,6 @@ void check_tokens(const json& config, const std::string& file, std::vector<std::
     if (token == config.end() || token->is_null() || token_text(*token) == known[i]) continue;
     problems.push_back(file + ": " + name + " is " + core::printable(token->dump(), 80) +
                        "; this version reads only \"" + known[i] + "\".");
-  }
-  for (const char* key : {"added_tokens_decoder", "additional_special_tokens", "extra_special_tokens"}) {
-    const auto tokens = config.find(key);
-    if (tokens == config.end()) continue;
-    for (const json& token : *tokens) {
-      const std::string text = token_text(token);
-      if (std::find(std::begin(known), std::end(known), text) != std::end(known)) continue;
-      problems.push_back(
-          file + ": " + key + " has " + (text.empty() ? "another value" : quoted(text)) +
-          ", which is none of BERT's five special tokens; this version does not split text at such tokens.");
-      break;
-    }
   }
 }
 
@@ -129,7 +117,9 @@ bool has_twice(const std::vector<std::string>& lines) {
 }
 
 /// Takes over what tokenizer.json says, beside the vocab.txt that was read before, if any.
-void add_tokenizer_json(TokenizerFolder& folder, const std::string& file, const std::string& bert_class) {
+/// Returns its added tokens.
+std::vector<tokenize::AddedToken> add_tokenizer_json(TokenizerFolder& folder, const std::string& file,
+                                                     const std::string& bert_class) {
   tokenize::TokenizerJson read = tokenize::read_tokenizer_json(file);
   const auto add = [&](const std::string& problem) { folder.problems.push_back(file + ": " + problem); };
   const bool lines = !folder.file.empty();
@@ -137,16 +127,26 @@ void add_tokenizer_json(TokenizerFolder& folder, const std::string& file, const 
   if (!read.vocabulary_problem.empty() && !(lines && has_twice(folder.vocabulary))) add(read.vocabulary_problem);
   for (const std::string& problem : read.problems) add(problem);
   if (read.form) settle_text(folder, *read.form, bert_class);
-  if (read.pieces.empty()) return;
-  if (lines) return require_same(folder.path, folder.vocabulary, read.pieces);
-  folder.file = "tokenizer.json";
-  folder.vocabulary = std::move(read.pieces);
+  if (read.pieces.empty()) return std::move(read.added);
+  if (lines) {
+    require_same(folder.path, folder.vocabulary, read.pieces);
+  } else {
+    folder.file = "tokenizer.json";
+    folder.vocabulary = std::move(read.pieces);
+  }
+  return std::move(read.added);
 }
 
 void finish(TokenizerFolder& folder) {
   if (folder.file.empty()) return;
+  for (const std::string& problem : tokenize::settle_added_tokens(folder.vocabulary, folder.added)) {
+    folder.problems.push_back(folder.path + ": " + problem);
+  }
   folder.pieces = static_cast<std::int64_t>(folder.vocabulary.size());
-  folder.vocabulary_hash = core::hash_of_lines(folder.vocabulary);
+  for (const tokenize::AddedToken& token : folder.added) {
+    folder.pieces = std::max<std::int64_t>(folder.pieces, token.id + 1);
+  }
+  folder.vocabulary_hash = tokenize::vocabulary_hash(folder.vocabulary, folder.added);
 }
 
 }  // namespace
@@ -170,7 +170,10 @@ TokenizerFolder read_tokenizer_folder(const std::string& path, const std::string
     folder.file = "vocab.txt";
     folder.vocabulary = core::split_lines(core::read_text_file(lines, longest_vocabulary));
   }
-  if (file != "vocab.txt" && is_file(whole)) add_tokenizer_json(folder, whole, tokenizer_class(config, path));
+  const std::string bert_class = tokenizer_class(config, path);
+  std::vector<tokenize::AddedToken> of_json;
+  if (file != "vocab.txt" && is_file(whole)) of_json = add_tokenizer_json(folder, whole, bert_class);
+  folder.added = added_tokens_of_folder(path, config, std::move(of_json), bert_class.empty(), folder.problems);
   finish(folder);
   return folder;
 }
@@ -178,7 +181,7 @@ TokenizerFolder read_tokenizer_folder(const std::string& path, const std::string
 TokenizerFolder read_tokenizer_file(const std::string& path) {
   TokenizerFolder folder;
   folder.path = path;
-  add_tokenizer_json(folder, path, "");
+  folder.added = add_tokenizer_json(folder, path, "");
   finish(folder);
   return folder;
 }

@@ -38,13 +38,12 @@ std::unique_ptr<tokenize::Tokenizer> load_tokenizer(const PrepConfig& config) {
   const fs::path path = config.tokenizer.vocabulary;
   const tokenize::TokenizerKind& kind = config.tokenizer_kind();
   const tokenize::TextForm form = config.text_form();
-  if (!is_folder(path) && path.extension() != ".json") return kind.load(path, form);
-  if (is_file(path / "vocab.txt")) return kind.load(path / "vocab.txt", form);
-  if (!is_folder(path) && !is_file(path)) kind.load(path, form);  // says why it cannot be read
   data::TokenizerFolder given = given_tokenizer(config.tokenizer);
-  if (given.has_vocabulary()) {
-    return kind.make(std::move(given.vocabulary), form, (is_folder(path) ? path / given.file : path).string());
+  if (!given.vocabulary.empty()) {
+    return kind.make(std::move(given.vocabulary), std::move(given.added), form,
+                     (is_folder(path) ? path / given.file : path).string());
   }
+  if (!is_folder(path) && (path.extension() != ".json" || !is_file(path))) return kind.load(path, form);
   if (given.problems.empty()) throw Error(ExitCode::files, data::missing_tokenizer(path));
   throw Error(ExitCode::files, given.problems.front());
 }

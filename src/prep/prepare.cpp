@@ -177,7 +177,7 @@ class Preparation {
         vocabulary = trainer->train(counts.sorted(), static_cast<std::int32_t>(config_.tokenizer.train_size));
     });
     vocabulary = comm::broadcast_object(group_, vocabulary, 0);
-    agree([&] { tokenizer_ = kind.make(std::move(vocabulary), config_.text_form(), "the trained vocabulary"); });
+    agree([&] { tokenizer_ = kind.make(std::move(vocabulary), {}, config_.text_form(), "the trained vocabulary"); });
     report("trained a vocabulary of " + core::counted(tokenizer_->size(), "token"));
   }
 

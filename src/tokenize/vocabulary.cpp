@@ -2,7 +2,6 @@
 #include "bert_hpc/tokenize/vocabulary.hpp"
 
 #include <algorithm>
-#include <bit>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/hash.hpp"
@@ -18,8 +17,7 @@ using core::ExitCode;
 
 namespace {
 
-constexpr std::int64_t largest_file = 64 << 20;   // bytes; the largest vocabularies known have 4 MB
-constexpr std::uint32_t largest_trie = 1u << 24;  // nodes that a 32-bit edge key can tell apart
+constexpr std::int64_t largest_file = 64 << 20;  // bytes; the largest vocabularies known have 4 MB
 
 }  // namespace
 
@@ -30,21 +28,19 @@ Vocabulary Vocabulary::load(const std::string& file) {
 }
 
 Vocabulary::Vocabulary(std::vector<std::string> pieces, const std::string& source) : pieces_(std::move(pieces)) {
-  std::size_t bytes = 2;
+  std::size_t bytes = 0;
   for (const std::string& piece : pieces_) bytes += piece.size();
-  if (bytes >= largest_trie) throw Error(ExitCode::data, source + ": has more than 16 million bytes of pieces.");
-  const std::size_t capacity = std::bit_ceil(2 * bytes + 16);
-  edges_.assign(capacity, Edge{0, 0});
-  shift_ = 64 - std::countr_zero(capacity);
-  piece_at_.assign(2, -1);
+  if (bytes + 2 >= ByteTrie::largest)
+    throw Error(ExitCode::data, source + ": has more than 16 million bytes of pieces.");
+  trie_ = ByteTrie(bytes, 2);
   for (std::int32_t i = 0; i < size(); ++i) {
     const std::string& piece = pieces_[static_cast<std::size_t>(i)];
     if (!is_valid_utf8(piece) || piece.find('\0') != std::string::npos) {
       throw Error(ExitCode::data, source + ": line " + std::to_string(i + 1) +
                                       " is not UTF-8 text; a vocabulary has one piece a line.");
     }
-    insert(first_root, piece, i);
-    if (piece.starts_with("##")) insert(later_root, std::string_view(piece).substr(2), i);
+    trie_.insert(first_root, piece, i);
+    if (piece.starts_with("##")) trie_.insert(later_root, std::string_view(piece).substr(2), i);
   }
   check_and_find_special(source);
   hash_ = core::hash_of_lines(pieces_);
@@ -64,44 +60,8 @@ void Vocabulary::check_and_find_special(const std::string& source) {
   }
 }
 
-std::int32_t Vocabulary::child(std::int32_t node, char byte) const {
-  const std::uint32_t key = static_cast<std::uint32_t>(node) << 8 | static_cast<unsigned char>(byte);
-  for (std::size_t at = slot(key);; at = (at + 1) & (edges_.size() - 1)) {
-    if (edges_[at].key == key) return edges_[at].node;
-    if (edges_[at].key == 0) return -1;
-  }
-}
-
-void Vocabulary::insert(std::int32_t root, std::string_view bytes, std::int32_t id) {
-  std::int32_t node = root;
-  for (const char byte : bytes) {
-    std::int32_t next = child(node, byte);
-    if (next < 0) {
-      next = static_cast<std::int32_t>(piece_at_.size());
-      piece_at_.push_back(-1);
-      const std::uint32_t key = static_cast<std::uint32_t>(node) << 8 | static_cast<unsigned char>(byte);
-      std::size_t at = slot(key);
-      while (edges_[at].key != 0) at = (at + 1) & (edges_.size() - 1);
-      edges_[at] = {key, next};
-    }
-    node = next;
-  }
-  piece_at_[static_cast<std::size_t>(node)] = id;
-}
-
-Vocabulary::Match Vocabulary::longest(std::int32_t root, const char* bytes, int size) const {
-  Match best{-1, 0};
-  std::int32_t node = root;
-  for (int i = 0; i < size; ++i) {
-    node = child(node, bytes[i]);
-    if (node < 0) break;
-    if (const std::int32_t id = piece_at_[static_cast<std::size_t>(node)]; id >= 0) best = {id, i + 1};
-  }
-  return best;
-}
-
 std::int32_t Vocabulary::id(std::string_view piece) const {
-  if (piece.empty()) return piece_at_[first_root];
+  if (piece.empty()) return trie_.value_at(first_root);
   const Match match = longest_first(piece.data(), static_cast<int>(piece.size()));
   return match.size == static_cast<int>(piece.size()) ? match.id : -1;
 }

@@ -1,6 +1,7 @@
 // Words through the cache, and the greedy cut for those not in it.
 #include "bert_hpc/tokenize/wordpiece.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <iterator>
 #include <string>
@@ -9,12 +10,23 @@
 
 namespace bert_hpc::tokenize {
 
-WordPieceEncoder::WordPieceEncoder(const Vocabulary& vocabulary, const TextForm& form)
-    : vocabulary_(vocabulary), splitter_(form, {std::begin(special_token_names), std::end(special_token_names)}) {
+namespace {
+
+/// Texts that the splitter looks for.
+std::vector<std::string> split_specials(const AddedTokens* added) {
+  if (added != nullptr) return {};
+  return {std::begin(special_token_names), std::end(special_token_names)};
+}
+
+}  // namespace
+
+WordPieceEncoder::WordPieceEncoder(const Vocabulary& vocabulary, const TextForm& form, const AddedTokens* added)
+    : vocabulary_(vocabulary), added_(added), splitter_(form, split_specials(added)) {
   for (std::size_t i = 0; i < special_roles.size(); ++i) special_ids_[i] = vocabulary.special().*special_roles[i].id;
 }
 
 void WordPieceEncoder::encode(std::string_view text, std::vector<std::int32_t>& ids) {
+  if (added_ != nullptr) return encode_beside_added(text, ids);
   splitter_.split(
       text, [&](const Word& word) { add_word(word, ids); },
       [&](int special, const unsigned char*) { ids.push_back(special_ids_[static_cast<std::size_t>(special)]); });
@@ -22,6 +34,7 @@ void WordPieceEncoder::encode(std::string_view text, std::vector<std::int32_t>& 
 
 void WordPieceEncoder::encode_with_spans(std::string_view text, std::vector<std::int32_t>& ids,
                                          std::vector<TokenSpan>& spans) {
+  if (added_ != nullptr) return encode_beside_added(text, ids, spans);
   const char* counted = text.data();  // the text before it has `characters`
   std::int32_t characters = 0;
   const auto character_at = [&](const unsigned char* place) {
@@ -43,6 +56,79 @@ void WordPieceEncoder::encode_with_spans(std::string_view text, std::vector<std:
         ids.push_back(special_ids_[index]);
         spans.push_back({begin, begin + static_cast<std::int32_t>(std::strlen(special_token_names[index]))});
       });
+}
+
+void WordPieceEncoder::encode_beside_added(std::string_view text, std::vector<std::int32_t>& ids) {
+  const auto on_text = [&](const TextPart& part) {
+    splitter_.split(
+        part.text, [&](const Word& word) { add_word(word, ids); }, [](int, const unsigned char*) {});
+  };
+  added_->split(text, buffer_, on_text, [&](std::int32_t id, const TextPart&) { ids.push_back(id); });
+}
+
+namespace {
+
+/// Counts the characters before ascending places of a text.
+class CharacterCount {
+ public:
+  explicit CharacterCount(const char* begin) : counted_(begin) {}
+
+  std::int32_t before(const char* place) {
+    characters_ += static_cast<std::int32_t>(
+        count_characters({counted_, static_cast<std::size_t>(std::max<std::ptrdiff_t>(place - counted_, 0))}));
+    counted_ = std::max(counted_, place);
+    return characters_;
+  }
+
+ private:
+  const char* counted_;  // the text before it has `characters_`
+  std::int32_t characters_ = 0;
+};
+
+}  // namespace
+
+/// Spans of normalized text are first those of its characters, and then of those that these were made from.
+void WordPieceEncoder::encode_beside_added(std::string_view text, std::vector<std::int32_t>& ids,
+                                           std::vector<TokenSpan>& spans) {
+  CharacterCount raw(text.data());
+  CharacterCount normalized(nullptr);
+  const char* stretch = nullptr;  // the normalized one that is counted
+  std::int32_t stretch_begin = 0;
+  const auto enter = [&](const TextPart& part) {
+    if (part.normalized == nullptr || part.stretch.data() == stretch) return;
+    stretch = part.stretch.data();
+    stretch_begin = raw.before(stretch);
+    normalized = CharacterCount(part.normalized->bytes.data());
+  };
+  const auto character_at = [&](const TextPart& part, const char* place) {
+    return (part.normalized == nullptr ? raw : normalized).before(place);
+  };
+  const auto in_text = [&](const TextPart& part, TokenSpan& span) {
+    if (part.normalized == nullptr) return;
+    const std::vector<std::int32_t>& origins = part.normalized->origins;
+    span = {stretch_begin + origins[static_cast<std::size_t>(span.begin)],
+            stretch_begin + origins[static_cast<std::size_t>(span.end - 1)] + 1};
+  };
+  const auto on_text = [&](const TextPart& part) {
+    enter(part);
+    const auto on_word = [&](const Word& word) {
+      const std::size_t before = ids.size(), spans_before = spans.size();
+      add_word(word, ids);
+      const std::int32_t begin = character_at(part, reinterpret_cast<const char*>(word.source));
+      add_spans(word, begin, std::span(ids).subspan(before), spans);
+      for (TokenSpan& span : std::span(spans).subspan(spans_before)) in_text(part, span);
+    };
+    splitter_.split(part.text, on_word, [](int, const unsigned char*) {});
+  };
+  const auto on_token = [&](std::int32_t id, const TextPart& part) {
+    enter(part);
+    const std::int32_t begin = character_at(part, part.text.data());
+    TokenSpan span{begin, character_at(part, part.text.data() + part.text.size())};
+    in_text(part, span);
+    ids.push_back(id);
+    spans.push_back(span);
+  };
+  added_->split(text, buffer_, on_text, on_token);
 }
 
 /// Spans of the pieces `ids` of `word`, whose source begins at character `begin` of the text.

@@ -2,11 +2,13 @@
 #include "wordpiece_json.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
 #include "bert_hpc/core/json.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/tokenize/added_tokens_json.hpp"
 #include "bert_hpc/tokenize/wordpiece.hpp"
 #include "json_member.hpp"
 #include "template_json.hpp"
@@ -15,8 +17,6 @@ namespace bert_hpc::tokenize {
 namespace {
 
 using nlohmann::json;
-
-constexpr std::size_t most_named = 5;  // added tokens in a message
 
 std::string shown(const json& value) {
   return core::printable(core::json_text(value), 80);
@@ -139,39 +139,57 @@ void check_post_processor(const json& given, const std::vector<std::string>& pie
                      "\" of a pair, with the vocabulary's ids; this version makes only these.");
 }
 
-/// Text is split at added tokens before all else. WordPieceEncoder does so at BERT's special tokens, as they are.
-void check_added_tokens(const json& tokens, const std::vector<std::string>& pieces,
-                        std::vector<std::string>& problems) {
-  std::vector<std::string> other;
-  for (const json& token : tokens) {
-    const json& content = member(token, "content");
-    const auto known = std::find(std::begin(special_token_names), std::end(special_token_names), content);
-    if (known == std::end(special_token_names)) {
-      other.push_back(content.is_string() ? shown(content) : shown(token));
-      continue;
-    }
-    const auto at = static_cast<std::size_t>(std::find(pieces.begin(), pieces.end(), *known) - pieces.begin());
-    if (member(token, "id") != at && at < pieces.size()) {
-      problems.push_back("added_tokens gives " + std::string(*known) + " the id " + shown(member(token, "id")) +
-                         ", and model.vocab " + std::to_string(at) + ".");
-    }
-    for (const char* key : {"single_word", "normalized"}) {
-      if (member(token, key) != true) continue;
-      problems.push_back("added_tokens has " + std::string(key) + " = true for " + *known +
-                         "; this version finds it anywhere in the text as it is.");
+/// BERT's special tokens have the vocabulary's ids, and are found anywhere in the text as it is.
+void check_special_token(const AddedToken& token, const std::vector<std::string>& pieces,
+                         std::vector<std::string>& problems) {
+  const auto known = std::find(std::begin(special_token_names), std::end(special_token_names), token.content);
+  if (known == std::end(special_token_names)) return;
+  const auto at = static_cast<std::size_t>(std::find(pieces.begin(), pieces.end(), *known) - pieces.begin());
+  if (token.id != static_cast<std::int64_t>(at) && at < pieces.size()) {
+    problems.push_back("added_tokens gives " + token.content + " the id " + std::to_string(token.id) +
+                       ", and model.vocab " + std::to_string(at) + ".");
+  }
+  for (const auto& [is_on, key] :
+       {std::pair(token.single_word, "single_word"), std::pair(token.normalized, "normalized")}) {
+    if (!is_on) continue;
+    problems.push_back("added_tokens has " + std::string(key) + " = true for " + token.content +
+                       "; this version finds it anywhere in the text as it is.");
+  }
+}
+
+std::vector<AddedToken> read_added_tokens(const json& tokens, const std::vector<std::string>& pieces,
+                                          std::vector<std::string>& problems) {
+  std::vector<AddedToken> all;
+  for (const json& given : tokens) {
+    const std::optional<AddedToken> token = added_token_of(given);
+    if (token && given.is_object()) {
+      check_special_token(*token, pieces, problems);
+      all.push_back(*token);
+    } else {
+      problems.push_back("added_tokens has " + shown(given) + ", which is no object with a text and an id.");
     }
   }
-  if (other.empty()) return;
-  const auto count = static_cast<std::int64_t>(other.size());
-  if (other.size() > most_named) {
-    other.resize(most_named);
-    other.push_back("others");
-  }
-  problems.push_back("added_tokens has " + core::counted(count, "token") + " besides BERT's five special tokens: " +
-                     core::listed(other, "and", false) + "; this version does not split text at such tokens.");
+  return all;
 }
 
 }  // namespace
+
+std::optional<AddedToken> added_token_of(const json& token) {
+  if (token.is_string()) return AddedToken{.content = token.get<std::string>(), .special = true};
+  const json& content = member(token, "content");
+  if (!content.is_string()) return std::nullopt;
+  const auto is_on = [&](const char* key) { return member(token, key) == true; };
+  AddedToken read{.content = content.get<std::string>(),
+                  .single_word = is_on("single_word"),
+                  .lstrip = is_on("lstrip"),
+                  .rstrip = is_on("rstrip"),
+                  .special = is_on("special")};
+  const json &normalized = member(token, "normalized"), &id = member(token, "id");
+  read.normalized = normalized.is_boolean() ? normalized.get<bool>() : !read.special;
+  const bool has_id = id.is_number_integer() && id >= 0 && id <= std::numeric_limits<std::int32_t>::max();
+  if (has_id) read.id = id.get<std::int32_t>();
+  return read;
+}
 
 void read_wordpiece_json(TokenizerDocument& document, TokenizerJson& result) {
   result.pieces = pieces_of(document, result.vocabulary_problem);
@@ -181,7 +199,7 @@ void read_wordpiece_json(TokenizerDocument& document, TokenizerJson& result) {
   if (!result.pieces.empty()) {
     check_post_processor(member(document.json, "post_processor"), result.pieces, result.problems);
   }
-  check_added_tokens(member(document.json, "added_tokens"), result.pieces, result.problems);
+  result.added = read_added_tokens(member(document.json, "added_tokens"), result.pieces, result.problems);
 }
 
 }  // namespace bert_hpc::tokenize

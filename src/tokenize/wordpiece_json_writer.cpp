@@ -12,19 +12,25 @@ namespace {
 
 using nlohmann::ordered_json;
 
-ordered_json added_tokens(const Vocabulary& vocabulary) {
-  std::vector<std::pair<std::int32_t, std::string>> specials;
-  for (const char* name : special_token_names) specials.emplace_back(vocabulary.id(name), name);
-  std::sort(specials.begin(), specials.end());
+/// With the vocabulary's special tokens, by id.
+std::vector<AddedToken> with_special_tokens(const Vocabulary& vocabulary, std::vector<AddedToken> tokens) {
+  for (const char* name : special_token_names) {
+    tokens.push_back({.content = name, .id = vocabulary.id(name), .special = true});
+  }
+  std::stable_sort(tokens.begin(), tokens.end(), [](const AddedToken& a, const AddedToken& b) { return a.id < b.id; });
+  return tokens;
+}
+
+ordered_json added_tokens(const Vocabulary& vocabulary, const std::vector<AddedToken>& added) {
   ordered_json tokens = ordered_json::array();
-  for (const auto& [id, name] : specials) {
-    tokens.push_back({{"id", id},
-                      {"content", name},
-                      {"single_word", false},
-                      {"lstrip", false},
-                      {"rstrip", false},
-                      {"normalized", false},
-                      {"special", true}});
+  for (const AddedToken& token : with_special_tokens(vocabulary, added)) {
+    tokens.push_back({{"id", token.id},
+                      {"content", token.content},
+                      {"single_word", token.single_word},
+                      {"lstrip", token.lstrip},
+                      {"rstrip", token.rstrip},
+                      {"normalized", token.normalized},
+                      {"special", token.special}});
   }
   return tokens;
 }
@@ -54,11 +60,22 @@ std::string entries(const Vocabulary& vocabulary) {
 
 }  // namespace
 
-std::string tokenizer_json_text(const Vocabulary& vocabulary, const TextForm& form) {
+nlohmann::json added_tokens_decoder(const Vocabulary& vocabulary, const std::vector<AddedToken>& added) {
+  nlohmann::json tokens = nlohmann::json::object();
+  for (ordered_json& token : added_tokens(vocabulary, added)) {
+    const std::string id = std::to_string(token["id"].get<std::int32_t>());
+    token.erase("id");
+    tokens[id] = token;
+  }
+  return tokens;
+}
+
+std::string tokenizer_json_text(const Vocabulary& vocabulary, const TextForm& form,
+                                const std::vector<AddedToken>& added) {
   const ordered_json document = {{"version", "1.0"},
                                  {"truncation", nullptr},
                                  {"padding", nullptr},
-                                 {"added_tokens", added_tokens(vocabulary)},
+                                 {"added_tokens", added_tokens(vocabulary, added)},
                                  {"normalizer",
                                   {{"type", "BertNormalizer"},
                                    {"clean_text", true},

@@ -1,6 +1,7 @@
 // WordPiece as one of the kinds of tokenizers: [CLS] a [SEP] and [CLS] a [SEP] b [SEP] of BERT, and its files.
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "bert_hpc/core/json.hpp"
 #include "bert_hpc/tokenize/wordpiece.hpp"
@@ -11,12 +12,27 @@ namespace {
 
 class WordPieceTokenizer final : public Tokenizer {
  public:
-  WordPieceTokenizer(Vocabulary vocabulary, const TextForm& form) : vocabulary_(std::move(vocabulary)), form_(form) {}
+  WordPieceTokenizer(Vocabulary vocabulary, std::vector<AddedToken> added, const TextForm& form)
+      : vocabulary_(std::move(vocabulary)),
+        added_(std::move(added)),
+        form_(form),
+        tokens_(vocabulary_.pieces()),
+        hash_(tokenize::vocabulary_hash(vocabulary_.pieces(), added_)) {
+    if (added_.empty()) return;
+    for (const AddedToken& token : added_) {
+      if (token.id == std::ssize(tokens_)) tokens_.push_back(token.content);
+    }
+    std::vector<AddedToken> all = added_;
+    for (const SpecialRole& role : special_roles) {
+      all.push_back({.content = special_token_name(role.id), .id = vocabulary_.special().*role.id, .special = true});
+    }
+    split_.emplace(std::move(all), form);
+  }
 
   const TokenizerKind& kind() const override { return wordpiece_kind(); }
-  const std::vector<std::string>& tokens() const override { return vocabulary_.pieces(); }
+  const std::vector<std::string>& tokens() const override { return tokens_; }
   const SpecialIds& special_ids() const override { return vocabulary_.special(); }
-  const std::string& vocabulary_hash() const override { return vocabulary_.hash(); }
+  const std::string& vocabulary_hash() const override { return hash_; }
 
   std::vector<std::pair<std::string, bool>> settings() const override {
     std::vector<std::pair<std::string, bool>> all;
@@ -25,7 +41,7 @@ class WordPieceTokenizer final : public Tokenizer {
   }
 
   std::unique_ptr<TextEncoder> encoder() const override {
-    return std::make_unique<WordPieceEncoder>(vocabulary_, form_);
+    return std::make_unique<WordPieceEncoder>(vocabulary_, form_, split_ ? &*split_ : nullptr);
   }
 
   std::vector<File> files(std::int64_t max_tokens) const override {
@@ -34,22 +50,28 @@ class WordPieceTokenizer final : public Tokenizer {
       config[std::string(role.name) + "_token"] = special_token_name(role.id);
     }
     for (const TextFormField& field : text_form_fields) config[field.hugging_face_name] = form_.*field.value;
+    if (!added_.empty()) config["added_tokens_decoder"] = added_tokens_decoder(vocabulary_, added_);
     return {{"vocab.txt", vocabulary_.text()},
             {"tokenizer_config.json", core::json_text(config, 2) + "\n"},
-            {"tokenizer.json", tokenizer_json_text(vocabulary_, form_)}};
+            {"tokenizer.json", tokenizer_json_text(vocabulary_, form_, added_)}};
   }
 
  private:
   Vocabulary vocabulary_;
+  std::vector<AddedToken> added_;
   TextForm form_;
+  std::vector<std::string> tokens_;  // the pieces and the added tokens that are none
+  std::string hash_;
+  std::optional<AddedTokens> split_;  // if there are added tokens
 };
 
-std::unique_ptr<Tokenizer> make(std::vector<std::string> pieces, const TextForm& form, const std::string& source) {
-  return std::make_unique<WordPieceTokenizer>(Vocabulary(std::move(pieces), source), form);
+std::unique_ptr<Tokenizer> make(std::vector<std::string> pieces, std::vector<AddedToken> added, const TextForm& form,
+                                const std::string& source) {
+  return std::make_unique<WordPieceTokenizer>(Vocabulary(std::move(pieces), source), std::move(added), form);
 }
 
 std::unique_ptr<Tokenizer> load(const std::string& file, const TextForm& form) {
-  return std::make_unique<WordPieceTokenizer>(Vocabulary::load(file), form);
+  return std::make_unique<WordPieceTokenizer>(Vocabulary::load(file), std::vector<AddedToken>(), form);
 }
 
 std::unique_ptr<VocabularyTrainer> trainer(const TextForm& form) {

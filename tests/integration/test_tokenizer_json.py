@@ -78,9 +78,9 @@ class TokenizerJson(Case):
         shutil.copy(shards / "vocab.txt", folder)
         document = json.loads((shards / "tokenizer.json").read_text())
         document["normalizer"]["clean_text"] = False
-        document["added_tokens"].append({"id": 500, "content": "[E1]", "special": True})
+        document["added_tokens"].append({"id": 500, "content": "[E1]", "special": True})  # not the next id
         (folder / "tokenizer.json").write_text(json.dumps(document))
-        refused("normalizer.clean_text is false", 'besides BERT\'s five special tokens: "[E1]"')
+        refused("normalizer.clean_text is false", 'the added token "[E1]" has the id 500')
         lines = (shards / "vocab.txt").read_text().split("\n")
         (folder / "vocab.txt").write_text("\n".join(lines[:50] + ["other"] + lines[51:]))
         refused(f'the piece 50 is "other" in vocab.txt and "{lines[50]}" in tokenizer.json')

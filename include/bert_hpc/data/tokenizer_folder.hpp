@@ -1,4 +1,5 @@
-// What a Hugging Face folder says of its tokenizer (vocab.txt, tokenizer.json, tokenizer_config.json), and whether
+// What a Hugging Face folder says of its tokenizer (vocab.txt, tokenizer.json, tokenizer_config.json, and older files
+// of added tokens), and whether
 // shards were made with that one. Ids of another vocabulary are other words to a model, and nothing else would notice.
 #pragma once
 
@@ -8,19 +9,21 @@
 #include <vector>
 
 #include "bert_hpc/data/shard_schema.hpp"
+#include "bert_hpc/tokenize/added_tokens.hpp"
 
 namespace bert_hpc::data {
 
 struct TokenizerFolder {
   std::string path{};
   std::string vocabulary_hash{};  ///< as in shards; "" where there is no WordPiece vocabulary
-  std::int64_t pieces = 0;        ///< of the vocabulary
+  std::int64_t pieces = 0;        ///< of the vocabulary, with added tokens
   TextSettings text{};            ///< as far as the files say; where they differ, as Transformers resolves it
   TextSettings config_text{};     ///< what tokenizer_config.json alone says
   std::string file{};             ///< the name of the vocabulary's file: "vocab.txt" or "tokenizer.json"; "": none
-  std::vector<std::string> vocabulary{};  ///< the pieces by id
-  std::vector<std::string> problems{};    ///< why bert_hpc_prep gives other ids than this tokenizer, each with its file
-  std::string conflict{};                 ///< where tokenizer.json and tokenizer_config.json differ: a sentence; or ""
+  std::vector<std::string> vocabulary{};      ///< the pieces by id
+  std::vector<tokenize::AddedToken> added{};  ///< settled (tokenize::settle_added_tokens())
+  std::vector<std::string> problems{};  ///< why bert_hpc_prep gives other ids than this tokenizer, each with its file
+  std::string conflict{};               ///< where tokenizer.json and tokenizer_config.json differ: a sentence; or ""
 
   bool has_vocabulary() const { return !vocabulary_hash.empty(); }
   /// "DIR/tokenizer_config.json says do_lower_case = true", of a setting that `text` has.

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "bert_hpc/tokenize/added_tokens.hpp"
 #include "bert_hpc/tokenize/sequence_template.hpp"
 #include "bert_hpc/tokenize/special_ids.hpp"
 #include "bert_hpc/tokenize/text_form.hpp"
@@ -56,9 +57,9 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
 
   virtual const TokenizerKind& kind() const = 0;
-  virtual const std::vector<std::string>& tokens() const = 0;  ///< by id
+  virtual const std::vector<std::string>& tokens() const = 0;  ///< by id, with those that were added
   virtual const SpecialIds& special_ids() const = 0;
-  /// core::hash_of_lines() of the lines of its vocabulary, by which vocabularies are compared.
+  /// tokenize::vocabulary_hash(), by which vocabularies are compared.
   virtual const std::string& vocabulary_hash() const = 0;
   /// How it reads text, by the names that shards and inputs have for it.
   virtual std::vector<std::pair<std::string, bool>> settings() const = 0;
@@ -77,9 +78,10 @@ struct TokenizerKind {
   SequenceTemplate sequence;
 
   /// The tokenizer of a vocabulary. `vocabulary`: its lines, as load(), its trainer and its tokenizer.json give them;
-  /// `source`: their origin, for messages. Throws Error(data) where they are no vocabulary of this kind.
-  std::unique_ptr<Tokenizer> (*make)(std::vector<std::string> vocabulary, const TextForm& form,
-                                     const std::string& source);
+  /// `added`: settled (settle_added_tokens()); `source`: their origin, for messages. Throws Error(data) where they are
+  /// no vocabulary of this kind.
+  std::unique_ptr<Tokenizer> (*make)(std::vector<std::string> vocabulary, std::vector<AddedToken> added,
+                                     const TextForm& form, const std::string& source);
   /// The tokenizer of the vocabulary's own file (vocab.txt). Throws Error(files) if it cannot be read, else as make().
   std::unique_ptr<Tokenizer> (*load)(const std::string& file, const TextForm& form);
   std::unique_ptr<VocabularyTrainer> (*trainer)(const TextForm& form);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "bert_hpc/tokenize/added_tokens.hpp"
 #include "bert_hpc/tokenize/text_form.hpp"
 
 namespace bert_hpc::tokenize {
@@ -16,6 +17,7 @@ struct TokenizerJson {
   std::vector<std::string>
       pieces;  ///< the vocabulary, for TokenizerKind::make; empty where there is a vocabulary_problem
   std::string vocabulary_problem;  ///< why there are no pieces: e.g. the ids are not 0 … n-1, each once; or ""
+  std::vector<AddedToken> added;   ///< its added_tokens, BERT's special tokens included
   std::optional<TextForm> form;    ///< of its BertNormalizer, if it has one
   std::vector<std::string>
       problems;  ///< why this program's encoder gives other ids than this tokenizer, each a sentence

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bert_hpc/tokenize/byte_trie.hpp"
 #include "bert_hpc/tokenize/special_ids.hpp"
 
 namespace bert_hpc::tokenize {
@@ -38,32 +39,18 @@ class Vocabulary {
   /// The text of vocab.txt.
   std::string text() const;
 
-  struct Match {
-    std::int32_t id;  ///< -1: no piece matches
-    int size;         ///< bytes matched
-  };
+  using Match = ByteTrie::Match;
   /// Longest piece that `bytes[0 … size)` begins with: a word's first piece, or a later one ("##…").
-  Match longest_first(const char* bytes, int size) const { return longest(first_root, bytes, size); }
-  Match longest_later(const char* bytes, int size) const { return longest(later_root, bytes, size); }
+  Match longest_first(const char* bytes, int size) const { return trie_.longest(first_root, bytes, size); }
+  Match longest_later(const char* bytes, int size) const { return trie_.longest(later_root, bytes, size); }
 
  private:
-  // A trie whose edges (node, byte) → node lie in one open-addressed hash table: no pointers, one probe a byte.
-  struct Edge {
-    std::uint32_t key;  // node << 8 | byte; 0 is free, as byte 0 is in no piece
-    std::int32_t node;
-  };
   static constexpr std::int32_t first_root = 0, later_root = 1;
 
-  std::size_t slot(std::uint32_t key) const { return (key * std::uint64_t{0x9E3779B97F4A7C15}) >> shift_; }
-  std::int32_t child(std::int32_t node, char byte) const;
-  void insert(std::int32_t root, std::string_view bytes, std::int32_t id);
-  Match longest(std::int32_t root, const char* bytes, int size) const;
   void check_and_find_special(const std::string& source);
 
   std::vector<std::string> pieces_;
-  std::vector<Edge> edges_;
-  std::vector<std::int32_t> piece_at_;  // (nodes): id of the piece that ends here, or -1
-  int shift_ = 0;
+  ByteTrie trie_;
   SpecialIds special_;
   std::string hash_;
 };

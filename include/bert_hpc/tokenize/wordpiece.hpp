@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bert_hpc/tokenize/added_tokens.hpp"
 #include "bert_hpc/tokenize/tokenizer.hpp"
 #include "bert_hpc/tokenize/vocabulary.hpp"
 #include "bert_hpc/tokenize/vocabulary_trainer.hpp"
@@ -23,10 +24,11 @@ namespace bert_hpc::tokenize {
 /// The entry of tokenizer_kinds().
 const TokenizerKind& wordpiece_kind();
 
-/// The vocabulary must outlive it.
+/// The vocabulary and the added tokens must outlive it.
 class WordPieceEncoder final : public TextEncoder {
  public:
-  WordPieceEncoder(const Vocabulary& vocabulary, const TextForm& form);
+  /// `added`: also the special tokens, which are searched for with the others; null: they alone.
+  WordPieceEncoder(const Vocabulary& vocabulary, const TextForm& form, const AddedTokens* added = nullptr);
 
   void encode(std::string_view text, std::vector<std::int32_t>& ids) override;
   void encode_with_spans(std::string_view text, std::vector<std::int32_t>& ids, std::vector<TokenSpan>& spans) override;
@@ -40,11 +42,15 @@ class WordPieceEncoder final : public TextEncoder {
   static constexpr int cache_bits = 15;
 
   void add_word(const Word& word, std::vector<std::int32_t>& ids);
+  void encode_beside_added(std::string_view text, std::vector<std::int32_t>& ids);
+  void encode_beside_added(std::string_view text, std::vector<std::int32_t>& ids, std::vector<TokenSpan>& spans);
   void cut(const char* bytes, int size, std::vector<std::int32_t>& ids) const;
   void add_spans(const Word& word, std::int32_t begin, std::span<const std::int32_t> ids,
                  std::vector<TokenSpan>& spans) const;
 
   const Vocabulary& vocabulary_;
+  const AddedTokens* added_;
+  NormalizedText buffer_;
   WordSplitter splitter_;
   std::array<std::int32_t, special_roles.size()> special_ids_;
   WordCache<Pieces> cache_{cache_bits};
@@ -67,7 +73,8 @@ class WordPieceTrainer final : public VocabularyTrainer {
 };
 
 /// The text of a tokenizer.json, byte for byte as Transformers 5 saves the same tokenizer. A piece that the vocabulary
-/// has twice is written once, with its last id.
-std::string tokenizer_json_text(const Vocabulary& vocabulary, const TextForm& form);
+/// has twice is written once, with its last id. `added`: without special tokens.
+std::string tokenizer_json_text(const Vocabulary& vocabulary, const TextForm& form,
+                                const std::vector<AddedToken>& added = {});
 
 }  // namespace bert_hpc::tokenize

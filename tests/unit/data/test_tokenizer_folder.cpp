@@ -207,7 +207,7 @@ TEST_CASE("where the two files differ, the tokenizer's class decides as in Trans
   }
 }
 
-TEST_CASE("tokens that tokenizer_config.json adds or names otherwise are a problem") {
+TEST_CASE("special tokens that tokenizer_config.json names otherwise, and values that are no tokens, are a problem") {
   const SavedFolder saved;
   const auto problem = [&](const char* config) {
     saved.write("tokenizer_config.json", config);
@@ -217,8 +217,39 @@ TEST_CASE("tokens that tokenizer_config.json adds or names otherwise are a probl
   CHECK(problem(R"({"unk_token": "[UNK]", "cls_token": {"content": "[CLS]"}, "mask_token": null})").empty());
   CHECK(problem(R"({"added_tokens_decoder": {"0": {"content": "[PAD]"}}, "additional_special_tokens": []})").empty());
   CHECK_THAT(problem(R"({"unk_token": "<unk>"})"), ContainsSubstring("unk_token is \"<unk>\""));
-  CHECK_THAT(problem(R"({"extra_special_tokens": ["[E1]"]})"), ContainsSubstring("extra_special_tokens has \"[E1]\""));
-  CHECK_THAT(problem(R"({"added_tokens_decoder": {"26": {"content": "[E1]"}}})"), ContainsSubstring("\"[E1]\""));
+  CHECK_THAT(problem(R"({"extra_special_tokens": [7]})"), ContainsSubstring("extra_special_tokens has 7"));
+  CHECK_THAT(problem(R"({"added_tokens_decoder": {"x": {"content": "[E1]"}}})"),
+             ContainsSubstring("which is no token"));
+  CHECK_THAT(problem(R"({"added_tokens_decoder": {"99": {"content": "[E1]"}}})"), ContainsSubstring("has the id 99"));
+}
+
+TEST_CASE("added tokens come from the file in which the folder's version of Transformers keeps them") {
+  const SavedFolder saved;
+  const auto added = [&] {
+    const data::TokenizerFolder folder = saved.read();
+    CHECK(folder.problems.empty());
+    return folder.added;
+  };
+  using tokenize::AddedToken;
+  CHECK(added().empty());
+  const auto pieces = static_cast<std::int32_t>(saved.read().vocabulary.size());
+  const std::string hash = saved.read().vocabulary_hash, id = std::to_string(pieces);
+
+  saved.write("added_tokens.json", (R"({"[E2]": )" + std::to_string(pieces + 1) + R"(, "[E1]": )" + id + "}").c_str());
+  CHECK(added() == std::vector<AddedToken>{{.content = "[E1]", .id = pieces, .normalized = true},
+                                           {.content = "[E2]", .id = pieces + 1, .normalized = true}});
+  CHECK(saved.read().pieces == pieces + 2);
+  CHECK(saved.read().vocabulary_hash != hash);
+
+  saved.write("tokenizer_config.json", R"({"extra_special_tokens": ["[E1]", "[E3]"]})");
+  CHECK(added() == std::vector<AddedToken>{{.content = "[E1]", .id = pieces, .special = true},
+                                           {.content = "[E2]", .id = pieces + 1, .normalized = true},
+                                           {.content = "[E3]", .id = pieces + 2, .special = true}});
+
+  saved.write("tokenizer_config.json",
+              (R"({"added_tokens_decoder": {")" + id + R"(": {"content": "<ent>", "lstrip": true, "special": true}}})")
+                  .c_str());
+  CHECK(added() == std::vector<AddedToken>{{.content = "<ent>", .id = pieces, .lstrip = true, .special = true}});
 }
 
 TEST_CASE("the error for a folder without a tokenizer states the model's type and a remedy") {

@@ -43,7 +43,7 @@ bool holds_reordered_marks(std::string_view text) {
 
 std::unique_ptr<Tokenizer> wordpiece(std::vector<std::string> pieces, const TextForm& form = uncased) {
   pieces.insert(pieces.begin(), std::begin(special_token_names), std::end(special_token_names));
-  return wordpiece_kind().make(std::move(pieces), form, "test");
+  return wordpiece_kind().make(std::move(pieces), {}, form, "test");
 }
 
 std::vector<TokenSpan> spans_of(const Tokenizer& tokenizer, std::string_view text) {
@@ -60,7 +60,7 @@ TEST_CASE("spans of tokens equal the offset_mapping of Transformers on hostile s
   std::size_t compared = 0;
   for (const auto& [name, form] : forms) {
     const auto tokenizer =
-        wordpiece_kind().make(ids_golden["vocabulary"].get<std::vector<std::string>>(), form, "ids.json");
+        wordpiece_kind().make(ids_golden["vocabulary"].get<std::vector<std::string>>(), {}, form, "ids.json");
     const auto encoder = tokenizer->encoder();
     for (int pass = 0; pass < 2; ++pass) {  // the second takes ids from the cache
       for (const nlohmann::json& item : spans_golden["cases"]) {

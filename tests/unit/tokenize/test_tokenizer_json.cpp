@@ -92,6 +92,9 @@ TEST_CASE("sections that mean the same are read as the same") {
   same([](json& d) { d["padding"] = {{"strategy", {{"Fixed", 8}}}}; });
   same([](json& d) { d["model"].erase("type"); });
   same([](json& d) { d["added_tokens"].erase(1); });
+  same([](json& d) {
+    d["added_tokens"].push_back({{"id", 26}, {"content", "[E1]"}, {"normalized", false}, {"special", true}});
+  });
 }
 
 TEST_CASE("errors name features that this version does not support") {
@@ -125,14 +128,9 @@ TEST_CASE("errors name features that this version does not support") {
         [](json& d) { d["post_processor"]["special_tokens"]["[SEP]"]["ids"] = {3}; });
   named("its post_processor is of type \"TemplateProcessing\"",
         [](json& d) { d["post_processor"]["pair"][4]["SpecialToken"]["type_id"] = 0; });
-  named("added_tokens has 1 token besides BERT's five special tokens: \"[E1]\"", [](json& d) {
-    d["added_tokens"].push_back({{"id", 26}, {"content", "[E1]"}, {"normalized", false}, {"special", true}});
-  });
   named("added_tokens gives [UNK] the id 7, and model.vocab 2", [](json& d) { d["added_tokens"][1]["id"] = 7; });
   named("normalized = true for [PAD]", [](json& d) { d["added_tokens"][0]["normalized"] = true; });
-  named("added_tokens has 9 tokens besides", [](json& d) {
-    for (int i = 0; i < 9; ++i) d["added_tokens"].push_back(std::string("x") + std::to_string(i));
-  });
+  named("added_tokens has \"x\", which is no object", [](json& d) { d["added_tokens"].push_back("x"); });
 }
 
 TEST_CASE("a vocabulary has the ids from 0 on, each once") {
