@@ -271,6 +271,13 @@ bool TrainingLoop::evaluate() {
   context_.log.info(evaluation_line("validation", *row, *session_.model->objective.task));
   const bool untrained = trainer_.skipped().total > 0 && trainer_.skipped().total == state_.done;
   better_ = !untrained && best_.offer(*row);
+  if (const std::string metric = best_.undefined_metric(*row); !metric.empty()) {
+    context_.log.warning("validation: " + metric + " is not a number, so this evaluation selects no model" +
+                         (best_.kept() ? "."
+                                       : ": RUN/model is the last one unless a later evaluation has a number. "
+                                         "Check the labels of the validation split, or choose another metric "
+                                         "in evaluation.best."));
+  }
   if (better_) results_.export_model(*session_.model, session_.sets.train->info());
   recorder_.add_evaluation(begin);
   health_.check_answers("validation", *session_.validation, best_.patience_is_over() || !session_.loader->has_next(),

@@ -31,10 +31,12 @@ AnyAppender make_appender(Hdf5File& file, const std::string& name, const Predict
   return Appender<float>(file, name, storage, column.width);
 }
 
+}  // namespace
+
 /// Columns of one length. `group`: "" or a name with a slash behind it.
-class Table {
+class PredictionTable {
  public:
-  Table(Hdf5File& file, const std::string& group, std::span<const PredictionColumn> columns)
+  PredictionTable(Hdf5File& file, const std::string& group, std::span<const PredictionColumn> columns)
       : source_index_(file, group + "source_index", column_storage) {
     for (const PredictionColumn& column : columns) columns_.push_back(make_appender(file, group + column.name, column));
   }
@@ -67,13 +69,11 @@ class Table {
   std::vector<AnyAppender> columns_;
 };
 
-}  // namespace
-
 struct PredictionsWriter::State {
   std::string path;
   Hdf5File file;
-  Table rows;
-  std::optional<Table> windows{};
+  PredictionTable rows;
+  std::optional<PredictionTable> windows{};
   bool closed = false;
 };
 
@@ -84,7 +84,7 @@ PredictionsWriter::PredictionsWriter(const std::string& path, const PredictionsI
   file.write_attribute("/", "task", info.task);
   file.write_attribute("/", "label_names", info.label_names);
   for (const auto& [name, value] : info.attributes) file.write_attribute("/", name, value);
-  Table rows(file, "", columns);
+  PredictionTable rows(file, "", columns);
   state_ = std::unique_ptr<State>(new State{path, std::move(file), std::move(rows)});
 }
 

@@ -48,10 +48,10 @@ class Entities {
 std::optional<Tag> parse_tag(std::string_view text) {
   if (text == "O") return Tag{};
   const bool has_type = text.size() > 2 && text[1] == '-';
-  const bool is_tag = !text.empty() && std::string_view("BIES").find(text[0]) != std::string_view::npos &&
-                      (text.size() == 1 || has_type);
-  if (!is_tag) return std::nullopt;
-  return Tag{text[0], has_type ? text.substr(2) : std::string_view("_")};
+  constexpr std::string_view letters = "BIESLUMW", kinds = "BIESESIS";
+  const std::size_t place = text.empty() ? letters.npos : letters.find(text[0]);
+  if (place == letters.npos || (text.size() > 1 && !has_type)) return std::nullopt;
+  return Tag{kinds[place], has_type ? text.substr(2) : std::string_view("_")};
 }
 
 EntityCounts& EntityCounts::operator+=(const EntityCounts& more) {

@@ -2,6 +2,7 @@
 #include "bert_hpc/prep/row_stream.hpp"
 
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/prep/word_rows.hpp"
 #include "bert_hpc/tokenize/characters.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
 #include "row_labels.hpp"
@@ -36,6 +37,7 @@ RowStream::RowStream(const PrepConfig& config)
       pair_columns_(config.source.text_pair.size()),
       label_columns_(config.columns_of_labels().size()),
       has_candidates_(config.has_candidates()),
+      has_words_(config.has_words()),
       label_end_(label_end(config)),
       ids_(!config.source.id.empty()),
       queries_(!config.source.query_id.empty()),
@@ -125,7 +127,8 @@ std::string_view RowStream::label(SourceRow& out) {
   return label_;
 }
 
-/// Columns [first, first + count) joined by blanks; empty where nothing is visible.
+/// Columns [first, first + count) joined by blanks; empty if nothing is visible. Words without a visible character are
+/// words, so that each has a prediction.
 std::string_view RowStream::join(std::size_t first, std::size_t count, SourceRow& out, std::string& storage) {
   for (std::size_t i = first; i < first + count; ++i) {
     if (!row_.values[i]) {
@@ -143,7 +146,8 @@ std::string_view RowStream::join(std::size_t first, std::size_t count, SourceRow
     }
     text = storage;
   }
-  return is_invisible(text) ? std::string_view{} : text;
+  const bool is_empty = has_words_ ? count_words(text) == 0 : is_invisible(text);
+  return is_empty ? std::string_view{} : text;
 }
 
 }  // namespace bert_hpc::prep

@@ -1,10 +1,11 @@
 // Labelled entities in columns: conlleval's numbers for tags in IOB1 or IOB2, and for BIOES those of seqeval
 // (metrics/entities.hpp). Percent.
 //
-// A line holds the token first and the tag last; blank lines, and lines that begin with -DOCSTART- or -X-, separate
-// sentences and are no tokens.
+// A line holds the token first and the tag last, in columns as bert_hpc_prep splits them; blank lines, and lines that
+// begin with -DOCSTART- or -X-, separate sentences and are no tokens, and neither are comments before a sentence.
 #include <algorithm>
 
+#include "bert_hpc/core/conll_line.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/metrics/entities.hpp"
 #include "json_file.hpp"
@@ -30,9 +31,32 @@ Tag tag_of(const Line& line) {
   const std::optional<Tag> tag = metrics::parse_tag(text);
   if (!tag) {
     line.fail("the last column, '" + core::printable(text) +
-              "', is not a tag; write O, or B-, I-, E- or S- and the entity's type.");
+              "', is not a tag; write O, or B-, I-, E- or S- (L- or U- in BILOU) and the entity's type.");
   }
   return *tag;
+}
+
+bool separates(const Line& line) {
+  return line.columns.empty() || line.columns[0] == "-DOCSTART-" || line.columns[0] == "-X-";
+}
+
+/// Of the first line with a token that may not be a comment.
+core::ConllShape shape_of(const std::string& path, std::string_view text) {
+  std::optional<core::ConllShape> shape;
+  each_line(path, text, Separator::conll, [&](const Line& line) {
+    if (shape || separates(line) || core::may_be_conll_comment(line.content)) return;
+    shape.emplace(line.content, line.columns);
+  });
+  return shape.value_or(core::ConllShape());
+}
+
+/// Whether a token is that of a file of predictions, which have "_" for blanks and for an empty one.
+bool are_same(std::string_view a, std::string_view b) {
+  const auto written = [](char c) { return core::ascii_blanks.find(c) == std::string_view::npos ? c : '_'; };
+  const std::string_view none = "_";
+  if (a.empty()) a = none;
+  if (b.empty()) b = none;
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](char x, char y) { return written(x) == written(y); });
 }
 
 /// Throws Error(data) where a line has no tag, or not as many columns as the first.
@@ -40,11 +64,13 @@ std::vector<Token> read_tokens(const std::string& path, std::string_view text) {
   std::vector<Token> tokens;
   std::size_t columns = 0;
   bool begins_sentence = true;
-  each_line(path, text, Separator::blanks, [&](const Line& line) {
-    if (line.columns.empty() || line.columns[0] == "-DOCSTART-" || line.columns[0] == "-X-") {
+  const core::ConllShape shape = shape_of(path, text);
+  each_line(path, text, Separator::conll, [&](const Line& line) {
+    if (separates(line)) {
       begins_sentence = true;
       return;
     }
+    if (begins_sentence && shape.is_comment(line.content, line.columns)) return;
     if (columns == 0) columns = line.columns.size();
     if (line.columns.size() < 2) line.fail("it has 1 column; write 'token … tag'.");
     if (line.columns.size() != columns) {
@@ -63,7 +89,7 @@ void require_same_tokens(const Files& files, const std::vector<Token>& gold, con
   for (std::size_t i = 0; i < count; ++i) {
     const Line line{files.predictions, predicted[i].line};
     const std::string place = files.gold + ", line " + std::to_string(gold[i].line);
-    if (gold[i].text != predicted[i].text) {
+    if (!are_same(gold[i].text, predicted[i].text)) {
       line.fail("the token is '" + core::printable(predicted[i].text) + "', and '" + core::printable(gold[i].text) +
                 "' in " + place + "; give the predictions of this file.");
     }
@@ -129,9 +155,9 @@ Result score_files(const Files& files) {
 
 }  // namespace
 
-const Scorer conll_scorer = {
-    "conll",
-    "entities in CoNLL's columns, the tag last: IOB1, IOB2 or BIOES; the numbers of conlleval, for BIOES of seqeval",
-    false, score_files};
+const Scorer conll_scorer = {"conll",
+                             "entities in CoNLL's columns, the tag last: IOB1, IOB2, BIOES or BILOU; the numbers of "
+                             "conlleval, for the last two of seqeval",
+                             false, score_files};
 
 }  // namespace bert_hpc::score

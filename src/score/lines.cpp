@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "bert_hpc/core/conll_line.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/core/text_file.hpp"
 #include "json_file.hpp"
@@ -52,8 +53,10 @@ void cut_quoted(std::string_view content, Line& line) {
 
 void cut(std::string_view content, Separator separator, Line& line) {
   line.columns.clear();
+  line.content = content;
   if (content.find_first_not_of(blanks) == content.npos) return;
   if (separator == Separator::blanks) return cut_at_blanks(content, line.columns);
+  if (separator == Separator::conll) return core::split_conll_line(content, line.columns);
   if (separator == Separator::tab) return cut_at('\t', content, line.columns);
   cut_quoted(content, line);
 }

@@ -16,6 +16,7 @@ struct Line {
   const std::string& path;
   std::size_t number;  ///< from 1
   std::vector<std::string_view> columns{};
+  std::string_view content{};  ///< of the whole line
 
   /// Throws Error(data): "PATH: line NUMBER: problem".
   [[noreturn]] void fail(const std::string& problem) const;
@@ -28,9 +29,9 @@ struct Line {
   std::int64_t integer(std::size_t column, std::int64_t low, std::int64_t high) const;
 };
 
-/// What separates columns: runs of blanks; each tab; each comma, where a column may stand in double quotes, without
-/// a double quote or a line end in it.
-enum class Separator { blanks, tab, comma };
+/// What separates columns: runs of blanks; as core::split_conll_line(); each tab; each comma, where a column may stand
+/// in double quotes, without a double quote or a line end in it.
+enum class Separator { blanks, conll, tab, comma };
 
 /// The text of a file, without a UTF-8 byte order mark. Throws Error(files).
 std::string read_text(const std::string& path);

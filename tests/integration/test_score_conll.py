@@ -43,6 +43,17 @@ class Conll(ScorerTest):
         self.assertAlmostEqual(found["accuracy"], 100 / 3, delta=1e-13)  # I-ORG is not B-ORG
         self.check_line_ends("conll", gold, predictions)
 
+    def test_tabs_blanks_in_tokens_and_comments(self):
+        """A file as bert_hpc_prep takes it beside bert_hpc's predictions of it, which have "_" for blanks in words."""
+        gold = "# sent_id = 1\n# text = New York is\nNew York\tB-LOC\nis\tO\n\n#\nNo\tO\n#\tO\n"
+        predictions = "New_York B-LOC B-LOC\nis O O\n\nNo O O\n# O O\n"
+        found = self.numbers("conll", gold, predictions)
+        self.assertEqual((found["tokens"], found["phrases"], found["correct"]), (4, 1, 1))
+
+    def test_bilou_counts_as_bioes(self):
+        self.assertEqual(self.counts(["B-A I-A L-A O U-A U-B"], ["B-A I-A L-A O U-A U-A"]), (3, 3, 2))
+        self.assertEqual(self.counts(["B-A L-A U-A"], ["B-A E-A S-A"]), (2, 2, 2))
+
     def test_names_of_types_are_escaped(self):
         found = self.numbers("conll", lines(['B-"\\']), lines(['B-"\\']))
         self.assertEqual(found['"\\_FB1'], 100.0)
@@ -53,7 +64,7 @@ class Conll(ScorerTest):
             (good, "a B-X\nb\n\nc O\n", "predictions: line 2"), (good, "a B-X\nb 1 O\n\nc O\n", "predictions: line 2"),
             (good, "a B-X\nz O\n\nc O\n", "predictions: line 2: the token is 'z', and 'b'"), (good, "a B-X\nb O\nc O\n", "predictions: line 3"),
             (good, "a B-X\n\nb O\n\nc O\n", "predictions: line 3"), (good, "a B-X\nb O\n", "gold: line 4"),
-            (good, good + "d O\n", "predictions: line 5"), ("a NN\n", "a O\n", "gold: line 1"), (good, "a L-X\nb O\n\nc O\n", "predictions: line 1"),
+            (good, good + "d O\n", "predictions: line 5"), ("a NN\n", "a O\n", "gold: line 1"), (good, "a X-X\nb O\n\nc O\n", "predictions: line 1"),
             (good, "a B-\nb O\n\nc O\n", "predictions: line 1"), ("\n\n", good, "gold"), (good, "", "predictions")))
         self.check_junk("conll", good, good)
 

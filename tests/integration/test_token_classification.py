@@ -118,6 +118,23 @@ class TokenClassification(TaskCase):
             for place, kind in enumerate(test["per_type"].attrs["entity_types"]):
                 self.assertAlmostEqual(100 * test["per_type/f1"][-1][place], official[f"{kind}_FB1"], delta=1e-10)
 
+    def test_a_sentence_of_invisible_words_has_predictions(self):
+        text = "".join("the dog B-PER\n".replace("the dog", word) for word in ("Mara", "Oda")) + "\n" + "\u200b O\n\u200d\u200b O\n\nMara B-PER\n"
+        (self.folder / "invisible.conll").write_text(text, encoding="utf-8")
+        self.prepare("invisible", {"test_files": ["invisible.conll"]}, {"vocabulary": "train"}, self.labels())
+        self.train("unseen", schedule={"epochs": None, "steps": 1}, data={"test": ["invisible/test-*.h5"]})
+        words = [words for words, _ in self.predicted("unseen")]
+        self.assertEqual(words, [["Mara", "Oda"], ["\u200b", "\u200d\u200b"], ["Mara"]])
+        run("bert_hpc_score", "conll", "invisible.conll", "unseen/predictions.conll", check=0, cwd=self.folder)
+
+    def test_a_metric_that_is_not_a_number_selects_no_model_and_says_so(self):
+        (self.folder / "speech.conll").write_text("the DET\ndog NOUN\n\na DET\ncat NOUN\n", encoding="utf-8")
+        self.prepare("speech", {"files": ["speech.conll"]}, {"train_size": 60})
+        self.prepare("speech_validation", {"validation_files": ["speech.conll"]}, {"vocabulary": "speech"}, {"labels": ["DET", "NOUN"]})
+        done = self.train("speechless", schedule={"epochs": 2}, evaluation={"best": "entity_f1"},
+                          data={"train": ["speech/train-*.h5"], "validation": ["speech_validation/validation-*.h5"], "test": None})
+        self.assertIn("warning: validation: entity_f1 is not a number, so this evaluation selects no model", done.stdout + done.stderr)
+
     def test_layouts_agree(self):
         layouts = {"one": (1, {}), "data": (2, {"data": 2}), "pipeline": (2, {"pipeline": 2}), "both": (4, {"data": 2, "pipeline": 2})}
         found = {}

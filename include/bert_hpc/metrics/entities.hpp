@@ -20,7 +20,8 @@ struct Tag {
   std::string_view type{};  ///< "_" where a tag has none, as seqeval names it; empty for O
   bool operator==(const Tag&) const = default;
 };
-/// O, or B-, I-, E- or S- and a type, or one of these letters alone. None: it is no tag. `text` must outlive the tag.
+/// O, or B-, I-, E- or S- and a type, or one of these letters alone; of BILOU L is E and U is S, of BMEWO M is I and W
+/// is S. None: it is no tag. `text` must outlive the tag.
 std::optional<Tag> parse_tag(std::string_view text);
 
 /// Entities among the gold tags, among the predicted ones, in both.

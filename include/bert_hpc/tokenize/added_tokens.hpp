@@ -88,7 +88,7 @@ class AddedTokens {
     }
   };
   struct Found {
-    std::size_t begin, end;  // end of the match, where the search goes on; begin = the text's size: none
+    std::size_t begin, end;  // end of the match, where the search resumes; begin = the text's size: none
     const AddedToken* token;
   };
 

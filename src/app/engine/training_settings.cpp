@@ -73,6 +73,10 @@ std::int64_t evaluation_steps(const config::Config& input, std::int64_t steps_pe
   return input.evaluation.every_epochs.value_or(1) * steps_per_epoch;
 }
 
+std::string BestModel::undefined_metric(const io::EvaluationRow& row) const {
+  return settings_.best && !std::isfinite(metric_of(row, *settings_.best)) ? *settings_.best : std::string();
+}
+
 bool BestModel::offer(const io::EvaluationRow& row) {
   if (!settings_.best) return false;
   const double value = metric_of(row, *settings_.best);

@@ -1,9 +1,11 @@
 // Columns of the CoNLL shared tasks (Tjong Kim Sang and De Meulder 2003, doi:10.3115/1119176.1119195): a token a line
 // with its annotations, a blank line after each sentence, lines that begin with -DOCSTART- before each document. A line
-// with a tab has its columns between tabs, another between blanks. A row is a sentence; its columns are texts in words
+// with a tab has its columns between tabs, another between blanks. Comments before a sentence ("# sent_id = 3") are
+// skipped. A row is a sentence; its columns are texts in words
 // (prep/word_rows.hpp).
 #include <algorithm>
 
+#include "bert_hpc/core/conll_line.hpp"
 #include "bert_hpc/prep/readers/line_source.hpp"
 #include "bert_hpc/prep/readers/row_reader.hpp"
 #include "bert_hpc/prep/word_rows.hpp"
@@ -19,36 +21,34 @@ using core::ExitCode;
 constexpr std::string_view document_line = "-DOCSTART-";
 constexpr const char *first_column = "tokens", *last_column = "tags", *document_column = "document";
 
-void split_columns(std::string_view line, std::vector<std::string_view>& columns) {
-  columns.clear();
-  const bool tabs = line.find('\t') != std::string_view::npos;
-  while (!line.empty()) {
-    if (!tabs) line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
-    if (line.empty()) break;
-    const std::size_t end = std::min(line.find(tabs ? '\t' : ' '), line.size());
-    columns.push_back(line.substr(0, end));
-    line.remove_prefix(std::min(end + 1, line.size()));
-  }
-}
+struct Shape {
+  std::size_t columns = 0;  // 0: the file has no token
+  core::ConllShape of_tokens;
+};
 
-/// Columns of the first token's line; 0 where there is none.
-std::size_t columns_of(const std::string& file) {
+/// Of the first token's line: the first line that may not be a comment, or else the first one.
+Shape shape_of(const std::string& file) {
   LineSource source(file);
   std::string_view line;
   std::int64_t number = 0;
   std::vector<std::string_view> columns;
+  std::size_t of_comments = 0;
   while (source.next_filled_line(line, number)) {
     if (line.starts_with(document_line)) continue;
-    split_columns(line, columns);
-    return columns.size();
+    core::split_conll_line(line, columns);
+    if (!core::may_be_conll_comment(line)) return {columns.size(), core::ConllShape(line, columns)};
+    if (of_comments == 0) of_comments = columns.size();
   }
-  return 0;
+  return {of_comments, {}};
 }
 
 class ConllRows : public RowReader {
  public:
   ConllRows(const std::string& file, const RowFormat& format, const std::vector<std::string>& columns)
-      : source_(file), latin1_(format.encoding == TextEncoding::latin1), width_(columns_of(file)) {
+      : source_(file),
+        latin1_(format.encoding == TextEncoding::latin1),
+        shape_(shape_of(file)),
+        width_(shape_.columns) {
     if (width_ == 0) throw Error(ExitCode::data, file + ": has no tokens; write a token and its tag on each line.");
     std::vector<std::string> names = {first_column, document_column};
     if (width_ > 1) names.insert(names.begin() + 1, last_column);
@@ -76,11 +76,13 @@ class ConllRows : public RowReader {
         if (row.line > 0) return finish(row);
         continue;
       }
+      core::split_conll_line(line, cells_);
       if (row.line == 0) {
+        if (shape_.of_tokens.is_comment(line, cells_)) continue;
         row.line = number;
         document_ = documents_;
       }
-      add_token(line, number, row);
+      add_token(number, row);
     }
     return row.line > 0 && finish(row);
   }
@@ -88,8 +90,8 @@ class ConllRows : public RowReader {
  private:
   static constexpr std::size_t document = static_cast<std::size_t>(-1);
 
-  void add_token(std::string_view line, std::int64_t number, Row& row) {
-    split_columns(line, cells_);
+  /// cells_: the columns of the line.
+  void add_token(std::int64_t number, Row& row) {
     if (cells_.size() != width_) {
       if (row.problem.empty()) {
         row.problem = "has " + core::counted(std::ssize(cells_), "column") + " in line " + std::to_string(number) +
@@ -126,6 +128,7 @@ class ConllRows : public RowReader {
 
   LineSource source_;
   bool latin1_;
+  Shape shape_;
   std::size_t width_;
   std::vector<std::size_t> places_;  // of the columns asked for
   std::vector<std::string> storage_;

@@ -28,6 +28,12 @@ TEST_CASE("tags have a letter and a type") {
   for (const char* other : {"", "NOUN", "B_X", "X-PER", "B-", "OO", "-"}) CHECK_FALSE(parse_tag(other).has_value());
 }
 
+TEST_CASE("BILOU and BMEWO are read as BIOES") {
+  CHECK(tags({"B-A", "I-A", "L-A", "O", "U-A"}) == tags({"B-A", "I-A", "E-A", "O", "S-A"}));
+  CHECK(tags({"B-A", "M-A", "E-A", "O", "W-A"}) == tags({"B-A", "I-A", "E-A", "O", "S-A"}));
+  CHECK(entity_types({"O", "B-PER", "I-PER", "L-PER", "U-LOC"}) == Names{"LOC", "PER"});
+}
+
 TEST_CASE("types are those that all tags name") {
   CHECK(entity_types({"O", "I-PER", "B-LOC", "B-PER"}) == Names{"LOC", "PER"});
   CHECK(entity_types({"O", "B-PER", "NOUN"}).empty());

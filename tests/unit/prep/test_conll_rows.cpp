@@ -57,6 +57,18 @@ TEST_CASE("CoNLL: columns lie between tabs where a line has one, else between bl
              {"tokens"}, TextEncoding::latin1) == Texts{"1: Größe_|"});
 }
 
+TEST_CASE("CoNLL: comments before a sentence are skipped") {
+  const std::string multiconer =
+      "# id s0\tdomain=en\nThe _ _ O\n# _ _ O\n\n# id s1\tdomain=en\n\n# id s2\tdomain=en\n# _ _ B-X\n";
+  CHECK(rows(multiconer, {"tokens", "tags"}) == Texts{"2: The_#_|O_O_|", "8: #_|B-X_|"});
+  const std::string conllu = "# newdoc\n# text = It is\n1\tIt\tPRON\n2\tis\tAUX\n\n# text = No\n1\tNo\tINTJ\n";
+  CHECK(rows(conllu, {"2", "3"}) == Texts{"3: It_is_|PRON_AUX_|", "7: No_|INTJ_|"});
+  CHECK(rows("#\thttp://a\n1\tAus\tO\tO\n\n#\thttp://b\n1\t#\tO\tO\n", {"2", "3"}) ==
+        Texts{"2: Aus_|O_|", "5: #_|O_|"});
+  CHECK(rows("# O\n#b B-X\n", {"tokens", "tags"}) ==
+        Texts{"1: #_#b_|O_B-X_|"});  // no line says what a token looks like
+}
+
 TEST_CASE("CoNLL: a sentence with a line of another width is a row with a problem") {
   const Texts found = rows("a O\n\nb O\nc\nd O\n\ne O\n", {"tokens"});
   REQUIRE(found.size() == 3);

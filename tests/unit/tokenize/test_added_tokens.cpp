@@ -97,7 +97,7 @@ TEST_CASE("ids of added tokens that leave a gap or differ from the vocabulary's 
   CHECK_THAT(problem({{.content = "dog", .id = 8}}), ContainsSubstring("as a piece of the vocabulary it has 6"));
 }
 
-TEST_CASE("the hash of a vocabulary tells added tokens apart, and is that of the pieces without any") {
+TEST_CASE("the hash of a vocabulary depends on its added tokens, and is that of the pieces without any") {
   const auto hash = [](const std::vector<AddedToken>& added) { return tokenizer_of(small, added)->vocabulary_hash(); };
   CHECK(hash({}) == Vocabulary(small, "test").hash());
   CHECK(hash({{.content = "[E1]"}}) != hash({}));

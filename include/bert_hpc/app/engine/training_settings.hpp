@@ -29,6 +29,8 @@ class BestModel {
 
   /// Is this evaluation better than all before? Never where evaluation.best is not set.
   bool offer(const io::EvaluationRow& row);
+  /// "accuracy" if evaluation.best names it and the evaluation has no number for it, which selects no model; else "".
+  std::string undefined_metric(const io::EvaluationRow& row) const;
   bool patience_is_over() const { return settings_.patience && state_.evaluations_since >= *settings_.patience; }
   bool kept() const { return state_.kept; }
   std::int64_t step() const { return state_.step; }  ///< of the best evaluation
