@@ -38,7 +38,13 @@ std::unique_ptr<tokenize::Tokenizer> load_tokenizer(const PrepConfig& config) {
   const fs::path path = config.tokenizer.vocabulary;
   const tokenize::TokenizerKind& kind = config.tokenizer_kind();
   const tokenize::TextForm form = config.text_form();
-  data::TokenizerFolder given = given_tokenizer(config.tokenizer);
+  data::TokenizerFolder given;
+  try {
+    given = given_tokenizer(config.tokenizer);
+  } catch (const Error&) {
+    if (is_file(path / "vocab.txt")) kind.load(path / "vocab.txt", form);  // says what is wrong with it, if anything
+    throw;
+  }
   if (!given.vocabulary.empty()) {
     return kind.make(std::move(given.vocabulary), std::move(given.added), form,
                      (is_folder(path) ? path / given.file : path).string());
