@@ -15,7 +15,7 @@ inline bool may_be_conll_comment(std::string_view line) {
   return line.starts_with('#');
 }
 
-/// What a file's tokens look like, which tells comments from the token "#".
+/// What a file's tokens look like, to distinguish comments from the token "#".
 class ConllShape {
  public:
   ConllShape() = default;

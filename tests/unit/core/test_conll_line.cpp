@@ -27,7 +27,7 @@ TEST_CASE("a line with a tab has its columns between tabs, another between blank
   CHECK(split("  ").empty());
 }
 
-TEST_CASE("comments of CoNLL-U, MultiCoNER and GermEval are told from the token #") {
+TEST_CASE("comments of CoNLL-U, MultiCoNER and GermEval are distinguished from the token #") {
   const std::string conllu = "1\tThe\tthe\tDET\tDT\t_\t2\tdet\t_\t_";
   CHECK(is_comment(conllu, "# sent_id = 3"));
   CHECK(is_comment(conllu, "# text = a\tb"));
