@@ -13,6 +13,9 @@ namespace bert_hpc::score {
 /// object in the file's order, repeated ones too; the value of a repeated name is its last.
 nlohmann::json read_json_file(const std::string& path, std::vector<std::string>* keys = nullptr);
 
+/// The same; of a file with a value on each line (JSON Lines) the list of them.
+nlohmann::json read_json_values(const std::string& path);
+
 /// Throws Error(data): "PATH: WHERE problem".
 [[noreturn]] void fail_data(const std::string& path, const std::string& problem);
 

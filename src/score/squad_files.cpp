@@ -28,6 +28,10 @@ class GoldReader {
     if (!value.is_array()) fail_data(path_, where + '.' + name + " is not a list; give a file of SQuAD's form.");
     return value;
   }
+  std::string id(const json& object, const std::string& where) const {
+    const json& value = member(object, "id", where);
+    return value.is_number_integer() ? value.dump() : text(object, "id", where);
+  }
   std::string text(const json& object, const char* name, const std::string& where) const {
     const json& value = member(object, name, where);
     if (!value.is_string()) fail_data(path_, where + '.' + name + " is not a text; write it in double quotes.");
@@ -42,30 +46,63 @@ std::string item(const std::string& where, const char* name, std::size_t index) 
   return where + (where.empty() ? "" : ".") + name + '[' + std::to_string(index) + ']';
 }
 
-std::vector<Question> read_questions(const json& document, const std::string& path) {
-  const GoldReader reader(path);
-  std::vector<Question> questions;
-  const json& articles = reader.list(document, "data", "the file");
-  for (std::size_t a = 0; a < articles.size(); ++a) {
-    const std::string article = item("", "data", a);
-    const json& paragraphs = reader.list(articles[a], "paragraphs", article);
-    for (std::size_t p = 0; p < paragraphs.size(); ++p) {
-      const std::string paragraph = item(article, "paragraphs", p);
-      const json& asked = reader.list(paragraphs[p], "qas", paragraph);
-      for (std::size_t q = 0; q < asked.size(); ++q) {
-        const std::string where = item(paragraph, "qas", q);
-        Question question{reader.text(asked[q], "id", where)};
-        const json& answers = reader.list(asked[q], "answers", where);
-        for (std::size_t i = 0; i < answers.size(); ++i) {
-          question.answers.push_back(reader.text(answers[i], "text", item(where, "answers", i)));
-        }
-        questions.push_back(std::move(question));
+/// The forms of gold files that bert_hpc_prep reads: articles of paragraphs of questions as published, a list of
+/// paragraphs, and questions by themselves.
+class GoldQuestions {
+ public:
+  explicit GoldQuestions(const std::string& path) : reader_(path), path_(path) {}
+
+  std::vector<Question> read(const json& document) {
+    const bool is_question = document.is_object() && !document.contains("data") && document.contains("question");
+    if (document.is_array()) {
+      for (std::size_t i = 0; i < document.size(); ++i) add_item(document[i], item("", "", i));
+    } else if (is_question) {  // a single line
+      add_question(document, "the file");
+    } else {
+      const json& items = reader_.list(document, "data", "the file");
+      for (std::size_t i = 0; i < items.size(); ++i) add_item(items[i], item("", "data", i));
+    }
+    if (questions_.empty()) fail_data(path_, "it has no questions; give the file with the gold answers.");
+    return std::move(questions_);
+  }
+
+ private:
+  void add_item(const json& value, const std::string& where) {
+    const auto has = [&](const char* name) { return value.is_object() && value.contains(name); };
+    if (has("qas")) return add_paragraph(value, where);
+    if (has("question") || has("answers")) return add_question(value, where);
+    const json& paragraphs = reader_.list(value, "paragraphs", where);
+    for (std::size_t p = 0; p < paragraphs.size(); ++p) add_paragraph(paragraphs[p], item(where, "paragraphs", p));
+  }
+
+  void add_paragraph(const json& paragraph, const std::string& where) {
+    const json& asked = reader_.list(paragraph, "qas", where);
+    for (std::size_t q = 0; q < asked.size(); ++q) add_question(asked[q], item(where, "qas", q));
+  }
+
+  void add_question(const json& asked, const std::string& where) {
+    Question question{reader_.id(asked, where)};
+    const json& answers = reader_.member(asked, "answers", where);
+    if (answers.is_object()) {  // {"text": […], "answer_start": […]}
+      const json& texts = reader_.list(answers, "text", where + ".answers");
+      for (std::size_t i = 0; i < texts.size(); ++i) {
+        if (!texts[i].is_string())
+          fail_data(path_, item(where + ".answers", "text", i) + " is not a text; write it in double quotes.");
+        question.answers.push_back(texts[i].get<std::string>());
+      }
+    } else {
+      reader_.list(asked, "answers", where);
+      for (std::size_t i = 0; i < answers.size(); ++i) {
+        question.answers.push_back(reader_.text(answers[i], "text", item(where, "answers", i)));
       }
     }
+    questions_.push_back(std::move(question));
   }
-  if (questions.empty()) fail_data(path, "it has no questions; give the file with the gold answers.");
-  return questions;
-}
+
+  const GoldReader reader_;
+  const std::string& path_;
+  std::vector<Question> questions_;
+};
 
 /// {"question's id": "text", …}
 Predictions read_predictions(const std::string& path) {
@@ -113,10 +150,10 @@ void require_all(const std::vector<Question>& questions, const std::string& path
 }
 
 Result score_files(const Files& files) {
-  const json document = read_json_file(files.gold);
-  const std::vector<Question> questions = read_questions(document, files.gold);
+  const json document = read_json_values(files.gold);
+  const std::vector<Question> questions = GoldQuestions(files.gold).read(document);
   const Predictions predictions = read_predictions(files.predictions);
-  const bool is_version_1 = document.value("version", json()) == json("1.1");
+  const bool is_version_1 = document.is_object() && document.value("version", json()) == json("1.1");
   if (is_version_1) {
     if (!files.no_answer_probabilities.empty()) {
       fail_data(files.gold, "its version is 1.1, which has no unanswerable questions; leave out the third file.");
