@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <map>
 
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/data/file_list.hpp"
@@ -15,6 +16,8 @@
 #include "check.hpp"
 #include "given_vocabulary.hpp"
 #include "ownership.hpp"
+#include "readers/text_bytes.hpp"
+#include "readers/text_decoder.hpp"
 
 namespace bert_hpc::prep {
 
@@ -24,7 +27,8 @@ using tokenize::Tokenizer;
 
 namespace {
 
-constexpr std::size_t most_problems = 20;  // shown
+constexpr std::size_t most_problems = 20;                    // shown
+constexpr const char* usual_sentence_column = "Sentence #";  // of Kaggle's table of named entities
 
 /// Runs `check`; what it throws becomes one of the problems, headed by the keys that it is about.
 template <class Check>
@@ -119,7 +123,7 @@ void check_source_files(const PrepConfig& config, bool columns_known, core::Prob
       if (problems.all().size() >= most_problems) return;
       note(problems, code, key, [&] {
         if (!columns_known) {
-          LineSource opened(file);
+          LineSource opened(file, config.source.encoding);
           return;
         }
         std::vector<std::string> wanted = columns;
@@ -198,6 +202,7 @@ PrepConfig given_config(const std::string& path, const std::vector<std::string>&
   ExitCode code = ExitCode::input;
   note(problems, code, "[tokenizer] vocabulary", [&] { settle(config); });
   if (problems.empty()) {
+    find_sentences(config);
     find_labels(config);
     return std::move(config);
   }
@@ -206,10 +211,29 @@ PrepConfig given_config(const std::string& path, const std::vector<std::string>&
                        [&](const std::string& text) { return text.find(table) != std::string::npos; });
   };
   const bool columns_known = !wrong("[source]") && !wrong("[split]") && !wrong("[task]");
-  if (columns_known) find_labels(config);
+  if (columns_known) {
+    find_sentences(config);
+    find_labels(config);
+  }
   check_named(config, columns_known, !wrong("[tokenizer]"), problems, code);
   problems.throw_if_any(code, "the input cannot be used:");
   return {};
+}
+
+void find_sentences(PrepConfig& config) {
+  const bool may_have = config.has_words() && config.source.sentence.empty() && config.source.header &&
+                        config.text_format().takes_table_keys;
+  if (!may_have) return;
+  std::vector<std::string> files = config.source.files;
+  files.insert(files.end(), config.source.validation_files.begin(), config.source.validation_files.end());
+  files.insert(files.end(), config.source.test_files.begin(), config.source.test_files.end());
+  if (files.empty()) return;
+  try {
+    for (const std::string& file : files) open_rows(file, config.row_format(), {usual_sentence_column});
+  } catch (const Error&) {
+    return;
+  }
+  config.source.sentence = usual_sentence_column;
 }
 
 void find_labels(PrepConfig& config) {
@@ -229,6 +253,26 @@ void find_labels(PrepConfig& config) {
     if (!has_column(file, config.source.text) || has_column(file, {config.source.label})) return;
   }
   config.source.label.clear();
+}
+
+std::vector<std::string> marked_files(const PrepConfig& config) {
+  std::map<std::string, std::vector<std::string>> files_of;  // by encoding
+  for (const auto& [key, files] : file_lists(config)) {
+    for (const std::string& file : *files) {
+      std::array<char, 4> start{};
+      TextBytes bytes(file);
+      const std::string mark = marked_encoding(std::string_view(start.data(), bytes.read(start.data(), start.size())));
+      const bool is_as_said = mark.empty() || (is_utf8(mark) && is_utf8(config.source.encoding));
+      if (!is_as_said) files_of[mark].push_back(file);
+    }
+  }
+  std::vector<std::string> lines;
+  for (const auto& [encoding, files] : files_of) {
+    const bool one = files.size() == 1;
+    lines.push_back((one ? files.front() + " is" : core::with_commas(std::ssize(files)) + " files are") + " read as " +
+                    encoding + ", as " + (one ? "its byte order mark says" : "their byte order marks say"));
+  }
+  return lines;
 }
 
 std::vector<std::string> check_files(const PrepConfig& config) {

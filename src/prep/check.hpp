@@ -17,4 +17,7 @@ std::unique_ptr<tokenize::Tokenizer> checked_tokenizer(const PrepConfig& config)
 /// its folder says so, or the model beside it takes fewer tokens than max_tokens.
 std::vector<std::string> doubts(const PrepConfig& config, const tokenize::Tokenizer& tokenizer);
 
+/// Lines about files whose byte order mark names another encoding than the input does.
+std::vector<std::string> marked_files(const PrepConfig& config);
+
 }  // namespace bert_hpc::prep

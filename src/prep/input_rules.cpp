@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "bert_hpc/core/text.hpp"
+#include "readers/text_decoder.hpp"
 #include "row_labels.hpp"
 #include "split_rules.hpp"
 
@@ -33,10 +34,6 @@ void check_format(const PrepConfig& c, config::TomlReader& reader) {
     complain(reader, "source.extra_columns",
              "needs a header, which gives the number of columns: it has no meaning without a header.");
   }
-  if (*format->only_utf8 != '\0' && c.source.encoding != "utf-8") {
-    complain(reader, "source.encoding",
-             std::string("must be \"utf-8\" for format ") + format->name + ", " + format->only_utf8 + ".");
-  }
   if (format->has_columns) return;
   if (c.has_labels() && !c.task.name.empty()) {
     complain(reader, "task.name",
@@ -60,6 +57,12 @@ void check_source(const PrepConfig& c, config::TomlReader& reader) {
       (c.source.delimiter->size() == 1 && std::string("\"\r\n").find(*c.source.delimiter) == std::string::npos);
   if (!good_delimiter) {
     complain(reader, "source.delimiter", "must be one ASCII character, neither a quote nor a line end, e.g. \"\\t\".");
+  }
+  if (!is_known_encoding(c.source.encoding)) {
+    complain(reader, "source.encoding",
+             "= \"" + core::printable(c.source.encoding, 40) +
+                 "\" is no encoding that this system's iconv knows (iconv -l lists them). Usual ones are \"utf-8\", "
+                 "\"utf-16\", \"latin-1\", \"cp1252\", \"gb18030\" and \"shift_jis\".");
   }
   check_format(c, reader);
 }
@@ -166,6 +169,13 @@ void check_answers(const PrepConfig& c, config::TomlReader& reader) {
 
 /// Texts in words are one column, and each word's tag counts.
 void check_words(const PrepConfig& c, config::TomlReader& reader) {
+  const bool is_known = !c.task.name.empty() && !c.source.format.empty();
+  if (!c.source.sentence.empty() && is_known && (!c.has_words() || c.source.format == "conll")) {
+    complain(reader, "source.sentence",
+             "is for token_classification from files with a word a row, which name its sentence in a column; the task "
+             "is " +
+                 c.task.name + " and the format " + c.source.format + ".");
+  }
   if (!c.has_words()) return;
   if (c.source.text.size() != 1 || c.has_pairs()) {
     complain(reader, c.has_pairs() ? "source.text_pair" : "source.text",

@@ -39,8 +39,9 @@ void visit_keys(config::TomlKeys& keys, PrepConfig& c) {
   keys.key("id", c.source.id);
   keys.key("query_id", c.source.query_id);
   keys.key("qrels", c.source.qrels);
+  keys.key("sentence", c.source.sentence);
   keys.key("label_separator", c.source.label_separator);
-  keys.key("encoding", c.source.encoding, one_of({"utf-8", "latin-1"}));
+  keys.key("encoding", c.source.encoding);
   keys.key("header", c.source.header);
   keys.key("delimiter", c.source.delimiter);
   keys.key("quotes", c.source.quotes);
@@ -205,7 +206,7 @@ RowFormat PrepConfig::row_format() const {
   const TextFormat& format = text_format();
   RowFormat row;
   row.format = &format;
-  row.encoding = source.encoding == "latin-1" ? TextEncoding::latin1 : TextEncoding::utf8;
+  row.encoding = source.encoding;
   row.header = source.header;
   row.delimiter = source.delimiter ? source.delimiter->front() : format.delimiter;
   row.quotes = source.quotes.value_or(format.quotes);
@@ -221,6 +222,7 @@ RowFormat PrepConfig::row_format() const {
     row.list_columns = {source.text.front(), source.label};
     row.list_separator = word_end;
     row.list_ends = true;
+    row.sentence = source.sentence;
   }
   return row;
 }

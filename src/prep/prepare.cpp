@@ -44,7 +44,12 @@ class Preparation {
 
   Summary run() {
     const auto begin = std::chrono::steady_clock::now();
-    agree([this] { tokenizer_ = checked_tokenizer(config_); });
+    std::vector<std::string> marked;
+    agree([&] {
+      tokenizer_ = checked_tokenizer(config_);
+      marked = marked_files(config_);
+    });
+    for (const std::string& line : marked) report(line);
     std::string replaced;
     std::vector<std::string> found;
     agree([&] {
@@ -139,7 +144,7 @@ class Preparation {
       summary_.labels.emplace_back(table_.label_names[i], table_.label_rows[i]);
     }
     summary_.unlisted_labels.assign(table_.unlisted_labels.begin(), table_.unlisted_labels.end());
-    summary_.first_missing = table_.first_rejects[static_cast<std::size_t>(RowStatus::missing_column)];
+    summary_.first_rejects = table_.first_rejects;
     report("read " + core::counted(table_.rows(), "row"));
     for (const std::string& warning : warnings(table_, config_)) report("warning: " + warning);
     if (!tokenizer_) train_tokenizer();

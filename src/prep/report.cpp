@@ -71,7 +71,8 @@ namespace {
 
 /// What a summary adds to the reason why rows are rejected.
 std::string particulars(RowStatus status, const Summary& summary) {
-  if (status == RowStatus::missing_column) return " (the first is " + summary.first_missing + ")";
+  const bool says_more = status == RowStatus::missing_column || status == RowStatus::unreadable;
+  if (says_more) return " (the first is " + summary.first_rejects[static_cast<std::size_t>(status)] + ")";
   if (status == RowStatus::unlisted_label) return ": " + labels_text(summary.unlisted_labels);
   return "";
 }
@@ -126,6 +127,10 @@ std::string describe(const Summary& summary, const PrepConfig& config) {
   if (const std::string words = questions_text(summary.answers); !words.empty()) line("questions   " + words);
   if (!summary.labels.empty()) {
     line("labels      " + core::with_commas(std::ssize(summary.labels)) + ": " + labels_text(summary.labels));
+  }
+  if (!config.source.sentence.empty()) {
+    line("sentences   words whose rows have the same \"" + core::printable(config.source.sentence, 40) +
+         "\", or none behind one, are a sentence");
   }
   if (config.wants_labels() && !config.has_labels()) line("labels      none: for bert_hpc's mode predict only");
   const double tokens = std::max<double>(1, static_cast<double>(summary.tokens.tokens));

@@ -120,7 +120,7 @@ RowStatus LabelReader::read_set(std::string_view text) {
   bool all_listed = true;
   for (const std::string_view name : names_in(text, config_.source.label_separator)) {
     std::int32_t number = 0;
-    if (!find_or_add(name, number)) {
+    if (!is_number_of(name, config_.task.labels, number) && !find_or_add(name, number)) {
       all_listed = false;
     } else if (std::find(set_.begin(), set_.end(), number) != set_.end()) {
       set_.clear();
@@ -285,10 +285,11 @@ std::string rejected_label(RowStatus status, std::string_view label, const PrepC
   for (auto name = names.begin(); name != names.end(); ++name) {
     const auto& listed = config.task.labels;
     std::int32_t number = 0;
-    if (of_words && is_number_of(*name, listed, number)) continue;
-    const bool rejects = status == RowStatus::repeated_label
-                             ? std::find(names.begin(), name, *name) != name
-                             : std::find(listed.begin(), listed.end(), tokenize::valid_utf8(*name)) == listed.end();
+    const bool is_listed = is_number_of(*name, listed, number);
+    const bool rejects =
+        status == RowStatus::repeated_label
+            ? std::find(names.begin(), name, *name) != name
+            : !is_listed && std::find(listed.begin(), listed.end(), tokenize::valid_utf8(*name)) == listed.end();
     if (rejects) return std::string(*name);
   }
   return std::string(label);

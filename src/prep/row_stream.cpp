@@ -1,6 +1,9 @@
 // Rows of all files: opens the next file when one ends, joins text columns, trims labels.
 #include "bert_hpc/prep/row_stream.hpp"
 
+#include <charconv>
+#include <optional>
+
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/prep/word_rows.hpp"
 #include "bert_hpc/tokenize/characters.hpp"
@@ -9,6 +12,21 @@
 
 namespace bert_hpc::prep {
 namespace {
+
+/// Whether a cell of a label's column says yes: 1 or 0, also as a real number or in words, as tables have them.
+std::optional<bool> truth_of(std::string_view cell) {
+  if (cell.size() == 1) return cell == "1" ? std::optional(true) : cell == "0" ? std::optional(false) : std::nullopt;
+  for (const char* word : {"true", "True", "TRUE"}) {
+    if (cell == word) return true;
+  }
+  for (const char* word : {"false", "False", "FALSE"}) {
+    if (cell == word) return false;
+  }
+  double number = -1;
+  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), number);
+  if (error != std::errc{} || end != cell.data() + cell.size() || (number != 0 && number != 1)) return std::nullopt;
+  return number == 1;
+}
 
 /// Does the text hold no character that is a token or part of one? U+200B and NUL are as invisible as a blank.
 bool is_invisible(std::string_view text) {
@@ -116,10 +134,11 @@ std::string_view RowStream::label(SourceRow& out) {
   label_.clear();
   for (std::size_t i = first; i < first + label_columns_; ++i) {
     const std::string_view value = core::trimmed(*row_.values[i]);
-    if (value == "1" || value == "true") {
+    const std::optional<bool> truth = truth_of(value);
+    if (truth == true) {
       if (!label_.empty()) label_ += config_.source.label_separator;
       label_ += columns_[i];
-    } else if (value != "0" && value != "false" && out.problem.empty()) {
+    } else if (!truth && out.problem.empty()) {
       out.problem = "has \"" + core::printable(value, 60) + "\" in \"" + columns_[i] +
                     "\", which must be 0 or 1 as a label column";
     }

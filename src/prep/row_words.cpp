@@ -8,6 +8,7 @@
 #include "bert_hpc/prep/row_table.hpp"
 #include "bert_hpc/prep/word_rows.hpp"
 #include "bert_hpc/tokenize/spelling.hpp"
+#include "readers/text_decoder.hpp"
 #include "row_labels.hpp"
 
 namespace bert_hpc::prep {
@@ -188,13 +189,19 @@ void warn_of_unknown_labels(const RowTable& table, const PrepConfig& config, std
 std::vector<std::string> warnings(const RowTable& table, const PrepConfig& config) {
   std::vector<std::string> all;
   if (table.malformed_rows > 0) {
-    all.push_back(core::counted(table.malformed_rows, "row holds", "rows hold") +
-                  " bytes that are not UTF-8, each read as U+FFFD (the first is " + table.first_malformed +
-                  "). If the text is Latin-1, set [source] encoding = \"latin-1\".");
+    const bool is_usual = is_utf8(config.source.encoding);
+    all.push_back(core::counted(table.malformed_rows, "row holds", "rows hold") + " bytes that are not " +
+                  (is_usual ? "UTF-8" : "valid in [source] encoding = " + in_quotes(config.source.encoding)) +
+                  ", each read as U+FFFD (the first is " + table.first_malformed + ")." +
+                  (is_usual ? " If it is text of Windows or Latin-1, set [source] encoding = \"latin-1\"; other "
+                              "encodings have their usual names."
+                            : ""));
   }
   if (table.noted_rows > 0) {
-    all.push_back(core::counted(table.noted_rows, "question contradicts itself and is",
-                                "questions contradict themselves and are") +
+    all.push_back((config.has_answers() ? core::counted(table.noted_rows, "question contradicts itself and is",
+                                                        "questions contradict themselves and are")
+                                        : core::counted(table.noted_rows, "row has", "rows have") +
+                                              " stray quotes and " + (table.noted_rows == 1 ? "is" : "are")) +
                   " used as notes.tsv says (the first is " + table.first_note + ").");
   }
   const auto counts = table.counts();

@@ -50,14 +50,4 @@ std::int64_t count_characters(std::string_view text) {
   return count;
 }
 
-void latin1_to_utf8(std::string_view text, std::string& utf8) {
-  utf8.clear();
-  utf8.reserve(text.size() + text.size() / 8);
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x80) utf8 += static_cast<char>(0xC0 | byte >> 6);
-    utf8 += static_cast<char>(byte < 0x80 ? byte : 0x80 | (byte & 0x3F));
-  }
-}
-
 }  // namespace bert_hpc::tokenize

@@ -133,7 +133,7 @@ class Squad(unittest.TestCase):
         before = {path.name: path.read_bytes() for path in (self.folder / "out").iterdir()}
         (self.folder / "rows.csv").write_text("text,label\na,b\n")
         message = self.prepare("out", "--validate", check=3, source={"files": ["rows.csv"]}).stderr
-        self.assertIn("[source] files: rows.csv: does not begin with {. A SQuAD file is", message)
+        self.assertIn("[source] files: rows.csv: does not begin with { or [. A SQuAD file is", message)
         message = self.prepare("out", "--validate", check=3, source={"text": "contxt"}).stderr
         self.assertIn('train.json: has no column "contxt" (did you mean "context"?).', message)
         self.assertIn("no problem found", self.prepare("out", "--validate").stdout)
@@ -146,9 +146,9 @@ class Squad(unittest.TestCase):
                 ("latin", whole.replace(b"coffee", b"caf\xe9", 1), "ill-formed UTF-8 byte")]:
             (self.folder / f"{name}.json").write_bytes(content)
             self.assertIn(words, self.prepare("out", check=3, source={"files": [f"{name}.json"]}).stderr)
-        message = self.prepare("out", check=2, source={"header": False, "encoding": "latin-1"}).stderr
+        message = self.prepare("out", check=2, source={"header": False, "encoding": "latin-0"}).stderr
         self.assertIn("[source] header is for formats csv and tsv, and the format is squad", message)
-        self.assertIn('[source] encoding must be "utf-8" for format squad', message)
+        self.assertIn('[source] encoding = "latin-0" is no encoding', message)
         self.assertEqual(before, {path.name: path.read_bytes() for path in (self.folder / "out").iterdir()})
 
 

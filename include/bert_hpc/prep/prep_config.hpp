@@ -27,10 +27,11 @@ struct SourceConfig {
   std::string id{};                        ///< column with each row's name in predictions; empty: none
   std::string query_id{};    ///< column with the id of a row's query; empty: rows of one text are of one query
   std::string qrels{};       ///< file of judgements, of formats whose rows have no labels; empty: none
+  std::string sentence{};    ///< column with the sentence of a word a row; empty: rows are sentences
   bool label_given = false;  ///< no key: was the column named? Else text may do without it (find_labels())
   /// A label ends before it: ":" makes "DESC:manner" "DESC"; of a set of names it stands between them. Empty: whole.
   std::string label_separator;
-  std::string encoding = "utf-8";  ///< "utf-8" | "latin-1"
+  std::string encoding = "utf-8";  ///< a name that is known; a byte order mark comes before it
   bool header = true;
   std::optional<std::string> delimiter;  ///< default: comma or tab, by format
   std::optional<bool> quotes;            ///< default: csv yes, tsv no

@@ -45,13 +45,13 @@ struct Summary {
   std::array<SplitSummary, split_count> splits;
   std::array<AnswerCounts, split_count> answers{};
   std::vector<std::pair<std::string, std::int64_t>> labels, unlisted_labels;  ///< with their rows
-  std::string first_missing;                                                  ///< see RowTable
+  std::array<std::string, row_status_count> first_rejects{};                  ///< see RowTable
   std::int32_t vocabulary_size = 0;
   double seconds = 0, tokenize_seconds = 0;
 };
 
-/// The input, completed by settle() and find_labels(). Throws one Error with all that is wrong with its keys and, where
-/// something is, with the files that it names, as far as the one does not follow from the other.
+/// The input, completed by settle(), find_sentences() and find_labels(). Throws one Error with all that is wrong with
+/// its keys and, where something is, with the files that it names, as far as the one does not follow from the other.
 PrepConfig given_config(const std::string& path, const std::vector<std::string>& overrides);
 
 /// Completes the input by what files say: patterns in [source] become the files that they match (what matches nothing
@@ -69,6 +69,10 @@ Summary prepare(const PrepConfig& config, comm::Communicator& group,
 /// labels and is prepared to be predicted. `config` is settled. Looks at the first row of each file. Throws nothing:
 /// check_files() reports what cannot be read.
 void find_labels(PrepConfig& config);
+
+/// Tables of token_classification that all have Kaggle's column "Sentence #" have a word a row: it becomes [source]
+/// sentence if the input names none. Otherwise as find_labels().
+void find_sentences(PrepConfig& config);
 
 /// What can be checked without reading the text: files open and are there once, columns exist, the vocabulary loads,
 /// the directory can be written. prepare() begins with it. Throws one Error with all problems, and the code of the

@@ -59,7 +59,4 @@ std::string valid_utf8(std::string_view text);
 /// Characters of `text`, a malformed part counting as one.
 std::int64_t count_characters(std::string_view text);
 
-/// Latin-1 (each byte is the code point of that value) to UTF-8.
-void latin1_to_utf8(std::string_view text, std::string& utf8);
-
 }  // namespace bert_hpc::tokenize

@@ -9,7 +9,6 @@
 #include "bert_hpc/prep/readers/line_source.hpp"
 #include "bert_hpc/prep/readers/row_reader.hpp"
 #include "bert_hpc/prep/word_rows.hpp"
-#include "bert_hpc/tokenize/utf8.hpp"
 #include "column_words.hpp"
 
 namespace bert_hpc::prep {
@@ -27,8 +26,8 @@ struct Shape {
 };
 
 /// Of the first token's line: the first line that may not be a comment, or else the first one.
-Shape shape_of(const std::string& file) {
-  LineSource source(file);
+Shape shape_of(const std::string& file, const std::string& encoding) {
+  LineSource source(file, encoding);
   std::string_view line;
   std::int64_t number = 0;
   std::vector<std::string_view> columns;
@@ -45,10 +44,7 @@ Shape shape_of(const std::string& file) {
 class ConllRows : public RowReader {
  public:
   ConllRows(const std::string& file, const RowFormat& format, const std::vector<std::string>& columns)
-      : source_(file),
-        latin1_(format.encoding == TextEncoding::latin1),
-        shape_(shape_of(file)),
-        width_(shape_.columns) {
+      : source_(file, format.encoding), shape_(shape_of(file, format.encoding)), width_(shape_.columns) {
     if (width_ == 0) throw Error(ExitCode::data, file + ": has no tokens; write a token and its tag on each line.");
     std::vector<std::string> names = {first_column, document_column};
     if (width_ > 1) names.insert(names.begin() + 1, last_column);
@@ -117,23 +113,17 @@ class ConllRows : public RowReader {
     for (std::size_t i = 0; i < places_.size(); ++i) {
       // Before the first line of a document a sentence is a document of its own.
       if (places_[i] == document && document_ > 0) storage_[i] = source_.file() + ':' + std::to_string(document_);
-      if (latin1_ && places_[i] != document) {
-        tokenize::latin1_to_utf8(storage_[i], converted_);
-        storage_[i] = converted_;
-      }
       row.values.emplace_back(storage_[i]);
     }
     return true;
   }
 
   LineSource source_;
-  bool latin1_;
   Shape shape_;
   std::size_t width_;
   std::vector<std::size_t> places_;  // of the columns asked for
   std::vector<std::string> storage_;
   std::vector<std::string_view> cells_;
-  std::string converted_;
   std::int64_t number_ = 0, documents_ = 0, document_ = 0;
 };
 

@@ -1,5 +1,7 @@
 // CSV and TSV by RFC 4180. A record is scanned once for the places of its fields without changing anything, so that a
 // block which ends inside a record is simply extended and scanned again; then fields with doubled quotes are unfolded.
+// A field that begins with a quote and is not well quoted is taken as it stands: a stray quote would join it with all
+// rows up to the next quote.
 #include "delimited_rows.hpp"
 
 #include <algorithm>
@@ -10,8 +12,8 @@
 #include "bert_hpc/core/find_either.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/prep/readers/line_source.hpp"
-#include "bert_hpc/tokenize/utf8.hpp"
 #include "column_words.hpp"
+#include "list_cells.hpp"
 
 namespace bert_hpc::prep {
 namespace {
@@ -55,7 +57,7 @@ std::string header_advice(const std::vector<std::string>& names) {
 class DelimitedRows : public RowReader {
  public:
   DelimitedRows(const std::string& file, const RowFormat& format, const std::vector<std::string>& columns)
-      : source_(file), format_(format) {
+      : source_(file, format.encoding), format_(format) {
     std::vector<std::string> names;
     if (format.header) {
       if (!read_record()) throw Error(ExitCode::data, file + ": has no header row.");
@@ -71,6 +73,10 @@ class DelimitedRows : public RowReader {
     }
     refuse(missing, names);
     storage_.resize(std::max<std::size_t>(1, columns.size()));
+    for (const std::string& column : columns) {
+      const bool has_lists = ListColumn::is_in(format_, column);
+      lists_.push_back(has_lists ? std::make_unique<ListColumn>(format_, column) : nullptr);
+    }
   }
 
   bool next(Row& row) override {
@@ -79,14 +85,17 @@ class DelimitedRows : public RowReader {
     row.line = record_line_;
     row.record = record_;
     row.problem.clear();
+    row.note.clear();
     row.too_wide = widest_ > 0 && fields_.size() > widest_;
     if (row.too_wide) {  // a delimiter that should have been quoted: which column is which cannot be known
       row.problem = "has " + std::to_string(fields_.size()) + " columns, the header " + std::to_string(widest_);
     }
+    if (stray_ || row.too_wide) judge_quotes(row);
     row.values.resize(indices_.size());
     for (std::size_t i = 0; i < indices_.size(); ++i) {
       row.values[i].reset();
       if (indices_[i] < fields_.size()) row.values[i] = value(indices_[i], i);
+      if (lists_[i] && row.values[i]) read_list_cell(i, row);
     }
     return true;
   }
@@ -148,16 +157,7 @@ class DelimitedRows : public RowReader {
         wanted = 1;
         continue;
       }
-      if (text.size() < wanted) {  // the file ends without a line feed
-        if (!scan(text, true)) {
-          throw Error(ExitCode::data,
-                      source_.file() + ": the quote that opens in the row at line " + std::to_string(source_.line()) +
-                          " is never closed. If quotes are ordinary characters in this file, set [source] "
-                          "quotes = false.");
-        }
-        break;
-      }
-      if (scan(text, false)) break;
+      if (scan(text, text.size() < wanted)) break;  // true: the file ends here, perhaps without a line feed
       wanted = std::max(text.size() + 1, std::min(2 * text.size(), longest_record));
     }
     return true;
@@ -166,12 +166,19 @@ class DelimitedRows : public RowReader {
   /// Scans one record at the front of `text` and consumes it; false if `text` ends before the record does.
   bool scan(std::string_view text, bool last) {
     fields_.clear();
+    stray_ = nullptr;
     std::size_t at = 0;
     std::int64_t lines = 1;
     for (;;) {
       Field field{at, at, false};
       if (format_.quotes && at < text.size() && text[at] == '"' && !takes_rest()) {
-        if (!scan_quoted(text, at, field, lines, last)) return false;
+        const Quoted quoted = scan_quoted(text, at, field, lines, last);
+        if (quoted == Quoted::cut) return false;
+        if (quoted != Quoted::closed) {
+          stray_ = quoted == Quoted::open ? never_closed : text_behind;
+          stray_field_ = fields_.size();
+          at = field.end = unquoted_end(text, field.begin);
+        }
       } else {
         at = unquoted_end(text, at);
         field.end = at;
@@ -201,29 +208,71 @@ class DelimitedRows : public RowReader {
     return core::find_either(text, at, delimiter, '\n');
   }
 
-  /// From an opening quote to the field's end; what follows the closing quote belongs to the field, as in Python.
-  bool scan_quoted(std::string_view text, std::size_t& at, Field& field, std::int64_t& lines, bool last) const {
-    field.unfold = true;
-    ++at;
+  enum class Quoted { closed, cut, open, followed };  ///< cut: the text ends first. followed: text is behind the quote
+
+  /// From an opening quote to the field's end. Blanks behind the closing quote belong to the field, as in Python; any
+  /// other text means that one of the quotes is an ordinary character. Unless the field is closed, `at` and the counts
+  /// are as before.
+  Quoted scan_quoted(std::string_view text, std::size_t& at, Field& field, std::int64_t& lines, bool last) const {
+    std::size_t end = at + 1;
+    std::int64_t lines_within = 0;
     for (;;) {
-      const std::size_t quote = text.find('"', at);
-      if (quote == std::string_view::npos) return false;
-      lines += std::count(text.begin() + static_cast<std::ptrdiff_t>(at),
-                          text.begin() + static_cast<std::ptrdiff_t>(quote), '\n');
-      at = quote + 1;
-      if (at == text.size() && !last) return false;  // a second quote may follow
-      if (at < text.size() && text[at] == '"') {
-        ++at;
+      const std::size_t quote = text.find('"', end);
+      if (quote == std::string_view::npos) {
+        return last || text.size() >= longest_record ? Quoted::open : Quoted::cut;
+      }
+      lines_within += std::count(text.begin() + static_cast<std::ptrdiff_t>(end),
+                                 text.begin() + static_cast<std::ptrdiff_t>(quote), '\n');
+      end = quote + 1;
+      if (end == text.size() && !last) return Quoted::cut;  // a second quote may follow
+      if (end < text.size() && text[end] == '"') {
+        ++end;
         continue;
       }
       break;
     }
-    at = unquoted_end(text, at);
-    field.end = at;
-    return true;
+    const std::size_t behind = end;
+    end = unquoted_end(text, end);
+    if (end == text.size() && !last) return Quoted::cut;
+    if (!is_blank(text.substr(behind, end - behind))) return Quoted::followed;
+    at = field.end = end;
+    field.unfold = true;
+    lines += lines_within;
+    return Quoted::closed;
   }
 
-  /// The value of field `index`, unfolded and converted into storage_[slot] where that is needed.
+  /// What is wrong with the quotes of the record at hand, and how it is read.
+  void judge_quotes(Row& row) const {
+    const bool has_escapes = record_.find("\\\"") != std::string_view::npos;
+    if (has_escapes) {
+      if (row.too_wide) row.problem += "; it ";
+      row.problem +=
+          "has \\\", which is no escape in CSV, where a quote in quotes is doubled (\"\"); write the file "
+          "again, with pandas: read_csv(FILE, escapechar=\"\\\\\").to_csv(NEW, index=False)";
+    } else if (stray_ == never_closed) {
+      if (row.too_wide) row.problem += "; it ";
+      row.problem +=
+          "has a quote at the beginning of column " + std::to_string(stray_field_ + 1) +
+          " that is never closed; if quotes are ordinary characters in this file, set [source] quotes = false";
+    } else if (stray_ != nullptr) {
+      const std::string words = "has a quote at the beginning of column " + std::to_string(stray_field_ + 1) +
+                                ", and text behind the next one: quotes in this column are read as ordinary characters";
+      row.too_wide ? row.problem += "; it " + words : row.note = words;
+    } else if (stray_ == nullptr && record_.find(std::string{format_.delimiter, ' ', '"'}) != std::string_view::npos) {
+      row.problem += "; it has a blank between a delimiter and a quote, which then does not begin a quoted column";
+    }
+  }
+
+  void read_list_cell(std::size_t i, Row& row) {
+    std::string_view cell = *row.values[i];
+    std::string problem = lists_[i]->read_cell(cell, joined_);
+    if (!problem.empty()) row.problem = std::move(problem);
+    if (cell.data() == row.values[i]->data()) return;
+    storage_[i].swap(joined_);
+    row.values[i] = storage_[i];
+  }
+
+  /// The value of field `index`, unfolded into storage_[slot] if it is quoted.
   std::string_view value(std::size_t index, std::size_t slot) {
     const Field& field = fields_[index];
     std::string_view text = record_.substr(field.begin, field.end - field.begin);
@@ -232,11 +281,6 @@ class DelimitedRows : public RowReader {
     if (field.unfold) {
       unfold(text);
       storage = unfolded_;
-      text = storage;
-    }
-    if (format_.encoding == TextEncoding::latin1) {
-      tokenize::latin1_to_utf8(text, converted_);
-      storage = converted_;
       text = storage;
     }
     return text;
@@ -266,8 +310,12 @@ class DelimitedRows : public RowReader {
   std::vector<Field> fields_;         // of the record
   std::string_view record_;
   std::int64_t record_line_ = 0, number_ = 0;
+  static constexpr const char *never_closed = "never closed", *text_behind = "text behind";
+  const char* stray_ = nullptr;  // what is wrong with a quote of the record, or null
+  std::size_t stray_field_ = 0;  // and in which field
   std::vector<std::string> storage_;
-  std::string unfolded_, converted_;
+  std::vector<std::unique_ptr<ListColumn>> lists_;  // by column asked for; null if it has none
+  std::string unfolded_, joined_;
 };
 
 }  // namespace

@@ -13,8 +13,6 @@ using namespace std::string_view_literals;
 
 // Where a magic is letters, bytes that no text has follow it here.
 constexpr Kind kinds[] = {
-    {"\xFF\xFE"sv, "UTF-16; convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW"},
-    {"\xFE\xFF"sv, "UTF-16; convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW"},
     {"\x1F\x8B"sv, "gzip within gzip; decompress it once: gunzip FILE"},
     {"\x28\xB5\x2F\xFD"sv,
      "compressed with Zstandard; decompress it (zstd -d FILE), or use gzip, which is read directly"},

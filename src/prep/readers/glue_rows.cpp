@@ -50,8 +50,8 @@ struct Columns {
 };
 
 /// Throws Error(data) where the file has no layout of GLUE.
-Columns columns_of(const std::string& file) {
-  LineSource source(file);
+Columns columns_of(const std::string& file, const std::string& encoding) {
+  LineSource source(file, encoding);
   std::string_view line;
   source.next_line(line);
   const std::vector<std::string> fields = split(line);
@@ -99,7 +99,7 @@ class GoldRows : public RowReader {
 
 std::unique_ptr<RowReader> open(const std::string& file, const RowFormat& format,
                                 const std::vector<std::string>& columns) {
-  const Columns found = columns_of(file);
+  const Columns found = columns_of(file, format.encoding);
   std::vector<std::string> in_file;
   for (const std::size_t place : column_places(file, *format.format, found.names, columns)) {
     in_file.push_back(found.in_file[place]);

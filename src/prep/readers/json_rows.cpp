@@ -1,50 +1,61 @@
-// JSON Lines: an object a line. A line that cannot be read is a row with a problem, and the next is read.
+// JSON: an object a row, on a line each (JSON Lines) or in another holder (json_items.hpp). An object that cannot be
+// read is a row with a problem, and the next is read.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "bert_hpc/core/json.hpp"
 #include "bert_hpc/core/json_depth.hpp"
 #include "bert_hpc/core/text.hpp"
-#include "bert_hpc/prep/readers/line_source.hpp"
 #include "bert_hpc/prep/readers/row_reader.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
+#include "json_items.hpp"
+#include "json_value.hpp"
+#include "list_cells.hpp"
 
 namespace bert_hpc::prep {
 namespace {
+
+using nlohmann::json;
 
 constexpr int deepest_row = 100;  // the JSON parser takes many times a deep row's bytes
 
 class JsonRows : public RowReader {
  public:
   JsonRows(const std::string& file, const RowFormat& format, const std::vector<std::string>& columns)
-      : source_(file), format_(format), columns_(columns), storage_(columns.size()) {}
+      : items_(file, format.encoding, columns, "object"), format_(format), columns_(columns), storage_(columns.size()) {
+    for (const std::string& column : columns_) {
+      const bool has_lists = ListColumn::is_in(format_, column);
+      lists_.push_back(has_lists ? std::make_unique<ListColumn>(format_, column) : nullptr);
+    }
+  }
 
   bool next(Row& row) override {
-    std::string_view line;
-    if (!source_.next_filled_line(line, row.line)) return false;
-    row.number = ++number_;
+    std::string_view text;
+    if (!items_.next(text)) return false;
+    row.number = items_.number();
+    row.line = items_.line();
     row.problem.clear();
     row.values.assign(columns_.size(), std::nullopt);
     row.keys.clear();
     row.malformed = false;
-    read_object(line, row);
+    read_object(text, row);
     return true;
   }
 
  private:
-  void read_object(std::string_view line, Row& row) {
-    if (format_.encoding == TextEncoding::latin1) {
-      tokenize::latin1_to_utf8(line, converted_);
-    } else {
-      converted_ = tokenize::valid_utf8(line);  // the parser takes nothing else
-      row.malformed = converted_ != line;
+  void read_object(std::string_view text, Row& row) {
+    if (!tokenize::is_valid_utf8(text)) {
+      valid_ = tokenize::valid_utf8(text);  // the parser takes nothing else
+      text = valid_;
+      row.malformed = true;
     }
-    if (core::nests_too_deep(converted_, deepest_row)) {
+    if (core::nests_too_deep(text, deepest_row)) {
       row.problem = "is nested too deep";
       return;
     }
-    const nlohmann::json object = core::parse_json(converted_);
-    if (object.is_discarded() || !object.is_object()) {
+    const json object = read_json_value(text, row.problem);
+    if (object.is_discarded()) return;
+    if (!object.is_object()) {
       row.problem = "is not a JSON object";
       return;
     }
@@ -53,57 +64,68 @@ class JsonRows : public RowReader {
       const auto found = object.find(columns_[i]);
       if (found == object.end()) {
         lacks = true;
-        continue;
+      } else if (read_value(*found, i, row)) {
+        row.values[i] = storage_[i];
       }
-      if (found->is_null()) {
-        storage_[i].clear();
-      } else if (found->is_string()) {
-        storage_[i] = found->get<std::string>();
-      } else if (found->is_primitive()) {
-        storage_[i] = found->dump();
-      } else if (is_list(columns_[i], *found)) {
-        join(*found, i, row);
-      } else {
-        row.problem = "has an " + std::string(found->type_name()) + " in \"" + columns_[i] + "\", not a text";
-        continue;
-      }
-      row.values[i] = storage_[i];
     }
     if (!lacks) return;
     for (const auto& [key, value] : object.items()) row.keys.push_back(key);
   }
 
-  bool is_list(const std::string& column, const nlohmann::json& value) const {
-    const auto& lists = format_.list_columns;
-    return std::find(lists.begin(), lists.end(), column) != lists.end() && !format_.list_separator.empty() &&
-           value.is_array() && std::all_of(value.begin(), value.end(), [this](const nlohmann::json& entry) {
-             return entry.is_string() || (format_.list_ends && entry.is_number_integer());
+  /// Puts a column's text into storage_; false, with a problem, if it has none.
+  bool read_value(const json& value, std::size_t column, Row& row) {
+    std::string& text = storage_[column];
+    ListColumn* const list = lists_[column].get();
+    if (value.is_null()) {
+      text.clear();
+    } else if (value.is_string()) {
+      text = value.get_ref<const std::string&>();
+      std::string_view cell = text;
+      if (list == nullptr) return true;
+      std::string joined, problem = list->read_cell(cell, joined);
+      if (!problem.empty()) row.problem = std::move(problem);
+      if (cell.data() != text.data()) text = std::move(joined);
+    } else if (value.is_primitive()) {
+      text = value.dump();
+    } else if (list != nullptr && is_list(value)) {
+      if (std::string problem = join(value, *list, text); !problem.empty()) row.problem = std::move(problem);
+    } else {
+      row.problem = "has an " + std::string(value.type_name()) + " in \"" + columns_[column] + "\", not a text";
+      if (value.is_object() && items_.number() == 1) {
+        row.problem += "; if pandas wrote the file, write it with to_json(orient=\"records\")";
+      }
+      return false;
+    }
+    return true;
+  }
+
+  static bool is_list(const json& value) {
+    return value.is_array() && std::all_of(value.begin(), value.end(), [](const json& entry) {
+             return entry.is_string() || entry.is_number() || entry.is_boolean();
            });
   }
 
-  /// The strings and numbers of a list as one text.
-  void join(const nlohmann::json& list, std::size_t column, Row& row) {
-    std::string& text = storage_[column];
-    text.clear();
-    for (const nlohmann::json& entry : list) {
-      const std::string name = entry.is_string() ? entry.get<std::string>() : core::json_text(entry);
-      if (name.find(format_.list_separator) != std::string::npos) {
-        row.problem = "has \"" + core::printable(name, 60) + "\" in the array \"" + columns_[column] +
-                      "\", which holds the separator \"" + format_.list_separator + "\"" +
-                      (format_.list_ends ? "" : ": set [source] label_separator to another one");
-        return;
+  /// The entries of an array as one text.
+  std::string join(const json& array, const ListColumn& list, std::string& text) {
+    entries_.clear();
+    for (const json& entry : array) {
+      if (entry.is_string()) {
+        entries_.push_back({entry.get_ref<const std::string&>()});
+      } else if (entry.is_boolean()) {
+        entries_.push_back({entry.get<bool>() ? "1" : "0", ListEntry::Kind::truth});
+      } else {
+        entries_.push_back(number_entry(core::json_text(entry)));
       }
-      if (!text.empty() && !format_.list_ends) text += format_.list_separator;
-      text += name;
-      if (format_.list_ends) text += format_.list_separator;
     }
+    return list.join(entries_, text);
   }
 
-  LineSource source_;
+  JsonItems items_;
   RowFormat format_;
   std::vector<std::string> columns_, storage_;
-  std::string converted_;
-  std::int64_t number_ = 0;
+  std::vector<std::unique_ptr<ListColumn>> lists_;  // by column; null if it has none
+  std::vector<ListEntry> entries_;
+  std::string valid_;
 };
 
 std::unique_ptr<RowReader> open(const std::string& file, const RowFormat& format,
@@ -114,7 +136,7 @@ std::unique_ptr<RowReader> open(const std::string& file, const RowFormat& format
 }  // namespace
 
 const TextFormat& jsonl_format() {
-  static const TextFormat format{.name = "jsonl", .title = "JSON Lines", .open = open};
+  static const TextFormat format{.name = "jsonl", .title = "JSON", .open = open};
   return format;
 }
 

@@ -7,6 +7,7 @@
 #include "bert_hpc/core/error.hpp"
 #include "file_kind.hpp"
 #include "text_bytes.hpp"
+#include "text_decoder.hpp"
 
 namespace bert_hpc::prep {
 
@@ -20,13 +21,25 @@ constexpr std::size_t line_end_bytes = std::size_t{64} << 10;  // without a line
 
 }  // namespace
 
-LineSource::LineSource(const std::string& file) : file_(file), bytes_(std::make_unique<TextBytes>(file)) {
+LineSource::LineSource(const std::string& file, const std::string& encoding)
+    : file_(file), bytes_(std::make_unique<TextBytes>(file)) {
   // No larger than a small file needs: one more byte reports its end. Only regular files have a size.
   const auto needed = bytes_->file_size() > 0 ? static_cast<std::size_t>(bytes_->file_size()) + 1 : largest_block;
   buffer_.resize(std::clamp(needed, smallest_block, largest_block));
   if (peek(1).empty()) throw Error(ExitCode::data, file + ": is empty.");
   if (const std::string other = binary_format(peek(kind_bytes)); !other.empty())
     throw Error(ExitCode::data, file + other);
+  const std::string mark = marked_encoding(peek(4));
+  const std::string& used = mark.empty() ? encoding : mark;
+  if (const std::string wide = is_utf8(used) ? unmarked_utf16(peek(kind_bytes)) : ""; mark.empty() && !wide.empty()) {
+    throw Error(ExitCode::data,
+                file + ": is UTF-16 without a byte order mark: set [source] encoding = \"" + wide + "\".");
+  }
+  if (!is_utf8(used)) {
+    decoder_ = std::make_unique<TextDecoder>(*bytes_, used, std::string_view(buffer_.data(), end_));
+    end_ = 0;
+    at_end_ = false;
+  }
   if (peek(3).starts_with("\xEF\xBB\xBF")) consume(3, 0);
   const std::string_view start = peek(line_end_bytes);
   const std::size_t first = start.find_first_of("\r\n");
@@ -44,8 +57,10 @@ void LineSource::fill() {
     begin_ = 0;
   }
   if (end_ == buffer_.size()) buffer_.resize(2 * buffer_.size());
-  const std::size_t got = bytes_->read(buffer_.data() + end_, buffer_.size() - end_);
-  if (ends_in_cr_) std::replace(buffer_.data() + end_, buffer_.data() + end_ + got, '\r', '\n');
+  char* const free = buffer_.data() + end_;
+  const std::size_t room = buffer_.size() - end_;
+  const std::size_t got = decoder_ ? decoder_->read(free, room) : bytes_->read(free, room);
+  if (ends_in_cr_) std::replace(free, free + got, '\r', '\n');
   end_ += got;
   at_end_ = got == 0;
 }

@@ -21,8 +21,8 @@ enum Column : std::size_t { query_id, passage_id, query, passage, label };
 
 constexpr std::size_t triple_columns = 3, candidate_columns = 4;
 
-std::size_t columns_of(const std::string& file) {
-  LineSource source(file);
+std::size_t columns_of(const std::string& file, const std::string& encoding) {
+  LineSource source(file, encoding);
   std::string_view line;
   source.next_line(line);
   const auto columns = static_cast<std::size_t>(std::count(line.begin(), line.end(), '\t')) + 1;
@@ -113,7 +113,7 @@ class CandidateRows : public MsmarcoRows {
 
 std::unique_ptr<RowReader> open(const std::string& file, const RowFormat& format,
                                 const std::vector<std::string>& columns) {
-  const std::size_t count = columns_of(file);
+  const std::size_t count = columns_of(file, format.encoding);
   std::vector<std::string> names = format.format->columns;
   if (count == candidate_columns && format.qrels.empty()) names.pop_back();
   std::vector<std::size_t> wanted = column_places(file, *format.format, names, columns);

@@ -1,7 +1,6 @@
 // Plain text by lines or by paragraphs.
 #include "bert_hpc/prep/readers/line_source.hpp"
 #include "bert_hpc/prep/readers/row_reader.hpp"
-#include "bert_hpc/tokenize/utf8.hpp"
 
 namespace bert_hpc::prep {
 namespace {
@@ -9,7 +8,7 @@ namespace {
 class PlainRows : public RowReader {
  public:
   PlainRows(const std::string& file, const RowFormat& format, std::size_t columns)
-      : source_(file), format_(format), columns_(columns) {}
+      : source_(file, format.encoding), format_(format), columns_(columns) {}
 
   bool next(Row& row) override {
     std::string_view line;
@@ -23,10 +22,6 @@ class PlainRows : public RowReader {
       text_ += line;
     }
     row.number = ++number_;
-    if (format_.encoding == TextEncoding::latin1) {
-      tokenize::latin1_to_utf8(text_, converted_);
-      text_.swap(converted_);
-    }
     row.values.assign(columns_, std::string_view(text_));
     return true;
   }
@@ -35,7 +30,7 @@ class PlainRows : public RowReader {
   LineSource source_;
   RowFormat format_;
   std::size_t columns_;
-  std::string text_, converted_;
+  std::string text_;
   std::int64_t number_ = 0;
 };
 

@@ -10,6 +10,8 @@
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "json_items.hpp"
+#include "json_value.hpp"
 
 namespace bert_hpc::prep {
 namespace {
@@ -51,22 +53,11 @@ constexpr std::array<Level, 4> levels = {{{"article", article_members},
                                           {"question", question_members},
                                           {"answer", answer_members}}};
 
-/// What the parser says, without its own name for it and without the place, which counts from the article's begin.
-std::string reason_of(const std::string& what) {
-  std::size_t begin = what.find("] ");
-  begin = begin == std::string::npos ? 0 : begin + 2;
-  if (what.compare(begin, 11, "parse error") == 0) {
-    const std::size_t colon = what.find(": ", begin);
-    if (colon != std::string::npos) begin = colon + 2;
-  }
-  const bool bytes = what.find("UTF-8", begin) != std::string::npos;
-  return core::printable(std::string_view(what).substr(begin), 300) +
-         (bytes ? "; if it is Latin-1, convert it first, with: iconv -f latin1 -t UTF-8" : "");
-}
-
 class ArticleEvents : public nlohmann::json_sax<json> {
  public:
-  ArticleEvents(std::string_view source, const ArticlePlace& place) : source_(source), place_(place) {}
+  /// outer: number of levels around the text: 0 of an article, 1 of a paragraph.
+  ArticleEvents(std::string_view source, const ArticlePlace& place, std::size_t outer)
+      : source_(source), place_(place), outer_(outer), depth_(outer), in_list_(outer > 0) {}
 
   SquadArticle article;
 
@@ -178,7 +169,7 @@ class ArticleEvents : public nlohmann::json_sax<json> {
     const std::size_t before = std::min(source_.size(), position == 0 ? 0 : position - 1);
     const auto lines = std::count(source_.begin(), source_.begin() + static_cast<std::ptrdiff_t>(before), '\n');
     refuse_json(place_.file, place_.line + lines, place_.offset + static_cast<std::int64_t>(before),
-                reason_of(error.what()));
+                json_problem(error.what()));
   }
 
  private:
@@ -208,9 +199,9 @@ class ArticleEvents : public nlohmann::json_sax<json> {
   }
 
   [[noreturn]] void refuse(const std::string& what) const {
-    std::string where = place_.file + ": article " + std::to_string(place_.number) + " (line " +
+    std::string where = place_.file + ": " + levels[outer_].name + ' ' + std::to_string(place_.number) + " (line " +
                         std::to_string(place_.line) + ", byte " + std::to_string(place_.offset + 1) + ")";
-    for (std::size_t i = 1; i < depth_; ++i) {
+    for (std::size_t i = outer_ + 1; i < depth_; ++i) {
       where.append(", ").append(levels[i].name).append(" ").append(std::to_string(number_[i]));
     }
     refuse_squad(where + ": " + what);
@@ -218,9 +209,10 @@ class ArticleEvents : public nlohmann::json_sax<json> {
 
   std::string_view source_;
   const ArticlePlace& place_;
-  std::size_t depth_ = 0;  // open objects whose members count
-  bool in_list_ = false;   // is their innermost list open?
-  int skipped_ = 0;        // open objects and lists that are skipped
+  std::size_t outer_;
+  std::size_t depth_;  // open objects whose members count
+  bool in_list_;       // is their innermost list open?
+  int skipped_ = 0;    // open objects and lists that are skipped
   const Member* member_ = nullptr;
   std::array<unsigned, levels.size()> seen_{};            // members of the open objects
   std::array<std::int64_t, levels.size() + 1> number_{};  // of the open objects in their lists, from 1
@@ -239,13 +231,8 @@ void refuse_squad(const std::string& what) {
           "[…]}}.");
 }
 
-void refuse_json(const std::string& file, std::int64_t line, std::int64_t offset, const std::string& why) {
-  std::string text = file + ": line " + std::to_string(line) + ", byte " + std::to_string(offset + 1);
-  throw Error(ExitCode::data, text.append(": is not JSON: ").append(why).append("."));
-}
-
-SquadArticle read_squad_article(std::string_view json_text, const ArticlePlace& place) {
-  ArticleEvents events(json_text, place);
+SquadArticle read_squad_article(std::string_view json_text, const ArticlePlace& place, bool is_paragraph) {
+  ArticleEvents events(json_text, place, is_paragraph ? 1 : 0);
   json::sax_parse(json_text.begin(), json_text.end(), &events);
   return std::move(events.article);
 }

@@ -42,14 +42,12 @@ struct ArticlePlace {
   std::int64_t offset = 0;  ///< bytes of the file before it
 };
 
-/// Reads one article's JSON; members that no column is made of may hold anything. Throws Error(data) with the place if
-/// it is not JSON, lacks a member, has one twice or one of another type, or is nested too deep.
-SquadArticle read_squad_article(std::string_view json, const ArticlePlace& place);
+/// Reads the JSON of one article, or of one paragraph, which becomes an article without a title; members that no column
+/// is made of may hold anything. Throws Error(data) with the place if it is not JSON, lacks a member, has one twice or
+/// one of another type, or is nested too deep.
+SquadArticle read_squad_article(std::string_view json, const ArticlePlace& place, bool is_paragraph);
 
 /// Throws what is said of a file, with what a SQuAD file is.
 [[noreturn]] void refuse_squad(const std::string& what);
-
-/// Throws Error(data) for bytes that are no JSON; `offset` counts the bytes before them.
-[[noreturn]] void refuse_json(const std::string& file, std::int64_t line, std::int64_t offset, const std::string& why);
 
 }  // namespace bert_hpc::prep

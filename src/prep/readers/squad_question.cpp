@@ -1,15 +1,12 @@
-#include "squad_lines.hpp"
+#include "squad_question.hpp"
 
-#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "bert_hpc/core/json.hpp"
 #include "bert_hpc/core/json_depth.hpp"
 #include "bert_hpc/core/text.hpp"
-#include "bert_hpc/prep/readers/line_source.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
-#include "squad_columns.hpp"
+#include "json_value.hpp"
 
 namespace bert_hpc::prep {
 namespace {
@@ -17,46 +14,6 @@ namespace {
 using nlohmann::json;
 
 constexpr int deepest_row = 100;  // the JSON parser takes many times a deep row's bytes
-
-/// Walks the first object of a text until its members say what the file is.
-class FirstObject : public nlohmann::json_sax<json> {
- public:
-  bool is_document = false, is_question = false;  // neither: the text ended before
-
-  bool key(string_t& name) override {
-    if (depth_ != 1) return true;
-    is_document = name == "data";
-    has_question_ = has_question_ || name == "context" || name == "question" || name == "answers";
-    return !is_document;
-  }
-  bool start_object(std::size_t) override { return enter(); }
-  bool end_object() override {
-    is_question = --depth_ == 0 && has_question_;
-    return depth_ > 0;
-  }
-  bool start_array(std::size_t) override { return enter(); }
-  bool end_array() override { return --depth_ > 0; }
-  bool string(string_t&) override { return depth_ > 0; }
-  bool number_integer(number_integer_t) override { return depth_ > 0; }
-  bool number_unsigned(number_unsigned_t) override { return depth_ > 0; }
-  bool number_float(number_float_t, const string_t&) override { return depth_ > 0; }
-  bool boolean(bool) override { return depth_ > 0; }
-  bool null() override { return depth_ > 0; }
-  bool binary(binary_t&) override { return depth_ > 0; }
-  bool parse_error(std::size_t, const std::string&, const json::exception&) override {
-    is_cut = true;
-    return false;
-  }
-  bool is_cut = false;  // or no JSON
-
- private:
-  bool enter() {
-    ++depth_;
-    return true;
-  }
-  std::int64_t depth_ = 0;
-  bool has_question_ = false;
-};
 
 std::string mistyped(const char* name, const json& value, const char* should_be) {
   const char* const is = value.is_null()      ? "null"
@@ -133,71 +90,34 @@ std::string read_answers(const json& object, SquadQuestion& question) {
   return problem;
 }
 
-class SquadLines : public RowReader {
- public:
-  SquadLines(const std::string& file, std::vector<std::size_t> places) : source_(file), columns_(std::move(places)) {}
-
-  bool next(Row& row) override {
-    std::string_view line;
-    if (!source_.next_filled_line(line, row.line)) return false;
-    row.number = ++number_;
-    question_ = {};
-    title_.clear();
-    if (std::string problem = read(line); !problem.empty()) {
-      columns_.fail(std::move(problem), row);
-    } else {
-      columns_.fill(question_, title_, context_, row);
-    }
-    return true;
-  }
-
- private:
-  /// Returns what is wrong with the line, "" where nothing is.
-  std::string read(std::string_view line) {
-    if (!tokenize::is_valid_utf8(line)) {
-      return "has bytes that are no UTF-8; if it is Latin-1, convert it first, with: iconv -f latin1 -t UTF-8";
-    }
-    if (core::nests_too_deep(line, deepest_row)) return "is nested too deep";
-    const bool holds_zero = line.find('\0') != std::string_view::npos;  // which the parser takes for the end
-    const json object = holds_zero ? json() : core::parse_json(line);
-    if (!object.is_object()) return "is not a JSON object";
-    const auto id = object.find("id");
-    if (id == object.end()) return "has no \"id\"";
-    if (!id->is_string() && !id->is_number_integer()) return mistyped("id", *id, "a string");
-    question_.id = id->is_string() ? id->get<std::string>() : id->dump();
-    for (std::string problem : {read_text(object, "title", false, title_), read_text(object, "context", true, context_),
-                                read_text(object, "question", true, question_.text), read_answers(object, question_)}) {
-      if (!problem.empty()) return problem;
-    }
-    const auto impossible = object.find("is_impossible");
-    if (impossible == object.end() || impossible->is_null()) return {};
-    if (!impossible->is_boolean()) return mistyped("is_impossible", *impossible, "true or false");
-    question_.said_impossible = impossible->get<bool>();
-    question_.impossible = *question_.said_impossible;
-    return {};
-  }
-
-  LineSource source_;
-  SquadColumns columns_;
-  SquadQuestion question_;
-  std::string title_, context_;
-  std::int64_t number_ = 0;
-};
-
 }  // namespace
 
-bool holds_squad_lines(const std::string& file) {
-  LineSource source(file);
-  for (std::size_t wanted = std::size_t{1} << 16;; wanted = std::min(8 * wanted, longest_record)) {
-    const std::string_view text = source.peek(wanted);
-    FirstObject first;
-    json::sax_parse(text.begin(), text.end(), &first, nlohmann::detail::input_format_t::json, false);
-    if (!first.is_cut || text.size() < wanted || wanted == longest_record) return first.is_question;
+std::string FlatQuestion::read(std::string_view text) {
+  question = {};
+  title.clear();
+  if (!tokenize::is_valid_utf8(text)) {
+    return "has bytes that are no UTF-8; if it is Latin-1, set [source] encoding = \"latin-1\"";
   }
-}
-
-std::unique_ptr<RowReader> open_squad_lines(const std::string& file, std::vector<std::size_t> places) {
-  return std::make_unique<SquadLines>(file, std::move(places));
+  if (core::nests_too_deep(text, deepest_row)) return "is nested too deep";
+  std::string problem;
+  const bool holds_zero = text.find('\0') != std::string_view::npos;  // which the parser takes for the end
+  const json object = holds_zero ? json() : read_json_value(text, problem);
+  if (!problem.empty()) return problem;
+  if (!object.is_object()) return "is not a JSON object";
+  const auto id = object.find("id");
+  if (id == object.end()) return "has no \"id\"";
+  if (!id->is_string() && !id->is_number_integer()) return mistyped("id", *id, "a string");
+  question.id = id->is_string() ? id->get<std::string>() : id->dump();
+  for (std::string wrong : {read_text(object, "title", false, title), read_text(object, "context", true, context),
+                            read_text(object, "question", true, question.text), read_answers(object, question)}) {
+    if (!wrong.empty()) return wrong;
+  }
+  const auto impossible = object.find("is_impossible");
+  if (impossible == object.end() || impossible->is_null()) return {};
+  if (!impossible->is_boolean()) return mistyped("is_impossible", *impossible, "true or false");
+  question.said_impossible = impossible->get<bool>();
+  question.impossible = *question.said_impossible;
+  return {};
 }
 
 }  // namespace bert_hpc::prep

@@ -1,21 +1,23 @@
-// SQuAD as JSON Lines, as Hugging Face's datasets exports it (Dataset.to_json): a question a line, with its context:
+// A question of SQuAD by itself, with its context, as Hugging Face's datasets exports it (Dataset.to_json) and as
+// Transformers' run_qa.py reads it:
 //   {"id": …, "title": …, "context": …, "question": …, "answers": {"text": […], "answer_start": […]}}
-// "answers" may also be a list of objects, as in SQuAD's own JSON, or null where they are not known. Where
-// "is_impossible" is missing, a question is impossible if its answers are an empty list. Internal to the module.
+// "answers" may also be a list of objects, as in SQuAD's own JSON, or null if they are not known. Without
+// "is_impossible", a question is impossible if its answers are an empty list. Internal to the module.
 #pragma once
 
-#include <memory>
 #include <string>
-#include <vector>
+#include <string_view>
 
-#include "bert_hpc/prep/readers/row_reader.hpp"
+#include "squad_article.hpp"
 
 namespace bert_hpc::prep {
 
-/// Is the file's first object a question, and not a document with "data"? Throws as LineSource does.
-bool holds_squad_lines(const std::string& file);
+struct FlatQuestion {
+  SquadQuestion question;
+  std::string title, context;
 
-/// A line that cannot be read is a row with a problem. places: as of SquadColumns.
-std::unique_ptr<RowReader> open_squad_lines(const std::string& file, std::vector<std::size_t> places);
+  /// Reads the JSON of a question. Returns what is wrong with it, "" if nothing is.
+  std::string read(std::string_view json);
+};
 
 }  // namespace bert_hpc::prep

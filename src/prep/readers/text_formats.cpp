@@ -1,6 +1,7 @@
 // The list of formats.
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/prep/readers/row_reader.hpp"
+#include "sentence_rows.hpp"
 
 namespace bert_hpc::prep {
 
@@ -46,7 +47,8 @@ std::vector<std::string> format_names(bool TextFormat::*which) {
 std::unique_ptr<RowReader> open_rows(const std::string& file, const RowFormat& format,
                                      const std::vector<std::string>& columns) {
   core::require(format.format != nullptr, "rows have a format");
-  return format.format->open(file, format, columns);
+  return format.sentence.empty() ? format.format->open(file, format, columns)
+                                 : open_sentence_rows(file, format, columns);
 }
 
 }  // namespace bert_hpc::prep

@@ -14,8 +14,8 @@ const std::vector<std::string> header = {"QuestionID", "Question", "DocumentID",
                                          "SentenceID", "Sentence", "Label"};
 
 /// Columns of the file: all, or all but the label. Throws Error(data) where its header is not WikiQA's.
-std::size_t columns_of(const std::string& file) {
-  LineSource source(file);
+std::size_t columns_of(const std::string& file, const std::string& encoding) {
+  LineSource source(file, encoding);
   std::string_view line;
   source.next_line(line);
   std::string text;
@@ -32,7 +32,7 @@ std::size_t columns_of(const std::string& file) {
 std::unique_ptr<RowReader> open(const std::string& file, const RowFormat& format,
                                 const std::vector<std::string>& columns) {
   std::vector<std::string> names = format.format->columns;
-  names.resize(columns_of(file));
+  names.resize(columns_of(file, format.encoding));
   std::vector<std::string> in_header;
   for (const std::size_t place : column_places(file, *format.format, names, columns)) {
     in_header.push_back(header[place]);

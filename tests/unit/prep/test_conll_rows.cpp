@@ -16,7 +16,7 @@ namespace {
 using Texts = std::vector<std::string>;
 
 /// "line: values|… problem" of each row, with _ for U+001F.
-Texts rows(const std::string& content, const Texts& columns, TextEncoding encoding = TextEncoding::utf8) {
+Texts rows(const std::string& content, const Texts& columns, const std::string& encoding = "utf-8") {
   const TemporaryFile file(content);
   RowFormat format;
   format.format = find_text_format("conll");
@@ -54,7 +54,7 @@ TEST_CASE("CoNLL: columns lie between tabs where a line has one, else between bl
   CHECK(rows("a   O\n", {"tokens", "tags"}) == Texts{"1: a_|O_|"});
   CHECK(rows("Gr\xF6\xDF"
              "e O\n",
-             {"tokens"}, TextEncoding::latin1) == Texts{"1: Größe_|"});
+             {"tokens"}, "latin-1") == Texts{"1: Größe_|"});
 }
 
 TEST_CASE("CoNLL: comments before a sentence are skipped") {

@@ -249,8 +249,9 @@ TEST_CASE("keys that contradict each other are refused") {
   CHECK_THAT(message(good, {"source.format=\"jsonl\"", "source.quotes=true"}), ContainsSubstring("csv and tsv"));
   CHECK_THAT(message(good, {"source.format=\"squad\"", "source.header=false"}),
              ContainsSubstring("csv and tsv, and the format is squad"));
-  CHECK_THAT(message(good, {"source.format=\"squad\"", "source.encoding=\"latin-1\""}),
-             ContainsSubstring("must be \"utf-8\" for format squad"));
+  CHECK_THAT(message(good, {"source.encoding=\"utf-9\""}),
+             ContainsSubstring("[source] encoding = \"utf-9\" is no encoding that this system's iconv knows"));
+  CHECK(parse(good, {"source.encoding=\"Shift_JIS\""}).row_format().encoding == "Shift_JIS");
   CHECK(parse(good, {"source.format=\"squad\""}).row_format().format == find_text_format("squad"));
   CHECK_THAT(message(good, {"split.train=0", "split.validation=0", "split.test=0"}), ContainsSubstring("above 0"));
   CHECK_THAT(message(good, {"task.labels=[\"a\",\"a\"]"}), ContainsSubstring("twice"));

@@ -91,7 +91,8 @@ TEST_CASE("rows are those of the same questions in SQuAD's own JSON, with the sa
 
 TEST_CASE("a line that cannot be read is a row with a problem") {
   CHECK(problem("[]") == "is not a JSON object");
-  CHECK(problem(R"({"id":"i")") == "is not a JSON object");
+  CHECK_THAT(problem(R"({"id":"i")"),
+             ContainsSubstring("is not JSON: ") && ContainsSubstring("unexpected end of input"));
   CHECK(problem(std::string("{}\0", 3)) == "is not a JSON object");
   CHECK(problem("{\"x\":" + std::string(200, '[') + std::string(200, ']') + "}") == "is nested too deep");
   CHECK_THAT(problem("{\"id\":\"caf\xe9\"}"), ContainsSubstring("has bytes that are no UTF-8; if it is Latin-1"));
@@ -126,9 +127,34 @@ TEST_CASE("the first object says what a file is, be it large or its members in a
   CHECK(rows(R"({"x":")" + large + R"(","id":"i","context":"c","question":"q"})", {"id"}) == Texts{"1:i"});
   const std::string document = R"("data":[{"paragraphs":[{"context":"c","qas":[{"id":"i","question":"q"}]}]}])";
   CHECK(rows(R"({"x":")" + large + R"(","context":{"data":1},)" + document + "}", {"id"}) == Texts{"1:i"});
-  for (const char* other : {"[]", "{}", "{\"id\":\"i\"}\n{\"context\":1}", "{\"context\":1", "7", "\"context\""}) {
+  for (const char* other : {"[1]", "{}", "{\"id\":\"i\"}\n{\"context\":1}", "{\"context\":1", "7", "\"context\""}) {
     INFO(other);
     CHECK_THROWS_AS(rows(other), bert_hpc::core::Error);
   }
   CHECK_THROWS_WITH(rows(with_answers("[]"), {"contxt"}), ContainsSubstring("did you mean \"context\""));
+}
+
+TEST_CASE("questions and paragraphs in a list, or in \"data\", are the same rows as on lines and in articles") {
+  const std::string first =
+      R"({"id":"a","context":"a cat","question":"q","answers":{"text":["cat"],"answer_start":[2]}})";
+  const std::string second = R"({"id":2,"context":"b","question":"r","answers":{"text":[],"answer_start":[]}})";
+  const Texts expected = rows(first + '\n' + second + '\n');
+  REQUIRE(expected.size() == 2);
+  const auto on_line_1 = [](Texts all) {
+    for (std::string& row : all) row.replace(0, row.find(':'), "1");
+    return all;
+  };
+  CHECK(on_line_1(rows("{\"version\":\"0.1\",\"data\":[" + first + "," + second + "]}")) ==
+        on_line_1(expected));  // run_qa.py
+  CHECK(on_line_1(rows("[" + first + "," + second + "]")) == on_line_1(expected));
+  const std::string spread = "{\n\"id\":2,\n\"context\":\"b\",\"question\":\"r\",\"answers\":[]}";
+  CHECK(on_line_1(rows(spread + "\n" + first)) == Texts{on_line_1(expected)[1], on_line_1(expected)[0]});
+  const std::string paragraphs =
+      R"([{"context":"a cat","qas":[{"id":"a","question":"q","is_impossible":false,"answers":[{"text":"cat","answer_start":2}]}]},)"
+      R"({"qas":[{"id":2,"question":"r","is_impossible":true,"answers":[]}],"context":"b"}])";
+  CHECK(on_line_1(rows(paragraphs)) == on_line_1(expected));  // simpletransformers
+  CHECK(on_line_1(rows("{\"data\":" + paragraphs + "}")) == on_line_1(expected));
+  CHECK(rows("[" + first + ",{\"id\":1}," + first + "]")[1] == "1:!has no \"context\"");
+  CHECK_THROWS_WITH(rows(R"([{"context":"c","qas":[]},{"context":"c","qas":[{"id":"i"}]}])"),
+                    ContainsSubstring("paragraph 2 (line 1, byte 27), question 1: has no \"question\""));
 }

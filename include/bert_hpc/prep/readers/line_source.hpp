@@ -11,6 +11,7 @@
 namespace bert_hpc::prep {
 
 class TextBytes;
+class TextDecoder;
 
 /// Longest record: one line, or one table row with its quoted line feeds. Bytes.
 inline constexpr std::size_t longest_record = 64 << 20;
@@ -22,14 +23,15 @@ inline bool is_blank(std::string_view line) {
 
 class LineSource {
  public:
-  /// Opens `file` and skips a UTF-8 byte order mark. Where its first lines end in CR alone, each CR is read as a line
-  /// feed. Throws Error(files) if it cannot be read or is a directory, Error(data) if it has no bytes, is damaged gzip,
-  /// or is of a known format that is no text.
-  explicit LineSource(const std::string& file);
+  /// Opens `file`, text in the encoding that its byte order mark names, or else in `encoding` (text_decoder.hpp), and
+  /// skips the mark. If its first lines end in CR alone, each CR is read as a line feed. Throws Error(files) if it
+  /// cannot be read or is a directory, Error(data) if it has no bytes, is damaged gzip, or is of a known format that is
+  /// no text.
+  explicit LineSource(const std::string& file, const std::string& encoding = "utf-8");
   ~LineSource();
 
-  /// Bytes not yet consumed, decompressed, at least `wanted` of them unless the file ends before. Invalidates earlier
-  /// views. Throws Error(data) where `wanted` exceeds longest_record.
+  /// Bytes not yet consumed, decompressed, as UTF-8, at least `wanted` of them unless the file ends before. Invalidates
+  /// earlier views. Throws Error(data) where `wanted` exceeds longest_record.
   std::string_view peek(std::size_t wanted);
 
   /// Drops `size` bytes from the front, which are `lines` lines.
@@ -56,6 +58,7 @@ class LineSource {
 
   std::string file_;
   std::unique_ptr<TextBytes> bytes_;
+  std::unique_ptr<TextDecoder> decoder_;  // null for UTF-8
   std::vector<char> buffer_;
   std::size_t begin_ = 0, end_ = 0;
   bool at_end_ = false;

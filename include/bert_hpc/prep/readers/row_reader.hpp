@@ -14,13 +14,12 @@ namespace bert_hpc::prep {
 
 struct TextFormat;
 
-enum class TextEncoding { utf8, latin1 };
 enum class TextUnit { line, paragraph };  ///< what a row of plain text is; blank lines part paragraphs
 
 /// How files are read. Members that a format does not take (TextFormat) mean nothing to it.
 struct RowFormat {
   const TextFormat* format = nullptr;
-  TextEncoding encoding = TextEncoding::utf8;
+  std::string encoding = "utf-8";           ///< a name that is known (text_decoder.hpp)
   bool header = true;                       ///< the first row names the columns
   char delimiter = ',';                     ///< between columns
   bool quotes = true;                       ///< "…" may hold delimiters and line feeds, "" is a quote
@@ -30,6 +29,7 @@ struct RowFormat {
   std::vector<std::string> list_columns{};  ///< jsonl: may be arrays, read as one text with list_separator
   std::string list_separator{};             ///< between the strings of an array; empty: there are no lists
   bool list_ends = false;                   ///< and behind the last one; then they may be whole numbers
+  std::string sentence{};                   ///< column with the sentence of a word a row; empty: a row is a text
   std::string qrels{};                      ///< file of judgements (qrels.hpp); empty: none
 };
 
@@ -41,7 +41,7 @@ struct Row {
   std::vector<std::string> keys;                        ///< jsonl: of a row that lacks a column; else empty
   bool malformed = false;                               ///< jsonl: held bytes that are not UTF-8; others keep theirs
   std::string problem;                                  ///< why the row cannot be read; empty if it can
-  std::string note;         ///< squad: what contradicts itself in a row that can be used, and how it is read; or ""
+  std::string note;         ///< tables, squad: what is wrong with a row that can be used, and how it is read; or ""
   bool own_query = false;   ///< the id of its query counts in this file alone
   bool too_wide = false;    ///< the problem is that it has more columns than the header
   std::string_view record;  ///< tables: the row's bytes as the file has them
@@ -75,7 +75,6 @@ struct TextFormat {
   char delimiter = ',';           ///< default
   bool quotes = true;             ///< default
   bool takes_unit = false;        ///< [source] unit
-  const char* only_utf8 = "";     ///< why files have no other encoding, "whose files are …"; "": they may
 
   /// Opens `file`. `columns` are among `columns` above, where there are any, else what the file calls them. Throws as
   /// open_rows() does.
