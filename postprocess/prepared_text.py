@@ -38,10 +38,9 @@ def form_of(source):
     unit = "" if kind != "text" or source["unit"] == "line" else f" by {source['unit']}s"
     if unit or kind not in source_rows.READERS:
         raise Missing(f"files of format \"{kind}\"{unit} are not looked up; name files with the texts with --text")
-    encoding = "latin-1" if source["encoding"] == "latin-1" else "utf-8-sig"
     usual = source_rows.FORMS.get(f".{kind}", source_rows.Form(kind))
     return usual._replace(delimiter=source.get("delimiter", usual.delimiter), quotes=source.get("quotes", usual.quotes),
-                          header=source["header"], columns=source["columns"], encoding=encoding)
+                          header=source["header"], columns=source["columns"], encoding=source["encoding"])
 
 
 def texts_of(run, rows):

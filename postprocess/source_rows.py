@@ -1,15 +1,16 @@
 """The rows of files that bert_hpc_prep reads, in the order in which it counts them: a row that it rejects counts, a blank line does
 not."""
 
+import codecs
 import collections
-import csv
 import gzip
 import itertools
 import json
 import pathlib
+import re
 
 # How the rows of a file are written: `form` is a key of READERS; the other fields are of tables, as in [source] of bert_hpc_prep.
-Form = collections.namedtuple("Form", "form delimiter quotes header columns encoding", defaults=(",", True, True, 0, "utf-8-sig"))
+Form = collections.namedtuple("Form", "form delimiter quotes header columns encoding", defaults=(",", True, True, 0, "utf-8"))
 FORMS = {".csv": Form("csv"), ".tsv": Form("tsv", "\t", False), ".jsonl": Form("jsonl")}
 TABBED = Form("tsv", "\t", False)
 
@@ -18,24 +19,100 @@ def form_of(path):
     return FORMS.get(pathlib.Path(path).suffix.lower(), Form("text"))
 
 
+# What bert_hpc_prep reads under a name in lower-case letters and digits, as browsers do: text_decoder.cpp.
+BROWSER_NAMES = {"latin1": "cp1252", "iso88591": "cp1252", "88591": "cp1252", "l1": "cp1252", "cp819": "cp1252", "windows1252": "cp1252",
+                 "shiftjis": "cp932", "sjis": "cp932", "mskanji": "cp932", "euckr": "cp949", "ksc5601": "cp949", "gb2312": "gb18030",
+                 "gbk": "gb18030", "cp936": "gb18030", "big5": "big5hkscs", "iso88599": "cp1254", "latin5": "cp1254", "tis620": "cp874",
+                 "utf8": "utf-8-sig", "utf8sig": "utf-8-sig", "utf8bom": "utf-8-sig", "u8": "utf-8-sig", "utf16": "utf-16-le",
+                 "utf32": "utf-32-le", "unicode": "utf-16-le"}
+MARKS = {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
+
+
 def opened(path, form, **options):
-    """A text file, compressed with gzip or not."""
+    """A text file, compressed with gzip or not, in the encoding that its byte order mark names or else in that of `form`."""
     with open(path, "rb") as file:
         compressed = file.read(2) == b"\x1f\x8b"
-    return (gzip.open if compressed else open)(path, "rt", encoding=form.encoding, **options)
+    open_file = gzip.open if compressed else open
+    with open_file(path, "rb") as file:
+        start = file.read(4)
+    marked = next((name for mark, name in MARKS.items() if start.startswith(mark)), None)
+    encoding = marked or BROWSER_NAMES.get(re.sub("[-_ ]", "", form.encoding.lower()), form.encoding)
+    try:
+        codecs.lookup(encoding)
+    except LookupError:
+        raise ValueError(f"Python does not know the encoding {encoding!r}") from None
+    return open_file(path, "rt", encoding=encoding, errors="replace", **options)
+
+
+def field_end(text, at, delimiter):
+    """Where an unquoted field ends: at the delimiter, at the line's end or at the end of the text."""
+    line_end = text.find("\n", at)
+    line_end = len(text) if line_end < 0 else line_end
+    end = text.find(delimiter, at, line_end)
+    return line_end if end < 0 else end
+
+
+def closing_quote(text, at):
+    """The place of the quote that closes what begins behind `at`, or -1; two quotes are one of the text."""
+    at = text.find('"', at + 1)
+    while text.startswith('""', at) and at >= 0:
+        at = text.find('"', at + 2)
+    return at
+
+
+def record_of(text, form, last):
+    """The fields of the record at the front of `text`, and its size; None if a quote may close behind the text. A quote with text
+    behind the next one is an ordinary character."""
+    fields, at = [], 0
+    while True:
+        is_rest = form.columns and len(fields) + 1 >= form.columns
+        delimiter = "\n" if is_rest else form.delimiter
+        end = field_end(text, at, delimiter)
+        field = text[at:end]
+        if form.quotes and not is_rest and text.startswith('"', at):
+            close = closing_quote(text, at)
+            if close < 0 and not last:
+                return None
+            behind = field_end(text, close + 1, delimiter)
+            if close >= 0 and not text[close + 1 : behind].strip(" \t\r\v\f"):
+                field, end = text[at + 1 : close].replace('""', '"') + text[close + 1 : behind], behind
+        if text[end : end + 1] != form.delimiter or is_rest:
+            return [*fields, field.removesuffix("\r")], end + 1
+        fields.append(field)
+        at = end + 1
 
 
 def records(file, form):
-    if form.quotes:
-        yield from (record for record in csv.reader(file, delimiter=form.delimiter) if record)
-    else:
-        most = form.columns - 1 if form.columns else -1
-        yield from (line.rstrip("\r\n").split(form.delimiter, most) for line in file if line.strip("\r\n"))
+    """The records of a table without its blank lines. `file` does not change line ends."""
+    waiting = collections.deque()  # lines that were read while a quote was open
+
+    def next_line():
+        return waiting.popleft() if waiting else next(file, "")
+
+    while line := next_line():
+        if not line.strip("\r\n"):
+            continue
+        text, found = [line], record_of(line, form, False)
+        while found is None:
+            more = next_line()
+            text.append(more)
+            if '"' in more or not more:
+                found = record_of("".join(text), form, not more)
+        fields, size = found
+        if len(text) > 1:
+            waiting.extendleft(reversed(re.findall(r"[^\n]*\n|[^\n]+", "".join(text)[size:])))
+        yield fields
+
+
+def line_end(path, form):
+    """The `newline` of open(): lines may end in CR alone if the first ones do."""
+    with opened(path, form, newline="") as file:
+        start = file.read(1 << 16)
+    return None if "\r" in start and "\n" not in start else "\n"
 
 
 def rows_of_table(path, form):
-    csv.field_size_limit(1 << 30)
-    with opened(path, form, newline="" if form.quotes else None) as file:
+    with opened(path, form, newline=line_end(path, form)) as file:
         rows = records(file, form)
         first = next(rows, [])
         names = first if form.header else [str(number) for number in range(1, len(first) + 1)]
@@ -45,13 +122,49 @@ def rows_of_table(path, form):
         yield from (dict.fromkeys(names) | dict(zip(names, row)) for row in rows)
 
 
+def value_of(line):
+    """A value of JSON; None if it cannot be read, which is a row that was rejected."""
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None
+
+
+def values_behind(text):
+    """Values of JSON one after the other."""
+    decoder, at = json.JSONDecoder(), 0
+    while text[at:].strip():
+        at += len(text[at:]) - len(text[at:].lstrip())
+        value, at = decoder.raw_decode(text, at)
+        yield value
+
+
+def json_values(file):
+    """The values of a file of JSON: lines, a list, a list in the member "data" of one object, or objects of several lines."""
+    first = next((line for line in file if line.strip()), "")
+    value = value_of(first)
+    if isinstance(value, dict) and not isinstance(value.get("data"), list):
+        yield value
+        yield from (value_of(line) for line in file if line.strip())
+        return
+    text = first + file.read()
+    try:
+        values = list(values_behind(text))
+    except ValueError:
+        yield from (value_of(line) for line in text.split("\n") if line.strip())
+        return
+    whole = values[0] if len(values) == 1 else None
+    data = whole.get("data") if isinstance(whole, dict) else whole
+    yield from data if isinstance(data, list) else values
+
+
 def rows_of_json(path, form):
     with opened(path, form) as file:
-        lines = (json.loads(line) for line in file if line.strip())
-        first = next(lines, {})
+        rows = (value if isinstance(value, dict) else {} for value in json_values(file))
+        first = next(rows, {})
         yield list(first)
         yield first
-        yield from lines
+        yield from rows
 
 
 def rows_of_lines(path, form):
@@ -118,32 +231,22 @@ def squad_row(question, title, context):
     return dict(zip(SQUAD, cells))
 
 
-def question_of(line):
-    """The row of a line of JSON Lines; without cells where it cannot be read."""
+def questions_of(value):
+    """The rows of an article, of a paragraph, or of a question with its context; without cells if it cannot be read."""
     try:
-        question = json.loads(line)
-        return squad_row(question, question.get("title"), question.get("context"))
-    except (ValueError, AttributeError, KeyError, TypeError):
-        return {}
+        if "paragraphs" in value or "qas" in value:
+            paragraphs = value.get("paragraphs", [value])
+            return [squad_row(question, value.get("title"), part["context"]) for part in paragraphs for question in part["qas"]]
+        return [squad_row(value, value.get("title"), value.get("context"))]
+    except (AttributeError, KeyError, TypeError):
+        return [{}]
 
 
 def rows_of_squad(path, form):
     yield SQUAD
     with opened(path, form) as file:
-        begin = next((line for line in file if line.strip()), "")
-        try:
-            first = json.loads(begin)
-        except ValueError:  # a document of several lines
-            first = {"data": None}
-        if "data" not in first:
-            for line in itertools.chain([begin], file):
-                if line.strip():
-                    yield question_of(line)
-            return
-        file.seek(0)
-        for article in json.load(file)["data"]:
-            for paragraph in article["paragraphs"]:
-                yield from (squad_row(question, article.get("title"), paragraph["context"]) for question in paragraph["qas"])
+        for value in json_values(file):
+            yield from questions_of(value)
 
 
 READERS = {"csv": rows_of_table, "tsv": rows_of_table, "jsonl": rows_of_json, "text": rows_of_lines, "wikiqa": rows_of_wikiqa,

@@ -41,7 +41,7 @@ def texts_of(paths, columns, needed, form=None):
                 number += 1
         except OSError as problem:
             raise ReportError(f"Cannot read '{path}': {problem.strerror}.") from None
-        except (UnicodeDecodeError, ValueError, csv.Error) as problem:
+        except ValueError as problem:
             raise ReportError(f"Cannot read '{path}': {problem}.") from None
         except (AttributeError, KeyError, TypeError):
             raise ReportError(f"Cannot read '{path}': it has another form now.") from None

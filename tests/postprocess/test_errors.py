@@ -256,12 +256,21 @@ class Errors(unittest.TestCase):
                        '{"data": [\n{"title": "t", "paragraphs": []}]}',
                        '\n{"id": "2", "context": "d", "question": "r", "answers": {"text": ["x"], "answer_start": [0]}}\nnone\n'],
                       ["id", "context", "question", "answer_text"], [["1", "c", "q", ""], ["2", "d", "r", "x"], ["", "", "", ""]]),
+            "squad in lists": (['[{"context": "c", "qas": [{"id": 1, "question": "q"}]}]',
+                                '{"data": [{"id": 2, "context": "d", "question": "r", "answers": []}]}'], ["id", "context"],
+                               [["1", "c"], ["2", "d"]]),
+            "jsonl in other holders": (['[\n{"t": "a"}, {"t": NaN},\n{"t": "b"}]', '{"t": "c",\n"x": 1}\n{"t": "d"}',
+                                        '{"data": [{"t": "e"}]}', '{"t": "f"}\n{"t\n{"t": "g"}\n'], ["t"],
+                                       [["a"], ["NaN"], ["b"], ["c"], ["d"], ["e"], ["f"], [""], ["g"]]),
+            "csv with quotes": (['t,l\n"a, ""b""\nc",1\n\n"bad,2\n"Up" is,3\n"e" ,4\n"weak,5\nlast,6'], ["t", "l"],
+                                [['a, "b"\nc', "1"], ['"bad', "2"], ['"Up" is', "3"], ["e ", "4"], ['"weak', "5"], ["last", "6"]]),
+            "csv of the end of lines": (["t,l\ra,1\rb,2\r"], ["t", "l"], [["a", "1"], ["b", "2"]]),
             "csv": (["first,second\na,b\n"], ["2"], [["b"]]),
         }
         for name, (contents, columns, expected) in cases.items():
             paths = [self.folder / f"{number}.txt" for number in range(len(contents))]
             for path, content in zip(paths, contents):
-                path.write_text(content)
+                path.write_bytes(content.encode())
             form = source_rows.FORMS.get(f".{name}", source_rows.Form(name.split()[0]))
             found = source_text.texts_of(paths, columns, set(range(len(expected))), form)
             self.assertEqual([found[row] for row in range(len(expected))], expected, name)
@@ -272,6 +281,13 @@ class Errors(unittest.TestCase):
         form = source_rows.Form("csv", " ", quotes=False, header=False, columns=2, encoding="latin-1")
         self.assertEqual(source_text.texts_of([path], ["2", "1"], {0, 1}, form),
                          {0: ['How d\xefd it "go ?', "DESC:manner"], 1: ["How far", "NUM:dist"]})
+
+    def test_encodings_are_those_of_the_preparation(self):
+        path = self.folder / "text.csv"
+        for content, encoding, expected in [(b"t\ndon\x92t \xe9\n", "latin-1", "don\u2019t \xe9"), (b"t\n\x87\x40\n", "Shift_JIS", "\u2460"),
+                                            ("t\n\u65e5\n".encode("utf-16"), "utf-8", "\u65e5"), (b"t\n\xff\n", "utf-8", "\ufffd")]:
+            path.write_bytes(content)
+            self.assertEqual(source_text.texts_of([path], ["t"], {0}, source_rows.Form("csv", encoding=encoding)), {0: [expected]})
 
 
 if __name__ == "__main__":
