@@ -60,9 +60,17 @@ def closing_quote(text, at):
     return at
 
 
+def escaped_quote(text, at):
+    """The place of the quote that closes what begins behind `at` if a backslash escapes quotes, or -1."""
+    for found in re.compile(r'\\.|"', re.DOTALL).finditer(text, at + 1):
+        if found[0] == '"':
+            return found.start()
+    return -1
+
+
 def record_of(text, form, last):
     """The fields of the record at the front of `text`, and its size; None if a quote may close behind the text. A quote with text
-    behind the next one is an ordinary character."""
+    behind the next one is an ordinary character, but \\" may hold a row together that is rejected."""
     fields, at = [], 0
     while True:
         is_rest = form.columns and len(fields) + 1 >= form.columns
@@ -71,11 +79,13 @@ def record_of(text, form, last):
         field = text[at:end]
         if form.quotes and not is_rest and text.startswith('"', at):
             close = closing_quote(text, at)
-            if close < 0 and not last:
-                return None
-            behind = field_end(text, close + 1, delimiter)
-            if close >= 0 and not text[close + 1 : behind].strip(" \t\r\v\f"):
-                field, end = text[at + 1 : close].replace('""', '"') + text[close + 1 : behind], behind
+            for close in [close] + [escaped_quote(text, at)] * ('\\"' in text[at : len(text) if close < 0 else close + 1]):
+                if close < 0 and not last:
+                    return None
+                behind = field_end(text, close + 1, delimiter)
+                if close >= 0 and not text[close + 1 : behind].strip(" \t\r\v\f"):
+                    field, end = text[at + 1 : close].replace('""', '"') + text[close + 1 : behind], behind
+                    break
         if text[end : end + 1] != form.delimiter or is_rest:
             return [*fields, field.removesuffix("\r")], end + 1
         fields.append(field)

@@ -264,6 +264,7 @@ class Errors(unittest.TestCase):
                                        [["a"], ["NaN"], ["b"], ["c"], ["d"], ["e"], ["f"], [""], ["g"]]),
             "csv with quotes": (['t,l\n"a, ""b""\nc",1\n\n"bad,2\n"Up" is,3\n"e" ,4\n"weak,5\nlast,6'], ["t", "l"],
                                 [['a, "b"\nc', "1"], ['"bad', "2"], ['"Up" is', "3"], ["e ", "4"], ['"weak', "5"], ["last", "6"]]),
+            "csv with escapes": (['t,l\n"a \\"b\\",\nc",1\nx,2\n"y \\"z",3'], ["l"], [["1"], ["2"], ["3"]]),
             "csv of the end of lines": (["t,l\ra,1\rb,2\r"], ["t", "l"], [["a", "1"], ["b", "2"]]),
             "csv": (["first,second\na,b\n"], ["2"], [["b"]]),
         }

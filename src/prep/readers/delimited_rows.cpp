@@ -26,6 +26,12 @@ struct Field {
   bool unfold = false;  ///< holds quotes that are not part of the value
 };
 
+/// What a field that begins with a quote is. cut: the text ends first. open: no quote follows. followed: text is behind
+/// the next quote. escaped: it is closed if a backslash escapes quotes.
+enum class Quoted { closed, cut, open, followed, escaped };
+
+constexpr std::string_view escaped_quote = "\\\"";
+
 /// Where the header's only name holds a possible delimiter: what to write in the input; else nothing.
 std::string delimiter_advice(const std::vector<std::string>& names, const RowFormat& format) {
   const char usual = format.format->delimiter;
@@ -90,7 +96,8 @@ class DelimitedRows : public RowReader {
     if (row.too_wide) {  // a delimiter that should have been quoted: which column is which cannot be known
       row.problem = "has " + std::to_string(fields_.size()) + " columns, the header " + std::to_string(widest_);
     }
-    if (stray_ || row.too_wide) judge_quotes(row);
+    const bool is_odd = stray_ != Quoted::closed || row.too_wide || fields_.size() < widest_;
+    if (format_.quotes && is_odd) judge_quotes(row);
     row.values.resize(indices_.size());
     for (std::size_t i = 0; i < indices_.size(); ++i) {
       row.values[i].reset();
@@ -166,7 +173,7 @@ class DelimitedRows : public RowReader {
   /// Scans one record at the front of `text` and consumes it; false if `text` ends before the record does.
   bool scan(std::string_view text, bool last) {
     fields_.clear();
-    stray_ = nullptr;
+    stray_ = Quoted::closed;
     std::size_t at = 0;
     std::int64_t lines = 1;
     for (;;) {
@@ -175,9 +182,9 @@ class DelimitedRows : public RowReader {
         const Quoted quoted = scan_quoted(text, at, field, lines, last);
         if (quoted == Quoted::cut) return false;
         if (quoted != Quoted::closed) {
-          stray_ = quoted == Quoted::open ? never_closed : text_behind;
+          stray_ = quoted;
           stray_field_ = fields_.size();
-          at = field.end = unquoted_end(text, field.begin);
+          if (quoted != Quoted::escaped) at = field.end = unquoted_end(text, field.begin);
         }
       } else {
         at = unquoted_end(text, at);
@@ -208,8 +215,6 @@ class DelimitedRows : public RowReader {
     return core::find_either(text, at, delimiter, '\n');
   }
 
-  enum class Quoted { closed, cut, open, followed };  ///< cut: the text ends first. followed: text is behind the quote
-
   /// From an opening quote to the field's end. Blanks behind the closing quote belong to the field, as in Python; any
   /// other text means that one of the quotes is an ordinary character. Unless the field is closed, `at` and the counts
   /// are as before.
@@ -219,7 +224,8 @@ class DelimitedRows : public RowReader {
     for (;;) {
       const std::size_t quote = text.find('"', end);
       if (quote == std::string_view::npos) {
-        return last || text.size() >= longest_record ? Quoted::open : Quoted::cut;
+        if (!last && text.size() < longest_record) return Quoted::cut;
+        return scan_escaped(text, at, text.size(), field, lines, last, Quoted::open);
       }
       lines_within += std::count(text.begin() + static_cast<std::ptrdiff_t>(end),
                                  text.begin() + static_cast<std::ptrdiff_t>(quote), '\n');
@@ -234,34 +240,60 @@ class DelimitedRows : public RowReader {
     const std::size_t behind = end;
     end = unquoted_end(text, end);
     if (end == text.size() && !last) return Quoted::cut;
-    if (!is_blank(text.substr(behind, end - behind))) return Quoted::followed;
+    if (!is_blank(text.substr(behind, end - behind))) {
+      return scan_escaped(text, at, behind, field, lines, last, Quoted::followed);
+    }
     at = field.end = end;
     field.unfold = true;
     lines += lines_within;
     return Quoted::closed;
   }
 
-  /// What is wrong with the quotes of the record at hand, and how it is read.
+  /// The same if a backslash keeps a quote from closing, which is none of CSV's rules, but makes one row of the field;
+  /// `otherwise` if there is none before `limit`, or the field is not closed then either.
+  Quoted scan_escaped(std::string_view text, std::size_t& at, std::size_t limit, Field& field, std::int64_t& lines,
+                      bool last, Quoted otherwise) const {
+    if (text.substr(at, limit - at).find(escaped_quote) == std::string_view::npos) return otherwise;
+    std::size_t end = text.find_first_of("\"\\", at + 1);
+    while (end != std::string_view::npos && text[end] == '\\') end = text.find_first_of("\"\\", end + 2);
+    if (end == std::string_view::npos) return last || text.size() >= longest_record ? otherwise : Quoted::cut;
+    const std::size_t behind = end + 1;
+    end = unquoted_end(text, behind);
+    if (end == text.size() && !last) return Quoted::cut;
+    if (!is_blank(text.substr(behind, end - behind))) return otherwise;
+    lines += std::count(text.begin() + static_cast<std::ptrdiff_t>(at), text.begin() + static_cast<std::ptrdiff_t>(end),
+                        '\n');
+    at = field.end = end;
+    return Quoted::escaped;
+  }
+
+  /// What is wrong with the quotes and backslashes of the record at hand, and how it is read.
   void judge_quotes(Row& row) const {
-    const bool has_escapes = record_.find("\\\"") != std::string_view::npos;
-    if (has_escapes) {
-      if (row.too_wide) row.problem += "; it ";
-      row.problem +=
-          "has \\\", which is no escape in CSV, where a quote in quotes is doubled (\"\"); write the file "
-          "again, with pandas: read_csv(FILE, escapechar=\"\\\\\").to_csv(NEW, index=False)";
-    } else if (stray_ == never_closed) {
-      if (row.too_wide) row.problem += "; it ";
-      row.problem +=
-          "has a quote at the beginning of column " + std::to_string(stray_field_ + 1) +
-          " that is never closed; if quotes are ordinary characters in this file, set [source] quotes = false";
-    } else if (stray_ != nullptr) {
-      const std::string words = "has a quote at the beginning of column " + std::to_string(stray_field_ + 1) +
-                                ", and text behind the next one: quotes in this column are read as ordinary characters";
-      row.too_wide ? row.problem += "; it " + words : row.note = words;
-    } else if (stray_ == nullptr && record_.find(std::string{format_.delimiter, ' ', '"'}) != std::string_view::npos) {
-      row.problem += "; it has a blank between a delimiter and a quote, which then does not begin a quoted column";
+    const auto reject = [&row](const std::string& problem) {
+      row.problem += (row.problem.empty() ? "" : "; it ") + problem;
+    };
+    const std::string remedy =
+        "; write the file again, with pandas: read_csv(FILE, escapechar=\"\\\\\").to_csv(NEW, index=False)";
+    const std::string escaped_delimiter = {'\\', format_.delimiter};
+    const std::string column = "has a quote at the beginning of column " + std::to_string(stray_field_ + 1);
+    const bool is_short = fields_.size() < widest_;
+    if ((stray_ != Quoted::closed || row.too_wide) && holds(escaped_quote)) {
+      reject("has \\\", which is no escape in CSV, where a quote in quotes is doubled (\"\")" + remedy);
+    } else if (stray_ == Quoted::open) {
+      reject(column +
+             " that is never closed; if quotes are ordinary characters in this file, set [source] quotes = "
+             "false");
+    } else if (stray_ == Quoted::followed) {
+      const std::string words =
+          column + ", and text behind the next one: quotes in this column are read as ordinary characters";
+      row.too_wide ? reject(words) : void(row.note = words);
+    } else if ((row.too_wide || is_short) && (holds(escaped_delimiter) || record_.ends_with('\\'))) {
+      reject("has a backslash before a delimiter or the line's end, which is no escape in CSV" + remedy);
+    } else if (row.too_wide && holds(std::string{format_.delimiter, ' ', '"'})) {
+      reject("has a blank between a delimiter and a quote, which then does not begin a quoted column");
     }
   }
+  bool holds(std::string_view text) const { return record_.find(text) != std::string_view::npos; }
 
   void read_list_cell(std::size_t i, Row& row) {
     std::string_view cell = *row.values[i];
@@ -310,9 +342,8 @@ class DelimitedRows : public RowReader {
   std::vector<Field> fields_;         // of the record
   std::string_view record_;
   std::int64_t record_line_ = 0, number_ = 0;
-  static constexpr const char *never_closed = "never closed", *text_behind = "text behind";
-  const char* stray_ = nullptr;  // what is wrong with a quote of the record, or null
-  std::size_t stray_field_ = 0;  // and in which field
+  Quoted stray_ = Quoted::closed;  // the record's last field that begins with a quote and is not well quoted
+  std::size_t stray_field_ = 0;    // and its index
   std::vector<std::string> storage_;
   std::vector<std::unique_ptr<ListColumn>> lists_;  // by column asked for; null if it has none
   std::string unfolded_, joined_;

@@ -17,6 +17,7 @@ namespace {
 
 using nlohmann::json;
 
+const std::string pandas_advice = "; if pandas wrote the file, write it with to_json(orient=\"records\")";
 constexpr int deepest_row = 100;  // the JSON parser takes many times a deep row's bytes
 
 class JsonRows : public RowReader {
@@ -56,7 +57,7 @@ class JsonRows : public RowReader {
     const json object = read_json_value(text, row.problem);
     if (object.is_discarded()) return;
     if (!object.is_object()) {
-      row.problem = "is not a JSON object";
+      row.problem = std::string("is not a JSON object") + (object.is_array() ? " but a list" + pandas_advice : "");
       return;
     }
     bool lacks = false;
@@ -69,6 +70,9 @@ class JsonRows : public RowReader {
       }
     }
     if (!lacks) return;
+    const bool is_table =
+        std::all_of(object.begin(), object.end(), [](const json& value) { return value.is_object(); });
+    if (is_table && !object.empty()) row.problem = "is an object of objects" + pandas_advice;
     for (const auto& [key, value] : object.items()) row.keys.push_back(key);
   }
 
@@ -92,7 +96,7 @@ class JsonRows : public RowReader {
     } else {
       row.problem = "has an " + std::string(value.type_name()) + " in \"" + columns_[column] + "\", not a text";
       if (value.is_object() && items_.number() == 1) {
-        row.problem += "; if pandas wrote the file, write it with to_json(orient=\"records\")";
+        row.problem += pandas_advice;
       }
       return false;
     }

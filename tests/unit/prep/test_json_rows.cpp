@@ -116,6 +116,10 @@ TEST_CASE("the reason names half a surrogate pair, and other faults of JSON") {
              ContainsSubstring("2:!is not JSON: it has one half of a surrogate pair"));
   CHECK_THAT(last_reason(R"({"t":"\udc96"})", json, {"t"}), ContainsSubstring("one half of a surrogate pair"));
   CHECK_THAT(last_reason("{\"t\":\"a}\n", json, {"t"}), ContainsSubstring("missing closing quote"));
-  CHECK(last_reason("[1, [2]]", json, {"t"}) == "1:!is not a JSON object");
+  CHECK(last_reason("[[2], 1]", json, {"t"}) == "1:!is not a JSON object");
+  for (const char* other : {R"({"0":{"t":"a"},"1":{"t":"b"}})", R"([["a",1],["b",2]])",
+                            R"({"columns":["t","l"],"index":[0],"data":[["a",1]]})"}) {  // index, values, split
+    CHECK_THAT(last_reason(other, json, columns), ContainsSubstring("orient=\"records\""));
+  }
   CHECK_THAT(last_reason(R"({"t":{"0":"a"},"l":{"0":1}})", json, columns), ContainsSubstring("orient=\"records\""));
 }

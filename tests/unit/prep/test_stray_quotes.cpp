@@ -53,6 +53,10 @@ TEST_CASE("rows with escaped quotes are rejected with that reason") {
     CHECK_THAT(last_reason(std::string("t,l\nx,1\n") + row + "\n", csv, both),
                ContainsSubstring("has \\\", which is no escape in CSV") && ContainsSubstring("escapechar=\"\\\\\""));
   }
+  CHECK(rows("t,l\n\"a \\\"b\\\",\nc\",1\nx,2\n", csv, both) == Rows{"2:!", "4:x|2"});  // one row, not two
+  CHECK(rows("t,l\n\"a \\\"b\nc,1\n\"x\",2\n", csv, both) == Rows{"2:!", "3:c|1", "4:x|2"});
+  CHECK_THAT(last_reason("t,l,m\na\\, b,1,2\n", csv, both), ContainsSubstring("a backslash before a delimiter"));
+  CHECK(rows("t,l,m\na\\\nb,1,2\nC:\\,1,2\n", csv, both) == Rows{"2:!", "3:b|1", "4:C:\\|1"});
   CHECK(rows("t,l\n\"C:\\\",1\n", csv, both) == Rows{"2:C:\\|1"});
   CHECK(rows("t,l\n6\\\" pipe,1\n", csv, both) == Rows{"2:6\\\" pipe|1"});
 }
