@@ -91,6 +91,17 @@ void warn_of_labels(const RowTable& table, const PrepConfig& config, std::vector
   }
 }
 
+/// Lists of two numbers are read as the numbers of labels, and may be vectors.
+void warn_of_short_vectors(const RowTable& table, const PrepConfig& config, std::vector<std::string>& all) {
+  const auto& names = table.label_names;
+  const bool are_digits =
+      std::all_of(names.begin(), names.end(), [](const auto& name) { return name == "0" || name == "1"; });
+  if (config.labels() != tasks::Labels::sets || !config.task.labels.empty() || names.size() != 2 || !are_digits) return;
+  all.push_back(
+      "the labels are 0 and 1 alone: a list of two numbers, as [0, 1], names two labels. If such lists have a "
+      "number for each of two labels, write them as [0.0, 1.0], or as columns for [source] label_columns.");
+}
+
 /// Numbers beside names, as where a file has tags by name and another by number: they are different labels.
 void warn_of_mixed_labels(const RowTable& table, const PrepConfig& config, std::vector<std::string>& all) {
   if (!config.task.labels.empty()) return;
@@ -233,6 +244,7 @@ std::vector<std::string> warnings(const RowTable& table, const PrepConfig& confi
     warn_of_mixed_labels(table, config, all);
     warn_of_spellings(table, config, all);
     warn_of_unassigned(table, config, all);
+    warn_of_short_vectors(table, config, all);
     warn_of_unknown_labels(table, config, all);
   }
   warn_of_empty_splits(table, config, all);
