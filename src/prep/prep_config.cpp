@@ -217,6 +217,7 @@ RowFormat PrepConfig::row_format() const {
   if (has_labels() && label_rules(kind().labels).separates_names) {
     row.list_columns = {source.label};
     row.list_separator = source.label_separator;
+    row.list_labels = task.labels.size();
   }
   if (has_words()) {
     row.list_columns = {source.text.front(), source.label};

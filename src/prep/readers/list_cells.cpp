@@ -157,16 +157,19 @@ bool is_printed(std::string_view cell) {
   return cell[1] != ' ' || has_commas || !holds_quote(cell);
 }
 
-/// Names for a vector that has a number of 0 or 1 for each label: the numbers of the labels with 1. Such a vector has
-/// three numbers at least, as two different labels may be 0 and 1, or is not of whole numbers.
-void name_vector(std::vector<ListEntry>& entries) {
-  const auto is = [&](Kind kind) { return [kind](const ListEntry& entry) { return entry.kind == kind; }; };
-  const bool is_vector = std::all_of(entries.begin(), entries.end(), [](const ListEntry& entry) {
+/// Whether a list has a number of 0 or 1 for each label. Such a vector has three numbers at least, as two different
+/// labels may be 0 and 1, or is not of whole numbers.
+bool is_vector(const std::vector<ListEntry>& entries) {
+  const bool is_binary = !entries.empty() && std::all_of(entries.begin(), entries.end(), [](const ListEntry& entry) {
     return entry.kind != Kind::text && (entry.text == "0" || entry.text == "1");
   });
-  const bool is_certain = entries.size() > 2 || std::any_of(entries.begin(), entries.end(), is(Kind::real)) ||
-                          std::any_of(entries.begin(), entries.end(), is(Kind::truth));
-  if (!is_vector || !is_certain) return;
+  return is_binary && (entries.size() > 2 || std::any_of(entries.begin(), entries.end(), [](const ListEntry& entry) {
+                         return entry.kind != Kind::whole;
+                       }));
+}
+
+/// Names for a vector: the numbers of the labels with 1.
+void name_vector(std::vector<ListEntry>& entries) {
   std::vector<ListEntry> named;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (entries[i].text == "1") named.push_back({std::to_string(i), Kind::whole});
@@ -249,7 +252,21 @@ std::string ListColumn::split_names(std::string_view cell, std::string& text) co
 
 std::string ListColumn::join(std::vector<ListEntry>& entries, std::string& text) const {
   text.clear();
-  if (!has_words_) name_vector(entries);
+  const std::size_t labels = format_.list_labels;
+  const auto is_binary = [](const ListEntry& entry) {
+    return entry.kind == Kind::whole && (entry.text == "0" || entry.text == "1");
+  };
+  if (!has_words_ && is_vector(entries)) {
+    if (labels > 0 && entries.size() != labels) {
+      return "has " + core::counted(std::ssize(entries), "number") + " of 0 and 1 in the list \"" + column_ +
+             "\", and [task] labels has " + core::counted(static_cast<std::int64_t>(labels), "name");
+    }
+    name_vector(entries);
+  } else if (!has_words_ && labels == 2 && entries.size() == 2 &&
+             std::all_of(entries.begin(), entries.end(), is_binary)) {
+    return "has two numbers of 0 and 1 in the list \"" + column_ +
+           "\", which may name two labels or have a number for each: write names, or [0.0, 1.0] for a number for each";
+  }
   for (const ListEntry& entry : entries) {
     const bool is_whole = entry.text.find('.') == std::string::npos && entry.text.find('e') == std::string::npos;
     if (entry.kind == Kind::real && !is_whole) {

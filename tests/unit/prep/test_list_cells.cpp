@@ -75,6 +75,16 @@ TEST_CASE("a vector of 0 and 1 in a cell names the labels by number") {
   CHECK(names("[0, 1]") == "0|1");  // two labels
 }
 
+TEST_CASE("a vector has as many numbers as there are labels, and two numbers are not guessed at") {
+  RowFormat sets{.format = find_text_format("csv"), .list_columns = {"l"}, .list_separator = ",", .list_labels = 2};
+  CHECK_THAT(last_reason("l\n\"[0, 1]\"\n", sets, {"l"}), ContainsSubstring("may name two labels"));
+  CHECK_THAT(last_reason("l\n\"[1, 0, 1]\"\n", sets, {"l"}),
+             ContainsSubstring("3 numbers of 0 and 1") && ContainsSubstring("[task] labels has 2 names"));
+  CHECK(rows("l\n\"[0., 1.]\"\n[1]\n", sets, {"l"}) == Rows{"2:1", "3:1"});
+  sets.list_labels = 3;
+  CHECK(rows("l\n\"[0, 1]\"\n\"[1, 0, 1]\"\n", sets, {"l"}) == Rows{"2:0,1", "3:0,2"});
+}
+
 TEST_CASE("a cell of labels that is no list stays a name, or is rejected with a reason") {
   for (const char* name : {"toxic", "(a)", "(27)", "{a}", "[a", "a]", "", "[", "x['a']"}) CHECK(names(name) == name);
   CHECK(names("['toxic', threat]") == "!");

@@ -29,6 +29,7 @@ struct RowFormat {
   std::vector<std::string> list_columns{};  ///< jsonl: may be arrays, read as one text with list_separator
   std::string list_separator{};             ///< between the strings of an array; empty: there are no lists
   bool list_ends = false;                   ///< and behind the last one; then they may be whole numbers
+  std::size_t list_labels = 0;              ///< names that lists of labels are made of, if they are known; else 0
   std::string sentence{};                   ///< column with the sentence of a word a row; empty: a row is a text
   std::string qrels{};                      ///< file of judgements (qrels.hpp); empty: none
 };
