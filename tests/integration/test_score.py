@@ -124,6 +124,23 @@ class Squad(ScorerTest):
         printed = json.loads(self.score(document("v2.0", questions), predictions).stdout)
         self.assertEqual(printed, version_2(questions, predictions))
 
+    def test_gold_files_of_every_form_that_prep_reads(self):
+        questions, predictions, _ = example(random.Random(3), "v2.0")
+        own = document("v2.0", questions)
+        paragraphs = own["data"][0]["paragraphs"]
+        flat = [{"id": i, "context": "", "question": "?", "answers": {"text": answers, "answer_start": [0] * len(answers)}}
+                for i, answers in questions]
+        listed = [dict(question, answers=[{"text": text, "answer_start": 0} for text in question["answers"]["text"]]) for question in flat]
+        lines = "\n".join(map(json.dumps, flat)) + "\n\n"
+        expected = self.score(own, predictions).stdout
+        for gold in ({"data": flat}, flat, listed, paragraphs, {"data": paragraphs}, lines):
+            self.assertEqual(self.score(gold, predictions).stdout, expected)
+        one = self.score(json.dumps(flat[0] | {"id": 7}) + "\n", {"7": ""}).stdout
+        self.assertEqual(json.loads(one)["total"], 1)
+        for gold, place in ((lines + "{", f"line {len(flat) + 2} is not valid JSON"), (flat + [{"question": "?"}], f"[{len(flat)}] has no"),
+                            ({"data": [{"id": "a", "question": "?", "answers": {"text": [1]}}]}, "data[0].answers.text[0] is not a text")):
+            self.assertIn(place, self.score(gold, predictions, check=3).stderr)
+
     def test_missing_predictions(self):
         questions = [("q1", ["cat"]), ("q2", ["dog"])]
         done = self.score(document("1.1", questions), {"q2": "Dog!"})
