@@ -98,7 +98,7 @@ class QuestionAnswering(TaskCase):
                                                    (8, "no answer and is_impossible = false: it counts as without answer")), strict=True):
             self.assertRegex(note, rf"^broken\.jsonl\t{line}\t{line}\thas .*{words}")
         for line, reason in ((3, 'has the answer "absent" at answer_start 0, but its context has'), (4, "id"), (6, 'has no "context"'),
-                             (len(rows) + 1, "is not a JSON object")):
+                             (len(rows) + 1, "is not JSON: ")):
             self.assertRegex(rejects, rf"(?m)^broken\.jsonl\t{line}\t{line}\t[^\n]*{reason}")
         self.assertEqual(rejects.count("\n"), 5)
         done = self.prepare("other", {"format": "jsonl", "test_files": ["columns.jsonl"]}, {"vocabulary": "train"}, check=2)
