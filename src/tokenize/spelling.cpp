@@ -13,7 +13,7 @@
 namespace bert_hpc::tokenize {
 namespace {
 
-bool is_blank(char32_t point) {
+bool separates(char32_t point) {
   const utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(point));
   return category == UTF8PROC_CATEGORY_ZS || category == UTF8PROC_CATEGORY_ZL || category == UTF8PROC_CATEGORY_ZP ||
          category == UTF8PROC_CATEGORY_CC;
@@ -51,7 +51,7 @@ std::string spelling_key(std::string_view name) {
     const auto* const begin = at;
     const char32_t point = decode_utf8(at, end);
     if (is_invisible(point)) continue;
-    if (is_blank(point)) {
+    if (separates(point)) {
       blank = true;
       continue;
     }
@@ -70,7 +70,7 @@ std::string visible_spelling(std::string_view name) {
   while (at != end) {
     const auto* const begin = at;
     const char32_t point = decode_utf8(at, end);
-    if (point != U' ' && (is_blank(point) || is_invisible(point) || is_mark(point))) {
+    if (point != U' ' && (separates(point) || is_invisible(point) || is_mark(point))) {
       std::array<char, 16> escape{};
       std::snprintf(escape.data(), escape.size(), "\\u{%X}", static_cast<unsigned>(point));
       visible += escape.data();
