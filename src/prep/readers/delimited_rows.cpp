@@ -32,9 +32,12 @@ enum class Quoted { closed, cut, open, followed, escaped };
 
 constexpr std::string_view escaped_quote = "\\\"";
 
-/// Where the header's only name holds a possible delimiter: what to write in the input; else nothing.
+/// What to change if the header names no columns, but a delimiter; else nothing.
 std::string delimiter_advice(const std::vector<std::string>& names, const RowFormat& format) {
   const char usual = format.format->delimiter;
+  if (!names.empty() && names[0].starts_with("sep=")) {
+    return " The first line is a note to Excel and no header: remove it, and set [source] delimiter to what it names.";
+  }
   if (names.size() != 1) return {};
   for (const char c : {'\t', ';', '|', ','}) {
     if (c == format.delimiter || names[0].find(c) == std::string::npos) continue;

@@ -182,6 +182,18 @@ TEST_CASE("a column whose name is there twice is refused where it is asked for")
   CHECK_THAT(complaint("a,a\n1,2\n", csv, "a"), ContainsSubstring("\"a\" twice, as columns 1 and 2."));
 }
 
+TEST_CASE("a line that tells Excel the delimiter is named, and the file is read without it") {
+  const std::string table = "text;label\r\na;1\r\n";
+  const TemporaryFile file("sep=;\r\n" + table);
+  CHECK_THROWS_WITH(open_rows(file.path(), csv, {"text", "label"}),
+                    ContainsSubstring("The first line is a note to Excel and no header: remove it, and set [source] "
+                                      "delimiter to what it names."));
+  RowFormat semicolons = csv;
+  semicolons.delimiter = ';';
+  CHECK_THROWS_WITH(open_rows(file.path(), semicolons, {"text", "label"}), ContainsSubstring("a note to Excel"));
+  CHECK(rows(table, semicolons, {"text", "label"}) == Rows{"2:a|1"});
+}
+
 TEST_CASE("typical wrong files have specific messages") {
   const TemporaryFile empty(""), good("text,label\n1,2\n");
   CHECK_THROWS_WITH(open_rows(empty.path(), csv, {"a"}), ContainsSubstring("is empty"));
