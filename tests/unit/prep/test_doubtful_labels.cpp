@@ -55,7 +55,7 @@ TEST_CASE("different labels get no warning about their spelling") {
   CHECK_THAT(all_warnings(text), !ContainsSubstring("differ only"));
 }
 
-TEST_CASE("\"-\" among labels of natural language inference is no class, unless the input says so") {
+TEST_CASE("a dash among labels of natural language inference is no class, unless the input says so") {
   CsvText text(table({"entailment", "Neutral", "contradiction", "-"}));
   const RowTable rows = text.scan();
   CHECK(rows.label_names == Names{"Neutral", "contradiction", "entailment"});
@@ -70,7 +70,7 @@ TEST_CASE("\"-\" among labels of natural language inference is no class, unless 
   CHECK(text.scan().label_names == text.config.task.labels);
 }
 
-TEST_CASE("\"-\" among other labels is a class") {
+TEST_CASE("a dash among other labels is a class") {
   for (const Names& labels :
        {Names{"+", "-"}, Names{"entailment", "-"}, Names{"entailment", "neutral", "maybe", "-"}}) {
     CsvText text(table(labels));
@@ -78,7 +78,7 @@ TEST_CASE("\"-\" among other labels is a class") {
   }
 }
 
-TEST_CASE("\"-1\" beside class numbers is doubtful, and the list of the warning leaves it out") {
+TEST_CASE("label -1 beside class numbers is doubtful, and the list of the warning leaves it out") {
   CsvText text(table({"0", "1", "2", "-1"}));
   CHECK_THAT(all_warnings(text), ContainsSubstring("3 rows have the label \"-1\"") &&
                                      ContainsSubstring("[task] labels = [\"0\", \"1\", \"2\"]"));
