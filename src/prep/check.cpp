@@ -259,6 +259,8 @@ std::vector<std::string> marked_files(const PrepConfig& config) {
   std::map<std::string, std::vector<std::string>> files_of;  // by encoding
   for (const auto& [key, files] : file_lists(config)) {
     for (const std::string& file : *files) {
+      std::error_code ignored;
+      if (!std::filesystem::is_regular_file(file, ignored)) continue;  // what is read from a pipe is gone
       std::array<char, 4> start{};
       TextBytes bytes(file);
       const std::string mark = marked_encoding(std::string_view(start.data(), bytes.read(start.data(), start.size())));
