@@ -182,7 +182,7 @@ TEST_CASE("a column whose name is there twice is refused where it is asked for")
   CHECK_THAT(complaint("a,a\n1,2\n", csv, "a"), ContainsSubstring("\"a\" twice, as columns 1 and 2."));
 }
 
-TEST_CASE("a line that tells Excel the delimiter is named, and the file is read without it") {
+TEST_CASE("a line that names the delimiter for Excel is no header, and the file is read without it") {
   const std::string table = "text;label\r\na;1\r\n";
   const TemporaryFile file("sep=;\r\n" + table);
   CHECK_THROWS_WITH(open_rows(file.path(), csv, {"text", "label"}),
