@@ -16,7 +16,7 @@ namespace bert_hpc::app {
 
 namespace {
 
-/// What becomes of the pretrained model, and what the numbers of shards mean that have no names.
+/// Notes on the use of the pretrained model, and on the meaning of label numbers without names.
 void report_labels(const LoadNotes& notes, const Session& session, const SessionData& data, const RunBasics& run) {
   report_load(notes, run);
   if (run.input.run.mode == "predict" || !session.model->objective.task->has_label_names()) return;

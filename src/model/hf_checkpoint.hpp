@@ -15,8 +15,8 @@
 
 namespace bert_hpc::model {
 
-/// What a wrapper of the model (DataParallel, torch.compile, Lightning) put before a name: "module.", "_orig_mod.",
-/// "model." or several of them; else empty. Names of the family's base are no wrapper's.
+/// Prefix that a wrapper of the model (DataParallel, torch.compile, Lightning) put before a name: "module.",
+/// "_orig_mod.", "model." or several of them; else empty. Names of the family's base are no wrapper's.
 std::string_view wrapper_prefix(std::string_view name, const Family& family);
 
 /// Today's name, in Transformers' classes of this family, of a name in a file, without a wrapper's prefix.

@@ -40,7 +40,7 @@ bool separates(const Line& line) {
   return line.columns.empty() || line.columns[0] == "-DOCSTART-" || line.columns[0] == "-X-";
 }
 
-/// Of the first line with a token that may not be a comment.
+/// Shape of the first line with a token that cannot be a comment.
 core::ConllShape shape_of(const std::string& path, std::string_view text) {
   std::optional<core::ConllShape> shape;
   each_line(path, text, Separator::conll, [&](const Line& line) {

@@ -29,7 +29,7 @@ struct Line {
   std::int64_t integer(std::size_t column, std::int64_t low, std::int64_t high) const;
 };
 
-/// What separates columns: runs of blanks; as core::split_conll_line(); each tab; each comma, where a column may stand
+/// Separators of columns: runs of blanks; as core::split_conll_line(); each tab; each comma, where a column may stand
 /// in double quotes, without a double quote or a line end in it.
 enum class Separator { blanks, conll, tab, comma };
 

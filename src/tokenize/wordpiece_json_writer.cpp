@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// With the vocabulary's special tokens, by id.
+/// Added tokens and the vocabulary's special tokens, by id.
 std::vector<AddedToken> with_special_tokens(const Vocabulary& vocabulary, std::vector<AddedToken> tokens) {
   for (const char* name : special_token_names) {
     tokens.push_back({.content = name, .id = vocabulary.id(name), .special = true});

@@ -15,11 +15,11 @@ inline bool may_be_conll_comment(std::string_view line) {
   return line.starts_with('#');
 }
 
-/// What a file's tokens look like, to distinguish comments from the token "#".
+/// Form of a file's lines of tokens, which distinguishes comments from the token "#".
 class ConllShape {
  public:
   ConllShape() = default;
-  /// From a token's line, the first one that may not be a comment.
+  /// Takes the form from a token's line, the first one that cannot be a comment.
   ConllShape(std::string_view line, const std::vector<std::string_view>& columns);
 
   /// Whether a line that begins a sentence, if it may be a comment, is one: it has not the columns of a token, or no

@@ -1,6 +1,6 @@
-// What a Hugging Face folder says of its tokenizer (vocab.txt, tokenizer.json, tokenizer_config.json, and older files
-// of added tokens), and whether
-// shards were made with that one. Ids of another vocabulary are other words to a model, and nothing else would notice.
+// Description of the tokenizer in a Hugging Face folder (vocab.txt, tokenizer.json, tokenizer_config.json, older files
+// of added tokens), and the check that shards were made with it. Ids of another vocabulary are other words to a model,
+// and nothing else would notice.
 #pragma once
 
 #include <cstdint>

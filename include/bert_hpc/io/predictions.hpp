@@ -43,7 +43,7 @@ class PredictionsWriter {
 
   /// Makes the group /windows. Before the first append_windows().
   void add_windows(std::span<const PredictionColumn> columns);
-  /// As append(), of windows.
+  /// Appends rows of windows, like append().
   void append_windows(std::span<const std::int64_t> source_index, std::span<const PredictionColumn> columns);
 
   void close();  ///< finishes and renames; throws Error(files)

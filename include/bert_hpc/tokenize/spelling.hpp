@@ -1,4 +1,4 @@
-// What the spellings of one name have in common. Pure.
+// Key that all spellings of one name share. Pure.
 #pragma once
 
 #include <string>

@@ -51,7 +51,7 @@ std::string task_labels(const LabelNames& names) {
   return "labels = [" + text + "]";
 }
 
-/// What follows "prepare".
+/// End of a sentence that begins with "prepare".
 std::string remedy(const LabelNames& labels) {
   return " the text with the model's labels; in bert_hpc_prep's input:\n  [task]\n  " + task_labels(labels);
 }

@@ -15,7 +15,7 @@
 namespace bert_hpc::app {
 namespace {
 
-/// What becomes of the pretrained head in this run.
+/// Use of the pretrained head in this run.
 ClassifierUse head_use(const ModelInstance& model, const config::Config& input) {
   const layers::HeadKind& head = model.objective.head;
   if (head.ties_word_embeddings) return {};
@@ -115,7 +115,7 @@ bool is_among(const std::vector<std::string>& names, const std::string& name) {
           ". Remove the key for a new one.");
 }
 
-/// Of a reranker with two outputs.
+/// Note on a reranker with two outputs.
 std::string difference_note(const std::vector<std::string>& names) {
   const auto name = [&names](std::size_t i) {
     return names.size() == 2 ? " (" + core::printable(names[i], 60) + ')' : std::string();

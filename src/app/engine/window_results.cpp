@@ -1,4 +1,4 @@
-// On rank 0: a block of windows at a time becomes rows, which go to the metrics and to the files.
+// Rank 0 turns a block of windows at a time into rows, which go to the metrics and to the files.
 #include "bert_hpc/app/engine/window_results.hpp"
 
 #include <algorithm>
@@ -140,7 +140,7 @@ class WindowCollector : public ResultCollector {
   WindowSettings settings_;
   tasks::WindowPool pool_;
   std::int64_t row_ = 0, window_ = 0;  // the next ones
-  // Of the block under way:
+  // The block under way:
   std::vector<std::int32_t> counts_;                 // (rows): windows
   std::vector<float> pooled_, windows_;              // (rows, outputs), (windows, outputs)
   std::vector<float> in_labels_unit_, confidences_;  // a regression's outputs; (rows)

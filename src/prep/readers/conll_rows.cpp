@@ -25,7 +25,7 @@ struct Shape {
   core::ConllShape of_tokens;
 };
 
-/// Of the first token's line: the first line that may not be a comment, or else the first one.
+/// Shape of the first token's line, which is the first line that cannot be a comment, or else the first line.
 Shape shape_of(const std::string& file, const std::string& encoding) {
   LineSource source(file, encoding);
   std::string_view line;

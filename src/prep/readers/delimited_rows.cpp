@@ -26,13 +26,13 @@ struct Field {
   bool unfold = false;  ///< holds quotes that are not part of the value
 };
 
-/// What a field that begins with a quote is. cut: the text ends first. open: no quote follows. followed: text is behind
+/// Kind of a field that begins with a quote. cut: the text ends first. open: no quote follows. followed: text is behind
 /// the next quote. escaped: it is closed if a backslash escapes quotes.
 enum class Quoted { closed, cut, open, followed, escaped };
 
 constexpr std::string_view escaped_quote = "\\\"";
 
-/// What to change if the header names no columns, but a delimiter; else nothing.
+/// Advice if the header names no columns, but a delimiter; else empty.
 std::string delimiter_advice(const std::vector<std::string>& names, const RowFormat& format) {
   const char usual = format.format->delimiter;
   if (!names.empty() && names[0].starts_with("sep=")) {
@@ -270,7 +270,7 @@ class DelimitedRows : public RowReader {
     return Quoted::escaped;
   }
 
-  /// What is wrong with the quotes and backslashes of the record at hand, and how it is read.
+  /// Finds faults in the quotes and backslashes of the record at hand, and notes how it is read.
   void judge_quotes(Row& row) const {
     const auto reject = [&row](const std::string& problem) {
       row.problem += (row.problem.empty() ? "" : "; it ") + problem;

@@ -79,7 +79,7 @@ class EntryReader {
     return true;
   }
 
-  /// What follows a backslash, by the rules that JSON and Python share.
+  /// Reads the rest of an escape after its backslash, by the rules that JSON and Python share.
   bool read_escape(std::string& out) {
     if (text_.empty()) return false;
     const char c = text_.front();

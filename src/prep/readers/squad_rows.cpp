@@ -18,7 +18,7 @@ using Holder = JsonItems::Holder;
 
 enum class Item { article, paragraph, question };
 
-/// What a file's first value is by its members.
+/// Kind of a file's first value, by its members.
 Item kind_of(std::string_view text, const JsonItems& items) {
   const FirstMembers found = first_members(text);
   const auto has = [&](const char* name) {

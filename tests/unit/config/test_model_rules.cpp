@@ -1,4 +1,4 @@
-// What [model] head goes with.
+// Values of [model] head and the keys that they are compatible with.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 

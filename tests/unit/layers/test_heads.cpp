@@ -19,7 +19,7 @@ using tests::Grid;
 namespace {
 
 constexpr std::int64_t hidden = 16, outputs = 3, rows = 4;
-// As in test_sublayers.cpp.
+// Derived in test_sublayers.cpp.
 constexpr double result_tolerance = 4e-6, gradient_tolerance = 8e-6;
 
 Grid plain_logits(const HeadSettings& settings, const tests::PlainParameters& parameters, const Grid& x) {

@@ -1,6 +1,6 @@
 // Labels of a model (config.json's id2label) and those of shards. A class is a number, the index of its label's name.
-// Where both have names, the rows of the model's classifier follow the names. Shards of labels 0, 1, … have none, nor
-// has a model of LABEL_0, LABEL_1, ….
+// The rows of the model's classifier follow the names if both have names. Shards of labels 0, 1, … have none, nor has
+// a model of LABEL_0, LABEL_1, ….
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,12 @@ using LabelNames = std::vector<std::string>;
 /// Throws Error(data) if an evaluation's shards have labels that the model has not.
 LabelNames labels_in_use(const config::Config& input, const LabelNames& model, const LabelNames& shards);
 
-/// What becomes of a pretrained classifier in a run with these labels.
+/// Use of a pretrained classifier in a run with these labels.
 struct ClassifierUse {
   bool is_new = false;             ///< it is replaced by a fresh one
   std::vector<std::int64_t> rows;  ///< (labels): its row for each label; empty: as they are
   std::string note;                ///< a sentence for the log; empty: the labels are the same
-  bool is_doubtful = false;        ///< Whether the note is a warning.
+  bool is_doubtful = false;        ///< whether the note is a warning
 };
 /// `model`: labels of the classifier; `labels`: labels_in_use(), as many as it has outputs, or others.
 ClassifierUse classifier_use(const config::Config& input, const LabelNames& model, const LabelNames& labels);

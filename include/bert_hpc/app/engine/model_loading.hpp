@@ -8,11 +8,11 @@
 
 namespace bert_hpc::app {
 
-/// What the log says of values that come from a folder.
+/// Lines for the log about values that come from a folder.
 struct LoadNotes {
   std::string lines;         ///< what the folder lacks and has: each with its line end
   std::string head;          ///< a sentence: what becomes of the folder's classifier; empty: it is as it was
-  bool is_doubtful = false;  ///< Whether that is a warning.
+  bool is_doubtful = false;  ///< whether that is a warning
 };
 
 /// For --validate: the notes of load_values(). Throws Error if model.pretrained cannot give the model its values.

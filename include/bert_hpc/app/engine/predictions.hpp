@@ -50,9 +50,9 @@ class PredictionTables {
   /// Of the next samples.
   void append(std::int64_t samples, const objectives::PredictedRows& rows);
   std::int64_t samples() const { return samples_; }  ///< appended so far
-  /// Of rows of the source, instead of samples.
+  /// Appends rows of the source instead of samples.
   void append_rows(std::span<const std::int64_t> source_index, const objectives::PredictedRows& rows);
-  /// Of the samples that are windows of such rows: into predictions.h5. `columns`: of no windows.
+  /// Begins the table of these rows' windows in predictions.h5. `columns`: the columns, without elements.
   void add_windows(const objectives::PredictedRows& columns);
   void append_windows(std::span<const std::int64_t> source_index, const objectives::PredictedRows& windows);
   void close();

@@ -50,7 +50,7 @@ std::unique_ptr<SampleResults> row_results(const data::ShardReader& reader, std:
 /// Of tasks with answers, as row_results(). Throws Error(data) where the data have no texts.
 std::unique_ptr<SampleResults> answer_results(const config::Task& task, const data::ShardReader& reader,
                                               std::mutex& hdf5);
-/// Of tasks with classes of words, as answer_results(). `names`: of the classes.
+/// Results of tasks with classes of words, like answer_results(). `names`: the classes' names.
 std::unique_ptr<SampleResults> word_results(const data::ShardReader& reader, const std::vector<std::string>& names,
                                             std::mutex& hdf5);
 /// Of tasks that rank candidates, as answer_results().
