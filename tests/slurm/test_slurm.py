@@ -37,8 +37,8 @@ exec {program.BUILD.resolve()}/bert_hpc "$@"
 """
 
 # In place of srun. PMIx may release ranks from the second fence of MPI_Init before one has entered it, which crashes at a message
-# that it gets then (github.com/openpmix/openpmix/pull/4252; seen with PMIx 4.2.2 in one of 130 starts under load). The program has
-# printed nothing by then: such a start is repeated.
+# that it gets then (github.com/openpmix/openpmix/pull/4252; seen with PMIx 4.2.2 in some of several hundred starts under load). The
+# program has printed nothing by then: such a start is repeated.
 PATIENT_SRUN = f"""#!/bin/bash
 seen=$(mktemp -d)
 trap 'rm -rf "$seen"' EXIT
