@@ -59,8 +59,7 @@ void ResidualSublayer::allocate_product(core::Workspace& workspace, std::int64_t
                                         ResidualGradients& deferred) const {
   deferred.d_product = group_.take(workspace, rows, settings_.hidden, settings_.storage);
   deferred.output_inner = output_.take_inner(workspace, rows, settings_.storage);
-  if (fuses_norm_sums())
-    deferred.norm_sums = workspace.take<float>(ops::norm_sum_blocks(rows, settings_.hidden), 3 * settings_.hidden);
+  if (fuses_norm_sums()) deferred.norm_sums = workspace.take<float>(ops::norm_sum_blocks(rows), 3 * settings_.hidden);
 }
 
 void ResidualSublayer::finish_forward(Engine& engine, const StepContext& context, const core::TokenRows& rows,

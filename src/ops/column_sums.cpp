@@ -49,17 +49,22 @@ void sum_strip(const ColumnSums& sums, std::int64_t begin, Write write) {
   for (std::int64_t j = 0; j < width; ++j) finish(begin + j, 0, total[j]);
 }
 
+/// Partial sums, which only GPUs have, are added as there, so that their bits do not depend on the launch that does it.
 void add_sums(const ColumnSums& first, const ColumnSums& second, const ColumnSums& partial, Write write) {
   constexpr std::int64_t strip = kernel::strip_columns;
+  const auto work = kernel::sums_of<float>(partial, write);
   const std::int64_t strips[] = {kernel::divide_up(first.x.columns, strip), kernel::divide_up(second.x.columns, strip),
-                                 kernel::divide_up(partial.x.columns, strip)};
+                                 work.strips()};
   kernel::for_items({name, bytes_of(first) + bytes_of(second) + bytes_of(partial)}, strips[0] + strips[1] + strips[2],
                     [=](std::int64_t item) {
-                      const int k = item < strips[0] ? 0 : item < strips[0] + strips[1] ? 1 : 2;
-                      const ColumnSums& sums = k == 0 ? first : k == 1 ? second : partial;
-                      const std::int64_t before = k == 0 ? 0 : k == 1 ? strips[0] : strips[0] + strips[1];
-                      core::with_type(sums.x.type,
-                                      [&]<class T>() { sum_strip<T>(sums, (item - before) * strip, write); });
+                      const std::int64_t of_partial = item - strips[0] - strips[1];
+                      if (of_partial >= 0) {
+                        packs::serial_strip<1>(of_partial, work.rows, work.columns, work.term, work.finish);
+                        return;
+                      }
+                      const ColumnSums& sums = item < strips[0] ? first : second;
+                      const std::int64_t own = item < strips[0] ? item : item - strips[0];
+                      core::with_type(sums.x.type, [&]<class T>() { sum_strip<T>(sums, own * strip, write); });
                     });
 }
 #endif

@@ -180,6 +180,7 @@ struct RowGradients {
 /// that are neighbours in a vocabulary) are spread over the blocks.
 template <class T>
 __global__ void __launch_bounds__(row_threads, 4) add_rows(const RowGradients<T> of) {
+  kernel::wait_for_earlier_kernels();
   __shared__ alignas(packs::Chunk) float parts[embedding_rows::warps][group_columns];
   __shared__ bool shares[embedding_rows::warps];
   const int lane = static_cast<int>(threadIdx.x) % packs::warp_lanes;
@@ -227,10 +228,9 @@ void add_row_gradients(const core::MicroBatch& batch, Tensor<const T> d_y, Tenso
   if (rows == 0 || d_y.columns == 0) return;
   const std::int64_t blocks = kernel::divide_up(rows, embedding_rows::warps);
   const std::int64_t groups = kernel::divide_up(d_y.columns, group_columns);
-  const kernel::LaunchScope launched({"bert_hpc::ops::embedding_backward", backward_bytes<T>(rows, d_y)});
-  add_rows<T><<<dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(groups)), row_threads, 0, kernel::stream()>>>(
-      RowGradients<T>{batch, d_y, d_word, d_position, first});
-  launched.check();
+  kernel::launch({"bert_hpc::ops::embedding_backward", backward_bytes<T>(rows, d_y)}, add_rows<T>,
+                 {.blocks = dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(groups)), .threads = row_threads},
+                 RowGradients<T>{batch, d_y, d_word, d_position, first});
 }
 
 // d_T[type] += Σ d_y[t] over tokens of that type, two types at a time

@@ -1,7 +1,7 @@
 // 8-bit operands for FP8 gemms. Tensor cores need the inner dimension of both operands contiguous, so operands in the
-// other order are copied and transposed. A thread transposes 16 rows of an 8-wide pack of columns in its registers,
-// where one instruction rounds the numbers of two rows, which are neighbours in the copy. A warp has 64 rows and 64
-// columns: it reads 128 contiguous bytes of each of four rows at a time and writes 64 of each of eight columns.
+// other order are copied and transposed, in tiles of 64 rows and 64 columns. The threads of a block first round packs
+// of eight columns and keep the bytes in shared memory, and then transpose squares of 4 x 4 bytes in registers. They
+// read 128 contiguous bytes of each row and write 64 of each column.
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/fp8_rounding.hpp"
 #include "fp8_note.hpp"
@@ -16,9 +16,10 @@ using core::Float8;
 using core::Tensor;
 
 constexpr int word_bytes = 4, chunk_bytes = 16;
-constexpr int group_rows = chunk_bytes;         // that a thread transposes
-constexpr int tile_packs = 8, tile_groups = 4;  // of a warp
-constexpr int tile_rows = tile_groups * group_rows;
+constexpr int tile_rows = 64, tile_columns = 64, tile_packs = tile_columns / packs::width;
+constexpr int packs_of_tile = tile_rows * tile_packs;
+constexpr int squares_of_tile = tile_rows / word_bytes * tile_columns / word_bytes;
+constexpr int tile_pitch = tile_columns / word_bytes + 1;  // words; odd, so that a column's lie in different banks
 
 /// The bytes of two words as `selector` says: each of its four digits is the number of a byte, those of b from 4 on.
 KOKKOS_INLINE_FUNCTION std::uint32_t bytes_of(std::uint32_t a, std::uint32_t b, std::uint32_t selector) {
@@ -54,82 +55,107 @@ KOKKOS_INLINE_FUNCTION void store(const std::uint32_t (&words)[2], int count, st
   }
 }
 
-/// Operands of a transposition (x and its 8-bit copies), and the coordinates of a thread in it.
-template <class T>
+/// Operands of a transposition: x, turned (columns, rows) = float8(x·s)ᵀ, and plain = float8(x·s) unless it has no
+/// data. Rows of x past the end count as zeros. A tile's words lie in `memory`.
+template <Float8 format, class T>
 struct Turning {
   Tensor<const T> x;
   Tensor<std::uint8_t> plain, turned;
 
-  KOKKOS_INLINE_FUNCTION std::int64_t tiles_across() const {
-    return (x.columns + packs::width * tile_packs - 1) / (packs::width * tile_packs);
-  }
+  KOKKOS_INLINE_FUNCTION std::int64_t tiles_across() const { return (x.columns + tile_columns - 1) / tile_columns; }
   std::int64_t tiles() const { return tiles_across() * kernel::divide_up(turned.columns, tile_rows); }
+  KOKKOS_INLINE_FUNCTION std::int64_t first_row(std::int64_t tile) const { return tile / tiles_across() * tile_rows; }
+  KOKKOS_INLINE_FUNCTION std::int64_t first_column(std::int64_t tile) const {
+    return tile % tiles_across() * tile_columns;
+  }
+
+  /// Pack `i` of a tile.
+  KOKKOS_INLINE_FUNCTION packs::Stored<T> fetch(std::int64_t tile, int i) const {
+    const std::int64_t row = first_row(tile) + i / tile_packs;
+    const std::int64_t column = first_column(tile) + i % tile_packs * packs::width;
+    if (row >= x.rows || column >= x.columns) return {};
+    return packs::fetch(x.row(row) + column, packs::columns_of(column / packs::width, x.columns));
+  }
+
+  /// Rounds pack `i`, as fetched. Returns its largest magnitude.
+  KOKKOS_INLINE_FUNCTION std::uint32_t round(std::int64_t tile, int i, const packs::Stored<T>& fetched, float s,
+                                             std::uint32_t* memory) const {
+    float value[packs::width];
+    packs::widen(fetched, value);
+    std::uint32_t words[2];
+    pack_bytes<format>(value, s, words);
+    std::uint32_t* const to = memory + i / tile_packs * tile_pitch + i % tile_packs * 2;
+    to[0] = words[0];
+    to[1] = words[1];
+    const std::int64_t row = first_row(tile) + i / tile_packs;
+    const std::int64_t column = first_column(tile) + i % tile_packs * packs::width;
+    if (plain.data != nullptr && row < x.rows && column < x.columns) {
+      store(words, packs::columns_of(column / packs::width, x.columns), plain.row(row) + column);
+    }
+    return largest_magnitude(value);
+  }
+
+  /// Transposes square `i`, once all packs are rounded.
+  KOKKOS_INLINE_FUNCTION void turn(std::int64_t tile, int i, const std::uint32_t* memory) const {
+    constexpr int squares_down = tile_rows / word_bytes;
+    const int down = i % squares_down, across = i / squares_down;
+    const std::int64_t row = first_row(tile) + down * word_bytes, column = first_column(tile) + across * word_bytes;
+    if (row >= turned.columns) return;
+    const std::uint32_t* const word = memory + down * word_bytes * tile_pitch + across;
+    // Bytes 0 and 1, and bytes 2 and 3, of two rows.
+    const std::uint32_t upper[] = {bytes_of(word[0], word[tile_pitch], 0x5140u),
+                                   bytes_of(word[0], word[tile_pitch], 0x7362u)};
+    const std::uint32_t lower[] = {bytes_of(word[2 * tile_pitch], word[3 * tile_pitch], 0x5140u),
+                                   bytes_of(word[2 * tile_pitch], word[3 * tile_pitch], 0x7362u)};
+    for (int j = 0; j < word_bytes; ++j) {
+      if (column + j >= x.columns) return;
+      *reinterpret_cast<std::uint32_t*>(turned.row(column + j) + row) =
+          bytes_of(upper[j / 2], lower[j / 2], j % 2 == 0 ? 0x5410u : 0x7632u);
+    }
+  }
 };
 
-/// turned (columns, rows) = float8(x·s)ᵀ for the rows and columns of a warp's lane, and plain = float8(x·s) if it has
-/// data. Rows of x past the end count as zeros. Returns the largest magnitude of these x.
-template <Float8 format, class T>
-KOKKOS_INLINE_FUNCTION std::uint32_t turn(const Turning<T>& at, float s, std::int64_t tile, int lane) {
-  const std::int64_t row = tile / at.tiles_across() * tile_rows + lane / tile_packs * group_rows;
-  const std::int64_t pack = tile % at.tiles_across() * tile_packs + lane % tile_packs, begin = pack * packs::width;
-  if (row >= at.turned.columns || begin >= at.x.columns) return 0;
-  const int count = packs::columns_of(pack, at.x.columns);
-  packs::Chunk column[packs::width];
-  std::uint32_t largest = 0;
-#if defined(__CUDA_ARCH__)
-#pragma unroll
-#endif
-  for (int r = 0; r < group_rows; r += 2) {
-    float value[2][packs::width] = {};
-    for (int i = 0; i < 2; ++i) {
-      if (row + r + i < at.x.rows) packs::load(at.x.row(row + r + i) + begin, count, value[i]);
-      const std::uint32_t found = largest_magnitude(value[i]);
-      largest = found > largest ? found : largest;
-    }
-    std::uint32_t pair[packs::width];
-    for (int j = 0; j < packs::width; ++j) {
-      pair[j] = core::float8_pair<format>(value[0][j] * s, value[1][j] * s);
-      std::uint32_t& word = column[j].words[r / word_bytes];
-      word = r % word_bytes == 0 ? pair[j] : word | pair[j] << 16;
-    }
-    if (at.plain.data == nullptr) continue;
-    for (int i = 0; i < 2; ++i) {
-      if (row + r + i >= at.x.rows) continue;
-      std::uint32_t words[2];
-      for (int w = 0; w < 2; ++w) {
-        const std::uint32_t* const p = pair + word_bytes * w;
-        words[w] = bytes_of(p[0] | p[1] << 16, p[2] | p[3] << 16, i == 0 ? 0x6420u : 0x7531u);
-      }
-      store(words, count, at.plain.row(row + r + i) + begin);
-    }
+#if BERT_HPC_WARPS
+constexpr int tile_threads = 128;
+
+template <class At>
+__global__ void __launch_bounds__(tile_threads) turned_tiles(const At at, const float* scale, std::uint32_t* largest) {
+  kernel::wait_for_earlier_kernels();
+  __shared__ std::uint32_t memory[tile_rows * tile_pitch];
+  constexpr int each = packs_of_tile / tile_threads;
+  const int thread = static_cast<int>(threadIdx.x);
+  const std::int64_t tile = blockIdx.x;
+  decltype(at.fetch(0, 0)) fetched[each];  // all under way at once
+  for (int k = 0; k < each; ++k) fetched[k] = at.fetch(tile, k * tile_threads + thread);
+  std::uint32_t mine = 0;
+  for (int k = 0; k < each; ++k) {
+    const std::uint32_t found = at.round(tile, k * tile_threads + thread, fetched[k], *scale, memory);
+    mine = mine > found ? mine : found;
   }
-  for (int j = 0; j < packs::width; ++j) {
-    if (j < count) *reinterpret_cast<packs::Chunk*>(at.turned.row(begin + j) + row) = column[j];
-  }
-  return largest;
+  __syncthreads();
+  for (int i = thread; i < squares_of_tile; i += tile_threads) at.turn(tile, i, memory);
+  kernel::note_maximum<tile_threads>(mine, largest);
 }
+#endif
 
 template <Float8 format, class T>
-void round_turned_in(const Turning<T>& at, const Fp8Scale& scale, bool notes) {
+void round_turned_in(const Turning<format, T>& at, const Fp8Scale& scale, bool notes) {
   const float* const s = scale.scale;
   std::uint32_t* const noted = notes ? scale.largest : nullptr;
   constexpr const char* label = "bert_hpc::ops::fp8_round_turned";
-  constexpr int lanes = tile_packs * tile_groups;
-  static_assert(lanes == packs::warp_lanes);
+  if (at.tiles() == 0) return;
 #if BERT_HPC_WARPS
-  // A tile for a row, whose packs are the lanes of a warp.
-  kernel::for_packs_with_maximum(
-      label, at.tiles(), lanes * packs::width, noted, KOKKOS_LAMBDA(std::int64_t tile, std::int64_t begin, int) {
-        return turn<format>(at, *s, tile, static_cast<int>(begin) / packs::width);
-      });
+  kernel::launch(label, turned_tiles<Turning<format, T>>,
+                 {.blocks = static_cast<unsigned>(at.tiles()), .threads = tile_threads}, at, s, noted);
 #else
   kernel::for_items(
       label, at.tiles(), KOKKOS_LAMBDA(std::int64_t tile) {
-        std::uint32_t largest = 0;
-        for (int lane = 0; lane < lanes; ++lane) {
-          const std::uint32_t found = turn<format>(at, *s, tile, lane);
+        std::uint32_t memory[tile_rows * tile_pitch], largest = 0;
+        for (int i = 0; i < packs_of_tile; ++i) {
+          const std::uint32_t found = at.round(tile, i, at.fetch(tile, i), *s, memory);
           largest = found > largest ? found : largest;
         }
+        for (int i = 0; i < squares_of_tile; ++i) at.turn(tile, i, memory);
         if (noted != nullptr) note(noted, largest);
       });
 #endif
@@ -195,9 +221,9 @@ void round_to_fp8_turned(core::ConstMatrix x, const Fp8Scale& scale, bool notes,
                 "FP8 rounding: a turned copy's rows are not made of 16 bytes");
   core::with_type(x.type, [&]<class T>() {
     if (scale.format == Float8::e4m3) {
-      round_turned_in<Float8::e4m3>(Turning<T>{x.as<T>(), plain, y}, scale, notes);
+      round_turned_in(Turning<Float8::e4m3, T>{x.as<T>(), plain, y}, scale, notes);
     } else {
-      round_turned_in<Float8::e5m2>(Turning<T>{x.as<T>(), plain, y}, scale, notes);
+      round_turned_in(Turning<Float8::e5m2, T>{x.as<T>(), plain, y}, scale, notes);
     }
   });
 }

@@ -49,6 +49,7 @@ struct BlockTeam {
 
 template <class Body>
 __global__ void __launch_bounds__(block_row::threads) block_rows(const Body body) {
+  wait_for_earlier_kernels();
   __shared__ block_row::Softmax sums[block_row::warps];
   body(BlockTeam{sums}, std::int64_t{blockIdx.x});
 }
@@ -57,26 +58,17 @@ __global__ void __launch_bounds__(block_row::threads) block_rows(const Body body
 template <class Body>
 void for_blocks(const Label& label, std::int64_t count, const Body& body) {
   if (count <= 0) return;
-  const LaunchScope launched(label);
-  block_rows<<<static_cast<unsigned>(count), block_row::threads, 0, stream()>>>(body);
-  launched.check();
+  launch(label, block_rows<Body>, {.blocks = static_cast<unsigned>(count), .threads = block_row::threads}, body);
 }
 
 inline constexpr int walk_threads = 256;
 /// Number of blocks that an H100's 132 multiprocessors hold at once; each block loops over its share.
 inline constexpr std::int64_t max_walk_blocks = 132 * 8;
 
-template <class Body>
-__global__ void __launch_bounds__(walk_threads)
-    packs_with_maximum(std::int64_t rows, std::int64_t columns, std::uint32_t* largest, const Body body) {
-  __shared__ std::uint32_t parts[walk_threads / packs::warp_lanes];
-  std::uint32_t mine = 0;
-  packs::PackWalk at(std::int64_t{blockIdx.x} * walk_threads + threadIdx.x, std::int64_t{gridDim.x} * walk_threads,
-                     packs::count_of(columns));
-  for (; at.row < rows; at.advance()) {
-    const std::uint32_t found = body(at.row, at.pack * packs::width, packs::columns_of(at.pack, columns));
-    mine = mine > found ? mine : found;
-  }
+/// *largest = max(*largest, mine of all threads) with one atomic operation of the block, if `largest` is not null.
+template <int threads>
+__device__ void note_maximum(std::uint32_t mine, std::uint32_t* largest) {
+  __shared__ std::uint32_t parts[threads / packs::warp_lanes];
   if (largest == nullptr) return;
   for (int apart = packs::warp_lanes / 2; apart > 0; apart /= 2) {
     const std::uint32_t other = __shfl_xor_sync(0xFFFFFFFFu, mine, apart);
@@ -89,6 +81,20 @@ __global__ void __launch_bounds__(walk_threads)
   atomicMax(largest, mine);
 }
 
+template <class Body>
+__global__ void __launch_bounds__(walk_threads)
+    packs_with_maximum(std::int64_t rows, std::int64_t columns, std::uint32_t* largest, const Body body) {
+  wait_for_earlier_kernels();
+  std::uint32_t mine = 0;
+  packs::PackWalk at(std::int64_t{blockIdx.x} * walk_threads + threadIdx.x, std::int64_t{gridDim.x} * walk_threads,
+                     packs::count_of(columns));
+  for (; at.row < rows; at.advance()) {
+    const std::uint32_t found = body(at.row, at.pack * packs::width, packs::columns_of(at.pack, columns));
+    mine = mine > found ? mine : found;
+  }
+  note_maximum<walk_threads>(mine, largest);
+}
+
 /// body(row, first column, columns) for every 8-wide pack of every row. If `largest` is not null, *largest =
 /// max(*largest, results), with one atomic operation per block.
 template <class Body>
@@ -96,10 +102,10 @@ void for_packs_with_maximum(const Label& label, std::int64_t rows, std::int64_t 
                             const Body& body) {
   if (rows <= 0 || columns <= 0) return;
   const std::int64_t blocks = divide_up(rows * packs::count_of(columns), walk_threads);
-  const LaunchScope launched(label);
-  packs_with_maximum<<<static_cast<unsigned>(blocks < max_walk_blocks ? blocks : max_walk_blocks), walk_threads, 0,
-                       stream()>>>(rows, columns, largest, body);
-  launched.check();
+  launch(
+      label, packs_with_maximum<Body>,
+      {.blocks = static_cast<unsigned>(blocks < max_walk_blocks ? blocks : max_walk_blocks), .threads = walk_threads},
+      rows, columns, largest, body);
 }
 
 }  // namespace bert_hpc::ops::kernel

@@ -1,6 +1,6 @@
 // Launches of layer norms (layer_norm_row.hpp) for CUDA devices. Rows of 768 and 1024 columns in 16-byte chunks, which
-// BERT's models have, are taken by as many warps as the device holds at once, each of which requests its next row
-// before it computes one. Other rows have a warp each. Only kernel files include this header.
+// BERT's models have, are taken by groups of warps, as many as the device holds at once, each of which requests its
+// next row before it computes one. Other rows have a warp each. Only kernel files include this header.
 #pragma once
 
 #include "kernel_rows.hpp"
@@ -9,104 +9,75 @@
 #if BERT_HPC_WARPS
 namespace bert_hpc::ops::kernel {
 
-/// Copies a vector to shared memory, in halves; zeros if it is null.
-__device__ inline void copy_halves(const float* from, std::int64_t columns, float* to) {
-  for (std::int64_t j = threadIdx.x; j < columns; j += blockDim.x) {
-    to[packs::halved(j, columns)] = from == nullptr ? 0.0f : from[j];
-  }
-}
-
 /// Number of blocks of a kernel that the device runs at once.
-inline std::int64_t resident_blocks(const void* kernel, int threads, std::size_t shared) {
+inline std::int64_t resident_blocks(const void* kernel, int threads) {
   int device = 0, processors = 0, blocks = 0;
   cudaGetDevice(&device);
   cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
-  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
-  cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, shared);
+  cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, 0);
   return std::int64_t{processors} * (blocks > 0 ? blocks : 1);
 }
 
-inline constexpr int norm_warps = 8;  // per block of the forward pass
+inline constexpr int norm_warps = 12;  // per block of the forward pass: two of 24 or 32 registers for parameters fit
 
-template <class T, class Team>
-__global__ void __launch_bounds__(norm_warps* packs::warp_lanes, Team::slots <= 3 ? 3 : 2)
+template <class T, class Group>
+__global__ void __launch_bounds__(norm_warps* packs::warp_lanes, 2)
     norm_forward_rows(const packs::NormForward<T> n, const packs::NormParameters p) {
-  extern __shared__ packs::Chunk norm_memory[];
-  constexpr int columns = Team::slots * packs::warp_lanes * packs::width;
-  constexpr int chunks = packs::NextRow<Team, T, 2>::chunks;
-  float* const vectors = reinterpret_cast<float*>(norm_memory + norm_warps * chunks);
-  const int warp = static_cast<int>(threadIdx.x) / packs::warp_lanes;
-  const packs::RowWalk walk{std::int64_t{warp} * gridDim.x + blockIdx.x, std::int64_t{gridDim.x} * norm_warps,
-                            n.x.rows};
-  packs::norm_rows(Team{static_cast<int>(threadIdx.x) % packs::warp_lanes}, walk, n,
-                   {vectors, vectors + columns, vectors + 2 * columns, p.epsilon}, norm_memory + warp * chunks, [&] {
-                     copy_halves(p.bias, columns, vectors);
-                     copy_halves(p.gamma, columns, vectors + columns);
-                     copy_halves(p.beta, columns, vectors + 2 * columns);
-                     __syncthreads();
-                   });
+  wait_for_earlier_kernels();
+  constexpr int groups = norm_warps / Group::warps;
+  __shared__ float exchange[groups * Group::exchanged];
+  const int group = static_cast<int>(threadIdx.x) / Group::lanes;
+  const packs::RowWalk walk{std::int64_t{group} * gridDim.x + blockIdx.x, std::int64_t{gridDim.x} * groups, n.x.rows};
+  packs::norm_rows(Group::of_thread(static_cast<int>(threadIdx.x), exchange), walk, n, p);
 }
 
-/// Launches the forward pass if rows are whole for `slots` packs per thread.
-template <int slots, class T>
+/// Launches the forward pass if rows are whole for groups of `warps` warps.
+template <int warps, class T>
 bool norm_forward_if_whole(const Label& label, const packs::NormForward<T>& n, const packs::NormParameters& p) {
-  using Team = packs::Warp<slots, true>;
-  if (!packs::are_whole<slots>(n.x.columns, n.x, n.residual, n.y)) return false;
+  using Group = packs::WarpGroup<warps>;
+  static_assert(norm_warps % warps == 0);
+  if (!packs::are_whole<warps>(n.x.columns, n.x, n.residual, n.y)) return false;
   if (n.x.rows <= 0) return true;
   constexpr int threads = norm_warps * packs::warp_lanes;
-  constexpr std::size_t shared =
-      norm_warps * packs::NextRow<Team, T, 2>::chunks * sizeof(packs::Chunk) + 3 * Team::max_columns * sizeof(float);
-  void (*const kernel)(packs::NormForward<T>, packs::NormParameters) = norm_forward_rows<T, Team>;
-  static const std::int64_t most = resident_blocks(reinterpret_cast<const void*>(kernel), threads, shared);
-  const std::int64_t wanted = divide_up(n.x.rows, norm_warps);
-  const LaunchScope launched(label);
-  kernel<<<static_cast<unsigned>(wanted < most ? wanted : most), threads, shared, stream()>>>(n, p);
-  launched.check();
+  void (*const kernel)(packs::NormForward<T>, packs::NormParameters) = norm_forward_rows<T, Group>;
+  static const std::int64_t most = resident_blocks(reinterpret_cast<const void*>(kernel), threads);
+  const std::int64_t wanted = divide_up(n.x.rows, norm_warps / warps);
+  launch(label, kernel, {.blocks = static_cast<unsigned>(wanted < most ? wanted : most), .threads = threads}, n, p);
   return true;
 }
 
 template <class Team>
-inline constexpr int norm_sum_threads = packs::norm_sum_warps(Team::slots) * packs::warp_lanes;
-
-/// Chunks of shared memory: of the rows on their way, and then of one kind of sums of each warp.
-template <class Team, class T>
-inline constexpr int norm_sum_chunks = packs::norm_sum_warps(Team::slots) *
-                                       (packs::NextRow<Team, T, 2>::chunks > 2 * Team::slots * packs::warp_lanes
-                                            ? packs::NextRow<Team, T, 2>::chunks
-                                            : 2 * Team::slots * packs::warp_lanes);
+inline constexpr int norm_sum_threads = packs::norm_sum_teams<Team>* Team::lanes;
 
 template <class T, class Team>
 __global__ void __launch_bounds__(norm_sum_threads<Team>, 1)
     norm_backward_sums(const packs::NormBackward<T> n, const float* gamma, const core::Tensor<float> parts) {
   using namespace packs;
-  extern __shared__ Chunk norm_memory[];
-  constexpr int slots = Team::slots, warps = norm_sum_warps(slots), all = slots * warp_lanes * width;
-  const int lane = static_cast<int>(threadIdx.x) % warp_lanes, warp = static_cast<int>(threadIdx.x) / warp_lanes;
-  float* const vector = reinterpret_cast<float*>(norm_memory + norm_sum_chunks<Team, T>);
-  float sums[norm_sum_kinds][slots][width] = {};
-  norm_rows_backward(Team{lane}, norm_sum_rows(blockIdx.x, gridDim.x, warp, warps, n.z.rows), n,
-                     Team::whole ? vector : gamma, NormSums<slots>{sums},
-                     norm_memory + warp * NextRow<Team, T, 2>::chunks, [&] {
-                       if (Team::whole) {
-                         copy_halves(gamma, all, vector);
-                         __syncthreads();
-                       }
-                     });
-  float* const totals = reinterpret_cast<float*>(norm_memory);  // (warps, all), rows in halves
+  wait_for_earlier_kernels();
+  constexpr int teams = norm_sum_teams<Team>, held = Team::slots * Team::lanes, all = held * width;
+  __shared__ float exchange[teams * Team::exchanged];
+  __shared__ Chunk memory[teams * 2 * held];
+  const int thread = static_cast<int>(threadIdx.x), team = thread / Team::lanes, lane = thread % Team::lanes;
+  float sums[norm_sum_kinds][Team::slots][width] = {};
+  norm_rows_backward(Team::of_thread(thread, exchange), norm_sum_rows(blockIdx.x, gridDim.x, team, teams, n.z.rows), n,
+                     gamma, NormSums<Team::slots>{sums});
+  // One kind of sums after the other; first the lower halves of all packs, then the upper ones, so that the lanes of a
+  // warp write neighbouring 16 bytes.
+  const float* const totals = reinterpret_cast<const float*>(memory);  // (teams, all)
+#pragma unroll                                                         // else `sums` would lie in memory
   for (int kind = 0; kind < norm_sum_kinds; ++kind) {
     __syncthreads();
-    for (int s = 0; s < slots; ++s) {
+    for (int s = 0; s < Team::slots; ++s) {
       for (int half = 0; half < 2; ++half) {
-        Chunk part;
-        std::memcpy(&part, sums[kind][s] + 4 * half, sizeof part);
-        norm_memory[(warp * 2 + half) * slots * warp_lanes + s * warp_lanes + lane] = part;
+        std::memcpy(&memory[(team * 2 + half) * held + s * Team::lanes + lane], sums[kind][s] + 4 * half,
+                    sizeof(Chunk));
       }
     }
     __syncthreads();
-    for (int i = static_cast<int>(threadIdx.x); i < all; i += warps * warp_lanes) {
+    for (int i = thread; i < all; i += teams * Team::lanes) {
       float total = 0.0f;
-      for (int w = 0; w < warps; ++w) total += totals[w * all + i];
-      const int column = i / 4 % (slots * warp_lanes) * width + i / 4 / (slots * warp_lanes) * 4 + i % 4;
+      for (int t = 0; t < teams; ++t) total += totals[t * all + i];
+      const int column = i / 4 % held * width + i / 4 / held * 4 + i % 4;
       if (column < n.z.columns) parts(blockIdx.x, kind * n.z.columns + column) = total;
     }
   }
@@ -117,15 +88,8 @@ template <class Team, class T>
 void norm_backward_sums_of(const Label& label, const packs::NormBackward<T>& n, const float* gamma,
                            core::Tensor<float> parts) {
   if (parts.rows <= 0 || n.z.columns <= 0) return;
-  constexpr std::size_t shared =
-      norm_sum_chunks<Team, T> * sizeof(packs::Chunk) + (Team::whole ? Team::max_columns * sizeof(float) : 0);
-  void (*const kernel)(packs::NormBackward<T>, const float*, core::Tensor<float>) = norm_backward_sums<T, Team>;
-  static const cudaError_t allowed = cudaFuncSetAttribute(
-      reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
-  core::require(allowed == cudaSuccess, "layer norm: the device has too little shared memory");
-  const LaunchScope launched(label);
-  kernel<<<static_cast<unsigned>(parts.rows), norm_sum_threads<Team>, shared, stream()>>>(n, gamma, parts);
-  launched.check();
+  launch(label, norm_backward_sums<T, Team>,
+         {.blocks = static_cast<unsigned>(parts.rows), .threads = norm_sum_threads<Team>}, n, gamma, parts);
 }
 
 }  // namespace bert_hpc::ops::kernel

@@ -9,6 +9,7 @@
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/tensor.hpp"
+#include "cuda/kernel_launch.hpp"
 #include "kernel.hpp"
 #include "packs.hpp"
 #include "row_sum.hpp"
@@ -107,12 +108,9 @@ struct RowTeam {
 #if BERT_HPC_WARPS
 inline constexpr int warps_of_block = 4;
 
-inline cudaStream_t stream() {
-  return static_cast<cudaStream_t>(core::kernel_stream());
-}
-
 template <class Body>
 __global__ void __launch_bounds__(warps_of_block* packs::warp_lanes) warps(std::int64_t count, const Body body) {
+  wait_for_earlier_kernels();
   const std::int64_t item = std::int64_t{blockIdx.x} * warps_of_block + threadIdx.x / packs::warp_lanes;
   if (item < count) body(static_cast<int>(threadIdx.x % packs::warp_lanes), item);
 }
@@ -121,16 +119,17 @@ __global__ void __launch_bounds__(warps_of_block* packs::warp_lanes) warps(std::
 template <class Body>
 void for_warps(const Label& label, std::int64_t count, const Body& body) {
   if (count <= 0) return;
-  const LaunchScope launched(label);
-  warps<<<static_cast<unsigned>(divide_up(count, warps_of_block)), warps_of_block * packs::warp_lanes, 0, stream()>>>(
-      count, body);
-  launched.check();
+  launch(label, warps<Body>,
+         {.blocks = static_cast<unsigned>(divide_up(count, warps_of_block)),
+          .threads = warps_of_block * packs::warp_lanes},
+         count, body);
 }
 
 inline constexpr int threads_of_sum = 1024;
 
 template <class Term, class Finish>
 __global__ void __launch_bounds__(threads_of_sum) one_sum(std::int64_t count, const Term term, const Finish finish) {
+  wait_for_earlier_kernels();
   using packs::warp_lanes;
   __shared__ double parts[threads_of_sum / warp_lanes];
   const int lane = static_cast<int>(threadIdx.x) % warp_lanes, warp = static_cast<int>(threadIdx.x) / warp_lanes;
@@ -146,6 +145,7 @@ __global__ void __launch_bounds__(threads_of_sum) one_sum(std::int64_t count, co
 
 template <class Body>
 __global__ void __launch_bounds__(256) pack_rows(std::int64_t columns, const Body body) {
+  wait_for_earlier_kernels();
   const std::int64_t pack = std::int64_t{blockIdx.y} * blockDim.x + threadIdx.x;
   if (pack * packs::width < columns) {
     body(std::int64_t{blockIdx.x}, pack * packs::width, packs::columns_of(pack, columns));
@@ -158,10 +158,10 @@ void for_packs(const Label& label, std::int64_t rows, std::int64_t columns, cons
   if (rows <= 0 || columns <= 0) return;
   const std::int64_t pack_count = packs::count_of(columns);
   const std::int64_t threads = pack_count < 256 ? divide_up(pack_count, packs::warp_lanes) * packs::warp_lanes : 128;
-  const LaunchScope launched(label);
-  pack_rows<<<dim3(static_cast<unsigned>(rows), static_cast<unsigned>(divide_up(pack_count, threads))),
-              static_cast<unsigned>(threads), 0, stream()>>>(columns, body);
-  launched.check();
+  launch(label, pack_rows<Body>,
+         {.blocks = dim3(static_cast<unsigned>(rows), static_cast<unsigned>(divide_up(pack_count, threads))),
+          .threads = static_cast<unsigned>(threads)},
+         columns, body);
 }
 #endif
 
@@ -169,9 +169,7 @@ void for_packs(const Label& label, std::int64_t rows, std::int64_t columns, cons
 template <class Term, class Finish>
 void sum_then(const Label& label, std::int64_t count, const Term& term, const Finish& finish) {
 #if BERT_HPC_WARPS
-  const LaunchScope launched(label);
-  one_sum<<<1, threads_of_sum, 0, stream()>>>(count, term, finish);
-  launched.check();
+  launch(label, one_sum<Term, Finish>, {.blocks = 1, .threads = threads_of_sum}, count, term, finish);
 #else
   for_items(
       label, 1, KOKKOS_LAMBDA(std::int64_t) {

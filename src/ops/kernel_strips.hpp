@@ -84,21 +84,20 @@ __device__ void sum_strip(std::int64_t strip, const Sums& work) {
 #endif
 }
 
+/// Blocks of a multiprocessor: 64 registers of a thread are enough for one kind of sums.
+template <class First>
+inline constexpr int strip_blocks = First::kinds > 1 ? 3 : 4;
+
 template <class First, class Second, class Third>
-__global__ void __launch_bounds__(packs::part_threads, 3)
+__global__ void __launch_bounds__(packs::part_threads, strip_blocks<First>)
     sums_of_strips(const First first, const Second second, const Third third) {
+  wait_for_earlier_kernels();
   const std::int64_t strip = blockIdx.x, of_second = strip - first.strips(), of_third = of_second - second.strips();
   if (of_second < 0) return sum_strip(strip, first);
   if constexpr (Second::kinds > 0) {
     if (of_third < 0) return sum_strip(of_second, second);
   }
   if constexpr (Third::kinds > 0) sum_strip(of_third, third);
-}
-
-/// Whether the blocks of a kernel may form clusters: if it was compiled for a GPU that has them.
-inline bool has_clusters(const void* kernel) {
-  cudaFuncAttributes attributes{};
-  return cudaFuncGetAttributes(&attributes, kernel) == cudaSuccess && attributes.ptxVersion >= 90;
 }
 #endif
 
@@ -108,22 +107,11 @@ void sum_strips(const Label& label, const First& first, const Second& second = {
   const std::int64_t strips = first.strips() + second.strips() + third.strips();
   if (strips <= 0) return;
 #if BERT_HPC_WARPS
-  const LaunchScope launched(label);
   void (*const kernel)(First, Second, Third) = sums_of_strips<First, Second, Third>;
-  static const bool clusters = has_clusters(reinterpret_cast<const void*>(kernel));
-  const unsigned parts = clusters ? packs::strip_parts : 1;
-  cudaLaunchAttribute cluster{};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim.x = cluster.val.clusterDim.z = 1;
-  cluster.val.clusterDim.y = parts;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(strips), parts);
-  config.blockDim = dim3(packs::part_threads);
-  config.stream = stream();
-  config.attrs = &cluster;
-  config.numAttrs = clusters ? 1 : 0;
-  cudaLaunchKernelEx(&config, kernel, first, second, third);
-  launched.check();
+  static const unsigned parts = is_for_hopper(reinterpret_cast<const void*>(kernel)) ? packs::strip_parts : 1;
+  launch(label, kernel,
+         {.blocks = dim3(static_cast<unsigned>(strips), parts), .threads = packs::part_threads, .cluster = parts},
+         first, second, third);
 #else
   for_items(label, strips, [=](std::int64_t item) {
     const auto sum_if_mine = [&item](const auto& work) {

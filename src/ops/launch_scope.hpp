@@ -36,7 +36,7 @@ class LaunchScope {
 
   /// After the launch: throws Error(internal) if CUDA rejected it, so that the error names this kernel.
   void check() const {
-#if defined(KOKKOS_ENABLE_CUDA)
+#if defined(__CUDACC__)
     if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess) {
       throw core::Error(core::ExitCode::internal,
                         std::string("CUDA refused to start ") + name_ + ": " + cudaGetErrorString(status) + ".");

@@ -39,7 +39,7 @@ bool norm_in_warps(const packs::NormForward<T>& n, const packs::NormParameters& 
   if (n.x.columns > packs::Warp<slots>::max_columns) return false;
   kernel::for_warps(
       forward_label(n.x, n.residual), n.x.rows, KOKKOS_LAMBDA(int lane, std::int64_t i) {
-        packs::norm_rows(packs::Warp<slots>{lane}, {i, 1, i + 1}, n, parameters, nullptr, [] {});
+        packs::norm_rows(packs::Warp<slots>{lane}, {i, 1, i + 1}, n, parameters);
       });
   return true;
 }
@@ -49,7 +49,7 @@ bool norm_in_warps_backward(const packs::NormBackward<T, Z>& n, const float* gam
   if (n.z.columns > packs::Warp<slots>::max_columns) return false;
   kernel::for_warps(
       backward_label(n.z, n.d_z, n.d_x), n.z.rows, KOKKOS_LAMBDA(int lane, std::int64_t i) {
-        packs::norm_rows_backward(packs::Warp<slots>{lane}, {i, 1, i + 1}, n, gamma, packs::NoSums{}, nullptr, [] {});
+        packs::norm_rows_backward(packs::Warp<slots>{lane}, {i, 1, i + 1}, n, gamma, packs::NoSums{});
       });
   return true;
 }
@@ -109,16 +109,24 @@ void backward_in(const Dropout& dropout, const TokenRows& rows, Tensor<const T> 
 }
 
 /// The backward pass with sums; on CPUs as a GPU does it.
-template <int slots, bool whole, class T>
-void sum_in_warps(const kernel::Label& label, const packs::NormBackward<T>& n, const float* gamma,
+template <class Team, class TeamInTurn, class T>
+void sum_in_teams(const kernel::Label& label, const packs::NormBackward<T>& n, const float* gamma,
                   Tensor<float> partial) {
 #if BERT_HPC_WARPS
-  kernel::norm_backward_sums_of<packs::Warp<slots, whole>>(label, n, gamma, partial);
+  kernel::norm_backward_sums_of<Team>(label, n, gamma, partial);
 #else
   kernel::for_items(label, partial.rows, [=](std::int64_t block) {
-    packs::serial_norm_block<packs::WarpInTurn<slots, whole>>(block, partial.rows, n, gamma, partial.row(block));
+    packs::serial_norm_block<TeamInTurn>(block, partial.rows, n, gamma, partial.row(block));
   });
 #endif
+}
+
+template <int warps, class T>
+bool sum_in_groups(const kernel::Label& label, const packs::NormBackward<T>& n, const float* gamma,
+                   Tensor<float> partial) {
+  if (!packs::are_whole<warps>(n.z.columns, n.d_y, n.z, n.d_z, n.d_x)) return false;
+  sum_in_teams<packs::WarpGroup<warps>, packs::WarpGroupInTurn<warps>>(label, n, gamma, partial);
+  return true;
 }
 
 template <class T>
@@ -129,9 +137,8 @@ void backward_sums_in(const Dropout& dropout, const TokenRows& rows, Tensor<cons
   const packs::NormBackward<T> n{{dropout, rows, site.threshold, site.scale}, d_y, z, mean, rstd, d_z, d_x};
   const kernel::Label label("bert_hpc::ops::residual_layer_norm_backward_sums",
                             kernel::bytes_of<T, T, T, T>(z.size()) + kernel::bytes_of<float>(partial.size()));
-  if (packs::are_whole<3>(z.columns, d_y, z, d_z, d_x)) return sum_in_warps<3, true>(label, n, gamma, partial);
-  if (packs::are_whole<4>(z.columns, d_y, z, d_z, d_x)) return sum_in_warps<4, true>(label, n, gamma, partial);
-  sum_in_warps<4, false>(label, n, gamma, partial);
+  if (sum_in_groups<3>(label, n, gamma, partial) || sum_in_groups<4>(label, n, gamma, partial)) return;
+  sum_in_teams<packs::Warp<4>, packs::WarpInTurn<4>>(label, n, gamma, partial);
 }
 
 // d_γ_j = or += Σ_i d_y_ij · ẑ_ij,  d_β_j = or += Σ_i d_y_ij
@@ -216,15 +223,15 @@ void residual_layer_norm_backward(const Dropout& dropout, const TokenRows& rows,
                                   Tensor<float> partial) {
   core::require(z.columns <= max_summed_columns && d_x.rows == z.rows,
                 "residual_layer_norm_backward: rows too long for sums, or without d_x");
-  core::require(partial.rows == norm_sum_blocks(z.rows, z.columns) && partial.columns == 3 * z.columns,
+  core::require(partial.rows == norm_sum_blocks(z.rows) && partial.columns == 3 * z.columns,
                 "residual_layer_norm_backward: partial sums of another size");
   core::with_type(z.type, [&]<class T>() {
     backward_sums_in<T>(dropout, rows, d_y.as<T>(), z.as<T>(), gamma, mean, rstd, d_z.as<T>(), d_x.as<T>(), partial);
   });
 }
 
-std::int64_t norm_sum_blocks(std::int64_t rows, std::int64_t columns) {
-  return packs::norm_sum_blocks(rows, columns);
+std::int64_t norm_sum_blocks(std::int64_t rows) {
+  return packs::norm_sum_blocks(rows);
 }
 
 void layer_norm_backward_weight(ConstMatrix d_y, ConstMatrix z, const float* mean, const float* rstd, float* d_gamma,

@@ -1,4 +1,4 @@
-// Layer normalisation and the operations before it, for warps that take rows one after the other (packs.hpp): a row is
+// Layer normalisation and the operations before it, for teams that take rows one after the other (packs.hpp): a row is
 // read once, stays in registers, and is written once; while it is computed, the next one is on its way. The formulas
 // are those of layer_norm.cpp.
 #pragma once
@@ -40,87 +40,63 @@ struct RowWalk {
   std::int64_t first, step, end;
 };
 
-/// A vector of floats as whole rows read it: first the lower halves of all packs, then the upper halves, so that the
-/// lanes of a warp read neighbouring 16 bytes.
-BERT_HPC_DEVICE std::int64_t halved(std::int64_t column, std::int64_t columns) {
-  return (column / 4 % 2 * (columns / width) + column / width) * 4 + column % 4;
-}
-
-/// Pack `pack` of a vector, which lies in halves if rows are whole.
+/// A vector with an element for each column. Whole rows have the same packs of it, which stay in registers.
 template <class Team>
-BERT_HPC_DEVICE void load_vector(const float* vector, std::int64_t pack, std::int64_t columns, float (&to)[width]) {
-  if constexpr (Team::whole) {
-    for (int half = 0; half < 2; ++half) {
-      const Chunk part = reinterpret_cast<const Chunk*>(vector)[half * (columns / width) + pack];
-      std::memcpy(to + 4 * half, &part, sizeof part);
-    }
-  } else {
-    load(vector + pack * width, columns_of(pack, columns), to);
-  }
-}
-
-/// 16 bytes on their way to shared memory, without a register; the thread that started the copy waits for it.
-BERT_HPC_DEVICE void start_copy(const Chunk* from, Chunk* to) {
-#if defined(__CUDA_ARCH__)
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(to))),
-               "l"(__cvta_generic_to_global(from))
-               : "memory");
-#else
-  *to = *from;
-#endif
-}
-BERT_HPC_DEVICE void wait_for_copies() {
-#if defined(__CUDA_ARCH__)
-  asm volatile("cp.async.wait_all;" ::: "memory");
-#endif
-}
-
-/// The next row of some matrices: whole rows are copied to memory that their readers share, others are read when they
-/// are needed.
-template <class Team, class T, int matrices>
-class NextRow {
+class RowVector {
  public:
-  /// Chunks of memory for a warp.
-  static constexpr int chunks = Team::whole ? matrices * Team::slots * Stored<T>::chunks * warp_lanes : 0;
-
-  BERT_HPC_DEVICE NextRow(const Team& team, Chunk* memory) : team_(team), memory_(memory) {}
-
-  BERT_HPC_DEVICE void start(int matrix, const T* row, [[maybe_unused]] std::int64_t columns) {
+  /// `vector` may be null: zeros.
+  BERT_HPC_DEVICE RowVector(const Team& team, const float* vector, std::int64_t columns) : vector_(vector) {
     if constexpr (Team::whole) {
-      team_.each(count_of(columns), [&](int s, std::int64_t o) {
-        const Chunk* const from = reinterpret_cast<const Chunk*>(row + o * width);
-        for (int c = 0; c < Stored<T>::chunks; ++c) start_copy(from + c, at(matrix, s, c));
-      });
-    } else {
-      rows_[matrix] = row;
+      team.each(count_of(columns), [&](int s, std::int64_t o) { read(o, columns, held_[s]); });
     }
   }
-  /// Once all rows have started, before get().
-  BERT_HPC_DEVICE void wait() const {
-    if constexpr (Team::whole) wait_for_copies();
-  }
-  BERT_HPC_DEVICE Stored<T> get(int matrix, int s, std::int64_t pack, std::int64_t columns) const {
+  BERT_HPC_DEVICE void get(int s, std::int64_t pack, std::int64_t columns, float (&to)[width]) const {
     if constexpr (Team::whole) {
-      Stored<T> stored;
-      for (int c = 0; c < Stored<T>::chunks; ++c) stored.chunk[c] = *at(matrix, s, c);
-      return stored;
+      for (int j = 0; j < width; ++j) to[j] = held_[s][j];
     } else {
-      return fetch(rows_[matrix] + pack * width, columns_of(pack, columns));
+      read(pack, columns, to);
     }
   }
 
  private:
-  BERT_HPC_DEVICE Chunk* at(int matrix, int s, int c) const {
-    const int row = (matrix * Team::slots + Team::slot_of(s)) * Stored<T>::chunks + c;
-    return memory_ + row * warp_lanes + team_.lane_of(s);
+  BERT_HPC_DEVICE void read(std::int64_t pack, std::int64_t columns, float (&to)[width]) const {
+    if (vector_ == nullptr) {
+      for (float& x : to) x = 0.0f;
+    } else {
+      load(vector_ + pack * width, columns_of(pack, columns), to);
+    }
   }
 
-  Team team_;
-  Chunk* memory_;
+  const float* vector_;
+  float held_[Team::whole ? Team::held : 1][width];
+};
+
+/// The next row of some matrices: whole rows are read before they are needed, others when they are.
+template <class Team, class T, int matrices>
+class NextRow {
+ public:
+  BERT_HPC_DEVICE explicit NextRow(const Team& team) : team_(team) {}
+
+  BERT_HPC_DEVICE void start(int matrix, const T* row, [[maybe_unused]] std::int64_t columns) {
+    if constexpr (Team::whole) {
+      team_.each(count_of(columns),
+                 [&](int s, std::int64_t o) { held_[matrix][s] = fetch<true>(row + o * width, width); });
+    } else {
+      rows_[matrix] = row;
+    }
+  }
+  BERT_HPC_DEVICE Stored<T> get(int matrix, int s, std::int64_t pack, std::int64_t columns) const {
+    if constexpr (Team::whole) return held_[matrix][s];
+    return fetch(rows_[matrix] + pack * width, columns_of(pack, columns));
+  }
+
+ private:
+  const Team& team_;
+  Stored<T> held_[matrices][Team::whole ? Team::held : 1];
   const T* rows_[matrices] = {};
 };
 
-/// Parameter vectors, one element per column; for whole rows in halves and with a bias, which otherwise may be null.
+/// Parameter vectors, one element per column. `bias` may be null.
 struct NormParameters {
   const float *bias, *gamma, *beta;
   float epsilon;
@@ -136,15 +112,14 @@ struct NormForward {
   float *mean, *rstd;
 };
 
-/// z = residual + dropout(x + bias) in place of x, y = γ·(z − μ)·rstd + β of a warp's rows. prepare() is called when
-/// the first row is on its way, before `p` is read. `memory`: NextRow<Team, T, 2>::chunks.
-template <class Team, class T, class Prepare>
-BERT_HPC_DEVICE void norm_rows(const Team& team, const RowWalk& walk, const NormForward<T>& n, const NormParameters& p,
-                               Chunk* memory, const Prepare& prepare) {
+/// z = residual + dropout(x + bias) in place of x, y = γ·(z − μ)·rstd + β of a team's rows.
+template <class Team, class T>
+BERT_HPC_DEVICE void norm_rows(const Team& team, const RowWalk& walk, const NormForward<T>& n,
+                               const NormParameters& p) {
   const std::int64_t columns = n.x.columns, pack_count = count_of(columns);
   const float inverse = 1.0f / static_cast<float>(columns);
   const bool added = n.residual.data != nullptr;
-  NextRow<Team, T, 2> next(team, memory);
+  NextRow<Team, T, 2> next(team);
   RowSite::Key next_key{};
   const auto start = [&](std::int64_t row) {
     next.start(0, n.x.row(row), columns);
@@ -152,35 +127,32 @@ BERT_HPC_DEVICE void norm_rows(const Team& team, const RowWalk& walk, const Norm
     next_key = n.site.key(row);
   };
   if (walk.first < walk.end) start(walk.first);
-  prepare();
+  const RowVector<Team> bias(team, p.bias, columns), gamma(team, p.gamma, columns), beta(team, p.beta, columns);
   for (std::int64_t row = walk.first; row < walk.end; row += walk.step) {
     float z[Team::held][width];
     Stored<T> residual[Team::held];
-    next.wait();
     team.each(pack_count, [&](int s, std::int64_t o) {
       widen(next.get(0, s, o, columns), z[s]);
       if (added) residual[s] = next.get(1, s, o, columns);
     });
     const RowSite::Key key = next_key;
     if (row + walk.step < walk.end) start(row + walk.step);
-    const float center = inverse * team.sum(pack_count, [&](int s, std::int64_t o) {
-      const int count = Team::whole ? width : columns_of(o, columns);
-      float other[width];
-      if (Team::whole || p.bias != nullptr) {
-        load_vector<Team>(p.bias, o, columns, other);
-        for (int j = 0; j < width; ++j) z[s][j] += other[j];
-      }
-      n.site.apply(key, o, z[s]);
-      if (added) {
-        widen(residual[s], other);
-        for (int j = 0; j < width; ++j) z[s][j] += other[j];
-      }
-      store<Team::whole>(z[s], count, n.x.row(row) + o * width);
-      float total = 0.0f;
-      for (int j = 0; j < width; ++j) total += j < count ? z[s][j] : 0.0f;
-      return total;
-    });
-    const float squares = team.sum(pack_count, [&](int s, std::int64_t o) {
+    const float center = inverse * sum_of(team, pack_count, [&](int s, std::int64_t o) {
+                           const int count = Team::whole ? width : columns_of(o, columns);
+                           float other[width];
+                           bias.get(s, o, columns, other);
+                           for (int j = 0; j < width; ++j) z[s][j] += other[j];
+                           n.site.apply(key, o, z[s]);
+                           if (added) {
+                             widen(residual[s], other);
+                             for (int j = 0; j < width; ++j) z[s][j] += other[j];
+                           }
+                           store<Team::whole>(z[s], count, n.x.row(row) + o * width);
+                           float total = 0.0f;
+                           for (int j = 0; j < width; ++j) total += j < count ? z[s][j] : 0.0f;
+                           return total;
+                         });
+    const float squares = sum_of(team, pack_count, [&](int s, std::int64_t o) {
       const int count = Team::whole ? width : columns_of(o, columns);
       float total = 0.0f;
       for (int j = 0; j < width; ++j) total += j < count ? (z[s][j] - center) * (z[s][j] - center) : 0.0f;
@@ -188,10 +160,10 @@ BERT_HPC_DEVICE void norm_rows(const Team& team, const RowWalk& walk, const Norm
     });
     const float factor = 1.0f / std::sqrt(squares * inverse + p.epsilon);
     team.each(pack_count, [&](int s, std::int64_t o) {
-      float gamma[width], beta[width];
-      load_vector<Team>(p.gamma, o, columns, gamma);
-      load_vector<Team>(p.beta, o, columns, beta);
-      for (int j = 0; j < width; ++j) z[s][j] = gamma[j] * ((z[s][j] - center) * factor) + beta[j];
+      float weight[width], shift[width];
+      gamma.get(s, o, columns, weight);
+      beta.get(s, o, columns, shift);
+      for (int j = 0; j < width; ++j) z[s][j] = weight[j] * ((z[s][j] - center) * factor) + shift[j];
       store<Team::whole>(z[s], Team::whole ? width : columns_of(o, columns), n.y.row(row) + o * width);
     });
     if (team.leads()) {
@@ -233,14 +205,13 @@ struct NormBackward {
   core::Tensor<T> d_x;
 };
 
-/// d_z of a warp's rows, and d_x = dropout(d_z). prepare() as above, before `gamma` is read. `memory`: NextRow<Team, T,
-/// 2>::chunks.
-template <class Team, class T, class Z, class Sums, class Prepare>
+/// d_z of a team's rows, and d_x = dropout(d_z).
+template <class Team, class T, class Z, class Sums>
 BERT_HPC_DEVICE void norm_rows_backward(const Team& team, const RowWalk& walk, const NormBackward<T, Z>& n,
-                                        const float* gamma, const Sums& sums, Chunk* memory, const Prepare& prepare) {
+                                        const float* gamma, const Sums& sums) {
   const std::int64_t columns = n.z.columns, pack_count = count_of(columns);
   const float inverse = 1.0f / static_cast<float>(columns);
-  NextRow<Team, T, 2> next(team, memory);
+  NextRow<Team, T, 2> next(team);
   RowSite::Key next_key{};
   float next_mean = 0.0f, next_rstd = 0.0f;
   const auto start = [&](std::int64_t row) {
@@ -251,10 +222,9 @@ BERT_HPC_DEVICE void norm_rows_backward(const Team& team, const RowWalk& walk, c
     next_rstd = n.rstd[row];
   };
   if (walk.first < walk.end) start(walk.first);
-  prepare();
+  const RowVector<Team> weights(team, gamma, columns);
   for (std::int64_t row = walk.first; row < walk.end; row += walk.step) {
     float g[Team::held][width], normal[Team::held][width];
-    next.wait();
     team.each(pack_count, [&](int s, std::int64_t o) {
       widen(next.get(0, s, o, columns), g[s]);
       widen(next.get(1, s, o, columns), normal[s]);
@@ -265,7 +235,7 @@ BERT_HPC_DEVICE void norm_rows_backward(const Team& team, const RowWalk& walk, c
     float totals[2];  // Σ g, Σ g ∘ ẑ
     team.sums(pack_count, totals, [&](int s, std::int64_t o, float(&part)[2]) {
       float weight[width];
-      load_vector<Team>(gamma, o, columns, weight);
+      weights.get(s, o, columns, weight);
       for (int j = 0; j < width; ++j) normal[s][j] = (normal[s][j] - mean) * rstd;
       sums.add_output(s, g[s], normal[s]);
       for (int j = 0; j < width; ++j) {

@@ -1,8 +1,8 @@
 // How the threads of a GPU share a matrix of activations. A thread reads and writes 8-wide packs of columns: 16 bytes
-// in the 16-bit types, and the columns that one block of dropout bits decides. The 32 threads of a warp share a row,
-// keep it in registers and reduce by exchanging partial sums. strips.hpp has sums over rows.
+// in the 16-bit types, and the columns that one block of dropout bits decides. The threads of a team, a warp or
+// several, share a row, keep it in registers and reduce by exchanging partial sums. strips.hpp has sums over rows.
 //
-// Bodies are written for any of these. On a GPU each thread does its part. On the host, WarpInTurn emulates all threads
+// Bodies are written for any team. On a GPU each thread does its part. On the host, TeamInTurn emulates all threads
 // serially, with the same additions in the same order, so that tests without a GPU compute the results of a GPU.
 #pragma once
 
@@ -176,19 +176,17 @@ struct PackWalk {
 };
 
 /// One lane of a warp that shares a row of up to 256·slots columns: pack o belongs to lane o mod 32, which keeps it in
-/// slot o / 32 of arrays of `held` packs. `whole`: rows have exactly 256·slots columns, in chunks, so that nothing is
-/// checked.
-template <int slots_, bool whole_ = false>
+/// slot o / 32 of arrays of `held` packs.
+template <int slots_>
 struct Warp {
-  static constexpr int slots = slots_, held = slots_;
-  static constexpr bool whole = whole_;
-  static constexpr std::int64_t max_columns = std::int64_t{slots} * warp_lanes * width;
+  static constexpr int slots = slots_, held = slots_, lanes = warp_lanes;
+  static constexpr bool whole = false;
+  static constexpr int exchanged = 1;  // floats of shared memory, for teams that need any
+  static constexpr std::int64_t max_columns = std::int64_t{slots} * lanes * width;
   int lane;
 
+  BERT_HPC_DEVICE static Warp of_thread(int thread, float*) { return {thread % lanes}; }
   BERT_HPC_DEVICE bool leads() const { return lane == 0; }
-  /// Slot and lane of what an array holds at index `held_at`.
-  BERT_HPC_DEVICE static int slot_of(int held_at) { return held_at; }
-  BERT_HPC_DEVICE int lane_of(int) const { return lane; }
 
   /// body(slot, pack) for this lane's packs.
   template <class Body>
@@ -197,8 +195,8 @@ struct Warp {
 #pragma unroll
 #endif
     for (int s = 0; s < slots; ++s) {
-      const std::int64_t o = s * warp_lanes + lane;
-      if (whole || o < pack_count) body(s, o);
+      const std::int64_t o = s * lanes + lane;
+      if (o < pack_count) body(s, o);
     }
   }
 
@@ -213,25 +211,79 @@ struct Warp {
     }
 #endif
   }
+};
 
-  /// Σ term(slot, pack) over the packs of all lanes; every lane gets the sum.
-  template <class Term>
-  BERT_HPC_DEVICE float sum(std::int64_t pack_count, const Term& term) const {
-    float total[1];
-    sums(pack_count, total, [&](int slot, std::int64_t pack, float(&part)[1]) { part[0] += term(slot, pack); });
-    return total[0];
+/// One lane of `warps` warps that share a row of exactly 256·warps columns in chunks: each has one pack, so that many
+/// rows are under way at once, and nothing is checked. A lane's sums of a warp go through shared memory, in two places
+/// in turn: a lane that writes one has passed the barrier after which the other was read.
+template <int warps_>
+struct WarpGroup {
+  static constexpr int warps = warps_, slots = 1, held = 1, lanes = warps * warp_lanes;
+  static constexpr bool whole = true;
+  static constexpr int max_sums = 2, exchanged = 2 * warps * max_sums;  // floats of shared memory
+  static constexpr std::int64_t columns = std::int64_t{lanes} * width;
+  int lane, barrier;  // 1 … 15
+  float* exchange;
+  mutable int place = 0;
+
+  /// Thread `thread` of a block of groups, with the block's memory of `exchanged` floats for each.
+  BERT_HPC_DEVICE static WarpGroup of_thread(int thread, float* memory) {
+    const int group = thread / lanes;
+    return {thread % lanes, group + 1, memory + group * exchanged};
+  }
+  BERT_HPC_DEVICE bool leads() const { return lane == 0; }
+
+  template <class Body>
+  BERT_HPC_DEVICE void each(std::int64_t, const Body& body) const {
+    body(0, std::int64_t{lane});
+  }
+
+  template <int count, class Add>
+  BERT_HPC_DEVICE void sums(std::int64_t, float (&totals)[count], const Add& add) const {
+    static_assert(count <= max_sums);
+    for (float& total : totals) total = 0.0f;
+    add(0, std::int64_t{lane}, totals);
+#if defined(__CUDA_ARCH__)
+    for (int apart = warp_lanes / 2; apart > 0; apart /= 2) {
+      for (float& total : totals) total += __shfl_xor_sync(0xFFFFFFFFu, total, apart);
+    }
+    float* const parts = exchange + place * warps * max_sums;
+    if (lane % warp_lanes == 0) {
+      for (int i = 0; i < count; ++i) parts[lane / warp_lanes * count + i] = totals[i];
+    }
+    asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(lanes) : "memory");
+    for (int i = 0; i < count; ++i) {
+      totals[i] = parts[i];
+      for (int w = 1; w < warps; ++w) totals[i] += parts[w * count + i];
+    }
+    place ^= 1;
+#endif
   }
 };
 
-/// Emulates all lanes of a warp serially.
-template <int slots_, bool whole_ = false>
-struct WarpInTurn {
-  static constexpr int slots = slots_, held = slots_ * warp_lanes;
+/// totals = the sum over lanes of `part` as the warps of a row add it: by exchange within a warp, then warp after warp.
+template <int lanes, int count>
+void add_lanes(float (&part)[lanes][count], float (&totals)[count]) {
+  for (int apart = warp_lanes / 2; apart > 0; apart /= 2) {
+    float next[lanes][count];
+    for (int l = 0; l < lanes; ++l) {
+      for (int i = 0; i < count; ++i) next[l][i] = part[l][i] + part[l ^ apart][i];
+    }
+    std::memcpy(part, next, sizeof part);
+  }
+  for (int i = 0; i < count; ++i) {
+    totals[i] = part[0][i];
+    for (int l = warp_lanes; l < lanes; l += warp_lanes) totals[i] += part[l][i];
+  }
+}
+
+/// Emulates all lanes of a team serially: they hold the packs of `slots_` rounds of `lanes_` lanes.
+template <int slots_, int lanes_, bool whole_>
+struct TeamInTurn {
+  static constexpr int slots = slots_, lanes = lanes_, held = slots * lanes;
   static constexpr bool whole = whole_;
 
   bool leads() const { return true; }
-  static int slot_of(int held_at) { return held_at / warp_lanes; }
-  int lane_of(int held_at) const { return held_at % warp_lanes; }
 
   template <class Body>
   void each(std::int64_t pack_count, const Body& body) const {
@@ -240,24 +292,23 @@ struct WarpInTurn {
 
   template <int count, class Add>
   void sums(std::int64_t pack_count, float (&totals)[count], const Add& add) const {
-    float part[warp_lanes][count] = {};
-    for (std::int64_t o = 0; o < pack_count; ++o) add(static_cast<int>(o), o, part[o % warp_lanes]);
-    for (int apart = warp_lanes / 2; apart > 0; apart /= 2) {
-      float next[warp_lanes][count];
-      for (int l = 0; l < warp_lanes; ++l) {
-        for (int i = 0; i < count; ++i) next[l][i] = part[l][i] + part[l ^ apart][i];
-      }
-      std::memcpy(part, next, sizeof part);
-    }
-    std::memcpy(totals, part[0], sizeof totals);
-  }
-
-  template <class Term>
-  float sum(std::int64_t pack_count, const Term& term) const {
-    float total[1];
-    sums(pack_count, total, [&](int slot, std::int64_t pack, float(&part)[1]) { part[0] += term(slot, pack); });
-    return total[0];
+    float part[lanes][count] = {};
+    for (std::int64_t o = 0; o < pack_count; ++o) add(static_cast<int>(o), o, part[o % lanes]);
+    add_lanes(part, totals);
   }
 };
+
+template <int slots>
+using WarpInTurn = TeamInTurn<slots, warp_lanes, false>;
+template <int warps>
+using WarpGroupInTurn = TeamInTurn<1, warps * warp_lanes, true>;
+
+/// Σ term(slot, pack) over the packs of all lanes of a team; every lane gets the sum.
+template <class Team, class Term>
+BERT_HPC_DEVICE float sum_of(const Team& team, std::int64_t pack_count, const Term& term) {
+  float total[1];
+  team.sums(pack_count, total, [&](int slot, std::int64_t pack, float(&part)[1]) { part[0] += term(slot, pack); });
+  return total[0];
+}
 
 }  // namespace bert_hpc::ops::packs

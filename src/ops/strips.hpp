@@ -165,7 +165,7 @@ struct NormWeightTerm {
 /// d_pre = d_y ∘ gelu'(pre), and the column sums of the stored d_pre, which may be d_y.
 template <class T>
 struct GeluBackwardTerm {
-  static constexpr int rows_ahead = sizeof(T) == 2 ? 4 : 2;
+  static constexpr int rows_ahead = sizeof(T) == 2 ? 2 : 1;
   struct Fetched {
     Stored<T> pre, d_y;
   };

@@ -156,8 +156,7 @@ def fp8_roundings_of_step(model, tokens):
 
 def partial_sums(model, tokens):
     """Bytes of the partial sums of a layer norm's backward pass: three rows for each block (src/ops/norm_sums.hpp)."""
-    warps = 12 if model.hidden <= 768 else 8
-    return min(132, math.ceil(tokens / warps)) * 3 * model.hidden * 4.0
+    return min(132, math.ceil(tokens / 5)) * 3 * model.hidden * 4.0
 
 
 def messages_of(model):

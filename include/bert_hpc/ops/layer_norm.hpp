@@ -20,13 +20,13 @@ void residual_layer_norm_forward(const Dropout& dropout, const TokenRows& rows, 
 void residual_layer_norm_backward(const Dropout& dropout, const TokenRows& rows, ConstMatrix d_y, ConstMatrix z,
                                   const float* gamma, const float* mean, const float* rstd, Matrix d_z, Matrix d_x);
 
-/// As above, and also sums over rows: partial (norm_sum_blocks(rows, columns), 3·columns), for add_column_sums(): sums
+/// As above, and also sums over rows: partial (norm_sum_blocks(rows), 3·columns), for add_column_sums(): sums
 /// that equal the results of layer_norm_backward_weight() for γ and β and the column sums of d_x. At most
 /// max_summed_columns columns; d_x has data; all matrices have the same type.
 void residual_layer_norm_backward(const Dropout& dropout, const TokenRows& rows, ConstMatrix d_y, ConstMatrix z,
                                   const float* gamma, const float* mean, const float* rstd, Matrix d_z, Matrix d_x,
                                   Tensor<float> partial);
-std::int64_t norm_sum_blocks(std::int64_t rows, std::int64_t columns);
+std::int64_t norm_sum_blocks(std::int64_t rows);
 inline constexpr std::int64_t max_summed_columns = 1024;
 
 /// d_gamma = or += Σ d_y·(z − mean)·rstd and d_beta = or += Σ d_y over rows, in row order for any number of threads.

@@ -91,7 +91,7 @@ std::string kernels_text(const ModelInstance& model) {
   if (!core::is_gpu_build()) return text;
   // The same on every GPU, so that bits do not depend on its number of multiprocessors.
   constexpr std::int64_t many = std::int64_t{1} << 20;
-  return text + "; at most " + std::to_string(ops::norm_sum_blocks(many, model.config.hidden_size)) +
+  return text + "; at most " + std::to_string(ops::norm_sum_blocks(many)) +
          " blocks a launch in layer norms' backward passes";
 }
 

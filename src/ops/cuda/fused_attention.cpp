@@ -4,42 +4,47 @@
 #include <algorithm>
 
 #include "../../core/cuda/check_cuda.hpp"
-#include "../launch_scope.hpp"
 #include "attention_backward_sequence.hpp"
 #include "attention_choice.hpp"
 #include "attention_forward.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "cuda_warp.hpp"
+#include "kernel_launch.hpp"
 
 namespace bert_hpc::ops::cuda {
 
 template <class T, int D, bool Dropped>
 __global__ void __launch_bounds__(ForwardShape<T, D>::threads, ForwardShape<T, D>::blocks)
     attention_forward_kernel(const __grid_constant__ AttentionCall<T> call) {
+  kernel::wait_for_earlier_kernels();
   attention_forward<CudaWarp, T, D, Dropped>(call);
 }
 
 template <class T, int D>
 __global__ void __launch_bounds__(BackwardShape<T, D>::threads)
     attention_dots_kernel(const __grid_constant__ AttentionCall<T> call) {
+  kernel::wait_for_earlier_kernels();
   attention_dots<CudaWarp, T, D>(call);
 }
 
 template <class T, int D>
 __global__ void __launch_bounds__(BackwardShape<T, D>::threads, BackwardShape<T, D>::blocks)
     attention_backward_keys_kernel(const __grid_constant__ AttentionCall<T> call) {
+  kernel::wait_for_earlier_kernels();
   attention_backward_keys<CudaWarp, T, D>(call);
 }
 
 template <class T, int D>
 __global__ void __launch_bounds__(BackwardShape<T, D>::threads, BackwardShape<T, D>::blocks)
     attention_backward_queries_kernel(const __grid_constant__ AttentionCall<T> call) {
+  kernel::wait_for_earlier_kernels();
   attention_backward_queries<CudaWarp, T, D>(call);
 }
 
 template <class T, int D, class Shape, bool Padded>
 __global__ void __launch_bounds__(Shape::threads, Shape::blocks)
     attention_backward_sequence_kernel(const __grid_constant__ AttentionCall<T> call) {
+  kernel::wait_for_earlier_kernels();
   attention_backward_sequence<CudaWarp, T, D, Shape, Padded>(call);
 }
 
@@ -49,13 +54,13 @@ template <class T>
 using Kernel = void (*)(AttentionCall<T>);
 
 template <class T>
-void launch(const kernel::Label& label, Kernel<T> kernel, const Launch& how, const AttentionCall<T>& call) {
+void launch(const kernel::Label& label, Kernel<T> function, const Launch& how, const AttentionCall<T>& call) {
   if (how.blocks_x == 0 || how.blocks_y == 0) return;
-  const dim3 blocks(static_cast<unsigned>(how.blocks_x), static_cast<unsigned>(how.blocks_y));
-  const kernel::LaunchScope launched(label);
-  kernel<<<blocks, static_cast<unsigned>(how.threads), static_cast<std::size_t>(how.shared_bytes),
-           static_cast<cudaStream_t>(core::kernel_stream())>>>(call);
-  launched.check();
+  kernel::launch(label, function,
+                 {.blocks = dim3(static_cast<unsigned>(how.blocks_x), static_cast<unsigned>(how.blocks_y)),
+                  .threads = static_cast<unsigned>(how.threads),
+                  .shared = static_cast<std::size_t>(how.shared_bytes)},
+                 call);
 }
 
 /// More than 48 KiB of shared memory per block must be requested for each kernel.

@@ -66,7 +66,8 @@ struct Case {
   Matrix x, residual, d_y, bias, gamma, beta;
 };
 
-template <class T>
+/// Layer norms as a team does them; its sums over rows are those of test_partial_sums.
+template <class T, class Team>
 void norms_agree(const Case& c, float tolerance) {
   // The kernels of this build, which their own tests compare with double.
   Typed<T> z(c.x), residual(c.residual), y(c.x), d_y(c.d_y), d_x(c.x);
@@ -83,19 +84,18 @@ void norms_agree(const Case& c, float tolerance) {
   Typed<T> z2(c.x), y2(c.x), d_x2(c.x);
   test::Vector<float> mean2(8), rstd2(8);
   Matrix d_z2(8, c.columns, 1);
-  const packs::WarpInTurn<8> team;
+  const Team team;
   const packs::NormParameters p{c.bias.values.data(), c.gamma.values.data(), c.beta.values.data(), 1e-12f};
-  // Three warps take the rows, the first of which are not the last's.
-  for (std::int64_t warp = 0; warp < 3; ++warp) {
-    const packs::RowWalk walk{warp, 3, 8};
+  // Three teams take the rows, the first of which are not the last's.
+  for (std::int64_t number = 0; number < 3; ++number) {
+    const packs::RowWalk walk{number, 3, 8};
     packs::norm_rows(
         team, walk,
-        packs::NormForward<T>{site, z2.tensor(), residual.tensor(), y2.tensor(), mean2.data(), rstd2.data()}, p,
-        nullptr, [] {});
+        packs::NormForward<T>{site, z2.tensor(), residual.tensor(), y2.tensor(), mean2.data(), rstd2.data()}, p);
     packs::norm_rows_backward(team, walk,
                               packs::NormBackward<T, float>{site, d_y.tensor(), z.tensor(), mean.data(), rstd.data(),
                                                             d_z2.tensor(), d_x2.tensor()},
-                              c.gamma.values.data(), packs::NoSums{}, nullptr, [] {});
+                              c.gamma.values.data(), packs::NoSums{});
   }
   CHECK(d_z2.padding_untouched());
   for (std::int64_t i = 0; i < 8; ++i) {
@@ -114,109 +114,22 @@ void norms_agree(const Case& c, float tolerance) {
 
 }  // namespace
 
+// Sums in another order: 2048 terms of size one differ by at most 2048 · 2^-24 = 1.2e-4 relative to their magnitudes'
+// sum, in practice by its root; 16-bit results may round to the neighbour, 2^-7.
 TEST_CASE("packs: layer norm as a warp does it") {
   // Whole packs, a part of one, one pack, less than one, and all that a warp holds.
   const std::int64_t columns = GENERATE(768, 300, 8, 3, 2048);
   const float probability = GENERATE(0.0f, 0.25f);
   const Case c(columns, probability);
-  // Sums in another order: 2048 terms of size one differ by at most 2048 · 2^-24 = 1.2e-4 relative to their magnitudes'
-  // sum, in practice by its root; 16-bit results may round to the neighbour, 2^-7.
-  norms_agree<float>(c, 2e-5f);
-  norms_agree<Bf16>(c, 0x1p-7f + 1e-5f);
+  norms_agree<float, packs::WarpInTurn<8>>(c, 2e-5f);
+  norms_agree<Bf16, packs::WarpInTurn<8>>(c, 0x1p-7f + 1e-5f);
 }
 
-namespace {
-
-/// A vector as whole rows read it.
-test::Vector<float> halves_of(const Matrix& vector) {
-  const std::int64_t columns = vector.columns;
-  test::Vector<float> halves(static_cast<std::size_t>(columns));
-  for (std::int64_t j = 0; j < columns; ++j) {
-    halves[static_cast<std::size_t>(packs::halved(j, columns))] = vector(0, j);
-  }
-  return halves;
-}
-
-/// The forward and the backward pass of some warps, and their sums over rows.
-template <class T>
-struct Passes {
-  Passes(const Case& c, std::int64_t padding)
-      : z(8 * (c.columns + padding), T(0.0f)), residual(z), y(z), d_y(z), d_z(z), d_x(z), stride(c.columns + padding) {
-    for (std::int64_t i = 0; i < 8; ++i) {
-      for (std::int64_t j = 0; j < c.columns; ++j) {
-        const auto at = static_cast<std::size_t>(i * stride + j);
-        z[at] = T(c.x(i, j));
-        residual[at] = T(c.residual(i, j));
-        d_y[at] = T(c.d_y(i, j));
-      }
-    }
-  }
-
-  template <class Team>
-  void run(const Case& c, const packs::NormParameters& p) {
-    const auto of = [&](test::Vector<T>& x) { return core::Tensor<T>(x.data(), 8, c.columns, stride); };
-    std::vector<packs::Chunk> memory(static_cast<std::size_t>(packs::NextRow<Team, T, 2>::chunks));
-    std::vector<float> sums(3 * Team::held * packs::width);
-    auto& held = *reinterpret_cast<float(*)[3][Team::held][packs::width]>(sums.data());
-    for (std::int64_t warp = 0; warp < 3; ++warp) {
-      bool prepared = false;
-      const packs::RowWalk walk{warp, 3, 8};
-      const packs::NormForward<T> forward{c.row_site(), of(z), of(residual), of(y), mean.data(), rstd.data()};
-      packs::norm_rows(Team{}, walk, forward, p, memory.data(), [&] { prepared = true; });
-      REQUIRE(prepared);
-      const packs::NormBackward<T> backward{c.row_site(), of(d_y), of(z), mean.data(), rstd.data(), of(d_z), of(d_x)};
-      packs::norm_rows_backward(Team{}, walk, backward, p.gamma, packs::NormSums<Team::held>{held}, memory.data(),
-                                [] {});
-    }
-    for (int kind = 0; kind < 3; ++kind) {
-      for (std::int64_t j = 0; j < c.columns; ++j) totals.push_back(held[kind][j / 8][j % 8]);
-    }
-  }
-
-  float at(const test::Vector<T>& x, std::int64_t i, std::int64_t j) const {
-    return x[static_cast<std::size_t>(i * stride + j)];
-  }
-
-  test::Vector<T> z, residual, y, d_y, d_z, d_x;
-  std::int64_t stride;
-  test::Vector<float> mean = test::Vector<float>(8), rstd = mean;
-  std::vector<float> totals;
-};
-
-template <int slots, class T>
-void whole_rows_have_the_same_bits(float probability) {
-  const test::HostOperands emulated;
-  const Case c(slots * 256, probability);
-  Passes<T> whole(c, 8), other(c, 1);
-  const test::Vector<float> bias = halves_of(c.bias), gamma = halves_of(c.gamma), beta = halves_of(c.beta);
-  whole.template run<packs::WarpInTurn<slots, true>>(c, {bias.data(), gamma.data(), beta.data(), 1e-12f});
-  other.template run<packs::WarpInTurn<slots>>(
-      c, {c.bias.values.data(), c.gamma.values.data(), c.beta.values.data(), 1e-12f});
-  CHECK(whole.mean == other.mean);
-  CHECK(whole.rstd == other.rstd);
-  CHECK(whole.totals == other.totals);
-  std::int64_t unlike = 0;
-  for (std::int64_t i = 0; i < 8; ++i) {
-    for (std::int64_t j = 0; j < c.columns; ++j) {
-      const auto same = [&](test::Vector<T> Passes<T>::*x) {
-        return whole.at(whole.*x, i, j) == other.at(other.*x, i, j);
-      };
-      if (!same(&Passes<T>::z) || !same(&Passes<T>::y) || !same(&Passes<T>::d_z) || !same(&Passes<T>::d_x)) ++unlike;
-    }
-    for (std::int64_t j = c.columns; j < whole.stride; ++j) {  // padding
-      if (whole.at(whole.y, i, j) != 0.0f || whole.at(whole.d_x, i, j) != 0.0f) ++unlike;
-    }
-  }
-  CHECK(unlike == 0);
-}
-
-}  // namespace
-
-TEST_CASE("packs: layer norm of whole rows has the bits of other rows") {
+TEST_CASE("packs: layer norm as a group of warps does it") {
   const float probability = GENERATE(0.0f, 0.25f);
-  whole_rows_have_the_same_bits<3, float>(probability);
-  whole_rows_have_the_same_bits<3, Bf16>(probability);
-  whole_rows_have_the_same_bits<4, core::Fp16>(probability);
+  norms_agree<float, packs::WarpGroupInTurn<3>>(Case(768, probability), 2e-5f);
+  norms_agree<Bf16, packs::WarpGroupInTurn<3>>(Case(768, probability), 0x1p-7f + 1e-5f);
+  norms_agree<core::Fp16, packs::WarpGroupInTurn<4>>(Case(1024, probability), 0x1p-10f + 2e-5f);
 }
 
 TEST_CASE("packs: sums over rows as a strip's threads do them") {

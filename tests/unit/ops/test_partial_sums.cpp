@@ -54,15 +54,13 @@ float unit_of(DataType type) {
 
 TEST_CASE("partial sums: blocks follow from rows alone, and no more rows take fewer") {
   namespace packs = ops::packs;
-  for (const std::int64_t columns : {768, 1024}) {
-    std::int64_t norms = 0;
-    for (std::int64_t rows = 0; rows < 4000; ++rows) {
-      CHECK(packs::norm_sum_blocks(rows, columns) >= norms);
-      norms = packs::norm_sum_blocks(rows, columns);
-      CHECK((norms > 0) == (rows > 0));
-    }
-    CHECK(norms == 132);
+  std::int64_t norms = 0;
+  for (std::int64_t rows = 0; rows < 4000; ++rows) {
+    CHECK(packs::norm_sum_blocks(rows) >= norms);
+    norms = packs::norm_sum_blocks(rows);
+    CHECK((norms > 0) == (rows > 0));
   }
+  CHECK(norms == 132);
 }
 
 TEST_CASE("GELU backward with sums over rows") {
@@ -114,9 +112,9 @@ TEST_CASE("GELU backward with sums over rows") {
 TEST_CASE("layer norm backward with sums over rows") {
   const DataType type = GENERATE(DataType::fp32, DataType::bf16);
   const float probability = GENERATE(0.0f, 0.25f);
-  // As above; a part of a pack, one slot, three slots (BERT-base) and four (BERT-large).
+  // As above; a part of a pack, one pack of some lanes, three packs of each (BERT-base) and four (BERT-large).
   const std::int64_t rows = GENERATE(0, 1, 70, 1700), columns = GENERATE(5, 64, 768, 1024);
-  // Rows of whole chunks are copied before they are needed; others are not.
+  // Groups of warps take rows of whole chunks, a warp takes others.
   const bool in_chunks = GENERATE(false, true);
   if (rows == 1700 && columns > 64 && probability == 0.0f) return;  // time
   if (in_chunks && columns < 768) return;
@@ -143,7 +141,7 @@ TEST_CASE("layer norm backward with sums over rows") {
   StoredMatrix d_z(type, rows, columns, padding(2)), d_x(type, rows, columns, padding(1)), d_z2(d_z), d_x2(d_x);
   ops::residual_layer_norm_backward(site, tokens.view(), d_y, z, gamma.values.data(), mean.data(), rstd.data(), d_z,
                                     d_x);
-  Matrix partial = unwritten(ops::norm_sum_blocks(rows, columns), 3 * columns);
+  Matrix partial = unwritten(ops::norm_sum_blocks(rows), 3 * columns);
   ops::residual_layer_norm_backward(site, tokens.view(), d_y, z, gamma.values.data(), mean.data(), rstd.data(), d_z2,
                                     d_x2, partial);
   core::wait_for_kernels();
@@ -176,14 +174,16 @@ TEST_CASE("layer norm backward with sums over rows") {
   CHECK(wrong_sums(d_bias, rows, [&](auto i, auto j) { return d_x2(i, j); }) == 0);
 }
 
-TEST_CASE("layer norm backward with sums: the warps of all blocks take each row once") {
+TEST_CASE("layer norm backward with sums: the teams of all blocks take each row once") {
   namespace packs = ops::packs;
-  for (const std::int64_t rows : {1, 11, 12, 13, 131, 132 * 12, 132 * 12 + 5, 5000}) {
-    const std::int64_t blocks = packs::norm_sum_blocks(rows, 768);
+  const int teams = GENERATE(packs::norm_sum_teams<packs::WarpGroup<3>>, packs::norm_sum_teams<packs::WarpGroup<4>>,
+                             packs::norm_sum_teams<packs::Warp<4>>);
+  for (const std::int64_t rows : {1, 4, 5, 6, 131, 132 * 6, 132 * 6 + 5, 5000}) {
+    const std::int64_t blocks = packs::norm_sum_blocks(rows);
     std::vector<int> taken(static_cast<std::size_t>(rows));
     for (std::int64_t block = 0; block < blocks; ++block) {
-      for (int warp = 0; warp < packs::norm_sum_warps(3); ++warp) {
-        const packs::RowWalk walk = packs::norm_sum_rows(block, blocks, warp, packs::norm_sum_warps(3), rows);
+      for (int team = 0; team < teams; ++team) {
+        const packs::RowWalk walk = packs::norm_sum_rows(block, blocks, team, teams, rows);
         for (std::int64_t row = walk.first; row < walk.end; row += walk.step) ++taken[static_cast<std::size_t>(row)];
       }
     }
