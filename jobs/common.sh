@@ -132,3 +132,17 @@ use_mpi_environment() {
   export PRTE_MCA_hwloc_default_binding_policy=${PRTE_MCA_hwloc_default_binding_policy:-none}
   export OMP_PROC_BIND=${OMP_PROC_BIND:-false}
 }
+
+# run_study NAME [options]: a module of jobs/studies, with the programs of the installed tree or of the last build on PATH.
+run_study() {
+  local folder python name=$1
+  shift
+  for folder in "$bert_hpc_share/build/install/bin" "$bert_hpc_share/../../bin"; do
+    if [ -x "$folder/bert_hpc" ] && ! have bert_hpc; then PATH=$PATH:$(cd "$folder" && pwd); fi
+  done
+  python=$(bert_hpc_python)
+  [ -n "$python" ] || fail 2 "there is no Python: install one with h5py, numpy and matplotlib, or set BERT_HPC_PYTHON"
+  use_mpi_environment
+  export PATH
+  exec "$python" "$bert_hpc_jobs/studies/study.py" "$name" "$@"
+}

@@ -22,7 +22,7 @@ Each line of the file GRID is a name and settings, for example
     lora  model.trainable="lora" model.lora.targets=["query","value"]
 A value is TOML without blanks. Settings after the name * hold for all lines; "#" begins a comment. The run of a line goes to
 DIRECTORY/NAME. On this machine the lines run one after the other (jobs/local.sh), finished runs are skipped, and the runs are
-compared in DIRECTORY/report. In a job array of Slurm task K runs the K-th line
+compared in DIRECTORY/report (not with BERT_HPC_GRID_REPORT=0). In a job array of Slurm task K runs the K-th line
 (jobs/train.slurm; its #SBATCH lines have no effect there).
 Exit status: 0 all runs ended well, else that of the first one that did not; 2 the file or the command line is wrong.
 TEXT
@@ -98,6 +98,7 @@ for index in "${!names[@]}"; do
   runs+=("$name=$run")
 done
 python=$(bert_hpc_python)
+if [ "${BERT_HPC_GRID_REPORT:-1}" = 0 ]; then exit $status; fi
 if [ ${#runs[@]} -gt 0 ] && [ -n "$python" ] && "$python" -c 'import h5py, matplotlib' 2>/dev/null; then
   say "Report: $directory/report/summary.md compares the runs"
   "$python" "$bert_hpc_share/postprocess/report.py" "${runs[@]}" --output "$directory/report"

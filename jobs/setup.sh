@@ -11,10 +11,11 @@ set -euo pipefail
 
 usage() {
   cat <<'USAGE'
-jobs/setup.sh [--cuda] [--tests] [--reference] [--check] [--no-install] [--bundle FILE [--from-bundle NAMES]]
+jobs/setup.sh [--cuda] [--studies] [--tests] [--reference] [--check] [--no-install] [--bundle FILE [--from-bundle NAMES]]
 
   --cuda       for NVIDIA GPUs: Kokkos with CUDA, and NCCL; needs the CUDA toolkit (nvcc)
-  --tests      also what the tests need: Catch2 3, clang-format, headers of Kokkos 5 and oneDNN 3, cblas,
+  --studies    also scikit-learn and wordcloud, for the reports of jobs/study-*.sh
+  --tests      also what the tests need: those of --studies, Catch2 3, clang-format, headers of Kokkos 5 and oneDNN 3, cblas,
                Lmod and environment-modules (unpacked into the cache), in containers Slurm
   --reference  also PyTorch and Transformers, in a Python environment of their own (about 1.5 GB): they regenerate the
                reference numbers of the tests, and benchmarks compare with them
@@ -29,13 +30,14 @@ The cache is $BERT_HPC_CACHE, else $XDG_CACHE_HOME/bert_hpc, else ~/.cache/bert_
 USAGE
 }
 
-with_cuda=0 with_tests=0 with_reference=0 only_check=0 no_install=0 bundle='' forced=''
+with_cuda=0 with_studies=0 with_tests=0 with_reference=0 only_check=0 no_install=0 bundle='' forced=''
 while [ $# -gt 0 ]; do
   case $1 in
     --bundle) [ -n "${2:-}" ] || fail 2 "--bundle needs a file"; bundle=$2; shift ;;
     --from-bundle) [ -n "${2:-}" ] || fail 2 "--from-bundle needs names"; forced=$2; shift ;;
     --cuda) with_cuda=1 ;;
-    --tests) with_tests=1 ;;
+    --studies) with_studies=1 ;;
+    --tests) with_studies=1 with_tests=1 ;;
     --reference) with_reference=1 ;;
     --check) only_check=1 ;;
     --no-install) no_install=1 ;;
@@ -263,6 +265,16 @@ need_python() {
     make_environment "$bert_hpc_cache/venv" h5py numpy matplotlib ||
       { may_install && apt_install python3-h5py python3-numpy python3-matplotlib; } ||
       note "cannot make the environment: training works without it; for pictures set BERT_HPC_PYTHON to a Python with h5py, numpy, matplotlib"
+  fi
+  python=$(bert_hpc_python)
+  if [ "$with_studies" = 1 ] && ! has_modules "$python" sklearn wordcloud; then
+    if [ "$only_check" = 1 ] || [ -n "$bundle" ] || [ "$python" != "$bert_hpc_cache/venv/bin/python" ]; then
+      note "missing: scikit-learn, wordcloud (optional) - some rows and pictures of studies; install them for $python"
+    else
+      say "Python: adding scikit-learn and wordcloud to the environment in the cache"
+      "$python" -m pip install --quiet --retries 1 scikit-learn wordcloud >"$scratch/pip.log" 2>&1 ||
+        note "cannot install them: studies work without, with fewer rows and pictures"
+    fi
   fi
   [ "$with_reference" = 1 ] || return 0
   python=${BERT_HPC_REFERENCE_PYTHON:-$bert_hpc_cache/venv-reference/bin/python}

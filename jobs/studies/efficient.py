@@ -1,0 +1,75 @@
+"""Study 5: what makes fine-tuning cheaper, one setting after the other, on SQuAD 2.0."""
+
+import squad
+from harness import Measure, Plan, Variant
+from measures import device_time, metric, peak_memory, planned, rate, runtime, steps, trained
+
+ABOUT = f"""Efficient fine-tuning: BERT on SQuAD 2.0, 8 sequences a batch, 3 epochs, learning rate 3e-5, on one rank, with attention and padding
+as other programs have them (A1 to A4), with parts of the model trained (B), and with less memory (C).
+
+{squad.DATA}
+
+The table has trained parameters, runtime, steps and sequences a second, exact match, F1, peak memory and the device's
+time; the kernels of the two rows that the paper profiled are a picture."""
+
+LENGTHS = {"tiny": {"epochs": 1, "log": 5}, "small": {"epochs": 1, "log": 20}, "full": {"epochs": 3, "log": 50}}
+LORA = {"model.trainable": "lora", "model.lora.targets": ["query", "key", "value"]}
+PROFILED = ("A3", "B1")
+
+
+def published(hours, minutes, rate_, exact, f1):
+    return {"runtime": 3600 * hours + 60 * minutes, "rate": rate_, "exact": exact, "f1": f1}
+
+
+def variants_of(options):
+    """The rows; learning rates of parts of a model are those that suit them (theirs are not published)."""
+    layers, hidden = options.model.get("num_hidden_layers", 12), options.model.get("hidden_size", 768)
+    longest = {"data.padding": "longest"}
+    fast = {"optimizer.learning_rate": 1e-3}
+    return [
+        Variant("A1", "A1 plain attention, padding to the maximum", {"model.attention": "plain", "data.padding": "max"}, 1, published(2, 30, 43.9, 73.2, 76.6)),
+        Variant("A2", "A2 fused attention", {"data.padding": "max"}, 1, published(2, 37, 42.0, 73.3, 76.6)),
+        Variant("A4", "A4 padding to the longest, by length", {**longest, "data.order": "by_length"}, 1, published(1, 36, 68.5, 25.8, 26.9),
+                "theirs lost its labels; ours must keep F1"),
+        Variant("A4-nb", "A4 without the grouping", longest, 1, published(2, 8, 51.6, 73.8, 77.2)),
+        Variant("A3", "A3 everything fused, no padding", {"log.profile": True}, 1, published(2, 25, 45.3, 73.4, 76.9),
+                "theirs is a compiled graph that still pads; kernels of this program are always fused"),
+        Variant("B1", "B1 LoRA of query, key, value, rank 8", {**LORA, "optimizer.learning_rate": 5e-4, "log.profile": True}, 1, published(1, 34, 70.4, 51.1, 55.0),
+                "the head is trained too; theirs was not, by their count of parameters"),
+        *(Variant(f"B1-{rank}", f"B1 with rank {rank} at 1e-3", {**LORA, "model.lora.rank": rank, "model.lora.alpha": 2.0 * rank, **fast}, 1)
+          for rank in (16, 64) if rank < hidden),
+        Variant("B2", "B2 BitFit", {"model.trainable": "bitfit", **fast}, 1),
+        Variant("B3", "B3 the lower two thirds frozen", {"model.freeze_layers": 2 * layers // 3}, 1),
+        Variant("C1", "C1 8-bit AdamW", {"optimizer.name": "adamw8bit"}, 1),
+        Variant("C2", "C2 activations computed again", {"model.recompute": "blocks"}, 1),
+        Variant("ranks2", "A3 on 2 ranks", {"parallel.data": 2}, 2, note="scaling"),
+        Variant("killed", "A3 killed and resumed", {"checkpoint.every_steps": 10}, 1, killed=True,
+                note="the rank is killed after a checkpoint; the run resumes from it and must end with the same numbers"),
+    ]
+
+
+def plan(options, given):
+    prep, sources, shrunk = squad.prepared(options, given)
+    length = LENGTHS[options.size]
+    train = {"task": {"name": "question_answering"}, "batch": {"global": 8},
+             "optimizer": {"learning_rate": 3e-4 if options.from_scratch else 3e-5},
+             "schedule": {"name": "linear", "warmup_ratio": 0.1, "epochs": length["epochs"]},
+             "evaluation": {"every_epochs": 1}, "log": {"every_steps": length["log"]}}
+    measures = [Measure("trained", "trained parameters", trained, 0), Measure("runtime", "training, s", runtime, 1, change=True),
+                Measure("step_rate", "steps/s", lambda run: steps(run) / runtime(run), 2), Measure("rate", "sequences/s", rate, 1),
+                Measure("exact", "EM", metric("validation", "exact"), 2), Measure("f1", "F1", metric("validation", "f1"), 2),
+                Measure("has_answer_f1", "F1 of answers", metric("validation", "has_answer_f1"), 2),
+                Measure("memory", "peak memory, MiB", peak_memory, 0, change=True),
+                Measure("states", "optimizer states, MiB", planned("optimizer states"), 1), Measure("activations", "activations, MiB", planned("activations"), 1),
+                Measure("device", "device, ms a step", lambda run: 1e3 * device_time(run), 2)]
+    if not options.gpu:
+        shrunk.append("On CPUs, in fp32; theirs ran on a T4 in fp16.")
+    return Plan("Efficient fine-tuning: SQuAD 2.0", prep, train, variants_of(options), measures, sources.paths, "A1", shrunk, write_sources=sources.write, pictures=pictures, learned=squad.learned)
+
+
+def pictures(study, runs):
+    """The kernels of the rows that the paper profiled."""
+    import plot_profile
+
+    profiled = [run for name, run in runs.items() if name.partition("-seed")[0] in PROFILED and len(run.profile.get("name", []))]
+    yield from plot_profile.draw(profiled) if profiled else []

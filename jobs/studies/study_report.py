@@ -1,0 +1,215 @@
+"""The report of a study: its table with the published figures beside ours (Markdown, CSV, LaTeX), pictures, and a page
+that says what was shrunk, on what machine, with how many seeds, and what failed."""
+
+import csv
+import math
+import platform
+import shlex
+import statistics
+from dataclasses import dataclass, field
+
+import harness  # first: it makes the modules of postprocess/ visible
+import drawing
+import plot_loss
+import plot_metrics
+import plot_scaling
+import plot_seeds
+import plot_throughput
+import reading
+import tables
+from atomic import written
+
+
+@dataclass
+class Row:
+    """A line of the table."""
+
+    name: str
+    label: str
+    values: dict = field(default_factory=dict)  # measure -> a number for each run
+    published: dict = field(default_factory=dict)
+    note: str = ""
+    ranks: int = 0
+    failed: list = field(default_factory=list)  # sentences: which run failed, and why
+
+    def mean(self, measure):
+        known = [value for value in self.values.get(measure, []) if math.isfinite(value)]
+        return statistics.fmean(known) if known else math.nan
+
+    def deviation(self, measure):
+        known = [value for value in self.values.get(measure, []) if math.isfinite(value)]
+        return statistics.stdev(known) if len(known) > 1 else math.nan
+
+
+def reason(folder):
+    """Why a run did not finish: the last error of its log."""
+    log = folder / "log.txt"
+    if not log.is_file():
+        return "it did not start"
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    errors = [line for line in lines if line.lower().startswith(("error", "fatal"))]
+    status = (folder / ".status").read_text().strip() if (folder / ".status").is_file() else "unknown"
+    return errors[-1] if errors else f"status {status}; the end of {log}: " + (lines[-1] if lines else "nothing")
+
+
+def load(study):
+    """The rows, and the runs that finished, by name."""
+    rows, runs = {}, {}
+    for variant in study.plan.variants:
+        rows[variant.name] = Row(variant.name, variant.label, {measure.key: [] for measure in study.plan.measures}, variant.published, variant.note,
+                                 variant.ranks)
+    for name, variant, _ in study.runs():
+        folder, row = study.output / "runs" / name, rows[variant.name]
+        status = folder / ".status"  # as jobs/grid.sh sees it
+        if not status.is_file() or status.read_text().strip() != "finished":
+            row.failed.append(f"{name}: {reason(folder)}")
+            continue
+        run = reading.load_run(folder, name)
+        runs[name] = run
+        for measure in study.plan.measures:
+            row.values[measure.key].append(float(measure.of(run)))
+    found = list(rows.values())
+    for label, values, note in study.plan.others(study) if study.plan.others else []:
+        found.append(Row("", label, {key: [value] for key, value in values.items()}, {}, note))
+    return found, runs
+
+
+def number(value, digits):
+    if not math.isfinite(value):
+        return "–"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.2g}" if 0 < abs(value) < 0.5 * 10**-digits else f"{value:.{digits}f}"
+
+
+def cell(row, measure):
+    text = number(row.mean(measure.key), measure.digits)
+    deviation = row.deviation(measure.key)
+    return text + (f" ± {number(deviation, measure.digits)}" if math.isfinite(deviation) else "")
+
+
+def change(row, base, measure):
+    own, other = row.mean(measure.key), base.mean(measure.key) if base else math.nan
+    if row is base or not math.isfinite(own) or not math.isfinite(other) or not other:
+        return "–"
+    text = f"{100 * (own / other - 1):+.1f}%"
+    return "0.0%" if text[1:] == "0.0%" else text
+
+
+def table(study, rows, brief=False):
+    """The header and the cells: ours, the published number where the paper has one, and the change to the baseline; only ours, if `brief`."""
+    base = next((row for row in rows if row.name == study.plan.baseline), None)
+    header, columns = ["", "ranks"], []
+    for measure in study.plan.measures:
+        if brief and not any(math.isfinite(row.mean(measure.key)) for row in rows):
+            continue
+        header.append(measure.title)
+        columns.append(lambda row, measure=measure: cell(row, measure))
+        if brief:
+            continue
+        if any(measure.key in row.published for row in rows):
+            header.append(f"{measure.title}, published")
+            columns.append(lambda row, measure=measure: number(float(row.published.get(measure.key, math.nan)), measure.digits))
+        if measure.change and base:
+            header.append(f"{measure.title}, change")
+            columns.append(lambda row, measure=measure: change(row, base, measure))
+    body = [[row.label, str(row.ranks or "–"), *(["failed"] + ["–"] * (len(columns) - 1) if row.failed and not any(row.values.values()) else
+                                                 [column(row) for column in columns])] for row in rows]
+    return header, body
+
+
+LATEX = {"&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_", "±": r"$\pm$", "–": "--", "²": "$^2$", "×": r"$\times$", "≤": r"$\le$", "→": r"$\to$"}
+
+
+def as_latex(header, body):
+    def line(cells):
+        return " & ".join("".join(LATEX.get(letter, letter) for letter in cell) for cell in cells) + r" \\"
+
+    return "\n".join([r"\begin{tabular}{l" + "r" * (len(header) - 1) + "}", r"\hline", line(header), r"\hline", *map(line, body), r"\hline",
+                      r"\end{tabular}"]) + "\n"
+
+
+def as_markdown(header, body):
+    lines = ["| " + " | ".join(cells).replace("\n", " ") + " |" for cells in [header, *body]]
+    return "\n".join([lines[0], "|---" + "|---:" * (len(header) - 1) + "|", *lines[1:]])
+
+
+def write_table(study, rows, folder):
+    header, body = table(study, rows)
+    with written(folder / "table.md") as file:
+        file.write(as_markdown(header, body) + "\n")
+    with written(folder / "table.tex") as file:
+        file.write(as_latex(header, body))
+    with written(folder / "table.csv") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["row", "label", "ranks", "measure", "mean", "deviation", "runs", "published"])
+        for row in rows:
+            for measure in study.plan.measures:
+                known = [value for value in row.values.get(measure.key, []) if math.isfinite(value)]
+                writer.writerow([row.name, row.label, row.ranks, measure.key, repr(row.mean(measure.key)) if known else "",
+                                 repr(row.deviation(measure.key)) if len(known) > 1 else "", len(known), row.published.get(measure.key, "")])
+    return as_markdown(header, body)
+
+
+def machine_of(runs):
+    """The machine and the program, from what a run recorded."""
+    for run in runs.values():
+        devices = sorted({str(name) for name in run.ranks.get("device", [])})
+        hosts = {str(name) for name in run.ranks.get("host", [])}
+        return (f"{len(hosts)} node(s), {', '.join(devices) or platform.processor() or platform.machine()};"
+                f" bert_hpc {run.attributes.get('version', '')} ({str(run.attributes.get('source_revision', ''))[:10]})")
+    return "no run finished"
+
+
+def page(study, rows, runs, markdown, pictures):
+    """report/README.md."""
+    options, plan = study.options, study.plan
+    seeds = "one seed" if options.seeds == 1 else f"{options.seeds} seeds: means ± standard deviations"
+    lines = [f"# {plan.title}", "", f"Size {options.size}; {seeds}. {machine_of(runs)}. Command: `jobs/study-{study.name}.sh {shlex.join(study.words)}`.", "",
+             markdown, ""]
+    failures = [failure for row in rows for failure in row.failed]
+    if failures:
+        lines += ["## What failed", "", *(f"- {failure}" for failure in failures), ""]
+    unlearned = plan.learned(rows) if plan.learned else []
+    if unlearned:
+        lines += ["## What did not learn", "", *(f"- {sentence}" for sentence in unlearned), ""]
+    if plan.shrunk:
+        lines += ["## What differs from the paper", "", *(f"- {sentence}" for sentence in plan.shrunk), ""]
+    notes = [f"- {row.label}: {row.note}" for row in rows if row.note]
+    if notes:
+        lines += ["## Rows", "", *notes, ""]
+    if pictures:
+        lines += ["## Pictures", "", *(f"![{path.stem}]({path.name})" for path in pictures if path.suffix == ".png"), ""]
+    return "\n".join(lines), failures, unlearned
+
+
+PICTURES = (plot_loss, plot_metrics, plot_throughput, plot_scaling, plot_seeds)
+
+
+def draw(study, runs, folder):
+    """The study's own pictures, and those of all runs together."""
+    paths = []
+    style = drawing.USUAL
+    with style.fonts():
+        for name, figure in study.plan.pictures(study, runs) if study.plan.pictures else []:
+            paths += drawing.save(figure, name, folder)
+        for module in PICTURES if runs else ():
+            for name, figure in module.draw(list(runs.values()), style):
+                paths += drawing.save(figure, name, folder)
+    return paths
+
+
+def write(study):
+    """Writes report/; prints the table and what failed."""
+    folder = study.output / "report"
+    folder.mkdir(parents=True, exist_ok=True)
+    rows, runs = load(study)
+    markdown = write_table(study, rows, folder)
+    pictures = draw(study, runs, folder)
+    text, failures, unlearned = page(study, rows, runs, markdown, pictures)
+    with written(folder / "README.md") as file:
+        file.write(text)
+    print(f"\n{study.plan.title}\n\n{tables.as_text(*table(study, rows, brief=True))}\n")
+    for sentence in [*failures, *unlearned]:
+        harness.say(sentence)
+    harness.say(f"Report: {folder}/README.md, table.csv, table.tex and {len(list(folder.glob('*.png')))} pictures")

@@ -1,0 +1,202 @@
+"""jobs/study-*.sh from the data to the report: tables, pictures, resumption after a kill, what runs again, what fails, and wrong
+command lines. The data are made here: an essay's score follows from its words, a question's answer from its context."""
+
+import csv
+import json
+import os
+import pathlib
+import random
+import stat
+import subprocess
+import sys
+import unittest
+
+from program import Case, installed_tree
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "jobs/studies"))
+import harness  # noqa: E402
+import study_report  # noqa: E402
+
+WORDS = "clear good weak poor strong idea essay town river people work school money road train city tree house".split()
+
+
+def write_essays(path, rows=120):
+    """Scores are 5 with half a band for each "good" and against each "weak"; one row has none."""
+    chance = random.Random(1)
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["Task_Type", "Question", "Essay", "Examiner_Commen", "Overall"])
+        for i in range(rows):
+            words = chance.choices(WORDS, k=chance.randint(20, 60))
+            score = 5 + 0.5 * (words.count("good") - words.count("weak"))
+            writer.writerow([1 + i % 2, "Is it good, \"really\"?", " ".join(words) + ".\nA second line.", "a comment" if i < 9 else "",
+                             "" if i == 3 else score])
+
+
+def write_squad(folder):
+    chance = random.Random(2)
+    for name, articles in (("train-v2.0.json", 4), ("dev-v2.0.json", 1)):
+        data = []
+        for a in range(articles):
+            paragraphs = []
+            for p in range(6):
+                words = chance.choices(WORDS, k=30)
+                context, questions = " ".join(words), []
+                for q in range(3):
+                    at = chance.randrange(len(words))
+                    answers = [] if q == 2 else [{"text": words[at], "answer_start": len(" ".join(words[:at])) + (at > 0)}]
+                    questions.append({"id": f"{name[0]}{a}-{p}-{q}", "question": f"Which word is number {at}?", "answers": answers,
+                                      "is_impossible": not answers})
+                paragraphs.append({"context": context, "qas": questions})
+            data.append({"title": f"article {a}", "paragraphs": paragraphs})
+        (folder / name).write_text(json.dumps({"version": "v2.0", "data": data}))
+
+
+class Studies(Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.jobs = installed_tree(cls.work.folder, "jobs", "postprocess")
+        cls.essays, cls.squad = cls.work.folder / "essays.csv", cls.work.folder / "squad"
+        write_essays(cls.essays)
+        cls.squad.mkdir()
+        write_squad(cls.squad)
+
+    def study(self, name, *words, status=0, **variables):
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("SLURM_")} | variables
+        environment |= {"OMP_NUM_THREADS": "1", "BERT_HPC_PYTHON": sys.executable}
+        done = subprocess.run(["bash", str(self.jobs / f"study-{name}.sh"), *map(str, words)], capture_output=True, text=True, env=environment,
+                              cwd=self.work.folder, timeout=300)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return done
+
+    def figures(self, output):
+        """{(row or its label, measure): mean}."""
+        with open(output / "report/table.csv", encoding="utf-8") as file:
+            return {(row["row"] or row["label"], row["measure"]): float(row["mean"]) for row in csv.DictReader(file) if row["mean"]}
+
+    def test_essays(self):
+        output = self.work.folder / "one"
+        words = ["--data", self.essays, "--size", "tiny", "--output", output]
+        done = self.study("essays", *words)
+        found = self.figures(output)
+        for measure in ("rmse", "mae", "r2"):  # any layout, and a run that was killed, computes the same
+            self.assertAlmostEqual(found["one", measure], found["parallel", measure], 4)
+            self.assertEqual(found["killed", measure], found["parallel", measure])
+        self.assertLess(found["ridge on the bag of words", "rmse"], found["the mean of the training scores", "rmse"])
+        self.assertIn("resum", (output / "runs/killed/log.txt").read_text())
+        page = (output / "report/README.md").read_text()
+        for text in ("0.9212", "0.921", "random weights", "study-essays.sh", "one seed"):
+            self.assertIn(text, page + (output / "report/table.csv").read_text())
+        self.assertIn(r"\begin{tabular}", (output / "report/table.tex").read_text())
+        for picture in ("scores", "words", "length_score", "boxes", "correlations", "cloud", "regression", "loss"):
+            self.assertTrue((output / f"report/{picture}.png").stat().st_size > 0, picture)
+        self.assertFalse((output / "report/cloud_comments.png").exists())  # nine comments of two words
+        # What is finished does not run again; a new row does, and so does a row with other settings.
+        again = self.study("essays", *words, "--search", "learning_rate=1e-3;epochs=1")
+        self.assertIn("Shards: made before", again.stdout)
+        self.assertEqual(again.stdout.count("finished before"), 3)
+        self.assertIn(("search-learning_rate1e-3-epochs1", "rmse"), self.figures(output))
+        changed = self.study("essays", *words, "--only", "^one$", "--model", "layers=1,hidden=16,heads=2")
+        self.assertIn("one: its settings changed", changed.stdout)
+        self.assertNotEqual(self.figures(output)["one", "rmse"], found["one", "rmse"])
+        self.assertNotIn("failed", done.stdout)
+
+    def test_parallel(self):
+        output = self.work.folder / "two"
+        self.study("parallel", "--data", self.squad, "--size", "tiny", "--ranks", "2", "--output", output)
+        found = self.figures(output)
+        for row in ("one", "pipeline"):
+            self.assertAlmostEqual(found[row, "loss"], found["data", "loss"], 3)
+        self.assertEqual(found["killed", "loss"], found["data", "loss"])
+        self.assertIn("0.603", (output / "report/README.md").read_text())
+
+    def test_efficient_and_what_failed(self):
+        output = self.work.folder / "five"
+        words = ["--data", self.squad, "--size", "tiny", "--output", output, "--only", "^(A1|A3|B1|C1)$"]
+        self.study("efficient", *words)
+        found = self.figures(output)
+        self.assertAlmostEqual(found["A1", "f1"], found["A3", "f1"], 1)
+        self.assertLess(found["B1", "trained"], found["A3", "trained"])
+        self.assertLess(found["C1", "states"], found["A3", "states"])
+        self.assertGreater(found["A3", "device"], 0)
+        self.assertTrue((output / "report/profile.png").is_file())
+        # A run without results is a row that says so; the others stay.
+        (output / "runs/C1/metrics.h5").unlink()
+        (output / "runs/C1/.status").write_text("failed\n")
+        with open(output / "runs/C1/log.txt", "a", encoding="utf-8") as log:
+            log.write("error: the disk is full\n")
+        done = self.study("efficient", *words, "--report-only")
+        self.assertIn("C1: error: the disk is full", done.stdout)
+        self.assertNotIn(("C1", "f1"), self.figures(output))
+        self.assertIn("| failed |", (output / "report/table.md").read_text())
+        self.assertEqual(self.figures(output)["A3", "f1"], found["A3", "f1"])
+
+    def test_slurm(self):
+        folder = self.work.folder / "slurm"
+        folder.mkdir()
+        sbatch = folder / "sbatch"
+        sbatch.write_text(f'#!/bin/sh\nprintf "%s\\n" "$*" >>{folder}/calls\necho $((100 + $(wc -l <{folder}/calls)))\n')
+        sbatch.chmod(sbatch.stat().st_mode | stat.S_IXUSR)
+        self.study("essays", "--data", self.essays, "--size", "tiny", "--seeds", "2", "--output", folder / "out", "--slurm=--account=project",
+                   PATH=f"{folder}:{os.environ['PATH']}")
+        one, two, report = (folder / "calls").read_text().splitlines()
+        self.assertIn("--array=1-2 --ntasks=1", one)
+        self.assertIn("--array=1-2 --ntasks=2", two)
+        for call in (one, two):
+            self.assertIn("--account=project", call)
+        self.assertIn("--dependency=afterany:101:102", report)
+        self.assertIn("--report-only", report)
+        self.assertEqual((folder / "out/grid-2.txt").read_text().count("parallel-seed"), 2)
+
+    def test_wrong_command_lines(self):
+        output = self.work.folder / "none"
+        table = self.work.folder / "short.csv"
+        table.write_text("Question,Essay\na,b\n")
+        for study, words, text in (("essays", ["--data", table], "there is no column Overall"),
+                                   ("essays", ["--data", self.essays, "--size", "huge"], "invalid choice: 'huge'"),
+                                   ("essays", ["--data", self.essays], "needs --model"),
+                                   ("essays", ["--data", self.essays, "--size", "tiny", "--model", "layers=2,width=3"], "'width=3' is no size"),
+                                   ("essays", ["--data", self.essays, "--size", "tiny", "--model", "layers=2"], "hidden is missing"),
+                                   ("essays", ["--data", self.essays, "--size", "tiny", "--search", "speed=3"], "'speed=3' is not"),
+                                   ("essays", ["--data", self.essays, "--size", "tiny", "--only", "nothing"], "no row has such a name"),
+                                   ("essays", ["--data", self.essays, "--size", "tiny", "--device", "gpu"], "the CPU build"),
+                                   ("parallel", ["--data", self.essays, "--size", "tiny"], "there is no train*.json"),
+                                   ("parallel", ["--data", self.squad, "--size", "tiny", "--ranks", "3"], "an even number"),
+                                   ("efficient", ["--data", self.work.folder / "absent", "--size", "tiny"], "no such file or folder")):
+            self.assertIn(text, self.study(study, *words, "--output", output, status=2).stderr)
+        two = self.study("essays", "--data", self.work.folder / "absent", "--output", output, "--slurm", status=2, PATH="/usr/bin:/bin")
+        if "sbatch" in two.stderr:  # unless this machine has Slurm
+            self.assertIn("--slurm: there is no sbatch", two.stderr)
+        self.assertIn("absent: there is no such file", two.stderr)
+        self.assertFalse((output / "shards").exists())
+
+    def test_a_model_that_is_too_large(self):
+        output = self.work.folder / "large"
+        done = self.study("essays", "--data", self.essays, "--size", "tiny", "--model", "layers=200,hidden=8192,heads=64", "--output", output, status=2)
+        self.assertIn("memory", done.stderr)
+        self.assertFalse((output / "runs").exists())
+
+
+class Parts(unittest.TestCase):
+    def test_toml(self):
+        self.assertEqual(harness.toml_text({"a": {"x": True, "y": [1, "b"], "z": 1e-5, "s": 'q"'}}), '[a]\nx = true\ny = [1,"b"]\nz = 1e-05\ns = "q\\""\n')
+
+    def test_command_line_of_the_report_job(self):
+        self.assertEqual(harness.without_slurm(["--data", "x", "--slurm", "--size", "tiny"]), ["--data", "x", "--size", "tiny"])
+        self.assertEqual(harness.without_slurm(["--slurm=-A p", "--data", "x"]), ["--data", "x"])
+        self.assertEqual(harness.without_slurm(["--slurm", "-A p", "--data", "x"]), ["--data", "x"])
+
+    def test_cells(self):
+        one, two = study_report.Row("a", "A", {"t": [10.0, 12.0], "u": [0.00012]}), study_report.Row("b", "B", {"t": [22.0], "u": [float("nan")]})
+        time, share = harness.Measure("t", "time", None, 1, change=True), harness.Measure("u", "share", None, 2)
+        self.assertEqual(study_report.cell(one, time), "11.0 ± 1.4")
+        self.assertEqual(study_report.change(two, one, time), "+100.0%")
+        self.assertEqual(study_report.change(one, one, time), "–")
+        self.assertEqual(study_report.cell(one, share), "0.00012")
+        self.assertEqual(study_report.cell(two, share), "–")
+        self.assertIn(r"R$^2$ & 5\%", study_report.as_latex(["", "R²"], [["R²", "5%"]]))
+
+
+if __name__ == "__main__":
+    unittest.main()
