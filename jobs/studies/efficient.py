@@ -5,7 +5,7 @@ from harness import Measure, Plan, Variant
 from measures import device_time, metric, peak_memory, planned, rate, runtime, steps, trained
 
 ABOUT = f"""Efficient fine-tuning: BERT on SQuAD 2.0, 8 sequences a batch, 3 epochs, learning rate 3e-5, on one rank, with attention and padding
-as other programs have them (A1 to A4), with parts of the model trained (B), and with less memory (C).
+as other programs have them (A1 to A4), with parts of the model trained (B), with less memory (C), and with other kernels (D).
 
 {squad.DATA}
 
@@ -14,7 +14,7 @@ time; the kernels of the two rows that the paper profiled are a picture."""
 
 LENGTHS = {"tiny": {"epochs": 1, "log": 5}, "small": {"epochs": 1, "log": 20}, "full": {"epochs": 3, "log": 50}}
 LORA = {"model.trainable": "lora", "model.lora.targets": ["query", "key", "value"]}
-PROFILED = ("A3", "B1")
+PROFILED = ("A3", "B1", "D1")
 
 
 def published(hours, minutes, rate_, exact, f1):
@@ -42,6 +42,10 @@ def variants_of(options):
         Variant("B3", "B3 the lower two thirds frozen", {"model.freeze_layers": 2 * layers // 3}, 1),
         Variant("C1", "C1 8-bit AdamW", {"optimizer.name": "adamw8bit"}, 1),
         Variant("C2", "C2 activations computed again", {"model.recompute": "blocks"}, 1),
+        *(Variant(f"D1-{row}-{kernels}", f"D1 {row}, {what}", {**own, "run.kernels": kernels, "log.profile": True}, 1)
+          for row, own in (("A3", {}), ("B1", {**LORA, "optimizer.learning_rate": 5e-4}))
+          for kernels, what in (("library", "products by a library"), ("portable", "portable products"))
+          if options.has_library or kernels != "library"),
         Variant("ranks2", "A3 on 2 ranks", {"parallel.data": 2}, 2, note="scaling"),
         Variant("killed", "A3 killed and resumed", {"checkpoint.every_steps": 10}, 1, killed=True,
                 note="the rank is killed after a checkpoint; the run resumes from it and must end with the same numbers"),
@@ -71,5 +75,5 @@ def pictures(study, runs):
     """The kernels of the rows that the paper profiled."""
     import plot_profile
 
-    profiled = [run for name, run in runs.items() if name.partition("-seed")[0] in PROFILED and len(run.profile.get("name", []))]
+    profiled = [run for name, run in runs.items() if name.split("-")[0] in PROFILED and len(run.profile.get("name", []))]
     yield from plot_profile.draw(profiled) if profiled else []

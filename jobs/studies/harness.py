@@ -24,9 +24,9 @@ import sys
 import time
 from dataclasses import dataclass, field
 
-HERE = pathlib.Path(__file__).absolute().parent
-SHARE = HERE.parent.parent
-sys.path.insert(0, str(SHARE / "postprocess"))
+# The folder of the shell scripts as it was called: Python resolves links in the paths of its modules.
+JOBS = pathlib.Path(os.environ.get("BERT_HPC_JOBS") or pathlib.Path(__file__).absolute().parent.parent)
+sys.path.insert(0, str(JOBS.parent / "postprocess"))
 
 SIZES = ("tiny", "small", "full")
 
@@ -120,6 +120,7 @@ class Options:
     model: dict  # the table [model]: "pretrained", or sizes
     vocabulary: str  # of the pretrained model; "": it is trained on the texts
     gpu: bool
+    has_library: bool  # for matrix products
 
     @property
     def compute(self):
@@ -193,11 +194,13 @@ class Study:
             re.compile(given.only)
         except re.error as error:
             problems.append(f"--only {given.only}: {error}")
-        gpu = "CUDA" in subprocess.run([program("bert_hpc"), "--version"], capture_output=True, text=True, check=False).stdout
+        version = subprocess.run([program("bert_hpc"), "--version"], capture_output=True, text=True, check=False).stdout
+        gpu = re.search(r"^ *build +CPU", version, re.MULTILINE) is None
         if given.device and (given.device == "gpu") != gpu:
             problems.append(f"--device {given.device}: the bert_hpc on PATH is the {'GPU' if gpu else 'CPU'} build"
                             f" ({program('bert_hpc')}); load the module of the other, or put it first on PATH")
-        self.options = Options(data.resolve(), given.size, given.ranks, given.seeds or (3 if given.size == "full" else 1), model, vocabulary, gpu)
+        self.options = Options(data.resolve(), given.size, given.ranks, given.seeds or (3 if given.size == "full" else 1), model, vocabulary, gpu,
+                               re.search(r"oneDNN|BLAS", version) is not None)
         if data.exists():
             try:
                 self.plan = module.plan(self.options, given)
@@ -297,7 +300,7 @@ class Study:
         return subprocess.run(self.grid_command(grid, ranks), check=False, env={**os.environ, "BERT_HPC_GRID_REPORT": "0"}).returncode
 
     def grid_command(self, grid, ranks):
-        return [str(HERE.parent / "grid.sh"), str(self.output / "train.toml"), str(grid), str(self.output / "runs"), str(ranks)]
+        return [str(JOBS / "grid.sh"), str(self.output / "train.toml"), str(grid), str(self.output / "runs"), str(ranks)]
 
     def run_here(self):
         """All runs; returns the first status that is not 0."""
@@ -337,10 +340,10 @@ class Study:
         options, ids = self.given.slurm.split(), []
         for ranks, (grid, lines) in self.write_grids().items():
             command = ["sbatch", "--parsable", f"--array=1-{lines}", f"--ntasks={ranks}", f"--output={self.output}/slurm-%A-%a.log", *options,
-                       str(HERE.parent / "grid.sh"), str(self.output / "train.toml"), str(grid), str(self.output / "runs")]
+                       str(JOBS / "grid.sh"), str(self.output / "train.toml"), str(grid), str(self.output / "runs")]
             ids.append(self.sbatch(command))
             say(f"Submitted {lines} runs on {ranks} ranks: job {ids[-1]}")
-        wrapped = shlex.join([str(HERE.parent / f"study-{self.name}.sh"), *without_slurm(self.words), "--report-only"])
+        wrapped = shlex.join([str(JOBS / f"study-{self.name}.sh"), *without_slurm(self.words), "--report-only"])
         job = self.sbatch(["sbatch", "--parsable", f"--dependency=afterany:{':'.join(ids)}", "--ntasks=1", f"--output={self.output}/slurm-report.log",
                            f"--wrap={wrapped}"])
         say(f"Submitted the report: job {job}; it writes {self.output}/report/README.md")

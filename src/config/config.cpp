@@ -14,6 +14,7 @@ void visit_run(TomlKeys& toml, Run& run) {
   toml.table("run").key("mode", run.mode, one_of({"train", "evaluate", "predict"}));
   toml.key("directory", run.directory).required();
   toml.key("seed", run.seed, non_negative()).key("reproducible", run.reproducible);
+  toml.key("kernels", run.kernels, one_of({"tuned", "library", "portable"}));
   toml.key("resume", run.resume).key("max_walltime", run.max_walltime);
   toml.key("peak_gflops", run.peak_gflops, positive());
   toml.key("watchdog_seconds", run.watchdog_seconds, non_negative());

@@ -2,6 +2,7 @@
 #include "bert_hpc/ops/matrix_product.hpp"
 
 #include <string>
+#include <string_view>
 
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
@@ -73,10 +74,14 @@ void GemmProduct::backward_weight(ConstMatrix d_y, ConstMatrix x, Matrix d_w, fl
 }
 
 std::unique_ptr<MatrixProduct> make_matrix_product(const std::string& preferred, const ProductSettings& settings) {
+  const auto fits = [&preferred](std::string_view name) {
+    if (preferred.empty() || preferred == "tuned") return true;
+    return preferred == "library" ? name != "native" && name != "portable" : name == preferred;
+  };
   std::string available;
   for (const ProductKind& kind : product_kinds()) {
-    if (!preferred.empty() && preferred != kind.name && kind.make(settings) == nullptr) continue;
-    if (!preferred.empty() && preferred != kind.name) {
+    if (!fits(kind.name)) {
+      if (kind.make(settings) == nullptr) continue;
       available += (available.empty() ? "\"" : ", \"") + std::string(kind.name) + "\"";
       continue;
     }

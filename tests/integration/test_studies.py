@@ -113,10 +113,12 @@ class Studies(Case):
 
     def test_efficient_and_what_failed(self):
         output = self.work.folder / "five"
-        words = ["--data", self.squad, "--size", "tiny", "--output", output, "--only", "^(A1|A3|B1|C1)$"]
+        words = ["--data", self.squad, "--size", "tiny", "--output", output, "--only", "^(A1|A3|B1|C1|D1-A3-portable)$"]
         self.study("efficient", *words)
         found = self.figures(output)
         self.assertAlmostEqual(found["A1", "f1"], found["A3", "f1"], 1)
+        self.assertAlmostEqual(found["D1-A3-portable", "f1"], found["A3", "f1"], 1)
+        self.assertIn("portable", (output / "runs/D1-A3-portable/log.txt").read_text())
         self.assertLess(found["B1", "trained"], found["A3", "trained"])
         self.assertLess(found["C1", "states"], found["A3", "states"])
         self.assertGreater(found["A3", "device"], 0)

@@ -20,6 +20,7 @@ struct Run {
   std::string mode = "train";               ///< "train", "evaluate", "predict"
   std::string directory;                    ///< results go here
   std::int64_t seed = 1;                    ///< of initial values, order, dropout and masking
+  std::string kernels = "tuned";            ///< "tuned", "library", "portable": of matrix products
   bool reproducible = false;                ///< the same bits on 1, 2 or 4 ranks and any micro-batch size
   std::string resume = "auto";              ///< "auto", "never", or the folder of a checkpoint
   std::optional<std::string> max_walltime;  ///< stop with a checkpoint in time; in Slurm's forms (config/walltime.hpp)

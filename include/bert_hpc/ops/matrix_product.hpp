@@ -107,9 +107,10 @@ class MatrixProduct {
 /// Can products of this build's kind of device read fp32 operands as TF32?
 bool has_tf32();
 
-/// The fastest implementation for this build and processor. `preferred`: "" (automatic), "native" (our own), "onednn",
-/// "blas", "portable" (our own without special instructions). Our own have independent rows and are always there.
-/// Throws Error(input) naming those there are if `preferred` is none of them.
+/// An implementation for this build and processor. `preferred`: "" or "tuned" (the fastest), "library" (a library's),
+/// or by name "native" (our own), "onednn", "blas", "cublas", "portable" (our own without special instructions). Our
+/// own have independent rows; "portable" is always there. Throws Error(input) naming those there are if `preferred` is
+/// none of them.
 std::unique_ptr<MatrixProduct> make_matrix_product(const std::string& preferred = "",
                                                    const ProductSettings& settings = {});
 

@@ -10,7 +10,7 @@
 namespace bert_hpc::app {
 
 ModelKernels::ModelKernels(const config::Config& input, bool trains, core::DataType weight_gradients)
-    : products(ops::make_matrix_product("", product_settings(input, trains, weight_gradients))),
+    : products(ops::make_matrix_product(input.run.kernels, product_settings(input, trains, weight_gradients))),
       attention(ops::make_attention(input.model.attention, storage_type(input), product_settings(input, trains).tf32)),
       reproducible_(product_settings(input, trains).reproducible) {}
 

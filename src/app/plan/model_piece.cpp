@@ -28,7 +28,7 @@ ModelPiece::ModelPiece(const model::ModelConfig& config, const MeasuredModel& ho
       parameters_(model::model_parameters(config, how.kind, how.outputs, range, place),
                   core::ParameterStore::Arenas::with_gradients),
       stage_(config, how.kind, how.outputs, range, parameters_, group, how.storage),
-      products_(ops::make_matrix_product("", how.products)),
+      products_(ops::make_matrix_product(how.kernels, how.products)),
       attention_(ops::make_attention(how.attention, how.storage, how.products.tf32)) {
   model::initialize_parameters(parameters_, config, 1);
   const layers::BatchBounds bounds{.tokens = batch.tokens.count,

@@ -220,6 +220,7 @@ PipelineSetup set_up_pipeline(const RunContext& context, const model::ModelConfi
   if (measures) {
     const MeasuredModel model{.kind = kind,
                               .outputs = std::max<std::int64_t>(1, config.num_labels()),
+                              .kernels = input.run.kernels,
                               .attention = input.model.attention,
                               .storage = storage_type(input),
                               .products = product_settings(input, true),

@@ -164,7 +164,7 @@ class Sublayer {
         shape_{.tokens = static_cast<double>(sequences * length),
                .squared_lengths = static_cast<double>(sequences) * length * length,
                .head_rows = static_cast<double>(sequences)} {
-    MeasuredModel how{.outputs = 2, .attention = "fused", .products = {.reproducible = false}};
+    MeasuredModel how{.outputs = 2, .kernels = "tuned", .attention = "fused", .products = {.reproducible = false}};
     piece_.emplace(config_, how, range_, layers::TensorRank{0, 1}, layers::TensorGroup({0, 1}, exchange_),
                    loader_.next().micro_batches.front().batch);
   }

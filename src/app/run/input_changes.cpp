@@ -61,6 +61,7 @@ std::vector<KeyChange> input_changes(const std::string& before, const ResolvedIn
 std::vector<KeyChange> non_resumable(const std::vector<KeyChange>& changes) {
   // Keys and whole tables; of [data], a checkpoint compares the content.
   static const std::vector<std::string_view> resumable = {"run.resume",
+                                                          "run.kernels",
                                                           "run.peak_gflops",
                                                           "run.machine",
                                                           "run.watchdog_seconds",

@@ -294,3 +294,17 @@ TEST_CASE("an unknown back end and shapes that disagree are refused") {
   CHECK_THROWS_AS(product->backward_input(shorter, w, x, Write::replace), core::Error);
   CHECK_THROWS_AS(product->backward_weight(y, shorter, w, nullptr, Write::replace), core::Error);
 }
+
+TEST_CASE("products are tuned, a library's or portable") {
+  CHECK(ops::make_matrix_product("tuned")->name() == ops::make_matrix_product()->name());
+  const std::string portable = ops::make_matrix_product("portable")->name();
+  std::string library;
+  try {
+    library = ops::make_matrix_product("library")->name();
+  } catch (const core::Error& error) {
+    CHECK(std::string(error.what()).find("no matrix product \"library\"") != std::string::npos);
+    SKIP("this build has no library for products");
+  }
+  CHECK(library != portable);
+  if (!core::is_gpu_build()) CHECK(library != ops::make_matrix_product("native")->name());
+}

@@ -19,6 +19,7 @@ namespace bert_hpc::app {
 struct MeasuredModel {
   model::HeadKind kind = layers::sequence_head();
   std::int64_t outputs = 1;  ///< columns of the logits that the head's parameters are made for
+  std::string kernels;       ///< of matrix products: see ops::make_matrix_product
   std::string attention;     ///< which implementation: see ops::make_attention
   core::DataType storage = core::DataType::fp32;
   ops::ProductSettings products{};
