@@ -13,7 +13,7 @@ The table has runtime, sequences a second, steps, validation loss, utilisation o
 goodput, each with its change to the baseline. All layouts compute the same training: their losses lie on one curve."""
 
 LENGTHS = {"tiny": {"epochs": 1, "warmup_steps": 4, "evaluate": 10, "checkpoint": 5, "log": 1},
-           "small": {"epochs": 1, "warmup_steps": 50, "evaluate": 200, "checkpoint": 200, "log": 10},
+           "small": {"epochs": 1, "warmup_steps": 10, "evaluate": 200, "checkpoint": 200, "log": 10},
            "full": {"epochs": 5, "warmup_steps": 500, "evaluate": 500, "checkpoint": 1000, "log": 50}}
 
 
@@ -23,7 +23,7 @@ def plan(options, given):
     if ranks % 2:
         raise squad.StudyError(f"--ranks {ranks}: two pipeline stages need an even number of ranks")
     train = {"task": {"name": "question_answering"}, "batch": {"global": 16},
-             "optimizer": {"learning_rate": 3e-4 if options.from_scratch else 3e-5, "weight_decay": 0.01, "epsilon": 1e-6},
+             "optimizer": {"learning_rate": squad.learning_rate(options), "weight_decay": 0.01, "epsilon": 1e-6},
              "schedule": {"name": "linear", "warmup_steps": length["warmup_steps"], "epochs": length["epochs"]},
              "evaluation": {"every_steps": length["evaluate"]}, "checkpoint": {"every_steps": length["checkpoint"]},
              "log": {"every_steps": length["log"]}}
