@@ -12,6 +12,7 @@ a Variant for each row of the table. In the folder --output lie
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -296,8 +297,13 @@ class Study:
     # Runs.
 
     def grid(self, grid, ranks):
-        """Runs the lines of a grid that are not finished; returns the status."""
-        return subprocess.run(self.grid_command(grid, ranks), check=False, env={**os.environ, "BERT_HPC_GRID_REPORT": "0"}).returncode
+        """Runs the lines of a grid that are not finished; returns the status, 75 if a signal has ended it."""
+        process = subprocess.Popen(self.grid_command(grid, ranks), env={**os.environ, "BERT_HPC_GRID_REPORT": "0"})
+        while True:
+            try:
+                return process.wait()
+            except KeyboardInterrupt:  # a terminal signals grid.sh too, which waits for the checkpoint
+                continue
 
     def grid_command(self, grid, ranks):
         return [str(JOBS / "grid.sh"), str(self.output / "train.toml"), str(grid), str(self.output / "runs"), str(ranks)]
@@ -327,7 +333,8 @@ class Study:
         while started.poll() is None and not (run / "checkpoints" / "latest").exists():
             time.sleep(0.05)
         for process in processes_of(str(run)):
-            os.kill(process, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
         started.wait()
 
     @staticmethod
