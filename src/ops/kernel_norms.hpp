@@ -18,7 +18,7 @@ inline std::int64_t resident_blocks(const void* kernel, int threads) {
   return std::int64_t{processors} * (blocks > 0 ? blocks : 1);
 }
 
-inline constexpr int norm_warps = 12;  // per block of the forward pass: two of 24 or 32 registers for parameters fit
+inline constexpr int norm_warps = 12;  // of a block of the forward pass, two of which fit into a multiprocessor
 
 template <class T, class Group>
 __global__ void __launch_bounds__(norm_warps* packs::warp_lanes, 2)

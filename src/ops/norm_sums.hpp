@@ -12,7 +12,7 @@ namespace bert_hpc::ops::packs {
 
 inline constexpr int norm_sum_kinds = 3;  // γ, β, bias
 
-/// Teams of a block, which fills a multiprocessor: a thread takes about 90 registers, and 160 if it has several packs.
+/// Teams of a block, which fills a multiprocessor: a thread takes about 90 registers, and 230 if it has several packs.
 template <class Team>
 inline constexpr int norm_sum_teams = Team::whole ? (Team::lanes <= 96 ? 6 : 5) : 8;
 

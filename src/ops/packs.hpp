@@ -181,7 +181,7 @@ template <int slots_>
 struct Warp {
   static constexpr int slots = slots_, held = slots_, lanes = warp_lanes;
   static constexpr bool whole = false;
-  static constexpr int exchanged = 1;  // floats of shared memory, for teams that need any
+  static constexpr int exchanged = 1;  // floats of shared memory: unused, but an array needs one
   static constexpr std::int64_t max_columns = std::int64_t{slots} * lanes * width;
   int lane;
 

@@ -111,8 +111,8 @@ BERT_HPC_DEVICE float polynomial(float x, float high, float next, Lower... lower
   return polynomial(x, multiply_add(high, x, next), lower...);
 }
 
-/// 2^t for t in [−127.5, 127.5), relative error below 2^-13.7; exactly 0 below −126.5. A GPU's instruction is exact to
-/// 2^-22, and 0 below −126.
+/// 2^t for t in [−127.5, 127.5), relative error below 2^-13.7; exactly 0 below −126.5. A GPU's instruction has
+/// errors below 2^-22 and gives 0 below −126 (PTX ISA, ex2.approx.ftz).
 BERT_HPC_DEVICE float rough_power_of_two(float t) {
 #if defined(__CUDA_ARCH__)
   float power;

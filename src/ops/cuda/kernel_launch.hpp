@@ -1,6 +1,6 @@
 // Launches of kernels that are written for CUDA. On GPUs of compute capability 9.0 the blocks of a kernel are placed
-// while the last ones of the kernel before it still run (programmatic dependent launch), so that its start costs a
-// microsecond less. Only kernel files include this header.
+// while the last ones of the kernel before it still run (programmatic dependent launch), which hides a part of its
+// start. Only kernel files include this header.
 #pragma once
 
 #if defined(__CUDACC__)
