@@ -133,16 +133,23 @@ use_mpi_environment() {
   export OMP_PROC_BIND=${OMP_PROC_BIND:-false}
 }
 
-# run_study NAME [options]: a module of jobs/studies, with the programs of the installed tree or of the last build, as local.sh.
-run_study() {
-  local folder python name=$1
-  shift
+# Puts the programs of the installed tree, or of the checkout's last build, first on PATH.
+use_programs() {
+  local folder
   for folder in "$bert_hpc_share/../../bin" "$bert_hpc_share/build/install/bin"; do
     if [ -x "$folder/bert_hpc" ]; then PATH=$(cd "$folder" && pwd):$PATH; fi
   done
+  export PATH
+}
+
+# run_study NAME [options]: runs a module of jobs/studies.
+run_study() {
+  local python name=$1
+  shift
+  use_programs
   python=$(bert_hpc_python)
   [ -n "$python" ] || fail 2 "there is no Python: install one with h5py, numpy and matplotlib, or set BERT_HPC_PYTHON"
   use_mpi_environment
-  export PATH BERT_HPC_JOBS=$bert_hpc_jobs
+  export BERT_HPC_JOBS=$bert_hpc_jobs
   exec "$python" "$bert_hpc_jobs/studies/study.py" "$name" "$@"
 }

@@ -52,14 +52,12 @@ done
 [ -n "$input" ] || fail 2 "the input file is missing; jobs/local.sh --help prints the usage"
 cores=$(core_count)
 ranks=${ranks:-$((cores > 1 ? 2 : 1))}
-for folder in "$bert_hpc_share/../../bin" "$bert_hpc_share/build/install/bin"; do
-  if [ -x "$folder/bert_hpc" ]; then PATH=$(cd "$folder" && pwd):$PATH; fi
-done
+use_programs
 have bert_hpc || fail 2 "bert_hpc is not on PATH and not built: run jobs/build.sh first"
 use_mpi_environment
 # Each error of bert_hpc is one block; Open MPI would add ten lines of no use.
 export OMPI_MCA_orte_execute_quiet=${OMPI_MCA_orte_execute_quiet:-1}
-export PATH OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((cores > ranks ? cores / ranks : 1))}
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((cores > ranks ? cores / ranks : 1))}
 
 # The copy must receive the last line, whatever signals reach the process group.
 copy=

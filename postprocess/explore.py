@@ -10,7 +10,6 @@ Writes each picture as PNG and PDF into --output (default: explore/ beside the s
 
 import argparse
 import collections
-import csv
 import json
 import pathlib
 import sys
@@ -22,6 +21,7 @@ import numpy as np
 
 import drawing
 import reading
+import source_rows
 from rundata import ReportError
 
 MOST_CLASSES = 40  # bars of a picture; the others are one
@@ -183,11 +183,11 @@ def number_of(text):
 
 
 def table_of(path):
-    """The rows of a CSV or TSV file with a header."""
-    delimiter = "\t" if pathlib.Path(path).suffix.lower() == ".tsv" else ","
-    csv.field_size_limit(1 << 30)
-    with open(path, newline="", encoding="utf-8-sig", errors="replace") as file:
-        rows = list(csv.DictReader(file, delimiter=delimiter))
+    """The rows of a CSV or TSV file with a header, as bert_hpc_prep reads them."""
+    try:
+        rows = list(source_rows.rows_of(path, source_rows.form_of(path)))[1:]
+    except ValueError as problem:
+        raise ReportError(f"Cannot read '{path}': {problem}.") from None
     if not rows:
         raise ReportError(f"'{path}' has no rows.")
     return rows

@@ -1,12 +1,16 @@
 """Study 1: essay scoring as a regression, data parallel."""
 
-import csv
 import math
 import re
 
+import h5py
 import numpy as np
 
 from harness import Measure, Plan, StudyError, Variant
+import explore
+import plot_regression
+import source_rows
+import source_text
 from measures import metric, runtime
 
 ABOUT = """Essay scoring: BERT with one linear output predicts the band of an essay from its prompt and text (mean squared error,
@@ -60,22 +64,19 @@ def epoch_seconds(run):
     return float(np.sum(run.steps["seconds"])) / epochs
 
 
-def rows_of(path):
+def check_columns(path):
     try:
-        with open(path, newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file)
-            absent = [column for column in COLUMNS if column not in (reader.fieldnames or [])]
-            if absent:
-                raise StudyError(f"--data {path}: there is no column {', '.join(absent)}; the file has {', '.join(reader.fieldnames or ['none'])}")
-            return list(reader)
-    except (OSError, UnicodeDecodeError) as problem:
-        raise StudyError(f"--data {path}: {problem}") from None
+        names = next(source_rows.rows_of(path, source_rows.Form("csv")))
+    except (OSError, StopIteration, ValueError) as problem:
+        raise StudyError(f"--data {path}: it cannot be read: {problem}") from None
+    if absent := [column for column in COLUMNS if column not in names]:
+        raise StudyError(f"--data {path}: there is no column {', '.join(absent)}; the file has {', '.join(map(str, names)) or 'none'}")
 
 
 def plan(options, given):
     if options.data.is_dir():
         raise StudyError(f"--data {options.data}: the study of essays reads one CSV file")
-    rows_of(options.data)
+    check_columns(options.data)
     size, ranks = SIZES[options.size], options.ranks or 2
     tokenizer = {"type": "wordpiece", "lowercase": True, "max_tokens": size["max_tokens"]}
     tokenizer.update({"vocabulary": options.vocabulary} if options.vocabulary else {"train_size": size["words"]})
@@ -105,23 +106,22 @@ def plan(options, given):
 
 
 def split_texts(study):
-    """{split: (texts, scores)} of the rows in the shards, in the order of the source file."""
-    import h5py
-
-    rows, found = rows_of(study.options.data), {}
+    """{split: (texts, scores)} of the rows in the shards."""
+    found = {}
     for split in ("train", "test"):
         numbers = []
         for path in sorted((study.output / "shards").glob(f"{split}-*.h5")):
             with h5py.File(path, "r") as file:
-                numbers += [int(row) for row in np.ravel(file["source_index"][()])]
-        found[split] = ([f"{rows[row]['Question']} {rows[row]['Essay']}" for row in numbers], np.array([float(rows[row]["Overall"]) for row in numbers]))
+                numbers += np.ravel(file["source_index"][()]).tolist()
+        rows = source_text.texts_of([study.options.data], COLUMNS, set(numbers), source_rows.Form("csv"))
+        found[split] = ([" ".join(rows[number][:2]) for number in numbers], np.array([float(rows[number][2]) for number in numbers]))
     return found
 
 
 def scores(actual, predicted):
     errors = predicted - actual
     return {"rmse": float(np.sqrt(np.mean(errors**2))), "mae": float(np.mean(np.abs(errors))),
-            "r2": float(1 - np.sum(errors**2) / np.sum((actual - actual.mean()) ** 2)), "within": float(np.mean(np.abs(errors) <= 0.5))}
+            "r2": float(plot_regression.r_squared(actual, errors)), "within": float(np.mean(np.abs(errors) <= 0.5))}
 
 
 def baselines(study):
@@ -149,14 +149,6 @@ def learned(rows):
 
 
 def pictures(study, runs):
-    import explore
-    import plot_regression
-
     yield from explore.draw_table(study.options.data, text="Essay", label="Overall", category="Task_Type", comment="Examiner_Commen")
-    best = min(runs.values(), key=lambda run: plot_rmse(run), default=None)
-    if best is not None:
-        yield from plot_regression.draw([best])
-
-
-def plot_rmse(run):
-    return float(np.sqrt(np.mean((run.predictions["prediction"] - run.predictions["label"]) ** 2))) if run.predictions else math.inf
+    if runs:
+        yield from plot_regression.draw([min(runs.values(), key=metric("test", "rmse"))])

@@ -1,7 +1,6 @@
 """The report of a study: its table with the published figures beside ours (Markdown, CSV, LaTeX), pictures, and a page
 that says what was shrunk, on what machine, with how many seeds, and what failed."""
 
-import csv
 import math
 import platform
 import shlex
@@ -129,26 +128,21 @@ def as_latex(header, body):
                       r"\end{tabular}"]) + "\n"
 
 
-def as_markdown(header, body):
-    lines = ["| " + " | ".join(cells).replace("\n", " ") + " |" for cells in [header, *body]]
-    return "\n".join([lines[0], "|---" + "|---:" * (len(header) - 1) + "|", *lines[1:]])
-
-
 def write_table(study, rows, folder):
     header, body = table(study, rows)
+    markdown = tables.as_markdown(header, body, "table")
     with written(folder / "table.md") as file:
-        file.write(as_markdown(header, body) + "\n")
+        file.write(markdown + "\n")
     with written(folder / "table.tex") as file:
         file.write(as_latex(header, body))
-    with written(folder / "table.csv") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["row", "label", "ranks", "measure", "mean", "deviation", "runs", "published"])
-        for row in rows:
-            for measure in study.plan.measures:
-                known = [value for value in row.values.get(measure.key, []) if math.isfinite(value)]
-                writer.writerow([row.name, row.label, row.ranks, measure.key, repr(row.mean(measure.key)) if known else "",
-                                 repr(row.deviation(measure.key)) if len(known) > 1 else "", len(known), row.published.get(measure.key, "")])
-    return as_markdown(header, body)
+    figures = []
+    for row in rows:
+        for measure in study.plan.measures:
+            known = [value for value in row.values.get(measure.key, []) if math.isfinite(value)]
+            figures.append([row.name, row.label, row.ranks, measure.key, repr(row.mean(measure.key)) if known else "",
+                            repr(row.deviation(measure.key)) if len(known) > 1 else "", len(known), row.published.get(measure.key, "")])
+    tables.write_csv(folder / "table.csv", ["row", "label", "ranks", "measure", "mean", "deviation", "runs", "published"], figures)
+    return markdown
 
 
 def machine_of(runs):

@@ -9,7 +9,9 @@ import random
 import stat
 import subprocess
 import sys
+import types
 import unittest
+import unittest.mock
 
 from program import Case, installed_tree
 
@@ -167,10 +169,6 @@ class Studies(Case):
                                    ("parallel", ["--data", self.squad, "--size", "tiny", "--ranks", "3"], "an even number"),
                                    ("efficient", ["--data", self.work.folder / "absent", "--size", "tiny"], "no such file or folder")):
             self.assertIn(text, self.study(study, *words, "--output", output, status=2).stderr)
-        two = self.study("essays", "--data", self.work.folder / "absent", "--output", output, "--slurm", status=2, PATH="/usr/bin:/bin")
-        if "sbatch" in two.stderr:  # unless this machine has Slurm
-            self.assertIn("--slurm: there is no sbatch", two.stderr)
-        self.assertIn("absent: there is no such file", two.stderr)
         self.assertFalse((output / "shards").exists())
 
     def test_a_model_that_is_too_large(self):
@@ -181,6 +179,14 @@ class Studies(Case):
 
 
 class Parts(unittest.TestCase):
+    def test_all_problems_of_a_command_line_without_slurm(self):
+        words = ["--data", "/nowhere", "--slurm", "--seeds", "-1", "--model", "tiny"]
+        with unittest.mock.patch("harness.shutil.which", lambda name: None if name == "sbatch" else "/bin/true"):
+            with self.assertRaises(harness.StudyError) as raised:
+                harness.Study("essays", types.SimpleNamespace(ABOUT=""), words)
+        for text in ("there is no sbatch on PATH", "/nowhere: there is no such file", "--seeds are whole numbers", "--model tiny: there is no such folder"):
+            self.assertIn(text, str(raised.exception))
+
     def test_toml(self):
         self.assertEqual(harness.toml_text({"a": {"x": True, "y": [1, "b"], "z": 1e-5, "s": 'q"'}}), '[a]\nx = true\ny = [1,"b"]\nz = 1e-05\ns = "q\\""\n')
 
