@@ -35,7 +35,8 @@ Tensor<std::uint8_t> ByteFp8Product::weight_place(std::size_t layer, bool turned
 
 void ByteFp8Product::round_weight(std::size_t layer) {
   const Fp8Scale scale = scales().of(layer, Fp8Operand::weight);
-  round_to_fp8_turned(layers()[layer].weight, scale, false, weight_place(layer, true), weight_place(layer, false));
+  round_to_fp8_turned(kept(layers()[layer].weight), scale, false, weight_place(layer, true),
+                      weight_place(layer, false));
 }
 
 Fp8Matmul::Operand ByteFp8Product::described(const Tensor<std::uint8_t>& numbers, Fp8Operand operand) const {
@@ -77,18 +78,30 @@ Fp8Matmul::Operand ByteFp8Product::turned_gradient(ConstMatrix d_y) {
   return described(place, Fp8Operand::d_y);
 }
 
+const void* ByteFp8Product::copied(const float* bias, const Matrix& sum) {
+  if (bias == nullptr) return nullptr;
+  const ConstMatrix copy = kept(Tensor<const float>(bias, 1, sum.columns));
+  return copy.type == sum.type ? copy.data : nullptr;
+}
+
+/// As of 16-bit products, a bias that the product adds leaves a kernel with the activation alone.
 void ByteFp8Product::run_forward(ConstMatrix x, const Epilogue& epilogue, Matrix y) {
   if (x.rows == 0) return;
   const Matrix sum = epilogue.sum(y);
   const Tensor<std::uint8_t> numbers = place_in(scratch_, x.rows, x.columns);
   round_to_fp8(x, scale(Fp8Operand::x), true, numbers);
-  multiply({.m = sum.rows,
-            .n = sum.columns,
-            .k = x.columns,
-            .a = described(numbers, Fp8Operand::x),
-            .b = weight(false),
-            .c = sum});
-  finish(epilogue, y);
+  Fp8Matmul product{.m = sum.rows,
+                    .n = sum.columns,
+                    .k = x.columns,
+                    .a = described(numbers, Fp8Operand::x),
+                    .b = weight(false),
+                    .c = sum,
+                    .fast_sums = true,
+                    .bias = copied(epilogue.bias, sum)};
+  if (product.bias != nullptr && !adds_bias(product)) product.bias = nullptr;
+  multiply(product);
+  if (product.bias == nullptr) return finish(epilogue, y);
+  if (epilogue.activation != Activation::none) activate(epilogue, y);
 }
 
 void ByteFp8Product::run_backward_input(ConstMatrix d_y, Matrix d_x, const InputEpilogue& epilogue) {
@@ -116,7 +129,7 @@ void ByteFp8Product::run_backward_input(ConstMatrix d_y, Matrix d_x, const Input
   finish(epilogue, d_x);
 }
 
-void ByteFp8Product::run_backward_weight(ConstMatrix d_y, ConstMatrix x, Tensor<float> d_w, Write write) {
+void ByteFp8Product::run_backward_weight(ConstMatrix d_y, ConstMatrix x, Matrix d_w, Write write) {
   if (x.rows == 0) {
     if (write == Write::replace) detail::set_zero_rows(d_w);
     return;

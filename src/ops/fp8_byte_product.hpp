@@ -15,7 +15,7 @@
 
 namespace bert_hpc::ops {
 
-/// c (m, n) = a·bᵀ / (scales of a and b) + beta·c, with a (m, k) and b (n, k); beta is 0 or 1.
+/// c (m, n) = a·bᵀ / (scales of a and b) + beta·c + bias, with a (m, k) and b (n, k); beta is 0 or 1.
 struct Fp8Matmul {
   struct Operand {
     const std::uint8_t* data = nullptr;
@@ -28,6 +28,9 @@ struct Fp8Matmul {
   Matrix c{};  ///< bf16 or float
   float beta = 0;
   bool sums_over_rows = false;  ///< k is the number of rows of a batch; otherwise m is
+  /// Sums may keep 13 bits where that is faster, as Transformer Engine has them in forward passes alone.
+  bool fast_sums = false;
+  const void* bias = nullptr;  ///< (n) in c's type, or null
 };
 
 /// Rows of a batch, padded for use as an inner dimension.
@@ -41,13 +44,15 @@ class ByteFp8Product : public Fp8Product {
 
  protected:
   virtual void multiply(const Fp8Matmul& product) = 0;
+  /// Can multiply() add the bias of such a product?
+  virtual bool adds_bias(const Fp8Matmul&) { return false; }
   std::int64_t reserve_rounded(const ProductExtents& largest) override;
 
  private:
   void round_weight(std::size_t layer) override;
   void run_forward(ConstMatrix x, const Epilogue& epilogue, Matrix y) override;
   void run_backward_input(ConstMatrix d_y, Matrix d_x, const InputEpilogue& epilogue) override;
-  void run_backward_weight(ConstMatrix d_y, ConstMatrix x, Tensor<float> d_w, Write write) override;
+  void run_backward_weight(ConstMatrix d_y, ConstMatrix x, Matrix d_w, Write write) override;
 
   /// d_yᵗ of a layer, in scratch memory of its own.
   struct TurnedGradient {
@@ -60,6 +65,8 @@ class ByteFp8Product : public Fp8Product {
   void forget_turned();  ///< of the layer
   Fp8Matmul::Operand turned_gradient(ConstMatrix d_y);
   Fp8Matmul::Operand weight(bool turned) const;
+  /// The bias in the type of `sum`, or null if there is no such copy of it.
+  const void* copied(const float* bias, const Matrix& sum);
   Fp8Matmul::Operand described(const Tensor<std::uint8_t>& numbers, Fp8Operand operand) const;
   /// Memory of the layer's weights, as stored or transposed.
   Tensor<std::uint8_t> weight_place(std::size_t layer, bool turned) const;

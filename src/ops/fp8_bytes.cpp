@@ -1,7 +1,7 @@
 // 8-bit operands for FP8 gemms. Tensor cores need the inner dimension of both operands contiguous, so operands in the
-// other order are copied and transposed, in tiles of 64 rows and 64 columns. The threads of a block first round packs
-// of eight columns and keep the bytes in shared memory, and then transpose squares of 4 x 4 bytes in registers. They
-// read 128 contiguous bytes of each row and write 64 of each column.
+// other order are copied and transposed, in tiles of 128 rows and 64 columns. A thread rounds four rows of eight
+// columns and transposes their bytes in registers; shared memory collects 16 rows of a column, which a thread writes at
+// once. A tile reads 128 contiguous bytes of each row of 16-bit numbers and writes 128 of each column.
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/fp8_rounding.hpp"
 #include "fp8_note.hpp"
@@ -15,11 +15,11 @@ namespace {
 using core::Float8;
 using core::Tensor;
 
-constexpr int word_bytes = 4, chunk_bytes = 16;
-constexpr int tile_rows = 64, tile_columns = 64, tile_packs = tile_columns / packs::width;
-constexpr int packs_of_tile = tile_rows * tile_packs;
-constexpr int squares_of_tile = tile_rows / word_bytes * tile_columns / word_bytes;
-constexpr int tile_pitch = tile_columns / word_bytes + 1;  // words; odd, so that a column's lie in different banks
+constexpr int word_bytes = 4, chunk_bytes = 16, chunk_words = chunk_bytes / word_bytes;
+constexpr int tile_rows = 128, tile_columns = 64;
+constexpr int packs_across = tile_columns / packs::width, chunks_down = tile_rows / chunk_bytes;
+constexpr int patches_of_tile = tile_rows / word_bytes * packs_across;  // of four rows and eight columns
+constexpr int chunks_of_tile = tile_columns * chunks_down;
 
 /// The bytes of two words as `selector` says: each of its four digits is the number of a byte, those of b from 4 on.
 KOKKOS_INLINE_FUNCTION std::uint32_t bytes_of(std::uint32_t a, std::uint32_t b, std::uint32_t selector) {
@@ -55,10 +55,17 @@ KOKKOS_INLINE_FUNCTION void store(const std::uint32_t (&words)[2], int count, st
   }
 }
 
+/// Sixteen rows of a column.
+struct alignas(chunk_bytes) Chunk {
+  std::uint32_t words[chunk_words];
+};
+
 /// Operands of a transposition: x, turned (columns, rows) = float8(x·s)ᵀ, and plain = float8(x·s) unless it has no
-/// data. Rows of x past the end count as zeros. A tile's words lie in `memory`.
+/// data. Rows of x past the end count as zeros. A tile's bytes lie in `memory`, transposed.
 template <Float8 format, class T>
 struct Turning {
+  using Fetched = packs::Stored<T>[word_bytes];
+
   Tensor<const T> x;
   Tensor<std::uint8_t> plain, turned;
 
@@ -69,72 +76,78 @@ struct Turning {
     return tile % tiles_across() * tile_columns;
   }
 
-  /// Pack `i` of a tile.
-  KOKKOS_INLINE_FUNCTION packs::Stored<T> fetch(std::int64_t tile, int i) const {
-    const std::int64_t row = first_row(tile) + i / tile_packs;
-    const std::int64_t column = first_column(tile) + i % tile_packs * packs::width;
-    if (row >= x.rows || column >= x.columns) return {};
-    return packs::fetch(x.row(row) + column, packs::columns_of(column / packs::width, x.columns));
+  /// Chunk `down` of a column of the tile. Swizzled, so that neither the threads of a warp that write words of one row
+  /// nor those that read chunks of one column meet in a bank.
+  KOKKOS_INLINE_FUNCTION static Chunk& chunk(Chunk* memory, int column, int down) {
+    return memory[column * chunks_down + (down ^ column / packs::width % chunks_down)];
   }
 
-  /// Rounds pack `i`, as fetched. Returns its largest magnitude.
-  KOKKOS_INLINE_FUNCTION std::uint32_t round(std::int64_t tile, int i, const packs::Stored<T>& fetched, float s,
-                                             std::uint32_t* memory) const {
-    float value[packs::width];
-    packs::widen(fetched, value);
-    std::uint32_t words[2];
-    pack_bytes<format>(value, s, words);
-    std::uint32_t* const to = memory + i / tile_packs * tile_pitch + i % tile_packs * 2;
-    to[0] = words[0];
-    to[1] = words[1];
-    const std::int64_t row = first_row(tile) + i / tile_packs;
-    const std::int64_t column = first_column(tile) + i % tile_packs * packs::width;
-    if (plain.data != nullptr && row < x.rows && column < x.columns) {
-      store(words, packs::columns_of(column / packs::width, x.columns), plain.row(row) + column);
+  /// Patch `i` of a tile: a pack of each of four rows.
+  KOKKOS_INLINE_FUNCTION void fetch(std::int64_t tile, int i, Fetched& fetched) const {
+    const std::int64_t row = first_row(tile) + i / packs_across * word_bytes;
+    const std::int64_t column = first_column(tile) + i % packs_across * packs::width;
+    for (int r = 0; r < word_bytes; ++r) {
+      if (row + r < x.rows && column < x.columns) {
+        fetched[r] = packs::fetch(x.row(row + r) + column, packs::columns_of(column / packs::width, x.columns));
+      } else {
+        fetched[r] = {};
+      }
     }
-    return largest_magnitude(value);
   }
 
-  /// Transposes square `i`, once all packs are rounded.
-  KOKKOS_INLINE_FUNCTION void turn(std::int64_t tile, int i, const std::uint32_t* memory) const {
-    constexpr int squares_down = tile_rows / word_bytes;
-    const int down = i % squares_down, across = i / squares_down;
-    const std::int64_t row = first_row(tile) + down * word_bytes, column = first_column(tile) + across * word_bytes;
-    if (row >= turned.columns) return;
-    const std::uint32_t* const word = memory + down * word_bytes * tile_pitch + across;
-    // Bytes 0 and 1, and bytes 2 and 3, of two rows.
-    const std::uint32_t upper[] = {bytes_of(word[0], word[tile_pitch], 0x5140u),
-                                   bytes_of(word[0], word[tile_pitch], 0x7362u)};
-    const std::uint32_t lower[] = {bytes_of(word[2 * tile_pitch], word[3 * tile_pitch], 0x5140u),
-                                   bytes_of(word[2 * tile_pitch], word[3 * tile_pitch], 0x7362u)};
-    for (int j = 0; j < word_bytes; ++j) {
-      if (column + j >= x.columns) return;
-      *reinterpret_cast<std::uint32_t*>(turned.row(column + j) + row) =
-          bytes_of(upper[j / 2], lower[j / 2], j % 2 == 0 ? 0x5410u : 0x7632u);
+  /// Rounds and transposes patch `i`, as fetched. Returns its largest magnitude.
+  KOKKOS_INLINE_FUNCTION std::uint32_t round(std::int64_t tile, int i, const Fetched& fetched, float s,
+                                             Chunk* memory) const {
+    const int down = i / packs_across, across = i % packs_across;
+    const std::int64_t row = first_row(tile) + down * word_bytes, column = first_column(tile) + across * packs::width;
+    std::uint32_t words[word_bytes][2], largest = 0;
+    for (int r = 0; r < word_bytes; ++r) {
+      float value[packs::width];
+      packs::widen(fetched[r], value);
+      pack_bytes<format>(value, s, words[r]);
+      const std::uint32_t found = largest_magnitude(value);
+      largest = largest > found ? largest : found;
+      if (plain.data != nullptr && row + r < x.rows && column < x.columns) {
+        store(words[r], packs::columns_of(column / packs::width, x.columns), plain.row(row + r) + column);
+      }
     }
+    for (int half = 0; half < 2; ++half) {
+      // Bytes 0 and 1, and bytes 2 and 3, of two rows.
+      const std::uint32_t upper[] = {bytes_of(words[0][half], words[1][half], 0x5140u),
+                                     bytes_of(words[0][half], words[1][half], 0x7362u)};
+      const std::uint32_t lower[] = {bytes_of(words[2][half], words[3][half], 0x5140u),
+                                     bytes_of(words[2][half], words[3][half], 0x7362u)};
+      for (int j = 0; j < word_bytes; ++j) {
+        chunk(memory, across * packs::width + half * word_bytes + j, down / chunk_words).words[down % chunk_words] =
+            bytes_of(upper[j / 2], lower[j / 2], j % 2 == 0 ? 0x5410u : 0x7632u);
+      }
+    }
+    return largest;
+  }
+
+  /// Writes chunk `i`, once all patches are rounded.
+  KOKKOS_INLINE_FUNCTION void write(std::int64_t tile, int i, Chunk* memory) const {
+    const int across = i / chunks_down, down = i % chunks_down;
+    const std::int64_t row = first_row(tile) + down * chunk_bytes, column = first_column(tile) + across;
+    if (row >= turned.columns || column >= x.columns) return;
+    *reinterpret_cast<Chunk*>(turned.row(column) + row) = chunk(memory, across, down);
   }
 };
 
 #if BERT_HPC_WARPS
-constexpr int tile_threads = 128;
-
 template <class At>
-__global__ void __launch_bounds__(tile_threads) turned_tiles(const At at, const float* scale, std::uint32_t* largest) {
+__global__ void __launch_bounds__(patches_of_tile)
+    turned_tiles(const At at, const float* scale, std::uint32_t* largest) {
   kernel::wait_for_earlier_kernels();
-  __shared__ std::uint32_t memory[tile_rows * tile_pitch];
-  constexpr int each = packs_of_tile / tile_threads;
+  __shared__ Chunk memory[chunks_of_tile];
   const int thread = static_cast<int>(threadIdx.x);
   const std::int64_t tile = blockIdx.x;
-  decltype(at.fetch(0, 0)) fetched[each];  // all under way at once
-  for (int k = 0; k < each; ++k) fetched[k] = at.fetch(tile, k * tile_threads + thread);
-  std::uint32_t mine = 0;
-  for (int k = 0; k < each; ++k) {
-    const std::uint32_t found = at.round(tile, k * tile_threads + thread, fetched[k], *scale, memory);
-    mine = mine > found ? mine : found;
-  }
+  typename At::Fetched fetched;
+  at.fetch(tile, thread, fetched);
+  const std::uint32_t mine = at.round(tile, thread, fetched, *scale, memory);
   __syncthreads();
-  for (int i = thread; i < squares_of_tile; i += tile_threads) at.turn(tile, i, memory);
-  kernel::note_maximum<tile_threads>(mine, largest);
+  for (int i = thread; i < chunks_of_tile; i += patches_of_tile) at.write(tile, i, memory);
+  kernel::note_maximum<patches_of_tile>(mine, largest);
 }
 #endif
 
@@ -146,31 +159,22 @@ void round_turned_in(const Turning<format, T>& at, const Fp8Scale& scale, bool n
   if (at.tiles() == 0) return;
 #if BERT_HPC_WARPS
   kernel::launch(label, turned_tiles<Turning<format, T>>,
-                 {.blocks = static_cast<unsigned>(at.tiles()), .threads = tile_threads}, at, s, noted);
+                 {.blocks = static_cast<unsigned>(at.tiles()), .threads = patches_of_tile}, at, s, noted);
 #else
   kernel::for_items(
       label, at.tiles(), KOKKOS_LAMBDA(std::int64_t tile) {
-        std::uint32_t memory[tile_rows * tile_pitch], largest = 0;
-        for (int i = 0; i < packs_of_tile; ++i) {
-          const std::uint32_t found = at.round(tile, i, at.fetch(tile, i), *s, memory);
+        Chunk memory[chunks_of_tile];
+        std::uint32_t largest = 0;
+        for (int i = 0; i < patches_of_tile; ++i) {
+          typename Turning<format, T>::Fetched fetched;
+          at.fetch(tile, i, fetched);
+          const std::uint32_t found = at.round(tile, i, fetched, *s, memory);
           largest = found > largest ? found : largest;
         }
-        for (int i = 0; i < squares_of_tile; ++i) at.turn(tile, i, memory);
+        for (int i = 0; i < chunks_of_tile; ++i) at.write(tile, i, memory);
         if (noted != nullptr) note(noted, largest);
       });
 #endif
-}
-
-/// y = float8(x·s) for an 8-wide pack. Returns the largest magnitude of x in the pack.
-template <Float8 format, class T>
-KOKKOS_INLINE_FUNCTION std::uint32_t round_pack(const Tensor<const T>& x, float s, std::int64_t row, std::int64_t begin,
-                                                int count, const Tensor<std::uint8_t>& y) {
-  float value[packs::width];
-  packs::load(x.row(row) + begin, count, value);  // zeros after the last column
-  std::uint32_t words[2];
-  pack_bytes<format>(value, s, words);
-  store(words, count, y.row(row) + begin);
-  return largest_magnitude(value);
 }
 
 // y = float8(x·s)
@@ -180,17 +184,26 @@ void round_in(Tensor<const T> x, const Fp8Scale& scale, bool notes, Tensor<std::
   std::uint32_t* const noted = notes ? scale.largest : nullptr;
   constexpr const char* label = "bert_hpc::ops::fp8_round_to_bytes";
 #if BERT_HPC_WARPS
-  kernel::for_packs_with_maximum(
-      label, x.rows, x.columns, noted, KOKKOS_LAMBDA(std::int64_t row, std::int64_t begin, int count) {
-        return round_pack<format>(x, *s, row, begin, count, y);
+  kernel::for_noted_packs(
+      label, x, noted,
+      KOKKOS_LAMBDA(std::int64_t row, std::int64_t begin, int count, const float(&value)[packs::width]) {
+        std::uint32_t words[2];
+        pack_bytes<format>(value, *s, words);
+        store(words, count, y.row(row) + begin);
       });
 #else
   kernel::for_items(
       label, x.rows, KOKKOS_LAMBDA(std::int64_t row) {
         std::uint32_t largest = 0;
         for (std::int64_t pack = 0; pack < packs::count_of(x.columns); ++pack) {
+          const std::int64_t begin = pack * packs::width;
           const int count = packs::columns_of(pack, x.columns);
-          const std::uint32_t found = round_pack<format>(x, *s, row, pack * packs::width, count, y);
+          float value[packs::width];
+          packs::load(x.row(row) + begin, count, value);  // zeros after the last column
+          std::uint32_t words[2];
+          pack_bytes<format>(value, *s, words);
+          store(words, count, y.row(row) + begin);
+          const std::uint32_t found = largest_magnitude(value);
           largest = found > largest ? found : largest;
         }
         if (noted != nullptr) note(noted, largest);

@@ -50,7 +50,7 @@ class PortableFp8Product final : public Fp8Product {
   Tensor<const float> weight() const { return weight(layer()); }
 
   void round_weight(std::size_t layer) override {
-    round_through_fp8(layers()[layer].weight, scales().of(layer, Fp8Operand::weight), false, weight(layer));
+    round_through_fp8(kept(layers()[layer].weight), scales().of(layer, Fp8Operand::weight), false, weight(layer));
   }
 
   ConstMatrix through_fp8(ConstMatrix x, Fp8Operand operand, bool notes) {
@@ -67,7 +67,7 @@ class PortableFp8Product final : public Fp8Product {
   void run_backward_input(ConstMatrix d_y, Matrix d_x, const InputEpilogue& epilogue) override {
     rounded().backward_input(through_fp8(d_y, Fp8Operand::d_y, true), weight(), d_x, epilogue);
   }
-  void run_backward_weight(ConstMatrix d_y, ConstMatrix x, Tensor<float> d_w, Write write) override {
+  void run_backward_weight(ConstMatrix d_y, ConstMatrix x, Matrix d_w, Write write) override {
     const ConstMatrix gradient = through_fp8(d_y, Fp8Operand::d_y, false);
     rounded().backward_weight(gradient, through_fp8(x, Fp8Operand::x, false), d_w, nullptr, write);
   }
@@ -99,7 +99,7 @@ MatrixProduct& Fp8Product::of(int id) {
 
 void Fp8Product::note_weights() {
   for (std::size_t i = 0; i < layers_.size(); ++i) {
-    note_magnitude(layers_[i].weight, scales_.of(i, Fp8Operand::weight));
+    note_magnitude(kept(layers_[i].weight), scales_.of(i, Fp8Operand::weight));
   }
 }
 
@@ -127,7 +127,12 @@ void Fp8Product::backward_input(ConstMatrix d_y, Tensor<const float> w, Matrix d
 void Fp8Product::backward_weight(ConstMatrix d_y, ConstMatrix x, Matrix d_w, float* d_bias, Write write) {
   if (!scales_.known()) return rounded_.backward_weight(d_y, x, d_w, d_bias, write);
   if (d_bias != nullptr) column_sums(d_y, d_bias, write);
-  run_backward_weight(d_y, x, d_w.as<float>(), write);
+  run_backward_weight(d_y, x, d_w, write);
+}
+
+ConstMatrix Fp8Product::kept(Tensor<const float> w) {
+  RoundedWeights* const copies = rounded_.kept_weights();
+  return copies != nullptr ? copies->of(w) : ConstMatrix(w);
 }
 
 std::unique_ptr<Fp8Product> make_fp8_product(MatrixProduct& rounded, std::vector<Fp8Layer> layers,

@@ -17,14 +17,11 @@ using core::Tensor;
 template <class T, class U, class F>
 void round_each(const char* label, Tensor<const T> x, std::uint32_t* noted, Tensor<U> y, const F& f) {
 #if BERT_HPC_WARPS
-  kernel::for_packs_with_maximum(
-      label, x.rows, x.columns, noted, KOKKOS_LAMBDA(std::int64_t i, std::int64_t begin, int count) {
-        float value[packs::width];
-        packs::load(x.row(i) + begin, count, value);  // zeros after the last column
-        const std::uint32_t largest = largest_magnitude(value);
+  kernel::for_noted_packs(
+      label, x, noted, KOKKOS_LAMBDA(std::int64_t i, std::int64_t begin, int count, float(&value)[packs::width]) {
+        if (y.data == nullptr) return;
         for (int j = 0; j < packs::width; ++j) value[j] = f(value[j]);
-        if (y.data != nullptr) packs::store(value, count, y.row(i) + begin);
-        return largest;
+        packs::store(value, count, y.row(i) + begin);
       });
 #else
   kernel::for_items(

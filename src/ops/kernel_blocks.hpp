@@ -1,8 +1,9 @@
-// Launches of cooperating blocks: one row per block (block_row.hpp), and 8-wide packs with the maximum of their
-// results. For CUDA devices; only kernel files include this header.
+// Launches of cooperating blocks: one row per block (block_row.hpp), and 8-wide packs with the largest magnitude of
+// what they read. For CUDA devices; only kernel files include this header.
 #pragma once
 
 #include "block_row.hpp"
+#include "fp8_note.hpp"
 #include "kernel_rows.hpp"
 
 #if BERT_HPC_WARPS
@@ -61,11 +62,7 @@ void for_blocks(const Label& label, std::int64_t count, const Body& body) {
   launch(label, block_rows<Body>, {.blocks = static_cast<unsigned>(count), .threads = block_row::threads}, body);
 }
 
-inline constexpr int walk_threads = 256;
-/// Number of blocks that an H100's 132 multiprocessors hold at once; each block loops over its share.
-inline constexpr std::int64_t max_walk_blocks = 132 * 8;
-
-/// *largest = max(*largest, mine of all threads) with one atomic operation of the block, if `largest` is not null.
+/// *largest = max(*largest, mine of all threads), if `largest` is not null. A block needs one atomic operation at most.
 template <int threads>
 __device__ void note_maximum(std::uint32_t mine, std::uint32_t* largest) {
   __shared__ std::uint32_t parts[threads / packs::warp_lanes];
@@ -78,34 +75,50 @@ __device__ void note_maximum(std::uint32_t mine, std::uint32_t* largest) {
   __syncthreads();
   if (threadIdx.x != 0) return;
   for (const std::uint32_t part : parts) mine = mine > part ? mine : part;
-  atomicMax(largest, mine);
+  if (mine > *static_cast<const volatile std::uint32_t*>(largest)) atomicMax(largest, mine);
 }
 
-template <class Body>
-__global__ void __launch_bounds__(walk_threads)
-    packs_with_maximum(std::int64_t rows, std::int64_t columns, std::uint32_t* largest, const Body body) {
+inline constexpr int noting_threads = 256, noting_packs = 4;  // of a block; of a thread, all under way at once
+
+template <class T, class Body>
+__global__ void __launch_bounds__(noting_threads)
+    noted_packs(const core::Tensor<const T> x, std::uint32_t* largest, const Body body) {
   wait_for_earlier_kernels();
-  std::uint32_t mine = 0;
-  packs::PackWalk at(std::int64_t{blockIdx.x} * walk_threads + threadIdx.x, std::int64_t{gridDim.x} * walk_threads,
-                     packs::count_of(columns));
-  for (; at.row < rows; at.advance()) {
-    const std::uint32_t found = body(at.row, at.pack * packs::width, packs::columns_of(at.pack, columns));
-    mine = mine > found ? mine : found;
+  const auto packs_of_row = static_cast<std::uint32_t>(packs::count_of(x.columns));
+  const std::uint32_t first = blockIdx.x * (noting_threads * noting_packs) + threadIdx.x;
+  std::uint32_t row[noting_packs], pack[noting_packs];
+  packs::Stored<T> fetched[noting_packs];
+  for (int i = 0; i < noting_packs; ++i) {
+    const std::uint32_t at = first + static_cast<std::uint32_t>(i * noting_threads);
+    row[i] = at / packs_of_row;
+    pack[i] = at % packs_of_row;
+    if (row[i] < x.rows) {
+      fetched[i] =
+          packs::fetch(x.row(row[i]) + std::int64_t{pack[i]} * packs::width, packs::columns_of(pack[i], x.columns));
+    }
   }
-  note_maximum<walk_threads>(mine, largest);
+  std::uint32_t mine = 0;
+  for (int i = 0; i < noting_packs; ++i) {
+    if (row[i] >= x.rows) break;
+    float value[packs::width];
+    packs::widen(fetched[i], value);  // zeros after the last column
+    const std::uint32_t found = largest_magnitude(value);
+    mine = mine > found ? mine : found;
+    body(row[i], std::int64_t{pack[i]} * packs::width, packs::columns_of(pack[i], x.columns), value);
+  }
+  note_maximum<noting_threads>(mine, largest);
 }
 
-/// body(row, first column, columns) for every 8-wide pack of every row. If `largest` is not null, *largest =
-/// max(*largest, results), with one atomic operation per block.
-template <class Body>
-void for_packs_with_maximum(const Label& label, std::int64_t rows, std::int64_t columns, std::uint32_t* largest,
-                            const Body& body) {
-  if (rows <= 0 || columns <= 0) return;
-  const std::int64_t blocks = divide_up(rows * packs::count_of(columns), walk_threads);
-  launch(
-      label, packs_with_maximum<Body>,
-      {.blocks = static_cast<unsigned>(blocks < max_walk_blocks ? blocks : max_walk_blocks), .threads = walk_threads},
-      rows, columns, largest, body);
+/// body(row, first column, columns, values of x) for every 8-wide pack of every row. If `largest` is not null, it
+/// becomes the largest magnitude (fp8_note.hpp) of x and itself.
+template <class T, class Body>
+void for_noted_packs(const Label& label, const core::Tensor<const T>& x, std::uint32_t* largest, const Body& body) {
+  if (x.size() == 0) return;
+  const std::int64_t count = x.rows * packs::count_of(x.columns);
+  core::require(count < std::int64_t{1} << 31, "a matrix of more than 2^31 packs");  // counted in 32 bits: divisions
+  const std::int64_t blocks = divide_up(count, noting_threads * noting_packs);
+  launch(label, noted_packs<T, Body>, {.blocks = static_cast<unsigned>(blocks), .threads = noting_threads}, x, largest,
+         body);
 }
 
 }  // namespace bert_hpc::ops::kernel

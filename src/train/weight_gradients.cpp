@@ -15,7 +15,7 @@ core::DataType weight_gradient_type(const WeightGradientFacts& facts, const std:
                       "BERT_HPC_GRADIENTS is \"" + stated + "\": write \"16\" or \"32\" (bits).");
   }
   const bool wanted = stated.empty() ? facts.gpu : stated == "16";
-  const bool possible = facts.compute == core::DataType::bf16 && !facts.fp8 && !facts.reproducible && !facts.offload &&
+  const bool possible = facts.compute == core::DataType::bf16 && !facts.reproducible && !facts.offload &&
                         facts.micro_batches == 1 && facts.replicas == 1;
   return wanted && possible ? core::DataType::bf16 : core::DataType::fp32;
 }

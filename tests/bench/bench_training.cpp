@@ -162,11 +162,12 @@ model::ModelPlan plan_of(const Options& options, const model::ModelConfig& confi
 
 // The encoder's products in 8-bit numbers, as app::ModelKernels makes them.
 std::unique_ptr<ops::Fp8Product> make_fp8(const model::Stage& bert, const layers::BatchBounds& bounds,
-                                          ops::MatrixProduct& rounded) {
+                                          ops::MatrixProduct& rounded, core::DataType weight_gradients) {
   const std::vector<layers::LinearWeight> weights = bert.block_weights();
   std::vector<ops::Fp8Layer> all;
   for (const layers::LinearWeight& w : weights) all.push_back({w.slice, w.name, w.weights});
-  auto products = ops::make_fp8_product(rounded, std::move(all), {.reproducible = false});
+  auto products =
+      ops::make_fp8_product(rounded, std::move(all), {.reproducible = false, .weight_gradients = weight_gradients});
   const std::vector<ops::ProductExtents> extents = model::product_extents(weights, bounds);
   for (const ops::ProductExtents& e : extents) products->reserve(e);
   for (const ops::ProductExtents& e : extents) products->tune(e);
@@ -184,11 +185,8 @@ json run(const Options& options, comm::Communicator& world, int threads) {
 
   core::ParameterStore::Memory memory = train::shard_memory({}, world);
   // A step is one micro-batch.
-  memory.product_gradients = train::weight_gradient_type({.compute = options.compute.type,
-                                                          .gpu = core::is_gpu_build(),
-                                                          .fp8 = options.fp8,
-                                                          .micro_batches = 1,
-                                                          .replicas = world.size()});
+  memory.product_gradients = train::weight_gradient_type(
+      {.compute = options.compute.type, .gpu = core::is_gpu_build(), .micro_batches = 1, .replicas = world.size()});
   const bool replaces =
       train::replaces_first_gradients(core::is_gpu_build(), false) || memory.product_gradients != core::DataType::fp32;
   const model::ModelPlan plan = plan_of(options, config);
@@ -215,14 +213,14 @@ json run(const Options& options, comm::Communicator& world, int threads) {
   core::Workspace workspace;
   bert.plan(workspace, bounds, {});
   workspace.allocate();
-  if (!options.fp8) products->keep_weights(store);
+  products->keep_weights(store);
   const std::vector<ops::ProductExtents> extents = model::product_extents({&bert, 1}, bounds);
   for (const ops::ProductExtents& e : extents) products->reserve(e);
   for (const ops::ProductExtents& e : extents) {
     if (e.rows == bounds.tokens) products->tune(e);
   }
   std::unique_ptr<ops::Fp8Product> fp8;
-  if (options.fp8) fp8 = make_fp8(bert, bounds, *products);
+  if (options.fp8) fp8 = make_fp8(bert, bounds, *products, memory.product_gradients);
   engine.fp8 = fp8.get();
   const auto alone = comm::make_self_communicator();  // the tensor group
   comm::Communicator& replicas = world.size() == 1 ? *alone : world;

@@ -142,7 +142,7 @@ def products_of_step(model, tokens, operand=2, narrow=False):
 
 def fp8_roundings_of_step(model, tokens):
     """From two bytes to one: x for the forward pass, and turned for the gradient of the weight; d_y both as it is and turned
-    in one pass. Of the weights, which are floats, the largest magnitudes, and then 8-bit numbers both ways, too."""
+    in one pass. Of the weights' copies in 16 bits the largest magnitudes, and then 8-bit numbers both ways, too."""
     n, layers = model.layers, linear_layers(model)
     inputs, outputs = (n * tokens * sum(layer[i] for layer in layers) for i in (2, 1))
     weights = sum(out * inner for _, out, inner in layers)
@@ -150,7 +150,7 @@ def fp8_roundings_of_step(model, tokens):
         Kernel("activations to FP8", n * len(layers), 3.0 * inputs),
         Kernel("activations to FP8, turned", n * len(layers), 3.0 * inputs),
         Kernel("gradients to FP8, both ways", n * len(layers), 4.0 * outputs),
-        Kernel("weights to FP8", 2 * n * len(layers), 10.0 * n * weights),
+        Kernel("weights to FP8", 2 * n * len(layers), 6.0 * n * weights),
     ]
 
 
@@ -174,10 +174,9 @@ def head_calls(model):
                   "start_copy_to_host"))
 
 
-def streams_of_step(model, tokens, sequences, ranks=1, copies=True, narrow=False):
-    """All that is not a product: by the elements that each reads and writes, 2 bytes an activation, 4 a parameter.
-    `copies`: of weights and biases in 16 bits are kept, as in all but FP8 trainings; then epilogues add the biases of the
-    products whose result no kernel of ours needs at once."""
+def streams_of_step(model, tokens, sequences, ranks=1, narrow=False):
+    """All that is not a product: by the elements that each reads and writes, 2 bytes an activation, 4 a parameter. Epilogues
+    add the biases of the products whose result no kernel of ours needs at once."""
     n, h, w, p = model.layers, model.hidden, model.wide, model.parameters
     t = float(tokens)
     weights = float(p - model.tables)
@@ -188,8 +187,7 @@ def streams_of_step(model, tokens, sequences, ranks=1, copies=True, narrow=False
     kernels = [
         Kernel("embedding: look-up", calls(model, "embedding_forward"), t * h * (12 + 2)),
         Kernel("embedding: layer norm, dropout", 2, t * h * (6 + 4)),
-        *([] if copies else [Kernel("bias of query, key, value", n, n * t * 3 * h * 4)]),
-        Kernel("GELU", calls(model, "gelu_forward"), n * t * w * 4) if copies else Kernel("bias + GELU", n, n * t * w * 6),
+        Kernel("GELU", calls(model, "gelu_forward"), n * t * w * 4),
         Kernel("bias + dropout + residual + layer norm", calls(model, "residual_layer_norm_forward") - 1, 2 * n * t * h * 8),
         Kernel("layer norm, dropout: backward", calls(model, "residual_layer_norm_backward", "residual_layer_norm_backward_sums"), (2 * n + 1) * t * h * 8 + 2 * n * norm_sums),
         Kernel("GELU: backward", calls(model, "gelu_backward_sums"), n * (t * w * 6 + norm_sums)),
@@ -202,7 +200,7 @@ def streams_of_step(model, tokens, sequences, ranks=1, copies=True, narrow=False
         # Value, gradient, two moments: each read and written, but gradients of the blocks' weights, which the next step
         # replaces, are read alone. Rounded copies of what products read are written with them where a rank updates
         # everything.
-        Kernel("AdamW", messages if ranks > 1 else calls(model, "adamw"), p * 32.0 - 4.0 * blocks - spared + (weights * 2.0 if ranks == 1 and copies else 0.0)),
+        Kernel("AdamW", messages if ranks > 1 else calls(model, "adamw"), p * 32.0 - 4.0 * blocks - spared + (weights * 2.0 if ranks == 1 else 0.0)),
     ]
     if ranks > 1:
         kernels.append(Kernel("weights to 16 bits, after the update", 2, weights * 6.0))
@@ -226,9 +224,8 @@ def attention_of_step(model, lengths):
 def fp8_kernels_of_step(model, lengths):
     """One rank's."""
     tokens = sum(lengths)
-    streams = streams_of_step(model, tokens, len(lengths), copies=False)
-    return (products_of_step(model, tokens, operand=1) + fp8_roundings_of_step(model, tokens) +
-            attention_of_step(model, lengths) + streams)
+    return (products_of_step(model, tokens, operand=1, narrow=True) + fp8_roundings_of_step(model, tokens) +
+            attention_of_step(model, lengths) + streams_of_step(model, tokens, len(lengths), narrow=True))
 
 
 def kernels_of_step(model, lengths, ranks=1):

@@ -3,7 +3,8 @@
 // (ops/fp8_scales.hpp). Gradients of biases are sums of d_y before rounding.
 //
 // Scales belong to a layer, so of() selects one; its result is the MatrixProduct of this layer until the next call.
-// Operands are rounded each time they are read, except weights, which round_weights() rounds once per step.
+// Operands are rounded each time they are read, except weights, which round_weights() rounds once per step: from their
+// copies in bf16 where `rounded` keeps them (MatrixProduct::keep_weights()), which are half as long as the floats.
 //
 // The portable form rounds through FP8 into bf16 and calls another matrix product. As scales are powers of two, the
 // result equals that of an FP8 gemm up to the order and precision of the sums.
@@ -60,8 +61,10 @@ class Fp8Product : public MatrixProduct {
   virtual void round_weight(std::size_t layer) = 0;
   virtual void run_forward(ConstMatrix x, const Epilogue& epilogue, Matrix y) = 0;
   virtual void run_backward_input(ConstMatrix d_y, Matrix d_x, const InputEpilogue& epilogue) = 0;
-  virtual void run_backward_weight(ConstMatrix d_y, ConstMatrix x, Tensor<float> d_w, Write write) = 0;
+  virtual void run_backward_weight(ConstMatrix d_y, ConstMatrix x, Matrix d_w, Write write) = 0;
 
+  /// The copy that `rounded` keeps of a weight or bias, or itself.
+  ConstMatrix kept(Tensor<const float> w);
   const std::vector<Fp8Layer>& layers() const { return layers_; }
   bool allocates() const { return allocates_; }
   MatrixProduct& rounded() { return rounded_; }
@@ -79,9 +82,10 @@ class Fp8Product : public MatrixProduct {
 
 /// Settings of FP8 gemms.
 struct Fp8Settings {
-  bool allocates = true;     ///< false: an estimate that only reports bytes
-  bool portable = false;     ///< use the portable form on every device
-  bool reproducible = true;  ///< as ProductSettings::reproducible
+  bool allocates = true;                                   ///< false: an estimate that only reports bytes
+  bool portable = false;                                   ///< use the portable form on every device
+  bool reproducible = true;                                ///< as ProductSettings::reproducible
+  core::DataType weight_gradients = core::DataType::fp32;  ///< as ProductSettings::weight_gradients
 };
 
 /// The fastest implementation for this build and device. It may use `rounded`, bf16 gemms that must outlive it.

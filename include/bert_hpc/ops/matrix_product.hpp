@@ -67,8 +67,7 @@ class MatrixProduct {
   virtual std::string name() const = 0;  ///< e.g. "oneDNN 2.6.3"
   virtual bool rows_are_independent() const = 0;
 
-  /// Products of 16-bit operands: from now on weights of `parameters` are read from copies. Call before reserve(), as
-  /// they need no scratch then. Returns the copies' bytes.
+  /// Products of 16-bit operands: from now on weights of `parameters` are read from copies. Returns the copies' bytes.
   std::int64_t keep_weights(const core::ParameterStore& parameters);
   /// The copies, if any, for updates that can write them too.
   RoundedWeights* kept_weights() { return kept_ ? &*kept_ : nullptr; }
@@ -97,7 +96,6 @@ class MatrixProduct {
   core::DataType compute() const { return compute_; }
   /// A weight as it is read: its copy, where one is kept.
   ConstMatrix read(Tensor<const float> w) { return kept_ ? kept_->of(w) : ConstMatrix(w); }
-  bool keeps_weights() const { return kept_.has_value(); }
 
  private:
   core::DataType compute_;

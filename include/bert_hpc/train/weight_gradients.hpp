@@ -22,10 +22,9 @@ bool replaces_first_gradients(bool gpu, bool reproducible);
 
 /// What decides in what gradients of the blocks' weights are stored.
 struct WeightGradientFacts {
-  core::DataType compute = core::DataType::fp32;  ///< of operands of the blocks' products
+  core::DataType compute = core::DataType::fp32;  ///< of the blocks' products; bf16 of those in FP8
   bool gpu = false, reproducible = false;
   bool offload = false;   ///< the host updates
-  bool fp8 = false;       ///< the blocks' products read 8-bit numbers
   int micro_batches = 1;  ///< most of a replica in a step
   int replicas = 1;       ///< whose gradients are summed
 };

@@ -12,22 +12,24 @@ namespace bert_hpc::app {
 ModelKernels::ModelKernels(const config::Config& input, bool trains, core::DataType weight_gradients)
     : products(ops::make_matrix_product(input.run.kernels, product_settings(input, trains, weight_gradients))),
       attention(ops::make_attention(input.model.attention, storage_type(input), product_settings(input, trains).tf32)),
-      reproducible_(product_settings(input, trains).reproducible) {}
+      reproducible_(product_settings(input, trains).reproducible),
+      weight_gradients_(weight_gradients) {}
 
 void ModelKernels::make_fp8(std::span<const model::Stage> stages, bool allocates) {
   std::vector<ops::Fp8Layer> all;
   for (const model::Stage& stage : stages) {
     for (layers::LinearWeight& w : stage.block_weights()) all.push_back({w.slice, std::move(w.name), w.weights});
   }
-  fp8 = ops::make_fp8_product(*products, std::move(all), {.allocates = allocates, .reproducible = reproducible_});
+  fp8 = ops::make_fp8_product(
+      *products, std::move(all),
+      {.allocates = allocates, .reproducible = reproducible_, .weight_gradients = weight_gradients_});
 }
 
 void ModelKernels::reserve(core::ParameterStore& parameters, std::span<model::Stage> stages, std::int64_t head_dim,
                            const layers::TensorGroup& group, const layers::BatchBounds& training,
                            const layers::BatchBounds& evaluation, core::DataType storage, bool allocates) {
   const layers::BatchBounds bounds = larger(training, evaluation);
-  // FP8 products have their own of nearly all weights, and leave few to these.
-  if (!fp8) kept_weights_bytes_ = products->keep_weights(parameters);
+  kept_weights_bytes_ = products->keep_weights(parameters);
   for (const ops::ProductExtents& e : model::product_extents(stages, bounds)) scratch_bytes_ = products->reserve(e);
   for (const model::Stage& stage : stages) {
     if (!fp8) break;

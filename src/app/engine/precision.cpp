@@ -27,7 +27,6 @@ core::DataType weight_gradient_type(const config::Config& input, const comm::Gri
                                       .gpu = core::is_gpu_build(),
                                       .reproducible = input.run.reproducible,
                                       .offload = shard_settings(input).offload,
-                                      .fp8 = input.precision.compute == "fp8",
                                       .micro_batches = micro_batches,
                                       .replicas = grid.data});
 }

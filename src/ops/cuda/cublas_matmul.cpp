@@ -101,6 +101,7 @@ struct CublasMatmul::Call {
     if (product.a.eight) {
       set(description, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, product.b.inverse);
       set(description, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, product.a.inverse);
+      set(description, CUBLASLT_MATMUL_DESC_FAST_ACCUM, std::int8_t{product.fast_sums});
     }
     if (product.bias != nullptr) {
       set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);

@@ -23,7 +23,9 @@ inline Matmul call_of(const Fp8Matmul& p) {
           .b = operand(p.b, true),
           .c = {.data = p.c.data, .stride = p.c.stride, .type = p.c.type},
           .beta = p.beta,
-          .sums_over_padded_rows = p.sums_over_rows};
+          .bias = p.bias,
+          .sums_over_padded_rows = p.sums_over_rows,
+          .fast_sums = p.fast_sums};
 }
 
 /// What cuBLASLt would refuse in a gemm of 8-bit operands; null if nothing. m may be any number: rows of the batch are
@@ -44,7 +46,10 @@ inline const char* refused(const Matmul& p) {
                               static_cast<const void*>(p.a.inverse), static_cast<const void*>(p.b.inverse)}) {
     if (address == nullptr || !aligned(address)) return "an operand or a scale that is not aligned to 16 bytes";
   }
-  if (p.has_epilogue()) return "an epilogue";
+  if (p.sums_of_a != nullptr) return "an epilogue that adds up an operand";
+  if (p.bias != nullptr && (p.c.type == core::DataType::fp32 || !aligned(p.bias))) {
+    return "a bias that is not aligned to 16 bytes, or of a result in float";
+  }
   return nullptr;
 }
 
@@ -52,12 +57,14 @@ inline const char* refused(const Matmul& p) {
 struct Fp8LinearOperands {
   std::uint8_t *x = nullptr, *d_y = nullptr, *w = nullptr;
   void* y = nullptr;  ///< bf16
-  float* d_w = nullptr;
+  void* d_w = nullptr;
   const float* inverse = nullptr;
+  const void* bias = nullptr;                      ///< bf16; null if no epilogue adds it
+  core::DataType d_w_type = core::DataType::fp32;  ///< where it is replaced
 };
 
-/// The 8-bit gemms of a linear layer: forward; gradient of the input, replaced or added to; gradient of the weight,
-/// replaced or added to.
+/// The 8-bit gemms of a linear layer: forward, with and without bias; gradient of the input, replaced or added to;
+/// gradient of the weight, replaced or added to.
 inline std::vector<Matmul> fp8_products(std::int64_t rows, std::int64_t in, std::int64_t out,
                                         const Fp8LinearOperands& at) {
   using core::Float8;
@@ -72,7 +79,8 @@ inline std::vector<Matmul> fp8_products(std::int64_t rows, std::int64_t in, std:
        .k = in,
        .a = operand(at.x, in, Float8::e4m3),
        .b = operand(at.w, in, Float8::e4m3),
-       .c = result(rows, out)},
+       .c = result(rows, out),
+       .fast_sums = true},
       {.m = rows,
        .n = in,
        .k = out,
@@ -84,12 +92,17 @@ inline std::vector<Matmul> fp8_products(std::int64_t rows, std::int64_t in, std:
        .k = sums,
        .a = operand(at.d_y, sums, Float8::e5m2),
        .b = operand(at.x, sums, Float8::e4m3),
-       .c = Matrix(at.d_w, out, in, in, core::DataType::fp32),
+       .c = Matrix(at.d_w, out, in, in, at.d_w_type),
        .sums_over_rows = true},
   };
   for (const std::size_t i : {1, 2}) {
     all.push_back(all[i]);
     all.back().beta = 1;
+  }
+  all.back().c = Matrix(at.d_w, out, in, in, core::DataType::fp32);
+  if (at.bias != nullptr) {
+    all.push_back(all[0]);
+    all.back().bias = at.bias;
   }
   std::vector<Matmul> products;
   for (const Fp8Matmul& product : all) products.push_back(call_of(product));

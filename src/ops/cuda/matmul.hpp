@@ -47,6 +47,7 @@ struct Matmul {
   const void* bias = nullptr;          ///< (n), added before the result is stored; or null
   void* sums_of_a = nullptr;           ///< (m), receives the sums of op(a) over k: the gradient of a bias; or null
   bool sums_over_padded_rows = false;  ///< for 8-bit numbers
+  bool fast_sums = false;              ///< for 8-bit numbers: the faster, less accurate sums of Hopper's tensor cores
 
   /// Are both operands batches (as in weight gradients)?
   bool sums_over_rows() const { return a.turned || sums_over_padded_rows; }
@@ -78,7 +79,7 @@ inline MatmulKey key_of(const Matmul& p, std::int64_t rows) {
   const int kind = (p.a.turned ? 1 : 0) + (p.b.turned ? 2 : 0) + (p.beta != 0.0f ? 4 : 0) +
                    (p.c.type != core::DataType::fp32 ? 8 : 0) + (p.bias != nullptr ? 16 : 0) + (p.a.eight ? 32 : 0) +
                    (p.a.eight == core::Float8::e5m2 ? 64 : 0) + (p.sums_over_padded_rows ? 128 : 0) +
-                   (p.sums_of_a != nullptr ? 256 : 0);
+                   (p.sums_of_a != nullptr ? 256 : 0) + (p.fast_sums ? 512 : 0);
   return {rows, p.n, p.sums_over_rows() ? p.m : p.k, kind, p.a.alignment(), p.b.alignment(), p.result_alignment()};
 }
 

@@ -2,11 +2,14 @@
 // among those whose algorithms are tried.
 #include "../../../src/ops/cuda/fp8_matmul.hpp"
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <functional>
 #include <set>
 
+#include "bert_hpc/core/parameter_store.hpp"
+#include "bert_hpc/ops/random_fill.hpp"
 #include "support/fp8_case.hpp"
 
 using namespace bert_hpc;
@@ -27,13 +30,18 @@ class RecordedFp8Product final : public ops::ByteFp8Product {
 
  private:
   void multiply(const ops::Fp8Matmul& product) override { calls.push_back(ops::call_of(product)); }
+  bool adds_bias(const ops::Fp8Matmul&) override { return true; }
 };
 
-/// All calls of the second of two layers (out, in).
+/// All calls of the second of two layers (out, in); the bias has a copy in bf16.
 std::vector<Matmul> calls_of(std::int64_t rows, std::int64_t in, std::int64_t out) {
   const auto inner = ops::make_matrix_product("", {.compute = DataType::bf16});
-  const Matrix first(32, 16), w(out, in), bias(1, out);
-  RecordedFp8Product product(*inner, {{0, "first", first.tensor()}, {1, "second", w.tensor()}}, true);
+  core::ParameterStore store({{"first", {32, 16}}, {"second", {out, in}}, {"bias", {out}, false}},
+                             core::ParameterStore::Arenas::values);
+  ops::fill_normal(store.change_values(), 0.3f, 1);
+  inner->keep_weights(store);
+  const core::Tensor<const float> w = store.value(1);
+  RecordedFp8Product product(*inner, {{0, "first", store.value(0)}, {1, "second", w}}, true);
   product.reserve({rows, in, out});
   product.scales().end_step();
   product.note_weights();
@@ -42,9 +50,10 @@ std::vector<Matmul> calls_of(std::int64_t rows, std::int64_t in, std::int64_t ou
   StoredMatrix y(DataType::bf16, rows, out), d_x(DataType::bf16, rows, in);
   Matrix d_w(out, in);
   ops::MatrixProduct& layer = product.of(1);
-  layer.forward(x, w.tensor(), bias.tensor().data, y);
+  layer.forward(x, w, store.value(2).data, y);
+  layer.forward(x, w, nullptr, y);
   for (const ops::Write write : {ops::Write::replace, ops::Write::accumulate}) {
-    layer.backward_input(y, w.tensor(), d_x, write);
+    layer.backward_input(y, w, d_x, write);
     layer.backward_weight(y, x, d_w.tensor(), nullptr, write);
   }
   return product.calls;
@@ -65,13 +74,16 @@ TEST_CASE("cuBLASLt refuses no product of an FP8 layer, whatever its rows") {
   for (const std::int64_t rows : all) {
     CAPTURE(rows, in, out);
     const std::vector<Matmul> calls = calls_of(rows, in, out);
-    REQUIRE(calls.size() == 5);
+    REQUIRE(calls.size() == 6);
     std::set<ops::MatmulKey> tried;
-    for (const Matmul& call : ops::fp8_products(rows, in, out, {memory, memory, memory, memory, floats, floats})) {
+    for (const Matmul& call :
+         ops::fp8_products(rows, in, out, {memory, memory, memory, memory, floats, floats, memory})) {
       CHECK(ops::refused(call) == nullptr);
       tried.insert(key(call, ops::row_bucket(call.rows())));
     }
-    CHECK(tried.size() == 5);
+    CHECK(tried.size() == 6);
+    CHECK(std::count_if(calls.begin(), calls.end(), [](const Matmul& p) { return p.bias != nullptr; }) == 1);
+    CHECK(std::count_if(calls.begin(), calls.end(), [](const Matmul& p) { return p.fast_sums; }) == 2);
     for (const Matmul& call : calls) {
       const char* reason = ops::refused(call);
       CHECK((reason == nullptr ? "" : std::string(reason)).empty());
@@ -114,5 +126,11 @@ TEST_CASE("what cuBLASLt refuses of 8-bit products is found before it is called"
   CHECK(refused([](Matmul& p) { p.c.data = memory + 8; }));
   CHECK(refused([scale](Matmul& p) { p.a.inverse = scale + 2; }));
   CHECK(refused([](Matmul& p) { p.b.inverse = nullptr; }));
-  CHECK(refused([](Matmul& p) { p.bias = memory; }));
+  CHECK(!refused([](Matmul& p) { p.bias = memory; }));
+  CHECK(refused([](Matmul& p) { p.bias = memory + 8; }));
+  CHECK(refused([](Matmul& p) {
+    p.bias = memory;
+    p.c.type = DataType::fp32;
+  }));
+  CHECK(refused([](Matmul& p) { p.sums_of_a = memory; }));
 }

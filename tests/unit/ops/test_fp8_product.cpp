@@ -6,7 +6,9 @@
 #include <functional>
 
 #include "../src/ops/fp8_byte_product.hpp"
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/parameter_store.hpp"
 #include "support/fp8_case.hpp"
 
 using namespace bert_hpc;
@@ -30,6 +32,7 @@ class HostFp8Product final : public ops::ByteFp8Product {
   std::string name() const override { return "FP8 on the host"; }
 
  private:
+  bool adds_bias(const ops::Fp8Matmul&) override { return true; }
   static float value(const ops::Fp8Matmul::Operand& x, std::int64_t row, std::int64_t k) {
     const std::uint8_t bits = x.data[row * x.stride + k];
     return x.format == Float8::e4m3 ? core::float_of_float8<Float8::e4m3>(bits)
@@ -44,7 +47,8 @@ class HostFp8Product final : public ops::ByteFp8Product {
         sum *= *p.a.inverse * *p.b.inverse;
         core::with_type(p.c.type, [&]<class T>() {
           T& c = p.c.as<T>()(i, j);
-          c = T(p.beta * static_cast<float>(c) + sum);
+          const T* const bias = static_cast<const T*>(p.bias);
+          c = T(p.beta * static_cast<float>(c) + sum + (bias != nullptr ? static_cast<float>(bias[j]) : 0.0f));
         });
       }
     }
@@ -70,14 +74,31 @@ struct Layer {
       : rows(row_count),
         x(StoredMatrix::random(DataType::bf16, rows, in, 1, 3.0f, 4)),
         d_y(StoredMatrix::random(DataType::bf16, rows, out, 2, 1e-4f, 2)),
-        w(Matrix::random(out, in, 3, 0.05f)),
-        bias(Matrix::random(1, out, 4)),
+        w(in_bf16(Matrix::random(out, in, 3, 0.05f))),
+        bias(in_bf16(Matrix::random(1, out, 4))),
+        store({{"weight", {out, in}}, {"bias", {out}, false}}, core::ParameterStore::Arenas::values),
         inner(ops::make_matrix_product("", {.compute = DataType::bf16})),
-        product(make(kind, *inner, {{.id = 7, .name = "layer", .weight = w.tensor()}})) {
+        product(make(kind, *inner, {{.id = 7, .name = "layer", .weight = weight()}})) {
+    put(0, w);
+    put(1, bias);
+    inner->keep_weights(store);
     inner->reserve({rows, std::max(in, out), std::max(in, out)});
     product->reserve({rows, in, out});
     for (std::int64_t i = 0; i < out * in; ++i) largest = std::max(largest, std::abs(w(i / in, i % in)));
   }
+  static Matrix in_bf16(Matrix x) {
+    for (std::int64_t i = 0; i < x.rows; ++i) {
+      for (std::int64_t j = 0; j < x.columns; ++j) x(i, j) = static_cast<float>(core::Bf16(x(i, j)));
+    }
+    return x;
+  }
+  void put(int slice, const Matrix& from) {
+    const core::ParameterSlice& s = store.slices()[static_cast<std::size_t>(slice)];
+    const auto at = static_cast<std::size_t>(s.offset), size = static_cast<std::size_t>(s.size);
+    core::copy_to_device(std::span<const float>(from.tensor().data, size), store.change_values().subspan(at, size));
+  }
+  core::Tensor<const float> weight() const { return store.value(0); }
+  const float* bias_data() const { return store.value(1).data; }
   void know() {
     note(product->scales(), 0, Fp8Operand::x, 3.0f);  // larger values saturate
     note(product->scales(), 0, Fp8Operand::d_y, 1e-4f);
@@ -97,8 +118,9 @@ struct Layer {
 
   std::int64_t rows;
   StoredMatrix x, d_y;
-  Matrix w, bias;
+  Matrix w, bias;     // numbers of bf16, so that copies of weights are equal
   float largest = 0;  // of w
+  core::ParameterStore store;
   std::unique_ptr<ops::MatrixProduct> inner;
   std::unique_ptr<ops::Fp8Product> product;
 };
@@ -143,7 +165,7 @@ void check_products(Layer& layer, Kind kind, std::int64_t step) {
   StoredMatrix y(DataType::bf16, rows, out, 8), pre(DataType::bf16, rows, out);
   const auto x_row = [&](std::int64_t i) { return [&, i](std::int64_t k) { return layer.read_x(i, k); }; };
   const auto w_row = [&](std::int64_t j) { return [&, j](std::int64_t k) { return layer.read_w(j, k); }; };
-  product.forward(layer.x, layer.w.tensor(), layer.bias.tensor().data, y);
+  product.forward(layer.x, layer.weight(), layer.bias_data(), y);
   for (const std::int64_t i : every(step, rows)) {
     // Plain products get their bias when they are rounded already.
     const double before = kind == Kind::portable && !core::is_gpu_build() ? 0 : bf16_unit;
@@ -153,7 +175,7 @@ void check_products(Layer& layer, Kind kind, std::int64_t step) {
   }
   CHECK(wrong == 0);
   CHECK(y.padding_untouched());
-  product.forward(layer.x, layer.w.tensor(), {layer.bias.tensor().data, ops::Activation::gelu, pre}, y);
+  product.forward(layer.x, layer.weight(), {layer.bias_data(), ops::Activation::gelu, pre}, y);
   for (const std::int64_t i : every(step, rows)) {
     for (std::int64_t j = 0; j < out; ++j) {
       // The approximation of erf, and the rounding of the result.
@@ -165,7 +187,7 @@ void check_products(Layer& layer, Kind kind, std::int64_t step) {
   const auto d_row = [&](std::int64_t i) { return [&, i](std::int64_t k) { return layer.read_d_y(i, k); }; };
   const auto w_column = [&](std::int64_t j) { return [&, j](std::int64_t k) { return layer.read_w(k, j); }; };
   StoredMatrix d_x(DataType::bf16, rows, in);
-  product.backward_input(layer.d_y, layer.w.tensor(), d_x, Write::replace);
+  product.backward_input(layer.d_y, layer.weight(), d_x, Write::replace);
   for (const std::int64_t i : every(step, rows)) {
     for (std::int64_t j = 0; j < in; ++j) wrong += !agrees(d_x(i, j), out, d_row(i), w_column(j), 0, bf16_unit);
   }
@@ -225,7 +247,7 @@ TEST_CASE("gradients of weights in FP8 are those of their own batch, in whatever
   };
   const auto input = [&](int batch) {
     put(batch);
-    product.backward_input(d_y, layer.w.tensor(), d_x, Write::replace);
+    product.backward_input(d_y, layer.weight(), d_x, Write::replace);
   };
   const auto weight = [&](int batch) {
     put(batch);
@@ -268,11 +290,11 @@ TEST_CASE("FP8 products record the largest magnitudes, and compute in bf16 befor
   ops::MatrixProduct& product = layer.product->of(7);
   StoredMatrix y(DataType::bf16, 9, 48), expected(y), d_x(DataType::bf16, 9, 32), expected_d_x(d_x);
   Matrix d_w(48, 32), expected_d_w(48, 32), d_bias(1, 48), expected_d_bias(1, 48);
-  product.forward(layer.x, layer.w.tensor(), layer.bias.tensor().data, y);
-  product.backward_input(layer.d_y, layer.w.tensor(), d_x, Write::replace);
+  product.forward(layer.x, layer.weight(), layer.bias_data(), y);
+  product.backward_input(layer.d_y, layer.weight(), d_x, Write::replace);
   product.backward_weight(layer.d_y, layer.x, d_w.tensor(), d_bias.tensor().data, Write::replace);
-  layer.inner->forward(layer.x, layer.w.tensor(), layer.bias.tensor().data, expected);
-  layer.inner->backward_input(layer.d_y, layer.w.tensor(), expected_d_x, Write::replace);
+  layer.inner->forward(layer.x, layer.weight(), layer.bias_data(), expected);
+  layer.inner->backward_input(layer.d_y, layer.weight(), expected_d_x, Write::replace);
   layer.inner->backward_weight(layer.d_y, layer.x, expected_d_w.tensor(), expected_d_bias.tensor().data,
                                Write::replace);
   CHECK(y.same_bits(expected) != knows);

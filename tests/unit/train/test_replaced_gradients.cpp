@@ -182,7 +182,6 @@ TEST_CASE("gradients of the blocks' weights are in bf16 where nothing is added t
   const auto stays = [&](const auto& change) { return type_of(gpu, change, "16") == DataType::fp32; };
   CHECK(stays([](train::WeightGradientFacts& f) { f.compute = DataType::fp32; }));
   CHECK(stays([](train::WeightGradientFacts& f) { f.compute = DataType::fp16; }));
-  CHECK(stays([](train::WeightGradientFacts& f) { f.fp8 = true; }));
   CHECK(stays([](train::WeightGradientFacts& f) { f.reproducible = true; }));
   CHECK(stays([](train::WeightGradientFacts& f) { f.offload = true; }));
   CHECK(stays([](train::WeightGradientFacts& f) { f.micro_batches = 2; }));

@@ -55,6 +55,7 @@ class ModelKernels {
 
  private:
   bool reproducible_;
+  core::DataType weight_gradients_;
   core::Workspace adapter_scratch_;
   std::optional<layers::RowFactors> factors_;
   std::int64_t kept_weights_bytes_ = 0, scratch_bytes_ = 0, fp8_bytes_ = 0;
