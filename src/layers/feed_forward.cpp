@@ -1,31 +1,43 @@
 #include "feed_forward.hpp"
 
+#include <utility>
+
 namespace bert_hpc::layers {
 namespace {
 
 constexpr std::uint32_t output_site_of_block = 2, intermediate_input = 3;
 
-}  // namespace
+/// The kind of sublayer that a FeedForward computes.
+class FeedForwardKind final : public SublayerKind {
+ public:
+  explicit FeedForwardKind(FeedForwardSettings own) : own_(std::move(own)) {}
 
-void FeedForward::declare(const SublayerSettings& settings, std::vector<core::ParameterSpec>& specs,
-                          const TensorRank& place) {
-  const std::int64_t intermediate = settings.intermediate, wide = place.share(intermediate);
-  const core::Shard here = place.rows(intermediate);
-  specs.push_back({.name = settings.names.intermediate + ".weight",
-                   .shape = {wide, settings.hidden},
-                   .shard = here,
-                   .one_product = true});
-  declare_vector(specs, {.name = settings.names.intermediate + ".bias", .shape = {wide}, .shard = here});
-  declare_output(settings, intermediate, specs, place);
-  const AdapterSettings& a = settings.adapters;
-  const SublayerNames& n = settings.names;
-  declare_adapters(settings, {{&n.intermediate, a.intermediate}}, settings.hidden, intermediate, LayerSplit::outputs,
-                   specs, place);
-  declare_adapters(settings, {{&n.output, a.output}}, intermediate, settings.hidden, LayerSplit::inputs, specs, place);
-}
+  std::string name() const override { return "feed-forward"; }
+  bool mixes_tokens() const override { return false; }
+  std::vector<SublayerLinear> linear_layers(const SublayerSettings& settings) const override {
+    return {{.name = own_.intermediate, .in = settings.hidden, .out = own_.intermediate_size},
+            {.name = settings.output, .in = own_.intermediate_size, .out = settings.hidden}};
+  }
+  void declare(const SublayerSettings& settings, std::vector<core::ParameterSpec>& specs,
+               const TensorRank& place) const override {
+    FeedForward::declare(settings, own_, specs, place);
+  }
+  LayerCosts costs(const SublayerSettings& settings, const BatchShape& batch, bool selects) const override;
+  std::unique_ptr<Sublayer> make(const SublayerSettings& settings, const core::ParameterStore& parameters,
+                                 const TensorGroup& group) const override {
+    return std::make_unique<FeedForward>(settings, own_, parameters, group);
+  }
+  bool computes_like(const SublayerKind& other) const override {
+    const auto* const same = dynamic_cast<const FeedForwardKind*>(&other);
+    return same != nullptr && same->own_.intermediate_size == own_.intermediate_size;
+  }
 
-LayerCosts FeedForward::costs(const SublayerSettings& settings, const BatchShape& batch, bool selects) {
-  const auto hidden = static_cast<double>(settings.hidden), wide = static_cast<double>(settings.intermediate);
+ private:
+  FeedForwardSettings own_;
+};
+
+LayerCosts FeedForwardKind::costs(const SublayerSettings& settings, const BatchShape& batch, bool selects) const {
+  const auto hidden = static_cast<double>(settings.hidden), wide = static_cast<double>(own_.intermediate_size);
   const auto element = static_cast<double>(core::bytes_of(settings.storage));
   const double rows = selects ? batch.head_rows : batch.tokens, weights = 2 * hidden * wide;
   LayerCosts costs;
@@ -36,11 +48,29 @@ LayerCosts FeedForward::costs(const SublayerSettings& settings, const BatchShape
   return costs;
 }
 
-FeedForward::FeedForward(const SublayerSettings& settings, const core::ParameterStore& parameters,
-                         const TensorGroup& group)
+}  // namespace
+
+std::shared_ptr<const SublayerKind> feed_forward_sublayer(FeedForwardSettings settings) {
+  return std::make_shared<FeedForwardKind>(std::move(settings));
+}
+
+void FeedForward::declare(const SublayerSettings& settings, const FeedForwardSettings& own,
+                          std::vector<core::ParameterSpec>& specs, const TensorRank& place) {
+  const std::int64_t intermediate = own.intermediate_size, wide = place.share(intermediate);
+  const core::Shard here = place.rows(intermediate);
+  specs.push_back(
+      {.name = own.intermediate + ".weight", .shape = {wide, settings.hidden}, .shard = here, .one_product = true});
+  declare_vector(specs, {.name = own.intermediate + ".bias", .shape = {wide}, .shard = here});
+  declare_output(settings, intermediate, specs, place);
+  declare_adapters(settings, {own.intermediate}, settings.hidden, intermediate, LayerSplit::outputs, specs, place);
+  declare_adapters(settings, {settings.output}, intermediate, settings.hidden, LayerSplit::inputs, specs, place);
+}
+
+FeedForward::FeedForward(const SublayerSettings& settings, const FeedForwardSettings& own,
+                         const core::ParameterStore& parameters, const TensorGroup& group)
     : ResidualSublayer(settings, parameters, group, output_site_of_block),
-      wide_(group.place().share(settings.intermediate)),
-      intermediate_(linear(settings.names.intermediate, intermediate_input)) {}
+      wide_(group.place().share(own.intermediate_size)),
+      intermediate_(linear(own.intermediate, intermediate_input)) {}
 
 void FeedForward::allocate_saved(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection,
                                  std::int64_t, SavedActivations& of_micro_batch) const {
@@ -75,7 +105,7 @@ void FeedForward::forward(Engine& engine, const StepContext& context, const RowS
                           SavedActivations& of_micro_batch) const {
   auto& saved = static_cast<Saved&>(of_micro_batch);
   const core::TokenRows& rows = rows_of(context, selection);
-  intermediate_.forward(engine, group_.gather(x, rows.count), settings_.activation, saved.intermediate, saved.activated,
+  intermediate_.forward(engine, group_.gather(x, rows.count), Activation::gelu, saved.intermediate, saved.activated,
                         of(context, rows, saved.intermediate_inner));
   finish_forward(engine, context, rows, saved.activated, x, saved);
 }
@@ -101,8 +131,7 @@ void FeedForward::backward_input(Engine& engine, const StepContext& context, con
                          ops::Write::replace);
     }
   } else {
-    output_.backward_input(engine, d_product, settings_.activation, saved.intermediate, deferred.d_intermediate,
-                           of_output);
+    output_.backward_input(engine, d_product, Activation::gelu, saved.intermediate, deferred.d_intermediate, of_output);
   }
   intermediate_.backward_input(engine, deferred.d_intermediate, sum, ops::Write::accumulate,
                                of(context, rows, {}, deferred.intermediate_inner));

@@ -1,16 +1,19 @@
 // The feed-forward sublayer of an encoder block: gelu(x·Wiᵀ + bi)·W2ᵀ + b2 and its residual step.
 #pragma once
 
+#include "bert_hpc/layers/encoder_sublayers.hpp"
 #include "residual_sublayer.hpp"
 
 namespace bert_hpc::layers {
 
 class FeedForward : public ResidualSublayer {
  public:
-  static void declare(const SublayerSettings& settings, std::vector<core::ParameterSpec>& specs,
-                      const TensorRank& place);
-  static LayerCosts costs(const SublayerSettings& settings, const BatchShape& batch, bool selects);
-  FeedForward(const SublayerSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group);
+  FeedForward(const SublayerSettings& settings, const FeedForwardSettings& own, const core::ParameterStore& parameters,
+              const TensorGroup& group);
+
+  /// Appends its parameters.
+  static void declare(const SublayerSettings& settings, const FeedForwardSettings& own,
+                      std::vector<core::ParameterSpec>& specs, const TensorRank& place);
 
   std::unique_ptr<SavedActivations> make_saved() const override { return std::make_unique<Saved>(); }
   std::unique_ptr<WeightGradientInputs> make_deferred() const override { return std::make_unique<Deferred>(); }

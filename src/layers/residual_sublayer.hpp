@@ -34,13 +34,9 @@ class ResidualSublayer : public Sublayer {
   static void declare_output(const SublayerSettings& settings, std::int64_t columns,
                              std::vector<core::ParameterSpec>& specs, const TensorRank& place);
 
-  /// A linear layer, and whether it is to have an adapter.
-  struct InputLayer {
-    const std::string* name;
-    bool has_adapter;
-  };
-  /// Appends the adapters of layers (out, in) that read the same input. A tensor group shares out `split` of them.
-  static void declare_adapters(const SublayerSettings& settings, const std::vector<InputLayer>& reading,
+  /// Appends the adapters of those of these layers (out, in), which read the same input, that have one. A tensor group
+  /// shares out `split` of them.
+  static void declare_adapters(const SublayerSettings& settings, const std::vector<std::string>& reading,
                                std::int64_t in, std::int64_t out, LayerSplit split,
                                std::vector<core::ParameterSpec>& specs, const TensorRank& place);
 

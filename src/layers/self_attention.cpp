@@ -1,5 +1,7 @@
 #include "self_attention.hpp"
 
+#include <utility>
+
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/activation.hpp"
 
@@ -13,36 +15,41 @@ namespace {
 constexpr std::uint32_t output_site = 1;  // that of the attention itself is 0
 constexpr std::uint32_t attention_input = 0;
 
-}  // namespace
+/// The kind of sublayer that a SelfAttention computes.
+class AttentionKind final : public SublayerKind {
+ public:
+  explicit AttentionKind(AttentionSettings own) : own_(std::move(own)) {}
 
-void SelfAttention::declare(const SublayerSettings& settings, std::vector<core::ParameterSpec>& specs,
-                            const TensorRank& place) {
-  const std::int64_t hidden = settings.hidden, width = place.share(hidden);
-  const core::Shard columns_here = place.rows(hidden);  // of query, key and value, which are rows of their weights
-  const std::string* const names[] = {&settings.names.query, &settings.names.key, &settings.names.value};
-  for (const std::string* name : names) {
-    specs.push_back({.name = *name + ".weight",
-                     .shape = {width, hidden},
-                     .joined = name != &settings.names.query,
-                     .shard = columns_here,
-                     .one_product = true});
+  std::string name() const override { return "attention"; }
+  bool mixes_tokens() const override { return true; }
+  std::vector<SublayerLinear> linear_layers(const SublayerSettings& settings) const override {
+    const std::int64_t hidden = settings.hidden;
+    return {{.name = own_.query, .in = hidden, .out = hidden, .usually_adapted = true},
+            {.name = own_.key, .in = hidden, .out = hidden, .all_tokens = true},
+            {.name = own_.value, .in = hidden, .out = hidden, .all_tokens = true, .usually_adapted = true},
+            {.name = settings.output, .in = hidden, .out = hidden}};
   }
-  for (const std::string* name : names) {
-    declare_vector(
-        specs,
-        {.name = *name + ".bias", .shape = {width}, .joined = name != &settings.names.query, .shard = columns_here});
+  void declare(const SublayerSettings& settings, std::vector<core::ParameterSpec>& specs,
+               const TensorRank& place) const override {
+    SelfAttention::declare(settings, own_, specs, place);
   }
-  declare_output(settings, hidden, specs, place);
-  const AdapterSettings& a = settings.adapters;
-  const SublayerNames& n = settings.names;
-  declare_adapters(settings, {{&n.query, a.query}, {&n.key, a.key}, {&n.value, a.value}}, hidden, hidden,
-                   LayerSplit::outputs, specs, place);
-  declare_adapters(settings, {{&n.output, a.output}}, hidden, hidden, LayerSplit::inputs, specs, place);
-}
+  LayerCosts costs(const SublayerSettings& settings, const BatchShape& batch, bool selects) const override;
+  std::unique_ptr<Sublayer> make(const SublayerSettings& settings, const core::ParameterStore& parameters,
+                                 const TensorGroup& group) const override {
+    return std::make_unique<SelfAttention>(settings, own_, parameters, group);
+  }
+  bool computes_like(const SublayerKind& other) const override {
+    const auto* const same = dynamic_cast<const AttentionKind*>(&other);
+    return same != nullptr && same->own_.heads == own_.heads && same->own_.dropout == own_.dropout;
+  }
+
+ private:
+  AttentionSettings own_;
+};
 
 /// Keys and values are computed of all tokens, the rest of the rows that come out.
-LayerCosts SelfAttention::costs(const SublayerSettings& settings, const BatchShape& batch, bool selects) {
-  const auto hidden = static_cast<double>(settings.hidden), heads = static_cast<double>(settings.heads);
+LayerCosts AttentionKind::costs(const SublayerSettings& settings, const BatchShape& batch, bool selects) const {
+  const auto hidden = static_cast<double>(settings.hidden), heads = static_cast<double>(own_.heads);
   const auto element = static_cast<double>(core::bytes_of(settings.storage));
   const double rows = selects ? batch.head_rows : batch.tokens, share = batch.tokens > 0 ? rows / batch.tokens : 0;
   const double weights = 4 * hidden * hidden, key_value = 2 * hidden * hidden;
@@ -56,15 +63,43 @@ LayerCosts SelfAttention::costs(const SublayerSettings& settings, const BatchSha
   return costs;
 }
 
-SelfAttention::SelfAttention(const SublayerSettings& settings, const core::ParameterStore& parameters,
-                             const TensorGroup& group)
+}  // namespace
+
+std::shared_ptr<const SublayerKind> attention_sublayer(AttentionSettings settings) {
+  return std::make_shared<AttentionKind>(std::move(settings));
+}
+
+void SelfAttention::declare(const SublayerSettings& settings, const AttentionSettings& own,
+                            std::vector<core::ParameterSpec>& specs, const TensorRank& place) {
+  const std::int64_t hidden = settings.hidden, width = place.share(hidden);
+  const core::Shard columns_here = place.rows(hidden);  // of query, key and value, which are rows of their weights
+  const std::string* const names[] = {&own.query, &own.key, &own.value};
+  for (const std::string* name : names) {
+    specs.push_back({.name = *name + ".weight",
+                     .shape = {width, hidden},
+                     .joined = name != &own.query,
+                     .shard = columns_here,
+                     .one_product = true});
+  }
+  for (const std::string* name : names) {
+    declare_vector(specs,
+                   {.name = *name + ".bias", .shape = {width}, .joined = name != &own.query, .shard = columns_here});
+  }
+  declare_output(settings, hidden, specs, place);
+  declare_adapters(settings, {own.query, own.key, own.value}, hidden, hidden, LayerSplit::outputs, specs, place);
+  declare_adapters(settings, {settings.output}, hidden, hidden, LayerSplit::inputs, specs, place);
+}
+
+SelfAttention::SelfAttention(const SublayerSettings& settings, const AttentionSettings& own,
+                             const core::ParameterStore& parameters, const TensorGroup& group)
     : ResidualSublayer(settings, parameters, group, output_site),
-      heads_(group.place().share(settings.heads)),
+      own_(own),
+      heads_(group.place().share(own.heads)),
       width_(group.place().share(settings.hidden)),
-      query_key_value_(linear(settings.names.query, attention_input, 3)),
-      query_(linear(settings.names.query, attention_input)),
-      key_value_(linear(settings.names.key, attention_input, 2)) {
-  core::require(settings.heads % group.place().size == 0, "attention: heads that the tensor group cannot share out");
+      query_key_value_(linear(own.query, attention_input, 3)),
+      query_(linear(own.query, attention_input)),
+      key_value_(linear(own.key, attention_input, 2)) {
+  core::require(own.heads % group.place().size == 0, "attention: heads that the tensor group cannot share out");
 }
 
 SelfAttention::Inner SelfAttention::take_inner(core::Workspace& workspace, std::int64_t tokens,
@@ -93,7 +128,7 @@ void SelfAttention::allocate_saved(core::Workspace& workspace, std::int64_t toke
   saved.inner = take_inner(workspace, tokens, selection);
   saved.context = workspace.take(rows, width_, type);
   saved.log_sum_exp = workspace.take<float>(heads_, rows);
-  if (settings_.attention_dropout > 0.0f && dropout_tiles > 0) {
+  if (own_.dropout > 0.0f && dropout_tiles > 0) {
     saved.kept_pairs = workspace.take<std::uint64_t>(heads_ * dropout_tiles, rows);
     saved.dropout_bytes = saved.kept_pairs.size() * static_cast<std::int64_t>(sizeof(std::uint64_t));
   }
@@ -131,16 +166,15 @@ ops::AttentionInputs SelfAttention::inputs(const StepContext& context, const Tok
   const ConstMatrix key_value = saved.key_value;
   return {.extents = {.sequences = context.batch.sequences,
                       .heads = heads_,
-                      .head_dim = settings_.hidden / settings_.heads,
+                      .head_dim = settings_.hidden / own_.heads,
                       .max_length = context.batch.max_length,
-                      .first_head = group_.place().begin(settings_.heads)},
+                      .first_head = group_.place().begin(own_.heads)},
           .queries = rows,
           .keys = context.batch.tokens,
-          .dropout = context.dropout(settings_.attention_dropout, settings_.first_site),
+          .dropout = context.dropout(own_.dropout, settings_.first_site),
           .q = saved.query,
           .k = key_value.column_range(0, width_),
           .v = key_value.column_range(width_, width_),
-          .mask = settings_.mask,
           .real_keys = context.batch.lengths};
 }
 

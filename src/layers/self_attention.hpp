@@ -1,6 +1,7 @@
 // The attention sublayer of an encoder block: queries, keys and values, attention, output projection, residual step.
 #pragma once
 
+#include "bert_hpc/layers/encoder_sublayers.hpp"
 #include "bert_hpc/ops/fusion.hpp"
 #include "residual_sublayer.hpp"
 
@@ -8,10 +9,12 @@ namespace bert_hpc::layers {
 
 class SelfAttention : public ResidualSublayer {
  public:
-  static void declare(const SublayerSettings& settings, std::vector<core::ParameterSpec>& specs,
-                      const TensorRank& place);
-  static LayerCosts costs(const SublayerSettings& settings, const BatchShape& batch, bool selects);
-  SelfAttention(const SublayerSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group);
+  SelfAttention(const SublayerSettings& settings, const AttentionSettings& own, const core::ParameterStore& parameters,
+                const TensorGroup& group);
+
+  /// Appends its parameters.
+  static void declare(const SublayerSettings& settings, const AttentionSettings& own,
+                      std::vector<core::ParameterSpec>& specs, const TensorRank& place);
 
   std::unique_ptr<SavedActivations> make_saved() const override { return std::make_unique<Saved>(); }
   std::unique_ptr<WeightGradientInputs> make_deferred() const override { return std::make_unique<Deferred>(); }
@@ -61,6 +64,7 @@ class SelfAttention : public ResidualSublayer {
   bool fuses_bias_sums() const { return settings_.fuses_row_sums && !ops::fusion().bias_gradients; }
   ops::AttentionInputs inputs(const StepContext& context, const core::TokenRows& rows, const Saved& saved) const;
 
+  AttentionSettings own_;
   std::int64_t heads_, width_;  // here, and the columns of these heads
   // Without a selection one product computes all three, with one the first is of the selected rows alone.
   Linear query_key_value_, query_, key_value_;

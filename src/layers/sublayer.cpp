@@ -1,38 +1,40 @@
 #include "bert_hpc/layers/sublayer.hpp"
 
-#include "feed_forward.hpp"
+#include <tuple>
+#include <utility>
+
 #include "residual_sublayer.hpp"
-#include "self_attention.hpp"
 
 namespace bert_hpc::layers {
+
 ResidualSublayer::ResidualSublayer(const SublayerSettings& settings, const core::ParameterStore& parameters,
                                    const TensorGroup& group, std::uint32_t site)
     : settings_(settings),
       parameters_(parameters),
       group_(group),
       output_site_(settings.first_site + site),
-      output_(linear(settings.names.output, site)),
-      gamma_(parameters.find(settings.names.norm + ".weight")),
-      beta_(parameters.find(settings.names.norm + ".bias")) {}
+      output_(linear(settings.output, site)),
+      gamma_(parameters.find(settings.norm + ".weight")),
+      beta_(parameters.find(settings.norm + ".bias")) {}
 
 void ResidualSublayer::declare_output(const SublayerSettings& settings, std::int64_t columns,
                                       std::vector<core::ParameterSpec>& specs, const TensorRank& place) {
-  specs.push_back({.name = settings.names.output + ".weight",
+  specs.push_back({.name = settings.output + ".weight",
                    .shape = {settings.hidden, place.share(columns)},
                    .shard = place.columns(columns),
                    .one_product = true});
-  declare_vector(specs, {.name = settings.names.output + ".bias", .shape = {settings.hidden}});
-  declare_norm(specs, settings.names.norm, settings.hidden);
+  declare_vector(specs, {.name = settings.output + ".bias", .shape = {settings.hidden}});
+  declare_norm(specs, settings.norm, settings.hidden);
 }
 
-void ResidualSublayer::declare_adapters(const SublayerSettings& settings, const std::vector<InputLayer>& reading,
+void ResidualSublayer::declare_adapters(const SublayerSettings& settings, const std::vector<std::string>& reading,
                                         std::int64_t in, std::int64_t out, LayerSplit split,
                                         std::vector<core::ParameterSpec>& specs, const TensorRank& place) {
   std::vector<AdaptedLayer> adapted;
-  for (const InputLayer& layer : reading) {
-    if (layer.has_adapter) adapted.push_back({*layer.name, in, out});
+  for (const std::string& layer : reading) {
+    if (settings.adapters.adapts(layer)) adapted.push_back({layer, in, out});
   }
-  if (settings.adapters.rank == 0 || adapted.empty()) return;
+  if (adapted.empty()) return;
   layers::declare_adapters(adapted, settings.adapters, specs, split, place);
 }
 
@@ -106,27 +108,15 @@ ops::ColumnSums ResidualSublayer::norm_gradients(const ResidualGradients& deferr
   return {deferred.norm_sums, {gradients(gamma_), gradients(beta_), output_.bias_gradient()}, 3};
 }
 
-std::string sublayer_name(SublayerSettings::Kind kind) {
-  return kind == SublayerSettings::Kind::attention ? "attention" : "feed-forward";
-}
-
-void declare_sublayer(const SublayerSettings& settings, std::vector<core::ParameterSpec>& specs,
-                      const TensorRank& place) {
-  if (settings.kind == SublayerSettings::Kind::attention) return SelfAttention::declare(settings, specs, place);
-  FeedForward::declare(settings, specs, place);
-}
-
-LayerCosts sublayer_costs(const SublayerSettings& settings, const BatchShape& batch, bool selects) {
-  if (settings.kind == SublayerSettings::Kind::attention) return SelfAttention::costs(settings, batch, selects);
-  return FeedForward::costs(settings, batch, selects);
-}
-
-std::unique_ptr<Sublayer> make_sublayer(const SublayerSettings& settings, const core::ParameterStore& parameters,
-                                        const TensorGroup& group) {
-  if (settings.kind == SublayerSettings::Kind::attention) {
-    return std::make_unique<SelfAttention>(settings, parameters, group);
-  }
-  return std::make_unique<FeedForward>(settings, parameters, group);
+bool computes_like(const SublayerSettings& a, const SublayerSettings& b) {
+  const auto adapters = [](const SublayerSettings& s) {
+    std::vector<bool> adapted;
+    for (const SublayerLinear& layer : s.kind->linear_layers(s)) adapted.push_back(s.adapters.adapts(layer.name));
+    return std::tuple(std::move(adapted), s.adapters.rank, s.adapters.scale, s.adapters.dropout, s.adapters.magnitudes);
+  };
+  return a.kind->computes_like(*b.kind) && a.hidden == b.hidden && a.layer_norm_epsilon == b.layer_norm_epsilon &&
+         a.hidden_dropout == b.hidden_dropout && a.storage == b.storage && a.fuses_row_sums == b.fuses_row_sums &&
+         adapters(a) == adapters(b);
 }
 
 }  // namespace bert_hpc::layers

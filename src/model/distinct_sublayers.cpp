@@ -3,17 +3,6 @@
 #include <algorithm>
 
 namespace bert_hpc::model {
-namespace {
-
-/// Without what does not change the work: names of parameters and keys of dropout.
-layers::SublayerSettings work_of(layers::SublayerSettings settings) {
-  settings.names = {};
-  settings.first_site = 0;
-  return settings;
-}
-
-}  // namespace
-
 std::vector<DistinctSublayer> distinct_sublayers(const ModelPlan& plan) {
   std::vector<DistinctSublayer> all;
   const std::int64_t last = plan.sublayer_count() - 1;
@@ -24,14 +13,14 @@ std::vector<DistinctSublayer> distinct_sublayers(const ModelPlan& plan) {
       const std::int64_t example = other.sublayers.front();
       return i < last && plan.computes_selection(example) == selects &&
              plan.sublayer_training(example).backward == backward &&
-             work_of(plan.sublayers[static_cast<std::size_t>(example)]) == work_of(settings);
+             computes_like(plan.sublayers[static_cast<std::size_t>(example)], settings);
     });
     if (same_work != all.end()) {
       same_work->sublayers.push_back(i);
       continue;
     }
     all.push_back({.name = std::string(selects ? "the last block's " : "") + (backward ? "" : "frozen ") +
-                           layers::sublayer_name(settings.kind) + (i == last ? " and the head" : ""),
+                           settings.kind->name() + (i == last ? " and the head" : ""),
                    .sublayers = {i}});
   }
   return all;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
-#include <span>
 #include <string_view>
 #include <utility>
 
@@ -13,27 +12,8 @@
 namespace bert_hpc::model {
 namespace {
 
-using layers::AdapterSettings;
-using layers::SublayerNames;
+using layers::SublayerLinear;
 using layers::SublayerSettings;
-
-/// A linear layer of a sublayer: its name, and whether it has an adapter.
-struct Member {
-  std::string SublayerNames::*name;
-  bool AdapterSettings::*adapted;
-};
-
-constexpr Member of_attention[] = {{&SublayerNames::query, &AdapterSettings::query},
-                                   {&SublayerNames::key, &AdapterSettings::key},
-                                   {&SublayerNames::value, &AdapterSettings::value},
-                                   {&SublayerNames::output, &AdapterSettings::output}};
-constexpr Member of_feed_forward[] = {{&SublayerNames::intermediate, &AdapterSettings::intermediate},
-                                      {&SublayerNames::output, &AdapterSettings::output}};
-
-std::span<const Member> members(const SublayerSettings& sublayer) {
-  if (sublayer.kind == SublayerSettings::Kind::attention) return of_attention;
-  return of_feed_forward;
-}
 
 bool is_named(const std::string& name, const std::string& target) {
   if (!name.ends_with(target)) return false;
@@ -103,16 +83,11 @@ double LowRankSettings::scale() const {
 
 std::vector<BlockLayer> block_layers(const ModelPlan& plan) {
   std::vector<BlockLayer> layers;
-  for (std::size_t i = 0; i < plan.sublayers.size(); ++i) {
-    const SublayerSettings& s = plan.sublayers[i];
-    for (const Member& member : members(s)) {
-      const bool up = member.name == &SublayerNames::intermediate;
-      const bool down = member.name == &SublayerNames::output && s.kind == SublayerSettings::Kind::feed_forward;
-      layers.push_back({.name = s.names.*member.name,
-                        .block = static_cast<std::int64_t>(i) / sublayers_of_block,
-                        .in = down ? s.intermediate : s.hidden,
-                        .out = up ? s.intermediate : s.hidden,
-                        .adapted = s.adapters.any() && s.adapters.*member.adapted});
+  for (const SublayerSettings& s : plan.sublayers) {
+    for (SublayerLinear& layer : s.kind->linear_layers(s)) {
+      const bool adapted = s.adapters.adapts(layer.name);
+      layers.push_back(
+          {.name = std::move(layer.name), .block = s.block, .in = layer.in, .out = layer.out, .adapted = adapted});
     }
   }
   return layers;
@@ -121,19 +96,20 @@ std::vector<BlockLayer> block_layers(const ModelPlan& plan) {
 void add_adapters(ModelPlan& plan, const LowRankSettings& settings, std::int64_t frozen_blocks) {
   LowRankSettings s = settings;
   if (s.targets.empty() && !plan.sublayers.empty()) {
-    const SublayerNames& names = plan.sublayers.front().names;
-    s.targets = {part_in_block(names.query), part_in_block(names.value)};
+    const SublayerSettings& first = plan.sublayers.front();
+    for (const SublayerLinear& layer : first.kind->linear_layers(first)) {
+      if (layer.usually_adapted) s.targets.push_back(part_in_block(layer.name));
+    }
   }
   check(block_layers(plan), s);
-  for (std::size_t i = 0; i < plan.sublayers.size(); ++i) {
-    if (static_cast<std::int64_t>(i) < sublayers_of_block * frozen_blocks) continue;
-    SublayerSettings& sublayer = plan.sublayers[i];
+  for (SublayerSettings& sublayer : plan.sublayers) {
+    if (sublayer.block < frozen_blocks) continue;
     sublayer.adapters = {.rank = s.rank,
                          .scale = static_cast<float>(s.scale()),
                          .dropout = static_cast<float>(s.dropout),
                          .magnitudes = s.magnitudes};
-    for (const Member& member : members(sublayer)) {
-      sublayer.adapters.*member.adapted = is_target(sublayer.names.*member.name, s.targets);
+    for (const SublayerLinear& layer : sublayer.kind->linear_layers(sublayer)) {
+      if (is_target(layer.name, s.targets)) sublayer.adapters.layers.push_back(layer.name);
     }
   }
   const std::vector<BlockLayer> layers = block_layers(plan);
@@ -164,14 +140,10 @@ std::optional<std::string> adapted_layer(const ModelPlan& plan, const std::strin
   constexpr std::string_view end = ".weight";
   if (!plan.low_rank || !parameter.ends_with(end)) return {};
   const std::string layer = parameter.substr(0, parameter.size() - end.size());
-  for (const SublayerSettings& sublayer : plan.sublayers) {
-    for (const Member& member : members(sublayer)) {
-      if (sublayer.names.*member.name != layer) continue;
-      if (sublayer.adapters.any() && sublayer.adapters.*member.adapted) return layer;
-      return {};
-    }
-  }
-  return {};
+  const bool adapted =
+      std::any_of(plan.sublayers.begin(), plan.sublayers.end(),
+                  [&layer](const SublayerSettings& sublayer) { return sublayer.adapters.adapts(layer); });
+  return adapted ? std::optional(layer) : std::nullopt;
 }
 
 void merge_adapter(const AdapterValues& adapter, core::Tensor<float> w) {

@@ -24,13 +24,11 @@ void add_magnitudes(const layers::SublayerSettings& sublayer, const layers::Batc
                     layers::PassWork& work) {
   const layers::AdapterSettings& a = sublayer.adapters;
   if (!a.any() || !a.magnitudes) return;
-  const bool attention = sublayer.kind == layers::SublayerSettings::Kind::attention;
-  const auto hidden = static_cast<double>(sublayer.hidden);
-  const double inner = attention ? hidden : static_cast<double>(sublayer.intermediate);
-  const double rows = selects ? batch.head_rows : batch.tokens;
-  const double flops =
-      2 * hidden * inner *
-      (rows * (int{a.query} + int{a.intermediate} + int{a.output}) + batch.tokens * (int{a.key} + int{a.value}));
+  double flops = 0;
+  for (const layers::SublayerLinear& layer : sublayer.kind->linear_layers(sublayer)) {
+    const double rows = selects && !layer.all_tokens ? batch.head_rows : batch.tokens;
+    if (a.adapts(layer.name)) flops += 2 * static_cast<double>(layer.in) * static_cast<double>(layer.out) * rows;
+  }
   work.backward_weight.flops += flops;
   if (a.dropout <= 0) return;
   work.forward.flops += flops;
@@ -53,7 +51,7 @@ layers::LayerCosts range_costs(const ModelPlan& plan, const ModelRange& range, c
   for (std::int64_t i = range.first; i < range.last; ++i) {
     const layers::SublayerSettings& sublayer = plan.sublayers[static_cast<std::size_t>(i)];
     layers::LayerCosts costs =
-        trained(layers::sublayer_costs(sublayer, batch, plan.computes_selection(i)), plan.sublayer_training(i));
+        trained(sublayer.kind->costs(sublayer, batch, plan.computes_selection(i)), plan.sublayer_training(i));
     add_magnitudes(sublayer, batch, plan.computes_selection(i), costs.work);
     if (plan.recomputes(i)) {
       costs.work.backward_input += costs.work.forward;
@@ -98,7 +96,8 @@ double training_flops(const ModelPlan& plan, const layers::BatchShape& batch) {
   };
   add(layers::head_costs(plan.head, batch), plan.head_training());
   for (std::int64_t i = 0; i < plan.sublayer_count(); ++i) {
-    add(layers::sublayer_costs(plan.sublayers[static_cast<std::size_t>(i)], batch, false), plan.sublayer_training(i));
+    const layers::SublayerSettings& sublayer = plan.sublayers[static_cast<std::size_t>(i)];
+    add(sublayer.kind->costs(sublayer, batch, false), plan.sublayer_training(i));
   }
   return 3 * forward - skipped;
 }

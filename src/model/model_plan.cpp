@@ -8,21 +8,6 @@
 namespace bert_hpc::model {
 namespace {
 
-/// One sentence where a choice is not the one that is built in.
-class Choices {
- public:
-  explicit Choices(core::ProblemList& problems) : problems_(problems) {}
-
-  template <class Choice>
-  void only(const char* what, Choice choice, Choice built_in, const char* name) {
-    if (choice != built_in) add(std::string(what) + ": only " + name + " is built in.");
-  }
-  void add(const std::string& sentence) { problems_.add(sentence); }
-
- private:
-  core::ProblemList& problems_;
-};
-
 /// Appends what of a layer with these parameters takes part, where a layer below does or not.
 void add_training(const std::vector<core::ParameterSpec>& specs, const Trains& trains,
                   std::vector<LayerTraining>& training) {
@@ -61,26 +46,6 @@ void set_trains(ModelPlan& plan, Trains trains) {
   add_training(specs, plan.trains, plan.training);
 }
 
-void check(const ModelPlan& plan, core::ProblemList& problems) {
-  using namespace layers;
-  Choices choices(problems);
-  choices.only("positions", plan.embeddings.position_kind, Positions::learned, "a learned table");
-  for (std::size_t i = 0; i < plan.sublayers.size() && problems.empty(); ++i) {
-    const SublayerSettings& sublayer = plan.sublayers[i];
-    choices.only("layer norm", sublayer.norm_place, NormPlace::after, "the place after the residual");
-    choices.only("layer norm", sublayer.norm_kind, NormKind::layer, "that of mean and variance");
-    choices.only("feed-forward", sublayer.gate, Gate::none, "the one without a gate");
-    choices.only("activation", sublayer.activation, Activation::gelu, "gelu (exact, with the error function)");
-    choices.only("attention", sublayer.mask, AttentionMask::full, "that to all tokens of a sequence");
-    if (!sublayer.biases) choices.add("linear layers: only those with a bias are built in.");
-  }
-  const bool masked = plan.head.kind.ties_word_embeddings;
-  if (masked) choices.only("head", plan.head.activation, Activation::gelu, "gelu");
-  const bool pools = plan.head.activation == Activation::tanh || plan.head.activation == Activation::relu ||
-                     plan.head.activation == Activation::gelu;
-  if (!masked && !pools) choices.add("head: only tanh, relu and gelu are built in.");
-}
-
 ModelPlan make_plan(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs, core::DataType storage) {
   const Family& family = family_of(config.family);
   ModelPlan plan = family.plan(config, kind, outputs);
@@ -88,9 +53,6 @@ ModelPlan make_plan(const ModelConfig& config, const HeadKind& kind, std::int64_
   plan.head.decoder = family.names.decoder;
   plan.embeddings.storage = plan.head.storage = storage;
   for (layers::SublayerSettings& sublayer : plan.sublayers) sublayer.storage = storage;
-  core::ProblemList problems;
-  check(plan, problems);
-  problems.throw_if_any(core::ExitCode::input, "the model cannot be computed:");
   return plan;
 }
 

@@ -14,8 +14,6 @@ using core::Error;
 using core::ExitCode;
 using Counts = std::vector<std::int64_t>;
 
-constexpr std::int64_t sublayers_per_block = 2;  // as users count
-
 /// The cost of any range in constant time.
 class RangeSums {
  public:
@@ -126,7 +124,7 @@ std::vector<std::int64_t> balanced_counts(std::span<const ModelCosts> parts) {
 }
 
 std::vector<ModelRange> partition(int stages, std::span<const std::int64_t> balance, const ModelCosts& costs) {
-  const std::int64_t sublayers = std::ssize(costs.sublayers), blocks = sublayers / sublayers_per_block;
+  const std::int64_t sublayers = std::ssize(costs.sublayers), blocks = sublayers / sublayers_of_block;
   if (stages > sublayers) {
     throw Error(ExitCode::input, "parallel.pipeline × parallel.virtual_stages = " + std::to_string(stages) +
                                      " stages are more than the model's " + std::to_string(blocks) +
@@ -161,7 +159,7 @@ std::vector<ModelRange> ranges_of(std::span<const std::int64_t> balance) {
 
 std::vector<std::int64_t> in_sublayers(std::span<const double> blocks) {
   Counts sublayers;
-  for (const double count : blocks) sublayers.push_back(std::llround(sublayers_per_block * count));
+  for (const double count : blocks) sublayers.push_back(std::llround(sublayers_of_block * count));
   return sublayers;
 }
 

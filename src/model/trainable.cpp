@@ -10,7 +10,7 @@ namespace bert_hpc::model {
 namespace {
 
 void check(const ModelPlan& plan, const TrainableSettings& settings) {
-  const std::int64_t blocks = static_cast<std::int64_t>(plan.sublayers.size()) / sublayers_of_block;
+  const std::int64_t blocks = plan.sublayers.empty() ? 0 : plan.sublayers.back().block + 1;
   if (settings.freeze_layers > blocks) {
     throw core::Error(core::ExitCode::input, "[model] freeze_layers = " + std::to_string(settings.freeze_layers) +
                                                  ", but the model has " + core::counted(blocks, "layer") +
@@ -46,10 +46,10 @@ Trains trainable_parameters(const ModelPlan& plan, const TrainableSettings& sett
   std::vector<core::ParameterSpec> embeddings;
   layers::Embeddings::declare(plan.embeddings, embeddings);
   add(embeddings, settings.freeze_layers > 0);
-  for (std::size_t i = 0; i < plan.sublayers.size(); ++i) {
-    std::vector<core::ParameterSpec> sublayer;
-    layers::declare_sublayer(plan.sublayers[i], sublayer);
-    add(sublayer, static_cast<std::int64_t>(i) < sublayers_of_block * settings.freeze_layers);
+  for (const layers::SublayerSettings& sublayer : plan.sublayers) {
+    std::vector<core::ParameterSpec> specs;
+    layers::declare_sublayer(sublayer, specs);
+    add(specs, sublayer.block < settings.freeze_layers);
   }
   if (settings.parameters == "lora" && plan.head.kind.ties_word_embeddings) {
     // It comes with a pretrained model, and PEFT has no name for its parts.

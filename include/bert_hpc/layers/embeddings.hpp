@@ -8,7 +8,6 @@
 
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/core/workspace.hpp"
-#include "bert_hpc/layers/architecture.hpp"
 #include "bert_hpc/layers/costs.hpp"
 #include "bert_hpc/layers/step_context.hpp"
 #include "bert_hpc/layers/tensor_group.hpp"
@@ -21,8 +20,7 @@ struct EmbeddingsSettings {
   std::int64_t vocabulary = 0, positions = 0, types = 0, hidden = 0;  ///< types: 0 for a model without token types
   std::int64_t first_position = 0;  ///< rows of the position table before that of a sequence's first token, the last of
                                     ///< them padding's, which begins as zeros (RoBERTa)
-  Positions position_kind = Positions::learned;
-  std::int64_t padding_row = -1;  ///< of the words: it begins as zeros; -1: none
+  std::int64_t padding_row = -1;    ///< of the words: it begins as zeros; -1: none
   float layer_norm_epsilon = 1e-12f;
   float hidden_dropout = 0.1f;
   DataType storage = DataType::fp32;  ///< of activations

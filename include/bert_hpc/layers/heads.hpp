@@ -17,7 +17,6 @@
 
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/core/workspace.hpp"
-#include "bert_hpc/layers/architecture.hpp"
 #include "bert_hpc/layers/costs.hpp"
 #include "bert_hpc/layers/linear.hpp"
 #include "bert_hpc/layers/step_context.hpp"

@@ -8,6 +8,7 @@
 // which without dropout is g ∘ (x·wᵀ + s·x·aᵀ·b̂) + b. m (out) is trained too; gradients take the norms as constants.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -27,11 +28,12 @@ struct AdapterSettings {
   float scale = 1;        ///< s
   float dropout = 0;      ///< of x, on the way to a
   bool magnitudes = false;
-  // Which linear layers have one.
-  bool query = false, key = false, value = false, intermediate = false, output = false;
+  std::vector<std::string> layers{};  ///< names of the linear layers that have one
 
-  bool any() const { return rank > 0 && (query || key || value || intermediate || output); }
-  bool operator==(const AdapterSettings&) const = default;
+  bool any() const { return rank > 0 && !layers.empty(); }
+  bool adapts(const std::string& layer) const {
+    return any() && std::find(layers.begin(), layers.end(), layer) != layers.end();
+  }
 };
 
 /// Names of the adapter's parameters, from the layer's name without ".weight".

@@ -23,6 +23,7 @@ using core::ConstMatrix;
 using core::DataType;
 using core::Matrix;
 using core::Tensor;
+using ops::Activation;
 
 class RowFactors;
 

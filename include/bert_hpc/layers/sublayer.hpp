@@ -1,7 +1,5 @@
-// The two sublayers of a block of BERT's encoder (Devlin et al. 2019; post-norm as in Vaswani et al. 2017), each a
-// residual step of its own, so that a pipeline can be cut between them:
-//   attention     y = layer_norm(x + dropout(attention(x)·Woᵀ + bo)),
-//   feed-forward  y = layer_norm(x + dropout(gelu(x·Wiᵀ + bi)·W2ᵀ + b2)).
+// A sublayer: a step of the residual stream, between two of which a pipeline can be cut. A plan lists them with their
+// settings; each is made by its kind. encoder_sublayers.hpp has the two of BERT's blocks.
 //
 // The last block of a model computes a selection of its rows only, those that the head reads: a classifier one row a
 // sequence, masked language modelling 15% of them. Its attention computes keys and values for every token, all else for
@@ -19,7 +17,6 @@
 
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/core/workspace.hpp"
-#include "bert_hpc/layers/architecture.hpp"
 #include "bert_hpc/layers/costs.hpp"
 #include "bert_hpc/layers/linear.hpp"
 #include "bert_hpc/layers/step_context.hpp"
@@ -28,33 +25,52 @@
 
 namespace bert_hpc::layers {
 
-/// Names of a sublayer's parameters without ".weight" and ".bias".
-struct SublayerNames {
-  std::string query = "query", key = "key", value = "value";  ///< attention's first products
-  std::string intermediate = "intermediate";                  ///< the feed-forward's first product
-  std::string output = "output", norm = "norm";               ///< the last product and the layer norm
-  bool operator==(const SublayerNames&) const = default;
+class Sublayer;
+struct SublayerSettings;
+
+/// A linear layer of a sublayer, as adapters and costs see it.
+struct SublayerLinear {
+  std::string name;  ///< without ".weight"
+  std::int64_t in = 0, out = 0;
+  bool all_tokens = false;       ///< computed for every token, even if the sublayer computes a selection of rows
+  bool usually_adapted = false;  ///< one of those that PEFT adapts if it is given no names
 };
 
+/// What a kind of sublayer computes, with the settings that it alone has (encoder_sublayers.hpp).
+class SublayerKind {
+ public:
+  virtual ~SublayerKind() = default;
+  virtual std::string name() const = 0;  ///< for messages: "attention"
+  /// Whether a row of the result depends on other tokens of its sequence.
+  virtual bool mixes_tokens() const = 0;
+  virtual std::vector<SublayerLinear> linear_layers(const SublayerSettings& settings) const = 0;
+  /// Appends the sublayer's parameters.
+  virtual void declare(const SublayerSettings& settings, std::vector<core::ParameterSpec>& specs,
+                       const TensorRank& place) const = 0;
+  /// `selects`: the sublayer computes the rows that the head reads, else all tokens.
+  virtual LayerCosts costs(const SublayerSettings& settings, const BatchShape& batch, bool selects) const = 0;
+  virtual std::unique_ptr<Sublayer> make(const SublayerSettings& settings, const core::ParameterStore& parameters,
+                                         const TensorGroup& group) const = 0;
+  /// Whether `other` computes the same but for the names of parameters.
+  virtual bool computes_like(const SublayerKind& other) const = 0;
+};
+
+/// What sublayers of every kind have.
 struct SublayerSettings {
-  enum class Kind { attention, feed_forward };
-  Kind kind = Kind::attention;
-  SublayerNames names{};
-  std::int64_t hidden = 0, heads = 0, intermediate = 0;
+  std::shared_ptr<const SublayerKind> kind{};
+  std::int64_t block = 0;  ///< index of the block that the sublayer belongs to
+  std::int64_t hidden = 0;
+  std::string output = "output", norm = "norm";  ///< names of the last product and of the layer norm
   float layer_norm_epsilon = 1e-12f;
-  float hidden_dropout = 0.1f, attention_dropout = 0.1f;
-  NormPlace norm_place = NormPlace::after;
-  NormKind norm_kind = NormKind::layer;
-  bool biases = true;  ///< of the products
-  Activation activation = Activation::gelu;
-  Gate gate = Gate::none;
-  AttentionMask mask = AttentionMask::full;
+  float hidden_dropout = 0.1f;
   DataType storage = DataType::fp32;  ///< of activations
   std::uint32_t first_site = 0;       ///< of its block, whose dropout sites are first_site … first_site + 2
   AdapterSettings adapters{};         ///< of its linear layers
   bool fuses_row_sums = false;        ///< the kernels of backward_input begin the gradients of vectors
-  bool operator==(const SublayerSettings&) const = default;
 };
+
+/// Whether two sublayers do the same work: they differ in names and in keys of dropout alone.
+bool computes_like(const SublayerSettings& a, const SublayerSettings& b);
 
 class Sublayer {
  public:
@@ -107,15 +123,13 @@ class Sublayer {
                                ConstMatrix x) const = 0;
 };
 
-/// The kind, for messages: "attention".
-std::string sublayer_name(SublayerSettings::Kind kind);
-/// Appends the sublayer's parameters. Query, key and value weights lie behind each other, as do their biases, so that
-/// one product computes all three.
-void declare_sublayer(const SublayerSettings& settings, std::vector<core::ParameterSpec>& specs,
-                      const TensorRank& place = {});
-/// `selects`: it computes the rows that the head reads, else all tokens.
-LayerCosts sublayer_costs(const SublayerSettings& settings, const BatchShape& batch, bool selects);
-std::unique_ptr<Sublayer> make_sublayer(const SublayerSettings& settings, const core::ParameterStore& parameters,
-                                        const TensorGroup& group = {});
+inline void declare_sublayer(const SublayerSettings& settings, std::vector<core::ParameterSpec>& specs,
+                             const TensorRank& place = {}) {
+  settings.kind->declare(settings, specs, place);
+}
+inline std::unique_ptr<Sublayer> make_sublayer(const SublayerSettings& settings, const core::ParameterStore& parameters,
+                                               const TensorGroup& group = {}) {
+  return settings.kind->make(settings, parameters, group);
+}
 
 }  // namespace bert_hpc::layers

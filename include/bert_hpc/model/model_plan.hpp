@@ -48,6 +48,7 @@ struct LowRankSettings {
   double scale() const;  ///< alpha / rank, or alpha / √rank
 };
 
+/// Sublayers of a block, as users count what a pipeline's stage holds and what is recomputed.
 inline constexpr std::int64_t sublayers_of_block = 2;
 
 struct ModelPlan {
@@ -71,15 +72,15 @@ struct ModelPlan {
 
   /// Is this sublayer computed again in the backward pass?
   bool recomputes(std::int64_t sublayer) const {
-    const bool attention =
-        sublayers[static_cast<std::size_t>(sublayer)].kind == layers::SublayerSettings::Kind::attention;
+    const bool attention = sublayers[static_cast<std::size_t>(sublayer)].kind->mixes_tokens();
     return sublayer_training(sublayer).backward &&
            (sublayer < recomputation.sublayers || (recomputation.attention && attention));
   }
   /// Is its result kept? Not where the next sublayer of its block is computed again together with it.
   bool keeps_result(std::int64_t sublayer) const {
-    const bool ends_block = sublayer % sublayers_of_block == sublayers_of_block - 1;
-    return ends_block || sublayer + 1 == sublayer_count() || !recomputes(sublayer) || !recomputes(sublayer + 1);
+    const auto at = static_cast<std::size_t>(sublayer);
+    return sublayer + 1 == sublayer_count() || sublayers[at].block != sublayers[at + 1].block ||
+           !recomputes(sublayer) || !recomputes(sublayer + 1);
   }
 
   std::int64_t sublayer_count() const { return std::ssize(sublayers); }
@@ -98,16 +99,13 @@ struct ModelPlan {
 };
 
 /// By the family of the configuration. `outputs`: labels, unused where the outputs are the vocabulary. `storage`: of
-/// activations. Throws Error(input) where the plan holds what no layer computes.
+/// activations.
 ModelPlan make_plan(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs,
                     core::DataType storage = core::DataType::fp32);
 
 /// Freezes the parameters that a training does not change: model_parameters() and costs follow. A copy of a parameter
 /// is trained as its original is.
 void set_trains(ModelPlan& plan, Trains trains);
-
-/// Adds one sentence to `problems` for each choice in the plan that no layer computes.
-void check(const ModelPlan& plan, core::ProblemList& problems);
 
 /// Names of the word embeddings and of their copy for the decoder of masked language modelling.
 std::string word_embeddings_name(const ModelConfig& config);

@@ -81,7 +81,7 @@ namespace {
 
 /// Throws Error(input) for more blocks than the model has, and where something else excludes recomputation.
 model::Recomputation recomputation_of(const config::Config& input, const model::ModelPlan& plan) {
-  constexpr std::int64_t sublayers_of_block = 2;
+  using model::sublayers_of_block;
   const config::Model& m = input.model;
   model::Recomputation recomputation{.attention = m.recompute == "attention"};
   if (m.recompute == "blocks") recomputation.sublayers = plan.sublayer_count();

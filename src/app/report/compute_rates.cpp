@@ -45,10 +45,10 @@ class BlockGemms {
         z_(rows * 4 * hidden) {
     model::initialize_parameters(store_, block_config(hidden), 1);
     const model::ModelPlan plan = model::make_plan(block_config(hidden), layers::sequence_head(), 2);
-    const layers::SublayerNames &attention = plan.sublayers[0].names, &feed_forward = plan.sublayers[1].names;
-    linear_ = {{attention.query, hidden, 3 * hidden, false},
+    const layers::SublayerSettings &attention = plan.sublayers[0], &feed_forward = plan.sublayers[1];
+    linear_ = {{attention.kind->linear_layers(attention)[0].name, hidden, 3 * hidden, false},  // of all three
                {attention.output, hidden, hidden, false},
-               {feed_forward.intermediate, hidden, 4 * hidden, true},
+               {feed_forward.kind->linear_layers(feed_forward)[0].name, hidden, 4 * hidden, true},
                {feed_forward.output, 4 * hidden, hidden, false}};
     gemm_->keep_weights(store_);
     gemm_->reserve({rows, 4 * hidden, 4 * hidden});

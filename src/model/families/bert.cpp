@@ -45,29 +45,29 @@ void write_bert_keys(const ModelConfig& config, nlohmann::json& root) {
   root["vocab_size"] = config.vocab_size;
 }
 
-void name_as_bert(const std::string& base, ModelPlan& plan) {
+ModelPlan bert_encoder_plan(const std::string& base, const ModelConfig& config, const HeadKind& kind,
+                            std::int64_t outputs) {
+  const BlockNames names = {.block = base + "encoder.layer.",
+                            .query = "attention.self.query",
+                            .key = "attention.self.key",
+                            .value = "attention.self.value",
+                            .attention_output = "attention.output.dense",
+                            .attention_norm = "attention.output.LayerNorm",
+                            .intermediate = "intermediate.dense",
+                            .output = "output.dense",
+                            .norm = "output.LayerNorm"};
+  ModelPlan plan = encoder_plan(config, names, kind, outputs);
   plan.embeddings.word = base + "embeddings.word_embeddings";
   plan.embeddings.position = base + "embeddings.position_embeddings";
   plan.embeddings.type = base + "embeddings.token_type_embeddings";
   plan.embeddings.norm = base + "embeddings.LayerNorm";
-  for (std::size_t i = 0; i < plan.sublayers.size(); ++i) {
-    const std::string block = base + "encoder.layer." + std::to_string(i / 2) + ".";
-    layers::SublayerNames& names = plan.sublayers[i].names;
-    const std::string output = i % 2 == 0 ? block + "attention.output." : block + "output.";
-    names.query = block + "attention.self.query";
-    names.key = block + "attention.self.key";
-    names.value = block + "attention.self.value";
-    names.intermediate = block + "intermediate.dense";
-    names.output = output + "dense";
-    names.norm = output + "LayerNorm";
-  }
+  return plan;
 }
 
 namespace {
 
 ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs) {
-  ModelPlan plan = encoder_plan(config, kind, outputs);
-  name_as_bert("bert.", plan);
+  ModelPlan plan = bert_encoder_plan("bert.", config, kind, outputs);
   const bool masked = kind.ties_word_embeddings;
   plan.head.dense = masked ? "cls.predictions.transform.dense" : "bert.pooler.dense";
   plan.head.norm = "cls.predictions.transform.LayerNorm";

@@ -49,21 +49,21 @@ void write(const ModelConfig& config, nlohmann::json& root) {
 }
 
 ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs) {
-  ModelPlan plan = encoder_plan(config, kind, outputs);
+  const BlockNames names = {.block = "distilbert.transformer.layer.",
+                            .query = "attention.q_lin",
+                            .key = "attention.k_lin",
+                            .value = "attention.v_lin",
+                            .attention_output = "attention.out_lin",
+                            .attention_norm = "sa_layer_norm",
+                            .intermediate = "ffn.lin1",
+                            .output = "ffn.lin2",
+                            .norm = "output_layer_norm"};
+  ModelPlan plan = encoder_plan(config, names, kind, outputs);
   plan.embeddings.word = "distilbert.embeddings.word_embeddings";
   plan.embeddings.position = "distilbert.embeddings.position_embeddings";
   plan.embeddings.norm = "distilbert.embeddings.LayerNorm";
-  for (std::size_t i = 0; i < plan.sublayers.size(); ++i) {
-    const std::string block = "distilbert.transformer.layer." + std::to_string(i / 2) + ".";
-    const bool attends = i % 2 == 0;
-    layers::SublayerSettings& sublayer = plan.sublayers[i];
-    sublayer.names = {.query = block + "attention.q_lin",
-                      .key = block + "attention.k_lin",
-                      .value = block + "attention.v_lin",
-                      .intermediate = block + "ffn.lin1",
-                      .output = block + (attends ? "attention.out_lin" : "ffn.lin2"),
-                      .norm = block + (attends ? "sa_layer_norm" : "output_layer_norm")};
-    if (attends) sublayer.hidden_dropout = 0.0f;
+  for (layers::SublayerSettings& sublayer : plan.sublayers) {
+    if (sublayer.kind->mixes_tokens()) sublayer.hidden_dropout = 0.0f;
   }
   if (kind.is_token_head && !kind.reads_all_tokens) {
     plan.head.classifier_dropout = static_cast<float>(config.hidden_dropout_prob);
@@ -72,7 +72,7 @@ ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t out
   plan.head.dense = masked ? "vocab_transform" : "pre_classifier";
   plan.head.norm = "vocab_layer_norm";
   plan.head.bias = "vocab_projector.bias";
-  if (!masked) plan.head.activation = layers::Activation::relu;
+  if (!masked) plan.head.activation = ops::Activation::relu;
   return plan;
 }
 

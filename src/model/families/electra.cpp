@@ -27,15 +27,14 @@ void write(const ModelConfig& config, nlohmann::json& root) {
 }
 
 ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs) {
-  ModelPlan plan = encoder_plan(config, kind, outputs);
-  name_as_bert("electra.", plan);
+  ModelPlan plan = bert_encoder_plan("electra.", config, kind, outputs);
   const bool masked = kind.ties_word_embeddings;
   plan.head.dense = masked ? "generator_predictions.dense" : "classifier.dense";
   plan.head.norm = "generator_predictions.LayerNorm";
   plan.head.bias = "generator_lm_head.bias";
   if (!masked && !kind.is_token_head) {
     plan.head.classifier = "classifier.out_proj";
-    plan.head.activation = layers::Activation::gelu;
+    plan.head.activation = ops::Activation::gelu;
     plan.head.input_dropout = plan.head.classifier_dropout;
   }
   return plan;

@@ -1,3 +1,4 @@
+#include "bert_hpc/layers/encoder_sublayers.hpp"
 #include "family.hpp"
 
 namespace bert_hpc::model {
@@ -7,8 +8,7 @@ constexpr std::uint32_t embeddings_site = 0, head_site = 0xFFF0, first_block_sit
 
 }  // namespace
 
-ModelPlan encoder_plan(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs) {
-  using Kind = layers::SublayerSettings::Kind;
+ModelPlan encoder_plan(const ModelConfig& config, const BlockNames& names, const HeadKind& kind, std::int64_t outputs) {
   const bool masked = kind.ties_word_embeddings;
   const auto epsilon = static_cast<float>(config.layer_norm_eps);
   ModelPlan plan;
@@ -24,18 +24,26 @@ ModelPlan encoder_plan(const ModelConfig& config, const HeadKind& kind, std::int
   // A decoder tied to the word embeddings is a product, which has a gradient for every row.
   embeddings.lookup_only = !masked;
   for (std::int64_t block = 0; block < config.num_hidden_layers; ++block) {
-    for (const Kind each : {Kind::attention, Kind::feed_forward}) {
-      layers::SublayerSettings sublayer;
-      sublayer.kind = each;
-      sublayer.hidden = config.hidden_size;
-      sublayer.heads = config.num_attention_heads;
-      sublayer.intermediate = config.intermediate_size;
-      sublayer.layer_norm_epsilon = epsilon;
-      sublayer.hidden_dropout = static_cast<float>(config.hidden_dropout_prob);
-      sublayer.attention_dropout = static_cast<float>(config.attention_probs_dropout_prob);
-      sublayer.first_site = first_block_site + sites_per_block * static_cast<std::uint32_t>(block);
-      plan.sublayers.push_back(std::move(sublayer));
-    }
+    const std::string prefix = names.block + std::to_string(block) + '.';
+    layers::SublayerSettings sublayer;
+    sublayer.block = block;
+    sublayer.hidden = config.hidden_size;
+    sublayer.layer_norm_epsilon = epsilon;
+    sublayer.hidden_dropout = static_cast<float>(config.hidden_dropout_prob);
+    sublayer.first_site = first_block_site + sites_per_block * static_cast<std::uint32_t>(block);
+    sublayer.kind = layers::attention_sublayer({.query = prefix + names.query,
+                                                .key = prefix + names.key,
+                                                .value = prefix + names.value,
+                                                .heads = config.num_attention_heads,
+                                                .dropout = static_cast<float>(config.attention_probs_dropout_prob)});
+    sublayer.output = prefix + names.attention_output;
+    sublayer.norm = prefix + names.attention_norm;
+    plan.sublayers.push_back(sublayer);
+    sublayer.kind = layers::feed_forward_sublayer(
+        {.intermediate = prefix + names.intermediate, .intermediate_size = config.intermediate_size});
+    sublayer.output = prefix + names.output;
+    sublayer.norm = prefix + names.norm;
+    plan.sublayers.push_back(std::move(sublayer));
   }
   plan.selects_from = plan.sublayer_count() - (kind.reads_all_tokens ? 0 : 2);  // the attention of the last block
   layers::HeadSettings& head = plan.head;
@@ -45,7 +53,7 @@ ModelPlan encoder_plan(const ModelConfig& config, const HeadKind& kind, std::int
   head.classifier = kind.classifier;
   head.classifier_dropout = static_cast<float>(kind.reads_all_tokens ? config.span_dropout : config.head_dropout());
   head.layer_norm_epsilon = epsilon;
-  head.activation = masked ? layers::Activation::gelu : layers::Activation::tanh;
+  head.activation = masked ? ops::Activation::gelu : ops::Activation::tanh;
   head.site = head_site;
   head.padding_row = config.pad_token_id;
   return plan;

@@ -45,13 +45,21 @@ const Family& family_of(const std::string& model_type);
 /// The model types, quoted, for messages: "bert", "bert" or "distilbert".
 std::string family_list();
 
-/// What post-norm encoders share: sizes, dropout, sites, the tie of the decoder. A family adds names and what differs.
-ModelPlan encoder_plan(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs);
+/// Names of a block's layers, without ".weight". The block's index stands between `block` and the rest:
+/// "layer.3.query".
+struct BlockNames {
+  std::string block;  ///< "layer."
+  std::string query, key, value, attention_output, attention_norm, intermediate, output, norm;
+};
 
-// What families took over from BERT (bert.cpp): keys of config.json, and names in embeddings and blocks after a base
-// ("bert.").
+/// What post-norm encoders share: sizes, dropout, sites, the tie of the decoder. A family adds names and what differs.
+ModelPlan encoder_plan(const ModelConfig& config, const BlockNames& names, const HeadKind& kind, std::int64_t outputs);
+
+// What families took over from BERT (bert.cpp): keys of config.json, and the plan of an encoder with BERT's names in
+// embeddings and blocks after a base ("bert.").
 void read_bert_keys(ConfigReader& reader, ModelConfig& config);
 void write_bert_keys(const ModelConfig& config, nlohmann::json& root);
-void name_as_bert(const std::string& base, ModelPlan& plan);
+ModelPlan bert_encoder_plan(const std::string& base, const ModelConfig& config, const HeadKind& kind,
+                            std::int64_t outputs);
 
 }  // namespace bert_hpc::model

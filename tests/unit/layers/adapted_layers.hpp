@@ -45,7 +45,7 @@ struct AdaptedLayers {
   static layers::AdapterSettings completed(layers::AdapterSettings settings) {
     settings.rank = rank;
     settings.scale = scale;
-    settings.query = settings.value = true;
+    settings.layers = {"q", "v"};
     return settings;
   }
   static std::vector<core::ParameterSpec> specs(const layers::AdapterSettings& settings) {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "bert_hpc/core/parameter_store.hpp"
-#include "bert_hpc/layers/architecture.hpp"
+#include "bert_hpc/ops/epilogue.hpp"
 #include "support/sample_tensors.hpp"
 
 namespace bert_hpc::tests {

@@ -112,5 +112,5 @@ TEST_CASE("A frozen adapter has no gradients, and a layer plans the products of 
   CHECK(weights[1].scratch_columns.empty());
   CHECK(weights[3].extents({.tokens = 9, .selected = 4}) == ops::ProductExtents{.rows = 4, .in = out, .out = rank});
   CHECK_FALSE(layers::AdapterSettings{.rank = 4}.any());
-  CHECK_FALSE(layers::AdapterSettings{.query = true}.any());
+  CHECK_FALSE(layers::AdapterSettings{.layers = {"q"}}.any());
 }

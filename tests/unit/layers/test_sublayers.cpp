@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-#include "bert_hpc/layers/sublayer.hpp"
+#include "bert_hpc/layers/encoder_sublayers.hpp"
 #include "plain_layers.hpp"
 #include "support/host_batch.hpp"
 #include "support/stored_matrix.hpp"
@@ -14,7 +14,6 @@
 using namespace bert_hpc;
 using layers::SublayerSettings;
 using tests::Grid;
-using Kind = SublayerSettings::Kind;
 
 namespace {
 
@@ -67,14 +66,14 @@ Grid rows_of(const Grid& x, const std::vector<std::int32_t>& rows) {
 /// x: of all tokens for attention, of the computed rows for feed-forward.
 Grid plain_sublayer(const SublayerSettings& settings, const tests::PlainParameters& parameters, const Grid& x,
                     const std::vector<std::int32_t>& rows) {
-  const bool attends = settings.kind == Kind::attention;
+  const bool attends = settings.kind->mixes_tokens();
   const Grid residual = attends ? rows_of(x, rows) : x;
   Grid inner(0, 0);
   if (attends) {
     inner = plain_attention(plain_linear(residual, parameters, "query"), plain_linear(x, parameters, "key"),
                             plain_linear(x, parameters, "value"), rows);
   } else {
-    inner = plain_activation(plain_linear(x, parameters, "intermediate"), settings.activation);
+    inner = plain_activation(plain_linear(x, parameters, "intermediate"), ops::Activation::gelu);
   }
   Grid sum = plain_linear(inner, parameters, "output");
   for (std::size_t i = 0; i < sum.values.size(); ++i) sum.values[i] += residual.values[i];
@@ -137,24 +136,21 @@ struct Runner {
 }  // namespace
 
 TEST_CASE("A sublayer and its gradients are those of plain loops", "[layers][sublayer]") {
-  const auto kind = GENERATE(Kind::attention, Kind::feed_forward);
+  const bool attends = GENERATE(true, false);
   const bool selects = GENERATE(false, true), fuses = GENERATE(false, true), at_once = GENERATE(false, true);
-  INFO(layers::sublayer_name(kind) << ", selects " << selects << ", fuses row sums " << fuses << ", at once "
-                                   << at_once);
-  const SublayerSettings settings{.kind = kind,
+  const SublayerSettings settings{.kind = attends ? layers::attention_sublayer({.heads = heads, .dropout = 0})
+                                                  : layers::feed_forward_sublayer({.intermediate_size = intermediate}),
                                   .hidden = hidden,
-                                  .heads = heads,
-                                  .intermediate = intermediate,
                                   .hidden_dropout = 0,
-                                  .attention_dropout = 0,
                                   .fuses_row_sums = fuses};
+  INFO(settings.kind->name() << ", selects " << selects << ", fuses row sums " << fuses << ", at once " << at_once);
   Runner runner(settings, selects);
   std::vector<std::int32_t> computed = selected;
   if (!selects) {
     computed.resize(tokens);
     std::iota(computed.begin(), computed.end(), 0);
   }
-  const std::int64_t rows_in = kind == Kind::attention ? tokens : std::ssize(computed);
+  const std::int64_t rows_in = attends ? tokens : std::ssize(computed);
   const test::Matrix x = test::Matrix::random(rows_in, hidden, 3);
   test::Matrix d_y = test::Matrix::random(std::ssize(computed), hidden, 4), d_x(rows_in, hidden);
   Grid plain_x(x.host()), plain_d_y(std::as_const(d_y).host());

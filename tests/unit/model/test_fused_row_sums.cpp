@@ -4,15 +4,18 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
-#include "bert_hpc/layers/sublayer.hpp"
+#include "bert_hpc/layers/encoder_sublayers.hpp"
 #include "bert_hpc/ops/random_fill.hpp"
 #include "support/host_batch.hpp"
 #include "support/stored_matrix.hpp"
 
 using namespace bert_hpc;
-using Kind = layers::SublayerSettings::Kind;
 
 namespace {
+
+constexpr std::int64_t heads = 3;
+
+enum class Kind { attention, feed_forward };
 
 struct Result {
   std::vector<std::vector<float>> gradients;  // by parameter
@@ -22,11 +25,10 @@ struct Result {
 
 layers::SublayerSettings settings_of(Kind kind, bool fuses) {
   layers::SublayerSettings settings;
-  settings.kind = kind;
+  settings.kind = kind == Kind::attention ? layers::attention_sublayer({.heads = heads, .dropout = 0.2f})
+                                          : layers::feed_forward_sublayer({.intermediate_size = 40});
   settings.hidden = 24;
-  settings.heads = 3;
-  settings.intermediate = 40;
-  settings.hidden_dropout = settings.attention_dropout = 0.2f;
+  settings.hidden_dropout = 0.2f;
   settings.fuses_row_sums = fuses;
   return settings;
 }
@@ -52,13 +54,13 @@ Result run(Kind kind, bool fuses, bool selects, bool at_once = false) {
   for (const layers::LinearWeight& weight : sublayer->linear_weights(selects)) {
     products->reserve(weight.extents({.tokens = tokens, .sequences = 3, .max_length = 5, .selected = rows}));
   }
-  attention->reserve(5, settings.hidden / settings.heads);
+  attention->reserve(5, settings.hidden / heads);
   Result result;
   core::Workspace workspace;
   const auto saved = sublayer->make_saved();
   const auto deferred = sublayer->make_deferred();
   const auto take = [&] {  // first what it takes is counted
-    const std::int64_t tiles = attention->dropout_tiles(5, settings.hidden / settings.heads);
+    const std::int64_t tiles = attention->dropout_tiles(5, settings.hidden / heads);
     sublayer->allocate_saved(workspace, tokens, selection, tiles, *saved);
     const std::int64_t begin = workspace.mark();
     sublayer->allocate_deferred(workspace, tokens, selection, *deferred);

@@ -1,0 +1,31 @@
+// The two sublayers of a block of BERT's encoder (Devlin et al. 2019; post-norm as in Vaswani et al. 2017), each a
+// residual step of its own:
+//   attention     y = layer_norm(x + dropout(attention(x)·Woᵀ + bo)),
+//   feed-forward  y = layer_norm(x + dropout(gelu(x·Wiᵀ + bi)·W2ᵀ + b2)).
+// To add a sublayer: a class that derives from Sublayer, its settings, and a function like these.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "bert_hpc/layers/sublayer.hpp"
+
+namespace bert_hpc::layers {
+
+struct AttentionSettings {
+  std::string query = "query", key = "key", value = "value";  ///< names of the first products
+  std::int64_t heads = 0;
+  float dropout = 0.1f;  ///< of attention's weights
+};
+
+struct FeedForwardSettings {
+  std::string intermediate = "intermediate";  ///< name of the first product
+  std::int64_t intermediate_size = 0;
+};
+
+/// Query, key and value weights follow one another, as do their biases, so that one product computes all three.
+std::shared_ptr<const SublayerKind> attention_sublayer(AttentionSettings settings);
+std::shared_ptr<const SublayerKind> feed_forward_sublayer(FeedForwardSettings settings);
+
+}  // namespace bert_hpc::layers
