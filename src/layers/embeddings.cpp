@@ -63,18 +63,22 @@ void Embeddings::look_up(const core::MicroBatch& batch, SavedActivations& saved)
 void Embeddings::forward(const StepContext& context, SavedActivations& saved) const {
   look_up(context.batch, saved);
   const core::TokenRows rows = group_.own(context.batch.tokens);
-  ops::residual_layer_norm_forward(context.dropout(0.0f, settings_.site), rows, saved.sum, nullptr, {},
+  const core::Dropout drop = context.dropout(settings_.hidden_dropout, settings_.site),
+                      none = context.dropout(0.0f, settings_.site);
+  ops::residual_layer_norm_forward(settings_.sum_out ? drop : none, rows, saved.sum, nullptr, {},
                                    parameters_.value(gamma_).data, parameters_.value(beta_).data,
                                    settings_.layer_norm_epsilon, saved.output, saved.statistics.row(0),
                                    saved.statistics.row(1));
-  const core::Dropout drop = context.dropout(settings_.hidden_dropout, settings_.site);
-  if (drop.probability > 0) ops::dropout(drop, rows, saved.output, saved.output);
+  if (!settings_.sum_out && drop.probability > 0) ops::dropout(drop, rows, saved.output, saved.output);
 }
 
-void Embeddings::backward_weight(const StepContext& context, const SavedActivations& saved, Matrix d_y) const {
+void Embeddings::backward_weight(const StepContext& context, const SavedActivations& saved,
+                                 const StreamGradient& gradient) const {
   const core::TokenRows rows = group_.own(context.batch.tokens);
-  const core::Dropout drop = context.dropout(settings_.hidden_dropout, settings_.site);
-  if (drop.probability > 0) ops::dropout(drop, rows, d_y, d_y);
+  const core::Dropout drop = context.dropout(settings_.hidden_dropout, settings_.site),
+                      none = context.dropout(0.0f, settings_.site);
+  const Matrix& d_y = gradient.y;
+  if (!settings_.sum_out && drop.probability > 0) ops::dropout(drop, rows, d_y, d_y);
   const NormGradient norm = {d_y,
                              saved.sum,
                              saved.statistics.row(0),
@@ -83,9 +87,9 @@ void Embeddings::backward_weight(const StepContext& context, const SavedActivati
                              parameters_.gradient(beta_).data};
   add_norm_gradients(group_, {&norm, 1});
   if (!trains_tables()) return;
-  ops::residual_layer_norm_backward(context.dropout(0.0f, settings_.site), rows, d_y, saved.sum,
-                                    parameters_.value(gamma_).data, saved.statistics.row(0), saved.statistics.row(1),
-                                    d_y, {});
+  ops::residual_layer_norm_backward(none, rows, d_y, saved.sum, parameters_.value(gamma_).data, saved.statistics.row(0),
+                                    saved.statistics.row(1), d_y, {}, gradient.residual);
+  if (settings_.sum_out && drop.probability > 0) ops::dropout(drop, rows, d_y, d_y);
   ops::embedding_backward(context.batch, group_.gather(d_y, context.batch.tokens.count), table_gradient(word_),
                           positions(table_gradient(position_)), table_gradient(type_),
                           group_.place().begin(settings_.vocabulary));

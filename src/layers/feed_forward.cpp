@@ -101,23 +101,26 @@ std::vector<LinearWeight> FeedForward::linear_weights(bool selects) const {
   return weights;
 }
 
-void FeedForward::forward(Engine& engine, const StepContext& context, const RowSelection* selection, ConstMatrix x,
+void FeedForward::forward(Engine& engine, const StepContext& context, const RowSelection* selection, const Stream& x,
                           SavedActivations& of_micro_batch) const {
   auto& saved = static_cast<Saved&>(of_micro_batch);
   const core::TokenRows& rows = rows_of(context, selection);
-  intermediate_.forward(engine, group_.gather(x, rows.count), Activation::gelu, saved.intermediate, saved.activated,
+  intermediate_.forward(engine, group_.gather(x.y, rows.count), Activation::gelu, saved.intermediate, saved.activated,
                         of(context, rows, saved.intermediate_inner));
-  finish_forward(engine, context, rows, saved.activated, x, saved);
+  finish_forward(engine, context, rows, saved.activated, x.residual, saved);
 }
 
 void FeedForward::backward_input(Engine& engine, const StepContext& context, const RowSelection* selection,
-                                 const SavedActivations& of_forward, Matrix d_y, WeightGradientInputs& of_micro_batch,
-                                 Matrix d_x, core::Workspace&) const {
+                                 const SavedActivations& of_forward, const StreamGradient& d_y,
+                                 WeightGradientInputs& of_micro_batch, const StreamGradient& d_x,
+                                 core::Workspace&) const {
   const auto& saved = static_cast<const Saved&>(of_forward);
   auto& deferred = static_cast<Deferred&>(of_micro_batch);
   const core::TokenRows& rows = rows_of(context, selection);
-  const Matrix sum = group_.partial(d_x, rows.count);
-  begin_backward(context, rows, saved, d_y, deferred, sum);
+  const Matrix sum = group_.partial(d_x.y, rows.count);
+  const bool joint = !settings_.sum_in;  // one gradient begins with the residual's
+  if (joint) group_.keep_own(sum);
+  begin_backward(context, rows, saved, d_y, deferred, joint ? group_.own(sum) : d_x.residual);
   const ConstMatrix d_product = group_.gather(deferred.d_product, rows.count);
   const LinearRows of_output = of(context, rows, {}, deferred.output_inner);
   if (settings_.fuses_row_sums) {
@@ -133,9 +136,10 @@ void FeedForward::backward_input(Engine& engine, const StepContext& context, con
   } else {
     output_.backward_input(engine, d_product, Activation::gelu, saved.intermediate, deferred.d_intermediate, of_output);
   }
-  intermediate_.backward_input(engine, deferred.d_intermediate, sum, ops::Write::accumulate,
+  intermediate_.backward_input(engine, deferred.d_intermediate, sum,
+                               joint ? ops::Write::accumulate : ops::Write::replace,
                                of(context, rows, {}, deferred.intermediate_inner));
-  group_.sum(sum, d_x);
+  group_.sum(sum, d_x.y);
 }
 
 void FeedForward::backward_weight(Engine& engine, const StepContext& context, const RowSelection* selection,

@@ -22,11 +22,11 @@ class FeedForward : public ResidualSublayer {
   void allocate_deferred(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection,
                          WeightGradientInputs& deferred) const override;
   std::vector<LinearWeight> linear_weights(bool selects) const override;
-  void forward(Engine& engine, const StepContext& context, const RowSelection* selection, ConstMatrix x,
+  void forward(Engine& engine, const StepContext& context, const RowSelection* selection, const Stream& x,
                SavedActivations& saved) const override;
   void backward_input(Engine& engine, const StepContext& context, const RowSelection* selection,
-                      const SavedActivations& saved, Matrix d_y, WeightGradientInputs& deferred, Matrix d_x,
-                      core::Workspace& workspace) const override;
+                      const SavedActivations& saved, const StreamGradient& d_y, WeightGradientInputs& deferred,
+                      const StreamGradient& d_x, core::Workspace& workspace) const override;
   void plan_scratch(core::Workspace&, std::int64_t, const RowSelection*) const override {}
   void backward_weight(Engine& engine, const StepContext& context, const RowSelection* selection,
                        const SavedActivations& saved, const WeightGradientInputs& deferred,

@@ -15,7 +15,6 @@ class ResidualSublayer : public Sublayer {
   /// "rows": those that the sublayer computes, the selected ones or all tokens; "piece": those of them that this rank
   /// of the tensor group has (all in a group of one). Kinds of sublayers add what lies before the residual step.
   struct ResidualActivations : SavedActivations {
-    Matrix sum;                ///< (piece, hidden): before the layer norm
     Matrix output_inner;       ///< of the last product's adapter: LinearRows::of_x
     Tensor<float> statistics;  ///< (2, piece): mean, rstd of the layer norm
   };
@@ -60,13 +59,14 @@ class ResidualSublayer : public Sublayer {
   /// d_product and norm_sums.
   void allocate_product(core::Workspace& workspace, std::int64_t rows, ResidualGradients& deferred) const;
 
-  /// From inner (rows, its columns) to saved.sum = inner·weightᵀ and saved.output, with the residual (piece, hidden).
+  /// From inner (rows, its columns) to saved.sum = residual + dropout(inner·weightᵀ + bias) and saved.output, with the
+  /// residual (piece, hidden).
   void finish_forward(Engine& engine, const StepContext& context, const core::TokenRows& rows, ConstMatrix inner,
                       ConstMatrix residual, ResidualActivations& saved) const;
-  /// From d_y to deferred.d_output, deferred.d_product, deferred.norm_sums and the residual's share, which replaces
-  /// this rank's rows of `d_rows` (rows, hidden).
+  /// From d_y to deferred.d_output, deferred.d_product, deferred.norm_sums and the gradient of the sum, which replaces
+  /// d_sum (piece, hidden).
   void begin_backward(const StepContext& context, const core::TokenRows& rows, const ResidualActivations& saved,
-                      Matrix d_y, ResidualGradients& deferred, const Matrix& d_rows) const;
+                      const StreamGradient& d_y, ResidualGradients& deferred, const Matrix& d_sum) const;
   /// The gradients that deferred.norm_sums adds up to, if row sums are fused; no launch of their own is worth them.
   ops::ColumnSums norm_gradients(const ResidualGradients& deferred) const;
   /// Adds the gradients of the last product and of the layer norm, those of norm_gradients() excepted.

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/activation.hpp"
 
@@ -118,6 +119,7 @@ void SelfAttention::allocate_saved(core::Workspace& workspace, std::int64_t toke
   saved = {};
   if (selection != nullptr) {
     saved.x_selected = workspace.take(rows, settings_.hidden, type);
+    if (settings_.sum_in) saved.residual_selected = workspace.take(rows, settings_.hidden, type);
     saved.query = workspace.take(rows, width_, type);
     saved.key_value = workspace.take(tokens, 2 * width_, type);
   } else {
@@ -190,15 +192,20 @@ std::vector<LinearWeight> SelfAttention::linear_weights(bool selects) const {
   return weights;
 }
 
-void SelfAttention::forward(Engine& engine, const StepContext& context, const RowSelection* selection, ConstMatrix x,
+void SelfAttention::forward(Engine& engine, const StepContext& context, const RowSelection* selection, const Stream& x,
                             SavedActivations& of_micro_batch) const {
   auto& saved = static_cast<Saved&>(of_micro_batch);
   const TokenRows& rows = rows_of(context, selection);
-  const ConstMatrix all = group_.gather(x, context.batch.tokens.count);
-  ConstMatrix residual = x;
+  const std::int64_t tokens = context.batch.tokens.count;
+  ConstMatrix residual = x.residual;
+  if (selection != nullptr && settings_.sum_in) {
+    ops::gather_rows(group_.gather(x.residual, tokens), selection->index, saved.residual_selected);
+    residual = group_.own(saved.residual_selected);
+  }
+  const ConstMatrix all = group_.gather(x.y, tokens);
   if (selection != nullptr) {
     ops::gather_rows(all, selection->index, saved.x_selected);
-    residual = group_.own(saved.x_selected);
+    if (!settings_.sum_in) residual = group_.own(saved.x_selected);
     query_.forward(engine, saved.x_selected, saved.query, of(context, rows, saved.inner.query));
     key_value_.forward(engine, all, saved.key_value, of(context, context.batch.tokens, saved.inner.key_value));
   } else {
@@ -209,36 +216,57 @@ void SelfAttention::forward(Engine& engine, const StepContext& context, const Ro
 }
 
 void SelfAttention::backward_input(Engine& engine, const StepContext& context, const RowSelection* selection,
-                                   const SavedActivations& of_forward, Matrix d_y, WeightGradientInputs& of_micro_batch,
-                                   Matrix d_x, core::Workspace& workspace) const {
+                                   const SavedActivations& of_forward, const StreamGradient& d_y,
+                                   WeightGradientInputs& of_micro_batch, const StreamGradient& d_x,
+                                   core::Workspace& workspace) const {
   const auto& saved = static_cast<const Saved&>(of_forward);
   auto& deferred = static_cast<Deferred&>(of_micro_batch);
   const TokenRows& rows = rows_of(context, selection);
-  const std::int64_t mark = workspace.mark();
-  // The gradient at the input begins with the residual's share; where every row is computed on one rank it is d_x
-  // itself.
+  const std::int64_t mark = workspace.mark(), tokens = context.batch.tokens.count;
   const Matrix d_context = workspace.take(rows.count, width_, settings_.storage);
-  const Matrix sum = group_.partial(d_x, context.batch.tokens.count);
-  const Matrix d_rows =
-      selection != nullptr ? workspace.take(rows.count, settings_.hidden, group_.partial_type(settings_.storage)) : sum;
-  begin_backward(context, rows, saved, d_y, deferred, d_rows);
+  // One gradient begins with the residual's and takes that of the queries, keys and values too, unless the residual is
+  // a sum; if every row is computed on one rank it is d_x itself.
+  const bool joint = !settings_.sum_in;
+  const Write add = joint ? Write::accumulate : Write::replace;
+  Matrix d_rows;  // of the computed rows
+  if (selection != nullptr) {
+    d_rows = workspace.take(rows.count, settings_.hidden, group_.partial_type(settings_.storage));
+    group_.keep_own(d_rows);
+    begin_backward(context, rows, saved, d_y, deferred, group_.own(d_rows));
+    if (!joint) add_to_all_tokens(d_rows, *selection, tokens, d_x.residual);
+  } else if (joint) {
+    d_rows = group_.partial(d_x.y, tokens);
+    group_.keep_own(d_rows);
+    begin_backward(context, rows, saved, d_y, deferred, group_.own(d_rows));
+  } else {
+    begin_backward(context, rows, saved, d_y, deferred, d_x.residual);
+  }
   output_.backward_input(engine, group_.gather(deferred.d_product, rows.count), d_context, Write::replace,
                          of(context, rows, {}, deferred.output_inner));
   engine.attention.backward(inputs(context, rows, saved), saved.results(), d_context,
                             {deferred.d_query, deferred.d_key_value.column_range(0, width_),
                              deferred.d_key_value.column_range(width_, width_)});
+  const Matrix sum = group_.partial(d_x.y, tokens);
   if (selection != nullptr) {
-    query_.backward_input(engine, deferred.d_query, d_rows, Write::accumulate,
-                          of(context, rows, {}, deferred.inner.query));
+    query_.backward_input(engine, deferred.d_query, d_rows, add, of(context, rows, {}, deferred.inner.query));
     key_value_.backward_input(engine, deferred.d_key_value, sum, Write::replace,
                               of(context, context.batch.tokens, {}, deferred.inner.key_value));
     ops::scatter_add_rows(d_rows, selection->index, sum);
   } else {
-    query_key_value_.backward_input(engine, deferred.d_query_key_value, sum, Write::accumulate,
+    query_key_value_.backward_input(engine, deferred.d_query_key_value, sum, add,
                                     of(context, rows, {}, deferred.inner.query_key_value));
   }
-  group_.sum(sum, d_x);
+  group_.sum(sum, d_x.y);
   workspace.release(mark);
+}
+
+/// all (piece of the tokens, hidden) = d_rows in the selected rows, zeros in others.
+void SelfAttention::add_to_all_tokens(const Matrix& d_rows, const RowSelection& selection, std::int64_t tokens,
+                                      const Matrix& all) const {
+  const Matrix sum = group_.partial(all, tokens);
+  core::fill_on_device(sum.data, 0, static_cast<std::size_t>(sum.size() * core::bytes_of(sum.type)));
+  ops::scatter_add_rows(d_rows, selection.index, sum);
+  group_.sum(sum, all);
 }
 
 void SelfAttention::backward_weight(Engine& engine, const StepContext& context, const RowSelection* selection,

@@ -23,11 +23,11 @@ class SelfAttention : public ResidualSublayer {
   void allocate_deferred(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection,
                          WeightGradientInputs& deferred) const override;
   std::vector<LinearWeight> linear_weights(bool selects) const override;
-  void forward(Engine& engine, const StepContext& context, const RowSelection* selection, ConstMatrix x,
+  void forward(Engine& engine, const StepContext& context, const RowSelection* selection, const Stream& x,
                SavedActivations& saved) const override;
   void backward_input(Engine& engine, const StepContext& context, const RowSelection* selection,
-                      const SavedActivations& saved, Matrix d_y, WeightGradientInputs& deferred, Matrix d_x,
-                      core::Workspace& workspace) const override;
+                      const SavedActivations& saved, const StreamGradient& d_y, WeightGradientInputs& deferred,
+                      const StreamGradient& d_x, core::Workspace& workspace) const override;
   void plan_scratch(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection) const override;
   void backward_weight(Engine& engine, const StepContext& context, const RowSelection* selection,
                        const SavedActivations& saved, const WeightGradientInputs& deferred,
@@ -44,6 +44,7 @@ class SelfAttention : public ResidualSublayer {
   struct Saved : ResidualActivations {
     Inner inner;
     Matrix x_selected;                 ///< (rows, hidden), only with a selection
+    Matrix residual_selected;          ///< (rows, hidden), only with a selection and if the residual is a sum
     Matrix query;                      ///< (rows, width)
     Matrix key_value;                  ///< (tokens, 2·width); without a selection it and `query` are columns of
     Matrix query_key_value;            ///< (tokens, 3·width)
@@ -62,6 +63,8 @@ class SelfAttention : public ResidualSublayer {
 
   /// Whether the biases' gradients share a launch with those of the norm, which epilogues of products cannot.
   bool fuses_bias_sums() const { return settings_.fuses_row_sums && !ops::fusion().bias_gradients; }
+  void add_to_all_tokens(const Matrix& d_rows, const RowSelection& selection, std::int64_t tokens,
+                         const Matrix& all) const;
   ops::AttentionInputs inputs(const StepContext& context, const core::TokenRows& rows, const Saved& saved) const;
 
   AttentionSettings own_;

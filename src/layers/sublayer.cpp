@@ -51,8 +51,14 @@ Linear ResidualSublayer::linear(const std::string& name, std::uint32_t input, st
 
 void ResidualSublayer::allocate_output(core::Workspace& workspace, std::int64_t rows,
                                        ResidualActivations& saved) const {
-  saved.sum = group_.take(workspace, rows, settings_.hidden, settings_.storage);
-  saved.output = group_.take(workspace, rows, settings_.hidden, settings_.storage);
+  if (settings_.sum_out) {
+    saved.both = take_stream(workspace, group_, rows, settings_.hidden, settings_.storage);
+    saved.sum = first_half(saved.both);
+    saved.output = second_half(saved.both);
+  } else {
+    saved.sum = group_.take(workspace, rows, settings_.hidden, settings_.storage);
+    saved.output = group_.take(workspace, rows, settings_.hidden, settings_.storage);
+  }
   saved.output_inner = output_.take_inner(workspace, rows, settings_.storage);
   saved.statistics = workspace.take<float>(2, group_.capacity(rows));
 }
@@ -76,18 +82,18 @@ void ResidualSublayer::finish_forward(Engine& engine, const StepContext& context
 }
 
 void ResidualSublayer::begin_backward(const StepContext& context, const core::TokenRows& rows,
-                                      const ResidualActivations& saved, Matrix d_y, ResidualGradients& deferred,
-                                      const Matrix& d_rows) const {
-  deferred.d_output = d_y;
-  group_.keep_own(d_rows);
+                                      const ResidualActivations& saved, const StreamGradient& d_y,
+                                      ResidualGradients& deferred, const Matrix& d_sum) const {
+  const core::Dropout dropout = context.dropout(settings_.hidden_dropout, output_site_);
+  deferred.d_output = d_y.y;
   if (fuses_norm_sums()) {
-    return ops::residual_layer_norm_backward(context.dropout(settings_.hidden_dropout, output_site_), rows, d_y,
-                                             saved.sum, values(gamma_), saved.statistics.row(0),
-                                             saved.statistics.row(1), d_rows, deferred.d_product, deferred.norm_sums);
+    return ops::residual_layer_norm_backward_sums(dropout, rows, d_y.y, saved.sum, values(gamma_),
+                                                  saved.statistics.row(0), saved.statistics.row(1), d_sum,
+                                                  deferred.d_product, deferred.norm_sums, d_y.residual);
   }
-  ops::residual_layer_norm_backward(context.dropout(settings_.hidden_dropout, output_site_), group_.own(rows), d_y,
-                                    saved.sum, values(gamma_), saved.statistics.row(0), saved.statistics.row(1),
-                                    group_.own(d_rows), deferred.d_product);
+  ops::residual_layer_norm_backward(dropout, group_.own(rows), d_y.y, saved.sum, values(gamma_),
+                                    saved.statistics.row(0), saved.statistics.row(1), d_sum, deferred.d_product,
+                                    d_y.residual);
 }
 
 void ResidualSublayer::add_output_gradients(Engine& engine, const StepContext& context, const core::TokenRows& rows,
@@ -108,6 +114,13 @@ ops::ColumnSums ResidualSublayer::norm_gradients(const ResidualGradients& deferr
   return {deferred.norm_sums, {gradients(gamma_), gradients(beta_), output_.bias_gradient()}, 3};
 }
 
+Matrix take_stream(core::Workspace& workspace, const TensorGroup& group, std::int64_t rows, std::int64_t hidden,
+                   DataType storage) {
+  Matrix both = workspace.take(2 * group.capacity(rows), hidden, storage);
+  both.rows = 2 * group.count(rows);
+  return both;
+}
+
 bool computes_like(const SublayerSettings& a, const SublayerSettings& b) {
   const auto adapters = [](const SublayerSettings& s) {
     std::vector<bool> adapted;
@@ -116,7 +129,7 @@ bool computes_like(const SublayerSettings& a, const SublayerSettings& b) {
   };
   return a.kind->computes_like(*b.kind) && a.hidden == b.hidden && a.layer_norm_epsilon == b.layer_norm_epsilon &&
          a.hidden_dropout == b.hidden_dropout && a.storage == b.storage && a.fuses_row_sums == b.fuses_row_sums &&
-         adapters(a) == adapters(b);
+         a.sum_in == b.sum_in && a.sum_out == b.sum_out && adapters(a) == adapters(b);
 }
 
 }  // namespace bert_hpc::layers

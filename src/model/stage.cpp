@@ -87,12 +87,26 @@ std::vector<std::int64_t> Stage::finished_begins() const {
 }
 
 Matrix Stage::output(int slot) const {
-  return range_.head ? Matrix() : at(slot).sublayers.back()->output;
+  if (range_.head) return {};
+  const layers::Sublayer::SavedActivations& last = *at(slot).sublayers.back();
+  return has_sum(sublayers_.size()) ? last.both : last.output;
 }
 
-ConstMatrix Stage::sublayer_input(const Slot& slot, std::size_t sublayer) const {
-  if (sublayer > 0) return slot.sublayers[sublayer - 1]->output;
-  return range_.embeddings ? slot.embeddings.output : slot.input;
+Matrix Stage::d_output(int slot) const {
+  return has_sum(sublayers_.size()) ? at(slot).d_output : output(slot);
+}
+
+layers::Stream Stage::sublayer_input(const Slot& slot, std::size_t sublayer) const {
+  const bool has = has_sum(sublayer);
+  if (sublayer > 0) {
+    const layers::Sublayer::SavedActivations& before = *slot.sublayers[sublayer - 1];
+    return has ? layers::Stream(before.sum, before.output) : layers::Stream(before.output);
+  }
+  if (range_.embeddings) {
+    return has ? layers::Stream(slot.embeddings.sum, slot.embeddings.output) : layers::Stream(slot.embeddings.output);
+  }
+  return has ? layers::Stream(layers::first_half(slot.input), layers::second_half(slot.input))
+             : layers::Stream(slot.input);
 }
 
 void Stage::open(core::Workspace& workspace, const layers::StepContext& context, int slot) {
@@ -159,15 +173,15 @@ void Stage::backward(layers::Engine& engine, const layers::StepContext& context,
   const std::int64_t tokens = context.batch.tokens.count, mark = workspace.mark();
   allocate_send_buffer(workspace, tokens, s);
   workspace.release(training_.scratch_begin);
-  Matrix ping_pong[2];
+  layers::StreamGradient ping_pong[2];
   allocate_ping_pong(workspace, tokens, s, ping_pong);
-  Matrix d_y = d_output(slot);
+  layers::StreamGradient d_y = gradient_of(d_output(slot), sublayers_.size());
   int turn = 0;
 
   if (range_.head) {
-    d_y = group_.first(ping_pong[turn], s.selection.rows.count);
+    d_y = first_rows(ping_pong[turn], s.selection.rows.count, sublayers_.size());
     turn = 1 - turn;
-    head_->backward_input(engine, context, *s.head, d_y);
+    head_->backward_input(engine, context, *s.head, d_y.y);
     if (head_begin_ >= 0) {
       head_->backward_weight(engine, *s.head, s.sublayers.back()->output);
       finished(head_begin_);
@@ -177,14 +191,16 @@ void Stage::backward(layers::Engine& engine, const layers::StepContext& context,
   for (std::size_t i = sublayers_.size(); i-- > first_backward_;) {
     if (run > 0 && runs_[run - 1].last == i + 1) recompute(engine, context, s, --run);
     const bool sent = i == 0 && sends_gradient();
-    const Matrix d_x = sent ? s.d_input : group_.first(ping_pong[turn], rows_into(s, i, tokens));
+    const layers::StreamGradient d_x =
+        sent ? gradient_of(s.d_input, i) : first_rows(ping_pong[turn], rows_into(s, i, tokens), i);
     const std::int64_t sublayer_mark = workspace.mark();
     layers::Sublayer::WeightGradientInputs& deferred = *undeferred_.sublayers[i];
     sublayers_[i]->allocate_deferred(workspace, tokens, selection(s, i), deferred);
     deferred.at_once = true;
     sublayers_[i]->backward_input(engine, context, selection(s, i), *s.sublayers[i], d_y, deferred, d_x, workspace);
     if (sublayer_begin_[i] >= 0) {
-      sublayers_[i]->backward_weight(engine, context, selection(s, i), *s.sublayers[i], deferred, sublayer_input(s, i));
+      sublayers_[i]->backward_weight(engine, context, selection(s, i), *s.sublayers[i], deferred,
+                                     sublayer_input(s, i).y);
     }
     workspace.release(sublayer_mark);
     if (sublayer_begin_[i] >= 0) finished(sublayer_begin_[i]);
@@ -209,11 +225,11 @@ void Stage::backward_input(layers::Engine& engine, const layers::StepContext& co
   allocate_deferred(workspace, context.batch.tokens.count, s, k);
   allocate_send_buffer(workspace, context.batch.tokens.count, s);
   workspace.release(training_.scratch_begin);
-  Matrix d_y = range_.head ? k.d_inputs.back() : d_output(slot);
-  if (range_.head) head_->backward_input(engine, context, *s.head, d_y);
+  layers::StreamGradient d_y = range_.head ? k.d_inputs.back() : gradient_of(d_output(slot), sublayers_.size());
+  if (range_.head) head_->backward_input(engine, context, *s.head, d_y.y);
   for (std::size_t i = sublayers_.size(); i-- > first_backward_;) {
     const bool sent = i == 0 && sends_gradient();
-    const Matrix d_x = sent ? s.d_input : k.d_inputs[i];
+    const layers::StreamGradient d_x = sent ? gradient_of(s.d_input, i) : k.d_inputs[i];
     sublayers_[i]->backward_input(engine, context, selection(s, i), *s.sublayers[i], d_y, *k.sublayers[i], d_x,
                                   workspace);
     progress();
@@ -233,7 +249,7 @@ void Stage::backward_weight(layers::Engine& engine, const layers::StepContext& c
   for (std::size_t i = sublayers_.size(); i-- > first_backward_;) {
     if (sublayer_begin_[i] < 0) continue;
     sublayers_[i]->backward_weight(engine, context, selection(s, i), *s.sublayers[i], *k.sublayers[i],
-                                   sublayer_input(s, i));
+                                   sublayer_input(s, i).y);
     finished(sublayer_begin_[i]);
     progress();
   }

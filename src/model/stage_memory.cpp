@@ -17,19 +17,40 @@ std::int64_t aligned(std::int64_t bytes) {
 
 }  // namespace
 
+Matrix Stage::take_message(core::Workspace& workspace, std::int64_t rows, std::size_t sublayer) const {
+  const std::int64_t hidden = plan_.embeddings.hidden;
+  return has_sum(sublayer) ? layers::take_stream(workspace, group_, rows, hidden, plan_.embeddings.storage)
+                           : group_.take(workspace, rows, hidden, plan_.embeddings.storage);
+}
+
+layers::StreamGradient Stage::take_gradient(core::Workspace& workspace, std::int64_t rows, std::size_t sublayer) const {
+  return gradient_of(take_message(workspace, rows, sublayer), sublayer);
+}
+
 void Stage::allocate_send_buffer(core::Workspace& workspace, std::int64_t tokens, Slot& slot) {
   if (!sends_gradient()) return;
   workspace.release(training_.send_buffers_begin + next_send_buffer_ * training_.send_buffer_size);
-  slot.d_input = group_.take(workspace, rows_into(slot, 0, tokens), plan_.embeddings.hidden, plan_.embeddings.storage);
+  slot.d_input = take_message(workspace, rows_into(slot, 0, tokens), 0);
   next_send_buffer_ = 1 - next_send_buffer_;
 }
 
-/// As backward() needs them: two matrices in which the gradients between the parts of a stage take turns.
+/// As backward() needs them: two gradients between the parts of a stage, which take turns.
 void Stage::allocate_ping_pong(core::Workspace& workspace, std::int64_t tokens, const Slot& slot,
-                               Matrix* ping_pong) const {
-  const std::int64_t most = std::max(tokens, slot.selection.rows.count);
-  for (int i = 0; i < 2; ++i)
-    ping_pong[i] = group_.take(workspace, most, plan_.embeddings.hidden, plan_.embeddings.storage);
+                               layers::StreamGradient* ping_pong) const {
+  const std::int64_t most = std::max(tokens, slot.selection.rows.count), hidden = plan_.embeddings.hidden;
+  bool sums = false;
+  for (std::size_t i = 0; i <= sublayers_.size(); ++i) sums = sums || has_sum(i);
+  for (int i = 0; i < 2; ++i) {
+    ping_pong[i].y = group_.take(workspace, most, hidden, plan_.embeddings.storage);
+    if (sums) ping_pong[i].residual = group_.take(workspace, most, hidden, plan_.embeddings.storage);
+  }
+}
+
+layers::StreamGradient Stage::first_rows(const layers::StreamGradient& gradient, std::int64_t rows,
+                                         std::size_t sublayer) const {
+  const Matrix y = group_.first(gradient.y, rows);
+  return has_sum(sublayer) ? layers::StreamGradient(group_.first(gradient.residual, rows), y)
+                           : layers::StreamGradient(y);
 }
 
 /// Without a backward pass, as the first `count` sublayers are then, the results of a sublayer are needed by the next
@@ -76,7 +97,7 @@ void Stage::allocate_slot(core::Workspace& workspace, std::int64_t tokens, bool 
   if (range_.embeddings) {
     slot.embeddings = embeddings_->allocate_saved(workspace, tokens);
   } else {
-    slot.input = group_.take(workspace, rows_into(slot, 0, tokens), plan_.embeddings.hidden, plan_.embeddings.storage);
+    slot.input = take_message(workspace, rows_into(slot, 0, tokens), 0);
   }
   const std::size_t forward_only = training ? std::min(first_backward_, sublayers_.size()) : sublayers_.size();
   // Forward of a training needs room for what dropout keeps, even where backward does not read it.
@@ -87,9 +108,16 @@ void Stage::allocate_slot(core::Workspace& workspace, std::int64_t tokens, bool 
                                     *slot.sublayers[i]);
     } else if (keeps_result(i)) {
       const layers::RowSelection* const selected = selection(slot, i);
-      slot.sublayers[i]->output = group_.take(workspace, selected != nullptr ? selected->rows.count : tokens,
-                                              plan_.embeddings.hidden, plan_.embeddings.storage);
+      layers::Sublayer::SavedActivations& kept = *slot.sublayers[i];
+      const Matrix result = take_message(workspace, selected != nullptr ? selected->rows.count : tokens, i + 1);
+      kept.both = has_sum(i + 1) ? result : Matrix();
+      kept.sum = has_sum(i + 1) ? layers::first_half(result) : Matrix();
+      kept.output = has_sum(i + 1) ? layers::second_half(result) : result;
     }
+  }
+  if (training && has_sum(sublayers_.size())) {
+    const bool selects = selection(slot, sublayers_.size() - 1) != nullptr;
+    slot.d_output = take_message(workspace, selects ? slot.selection.rows.count : tokens, sublayers_.size());
   }
   if (range_.head) head_->allocate_saved(workspace, slot.selection.rows.count, *slot.head);
 }
@@ -99,12 +127,16 @@ std::int64_t Stage::allocate_runs(core::Workspace& workspace, std::int64_t token
   std::int64_t end = begin;
   for (std::size_t r = 0; r < runs_.size(); ++r) {
     workspace.release(begin);
-    Matrix& result = slot.sublayers[runs_[r].last - 1]->output;
-    const Matrix kept = result;
+    layers::Sublayer::SavedActivations& last = *slot.sublayers[runs_[r].last - 1];
+    const Matrix kept = last.output, kept_sum = last.sum, kept_both = last.both;
     for (std::size_t i = runs_[r].first; i < runs_[r].last; ++i) {
       sublayers_[i]->allocate_saved(workspace, tokens, selection(slot, i), training_.dropout_tiles, *slot.sublayers[i]);
     }
-    slot.results[r] = std::exchange(result, kept);
+    slot.results[r] = std::exchange(last.output, kept);
+    if (has_sum(runs_[r].last)) {  // every pass over the run writes the same sum, which no gradient replaces
+      last.sum = kept_sum;
+      last.both = kept_both;
+    }
     end = std::max(end, workspace.mark());
   }
   workspace.release(end);
@@ -113,12 +145,11 @@ std::int64_t Stage::allocate_runs(core::Workspace& workspace, std::int64_t token
 
 void Stage::allocate_deferred(core::Workspace& workspace, std::int64_t tokens, const Slot& slot,
                               DeferredGradients& deferred) const {
-  const std::int64_t hidden = plan_.embeddings.hidden;
   // Gradients between the parts of this stage; that of the last output, without a head, is the caller's.
   const std::size_t first = std::max<std::size_t>(first_backward_, sends_gradient() ? 1 : 0);
-  deferred.d_inputs.assign(sublayers_.size() + (range_.head ? 1 : 0), Matrix());
+  deferred.d_inputs.assign(sublayers_.size() + (range_.head ? 1 : 0), layers::StreamGradient());
   for (std::size_t i = first; i < deferred.d_inputs.size(); ++i) {
-    deferred.d_inputs[i] = group_.take(workspace, rows_into(slot, i, tokens), hidden, plan_.embeddings.storage);
+    deferred.d_inputs[i] = take_gradient(workspace, rows_into(slot, i, tokens), i);
   }
   for (std::size_t i = first_backward_; i < sublayers_.size(); ++i) {
     sublayers_[i]->allocate_deferred(workspace, tokens, selection(slot, i), *deferred.sublayers[i]);
@@ -153,8 +184,8 @@ void Stage::plan_slots(core::Workspace& workspace, const layers::BatchBounds& bo
   layout.send_buffers_begin = layout.deferred_begin + memory.deferred * layout.deferred_size;
   if (memory.training && sends_gradient()) {
     const std::int64_t rows = rows_into(slot, 0, bounds.tokens);
-    layout.send_buffer_size =
-        aligned(group_.capacity(rows) * plan_.embeddings.hidden * core::bytes_of(plan_.embeddings.storage));
+    layout.send_buffer_size = aligned((has_sum(0) ? 2 : 1) * group_.capacity(rows) * plan_.embeddings.hidden *
+                                      core::bytes_of(plan_.embeddings.storage));
   }
   const std::int64_t end = layout.send_buffers_begin + 2 * layout.send_buffer_size;
   workspace.release(layout.slots_begin);
@@ -167,7 +198,7 @@ void Stage::plan_scratch(core::Workspace& workspace, const layers::BatchBounds& 
   Slot slot;
   slot.selection.rows.count = bounds.selected;
   undeferred_ = make_deferred();
-  Matrix ping_pong[2];
+  layers::StreamGradient ping_pong[2];
   if (training_.deferred == 0 && has_backward()) allocate_ping_pong(workspace, bounds.tokens, slot, ping_pong);
   for (std::size_t i = first_backward_; i < sublayers_.size(); ++i) {
     const std::int64_t mark = workspace.mark();

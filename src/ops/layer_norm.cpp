@@ -84,13 +84,14 @@ void forward_in(const Dropout& dropout, const TokenRows& rows, Tensor<T> x, cons
       });
 }
 
-// With ẑ = (z − μ) · rstd and g = d_y ∘ γ:  d_z = rstd · (g − Σ g / n − ẑ · Σ (g ∘ ẑ) / n)
+// With ẑ = (z − μ) · rstd and g = d_y ∘ γ:  d_z = rstd · (g − Σ g / n − ẑ · Σ (g ∘ ẑ) / n) + more
 template <class T, class Z>
 void backward_in(const Dropout& dropout, const TokenRows& rows, Tensor<const T> d_y, Tensor<const T> z,
-                 const float* gamma, const float* mean, const float* rstd, Tensor<Z> d_z, Tensor<T> d_x) {
+                 const float* gamma, const float* mean, const float* rstd, Tensor<Z> d_z, Tensor<T> d_x,
+                 Tensor<const T> more) {
   const RowDropout site(dropout, rows);
 #if BERT_HPC_WARPS
-  const packs::NormBackward<T, Z> n{{dropout, rows, site.threshold, site.scale}, d_y, z, mean, rstd, d_z, d_x};
+  const packs::NormBackward<T, Z> n{{dropout, rows, site.threshold, site.scale}, d_y, z, mean, rstd, d_z, d_x, more};
   if (norm_in_warps_backward<4>(n, gamma) || norm_in_warps_backward<8>(n, gamma)) return;
 #endif
   const bool dropped = site.threshold > 0 && d_x.data != nullptr;
@@ -99,7 +100,8 @@ void backward_in(const Dropout& dropout, const TokenRows& rows, Tensor<const T> 
       backward_label(z, d_z, d_x), z.rows, KOKKOS_LAMBDA(std::int64_t i) {
         const std::int64_t columns = z.columns;
         Z* out = d_z.row(i);
-        normalize_row_backward(columns, d_y.row(i), z.row(i), mean[i], rstd[i], gamma, out);
+        const T* added = more.data == nullptr ? nullptr : more.row(i);
+        normalize_row_backward(columns, d_y.row(i), z.row(i), mean[i], rstd[i], gamma, added, out);
         if (dropped) dropout_row(site, i, columns, out, d_x.row(i));
         if (copied) {
           T* copy = d_x.row(i);
@@ -132,9 +134,9 @@ bool sum_in_groups(const kernel::Label& label, const packs::NormBackward<T>& n, 
 template <class T>
 void backward_sums_in(const Dropout& dropout, const TokenRows& rows, Tensor<const T> d_y, Tensor<const T> z,
                       const float* gamma, const float* mean, const float* rstd, Tensor<T> d_z, Tensor<T> d_x,
-                      Tensor<float> partial) {
+                      Tensor<float> partial, Tensor<const T> more) {
   const RowDropout site(dropout, rows);
-  const packs::NormBackward<T> n{{dropout, rows, site.threshold, site.scale}, d_y, z, mean, rstd, d_z, d_x};
+  const packs::NormBackward<T> n{{dropout, rows, site.threshold, site.scale}, d_y, z, mean, rstd, d_z, d_x, more};
   const kernel::Label label("bert_hpc::ops::residual_layer_norm_backward_sums",
                             kernel::bytes_of<T, T, T, T>(z.size()) + kernel::bytes_of<float>(partial.size()));
   if (sum_in_groups<3>(label, n, gamma, partial) || sum_in_groups<4>(label, n, gamma, partial)) return;
@@ -207,26 +209,30 @@ void residual_layer_norm_forward(const Dropout& dropout, const TokenRows& rows, 
 }
 
 void residual_layer_norm_backward(const Dropout& dropout, const TokenRows& rows, ConstMatrix d_y, ConstMatrix z,
-                                  const float* gamma, const float* mean, const float* rstd, Matrix d_z, Matrix d_x) {
+                                  const float* gamma, const float* mean, const float* rstd, Matrix d_z, Matrix d_x,
+                                  ConstMatrix more) {
   core::with_type(z.type, [&]<class T>() {
     const Tensor<T> dropped = d_x.data == nullptr ? Tensor<T>() : d_x.as<T>();
+    const Tensor<const T> added = more.data == nullptr ? Tensor<const T>() : more.as<T>();
     if (d_z.type == core::DataType::fp32) {
-      backward_in<T>(dropout, rows, d_y.as<T>(), z.as<T>(), gamma, mean, rstd, d_z.as<float>(), dropped);
+      backward_in<T>(dropout, rows, d_y.as<T>(), z.as<T>(), gamma, mean, rstd, d_z.as<float>(), dropped, added);
     } else {
-      backward_in<T>(dropout, rows, d_y.as<T>(), z.as<T>(), gamma, mean, rstd, d_z.as<T>(), dropped);
+      backward_in<T>(dropout, rows, d_y.as<T>(), z.as<T>(), gamma, mean, rstd, d_z.as<T>(), dropped, added);
     }
   });
 }
 
-void residual_layer_norm_backward(const Dropout& dropout, const TokenRows& rows, ConstMatrix d_y, ConstMatrix z,
-                                  const float* gamma, const float* mean, const float* rstd, Matrix d_z, Matrix d_x,
-                                  Tensor<float> partial) {
+void residual_layer_norm_backward_sums(const Dropout& dropout, const TokenRows& rows, ConstMatrix d_y, ConstMatrix z,
+                                       const float* gamma, const float* mean, const float* rstd, Matrix d_z, Matrix d_x,
+                                       Tensor<float> partial, ConstMatrix more) {
   core::require(z.columns <= max_summed_columns && d_x.rows == z.rows,
-                "residual_layer_norm_backward: rows too long for sums, or without d_x");
+                "residual_layer_norm_backward_sums: rows too long for sums, or without d_x");
   core::require(partial.rows == norm_sum_blocks(z.rows) && partial.columns == 3 * z.columns,
-                "residual_layer_norm_backward: partial sums of another size");
+                "residual_layer_norm_backward_sums: partial sums of another size");
   core::with_type(z.type, [&]<class T>() {
-    backward_sums_in<T>(dropout, rows, d_y.as<T>(), z.as<T>(), gamma, mean, rstd, d_z.as<T>(), d_x.as<T>(), partial);
+    const Tensor<const T> added = more.data == nullptr ? Tensor<const T>() : more.as<T>();
+    backward_sums_in<T>(dropout, rows, d_y.as<T>(), z.as<T>(), gamma, mean, rstd, d_z.as<T>(), d_x.as<T>(), partial,
+                        added);
   });
 }
 

@@ -195,7 +195,8 @@ struct NormSums {
   }
 };
 
-/// Operands of the backward pass: see residual_layer_norm_backward(). d_z may be d_y, d_x may have null data.
+/// Operands of the backward pass: see residual_layer_norm_backward(). d_z may be d_y, d_x and `more` may have null
+/// data.
 template <class T, class Z = T>
 struct NormBackward {
   RowSite site;
@@ -203,6 +204,7 @@ struct NormBackward {
   const float *mean, *rstd;
   core::Tensor<Z> d_z;
   core::Tensor<T> d_x;
+  core::Tensor<const T> more{};
 };
 
 /// d_z of a team's rows, and d_x = dropout(d_z).
@@ -248,6 +250,11 @@ BERT_HPC_DEVICE void norm_rows_backward(const Team& team, const RowWalk& walk, c
     team.each(pack_count, [&](int s, std::int64_t o) {
       const int count = Team::whole ? width : columns_of(o, columns);
       for (int j = 0; j < width; ++j) g[s][j] = rstd * (g[s][j] - sum - normal[s][j] * product);
+      if (n.more.data != nullptr) {
+        float other[width];
+        load(n.more.row(row) + o * width, count, other);
+        for (int j = 0; j < width; ++j) g[s][j] += other[j];
+      }
       store<Team::whole>(g[s], count, n.d_z.row(row) + o * width);
       if (n.d_x.data == nullptr) return;
       n.site.apply(key, o, g[s]);

@@ -92,15 +92,22 @@ KOKKOS_INLINE_FUNCTION void normalize_row(std::int64_t columns, const T* z, floa
   for (std::int64_t j = 0; j < columns; ++j) y[j] = gamma[j] * ((z[j] - mean) * rstd) + beta[j];
 }
 
-/// d_z of one row; see the formula below.
+/// d_z of one row (the formula is in layer_norm.cpp), plus `more` unless it is null.
 template <class T, class Z>
 KOKKOS_INLINE_FUNCTION void normalize_row_backward(std::int64_t columns, const T* d_y, const T* z, float mean,
-                                                   float rstd, const float* gamma, Z* d_z) {
+                                                   float rstd, const float* gamma, const T* more, Z* d_z) {
   const float inverse = 1.0f / static_cast<float>(columns);
   const float sum = inverse * kernel::sum_of<float>(columns, [=](std::int64_t j) { return d_y[j] * gamma[j]; });
   const float product = inverse * rstd * kernel::sum_of<float>(columns, [=](std::int64_t j) {
                           return d_y[j] * gamma[j] * (z[j] - mean);
                         });
+  if (more != nullptr) {
+#pragma omp simd
+    for (std::int64_t j = 0; j < columns; ++j) {
+      d_z[j] = rstd * (d_y[j] * gamma[j] - sum - (z[j] - mean) * rstd * product) + more[j];
+    }
+    return;
+  }
 #pragma omp simd
   for (std::int64_t j = 0; j < columns; ++j) {
     d_z[j] = rstd * (d_y[j] * gamma[j] - sum - (z[j] - mean) * rstd * product);

@@ -11,14 +11,17 @@
 #include "bert_hpc/ops/dropout.hpp"
 #include "support/heads.hpp"
 #include "support/host_batch.hpp"
+#include "support/pre_norm.hpp"
 
 using namespace bert_hpc;
 
 namespace {
 
+const std::string pre_norm = "pre-norm bert";
+
 model::ModelConfig small_config(const std::string& family, double dropout) {
   model::ModelConfig config;
-  config.family = family;
+  config.family = family == pre_norm ? "bert" : family;
   config.vocab_size = 23;
   config.hidden_size = 24;
   config.num_hidden_layers = 2;
@@ -43,9 +46,10 @@ struct Fixture {
       : kind(head.kind),
         outputs(head.outputs),
         config(small_config(family, dropout)),
-        store(model::model_parameters(config, kind, outputs), core::ParameterStore::Arenas::with_gradients, {},
+        plan(plan_of(*this, family)),
+        store(model::model_parameters(plan, model::whole(plan)), core::ParameterStore::Arenas::with_gradients, {},
               arenas.memory()),
-        bert(config, kind, outputs, model::whole(config), store),
+        bert(plan, model::whole(plan), store),
         products(ops::make_matrix_product()),
         attention(ops::make_attention()) {
     model::initialize_parameters(store, config, 5);
@@ -54,6 +58,11 @@ struct Fixture {
     workspace.allocate();
     for (const ops::ProductExtents& e : model::product_extents({&bert, 1}, bounds)) products->reserve(e);
     attention->reserve(12, 8);
+  }
+
+  static model::ModelPlan plan_of(const Fixture& fixture, const std::string& family) {
+    model::ModelPlan plan = model::make_plan(fixture.config, fixture.kind, fixture.outputs);
+    return family == pre_norm ? tests::pre_norm(std::move(plan)) : plan;
   }
 
   double loss(const core::MicroBatch& batch, bool backward) {
@@ -73,6 +82,7 @@ struct Fixture {
   model::HeadKind kind;
   std::int64_t outputs;
   model::ModelConfig config;
+  model::ModelPlan plan;
   test::Arenas arenas;
   core::ParameterStore store;
   model::Stage bert;
@@ -90,7 +100,7 @@ TEST_CASE("gradients of every parameter agree with central differences") {
                                  Case{objectives::named("regression").head, 1, false, true});
   const model::HeadKind& kind = head.kind;
   const double dropout = GENERATE(0.0, 0.2);
-  const auto family = GENERATE(as<std::string>{}, "bert", "distilbert", "roberta", "electra");
+  const auto family = GENERATE(as<std::string>{}, "bert", "distilbert", "roberta", "electra", pre_norm);
   Fixture fixture(head, family, dropout);
   std::mt19937 random(11);
   const std::vector<std::int32_t> lengths = {1, 7, 12, 3};

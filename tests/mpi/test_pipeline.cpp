@@ -13,6 +13,7 @@
 #include "bert_hpc/ops/random_fill.hpp"
 #include "support/heads.hpp"
 #include "support/host_batch.hpp"
+#include "support/pre_norm.hpp"
 #include "support/unpolled_communicator.hpp"
 #include "support/world.hpp"
 
@@ -67,10 +68,12 @@ struct Case {
   bool inside_blocks = false;  // the first cut and the last lie inside blocks
   model::Trains trains{};
   model::Recomputation recomputation{};
+  bool pre_norm = false;
 };
 
 model::ModelPlan plan_of(const Case& c) {
   model::ModelPlan plan = model::make_plan(small_config(), c.head, outputs);
+  if (c.pre_norm) plan = tests::pre_norm(std::move(plan));
   model::set_trains(plan, c.trains);
   plan.recomputation = c.recomputation;
   return plan;
@@ -205,17 +208,21 @@ TEST_CASE("every schedule gives the bits of the whole model") {
   const auto kind = GENERATE(ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved,
                              ScheduleKind::zb_h1, ScheduleKind::forwards_first);
   const int count = GENERATE(1, 3, max_micro_batches);
-  const bool inside_blocks = GENERATE(false, true);
+  const bool inside_blocks = GENERATE(false, true), pre_norm = GENERATE(false, true);
   const int stages = world().size();
-  INFO((inside_blocks ? "cut inside blocks, " : "")
-       << train::schedule_name(kind) << ", " << count << " micro-batches, " << stages << " stages");
+  INFO((inside_blocks ? "cut inside blocks, " : "") << (pre_norm ? "pre-norm, " : "") << train::schedule_name(kind)
+                                                    << ", " << count << " micro-batches, " << stages << " stages");
   std::vector<std::unique_ptr<tests::HostBatch>> batches;
   for (unsigned m = 0; m < max_micro_batches; ++m) batches.push_back(make_batch(m));
 
   const auto alone = comm::make_self_communicator();
-  Trainee whole({head, {.micro_batches = max_micro_batches}}, *alone);
+  Trainee whole({.head = head, .settings = {.micro_batches = max_micro_batches}, .pre_norm = pre_norm}, *alone);
   const int virtual_stages = kind == ScheduleKind::interleaved && stages > 1 ? 2 : 1;
-  Trainee mine({head, {kind, stages, world().rank(), virtual_stages, max_micro_batches}, inside_blocks}, world());
+  Trainee mine({.head = head,
+                .settings = {kind, stages, world().rank(), virtual_stages, max_micro_batches},
+                .inside_blocks = inside_blocks,
+                .pre_norm = pre_norm},
+               world());
   for (int round = 0; round < 2; ++round) {  // gradients add up
     whole.run(batches, count, true);
     mine.run(batches, count, true);
@@ -293,8 +300,9 @@ TEST_CASE("recomputation gives the bits of kept activations, in less memory") {
   std::vector<std::unique_ptr<tests::HostBatch>> batches;
   for (unsigned m = 0; m < max_micro_batches; ++m) batches.push_back(make_batch(m));
   const train::PipelineSettings settings{kind, stages, world().rank(), virtual_stages, max_micro_batches};
-  Trainee kept({head, settings, inside_blocks, trains}, world());
-  Trainee mine({head, settings, inside_blocks, trains, recomputation}, world());
+  const bool pre_norm = GENERATE(false, true);
+  Trainee kept({head, settings, inside_blocks, trains, {}, pre_norm}, world());
+  Trainee mine({head, settings, inside_blocks, trains, recomputation, pre_norm}, world());
   for (const int count : {max_micro_batches, 3}) {
     kept.run(batches, count, true);
     mine.run(batches, count, true);

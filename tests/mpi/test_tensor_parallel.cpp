@@ -14,6 +14,7 @@
 #include "bert_hpc/ops/dropout.hpp"
 #include "support/heads.hpp"
 #include "support/host_batch.hpp"
+#include "support/pre_norm.hpp"
 #include "support/world.hpp"
 
 using namespace bert_hpc;
@@ -271,6 +272,13 @@ TEST_CASE("a model on a tensor group gives the results of one rank") {
   if (world().size() % size != 0) return;
   const auto kind = GENERATE(tests::classification_head, tests::regression_head, tests::masked_lm_head);
   check_group(plan_of(kind), size, GENERATE(false, true));
+}
+
+TEST_CASE("a pre-norm model on a tensor group gives the results of one rank") {
+  const int size = GENERATE(1, 2, 4);
+  if (world().size() % size != 0) return;
+  const auto kind = GENERATE(tests::classification_head, tests::masked_lm_head);
+  check_group(tests::pre_norm(plan_of(kind)), size, GENERATE(false, true));
 }
 
 TEST_CASE("adapters on a tensor group give the results of one rank") {

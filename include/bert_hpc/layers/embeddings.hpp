@@ -1,6 +1,7 @@
-// An encoder's input: dropout(layer_norm(word + position + token type)), Devlin et al. 2019, or without token types. In
-// a tensor group the rows of the word embeddings are shared out; position and type embeddings are whole, and each rank
-// computes their gradients from all tokens, as it needs them for its words anyway.
+// An encoder's input: dropout(layer_norm(word + position + token type)), Devlin et al. 2019, or without token types. A
+// pre-norm model's: z = dropout(word + position + token type), y = layer_norm(z), Radford et al. 2019. In a tensor
+// group the rows of the word embeddings are shared out; position and type embeddings are whole, and each rank computes
+// their gradients from all tokens, as it needs them for its words anyway.
 #pragma once
 
 #include <string>
@@ -10,6 +11,7 @@
 #include "bert_hpc/core/workspace.hpp"
 #include "bert_hpc/layers/costs.hpp"
 #include "bert_hpc/layers/step_context.hpp"
+#include "bert_hpc/layers/stream.hpp"
 #include "bert_hpc/layers/tensor_group.hpp"
 
 namespace bert_hpc::layers {
@@ -25,6 +27,7 @@ struct EmbeddingsSettings {
   float hidden_dropout = 0.1f;
   DataType storage = DataType::fp32;  ///< of activations
   std::uint32_t site = 0;
+  bool sum_out = false;      ///< hands on z and y, as SublayerSettings::sum_out
   bool lookup_only = false;  ///< nothing but look-ups reads the tables and gives them gradients
 
   /// A batch touches few rows of the tables, and rows are whole cache lines.
@@ -40,7 +43,7 @@ class Embeddings {
   /// "rows": this rank's piece of the tokens; all of them in a group of one.
   struct SavedActivations {
     Matrix sum;                ///< (rows, hidden): before the layer norm
-    Matrix output;             ///< (rows, hidden)
+    Matrix output;             ///< (rows, hidden): y
     Tensor<float> statistics;  ///< (2, rows): mean, rstd
   };
   SavedActivations allocate_saved(core::Workspace& workspace, std::int64_t tokens) const;
@@ -48,7 +51,7 @@ class Embeddings {
   /// The result is saved.output.
   void forward(const StepContext& context, SavedActivations& saved) const;
   /// d_y (rows, hidden) is used up. Adds to the gradients of tables and layer norm.
-  void backward_weight(const StepContext& context, const SavedActivations& saved, Matrix d_y) const;
+  void backward_weight(const StepContext& context, const SavedActivations& saved, const StreamGradient& d_y) const;
 
  private:
   void look_up(const core::MicroBatch& batch, SavedActivations& saved) const;

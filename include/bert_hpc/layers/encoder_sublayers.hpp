@@ -1,7 +1,6 @@
-// The two sublayers of a block of BERT's encoder (Devlin et al. 2019; post-norm as in Vaswani et al. 2017), each a
-// residual step of its own:
-//   attention     y = layer_norm(x + dropout(attention(x)·Woᵀ + bo)),
-//   feed-forward  y = layer_norm(x + dropout(gelu(x·Wiᵀ + bi)·W2ᵀ + b2)).
+// The two sublayers of a block of BERT's encoder (Devlin et al. 2019), each a step of the residual stream with
+//   attention     f(y) = attention(y)·Woᵀ,
+//   feed-forward  f(y) = gelu(y·Wiᵀ + bi)·W2ᵀ.
 // To add a sublayer: a class that derives from Sublayer, its settings, and a function like these.
 #pragma once
 

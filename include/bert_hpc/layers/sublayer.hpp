@@ -1,5 +1,13 @@
-// A sublayer: a step of the residual stream, between two of which a pipeline can be cut. A plan lists them with their
+// A sublayer f: a step of the residual stream, between two of which a pipeline can be cut. A plan lists them with their
 // settings; each is made by its kind. encoder_sublayers.hpp has the two of BERT's blocks.
+//
+// Between sublayers the stream has two values, z and y = norm(z). A sublayer reads y and adds its result to the
+// residual: z' = residual + dropout(f(y) + bias), y' = norm(z'), so that a layer norm belongs to the edge behind its
+// sublayer. The residual is y in a post-norm model (Vaswani et al. 2017; BERT) and z in a pre-norm model (Xiong et al.,
+// "On layer normalization in the transformer architecture", 2020; GPT-2):
+//
+//          embeddings ── norm ──┬── y ──► attention ── + ── norm ──┬── y ──► feed-forward ── + ── norm ── … ──► head
+//                               └── y or z ────────────┘           └── y or z ───────────────┘
 //
 // The last block of a model computes a selection of its rows only, those that the head reads: a classifier one row a
 // sequence, masked language modelling 15% of them. Its attention computes keys and values for every token, all else for
@@ -20,6 +28,7 @@
 #include "bert_hpc/layers/costs.hpp"
 #include "bert_hpc/layers/linear.hpp"
 #include "bert_hpc/layers/step_context.hpp"
+#include "bert_hpc/layers/stream.hpp"
 #include "bert_hpc/layers/tensor_group.hpp"
 #include "bert_hpc/ops/activation.hpp"
 
@@ -67,6 +76,8 @@ struct SublayerSettings {
   std::uint32_t first_site = 0;       ///< of its block, whose dropout sites are first_site … first_site + 2
   AdapterSettings adapters{};         ///< of its linear layers
   bool fuses_row_sums = false;        ///< the kernels of backward_input begin the gradients of vectors
+  /// Whether the residual that the sublayer is given, and that it hands on, is the sum before the norm (pre-norm).
+  bool sum_in = false, sum_out = false;
 };
 
 /// Whether two sublayers do the same work: they differ in names and in keys of dropout alone.
@@ -83,6 +94,8 @@ class Sublayer {
   struct SavedActivations {
     virtual ~SavedActivations() = default;
     Matrix output;                   ///< (rows that it computes here, hidden): y
+    Matrix sum;                      ///< shaped as output: z
+    Matrix both;                     ///< if it hands on the sum: z and, in the rows behind it, y
     std::int64_t dropout_bytes = 0;  ///< of the workspace, for what attention's dropout keeps
   };
 
@@ -105,19 +118,20 @@ class Sublayer {
                                  WeightGradientInputs& deferred) const = 0;
 
   /// x (this rank's piece, hidden), of all tokens for attention, of the rows that it computes for feed-forward; the
-  /// result is saved.output.
-  virtual void forward(Engine& engine, const StepContext& context, const RowSelection* selection, ConstMatrix x,
+  /// result is in `saved`.
+  virtual void forward(Engine& engine, const StepContext& context, const RowSelection* selection, const Stream& x,
                        SavedActivations& saved) const = 0;
 
-  /// d_y (piece, hidden) must stay until backward_weight; d_x, shaped as x, is replaced. Takes scratch from the
-  /// workspace and releases it.
+  /// d_y (piece, hidden) must stay until backward_weight; d_x, shaped as x, is replaced. d_y.residual has no data if
+  /// the sublayer hands on no sum or nothing reads it, and d_x.residual has data if the sublayer is given a sum. Takes
+  /// scratch from the workspace and releases it.
   virtual void backward_input(Engine& engine, const StepContext& context, const RowSelection* selection,
-                              const SavedActivations& saved, Matrix d_y, WeightGradientInputs& deferred, Matrix d_x,
-                              core::Workspace& workspace) const = 0;
+                              const SavedActivations& saved, const StreamGradient& d_y, WeightGradientInputs& deferred,
+                              const StreamGradient& d_x, core::Workspace& workspace) const = 0;
   /// What backward_input takes, for planning.
   virtual void plan_scratch(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection) const = 0;
 
-  /// Adds to the gradients of this sublayer's parameters.
+  /// Adds to the gradients of this sublayer's parameters. x: the normalized value of forward's.
   virtual void backward_weight(Engine& engine, const StepContext& context, const RowSelection* selection,
                                const SavedActivations& saved, const WeightGradientInputs& deferred,
                                ConstMatrix x) const = 0;

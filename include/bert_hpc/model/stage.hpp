@@ -119,10 +119,10 @@ class Stage {
                        int deferred);
 
   // Ends of a slot, all (rows, hidden) and without data where the stage has embeddings or head instead. The rows are
-  // all tokens, or behind the last block's attention those that the head reads.
+  // all tokens, or behind the last block's attention those that the head reads; in a pre-norm model z's, then y's.
   Matrix input(int slot) const { return at(slot).input; }
-  Matrix output(int slot) const;  ///< stays until it is overwritten as d_output
-  Matrix d_output(int slot) const { return output(slot); }
+  Matrix output(int slot) const;  ///< stays until d_output is filled, whose memory it may be
+  Matrix d_output(int slot) const;
   Matrix d_input(int slot) const { return at(slot).d_input; }  ///< where sends_gradient()
   /// Which of the two tensors, 0 or 1, the next backward pass writes its d_input to.
   int next_send_buffer() const { return next_send_buffer_; }
@@ -138,14 +138,16 @@ class Stage {
  private:
   struct Slot {
     layers::RowSelection selection;  // of the last block
-    Matrix input, d_input;           // (rows, hidden)
+    Matrix input, d_input;           // (rows, hidden), or of both values of the stream
+    Matrix d_output;                 // of both values, if the stage hands on a sum; else it is the output's memory
     layers::Embeddings::SavedActivations embeddings;
     std::vector<std::unique_ptr<layers::Sublayer::SavedActivations>> sublayers;
     std::vector<Matrix> results;                           // of runs_: where the result lies that backward writes again
     std::unique_ptr<layers::Head::SavedActivations> head;  // null where the head is elsewhere
   };
   struct DeferredGradients {
-    std::vector<Matrix> d_inputs;  // of each sublayer with a backward pass, but what is sent, and of the head if here
+    /// Of each sublayer with a backward pass, but what is sent, and of the head if here.
+    std::vector<layers::StreamGradient> d_inputs;
     std::vector<std::unique_ptr<layers::Sublayer::WeightGradientInputs>> sublayers;
   };
   /// Sublayers [first, last) that are computed again in the backward pass, together.
@@ -173,13 +175,31 @@ class Stage {
     return plan_.receives_selection(range_.first + static_cast<std::int64_t>(sublayer)) ? slot.selection.rows.count
                                                                                         : tokens;
   }
-  ConstMatrix sublayer_input(const Slot& slot, std::size_t sublayer) const;
+  layers::Stream sublayer_input(const Slot& slot, std::size_t sublayer) const;
+  const layers::SublayerSettings& settings(std::size_t sublayer) const {
+    return plan_.sublayers[static_cast<std::size_t>(range_.first) + sublayer];
+  }
+  /// Whether the stream into a sublayer, or out of the last one, has a sum beside the normalized value.
+  bool has_sum(std::size_t sublayer) const {
+    return sublayer < sublayers_.size() ? settings(sublayer).sum_in : !range_.head && settings(sublayer - 1).sum_out;
+  }
+  /// Memory for what goes into a sublayer, or out of the last one: a matrix of one value or of both.
+  Matrix take_message(core::Workspace& workspace, std::int64_t rows, std::size_t sublayer) const;
+  layers::StreamGradient take_gradient(core::Workspace& workspace, std::int64_t rows, std::size_t sublayer) const;
+  layers::StreamGradient gradient_of(const Matrix& message, std::size_t sublayer) const {
+    if (!has_sum(sublayer)) return message;
+    return {layers::first_half(message), layers::second_half(message)};
+  }
   bool trains_embeddings() const { return embeddings_begin_ >= 0; }
   void progress() const {
     if (progress_) progress_();
   }
   void allocate_send_buffer(core::Workspace& workspace, std::int64_t tokens, Slot& slot);
-  void allocate_ping_pong(core::Workspace& workspace, std::int64_t tokens, const Slot& slot, Matrix* ping_pong) const;
+  void allocate_ping_pong(core::Workspace& workspace, std::int64_t tokens, const Slot& slot,
+                          layers::StreamGradient* ping_pong) const;
+  /// The first rows of what allocate_ping_pong() gave, as many as go into a sublayer.
+  layers::StreamGradient first_rows(const layers::StreamGradient& gradient, std::int64_t rows,
+                                    std::size_t sublayer) const;
   bool recomputes(std::size_t sublayer) const {
     return sublayer >= first_backward_ && plan_.recomputes(range_.first + static_cast<std::int64_t>(sublayer));
   }

@@ -15,17 +15,19 @@ void residual_layer_norm_forward(const Dropout& dropout, const TokenRows& rows, 
                                  ConstMatrix residual, const float* gamma, const float* beta, float epsilon, Matrix y,
                                  float* mean, float* rstd);
 
-/// Computes d_z from d_y, and d_x = dropout'(d_z) if d_x has data (a copy of d_z without dropout). All (rows, columns);
-/// d_z may be d_y. All matrices have the same type, except that d_z may be float if the others have 16 bits.
+/// Computes d_z from d_y, plus `more` if it has data: what the residual stream of a pre-norm model adds to the gradient
+/// of z. d_x = dropout'(d_z) if d_x has data (a copy of d_z without dropout). All (rows, columns); d_z may be d_y but
+/// not `more`. All matrices have the same type, except that d_z may be float if the others have 16 bits.
 void residual_layer_norm_backward(const Dropout& dropout, const TokenRows& rows, ConstMatrix d_y, ConstMatrix z,
-                                  const float* gamma, const float* mean, const float* rstd, Matrix d_z, Matrix d_x);
+                                  const float* gamma, const float* mean, const float* rstd, Matrix d_z, Matrix d_x,
+                                  ConstMatrix more = {});
 
 /// As above, and also sums over rows: partial (norm_sum_blocks(rows), 3·columns), for add_column_sums(): sums
 /// that equal the results of layer_norm_backward_weight() for γ and β and the column sums of d_x. At most
 /// max_summed_columns columns; d_x has data; all matrices have the same type.
-void residual_layer_norm_backward(const Dropout& dropout, const TokenRows& rows, ConstMatrix d_y, ConstMatrix z,
-                                  const float* gamma, const float* mean, const float* rstd, Matrix d_z, Matrix d_x,
-                                  Tensor<float> partial);
+void residual_layer_norm_backward_sums(const Dropout& dropout, const TokenRows& rows, ConstMatrix d_y, ConstMatrix z,
+                                       const float* gamma, const float* mean, const float* rstd, Matrix d_z, Matrix d_x,
+                                       Tensor<float> partial, ConstMatrix more = {});
 std::int64_t norm_sum_blocks(std::int64_t rows);
 inline constexpr std::int64_t max_summed_columns = 1024;
 

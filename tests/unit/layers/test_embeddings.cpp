@@ -66,7 +66,7 @@ TEST_CASE("Embeddings and their gradients are those of plain loops", "[layers][e
 
   test::Matrix d_y = test::Matrix::random(tokens, hidden, 4);
   const Grid plain_d_y(std::as_const(d_y).host());
-  embeddings.backward_weight(context, saved, d_y);
+  embeddings.backward_weight(context, saved, layers::StreamGradient(d_y));
   const auto objective = [&] { return plain_dot(plain_embeddings(settings, parameters), plain_d_y); };
   for (auto& [name, values] : parameters) {
     INFO(name);

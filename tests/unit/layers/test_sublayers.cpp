@@ -156,14 +156,14 @@ TEST_CASE("A sublayer and its gradients are those of plain loops", "[layers][sub
   Grid plain_x(x.host()), plain_d_y(std::as_const(d_y).host());
 
   const layers::StepContext context{.batch = runner.view, .training = true};
-  runner.sublayer->forward(runner.engine, context, runner.rows, x, *runner.saved);
+  runner.sublayer->forward(runner.engine, context, runner.rows, layers::Stream(x), *runner.saved);
   const Grid expected = plain_sublayer(settings, runner.parameters, plain_x, computed);
   const std::vector<float> y = test::floats_of(runner.saved->output);
   CHECK(relative_difference({y.data(), expected.rows, hidden}, expected) < result_tolerance);
 
   runner.deferred->at_once = at_once;
-  runner.sublayer->backward_input(runner.engine, context, runner.rows, *runner.saved, d_y, *runner.deferred, d_x,
-                                  runner.workspace);
+  runner.sublayer->backward_input(runner.engine, context, runner.rows, *runner.saved, layers::StreamGradient(d_y),
+                                  *runner.deferred, layers::StreamGradient(d_x), runner.workspace);
   runner.sublayer->backward_weight(runner.engine, context, runner.rows, *runner.saved, *runner.deferred, x);
   const auto objective = [&] {
     return plain_dot(plain_sublayer(settings, runner.parameters, plain_x, computed), plain_d_y);

@@ -125,7 +125,7 @@ TEST_CASE("every row of a position table that gets a gradient is marked, whereve
   const layers::StepContext context{.batch = view, .training = true};
   embeddings.forward(context, saved);
   test::Matrix d_y = test::Matrix::random(8, 32, 2);
-  embeddings.backward_weight(context, saved, d_y);
+  embeddings.backward_weight(context, saved, layers::StreamGradient(d_y));
   const int positions = store.find("position.weight");
   const core::Tensor<float> gradient = store.gradient(positions);
   constexpr std::int64_t lines_of_row = 32 / core::floats_of_cache_line;

@@ -80,8 +80,9 @@ Result run(Kind kind, bool fuses, bool selects, bool at_once = false) {
   test::Matrix d_x(rows_in, settings.hidden);
   for (unsigned m = 0; m < 2; ++m) {
     const layers::StepContext context{.batch = view, .training = true, .key0 = 5 + m, .key1 = 6};
-    sublayer->forward(engine, context, selection, x, *saved);
-    sublayer->backward_input(engine, context, selection, *saved, d_y, *deferred, d_x, workspace);
+    sublayer->forward(engine, context, selection, layers::Stream(x), *saved);
+    sublayer->backward_input(engine, context, selection, *saved, layers::StreamGradient(d_y), *deferred,
+                             layers::StreamGradient(d_x), workspace);
     sublayer->backward_weight(engine, context, selection, *saved, *deferred, x);
   }
   core::wait_for_kernels();

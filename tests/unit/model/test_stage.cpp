@@ -11,6 +11,7 @@
 #include "bert_hpc/ops/dropout.hpp"
 #include "support/heads.hpp"
 #include "support/host_batch.hpp"
+#include "support/pre_norm.hpp"
 
 using namespace bert_hpc;
 using model::HeadKind;
@@ -175,11 +176,15 @@ TEST_CASE("stages with several micro-batches in flight have the bits of the whol
       GENERATE(Counts{6}, Counts{4, 2}, Counts{2, 2, 2}, Counts{1, 5}, Counts{3, 3}, Counts{5, 1}, Counts{4, 1, 1},
                Counts{1, 1, 1, 1, 1, 1});
   const bool apart = GENERATE(false, true);
-  INFO(model::balance_text(balance) << ", backward " << (apart ? "in two parts" : "at once"));
+  const bool pre_norm = GENERATE(false, true);
+  INFO(model::balance_text(balance) << ", backward " << (apart ? "in two parts" : "at once") << ", pre-norm "
+                                    << pre_norm);
   ModelRange one = model::whole(small_config());
   one.decoder_apart = true;  // as the stages sum its gradients
-  Stages reference(kind, {one}, false),
-      staged(kind,
+  model::ModelPlan plan = model::make_plan(small_config(), kind, outputs);
+  if (pre_norm) plan = tests::pre_norm(std::move(plan));
+  Stages reference(plan, {one}, false),
+      staged(plan,
              balance.size() == 1 ? std::vector{one}
                                  : model::partition(static_cast<int>(balance.size()), balance, model::equal_costs(6)),
              apart);

@@ -105,6 +105,16 @@ TEST_CASE("residual layer norm, forward and backward") {
     ops::dropout(site, rows.view(), d_z, expected);
     CHECK(test::bits_of(expected) == test::bits_of(d_x));
   }
+  // The gradient that a residual stream adds: of z, and so of what is dropped.
+  const Matrix more = Matrix::random(count, columns, 7, 1.0f, padding(3));
+  Matrix d_stream(count, columns, padding(1)), d_dropped(count, columns);
+  ops::residual_layer_norm_backward(site, rows.view(), d_y, z, gamma.values.data(), mean.data(), rstd.data(), d_stream,
+                                    d_dropped, more);
+  CHECK(test::largest_difference(d_stream, [&](auto i, auto j) { return d_z_reference(i, j) + more(i, j); }) <
+        4e-5 * steepest * steepest);
+  Matrix expected_dropped(count, columns);
+  ops::dropout(site, rows.view(), d_stream, expected_dropped);
+  CHECK(test::bits_of(expected_dropped) == test::bits_of(d_dropped));
   Matrix in_place(d_y);
   ops::residual_layer_norm_backward(site, rows.view(), in_place, z, gamma.values.data(), mean.data(), rstd.data(),
                                     in_place, core::Tensor<float>());

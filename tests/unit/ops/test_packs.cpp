@@ -66,9 +66,9 @@ struct Case {
   Matrix x, residual, d_y, bias, gamma, beta;
 };
 
-/// Layer norms as a team does them; its sums over rows are those of test_partial_sums.
+/// Layer norms as a team does them; its sums over rows are those of test_partial_sums. `adds`: backward adds a matrix.
 template <class T, class Team>
-void norms_agree(const Case& c, float tolerance) {
+void norms_agree(const Case& c, float tolerance, bool adds) {
   // The kernels of this build, which their own tests compare with double.
   Typed<T> z(c.x), residual(c.residual), y(c.x), d_y(c.d_y), d_x(c.x);
   test::Vector<float> mean(8), rstd(8);
@@ -77,7 +77,8 @@ void norms_agree(const Case& c, float tolerance) {
                                    c.gamma.values.data(), c.beta.values.data(), 1e-12f, y.tensor(), mean.data(),
                                    rstd.data());
   ops::residual_layer_norm_backward(c.at_samples(), c.rows.view(), d_y.tensor(), z.tensor(), c.gamma.values.data(),
-                                    mean.data(), rstd.data(), d_z, d_x.tensor());
+                                    mean.data(), rstd.data(), d_z, d_x.tensor(),
+                                    adds ? residual.tensor() : core::Tensor<T>());
   // The same by packs, on the host.
   const test::HostOperands operands;
   const packs::RowSite site = c.row_site();
@@ -92,10 +93,11 @@ void norms_agree(const Case& c, float tolerance) {
     packs::norm_rows(
         team, walk,
         packs::NormForward<T>{site, z2.tensor(), residual.tensor(), y2.tensor(), mean2.data(), rstd2.data()}, p);
-    packs::norm_rows_backward(team, walk,
-                              packs::NormBackward<T, float>{site, d_y.tensor(), z.tensor(), mean.data(), rstd.data(),
-                                                            d_z2.tensor(), d_x2.tensor()},
-                              c.gamma.values.data(), packs::NoSums{});
+    packs::norm_rows_backward(
+        team, walk,
+        packs::NormBackward<T, float>{site, d_y.tensor(), z.tensor(), mean.data(), rstd.data(), d_z2.tensor(),
+                                      d_x2.tensor(), adds ? residual.tensor() : core::Tensor<T>()},
+        c.gamma.values.data(), packs::NoSums{});
   }
   CHECK(d_z2.padding_untouched());
   for (std::int64_t i = 0; i < 8; ++i) {
@@ -110,6 +112,11 @@ void norms_agree(const Case& c, float tolerance) {
       REQUIRE(agree(d_x(i, j), d_x2(i, j)));
     }
   }
+}
+
+template <class T, class Team>
+void norms_agree(const Case& c, float tolerance) {
+  for (const bool adds : {false, true}) norms_agree<T, Team>(c, tolerance, adds);
 }
 
 }  // namespace
