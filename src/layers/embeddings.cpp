@@ -25,7 +25,7 @@ void Embeddings::declare(const EmbeddingsSettings& settings, std::vector<core::P
                    .zero_row = settings.first_position - 1});
   if (settings.types > 0) specs.push_back({settings.type + ".weight", {settings.types, settings.hidden}});
   for (std::size_t table = first; table < specs.size(); ++table) specs[table].lookup_only = settings.lookup_only;
-  declare_norm(specs, settings.norm, settings.hidden);
+  declare_norm(specs, settings.norm, settings.hidden, settings.norm_bias);
 }
 
 Embeddings::Embeddings(const EmbeddingsSettings& settings, const core::ParameterStore& parameters,
@@ -37,7 +37,7 @@ Embeddings::Embeddings(const EmbeddingsSettings& settings, const core::Parameter
       position_(parameters.find(settings.position + ".weight")),
       type_(settings.types > 0 ? parameters.find(settings.type + ".weight") : -1),
       gamma_(parameters.find(settings.norm + ".weight")),
-      beta_(parameters.find(settings.norm + ".bias")) {
+      beta_(settings.norm_bias ? parameters.find(settings.norm + ".bias") : -1) {
   core::require(settings.vocabulary >= group.place().size, "embeddings: a tensor group larger than the vocabulary");
 }
 
@@ -66,7 +66,7 @@ void Embeddings::forward(const StepContext& context, SavedActivations& saved) co
   const core::Dropout drop = context.dropout(settings_.hidden_dropout, settings_.site),
                       none = context.dropout(0.0f, settings_.site);
   ops::residual_layer_norm_forward(settings_.sum_out ? drop : none, rows, saved.sum, nullptr, {},
-                                   parameters_.value(gamma_).data, parameters_.value(beta_).data,
+                                   parameters_.value(gamma_).data, beta_ < 0 ? nullptr : parameters_.value(beta_).data,
                                    settings_.layer_norm_epsilon, saved.output, saved.statistics.row(0),
                                    saved.statistics.row(1));
   if (!settings_.sum_out && drop.probability > 0) ops::dropout(drop, rows, saved.output, saved.output);
@@ -84,7 +84,7 @@ void Embeddings::backward_weight(const StepContext& context, const SavedActivati
                              saved.statistics.row(0),
                              saved.statistics.row(1),
                              parameters_.gradient(gamma_).data,
-                             parameters_.gradient(beta_).data};
+                             beta_ < 0 ? nullptr : parameters_.gradient(beta_).data};
   add_norm_gradients(group_, {&norm, 1});
   if (!trains_tables()) return;
   ops::residual_layer_norm_backward(none, rows, d_y, saved.sum, parameters_.value(gamma_).data, saved.statistics.row(0),

@@ -60,7 +60,7 @@ void FeedForward::declare(const SublayerSettings& settings, const FeedForwardSet
   const core::Shard here = place.rows(intermediate);
   specs.push_back(
       {.name = own.intermediate + ".weight", .shape = {wide, settings.hidden}, .shard = here, .one_product = true});
-  declare_vector(specs, {.name = own.intermediate + ".bias", .shape = {wide}, .shard = here});
+  if (settings.biases) declare_vector(specs, {.name = own.intermediate + ".bias", .shape = {wide}, .shard = here});
   declare_output(settings, intermediate, specs, place);
   declare_adapters(settings, {own.intermediate}, settings.hidden, intermediate, LayerSplit::outputs, specs, place);
   declare_adapters(settings, {settings.output}, intermediate, settings.hidden, LayerSplit::inputs, specs, place);

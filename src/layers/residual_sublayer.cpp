@@ -10,7 +10,7 @@ ResidualSublayer::ResidualSublayer(const SublayerSettings& settings, const core:
       output_site_(settings.first_site + site),
       output_(linear(settings.output, site)),
       gamma_(parameters.find(settings.norm + ".weight")),
-      beta_(parameters.find(settings.norm + ".bias")) {}
+      beta_(settings.biases ? parameters.find(settings.norm + ".bias") : -1) {}
 
 void ResidualSublayer::declare_output(const SublayerSettings& settings, std::int64_t columns,
                                       std::vector<core::ParameterSpec>& specs, const TensorRank& place) {
@@ -18,8 +18,8 @@ void ResidualSublayer::declare_output(const SublayerSettings& settings, std::int
                    .shape = {settings.hidden, place.share(columns)},
                    .shard = place.columns(columns),
                    .one_product = true});
-  declare_vector(specs, {.name = settings.output + ".bias", .shape = {settings.hidden}});
-  declare_norm(specs, settings.norm, settings.hidden);
+  if (settings.biases) declare_vector(specs, {.name = settings.output + ".bias", .shape = {settings.hidden}});
+  declare_norm(specs, settings.norm, settings.hidden, settings.biases);
 }
 
 void ResidualSublayer::declare_adapters(const SublayerSettings& settings, const std::vector<std::string>& reading,
@@ -37,7 +37,7 @@ Linear ResidualSublayer::linear(const std::string& name, std::uint32_t input, st
   constexpr std::uint32_t inputs_of_site = 2;  // a block has three sites and four inputs of linear layers
   return {parameters_,
           {.weight = name + ".weight",
-           .bias = name + ".bias",
+           .bias = settings_.biases ? name + ".bias" : "",
            .joined = joined,
            .adapters = settings_.adapters,
            .adapter_site = inputs_of_site * settings_.first_site + input,

@@ -42,8 +42,9 @@ class ResidualSublayer : public Sublayer {
   /// The linear layer with parameters of this name, or so many joined ones.
   /// `input`: which of the sublayer's inputs of linear layers it reads, for the dropout of adapters.
   Linear linear(const std::string& name, std::uint32_t input, std::int64_t joined = 1) const;
-  const float* values(int slice) const { return parameters_.value(slice).data; }
-  float* gradients(int slice) const { return parameters_.gradient(slice).data; }
+  /// Null without such a parameter.
+  const float* values(int slice) const { return slice < 0 ? nullptr : parameters_.value(slice).data; }
+  float* gradients(int slice) const { return slice < 0 ? nullptr : parameters_.gradient(slice).data; }
 
   static const core::TokenRows& rows_of(const StepContext& context, const RowSelection* selection) {
     return selection != nullptr ? selection->rows : context.batch.tokens;
@@ -84,7 +85,7 @@ class ResidualSublayer : public Sublayer {
   TensorGroup group_;
   std::uint32_t output_site_;
   Linear output_;
-  int gamma_, beta_;  // of the layer norm
+  int gamma_, beta_;  // of the layer norm; beta_: -1 without biases
 };
 
 }  // namespace bert_hpc::layers

@@ -83,6 +83,7 @@ void SelfAttention::declare(const SublayerSettings& settings, const AttentionSet
                      .one_product = true});
   }
   for (const std::string* name : names) {
+    if (!settings.biases) break;
     declare_vector(specs,
                    {.name = *name + ".bias", .shape = {width}, .joined = name != &own.query, .shard = columns_here});
   }

@@ -96,7 +96,7 @@ class NextRow {
   const T* rows_[matrices] = {};
 };
 
-/// Parameter vectors, one element per column. `bias` may be null.
+/// Parameter vectors, one element per column. `bias` and `beta` may be null.
 struct NormParameters {
   const float *bias, *gamma, *beta;
   float epsilon;

@@ -84,10 +84,15 @@ KOKKOS_INLINE_FUNCTION void dropout_row(const RowDropout& site, std::int64_t row
   }
 }
 
-/// y = γ · (z − mean) · rstd + β for one row.
+/// y = γ · (z − mean) · rstd + β for one row; β may be null.
 template <class T>
 KOKKOS_INLINE_FUNCTION void normalize_row(std::int64_t columns, const T* z, float mean, float rstd, const float* gamma,
                                           const float* beta, T* y) {
+  if (beta == nullptr) {
+#pragma omp simd
+    for (std::int64_t j = 0; j < columns; ++j) y[j] = gamma[j] * ((z[j] - mean) * rstd);
+    return;
+  }
 #pragma omp simd
   for (std::int64_t j = 0; j < columns; ++j) y[j] = gamma[j] * ((z[j] - mean) * rstd) + beta[j];
 }

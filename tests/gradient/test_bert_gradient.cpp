@@ -17,11 +17,11 @@ using namespace bert_hpc;
 
 namespace {
 
-const std::string pre_norm = "pre-norm bert";
+const std::string pre_norm = "pre-norm", no_biases = "pre-norm without biases";  // made of BERT's plan
 
 model::ModelConfig small_config(const std::string& family, double dropout) {
   model::ModelConfig config;
-  config.family = family == pre_norm ? "bert" : family;
+  config.family = family.starts_with(pre_norm) ? "bert" : family;
   config.vocab_size = 23;
   config.hidden_size = 24;
   config.num_hidden_layers = 2;
@@ -62,7 +62,11 @@ struct Fixture {
 
   static model::ModelPlan plan_of(const Fixture& fixture, const std::string& family) {
     model::ModelPlan plan = model::make_plan(fixture.config, fixture.kind, fixture.outputs);
-    return family == pre_norm ? tests::pre_norm(std::move(plan)) : plan;
+    if (!family.starts_with(pre_norm)) return plan;
+    plan = tests::pre_norm(std::move(plan));
+    plan.embeddings.norm_bias = family != no_biases;
+    for (layers::SublayerSettings& sublayer : plan.sublayers) sublayer.biases = family != no_biases;
+    return plan;
   }
 
   double loss(const core::MicroBatch& batch, bool backward) {
@@ -100,7 +104,7 @@ TEST_CASE("gradients of every parameter agree with central differences") {
                                  Case{objectives::named("regression").head, 1, false, true});
   const model::HeadKind& kind = head.kind;
   const double dropout = GENERATE(0.0, 0.2);
-  const auto family = GENERATE(as<std::string>{}, "bert", "distilbert", "roberta", "electra", pre_norm);
+  const auto family = GENERATE(as<std::string>{}, "bert", "distilbert", "roberta", "electra", pre_norm, no_biases);
   Fixture fixture(head, family, dropout);
   std::mt19937 random(11);
   const std::vector<std::int32_t> lengths = {1, 7, 12, 3};

@@ -27,6 +27,7 @@ struct EmbeddingsSettings {
   float hidden_dropout = 0.1f;
   DataType storage = DataType::fp32;  ///< of activations
   std::uint32_t site = 0;
+  bool norm_bias = true;     ///< the layer norm has a bias
   bool sum_out = false;      ///< hands on z and y, as SublayerSettings::sum_out
   bool lookup_only = false;  ///< nothing but look-ups reads the tables and gives them gradients
 
@@ -74,7 +75,7 @@ class Embeddings {
   EmbeddingsSettings settings_;
   const core::ParameterStore& parameters_;
   TensorGroup group_;
-  int word_, position_, type_, gamma_, beta_;  // type_: -1 without token types
+  int word_, position_, type_, gamma_, beta_;  // type_: -1 without token types; beta_: -1 without a bias
 };
 
 LayerCosts embeddings_costs(const EmbeddingsSettings& settings, const BatchShape& batch);

@@ -8,9 +8,9 @@
 
 namespace bert_hpc::ops {
 
-/// z = residual + dropout(x + bias), y = layer_norm(z). On return x (rows, columns) holds z. bias (columns) or null; a
-/// residual with null data counts as zero. mean and rstd (rows), of z as stored, are saved for backward. All matrices
-/// have the same type.
+/// z = residual + dropout(x + bias), y = layer_norm(z). On return x (rows, columns) holds z. bias and β (columns) or
+/// null; a residual with null data counts as zero. mean and rstd (rows), of z as stored, are saved for backward. All
+/// matrices have the same type.
 void residual_layer_norm_forward(const Dropout& dropout, const TokenRows& rows, Matrix x, const float* bias,
                                  ConstMatrix residual, const float* gamma, const float* beta, float epsilon, Matrix y,
                                  float* mean, float* rstd);
