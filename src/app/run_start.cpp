@@ -58,6 +58,11 @@ std::string directory_note(const RunContext& context) {
 
 void report_load(const LoadNotes& notes, const RunBasics& run) {
   if (!notes.lines.empty()) run.log.info(notes.lines);
+  if (!notes.random_head.empty()) {
+    run.log.warning(
+        "[model.lora] train_head = false leaves random values as they are, because model.pretrained lacks " +
+        notes.random_head);
+  }
   if (notes.head.empty()) return;
   if (notes.is_doubtful) return run.log.warning(notes.head);
   run.log.info("note: " + notes.head);

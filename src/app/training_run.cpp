@@ -106,7 +106,8 @@ void describe(const Session& session, const RunContext& context) {
   const std::string padding = padding_text(session.batches.plan.padding);
   if (!padding.empty()) lines.emplace_back("padding", padding + "; limits of micro-batches count it");
   const std::string adapters = adapters_text(session.model->plan);
-  if (!adapters.empty()) lines.emplace_back("adapters", adapters);
+  const bool leaves_head = !context.input.model.lora.train_head.value_or(true);
+  if (!adapters.empty()) lines.emplace_back("adapters", adapters + (leaves_head ? "; the head is not trained" : ""));
   const std::string loss = loss_text(session, context.input);
   if (!loss.empty()) lines.emplace_back("loss", loss);
   const std::string range = prediction_range_text(context.input.task, session.prediction_range);
@@ -223,6 +224,7 @@ void run_training(const RunContext& context) {
         .require_space(checkpoint_bytes(*session.model, optimizer_states(context.input), context.world.size()));
   });
   session.connect();
+  collectively(context.world, [&] { session.model->head_is_new = keeps_new_head(*session.model, context.input); });
   if (!resume) report_load(load_values(*session.model, context.input), context);
   leave_if_asked(context);
   report_earlier_start(context, resume);

@@ -101,11 +101,15 @@ class Rules {
          "[model] pretrained is missing: an adapter needs the folder of the model beside which it was trained.");
     rule(lora.targets.end() == std::find(lora.targets.begin(), lora.targets.end(), ""), "model.lora.targets",
          "[model.lora] targets has an empty name: remove it.");
+    rule(!lora.train_head.value_or(false) || config_.task.name != "masked_lm", "model.lora.train_head",
+         "[model.lora] train_head = true is not possible with the task \"masked_lm\", which trains the adapters alone: "
+         "remove it.");
     if (trains()) {
       rule(m.trainable == "lora" || !lora.is_given(), "model.lora",
            "[model.lora] belongs to trainable = \"lora\" in [model]: set that, or remove the table.");
     } else {
-      const Lora rest = {lora.rank, lora.alpha, lora.dropout, lora.rslora, lora.dora, lora.targets, {}};
+      const Lora rest = {lora.rank, lora.alpha,      lora.dropout, lora.rslora,
+                         lora.dora, lora.train_head, lora.targets, {}};
       rule(!rest.is_given(), "model.lora",
            "[model.lora] has only the key adapter with mode \"" + config_.run.mode + "\": remove the others.");
     }

@@ -69,7 +69,8 @@ std::string config_text(const AdapterFacts& facts) {
   std::set<std::string> modules;
   for (const std::string& name : facts.trained) modules.insert(module_of(name));
   const LowRankSettings& s = facts.settings;
-  const std::string type = task_type(facts.class_suffix);
+  // PEFT expects the head of a task in the file, and without a task finds it in the base model.
+  const std::string type = modules.empty() ? std::string() : task_type(facts.class_suffix);
   const json root = {{"peft_type", "LORA"},
                      {"task_type", type.empty() ? json(nullptr) : json(type)},
                      {"base_model_name_or_path", facts.base_model},

@@ -51,8 +51,8 @@ Trains trainable_parameters(const ModelPlan& plan, const TrainableSettings& sett
     layers::declare_sublayer(sublayer, specs);
     add(specs, sublayer.block < settings.freeze_layers);
   }
-  if (settings.parameters == "lora" && plan.head.kind.ties_word_embeddings) {
-    // It comes with a pretrained model, and PEFT has no name for its parts.
+  if (settings.parameters == "lora" && (!settings.head || plan.head.kind.ties_word_embeddings)) {
+    // A tied head comes with a pretrained model, and PEFT has no name for its parts.
     std::vector<core::ParameterSpec> head;
     layers::declare_head(plan.head, head);
     add(head, true);

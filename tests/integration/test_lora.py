@@ -9,6 +9,7 @@ import unittest
 import h5py
 import numpy as np
 from program import Case, run
+from test_head_labels import write_tensors
 from test_tensor import read_safetensors
 
 MODEL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -119,6 +120,68 @@ class LowRank(Case):
                 # Biases are added by another kernel: an output is rounded once more, by 2^-24.
                 np.testing.assert_allclose(with_magnitudes[0], without[0], rtol=1e-6)
                 self.assertGreater(np.abs(with_magnitudes[1:] - without[1:]).max(), 1e-4)
+
+    def test_a_head_of_the_base_model_stays_as_it_is(self):
+        base = read_safetensors(self.base / "model.safetensors")
+        head = {f"{name}.{part}" for name in ("bert.pooler.dense", "classifier") for part in ("weight", "bias")}
+        for name, ranks, parallel in (("one", 1, {}), ("stages", 2, {"pipeline": 2, "balance": [1.5, 0.5]}), ("zero", 2, {"data": 2, "zero": 2})):
+            with self.subTest(name):
+                directory, done = self.start(f"head stays {name}", {"train_head": False}, ranks, parallel=parallel)
+                # a (rank, 32) and b (32, rank) of query and value in two blocks
+                self.assertIn(f"of which {2 * 2 * 2 * 32 * 8:,} are trained (", done.stdout)
+                self.assertIn("; the head is not trained", done.stdout)
+                found = read_safetensors(directory / "model/model.safetensors")
+                changed = {tensor for tensor, values in found.items() if not np.array_equal(values, base[tensor])}
+                self.assertEqual(changed, {f"bert.encoder.layer.{block}.attention.self.{layer}.weight" for block in range(2) for layer in ("query", "value")})
+                # Who loads the adapter has the head in the base model.
+                adapter = read_safetensors(directory / "adapter/adapter_model.safetensors")
+                self.assertEqual({tensor for tensor in adapter if ".lora_" not in tensor}, set())
+                config = json.loads((directory / "adapter/adapter_config.json").read_text())
+                self.assertEqual((config["modules_to_save"], config["task_type"]), (None, None))  # with a task PEFT looks for a head
+                self.assertIn("train_head = false", (directory / "input.toml").read_text())
+                losses = self.losses(directory)
+                self.assertLess(losses[-4:].mean(), losses[:4].mean())
+                self.assertEqual((directory / "model/model.safetensors").read_bytes(),
+                                 (self.work.folder / "head stays one/model/model.safetensors").read_bytes())
+        # Both forms of the result predict the same.
+        adapter = {"adapter": str(self.work.folder / "head stays one/adapter")}
+        probabilities = [self.evaluated(f"head stays {name}", model, lora) for name, model, lora in (
+            ("as model", self.work.folder / "head stays one/model", {}), ("as adapter", self.base, adapter))]
+        np.testing.assert_allclose(*probabilities, rtol=0, atol=1e-6)
+
+    def test_a_head_that_the_base_model_lacks_is_in_the_adapter(self):
+        headless = self.work.folder / "headless"
+        shutil.copytree(self.base, headless)
+        tensors = read_safetensors(self.base / "model.safetensors")
+        write_tensors(headless, {name: values for name, values in tensors.items() if "classifier" not in name})
+        first, done = self.start("new head", {"train_head": False}, model={"pretrained": str(headless)}, checkpoint={"every_steps": 6, "keep": 9})
+        self.assertRegex(re.sub(r"\s+", " ", done.stdout), r"warning: \[model.lora\] train_head = false leaves random values .* lacks classifier.weight, classifier.bias")
+        adapter = read_safetensors(first / "adapter/adapter_model.safetensors")
+        model = read_safetensors(first / "model/model.safetensors")
+        for tensor in ("classifier.weight", "classifier.bias"):
+            np.testing.assert_array_equal(adapter[f"base_model.model.{tensor}"], model[tensor])
+        config = json.loads((first / "adapter/adapter_config.json").read_text())
+        self.assertIn("classifier", config["modules_to_save"])
+        # A run that resumes writes the same; so does one that begins with the adapter and trains no head either.
+        again, _ = self.start("new head again", {"train_head": False}, model={"pretrained": str(headless)},
+                              run={"resume": str(first / "checkpoints/step-00000006")})
+        for path in ("adapter/adapter_model.safetensors", "model/model.safetensors"):
+            self.assertEqual((again / path).read_bytes(), (first / path).read_bytes())
+        more, done = self.start("new head more", {"train_head": False, "adapter": str(first / "adapter")}, model={"pretrained": str(headless)})
+        self.assertNotIn("random values", done.stdout)
+        np.testing.assert_array_equal(read_safetensors(more / "adapter/adapter_model.safetensors")["base_model.model.classifier.weight"],
+                                      model["classifier.weight"])
+        _, refused = self.start("new head trained", {"train_head": True}, model={"pretrained": str(headless)}, check=2,
+                                run={"resume": str(first / "checkpoints/step-00000006")})
+        self.assertIn("model.lora.train_head", refused.stderr)
+
+    def evaluated(self, name, model, lora):
+        """The probabilities of the validation split."""
+        shards = f"{self.work.folder}/shards/validation-*.h5"
+        directory, _ = self.start(name, lora, model={"pretrained": str(model), "trainable": "all"}, run={"mode": "evaluate"},
+                                  data={"train": None, "validation": None, "test": [shards]}, optimizer=None, schedule=None)
+        with h5py.File(directory / "predictions.h5") as file:
+            return np.array(file["probabilities"])
 
     def test_the_best_model_is_that_of_its_evaluation(self):
         shards = f"{self.work.folder}/shards/test-*.h5"

@@ -1,6 +1,7 @@
 """Adapters beside PEFT's: 20 steps follow its loss on every layout; PEFT loads a run's adapter, and Transformers its merged model, to
 the run's predictions. Needs torch, transformers and peft, skipped without: test_training_goldens.py has PEFT's losses."""
 
+import shutil
 import unittest
 
 import hf_reference
@@ -9,6 +10,7 @@ import peft
 import torch
 
 import training_cases as cases
+from test_head_labels import tensors_of, write_tensors
 from test_transformers import LAYOUTS, PREDICTION_TOLERANCE
 
 # Both sides compute the same steps, PEFT in double, bert_hpc in single precision; the bound is the project's aim.
@@ -43,9 +45,26 @@ class Peft(cases.Trainings):
             "optimizer": {"learning_rate": cases.RATE}, "schedule": {"steps": cases.STEPS}, "log": {"progress": "none"}})
         self.check_folder(task, "roberta_lora", test)
 
-    def check_folder(self, task, output, shard):
+    def test_a_head_that_is_not_trained(self):
+        """PEFT takes it from the base model, or from the adapter if the base model has none."""
+        _, test = self.prepare("classification")
+        start, headless = self.folder / "classification_start", self.folder / "headless"
+        shutil.copytree(start, headless)
+        write_tensors(headless, {name: values for name, values in tensors_of(start).items() if "classifier" not in name})
+        for base, modules in ((start, None), (headless, ["bert.pooler.dense", "classifier"])):
+            with self.subTest(base.name):
+                output = f"{base.name}_alone"
+                self.start("bert_hpc", f"{output}.toml", {
+                    "run": {"mode": "train", "directory": output}, "model": {"pretrained": base.name, "trainable": "lora"},
+                    "model.lora": {"rank": 4, "train_head": False}, "task": {"name": "classification"},
+                    "data": {"train": ["classification/train-*.h5"], "test": ["classification/test-*.h5"]}, "batch": {"global": cases.BATCH},
+                    "optimizer": {"learning_rate": cases.RATE}, "schedule": {"steps": cases.STEPS}, "log": {"progress": "none"}})
+                self.assertEqual(peft.LoraConfig.from_pretrained(self.folder / output / "adapter").modules_to_save, modules)
+                self.check_folder("classification", output, test, base)
+
+    def check_folder(self, task, output, shard, start=None):
         """PEFT loads RUN/adapter, and Transformers RUN/model, to the run's predictions."""
-        base = hf_reference.class_of(task).from_pretrained(self.folder / f"{task}_start")
+        base = hf_reference.class_of(task).from_pretrained(start or self.folder / f"{task}_start")
         adapted = peft.PeftModel.from_pretrained(base, self.folder / output / "adapter").eval()
         whole = hf_reference.class_of(task).from_pretrained(self.folder / output / "model").eval()
         ours = self.predictions(task, output)

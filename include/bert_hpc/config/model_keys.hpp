@@ -18,10 +18,13 @@ struct Lora {
   std::optional<double> dropout;       ///< 0
   std::optional<bool> rslora;          ///< false
   std::optional<bool> dora;            ///< false
+  std::optional<bool> train_head;      ///< true, but of tasks whose adapters are trained alone
   std::vector<std::string> targets;    ///< empty: query and value
   std::optional<std::string> adapter;  ///< a folder that PEFT or a run has written
 
-  bool is_given() const { return rank || alpha || dropout || rslora || dora || !targets.empty() || adapter; }
+  bool is_given() const {
+    return rank || alpha || dropout || rslora || dora || train_head || !targets.empty() || adapter;
+  }
 };
 
 /// Sizes and rates under config.json's names: the model from scratch, or what is to differ from `pretrained`.
@@ -71,7 +74,7 @@ inline void visit_model(TomlKeys& toml, Model& model) {
   Lora& lora = model.lora;
   toml.table("model.lora").key("rank", lora.rank, size).key("alpha", lora.alpha, positive());
   toml.key("dropout", lora.dropout, probability).key("targets", lora.targets).key("rslora", lora.rslora);
-  toml.key("dora", lora.dora).key("adapter", lora.adapter);
+  toml.key("dora", lora.dora).key("train_head", lora.train_head).key("adapter", lora.adapter);
 }
 
 }  // namespace bert_hpc::config

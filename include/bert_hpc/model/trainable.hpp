@@ -12,11 +12,12 @@ namespace bert_hpc::model {
 
 struct TrainableSettings {
   /// "all"; "head": what a task adds to the encoder, a pooler included; "bitfit": that and every bias, those of layer
-  /// norms included; "lora": the adapters of the plan, and the head where it is not tied to the word
+  /// norms included; "lora": the adapters of the plan, and with `head` the head where it is not tied to the word
   /// embeddings.
   std::string parameters = "all";
   std::int64_t freeze_layers = 0;  ///< so many blocks, the lowest, and with one or more the embeddings
   bool from_scratch = false;       ///< no value is pretrained
+  bool head = true;                ///< "lora": whether the head is trained beside the adapters
 };
 
 /// What a training changes, by the names of whole parameters; empty: everything. Word embeddings that are tied to a

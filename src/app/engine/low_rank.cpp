@@ -1,7 +1,6 @@
 #include "bert_hpc/app/engine/low_rank.hpp"
 
 #include <algorithm>
-#include <set>
 
 #include "bert_hpc/core/hash.hpp"
 #include "bert_hpc/core/rng.hpp"
@@ -89,11 +88,16 @@ void require_fit(const model::PeftAdapter& adapter, const std::vector<core::Para
                                    "adapter_config.json (base_model_name_or_path) in [model] pretrained.");
 }
 
-std::uint64_t base_hash(const ModelInstance& model) {
+std::set<std::string> head_names(const ModelInstance& model) {
   std::vector<core::ParameterSpec> head;
   layers::declare_head(model.plan.head, head);
-  std::set<std::string> of_head;
-  for (const core::ParameterSpec& spec : head) of_head.insert(spec.name);
+  std::set<std::string> names;
+  for (const core::ParameterSpec& spec : head) names.insert(spec.name);
+  return names;
+}
+
+std::uint64_t base_hash(const ModelInstance& model) {
+  const std::set<std::string> of_head = head_names(model);
   const std::vector<core::ParameterSlice>& slices = model.parameters.slices();
   std::int64_t largest = 1;
   for (const core::ParameterSlice& slice : slices) largest = std::max(largest, slice.size);

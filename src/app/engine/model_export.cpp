@@ -4,6 +4,8 @@
 #include <exception>
 #include <functional>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "bert_hpc/app/engine/label_unit.hpp"
@@ -33,17 +35,18 @@ struct Owned {
 };
 
 /// Parameters of the model in the order in which a file holds them: of the model with what adapters add, or of the
-/// adapters and the head that was trained beside them. Copies are left out.
+/// adapters and the head, if it was trained beside them or the base model lacks it. Copies are left out.
 enum class Part { model, adapter };
 
-bool belongs(const core::ParameterSpec& spec, Part part) {
+bool belongs(const core::ParameterSpec& spec, Part part, const std::set<std::string>& head) {
   if (!spec.copy_of.empty()) return false;
-  return part == Part::model ? !spec.adapter : spec.trainable;
+  return part == Part::model ? !spec.adapter : spec.trainable || head.contains(spec.name);
 }
 
 std::vector<Owned> owners(const ModelInstance& model, Part of) {
   std::vector<Owned> all;
   const int ranks = model.grid.tensor;
+  const std::set<std::string> head = model.head_is_new ? head_names(model) : std::set<std::string>();
   for (std::size_t part = 0; part < model.parts.size(); ++part) {
     const int stage = static_cast<int>(part) % model.grid.pipeline;
     const std::size_t first = all.size();
@@ -51,7 +54,7 @@ std::vector<Owned> owners(const ModelInstance& model, Part of) {
       const int rank = comm::rank_at(model.grid, {.data = 0, .pipeline = stage, .tensor = t});
       std::size_t next = first;
       for (core::ParameterSpec& spec : model.parameters_of(model.parts[part], {t, ranks})) {
-        if (!belongs(spec, of)) continue;
+        if (!belongs(spec, of, head)) continue;
         if (t == 0) all.push_back({spec.name, core::whole_shape(spec.shape, spec.shard), {}});
         Owned& owned = all[next++];
         if (t == 0 || !spec.shard.is_whole()) owned.holders.push_back({rank, std::move(spec)});

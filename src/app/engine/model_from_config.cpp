@@ -120,7 +120,8 @@ model::ModelPlan plan_of(const config::Config& input, const model::ModelConfig& 
     }
     model::set_trains(plan, model::trainable_parameters(plan, {.parameters = input.model.trainable,
                                                                .freeze_layers = input.model.freeze_layers,
-                                                               .from_scratch = !input.model.pretrained}));
+                                                               .from_scratch = !input.model.pretrained,
+                                                               .head = input.model.lora.train_head.value_or(true)}));
     plan.recomputation = recomputation_of(input, plan);
   }
   return plan;

@@ -62,16 +62,26 @@ void remove_replaced(std::vector<std::string>& names, const std::optional<model:
   });
 }
 
-/// Throws Error(input) where the pretrained model lacks parameters that the training leaves as they are.
-void require_values(const std::vector<std::string>& missing, const std::vector<core::ParameterSpec>& whole_model,
-                    const config::Config& input) {
+/// Names of `missing` that the training leaves as they are, with commas.
+std::string untrained(const std::vector<std::string>& missing, const std::vector<core::ParameterSpec>& whole_model) {
   std::string names;
   for (const core::ParameterSpec& spec : whole_model) {
     if (spec.trainable || std::find(missing.begin(), missing.end(), spec.name) == missing.end()) continue;
     names += (names.empty() ? "" : ", ") + spec.name;
   }
+  return core::printable(names, 300);
+}
+
+/// Whether adapters are trained beside a head that stays as it is loaded or initialised.
+bool leaves_head(const ModelInstance& model, const config::Config& input) {
+  return model.plan.low_rank && !input.model.lora.train_head.value_or(true) &&
+         !model.objective.head.ties_word_embeddings;
+}
+
+/// Throws Error(input) where the pretrained model lacks parameters that the training leaves as they are.
+void require_values(const std::string& names, const config::Config& input) {
   if (names.empty()) return;
-  throw core::Error(core::ExitCode::input, *input.model.pretrained + " lacks " + core::printable(names, 300) +
+  throw core::Error(core::ExitCode::input, *input.model.pretrained + " lacks " + names +
                                                ", which [model] trainable = \"" + input.model.trainable +
                                                "\" does not train: use another model, or trainable = \"all\".");
 }
@@ -135,8 +145,13 @@ LoadNotes report_folder(const ModelInstance& model, const config::Config& input,
     require_mergeable(*adapter, model, input);
   }
   remove_replaced(report.newly_initialised, adapter);
-  if (model.use.trains) require_values(report.newly_initialised, all, input);
   LoadNotes notes;
+  const std::string random = model.use.trains ? untrained(report.newly_initialised, all) : "";
+  if (leaves_head(model, input)) {  // what may be missing is the head
+    notes.random_head = random;
+  } else {
+    require_values(random, input);
+  }
   notes.lines = report.text();
   const std::string weight = classifier_names(model).front();
   const bool keeps = !is_among(report.newly_initialised, weight);
@@ -158,6 +173,18 @@ LoadNotes report_folder(const ModelInstance& model, const config::Config& input,
 }
 
 }  // namespace
+
+bool keeps_new_head(const ModelInstance& model, const config::Config& input) {
+  if (!leaves_head(model, input)) return false;
+  if (!input.model.pretrained) return true;
+  const ClassifierUse use = head_use(model, input);
+  std::optional<model::PeftAdapter> adapter = adapter_of(input, model.config.family);
+  leave_head(model, use, adapter);
+  if (!use.rows.empty() || (adapter && !adapter->replaced().empty())) return true;
+  const model::LoadReport report = model::check_hf_weights(*input.model.pretrained, model.all_parameters(),
+                                                           load_options(model, model.use.trains, use, adapter));
+  return !report.newly_initialised.empty() || !report.differences.empty();
+}
 
 LoadNotes check_pretrained(const ModelInstance& model, const config::Config& input) {
   if (!input.model.pretrained) return {};

@@ -23,6 +23,7 @@ std::map<std::string, std::string> keys_before(const std::string& input,
   for (const char* key : {"task.standardize", "model.lora.dora"}) {
     if (now.contains(key)) keys.try_emplace(key, "false");
   }
+  if (now.contains("model.lora.train_head")) keys.try_emplace("model.lora.train_head", "true");
   return keys;
 }
 

@@ -37,6 +37,18 @@ TEST_CASE("the head of a pretrained model can be kept in every mode, and be new 
   CHECK_THAT(problems({"model.head='other'"}), ContainsSubstring("it must be \"auto\""));
 }
 
+TEST_CASE("adapters are trained with or without the head, but of masked_lm alone") {
+  const std::vector<std::string> with = {"model.trainable='lora'", "model.lora.train_head=true"},
+                                 without = {"model.trainable='lora'", "model.lora.train_head=false"};
+  CHECK(problems(with) == "no problem");
+  CHECK(problems(without) == "no problem");
+  CHECK_THAT(problems({with[0], with[1], "task.name='masked_lm'"}),
+             ContainsSubstring("train_head = true is not possible with the task \"masked_lm\""));
+  CHECK(problems({without[0], without[1], "task.name='masked_lm'"}) == "no problem");
+  CHECK_THAT(problems({"model.trainable='bitfit'", without[1]}), ContainsSubstring("belongs to trainable = \"lora\""));
+  CHECK_THAT(problems({without[1], "run.mode='evaluate'"}), ContainsSubstring("has only the key adapter"));
+}
+
 TEST_CASE("a model from scratch and a head without labels have no key head") {
   CHECK_THAT(problems({"model.head='new'", "task.name='masked_lm'"}),
              ContainsSubstring("head does not belong to the task \"masked_lm\""));

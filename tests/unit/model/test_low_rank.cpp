@@ -82,13 +82,17 @@ TEST_CASE("All targets that match nothing are named with their nearest names", "
   CHECK_THAT(message({.rank = 4}, 3), ContainsSubstring("freeze_layers = 3 leaves no layer"));
 }
 
-TEST_CASE("A training of adapters changes them and the head", "[model][low_rank]") {
+TEST_CASE("A training of adapters changes them, and the head if asked to", "[model][low_rank]") {
   model::ModelPlan plan = plan_of();
   model::add_adapters(plan, {.rank = 4}, 0);
   const model::Trains trains = model::trainable_parameters(plan, {.parameters = "lora"});
   CHECK(trains("bert.encoder.layer.0.attention.self.query.lora_A.weight"));
   CHECK(trains("bert.encoder.layer.2.attention.self.value.lora_B.weight"));
   CHECK(trains("classifier.weight"));
+  const model::Trains alone = model::trainable_parameters(plan, {.parameters = "lora", .head = false});
+  CHECK(alone("bert.encoder.layer.0.attention.self.query.lora_A.weight"));
+  CHECK_FALSE(alone("classifier.weight"));
+  CHECK_FALSE(alone("bert.pooler.dense.bias"));
   CHECK_FALSE(trains("bert.encoder.layer.0.attention.self.query.weight"));
   CHECK_FALSE(trains("bert.encoder.layer.0.output.LayerNorm.weight"));
   CHECK_FALSE(trains("bert.embeddings.word_embeddings.weight"));

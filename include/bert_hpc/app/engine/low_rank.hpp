@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,9 @@ std::string adapters_text(const model::ModelPlan& plan);
 /// hash is compared where one is given.
 void require_fit(const model::PeftAdapter& adapter, const std::vector<core::ParameterSpec>& whole_model,
                  const std::string& folder, std::optional<std::uint64_t> base_hash);
+
+/// Names of the head's parameters.
+std::set<std::string> head_names(const ModelInstance& model);
 
 /// Collective over all ranks. A hash of the base model's parameters, the same on every layout: of all but adapters and
 /// head. Waits for the kernels.

@@ -88,6 +88,8 @@ class ModelInstance {
   /// A regression in training: the head predicts standardized labels, and files hold it in the labels' unit. Set it
   /// before the values are loaded; in modes that do not train it may have a range alone.
   data::LabelScale label_scale;
+  /// Whether RUN/adapter needs a head that is not trained: the base model's folder does not have these values.
+  bool head_is_new = false;
   PredictionRange prediction_range;  ///< of a regression
   double least_output = 0;           ///< as of metrics::EvaluatedSet
   std::vector<float> value_levels;   ///< the same
