@@ -13,6 +13,7 @@
 #include "bert_hpc/app/run/watchdog.hpp"
 #include "bert_hpc/comm/checked_communicator.hpp"
 #include "bert_hpc/comm/device_communicator.hpp"
+#include "bert_hpc/ops/fusion.hpp"
 #include "evaluation_run.hpp"
 #include "run_start.hpp"
 #include "training_run.hpp"
@@ -69,6 +70,7 @@ int run_application(const Invocation& invocation, comm::Communicator& world, int
   try {
     const LoadedInput given = read_input(invocation, world);
     const config::Config& input = given.config;
+    ops::set_fusion(ops::fusion_of(input.run.epilogues));
     const Watchdog watchdog({input.run.watchdog_seconds, input.run.watchdog_limit_seconds}, world, activity, log,
                             failure);
     SignalListener listener(requests, announcement(requests, input.trains(), activity, log));

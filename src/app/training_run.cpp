@@ -9,6 +9,7 @@
 #include "bert_hpc/app/engine/model_loading.hpp"
 #include "bert_hpc/app/engine/padding.hpp"
 #include "bert_hpc/app/engine/planned_data.hpp"
+#include "bert_hpc/app/engine/precision.hpp"
 #include "bert_hpc/app/engine/training_settings.hpp"
 #include "bert_hpc/app/plan/model_choices.hpp"
 #include "bert_hpc/app/plan/simulation.hpp"
@@ -108,6 +109,8 @@ void describe(const Session& session, const RunContext& context) {
   const std::string adapters = adapters_text(session.model->plan);
   const bool leaves_head = !context.input.model.lora.train_head.value_or(true);
   if (!adapters.empty()) lines.emplace_back("adapters", adapters + (leaves_head ? "; the head is not trained" : ""));
+  const std::string gradients = weight_gradients_text(context.input, context.grid, session.micro_batches());
+  if (!gradients.empty()) lines.emplace_back("gradients", gradients);
   const std::string loss = loss_text(session, context.input);
   if (!loss.empty()) lines.emplace_back("loss", loss);
   const std::string range = prediction_range_text(context.input.task, session.prediction_range);

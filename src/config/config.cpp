@@ -15,6 +15,7 @@ void visit_run(TomlKeys& toml, Run& run) {
   toml.key("directory", run.directory).required();
   toml.key("seed", run.seed, non_negative()).key("reproducible", run.reproducible);
   toml.key("kernels", run.kernels, one_of({"tuned", "library", "portable"}));
+  toml.key("epilogues", run.epilogues, one_of({"on", "off", "all"}));
   toml.key("resume", run.resume).key("max_walltime", run.max_walltime);
   toml.key("peak_gflops", run.peak_gflops, positive());
   toml.key("watchdog_seconds", run.watchdog_seconds, non_negative());
@@ -123,6 +124,7 @@ void visit_keys(TomlKeys& toml, Config& config) {
 
   toml.table("precision").key("compute", config.precision.compute, one_of({"fp32", "tf32", "bf16", "fp16", "fp8"}));
   toml.key("loss_scale", config.precision.loss_scale, positive());
+  toml.key("weight_gradients", config.precision.weight_gradients, one_of({"auto", "bf16", "fp32"}));
 
   Evaluation& evaluation = config.evaluation;
   toml.table("evaluation").key("every_steps", evaluation.every_steps, positive());

@@ -206,9 +206,21 @@ class Rules {
     const Precision& p = config_.precision;
     rule(!p.loss_scale || p.compute == "fp16", "precision.loss_scale",
          "[precision] loss_scale belongs to compute = \"fp16\": remove it.");
+    check_weight_gradients(p);
     const std::optional<std::int64_t>& hidden = config_.model.hidden_size;
     rule(p.compute == "fp32" || !hidden || *hidden % 2 == 0, "model.hidden_size",
          "[model] hidden_size must be even with compute = \"" + p.compute + "\".");
+  }
+
+  void check_weight_gradients(const Precision& p) {
+    if (p.weight_gradients != "bf16") return;
+    const std::string key = "precision.weight_gradients", begin = "[precision] weight_gradients = \"bf16\" ";
+    rule(p.compute == "bf16" || p.compute == "fp8", key,
+         begin + "needs compute = \"bf16\" or \"fp8\": set that, or remove it.");
+    rule(!config_.run.reproducible, key,
+         begin + "does not go with [run] reproducible, which adds gradients in fp32: remove one of them.");
+    rule(!config_.parallel.offload, key,
+         begin + "does not go with [parallel] offload, which updates from gradients in fp32: remove one of them.");
   }
 
   void check_replicas() {

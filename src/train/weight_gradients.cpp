@@ -1,6 +1,5 @@
 #include "bert_hpc/train/weight_gradients.hpp"
 
-#include "bert_hpc/core/environment.hpp"
 #include "bert_hpc/core/error.hpp"
 
 namespace bert_hpc::train {
@@ -10,18 +9,14 @@ bool replaces_first_gradients(bool gpu, bool reproducible) {
 }
 
 core::DataType weight_gradient_type(const WeightGradientFacts& facts, const std::string& stated) {
-  if (!stated.empty() && stated != "16" && stated != "32") {
+  if (stated != "auto" && stated != "bf16" && stated != "fp32") {
     throw core::Error(core::ExitCode::input,
-                      "BERT_HPC_GRADIENTS is \"" + stated + "\": write \"16\" or \"32\" (bits).");
+                      "gradients of weights in \"" + stated + "\": \"auto\", \"bf16\" and \"fp32\" are known.");
   }
-  const bool wanted = stated.empty() ? facts.gpu : stated == "16";
+  const bool wanted = stated == "auto" ? facts.gpu : stated == "bf16";
   const bool possible = facts.compute == core::DataType::bf16 && !facts.reproducible && !facts.offload &&
                         facts.micro_batches == 1 && facts.replicas == 1;
   return wanted && possible ? core::DataType::bf16 : core::DataType::fp32;
-}
-
-core::DataType weight_gradient_type(const WeightGradientFacts& facts) {
-  return weight_gradient_type(facts, core::environment("BERT_HPC_GRADIENTS"));
 }
 
 std::vector<ArenaRange> replaced_gradients(const core::ParameterStore& parameters) {

@@ -4,9 +4,11 @@
 // Usage: bench_training --case CASE.json [--steps N] [--warmup W] [--products native|onednn|blas]
 //                       [--compute fp32|tf32|bf16|fp16|fp8] [--clock host|device] [--range NAME]
 //                       [--trains all|head|bitfit|lora|dora] [--targets NAME,NAME…] [--rank R]
+//                       [--epilogues on|off|all] [--weight-gradients auto|bf16|fp32]
 // Prints one line of JSON: {"program", "compute", "ranks", "threads", "seconds": [of each timed step], "clock",
 // "sections": {name: seconds in all timed steps}, "bytes": {purpose: planned}}. --trains,
-// --targets, --rank: [model] trainable, [model.lora] targets and rank. With --clock device sections are the GPU's own
+// --targets, --rank: [model] trainable, [model.lora] targets and rank; --epilogues, --weight-gradients: [run] epilogues
+// and [precision] weight_gradients. With --clock device sections are the GPU's own
 // times (CUDA events); with host, the default, a section ends when its last kernel is launched. --range: after the
 // timed steps follows one more inside a profiler range (NVTX) of this name, for ncu --nvtx --nvtx-include NAME/.
 #include <algorithm>
@@ -31,6 +33,7 @@
 #include "bert_hpc/model/stage.hpp"
 #include "bert_hpc/model/trainable.hpp"
 #include "bert_hpc/ops/dropout.hpp"
+#include "bert_hpc/ops/fusion.hpp"
 #include "bert_hpc/train/data_parallel.hpp"
 #include "bert_hpc/train/fp8_step.hpp"
 #include "bert_hpc/train/optimizer.hpp"
@@ -50,7 +53,7 @@ const layers::HeadKind kind = tests::classification_head;
 constexpr std::size_t sections_of_step = 8;  // at most
 
 struct Options {
-  std::string path, products, range, trains = "all";
+  std::string path, products, range, trains = "all", weight_gradients = "auto";
   model::LowRankSettings low_rank;
   tests::Compute compute{core::DataType::fp32};
   bool fp8 = false;  // beside compute = bf16
@@ -81,6 +84,10 @@ Options parse_options(int argc, char** argv) {
       for (std::string target; std::getline(names, target, ',');) options.low_rank.targets.push_back(target);
     } else if (name == "--rank") {
       options.low_rank.rank = std::stoll(value);
+    } else if (name == "--epilogues") {
+      ops::set_fusion(ops::fusion_of(value));
+    } else if (name == "--weight-gradients") {
+      options.weight_gradients = value;
     } else if (name == "--range") {
       options.range = value;
     } else if (name == "--steps") {
@@ -186,7 +193,8 @@ json run(const Options& options, comm::Communicator& world, int threads) {
   core::ParameterStore::Memory memory = train::shard_memory({}, world);
   // A step is one micro-batch.
   memory.product_gradients = train::weight_gradient_type(
-      {.compute = options.compute.type, .gpu = core::is_gpu_build(), .micro_batches = 1, .replicas = world.size()});
+      {.compute = options.compute.type, .gpu = core::is_gpu_build(), .micro_batches = 1, .replicas = world.size()},
+      options.weight_gradients);
   const bool replaces =
       train::replaces_first_gradients(core::is_gpu_build(), false) || memory.product_gradients != core::DataType::fp32;
   const model::ModelPlan plan = plan_of(options, config);

@@ -60,8 +60,8 @@ for case in base_squad large_squad base_512; do pytorch pytorch $case 75; done
 for case in base_squad large_squad; do pytorch pytorch_unpadded $case 75 --padding none; done
 # What only a GPU can decide, each way; "ours" has the defaults.
 for value in kokkos none; do ours "ours_cache_$value" base_squad bf16 BERT_HPC_GPU_CACHE=$value; done
-for value in off all; do ours "ours_epilogues_$value" base_squad bf16 BERT_HPC_GPU_EPILOGUES=$value; done
-for value in 16 32; do ours "ours_gradients_$value" base_squad bf16 BERT_HPC_GRADIENTS=$value; done
+for value in off all; do ours "ours_epilogues_$value" base_squad bf16 -- --epilogues $value; done
+for value in bf16 fp32; do ours "ours_gradients_$value" base_squad bf16 -- --weight-gradients $value; done
 attention bf16 16 64
 attention fp16 16 64
 attention bf16 8 128

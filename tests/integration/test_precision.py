@@ -21,14 +21,14 @@ TOLERANCE = {"bf16": 2.0**-8, "fp16": 2.0**-11}
 
 
 class Precision(Case):
-    def train(self, name, compute="fp32", ranks=1, parallel=None, steps=10, check=0, arguments=(), variables={}, **tables):
+    def train(self, name, compute="fp32", ranks=1, parallel=None, steps=10, check=0, arguments=(), **tables):
         directory = self.work.folder / name
         tables = {"run": {"directory": str(directory)} | tables.pop("run", {}),
                   "model": {"num_attention_heads": 4} | tables.pop("model", {}),
                   "precision": {"compute": compute} | tables.pop("precision", {}),
                   "schedule": {"epochs": None, "steps": steps}, "batch": {"global": 16, "micro_batches": 2}} | tables
         done = run("bert_hpc", self.work.input(f"{name}.toml", parallel=parallel or {}, **tables), *arguments,
-                   ranks=ranks, threads=1, check=check, variables=variables)
+                   ranks=ranks, threads=1, check=check)
         return directory, done
 
     def losses(self, directory):
@@ -61,29 +61,35 @@ class Precision(Case):
         batch = {"global": 16, "micro_batches": 1}
         wide, _ = self.train("wide", "bf16", batch=batch)
         expected = self.losses(wide)
-        narrow = {"BERT_HPC_GRADIENTS": "16"}
+        narrow = {"weight_gradients": "bf16"}
         for name, (ranks, parallel) in {"alone": (1, {}), "stages": (2, {"pipeline": 2}), "tensor": (2, {"tensor": 2})}.items():
             with self.subTest(name):
-                directory, _ = self.train(f"narrow {name}", "bf16", ranks, parallel, batch=batch, variables=narrow,
+                directory, _ = self.train(f"narrow {name}", "bf16", ranks, parallel, batch=batch, precision=narrow,
                                           checkpoint={"every_steps": 6, "keep": 9})
                 difference = np.abs(self.losses(directory) / expected - 1)
                 self.assertLess(difference.max(), TOLERANCE["bf16"])
                 self.assertGreater(difference.max(), 0)
         one = self.work.folder / "narrow alone"
+        self.assertRegex((one / "log.txt").read_text(), r"  gradients +of the blocks' weights in bf16")
         self.assertLess(self.planned(one, "gradients"), 0.8 * self.planned(wide, "gradients"))
         # They are not part of a checkpoint: a run that resumes from one gives the same bits.
-        again, _ = self.train("narrow again", "bf16", batch=batch, variables=narrow,
+        again, _ = self.train("narrow again", "bf16", batch=batch, precision=narrow,
                               run={"resume": str(one / "checkpoints/step-00000006")})
         self.assertEqual(self.bits(again), self.bits(one))
-        # Where anything is added to them they stay in fp32.
-        for name, (ranks, parallel, more) in {"two micro-batches": (1, {}, {}), "replicas": (2, {"data": 2}, {"batch": batch}),
-                                              "offloaded": (1, {"offload": True}, {"batch": batch})}.items():
+        # Where anything is added to them they stay in fp32, and the banner says why.
+        for name, why, ranks, parallel, more in (("two micro-batches", "several micro-batches", 1, {}, {}),
+                                                 ("replicas", "replicas", 2, {"data": 2}, {"batch": batch})):
             with self.subTest(name):
-                bits = {self.bits(self.train(f"{name} {variables}", "bf16", ranks, parallel, variables=variables, **more)[0])
-                        for variables in ({}, narrow)}
-                self.assertEqual(len(bits), 1)
-        _, done = self.train("eight", "bf16", batch=batch, variables={"BERT_HPC_GRADIENTS": "8"}, check=2)
-        self.assertIn('BERT_HPC_GRADIENTS is "8"', done.stderr)
+                runs = [self.train(f"{name} {len(precision)}", "bf16", ranks, parallel, precision=precision, **more) for precision in ({}, narrow)]
+                self.assertEqual(self.bits(runs[0][0]), self.bits(runs[1][0]))
+                self.assertNotIn("of the blocks' weights", runs[0][1].stdout)
+                self.assertIn(f"of the blocks' weights in fp32, because {why} add to them", runs[1][1].stdout)
+        for name, compute, more, text in (("of fp16", "fp16", {}, 'needs compute = "bf16" or "fp8"'),
+                                          ("reproducible", "bf16", {"run": {"reproducible": True}}, "does not go with [run] reproducible"),
+                                          ("offloaded", "bf16", {"parallel": {"offload": True}}, "does not go with [parallel] offload")):
+            with self.subTest(name):
+                _, done = self.train(f"refused {name}", compute, precision=narrow, batch=batch, check=2, **more)
+                self.assertIn(text, " ".join(done.stderr.split()))
 
     def test_reproducible(self):
         for compute in TOLERANCE:

@@ -119,6 +119,10 @@ class Studies(Case):
         self.study("efficient", *words)
         found = self.figures(output)
         self.assertAlmostEqual(found["A1", "f1"], found["A3", "f1"], 1)
+        for row, epilogues, gradients in (("A1", "off", "fp32"), ("A3", "on", "auto")):
+            text = (output / f"runs/{row}/input.toml").read_text()
+            self.assertIn(f'epilogues = "{epilogues}"', text)
+            self.assertIn(f'weight_gradients = "{gradients}"', text)
         self.assertGreater(found["D1-A3-portable", "device"], 0)
         self.assertRegex((output / "runs/D1-A3-portable/log.txt").read_text(), r"matmul: native \(baseline\)")
         self.assertEqual(found["B1", "trained"], 3 * 2 * 32 * 8)  # a block of width 32, rank 8

@@ -21,6 +21,7 @@ struct Run {
   std::string directory;                    ///< results go here
   std::int64_t seed = 1;                    ///< of initial values, order, dropout and masking
   std::string kernels = "tuned";            ///< "tuned", "library", "portable": of matrix products
+  std::string epilogues = "on";             ///< "on", "off", "all": what GPU builds fuse (ops/fusion.hpp)
   bool reproducible = false;                ///< the same bits on 1, 2 or 4 ranks and any micro-batch size
   std::string resume = "auto";              ///< "auto", "never", or the folder of a checkpoint
   std::optional<std::string> max_walltime;  ///< stop with a checkpoint in time; in Slurm's forms (config/walltime.hpp)
@@ -109,9 +110,10 @@ struct Parallel {
 };
 
 struct Precision {
-  std::string compute = "fp32";      ///< "bf16", "fp16", "fp8": how activations are stored, what products read
-  bool is_given = false;             ///< whether the input sets `compute`
-  std::optional<double> loss_scale;  ///< fp16: a fixed one; none: found on the way
+  std::string compute = "fp32";           ///< "bf16", "fp16", "fp8": how activations are stored, what products read
+  bool is_given = false;                  ///< whether the input sets `compute`
+  std::optional<double> loss_scale;       ///< fp16: a fixed one; none: found on the way
+  std::string weight_gradients = "auto";  ///< "auto", "bf16", "fp32": how gradients of the blocks' weights are stored
 };
 
 struct Evaluation {

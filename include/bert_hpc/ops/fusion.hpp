@@ -17,10 +17,12 @@ struct Fusion {
   bool operator==(const Fusion&) const = default;
 };
 
-/// "" or "on": biases and row sums; "off": nothing; "all": everything. Throws Error(input) for other values.
+/// "on": biases and row sums; "off": nothing; "all": everything. Throws Error(input) for other values. Pure.
 Fusion fusion_of(const std::string& value);
 
-/// The value of the environment variable BERT_HPC_GPU_EPILOGUES at the first call.
+/// The selection of this process: "on" until set_fusion().
 const Fusion& fusion();
+/// Call before the first model is made.
+void set_fusion(const Fusion& selected);
 
 }  // namespace bert_hpc::ops

@@ -29,11 +29,9 @@ struct WeightGradientFacts {
   int replicas = 1;       ///< whose gradients are summed
 };
 
-/// `stated` bits: "16" where possible; "32"; "" for 16 on GPUs where possible. bf16 is possible where products compute
-/// in it and nothing is added to a gradient. Throws Error(input) for other texts. Pure.
-core::DataType weight_gradient_type(const WeightGradientFacts& facts, const std::string& stated);
-/// As the environment variable BERT_HPC_GRADIENTS states it.
-core::DataType weight_gradient_type(const WeightGradientFacts& facts);
+/// `stated`: "bf16" if possible; "fp32"; "auto": bf16 on GPUs if possible. bf16 is possible if products compute in it
+/// and nothing is added to a gradient. Throws Error(input) for other texts. Pure.
+core::DataType weight_gradient_type(const WeightGradientFacts& facts, const std::string& stated = "auto");
 
 /// Where in the arena the gradients are that are replaced. Pure.
 std::vector<ArenaRange> replaced_gradients(const core::ParameterStore& parameters);

@@ -28,7 +28,15 @@ core::DataType weight_gradient_type(const config::Config& input, const comm::Gri
                                       .reproducible = input.run.reproducible,
                                       .offload = shard_settings(input).offload,
                                       .micro_batches = micro_batches,
-                                      .replicas = grid.data});
+                                      .replicas = grid.data},
+                                     input.precision.weight_gradients);
+}
+
+std::string weight_gradients_text(const config::Config& input, const comm::GridShape& grid, int micro_batches) {
+  if (weight_gradient_type(input, grid, micro_batches) == core::DataType::bf16) return "of the blocks' weights in bf16";
+  if (input.precision.weight_gradients != "bf16") return {};
+  return std::string("of the blocks' weights in fp32, because ") +
+         (grid.data > 1 ? "replicas" : "several micro-batches") + " add to them";
 }
 
 void require_precision(const config::Config& input, const model::ModelConfig& model, int tensor, bool trains) {

@@ -63,6 +63,7 @@ std::vector<KeyChange> non_resumable(const std::vector<KeyChange>& changes) {
   // Keys and whole tables; of [data], a checkpoint compares the content.
   static const std::vector<std::string_view> resumable = {"run.resume",
                                                           "run.kernels",
+                                                          "run.epilogues",
                                                           "run.peak_gflops",
                                                           "run.machine",
                                                           "run.watchdog_seconds",
@@ -80,6 +81,7 @@ std::vector<KeyChange> non_resumable(const std::vector<KeyChange>& changes) {
                                                           "batch.chunks",
                                                           "batch.memory",
                                                           "parallel.",
+                                                          "precision.weight_gradients",
                                                           "schedule.",
                                                           "evaluation.",
                                                           "checkpoint.",

@@ -130,11 +130,15 @@ TEST_CASE("the choice of an algorithm depends on the operands of the epilogue, t
 }
 
 TEST_CASE("the setting of fusion is on, off or all") {
-  CHECK(ops::fusion_of("") == ops::fusion_of("on"));
+  CHECK(ops::fusion_of("on") == ops::Fusion());
   CHECK((ops::fusion_of("on").biases && ops::fusion_of("on").row_sums && !ops::fusion_of("on").bias_gradients));
   CHECK(ops::fusion_of("off") == ops::Fusion{.biases = false, .row_sums = false, .bias_gradients = false});
   CHECK(ops::fusion_of("all").bias_gradients);
   CHECK_THROWS_AS(ops::fusion_of("of"), core::Error);
+  CHECK(ops::fusion() == ops::fusion_of("on"));
+  ops::set_fusion(ops::fusion_of("all"));
+  CHECK(ops::fusion().bias_gradients);
+  ops::set_fusion({});
 }
 
 TEST_CASE("a product with another number of rows fits into the memory that its strides describe") {

@@ -175,16 +175,16 @@ TEST_CASE("gradients of the blocks' weights are in bf16 where nothing is added t
   };
   const auto nothing = [](train::WeightGradientFacts&) {};
   const auto on_cpu = [](train::WeightGradientFacts& f) { f.gpu = false; };
-  CHECK(type_of(gpu, nothing, "") == DataType::bf16);
-  CHECK(type_of(gpu, nothing, "32") == DataType::fp32);
-  CHECK(type_of(gpu, on_cpu, "") == DataType::fp32);
-  CHECK(type_of(gpu, on_cpu, "16") == DataType::bf16);
-  const auto stays = [&](const auto& change) { return type_of(gpu, change, "16") == DataType::fp32; };
+  CHECK(type_of(gpu, nothing, "auto") == DataType::bf16);
+  CHECK(type_of(gpu, nothing, "fp32") == DataType::fp32);
+  CHECK(type_of(gpu, on_cpu, "auto") == DataType::fp32);
+  CHECK(type_of(gpu, on_cpu, "bf16") == DataType::bf16);
+  const auto stays = [&](const auto& change) { return type_of(gpu, change, "bf16") == DataType::fp32; };
   CHECK(stays([](train::WeightGradientFacts& f) { f.compute = DataType::fp32; }));
   CHECK(stays([](train::WeightGradientFacts& f) { f.compute = DataType::fp16; }));
   CHECK(stays([](train::WeightGradientFacts& f) { f.reproducible = true; }));
   CHECK(stays([](train::WeightGradientFacts& f) { f.offload = true; }));
   CHECK(stays([](train::WeightGradientFacts& f) { f.micro_batches = 2; }));
   CHECK(stays([](train::WeightGradientFacts& f) { f.replicas = 2; }));
-  CHECK_THROWS_AS(train::weight_gradient_type(gpu, "8"), core::Error);
+  CHECK_THROWS_AS(train::weight_gradient_type(gpu, "16"), core::Error);
 }
