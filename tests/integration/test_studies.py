@@ -115,7 +115,7 @@ class Studies(Case):
 
     def test_efficient_and_what_failed(self):
         output = self.work.folder / "five"
-        words = ["--data", self.squad, "--size", "tiny", "--output", output, "--only", "^(A1|A3|B1|B1-head|C1|D1-A3-portable)$"]
+        words = ["--data", self.squad, "--size", "tiny", "--output", output, "--only", "^(A1|A3|A3-fp16|B1|B1-head|C1|D1-A3-portable)$"]
         self.study("efficient", *words)
         found = self.figures(output)
         self.assertAlmostEqual(found["A1", "f1"], found["A3", "f1"], 1)
@@ -125,6 +125,9 @@ class Studies(Case):
             self.assertIn(f'weight_gradients = "{gradients}"', text)
         self.assertGreater(found["D1-A3-portable", "device"], 0)
         self.assertRegex((output / "runs/D1-A3-portable/log.txt").read_text(), r"matmul: native \(baseline\)")
+        self.assertIn('compute = "fp16"', (output / "runs/A3-fp16/input.toml").read_text())
+        self.assertIn('compute = "fp32"', (output / "runs/A3/input.toml").read_text())
+        self.assertAlmostEqual(found["A3-fp16", "loss"], found["A3", "loss"], 2)
         self.assertEqual(found["B1", "trained"], 3 * 2 * 32 * 8)  # a block of width 32, rank 8
         self.assertEqual(found["B1-head", "trained"], found["B1", "trained"] + 2 * 32 + 2)
         self.assertLess(found["B1-head", "trained"], found["A3", "trained"])
