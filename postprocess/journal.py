@@ -74,6 +74,9 @@ def read_journal(run, path):
             run.attributes.update((f"parallel_{name}", int(size)) for name, size in zip(("data", "pipeline", "tensor"), grid))
             if len(grid) > 4 and float(grid[4]) > 0:  # journals of early versions lack them
                 run.attributes.update(label_mean=float(grid[3]), label_deviation=float(grid[4]))
+            if len(grid) > 6:
+                counted = zip(("parameters", "trained_parameters"), map(int, grid[5:7]))
+                run.attributes.update((name, number) for name, number in counted if number > 0)
             starts.append(run.attributes["started"])
             run.attributes.update(started=starts[0], restarts=starts[1:])
             run.attributes.update(label_names=[label[0] for label in labels], status="running", schema=SCHEMA)
@@ -104,6 +107,11 @@ def read_journal(run, path):
             run.ranks = table_of(fields, ["host", "device"], [
                 "threads", "peak_memory", "utilisation", "power", "start_memory", "planned_memory", "computing", "communicating",
                 "waiting", "gpu_utilisation", "gpu_memory", "energy"])
+        elif kind == "memory":
+            rest = fields[1:]
+            for _ in range(int(fields[0])):
+                purpose, (counted, rest) = rest[0], take_groups(rest[1:], 1)
+                run.planned_memory[purpose] = np.array([int(value[0]) for value in counted])
         elif kind == "profile":
             read_profile(run, fields)
         elif kind == "loss_scale":

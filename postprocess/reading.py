@@ -62,6 +62,9 @@ def read_metrics(run, path):
             run.timers.update(read_columns(file["timers"]))
         if "ranks" in file:
             run.ranks = read_columns(file["ranks"])
+            if "memory" in file["ranks"]:
+                memory = read_columns(file["ranks/memory"])
+                run.planned_memory = dict(zip(memory["purpose"], memory["bytes"]))
             if "samples" in file["ranks"]:
                 run.rank_samples = read_columns(file["ranks/samples"])
         if "profile" in file:

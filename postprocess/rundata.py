@@ -34,6 +34,7 @@ class Run:
         self.efficiency = {column: np.array([]) for column in EFFICIENCY_COLUMNS}
         self.timers = {"name": [], "calls": [], "seconds_min": [], "seconds_avg": [], "seconds_max": []}
         self.ranks = {}
+        self.planned_memory = {}  # purpose -> bytes of each rank
         self.profile = {}  # columns of /profile, of a run with [log] profile = true
         self.profile_facts = {}  # its attributes: first_step, steps, ranks, device, seconds, …
         self.rank_samples = {}  # of GPUs: seconds (rows), utilisation and power (rows, ranks)

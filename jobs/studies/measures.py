@@ -1,7 +1,6 @@
 """Functions of a run for the columns of a study's table. Each returns a number, NaN where the run has none."""
 
 import math
-import re
 
 import numpy as np
 
@@ -36,9 +35,12 @@ def rate(run):
 
 
 def peak_memory(run):
-    """MiB of the rank that took most."""
-    memory = run.ranks.get("peak_memory", [])
-    return float(np.max(memory)) / 2**20 if len(memory) else math.nan
+    """MiB of the rank that took most: of its GPU, or resident."""
+    for name in ("gpu_memory", "peak_memory"):
+        memory = np.asarray(run.ranks.get(name, []), dtype=float)
+        if np.isfinite(memory).any():
+            return float(np.nanmax(memory)) / 2**20
+    return math.nan
 
 
 def of_samples(name):
@@ -66,31 +68,16 @@ def total(name):
     return lambda run: float(run.attributes.get(f"total_{name}", math.nan))
 
 
-def banner_line(run, name):
-    """What the first lines of a run's log say of something."""
-    try:
-        with open(run.path / "log.txt", encoding="utf-8", errors="replace") as log:
-            return next((line.split(maxsplit=1)[1] for line in log if line.startswith(f"  {name} ")), "")
-    except OSError:
-        return ""
-
-
 def trained(run):
-    """Trained parameters, of all if the log names no others."""
-    found = re.match(r"(\d[\d,]*\b)(?:, of which (\d[\d,]*\b) are trained)?", banner_line(run, "parameters"))
-    return float((found.group(2) or found.group(1)).replace(",", "")) if found else math.nan
+    return float(run.attributes.get("trained_parameters", math.nan))
 
 
-UNITS = {"B": 2**-20, "KiB": 2**-10, "MiB": 1.0, "GiB": 2**10, "TiB": 2**20}
-
-
-def planned(*names):
-    """MiB per rank that a run planned for some parts of its memory."""
+def planned(*purposes):
+    """MiB that a run planned for some purposes, of the rank with the most."""
 
     def of(run):
-        line = banner_line(run, "memory")
-        found = {name.strip(): float(number) * UNITS[unit] for name, number, unit in re.findall(r"([a-z][a-z ]+) ([\d.]+) ([KMGT]?i?B)\b", line)}
-        return sum(found.get(name, 0.0) for name in names) if found else math.nan
+        known = [run.planned_memory[purpose] for purpose in purposes if purpose in run.planned_memory]
+        return float(np.max(np.sum(known, axis=0))) / 2**20 if known else math.nan
 
     return of
 

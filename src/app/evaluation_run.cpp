@@ -46,7 +46,7 @@ void evaluate(Session& session, data::ShardReader& reader, Results& results, con
       context.log.warning(one_answer_in_evaluation(split, *answer, labels, input.task.name));
     }
   }
-  results.record_ranks(context, context.device.name, total(session.memory()));
+  results.record_ranks(context, context.device.name, session.memory());
   results.finish({{"samples", static_cast<double>(reader.samples())}, {"seconds", context.seconds()}});
   context.log.info("results in " + input.run.directory + " after " + core::format_duration(context.seconds()));
 }
@@ -67,8 +67,7 @@ void run_evaluation(const RunContext& context) {
   report_labels(load_values(*session.model, context.input), session, data, context);
   leave_if_asked(context);
   const std::unique_ptr<io::RunLock> lock = lock_run_directory(context);
-  Results results(context, lock.get(), session.model->config.label_names, session.model->label_scale,
-                  session.sets.hdf5);
+  Results results(context, lock.get(), *session.model, session.sets.hdf5);
   start_reading(session.sets);
   alone_ends_all(context.world.rank(), context.failure, [&] { evaluate(session, data.primary(), results, context); });
 }

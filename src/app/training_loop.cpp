@@ -233,7 +233,7 @@ void TrainingLoop::finish() {
   facts.computed_tokens = state_.computed_tokens - first_.computed_tokens;
   facts.samples = state_.samples - first_.samples;
   facts.peak_gflops = context_.input.run.peak_gflops.value_or(0.0);
-  const std::vector<io::RankRow> ranks = results_.record_ranks(context_, context_.device.name, total(session_.memory()),
+  const std::vector<io::RankRow> ranks = results_.record_ranks(context_, context_.device.name, session_.memory(),
                                                                rank_time(session_.timers.sections(), training_seconds));
   const std::int64_t skipped = trainer_.skipped().total;
   if (skipped > 0) {

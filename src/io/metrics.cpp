@@ -212,6 +212,10 @@ void MetricsWriter::record_ranks(const std::vector<RankRow>& rows) {
   state_->record(detail::encode(rows));
 }
 
+void MetricsWriter::record_memory(const std::vector<MemoryRow>& rows) {
+  state_->record(detail::encode(rows));
+}
+
 void MetricsWriter::record_profile(const Profile& profile) {
   state_->record(detail::encode(profile));
 }

@@ -165,6 +165,20 @@ void write_data(Hdf5File& file, const std::vector<DataRow>& rows) {
   file.write_attribute("data/bytes_read", "axes", "epochs, nodes");
 }
 
+void write_memory(Hdf5File& file, const std::vector<MemoryRow>& rows) {
+  std::size_t ranks = 0;
+  for (const MemoryRow& row : rows) ranks = std::max(ranks, row.bytes.size());
+  std::vector<std::int64_t> bytes;
+  for (const MemoryRow& row : rows) {
+    bytes.insert(bytes.end(), row.bytes.begin(), row.bytes.end());
+    bytes.insert(bytes.end(), ranks - row.bytes.size(), 0);
+  }
+  write_column(file, "ranks/memory/purpose", rows, &MemoryRow::purpose, "");
+  file.write("ranks/memory/bytes", bytes, {std::ssize(rows), static_cast<std::int64_t>(ranks)});
+  file.write_attribute("ranks/memory/bytes", "unit", "bytes");
+  file.write_attribute("ranks/memory/bytes", "axes", "purposes, ranks");
+}
+
 void write_ranks(Hdf5File& file, const MetricsTables& tables) {
   write_column(file, "ranks/host", tables.ranks, &RankRow::host, "");
   write_column(file, "ranks/device", tables.ranks, &RankRow::device, "");
@@ -180,6 +194,7 @@ void write_ranks(Hdf5File& file, const MetricsTables& tables) {
   write_column(file, "ranks/energy", tables.ranks, &RankRow::energy, "J");
   write_column(file, "ranks/gpu_utilisation", tables.ranks, &RankRow::gpu_utilisation, "0 to 1");
   write_column(file, "ranks/gpu_memory", tables.ranks, &RankRow::gpu_memory, "bytes");
+  if (!tables.memory.empty()) write_memory(file, tables.memory);
   if (tables.rank_samples.empty()) return;
   std::size_t ranks = 0;
   for (const RankSample& sample : tables.rank_samples) ranks = std::max(ranks, sample.utilisation.size());
@@ -237,6 +252,8 @@ void write_root(Hdf5File& file, const MetricsTables& tables) {
     file.write_attribute("/", "label_mean", info.label_mean);
     file.write_attribute("/", "label_deviation", info.label_deviation);
   }
+  if (info.parameters > 0) file.write_attribute("/", "parameters", info.parameters);
+  if (info.trained_parameters > 0) file.write_attribute("/", "trained_parameters", info.trained_parameters);
   std::int64_t samples = 0, tokens = 0, computed_tokens = 0;
   double seconds = 0;
   for (const StepRow& row : tables.steps) {

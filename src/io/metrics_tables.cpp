@@ -32,6 +32,8 @@ void fields(Line& line, Is<RunInfo> auto& info) {
   line.last(info.tensor);
   line.last(info.label_mean);
   line.last(info.label_deviation);
+  line.last(info.parameters);
+  line.last(info.trained_parameters);
 }
 
 template <class Line>
@@ -84,6 +86,14 @@ void fields(Line& line, Is<std::vector<RankRow>> auto& rows) {
     l(row.host, row.device, row.threads, row.peak_memory, row.utilisation, row.power, row.start_memory,
       row.planned_memory, row.computing, row.communicating, row.waiting, row.gpu_utilisation, row.gpu_memory,
       row.energy);
+  });
+}
+
+template <class Line>
+void fields(Line& line, Is<std::vector<MemoryRow>> auto& rows) {
+  line.list(rows, [](auto& l, auto& row) {
+    l(row.purpose);
+    l.list(row.bytes, one_field);
   });
 }
 
@@ -183,6 +193,8 @@ void apply_fields(MetricsTables& tables, std::string_view kind, LineReader& line
     tables.timers = decoded<std::vector<TimerRow>>(line);
   } else if (kind == "ranks") {
     tables.ranks = decoded<std::vector<RankRow>>(line);
+  } else if (kind == "memory") {
+    tables.memory = decoded<std::vector<MemoryRow>>(line);
   } else if (kind == "profile") {
     tables.profile = decoded<Profile>(line);
   } else if (kind == "status") {
@@ -241,6 +253,10 @@ std::string encode(const std::vector<TimerRow>& rows) {
 
 std::string encode(const std::vector<RankRow>& rows) {
   return encoded("ranks", rows);
+}
+
+std::string encode(const std::vector<MemoryRow>& rows) {
+  return encoded("memory", rows);
 }
 
 std::string encode(const Profile& profile) {

@@ -26,6 +26,7 @@ std::string encode(const LossScaleRow& row);
 std::string encode(const DataRow& row);
 std::string encode(const std::vector<TimerRow>& rows);
 std::string encode(const std::vector<RankRow>& rows);
+std::string encode(const std::vector<MemoryRow>& rows);
 std::string encode(const Profile& profile);
 std::string encode_rank_sample(double seconds, const std::vector<double>& utilisation,
                                const std::vector<double>& power);
@@ -49,6 +50,7 @@ struct MetricsTables {
   std::vector<DataRow> data;
   std::vector<TimerRow> timers;
   std::vector<RankRow> ranks;
+  std::vector<MemoryRow> memory;
   std::vector<RankSample> rank_samples;
   Profile profile;
   std::map<std::string, double> totals;

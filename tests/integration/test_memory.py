@@ -76,8 +76,13 @@ class Planned(Case):
             planned = file["ranks/planned_memory"][:]
             start = file["ranks/start_memory"][:]
             peak = file["ranks/peak_memory"][:]
+            parts = dict(zip(file["ranks/memory/purpose"].asstr()[:], file["ranks/memory/bytes"][:]))
+            stated = file.attrs["parameters"], file.attrs["trained_parameters"]
         self.assertEqual(len(planned), ranks)
         parameters = int(re.search(r"parameters +([\d,]+)", done.stdout)[1].replace(",", ""))
+        self.assertEqual(stated, (parameters, parameters))
+        self.assertEqual(list(sum(parts.values())), list(planned))
+        self.assertGreaterEqual(sum(parts["optimizer states"]), 8 * parameters)  # over ranks two floats a parameter
         for p, s, m in zip(planned, start, peak):
             # Values and gradients of all parameters, moments of those that a rank updates: 16 bytes a parameter on one rank.
             self.assertGreater(p, (8 + 8 / ranks) * parameters)

@@ -100,6 +100,7 @@ class Gpus(InFolder):
 
     LINES = ["loss_scale\t10\t65536\t0", "loss_scale\t20\t32768\t1\t1770000000.5", "loss_scale\t30\tnonsense\t1",
              "rank_sample\t1.5\t2\t0.5\t0.7\t2\t300\tnan", "rank_sample\t2.5\t2\t0.6\t0.8\t2\t320\tnan",
+             "memory\t2\tactivations\t2\t700\t800\toptimizer states\t2\t90\t0",
              "ranks\t1\tnode1\tNVIDIA H200\t4\t1000\t0.9\t310\t1\t2\t3\t4\t5\t0.75\t5e9\t999"]
 
     def test_from_the_journal(self):
@@ -120,6 +121,7 @@ class Gpus(InFolder):
             for name, values in (("step", [10, 20]), ("scale", [65536.0, 32768.0]), ("skipped", [0, 1])):
                 file[f"loss_scale/{name}"] = values
             file["ranks/samples/seconds"] = [1.5, 2.5]
+            file["ranks/memory/purpose"], file["ranks/memory/bytes"] = ["activations", "optimizer states"], [[700, 800], [90, 0]]
             file["ranks/samples/utilisation"] = [[0.5, 0.7], [0.6, 0.8]]
             file["ranks/samples/power"] = [[300.0, np.nan], [320.0, np.nan]]
         self.check(reading.load_runs([str(self.folder)], False)[0])
@@ -127,6 +129,7 @@ class Gpus(InFolder):
     def check(self, run):
         ((name, figure),) = plot_loss_scale.draw([run])
         self.assertEqual(name, "loss_scale")
+        self.assertEqual({purpose: list(of) for purpose, of in run.planned_memory.items()}, {"activations": [700, 800], "optimizer states": [90, 0]})
         np.testing.assert_array_equal(figure.axes[0].lines[0].get_ydata(), [65536, 32768])
         ((name, figure),) = plot_gpus.draw([run])
         self.assertEqual(name, "gpus")

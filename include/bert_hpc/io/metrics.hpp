@@ -37,6 +37,7 @@ struct RunInfo {
   /// Mean and standard deviation of the training labels if the model trains on standardized labels; deviation 0: it
   /// does not.
   double label_mean = 0, label_deviation = 0;
+  std::int64_t parameters = 0, trained_parameters = 0;  ///< of the whole model; 0: unknown
 };
 
 /// The updates since the previous row: sums for samples, tokens and seconds; for the loss the mean over samples or
@@ -124,6 +125,12 @@ struct RankRow {
   }
 };
 
+/// Planned memory for one purpose.
+struct MemoryRow {
+  std::string purpose;              ///< "optimizer states", "activations", …
+  std::vector<std::int64_t> bytes;  ///< (ranks)
+};
+
 /// One kind of call of one timer section in the profiled steps.
 struct ProfileRow {
   std::string section;                                       ///< "": between sections
@@ -174,6 +181,7 @@ class MetricsWriter {
   void record_data(const DataRow& row);
   void record_timers(const std::vector<TimerRow>& rows);  ///< replaces earlier rows
   void record_ranks(const std::vector<RankRow>& rows);    ///< replaces earlier rows
+  void record_memory(const std::vector<MemoryRow>& rows);  ///< replaces earlier rows
   void record_profile(const Profile& profile);            ///< replaces an earlier one
   /// Utilization (0 … 1) and power (W) of every rank, `seconds` after the run's start.
   void record_rank_sample(double seconds, const std::vector<double>& utilisation, const std::vector<double>& power);

@@ -37,8 +37,8 @@ std::string tokenizer_folder(const config::Config& input, const data::ShardInfo&
   return other ? "" : folder.path;
 }
 
-Results::Results(const RunContext& context, io::RunLock* place, const std::vector<std::string>& label_names,
-                 const data::LabelScale& label_scale, std::mutex& hdf5, const std::optional<Continuation>& continuation)
+Results::Results(const RunContext& context, io::RunLock* place, const ModelInstance& model, std::mutex& hdf5,
+                 const std::optional<Continuation>& continuation)
     : input_(context.input), lock_(place), world_(context.world), hdf5_(hdf5), monitor_(context.device.identity) {
   collectively(world_, [&] {
     if (world_.rank() != 0) return;
@@ -48,15 +48,19 @@ Results::Results(const RunContext& context, io::RunLock* place, const std::vecto
     info.resolved_input = context.resolved.text;
     info.mode = input_.run.mode;
     info.task = input_.task.name;
-    info.label_names = label_names;
+    info.label_names = model.config.label_names;
     info.provenance = io::collect_provenance();
     info.data = context.grid.data;
     info.pipeline = context.grid.pipeline;
     info.tensor = context.grid.tensor;
-    if (!label_scale.is_identity() && !label_scale.bounded) {
-      info.label_mean = label_scale.mean;
-      info.label_deviation = label_scale.deviation;
+    const data::LabelScale& scale = model.label_scale;
+    if (!scale.is_identity() && !scale.bounded) {
+      info.label_mean = scale.mean;
+      info.label_deviation = scale.deviation;
     }
+    const core::ParameterStore whole_model(model.all_parameters(), core::ParameterStore::Arenas::none);
+    info.parameters = whole_model.parameters();
+    if (model.use.trains) info.trained_parameters = whole_model.trainable_parameters();
     io::MetricsWriter::Options options;
     options.events = input_.log.tensorboard;
     if (continuation) {
@@ -205,6 +209,18 @@ std::vector<io::TimerRow> timers_of_all(const std::vector<std::vector<SectionTim
   return rows;
 }
 
+std::vector<io::MemoryRow> memory_of_all(const std::vector<MemoryPlan>& ranks) {
+  std::vector<io::MemoryRow> rows;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    for (const auto& [purpose, bytes] : ranks[rank]) {
+      auto row = std::find_if(rows.begin(), rows.end(), [&](const io::MemoryRow& r) { return r.purpose == purpose; });
+      if (row == rows.end()) row = rows.insert(rows.end(), {purpose, std::vector<std::int64_t>(ranks.size())});
+      row->bytes[rank] += bytes;
+    }
+  }
+  return rows;
+}
+
 /// The series of all ranks' GPUs, up to the end of the shortest.
 void Results::record_samples(const std::vector<std::vector<GpuSample>>& samples) {
   if (!metrics_) return;
@@ -224,14 +240,14 @@ void Results::record_samples(const std::vector<std::vector<GpuSample>>& samples)
 }
 
 std::vector<io::RankRow> Results::record_ranks(const RunContext& context, const std::string& device,
-                                               std::int64_t planned_memory, const RankTime& time) {
+                                               const MemoryPlan& planned, const RankTime& time) {
   io::RankRow mine;
   mine.host = io::host_name();
   mine.device = device;
   mine.threads = context.threads;
   mine.peak_memory = process_memory().peak_resident;
   mine.start_memory = context.start_memory;
-  mine.planned_memory = planned_memory;
+  mine.planned_memory = total(planned);
   mine.computing = time.computing;
   mine.communicating = time.communicating;
   mine.waiting = time.waiting;
@@ -244,7 +260,9 @@ std::vector<io::RankRow> Results::record_ranks(const RunContext& context, const 
   const std::vector<io::RankRow> rows = comm::all_gather_objects(world_, mine);
   const std::vector<std::vector<GpuSample>> samples = comm::all_gather_objects(world_, monitor_.samples());
   record_samples(samples);
+  const std::vector<MemoryPlan> plans = comm::all_gather_objects(world_, planned);
   if (metrics_) metrics_->record_ranks(rows);
+  if (metrics_) metrics_->record_memory(memory_of_all(plans));
   return rows;
 }
 

@@ -18,6 +18,15 @@ TEST_CASE("what ranks have read is added up by node, in the order of the nodes' 
   CHECK(app::bytes_of_nodes(ranks) == std::vector<std::int64_t>{301, 20, 0});
 }
 
+TEST_CASE("planned memory over ranks has each purpose once, with 0 bytes where a rank has none") {
+  const std::vector<io::MemoryRow> rows = app::memory_of_all(
+      {{{"gradients", 5}, {"messages", 1}, {"messages", 2}}, {{"activations", 7}, {"gradients", 6}}});
+  REQUIRE(rows.size() == 3);
+  CHECK((rows[0].purpose == "gradients" && rows[0].bytes == std::vector<std::int64_t>{5, 6}));
+  CHECK((rows[1].purpose == "messages" && rows[1].bytes == std::vector<std::int64_t>{3, 0}));
+  CHECK((rows[2].purpose == "activations" && rows[2].bytes == std::vector<std::int64_t>{0, 7}));
+}
+
 TEST_CASE("a model gets the vocabulary that its shards were made with, and no other") {
   const fs::path root = fs::temp_directory_path() / ("bert_hpc_results_" + std::to_string(getpid()));
   for (const char* name : {"shards", "model"}) fs::create_directories(root / name);

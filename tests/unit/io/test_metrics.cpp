@@ -71,6 +71,8 @@ RunInfo example_info() {
   info.tensor = 4;
   info.label_mean = 6.5;
   info.label_deviation = 1.0 / 3;
+  info.parameters = 1000;
+  info.trained_parameters = 10;
   return info;
 }
 
@@ -94,6 +96,7 @@ TEST_CASE("metrics.h5 holds the recorded values under the documented names") {
   writer.record_timers({{"forward", 3, 0.1, 0.2, 0.3}, {"with\ttab", 1, 1, 1, 1}});
   writer.record_ranks({{"node1", "CPU", 2, 1 << 20, 0.9, nan},
                        {"node2", "CPU", 2, 1 << 21, 0.8, nan, 1 << 19, 1 << 20, 3.0, 2.0, 1.0, 0.7, 5e9, 123.5}});
+  writer.record_memory({{"activations", {700, 800}}, {"optimizer states", {90}}});
   writer.record_rank_sample(1.5, {0.1, 0.2}, {100, nan});
   writer.record_efficiency({3, 1000, 0.9, 0.95});
   writer.record_data({2, 1.0, 5000, {4000, 900}});
@@ -117,6 +120,8 @@ TEST_CASE("metrics.h5 holds the recorded values under the documented names") {
   CHECK(file.integer_attribute("/", "parallel_tensor") == 4);
   CHECK(file.real_attributes("/", "label_mean") == std::vector{6.5});
   CHECK(file.real_attributes("/", "label_deviation") == std::vector{1.0 / 3});
+  CHECK(file.integer_attribute("/", "parameters") == 1000);
+  CHECK(file.integer_attribute("/", "trained_parameters") == 10);
   CHECK(file.integer_attribute("/", "total_samples") == 192);
   CHECK(file.integer_attribute("/", "total_steps") == 3);
   CHECK(file.real_attributes("/", "total_seconds") == std::vector{0.75});
@@ -153,6 +158,8 @@ TEST_CASE("metrics.h5 holds the recorded values under the documented names") {
   CHECK(file.read<double>("ranks/gpu_utilisation", 2)[1] == 0.7);
   CHECK(file.read<double>("ranks/gpu_memory", 2)[1] == 5e9);
   CHECK(file.read<double>("ranks/energy", 2)[1] == 123.5);
+  CHECK(file.read_text("ranks/memory/purpose", 2) == std::vector<std::string>{"activations", "optimizer states"});
+  CHECK(file.read<std::int64_t>("ranks/memory/bytes", 4) == std::vector<std::int64_t>{700, 800, 90, 0});
   CHECK(file.info("ranks/samples/power").extents == std::vector<std::int64_t>{1, 2});
   CHECK(file.read<double>("efficiency/goodput", 1)[0] == 0.95);
   CHECK(file.info("data/bytes_read").extents == std::vector<std::int64_t>{2, 2});

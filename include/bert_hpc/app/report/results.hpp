@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bert_hpc/app/engine/evaluator.hpp"
+#include "bert_hpc/app/engine/memory_plan.hpp"
 #include "bert_hpc/app/engine/model_instance.hpp"
 #include "bert_hpc/app/report/gpu_monitor.hpp"
 #include "bert_hpc/app/report/rank_time.hpp"
@@ -32,8 +33,8 @@ class Results {
   /// Collective. Begins the run in its directory: what an earlier run left there goes now, metrics and log start; or
   /// they are cut back to where the run resumes. `hdf5` is held during HDF5 calls.
   /// `place`: the lock of the directory, on rank 0. It must outlive this.
-  Results(const RunContext& context, io::RunLock* place, const std::vector<std::string>& label_names,
-          const data::LabelScale& label_scale, std::mutex& hdf5, const std::optional<Continuation>& continuation = {});
+  Results(const RunContext& context, io::RunLock* place, const ModelInstance& model, std::mutex& hdf5,
+          const std::optional<Continuation>& continuation = {});
   /// Marks the run as failed unless finish() was called or the directory is another's now.
   ~Results();
   Results(const Results&) = delete;
@@ -68,8 +69,8 @@ class Results {
   std::vector<io::TimerRow> record_timers(const core::Timers& timers);
   /// Collective. Hosts, devices, threads, memory and GPUs of all ranks: what was resident before set-up
   /// (`start_memory`), what was planned beside it and the peak, bytes. Returns the rows.
-  std::vector<io::RankRow> record_ranks(const RunContext& context, const std::string& device,
-                                        std::int64_t planned_memory, const RankTime& time = {});
+  std::vector<io::RankRow> record_ranks(const RunContext& context, const std::string& device, const MemoryPlan& planned,
+                                        const RankTime& time = {});
 
   /// Collective. The status "stopped" and the last snapshot: the run is to be submitted again.
   void stop();
@@ -108,6 +109,9 @@ struct SectionTime {
 
 /// Sections over ranks, from each rank's; a rank that lacks one has spent 0 seconds in it.
 std::vector<io::TimerRow> timers_of_all(const std::vector<std::vector<SectionTime>>& ranks);
+
+/// Planned memory over ranks, from each rank's plan; a rank whose plan lacks a purpose has 0 bytes for it. Pure.
+std::vector<io::MemoryRow> memory_of_all(const std::vector<MemoryPlan>& ranks);
 
 /// Folder with the tokenizer's files: that of the shards if it has the vocabulary that they were made with, else of the
 /// pretrained model, else "": a model never gets a vocabulary that is not its own.
