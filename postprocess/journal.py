@@ -120,8 +120,9 @@ def read_journal(run, path):
                 scales.append(row)
         elif kind == "rank_sample":
             utilisation, rest = take_groups(fields[1:], 1)
-            power, _ = take_groups(rest, 1)
-            samples.append((float(fields[0]), [float(x[0]) for x in utilisation], [float(x[0]) for x in power]))
+            power, rest = take_groups(rest, 1)
+            memory = take_groups(rest, 1)[0] if rest else []  # lines of older versions lack it
+            samples.append((float(fields[0]), *([float(x[0]) for x in values] for values in (utilisation, power, memory))))
         elif kind == "status":
             run.attributes["status"] = fields[0]
         elif kind == "total":
@@ -142,11 +143,10 @@ def read_journal(run, path):
     table = np.array(scales, dtype=float).reshape(len(scales), len(LOSS_SCALE_COLUMNS))
     run.loss_scale = {column: table[:, i] for i, column in enumerate(LOSS_SCALE_COLUMNS)}
     if samples:
-        ranks = max(len(utilisation) for _, utilisation, _ in samples)
+        ranks = max(len(sample[1]) for sample in samples)
         filled = lambda values: values + [math.nan] * (ranks - len(values))  # noqa: E731
-        run.rank_samples = {"seconds": np.array([sample[0] for sample in samples]),
-                            "utilisation": np.array([filled(sample[1]) for sample in samples]),
-                            "power": np.array([filled(sample[2]) for sample in samples])}
+        run.rank_samples = {"seconds": np.array([sample[0] for sample in samples])} | {
+            name: np.array([filled(sample[i]) for sample in samples]) for i, name in enumerate(("utilisation", "power", "memory"), 1)}
     for split, rows in evaluations.items():
         if rows:
             tables = {"class_counts": run.per_class, "type_counts": run.per_type}

@@ -18,7 +18,7 @@ import errors
 import plot_answers
 import plot_confusion
 import plot_efficiency
-import plot_gpus
+import plot_devices
 import plot_loss
 import plot_loss_scale
 import plot_metrics
@@ -40,7 +40,7 @@ import source_text
 import tables
 
 PICTURES = [plot_loss, plot_metrics, plot_schedule, plot_confusion, plot_regression, plot_predictions, plot_ranking, plot_reliability,
-            plot_retrieval, plot_answers, plot_timers, plot_profile, plot_ranks, plot_timeline, plot_throughput, plot_efficiency, plot_loss_scale, plot_gpus, plot_scaling, plot_seeds]
+            plot_retrieval, plot_answers, plot_timers, plot_profile, plot_ranks, plot_timeline, plot_throughput, plot_efficiency, plot_loss_scale, plot_devices, plot_scaling, plot_seeds]
 
 
 def parse(given):

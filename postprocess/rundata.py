@@ -37,7 +37,7 @@ class Run:
         self.planned_memory = {}  # purpose -> bytes of each rank
         self.profile = {}  # columns of /profile, of a run with [log] profile = true
         self.profile_facts = {}  # its attributes: first_step, steps, ranks, device, seconds, …
-        self.rank_samples = {}  # of GPUs: seconds (rows), utilisation and power (rows, ranks)
+        self.rank_samples = {}  # seconds (rows); utilisation, power and memory (rows, ranks)
         self.loss_scale = {column: np.array([]) for column in LOSS_SCALE_COLUMNS}
         self.predictions = None
 

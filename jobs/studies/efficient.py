@@ -2,7 +2,7 @@
 
 import squad
 from harness import Measure, Plan, Variant
-from measures import device_time, metric, peak_memory, planned, rate, runtime, steps, trained
+from measures import device_time, metric, of_samples, peak_memory, planned, rate, runtime, steps, trained
 
 ABOUT = f"""Efficient fine-tuning: BERT on SQuAD 2.0, 8 sequences a batch, 3 epochs, learning rate 3e-5, on one rank, with attention and padding
 as other programs have them (A1 to A5), with parts of the model trained (B), with less memory (C), and with other kernels (D).
@@ -84,7 +84,7 @@ def plan(options, given):
                 Measure("step_rate", "steps/s", lambda run: steps(run) / runtime(run), 2), Measure("rate", "sequences/s", rate, 1),
                 Measure("loss", "validation loss", metric("validation", "loss"), 3), Measure("exact", "EM", metric("validation", "exact"), 2), Measure("f1", "F1", metric("validation", "f1"), 2),
                 Measure("has_answer_f1", "F1 of answers", metric("validation", "has_answer_f1"), 2),
-                Measure("memory", "peak memory, MiB", peak_memory, 0, change=True),
+                Measure("memory", "peak memory, MiB", peak_memory, 0, change=True), Measure("mean_memory", "mean memory, MiB", of_samples("memory", 2**-20), 0),
                 Measure("states", "optimizer states, MiB", planned("optimizer states"), 1), Measure("activations", "activations, MiB", planned("activations"), 1),
                 Measure("device", "device, ms a step", lambda run: 1e3 * device_time(run), 2)]
     if not options.gpu:

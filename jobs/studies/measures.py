@@ -43,12 +43,12 @@ def peak_memory(run):
     return math.nan
 
 
-def of_samples(name):
-    """The mean over ranks and time of a series of the GPUs: utilisation (per cent) or power (watts)."""
+def of_samples(name, factor=1.0):
+    """The mean over ranks and time of a series, times a factor: utilisation (0 to 1), memory (bytes) or power (watts)."""
 
     def of(run):
         values = np.asarray(run.rank_samples.get(name, []), dtype=float)
-        return float(np.nanmean(values)) if values.size and np.isfinite(values).any() else math.nan
+        return factor * float(np.nanmean(values)) if values.size and np.isfinite(values).any() else math.nan
 
     return of
 

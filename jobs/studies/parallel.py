@@ -2,15 +2,15 @@
 
 import squad
 from harness import Measure, Plan, Variant
-from measures import metric, of_efficiency, of_samples, rate, runtime, steps
+from measures import metric, of_efficiency, of_samples, peak_memory, rate, runtime, steps
 
 ABOUT = f"""Parallel architectures: BERT on SQuAD 2.0 with data parallelism (the baseline), two and four pipeline stages, and both
 together; 16 sequences in all, 5 epochs, learning rate 3e-5, 500 warm-up steps, weight decay 0.01, mixed precision.
 
 {squad.DATA}
 
-The table has runtime, sequences a second, steps, validation loss, utilisation of the GPUs, statistical efficiency and
-goodput, each with its change to the baseline. All layouts compute the same training: their losses lie on one curve."""
+The table has runtime, sequences a second, steps, validation loss, utilisation and memory of the devices, statistical efficiency
+and goodput, each with its change to the baseline. All layouts compute the same training: their losses lie on one curve."""
 
 LENGTHS = {"tiny": {"epochs": 1, "warmup_steps": 4, "evaluate": 10, "checkpoint": 5, "log": 1},
            "small": {"epochs": 1, "warmup_steps": 10, "evaluate": 200, "checkpoint": 200, "log": 10},
@@ -48,10 +48,11 @@ def plan(options, given):
                 Measure("steps", "steps", steps, 0), Measure("loss", "validation loss", metric("validation", "loss"), 4, change=True),
                 Measure("exact", "EM", metric("validation", "exact"), 2), Measure("f1", "F1", metric("validation", "f1"), 2),
                 Measure("has_answer_f1", "F1 of answers", metric("validation", "has_answer_f1"), 2),
-                Measure("utilisation", "utilisation, %", of_samples("utilisation"), 1, change=True),
+                Measure("utilisation", "utilisation, %", of_samples("utilisation", 100), 1, change=True),
+                Measure("memory", "mean memory, MiB a rank", of_samples("memory", 2**-20), 0), Measure("peak", "peak memory, MiB a rank", peak_memory, 0),
                 Measure("efficiency", "statistical efficiency", of_efficiency("efficiency"), 4, change=True),
                 Measure("goodput", "goodput", of_efficiency("goodput"), 3, change=True)]
     if not options.gpu:
-        shrunk.append("On CPUs, in fp32: a CPU has no utilisation of its own.")
+        shrunk.append("On CPUs, in fp32: utilisation is the part of the threads' time in which processors worked, waits of MPI included.")
     shrunk.append("Statistical efficiency and goodput follow Pollux (Qiao et al. 2021); the paper does not define its own.")
     return Plan("Parallel architectures: SQuAD 2.0 in several layouts", prep, train, variants, measures, sources.paths, "data", shrunk, write_sources=sources.write, learned=squad.learned)

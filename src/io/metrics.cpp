@@ -221,8 +221,8 @@ void MetricsWriter::record_profile(const Profile& profile) {
 }
 
 void MetricsWriter::record_rank_sample(double seconds, const std::vector<double>& utilisation,
-                                       const std::vector<double>& power) {
-  state_->record(detail::encode_rank_sample(seconds, utilisation, power));
+                                       const std::vector<double>& power, const std::vector<double>& memory) {
+  state_->record(detail::encode_rank_sample({seconds, utilisation, power, memory}));
 }
 
 void MetricsWriter::set_status(RunStatus status) {

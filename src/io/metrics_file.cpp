@@ -198,17 +198,20 @@ void write_ranks(Hdf5File& file, const MetricsTables& tables) {
   if (tables.rank_samples.empty()) return;
   std::size_t ranks = 0;
   for (const RankSample& sample : tables.rank_samples) ranks = std::max(ranks, sample.utilisation.size());
-  std::vector<double> utilisation, power;
-  for (const RankSample& sample : tables.rank_samples) {
-    for (std::size_t i = 0; i < ranks; ++i) {
-      utilisation.push_back(i < sample.utilisation.size() ? sample.utilisation[i] : unknown);
-      power.push_back(i < sample.power.size() ? sample.power[i] : unknown);
-    }
-  }
-  const auto rows = static_cast<std::int64_t>(tables.rank_samples.size());
   write_column(file, "ranks/samples/seconds", tables.rank_samples, &RankSample::seconds, "s");
-  file.write("ranks/samples/utilisation", utilisation, {rows, static_cast<std::int64_t>(ranks)});
-  file.write("ranks/samples/power", power, {rows, static_cast<std::int64_t>(ranks)});
+  const auto write = [&](const std::string& name, std::vector<double> RankSample::*member, const char* unit) {
+    std::vector<double> values;
+    for (const RankSample& sample : tables.rank_samples) {
+      const std::vector<double>& own = sample.*member;
+      values.insert(values.end(), own.begin(), own.end());
+      values.insert(values.end(), ranks - own.size(), unknown);
+    }
+    file.write(name, values, {std::ssize(tables.rank_samples), static_cast<std::int64_t>(ranks)});
+    file.write_attribute(name, "unit", unit);
+  };
+  write("ranks/samples/utilisation", &RankSample::utilisation, "0 to 1");
+  write("ranks/samples/power", &RankSample::power, "W");
+  write("ranks/samples/memory", &RankSample::memory, "bytes");
 }
 
 void write_profile(Hdf5File& file, const Profile& profile) {

@@ -112,6 +112,7 @@ void fields(Line& line, Is<RankSample> auto& sample) {
   line(sample.seconds);
   line.list(sample.utilisation, one_field);
   line.list(sample.power, one_field);
+  line.last_list(sample.memory, one_field);
 }
 
 template <class Row>
@@ -263,10 +264,10 @@ std::string encode(const Profile& profile) {
   return encoded("profile", profile);
 }
 
-std::string encode_rank_sample(double seconds, const std::vector<double>& utilisation,
-                               const std::vector<double>& power) {
-  core::require(utilisation.size() == power.size(), "utilisation and power of different numbers of ranks");
-  return encoded("rank_sample", RankSample{seconds, utilisation, power});
+std::string encode_rank_sample(const RankSample& sample) {
+  core::require(sample.utilisation.size() == sample.power.size() && sample.power.size() == sample.memory.size(),
+                "utilisation, power and memory of different numbers of ranks");
+  return encoded("rank_sample", sample);
 }
 
 std::string encode_status(RunStatus status) {

@@ -28,15 +28,15 @@ std::string encode(const std::vector<TimerRow>& rows);
 std::string encode(const std::vector<RankRow>& rows);
 std::string encode(const std::vector<MemoryRow>& rows);
 std::string encode(const Profile& profile);
-std::string encode_rank_sample(double seconds, const std::vector<double>& utilisation,
-                               const std::vector<double>& power);
+struct RankSample;
+std::string encode_rank_sample(const RankSample& sample);
 std::string encode_status(RunStatus status);
 std::string encode_total(const std::string& name, double value);
 std::string encode_rewind(std::int64_t step);
 
 struct RankSample {
   double seconds = 0;
-  std::vector<double> utilisation, power;  ///< (ranks)
+  std::vector<double> utilisation, power, memory;  ///< (ranks)
 };
 
 struct MetricsTables {

@@ -10,6 +10,7 @@ import sys
 import unittest
 
 import h5py
+import numpy as np
 
 from program import BUILD, MPIRUN, Case, TaskCase, run
 
@@ -77,12 +78,14 @@ class Planned(Case):
             start = file["ranks/start_memory"][:]
             peak = file["ranks/peak_memory"][:]
             parts = dict(zip(file["ranks/memory/purpose"].asstr()[:], file["ranks/memory/bytes"][:]))
+            samples = {name: file[f"ranks/samples/{name}"][:] for name in ("seconds", "utilisation", "memory", "power")}
             stated = file.attrs["parameters"], file.attrs["trained_parameters"]
         self.assertEqual(len(planned), ranks)
         parameters = int(re.search(r"parameters +([\d,]+)", done.stdout)[1].replace(",", ""))
         self.assertEqual(stated, (parameters, parameters))
         self.assertEqual(list(sum(parts.values())), list(planned))
         self.assertGreaterEqual(sum(parts["optimizer states"]), 8 * parameters)  # over ranks two floats a parameter
+        self.check_samples(samples, start)
         for p, s, m in zip(planned, start, peak):
             # Values and gradients of all parameters, moments of those that a rank updates: 16 bytes a parameter on one rank.
             self.assertGreater(p, (8 + 8 / ranks) * parameters)
@@ -91,6 +94,14 @@ class Planned(Case):
             self.assertLess(growth, p, f"planned {p >> 20} MiB, grew by {growth >> 20} MiB")
             # A plan that promises far too much would pass the line above.
             self.assertGreater(growth, 0.8 * p)
+
+    def check_samples(self, samples, start):
+        self.assertGreaterEqual(len(samples["seconds"]), 2)  # the first and the last
+        for name in ("utilisation", "memory", "power"):
+            self.assertEqual(samples[name].shape, (len(samples["seconds"]), len(start)))
+        self.assertTrue((samples["memory"][-1] > start).all())
+        self.assertTrue(((samples["utilisation"][1:] > 0) & (samples["utilisation"][1:] <= 1)).all())
+        self.assertTrue(np.isnan(samples["power"]).all())
 
     def test_one_rank(self):
         self.check("one", 1)

@@ -34,7 +34,7 @@ import make_run  # noqa: E402
 import packages  # noqa: E402
 import plot_confusion  # noqa: E402
 import plot_efficiency  # noqa: E402
-import plot_gpus  # noqa: E402
+import plot_devices  # noqa: E402
 import plot_loss  # noqa: E402
 import plot_loss_scale  # noqa: E402
 import plot_metrics  # noqa: E402
@@ -99,7 +99,7 @@ class Gpus(InFolder):
     """Reports of a run in fp16 on GPUs, both from metrics.h5 and from the journal."""
 
     LINES = ["loss_scale\t10\t65536\t0", "loss_scale\t20\t32768\t1\t1770000000.5", "loss_scale\t30\tnonsense\t1",
-             "rank_sample\t1.5\t2\t0.5\t0.7\t2\t300\tnan", "rank_sample\t2.5\t2\t0.6\t0.8\t2\t320\tnan",
+             "rank_sample\t1.5\t2\t0.5\t0.7\t2\t300\tnan\t2\t1e9\t3e9", "rank_sample\t2.5\t2\t0.6\t0.8\t2\t320\tnan",
              "memory\t2\tactivations\t2\t700\t800\toptimizer states\t2\t90\t0",
              "ranks\t1\tnode1\tNVIDIA H200\t4\t1000\t0.9\t310\t1\t2\t3\t4\t5\t0.75\t5e9\t999"]
 
@@ -120,27 +120,29 @@ class Gpus(InFolder):
         with h5py.File(self.folder / "metrics.h5", "r+") as file:
             for name, values in (("step", [10, 20]), ("scale", [65536.0, 32768.0]), ("skipped", [0, 1])):
                 file[f"loss_scale/{name}"] = values
-            file["ranks/samples/seconds"] = [1.5, 2.5]
             file["ranks/memory/purpose"], file["ranks/memory/bytes"] = ["activations", "optimizer states"], [[700, 800], [90, 0]]
+            file["ranks/samples/seconds"] = [1.5, 2.5]
             file["ranks/samples/utilisation"] = [[0.5, 0.7], [0.6, 0.8]]
             file["ranks/samples/power"] = [[300.0, np.nan], [320.0, np.nan]]
+            file["ranks/samples/memory"] = [[1e9, 3e9], [np.nan, np.nan]]
         self.check(reading.load_runs([str(self.folder)], False)[0])
 
     def check(self, run):
+        self.assertEqual({purpose: list(of) for purpose, of in run.planned_memory.items()}, {"activations": [700, 800], "optimizer states": [90, 0]})
         ((name, figure),) = plot_loss_scale.draw([run])
         self.assertEqual(name, "loss_scale")
-        self.assertEqual({purpose: list(of) for purpose, of in run.planned_memory.items()}, {"activations": [700, 800], "optimizer states": [90, 0]})
         np.testing.assert_array_equal(figure.axes[0].lines[0].get_ydata(), [65536, 32768])
-        ((name, figure),) = plot_gpus.draw([run])
-        self.assertEqual(name, "gpus")
+        ((name, figure),) = plot_devices.draw([run])
+        self.assertEqual(name, "devices")
         np.testing.assert_allclose(figure.axes[0].lines[0].get_ydata(), [60, 70])
-        np.testing.assert_allclose(figure.axes[1].lines[0].get_ydata(), [300, 320])
+        np.testing.assert_allclose(figure.axes[1].lines[0].get_ydata(), [2e9 / 2**30])
+        np.testing.assert_allclose(figure.axes[2].lines[0].get_ydata(), [300, 320])
         drawing.plt.close("all")
 
     def test_nothing_to_draw(self):
         make_run.make_classification(self.folder, updates=40)
         runs = reading.load_runs([str(self.folder)], False)
-        self.assertEqual(plot_loss_scale.draw(runs) + plot_gpus.draw(runs), [])
+        self.assertEqual(plot_loss_scale.draw(runs) + plot_devices.draw(runs), [])
 
 
 class Report(InFolder):

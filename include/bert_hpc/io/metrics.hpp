@@ -179,12 +179,14 @@ class MetricsWriter {
   void record_efficiency(const EfficiencyRow& row);
   void record_loss_scale(const LossScaleRow& row);
   void record_data(const DataRow& row);
-  void record_timers(const std::vector<TimerRow>& rows);  ///< replaces earlier rows
-  void record_ranks(const std::vector<RankRow>& rows);    ///< replaces earlier rows
+  void record_timers(const std::vector<TimerRow>& rows);   ///< replaces earlier rows
+  void record_ranks(const std::vector<RankRow>& rows);     ///< replaces earlier rows
   void record_memory(const std::vector<MemoryRow>& rows);  ///< replaces earlier rows
-  void record_profile(const Profile& profile);            ///< replaces an earlier one
-  /// Utilization (0 … 1) and power (W) of every rank, `seconds` after the run's start.
-  void record_rank_sample(double seconds, const std::vector<double>& utilisation, const std::vector<double>& power);
+  void record_profile(const Profile& profile);             ///< replaces an earlier one
+  /// Utilization (0 … 1), power (W) and memory in use (bytes) of every rank, `seconds` after the run's start; NaN:
+  /// unknown.
+  void record_rank_sample(double seconds, const std::vector<double>& utilisation, const std::vector<double>& power,
+                          const std::vector<double>& memory);
   void set_status(RunStatus status);
   void set_total(const std::string& name, double value);  ///< root attribute "total_NAME"
 

@@ -39,7 +39,11 @@ std::string tokenizer_folder(const config::Config& input, const data::ShardInfo&
 
 Results::Results(const RunContext& context, io::RunLock* place, const ModelInstance& model, std::mutex& hdf5,
                  const std::optional<Continuation>& continuation)
-    : input_(context.input), lock_(place), world_(context.world), hdf5_(hdf5), monitor_(context.device.identity) {
+    : input_(context.input),
+      lock_(place),
+      world_(context.world),
+      hdf5_(hdf5),
+      monitor_(core::is_gpu_build() ? gpu_usage(context.device.identity) : process_usage(context.threads)) {
   collectively(world_, [&] {
     if (world_.rank() != 0) return;
     io::RunInfo info;
@@ -221,21 +225,22 @@ std::vector<io::MemoryRow> memory_of_all(const std::vector<MemoryPlan>& ranks) {
   return rows;
 }
 
-/// The series of all ranks' GPUs, up to the end of the shortest.
-void Results::record_samples(const std::vector<std::vector<GpuSample>>& samples) {
+/// The series of all ranks, up to the end of the shortest.
+void Results::record_samples(const std::vector<std::vector<UsageSample>>& samples) {
   if (!metrics_) return;
   std::size_t most = 0, least = std::numeric_limits<std::size_t>::max();
   for (const auto& series : samples) most = std::max(most, series.size());
   for (const auto& series : samples) least = series.empty() ? least : std::min(least, series.size());
   for (std::size_t i = 0; i < std::min(least, most); ++i) {
-    std::vector<double> utilisation, power;
+    std::vector<double> utilisation, power, memory;
     double seconds = 0;
     for (const auto& series : samples) {
       utilisation.push_back(series.empty() ? std::numeric_limits<double>::quiet_NaN() : series[i].utilisation);
       power.push_back(series.empty() ? std::numeric_limits<double>::quiet_NaN() : series[i].power);
+      memory.push_back(series.empty() ? std::numeric_limits<double>::quiet_NaN() : series[i].memory);
       if (!series.empty()) seconds = series[i].seconds;
     }
-    metrics_->record_rank_sample(seconds, utilisation, power);
+    metrics_->record_rank_sample(seconds, utilisation, power, memory);
   }
 }
 
@@ -252,13 +257,14 @@ std::vector<io::RankRow> Results::record_ranks(const RunContext& context, const 
   mine.communicating = time.communicating;
   mine.waiting = time.waiting;
   mine.utilisation = time.wall > 0 ? time.computing / time.wall : std::numeric_limits<double>::quiet_NaN();
-  const GpuSummary gpu = summary_of(monitor_.samples());
+  monitor_.finish();
+  const UsageSummary gpu = summary_of(core::is_gpu_build() ? monitor_.samples() : std::vector<UsageSample>());
   mine.power = gpu.power;
   mine.energy = gpu.energy;
   mine.gpu_utilisation = gpu.utilisation;
   mine.gpu_memory = gpu.peak_memory;
   const std::vector<io::RankRow> rows = comm::all_gather_objects(world_, mine);
-  const std::vector<std::vector<GpuSample>> samples = comm::all_gather_objects(world_, monitor_.samples());
+  const std::vector<std::vector<UsageSample>> samples = comm::all_gather_objects(world_, monitor_.samples());
   record_samples(samples);
   const std::vector<MemoryPlan> plans = comm::all_gather_objects(world_, planned);
   if (metrics_) metrics_->record_ranks(rows);

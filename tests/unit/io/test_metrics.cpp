@@ -97,7 +97,7 @@ TEST_CASE("metrics.h5 holds the recorded values under the documented names") {
   writer.record_ranks({{"node1", "CPU", 2, 1 << 20, 0.9, nan},
                        {"node2", "CPU", 2, 1 << 21, 0.8, nan, 1 << 19, 1 << 20, 3.0, 2.0, 1.0, 0.7, 5e9, 123.5}});
   writer.record_memory({{"activations", {700, 800}}, {"optimizer states", {90}}});
-  writer.record_rank_sample(1.5, {0.1, 0.2}, {100, nan});
+  writer.record_rank_sample(1.5, {0.1, 0.2}, {100, nan}, {5e8, nan});
   writer.record_efficiency({3, 1000, 0.9, 0.95});
   writer.record_data({2, 1.0, 5000, {4000, 900}});
   writer.record_data({4, 2.0, 5000, {7}});  // started again on fewer nodes
@@ -161,6 +161,7 @@ TEST_CASE("metrics.h5 holds the recorded values under the documented names") {
   CHECK(file.read_text("ranks/memory/purpose", 2) == std::vector<std::string>{"activations", "optimizer states"});
   CHECK(file.read<std::int64_t>("ranks/memory/bytes", 4) == std::vector<std::int64_t>{700, 800, 90, 0});
   CHECK(file.info("ranks/samples/power").extents == std::vector<std::int64_t>{1, 2});
+  CHECK(file.read<double>("ranks/samples/memory", 2)[0] == 5e8);
   CHECK(file.read<double>("efficiency/goodput", 1)[0] == 0.95);
   CHECK(file.info("data/bytes_read").extents == std::vector<std::int64_t>{2, 2});
   CHECK(file.read<std::int64_t>("data/bytes_read", 4) == std::vector<std::int64_t>{4000, 900, 7, 0});

@@ -11,8 +11,8 @@
 #include "bert_hpc/app/engine/evaluator.hpp"
 #include "bert_hpc/app/engine/memory_plan.hpp"
 #include "bert_hpc/app/engine/model_instance.hpp"
-#include "bert_hpc/app/report/gpu_monitor.hpp"
 #include "bert_hpc/app/report/rank_time.hpp"
+#include "bert_hpc/app/report/usage_monitor.hpp"
 #include "bert_hpc/app/run/run_context.hpp"
 #include "bert_hpc/comm/communicator.hpp"
 #include "bert_hpc/config/config.hpp"
@@ -82,13 +82,13 @@ class Results {
   std::string adapter_folder() const { return input_.run.directory + "/adapter"; }  ///< of a training of adapters
 
  private:
-  void record_samples(const std::vector<std::vector<GpuSample>>& samples);
+  void record_samples(const std::vector<std::vector<UsageSample>>& samples);
 
   const config::Config& input_;
   io::RunLock* lock_;  // null but on rank 0
   comm::Communicator& world_;
   std::mutex& hdf5_;
-  GpuMonitor monitor_;                          // of this rank's GPU
+  UsageMonitor monitor_;                        // of this rank
   std::unique_ptr<io::MetricsWriter> metrics_;  // rank 0
   std::int64_t bytes_recorded_ = 0;             // of what this rank has read
   bool finished_ = false;

@@ -1,5 +1,5 @@
-"""The ranks' GPUs as reported by NVML: utilisation and power against time; the mean over ranks, shaded from minimum to
-maximum."""
+"""How busy the ranks' devices are, their memory and power against time: of GPUs as NVML reports them, on CPUs of the processes
+themselves; the mean over ranks, shaded from minimum to maximum."""
 
 import sys
 
@@ -30,22 +30,27 @@ def draw_one(axes, run, name, factor, look):
                           linewidth=0)
 
 
+PANELS = (("utilisation", 100, "Busy (% of time)"), ("memory", 2**-30, "Memory (GiB per rank)"), ("power", 1, "Power (W per GPU)"))
+
+
 def draw(runs, style=drawing.USUAL):
     looks = drawing.looks(runs)
-    runs = [run for run in runs if any(len(known(run, name)[0]) for name in ("utilisation", "power"))]
+    panels = [panel for panel in PANELS if any(len(known(run, panel[0])[0]) for run in runs)]
+    runs = [run for run in runs if any(len(known(run, name)[0]) for name, _, _ in panels)]
     if not runs:
         return []
-    figure, (upper, lower) = style.subplots(2, 1, 8, 5.4, sharex=True)
-    for run in runs:
-        draw_one(upper, run, "utilisation", 100, looks[run.name])
-        draw_one(lower, run, "power", 1, looks[run.name])
-    upper.set(ylabel="GPU busy (% of time)", ylim=(0, 103))
-    lower.set(xlabel="Seconds since the start", ylabel="Power (W per GPU)")
-    lower.set_ylim(bottom=0)
+    figure, axes = style.subplots(len(panels), 1, 8, 2.7 * len(panels), sharex=True)
+    axes = np.atleast_1d(axes)
+    for one, (name, factor, label) in zip(axes, panels):
+        for run in runs:
+            draw_one(one, run, name, factor, looks[run.name])
+        one.set(ylabel=label)
+        one.set_ylim(bottom=0, top=103 if name == "utilisation" else None)
+    axes[-1].set(xlabel="Seconds since the start")
     if len(runs) > 1:
         drawing.shared_legend(figure, [looks[run.name] for run in runs])
-    figure.suptitle(style.title_of("GPUs", runs))
-    return [("gpus", figure)]
+    figure.suptitle(style.title_of("Use of devices", runs))
+    return [("devices", figure)]
 
 
 if __name__ == "__main__":

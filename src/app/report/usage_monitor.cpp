@@ -1,10 +1,15 @@
-#include "bert_hpc/app/report/gpu_monitor.hpp"
+#include "bert_hpc/app/report/usage_monitor.hpp"
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <ctime>
 #include <limits>
+#include <utility>
 
 namespace bert_hpc::app {
 namespace {
@@ -16,10 +21,10 @@ void find(void* library, const char* name, Function*& function) {
   function = reinterpret_cast<Function*>(dlsym(library, name));
 }
 
-double mean_of(const std::vector<GpuSample>& samples, double GpuSample::*field) {
+double mean_of(const std::vector<UsageSample>& samples, double UsageSample::*field) {
   double sum = 0;
   std::int64_t known = 0;
-  for (const GpuSample& sample : samples) {
+  for (const UsageSample& sample : samples) {
     if (!std::isfinite(sample.*field)) continue;
     sum += sample.*field;
     ++known;
@@ -73,9 +78,9 @@ Nvml::~Nvml() {
   if (library_ != nullptr) dlclose(library_);
 }
 
-GpuSample Nvml::sample() const {
+UsageSample Nvml::sample() const {
   const Functions& f = *functions_;
-  GpuSample sample{0, unknown, unknown, unknown, unknown};
+  UsageSample sample{0, unknown, unknown, unknown, unknown};
   Functions::Utilisation utilisation{};
   Functions::Memory memory{};
   unsigned int milliwatts = 0;
@@ -91,7 +96,50 @@ GpuSample Nvml::sample() const {
   return sample;
 }
 
-void SampleSeries::add(const GpuSample& sample) {
+namespace {
+
+double seconds_of(clockid_t clock) {
+  timespec time{};
+  if (clock_gettime(clock, &time) != 0) return unknown;
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+/// Bytes; pages that processes share count whole: /proc/self/smaps_rollup, which divides them, takes long in a large
+/// process. Allocates nothing.
+double resident_memory() {
+  const int file = ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return unknown;
+  char text[128];
+  const ssize_t size = ::read(file, text, sizeof text);
+  ::close(file);
+  const char* const end = text + std::max<ssize_t>(size, 0);
+  const char* const blank = std::find<const char*>(text, end, ' ');
+  std::int64_t pages = 0;  // the second number
+  if (blank == end || std::from_chars(blank + 1, end, pages).ec != std::errc()) return unknown;
+  return static_cast<double>(pages) * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace
+
+UsageSample ProcessUsage::sample() {
+  const double wall = seconds_of(CLOCK_MONOTONIC), busy = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+  const double share = wall_ > 0 && wall > wall_ ? (busy - busy_) / ((wall - wall_) * threads_) : unknown;
+  wall_ = wall;
+  busy_ = busy;
+  return {0, std::min(share, 1.0), resident_memory(), unknown, unknown};  // threads for files work beside the others
+}
+
+UsageSource gpu_usage(const std::string& identity, const std::string& library) {
+  const std::shared_ptr<Nvml> nvml = Nvml::open(identity, library);
+  if (!nvml) return {};
+  return [nvml] { return nvml->sample(); };
+}
+
+UsageSource process_usage(int threads) {
+  return [usage = ProcessUsage(threads)]() mutable { return usage.sample(); };
+}
+
+void SampleSeries::add(const UsageSample& sample) {
   if (seen_++ % stride_ != 0) return;
   if (samples_.size() == most_) {
     for (std::size_t i = 0; 2 * i < samples_.size(); ++i) samples_[i] = samples_[2 * i];
@@ -102,21 +150,31 @@ void SampleSeries::add(const GpuSample& sample) {
   samples_.push_back(sample);
 }
 
-GpuSummary summary_of(const std::vector<GpuSample>& samples) {
-  GpuSummary summary{mean_of(samples, &GpuSample::utilisation), mean_of(samples, &GpuSample::power), unknown, unknown};
-  for (const GpuSample& sample : samples) {
+UsageSummary summary_of(const std::vector<UsageSample>& samples) {
+  UsageSummary summary{mean_of(samples, &UsageSample::utilisation), mean_of(samples, &UsageSample::power), unknown,
+                       unknown};
+  for (const UsageSample& sample : samples) {
     if (!(summary.peak_memory >= sample.memory) && std::isfinite(sample.memory)) summary.peak_memory = sample.memory;
   }
   if (!samples.empty()) summary.energy = samples.back().energy - samples.front().energy;
   return summary;
 }
 
-GpuMonitor::GpuMonitor(const std::string& identity, std::chrono::milliseconds interval, const std::string& library)
-    : nvml_(Nvml::open(identity, library)) {
-  if (nvml_) thread_ = std::thread([this, interval] { run(interval); });
+UsageMonitor::UsageMonitor(UsageSource source, std::chrono::milliseconds interval) : source_(std::move(source)) {
+  if (source_) thread_ = std::thread([this, interval] { run(interval); });
 }
 
-GpuMonitor::~GpuMonitor() {
+UsageMonitor::~UsageMonitor() {
+  stop();
+}
+
+void UsageMonitor::finish() {
+  if (!thread_.joinable()) return;
+  stop();
+  series_.add(now());
+}
+
+void UsageMonitor::stop() {
   if (!thread_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
@@ -126,18 +184,22 @@ GpuMonitor::~GpuMonitor() {
   thread_.join();
 }
 
-std::vector<GpuSample> GpuMonitor::samples() const {
+std::vector<UsageSample> UsageMonitor::samples() const {
   const std::lock_guard lock(mutex_);
   return series_.samples();
 }
 
-void GpuMonitor::run(std::chrono::milliseconds interval) {
-  const auto begin = std::chrono::steady_clock::now();
+UsageSample UsageMonitor::now() {
+  UsageSample sample = source_();
+  sample.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  return sample;
+}
+
+void UsageMonitor::run(std::chrono::milliseconds interval) {
   std::unique_lock lock(mutex_);
-  for (auto next = begin; !ends_; next += interval) {
+  for (auto next = begin_; !ends_; next += interval) {
     lock.unlock();  // the driver may take its time
-    GpuSample sample = nvml_->sample();
-    sample.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const UsageSample sample = now();
     lock.lock();
     series_.add(sample);
     wake_.wait_until(lock, next + interval, [this] { return ends_; });
