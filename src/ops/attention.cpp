@@ -31,6 +31,7 @@ struct Problem {
   float scale;              // 1 / √head_dim
   Tensor<const T> q, k, v;  // (query rows, hidden), (key rows, hidden), (key rows, hidden)
   const std::int32_t* real_keys;
+  bool causal;
 
   KOKKOS_INLINE_FUNCTION float dot(const T* a, const T* b) const {
     float total = 0.0f;
@@ -45,6 +46,19 @@ struct Problem {
 
   KOKKOS_INLINE_FUNCTION std::int64_t first_padded(std::int64_t sequence) const {
     return real_keys != nullptr ? keys.offsets[sequence] + real_keys[sequence] : keys.offsets[sequence + 1];
+  }
+
+  /// The end of the keys that the mask shows to a query.
+  KOKKOS_INLINE_FUNCTION std::int64_t keys_end(std::int64_t sequence, std::int64_t query) const {
+    return causal ? keys.offsets[sequence] + queries.position[query] + 1 : keys.offsets[sequence + 1];
+  }
+
+  /// The first query to which the mask shows the key at this position.
+  KOKKOS_INLINE_FUNCTION std::int64_t first_query(std::int64_t sequence, std::int64_t key_position) const {
+    std::int64_t query = queries.offsets[sequence];
+    const std::int64_t end = queries.offsets[sequence + 1];
+    while (causal && query < end && queries.position[query] < key_position) ++query;
+    return query;
   }
 
   /// The score of a key, after it was computed, if the key is real (below `padded`); else one whose exponential is 0.
@@ -87,8 +101,8 @@ template <class T>
 Problem<T> make_problem(const AttentionInputs& in) {
   const std::uint32_t threshold = attention_dropout_threshold(in.dropout.probability);
   const float scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(in.extents.head_dim)));
-  return {in.extents, in.queries,   in.keys,      in.dropout,   threshold,   attention_dropout_scale(threshold),
-          scale,      in.q.as<T>(), in.k.as<T>(), in.v.as<T>(), in.real_keys};
+  return {in.extents, in.queries,   in.keys,      in.dropout,   threshold,    attention_dropout_scale(threshold),
+          scale,      in.q.as<T>(), in.k.as<T>(), in.v.as<T>(), in.real_keys, in.mask == AttentionMask::causal};
 }
 
 // s_j = q·k_j / √d,  lse = log Σ_j exp(s_j),  out = Σ_j kept_j · exp(s_j − lse) · v_j
@@ -99,7 +113,7 @@ void plain_forward(const core::CallWork& work, const Problem<T>& problem, Tensor
       {"bert_hpc::ops::attention_forward", work}, p.queries.count * p.extents.heads, KOKKOS_LAMBDA(std::int64_t item) {
         const std::int64_t i = item / p.extents.heads, head = item % p.extents.heads;
         const std::int64_t sequence = p.queries.sequence[i], column = head * p.extents.head_dim;
-        const std::int64_t begin = p.keys.offsets[sequence], end = p.keys.offsets[sequence + 1];
+        const std::int64_t begin = p.keys.offsets[sequence], end = p.keys_end(sequence, i);
         const std::int64_t padded = p.first_padded(sequence);
         float largest = p.score(i, begin, column), total = 0.0f;
         for (std::int64_t j = begin; j < end; ++j) {  // the running maximum rescales the sum when it grows
@@ -135,7 +149,7 @@ void plain_backward_q(const core::CallWork& work, const Problem<T>& problem, Ten
       KOKKOS_LAMBDA(std::int64_t item) {
         const std::int64_t i = item / p.extents.heads, head = item % p.extents.heads;
         const std::int64_t sequence = p.queries.sequence[i], column = head * p.extents.head_dim;
-        const std::int64_t begin = p.keys.offsets[sequence], end = p.keys.offsets[sequence + 1];
+        const std::int64_t begin = p.keys.offsets[sequence], end = p.keys_end(sequence, i);
         const std::int64_t padded = p.first_padded(sequence);
         const T* d_o = d_out.row(i) + column;
         const float diagonal = p.dot(d_o, out.row(i) + column), lse = log_sum_exp(head, i);
@@ -160,9 +174,10 @@ void plain_backward_kv(const core::CallWork& work, const Problem<T>& problem, Te
         const std::int64_t j = item / p.extents.heads, head = item % p.extents.heads;
         const std::int64_t sequence = p.keys.sequence[j], column = head * p.extents.head_dim;
         const std::int64_t position = j - p.keys.offsets[sequence], padded = p.first_padded(sequence);
+        const std::int64_t first = p.first_query(sequence, position);
         for (std::int64_t c = 0; c < p.extents.head_dim; c += sum_columns) {
           float sums_k[sum_columns] = {}, sums_v[sum_columns] = {};
-          for (std::int64_t i = p.queries.offsets[sequence]; i < p.queries.offsets[sequence + 1]; ++i) {
+          for (std::int64_t i = first; i < p.queries.offsets[sequence + 1]; ++i) {
             const T* d_o = d_out.row(i) + column;
             const float probability = std::exp(p.masked_score(i, j, column, padded) - log_sum_exp(head, i));
             const float kept = p.kept(sequence, head, i, position);

@@ -34,6 +34,7 @@ struct AttentionRows {
             .q = q,
             .k = k,
             .v = v,
+            .mask = mask,
             .real_keys = real_keys.empty() ? nullptr : real_keys.data()};
   }
   bert_hpc::core::Dropout at_samples() const {
@@ -41,9 +42,11 @@ struct AttentionRows {
     site.sample = samples.data();
     return site;
   }
-  /// Keys that have a weight.
-  std::int64_t real_keys_of(std::size_t sequence) const {
-    return real_keys.empty() ? keys.offsets[sequence + 1] - keys.offsets[sequence] : real_keys[sequence];
+  /// Number of keys, the first of its sequence, that have a weight for a query row.
+  std::int64_t keys_of(std::size_t query) const {
+    const auto b = static_cast<std::size_t>(queries.sequence[query]);
+    const std::int32_t real = real_keys.empty() ? keys.offsets[b + 1] - keys.offsets[b] : real_keys[b];
+    return mask == bert_hpc::ops::AttentionMask::causal ? std::min(real, queries.position[query] + 1) : real;
   }
 
   Rows queries, keys;
@@ -52,7 +55,11 @@ struct AttentionRows {
   Vector<std::int64_t> samples;
   Vector<std::int32_t> real_keys;  // of each sequence; empty: all
   bert_hpc::core::Dropout dropout;
+  bert_hpc::ops::AttentionMask mask = bert_hpc::ops::AttentionMask::full;
 };
+
+inline constexpr bert_hpc::ops::AttentionMask every_mask[] = {bert_hpc::ops::AttentionMask::full,
+                                                              bert_hpc::ops::AttentionMask::causal};
 
 /// Numbers beyond 32 bits.
 inline Vector<std::int64_t> large_samples(std::size_t sequences) {
@@ -200,7 +207,7 @@ class AttentionCheck {
     const std::int64_t d = c_.extents.head_dim, h = head * d;
     const auto row = static_cast<std::size_t>(i), width = static_cast<std::size_t>(d);
     const auto sequence = static_cast<std::size_t>(c_.queries.sequence[row]);
-    const std::int64_t begin = c_.keys.offsets[sequence], length = c_.real_keys_of(sequence);
+    const std::int64_t begin = c_.keys.offsets[sequence], length = c_.keys_of(row);
     const double scale = 1.0 / std::sqrt(static_cast<double>(d));
     std::vector<double> q(width), d_o(width), p(static_cast<std::size_t>(length)), d_p(p), size(p), keep(p), error(p);
     double largest = -1e300, total = 0.0, dot = 0.0, dot_size = 0.0, largest_error = 0.0;

@@ -64,13 +64,14 @@ void emulate(EmulatedDevice& device, const AttentionCase& c, BackwardKernel kern
   const auto run = [&](const Launch& how, const auto& body) {
     device.launch(how.blocks_x, static_cast<int>(how.blocks_y), how.threads / 32, how.shared_bytes, body);
   };
+  const bool causal = c.mask == ops::AttentionMask::causal;
   call.out = core::Matrix(r.out).as<Stored<T>>();
   call.log_sum_exp = r.lse;
   call.kept = r.kept();
   allow_arrays(device, c, r, true);
   run(forward_launch<T, D>(c.extents, queries), [&] {
-    call.threshold != 0 ? attention_forward<EmulatedWarp, T, D, true>(call)
-                        : attention_forward<EmulatedWarp, T, D, false>(call);
+    call.threshold != 0 ? attention_forward<EmulatedWarp, T, D, true>(call, causal)
+                        : attention_forward<EmulatedWarp, T, D, false>(call, causal);
   });
 
   call.saved_out = core::ConstMatrix(r.out).as<Stored<T>>();
@@ -83,16 +84,19 @@ void emulate(EmulatedDevice& device, const AttentionCase& c, BackwardKernel kern
   allow_arrays(device, c, r, false);
   if (kernel == BackwardKernel::split) {
     run(dots_launch<T, D>(c.extents, queries), [&] { attention_dots<EmulatedWarp, T, D>(call); });
-    run(backward_keys_launch<T, D>(c.extents, keys), [&] { attention_backward_keys<EmulatedWarp, T, D>(call); });
+    run(backward_keys_launch<T, D>(c.extents, keys),
+        [&] { attention_backward_keys<EmulatedWarp, T, D>(call, causal); });
     run(backward_queries_launch<T, D>(c.extents, queries),
-        [&] { attention_backward_queries<EmulatedWarp, T, D>(call); });
+        [&] { attention_backward_queries<EmulatedWarp, T, D>(call, causal); });
   }
   if constexpr (D <= 64 && !stores_floats<T>) {
     with_shape<D>(kernel, [&]<class Shape>() {
       call.planned_rows = Shape::padded(c.extents.max_length);
       run(backward_sequence_launch<Shape>(c.extents, c.extents.max_length), [&] {
-        if (call.real_keys != nullptr) return attention_backward_sequence<EmulatedWarp, T, D, Shape, true>(call);
-        attention_backward_sequence<EmulatedWarp, T, D, Shape, false>(call);
+        if (call.real_keys != nullptr || causal) {
+          return attention_backward_sequence<EmulatedWarp, T, D, Shape, true>(call, causal);
+        }
+        attention_backward_sequence<EmulatedWarp, T, D, Shape, false>(call, false);
       });
     });
   }
@@ -118,23 +122,28 @@ AttentionResults emulate(EmulatedDevice& device, const AttentionCase& c,
   return r;
 }
 
+/// With every mask.
 template <class... Kinds>
-void check(const AttentionCase& c, BackwardKernel kernel) {
-  CAPTURE(static_cast<int>(kernel));
-  EmulatedDevice device;
-  const AttentionResults r = emulate<Kinds...>(device, c, kernel);
-  check_results(c, r);
-  CHECK(device.conflicts == 0);
-  for (const std::string& complaint : std::set<std::string>(device.complaints().begin(), device.complaints().end())) {
-    FAIL_CHECK(complaint);
+void check(AttentionCase c, BackwardKernel kernel) {
+  for (const ops::AttentionMask mask : every_mask) {
+    c.mask = mask;
+    CAPTURE(static_cast<int>(kernel), static_cast<int>(mask));
+    EmulatedDevice device;
+    const AttentionResults r = emulate<Kinds...>(device, c, kernel);
+    check_results(c, r);
+    CHECK(device.conflicts == 0);
+    for (const std::string& complaint : std::set<std::string>(device.complaints().begin(), device.complaints().end())) {
+      FAIL_CHECK(complaint);
+    }
   }
 }
 
 /// Two runs have equal bits, and a row has those of any selection of rows, elsewhere in its tile.
 template <class... Kinds>
-void check_bits_of_rows(const OperandKind& kind) {
+void check_bits_of_rows(const OperandKind& kind, ops::AttentionMask mask) {
   const std::vector<int> lengths{200, 41};
-  const AttentionCase all(kind, every_position(lengths), lengths, 1, 64, 0.1f);
+  AttentionCase all(kind, every_position(lengths), lengths, 1, 64, 0.1f);
+  all.mask = mask;
   EmulatedDevice device;
   const AttentionResults first = emulate<Kinds...>(device, all), second = emulate<Kinds...>(device, all);
   CHECK(first.out.same_bits(second.out));
@@ -142,6 +151,7 @@ void check_bits_of_rows(const OperandKind& kind) {
   CHECK(first.d_kv.same_bits(second.d_kv));
 
   AttentionCase some(kind, {{7, 130, 199}, {40}}, lengths, 1, 64, 0.1f);
+  some.mask = mask;
   const int from[4] = {7, 130, 199, 240};
   for (int i = 0; i < 4; ++i) {
     for (std::int64_t j = 0; j < 64; ++j) {

@@ -14,7 +14,7 @@ struct TokenRows {
   std::int64_t count = 0;                  ///< rows
   const std::int32_t* offsets = nullptr;   ///< (sequences + 1): rows of sequence b are [offsets[b], offsets[b + 1])
   const std::int32_t* sequence = nullptr;  ///< (count): sequence of each row
-  const std::int32_t* position = nullptr;  ///< (count): position of each row in its sequence, from 0
+  const std::int32_t* position = nullptr;  ///< (count): position of each row in its sequence, from 0, ascending
   /// Σ over sequences of rows times all tokens of the sequence: the pairs of attention. NaN: unknown; for profiles
   /// only.
   double pairs = std::numeric_limits<double>::quiet_NaN();

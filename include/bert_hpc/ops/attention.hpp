@@ -3,7 +3,8 @@
 // log-sum-exp (Dao et al., FlashAttention, 2022; FlashAttention-2, 2023).
 //
 // Queries may be a selection of a sequence's rows (only those that a head will read); keys and values are all its rows.
-// Of padded sequences all pairs are computed, and padded keys have weight 0, as with an attention mask.
+// A mask limits the keys of a query by their positions; tiles of pairs outside it are not computed. Padded keys have
+// weight 0, although their pairs are computed.
 #pragma once
 
 #include <memory>
@@ -23,8 +24,15 @@ struct AttentionExtents {
   std::int64_t first_head = 0;           ///< number of head 0 in the layer, where ranks share heads out: for dropout
 };
 
-/// Which keys of its sequence a query sees.
-enum class AttentionMask { full, causal, window };
+/// Keys of its sequence that a query attends to: all, or those at its own position and before. With `causal`, the
+/// positions of queries ascend within a sequence.
+enum class AttentionMask { full, causal };
+
+/// Number of the `pairs` of `rows` queries with all tokens of their sequences that the mask leaves: exact if the
+/// queries are all tokens, an average for other selections.
+inline double masked_pairs(AttentionMask mask, double pairs, double rows) {
+  return mask == AttentionMask::causal ? (pairs + rows) / 2 : pairs;
+}
 
 struct AttentionInputs {
   AttentionExtents extents;
@@ -44,13 +52,14 @@ struct AttentionResults {
   Tensor<std::uint64_t> kept;  ///< with dropout (heads · dropout_tiles, query rows), else empty
 };
 
-/// Work of a kernel that computes so many of the formula's products over all pairs of query and key (two forward, five
-/// backward) and reads or writes so many matrices like the queries and like the keys. What it computes again is not
-/// counted.
+/// Work of a kernel that computes so many of the formula's products over the mask's pairs of query and key (two
+/// forward, five backward) and reads or writes so many matrices like the queries and like the keys. What it computes
+/// again is not counted.
 inline core::CallWork attention_work(const AttentionInputs& in, int products, int like_queries, int like_keys) {
   const auto width = static_cast<double>(in.extents.heads * in.extents.head_dim);
   const auto rows = static_cast<double>(like_queries * in.queries.count + like_keys * in.keys.count);
-  return {2.0 * products * width * in.queries.pairs, static_cast<double>(core::bytes_of(in.q.type)) * width * rows};
+  const double pairs = masked_pairs(in.mask, in.queries.pairs, static_cast<double>(in.queries.count));
+  return {2.0 * products * width * pairs, static_cast<double>(core::bytes_of(in.q.type)) * width * rows};
 }
 
 /// Shapes of q, k and v.
@@ -73,7 +82,6 @@ class Attention {
     return 0;
   }
 
-  /// Implementations compute the full mask; the plan of a model admits no other.
   virtual void forward(const AttentionInputs& inputs, const AttentionResults& results) = 0;
 
   /// Replaces the gradients. d_out (query rows, hidden).

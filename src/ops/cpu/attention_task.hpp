@@ -25,13 +25,14 @@ struct HeadRowsOut {
 struct AttentionTask {
   std::int64_t queries, keys, head_dim;  ///< rows of q, rows of k and v, columns of a head
   std::int64_t real_keys;                ///< the first of the keys; padding after them has weight 0
+  bool causal;                           ///< a query attends to keys at its position and before, else to all
   float scale;                           ///< 1 / √head_dim
   // Dropout: threshold 0 disables it; counter words and key as in ops/attention_dropout.hpp.
   std::uint32_t threshold;
   float drop_scale;
   std::uint32_t c2, c3, key0, key1;
   std::uint32_t first_row;       ///< head · 2^20
-  const std::int32_t* position;  ///< (queries): position of each query in its sequence
+  const std::int32_t* position;  ///< (queries): position of each query in its sequence; null if nothing depends on it
   HeadRows q, k, v;
   HeadPairs q_pairs, k_pairs, v_pairs;  ///< if set, forward does not read q and k, and backward does not read v
   HeadRowsOut out;

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "attention_dropout.hpp"
-#include "attention_padding.hpp"
+#include "attention_mask.hpp"
 
 namespace bert_hpc::ops::cuda {
 
@@ -133,7 +133,7 @@ BERT_HPC_WARP_CODE void probabilities_of_keys(const AttentionCall<T>& call, int 
 /// d_k and d_v of the block's keys of one head. Queries past the end of the sequence are rows of zeros, which add
 /// nothing.
 template <class Warp, class T, int D>
-BERT_HPC_WARP_CODE void attention_backward_keys(const AttentionCall<T>& call) {
+BERT_HPC_WARP_CODE void attention_backward_keys(const AttentionCall<T>& call, bool causal) {
   using Shape = BackwardShape<T, D>;
   using F32 = typename Warp::F32;
   constexpr int R = Shape::row_tiles, N = Shape::others / 8, threads = Shape::threads;
@@ -145,8 +145,10 @@ BERT_HPC_WARP_CODE void attention_backward_keys(const AttentionCall<T>& call) {
   const int queries = Warp::load_one(call.query_offsets + mine.sequence);
   const int count = Warp::load_one(call.query_offsets + mine.sequence + 1) - queries;
   const int own = Warp::warp() * 16 * R;
-  const bool at_work = own < mine.rows;
+  const bool has_rows = own < mine.rows;
   static_assert(Shape::others <= 32);
+  const int begin = first_query_of<Warp, Shape::others>(call, causal, queries, count, mine.start);
+  const int own_begin = first_query_of<Warp, Shape::others>(call, causal, queries, count, mine.start + own);
 
   const auto load_queries = [&](int query, int stage) {
     load_tile<Warp, T, D, Shape::others, threads>(q_tiles + stage * Shape::other_tile, call.q, queries + query,
@@ -159,7 +161,7 @@ BERT_HPC_WARP_CODE void attention_backward_keys(const AttentionCall<T>& call) {
   };
   load_tile<Warp, T, D, Shape::rows, threads>(k_tile, call.k, mine.first, mine.rows, column);
   load_tile<Warp, T, D, Shape::rows, threads>(v_tile, call.v, mine.first, mine.rows, column);
-  load_queries(0, 0);
+  load_queries(begin, 0);
 
   F32 d_k[R][D / 8][4], d_v[R][D / 8][4], k_factor[R][2], v_factor[R][2];
 #pragma unroll
@@ -172,7 +174,8 @@ BERT_HPC_WARP_CODE void attention_backward_keys(const AttentionCall<T>& call) {
   constexpr bool in_registers = D == 32 && !Shape::floats;
   LeftOperand<Warp, T, D, R, in_registers> k, v;
   int stage = 0;
-  for (int query = 0; query < count; query += Shape::others) {
+  for (int query = begin; query < count; query += Shape::others) {
+    const bool at_work = has_rows && (!causal || query >= own_begin);
     typename Warp::U32 kept = ~0u;
     if (call.threshold != 0 && at_work) {  // arrives while products are computed
       const typename Warp::I32 row = Warp::lane() + query;
@@ -180,7 +183,7 @@ BERT_HPC_WARP_CODE void attention_backward_keys(const AttentionCall<T>& call) {
     }
     Warp::template wait<0>();
     Warp::sync_block();
-    if ((!in_registers || query == 0) && at_work) {
+    if ((!in_registers || query == own_begin) && at_work) {
       const int row = in_registers ? own : Warp::opaque(own);
       k.open(k_tile, row);
       v.open(v_tile, row);
@@ -193,6 +196,7 @@ BERT_HPC_WARP_CODE void attention_backward_keys(const AttentionCall<T>& call) {
       multiply_by_transposed<Warp, T, D>(v, d_tile, d_p);
       const int lse = numbers + stage * 2 * Shape::numbers, dot = lse + Shape::numbers;
       probabilities_of_keys<Warp>(call, lse, dot, kept, own % 32, p, d_p);
+      if (causal) mask_queries_of_keys<Warp>(call, queries + query, count - query, mine.start + own, p, d_p);
       multiply_add_rounded<Warp, T, D>(p, d_tile, d_v);
       multiply_add_rounded<Warp, T, D>(d_p, q_tile, d_k);
     }
@@ -200,7 +204,7 @@ BERT_HPC_WARP_CODE void attention_backward_keys(const AttentionCall<T>& call) {
   }
   Warp::template wait<0>();
   Warp::sync_block();  // without queries, the copies of tiles are still in progress
-  if (!at_work) return;
+  if (!has_rows) return;
   clear_padding<Warp>(call, mine.sequence, mine.start + own, d_k, d_v);
   store_rows<Warp, T, D, R>(k_tile, own, d_k, k_factor, call.d_k, mine.first + own, mine.rows - own, column);
   store_rows<Warp, T, D, R>(v_tile, own, d_v, v_factor, call.d_v, mine.first + own, mine.rows - own, column);
@@ -227,7 +231,7 @@ BERT_HPC_WARP_CODE void kept_words(const AttentionCall<T>& call, int head, int k
 
 /// d_q of the block's queries of one head.
 template <class Warp, class T, int D>
-BERT_HPC_WARP_CODE void attention_backward_queries(const AttentionCall<T>& call) {
+BERT_HPC_WARP_CODE void attention_backward_queries(const AttentionCall<T>& call, bool causal) {
   using Shape = BackwardShape<T, D>;
   using F32 = typename Warp::F32;
   constexpr int R = Shape::row_tiles, N = Shape::others / 8, threads = Shape::threads;
@@ -240,13 +244,16 @@ BERT_HPC_WARP_CODE void attention_backward_queries(const AttentionCall<T>& call)
   const int length = Warp::load_one(call.key_offsets + mine.sequence + 1) - keys;
   const int real = real_keys<Warp>(call, mine.sequence, length);
   const int own = Warp::warp() * 16 * R;
-  const bool at_work = own < mine.rows;
+  const bool has_rows = own < mine.rows;
+  const int own_rows = mine.rows - own < 16 * R ? mine.rows - own : 16 * R;
+  const int end = keys_of<Warp>(call, causal, real, length, mine.first, mine.rows).end;
+  const KeyRange own_keys = keys_of<Warp>(call, causal, real, length, mine.first + own, own_rows);
   const float scale_log2 = call.scale * log2_e;
 
   const auto load_keys = [&](int key, int stage) {
-    load_tile<Warp, T, D, Shape::others, threads>(k_tiles + stage * Shape::other_tile, call.k, keys + key, length - key,
+    load_tile<Warp, T, D, Shape::others, threads>(k_tiles + stage * Shape::other_tile, call.k, keys + key, end - key,
                                                   column);
-    load_tile<Warp, T, D, Shape::others, threads>(v_tiles + stage * Shape::other_tile, call.v, keys + key, length - key,
+    load_tile<Warp, T, D, Shape::others, threads>(v_tiles + stage * Shape::other_tile, call.v, keys + key, end - key,
                                                   column);
     Warp::commit();
   };
@@ -273,7 +280,8 @@ BERT_HPC_WARP_CODE void attention_backward_queries(const AttentionCall<T>& call)
 
   LeftOperand<Warp, T, D, R, true> q, d_out;
   int stage = 0;
-  for (int key = 0; key < length; key += Shape::others) {
+  for (int key = 0; key < end; key += Shape::others) {
+    const bool at_work = has_rows && (!causal || key < own_keys.end);
     typename Warp::U32 kept[R][2];
     kept_words<Warp, Shape::others>(call, head, key, mine, at_work ? own : mine.rows, kept);
     Warp::template wait<0>();
@@ -282,7 +290,7 @@ BERT_HPC_WARP_CODE void attention_backward_queries(const AttentionCall<T>& call)
       q.open(q_tile, own);
       d_out.open(d_tile, own);
     }
-    if (key + Shape::others < length) load_keys(key + Shape::others, 1 - stage);
+    if (key + Shape::others < end) load_keys(key + Shape::others, 1 - stage);
     if (at_work) {
       const int k_tile = k_tiles + stage * Shape::other_tile, v_tile = v_tiles + stage * Shape::other_tile;
       F32 p[R][N][4], d_p[R][N][4];
@@ -300,12 +308,14 @@ BERT_HPC_WARP_CODE void attention_backward_queries(const AttentionCall<T>& call)
           }
         }
       }
-      if (real - key < Shape::others) mask_keys<Warp>(real - key, 0.0f, d_p);
+      if (own_keys.whole - key < Shape::others) {
+        mask_keys_of_queries<Warp>(call, causal, own_keys, mine.first + own, own_rows, key, 0.0f, d_p);
+      }
       multiply_add_rounded<Warp, T, D>(d_p, k_tile, d_q);
     }
     stage = 1 - stage;
   }
-  if (!at_work) return;
+  if (!has_rows) return;
   store_rows<Warp, T, D, R>(q_tile, own, d_q, factor, call.d_q, mine.first + own, mine.rows - own, column);
 }
 

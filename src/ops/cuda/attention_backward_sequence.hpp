@@ -112,10 +112,10 @@ BERT_HPC_WARP_CODE void store_d_q(const AttentionCall<T>& call, int first, int v
   }
 }
 
-/// d_q, d_k and d_v of a sequence and head. Padded: sequences may have padding (call.real_keys); a kernel of its own,
-/// because registers are short.
+/// d_q, d_k and d_v of a sequence and head. Padded: sequences have padding (call.real_keys), or may have if causal; a
+/// kernel of its own, because registers are short.
 template <class Warp, class T, int D, class Shape, bool Padded>
-BERT_HPC_WARP_CODE void attention_backward_sequence(const AttentionCall<T>& call) {
+BERT_HPC_WARP_CODE void attention_backward_sequence(const AttentionCall<T>& call, bool causal) {
   using F32 = typename Warp::F32;
   constexpr int threads = Shape::threads, others = Shape::others, sub_tile = 32 * D * 2;
   const int head = Warp::block_x() % call.heads, column = head * D;
@@ -137,7 +137,12 @@ BERT_HPC_WARP_CODE void attention_backward_sequence(const AttentionCall<T>& call
   for (int start = 0; start < length; start += Shape::keys) {
     const int rows = Shape::one_tile || length - start < Shape::keys ? length - start : Shape::keys;
     const bool at_work = own < rows;
-    const int real = Padded ? Warp::load_one(call.real_keys + sequence) - start : rows;  // of the tile
+    int real = rows;  // of the tile
+    if constexpr (Padded) {
+      real = (causal ? real_keys<Warp>(call, sequence, length) : Warp::load_one(call.real_keys + sequence)) - start;
+    }
+    const int begin = first_query_of<Warp, others>(call, causal, first_query, count, start);
+    const int own_begin = first_query_of<Warp, others>(call, causal, first_query, count, start + own);
     if (start > 0) Warp::sync_block();  // waits until all warps have finished with the previous tile
     load_tile<Warp, T, D, Shape::keys, threads>(Shape::k, call.k, first_key + start, rows, column);
     load_tile<Warp, T, D, Shape::keys, threads>(Shape::v, call.v, first_key + start, rows, column);
@@ -148,7 +153,7 @@ BERT_HPC_WARP_CODE void attention_backward_sequence(const AttentionCall<T>& call
                           at < Shape::padded(count), at < count);
       }
     }
-    load_queries(0);
+    load_queries(begin);
     for (int query = 0; start == 0 && query < (Shape::one_tile || count < others ? count : others); query += others) {
       dot.load(call, first_query + query, count - query, column);
       dot.store(dots + 4 * query);
@@ -159,7 +164,7 @@ BERT_HPC_WARP_CODE void attention_backward_sequence(const AttentionCall<T>& call
     set_zero(d_v);
     constexpr bool in_registers = D == 32;
     LeftRows<Warp, 2 * D, 2, in_registers> k, v;
-    for (int query = 0; query < count; query += others) {
+    for (int query = begin; query < count; query += others) {
       typename Warp::U32 kept[others / 32];
 #pragma unroll
       for (int sub = 0; sub < others / 32; ++sub) {
@@ -171,8 +176,8 @@ BERT_HPC_WARP_CODE void attention_backward_sequence(const AttentionCall<T>& call
       }
       Warp::template wait<0>();
       Warp::sync_block();
-      if (at_work) {
-        if (query == 0) {
+      if (at_work && (!causal || query >= own_begin)) {
+        if (query == own_begin) {
           k.open(Shape::k, own);
           v.open(Shape::v, own);
         }
@@ -190,14 +195,23 @@ BERT_HPC_WARP_CODE void attention_backward_sequence(const AttentionCall<T>& call
           multiply_by_transposed<Warp, T, D>(k, q_tile, p);
           multiply_by_transposed<Warp, T, D>(v, d_tile, d_p);
           probabilities_of_keys<Warp>(call, lse + numbers, dots + numbers, bits, 0, p, d_p);
+          if (causal) {
+            const int from = query + 32 * sub;
+            mask_queries_of_keys<Warp>(call, first_query + from, count - from, start + own, p, d_p);
+          }
           store_slopes<Warp, T, Shape>(own, real - own, sub, d_p);
           multiply_add_rounded<Warp, T, D>(p, d_tile, d_v);
           multiply_add_rounded<Warp, T, D>(d_p, q_tile, d_k);
         }
       }
       Warp::sync_block();
+      int end = length;  // of the keys to which the tile's queries attend
+      if (causal) {
+        const int of_tile = count - query < others ? count - query : others;
+        end = Warp::load_one(call.query_position + first_query + query + of_tile - 1) + 1;
+      }
       const bool reads_dots = !Shape::one_tile && start == 0 && query + others < count,
-                 last = Shape::one_tile || start + Shape::keys >= length;
+                 last = Shape::one_tile || start + Shape::keys >= end;
       if (query + others < count) load_queries(query + others);
       if (reads_dots) dot.load(call, first_query + query + others, count - query - others, column);
       if (query + Warp::warp() / Shape::column_parts * 16 * Shape::row_tiles < count) {  // it has a row
@@ -209,7 +223,7 @@ BERT_HPC_WARP_CODE void attention_backward_sequence(const AttentionCall<T>& call
         } else {
           load_tiles<Warp>(left, d_q);
         }
-        multiply_slopes<Warp, T, D, Shape>(rows, d_q);
+        multiply_slopes<Warp, T, D, Shape>(causal && end - start < rows ? end - start : rows, d_q);
         if (last) {
           store_d_q<Warp, T, Shape>(call, first_query + query, count - query, column, d_q);
         } else {

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "attention_dropout.hpp"
-#include "attention_padding.hpp"
+#include "attention_mask.hpp"
 
 namespace bert_hpc::ops::cuda {
 
@@ -69,7 +69,7 @@ BERT_HPC_WARP_CODE void softmax_step(float scale_log2, typename Warp::F32 (&s)[R
 /// dropout and writes its decisions as bits; a kernel of its own, so that the generator's instructions are in one
 /// sequence with those of the product that they do not depend on.
 template <class Warp, class T, int D, bool Dropped>
-BERT_HPC_WARP_CODE void attention_forward(const AttentionCall<T>& call) {
+BERT_HPC_WARP_CODE void attention_forward(const AttentionCall<T>& call, bool causal) {
   using Shape = ForwardShape<T, D>;
   using F32 = typename Warp::F32;
   constexpr int R = Shape::row_tiles, N = Shape::keys / 8, threads = Shape::threads, bytes = row_bytes<T, D>;
@@ -81,7 +81,10 @@ BERT_HPC_WARP_CODE void attention_forward(const AttentionCall<T>& call) {
   const int length = Warp::load_one(call.key_offsets + mine.sequence + 1) - keys;
   const int real = real_keys<Warp>(call, mine.sequence, length);
   const int own = Warp::warp() * 16 * R;  // this warp's first row of the tile
-  const bool at_work = own < mine.rows;
+  const bool has_rows = own < mine.rows;
+  const int own_rows = mine.rows - own < 16 * R ? mine.rows - own : 16 * R;
+  const int end = keys_of<Warp>(call, causal, real, length, mine.first, mine.rows).end;
+  const KeyRange own_keys = keys_of<Warp>(call, causal, real, length, mine.first + own, own_rows);
   const float scale_log2 = call.scale * log2_e;
 
   std::int64_t sample = 0;
@@ -99,14 +102,15 @@ BERT_HPC_WARP_CODE void attention_forward(const AttentionCall<T>& call) {
   set_zero(out);
   LeftOperand<Warp, T, D, R, true> q;
   load_tile<Warp, T, D, Shape::rows, threads>(q_tile, call.q, mine.first, mine.rows, column);
-  load_tile<Warp, T, D, Shape::keys, threads>(k_tile, call.k, keys, length, column);
+  load_tile<Warp, T, D, Shape::keys, threads>(k_tile, call.k, keys, end, column);
   Warp::commit();
-  for (int key = 0; key < length; key += Shape::keys) {
+  for (int key = 0; key < end; key += Shape::keys) {
+    const bool at_work = has_rows && (!causal || key < own_keys.end);
     F32 s[R][N][4];
     typename Warp::U32 drawn[R][2];
     Warp::template wait<0>();
     Warp::sync_block();
-    load_tile<Warp, T, D, Shape::keys, threads>(v_tile, call.v, keys + key, length - key, column);
+    load_tile<Warp, T, D, Shape::keys, threads>(v_tile, call.v, keys + key, end - key, column);
     Warp::commit();
     if (at_work) {
       if (key == 0) q.open(q_tile, own);
@@ -115,13 +119,15 @@ BERT_HPC_WARP_CODE void attention_forward(const AttentionCall<T>& call) {
     }
     Warp::template wait<0>();
     Warp::sync_block();
-    if (key + Shape::keys < length) {
-      load_tile<Warp, T, D, Shape::keys, threads>(k_tile, call.k, keys + key + Shape::keys, length - key - Shape::keys,
+    if (key + Shape::keys < end) {
+      load_tile<Warp, T, D, Shape::keys, threads>(k_tile, call.k, keys + key + Shape::keys, end - key - Shape::keys,
                                                   column);
       Warp::commit();
     }
     if (at_work) {
-      if (real - key < Shape::keys) mask_keys<Warp>(real - key, -__builtin_inff(), s);
+      if (own_keys.whole - key < Shape::keys) {
+        mask_keys_of_queries<Warp>(call, causal, own_keys, mine.first + own, own_rows, key, -__builtin_inff(), s);
+      }
       softmax_step<Warp>(scale_log2, s, maximum, total, out);
       if constexpr (Dropped) store_drawn<Warp>(call, head, mine.first + own, mine.rows - own, key, drawn);
       if constexpr (Shape::floats) {
@@ -135,7 +141,7 @@ BERT_HPC_WARP_CODE void attention_forward(const AttentionCall<T>& call) {
       }
     }
   }
-  if (!at_work) return;
+  if (!has_rows) return;
 
   const typename Warp::I32 lane = Warp::lane();
 #pragma unroll

@@ -29,7 +29,7 @@ template <class T>
 struct AttentionCall {
   std::int32_t sequences, heads, first_head;
   const std::int32_t *query_offsets, *key_offsets;  // (sequences + 1)
-  const std::int32_t* query_position;               // (query rows)
+  const std::int32_t* query_position;               // (query rows), ascending within a sequence if there is a mask
   const std::int32_t* real_keys;                    // (sequences); null: all keys are real
   Dropout dropout;
   std::uint32_t threshold;
@@ -373,22 +373,6 @@ requires(stores_floats<T>) BERT_HPC_WARP_CODE
     for (int w = 0; w < 4; ++w) words[w] = Warp::bits_of(c[r][4 * m + w][2 * half + part] * factor[r][half]);
     Warp::store16(to.data, element_at<Warp>(to, row + first, lane % 4 * 8 + (32 * m + 4 * part + column)), words,
                   row < valid);
-  }
-}
-
-/// Stores `value` for keys from `valid` on, counted from the first key of x.
-template <class Warp, int R, int N>
-BERT_HPC_WARP_CODE void mask_keys(int valid, float value, typename Warp::F32 (&x)[R][N][4]) {
-#pragma unroll
-  for (int r = 0; r < R; ++r) {
-#pragma unroll
-    for (int n = 0; n < N; ++n) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        x[r][n][i] =
-            Warp::select(Warp::lane() % 4 * 2 + (8 * n + i % 2) < valid, x[r][n][i], typename Warp::F32(value));
-      }
-    }
   }
 }
 

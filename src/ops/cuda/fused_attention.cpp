@@ -13,11 +13,12 @@
 
 namespace bert_hpc::ops::cuda {
 
-template <class T, int D, bool Dropped>
+// Causal: the mask, else the full one.
+template <class T, int D, bool Dropped, bool Causal>
 __global__ void __launch_bounds__(ForwardShape<T, D>::threads, ForwardShape<T, D>::blocks)
     attention_forward_kernel(const __grid_constant__ AttentionCall<T> call) {
   kernel::wait_for_earlier_kernels();
-  attention_forward<CudaWarp, T, D, Dropped>(call);
+  attention_forward<CudaWarp, T, D, Dropped>(call, Causal);
 }
 
 template <class T, int D>
@@ -27,25 +28,25 @@ __global__ void __launch_bounds__(BackwardShape<T, D>::threads)
   attention_dots<CudaWarp, T, D>(call);
 }
 
-template <class T, int D>
+template <class T, int D, bool Causal>
 __global__ void __launch_bounds__(BackwardShape<T, D>::threads, BackwardShape<T, D>::blocks)
     attention_backward_keys_kernel(const __grid_constant__ AttentionCall<T> call) {
   kernel::wait_for_earlier_kernels();
-  attention_backward_keys<CudaWarp, T, D>(call);
+  attention_backward_keys<CudaWarp, T, D>(call, Causal);
 }
 
-template <class T, int D>
+template <class T, int D, bool Causal>
 __global__ void __launch_bounds__(BackwardShape<T, D>::threads, BackwardShape<T, D>::blocks)
     attention_backward_queries_kernel(const __grid_constant__ AttentionCall<T> call) {
   kernel::wait_for_earlier_kernels();
-  attention_backward_queries<CudaWarp, T, D>(call);
+  attention_backward_queries<CudaWarp, T, D>(call, Causal);
 }
 
-template <class T, int D, class Shape, bool Padded>
+template <class T, int D, class Shape, bool Padded, bool Causal>
 __global__ void __launch_bounds__(Shape::threads, Shape::blocks)
     attention_backward_sequence_kernel(const __grid_constant__ AttentionCall<T> call) {
   kernel::wait_for_earlier_kernels();
-  attention_backward_sequence<CudaWarp, T, D, Shape, Padded>(call);
+  attention_backward_sequence<CudaWarp, T, D, Shape, Padded>(call, Causal);
 }
 
 namespace {
@@ -61,6 +62,27 @@ void launch(const kernel::Label& label, Kernel<T> function, const Launch& how, c
                   .threads = static_cast<unsigned>(how.threads),
                   .shared = static_cast<std::size_t>(how.shared_bytes)},
                  call);
+}
+
+template <class T, int D>
+Kernel<T> forward_kernel_of(bool dropped, bool causal) {
+  if (causal) return dropped ? attention_forward_kernel<T, D, true, true> : attention_forward_kernel<T, D, false, true>;
+  return dropped ? attention_forward_kernel<T, D, true, false> : attention_forward_kernel<T, D, false, false>;
+}
+template <class T, int D>
+Kernel<T> keys_kernel_of(bool causal) {
+  return causal ? attention_backward_keys_kernel<T, D, true> : attention_backward_keys_kernel<T, D, false>;
+}
+template <class T, int D>
+Kernel<T> queries_kernel_of(bool causal) {
+  return causal ? attention_backward_queries_kernel<T, D, true> : attention_backward_queries_kernel<T, D, false>;
+}
+/// The causal one is for padding too.
+template <class T, int D, class Shape>
+Kernel<T> sequence_kernel_of(bool padded, bool causal) {
+  if (causal) return attention_backward_sequence_kernel<T, D, Shape, true, true>;
+  return padded ? attention_backward_sequence_kernel<T, D, Shape, true, false>
+                : attention_backward_sequence_kernel<T, D, Shape, false, false>;
 }
 
 /// More than 48 KiB of shared memory per block must be requested for each kernel.
@@ -139,16 +161,19 @@ class FusedAttention : public Attention {
     backward_ =
         split_ ? BackwardKernel::split : backward_kernel(type_, head_dim, planned_length_, shared_bytes_of_device());
     with_shape(type_, tf32_, head_dim, [&]<class T, int D>() {
-      allow_shared_memory<T>(attention_forward_kernel<T, D, false>, ForwardShape<T, D>::shared_bytes);
-      allow_shared_memory<T>(attention_forward_kernel<T, D, true>, ForwardShape<T, D>::shared_bytes);
-      allow_shared_memory<T>(attention_backward_keys_kernel<T, D>, BackwardShape<T, D>::key_bytes);
-      allow_shared_memory<T>(attention_backward_queries_kernel<T, D>, BackwardShape<T, D>::query_bytes);
-      with_sequence_shape<T, D>(backward_, [&]<class Shape>() {
-        // Requests all that is available: another instance may have reserved for longer sequences.
-        const int most = static_cast<int>(shared_bytes_of_device());
-        allow_shared_memory<T>(attention_backward_sequence_kernel<T, D, Shape, false>, most);
-        allow_shared_memory<T>(attention_backward_sequence_kernel<T, D, Shape, true>, most);
-      });
+      for (const bool causal : {false, true}) {
+        for (const bool dropped : {false, true}) {
+          allow_shared_memory(forward_kernel_of<T, D>(dropped, causal), ForwardShape<T, D>::shared_bytes);
+        }
+        allow_shared_memory(keys_kernel_of<T, D>(causal), BackwardShape<T, D>::key_bytes);
+        allow_shared_memory(queries_kernel_of<T, D>(causal), BackwardShape<T, D>::query_bytes);
+        with_sequence_shape<T, D>(backward_, [&]<class Shape>() {
+          // Requests all that is available: another instance may have reserved for longer sequences.
+          const int most = static_cast<int>(shared_bytes_of_device());
+          for (const bool padded : {false, true})
+            allow_shared_memory(sequence_kernel_of<T, D, Shape>(padded, causal), most);
+        });
+      }
     });
     return 0;
   }
@@ -165,7 +190,7 @@ class FusedAttention : public Attention {
       call.out = results.out.as<Stored<T>>();
       call.log_sum_exp = results.log_sum_exp;
       launch<T>({"bert_hpc::ops::attention_forward", attention_work(in, 2, 2, 2)},
-                call.threshold != 0 ? attention_forward_kernel<T, D, true> : attention_forward_kernel<T, D, false>,
+                forward_kernel_of<T, D>(call.threshold != 0, in.mask == AttentionMask::causal),
                 forward_launch<T, D>(in.extents, in.queries), call);
     });
   }
@@ -176,6 +201,7 @@ class FusedAttention : public Attention {
     if (!here(in.extents, {in.q, in.k, in.v, results.out, d_out, d_q, d_k, d_v})) {
       return portable_->backward(in, results, d_out, gradients);
     }
+    const bool causal = in.mask == AttentionMask::causal;
     with_shape(type_, tf32_, in.extents.head_dim, [&]<class T, int D>() {
       AttentionCall<T> call = attention_call<T>(in, results.kept.rows);
       call.saved_kept = results.kept;
@@ -190,17 +216,16 @@ class FusedAttention : public Attention {
                       "attention: sequences are longer than reserve() planned");
         call.planned_rows = Shape::padded(planned_length_);
         launch<T>({"bert_hpc::ops::attention_backward", attention_work(in, 5, 4, 4)},
-                  call.real_keys != nullptr ? attention_backward_sequence_kernel<T, D, Shape, true>
-                                            : attention_backward_sequence_kernel<T, D, Shape, false>,
+                  sequence_kernel_of<T, D, Shape>(call.real_keys != nullptr, causal),
                   backward_sequence_launch<Shape>(in.extents, planned_length_), call);
       });
       if (backward_ != BackwardKernel::split) return;
       launch<T>({"bert_hpc::ops::attention_dots", attention_work(in, 0, 2, 0)}, attention_dots_kernel<T, D>,
                 dots_launch<T, D>(in.extents, in.queries), call);
-      launch<T>({"bert_hpc::ops::attention_backward_keys", attention_work(in, 4, 2, 4)},
-                attention_backward_keys_kernel<T, D>, backward_keys_launch<T, D>(in.extents, in.keys), call);
+      launch<T>({"bert_hpc::ops::attention_backward_keys", attention_work(in, 4, 2, 4)}, keys_kernel_of<T, D>(causal),
+                backward_keys_launch<T, D>(in.extents, in.keys), call);
       launch<T>({"bert_hpc::ops::attention_backward_queries", attention_work(in, 1, 3, 2)},
-                attention_backward_queries_kernel<T, D>, backward_queries_launch<T, D>(in.extents, in.queries), call);
+                queries_kernel_of<T, D>(causal), backward_queries_launch<T, D>(in.extents, in.queries), call);
     });
   }
 

@@ -92,7 +92,7 @@ struct Reference {
   void one_row(const Problem& p, std::int64_t i, std::int64_t head, std::int64_t d) {
     const auto row = static_cast<std::size_t>(i);
     const auto sequence = static_cast<std::size_t>(p.queries.sequence[row]);
-    const std::int64_t begin = p.keys.offsets[sequence], length = p.real_keys_of(sequence);
+    const std::int64_t begin = p.keys.offsets[sequence], length = p.keys_of(row);
     const std::int64_t h = head * d;
     const double scale = 1.0 / std::sqrt(static_cast<double>(d));
     const core::Tensor<const float> k = p.k(), v = p.v();
@@ -136,7 +136,7 @@ auto matrix_of(const std::vector<double>& values, std::int64_t columns) {
       [&values, columns](std::int64_t i, std::int64_t j) { return values[static_cast<std::size_t>(i * columns + j)]; };
 }
 
-void check_against_reference(const std::string& kind, const Problem& p) {
+void check_results_of_mask(const std::string& kind, const Problem& p) {
   const Results r = run(kind, p);
   const Reference reference(p);
   // Scores below 6 are sums of head_dim ≤ 128 products: an error of 6·2⁻²³·√128 ≈ 8e-6 in the exponent, the same
@@ -150,6 +150,19 @@ void check_against_reference(const std::string& kind, const Problem& p) {
   CHECK(test::largest_difference(r.d_kv, matrix_of(reference.d_kv, 2 * p.hidden)) < 2e-4);
   CHECK(r.out.padding_untouched());
   CHECK(r.d_q.padding_untouched());
+}
+
+/// With every mask.
+void check_against_reference(const std::string& kind, Problem p) {
+  for (const ops::AttentionMask mask : test::every_mask) {
+    CAPTURE(static_cast<int>(mask));
+    p.mask = mask;
+    check_results_of_mask(kind, p);
+  }
+}
+
+ops::AttentionMask a_mask() {
+  return GENERATE(ops::AttentionMask::full, ops::AttentionMask::causal);
 }
 
 std::vector<std::vector<int>> all_positions(const std::vector<int>& lengths) {
@@ -202,6 +215,7 @@ TEST_CASE("attention of padded sequences against double: padding has no weight a
   const std::string kind = a_kind();
   const float probability = GENERATE(0.0f, 0.1f);
   const std::int64_t head_dim = GENERATE(5, 32, 64, 128);
+  const ops::AttentionMask mask = a_mask();
   const std::vector<int> padded{40, 40, 40, 40, 40, 40, 64, 130, 400};
   // Ends within a vector, between vectors, within and between blocks.
   for (const auto& real : {test::Vector<std::int32_t>{1, 16, 33, 40, 39, 8, 17, 97, 384},
@@ -214,7 +228,8 @@ TEST_CASE("attention of padded sequences against double: padding has no weight a
         for (std::int64_t c = 0; c < p.hidden; ++c) p.kv(j, c) *= 100.0f;
       }
     }
-    check_against_reference(kind, p);
+    p.mask = mask;
+    check_results_of_mask(kind, p);
     const Results r = run(kind, p);
     std::int64_t not_zero = 0;
     for (std::size_t b = 0; b < padded.size(); ++b) {
@@ -230,6 +245,7 @@ TEST_CASE("padding of no tokens leaves the bits of attention") {
   const std::string kind = a_kind();
   const std::vector<int> lengths{40, 21, 130};
   Problem p(all_positions(lengths), lengths, 2, 32, 0.1f);
+  p.mask = a_mask();
   const Results without = run(kind, p);
   p.real_keys = {40, 21, 130};
   const Results with = run(kind, p);
@@ -247,8 +263,8 @@ TEST_CASE("attention of selected query rows, some sequences without any") {
 TEST_CASE("a selected row has the bits it has among all rows") {
   const std::string kind = a_kind();
   const std::vector<int> lengths{40, 21};
-  const Problem all(all_positions(lengths), lengths, 2, 32, 0.1f);
-  Problem some({{0, 39}, {5}}, lengths, 2, 32, 0.1f);
+  Problem all(all_positions(lengths), lengths, 2, 32, 0.1f), some({{0, 39}, {5}}, lengths, 2, 32, 0.1f);
+  all.mask = some.mask = a_mask();
   const int from[3] = {0, 39, 45};
   for (int i = 0; i < 3; ++i) {
     for (std::int64_t j = 0; j < some.hidden; ++j) some.q(i, j) = all.q(from[i], j);
@@ -265,6 +281,7 @@ TEST_CASE("a sequence's attention does not depend on the others of the batch") {
   const std::string kind = a_kind();
   Problem pair(all_positions({50, 23}), {50, 23}, 2, 64, 0.1f), alone(all_positions({23}), {23}, 2, 64, 0.1f);
   alone.samples[0] = pair.samples[1];
+  alone.mask = pair.mask = a_mask();
   for (std::int64_t i = 0; i < 23; ++i) {
     for (std::int64_t j = 0; j < 128; ++j) {
       alone.q(i, j) = pair.q(50 + i, j);
@@ -291,6 +308,7 @@ TEST_CASE("attention survives large scores") {
 TEST_CASE("attention's gradient against finite differences") {
   const std::string kind = a_kind();
   Problem p(all_positions({6, 3}), {6, 3}, 2, 8, 0.3f);
+  p.mask = a_mask();
   const Results r = run(kind, p);
   // Of Σ out ∘ d_out, in double through the reference, by central differences: exact to h² + 1e-16/h.
   const auto value = [&p] {
@@ -321,42 +339,6 @@ TEST_CASE("attention's gradient against finite differences") {
   // h² / 6 times a third derivative of about 10: 2.5e-5.
   CHECK(check(p.q, r.d_q) < 1e-4);
   CHECK(check(p.kv, r.d_kv) < 1e-4);
-}
-
-TEST_CASE("attention on matrices of every type against double") {
-  const std::string kind = a_kind();
-  const auto operands =
-      GENERATE(test::OperandKind(test::DataType::bf16), test::OperandKind(test::DataType::fp16),
-               test::OperandKind(test::DataType::fp32), test::OperandKind(test::DataType::fp32, true));
-  const std::int64_t head_dim = GENERATE(32, 64, 128);
-  const float probability = GENERATE(0.0f, 0.1f);
-  CAPTURE(kind, operands.name(), head_dim, probability);
-  const std::vector<int> lengths{1, 129, 2, 63, 15, 64, 16, 127, 17, 65, 128, 200, 512};
-  const bool selected = GENERATE(false, true);
-  if (selected && (kind == "plain" || head_dim != 64)) return;
-  std::vector<std::vector<int>> positions = test::every_position(lengths);
-  if (selected) {
-    for (auto& rows : positions) rows.resize(rows.size() / 9);
-  }
-  // On a CPU the long ones take too long.
-  const bool on_gpu = core::is_gpu_build();
-  if (!on_gpu) positions.resize(8);
-  test::AttentionCase c(operands, positions, {lengths.begin(), lengths.begin() + (on_gpu ? 13 : 8)}, 2, head_dim,
-                        probability, 3);
-  if (GENERATE(false, true)) c.pad_from_the_middle();
-  const auto attention = ops::make_attention(kind, operands.type, operands.tf32);
-  attention->reserve(c.extents.max_length, head_dim);
-  test::AttentionResults r(c), again(c);
-  for (test::AttentionResults* results : {&r, &again}) {
-    attention->forward(c.inputs(), {results->out, results->lse, results->kept()});
-    attention->backward(c.inputs(), {results->out, results->lse, results->kept()}, c.d_out,
-                        {results->d_q, results->d_k(), results->d_v()});
-  }
-  core::wait_for_kernels();
-  test::check_results(c, r);
-  CHECK(r.out.same_bits(again.out));
-  CHECK(r.d_q.same_bits(again.d_q));
-  CHECK(r.d_kv.same_bits(again.d_kv));
 }
 
 TEST_CASE("an unknown kind of attention is an input error") {

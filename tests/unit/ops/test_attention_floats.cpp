@@ -30,6 +30,9 @@ OperandKind a_kind() {
 std::int64_t a_head_size() {
   return GENERATE(32, 64, 128);
 }
+ops::AttentionMask a_mask() {
+  return GENERATE(ops::AttentionMask::full, ops::AttentionMask::causal);
+}
 
 /// Largest error of a 16 × 8 by 8 × 8 product of random floats, relative to the sum of its terms' magnitudes.
 template <class T>
@@ -122,6 +125,7 @@ TEST_CASE("attention of floats of padded sequences against double") {
   AttentionCase c(kind, test::every_position(lengths), lengths, 1, head_dim, 0.1f);
   c.pad_from_the_middle();
   check(c);
+  c.mask = a_mask();
   EmulatedDevice device;
   const AttentionResults r = emulate(device, c);
   std::int64_t not_zero = 0;
@@ -137,13 +141,21 @@ TEST_CASE("attention of floats of selected query rows, some sequences without an
   check(AttentionCase(a_kind(), {{0}, {}, {3, 8, 11}, {0, 69}}, {4, 9, 12, 70}, 2, a_head_size(), 0.2f));
 }
 
+TEST_CASE("attention of floats of many selected query rows against double") {
+  std::vector<std::vector<int>> positions(2);
+  for (int p = 2; p < 200; p += 3) positions[0].push_back(p);
+  for (int p = 90; p < 129; ++p) positions[1].push_back(p);
+  check(AttentionCase(a_kind(), positions, {200, 129}, 1, a_head_size(), 0.1f));
+}
+
 TEST_CASE("attention of floats has the same bits in every run, row by row") {
-  test::check_bits_of_rows<SplitFp32, Tf32>(a_kind());
+  test::check_bits_of_rows<SplitFp32, Tf32>(a_kind(), a_mask());
 }
 
 TEST_CASE("attention of floats of scores whose probabilities beyond the keys overflow") {
   // exp(s − lse) of a key that is not there, s = 0, is infinite at lse = −128.
   AttentionCase c(a_kind(), test::every_position({70, 150}), {70, 150}, 1, 64, 0.1f);
+  c.mask = a_mask();
   for (std::int64_t i = 0; i < 220; ++i) {
     for (std::int64_t j = 0; j < 64; ++j) {
       c.q.set(i, j, 4.0f);

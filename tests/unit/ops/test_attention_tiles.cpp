@@ -42,6 +42,9 @@ DataType a_type() {
 std::int64_t a_head_size() {
   return GENERATE(32, 64, 128);
 }
+ops::AttentionMask a_mask() {
+  return GENERATE(ops::AttentionMask::full, ops::AttentionMask::causal);
+}
 
 }  // namespace
 
@@ -78,6 +81,7 @@ TEST_CASE("tensor cores' attention of padded sequences against double") {
   AttentionCase c(type, test::every_position(lengths), lengths, 1, head_dim, probability);
   c.pad_from_the_middle();
   check(c);
+  c.mask = a_mask();
   EmulatedDevice device;
   for (const BackwardKernel kernel : kernels_of(c)) {
     const AttentionResults r = emulate(device, c, kernel);
@@ -99,46 +103,42 @@ TEST_CASE("tensor cores' attention of selected query rows, some sequences withou
   check(AttentionCase(type, {{0}, {}, {3, 8, 11}, {0, 69}}, {4, 9, 12, 70}, 2, head_dim, probability));
 }
 
-TEST_CASE("tensor cores' attention finds rows among many sequences") {
-  // Around a warp's lanes and their square; some sequences without rows.
-  for (const int count : {1, 2, 31, 32, 33, 1023, 1024, 1025, 1100}) {
-    std::vector<std::int32_t> offsets{0};
-    for (int b = 0; b < count; ++b) {
-      const int length = b == count / 2 ? 140 : b % 11 == 3 ? 0 : 1 + b * 7 % 5;
-      offsets.push_back(offsets.back() + length);
-    }
-    constexpr int tile = 64;
-    std::vector<int> found(static_cast<std::size_t>(offsets.back()));
-    std::int64_t wrong = 0;
-    EmulatedDevice device;
-    device.allow(offsets.data(), offsets.size() * 4, false);
-    device.launch(1, 1, 1, 0, [&] {
-      for (int slot = 0; slot < row_slots(offsets.back(), count, tile); ++slot) {
-        const BlockRows r = block_rows<EmulatedWarp>(offsets.data(), count, tile, slot);
-        const auto sequence = static_cast<std::size_t>(r.sequence);
-        for (int row = 0; row < r.rows; ++row) ++found[static_cast<std::size_t>(r.first + row)];
-        if (r.rows > 0 &&
-            (r.rows > tile || r.first != offsets[sequence] + r.start || r.first + r.rows > offsets[sequence + 1])) {
-          ++wrong;
-        }
-      }
-    });
-    CAPTURE(count);
-    CHECK(wrong == 0);
-    CHECK(std::count(found.begin(), found.end(), 1) == offsets.back());
-    CHECK(device.complaints().empty());
+TEST_CASE("tensor cores' attention of many selected query rows against double") {
+  std::vector<std::vector<int>> positions(4);
+  for (int p = 2; p < 260; p += 3) positions[0].push_back(p);
+  for (int p = 90; p < 129; ++p) positions[1].push_back(p);
+  for (int p = 0; p < 70; ++p) positions[2].push_back(p);
+  const bool short_ones = GENERATE(false, true);
+  if (short_ones) positions.erase(positions.begin());
+  const std::vector<int> lengths = short_ones ? std::vector<int>{129, 180, 40} : std::vector<int>{260, 129, 180, 40};
+  AttentionCase c(a_type(), positions, lengths, 1, a_head_size(), 0.1f);
+  if (GENERATE(false, true)) c.pad_from_the_middle();
+  check(c);
+}
+
+TEST_CASE("tensor cores' causal attention of a long sequence reads 0.7 of what the full one reads, or less") {
+  AttentionCase c(DataType::bf16, test::every_position({512}), {512}, 1, a_head_size(), 0.1f);
+  for (const BackwardKernel kernel : kernels_of(c)) {
+    EmulatedDevice full, causal;
+    c.mask = ops::AttentionMask::full;
+    emulate(full, c, kernel);
+    c.mask = ops::AttentionMask::causal;
+    emulate(causal, c, kernel);
+    CAPTURE(c.extents.head_dim, static_cast<int>(kernel), full.wavefronts, causal.wavefronts);
+    CHECK(static_cast<double>(causal.wavefronts) < 0.7 * static_cast<double>(full.wavefronts));
   }
 }
 
 TEST_CASE("tensor cores' attention has the same bits in every run, row by row") {
-  test::check_bits_of_rows<core::Bf16, core::Fp16>(a_type());
+  test::check_bits_of_rows<core::Bf16, core::Fp16>(a_type(), a_mask());
 }
 
 TEST_CASE("tensor cores' attention has the same bits from every backward kernel") {
   const DataType type = a_type();
   const std::int64_t head_dim = GENERATE(32, 64);
   const std::vector<int> lengths = GENERATE(std::vector<int>{140, 300, 40}, std::vector<int>{100, 128, 33});
-  const AttentionCase c(type, test::every_position(lengths), lengths, 1, head_dim, 0.1f);
+  AttentionCase c(type, test::every_position(lengths), lengths, 1, head_dim, 0.1f);
+  c.mask = a_mask();
   EmulatedDevice device;
   const AttentionResults split = emulate(device, c);
   for (const BackwardKernel kernel : kernels_of(c)) {
@@ -152,6 +152,7 @@ TEST_CASE("tensor cores' attention has the same bits from every backward kernel"
 TEST_CASE("tensor cores' attention of scores whose probabilities beyond the keys overflow") {
   // exp(s − lse) of a key that is not there, s = 0, is infinite at lse = −128.
   AttentionCase c(DataType::bf16, test::every_position({70, 300}), {70, 300}, 1, 64, 0.1f);
+  c.mask = a_mask();
   for (std::int64_t i = 0; i < 370; ++i) {
     for (std::int64_t j = 0; j < 64; ++j) {
       c.q.set(i, j, 4.0f);
@@ -243,42 +244,6 @@ TEST_CASE("a lane's drawn bits are gathered and become masks in the order of the
           CHECK(pairs[0][other][1][0] == expected);
           for (int e = 0; e < 4; ++e) CHECK(x[0][other][e][0] == (other == n && e % 2 == i ? 1.0f : 0.0f));
         }
-      }
-    }
-  }
-}
-
-TEST_CASE("tensor cores' attention begins sequences with the longest") {
-  for (const int count : {1, 5, 32, 33, 127, 128, 129}) {
-    std::vector<std::int32_t> keys{0}, queries{0};
-    for (int b = 0; b < count; ++b) {
-      keys.push_back(keys.back() + 1 + b * 37 % 51);
-      queries.push_back(queries.back() + (b % 7 == 3 ? 0 : keys.back() - keys[static_cast<std::size_t>(b)]));
-    }
-    AttentionCall<core::Bf16> call{};
-    call.sequences = count;
-    call.key_offsets = keys.data();
-    call.query_offsets = queries.data();
-    EmulatedDevice device;
-    device.allow(keys.data(), keys.size() * 4, false);
-    device.allow(queries.data(), queries.size() * 4, false);
-    std::vector<int> order(static_cast<std::size_t>(count), -1);
-    device.launch(count, 1, 8, 1040, [&] {
-      order[static_cast<std::size_t>(EmulatedWarp::block_x())] =
-          sequence_of_rank<EmulatedWarp>(call, EmulatedWarp::block_x(), 16);
-    });
-    CAPTURE(count);
-    for (const std::string& complaint : device.complaints()) FAIL_CHECK(complaint);
-    const auto size = [&](int b) {
-      const auto i = static_cast<std::size_t>(b);
-      return (keys[i + 1] - keys[i]) * (queries[i + 1] - queries[i]);
-    };
-    for (int rank = 1; rank < count; ++rank) {
-      const int before = order[static_cast<std::size_t>(rank - 1)], after = order[static_cast<std::size_t>(rank)];
-      if (count > 128) {
-        CHECK(after == rank);
-      } else {
-        CHECK((size(before) > size(after) || (size(before) == size(after) && before < after)));
       }
     }
   }

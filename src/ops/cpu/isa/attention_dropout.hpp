@@ -1,5 +1,5 @@
-// Dropout decisions of a block of query rows against all keys (ops/attention_dropout.hpp), as bytes in the order of
-// keys. No function of a shared header may be called here (see attention_task.hpp).
+// Dropout decisions of a block of query rows against keys (ops/attention_dropout.hpp), as bytes in the order of keys.
+// No function of a shared header may be called here (see attention_task.hpp).
 #pragma once
 
 #include <cstdint>
@@ -59,12 +59,13 @@ inline void order_keys(const std::uint16_t* blocks, std::uint8_t* keys) {
   }
 }
 
-/// Dropout values of query rows [first, first + rows) against all keys: bits[r][0 … bits_stride(keys)).
-void draw_bits(const AttentionTask& task, std::int64_t first, std::int64_t rows, std::uint8_t* bits) {
+/// Dropout values of query rows [first, first + rows) against keys [0, keys): bits[r][0 … bits_stride(keys)).
+void draw_bits(const AttentionTask& task, std::int64_t first, std::int64_t rows, std::int64_t keys,
+               std::uint8_t* bits) {
   constexpr std::int64_t most = 256;
   std::uint32_t block_of[most], row_of[most];
   const PhiloxStream stream{task.c2, task.c3, task.key0, task.key1};
-  const std::uint32_t blocks = static_cast<std::uint32_t>(bits_stride(task.keys) / 16);
+  const std::uint32_t blocks = static_cast<std::uint32_t>(bits_stride(keys) / 16);
   const std::int64_t count = rows * blocks;
   std::uint32_t block = 0;
   std::int64_t row = first;

@@ -79,18 +79,31 @@ inline Vector select(IntVector mask, Vector x) {
   return reinterpret_cast<Vector>(mask & reinterpret_cast<IntVector>(x));
 }
 
-/// Zeros for the padding after the real keys of a row of scores, whose last vector of real keys is complete.
-inline void clear_padding(const AttentionTask& task, float* row) {
-  for (std::int64_t j = round_up(task.real_keys, lanes); j < task.keys; j += lanes) store(row + j, Vector{});
+/// Number of keys that a query attends to. They come first; padding and keys outside the mask follow.
+inline std::int64_t keys_of_query(const AttentionTask& task, std::int64_t query) {
+  if (!task.causal) return task.real_keys;
+  const std::int64_t seen = task.position[query] + 1;
+  return seen < task.real_keys ? seen : task.real_keys;
 }
 
-/// Result of converting the scores of one row to probabilities, with dropout, not yet divided by their sum: the factor
-/// and log-sum-exp of the row.
+/// Number of keys with which a block of queries is combined, where `last` is the last of its queries.
+inline std::int64_t keys_of_block(const AttentionTask& task, std::int64_t last) {
+  return task.causal ? keys_of_query(task, last) : task.keys;
+}
+
+/// Zeros for keys [keys, end) of a row of scores, of which the vector with the last key before is complete.
+inline void clear_rest(std::int64_t keys, std::int64_t end, float* row) {
+  for (std::int64_t j = round_up(keys, lanes); j < end; j += lanes) store(row + j, Vector{});
+}
+
+/// Result of converting the first `keys` scores of a row of `end` to probabilities, with dropout, not yet divided by
+/// their sum, and the others to 0: the factor and log-sum-exp of the row.
 struct RowResult {
   float factor, log_sum_exp;
 };
-inline RowResult softmax_row(const AttentionTask& task, float* s, const std::uint8_t* bits) {
-  const std::int64_t whole = task.real_keys / lanes * lanes, rest = task.real_keys - whole;
+inline RowResult softmax_row(const AttentionTask& task, std::int64_t keys, std::int64_t end, float* s,
+                             const std::uint8_t* bits) {
+  const std::int64_t whole = keys / lanes * lanes, rest = keys - whole;
   const IntVector tail = lanes_below(rest);
   Vector most = broadcast(-__builtin_inff());
   for (std::int64_t j = 0; j < whole; j += lanes) most = larger(most, load(s + j));
@@ -105,7 +118,7 @@ inline RowResult softmax_row(const AttentionTask& task, float* s, const std::uin
   };
   for (std::int64_t j = 0; j < whole; j += lanes) step(j, exp_of_negative((load(s + j) - shift) * scale));
   if (rest > 0) step(whole, select(tail, exp_of_negative((load(s + whole) - shift) * scale)));
-  clear_padding(task, s);
+  clear_rest(keys, end, s);
   const float total = sum_of_lanes(sum);
   return {task.drop_scale / total, largest * task.scale + __builtin_logf(total)};
 }
@@ -123,7 +136,7 @@ void forward(const AttentionTask& task) {
   const Layout layout(task.keys, task.head_dim);
   float* at = task.scratch;
   if (task.queries == 0) return;
-  const std::int64_t stride = score_stride(task.keys), d = task.head_dim, columns = round_up(task.keys, lanes);
+  const std::int64_t stride = score_stride(task.keys), d = task.head_dim;
   pack_heads(task.k, task.k_pairs, task.keys, d, at + layout.keys_transposed);
   const bool pack = must_pack(task.keys, d) && (task.queries > 2 || d % lanes != 0);
   const Panels v = panels_of(task.v, task.keys, d, pack, at + layout.packed);
@@ -133,14 +146,16 @@ void forward(const AttentionTask& task) {
   const BlockPlan plan(task);
   for (std::int64_t first = 0; first < task.queries; first += plan.rows) {
     const std::int64_t rows = task.queries - first < plan.rows ? task.queries - first : plan.rows;
+    const std::int64_t keys = keys_of_block(task, first + rows - 1), columns = round_up(keys, lanes);
     multiply_heads(task.q, task.q_pairs, first, rows, columns, d, at + layout.keys_transposed, scores, stride);
-    if (task.threshold > 0) draw_bits(task, first, rows, bits);
+    if (task.threshold > 0) draw_bits(task, first, rows, keys, bits);
     for (std::int64_t r = 0; r < rows; ++r) {
-      const RowResult result = softmax_row(task, scores + r * stride, bits + r * bits_stride(task.keys));
+      const RowResult result =
+          softmax_row(task, keys_of_query(task, first + r), keys, scores + r * stride, bits + r * bits_stride(keys));
       factors[r] = result.factor;
       task.log_sum_exp[first + r] = result.log_sum_exp;
     }
-    multiply<Into::scale_rows>({rows, d, task.keys, scores, stride, 1, v.data, v.row, v.next_panel,
+    multiply<Into::scale_rows>({rows, d, keys, scores, stride, 1, v.data, v.row, v.next_panel,
                                 task.out.data + first * task.out.stride, task.out.stride, factors});
   }
 }
@@ -154,10 +169,11 @@ inline float dot(const float* a, const float* b, std::int64_t count) {
   return total;
 }
 
-/// For one row, in place: scores become probabilities after dropout, and d_p = d_out·v becomes d_s / √head_dim.
-inline void gradient_row(const AttentionTask& task, float log_sum_exp, float diagonal, float* s, float* d_s,
-                         const std::uint8_t* bits) {
-  const std::int64_t whole = task.real_keys / lanes * lanes, rest = task.real_keys - whole;
+/// For the first `keys` of a row of `end`, in place: scores become probabilities after dropout, and d_p = d_out·v
+/// becomes d_s / √head_dim. The others become 0.
+inline void gradient_row(const AttentionTask& task, std::int64_t keys, std::int64_t end, float log_sum_exp,
+                         float diagonal, float* s, float* d_s, const std::uint8_t* bits) {
+  const std::int64_t whole = keys / lanes * lanes, rest = keys - whole;
   const Vector scale = broadcast(task.scale), shift = broadcast(log_sum_exp);
   const Vector drop_scale = broadcast(task.drop_scale), offset = broadcast(diagonal * task.scale);
   const Vector d_scale = drop_scale * scale;
@@ -173,21 +189,21 @@ inline void gradient_row(const AttentionTask& task, float log_sum_exp, float dia
   };
   for (std::int64_t j = 0; j < whole; j += lanes) step(j, exp_of_negative(load(s + j) * scale - shift));
   if (rest > 0) step(whole, select(lanes_below(rest), exp_of_negative(load(s + whole) * scale - shift)));
-  clear_padding(task, s);
-  clear_padding(task, d_s);
+  clear_rest(keys, end, s);
+  clear_rest(keys, end, d_s);
 }
 
-void set_zero(HeadRowsOut rows, std::int64_t count, std::int64_t columns) {
-  for (std::int64_t r = 0; r < count; ++r) {
+void set_zero(HeadRowsOut rows, std::int64_t begin, std::int64_t end, std::int64_t columns) {
+  for (std::int64_t r = begin; r < end; ++r) {
     for (std::int64_t c = 0; c < columns; ++c) rows.data[r * rows.stride + c] = 0.0f;
   }
 }
 
 /// C (keys, head_dim) = or += Xᵀ·B, where X (rows, keys) has the layout of scores.
-void multiply_transposed(bool first, const AttentionTask& task, const float* x, std::int64_t rows, const Panels& b,
-                         HeadRowsOut c) {
-  const Product product{task.keys, task.head_dim, rows,         x,      1,        score_stride(task.keys),
-                        b.data,    b.row,         b.next_panel, c.data, c.stride, nullptr};
+void multiply_transposed(bool first, const AttentionTask& task, const float* x, std::int64_t rows, std::int64_t keys,
+                         const Panels& b, HeadRowsOut c) {
+  const Product product{keys,   task.head_dim, rows,         x,      1,        score_stride(task.keys),
+                        b.data, b.row,         b.next_panel, c.data, c.stride, nullptr};
   if (first) {
     multiply<Into::replace>(product);
   } else {
@@ -199,12 +215,14 @@ void backward(const AttentionGradientTask& gradient) {
   const AttentionTask& task = gradient.forward;
   const Layout layout(task.keys, task.head_dim);
   float* at = task.scratch;
-  const std::int64_t stride = score_stride(task.keys), d = task.head_dim, columns = round_up(task.keys, lanes);
-  if (task.queries == 0) {
-    set_zero(gradient.d_k, task.keys, d);
-    set_zero(gradient.d_v, task.keys, d);
-    return;
-  }
+  const std::int64_t stride = score_stride(task.keys), d = task.head_dim;
+  const BlockPlan plan(task);
+  // The first block writes the gradients of its keys; those of later keys begin with 0.
+  const std::int64_t first_end = plan.rows < task.queries ? plan.rows : task.queries;
+  const std::int64_t written = task.queries == 0 ? 0 : keys_of_block(task, first_end - 1);
+  set_zero(gradient.d_k, written, task.keys, d);
+  set_zero(gradient.d_v, written, task.keys, d);
+  if (task.queries == 0) return;
   const bool pack = must_pack(task.keys, d);
   pack_heads(task.k, task.k_pairs, task.keys, d, at + layout.keys_transposed);
   pack_heads(task.v, task.v_pairs, task.keys, d, at + layout.values_transposed);
@@ -212,26 +230,26 @@ void backward(const AttentionGradientTask& gradient) {
   float* scores = at + layout.scores;
   float* d_scores = at + layout.d_scores;
   std::uint8_t* bits = reinterpret_cast<std::uint8_t*>(at + layout.bits);
-  const BlockPlan plan(task);
   for (std::int64_t first = 0; first < task.queries; first += plan.rows) {
     const std::int64_t rows = task.queries - first < plan.rows ? task.queries - first : plan.rows;
+    const std::int64_t keys = keys_of_block(task, first + rows - 1), columns = round_up(keys, lanes);
     const HeadRows q{task.q.data + first * task.q.stride, task.q.stride};
     const HeadRows d_out{gradient.d_out.data + first * gradient.d_out.stride, gradient.d_out.stride};
     multiply_heads(task.q, task.q_pairs, first, rows, columns, d, at + layout.keys_transposed, scores, stride);
     multiply_heads(gradient.d_out, gradient.d_out_pairs, first, rows, columns, d, at + layout.values_transposed,
                    d_scores, stride);
-    if (task.threshold > 0) draw_bits(task, first, rows, bits);
+    if (task.threshold > 0) draw_bits(task, first, rows, keys, bits);
     for (std::int64_t r = 0; r < rows; ++r) {
       const float diagonal = dot(d_out.data + r * d_out.stride, task.out.data + (first + r) * task.out.stride, d);
-      gradient_row(task, task.log_sum_exp[first + r], diagonal, scores + r * stride, d_scores + r * stride,
-                   bits + r * bits_stride(task.keys));
+      gradient_row(task, keys_of_query(task, first + r), keys, task.log_sum_exp[first + r], diagonal,
+                   scores + r * stride, d_scores + r * stride, bits + r * bits_stride(keys));
     }
-    multiply<Into::replace>({rows, d, task.keys, d_scores, stride, 1, k.data, k.row, k.next_panel,
+    multiply<Into::replace>({rows, d, keys, d_scores, stride, 1, k.data, k.row, k.next_panel,
                              gradient.d_q.data + first * gradient.d_q.stride, gradient.d_q.stride, nullptr});
     const Panels q_panels = panels_of(q, rows, d, pack, at + layout.queries_packed);
     const Panels d_out_panels = panels_of(d_out, rows, d, pack, at + layout.d_out_packed);
-    multiply_transposed(first == 0, task, d_scores, rows, q_panels, gradient.d_k);
-    multiply_transposed(first == 0, task, scores, rows, d_out_panels, gradient.d_v);
+    multiply_transposed(first == 0, task, d_scores, rows, keys, q_panels, gradient.d_k);
+    multiply_transposed(first == 0, task, scores, rows, keys, d_out_panels, gradient.d_v);
   }
 }
 

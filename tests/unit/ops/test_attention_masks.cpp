@@ -1,0 +1,147 @@
+// Attention with every mask on matrices of every type: against a loop in double, what a mask keeps apart, and what it
+// saves.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <limits>
+
+#include "bert_hpc/core/device_memory.hpp"
+#include "bert_hpc/ops/attention.hpp"
+#include "support/attention_case.hpp"
+
+using namespace bert_hpc;
+using test::AttentionCase;
+using test::AttentionResults;
+using test::DataType;
+using test::OperandKind;
+
+namespace {
+
+std::string a_kind() {
+  if (core::is_gpu_build()) return GENERATE("plain", "fused", "fused-split");
+  return GENERATE("plain", "fused", "fused-baseline");
+}
+OperandKind operands() {
+  return GENERATE(OperandKind(DataType::bf16), OperandKind(DataType::fp16), OperandKind(DataType::fp32),
+                  OperandKind(DataType::fp32, true));
+}
+
+AttentionResults run(const std::string& kind, const AttentionCase& c) {
+  const auto attention = ops::make_attention(kind, c.type, c.tf32);
+  attention->reserve(c.extents.max_length, c.extents.head_dim);
+  AttentionResults r(c);
+  attention->forward(c.inputs(), {r.out, r.lse, r.kept()});
+  attention->backward(c.inputs(), {r.out, r.lse, r.kept()}, c.d_out, {r.d_q, r.d_k(), r.d_v()});
+  core::wait_for_kernels();
+  return r;
+}
+
+/// Rows [begin, end) of two matrices have the same elements.
+bool same_rows(const test::StoredMatrix& a, const test::StoredMatrix& b, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t i = begin; i < end; ++i) {
+    for (std::int64_t j = 0; j < a.columns(); ++j) {
+      if (a(i, j) != b(i, j)) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("attention on matrices of every type against double") {
+  const std::string kind = a_kind();
+  const OperandKind of = operands();
+  const std::int64_t head_dim = GENERATE(32, 64, 128);
+  const float probability = GENERATE(0.0f, 0.1f);
+  CAPTURE(kind, of.name(), head_dim, probability);
+  const std::vector<int> lengths{1, 129, 2, 63, 15, 64, 16, 127, 17, 65, 128, 200, 512};
+  const bool selected = GENERATE(false, true);
+  if (selected && (kind == "plain" || head_dim != 64)) return;
+  std::vector<std::vector<int>> positions = test::every_position(lengths);
+  if (selected) {
+    for (auto& rows : positions) rows.resize(rows.size() / 9);
+  }
+  // On a CPU the long ones take too long.
+  const bool on_gpu = core::is_gpu_build();
+  if (!on_gpu) positions.resize(8);
+  AttentionCase c(of, positions, {lengths.begin(), lengths.begin() + (on_gpu ? 13 : 8)}, 2, head_dim, probability, 3);
+  if (GENERATE(false, true)) c.pad_from_the_middle();
+  for (const ops::AttentionMask mask : test::every_mask) {
+    CAPTURE(static_cast<int>(mask));
+    c.mask = mask;
+    const AttentionResults r = run(kind, c), again = run(kind, c);
+    test::check_results(c, r);
+    CHECK(r.out.same_bits(again.out));
+    CHECK(r.d_q.same_bits(again.d_q));
+    CHECK(r.d_kv.same_bits(again.d_kv));
+  }
+}
+
+TEST_CASE("causal attention of many selected rows against double") {
+  const std::string kind = a_kind();
+  const OperandKind of = operands();
+  std::vector<std::vector<int>> positions(4);
+  for (int p = 2; p < 200; p += 3) positions[0].push_back(p);
+  for (int p = 90; p < 129; ++p) positions[1].push_back(p);
+  for (int p = 0; p < 70; ++p) positions[2].push_back(p);
+  AttentionCase c(of, positions, {200, 129, 180, 40}, 2, GENERATE(64, 80), 0.1f);
+  c.mask = ops::AttentionMask::causal;
+  if (GENERATE(false, true)) c.pad_from_the_middle();
+  CAPTURE(kind, of.name(), c.extents.head_dim);
+  test::check_results(c, run(kind, c));
+}
+
+TEST_CASE("a token's causal attention does not depend on later tokens") {
+  const std::string kind = a_kind();
+  const std::int64_t first_later = GENERATE(1, 15, 60, 64, 129);
+  AttentionCase c(GENERATE(DataType::fp32, DataType::bf16), test::every_position({130}), {130}, 2, 64, 0.1f);
+  c.mask = ops::AttentionMask::causal;
+  const AttentionResults before = run(kind, c);
+  for (std::int64_t i = first_later; i < 130; ++i) {
+    for (std::int64_t j = 0; j < c.hidden; ++j) {
+      c.q.set(i, j, 1.0f - c.q(i, j));
+      c.d_out.set(i, j, 1.0f - c.d_out(i, j));
+      c.kv.set(i, j, 3.0f * c.kv(i, j));
+      c.kv.set(i, c.hidden + j, 1.0f - c.kv(i, c.hidden + j));
+    }
+  }
+  const AttentionResults after = run(kind, c);
+  CAPTURE(kind, first_later);
+  CHECK(same_rows(before.out, after.out, 0, first_later));
+  CHECK(same_rows(before.d_q, after.d_q, 0, first_later));
+  CHECK_FALSE(same_rows(before.out, after.out, first_later, first_later + 1));
+  CHECK_FALSE(same_rows(before.d_kv, after.d_kv, 0, 1));
+}
+
+TEST_CASE("causal attention does not compute blocks of keys after the queries") {
+  const std::string kind = a_kind();
+  constexpr int length = 400, queries = 100, first_nan = 256;  // beyond the block of keys of every kernel
+  AttentionCase c(operands(), {test::every_position({queries})[0], {}}, {length, 3}, 2, GENERATE(64, 80),
+                  GENERATE(0.0f, 0.1f));
+  c.mask = ops::AttentionMask::causal;
+  const AttentionResults before = run(kind, c);
+  for (std::int64_t i = first_nan; i < length; ++i) {
+    for (std::int64_t j = 0; j < 2 * c.hidden; ++j) c.kv.set(i, j, std::numeric_limits<float>::quiet_NaN());
+  }
+  const AttentionResults after = run(kind, c);
+  CAPTURE(kind);
+  CHECK(before.out.same_bits(after.out));
+  CHECK(before.d_q.same_bits(after.d_q));
+  CHECK(before.d_kv.same_bits(after.d_kv));
+  std::int64_t not_zero = 0;
+  for (std::int64_t i = queries; i < length + 3; ++i) {
+    for (std::int64_t j = 0; j < 2 * c.hidden; ++j) not_zero += after.d_kv(i, j) == 0.0f ? 0 : 1;
+  }
+  CHECK(not_zero == 0);
+}
+
+TEST_CASE("the stated work of attention follows the mask") {
+  AttentionCase c(DataType::bf16, test::every_position({3, 5}), {3, 5}, 2, 16, 0.0f);
+  ops::AttentionInputs in = c.inputs();
+  in.queries.pairs = 9 + 25;
+  const core::CallWork full = ops::attention_work(in, 5, 4, 4);
+  CHECK(full.flops == 2.0 * 5 * 32 * (9 + 25));
+  in.mask = ops::AttentionMask::causal;
+  const core::CallWork causal = ops::attention_work(in, 5, 4, 4);
+  CHECK(causal.flops == 2.0 * 5 * 32 * (1 + 2 + 3 + 1 + 2 + 3 + 4 + 5));
+  CHECK(causal.bytes == full.bytes);
+}
