@@ -41,7 +41,8 @@ class AttentionKind final : public SublayerKind {
   }
   bool computes_like(const SublayerKind& other) const override {
     const auto* const same = dynamic_cast<const AttentionKind*>(&other);
-    return same != nullptr && same->own_.heads == own_.heads && same->own_.dropout == own_.dropout;
+    return same != nullptr && same->own_.heads == own_.heads && same->own_.dropout == own_.dropout &&
+           same->own_.mask == own_.mask;
   }
 
  private:
@@ -54,11 +55,11 @@ LayerCosts AttentionKind::costs(const SublayerSettings& settings, const BatchSha
   const auto element = static_cast<double>(core::bytes_of(settings.storage));
   const double rows = selects ? batch.head_rows : batch.tokens, share = batch.tokens > 0 ? rows / batch.tokens : 0;
   const double weights = 4 * hidden * hidden, key_value = 2 * hidden * hidden;
+  const double pairs = ops::masked_pairs(own_.mask, batch.squared_lengths, batch.tokens);
   LayerCosts costs;
-  costs.work =
-      work_of_products(2 * (batch.tokens * key_value + rows * (weights - key_value)),
-                       4 * hidden * batch.squared_lengths * share, element * hidden * (batch.tokens * 7 + rows * 5),
-                       element * hidden * (batch.tokens * 3 + rows * 3), weights, rows * heads);
+  costs.work = work_of_products(2 * (batch.tokens * key_value + rows * (weights - key_value)),
+                                4 * hidden * pairs * share, element * hidden * (batch.tokens * 7 + rows * 5),
+                                element * hidden * (batch.tokens * 3 + rows * 3), weights, rows * heads);
   costs.saved_bytes = element * (batch.tokens * 2 * hidden + rows * (4 * hidden + heads + 2));
   costs.deferred_bytes = element * (batch.tokens * 2 * hidden + rows * 3 * hidden);
   return costs;
@@ -178,6 +179,7 @@ ops::AttentionInputs SelfAttention::inputs(const StepContext& context, const Tok
           .q = saved.query,
           .k = key_value.column_range(0, width_),
           .v = key_value.column_range(width_, width_),
+          .mask = own_.mask,
           .real_keys = context.batch.lengths};
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "bert_hpc/layers/sublayer.hpp"
+#include "bert_hpc/ops/attention.hpp"
 
 namespace bert_hpc::layers {
 
@@ -16,6 +17,7 @@ struct AttentionSettings {
   std::string query = "query", key = "key", value = "value";  ///< names of the first products
   std::int64_t heads = 0;
   float dropout = 0.1f;  ///< of attention's weights
+  ops::AttentionMask mask = ops::AttentionMask::full;
 };
 
 struct FeedForwardSettings {

@@ -27,7 +27,8 @@ const std::vector<std::int32_t> selected = {0, 2, 3, 7};
 // is allowed.
 constexpr double result_tolerance = 4e-6, gradient_tolerance = 8e-6;
 
-Grid plain_attention(const Grid& query, const Grid& key, const Grid& value, const std::vector<std::int32_t>& rows) {
+Grid plain_attention(const Grid& query, const Grid& key, const Grid& value, const std::vector<std::int32_t>& rows,
+                     ops::AttentionMask mask) {
   Grid context(query.rows, hidden);
   constexpr std::int64_t width = hidden / heads;
   for (std::int64_t r = 0; r < query.rows; ++r) {
@@ -37,6 +38,7 @@ Grid plain_attention(const Grid& query, const Grid& key, const Grid& value, cons
       end += length;
       if (rows[static_cast<std::size_t>(r)] < end) break;
     }
+    if (mask == ops::AttentionMask::causal) end = rows[static_cast<std::size_t>(r)] + 1;
     for (std::int64_t h = 0; h < heads; ++h) {
       std::vector<double> weights;
       for (std::int64_t k = begin; k < end; ++k) {
@@ -64,14 +66,14 @@ Grid rows_of(const Grid& x, const std::vector<std::int32_t>& rows) {
 }
 
 /// x: of all tokens for attention, of the computed rows for feed-forward.
-Grid plain_sublayer(const SublayerSettings& settings, const tests::PlainParameters& parameters, const Grid& x,
-                    const std::vector<std::int32_t>& rows) {
+Grid plain_sublayer(const SublayerSettings& settings, ops::AttentionMask mask, const tests::PlainParameters& parameters,
+                    const Grid& x, const std::vector<std::int32_t>& rows) {
   const bool attends = settings.kind->mixes_tokens();
   const Grid residual = attends ? rows_of(x, rows) : x;
   Grid inner(0, 0);
   if (attends) {
     inner = plain_attention(plain_linear(residual, parameters, "query"), plain_linear(x, parameters, "key"),
-                            plain_linear(x, parameters, "value"), rows);
+                            plain_linear(x, parameters, "value"), rows, mask);
   } else {
     inner = plain_activation(plain_linear(x, parameters, "intermediate"), ops::Activation::gelu);
   }
@@ -137,13 +139,17 @@ struct Runner {
 
 TEST_CASE("A sublayer and its gradients are those of plain loops", "[layers][sublayer]") {
   const bool attends = GENERATE(true, false);
+  const auto mask = GENERATE(ops::AttentionMask::full, ops::AttentionMask::causal);
+  if (!attends && mask != ops::AttentionMask::full) return;
   const bool selects = GENERATE(false, true), fuses = GENERATE(false, true), at_once = GENERATE(false, true);
-  const SublayerSettings settings{.kind = attends ? layers::attention_sublayer({.heads = heads, .dropout = 0})
-                                                  : layers::feed_forward_sublayer({.intermediate_size = intermediate}),
+  const SublayerSettings settings{.kind = attends
+                                              ? layers::attention_sublayer({.heads = heads, .dropout = 0, .mask = mask})
+                                              : layers::feed_forward_sublayer({.intermediate_size = intermediate}),
                                   .hidden = hidden,
                                   .hidden_dropout = 0,
                                   .fuses_row_sums = fuses};
-  INFO(settings.kind->name() << ", selects " << selects << ", fuses row sums " << fuses << ", at once " << at_once);
+  INFO(settings.kind->name() << ", mask " << static_cast<int>(mask) << ", selects " << selects << ", fuses row sums "
+                             << fuses << ", at once " << at_once);
   Runner runner(settings, selects);
   std::vector<std::int32_t> computed = selected;
   if (!selects) {
@@ -157,7 +163,7 @@ TEST_CASE("A sublayer and its gradients are those of plain loops", "[layers][sub
 
   const layers::StepContext context{.batch = runner.view, .training = true};
   runner.sublayer->forward(runner.engine, context, runner.rows, layers::Stream(x), *runner.saved);
-  const Grid expected = plain_sublayer(settings, runner.parameters, plain_x, computed);
+  const Grid expected = plain_sublayer(settings, mask, runner.parameters, plain_x, computed);
   const std::vector<float> y = test::floats_of(runner.saved->output);
   CHECK(relative_difference({y.data(), expected.rows, hidden}, expected) < result_tolerance);
 
@@ -166,7 +172,7 @@ TEST_CASE("A sublayer and its gradients are those of plain loops", "[layers][sub
                                   *runner.deferred, layers::StreamGradient(d_x), runner.workspace);
   runner.sublayer->backward_weight(runner.engine, context, runner.rows, *runner.saved, *runner.deferred, x);
   const auto objective = [&] {
-    return plain_dot(plain_sublayer(settings, runner.parameters, plain_x, computed), plain_d_y);
+    return plain_dot(plain_sublayer(settings, mask, runner.parameters, plain_x, computed), plain_d_y);
   };
   CHECK(derivative_difference(std::as_const(d_x).host(), plain_x, objective) < gradient_tolerance);
   for (auto& [name, values] : runner.parameters) {
@@ -174,4 +180,19 @@ TEST_CASE("A sublayer and its gradients are those of plain loops", "[layers][sub
     const core::Tensor<float> gradient = runner.store.gradient(runner.store.find(name));
     CHECK(derivative_difference(gradient, values, objective) < gradient_tolerance);
   }
+}
+
+TEST_CASE("A causal sublayer costs the pairs of its mask", "[layers][sublayer]") {
+  const auto attention_of = [](ops::AttentionMask mask, bool selects) {
+    const SublayerSettings settings{.kind = layers::attention_sublayer({.heads = heads, .mask = mask}),
+                                    .hidden = hidden};
+    const layers::BatchShape batch{.tokens = 3 + 5, .squared_lengths = 9 + 25, .head_rows = 2};
+    return settings.kind->costs(settings, batch, selects).work.forward;
+  };
+  const layers::Work full = attention_of(ops::AttentionMask::full, false),
+                     causal = attention_of(ops::AttentionMask::causal, false);
+  CHECK(full.attention == 4 * hidden * (9 + 25));
+  CHECK(causal.attention == 4 * hidden * (1 + 2 + 3 + 1 + 2 + 3 + 4 + 5));
+  CHECK(full.flops - causal.flops == full.attention - causal.attention);
+  CHECK(attention_of(ops::AttentionMask::causal, true).attention == causal.attention * 2 / 8);
 }
