@@ -1,9 +1,10 @@
 // How fast attention is: fused and portable kernels side by side, on lengths of real work, in device memory, as time
-// and rate: 4·hidden·s² operations a sequence forward and 10 backward, whatever a kernel computes twice. Arguments:
-// bf16, fp16, fp32 or tf32 (default bf16), heads and head_dim (default 12 of 64), tokens of a batch (default 16384; 512
-// on a CPU), and one implementation alone: fused, plain, or on GPUs fused-split, whose backward pass computes d_q in a
-// kernel of its own at every length, as that of fp32 always does (default: all). The last line begins with "= " and
-// sums up: the fused kernels with dropout, in brackets the backward pass of fused-split.
+// and rate: 4·hidden operations a pair of query and key in the mask forward and 10 backward, whatever a kernel computes
+// twice. Arguments: bf16, fp16, fp32 or tf32 (default bf16), heads and head_dim (default 12 of 64), tokens of a batch
+// (default 16384; 512 on a CPU), one implementation alone: fused, plain, or on GPUs fused-split, whose backward pass
+// computes d_q in a kernel of its own at every length, as that of fp32 always does (default or "all": all), and the
+// mask: full or causal (default full). The last line begins with "= " and sums up: the fused kernels with dropout, in
+// brackets the backward pass of fused-split.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -62,7 +63,8 @@ core::Buffer<std::byte> random_matrix(core::DataType type, std::int64_t rows, st
 
 /// A line for each kind of kernel and dropout. Returns the fused kernels' rates with dropout, as text.
 std::string bench(const char* title, const tests::Compute& compute, std::int64_t heads, std::int64_t head_dim,
-                  const std::vector<int>& lengths, bool with_portable, const std::string& only) {
+                  const std::vector<int>& lengths, bool with_portable, const std::string& only,
+                  ops::AttentionMask mask) {
   const core::DataType type = compute.type;
   std::vector<std::int32_t> offsets{0}, sequence, position;
   std::vector<std::int64_t> samples;
@@ -107,14 +109,13 @@ std::string bench(const char* title, const tests::Compute& compute, std::int64_t
       core::Dropout site;
       site.probability = probability;
       site.sample = d_samples.data();
-      const double forward = seconds([&] {
-        attention->forward({extents, rows, rows, site, part(qkv, 0), part(qkv, 1), part(qkv, 2)}, {out, lse, kept});
-      });
+      const ops::AttentionInputs in{extents, rows, rows, site, part(qkv, 0), part(qkv, 1), part(qkv, 2), mask};
+      const double forward = seconds([&] { attention->forward(in, {out, lse, kept}); });
       const double backward = seconds([&] {
-        attention->backward({extents, rows, rows, site, part(qkv, 0), part(qkv, 1), part(qkv, 2)}, {out, lse, kept},
-                            d_out, {part(d_qkv, 0), part(d_qkv, 1), part(d_qkv, 2)});
+        attention->backward(in, {out, lse, kept}, d_out, {part(d_qkv, 0), part(d_qkv, 1), part(d_qkv, 2)});
       });
-      const double operations = 4.0 * static_cast<double>(hidden) * squares;
+      const double pairs = ops::masked_pairs(mask, squares, static_cast<double>(count));
+      const double operations = 4.0 * static_cast<double>(hidden) * pairs;
       std::printf("%-22s %-42s dropout %.1f  forward %10.1f us %8.3f TFLOP/s  backward %10.1f us %8.3f TFLOP/s\n",
                   title, attention->name().c_str(), static_cast<double>(probability), forward * 1e6,
                   operations / forward * 1e-12, backward * 1e6, 2.5 * operations / backward * 1e-12);
@@ -153,21 +154,24 @@ int main(int argc, char** argv) {
   const std::string name = argc > 1 ? argv[1] : "bf16";
   const tests::Compute compute = tests::compute_named(name);
   const auto argument = [&](int i, std::int64_t otherwise) { return argc > i ? std::atoll(argv[i]) : otherwise; };
-  const std::string only = argc > 5 ? argv[5] : "";
+  const std::string only = argc > 5 && std::string(argv[5]) != "all" ? argv[5] : "";
+  const bool causal = argc > 6 && std::string(argv[6]) == "causal";
+  const ops::AttentionMask mask = causal ? ops::AttentionMask::causal : ops::AttentionMask::full;
   const std::int64_t heads = argument(2, 12), head_dim = argument(3, 64), tokens = argument(4, on_gpu ? 16384 : 512);
-  std::printf("%s, %s, %lld heads of %lld, about %lld tokens\n", core::DeviceRuntime::description().c_str(),
+  std::printf("%s, %s, %lld heads of %lld, about %lld tokens%s\n", core::DeviceRuntime::description().c_str(),
               name.c_str(), static_cast<long long>(heads), static_cast<long long>(head_dim),
-              static_cast<long long>(tokens));
+              static_cast<long long>(tokens), causal ? ", causal" : "");
   std::string summary;
   for (const int length : {512, 384, 256, 128, 64, 17}) {
     const std::vector<int> lengths(static_cast<std::size_t>(std::max<std::int64_t>(1, tokens / length)), length);
-    summary +=
-        bench(("length " + std::to_string(length)).c_str(), compute, heads, head_dim, lengths, length <= 128, only);
+    summary += bench(("length " + std::to_string(length)).c_str(), compute, heads, head_dim, lengths, length <= 128,
+                     only, mask);
     summary += "; ";
   }
   summary +=
-      bench("lengths as in SQuAD", compute, heads, head_dim, lengths_of_texts(165, 384, tokens), true, only) + "; ";
+      bench("lengths as in SQuAD", compute, heads, head_dim, lengths_of_texts(165, 384, tokens), true, only, mask) +
+      "; ";
   summary +=
-      bench("lengths of short texts", compute, heads, head_dim, lengths_of_texts(17, 64, tokens / 8), true, only);
+      bench("lengths of short texts", compute, heads, head_dim, lengths_of_texts(17, 64, tokens / 8), true, only, mask);
   std::printf("= fused, dropout 0.1, TFLOP/s forward and backward: %s\n", summary.c_str());
 }
