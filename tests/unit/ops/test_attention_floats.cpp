@@ -138,7 +138,8 @@ TEST_CASE("attention of floats of padded sequences against double") {
 }
 
 TEST_CASE("attention of floats of selected query rows, some sequences without any") {
-  check(AttentionCase(a_kind(), {{0}, {}, {3, 8, 11}, {0, 69}}, {4, 9, 12, 70}, 2, a_head_size(), 0.2f));
+  const std::vector<std::vector<int>> positions{{0}, {}, {3, 8, 11}, {0, 69}, {14, 20}, {30, 40}, {62, 65}};
+  check(AttentionCase(a_kind(), positions, {4, 9, 12, 70, 25, 45, 70}, 2, a_head_size(), 0.2f));
 }
 
 TEST_CASE("attention of floats of many selected query rows against double") {

@@ -100,7 +100,9 @@ TEST_CASE("tensor cores' attention of selected query rows, some sequences withou
   const DataType type = a_type();
   const std::int64_t head_dim = a_head_size();
   const float probability = GENERATE(0.0f, 0.2f);
-  check(AttentionCase(type, {{0}, {}, {3, 8, 11}, {0, 69}}, {4, 9, 12, 70}, 2, head_dim, probability));
+  // The last of 16, 32 and 64 keys is outside the causal mask for the first of their rows alone.
+  const std::vector<std::vector<int>> positions{{0}, {}, {3, 8, 11}, {0, 69}, {14, 20}, {30, 40}, {62, 65}};
+  check(AttentionCase(type, positions, {4, 9, 12, 70, 25, 45, 70}, 2, head_dim, probability));
 }
 
 TEST_CASE("tensor cores' attention of many selected query rows against double") {
@@ -116,7 +118,7 @@ TEST_CASE("tensor cores' attention of many selected query rows against double") 
   check(c);
 }
 
-TEST_CASE("tensor cores' causal attention of a long sequence reads 0.7 of what the full one reads, or less") {
+TEST_CASE("tensor cores' causal attention of a long sequence reads 0.6 of what the full one reads") {
   AttentionCase c(DataType::bf16, test::every_position({512}), {512}, 1, a_head_size(), 0.1f);
   for (const BackwardKernel kernel : kernels_of(c)) {
     EmulatedDevice full, causal;
@@ -125,7 +127,7 @@ TEST_CASE("tensor cores' causal attention of a long sequence reads 0.7 of what t
     c.mask = ops::AttentionMask::causal;
     emulate(causal, c, kernel);
     CAPTURE(c.extents.head_dim, static_cast<int>(kernel), full.wavefronts, causal.wavefronts);
-    CHECK(static_cast<double>(causal.wavefronts) < 0.7 * static_cast<double>(full.wavefronts));
+    CHECK(static_cast<double>(causal.wavefronts) < 0.595 * static_cast<double>(full.wavefronts));
   }
 }
 
