@@ -1,6 +1,7 @@
 // Gradients of whole models (embeddings, blocks with and without selection, every head) against central differences
 // along random directions: (L(p + h·u) − L(p − h·u)) / 2h against ⟨∂L/∂p, u⟩, per parameter tensor. L is a weighted sum
 // of row losses in double.
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <cmath>
@@ -17,7 +18,8 @@ using namespace bert_hpc;
 
 namespace {
 
-const std::string pre_norm = "pre-norm", no_biases = "pre-norm without biases";  // made of BERT's plan
+// Made of BERT's plan.
+const std::string pre_norm = "pre-norm", no_biases = "pre-norm, causal, without biases";
 
 model::ModelConfig small_config(const std::string& family, double dropout) {
   model::ModelConfig config;
@@ -64,9 +66,10 @@ struct Fixture {
     model::ModelPlan plan = model::make_plan(fixture.config, fixture.kind, fixture.outputs);
     if (!family.starts_with(pre_norm)) return plan;
     plan = tests::pre_norm(std::move(plan));
-    plan.embeddings.norm_bias = family != no_biases;
-    for (layers::SublayerSettings& sublayer : plan.sublayers) sublayer.biases = family != no_biases;
-    return plan;
+    if (family == pre_norm) return plan;
+    plan.embeddings.norm_bias = false;
+    for (layers::SublayerSettings& sublayer : plan.sublayers) sublayer.biases = false;
+    return tests::causal(std::move(plan), fixture.config);
   }
 
   double loss(const core::MicroBatch& batch, bool backward) {
@@ -165,4 +168,30 @@ TEST_CASE("gradients of every parameter agree with central differences") {
     INFO(slice.name << " measured " << measured << " expected " << expected << " of " << whole);
     CHECK(std::abs(measured - expected) < 1e-3 + 2e-3 * whole);
   }
+}
+
+TEST_CASE("a causal pre-norm model learns a class for every token, from those before it") {
+  Fixture fixture(Case{tests::token_head}, no_biases, 0.0);
+  const std::vector<std::int32_t> lengths = {6, 5};
+  const std::vector<std::int32_t> ids = {1, 2, 3, 2, 1, 4, 2, 1, 1, 3, 4};
+  tests::HostBatch batch(ids, std::vector<std::int32_t>(ids.size(), 0), lengths);
+  std::vector<std::int32_t> rows, classes;  // that of the token before, which only attention can see
+  for (std::int32_t t = 0; t < 11; ++t) {
+    if (t == 0 || t == 6) continue;
+    rows.push_back(t);
+    classes.push_back(ids[static_cast<std::size_t>(t - 1)]);
+  }
+  batch.set_masked(rows, classes);
+  const core::MicroBatch& view = batch.view(true);
+  const double before = fixture.loss(view, false);
+  for (int step = 0; step < 150; ++step) {
+    const std::span<float> gradients = fixture.store.gradients();
+    std::fill(gradients.begin(), gradients.end(), 0.0f);
+    fixture.loss(view, true);
+    const std::span<float> values = fixture.store.change_values();
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] -= 0.02f * gradients[i];
+  }
+  const double after = fixture.loss(view, false);
+  INFO(before << " before, " << after << " after");
+  CHECK(after < 0.1 * before);
 }

@@ -1,8 +1,10 @@
-// Pre-norm models, which no family makes yet: the plan of a post-norm one whose edges hand on sums.
+// Pre-norm and causal models, which no family makes yet: plans of encoders with other edges and another mask.
 #pragma once
 
 #include <utility>
+#include <vector>
 
+#include "bert_hpc/layers/encoder_sublayers.hpp"
 #include "bert_hpc/model/model_plan.hpp"
 
 namespace bert_hpc::tests {
@@ -13,6 +15,21 @@ inline model::ModelPlan pre_norm(model::ModelPlan plan) {
   plan.embeddings.sum_out = true;
   for (layers::SublayerSettings& sublayer : plan.sublayers) sublayer.sum_in = sublayer.sum_out = true;
   plan.sublayers.back().sum_out = false;  // the head reads the normalized value alone
+  return plan;
+}
+
+/// Tokens attend to those before them. `plan` is that of a family by this configuration.
+inline model::ModelPlan causal(model::ModelPlan plan, const model::ModelConfig& config) {
+  for (layers::SublayerSettings& sublayer : plan.sublayers) {
+    if (!sublayer.kind->mixes_tokens()) continue;
+    const std::vector<layers::SublayerLinear> linear = sublayer.kind->linear_layers(sublayer);
+    sublayer.kind = layers::attention_sublayer({.query = linear[0].name,
+                                                .key = linear[1].name,
+                                                .value = linear[2].name,
+                                                .heads = config.num_attention_heads,
+                                                .dropout = static_cast<float>(config.attention_probs_dropout_prob),
+                                                .mask = ops::AttentionMask::causal});
+  }
   return plan;
 }
 
