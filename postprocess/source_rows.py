@@ -165,12 +165,30 @@ def json_values(file):
         return
     whole = values[0] if len(values) == 1 else None
     data = whole.get("data") if isinstance(whole, dict) else whole
-    yield from data if isinstance(data, list) else values
+    columns = whole.get("columns", []) if isinstance(whole, dict) else []
+    if isinstance(data, list):
+        values = (dict(zip(map(str, columns), row)) if columns and isinstance(row, list) else row for row in data)
+    yield from values
+
+
+def rows_of_object(table):
+    """The rows of a table that is one object: its rows by name, or its columns, as objects or lists. None if it is a row."""
+    cells = list(table.values())
+    if cells and all(isinstance(cell, dict) for cell in cells):
+        if all(name.isdecimal() for name in table):
+            return cells
+        return [dict(zip(table, row)) for row in zip(*(column.values() for column in cells))]
+    if cells and all(isinstance(cell, list) for cell in cells):
+        return [dict(zip(table, row)) for row in zip(*cells)]
+    return None
 
 
 def rows_of_json(path, form):
     with opened(path, form) as file:
-        rows = (value if isinstance(value, dict) else {} for value in json_values(file))
+        values = json_values(file)
+        begin = list(itertools.islice(values, 2))
+        table = rows_of_object(begin[0]) if len(begin) == 1 and isinstance(begin[0], dict) else None
+        rows = (value if isinstance(value, dict) else {} for value in table or itertools.chain(begin, values))
         first = next(rows, {})
         yield list(first)
         yield first

@@ -12,6 +12,7 @@ namespace {
 using core::Error;
 using core::ExitCode;
 using nlohmann::json;
+using Kind = FirstMembers::Kind;
 
 constexpr char no_byte = '\0';
 constexpr std::size_t first_look = std::size_t{1} << 16;
@@ -20,120 +21,39 @@ std::int64_t count_lines(std::string_view text) {
   return std::count(text.begin(), text.end(), '\n');
 }
 
-/// Finds the end of the JSON value at the front of a text that grows. What is between its brackets is not looked at.
-class ValueEnd {
- public:
-  /// Whether the end is in `text`: then size() is the value's. Otherwise the scan continues when more follows `text`.
-  bool find(std::string_view text) {
-    for (; at_ < text.size(); ++at_) {
-      if (in_string_) {
-        at_ = std::min(text.find('"', at_), text.size());
-        if (at_ == text.size()) return false;
-        in_string_ = is_escaped(text);
-        if (!in_string_ && depth_ == 0) return ends_after();
-        continue;
-      }
-      switch (text[at_]) {
-        case '"':
-          in_string_ = true;
-          break;
-        case '{':
-        case '[':
-          ++depth_;
-          break;
-        case '}':
-        case ']':
-          if (depth_ == 0) return true;  // of what the value is in
-          if (--depth_ == 0) return ends_after();
-          break;
-        case ',':
-        case ' ':
-        case '\t':
-        case '\r':
-        case '\n':
-          if (depth_ == 0) return true;
-          break;
-        default:
-          break;
-      }
-    }
-    return false;
-  }
-  std::size_t size() const { return at_; }
+bool is_one_of(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
 
- private:
-  bool ends_after() {
-    ++at_;
-    return true;
+/// Whether the object is a table by columns: those that it has are objects with a name for each row, or lists, one of
+/// which is not the list of a single row.
+bool is_table(const FirstMembers& found, const JsonItems::Members& members) {
+  std::size_t objects = 0, lists = 0, columns = 0;
+  bool has_rows = false;
+  for (std::size_t i = 0; i < found.kinds.size(); ++i) {
+    if (!is_one_of(members.names, found.names[i])) continue;
+    const bool is_nested = found.kinds[i] == Kind::lists;
+    ++columns;
+    objects += found.kinds[i] == Kind::object;
+    lists += is_nested || found.kinds[i] == Kind::list;
+    has_rows = has_rows || is_nested || !is_one_of(members.lists, found.names[i]);
   }
-  bool is_escaped(std::string_view text) const {
-    std::size_t first = at_;
-    while (first > 0 && text[first - 1] == '\\') --first;
-    return (at_ - first) % 2 == 1;
-  }
+  return columns > 0 && (objects == columns || (lists == columns && has_rows));
+}
 
-  std::size_t at_ = 0;
-  std::int64_t depth_ = 0;
-  bool in_string_ = false;
-};
-
-/// Walks the object at the front of a text.
-class MemberEvents : public nlohmann::json_sax<json> {
- public:
-  FirstMembers found;
-
-  bool key(string_t& name) override {
-    if (depth_ == 1) found.names.push_back(name);
-    return true;
-  }
-  bool start_object(std::size_t) override { return begin(); }
-  bool start_array(std::size_t) override {
-    if (depth_ == 1 && found.names.back() == "data") found.has_list = true;
-    return begin();
-  }
-  bool end_object() override {
-    found.is_object = --depth_ == 0;
-    return depth_ > 0;
-  }
-  bool end_array() override { return --depth_ > 0; }
-  bool string(string_t&) override { return depth_ > 0; }
-  bool number_integer(number_integer_t) override { return depth_ > 0; }
-  bool number_unsigned(number_unsigned_t) override { return depth_ > 0; }
-  bool number_float(number_float_t, const string_t&) override { return depth_ > 0; }
-  bool boolean(bool) override { return depth_ > 0; }
-  bool null() override { return depth_ > 0; }
-  bool binary(binary_t&) override { return depth_ > 0; }
-  bool parse_error(std::size_t, const std::string&, const json::exception&) override {
-    found.is_cut = true;
-    return false;
-  }
-
- private:
-  bool begin() {
-    ++depth_;
-    return true;
-  }
-
-  std::int64_t depth_ = 0;
-};
+/// Whether the values are the members of the object, as all seem to be objects and the first has a name of them.
+bool holds_rows(const FirstMembers& found, const JsonItems::Members& members) {
+  const auto is_member = [&members](const std::string& name) { return is_one_of(members.names, name); };
+  return std::any_of(found.inner.begin(), found.inner.end(), is_member) &&
+         std::all_of(found.kinds.begin(), found.kinds.end(), [](Kind kind) { return kind == Kind::object; });
+}
 
 }  // namespace
 
-FirstMembers first_members(std::string_view text) {
-  MemberEvents events;
-  json::sax_parse(text.begin(), text.end(), &events, nlohmann::detail::input_format_t::json, false);
-  return std::move(events.found);
-}
-
-void refuse_json(const std::string& file, std::int64_t line, std::int64_t offset, const std::string& why) {
-  std::string text = file + ": line " + std::to_string(line) + ", byte " + std::to_string(offset + 1);
-  throw Error(ExitCode::data, text.append(": is not JSON: ").append(why).append("."));
-}
-
-JsonItems::JsonItems(const std::string& file, const std::string& encoding, const std::vector<std::string>& members,
-                     const char* item)
+JsonItems::JsonItems(const std::string& file, const std::string& encoding, const Members& members, const char* item)
     : source_(file, encoding), item_(item), holder_(find_holder(members)) {
-  if (holder_ == Holder::list || holder_ == Holder::document) {
+  if (holder_ == Holder::columns) begin_columns(members.names);
+  if (holder_ == Holder::list || holder_ == Holder::document || holder_ == Holder::members) {
     next_byte();
     source_.consume(1, 0);
   }
@@ -142,24 +62,44 @@ JsonItems::JsonItems(const std::string& file, const std::string& encoding, const
   }
 }
 
-JsonItems::Holder JsonItems::find_holder(const std::vector<std::string>& members) {
+JsonItems::Holder JsonItems::find_holder(const Members& members) {
   for (std::size_t wanted = first_look;; wanted = std::min(8 * wanted, longest_record)) {
     const std::string_view text = source_.peek(wanted);
-    const std::size_t begin = std::min(text.find_first_not_of(" \t\r\n"), text.size());
+    const std::size_t begin = std::min(text.find_first_not_of(json_blanks), text.size());
     if (begin < text.size() && text[begin] == '[') return Holder::list;
     if (begin == text.size() || text[begin] != '{') return Holder::lines;
     const std::string_view object = text.substr(begin);
     const FirstMembers found = first_members(object);
-    const bool is_item = std::any_of(found.names.begin(), found.names.end(), [&](const std::string& name) {
-      return std::find(members.begin(), members.end(), name) != members.end();
-    });
+    const bool is_item = std::any_of(found.names.begin(), found.names.end(),
+                                     [&](const std::string& name) { return is_one_of(members.names, name); });
     if (found.has_list && !is_item) return Holder::document;
-    if (found.is_cut && text.size() >= wanted && wanted < longest_record) continue;
-    if (!found.is_object) return members.empty() ? Holder::document : Holder::lines;
+    if (holds_rows(found, members) && !is_item) return Holder::members;
+    const bool is_whole_file = text.size() < wanted || wanted == longest_record;
+    if (found.is_cut && !is_whole_file) continue;
+    if (found.is_cut && wanted == longest_record && is_table(found, members)) {
+      throw Error(ExitCode::data, file() +
+                                      ": is a table by columns in one JSON object of more than 64 MiB; write it "
+                                      "with a row a line: with pandas to_json(orient=\"records\", lines=True).");
+    }
+    if (!found.is_object) return members.names.empty() ? Holder::document : Holder::lines;
     ValueEnd end;
     const bool ends = end.find(object);
+    if (ends && is_table(found, members) &&
+        object.find_first_not_of(json_blanks, end.size()) == std::string_view::npos) {
+      if (!is_whole_file) continue;
+      return Holder::columns;
+    }
     return ends && count_lines(object.substr(0, end.size())) > 0 ? Holder::objects : Holder::lines;
   }
+}
+
+/// Reads the object that is the whole file.
+void JsonItems::begin_columns(const std::vector<std::string>& names) {
+  next_byte();
+  const std::int64_t line = source_.line();
+  object_ = value("the table");
+  end_file('}');
+  table_.emplace(object_, line, names, file());
 }
 
 bool JsonItems::next(std::string_view& text) {
@@ -169,6 +109,8 @@ bool JsonItems::next(std::string_view& text) {
       return next_line(text);
     case Holder::objects:
       return next_object(text);
+    case Holder::columns:
+      return next_row(text);
     default:
       return next_element(text);
   }
@@ -191,20 +133,37 @@ bool JsonItems::next_object(std::string_view& text) {
   return true;
 }
 
+bool JsonItems::next_row(std::string_view& text) {
+  if (!table_->next(row_)) {
+    at_end_ = true;
+    return false;
+  }
+  ++number_;
+  line_ = table_->line();
+  text = row_;
+  return true;
+}
+
 bool JsonItems::next_element(std::string_view& text) {
-  if (next_byte() == ']') {
+  const char bracket = holder_ == Holder::members ? '}' : ']';
+  if (next_byte() == bracket) {
     source_.consume(1, 0);
     at_end_ = true;
-    if (holder_ == Holder::list) {
-      end_file(']');
+    if (holder_ != Holder::document) {
+      end_file(bracket);
     } else if (find_data(false)) {
       throw Error(ExitCode::data, file() + ": has \"data\" twice.");
     }
     return false;
   }
-  const std::string otherwise = "a comma or ] is missing after ";
+  const std::string otherwise = std::string("a comma or ") + bracket + " is missing after ";
   if (number_ > 0) take(',', (otherwise + item_ + ' ' + std::to_string(number_)).c_str());
   next_byte();
+  if (holder_ == Holder::members) {
+    value("a name");
+    take(':', "a colon is missing after a name");
+    next_byte();
+  }
   begin_item();
   text = value(item_ + ' ' + std::to_string(number_));
   return true;
@@ -240,15 +199,23 @@ bool JsonItems::find_data(bool first) {
       source_.consume(1, 0);
       return true;
     }
-    skip_value();
+    name == "columns" ? read_columns() : skip_value();
   }
+}
+
+/// The names in the list at the front; none if it is something else.
+void JsonItems::read_columns() {
+  next_byte();
+  const json names = core::parse_json(value("a value"));
+  if (!names.is_array()) return;
+  for (const json& name : names) columns_.push_back(name.is_string() ? name.get<std::string>() : core::json_text(name));
 }
 
 /// The next byte that is not blank, which stays at the front; no_byte at the end of the file.
 char JsonItems::next_byte() {
   for (;;) {
     const std::string_view text = source_.peek(1);
-    const std::size_t end = std::min(text.find_first_not_of(" \t\r\n"), text.size());
+    const std::size_t end = std::min(text.find_first_not_of(json_blanks), text.size());
     source_.consume(end, count_lines(text.substr(0, end)));
     if (text.empty() || end < text.size()) return text.empty() ? no_byte : text[end];
   }

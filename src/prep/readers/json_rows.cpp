@@ -23,7 +23,10 @@ constexpr int deepest_row = 100;  // the JSON parser takes many times a deep row
 class JsonRows : public RowReader {
  public:
   JsonRows(const std::string& file, const RowFormat& format, const std::vector<std::string>& columns)
-      : items_(file, format.encoding, columns, "object"), format_(format), columns_(columns), storage_(columns.size()) {
+      : items_(file, format.encoding, {columns, format.list_columns}, "object"),
+        format_(format),
+        columns_(columns),
+        storage_(columns.size()) {
     for (const std::string& column : columns_) {
       const bool has_lists = ListColumn::is_in(format_, column);
       lists_.push_back(has_lists ? std::make_unique<ListColumn>(format_, column) : nullptr);
@@ -56,24 +59,45 @@ class JsonRows : public RowReader {
     }
     const json object = read_json_value(text, row.problem);
     if (object.is_discarded()) return;
-    if (!object.is_object()) {
+    const std::vector<std::string>& names = items_.columns();
+    const bool is_list = object.is_array() && !names.empty();
+    if (is_list && object.size() != names.size()) {
+      row.problem =
+          "is a list of " + std::to_string(object.size()) + ", and \"columns\" of " + std::to_string(names.size());
+      return;
+    }
+    if (!object.is_object() && !is_list) {
       row.problem = std::string("is not a JSON object") + (object.is_array() ? " but a list" + pandas_advice : "");
       return;
     }
     bool lacks = false;
     for (std::size_t i = 0; i < columns_.size(); ++i) {
-      const auto found = object.find(columns_[i]);
-      if (found == object.end()) {
+      const json* const cell = is_list ? cell_of(object, names, columns_[i]) : member_of(object, columns_[i]);
+      if (cell == nullptr) {
         lacks = true;
-      } else if (read_value(*found, i, row)) {
+      } else if (read_value(*cell, i, row)) {
         row.values[i] = storage_[i];
       }
     }
     if (!lacks) return;
+    if (is_list) {
+      row.keys = names;
+      return;
+    }
     const bool is_table =
         std::all_of(object.begin(), object.end(), [](const json& value) { return value.is_object(); });
     if (is_table && !object.empty()) row.problem = "is an object of objects" + pandas_advice;
     for (const auto& [key, value] : object.items()) row.keys.push_back(key);
+  }
+
+  static const json* member_of(const json& object, const std::string& column) {
+    const auto found = object.find(column);
+    return found == object.end() ? nullptr : &*found;
+  }
+
+  static const json* cell_of(const json& list, const std::vector<std::string>& names, const std::string& column) {
+    const auto place = static_cast<std::size_t>(std::find(names.begin(), names.end(), column) - names.begin());
+    return place == names.size() ? nullptr : &list[place];
   }
 
   /// Puts a column's text into storage_; false, with a problem, if it has none.

@@ -10,7 +10,12 @@ namespace {
 
 constexpr std::string_view not_numbers[] = {"NaN", "-Infinity", "Infinity"};
 
-/// The text with null for what JSON has no numbers for, outside of strings; the text itself if it has none.
+}  // namespace
+
+bool may_have_nan(std::string_view text) {
+  return text.find("NaN") != std::string_view::npos || text.find("Infinity") != std::string_view::npos;
+}
+
 std::string with_nulls(std::string_view text) {
   std::string all;
   bool quoted = false;
@@ -37,8 +42,6 @@ std::string with_nulls(std::string_view text) {
   return all;
 }
 
-}  // namespace
-
 std::string json_problem(const std::string& what) {
   if (what.find("surrogate") != std::string::npos) {
     return "it has one half of a surrogate pair, such as \\ud83d without the other, which is no character: the program "
@@ -59,9 +62,7 @@ nlohmann::json read_json_value(std::string_view text, std::string& problem) {
   using nlohmann::json;
   json value = core::parse_json(text);
   if (!value.is_discarded()) return value;
-  const bool may_have_nulls =
-      text.find("NaN") != std::string_view::npos || text.find("Infinity") != std::string_view::npos;
-  if (may_have_nulls) {
+  if (may_have_nan(text)) {
     value = core::parse_json(with_nulls(text));
     if (!value.is_discarded()) return value;
   }

@@ -11,6 +11,11 @@ namespace bert_hpc::prep {
 /// `problem` says why: "is not JSON: …". The caller limits the depth (core/json_depth.hpp).
 nlohmann::json read_json_value(std::string_view text, std::string& problem);
 
+/// Whether text may hold NaN or Infinity outside of strings.
+bool may_have_nan(std::string_view text);
+/// The text with null for them.
+std::string with_nulls(std::string_view text);
+
 /// The parser's message `what` without its own name for it and without a position in the value.
 std::string json_problem(const std::string& what);
 

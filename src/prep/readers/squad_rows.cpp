@@ -39,7 +39,7 @@ Item kind_of(std::string_view text, const JsonItems& items) {
 class SquadRows : public RowReader {
  public:
   SquadRows(const std::string& file, const std::string& encoding, std::vector<std::size_t> places)
-      : items_(file, encoding, {}, "article"), columns_(std::move(places)) {
+      : items_(file, encoding, JsonItems::Members(), "article"), columns_(std::move(places)) {
     has_item_ = items_.next(item_);
     if (has_item_) kind_ = kind_of(item_, items_);
   }

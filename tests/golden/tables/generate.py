@@ -50,7 +50,7 @@ def main():
     add("pandas, Windows-1252", written(frame.to_csv, index=False, encoding="cp1252"), CSV | {"encoding": "latin-1"}, SETS)
     add("pandas, UTF-16", written(frame.to_csv, index=False, sep="\t", encoding="utf-16"),
         CSV | {"format": "tsv", "quotes": True}, SETS)
-    for orient in ("records", "table"):
+    for orient in ("records", "table", "columns", "index", "split"):
         add(f"pandas, orient {orient}", written(frame.to_json, orient=orient), JSON, SETS)
     add("pandas, indented", written(frame.to_json, orient="records", indent=2, force_ascii=False), JSON, SETS)
     add("pandas, lines", written(frame.to_json, orient="records", lines=True), JSON, SETS)
@@ -65,6 +65,8 @@ def main():
         source = {"format": "csv", "label_columns": ["a", "b", "c"]}
         add(f"pandas, {name} columns", written(columns.to_csv, index=False), source,
             SETS | {"labels": [["a"], ["a", "b"], [], ["c"]]})
+    by_column = lambda path: path.write_text(json.dumps(frame.to_dict("list")), encoding="utf-8")
+    add("columns as lists", written(by_column), JSON, SETS)
     data = datasets.Dataset.from_pandas(frame)
     add("datasets, CSV", written(data.to_csv), CSV, SETS)
     add("datasets, JSON Lines", written(data.to_json), JSON, SETS)
