@@ -16,16 +16,15 @@ void add(Index& index, const std::string& key, std::size_t i) {
   if (!added) place->second = -1;
 }
 
-/// The key of a name's spellings; the number of a name such as "LABEL_7".
-std::string key_of(const std::string& name) {
+}  // namespace
+
+std::string label_key(const std::string& name) {
   std::string key = tokenize::spelling_key(name);
   constexpr std::string_view prefix = "label_";
   const bool numbered = key.starts_with(prefix) && key.size() > prefix.size() &&
                         key.find_first_not_of("0123456789", prefix.size()) == std::string::npos;
   return numbered ? key.substr(prefix.size()) : key;
 }
-
-}  // namespace
 
 bool NameMatch::in_order() const {
   for (std::size_t i = 0; i < indices.size(); ++i) {
@@ -52,10 +51,10 @@ std::optional<NameMatch> match_names(const std::vector<std::string>& names, cons
   match.exact = false;
   Index spelled;
   for (std::size_t i = 0; i < others.size(); ++i) {
-    if (!taken[i]) add(spelled, key_of(others[i]), i);
+    if (!taken[i]) add(spelled, label_key(others[i]), i);
   }
   for (const std::size_t i : left) {
-    const auto found = spelled.find(key_of(names[i]));
+    const auto found = spelled.find(label_key(names[i]));
     if (found == spelled.end() || found->second < 0) return std::nullopt;
     match.indices[i] = found->second;
     found->second = -1;

@@ -50,11 +50,14 @@ bool has_two_rows(std::vector<std::int64_t> stored, const std::vector<std::int64
   return stored == wanted;
 }
 
-/// values (n): the second half of the entry's 2n numbers minus the first.
-void read_difference(const HfCheckpoint& checkpoint, const HfCheckpoint::Entry& entry, std::span<float> values) {
+/// values (n): the row `minuend` (0 or 1) of the entry's two rows of n numbers minus the other row.
+void read_difference(const HfCheckpoint& checkpoint, const HfCheckpoint::Entry& entry, std::size_t minuend,
+                     std::span<float> values) {
   std::vector<float> rows(2 * values.size());
   checkpoint.read(entry, rows);
-  std::transform(rows.begin() + std::ssize(values), rows.end(), rows.begin(), values.begin(), std::minus<>());
+  const std::span<const float> from = std::span(rows).subspan(minuend * values.size(), values.size());
+  const std::span<const float> other = std::span(rows).subspan((1 - minuend) * values.size(), values.size());
+  std::transform(from.begin(), from.end(), other.begin(), values.begin(), std::minus<>());
 }
 
 bool is_weight_type(const std::string& dtype) {
@@ -254,7 +257,7 @@ LoadReport load_hf_weights(const std::filesystem::path& folder, core::ParameterS
     const core::ParameterSlice& slice = store.slices()[i];
     const std::span<float> values = core::host_side(values_of(slice), staging);
     if (is_one_of(plan.report.differences, slice.name)) {
-      read_difference(checkpoint, *plan.sources[i], values);
+      read_difference(checkpoint, *plan.sources[i], options.minuend, values);
     } else {
       checkpoint.read(*plan.sources[i], slice.shape, slice.shard, values);
     }

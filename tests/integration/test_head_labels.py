@@ -276,6 +276,15 @@ class TwoOutputs(TaskCase):
         (self.folder / "one/config.json").write_text(json.dumps(config))
         self.predict("one_run", "one")
         self.assertEqual((self.folder / "two/run.trec").read_text(), (self.folder / "one_run/run.trec").read_text())
+        # The same model with its outputs in the other order, which their names tell.
+        shutil.copytree(self.folder / "pairs/model", self.folder / "swapped")
+        tensors_two = tensors_of(self.folder / "pairs/model")
+        write_tensors(self.folder / "swapped", tensors_two | {name: tensors_two[name][::-1] for name in HEAD})
+        config |= {"id2label": {"0": "relevant", "1": "not_relevant"}, "label2id": {"relevant": 0, "not_relevant": 1}}
+        (self.folder / "swapped/config.json").write_text(json.dumps(config))
+        done = self.predict("swapped_run", "swapped")
+        self.assertIn("a score is the first (relevant) minus the second (not_relevant)", done.stdout)
+        self.assertEqual((self.folder / "swapped_run/run.trec").read_text(), (self.folder / "one_run/run.trec").read_text())
         # A training on from it begins with that output.
         self.train("on", data={"train": ["ranked/train-*.h5"], "test": None}, optimizer={"learning_rate": 1e-12},
                    model={"pretrained": "pairs/model", **HeadLabels.pretrained}, schedule={"epochs": None, "steps": 1})

@@ -20,4 +20,7 @@ struct NameMatch {
 /// counterpart, or more than one.
 std::optional<NameMatch> match_names(const std::vector<std::string>& names, const std::vector<std::string>& others);
 
+/// The key of a name's spellings; the number of a name such as "LABEL_7".
+std::string label_key(const std::string& name);
+
 }  // namespace bert_hpc::data

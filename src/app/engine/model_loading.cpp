@@ -7,6 +7,7 @@
 #include "bert_hpc/app/engine/model_labels.hpp"
 #include "bert_hpc/app/run/collective.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/data/relevant_label.hpp"
 #include "bert_hpc/layers/row_factors.hpp"
 #include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/model/hf_weights.hpp"
@@ -42,11 +43,14 @@ model::LoadOptions load_options(const ModelInstance& model, bool trains) {
   return options;
 }
 
-model::LoadOptions load_options(const ModelInstance& model, bool trains, const ClassifierUse& use,
+model::LoadOptions load_options(const ModelInstance& model, const config::Config& input, const ClassifierUse& use,
                                 const std::optional<model::PeftAdapter>& adapter) {
-  model::LoadOptions options = load_options(model, trains);
+  model::LoadOptions options = load_options(model, model.use.trains);
   if (use.is_new) options.not_wanted = classifier_names(model);
-  if (model.objective.task->ranks_candidates()) options.differences = classifier_names(model);
+  if (model.objective.task->ranks_candidates()) {
+    options.differences = classifier_names(model);
+    options.minuend = data::relevant_label(model::read_hf_config(*input.model.pretrained).label_names).value_or(1);
+  }
   if (adapter) {
     options.may_be_missing.insert(options.may_be_missing.end(), adapter->replaced().begin(), adapter->replaced().end());
     options.replace_other_shapes = true;
@@ -127,10 +131,14 @@ bool is_among(const std::vector<std::string>& names, const std::string& name) {
 
 /// Note on a reranker with two outputs.
 std::string difference_note(const std::vector<std::string>& names) {
-  const auto name = [&names](std::size_t i) {
-    return names.size() == 2 ? " (" + core::printable(names[i], 60) + ')' : std::string();
+  const std::optional<std::size_t> relevant = data::relevant_label(names);
+  const auto output = [&names](std::size_t i) {
+    return std::string(i == 0 ? "the first" : "the second") +
+           (names.size() == 2 ? " (" + core::printable(names[i], 60) + ')' : "");
   };
-  return "the pretrained classifier has two outputs: a score is the second" + name(1) + " minus the first" + name(0);
+  const std::size_t minuend = relevant.value_or(1);
+  return "the pretrained classifier has two outputs: a score is " + output(minuend) + " minus " + output(1 - minuend) +
+         (relevant ? "" : ", as is usual; the names in config.json's id2label do not say which means \"relevant\"");
 }
 
 /// Lines for the log: what the folder of the pretrained model lacks and has. A weight that one stage does not use
@@ -139,7 +147,7 @@ LoadNotes report_folder(const ModelInstance& model, const config::Config& input,
                         const std::optional<model::PeftAdapter>& adapter) {
   const std::string& folder = *input.model.pretrained;
   const std::vector<core::ParameterSpec> all = model.all_parameters();
-  model::LoadReport report = model::check_hf_weights(folder, all, load_options(model, model.use.trains, use, adapter));
+  model::LoadReport report = model::check_hf_weights(folder, all, load_options(model, input, use, adapter));
   if (adapter) {
     require_fit(*adapter, all, *input.model.lora.adapter, {});
     require_mergeable(*adapter, model, input);
@@ -219,7 +227,7 @@ void load_pretrained(ModelInstance& model, const config::Config& input, LoadNote
     use = head_use(model, input);
     if (input.model.lora.adapter) adapter.emplace(*input.model.lora.adapter, model.config.family);
     leave_head(model, use, adapter);
-    const model::LoadOptions options = load_options(model, model.use.trains, use, adapter);
+    const model::LoadOptions options = load_options(model, input, use, adapter);
     if (world.rank() == 0) notes = report_folder(model, input, use, adapter);
     fresh = model::load_hf_weights(*input.model.pretrained, model.parameters, options).newly_initialised;
     initialize_missing(model, input, adapter, fresh);
