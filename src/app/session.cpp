@@ -130,20 +130,21 @@ void Session::make_instance(const model::ModelConfig& config, bool allocates,
 
 void Session::plan_memory() {
   const config::Config& input = context_.input;
-  const auto add = [&](std::optional<Evaluator>& evaluator, const std::unique_ptr<data::ShardReader>& reader) {
+  const auto add = [&](std::optional<Evaluator>& evaluator, const std::unique_ptr<data::ShardReader>& reader,
+                       const data::SourceRows& rows) {
     if (!reader || (!trains_ && reader.get() != &data_.primary())) return;
     data::BatchLoaderOptions options = batches;
     options.plan.padding = padding_options(input, model->config, *reader);
     const std::int64_t longest = options.plan.padding.rows(reader->info().max_length);
     const std::int64_t tokens = evaluation_micro_tokens(input, longest, usual_micro_tokens);
-    evaluator.emplace(*model, *reader, input.task, data::evaluation_options(options, tokens),
+    evaluator.emplace(*model, *reader, rows, input.task, data::evaluation_options(options, tokens),
                       input.run.mode != "predict", sets.hdf5);
     evaluation_bounds = larger(evaluation_bounds, evaluator->bounds());
   };
   collectively(context_.world, [&] {
     if (loader) bounds = model_bounds(*loader);
-    add(validation, sets.validation);
-    add(test, sets.test);
+    add(validation, sets.validation, sets.validation_rows);
+    add(test, sets.test, sets.test_rows);
     model->allocate(bounds, micro_batches(), evaluation_bounds);
     if (estimates()) load_notes = check_pretrained(*model, input);
   });
@@ -234,13 +235,13 @@ void Session::describe(const std::vector<std::pair<std::string, std::string>>& l
   auto all = stage_lines(context_.grid, stages);
   all.insert(all.end(), lines.begin(), lines.end());
   const auto add_windows = [&](const char* split, const std::optional<Evaluator>& evaluator,
-                               const std::unique_ptr<data::ShardReader>& reader) {
+                               const std::unique_ptr<data::ShardReader>& reader, const data::SourceRows& rows) {
     if (!evaluator) return;
-    const std::string text = windows_text(context_.input.task, evaluator->rows(), reader->samples());
+    const std::string text = windows_text(context_.input.task, rows, reader->samples());
     if (!text.empty()) all.emplace_back(split, text);
   };
-  add_windows("validation", validation, sets.validation);
-  add_windows("test", test, sets.test);
+  add_windows("validation", validation, sets.validation, sets.validation_rows);
+  add_windows("test", test, sets.test, sets.test_rows);
   describe_run(context_, *model, sets, memory(), most_bytes(stages), all);
 }
 

@@ -96,6 +96,13 @@ std::int64_t prediction_bytes(const DataSets& sets, const ModelInstance& model) 
   return growth * (results + scores * scored) + files;
 }
 
+/// Rows of text whose sequences are windows, if the task predicts for each row. Throws Error(data) as data::SourceRows.
+data::SourceRows source_rows(const tasks::Task& task, const data::ShardReader* reader) {
+  const bool has_rows = task.labels == tasks::Labels::classes || task.labels == tasks::Labels::values ||
+                        task.labels == tasks::Labels::sets;
+  return has_rows && reader != nullptr ? data::SourceRows(*reader) : data::SourceRows();
+}
+
 /// Collective. Tokens that are not read yet get memory that the ranks of a node share.
 void share_tokens(DataSets& sets, int ranks_of_node) {
   for (const auto* set : {&sets.train, &sets.validation, &sets.test}) {
@@ -158,9 +165,9 @@ void open_data(DataSets& sets, const config::Config& input, const model::ModelCo
       if (other.get()) data::require_alike(sets.any(), *other.get(), input.run.mode != "predict");
     }
     if (trains) require_apart(sets);
-    for (const data::ShardReader* reader : {sets.validation.get(), sets.test.get()}) {
-      if (reader != nullptr) source_rows(tasks::named(input.task.name), *reader);
-    }
+    const tasks::Task& task = tasks::named(input.task.name);
+    sets.validation_rows = source_rows(task, sets.validation.get());
+    sets.test_rows = source_rows(task, sets.test.get());
     if (input.model.pretrained) require_tokenizer(sets, *input.model.pretrained);
   });
   if (reads) share_tokens(sets, budget.ranks);
@@ -183,12 +190,6 @@ metrics::EvaluatedSet evaluated_set(const ModelInstance& model, const data::Shar
           .levels = reader.levels(),
           .least_output = model.least_output,
           .value_levels = model.value_levels};
-}
-
-data::SourceRows source_rows(const tasks::Task& task, const data::ShardReader& reader) {
-  const bool has_rows = task.labels == tasks::Labels::classes || task.labels == tasks::Labels::values ||
-                        task.labels == tasks::Labels::sets;
-  return has_rows ? data::SourceRows(reader) : data::SourceRows();
 }
 
 tasks::WindowPooling window_pooling(const config::Task& task) {
@@ -220,10 +221,9 @@ void add_runtime_overhead(const DataSets& sets, const ModelInstance& model, Memo
     data += copies * static_cast<std::int64_t>(sizeof(std::string) + name.size());
   }
   for (const data::ShardReader* reader : {sets.validation.get(), sets.test.get()}) {
-    if (reader == nullptr) continue;
-    data += metrics::bytes_of(model.objective.task->metrics, evaluated_set(model, *reader));
-    data += source_rows(*model.objective.task, *reader).memory_bytes();
+    if (reader != nullptr) data += metrics::bytes_of(model.objective.task->metrics, evaluated_set(model, *reader));
   }
+  data += sets.validation_rows.memory_bytes() + sets.test_rows.memory_bytes();
   memory.emplace_back("data sets", data);
   memory.emplace_back("libraries", libraries);
 }

@@ -10,9 +10,15 @@
 #include "bert_hpc/ops/losses.hpp"
 
 namespace bert_hpc::app {
-Evaluator::Evaluator(ModelInstance& model, data::ShardReader& reader, const config::Task& task,
-                     const data::BatchLoaderOptions& options, bool labels, std::mutex& hdf5)
-    : model_(model), reader_(reader), loader_(reader, options), labels_(labels), loss_(1), metrics_(evaluation()) {
+Evaluator::Evaluator(ModelInstance& model, data::ShardReader& reader, const data::SourceRows& rows,
+                     const config::Task& task, const data::BatchLoaderOptions& options, bool labels, std::mutex& hdf5)
+    : model_(model),
+      reader_(reader),
+      rows_(rows),
+      loader_(reader, options),
+      labels_(labels),
+      loss_(1),
+      metrics_(evaluation()) {
   predicted_ = core::MirroredArray<std::int32_t>(bounds().selected);
   if (metrics_.reads_confidences()) confidences_ = core::MirroredArray<float>(bounds().selected);
   switch (model.objective.task->labels) {
@@ -26,7 +32,6 @@ Evaluator::Evaluator(ModelInstance& model, data::ShardReader& reader, const conf
       results_ = ranking_results(task, reader, hdf5);
       break;
     default:
-      rows_ = source_rows(*model.objective.task, reader);
       if (rows_.has_windows()) {
         results_ = window_results(reader,
                                   {.rows = rows_,

@@ -113,7 +113,7 @@ std::string planned_data_text(const DataSets& sets) {
 
 std::vector<std::string> extend_to_replicas(DataSets& sets, int replicas, std::int64_t global) {
   std::vector<std::string> warnings;
-  const auto extend = [&](const char* key, std::unique_ptr<data::ShardReader>& reader) {
+  const auto extend = [&](const char* key, std::unique_ptr<data::ShardReader>& reader, data::SourceRows* rows) {
     if (!reader || reader->samples() >= replicas) return;
     const std::span<const std::int32_t> lengths = reader->table().lengths();
     data::PlannedData longer{reader->info(), {}};
@@ -126,10 +126,11 @@ std::vector<std::string> extend_to_replicas(DataSets& sets, int replicas, std::i
                        " data-parallel replicas: a run needs more data or fewer ranks. The plan repeats them " +
                        core::with_commas(std::ssize(longer.lengths) / reader->samples()) + " times.");
     reader = std::make_unique<data::ShardReader>(longer);
+    if (rows != nullptr) *rows = {};
   };
-  extend("data.train", sets.train);
-  extend("data.validation", sets.validation);
-  extend("data.test", sets.test);
+  extend("data.train", sets.train, nullptr);
+  extend("data.validation", sets.validation, &sets.validation_rows);
+  extend("data.test", sets.test, &sets.test_rows);
   return warnings;
 }
 

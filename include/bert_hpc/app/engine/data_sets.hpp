@@ -18,6 +18,8 @@ namespace bert_hpc::app {
 struct DataSets {
   std::mutex hdf5;                                             ///< held during every HDF5 call once loaders run
   std::unique_ptr<data::ShardReader> train, validation, test;  ///< null where the mode or the input has none
+  /// Rows of text whose sequences are windows; none unless the task predicts for each row.
+  data::SourceRows validation_rows, test_rows;
 
   data::ShardReader& any() const { return train ? *train : validation ? *validation : *test; }
 };
@@ -43,8 +45,6 @@ void start_reading(const DataSets& sets);
 /// What metrics know of the data set; `reader` must outlive it.
 metrics::EvaluatedSet evaluated_set(const ModelInstance& model, const data::ShardReader& reader);
 
-/// Rows of text whose sequences are windows, if the task predicts for each row. Throws Error(data) as data::SourceRows.
-data::SourceRows source_rows(const tasks::Task& task, const data::ShardReader& reader);
 /// "8 rows in 26 windows; predictions and metrics are of rows, …"; "" without windows.
 std::string windows_text(const config::Task& task, const data::SourceRows& rows, std::int64_t windows);
 /// The value of [task] windows.

@@ -21,9 +21,10 @@ namespace bert_hpc::app {
 
 class Evaluator : private train::PipelineEvents {
  public:
-  /// All but `task` must outlive it. `labels`: the data have targets. `hdf5` is held while files are read. Throws
+  /// All but `task` must outlive it. rows: of windows, if predictions and metrics are of rows; none: each sequence is
+  /// one. `labels`: the data have targets. `hdf5` is held while files are read. Throws
   /// Error(data) where a task with answers is to be evaluated on data without their texts.
-  Evaluator(ModelInstance& model, data::ShardReader& reader, const config::Task& task,
+  Evaluator(ModelInstance& model, data::ShardReader& reader, const data::SourceRows& rows, const config::Task& task,
             const data::BatchLoaderOptions& options, bool labels, std::mutex& hdf5);
 
   layers::BatchBounds bounds() const;  ///< of its micro-batches
@@ -37,8 +38,6 @@ class Evaluator : private train::PipelineEvents {
 
   /// Of the last pass over data with labels, the same on every rank.
   std::optional<metrics::OneAnswer> one_answer() const { return metrics_.one_answer(); }
-  /// Rows of text whose sequences are windows. Without windows, predictions and metrics are of sequences.
-  const data::SourceRows& rows() const { return rows_; }
 
  private:
   /// False if given up.
@@ -53,9 +52,9 @@ class Evaluator : private train::PipelineEvents {
 
   ModelInstance& model_;
   data::ShardReader& reader_;
+  const data::SourceRows& rows_;
   data::BatchLoader loader_;
   bool labels_;
-  data::SourceRows rows_;  // of windows, if predictions and metrics are of rows
   std::unique_ptr<SampleResults> results_;
   bool only_predicts_ = false;  // no metric needs them
   // Of this rank and the step under way, where results of samples are gathered:
