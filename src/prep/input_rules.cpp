@@ -64,6 +64,9 @@ void check_source(const PrepConfig& c, config::TomlReader& reader) {
                  "\" is no encoding that this system's iconv knows (iconv -l lists them). Usual ones are \"utf-8\", "
                  "\"utf-16\", \"latin-1\", \"cp1252\", \"gb18030\" and \"shift_jis\".");
   }
+  if (c.source.decimal != "." && !c.task.name.empty() && c.kind().labels != tasks::Labels::values) {
+    complain(reader, "source.decimal", "is for labels that are numbers, those of the task regression.");
+  }
   check_format(c, reader);
 }
 

@@ -41,6 +41,7 @@ void visit_keys(config::TomlKeys& keys, PrepConfig& c) {
   keys.key("qrels", c.source.qrels);
   keys.key("sentence", c.source.sentence);
   keys.key("label_separator", c.source.label_separator);
+  keys.key("decimal", c.source.decimal, one_of({".", ","}));
   keys.key("encoding", c.source.encoding);
   keys.key("header", c.source.header);
   keys.key("delimiter", c.source.delimiter);

@@ -71,8 +71,8 @@ namespace {
 
 /// What a summary adds to the reason why rows are rejected.
 std::string particulars(RowStatus status, const Summary& summary) {
-  const bool says_more =
-      status == RowStatus::missing_column || status == RowStatus::unreadable || status == RowStatus::extra_columns;
+  const bool says_more = status == RowStatus::missing_column || status == RowStatus::unreadable ||
+                         status == RowStatus::extra_columns || status == RowStatus::no_number;
   if (says_more) return " (the first is " + summary.first_rejects[static_cast<std::size_t>(status)] + ")";
   if (status == RowStatus::unlisted_label) return ": " + labels_text(summary.unlisted_labels);
   return "";

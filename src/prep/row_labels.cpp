@@ -31,6 +31,14 @@ bool parse_number(std::string_view text, float& value) {
   return std::isfinite(value);
 }
 
+/// The same with a comma before the fraction, where C has a point.
+bool parse_number_with_comma(std::string_view text, float& value) {
+  if (text.find('.') != std::string_view::npos) return false;
+  std::string number(text);
+  std::replace(number.begin(), number.end(), ',', '.');
+  return parse_number(number, value);
+}
+
 /// The names of a set, without blanks around them and without empty ones. An empty separator: one name.
 std::vector<std::string_view> names_in(std::string_view text, std::string_view separator) {
   std::vector<std::string_view> names;
@@ -83,6 +91,11 @@ std::string_view label_text(std::string_view column, std::string_view end) {
   return core::trimmed(end.empty() ? column : column.substr(0, column.find(end)));
 }
 
+bool has_decimal_comma(std::string_view text) {
+  float value = 0;
+  return text.find(',') != std::string_view::npos && parse_number_with_comma(text, value);
+}
+
 LabelReader::LabelReader(const PrepConfig& config, RowTable& table)
     : config_(config), table_(table), kind_(config.labels()) {
   for (const std::string& name : config.task.labels) add(name);
@@ -94,7 +107,7 @@ RowStatus LabelReader::read(std::string_view text) {
     case Labels::classes:
       return read_class(text);
     case Labels::values:
-      return parse_number(text, value_) ? RowStatus::train : RowStatus::no_number;
+      return read_value(text);
     case Labels::sets:
       return read_set(text);
     case Labels::spans:
@@ -108,6 +121,12 @@ RowStatus LabelReader::read(std::string_view text) {
       break;
   }
   return RowStatus::train;
+}
+
+RowStatus LabelReader::read_value(std::string_view text) {
+  const bool is_number =
+      config_.source.decimal == "," ? parse_number_with_comma(text, value_) : parse_number(text, value_);
+  return is_number ? RowStatus::train : RowStatus::no_number;
 }
 
 RowStatus LabelReader::read_class(std::string_view text) {

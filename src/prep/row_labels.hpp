@@ -28,6 +28,9 @@ std::string label_end(const PrepConfig& config);
 /// The part of the label column's text that is the label, without blanks around it. end: label_end().
 std::string_view label_text(std::string_view column, std::string_view end);
 
+/// Whether the text is a number but for a comma before its fraction.
+bool has_decimal_comma(std::string_view text);
+
 /// Fills a table with the labels of its rows, one row after the other. Labels are numbered as they come, after those of
 /// [task] labels.
 class LabelReader {
@@ -41,6 +44,7 @@ class LabelReader {
   void end_row();
 
  private:
+  RowStatus read_value(std::string_view text);
   RowStatus read_class(std::string_view text);
   RowStatus read_set(std::string_view text);
   RowStatus read_words(std::string_view text);

@@ -302,6 +302,16 @@ const char* reason(RowStatus status) {
   }
 }
 
+namespace {
+
+/// What follows the reason of a label that is a number in the notation of other languages.
+std::string decimal_advice(std::string_view label, const PrepConfig& config) {
+  if (config.source.decimal == "," || !has_decimal_comma(label)) return {};
+  return "; if the comma stands before the fraction, set [source] decimal = \",\"";
+}
+
+}  // namespace
+
 std::string describe_reject(RowStatus status, const SourceRow& row, const PrepConfig& config) {
   switch (status) {
     case RowStatus::unreadable:
@@ -330,7 +340,7 @@ std::string describe_reject(RowStatus status, const SourceRow& row, const PrepCo
         return "the label is no level of relevance, a whole number from 0 on (\"" + core::printable(row.label, 60) +
                "\")";
       }
-      [[fallthrough]];
+      return reason(status) + (" (\"" + core::printable(row.label, 60) + "\")") + decimal_advice(row.label, config);
     case RowStatus::repeated_label:
     case RowStatus::unlisted_label:
     case RowStatus::rare_label:

@@ -31,6 +31,7 @@ struct SourceConfig {
   bool label_given = false;  ///< no key: was the column named? Else text may do without it (find_labels())
   /// A label ends before it: ":" makes "DESC:manner" "DESC"; of a set of names it stands between them. Empty: whole.
   std::string label_separator;
+  std::string decimal = ".";       ///< character before a number's fraction: "." | ","
   std::string encoding = "utf-8";  ///< a name that is known; a byte order mark comes before it
   bool header = true;
   std::optional<std::string> delimiter;  ///< default: comma or tab, by format

@@ -28,15 +28,25 @@ constexpr Kind kinds[] = {
     {"%PDF-1."sv, "PDF; [source] takes text"},
 };
 
+/// What a zip archive holds, by the names of its first files.
+std::string zip_format(std::string_view start) {
+  const auto holds = [start](std::string_view text) { return start.find(text) != std::string_view::npos; };
+  if (holds("mimetypeapplication/vnd.oasis.opendocument.spreadsheet")) {
+    return ": is an OpenDocument spreadsheet (.ods); save it as \"Text CSV\" in UTF-8.";
+  }
+  if (holds("mimetypeapplication/vnd.oasis.opendocument"))
+    return ": is an OpenDocument text or slides; save it as text.";
+  if (holds("word/")) return ": is a Word document (.docx); save it as text.";
+  if (holds("[Content_Types].xml") || holds("xl/")) {
+    return ": is an Excel workbook (.xlsx); save it as \"CSV UTF-8\".";
+  }
+  return ": is a zip archive; unpack it (unzip FILE) and name the files in it.";
+}
+
 }  // namespace
 
 std::string binary_format(std::string_view start) {
-  if (start.starts_with("PK\x03\x04"sv)) {
-    const bool excel =
-        start.find("[Content_Types].xml") != std::string_view::npos || start.find("xl/") != std::string_view::npos;
-    return excel ? ": is an Excel workbook (.xlsx); save it as \"CSV UTF-8\"."
-                 : ": is a zip archive; unpack it (unzip FILE) and name the files in it.";
-  }
+  if (start.starts_with("PK\x03\x04"sv)) return zip_format(start);
   for (const Kind& kind : kinds) {
     if (start.starts_with(kind.magic)) return std::string(": is ") + kind.words + ".";
   }

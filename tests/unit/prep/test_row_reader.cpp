@@ -158,6 +158,10 @@ TEST_CASE("errors name files of other formats and a remedy") {
   says("PAR1\x15", "is Parquet; convert it: python3");
   says("PK\x03\x04", "is a zip archive; unpack it");
   says("PK\x03\x04 xl/workbook.xml", "is an Excel workbook (.xlsx); save it as \"CSV UTF-8\"");
+  says("PK\x03\x04 [Content_Types].xml word/document.xml", "is a Word document");
+  says("PK\x03\x04 mimetypeapplication/vnd.oasis.opendocument.spreadsheetPK",
+       "is an OpenDocument spreadsheet (.ods); save it as \"Text CSV\" in UTF-8.");
+  says("PK\x03\x04 mimetypeapplication/vnd.oasis.opendocument.text", "is an OpenDocument text");
   says("\xFD\x37zXZ\0"s, "is compressed with xz");
   says("BZh91AY&SY", "is compressed with bzip2");
   CHECK(rows("PAR1,b\nx,y\n", csv, {"PAR1"}) == Rows{"2:x"});

@@ -146,6 +146,21 @@ TEST_CASE("stratified numbers: each split has the same share of small and large 
   for (const auto& [tenth, number] : tests) CHECK(number == 10);
 }
 
+TEST_CASE("a comma stands before the fraction of numbers where the input says so") {
+  CsvText text("text;label\nx;3,25\nx;-4\nx;+0,5e1\nx;1.234,5\nx;2.5\nx;1,2,3\n");
+  text.config.task.name = "regression";
+  text.config.source.delimiter = ";";
+  text.config.source.decimal = ",";
+  text.config.split = {.train = 1, .validation = 0, .test = 0};
+  const RowTable rows = text.scan();
+  CHECK(std::vector<float>(rows.values.begin(), rows.values.begin() + 3) == std::vector<float>{3.25f, -4, 5});
+  for (std::size_t i = 3; i < 6; ++i) CHECK(rows.status[i] == RowStatus::no_number);
+  text.config.source.decimal = ".";
+  text.config.filter.max_rejected = 0.1;
+  CHECK_THAT(refusal(text), ContainsSubstring("(\"3,25\"); if the comma stands before the fraction, set [source] "
+                                              "decimal = \",\""));
+}
+
 TEST_CASE("too many broken rows are an error; rows that the user's filters exclude do not count") {
   CsvText text("text,label\nx,1\nx,abc\nx,def\nx,ghi\n");
   text.config.task.name = "regression";
