@@ -202,7 +202,7 @@ std::int64_t BatchLoader::word_rows(std::int64_t sample) const {
   const auto s = static_cast<std::size_t>(sample);
   for (std::int64_t w = words.offsets[s]; w < words.offsets[s + 1]; ++w) {
     const std::int32_t* const tokens = words.tokens.data() + 2 * w;
-    rows += tokens[1] - tokens[0];
+    rows += std::max(tokens[1] - tokens[0], 1);
   }
   return rows;
 }
@@ -233,7 +233,7 @@ void BatchLoader::fill_words(Slot& slot, core::MicroBatch& batch) const {
     const auto sample = static_cast<std::size_t>(batch.sample[s]);
     for (std::int64_t w = words.offsets[sample]; w < words.offsets[sample + 1]; ++w) {
       const std::int32_t* const tokens = words.tokens.data() + 2 * w;
-      const std::int32_t end = options_.all_pieces ? tokens[1] : tokens[0] + 1;
+      const std::int32_t first = tokens[0] + 1, end = options_.all_pieces ? std::max(tokens[1], first) : first;
       for (std::int32_t token = tokens[0]; token < end; ++token, ++row) {
         sequence[row] = s;
         position[row] = token;

@@ -70,12 +70,13 @@ Words ShardFile::read_words(std::span<const std::int64_t> offsets) const {
     std::int64_t end = 0;
     for (std::int64_t w = words.offsets[s]; w < words.offsets[s + 1]; ++w) {
       const std::int32_t* const word = words.tokens.data() + 2 * w;
-      if (word[0] < end || word[1] <= word[0] || word[1] > offsets[s + 1] - offsets[s]) {
+      const std::int32_t last = std::max(word[1], word[0] + 1);
+      if (word[0] < end || word[1] < word[0] || last > offsets[s + 1] - offsets[s]) {
         fail(where_sequence(static_cast<std::int64_t>(s)) + ": word " + to_string(w - words.offsets[s]) +
              " is made of tokens " + to_string(word[0]) + " to " + to_string(word[1]) +
              "; words follow each other within the sequence's " + to_string(offsets[s + 1] - offsets[s]) + " tokens.");
       }
-      end = word[1];
+      end = last;
     }
   }
   return words;

@@ -47,6 +47,7 @@ void MadeRow::clear() {
   sequences.clear();
   spans.clear();
   word_ends.clear();
+  empty_words.clear();
   truncated = false;
 }
 
@@ -90,12 +91,15 @@ void SequenceMaker::cut(MadeRow& row) {
   }
 }
 
-/// A word without characters that a token could be made of is unknown, so that it has a prediction.
+/// An unknown token stands for a word without characters that a token could be made of.
 void SequenceMaker::encode_words(std::string_view text, MadeRow& row) {
   for (const std::string_view word : words_in(text)) {
     const std::size_t before = first_.size();
     encoder_->encode(word, first_);
-    if (first_.size() == before) first_.push_back(unknown_);
+    if (first_.size() == before) {
+      row.empty_words.push_back(static_cast<std::int32_t>(row.word_ends.size()));
+      first_.push_back(unknown_);
+    }
     row.word_ends.push_back(static_cast<std::int32_t>(first_.size()));
   }
 }

@@ -71,9 +71,11 @@ void add_word_numbers(const MadeRow& row, std::size_t number, std::vector<std::i
   for (std::size_t word = 0; word < row.word_ends.size(); ++word) {
     const std::int64_t end = row.word_ends[word];
     if (row.word_window[word] == static_cast<std::int32_t>(number)) {
+      const auto index = static_cast<std::int32_t>(word);
+      const bool is_empty = std::binary_search(row.empty_words.begin(), row.empty_words.end(), index);
       for (; token < std::min(end, sequence.window.end); ++token) {
         const std::int64_t place = sequence.document + token - sequence.window.begin;
-        numbers[begin + static_cast<std::size_t>(place)] = static_cast<std::int32_t>(word);
+        numbers[begin + static_cast<std::size_t>(place)] = is_empty ? -2 - index : index;
       }
     }
     token = end;
@@ -88,9 +90,9 @@ SequenceWords sequence_words(std::span<const std::int32_t> numbers) {
     const auto end = static_cast<std::int32_t>(token + 1);
     if (word >= 0 && word == before) {
       words.tokens.back() = end;
-    } else if (word >= 0) {
-      words.tokens.insert(words.tokens.end(), {end - 1, end});
-      words.places.push_back(word);
+    } else if (word != -1) {
+      words.tokens.insert(words.tokens.end(), {end - 1, word < 0 ? end - 1 : end});
+      words.places.push_back(word < 0 ? -2 - word : word);
     }
     before = word;
   }

@@ -127,6 +127,23 @@ class TokenClassification(TaskCase):
         self.assertEqual(words, [["Mara", "Oda"], ["\u200b", "\u200d\u200b"], ["Mara"]])
         run("bert_hpc_score", "conll", "invisible.conll", "unseen/predictions.conll", check=0, cwd=self.folder)
 
+    def test_a_word_of_invisible_characters_is_outside_of_entities_whatever_was_learned(self):
+        (self.folder / "ghosts.conll").write_text("".join(f"{word} {tag}\n\u200b B-PER\n\u2060\u200d B-PER\n\n" for word, tag in
+                                                          [("the", "O"), ("Oslo", "B-LOC"), ("saw", "O")] * 20), encoding="utf-8")
+        self.prepare("ghosts", {"files": ["ghosts.conll"]}, {"vocabulary": "train"}, self.labels())
+        self.prepare("ghosts_test", {"test_files": ["ghosts.conll"]}, {"vocabulary": "train"}, self.labels())
+        self.train("haunted", schedule={"epochs": 20}, data={"train": ["ghosts/train-*.h5"], "test": ["ghosts_test/test-*.h5"]},
+                   task={"all_pieces": True})
+        tags = [tag for words, tags in self.predicted("haunted") for word, tag in zip(words, tags) if not word.isascii()]
+        self.assertEqual(tags, [["B-PER", "O"]] * 120)
+        with h5py.File(self.folder / "haunted/metrics.h5") as file:
+            test = file["evaluations/test"]
+            self.assertLess(test["loss"][-1], 0.1)  # the model has learned the tags
+            self.assertAlmostEqual(test["accuracy"][-1], 1 / 3, delta=1e-12)
+        score = json.loads(run("bert_hpc_score", "conll", "ghosts.conll", "haunted/predictions.conll", check=0, cwd=self.folder).stdout)
+        self.assertAlmostEqual(score["accuracy"], 100 / 3, delta=1e-9)
+        self.assertEqual(score["PER_FB1"], 0)
+
     def test_a_metric_that_is_not_a_number_selects_no_model_and_says_so(self):
         (self.folder / "speech.conll").write_text("the DET\ndog NOUN\n\na DET\ncat NOUN\n", encoding="utf-8")
         self.prepare("speech", {"files": ["speech.conll"]}, {"train_size": 60})

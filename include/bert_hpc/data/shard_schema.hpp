@@ -49,8 +49,8 @@ inline constexpr const char* context_tokens = "/context_tokens";
 inline constexpr const char* token_characters = "/token_characters";
 
 // Of tasks with classes of words (tasks::Labels::words):
-/// int32 (words, 2): the tokens [begin, end) of its sequence that a word is made of, ascending. A word that lies in
-/// several windows of a row is listed in one of them.
+/// int32 (words, 2): the tokens [begin, end) of its sequence that a word is made of, ascending; [t, t) if the unknown
+/// token t stands for a word without characters. A word that lies in several windows of a row is listed in one of them.
 inline constexpr const char* word_tokens = "/word_tokens";
 inline constexpr const char* word_offsets = "/word_offsets";  ///< int64 (sequences + 1): from 0, ascending, to words
 

@@ -13,12 +13,17 @@ inline constexpr char word_end = '\x1f';
 
 struct Words {
   std::vector<std::int64_t> offsets{0};  ///< (sequences + 1): words of sequence s are [offsets[s], offsets[s + 1])
-  std::vector<std::int32_t> tokens{};    ///< (words, 2): tokens [begin, end) of its sequence
+  std::vector<std::int32_t> tokens{};    ///< (words, 2): shard_dataset::word_tokens
 
   std::int64_t count() const { return offsets.back(); }
   std::int64_t count(std::int64_t sequence) const {
     const auto s = static_cast<std::size_t>(sequence);
     return offsets[s + 1] - offsets[s];
+  }
+  /// Whether word `word` of sequence `sequence` has no characters. Its only token stands for it.
+  bool is_empty(std::int64_t sequence, std::int64_t word) const {
+    const auto at = static_cast<std::size_t>(2 * (offsets[static_cast<std::size_t>(sequence)] + word));
+    return tokens[at] == tokens[at + 1];
   }
   void append(const Words& more) {
     const std::int64_t begin = offsets.back();

@@ -26,8 +26,8 @@ struct LoadOptions {
   bool replace_other_shapes = false;
   /// Names of parameters of `may_be_missing` that count as missing though the folder has them.
   std::vector<std::string> not_wanted{};
-  /// Names of parameters of one row that may have two in the folder: read as the row `minuend` (0 or 1) minus the other,
-  /// as a softmax of two outputs is a sigmoid of their difference.
+  /// Names of parameters of one row that may have two in the folder: read as the row `minuend` (0 or 1) minus the
+  /// other, as a softmax of two outputs is a sigmoid of their difference.
   std::vector<std::string> differences{};
   std::size_t minuend = 1;
   std::string family = "bert";  ///< of the model: ModelConfig::family

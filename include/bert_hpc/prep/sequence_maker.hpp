@@ -44,6 +44,7 @@ struct MadeRow {
   // Of texts in words (prep/word_rows.hpp):
   std::vector<std::int32_t> word_ends;    ///< (words): tokens of the text up to the end of each
   std::vector<std::int32_t> word_window;  ///< (words): the sequence that each belongs to
+  std::vector<std::int32_t> empty_words;  ///< ascending: those without characters, for which an unknown token stands
   bool truncated = false;
 
   void clear();

@@ -27,13 +27,13 @@ std::string words_text(std::string_view text);
 void assign_words(const std::vector<Window>& windows, std::span<const std::int32_t> word_ends,
                   std::vector<std::int32_t>& window);
 
-/// Appends (tokens): the number of the row's word that each token of sequence `number` is a part of; −1 for special
-/// tokens and for words that belong to another window.
+/// Appends (tokens): the number of the row's word that each token of sequence `number` is a part of; −2 − number of the
+/// word for the token that stands for an empty one; −1 for special tokens and for words that belong to another window.
 void add_word_numbers(const MadeRow& row, std::size_t number, std::vector<std::int32_t>& numbers);
 
 /// The words of a sequence. numbers (tokens): add_word_numbers().
 struct SequenceWords {
-  std::vector<std::int32_t> tokens;  ///< (words, 2): [begin, end)
+  std::vector<std::int32_t> tokens;  ///< (words, 2): [begin, end); [t, t) if token t stands for an empty word
   std::vector<std::int32_t> places;  ///< (words): number in the row
 };
 SequenceWords sequence_words(std::span<const std::int32_t> numbers);

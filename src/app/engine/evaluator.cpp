@@ -107,7 +107,16 @@ void Evaluator::result(int micro_batch, model::Stage& stage, int slot) {
     return;
   }
   metrics::Results results{.batch = batch};
-  if (predicts) results.predicted = predicted_.to_host(rows);
+  if (predicts) {
+    const std::span<std::int32_t> predicted = predicted_.to_host(rows);
+    std::size_t s = 0;
+    for (const core::PlannedSample& sample : samples_of(micro_batch)) {
+      const auto begin = static_cast<std::size_t>(batch.targets.rows.offsets[s]);
+      const auto end = static_cast<std::size_t>(batch.targets.rows.offsets[++s]);
+      results_->replace_predicted(sample.index, predicted.subspan(begin, end - begin));
+    }
+    results.predicted = predicted;
+  }
   if (metrics_.reads_confidences()) {
     ops::largest_probability(stage.logits(slot), confidences_.device());
     results.confidences = confidences_.to_host(rows);

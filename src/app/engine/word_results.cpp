@@ -115,6 +115,8 @@ class WordResults : public SampleResults {
  public:
   WordResults(const data::ShardReader& reader, const std::vector<std::string>& names, std::mutex& hdf5)
       : reader_(reader), outputs_(names.size()), hdf5_(hdf5) {
+    const auto outside = std::find(names.begin(), names.end(), "O");
+    if (outside != names.end()) outside_ = static_cast<std::int32_t>(outside - names.begin());
     tags_.types = metrics::entity_types(names);
     for (const std::string& name : names) {
       if (!tags_.types.empty()) tags_.of_classes.push_back(*metrics::parse_tag(name));
@@ -124,10 +126,17 @@ class WordResults : public SampleResults {
   std::int64_t width(std::int64_t sample) const override { return reader_.words().count(sample); }
 
   /// The class of each word, which a float holds exactly below 2²⁴.
-  void keep(std::int64_t, std::span<const float> outputs, std::span<float> kept) const override {
+  void keep(std::int64_t sample, std::span<const float> outputs, std::span<float> kept) const override {
     for (std::size_t word = 0; word < kept.size(); ++word) {
       const auto row = outputs.subspan(word * outputs_, outputs_);
       kept[word] = static_cast<float>(std::max_element(row.begin(), row.end()) - row.begin());
+      if (is_outside(sample, word)) kept[word] = static_cast<float>(*outside_);
+    }
+  }
+
+  void replace_predicted(std::int64_t sample, std::span<std::int32_t> predicted) const override {
+    for (std::size_t word = 0; word < predicted.size(); ++word) {
+      if (is_outside(sample, word)) predicted[word] = *outside_;
     }
   }
 
@@ -136,8 +145,14 @@ class WordResults : public SampleResults {
   }
 
  private:
+  /// Whether the word is outside of entities whatever the model says: it has no characters, and there is such a class.
+  bool is_outside(std::int64_t sample, std::size_t word) const {
+    return outside_ && reader_.words().is_empty(sample, static_cast<std::int64_t>(word));
+  }
+
   const data::ShardReader& reader_;
   std::size_t outputs_;
+  std::optional<std::int32_t> outside_;  // class "O"
   std::mutex& hdf5_;
   Tags tags_;
 };

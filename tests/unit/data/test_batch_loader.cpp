@@ -274,11 +274,11 @@ TEST_CASE("the head reads the first token of each word, or all of its tokens") {
   info.tokenizer = R"({"cls_id": 2, "sep_id": 3, "mask_id": 4, "pad_id": 0})";
   {
     data::ShardWriter writer(directory / "a.h5", info, false);
-    const std::vector<std::int32_t> ids = {2, 5, 6, 7, 3}, words = {1, 3, 3, 4}, classes = {0, 2}, one = {2, 3},
+    const std::vector<std::int32_t> ids = {2, 5, 6, 7, 3}, words = {1, 3, 3, 4}, classes = {0, 2}, one = {2, 2},
                                     other = {1};
     writer.add(ids, {}, {.words = classes}, 0, {.words = words});
-    writer.add(ids, {}, {}, 1);  // a window of which no word is
-    writer.add(ids, {}, {.words = other}, 2, {.words = one});
+    writer.add(ids, {}, {}, 1);                                // a window of which no word is
+    writer.add(ids, {}, {.words = other}, 2, {.words = one});  // token 2 stands for the word
     writer.finish();
   }
   data::ShardReaderOptions options;

@@ -95,7 +95,8 @@ TEST_CASE("words and classes that cannot be are refused") {
   };
   refusal({1, 2, 2, 6}, {0, 1}, "sequence 0 (source row 0): word 1 is made of tokens 2 to 6");
   refusal({2, 4, 1, 2}, {0, 1}, "word 1 is made of tokens 1 to 2");
-  refusal({1, 1, 2, 4}, {0, 1}, "word 0 is made of tokens 1 to 1");
+  refusal({1, 0, 2, 4}, {0, 1}, "word 0 is made of tokens 1 to 0");
+  refusal({1, 1, 1, 2}, {0, 1}, "word 1 is made of tokens 1 to 2");  // 1 stands for word 0
   refusal({-1, 1, 2, 4}, {0, 1}, "word 0 is made of tokens -1 to 1");
   refusal({1, 2, 2, 4}, {0, 2}, "sequence 0 (source row 0): word 1 has label 2; labels must lie between 0 and 1");
   refusal({1, 2, 2, 4}, {0}, "'/labels' has shape");

@@ -40,6 +40,20 @@ TEST_CASE("a word belongs to the window with the most context on its shorter sid
   CHECK(windows_of_words(0, 6, 4, {}).empty());
 }
 
+TEST_CASE("a word without characters has no token of its own") {
+  MadeRow row;
+  row.word_ends = {2, 3, 4, 5};
+  row.empty_words = {1, 3};
+  row.ids.resize(7);
+  row.sequences.push_back({.end = 7, .first = 7, .document = 1, .window = {0, 5}});
+  row.word_window = {0, 0, 0, 0};
+  Integers numbers;
+  add_word_numbers(row, 0, numbers);
+  CHECK(numbers == Integers{-1, 0, 0, -3, 2, -5, -1});
+  CHECK(sequence_words(numbers).tokens == Integers{1, 3, 3, 3, 4, 5, 5, 5});
+  CHECK(sequence_words(numbers).places == Integers{0, 1, 2, 3});
+}
+
 TEST_CASE("every word is in one window, whatever the windows") {
   for (std::int64_t room = 1; room < 9; ++room) {
     for (std::int64_t step = 1; step <= room; ++step) {

@@ -34,6 +34,8 @@ class SampleResults {
   virtual std::int64_t width(std::int64_t sample) const = 0;
   /// outputs (rows of the sample that the head reads, outputs), in the labels' unit; kept (width()).
   virtual void keep(std::int64_t sample, std::span<const float> outputs, std::span<float> kept) const = 0;
+  /// Replaces predicted classes (rows of the sample that the head reads) that do not follow from outputs.
+  virtual void replace_predicted(std::int64_t /*sample*/, std::span<std::int32_t> /*predicted*/) const {}
 
   /// For a pass over the data, on rank 0. It writes files where `files` is not null: both, and this, must outlive it.
   /// Throws Error(files).
