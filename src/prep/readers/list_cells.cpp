@@ -147,6 +147,23 @@ bool has_brackets(std::string_view cell) {
   return (open == '[' && close == ']') || (open == '(' && close == ')') || (open == '{' && close == '}');
 }
 
+/// The list in a call that prints it, as "array(['a'], dtype=object)"; "[]" for "set()"; else the cell itself.
+std::string_view unwrapped(std::string_view cell) {
+  constexpr std::string_view calls[] = {"array", "tensor", "set", "frozenset", "Index", "list", "tuple"};
+  const std::size_t open = cell.find('(');
+  if (!cell.ends_with(')') || open == std::string_view::npos) return cell;
+  const std::string_view name = cell.substr(0, open).substr(cell.substr(0, open).rfind('.') + 1);
+  if (std::find(std::begin(calls), std::end(calls), name) == std::end(calls)) return cell;
+  const std::string_view inside = core::trimmed(cell.substr(open + 1, cell.size() - open - 2));
+  if (inside.empty()) return "[]";
+  constexpr std::string_view opening = "[({", closing = "])}";
+  const std::size_t kind = opening.find(inside.front());
+  const std::size_t end = kind == opening.npos ? std::string_view::npos : inside.rfind(closing[kind]);
+  if (end == std::string_view::npos) return cell;
+  const std::string_view rest = core::trimmed(inside.substr(end + 1));
+  return rest.empty() || rest.starts_with(',') ? inside.substr(0, end + 1) : cell;
+}
+
 bool holds_quote(std::string_view cell) {
   return cell.find_first_of("\"'") != std::string_view::npos;
 }
@@ -210,13 +227,14 @@ bool ListColumn::is_in(const RowFormat& format, const std::string& column) {
 }
 
 std::string ListColumn::read_cell(std::string_view& cell, std::string& storage) {
-  if (cell.empty() || !has_brackets(core::trimmed(cell))) return {};
-  if (has_words_ && !is_printed(core::trimmed(cell))) return {};
-  const ListForm form = read_list(cell, entries_);
-  const bool is_square = core::trimmed(cell).front() == '[';
+  const std::string_view list = unwrapped(core::trimmed(cell));
+  if (cell.empty() || !has_brackets(list)) return {};
+  if (has_words_ && !is_printed(list)) return {};
+  const ListForm form = read_list(list, entries_);
+  const bool is_square = list.front() == '[', is_set = list.front() == '{';
   const auto is_text = [](const ListEntry& entry) { return entry.kind == Kind::text; };
   const bool has_texts = std::any_of(entries_.begin(), entries_.end(), is_text);
-  const bool is_tuple = !has_words_ && (entries_.empty() || cell.find(',') != std::string_view::npos);
+  const bool is_tuple = !has_words_ && (entries_.empty() || is_set || list.find(',') != std::string_view::npos);
   if (form == ListForm::list && (has_texts || is_square || is_tuple)) {
     const bool is_text_in_words = has_words_ && !has_texts && column_ == format_.list_columns.front();
     if (is_text_in_words && !entries_.empty()) return {};  // "[ 12 ]": words between blanks
@@ -225,26 +243,30 @@ std::string ListColumn::read_cell(std::string_view& cell, std::string& storage) 
     return problem;
   }
   if (form != ListForm::unreadable) return {};
-  if (!holds_quote(cell)) {
-    if (has_words_ || !is_square) return {};
-    std::string problem = split_names(core::trimmed(cell), storage);
+  if (!holds_quote(list)) {
+    if (has_words_ || (!is_square && !is_set)) return {};
+    std::string problem = split_names(list, storage);
     if (problem.empty()) cell = storage;
     return problem;
   }
-  const std::string_view trimmed = core::trimmed(cell);
-  if (has_words_ && !trimmed.starts_with("['") && !trimmed.starts_with("[\"")) return {};  // words between blanks
+  if (has_words_ && !list.starts_with("['") && !list.starts_with("[\"")) return {};  // words between blanks
   const bool is_shortened = cell.find("...") != std::string_view::npos;
   return "has \"" + core::printable(cell, 60) + "\" in \"" + column_ + "\", which begins like a list" +
          (is_shortened ? " and was shortened by NumPy: convert arrays to lists before writing them"
                        : " and cannot be read as one");
 }
 
-/// Names without quotes: "[toxic, threat]".
+/// Names without quotes: "[toxic, threat]", and "{toxic,threat}" of PostgreSQL.
 std::string ListColumn::split_names(std::string_view cell, std::string& text) const {
   cell = cell.substr(1, cell.size() - 2);
   if (cell.find("...") != std::string_view::npos) {
     return "has \"" + core::printable(cell, 60) + "\" in \"" + column_ +
            "\", a list that was shortened by NumPy: convert arrays to lists before writing them";
+  }
+  for (const std::string_view mark : {"None", "nan", "NaN", "null", "NULL"}) {
+    if (core::trimmed(cell) == mark) {
+      return "has a list of \"" + std::string(mark) + "\", a mark of a missing value, in \"" + column_ + '"';
+    }
   }
   text = cell;
   return {};

@@ -50,6 +50,16 @@ TEST_CASE("a cell of labels may hold a list of Python, NumPy or JSON") {
   CHECK(names("[np.str_('toxic'), np.int64(3)]") == "toxic|3");  // NumPy 2 in a list
   CHECK(names("('toxic', 'threat')") == "toxic|threat");
   CHECK(names("{'toxic'}") == "toxic");
+  CHECK(names("set()") == "");
+  CHECK(names("frozenset({'toxic', 'threat'})") == "toxic|threat");
+  CHECK(names("{27}") == "27");
+  CHECK(names("{toxic|threat}") == "toxic|threat");  // PostgreSQL's array
+  CHECK(names("{toxic}") == "toxic");
+  CHECK(names("array(['toxic', 'threat'], dtype=object)") == "toxic|threat");
+  CHECK(names("array([], dtype='<U5')") == "");
+  CHECK(names("Index(['toxic'], dtype='object')") == "toxic");
+  CHECK(names("tensor([1, 0, 1])") == "0|2");
+  CHECK(names("np.array([0., 1., 0.])") == "1");
   CHECK(names("['toxic',]") == "toxic");
   CHECK(names(" [ 'a' ] ") == "a");
   CHECK(names("[\"it's\", 'a\\'b', 'caf\\xe9', '\\u65e5', '\\ud83d\\ude00', 'a\\\\b']") ==
@@ -86,13 +96,16 @@ TEST_CASE("a vector has as many numbers as there are labels, and two numbers are
 }
 
 TEST_CASE("a cell of labels that is no list stays a name, or is rejected with a reason") {
-  for (const char* name : {"toxic", "(a)", "(27)", "{a}", "[a", "a]", "", "[", "x['a']"}) CHECK(names(name) == name);
+  for (const char* name : {"toxic", "(a)", "(27)", "[a", "f(['a'])", "set(a)", "array(['a']", "a]", "", "[", "x['a']"})
+    CHECK(names(name) == name);
   CHECK(names("['toxic', threat]") == "!");
   CHECK(names("{\"toxic\": 1}") == "!");
   CHECK(names("['a|b']") == "!");
   CHECK(names("['a' ... 'z']") == "!");
   CHECK(names("[0 1 ... 5]") == "!");
   CHECK(names("[0.7, 0.1]") == "!");
+  CHECK(names("[None]") == "!");
+  CHECK(names("[nan]") == "!");
   const RowFormat sets{.format = find_text_format("csv"), .list_columns = {"l"}, .list_separator = ","};
   CHECK_THAT(last_reason("l\n\"[0 1 ... 5]\"\n", sets, {"l"}), ContainsSubstring("shortened by NumPy"));
   CHECK_THAT(last_reason("l\n\"['a', b]\"\n", sets, {"l"}), ContainsSubstring("cannot be read as one"));
@@ -104,6 +117,8 @@ TEST_CASE("cells of words and tags may hold lists, and brackets between blanks a
   CHECK(sentence("['a b' \"it's\"]", "[0 3]") == "a b_it's_|0_3_");
   CHECK(sentence("[\"a\", \"\"]", "[0, 3]") == "a__|0_3_");
   CHECK(sentence("['a' 'b']", "[0. 3.]") == "a_b_|0_3_");
+  CHECK(sentence("array(['a', 'b'], dtype=object)", "array([0, 3])") == "a_b_|0_3_");
+  CHECK(sentence("set ( a )", "O O O O") == "set ( a )|O O O O");
   CHECK(sentence("[ 12 ]", "O O O") == "[ 12 ]|O O O");
   CHECK(sentence("[ see below ]", "O O O O") == "[ see below ]|O O O O");
   CHECK(sentence("( \" Hi \" )", "O O O O O") == "( \" Hi \" )|O O O O O");
