@@ -140,6 +140,7 @@ class Preparation {
     summary_.rows = table_.rows();
     summary_.by_status = table_.counts();
     summary_.answers = table_.answer_counts();
+    summary_.skipped_lines = table_.skipped_lines;
     for (std::size_t i = 0; i < table_.label_names.size(); ++i) {
       summary_.labels.emplace_back(table_.label_names[i], table_.label_rows[i]);
     }

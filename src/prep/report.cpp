@@ -110,6 +110,10 @@ std::string describe(const Summary& summary, const PrepConfig& config) {
            particulars(static_cast<RowStatus>(s), summary));
     }
   }
+  if (summary.skipped_lines > 0) {
+    line("lines       " + core::counted(summary.skipped_lines, "line") +
+         " without words skipped: comments, and of CoNLL-U multiword tokens and empty nodes");
+  }
   for (int s = 0; s < split_count; ++s) {
     const SplitSummary& split = summary.splits[static_cast<std::size_t>(s)];
     if (split.sequences == 0) continue;

@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <optional>
+#include <utility>
 
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/prep/word_rows.hpp"
@@ -81,9 +82,11 @@ void RowStream::open(std::size_t file) {
 
 bool RowStream::next(SourceRow& out) {
   while (!reader_->next(row_)) {
+    skipped_lines_ += std::exchange(row_.skipped_lines, 0);
     if (file_ + 1 == files_.size()) return false;
     open(file_ + 1);
   }
+  skipped_lines_ += row_.skipped_lines;
   out.index = index_++;
   out.number = row_.number;
   out.line = row_.line;

@@ -55,6 +55,7 @@ class Scan {
       if (missing_.all().size() == most_missing) break;
       if (visit_) visit_(row, status, file.path);
     }
+    table_.skipped_lines = stream.skipped_lines();
     missing_.throw_if_any(ExitCode::data,
                           "Rows lack their text or label, and [filter] drop_missing is false (the first ones):");
     refuse_many_rejects(table_, config_);

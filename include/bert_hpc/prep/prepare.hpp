@@ -40,6 +40,7 @@ struct TokenCounts {
 
 struct Summary {
   std::int64_t rows = 0;
+  std::int64_t skipped_lines = 0;  ///< see RowTable
   TokenCounts tokens;
   std::array<std::int64_t, row_status_count> by_status{};
   std::array<SplitSummary, split_count> splits;

@@ -51,6 +51,8 @@ class RowStream {
     Split split;
   };
   const std::vector<File>& files() const { return files_; }
+  /// Lines of the rows so far that are no words: comments, of CoNLL-U multiword tokens and empty nodes.
+  std::int64_t skipped_lines() const { return skipped_lines_; }
 
  private:
   void open(std::size_t file);
@@ -68,7 +70,7 @@ class RowStream {
   bool ids_, queries_, groups_;
   std::unique_ptr<RowReader> reader_;
   std::size_t file_ = 0;
-  std::int64_t index_ = 0;
+  std::int64_t index_ = 0, skipped_lines_ = 0;
   Row row_;
   std::string text_, text_pair_, label_;
 };

@@ -104,6 +104,7 @@ struct RowTable {
   std::array<std::int64_t, likely_delimiters.size()> rejects_with{};  ///< csv, tsv: broken rows that hold each of them
   std::int64_t noted_rows = 0;                                        ///< kept: SourceRow::note
   std::string first_note;                                             ///< its place and words
+  std::int64_t skipped_lines = 0;                                     ///< RowStream::skipped_lines() of all text
   std::int64_t absent_queries = 0;                                    ///< of [source] qrels: without any candidate
   std::string first_absent;                                           ///< its place
   std::int64_t malformed_rows = 0;                                    ///< kept, with bytes that are not UTF-8

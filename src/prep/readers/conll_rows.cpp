@@ -20,25 +20,53 @@ using core::ExitCode;
 constexpr std::string_view document_line = "-DOCSTART-";
 constexpr const char *first_column = "tokens", *last_column = "tags", *document_column = "document";
 
+constexpr std::size_t conllu_columns = 10;
+
 struct Shape {
-  std::size_t columns = 0;  // 0: the file has no token
+  std::size_t columns = 0;   // 0: the file has no token
+  bool is_numbered = false;  // the first column numbers the words of the first sentence, which has several
+  bool is_conllu = false;
   core::ConllShape of_tokens;
 };
+
+/// Whether a line's first column is that of a multiword token ("3-4") or of an empty node ("2.1") of CoNLL-U.
+bool is_no_word(std::string_view id) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const std::size_t first = static_cast<std::size_t>(std::find_if_not(id.begin(), id.end(), is_digit) - id.begin());
+  return first > 0 && first + 1 < id.size() && (id[first] == '-' || id[first] == '.') &&
+         std::all_of(id.begin() + static_cast<std::ptrdiff_t>(first) + 1, id.end(), is_digit);
+}
 
 /// Shape of the first token's line, which is the first line that cannot be a comment, or else the first line.
 Shape shape_of(const std::string& file, const std::string& encoding) {
   LineSource source(file, encoding);
   std::string_view line;
-  std::int64_t number = 0;
   std::vector<std::string_view> columns;
   std::size_t of_comments = 0;
-  while (source.next_filled_line(line, number)) {
-    if (line.starts_with(document_line)) continue;
+  std::int64_t words = 0;  // of the first sentence
+  Shape shape;
+  while (source.next_line(line) && !(is_blank(line) && words > 0)) {
+    if (is_blank(line) || line.starts_with(document_line)) continue;
     core::split_conll_line(line, columns);
-    if (!core::may_be_conll_comment(line)) return {columns.size(), core::ConllShape(line, columns)};
-    if (of_comments == 0) of_comments = columns.size();
+    if (words > 0) {
+      if (shape.is_conllu && is_no_word(columns.front())) continue;
+      shape.is_numbered = columns.front() == std::to_string(++words);
+      if (!shape.is_numbered) break;
+    } else if (!core::may_be_conll_comment(line)) {
+      const bool is_no = columns.size() == conllu_columns && is_no_word(columns.front());
+      shape = {.columns = columns.size(),
+               .is_numbered = false,
+               .is_conllu = columns.size() == conllu_columns && (is_no || columns.front() == "1"),
+               .of_tokens = core::ConllShape(line, columns)};
+      if (is_no) continue;
+      if (columns.front() != "1") break;
+      words = 1;
+    } else if (of_comments == 0) {
+      of_comments = columns.size();
+    }
   }
-  return {of_comments, {}};
+  if (shape.columns == 0) shape.columns = of_comments;
+  return shape;
 }
 
 class ConllRows : public RowReader {
@@ -51,6 +79,7 @@ class ConllRows : public RowReader {
     for (std::size_t i = 1; i <= width_; ++i) names.push_back(std::to_string(i));
     for (const std::size_t place : column_places(file, *format.format, names, columns)) {
       const std::string& name = names[place];
+      if (name == first_column && width_ > 2 && (shape_.is_conllu || shape_.is_numbered)) refuse_numbers();
       places_.push_back(name == document_column ? document
                         : name == first_column  ? 0
                         : name == last_column   ? width_ - 1
@@ -61,6 +90,7 @@ class ConllRows : public RowReader {
 
   bool next(Row& row) override {
     row.problem.clear();
+    row.skipped_lines = 0;
     row.malformed = false;
     for (std::string& text : storage_) text.clear();
     row.line = 0;
@@ -73,8 +103,12 @@ class ConllRows : public RowReader {
         continue;
       }
       core::split_conll_line(line, cells_);
+      const bool is_comment = row.line == 0 && shape_.of_tokens.is_comment(line, cells_);
+      if (is_comment || (shape_.is_conllu && is_no_word(cells_.front()))) {
+        ++row.skipped_lines;
+        continue;
+      }
       if (row.line == 0) {
-        if (shape_.of_tokens.is_comment(line, cells_)) continue;
         row.line = number;
         document_ = documents_;
       }
@@ -85,6 +119,15 @@ class ConllRows : public RowReader {
 
  private:
   static constexpr std::size_t document = static_cast<std::size_t>(-1);
+
+  [[noreturn]] void refuse_numbers() const {
+    throw Error(ExitCode::data,
+                source_.file() + ": numbers the words of a sentence in its first column: " +
+                    (shape_.is_conllu ? "of CoNLL-U, set [source] text = \"2\" for the words, and label "
+                                        "= \"4\" for their parts of speech, or another column."
+                                      : "set [source] text to the number of the column with the words, "
+                                        "such as \"2\", and label to that of the tags."));
+  }
 
   /// cells_: the columns of the line.
   void add_token(std::int64_t number, Row& row) {

@@ -69,6 +69,38 @@ TEST_CASE("CoNLL: comments before a sentence are skipped") {
         Texts{"1: #_#b_|O_B-X_|"});  // no line says what a token looks like
 }
 
+TEST_CASE("CoNLL-U: multiword tokens and empty nodes are no words") {
+  const auto line = [](const std::string& id, const std::string& form, const std::string& tag) {
+    return id + '\t' + form + "\t_\t" + tag + "\t_\t_\t_\t_\t_\t_\n";
+  };
+  const std::string text = "# text = du lac\n" + line("1-2", "du", "_") + line("1", "de", "ADP") +
+                           line("2", "le", "DET") + line("3", "lac", "NOUN") + "\n# text = Il veut\n# two\n" +
+                           line("1", "Il", "PRON") + line("1.1", "veut", "VERB") + "\n# end\n";
+  CHECK(rows(text, {"2", "4"}) == Texts{"3: de_le_lac_|ADP_DET_NOUN_|", "9: Il_|PRON_|"});
+  CHECK_THROWS_WITH(rows(text, {"tokens", "tags"}), ContainsSubstring("of CoNLL-U, set [source] text = \"2\""));
+  CHECK(rows("1-2 a\n1.1 b\n", {"1", "2"}) == Texts{"1: 1-2_1.1_|a_b_|"});  // two columns are not CoNLL-U's
+}
+
+TEST_CASE("CoNLL: numbers of words are not taken for the words") {
+  CHECK_THROWS_WITH(rows("#\thttp://a\n1\tAus\tO\tO\n2\tOslo\tB-LOC\tO\n", {"tokens", "tags"}),
+                    ContainsSubstring("numbers the words of a sentence in its first column: set [source] text"));
+  CHECK(rows("1\tAus\tO\n2\tOslo\tB-LOC\n", {"1"}) == Texts{"1: 1_2_|"});
+  CHECK(rows("1 CD O\n3 CD O\n\n2 CD O\n", {"tokens"}) == Texts{"1: 1_3_|", "4: 2_|"});
+  CHECK(rows("1 O\n2 O\n", {"tokens"}) == Texts{"1: 1_2_|"});
+}
+
+TEST_CASE("CoNLL: skipped lines are counted") {
+  const TemporaryFile file("# a\n# b\nx O\n\n# c\ny O\n\n# d\n# e\n");
+  const auto reader = open_rows(file.path(), {.format = find_text_format("conll")}, {"tokens"});
+  std::vector<std::int64_t> counts;
+  Row row;
+  for (bool more = true; more;) {
+    more = reader->next(row);
+    counts.push_back(row.skipped_lines);
+  }
+  CHECK(counts == std::vector<std::int64_t>{2, 1, 2});
+}
+
 TEST_CASE("CoNLL: a sentence with a line of another width is a row with a problem") {
   const Texts found = rows("a O\n\nb O\nc\nd O\n\ne O\n", {"tokens"});
   REQUIRE(found.size() == 3);

@@ -42,10 +42,11 @@ struct Row {
   std::vector<std::string> keys;                        ///< jsonl: of a row that lacks a column; else empty
   bool malformed = false;                               ///< jsonl: held bytes that are not UTF-8; others keep theirs
   std::string problem;                                  ///< why the row cannot be read; empty if it can
-  std::string note;         ///< tables, squad: what is wrong with a row that can be used, and how it is read; or ""
-  bool own_query = false;   ///< the id of its query counts in this file alone
-  bool too_wide = false;    ///< the problem is that it has more columns than the header
-  std::string_view record;  ///< tables: the row's bytes as the file has them
+  std::string note;  ///< tables, squad: what is wrong with a row that can be used, and how it is read; or ""
+  std::int64_t skipped_lines = 0;  ///< conll: before the row's end, lines that are no words; of no row after the last
+  bool own_query = false;          ///< the id of its query counts in this file alone
+  bool too_wide = false;           ///< the problem is that it has more columns than the header
+  std::string_view record;         ///< tables: the row's bytes as the file has them
 };
 
 class RowReader {
