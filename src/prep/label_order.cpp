@@ -52,7 +52,8 @@ void renumber(RowTable& table, const std::vector<std::size_t>& kept, const std::
 }
 
 bool is_of_inference(const std::string& label) {
-  constexpr std::array<std::string_view, 3> names = {"contradiction", "entailment", "neutral"};
+  constexpr std::array<std::string_view, 5> names = {"contradiction", "entailment", "neutral", "not_entailment",
+                                                     "non-entailment"};
   return std::find(names.begin(), names.end(), tokenize::spelling_key(label)) != names.end();
 }
 

@@ -70,6 +70,51 @@ TEST_CASE("a dash among labels of natural language inference is no class, unless
   CHECK(text.scan().label_names == text.config.task.labels);
 }
 
+TEST_CASE("a dash beside two labels of natural language inference is no class") {
+  CsvText text(table({"entailment", "not_entailment", "-"}));
+  CHECK(text.scan().label_names == Names{"entailment", "not_entailment"});
+}
+
+TEST_CASE("labels that mark missing values are listed") {
+  CsvText text(table({"good", "nan", "#N/A"}));
+  CHECK_THAT(all_warnings(text), ContainsSubstring("marks of missing values (label, rows): \"#N/A\" 3 and \"nan\" 3"));
+  text.config.task.labels = {"good", "nan"};
+  CHECK_THAT(all_warnings(text), !ContainsSubstring("marks of missing"));
+  CsvText others(table({"none", "other"}));
+  CHECK_THAT(all_warnings(others), !ContainsSubstring("marks of missing"));
+}
+
+TEST_CASE("names of sets that another separator joins are noticed") {
+  for (const char separator : {'|', ';'}) {
+    CsvText text("text,label\nx,toxic\nx,toxic" + std::string(1, separator) + "threat\nx,threat" + separator +
+                 " toxic\nx,insult\n");
+    text.config.task.name = "multi_label";
+    text.config.source.label_separator = ",";
+    CHECK_THAT(all_warnings(text), ContainsSubstring("2 labels such as") &&
+                                       ContainsSubstring(std::string("label_separator = \"") + separator + '"'));
+  }
+  CsvText names("text,label\nx,a|b\nx,c|d\nx,e\n");  // with parts of their own
+  names.config.task.name = "multi_label";
+  names.config.source.label_separator = ",";
+  CHECK_THAT(all_warnings(names), !ContainsSubstring("label_separator"));
+}
+
+TEST_CASE("tags in a notation without metrics of entities are noticed") {
+  const auto found = [](const std::string& tags) {
+    CsvText text("tokens,tags\na b c," + tags + "\n");
+    text.config.task.name = "token_classification";
+    text.config.source.text = {"tokens"};
+    text.config.source.label = "tags";
+    return all_warnings(text);
+  };
+  CHECK_THAT(found("B_PER O B_LOC"), ContainsSubstring("write \"B_LOC\" as \"B-LOC\", \"B_PER\" as \"B-PER\""));
+  CHECK_THAT(found("PER-B PER-I O"), ContainsSubstring("\"PER-B\" as \"B-PER\""));
+  CHECK_THAT(found("b-per o o"), ContainsSubstring("\"b-per\" as \"B-per\""));
+  for (const char* tags : {"B-PER I-PER O", "NOUN DET VERB", "B-NP I-NP U-PER", "O O O", "x-B noun y"}) {
+    CHECK_THAT(found(tags), !ContainsSubstring("metrics of entities"));
+  }
+}
+
 TEST_CASE("a dash among other labels is a class") {
   for (const Names& labels :
        {Names{"+", "-"}, Names{"entailment", "-"}, Names{"entailment", "neutral", "maybe", "-"}}) {
