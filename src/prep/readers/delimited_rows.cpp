@@ -13,6 +13,7 @@
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/prep/readers/line_source.hpp"
 #include "column_words.hpp"
+#include "delimited_advice.hpp"
 #include "list_cells.hpp"
 
 namespace bert_hpc::prep {
@@ -31,37 +32,6 @@ struct Field {
 enum class Quoted { closed, cut, open, followed, escaped };
 
 constexpr std::string_view escaped_quote = "\\\"";
-
-/// Advice if the header names no columns, but a delimiter; else empty.
-std::string delimiter_advice(const std::vector<std::string>& names, const RowFormat& format) {
-  const char usual = format.format->delimiter;
-  if (!names.empty() && names[0].starts_with("sep=")) {
-    return " The first line is a note to Excel and no header: remove it, and set [source] delimiter to what it names.";
-  }
-  if (names.size() != 1) return {};
-  for (const char c : {'\t', ';', '|', ','}) {
-    if (c == format.delimiter || names[0].find(c) == std::string::npos) continue;
-    const std::string cure = c == usual  ? "remove [source] delimiter"
-                             : c == '\t' ? "set [source] format = \"tsv\""
-                             : c == ','  ? "set [source] format = \"csv\""
-                                         : std::string("set [source] delimiter = \"") + c + "\"";
-    const std::string character = c == '\t' ? "a tab" : std::string("\"") + c + '"';
-    return " If " + character + " separates the columns, " + cure + ".";
-  }
-  return {};
-}
-
-/// Names are short words; a number or a sentence is what a row of data has.
-std::string header_advice(const std::vector<std::string>& names) {
-  const bool data = std::any_of(names.begin(), names.end(), [](const std::string& name) {
-    const bool number = name.find_first_not_of("+-.0123456789") == std::string::npos;
-    return (number && !name.empty()) || std::count(name.begin(), name.end(), ' ') > 2;
-  });
-  return data ? " If the first row is data and not a header, set [source] header = false and give columns by number, "
-                "from "
-                "\"1\"."
-              : "";
-}
 
 class DelimitedRows : public RowReader {
  public:
@@ -101,6 +71,7 @@ class DelimitedRows : public RowReader {
     }
     const bool is_odd = stray_ != Quoted::closed || row.too_wide || fields_.size() < widest_;
     if (format_.quotes && is_odd) judge_quotes(row);
+    if (!format_.quotes && format_.format->takes_table_keys) find_quotes(row);
     row.values.resize(indices_.size());
     for (std::size_t i = 0; i < indices_.size(); ++i) {
       row.values[i].reset();
@@ -296,6 +267,24 @@ class DelimitedRows : public RowReader {
       reject("has a blank between a delimiter and a quote, which then does not begin a quoted column");
     }
   }
+
+  /// Finds columns that seem to be quoted though quotes are ordinary characters here.
+  void find_quotes(Row& row) const {
+    for (const std::size_t index : indices_) {
+      if (index >= fields_.size() || !is_enclosed(field_text(index))) continue;
+      row.note = "has quotes around column " + std::to_string(index + 1) + " and doubled ones in it" + quotes_advice;
+    }
+    if (fields_.size() >= widest_ || !row.problem.empty()) return;
+    const std::string_view last = field_text(fields_.size() - 1);
+    if (last.starts_with('"') && std::count(last.begin(), last.end(), '"') % 2 == 1) {
+      row.problem = std::string("ends within a column that begins with a quote") + quotes_advice;
+    }
+  }
+
+  std::string_view field_text(std::size_t index) const {
+    return record_.substr(fields_[index].begin, fields_[index].end - fields_[index].begin);
+  }
+
   bool holds(std::string_view text) const { return record_.find(text) != std::string_view::npos; }
 
   void read_list_cell(std::size_t i, Row& row) {
@@ -310,7 +299,7 @@ class DelimitedRows : public RowReader {
   /// The value of field `index`, unfolded into storage_[slot] if it is quoted.
   std::string_view value(std::size_t index, std::size_t slot) {
     const Field& field = fields_[index];
-    std::string_view text = record_.substr(field.begin, field.end - field.begin);
+    std::string_view text = field_text(index);
     if (slot >= storage_.size()) storage_.resize(slot + 1);
     std::string& storage = storage_[slot];
     if (field.unfold) {

@@ -70,6 +70,7 @@ nlohmann::json read_json_value(std::string_view text, std::string& problem) {
     value = json::parse(text.begin(), text.end());
   } catch (const json::exception& error) {
     problem = "is not JSON: " + json_problem(error.what());
+    if (text.starts_with("{'")) problem += "; Python wrote it with str(): write it with json.dumps()";
   }
   return value;
 }

@@ -168,6 +168,7 @@ TEST_CASE("the reason names half a surrogate pair, and other faults of JSON") {
              ContainsSubstring("2:!is not JSON: it has one half of a surrogate pair"));
   CHECK_THAT(last_reason(R"({"t":"\udc96"})", json, {"t"}), ContainsSubstring("one half of a surrogate pair"));
   CHECK_THAT(last_reason("{\"t\":\"a}\n", json, {"t"}), ContainsSubstring("missing closing quote"));
+  CHECK_THAT(last_reason("{'t': 'a'}\n", json, {"t"}), ContainsSubstring("write it with json.dumps()"));
   CHECK(last_reason("[[2], 1]", json, {"t"}) == "1:!is not a JSON object");
   // Values without names, and rows that have none of the names.
   for (const char* other : {R"([["a",1],["b",2]])", R"({"0":{"text":"a"},"1":{"text":"b"}})"}) {

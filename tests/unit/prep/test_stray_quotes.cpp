@@ -34,6 +34,24 @@ TEST_CASE("a stray quote at the beginning of a field does not swallow rows") {
   CHECK(row.note.empty());
 }
 
+TEST_CASE("columns in quotes are noticed where quotes are ordinary characters") {
+  const RowFormat tsv{.format = find_text_format("tsv"), .delimiter = '\t', .quotes = false};
+  const TemporaryFile file("t\tl\n\"he said \"\"so\"\"\"\t1\n\"a\"\t2\n\"Up\" and \"down\"\t3\nx\t\"b \"\"\"\"\"\n");
+  const auto reader = open_rows(file.path(), tsv, both);
+  Row row;
+  for (const char* column : {"column 1", "", "", "column 2"}) {
+    REQUIRE(reader->next(row));
+    if (*column == '\0') CHECK(row.note.empty());
+    if (*column != '\0') CHECK_THAT(row.note, ContainsSubstring(column) && ContainsSubstring("quotes = true"));
+  }
+  CHECK_THAT(last_reason("t\tl\nb\t2\n\"one\n", tsv, both),
+             ContainsSubstring("3:!ends within a column that begins with a quote; if quotes enclose columns"));
+  CHECK(rows("t\tl\nb\t2\n\"one\"\n", tsv, both) == Rows{"2:b|2", "3:\"one\"|-"});
+  CHECK_THAT(rows("\"t\"\t\"l\"\n\"b\"\t2\n", tsv, both).back(),
+             ContainsSubstring("The names are in quotes: set [source] "
+                               "quotes = true."));
+}
+
 TEST_CASE("a quote that is never closed costs its own line, however long the file is") {
   CHECK_THAT(last_reason("t,l\na,1\nb,\"2", csv, both),
              ContainsSubstring("3:!has a quote at the beginning of column 2 that is never closed") &&
