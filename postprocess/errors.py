@@ -29,7 +29,7 @@ def same_label(task, text, label):
     if task not in ("regression", "answer_ranking"):
         return task != "classification" or text.startswith(label)
     try:
-        return abs(float(text) - label) <= 1e-6 * abs(label)  # shards hold single precision
+        return abs(float(text.replace(",", ".")) - label) <= 1e-6 * abs(label)  # shards hold single precision
     except ValueError:
         return False
 

@@ -113,7 +113,7 @@ class Errors(unittest.TestCase):
         self.prepared("label", format="csv", files=["texts/c.csv"], test_files=[], header=False, text=["1"], text_pair=[], delimiter=";")
         (self.folder / "texts").mkdir()
         with gzip.open(self.folder / "texts/c.csv", "wt") as file:
-            file.write('"one; ""and\nmore";1.1\ntwo;2\nthree;3\nfour;4\n')
+            file.write('"one; ""and\nmore";1,1\ntwo;2\nthree;3\nfour;4\n')
         text = (self.folder / "shards/prep.toml").read_text()
         (self.folder / "shards/prep.toml").write_text(text.replace('label = "label"', 'label = "2"'))
         lines, _ = self.reported(run)
