@@ -23,7 +23,11 @@ std::string label_key(const std::string& name) {
   constexpr std::string_view prefix = "label_";
   const bool numbered = key.starts_with(prefix) && key.size() > prefix.size() &&
                         key.find_first_not_of("0123456789", prefix.size()) == std::string::npos;
-  return numbered ? key.substr(prefix.size()) : key;
+  if (numbered) return key.substr(prefix.size());
+  const std::size_t point = key.find_first_not_of("0123456789");
+  const bool is_whole = point != std::string::npos && point > 0 && key[point] == '.' && point + 1 < key.size() &&
+                        key.find_first_not_of('0', point + 1) == std::string::npos;
+  return is_whole ? key.substr(0, point) : key;
 }
 
 bool NameMatch::in_order() const {

@@ -16,11 +16,11 @@ struct NameMatch {
 };
 
 /// The indices of `names` in `others`, which may have more. Names are the same if they are equal, else if only one on
-/// each side is spelled so (tokenize::spelling_key()), "LABEL_7" being the same as "7". Nothing if a name has no
-/// counterpart, or more than one.
+/// each side is spelled so (tokenize::spelling_key()), "LABEL_7" and "7.0" being the same as "7". Nothing if a name has
+/// no counterpart, or more than one.
 std::optional<NameMatch> match_names(const std::vector<std::string>& names, const std::vector<std::string>& others);
 
-/// The key of a name's spellings; the number of a name such as "LABEL_7".
+/// The key of a name's spellings; the number of a name such as "LABEL_7" or "7.0".
 std::string label_key(const std::string& name);
 
 }  // namespace bert_hpc::data

@@ -26,6 +26,8 @@ TEST_CASE("names match in another spelling, and numbers those of LABEL_0, LABEL_
   CHECK(match_names({"LABEL_0", "LABEL_1", "LABEL_10"}, {"1", "0", "10"})->indices == Indices{1, 0, 2});
   CHECK(match_names({"0", "1"}, {"LABEL_0", "LABEL_1"})->in_order());
   CHECK_FALSE(match_names({"1", "2"}, {"LABEL_0", "LABEL_1"}));
+  CHECK(match_names({"1.0", "0.0", "10.00"}, {"0", "1", "10"})->indices == Indices{1, 0, 2});
+  CHECK_FALSE(match_names({"1.5", "0.", ".0"}, {"0", "1", "1.5"}));
 }
 
 TEST_CASE("an exact match comes before one in another spelling") {
