@@ -13,6 +13,7 @@
 #include "bert_hpc/data/tokenizer_folder.hpp"
 #include "bert_hpc/prep/prepare.hpp"
 #include "bert_hpc/prep/readers/line_source.hpp"
+#include "bert_hpc/tokenize/utf8.hpp"
 #include "check.hpp"
 #include "given_vocabulary.hpp"
 #include "ownership.hpp"
@@ -255,20 +256,43 @@ void find_labels(PrepConfig& config) {
   config.source.label.clear();
 }
 
+namespace {
+
+constexpr std::size_t looked_at = std::size_t{64} << 10;  // bytes of a file
+
+/// Whether a file that begins with `start` is UTF-8 with characters beyond ASCII. The last character may be cut off.
+bool seems_utf8(std::string_view start) {
+  constexpr int longest = 4;  // bytes of a character
+  const auto is_ascii = [](char byte) { return static_cast<unsigned char>(byte) < 0x80; };
+  for (int i = 0; i < longest && !start.empty() && !is_ascii(start.back()); ++i) {
+    const bool begins = static_cast<unsigned char>(start.back()) >= 0xC0;
+    start.remove_suffix(1);
+    if (begins) break;
+  }
+  return !std::all_of(start.begin(), start.end(), is_ascii) && tokenize::is_valid_utf8(start);
+}
+
+}  // namespace
+
 std::vector<std::string> marked_files(const PrepConfig& config) {
   std::map<std::string, std::vector<std::string>> files_of;  // by encoding
+  std::vector<std::string> lines;
   for (const auto& [key, files] : file_lists(config)) {
     for (const std::string& file : *files) {
       std::error_code ignored;
       if (!std::filesystem::is_regular_file(file, ignored)) continue;  // what is read from a pipe is gone
-      std::array<char, 4> start{};
+      std::string start(looked_at, '\0');
       TextBytes bytes(file);
-      const std::string mark = marked_encoding(std::string_view(start.data(), bytes.read(start.data(), start.size())));
+      start.resize(bytes.read(start.data(), start.size()));
+      const std::string mark = marked_encoding(start);
+      if (mark.empty() && !is_utf8(config.source.encoding) && seems_utf8(start)) {
+        lines.push_back("warning: " + file + " seems to be UTF-8, and is read as [source] encoding = \"" +
+                        core::printable(config.source.encoding, 40) + "\" says: remove the key if that is wrong");
+      }
       const bool is_as_said = mark.empty() || (is_utf8(mark) && is_utf8(config.source.encoding));
       if (!is_as_said) files_of[mark].push_back(file);
     }
   }
-  std::vector<std::string> lines;
   for (const auto& [encoding, files] : files_of) {
     const bool one = files.size() == 1;
     lines.push_back((one ? files.front() + " is" : core::with_commas(std::ssize(files)) + " files are") + " read as " +

@@ -17,7 +17,8 @@ std::unique_ptr<tokenize::Tokenizer> checked_tokenizer(const PrepConfig& config)
 /// its folder says so, or the model beside it takes fewer tokens than max_tokens.
 std::vector<std::string> doubts(const PrepConfig& config, const tokenize::Tokenizer& tokenizer);
 
-/// Lines about files whose byte order mark names another encoding than the input does.
+/// Lines about files whose byte order mark names another encoding than the input does, or which seem to be UTF-8 though
+/// it names another one.
 std::vector<std::string> marked_files(const PrepConfig& config);
 
 }  // namespace bert_hpc::prep

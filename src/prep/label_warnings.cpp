@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/data/name_match.hpp"
 #include "bert_hpc/tokenize/spelling.hpp"
 #include "row_labels.hpp"
 
@@ -87,8 +88,8 @@ void warn_of_spellings(const RowTable& table, const PrepConfig& config, std::vec
   }
   std::map<std::string, std::vector<std::string>> variants;
   for (const auto& [name, count] : rows) {
-    variants[tokenize::spelling_key(name)].push_back(
-        '"' + core::printable(tokenize::visible_spelling(name), most_bytes) + "\" " + core::with_commas(count));
+    variants[data::label_key(name)].push_back('"' + core::printable(tokenize::visible_spelling(name), most_bytes) +
+                                              "\" " + core::with_commas(count));
   }
   std::vector<std::string> groups;
   for (const auto& [key, names] : variants) {
@@ -99,11 +100,13 @@ void warn_of_spellings(const RowTable& table, const PrepConfig& config, std::vec
   for (std::size_t i = 0; i < std::min(groups.size(), most_labels); ++i) text += (i == 0 ? "" : "; ") + groups[i];
   const auto more = std::ssize(groups) - static_cast<std::ptrdiff_t>(most_labels);
   if (more > 0) text += "; and " + core::with_commas(more) + " more";
-  all.push_back("some labels differ only in case, blanks, invisible characters or Unicode composition (label, rows): " +
-                text + ". Each is a label of its own" +
-                (config.task.labels.empty()
-                     ? ": make them one in the source, or list those to keep in [task] labels."
-                     : ", and those that [task] labels does not list are left out: make them one in the source."));
+  all.push_back(
+      "some labels differ only in case, blanks, invisible characters, Unicode composition or the notation of numbers "
+      "(label, rows): " +
+      text + ". Each is a label of its own" +
+      (config.task.labels.empty()
+           ? ": make them one in the source, or list those to keep in [task] labels."
+           : ", and those that [task] labels does not list are left out: make them one in the source."));
 }
 
 /// "-1" beside 0, 1, 2, …: Hugging Face's data sets have it for rows without a label.

@@ -66,6 +66,11 @@ class WrittenTables(unittest.TestCase):
         self.assertIn("4 read, 3 kept, 1 rejected", text)
         self.assertIn("1: the row cannot be read (the first is file, row 4, line 5: the row has a quote at the beginning of column 1 that "
                       "is never closed", text)
+        utf8 = "text,label\ncafé it,1\n".encode()
+        text = self.prepare(utf8, "classification", format="csv", encoding="latin-1")
+        self.assertIn('warning: file seems to be UTF-8, and is read as [source] encoding = "latin-1" says', text)
+        for content, encoding in [(utf8, "utf-8"), (utf8.decode().encode("cp1252"), "latin-1"), (b"text,label\nit,1\n", "latin-1")]:
+            self.assertNotIn("seems to be", self.prepare(content, "classification", format="csv", encoding=encoding))
         text = self.prepare(b"Sentence #,tokens,tags\n1,it,O\n", "token_classification", format="csv")
         self.assertIn('words whose rows have the same "Sentence #", or none behind one, are a sentence', text)
         text = self.prepare(b"text,label\nit,[0 1]\nit,\"[0, 1]\"\n", "multi_label", format="csv")

@@ -42,6 +42,11 @@ TEST_CASE("labels that differ in case, composition, invisible characters or blan
   CHECK(text.scan().label_names.size() == 8);
 }
 
+TEST_CASE("whole numbers that are written as real ones too are listed") {
+  CsvText text(table({"0", "1", "1.0", "2.5"}));
+  CHECK_THAT(all_warnings(text), ContainsSubstring("the notation of numbers (label, rows): \"1\" 3 and \"1.0\" 3."));
+}
+
 TEST_CASE("a spelling that [task] labels does not list is in the warning too") {
   CsvText text(table({"Positive", "positive", "b"}));
   text.config.task.labels = {"positive", "b"};
