@@ -1,5 +1,6 @@
 #include "bert_hpc/model/hf_config.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "bert_hpc/core/json.hpp"
@@ -35,6 +36,21 @@ void read_labels(const json& id2label, ModelConfig& config, ProblemList& problem
   config.label_names = std::move(names);
 }
 
+/// Takes the names of label2id, {"negative": 0, "positive": 1}, if they have every number from 0 on once.
+void read_numbers(const json& label2id, ModelConfig& config) {
+  std::vector<std::string> names(label2id.size());
+  std::vector<bool> has_name(names.size(), false);
+  for (const auto& [name, number] : label2id.items()) {
+    if (!number.is_number_unsigned() || number.get<std::uint64_t>() >= names.size()) return;
+    const auto id = number.get<std::size_t>();
+    names[id] = name;
+    has_name[id] = true;
+  }
+  if (!names.empty() && std::find(has_name.begin(), has_name.end(), false) == has_name.end()) {
+    config.label_names = std::move(names);
+  }
+}
+
 void read_label_names(ConfigReader& reader, ModelConfig& config, ProblemList& problems) {
   const json* id2label = reader.find("id2label");
   std::optional<std::int64_t> count;
@@ -52,6 +68,8 @@ void read_label_names(ConfigReader& reader, ModelConfig& config, ProblemList& pr
     } else {
       config.label_names = default_label_names(*count);
     }
+  } else if (const json* label2id = reader.find("label2id"); label2id != nullptr && label2id->is_object()) {
+    read_numbers(*label2id, config);
   }
 }
 

@@ -224,6 +224,20 @@ class HeadLabels(TaskCase):
         line = message[message.index("labels = ["):].splitlines()[0]
         return json.loads(line[line.index("["):line.rindex("]") + 1])
 
+    def test_a_training_states_classes_by_number_if_the_model_has_no_names(self):
+        shutil.copytree(self.folder / "first/model", self.folder / "nameless")
+        config = json.loads((self.folder / "nameless/config.json").read_text())
+        by_name = config.pop("label2id")
+        config.pop("id2label")
+        (self.folder / "nameless/config.json").write_text(json.dumps(config))
+        done = self.train_task("nameless_run", "b", model={"pretrained": "nameless", **self.pretrained})
+        self.assertIn(f"classes are matched by number: 0 is {SORTED[0]}, 1 is {SORTED[1]}", done.stdout + done.stderr)
+        self.require_rows("nameless_run/model", "first/model", slice(None))
+        # label2id alone names them too.
+        (self.folder / "nameless/config.json").write_text(json.dumps(config | {"label2id": by_name}))
+        self.train_task("numbered_run", "b", model={"pretrained": "nameless", **self.pretrained})
+        self.require_rows("numbered_run/model", "first/model", [ORDER.index(name) for name in SORTED])
+
     def test_a_wrapped_model_s_weights_are_read(self):
         shutil.copytree(self.folder / "first/model", self.folder / "wrapped")
         plain = tensors_of(self.folder / "first/model")

@@ -146,6 +146,13 @@ ClassifierUse classifier_use(const config::Config& input, const LabelNames& mode
   return use;
 }
 
+std::string unnamed_note(const LabelNames& model, const LabelNames& labels) {
+  if (model.size() == labels.size()) return {};
+  return "config.json of the pretrained model does not name the " + core::counted(std::ssize(labels), "output") +
+         " of its classifier; classes are matched by number: " + pairs_by_number(numbers(labels.size()), labels) +
+         ". If that is wrong, set [model] head = \"new\" for a new classifier";
+}
+
 std::string numbers_note(const LabelNames& in_use, const LabelNames& shards) {
   const bool same = shards.size() <= in_use.size() && std::equal(shards.begin(), shards.end(), in_use.begin());
   return same ? "" : "classes are matched by number: " + pairs_by_number(in_use, shards);

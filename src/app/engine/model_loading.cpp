@@ -170,6 +170,11 @@ LoadNotes report_folder(const ModelInstance& model, const config::Config& input,
   if (keeps || is_among(report.left, weight)) {
     notes.head = report.differences.empty() ? use.note : difference_note(model::read_hf_config(folder).label_names);
     notes.is_doubtful = use.is_doubtful;
+    if (notes.head.empty() && model.objective.task->has_label_names()) {
+      notes.head =
+          unnamed_note(model::read_hf_config(folder_of_labels(input.model)).label_names, model.config.label_names);
+      notes.is_doubtful = !notes.head.empty();
+    }
   } else if (!report.replaced.empty() && model.objective.task->has_label_names()) {
     notes.head = replaced_classifier(model::read_hf_config(folder).label_names, model.config.label_names);
     notes.is_doubtful = true;

@@ -43,6 +43,13 @@ TEST_CASE("the model names the predictions, for any labels of the shards") {
   }
 }
 
+TEST_CASE("a note states the classes of a classifier whose outputs have no names") {
+  CHECK(unnamed_note({"a", "b"}, {"b", "a"}).empty());
+  CHECK_THAT(unnamed_note({"a", "b"}, {"x", "y", "z"}),
+             ContainsSubstring("does not name the 3 outputs") &&
+                 ContainsSubstring("matched by number: 0 is x, 1 is y, 2 is z"));
+}
+
 TEST_CASE("a training is for the shards' labels") {
   CHECK(labels_in_use(input("train"), own, {"a", "b", "c"}) == LabelNames{"a", "b", "c"});
   CHECK(labels_in_use(input("train"), own, {}) == own);

@@ -92,6 +92,14 @@ TEST_CASE("labels come from id2label in any order, or from num_labels") {
   const ModelConfig named = model::parse_hf_config(R"({"id2label": {"1": "b", "0": "a", "2": "c"}})", "config.json");
   CHECK(named.label_names == std::vector<std::string>{"a", "b", "c"});
   CHECK(model::parse_hf_config(R"({"num_labels": 1})", "config.json").num_labels() == 1);
+  const auto numbered = [](const std::string& label2id) {
+    return model::parse_hf_config(R"({"label2id": )" + label2id + "}", "config.json").label_names;
+  };
+  CHECK(numbered(R"({"b": 2, "c": 0, "a": 1})") == std::vector<std::string>{"c", "a", "b"});
+  for (const char* other :
+       {R"({"a": 1, "b": 2})", R"({"a": 0, "b": 0})", R"({"a": "0"})", R"({"a": -1})", "{}", "null"}) {
+    CHECK(numbered(other) == model::default_label_names(2));
+  }
 }
 
 TEST_CASE("errors name every wrong value and the allowed values") {

@@ -30,6 +30,10 @@ struct ClassifierUse {
 /// `model`: labels of the classifier; `labels`: labels_in_use(), as many as it has outputs, or others.
 ClassifierUse classifier_use(const config::Config& input, const LabelNames& model, const LabelNames& labels);
 
+/// A note if a training keeps a classifier of which config.json names another number of labels than it has outputs, as
+/// the shards have labels; else empty.
+std::string unnamed_note(const LabelNames& model, const LabelNames& labels);
+
 /// A note if an evaluation's shards go by number: what each number is; else empty.
 std::string numbers_note(const LabelNames& in_use, const LabelNames& shards);
 
