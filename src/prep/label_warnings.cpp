@@ -247,12 +247,29 @@ void warn_of_tag_notation(const RowTable& table, const PrepConfig& config, std::
                 (others > 3 ? ", …" : "") + ", or there are no metrics of entities.");
 }
 
+/// Rows of one word each, as of a table whose rows are words.
+void warn_of_single_words(const RowTable& table, const PrepConfig& config, std::vector<std::string>& all) {
+  constexpr std::int64_t least_rows = 10;
+  if (config.labels() != tasks::Labels::words || !config.source.sentence.empty()) return;
+  std::int64_t kept = 0;
+  for (std::int64_t row = 0; row < table.rows(); ++row) {
+    if (!is_kept(table.status[static_cast<std::size_t>(row)])) continue;
+    if (std::ssize(label_of(table, row).names) > 1) return;
+    ++kept;
+  }
+  if (kept < least_rows) return;
+  all.push_back(
+      "each of the " + core::with_commas(kept) +
+      " sentences has one word. If rows are words, set [source] sentence to the column that names the sentence"
+      " of each; in CoNLL's columns a blank line ends a sentence.");
+}
+
 }  // namespace
 
 void add_label_warnings(const RowTable& table, const PrepConfig& config, std::vector<std::string>& all) {
-  for (const auto warn :
-       {warn_of_labels, warn_of_mixed_labels, warn_of_missing_marks, warn_of_spellings, warn_of_unassigned,
-        warn_of_short_vectors, warn_of_separators, warn_of_tag_notation, warn_of_unknown_labels}) {
+  for (const auto warn : {warn_of_labels, warn_of_mixed_labels, warn_of_missing_marks, warn_of_spellings,
+                          warn_of_unassigned, warn_of_short_vectors, warn_of_separators, warn_of_tag_notation,
+                          warn_of_single_words, warn_of_unknown_labels}) {
     warn(table, config, all);
   }
 }

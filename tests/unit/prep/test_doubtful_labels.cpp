@@ -104,6 +104,21 @@ TEST_CASE("names of sets that another separator joins are noticed") {
   CHECK_THAT(all_warnings(names), !ContainsSubstring("label_separator"));
 }
 
+TEST_CASE("sentences of one word each are noticed") {
+  const auto found = [](const std::string& last) {
+    std::string rows = "tokens,tags\n";
+    for (int i = 0; i < 10; ++i) rows += "word,NOUN\n";
+    CsvText text(rows + last);
+    text.config.task.name = "token_classification";
+    text.config.source.text = {"tokens"};
+    text.config.source.label = "tags";
+    return all_warnings(text);
+  };
+  CHECK_THAT(found(""),
+             ContainsSubstring("each of the 10 sentences has one word. If rows are words, set [source] sentence"));
+  CHECK_THAT(found("two words,NOUN VERB\n"), !ContainsSubstring("one word"));
+}
+
 TEST_CASE("tags in a notation without metrics of entities are noticed") {
   const auto found = [](const std::string& tags) {
     CsvText text("tokens,tags\na b c," + tags + "\n");
