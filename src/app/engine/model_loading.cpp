@@ -195,7 +195,7 @@ bool keeps_new_head(const ModelInstance& model, const config::Config& input) {
   leave_head(model, use, adapter);
   if (!use.rows.empty() || (adapter && !adapter->replaced().empty())) return true;
   const model::LoadReport report = model::check_hf_weights(*input.model.pretrained, model.all_parameters(),
-                                                           load_options(model, model.use.trains, use, adapter));
+                                                           load_options(model, input, use, adapter));
   return !report.newly_initialised.empty() || !report.differences.empty();
 }
 
