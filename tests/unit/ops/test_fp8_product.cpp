@@ -94,8 +94,8 @@ struct Layer {
   }
   void put(int slice, const Matrix& from) {
     const core::ParameterSlice& s = store.slices()[static_cast<std::size_t>(slice)];
-    const auto at = static_cast<std::size_t>(s.offset), size = static_cast<std::size_t>(s.size);
-    core::copy_to_device(std::span<const float>(from.tensor().data, size), store.change_values().subspan(at, size));
+    core::copy_on_device(from.tensor().data, store.change_values().data() + s.offset,
+                         static_cast<std::size_t>(s.size) * sizeof(float));
   }
   core::Tensor<const float> weight() const { return store.value(0); }
   const float* bias_data() const { return store.value(1).data; }
