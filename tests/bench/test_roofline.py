@@ -47,11 +47,10 @@ class Model(unittest.TestCase):
         self.assertEqual(roofline.partial_sums(LARGE, 10_000), 132 * 3 * 1024 * 4)
         self.assertEqual(roofline.partial_sums(BASE, 33), 7 * 3 * 768 * 4)
 
-    def test_biases_have_passes_of_their_own_in_fp8_alone(self):
-        of = lambda copies: {k.name: k.bytes for k in roofline.streams_of_step(BASE, 100, 2, copies=copies)}
-        self.assertNotIn("bias of query, key, value", of(True))
-        self.assertEqual(of(False)["bias of query, key, value"], 12 * 100 * 3 * 768 * 4)
-        self.assertEqual(of(True)["GELU"] * 6, of(False)["bias + GELU"] * 4)
+    def test_fp8_steps_have_the_other_kernels_of_bf16_steps(self):
+        names = lambda kernels: {k.name for k in kernels}
+        roundings = names(roofline.fp8_roundings_of_step(BASE, 200))
+        self.assertEqual(names(roofline.fp8_kernels_of_step(BASE, [100, 100])) - roundings, names(roofline.kernels_of_step(BASE, [100, 100])))
 
     def test_fp8_halves_operands_and_rounds_them(self):
         half, eighth = (roofline.products_of_step(BASE, 1000, operand) for operand in (2, 1))
@@ -63,7 +62,7 @@ class Model(unittest.TestCase):
         plain, turned, gradients, weights = roofline.fp8_roundings_of_step(BASE, 1000)
         self.assertEqual(plain.bytes + turned.bytes, 2 * 3 * 12 * 1000 * 7 * 768)
         self.assertEqual(gradients.bytes, 4 * 12 * 1000 * 9 * 768)
-        self.assertEqual(weights.bytes, 12 * 12 * 768**2 * (4 + 4 + 1 + 1))
+        self.assertEqual(weights.bytes, 12 * 12 * 768**2 * (2 + 2 + 1 + 1))
 
 
 class Times(unittest.TestCase):
