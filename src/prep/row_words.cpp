@@ -162,7 +162,7 @@ const char* reason(RowStatus status) {
 
 namespace {
 
-/// What follows the reason of a label that is a number in the notation of other languages.
+/// Advice behind the reason of a label that is a number in the notation of other languages.
 std::string decimal_advice(std::string_view label, const PrepConfig& config) {
   if (config.source.decimal == "," || !has_decimal_comma(label)) return {};
   return "; if the comma stands before the fraction, set [source] decimal = \",\"";

@@ -7,7 +7,7 @@
 
 namespace bert_hpc::layers {
 
-/// What an edge hands to the next sublayer.
+/// Values that an edge hands to the next sublayer.
 struct Stream {
   Stream() = default;
   /// Post-norm: the residual is the normalized value.

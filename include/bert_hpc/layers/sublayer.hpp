@@ -45,7 +45,7 @@ struct SublayerLinear {
   bool usually_adapted = false;  ///< one of those that PEFT adapts if it is given no names
 };
 
-/// What a kind of sublayer computes, with the settings that it alone has (encoder_sublayers.hpp).
+/// A kind of sublayer, with the settings that it alone has (encoder_sublayers.hpp).
 class SublayerKind {
  public:
   virtual ~SublayerKind() = default;
@@ -64,7 +64,7 @@ class SublayerKind {
   virtual bool computes_like(const SublayerKind& other) const = 0;
 };
 
-/// What sublayers of every kind have.
+/// Settings that sublayers of every kind have.
 struct SublayerSettings {
   std::shared_ptr<const SublayerKind> kind{};
   std::int64_t block = 0;  ///< index of the block that the sublayer belongs to

@@ -146,7 +146,7 @@ class Stage {
     std::unique_ptr<layers::Head::SavedActivations> head;  // null where the head is elsewhere
   };
   struct DeferredGradients {
-    /// Of each sublayer with a backward pass, but what is sent, and of the head if here.
+    /// Gradients into each sublayer with a backward pass, except the one that is sent, and into the head if it is here.
     std::vector<layers::StreamGradient> d_inputs;
     std::vector<std::unique_ptr<layers::Sublayer::WeightGradientInputs>> sublayers;
   };

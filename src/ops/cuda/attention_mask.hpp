@@ -7,7 +7,7 @@
 
 namespace bert_hpc::ops::cuda {
 
-/// How many of a sequence's keys are real; `otherwise` without padding.
+/// Number of real keys of a sequence; `otherwise` without padding.
 template <class Warp, class T>
 BERT_HPC_WARP_CODE int real_keys(const AttentionCall<T>& call, int sequence, int otherwise) {
   return call.real_keys != nullptr ? Warp::load_one(call.real_keys + sequence) : otherwise;

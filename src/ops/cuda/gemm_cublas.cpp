@@ -40,7 +40,7 @@ class CublasProduct final : public GemmProduct {
   std::int64_t reserve(const ProductExtents& e) override {
     if (compute() != core::DataType::fp32) {
       const std::int64_t batch = e.rows * padded_columns(std::max(e.in, e.out));
-      // Of weights that have no copies: those of adapters, or that an FP8 product has rounded.
+      // Room for weights without copies: adapters, and weights that an FP8 product has rounded.
       const std::int64_t weight = e.out * padded_columns(e.in);
       rounded_elements_[0] = std::max(rounded_elements_[0], batch);
       rounded_elements_[1] = std::max({rounded_elements_[1], weight, batch});

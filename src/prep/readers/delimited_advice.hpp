@@ -1,4 +1,4 @@
-// What is probably meant where a table is read otherwise. Internal to the module.
+// Advice for tables that are probably meant in another way. Internal to the module.
 #pragma once
 
 #include <string>

@@ -28,7 +28,7 @@ constexpr Kind kinds[] = {
     {"%PDF-1."sv, "PDF; [source] takes text"},
 };
 
-/// What a zip archive holds, by the names of its first files.
+/// Kind of a zip archive's content, by the names of its first files.
 std::string zip_format(std::string_view start) {
   const auto holds = [start](std::string_view text) { return start.find(text) != std::string_view::npos; };
   if (holds("mimetypeapplication/vnd.oasis.opendocument.spreadsheet")) {

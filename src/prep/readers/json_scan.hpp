@@ -1,4 +1,4 @@
-// What is known of JSON without reading its values: where a value ends, and the members of an object. Internal to the
+// Scanning of JSON without reading its values: where a value ends, and the members of an object. Internal to the
 // module.
 #pragma once
 

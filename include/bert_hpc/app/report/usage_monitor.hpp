@@ -1,7 +1,7 @@
-// How busy a rank's device is during a run, and how much memory it has in use: of a GPU what NVIDIA's management
-// library (NVML) reports, with power and energy; on CPUs the process's own time and memory. NVML comes with the driver
-// and is opened by name at run time, so that the program links and runs where there is none; its few functions are
-// declared here by hand, as its interface has been stable since 2015.
+// Utilisation and memory of a rank's device during a run. For a GPU, NVIDIA's management library (NVML) reports them
+// with power and energy; on CPUs they are the time and the memory of the process. NVML comes with the driver and is
+// opened by name at run time, so that the program links and runs without it. Its few functions are declared by hand, as
+// its interface has been stable since 2015.
 //
 // A thread asks about once a second and keeps a bounded series: when it is full, every second sample goes and the
 // interval doubles.
@@ -20,7 +20,7 @@
 
 namespace bert_hpc::app {
 
-/// What is unknown is NaN.
+/// Usage of a device at a time; unknown fields are NaN.
 struct UsageSample {
   double seconds = 0;      ///< since the monitor's begin
   double utilisation = 0;  ///< of the time, a kernel ran on the GPU; of the threads' time, the CPUs worked: 0 … 1
@@ -92,9 +92,9 @@ UsageSummary summary_of(const std::vector<UsageSample>& samples);
 /// Returns a sample without its time. One thread at a time calls it.
 using UsageSource = std::function<UsageSample()>;
 
-/// Of a GPU; empty if NVML does not know it.
+/// Source of a GPU's samples; empty if NVML does not know the GPU.
 UsageSource gpu_usage(const std::string& identity, const std::string& library = "libnvidia-ml.so.1");
-/// Of this process, which has so many threads.
+/// Source of samples of this process, which has `threads` threads.
 UsageSource process_usage(int threads);
 
 class UsageMonitor {
