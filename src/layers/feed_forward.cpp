@@ -2,15 +2,17 @@
 
 #include <utility>
 
+#include "sublayer_kind.hpp"
+
 namespace bert_hpc::layers {
 namespace {
 
 constexpr std::uint32_t output_site_of_block = 2, intermediate_input = 3;
 
 /// The kind of sublayer that a FeedForward computes.
-class FeedForwardKind final : public SublayerKind {
+class FeedForwardKind final : public KindOf<FeedForward, FeedForwardSettings> {
  public:
-  explicit FeedForwardKind(FeedForwardSettings own) : own_(std::move(own)) {}
+  using KindOf::KindOf;
 
   std::string name() const override { return "feed-forward"; }
   bool mixes_tokens() const override { return false; }
@@ -18,22 +20,11 @@ class FeedForwardKind final : public SublayerKind {
     return {{.name = own_.intermediate, .in = settings.hidden, .out = own_.intermediate_size},
             {.name = settings.output, .in = own_.intermediate_size, .out = settings.hidden}};
   }
-  void declare(const SublayerSettings& settings, std::vector<core::ParameterSpec>& specs,
-               const TensorRank& place) const override {
-    FeedForward::declare(settings, own_, specs, place);
-  }
   LayerCosts costs(const SublayerSettings& settings, const BatchShape& batch, bool selects) const override;
-  std::unique_ptr<Sublayer> make(const SublayerSettings& settings, const core::ParameterStore& parameters,
-                                 const TensorGroup& group) const override {
-    return std::make_unique<FeedForward>(settings, own_, parameters, group);
-  }
   bool computes_like(const SublayerKind& other) const override {
     const auto* const same = dynamic_cast<const FeedForwardKind*>(&other);
     return same != nullptr && same->own_.intermediate_size == own_.intermediate_size;
   }
-
- private:
-  FeedForwardSettings own_;
 };
 
 LayerCosts FeedForwardKind::costs(const SublayerSettings& settings, const BatchShape& batch, bool selects) const {

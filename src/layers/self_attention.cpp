@@ -5,6 +5,7 @@
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/activation.hpp"
+#include "sublayer_kind.hpp"
 
 namespace bert_hpc::layers {
 
@@ -17,9 +18,9 @@ constexpr std::uint32_t output_site = 1;  // that of the attention itself is 0
 constexpr std::uint32_t attention_input = 0;
 
 /// The kind of sublayer that a SelfAttention computes.
-class AttentionKind final : public SublayerKind {
+class AttentionKind final : public KindOf<SelfAttention, AttentionSettings> {
  public:
-  explicit AttentionKind(AttentionSettings own) : own_(std::move(own)) {}
+  using KindOf::KindOf;
 
   std::string name() const override { return "attention"; }
   bool mixes_tokens() const override { return true; }
@@ -30,23 +31,12 @@ class AttentionKind final : public SublayerKind {
             {.name = own_.value, .in = hidden, .out = hidden, .all_tokens = true, .usually_adapted = true},
             {.name = settings.output, .in = hidden, .out = hidden}};
   }
-  void declare(const SublayerSettings& settings, std::vector<core::ParameterSpec>& specs,
-               const TensorRank& place) const override {
-    SelfAttention::declare(settings, own_, specs, place);
-  }
   LayerCosts costs(const SublayerSettings& settings, const BatchShape& batch, bool selects) const override;
-  std::unique_ptr<Sublayer> make(const SublayerSettings& settings, const core::ParameterStore& parameters,
-                                 const TensorGroup& group) const override {
-    return std::make_unique<SelfAttention>(settings, own_, parameters, group);
-  }
   bool computes_like(const SublayerKind& other) const override {
     const auto* const same = dynamic_cast<const AttentionKind*>(&other);
     return same != nullptr && same->own_.heads == own_.heads && same->own_.dropout == own_.dropout &&
            same->own_.mask == own_.mask;
   }
-
- private:
-  AttentionSettings own_;
 };
 
 /// Keys and values are computed of all tokens, the rest of the rows that come out.

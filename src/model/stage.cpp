@@ -32,6 +32,8 @@ Stage::Stage(const ModelPlan& plan, const ModelRange& range, const core::Paramet
   for (std::int64_t i = range.first; i < range.last; ++i) {
     layers::SublayerSettings settings = plan_.sublayers[static_cast<std::size_t>(i)];
     settings.fuses_row_sums = fuses_row_sums;
+    settings.sum_in = plan_.hands_on_sum(i);
+    settings.sum_out = plan_.hands_on_sum(i + 1);
     std::vector<core::ParameterSpec> of_sublayer;
     layers::declare_sublayer(settings, of_sublayer);
     sublayers_.push_back(layers::make_sublayer(settings, parameters, group));

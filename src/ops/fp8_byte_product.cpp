@@ -35,7 +35,7 @@ Tensor<std::uint8_t> ByteFp8Product::weight_place(std::size_t layer, bool turned
 
 void ByteFp8Product::round_weight(std::size_t layer) {
   const Fp8Scale scale = scales().of(layer, Fp8Operand::weight);
-  round_to_fp8_turned(kept(layers()[layer].weight), scale, false, weight_place(layer, true),
+  round_to_fp8_turned(rounded().read(layers()[layer].weight), scale, false, weight_place(layer, true),
                       weight_place(layer, false));
 }
 
@@ -80,7 +80,7 @@ Fp8Matmul::Operand ByteFp8Product::turned_gradient(ConstMatrix d_y) {
 
 const void* ByteFp8Product::copied(const float* bias, const Matrix& sum) {
   if (bias == nullptr) return nullptr;
-  const ConstMatrix copy = kept(Tensor<const float>(bias, 1, sum.columns));
+  const ConstMatrix copy = rounded().read(Tensor<const float>(bias, 1, sum.columns));
   return copy.type == sum.type ? copy.data : nullptr;
 }
 

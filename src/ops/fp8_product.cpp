@@ -50,7 +50,8 @@ class PortableFp8Product final : public Fp8Product {
   Tensor<const float> weight() const { return weight(layer()); }
 
   void round_weight(std::size_t layer) override {
-    round_through_fp8(kept(layers()[layer].weight), scales().of(layer, Fp8Operand::weight), false, weight(layer));
+    round_through_fp8(rounded().read(layers()[layer].weight), scales().of(layer, Fp8Operand::weight), false,
+                      weight(layer));
   }
 
   ConstMatrix through_fp8(ConstMatrix x, Fp8Operand operand, bool notes) {
@@ -99,7 +100,7 @@ MatrixProduct& Fp8Product::of(int id) {
 
 void Fp8Product::note_weights() {
   for (std::size_t i = 0; i < layers_.size(); ++i) {
-    note_magnitude(kept(layers_[i].weight), scales_.of(i, Fp8Operand::weight));
+    note_magnitude(rounded_.read(layers_[i].weight), scales_.of(i, Fp8Operand::weight));
   }
 }
 
@@ -128,11 +129,6 @@ void Fp8Product::backward_weight(ConstMatrix d_y, ConstMatrix x, Matrix d_w, flo
   if (!scales_.known()) return rounded_.backward_weight(d_y, x, d_w, d_bias, write);
   if (d_bias != nullptr) column_sums(d_y, d_bias, write);
   run_backward_weight(d_y, x, d_w, write);
-}
-
-ConstMatrix Fp8Product::kept(Tensor<const float> w) {
-  RoundedWeights* const copies = rounded_.kept_weights();
-  return copies != nullptr ? copies->of(w) : ConstMatrix(w);
 }
 
 std::unique_ptr<Fp8Product> make_fp8_product(MatrixProduct& rounded, std::vector<Fp8Layer> layers,

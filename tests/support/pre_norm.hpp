@@ -13,8 +13,7 @@ namespace bert_hpc::tests {
 /// norm that before the head.
 inline model::ModelPlan pre_norm(model::ModelPlan plan) {
   plan.embeddings.sum_out = true;
-  for (layers::SublayerSettings& sublayer : plan.sublayers) sublayer.sum_in = sublayer.sum_out = true;
-  plan.sublayers.back().sum_out = false;  // the head reads the normalized value alone
+  for (layers::SublayerSettings& sublayer : plan.sublayers) sublayer.sum_out = true;
   return plan;
 }
 

@@ -77,8 +77,8 @@ struct SublayerSettings {
   std::uint32_t first_site = 0;       ///< of its block, whose dropout sites are first_site … first_site + 2
   AdapterSettings adapters{};         ///< of its linear layers
   bool fuses_row_sums = false;        ///< the kernels of backward_input begin the gradients of vectors
-  /// Whether the residual that the sublayer is given, and that it hands on, is the sum before the norm (pre-norm).
-  bool sum_in = false, sum_out = false;
+  bool sum_out = false;               ///< the residual that it hands on is the sum before the norm (pre-norm)
+  bool sum_in = false;                ///< the residual that it is given is such a sum: follows from the edge below
 };
 
 /// Whether two sublayers do the same work: they differ in names and in keys of dropout alone.

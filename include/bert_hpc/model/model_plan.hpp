@@ -84,6 +84,12 @@ struct ModelPlan {
   }
 
   std::int64_t sublayer_count() const { return std::ssize(sublayers); }
+  /// Whether the edge into a sublayer, or into the head behind the last one, hands on the sum beside the normalized
+  /// value. The head reads the normalized value alone.
+  bool hands_on_sum(std::int64_t sublayer) const {
+    if (sublayer == sublayer_count()) return false;
+    return sublayer == 0 ? embeddings.sum_out : sublayers[static_cast<std::size_t>(sublayer) - 1].sum_out;
+  }
   /// Does this sublayer compute only the rows that the head reads?
   bool computes_selection(std::int64_t sublayer) const { return sublayer >= selects_from; }
   /// And does it get nothing but those?

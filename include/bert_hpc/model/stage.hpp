@@ -176,12 +176,9 @@ class Stage {
                                                                                         : tokens;
   }
   layers::Stream sublayer_input(const Slot& slot, std::size_t sublayer) const;
-  const layers::SublayerSettings& settings(std::size_t sublayer) const {
-    return plan_.sublayers[static_cast<std::size_t>(range_.first) + sublayer];
-  }
   /// Whether the stream into a sublayer, or out of the last one, has a sum beside the normalized value.
   bool has_sum(std::size_t sublayer) const {
-    return sublayer < sublayers_.size() ? settings(sublayer).sum_in : !range_.head && settings(sublayer - 1).sum_out;
+    return plan_.hands_on_sum(range_.first + static_cast<std::int64_t>(sublayer));
   }
   /// Memory for what goes into a sublayer, or out of the last one: a matrix of one value or of both.
   Matrix take_message(core::Workspace& workspace, std::int64_t rows, std::size_t sublayer) const;

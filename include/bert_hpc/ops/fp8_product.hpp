@@ -62,9 +62,6 @@ class Fp8Product : public MatrixProduct {
   virtual void run_forward(ConstMatrix x, const Epilogue& epilogue, Matrix y) = 0;
   virtual void run_backward_input(ConstMatrix d_y, Matrix d_x, const InputEpilogue& epilogue) = 0;
   virtual void run_backward_weight(ConstMatrix d_y, ConstMatrix x, Matrix d_w, Write write) = 0;
-
-  /// The copy that `rounded` keeps of a weight or bias, or itself.
-  ConstMatrix kept(Tensor<const float> w);
   const std::vector<Fp8Layer>& layers() const { return layers_; }
   bool allocates() const { return allocates_; }
   MatrixProduct& rounded() { return rounded_; }

@@ -69,6 +69,8 @@ class MatrixProduct {
 
   /// Products of 16-bit operands: from now on weights of `parameters` are read from copies. Returns the copies' bytes.
   std::int64_t keep_weights(const core::ParameterStore& parameters);
+  /// A weight or bias as products read it: its copy, if one is kept.
+  ConstMatrix read(Tensor<const float> w) { return kept_ ? kept_->of(w) : ConstMatrix(w); }
   /// The copies, if any, for updates that can write them too.
   RoundedWeights* kept_weights() { return kept_ ? &*kept_ : nullptr; }
 
@@ -94,8 +96,6 @@ class MatrixProduct {
 
  protected:
   core::DataType compute() const { return compute_; }
-  /// A weight as it is read: its copy, where one is kept.
-  ConstMatrix read(Tensor<const float> w) { return kept_ ? kept_->of(w) : ConstMatrix(w); }
 
  private:
   core::DataType compute_;
