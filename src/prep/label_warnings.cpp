@@ -24,11 +24,17 @@ std::string shown(const std::string& label) {
   return '"' + core::printable(label, 40) + '"';
 }
 
-void warn_of_labels(const RowTable& table, const PrepConfig& config, std::vector<std::string>& all) {
-  std::map<std::string, std::int64_t> known = table.unlisted_labels;
+/// Rows of each label that rows have, listed in [task] labels or not.
+std::map<std::string, std::int64_t> rows_by_label(const RowTable& table) {
+  std::map<std::string, std::int64_t> rows = table.unlisted_labels;
   for (std::size_t i = 0; i < table.label_names.size(); ++i) {
-    if (table.label_rows[i] > 0) known[table.label_names[i]] = table.label_rows[i];
+    if (table.label_rows[i] > 0) rows[table.label_names[i]] = table.label_rows[i];
   }
+  return rows;
+}
+
+void warn_of_labels(const RowTable& table, const PrepConfig& config, std::vector<std::string>& all) {
+  const std::map<std::string, std::int64_t> known = rows_by_label(table);
   std::vector<std::string> names;
   for (const auto& [label, rows] : known) names.push_back(label);
   for (const std::string& label : table.absent_labels) {
@@ -82,12 +88,8 @@ void warn_of_mixed_labels(const RowTable& table, const PrepConfig& config, std::
 
 /// Names that are probably one label: they differ in case, composition, invisible characters or blanks.
 void warn_of_spellings(const RowTable& table, const PrepConfig& config, std::vector<std::string>& all) {
-  std::map<std::string, std::int64_t> rows = table.unlisted_labels;
-  for (std::size_t i = 0; i < table.label_names.size(); ++i) {
-    if (table.label_rows[i] > 0) rows[table.label_names[i]] = table.label_rows[i];
-  }
   std::map<std::string, std::vector<std::string>> variants;
-  for (const auto& [name, count] : rows) {
+  for (const auto& [name, count] : rows_by_label(table)) {
     variants[data::label_key(name)].push_back('"' + core::printable(tokenize::visible_spelling(name), most_bytes) +
                                               "\" " + core::with_commas(count));
   }
