@@ -1,5 +1,5 @@
-"""How busy the ranks' devices are, their memory and power against time: of GPUs as NVML reports them, on CPUs of the processes
-themselves; the mean over ranks, shaded from minimum to maximum."""
+"""Utilisation, memory and power of the ranks' devices against time, as NVML reports them for GPUs, or of the processes on CPUs:
+the mean over ranks, shaded from minimum to maximum."""
 
 import sys
 
