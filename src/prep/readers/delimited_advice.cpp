@@ -34,8 +34,7 @@ std::string header_advice(const std::vector<std::string>& names) {
     return (number && !name.empty()) || std::count(name.begin(), name.end(), ' ') > 2;
   });
   return data ? " If the first row is data and not a header, set [source] header = false and give columns by number, "
-                "from "
-                "\"1\"."
+                "from \"1\"."
               : "";
 }
 
