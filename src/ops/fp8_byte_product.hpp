@@ -28,7 +28,7 @@ struct Fp8Matmul {
   Matrix c{};  ///< bf16 or float
   float beta = 0;
   bool sums_over_rows = false;  ///< k is the number of rows of a batch; otherwise m is
-  /// Sums may keep 13 bits where that is faster, as Transformer Engine has them in forward passes alone.
+  /// Whether sums may have about 13 bits if that is faster. Transformer Engine allows it in forward passes alone.
   bool fast_sums = false;
   const void* bias = nullptr;  ///< (n) in c's type, or null
 };
