@@ -119,8 +119,8 @@ void Session::cut_model(const model::ModelConfig& config) {
 
 void Session::make_instance(const model::ModelConfig& config, bool allocates,
                             const core::ParameterStore::Memory& memory) {
-  model.emplace(context_.input, config, ModelUse{.trains = trains_, .allocates = allocates}, context_.grid, own_place(),
-                pipeline.balance, memory);
+  model.emplace(model_request(context_.input, config, trains_), context_.grid, own_place(), pipeline.balance, allocates,
+                memory);
   model->label_scale = batches.label_scale;
   model->least_output = least_output(context_.input.task);
   model->prediction_range = prediction_range;
@@ -139,7 +139,7 @@ void Session::plan_memory() {
     const std::int64_t tokens = evaluation_micro_tokens(input, longest, usual_micro_tokens);
     evaluator.emplace(*model, *reader, rows, input.task, data::evaluation_options(options, tokens),
                       input.run.mode != "predict", sets.hdf5);
-    evaluation_bounds = larger(evaluation_bounds, evaluator->bounds());
+    evaluation_bounds = layers::larger(evaluation_bounds, evaluator->bounds());
   };
   collectively(context_.world, [&] {
     if (loader) bounds = model_bounds(*loader);
@@ -213,8 +213,8 @@ MemoryPlan Session::memory_of(const ModelInstance& instance) const {
 std::int64_t Session::most_bytes_with(const config::Config& input) const {
   std::int64_t most = 0;
   for (int stage = 0; stage < context_.grid.pipeline; ++stage) {
-    ModelInstance other(input, model->config, {.trains = trains_, .allocates = false}, context_.grid,
-                        {.data = 0, .pipeline = stage, .tensor = 0}, pipeline.balance, gradient_memory());
+    ModelInstance other(model_request(input, model->config, trains_), context_.grid,
+                        {.data = 0, .pipeline = stage, .tensor = 0}, pipeline.balance, false, gradient_memory());
     other.allocate(bounds, micro_batches(), evaluation_bounds);
     most = std::max(most, total(memory_of(other)));
   }
@@ -223,8 +223,8 @@ std::int64_t Session::most_bytes_with(const config::Config& input) const {
 
 StageFacts Session::facts_at(const comm::GridCoordinates& place) const {
   if (place == model->place) return stage_facts(*model, memory());
-  ModelInstance other(context_.input, model->config, {.trains = trains_, .allocates = false}, context_.grid, place,
-                      pipeline.balance, gradient_memory());
+  ModelInstance other(model_request(context_.input, model->config, trains_), context_.grid, place, pipeline.balance,
+                      false, gradient_memory());
   other.allocate(bounds, micro_batches(), evaluation_bounds);
   return stage_facts(other, memory_of(other));
 }

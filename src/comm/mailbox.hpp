@@ -34,6 +34,7 @@ class Mailbox {
 
   /// Bytes that make() allocates on each rank.
   static std::int64_t bytes(std::size_t message_bytes, int ranks);
+  std::size_t message_bytes() const { return slot_bytes_; }  ///< size of the largest message
 
   /// Does a message of this size to or from this rank use the mailbox? Both ends compute the same answer.
   bool carries(std::size_t size, int peer) const;

@@ -117,11 +117,14 @@ class MpiCommunicator : public Communicator {
     return requests_.make(request, node_.get());
   }
   std::int64_t reserve_messages(std::int64_t bytes) override {
-    core::require(!mailbox_, "room for messages is taken once");
+    const auto size = static_cast<std::size_t>(bytes);
+    if (mailbox_ && size <= mailbox_->message_bytes()) return 0;
     catch_up();
     ask_for_node_memory();
-    if (node_) mailbox_ = Mailbox::make(group_, *node_, static_cast<std::size_t>(bytes));
-    return mailbox_ ? Mailbox::bytes(static_cast<std::size_t>(bytes), size_) : 0;
+    std::unique_ptr<Mailbox> larger = node_ ? Mailbox::make(group_, *node_, size) : nullptr;
+    if (!larger) return 0;
+    mailbox_ = std::move(larger);
+    return Mailbox::bytes(size, size_);
   }
   std::int64_t reserve_sums(std::int64_t elements) override {
     if (node_ || size_ > PairwiseSum::largest_group) return 0;

@@ -94,9 +94,10 @@ class Communicator {
   /// Returns its bytes: 0 if ranks sum directly in the memory of allocate() or the library uses its own memory.
   virtual std::int64_t reserve_sums(std::int64_t elements);
 
-  /// Collective over the group, before its first message of floats; call it at most once. Allocates memory for fast
-  /// messages of up to `bytes` between neighbours (ranks that follow each other cyclically). Larger messages and those
-  /// between other ranks use the normal path. Returns its bytes: 0 if nothing is allocated.
+  /// Collective over the group, before its first message of floats. Allocates memory for fast messages of up to `bytes`
+  /// between neighbours (ranks that follow each other cyclically). Larger messages and those between other ranks use
+  /// the normal path. Another call, while no message is under way, can only enlarge the memory; the smaller one is
+  /// freed with the group. Returns the bytes that this call allocates.
   virtual std::int64_t reserve_messages(std::int64_t bytes);
 
   /// In place: data consists of size() equal pieces; piece r comes from rank r.

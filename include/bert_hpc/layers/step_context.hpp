@@ -10,6 +10,8 @@
 // over the vocabulary on GPUs.
 #pragma once
 
+#include <algorithm>
+
 #include "bert_hpc/core/matrix.hpp"
 #include "bert_hpc/core/micro_batch.hpp"
 #include "bert_hpc/core/workspace.hpp"
@@ -64,5 +66,13 @@ struct BatchBounds {
   std::int64_t selected = 0;       ///< rows that the head reads
   std::int64_t dropout_tiles = 0;  ///< of the attention that will be used, for max_length: see ops::Attention
 };
+
+/// Bounds of micro-batches of both kinds; dropout_tiles is 0.
+inline BatchBounds larger(const BatchBounds& a, const BatchBounds& b) {
+  return {.tokens = std::max(a.tokens, b.tokens),
+          .sequences = std::max(a.sequences, b.sequences),
+          .max_length = std::max(a.max_length, b.max_length),
+          .selected = std::max(a.selected, b.selected)};
+}
 
 }  // namespace bert_hpc::layers

@@ -286,11 +286,4 @@ layers::BatchBounds model_bounds(const data::BatchLoader& loader) {
           .selected = loader.max_targets()};
 }
 
-layers::BatchBounds larger(const layers::BatchBounds& a, const layers::BatchBounds& b) {
-  return {.tokens = std::max(a.tokens, b.tokens),
-          .sequences = std::max(a.sequences, b.sequences),
-          .max_length = std::max(a.max_length, b.max_length),
-          .selected = std::max(a.selected, b.selected)};
-}
-
 }  // namespace bert_hpc::app

@@ -5,7 +5,8 @@
 
 #include "bert_hpc/app/engine/low_rank.hpp"
 #include "bert_hpc/app/engine/model_labels.hpp"
-#include "bert_hpc/app/engine/precision.hpp"
+#include "bert_hpc/app/engine/step_loss.hpp"
+#include "bert_hpc/app/engine/training_settings.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/metrics/registry.hpp"
 #include "bert_hpc/model/hf_config.hpp"
@@ -125,6 +126,18 @@ model::ModelPlan plan_of(const config::Config& input, const model::ModelConfig& 
     plan.recomputation = recomputation_of(input, plan);
   }
   return plan;
+}
+
+ModelRequest model_request(const config::Config& input, const model::ModelConfig& config, bool trains) {
+  ModelRequest request = applied_model(config, objectives::named(input.task.name), precision_of(input));
+  request.reproducible = input.run.reproducible;
+  request.products = input.run.kernels;
+  request.attention = input.model.attention;
+  if (trains) {
+    request.plan = plan_of(input, config, request.objective.head, true);
+    request.training = {.schedule = schedule_of(input), .shards = shard_settings(input)};
+  }
+  return request;
 }
 
 data::ShardLimits shard_limits(const config::Config& input, const model::ModelConfig& stated, bool labels) {

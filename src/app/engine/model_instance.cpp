@@ -2,66 +2,71 @@
 
 #include <algorithm>
 
-#include "bert_hpc/app/engine/data_sets.hpp"
-#include "bert_hpc/app/engine/model_from_config.hpp"
-#include "bert_hpc/app/engine/precision.hpp"
-#include "bert_hpc/app/engine/step_loss.hpp"
-#include "bert_hpc/app/engine/training_settings.hpp"
 #include "bert_hpc/core/device_memory.hpp"
-#include "bert_hpc/train/shard_plan.hpp"
 
 namespace bert_hpc::app {
 namespace {
 
-std::vector<model::ModelRange> cut(const config::Config& input, const model::ModelPlan& plan, bool trains, int pipeline,
-                                   std::span<const std::int64_t> balance) {
-  const int count = pipeline * static_cast<int>(input.parallel.virtual_stages);
+std::vector<model::ModelRange> cut(const ModelRequest& request, int pipeline, std::span<const std::int64_t> balance) {
+  const int count = static_cast<int>(balance.size());
+  core::require(count > 0 && count % pipeline == 0, "model: each stage has equally many parts");
+  const model::ModelPlan& plan = request.plan;
   std::vector<model::ModelRange> parts = model::partition(count, balance, model::equal_costs(plan.sublayer_count()));
-  // Where the bits may not depend on the layout, one stage sums as two would.
-  parts[0].decoder_apart = count == 1 && trains && input.run.reproducible && plan.head.kind.ties_word_embeddings;
+  // If the bits may not depend on the layout, one stage sums as two would.
+  parts[0].decoder_apart =
+      count == 1 && request.training && request.reproducible && plan.head.kind.ties_word_embeddings;
   model::set_sends_gradient(parts, plan);
   return parts;
 }
 
-core::ParameterStore::Arenas arenas_for(const ModelUse& use, const config::Config& input, int replicas) {
+core::ParameterStore::Arenas arenas_for(const ModelRequest& request, bool allocates, int replicas) {
   using Arenas = core::ParameterStore::Arenas;
-  if (!use.allocates) return Arenas::none;
-  const bool values_alone = !use.trains || train::shards_gradients(shard_settings(input), replicas);
+  if (!allocates) return Arenas::none;
+  const bool values_alone = !request.training || train::shards_gradients(request.training->shards, replicas);
   return values_alone ? Arenas::values : Arenas::with_gradients;
+}
+
+core::ParameterStore::Alignment alignment_of(const ModelRequest& request, int replicas) {
+  if (!request.training) return {};
+  return train::shard_alignment(request.reproducible, replicas, ops::have_blocks(request.training->shards.states));
+}
+
+/// A model that is only applied runs forward passes, which need no order of passes but that of its parts.
+train::ScheduleKind schedule_of(const ModelRequest& request, std::size_t virtual_stages) {
+  if (request.training) return request.training->schedule;
+  return virtual_stages > 1 ? train::ScheduleKind::interleaved : train::ScheduleKind::one_f_one_b;
 }
 
 }  // namespace
 
-ModelInstance::ModelInstance(const config::Config& input, const model::ModelConfig& model_config, ModelUse model_use,
-                             const comm::GridShape& shape, const comm::GridCoordinates& at,
-                             std::span<const std::int64_t> balance, const core::ParameterStore::Memory& memory)
-    : objective(objectives::named(input.task.name)),
-      storage(storage_type(input)),
-      config(model_config),
-      plan(plan_of(input, config, objective.head, model_use.trains)),
-      use(model_use),
+ModelInstance::ModelInstance(const ModelRequest& request, const comm::GridShape& shape, const comm::GridCoordinates& at,
+                             std::span<const std::int64_t> balance, bool allocates_arenas,
+                             const core::ParameterStore::Memory& memory)
+    : objective(request.objective),
+      storage(request.precision.storage),
+      config(request.config),
+      plan(request.plan),
+      trains(request.training.has_value()),
+      allocates(allocates_arenas),
       grid(shape),
       place(at),
-      parts(cut(input, plan, use.trains, grid.pipeline, balance)),
-      parameters(own_parameters(), arenas_for(use, input, grid.data),
-                 train::shard_alignment(input.run.reproducible, grid.data, ops::have_blocks(optimizer_states(input))),
-                 memory),
-      kernels(input, use.trains, memory.product_gradients) {
+      parts(cut(request, grid.pipeline, balance)),
+      parameters(own_parameters(), arenas_for(request, allocates, grid.data), alignment_of(request, grid.data), memory),
+      kernels(request, memory.product_gradients) {
   const std::vector<model::ModelRange> own = own_parts();
   stages.reserve(own.size());
   for (const model::ModelRange& part : own) {
     stages.emplace_back(plan, part, parameters, tensor_group());
   }
-  pipeline_settings_ = {
-      .kind = schedule_of(input),
-      .stages = grid.pipeline,
-      .stage = place.pipeline,
-      .virtual_stages = static_cast<int>(own.size()),
-      .micro_batches = 1,
-      .replaces_first = train::replaces_first_gradients(core::is_gpu_build(), input.run.reproducible) ||
-                        memory.product_gradients != core::DataType::fp32};
-  require_precision(input, config, grid.tensor, use.trains);
-  if (input.precision.compute == "fp8" && use.trains) kernels.make_fp8(stages, use.allocates);
+  pipeline_settings_ = {.kind = schedule_of(request, own.size()),
+                        .stages = grid.pipeline,
+                        .stage = place.pipeline,
+                        .virtual_stages = static_cast<int>(own.size()),
+                        .micro_batches = 1,
+                        .replaces_first = train::replaces_first_gradients(core::is_gpu_build(), request.reproducible) ||
+                                          memory.product_gradients != core::DataType::fp32};
+  require_precision(request.precision, config, grid.tensor, trains);
+  if (request.precision.fp8 && trains) kernels.make_fp8(stages, allocates);
 }
 
 std::vector<model::ModelRange> ModelInstance::own_parts() const {
@@ -134,15 +139,15 @@ void ModelInstance::allocate(const layers::BatchBounds& training, int micro_batc
   if (evaluation.tokens > 0) {
     model::Stage::plan(stages, workspace, evaluation, train::evaluation_memory(pipeline_settings_));
   }
-  exchanged_rows_ = larger(training, evaluation).tokens;
+  exchanged_rows_ = layers::larger(training, evaluation).tokens;
   if (grid.tensor > 1 && plan.low_rank) {
     exchanged_rows_ = std::max(exchanged_rows_, layers::exchanged_rows(plan.low_rank->rank));
   }
-  kernels.reserve(parameters, stages, config.head_dim(), tensor_group(), training, evaluation, storage, use.allocates);
-  if (!use.allocates) return;
+  kernels.reserve(parameters, stages, config.head_dim(), tensor_group(), training, evaluation, storage, allocates);
+  if (!allocates) return;
   // The ranks of a tensor group compute parts of the head each for itself and must get the same: what is chosen by time
   // may differ between them.
-  if (use.trains && grid.tensor == 1) kernels.tune(stages, training);
+  if (trains && grid.tensor == 1) kernels.tune(stages, training);
   workspace.allocate();
 }
 

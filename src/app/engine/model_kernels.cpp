@@ -4,15 +4,15 @@
 #include <utility>
 #include <vector>
 
-#include "bert_hpc/app/engine/data_sets.hpp"
-#include "bert_hpc/app/engine/precision.hpp"
-
 namespace bert_hpc::app {
 
-ModelKernels::ModelKernels(const config::Config& input, bool trains, core::DataType weight_gradients)
-    : products(ops::make_matrix_product(input.run.kernels, product_settings(input, trains, weight_gradients))),
-      attention(ops::make_attention(input.model.attention, storage_type(input), product_settings(input, trains).tf32)),
-      reproducible_(product_settings(input, trains).reproducible),
+// A model that is not trained gives the same in every run.
+ModelKernels::ModelKernels(const ModelRequest& request, core::DataType weight_gradients)
+    : products(ops::make_matrix_product(
+          request.products,
+          product_settings(request.precision, request.reproducible || !request.training, weight_gradients))),
+      attention(ops::make_attention(request.attention, request.precision.storage, request.precision.tf32)),
+      reproducible_(request.reproducible || !request.training),
       weight_gradients_(weight_gradients) {}
 
 void ModelKernels::make_fp8(std::span<const model::Stage> stages, bool allocates) {
@@ -28,7 +28,7 @@ void ModelKernels::make_fp8(std::span<const model::Stage> stages, bool allocates
 void ModelKernels::reserve(core::ParameterStore& parameters, std::span<model::Stage> stages, std::int64_t head_dim,
                            const layers::TensorGroup& group, const layers::BatchBounds& training,
                            const layers::BatchBounds& evaluation, core::DataType storage, bool allocates) {
-  const layers::BatchBounds bounds = larger(training, evaluation);
+  const layers::BatchBounds bounds = layers::larger(training, evaluation);
   kept_weights_bytes_ = products->keep_weights(parameters);
   for (const ops::ProductExtents& e : model::product_extents(stages, bounds)) scratch_bytes_ = products->reserve(e);
   for (const model::Stage& stage : stages) {

@@ -45,7 +45,7 @@ model::LoadOptions load_options(const ModelInstance& model, bool trains) {
 
 model::LoadOptions load_options(const ModelInstance& model, const config::Config& input, const ClassifierUse& use,
                                 const std::optional<model::PeftAdapter>& adapter) {
-  model::LoadOptions options = load_options(model, model.use.trains);
+  model::LoadOptions options = load_options(model, model.trains);
   if (use.is_new) options.not_wanted = classifier_names(model);
   if (model.objective.task->ranks_candidates()) {
     options.differences = classifier_names(model);
@@ -154,7 +154,7 @@ LoadNotes report_folder(const ModelInstance& model, const config::Config& input,
   }
   remove_replaced(report.newly_initialised, adapter);
   LoadNotes notes;
-  const std::string random = model.use.trains ? untrained(report.newly_initialised, all) : "";
+  const std::string random = model.trains ? untrained(report.newly_initialised, all) : "";
   if (leaves_head(model, input)) {  // what may be missing is the head
     notes.random_head = random;
   } else {
@@ -179,7 +179,7 @@ LoadNotes report_folder(const ModelInstance& model, const config::Config& input,
     notes.head = replaced_classifier(model::read_hf_config(folder).label_names, model.config.label_names);
     notes.is_doubtful = true;
   }
-  if (keeps && model.use.trains && !model.objective.task->has_label_names()) {
+  if (keeps && model.trains && !model.objective.task->has_label_names()) {
     notes.lines += kept_range(folder, model.config);
   }
   return notes;

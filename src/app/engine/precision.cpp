@@ -7,18 +7,26 @@
 
 namespace bert_hpc::app {
 
-core::DataType storage_type(const config::Config& input) {
-  const std::string& compute = input.precision.compute;
-  return compute == "bf16" || compute == "fp8" ? core::DataType::bf16
-         : compute == "fp16"                   ? core::DataType::fp16
-                                               : core::DataType::fp32;
+const char* Precision::name() const {
+  return fp8 ? "fp8" : tf32 ? "tf32" : core::name_of(storage);
 }
 
-ops::ProductSettings product_settings(const config::Config& input, bool trains, core::DataType weight_gradients) {
-  // What is not trained is the same in every run.
-  return {.compute = storage_type(input),
-          .tf32 = input.precision.compute == "tf32",
-          .reproducible = input.run.reproducible || !trains,
+Precision precision_of(const config::Config& input) {
+  const std::string& compute = input.precision.compute;
+  Precision precision{.tf32 = compute == "tf32", .fp8 = compute == "fp8"};
+  if (compute == "bf16" || precision.fp8) precision.storage = core::DataType::bf16;
+  if (compute == "fp16") precision.storage = core::DataType::fp16;
+  return precision;
+}
+
+core::DataType storage_type(const config::Config& input) {
+  return precision_of(input).storage;
+}
+
+ops::ProductSettings product_settings(const Precision& precision, bool reproducible, core::DataType weight_gradients) {
+  return {.compute = precision.storage,
+          .tf32 = precision.tf32,
+          .reproducible = reproducible,
           .weight_gradients = weight_gradients};
 }
 
@@ -39,21 +47,20 @@ std::string weight_gradients_text(const config::Config& input, const comm::GridS
          (grid.data > 1 ? "replicas" : "several micro-batches") + " add to them";
 }
 
-void require_precision(const config::Config& input, const model::ModelConfig& model, int tensor, bool trains) {
-  const std::string& compute = input.precision.compute;
-  if (compute == "tf32" && !ops::has_tf32()) {
+void require_precision(const Precision& precision, const model::ModelConfig& model, int tensor, bool trains) {
+  if (precision.tf32 && !ops::has_tf32()) {
     throw core::Error(
         core::ExitCode::input,
         "[precision] compute = \"tf32\" needs an NVIDIA GPU, and this build computes on CPUs: use \"fp32\", or "
         "\"bf16\" for less memory and time, or a CUDA build (jobs/build.sh --cuda).");
   }
-  if (storage_type(input) != core::DataType::fp32 && model.hidden_size % 2 != 0) {
-    throw core::Error(core::ExitCode::input, "[precision] compute = \"" + compute +
+  if (precision.storage != core::DataType::fp32 && model.hidden_size % 2 != 0) {
+    throw core::Error(core::ExitCode::input, std::string("[precision] compute = \"") + precision.name() +
                                                  "\" needs an even hidden_size; this model's is " +
                                                  std::to_string(model.hidden_size) + ": use \"fp32\".");
   }
   const std::int64_t multiple = ops::fp8_granularity * tensor;
-  if (compute != "fp8" || !trains || (model.hidden_size % multiple == 0 && model.intermediate_size % multiple == 0))
+  if (!precision.fp8 || !trains || (model.hidden_size % multiple == 0 && model.intermediate_size % multiple == 0))
     return;
   throw core::Error(
       core::ExitCode::input,

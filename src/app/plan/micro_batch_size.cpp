@@ -4,6 +4,7 @@
 
 #include "bert_hpc/app/engine/data_sets.hpp"
 #include "bert_hpc/app/engine/head_rows.hpp"
+#include "bert_hpc/app/engine/model_from_config.hpp"
 #include "bert_hpc/app/engine/model_instance.hpp"
 #include "bert_hpc/app/engine/padding.hpp"
 #include "bert_hpc/app/engine/training_settings.hpp"
@@ -27,9 +28,10 @@ std::int64_t planned_bytes(const RunContext& context, const model::ModelConfig& 
   const comm::GridCoordinates place = comm::coordinates(grid, std::min(context.world.rank(), context.ranks() - 1));
   const objectives::Objective& objective = objectives::named(input.task.name);
   const data::PaddingOptions padding = padding_options(input, config, reader);
-  ModelInstance model(input, config, {.trains = trains, .allocates = false}, grid, place,
+  ModelInstance model(model_request(input, config, trains), grid, place,
                       balance_by_cost(input, config, objective.head, trains, grid.pipeline, reader.info().mean_length(),
-                                      mean_rows(input, padding, reader, grid.data, tokens)));
+                                      mean_rows(input, padding, reader, grid.data, tokens)),
+                      false);
   layers::BatchBounds bounds;
   bounds.tokens = tokens;
   bounds.max_length = padding.rows(reader.info().max_length);

@@ -223,7 +223,7 @@ PipelineSetup set_up_pipeline(const RunContext& context, const model::ModelConfi
                               .kernels = input.run.kernels,
                               .attention = input.model.attention,
                               .storage = storage_type(input),
-                              .products = product_settings(input, true),
+                              .products = product_settings(precision_of(input), input.run.reproducible),
                               .sublayers_of_stage = model_plan.sublayer_count() / grid.pipeline,
                               .apart = question.kind == train::ScheduleKind::zb_h1};
     const data::BatchLoaderOptions batches =

@@ -64,7 +64,7 @@ Results::Results(const RunContext& context, io::RunLock* place, const ModelInsta
     }
     const core::ParameterStore whole_model(model.all_parameters(), core::ParameterStore::Arenas::none);
     info.parameters = whole_model.parameters();
-    if (model.use.trains) info.trained_parameters = whole_model.trainable_parameters();
+    if (model.trains) info.trained_parameters = whole_model.trainable_parameters();
     io::MetricsWriter::Options options;
     options.events = input_.log.tensorboard;
     if (continuation) {

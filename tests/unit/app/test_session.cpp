@@ -72,7 +72,7 @@ TEST_CASE("an estimate has a model, batches and planned memory, and no communica
   CHECK_FALSE(session.groups);
   CHECK_FALSE(session.sums);
   REQUIRE(session.model);
-  CHECK_FALSE(session.model->use.allocates);
+  CHECK_FALSE(session.model->allocates);
   CHECK(session.micro_batches() == 4);
   CHECK(session.bounds.tokens > 0);
   CHECK(session.validation);

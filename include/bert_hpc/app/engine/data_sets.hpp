@@ -75,6 +75,5 @@ std::int64_t evaluation_micro_tokens(const config::Config& input, std::int64_t m
 
 /// What the model's memory must hold for these micro-batches.
 layers::BatchBounds model_bounds(const data::BatchLoader& loader);
-layers::BatchBounds larger(const layers::BatchBounds& a, const layers::BatchBounds& b);
 
 }  // namespace bert_hpc::app

@@ -2,6 +2,7 @@
 // for reading config.json.
 #pragma once
 
+#include "bert_hpc/app/engine/model_request.hpp"
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/data/shard_reader.hpp"
 #include "bert_hpc/model/model_plan.hpp"
@@ -21,6 +22,9 @@ model::ModelConfig finalize(const config::Config& input, const model::ModelConfi
 /// trainable and freeze_layers leave of it. Throws as model::make_plan().
 model::ModelPlan plan_of(const config::Config& input, const model::ModelConfig& config, const model::HeadKind& kind,
                          bool trains);
+
+/// The request of this run's model: `trains`, or only applied. Throws as plan_of() and schedule_of().
+ModelRequest model_request(const config::Config& input, const model::ModelConfig& config, bool trains);
 
 /// Limits that the model sets to its shards; zeros where the model takes its values from the data.
 data::ShardLimits shard_limits(const config::Config& input, const model::ModelConfig& stated, bool labels);

@@ -9,30 +9,24 @@
 
 #include "bert_hpc/app/engine/label_unit.hpp"
 #include "bert_hpc/app/engine/model_kernels.hpp"
+#include "bert_hpc/app/engine/model_request.hpp"
 #include "bert_hpc/app/engine/training_loss.hpp"
 #include "bert_hpc/comm/process_groups.hpp"
-#include "bert_hpc/config/config.hpp"
 #include "bert_hpc/data/label_scale.hpp"
 #include "bert_hpc/model/stage.hpp"
-#include "bert_hpc/objectives/objective.hpp"
 #include "bert_hpc/train/pipeline.hpp"
 #include "bert_hpc/train/weight_gradients.hpp"
 
 namespace bert_hpc::app {
 
-/// What a run does with a model. A run that trains one model may apply others beside it.
-struct ModelUse {
-  bool trains = false;    ///< changes its parameters; else it only applies them
-  bool allocates = true;  ///< false: an estimate, which has sizes and no arenas
-};
-
 class ModelInstance {
  public:
-  /// Allocates the parameters of this place in a grid; values are zero. `balance`: sublayers of each part
-  /// of the model (app/plan/pipeline_setup.hpp), the same on every rank. Throws Error(input) where they do not fit the
-  /// model. Collective over the group whose `memory` it is, if any.
-  ModelInstance(const config::Config& input, const model::ModelConfig& config, ModelUse use,
-                const comm::GridShape& grid, const comm::GridCoordinates& place, std::span<const std::int64_t> balance,
+  /// Allocates the parameters of this place in a grid; values are zero. `balance`: number of sublayers of each part
+  /// of the model, the same on every rank; each stage of the pipeline has equally many parts. Without `allocates` the
+  /// instance is an estimate, which has sizes and no arenas. Throws Error(input) if the balance does not fit the model
+  /// or the model cannot compute in the precision. Collective over the group of `memory`, if any.
+  ModelInstance(const ModelRequest& request, const comm::GridShape& grid, const comm::GridCoordinates& place,
+                std::span<const std::int64_t> balance, bool allocates = true,
                 const core::ParameterStore::Memory& memory = {});
   ModelInstance(const ModelInstance&) = delete;
   ModelInstance& operator=(const ModelInstance&) = delete;
@@ -44,7 +38,8 @@ class ModelInstance {
   /// The losses of training steps (app/engine/training_loss.hpp).
   void set_training_loss(const TrainingLoss& loss);
 
-  /// Makes the pipeline; after allocate(). Both must outlive the model.
+  /// Collective. Makes the pipeline; after allocate(). Both must outlive the model. Several models may use the same
+  /// groups, one after the other.
   void connect(const comm::ProcessGroups& groups, core::Timers& timers);
 
   layers::Engine engine() { return kernels.evaluation_engine(); }
@@ -78,7 +73,8 @@ class ModelInstance {
   core::DataType storage;  ///< of activations
   model::ModelConfig config;
   model::ModelPlan plan;
-  ModelUse use;
+  bool trains;     ///< the run changes its parameters; else it applies them
+  bool allocates;  ///< false: an estimate
   comm::GridShape grid;
   comm::GridCoordinates place;
   std::vector<model::ModelRange> parts;  ///< of the model; part v·pipeline + p is the virtual stage v of stage p

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "bert_hpc/app/engine/memory_plan.hpp"
-#include "bert_hpc/config/config.hpp"
+#include "bert_hpc/app/engine/model_request.hpp"
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/layers/row_factors.hpp"
 #include "bert_hpc/model/stage.hpp"
@@ -17,7 +17,7 @@ namespace bert_hpc::app {
 class ModelKernels {
  public:
   /// `weight_gradients`: type in which the products store gradients of the blocks' weights.
-  ModelKernels(const config::Config& input, bool trains, core::DataType weight_gradients);
+  ModelKernels(const ModelRequest& request, core::DataType weight_gradients);
 
   /// Makes the FP8 products of the stages' blocks; `allocates`: false in an estimate. Call it before reserve().
   void make_fp8(std::span<const model::Stage> stages, bool allocates);

@@ -11,11 +11,22 @@
 
 namespace bert_hpc::app {
 
-/// Type of activations and of the matrix products' operands: precision.compute.
+/// Number format in which a model computes.
+struct Precision {
+  core::DataType storage = core::DataType::fp32;  ///< type of activations and of the matrix products' operands
+  bool tf32 = false;                              ///< fp32 products may round their operands to TF32
+  bool fp8 = false;                               ///< a training's products of the blocks' weights read 8-bit operands
+
+  const char* name() const;  ///< word of [precision] compute
+};
+
+/// Format that precision.compute names.
+Precision precision_of(const config::Config& input);
+
+/// precision_of(input).storage
 core::DataType storage_type(const config::Config& input);
 
-/// Of a model that this run trains, or only applies.
-ops::ProductSettings product_settings(const config::Config& input, bool trains,
+ops::ProductSettings product_settings(const Precision& precision, bool reproducible,
                                       core::DataType weight_gradients = core::DataType::fp32);
 
 /// Type in which a training stores gradients of the blocks' weights, with at most `micro_batches` a step of a replica.
@@ -24,8 +35,8 @@ core::DataType weight_gradient_type(const config::Config& input, const comm::Gri
 /// Line of the banner: "" if nothing was asked for and they are in fp32. Pure.
 std::string weight_gradients_text(const config::Config& input, const comm::GridShape& grid, int micro_batches);
 
-/// Throws Error(input) where this build or this model, shared by `tensor` ranks, cannot compute in the format.
-/// `trains`: this run trains the model.
-void require_precision(const config::Config& input, const model::ModelConfig& model, int tensor, bool trains);
+/// Throws Error(input) if this build or this model, shared by `tensor` ranks, cannot compute in the format. `trains`:
+/// the run trains the model.
+void require_precision(const Precision& precision, const model::ModelConfig& model, int tensor, bool trains);
 
 }  // namespace bert_hpc::app
