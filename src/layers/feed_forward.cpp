@@ -82,7 +82,9 @@ void FeedForward::allocate_deferred(core::Workspace& workspace, std::int64_t tok
   allocate_product(workspace, rows, deferred);
   deferred.d_intermediate = workspace.take(rows, wide_, settings_.storage);
   deferred.intermediate_inner = intermediate_.take_inner(workspace, rows, settings_.storage);
-  if (settings_.fuses_row_sums) deferred.intermediate_sums = workspace.take<float>(1, wide_);
+  if (settings_.fuses_row_sums) {
+    deferred.intermediate_sums = workspace.take<float>(ops::ProductOperand::partial_sums(rows), wide_);
+  }
 }
 
 std::vector<LinearWeight> FeedForward::linear_weights(bool selects) const {
@@ -96,6 +98,10 @@ void FeedForward::forward(Engine& engine, const StepContext& context, const RowS
                           SavedActivations& of_micro_batch) const {
   auto& saved = static_cast<Saved&>(of_micro_batch);
   const core::TokenRows& rows = rows_of(context, selection);
+  if (rounds_gelu(engine)) {
+    intermediate_.forward(engine, group_.gather(x.y, rows.count), saved.intermediate);
+    return finish_forward(engine, context, rows, ops::ProductOperand::gelu(saved.intermediate), x.residual, saved);
+  }
   intermediate_.forward(engine, group_.gather(x.y, rows.count), Activation::gelu, saved.intermediate, saved.activated,
                         of(context, rows, saved.intermediate_inner));
   finish_forward(engine, context, rows, saved.activated, x.residual, saved);
@@ -114,7 +120,11 @@ void FeedForward::backward_input(Engine& engine, const StepContext& context, con
   begin_backward(context, rows, saved, d_y, deferred, joint ? group_.own(sum) : d_x.residual);
   const ConstMatrix d_product = group_.gather(deferred.d_product, rows.count);
   const LinearRows of_output = of(context, rows, {}, deferred.output_inner);
-  if (settings_.fuses_row_sums) {
+  ops::ProductOperand d_intermediate_operand = deferred.d_intermediate;
+  if (rounds_gelu(engine)) {
+    output_.backward_input(engine, d_product, deferred.d_intermediate, ops::Write::replace, of_output);
+    d_intermediate_operand = gradient_of(saved, deferred);
+  } else if (settings_.fuses_row_sums) {
     output_.backward_input(engine, d_product, deferred.d_intermediate, ops::Write::replace, of_output);
     const Matrix& d_intermediate = deferred.d_intermediate;
     if (deferred.at_once) {
@@ -127,7 +137,7 @@ void FeedForward::backward_input(Engine& engine, const StepContext& context, con
   } else {
     output_.backward_input(engine, d_product, Activation::gelu, saved.intermediate, deferred.d_intermediate, of_output);
   }
-  intermediate_.backward_input(engine, deferred.d_intermediate, sum,
+  intermediate_.backward_input(engine, d_intermediate_operand, sum,
                                joint ? ops::Write::accumulate : ops::Write::replace,
                                of(context, rows, {}, deferred.intermediate_inner));
   group_.sum(sum, d_x.y);
@@ -139,14 +149,22 @@ void FeedForward::backward_weight(Engine& engine, const StepContext& context, co
   const auto& saved = static_cast<const Saved&>(of_forward);
   const auto& deferred = static_cast<const Deferred&>(of_backward);
   const core::TokenRows& rows = rows_of(context, selection);
-  add_output_gradients(engine, context, rows, saved, deferred, saved.activated);
+  const bool rounds = rounds_gelu(engine);
+  add_output_gradients(engine, context, rows, saved, deferred,
+                       rounds ? ops::ProductOperand::gelu(saved.intermediate) : saved.activated);
   const ConstMatrix input = group_.gather(x, saved.activated.rows);
   const LinearRows kept = of(context, rows, saved.intermediate_inner, deferred.intermediate_inner);
+  const auto add_sums = [&](std::int64_t parts) {
+    const Tensor<float>& sums = deferred.intermediate_sums;
+    const ops::ColumnSums bias[] = {{Tensor<float>(sums.data, parts, wide_), {intermediate_.bias_gradient()}}};
+    ops::add_column_sums(bias, norm_gradients(deferred), ops::Write::accumulate);
+  };
+  if (rounds) {
+    add_sums(deferred.intermediate_sums.rows);
+    return intermediate_.backward_weight_without_bias(engine, gradient_of(saved, deferred), input, kept);
+  }
   if (settings_.fuses_row_sums) {
-    if (!deferred.at_once) {
-      const ops::ColumnSums bias[] = {{deferred.intermediate_sums, {intermediate_.bias_gradient()}}};
-      ops::add_column_sums(bias, norm_gradients(deferred), ops::Write::accumulate);
-    }
+    if (!deferred.at_once) add_sums(1);
     return intermediate_.backward_weight_without_bias(engine, deferred.d_intermediate, input, kept);
   }
   intermediate_.backward_weight(engine, deferred.d_intermediate, input, kept);

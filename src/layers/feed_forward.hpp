@@ -36,14 +36,24 @@ class FeedForward : public ResidualSublayer {
   /// "wide": the intermediate columns of this rank.
   struct Saved : ResidualActivations {
     Matrix intermediate;        ///< (rows, wide): before GELU
-    Matrix activated;           ///< (rows, wide): after GELU
+    Matrix activated;           ///< (rows, wide): after GELU; unused where products compute their operands
     Matrix intermediate_inner;  ///< of the first product's adapter: LinearRows::of_x
   };
   struct Deferred : ResidualGradients {
-    Matrix d_intermediate;            ///< (rows, wide): before GELU
-    Matrix intermediate_inner;        ///< of the first product's adapter: LinearRows::of_d_y
-    Tensor<float> intermediate_sums;  ///< (1, wide), if row sums are fused and deferred: its bias' gradient
+    Matrix d_intermediate;      ///< (rows, wide): before GELU; after GELU where products compute their operands
+    Matrix intermediate_inner;  ///< of the first product's adapter: LinearRows::of_d_y
+    /// (ProductOperand::partial_sums(rows), wide), if row sums are fused: the gradient of its bias in parts, or as a
+    /// whole in the first row.
+    Tensor<float> intermediate_sums;
   };
+
+  /// Whether the products round GELU and its gradient instead of reading them from memory.
+  bool rounds_gelu(const Engine& engine) const {
+    return settings_.fuses_row_sums && intermediate_.computes_operands(engine) && output_.computes_operands(engine);
+  }
+  static ops::ProductOperand gradient_of(const Saved& saved, const Deferred& deferred) {
+    return ops::ProductOperand::gelu_gradient(deferred.d_intermediate, saved.intermediate, deferred.intermediate_sums);
+  }
 
   std::int64_t wide_;  // intermediate columns here
   Linear intermediate_;

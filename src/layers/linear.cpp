@@ -42,7 +42,10 @@ void Linear::forward(const Engine& engine, ConstMatrix x, ops::Activation activa
   ops::activate({bias(), activation, pre}, y);
 }
 
-void Linear::forward_without_bias(const Engine& engine, ConstMatrix x, Matrix y, const LinearRows& rows) const {
+void Linear::forward_without_bias(const Engine& engine, const ops::ProductOperand& operand, Matrix y,
+                                  const LinearRows& rows) const {
+  if (!operand.is_matrix()) return engine.fp8->of(weight_).forward(operand, y);
+  const ConstMatrix& x = operand.matrix;
   if (adapters_.have_magnitudes()) {
     return adapters_.forward_scaled(engine, products(engine), rows, x, nullptr, y);
   }
@@ -50,8 +53,10 @@ void Linear::forward_without_bias(const Engine& engine, ConstMatrix x, Matrix y,
   adapters_.forward(engine, products(engine), rows, x, y);
 }
 
-void Linear::backward_input(const Engine& engine, ConstMatrix d_y, Matrix d_x, ops::Write write,
+void Linear::backward_input(const Engine& engine, const ops::ProductOperand& operand, Matrix d_x, ops::Write write,
                             const LinearRows& rows) const {
+  if (!operand.is_matrix()) return engine.fp8->of(weight_).backward_input(operand, d_x, write);
+  const ConstMatrix& d_y = operand.matrix;
   if (adapters_.have_magnitudes()) {
     return adapters_.backward_input_scaled(engine, products(engine), rows, d_y, d_x, write);
   }
@@ -77,13 +82,18 @@ void Linear::add_weight_gradient(const Engine& engine, ConstMatrix d_y, ConstMat
   products(engine).backward_weight(d_y, x, gradients(), d_bias, write);
 }
 
-void Linear::backward_weight(const Engine& engine, ConstMatrix d_y, ConstMatrix x, const LinearRows& rows) const {
-  add_weight_gradient(engine, d_y, x, bias_gradient(), rows);
+void Linear::backward_weight(const Engine& engine, ConstMatrix d_y, const ops::ProductOperand& x,
+                             const LinearRows& rows) const {
+  if (x.is_matrix()) return add_weight_gradient(engine, d_y, x.matrix, bias_gradient(), rows);
+  ops::column_sums(d_y, bias_gradient(), ops::Write::accumulate);
+  backward_weight_without_bias(engine, d_y, x, rows);
 }
 
-void Linear::backward_weight_without_bias(const Engine& engine, ConstMatrix d_y, ConstMatrix x,
-                                          const LinearRows& rows) const {
-  add_weight_gradient(engine, d_y, x, nullptr, rows);
+void Linear::backward_weight_without_bias(const Engine& engine, const ops::ProductOperand& d_y,
+                                          const ops::ProductOperand& x, const LinearRows& rows) const {
+  if (d_y.is_matrix() && x.is_matrix()) return add_weight_gradient(engine, d_y.matrix, x.matrix, nullptr, rows);
+  if (!parameters_->is_trainable(weight_)) return;
+  engine.fp8->of(weight_).backward_weight(d_y, x, gradients(), engine.weight_gradients);
 }
 
 LinearWeight Linear::weight(bool selected) const {

@@ -66,7 +66,8 @@ void ResidualSublayer::allocate_product(core::Workspace& workspace, std::int64_t
 }
 
 void ResidualSublayer::finish_forward(Engine& engine, const StepContext& context, const core::TokenRows& rows,
-                                      ConstMatrix inner, ConstMatrix residual, ResidualActivations& saved) const {
+                                      const ops::ProductOperand& inner, ConstMatrix residual,
+                                      ResidualActivations& saved) const {
   const Matrix sum = group_.partial(saved.sum, rows.count);
   output_.forward_without_bias(engine, inner, sum, of(context, rows, saved.output_inner));
   group_.sum(sum, saved.sum);
@@ -93,7 +94,7 @@ void ResidualSublayer::begin_backward(const StepContext& context, const core::To
 
 void ResidualSublayer::add_output_gradients(Engine& engine, const StepContext& context, const core::TokenRows& rows,
                                             const ResidualActivations& saved, const ResidualGradients& deferred,
-                                            ConstMatrix inner) const {
+                                            const ops::ProductOperand& inner) const {
   const LinearRows kept = of(context, rows, saved.output_inner, deferred.output_inner);
   if (fuses_norm_sums()) {
     return output_.backward_weight_without_bias(engine, deferred.d_product, inner, kept);
@@ -101,7 +102,7 @@ void ResidualSublayer::add_output_gradients(Engine& engine, const StepContext& c
   const NormGradient norm = {deferred.d_output,       saved.sum,         saved.statistics.row(0),
                              saved.statistics.row(1), gradients(gamma_), gradients(beta_)};
   add_norm_gradients(group_, std::span(&norm, 1));
-  output_.backward_weight(engine, group_.gather(deferred.d_product, inner.rows), inner, kept);
+  output_.backward_weight(engine, group_.gather(deferred.d_product, inner.matrix.rows), inner, kept);
 }
 
 ops::ColumnSums ResidualSublayer::norm_gradients(const ResidualGradients& deferred) const {

@@ -62,8 +62,8 @@ class ResidualSublayer : public Sublayer {
 
   /// From inner (rows, its columns) to saved.sum = residual + dropout(inner·weightᵀ + bias) and saved.output, with the
   /// residual (piece, hidden).
-  void finish_forward(Engine& engine, const StepContext& context, const core::TokenRows& rows, ConstMatrix inner,
-                      ConstMatrix residual, ResidualActivations& saved) const;
+  void finish_forward(Engine& engine, const StepContext& context, const core::TokenRows& rows,
+                      const ops::ProductOperand& inner, ConstMatrix residual, ResidualActivations& saved) const;
   /// From d_y to deferred.d_output, deferred.d_product, deferred.norm_sums and the gradient of the sum, which replaces
   /// d_sum (piece, hidden).
   void begin_backward(const StepContext& context, const core::TokenRows& rows, const ResidualActivations& saved,
@@ -73,7 +73,7 @@ class ResidualSublayer : public Sublayer {
   /// Adds the gradients of the last product and of the layer norm, those of norm_gradients() excepted.
   void add_output_gradients(Engine& engine, const StepContext& context, const core::TokenRows& rows,
                             const ResidualActivations& saved, const ResidualGradients& deferred,
-                            ConstMatrix inner) const;
+                            const ops::ProductOperand& inner) const;
 
   /// In a tensor group the norm has this rank's rows alone, and the bias after the last product all of them.
   bool fuses_norm_sums() const {

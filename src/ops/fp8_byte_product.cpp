@@ -67,13 +67,13 @@ void ByteFp8Product::forget_turned() {
 }
 
 /// The transposed 8-bit copy of d_y; made here unless run_backward_input() made it already.
-Fp8Matmul::Operand ByteFp8Product::turned_gradient(ConstMatrix d_y) {
+Fp8Matmul::Operand ByteFp8Product::turned_gradient(const ProductOperand& d_y) {
   for (TurnedGradient& t : turned_) {
-    if (t.data != d_y.data || t.layer != layer() || t.rows != d_y.rows) continue;
+    if (t.data != d_y.matrix.data || t.layer != layer() || t.rows != d_y.matrix.rows) continue;
     t.data = nullptr;
-    return described(place_in(t.numbers, d_y.columns, padded_rows(d_y.rows)), Fp8Operand::d_y);
+    return described(place_in(t.numbers, d_y.matrix.columns, padded_rows(d_y.matrix.rows)), Fp8Operand::d_y);
   }
-  const Tensor<std::uint8_t> place = place_in(next_turned().numbers, d_y.columns, padded_rows(d_y.rows));
+  const Tensor<std::uint8_t> place = place_in(next_turned().numbers, d_y.matrix.columns, padded_rows(d_y.matrix.rows));
   round_to_fp8_turned(d_y, scale(Fp8Operand::d_y), false, place);
   return described(place, Fp8Operand::d_y);
 }
@@ -85,14 +85,14 @@ const void* ByteFp8Product::copied(const float* bias, const Matrix& sum) {
 }
 
 /// As of 16-bit products, a bias that the product adds leaves a kernel with the activation alone.
-void ByteFp8Product::run_forward(ConstMatrix x, const Epilogue& epilogue, Matrix y) {
-  if (x.rows == 0) return;
+void ByteFp8Product::run_forward(const ProductOperand& x, const Epilogue& epilogue, Matrix y) {
+  if (x.matrix.rows == 0) return;
   const Matrix sum = epilogue.sum(y);
-  const Tensor<std::uint8_t> numbers = place_in(scratch_, x.rows, x.columns);
+  const Tensor<std::uint8_t> numbers = place_in(scratch_, x.matrix.rows, x.matrix.columns);
   round_to_fp8(x, scale(Fp8Operand::x), true, numbers);
   Fp8Matmul product{.m = sum.rows,
                     .n = sum.columns,
-                    .k = x.columns,
+                    .k = x.matrix.columns,
                     .a = described(numbers, Fp8Operand::x),
                     .b = weight(false),
                     .c = sum,
@@ -104,24 +104,23 @@ void ByteFp8Product::run_forward(ConstMatrix x, const Epilogue& epilogue, Matrix
   if (epilogue.activation != Activation::none) activate(epilogue, y);
 }
 
-void ByteFp8Product::run_backward_input(ConstMatrix d_y, Matrix d_x, const InputEpilogue& epilogue) {
-  if (d_y.rows == 0) return;
-  const Tensor<std::uint8_t> numbers = place_in(scratch_, d_y.rows, d_y.columns);
+void ByteFp8Product::run_backward_input(const ProductOperand& d_y, Matrix d_x, const InputEpilogue& epilogue) {
+  if (d_y.matrix.rows == 0) return;
+  const Tensor<std::uint8_t> numbers = place_in(scratch_, d_y.matrix.rows, d_y.matrix.columns);
   const Fp8Scale d_y_scale = scale(Fp8Operand::d_y);
   forget_turned();
+  TurnedGradient& t = next_turned();
+  round_to_fp8_turned(d_y, d_y_scale, true, place_in(t.numbers, d_y.matrix.columns, padded_rows(d_y.matrix.rows)),
+                      numbers);
   // With two gradients of weights outstanding, as zero-bubble schedules have them, it is not known which comes first.
   if (++outstanding_[layer()] == 1) {
-    TurnedGradient& t = next_turned();
-    round_to_fp8_turned(d_y, d_y_scale, true, place_in(t.numbers, d_y.columns, padded_rows(d_y.rows)), numbers);
     t.layer = layer();
-    t.data = d_y.data;
-    t.rows = d_y.rows;
-  } else {
-    round_to_fp8(d_y, d_y_scale, true, numbers);
+    t.data = d_y.matrix.data;
+    t.rows = d_y.matrix.rows;
   }
   multiply({.m = d_x.rows,
             .n = d_x.columns,
-            .k = d_y.columns,
+            .k = d_y.matrix.columns,
             .a = described(numbers, Fp8Operand::d_y),
             .b = weight(true),
             .c = d_x,
@@ -129,17 +128,17 @@ void ByteFp8Product::run_backward_input(ConstMatrix d_y, Matrix d_x, const Input
   finish(epilogue, d_x);
 }
 
-void ByteFp8Product::run_backward_weight(ConstMatrix d_y, ConstMatrix x, Matrix d_w, Write write) {
-  if (x.rows == 0) {
+void ByteFp8Product::run_backward_weight(const ProductOperand& d_y, const ProductOperand& x, Matrix d_w, Write write) {
+  if (x.matrix.rows == 0) {
     if (write == Write::replace) detail::set_zero_rows(d_w);
     return;
   }
   if (outstanding_[layer()] > 0) --outstanding_[layer()];
-  const Tensor<std::uint8_t> numbers = place_in(scratch_, x.columns, padded_rows(x.rows));
+  const Tensor<std::uint8_t> numbers = place_in(scratch_, x.matrix.columns, padded_rows(x.matrix.rows));
   round_to_fp8_turned(x, scale(Fp8Operand::x), false, numbers);
   multiply({.m = d_w.rows,
             .n = d_w.columns,
-            .k = padded_rows(x.rows),
+            .k = padded_rows(x.matrix.rows),
             .a = turned_gradient(d_y),
             .b = described(numbers, Fp8Operand::x),
             .c = d_w,

@@ -50,9 +50,10 @@ class ByteFp8Product : public Fp8Product {
 
  private:
   void round_weight(std::size_t layer) override;
-  void run_forward(ConstMatrix x, const Epilogue& epilogue, Matrix y) override;
-  void run_backward_input(ConstMatrix d_y, Matrix d_x, const InputEpilogue& epilogue) override;
-  void run_backward_weight(ConstMatrix d_y, ConstMatrix x, Matrix d_w, Write write) override;
+  bool rounds_operands() const override { return true; }
+  void run_forward(const ProductOperand& x, const Epilogue& epilogue, Matrix y) override;
+  void run_backward_input(const ProductOperand& d_y, Matrix d_x, const InputEpilogue& epilogue) override;
+  void run_backward_weight(const ProductOperand& d_y, const ProductOperand& x, Matrix d_w, Write write) override;
 
   /// d_yᵗ of a layer, in scratch memory of its own.
   struct TurnedGradient {
@@ -63,7 +64,7 @@ class ByteFp8Product : public Fp8Product {
   };
   TurnedGradient& next_turned();
   void forget_turned();  ///< of the layer
-  Fp8Matmul::Operand turned_gradient(ConstMatrix d_y);
+  Fp8Matmul::Operand turned_gradient(const ProductOperand& d_y);
   Fp8Matmul::Operand weight(bool turned) const;
   /// The bias in the type of `sum`, or null if there is no such copy of it.
   const void* copied(const float* bias, const Matrix& sum);

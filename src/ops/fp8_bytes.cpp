@@ -4,6 +4,7 @@
 // once. A tile reads 128 contiguous bytes of each row of 16-bit numbers and writes 128 of each column.
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/fp8_rounding.hpp"
+#include "bert_hpc/ops/vector_math.hpp"
 #include "fp8_note.hpp"
 #include "kernel.hpp"
 #include "kernel_blocks.hpp"
@@ -17,6 +18,7 @@ using core::Tensor;
 
 constexpr int word_bytes = 4, chunk_bytes = 16, chunk_words = chunk_bytes / word_bytes;
 constexpr int tile_rows = 128, tile_columns = 64;
+static_assert(tile_rows == ProductOperand::rows_of_sum);
 constexpr int packs_across = tile_columns / packs::width, chunks_down = tile_rows / chunk_bytes;
 constexpr int patches_of_tile = tile_rows / word_bytes * packs_across;  // of four rows and eight columns
 constexpr int chunks_of_tile = tile_columns * chunks_down;
@@ -60,16 +62,71 @@ struct alignas(chunk_bytes) Chunk {
   std::uint32_t words[chunk_words];
 };
 
+// Sources of packs for ProductOperand's functions, with the values that these would have in memory.
+
+template <class T>
+struct Gelu : AsStored<T> {
+  KOKKOS_INLINE_FUNCTION static void values(const packs::Stored<T>& fetched, float (&value)[packs::width]) {
+    packs::widen(fetched, value);
+    for (float& v : value) v = gelu_of<T>(v);
+    packs::narrow<T>(value);
+  }
+};
+
+template <class T>
+struct GeluGradient {
+  struct Fetched {
+    packs::Stored<T> x, pre;
+  };
+
+  Tensor<const T> x, pre;
+  Tensor<float> sums;
+
+  KOKKOS_INLINE_FUNCTION Fetched fetch(std::int64_t row, std::int64_t begin, int count) const {
+    return {packs::fetch(x.row(row) + begin, count), packs::fetch(pre.row(row) + begin, count)};
+  }
+  KOKKOS_INLINE_FUNCTION static void values(const Fetched& fetched, float (&value)[packs::width]) {
+    float before[packs::width];
+    packs::widen(fetched.x, value);
+    packs::widen(fetched.pre, before);
+    for (int j = 0; j < packs::width; ++j) value[j] *= gelu_derivative_of<T>(before[j]);
+    packs::narrow<T>(value);
+  }
+};
+
+/// Whether the rows of a source's tiles are summed.
+template <class From>
+constexpr bool has_sums = requires(From from) {
+  from.sums;
+};
+
+/// Sums over a tile's rows; each thread adds four rows.
+struct TileSums {
+  static constexpr int patches_down = tile_rows / word_bytes, warps = patches_of_tile / packs::warp_lanes;
+  static constexpr int patches_of_warp = patches_down / warps;
+
+  float of_warp[warps][tile_columns];
+
+  /// Adds up the warps' sums of a column.
+  KOKKOS_INLINE_FUNCTION float of_column(int column) const {
+    float sum = of_warp[0][column];
+    for (int w = 1; w < warps; ++w) sum += of_warp[w][column];
+    return sum;
+  }
+};
+
 /// Operands of a transposition: x, turned (columns, rows) = float8(x·s)ᵀ, and plain = float8(x·s) unless it has no
 /// data. Rows of x past the end count as zeros. A tile's bytes lie in `memory`, transposed.
-template <Float8 format, class T>
+template <Float8 format, class From>
 struct Turning {
-  using Fetched = packs::Stored<T>[word_bytes];
+  using Fetched = typename From::Fetched[word_bytes];
+  static constexpr bool sums = has_sums<From>;
 
-  Tensor<const T> x;
+  From from;
+  std::int64_t rows, columns;
   Tensor<std::uint8_t> plain, turned;
 
-  KOKKOS_INLINE_FUNCTION std::int64_t tiles_across() const { return (x.columns + tile_columns - 1) / tile_columns; }
+  KOKKOS_INLINE_FUNCTION std::int64_t tiles_across() const { return (columns + tile_columns - 1) / tile_columns; }
   std::int64_t tiles() const { return tiles_across() * kernel::divide_up(turned.columns, tile_rows); }
   KOKKOS_INLINE_FUNCTION std::int64_t first_row(std::int64_t tile) const { return tile / tiles_across() * tile_rows; }
   KOKKOS_INLINE_FUNCTION std::int64_t first_column(std::int64_t tile) const {
@@ -87,28 +144,31 @@ struct Turning {
     const std::int64_t row = first_row(tile) + i / packs_across * word_bytes;
     const std::int64_t column = first_column(tile) + i % packs_across * packs::width;
     for (int r = 0; r < word_bytes; ++r) {
-      if (row + r < x.rows && column < x.columns) {
-        fetched[r] = packs::fetch(x.row(row + r) + column, packs::columns_of(column / packs::width, x.columns));
+      if (row + r < rows && column < columns) {
+        fetched[r] = from.fetch(row + r, column, packs::columns_of(column / packs::width, columns));
       } else {
         fetched[r] = {};
       }
     }
   }
 
-  /// Rounds and transposes patch `i`, as fetched. Returns its largest magnitude.
-  KOKKOS_INLINE_FUNCTION std::uint32_t round(std::int64_t tile, int i, const Fetched& fetched, float s,
-                                             Chunk* memory) const {
+  /// Rounds and transposes patch `i`, as fetched, and adds its rows to `sum`. Returns its largest magnitude.
+  KOKKOS_INLINE_FUNCTION std::uint32_t round(std::int64_t tile, int i, const Fetched& fetched, float s, Chunk* memory,
+                                             float (&sum)[packs::width]) const {
     const int down = i / packs_across, across = i % packs_across;
     const std::int64_t row = first_row(tile) + down * word_bytes, column = first_column(tile) + across * packs::width;
     std::uint32_t words[word_bytes][2], largest = 0;
     for (int r = 0; r < word_bytes; ++r) {
       float value[packs::width];
-      packs::widen(fetched[r], value);
+      From::values(fetched[r], value);
       pack_bytes<format>(value, s, words[r]);
       const std::uint32_t found = largest_magnitude(value);
       largest = largest > found ? largest : found;
-      if (plain.data != nullptr && row + r < x.rows && column < x.columns) {
-        store(words[r], packs::columns_of(column / packs::width, x.columns), plain.row(row + r) + column);
+      if (plain.data != nullptr && row + r < rows && column < columns) {
+        store(words[r], packs::columns_of(column / packs::width, columns), plain.row(row + r) + column);
+      }
+      if constexpr (sums) {
+        for (int j = 0; j < packs::width; ++j) sum[j] += value[j];
       }
     }
     for (int half = 0; half < 2; ++half) {
@@ -129,8 +189,14 @@ struct Turning {
   KOKKOS_INLINE_FUNCTION void write(std::int64_t tile, int i, Chunk* memory) const {
     const int across = i / chunks_down, down = i % chunks_down;
     const std::int64_t row = first_row(tile) + down * chunk_bytes, column = first_column(tile) + across;
-    if (row >= turned.columns || column >= x.columns) return;
+    if (row >= turned.columns || column >= columns) return;
     *reinterpret_cast<Chunk*>(turned.row(column) + row) = chunk(memory, across, down);
+  }
+
+  /// Writes column `column` of a tile's sums.
+  KOKKOS_INLINE_FUNCTION void write_sum(std::int64_t tile, int column, const TileSums& tile_sums) const {
+    if (from.sums.data == nullptr || first_column(tile) + column >= columns) return;
+    from.sums.row(first_row(tile) / tile_rows)[first_column(tile) + column] = tile_sums.of_column(column);
   }
 };
 
@@ -144,48 +210,85 @@ __global__ void __launch_bounds__(patches_of_tile)
   const std::int64_t tile = blockIdx.x;
   typename At::Fetched fetched;
   at.fetch(tile, thread, fetched);
-  const std::uint32_t mine = at.round(tile, thread, fetched, *scale, memory);
-  __syncthreads();
+  float sum[packs::width] = {};
+  const std::uint32_t mine = at.round(tile, thread, fetched, *scale, memory, sum);
+  if constexpr (At::sums) {
+    __shared__ TileSums sums;
+    for (int apart = packs_across; apart < packs::warp_lanes; apart *= 2) {
+      for (float& x : sum) x += __shfl_xor_sync(0xFFFFFFFFu, x, apart);
+    }
+    const int lane = thread % packs::warp_lanes;
+    if (lane < packs_across) {
+      for (int j = 0; j < packs::width; ++j) sums.of_warp[thread / packs::warp_lanes][lane * packs::width + j] = sum[j];
+    }
+    __syncthreads();
+    if (thread < tile_columns) at.write_sum(tile, thread, sums);
+  } else {
+    __syncthreads();
+  }
   for (int i = thread; i < chunks_of_tile; i += patches_of_tile) at.write(tile, i, memory);
   kernel::note_maximum<patches_of_tile>(mine, largest);
 }
+#else
+/// Computes a tile with the additions of a GPU, in its order. Returns its largest magnitude.
+template <class At>
+std::uint32_t round_tile(const At& at, std::int64_t tile, float scale) {
+  Chunk memory[chunks_of_tile];
+  std::uint32_t largest = 0;
+  float sum[TileSums::patches_down][tile_columns] = {};
+  for (int i = 0; i < patches_of_tile; ++i) {
+    typename At::Fetched fetched;
+    at.fetch(tile, i, fetched);
+    float part[packs::width] = {};
+    const std::uint32_t found = at.round(tile, i, fetched, scale, memory, part);
+    largest = found > largest ? found : largest;
+    for (int j = 0; j < packs::width; ++j) sum[i / packs_across][i % packs_across * packs::width + j] = part[j];
+  }
+  if constexpr (At::sums) {
+    TileSums sums;
+    static_assert(TileSums::patches_of_warp == 4);
+    for (int warp = 0; warp < TileSums::warps; ++warp) {
+      const auto& part = reinterpret_cast<const float(&)[4][tile_columns]>(sum[4 * warp]);
+      for (int j = 0; j < tile_columns; ++j) {
+        sums.of_warp[warp][j] = (part[0][j] + part[1][j]) + (part[2][j] + part[3][j]);
+      }
+    }
+    for (int j = 0; j < tile_columns; ++j) at.write_sum(tile, j, sums);
+  }
+  for (int i = 0; i < chunks_of_tile; ++i) at.write(tile, i, memory);
+  return largest;
+}
 #endif
 
-template <Float8 format, class T>
-void round_turned_in(const Turning<format, T>& at, const Fp8Scale& scale, bool notes) {
+template <Float8 format, class From>
+void round_turned_in(const From& from, const core::ConstMatrix& x, const Fp8Scale& scale, bool notes,
+                     Tensor<std::uint8_t> plain, Tensor<std::uint8_t> turned) {
+  const Turning<format, From> at{from, x.rows, x.columns, plain, turned};
   const float* const s = scale.scale;
   std::uint32_t* const noted = notes ? scale.largest : nullptr;
   constexpr const char* label = "bert_hpc::ops::fp8_round_turned";
   if (at.tiles() == 0) return;
 #if BERT_HPC_WARPS
-  kernel::launch(label, turned_tiles<Turning<format, T>>,
+  kernel::launch(label, turned_tiles<Turning<format, From>>,
                  {.blocks = static_cast<unsigned>(at.tiles()), .threads = patches_of_tile}, at, s, noted);
 #else
   kernel::for_items(
       label, at.tiles(), KOKKOS_LAMBDA(std::int64_t tile) {
-        Chunk memory[chunks_of_tile];
-        std::uint32_t largest = 0;
-        for (int i = 0; i < patches_of_tile; ++i) {
-          typename Turning<format, T>::Fetched fetched;
-          at.fetch(tile, i, fetched);
-          const std::uint32_t found = at.round(tile, i, fetched, *s, memory);
-          largest = found > largest ? found : largest;
-        }
-        for (int i = 0; i < chunks_of_tile; ++i) at.write(tile, i, memory);
+        const std::uint32_t largest = round_tile(at, tile, *s);
         if (noted != nullptr) note(noted, largest);
       });
 #endif
 }
 
 // y = float8(x·s)
-template <Float8 format, class T>
-void round_in(Tensor<const T> x, const Fp8Scale& scale, bool notes, Tensor<std::uint8_t> y) {
+template <Float8 format, class From>
+void round_in(const From& from, const Fp8Scale& scale, bool notes, Tensor<std::uint8_t> y) {
   const float* const s = scale.scale;
   std::uint32_t* const noted = notes ? scale.largest : nullptr;
   constexpr const char* label = "bert_hpc::ops::fp8_round_to_bytes";
 #if BERT_HPC_WARPS
   kernel::for_noted_packs(
-      label, x, noted,
+      label, from, y.rows, y.columns, noted,
       KOKKOS_LAMBDA(std::int64_t row, std::int64_t begin, int count, const float(&value)[packs::width]) {
         std::uint32_t words[2];
         pack_bytes<format>(value, *s, words);
@@ -193,13 +296,13 @@ void round_in(Tensor<const T> x, const Fp8Scale& scale, bool notes, Tensor<std::
       });
 #else
   kernel::for_items(
-      label, x.rows, KOKKOS_LAMBDA(std::int64_t row) {
+      label, y.rows, KOKKOS_LAMBDA(std::int64_t row) {
         std::uint32_t largest = 0;
-        for (std::int64_t pack = 0; pack < packs::count_of(x.columns); ++pack) {
+        for (std::int64_t pack = 0; pack < packs::count_of(y.columns); ++pack) {
           const std::int64_t begin = pack * packs::width;
-          const int count = packs::columns_of(pack, x.columns);
+          const int count = packs::columns_of(pack, y.columns);
           float value[packs::width];
-          packs::load(x.row(row) + begin, count, value);  // zeros after the last column
+          From::values(from.fetch(row, begin, count), value);  // zeros after the last column
           std::uint32_t words[2];
           pack_bytes<format>(value, *s, words);
           store(words, count, y.row(row) + begin);
@@ -211,33 +314,47 @@ void round_in(Tensor<const T> x, const Fp8Scale& scale, bool notes, Tensor<std::
 #endif
 }
 
-}  // namespace
-
-void round_to_fp8(core::ConstMatrix x, const Fp8Scale& scale, bool notes, Tensor<std::uint8_t> y) {
-  core::require(x.rows == y.rows && x.columns == y.columns, "FP8 rounding: shapes differ");
-  core::with_type(x.type, [&]<class T>() {
-    if (scale.format == Float8::e4m3) {
-      round_in<Float8::e4m3, T>(x.as<T>(), scale, notes, y);
-    } else {
-      round_in<Float8::e5m2, T>(x.as<T>(), scale, notes, y);
-    }
-  });
+/// body.operator()<format>(source of packs). Activations of FP8 trainings are in bf16.
+template <class Body>
+void with_source(const ProductOperand& x, Float8 format, const Body& body) {
+  using Form = ProductOperand::Form;
+  using T = core::Bf16;
+  if (x.form == Form::plain) {
+    return core::with_type(x.matrix.type, [&]<class Element>() {
+      const AsStored<Element> from{x.matrix.as<Element>()};
+      if (format == Float8::e4m3) return body.template operator()<Float8::e4m3>(from);
+      body.template operator()<Float8::e5m2>(from);
+    });
+  }
+  core::require(x.matrix.type == core::DataType::bf16, "FP8 rounding: GELU of numbers that are not bf16");
+  core::require(format == (x.form == Form::gelu ? Float8::e4m3 : Float8::e5m2), "FP8 rounding: format of GELU");
+  if (x.form == Form::gelu) return body.template operator()<Float8::e4m3>(Gelu<T>{{x.matrix.as<T>()}});
+  core::require(x.pre.rows == x.matrix.rows && x.pre.columns == x.matrix.columns && x.pre.type == x.matrix.type,
+                "FP8 rounding: shapes differ");
+  core::require(x.sums.data == nullptr ||
+                    (x.sums.rows == ProductOperand::partial_sums(x.matrix.rows) && x.sums.columns == x.matrix.columns),
+                "FP8 rounding: partial sums of another shape");
+  body.template operator()<Float8::e5m2>(GeluGradient<T>{x.matrix.as<T>(), x.pre.as<T>(), x.sums});
 }
 
-void round_to_fp8_turned(core::ConstMatrix x, const Fp8Scale& scale, bool notes, Tensor<std::uint8_t> y,
+}  // namespace
+
+void round_to_fp8(const ProductOperand& x, const Fp8Scale& scale, bool notes, Tensor<std::uint8_t> y) {
+  core::require(x.matrix.rows == y.rows && x.matrix.columns == y.columns, "FP8 rounding: shapes differ");
+  with_source(x, scale.format, [&]<Float8 format>(const auto& from) { round_in<format>(from, scale, notes, y); });
+}
+
+void round_to_fp8_turned(const ProductOperand& x, const Fp8Scale& scale, bool notes, Tensor<std::uint8_t> y,
                          Tensor<std::uint8_t> plain) {
-  core::require(plain.data == nullptr || (plain.rows == x.rows && plain.columns == x.columns),
+  core::require(plain.data == nullptr || (plain.rows == x.matrix.rows && plain.columns == x.matrix.columns),
                 "FP8 rounding: shapes differ");
-  core::require(x.columns == y.rows && x.rows <= y.columns, "FP8 rounding: shapes are not those of a turned copy");
+  core::require(x.matrix.columns == y.rows && x.matrix.rows <= y.columns,
+                "FP8 rounding: shapes are not those of a turned copy");
   core::require(y.columns % chunk_bytes == 0 && y.stride % chunk_bytes == 0 &&
                     reinterpret_cast<std::uintptr_t>(y.data) % chunk_bytes == 0,
                 "FP8 rounding: a turned copy's rows are not made of 16 bytes");
-  core::with_type(x.type, [&]<class T>() {
-    if (scale.format == Float8::e4m3) {
-      round_turned_in(Turning<Float8::e4m3, T>{x.as<T>(), plain, y}, scale, notes);
-    } else {
-      round_turned_in(Turning<Float8::e5m2, T>{x.as<T>(), plain, y}, scale, notes);
-    }
+  with_source(x, scale.format, [&]<Float8 format>(const auto& from) {
+    round_turned_in<format>(from, x.matrix, scale, notes, plain, y);
   });
 }
 

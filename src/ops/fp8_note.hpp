@@ -1,10 +1,25 @@
-// Recording of the largest magnitude in kernels; see ops/fp8_scales.hpp.
+// Packs that kernels round to 8 bits, and the largest magnitude that they record (ops/fp8_scales.hpp).
 #pragma once
 
 #include "kernel.hpp"
 #include "packs.hpp"
 
 namespace bert_hpc::ops {
+
+/// A source of packs: fetch() reads one, values() computes its numbers from what was read. Here they are a matrix'.
+template <class T>
+struct AsStored {
+  using Fetched = packs::Stored<T>;
+
+  core::Tensor<const T> x;
+
+  KOKKOS_INLINE_FUNCTION Fetched fetch(std::int64_t row, std::int64_t begin, int count) const {
+    return packs::fetch(x.row(row) + begin, count);
+  }
+  KOKKOS_INLINE_FUNCTION static void values(const Fetched& fetched, float (&value)[packs::width]) {
+    packs::widen(fetched, value);
+  }
+};
 
 /// The bits of the magnitude, whose integer order is that of the magnitudes; NaN counts as infinity.
 KOKKOS_INLINE_FUNCTION std::uint32_t magnitude_bits(float x) {

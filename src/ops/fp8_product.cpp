@@ -62,15 +62,15 @@ class PortableFp8Product final : public Fp8Product {
     return y;
   }
 
-  void run_forward(ConstMatrix x, const Epilogue& epilogue, Matrix y) override {
-    rounded().forward(through_fp8(x, Fp8Operand::x, true), weight(), epilogue, y);
+  void run_forward(const ProductOperand& x, const Epilogue& epilogue, Matrix y) override {
+    rounded().forward(through_fp8(x.matrix, Fp8Operand::x, true), weight(), epilogue, y);
   }
-  void run_backward_input(ConstMatrix d_y, Matrix d_x, const InputEpilogue& epilogue) override {
-    rounded().backward_input(through_fp8(d_y, Fp8Operand::d_y, true), weight(), d_x, epilogue);
+  void run_backward_input(const ProductOperand& d_y, Matrix d_x, const InputEpilogue& epilogue) override {
+    rounded().backward_input(through_fp8(d_y.matrix, Fp8Operand::d_y, true), weight(), d_x, epilogue);
   }
-  void run_backward_weight(ConstMatrix d_y, ConstMatrix x, Matrix d_w, Write write) override {
-    const ConstMatrix gradient = through_fp8(d_y, Fp8Operand::d_y, false);
-    rounded().backward_weight(gradient, through_fp8(x, Fp8Operand::x, false), d_w, nullptr, write);
+  void run_backward_weight(const ProductOperand& d_y, const ProductOperand& x, Matrix d_w, Write write) override {
+    const ConstMatrix gradient = through_fp8(d_y.matrix, Fp8Operand::d_y, false);
+    rounded().backward_weight(gradient, through_fp8(x.matrix, Fp8Operand::x, false), d_w, nullptr, write);
   }
 
   std::vector<std::int64_t> begins_;  // by layer
@@ -91,7 +91,7 @@ Fp8Product::Fp8Product(MatrixProduct& rounded, std::vector<Fp8Layer> layers, boo
   }
 }
 
-MatrixProduct& Fp8Product::of(int id) {
+Fp8Product& Fp8Product::of(int id) {
   const auto found = by_id_.find(id);
   core::require(found != by_id_.end(), "FP8 product: no such layer");
   layer_ = found->second;

@@ -18,7 +18,8 @@ template <class T, class U, class F>
 void round_each(const char* label, Tensor<const T> x, std::uint32_t* noted, Tensor<U> y, const F& f) {
 #if BERT_HPC_WARPS
   kernel::for_noted_packs(
-      label, x, noted, KOKKOS_LAMBDA(std::int64_t i, std::int64_t begin, int count, float(&value)[packs::width]) {
+      label, AsStored<T>{x}, x.rows, x.columns, noted,
+      KOKKOS_LAMBDA(std::int64_t i, std::int64_t begin, int count, float(&value)[packs::width]) {
         if (y.data == nullptr) return;
         for (int j = 0; j < packs::width; ++j) value[j] = f(value[j]);
         packs::store(value, count, y.row(i) + begin);

@@ -80,45 +80,45 @@ __device__ void note_maximum(std::uint32_t mine, std::uint32_t* largest) {
 
 inline constexpr int noting_threads = 256, noting_packs = 4;  // of a block; of a thread, all under way at once
 
-template <class T, class Body>
+template <class From, class Body>
 __global__ void __launch_bounds__(noting_threads)
-    noted_packs(const core::Tensor<const T> x, std::uint32_t* largest, const Body body) {
+    noted_packs(const From from, std::int64_t rows, std::int64_t columns, std::uint32_t* largest, const Body body) {
   wait_for_earlier_kernels();
-  const auto packs_of_row = static_cast<std::uint32_t>(packs::count_of(x.columns));
+  const auto packs_of_row = static_cast<std::uint32_t>(packs::count_of(columns));
   const std::uint32_t first = blockIdx.x * (noting_threads * noting_packs) + threadIdx.x;
   std::uint32_t row[noting_packs], pack[noting_packs];
-  packs::Stored<T> fetched[noting_packs];
+  typename From::Fetched fetched[noting_packs];
   for (int i = 0; i < noting_packs; ++i) {
     const std::uint32_t at = first + static_cast<std::uint32_t>(i * noting_threads);
     row[i] = at / packs_of_row;
     pack[i] = at % packs_of_row;
-    if (row[i] < x.rows) {
-      fetched[i] =
-          packs::fetch(x.row(row[i]) + std::int64_t{pack[i]} * packs::width, packs::columns_of(pack[i], x.columns));
+    if (row[i] < rows) {
+      fetched[i] = from.fetch(row[i], std::int64_t{pack[i]} * packs::width, packs::columns_of(pack[i], columns));
     }
   }
   std::uint32_t mine = 0;
   for (int i = 0; i < noting_packs; ++i) {
-    if (row[i] >= x.rows) break;
+    if (row[i] >= rows) break;
     float value[packs::width];
-    packs::widen(fetched[i], value);  // zeros after the last column
+    From::values(fetched[i], value);  // zeros after the last column
     const std::uint32_t found = largest_magnitude(value);
     mine = mine > found ? mine : found;
-    body(row[i], std::int64_t{pack[i]} * packs::width, packs::columns_of(pack[i], x.columns), value);
+    body(row[i], std::int64_t{pack[i]} * packs::width, packs::columns_of(pack[i], columns), value);
   }
   note_maximum<noting_threads>(mine, largest);
 }
 
-/// body(row, first column, columns, values of x) for every 8-wide pack of every row. If `largest` is not null, it
-/// becomes the largest magnitude (fp8_note.hpp) of x and itself.
-template <class T, class Body>
-void for_noted_packs(const Label& label, const core::Tensor<const T>& x, std::uint32_t* largest, const Body& body) {
-  if (x.size() == 0) return;
-  const std::int64_t count = x.rows * packs::count_of(x.columns);
+/// body(row, first column, columns, values) for every 8-wide pack of every row of a source (AsStored). If
+/// `largest` is not null, it becomes the largest magnitude (fp8_note.hpp) of the values and itself.
+template <class From, class Body>
+void for_noted_packs(const Label& label, const From& from, std::int64_t rows, std::int64_t columns,
+                     std::uint32_t* largest, const Body& body) {
+  if (rows * columns == 0) return;
+  const std::int64_t count = rows * packs::count_of(columns);
   core::require(count < std::int64_t{1} << 31, "a matrix of more than 2^31 packs");  // counted in 32 bits: divisions
   const std::int64_t blocks = divide_up(count, noting_threads * noting_packs);
-  launch(label, noted_packs<T, Body>, {.blocks = static_cast<unsigned>(blocks), .threads = noting_threads}, x, largest,
-         body);
+  launch(label, noted_packs<From, Body>, {.blocks = static_cast<unsigned>(blocks), .threads = noting_threads}, from,
+         rows, columns, largest, body);
 }
 
 }  // namespace bert_hpc::ops::kernel

@@ -142,14 +142,16 @@ def products_of_step(model, tokens, operand=2, narrow=False):
 
 def fp8_roundings_of_step(model, tokens):
     """From two bytes to one: x for the forward pass, and turned for the gradient of the weight; d_y both as it is and turned
-    in one pass. Of the weights' copies in 16 bits the largest magnitudes, and then 8-bit numbers both ways, too."""
+    in one pass. GELU and its gradient are computed meanwhile, the gradient from two matrices. Of the weights' copies in 16
+    bits the largest magnitudes, and then 8-bit numbers both ways, too."""
     n, layers = model.layers, linear_layers(model)
+    intermediate = float(n * tokens * model.wide)
     inputs, outputs = (n * tokens * sum(layer[i] for layer in layers) for i in (2, 1))
     weights = sum(out * inner for _, out, inner in layers)
     return [
         Kernel("activations to FP8", n * len(layers), 3.0 * inputs),
         Kernel("activations to FP8, turned", n * len(layers), 3.0 * inputs),
-        Kernel("gradients to FP8, both ways", n * len(layers), 4.0 * outputs),
+        Kernel("gradients to FP8, both ways", n * len(layers), 4.0 * outputs + 2.0 * intermediate),
         Kernel("weights to FP8", 2 * n * len(layers), 6.0 * n * weights),
     ]
 
@@ -222,10 +224,13 @@ def attention_of_step(model, lengths):
 
 
 def fp8_kernels_of_step(model, lengths):
-    """One rank's."""
+    """One rank's. The gradient of GELU's bias is added up from sums over 128 rows, with the norm's."""
     tokens = sum(lengths)
+    streams = [kernel for kernel in streams_of_step(model, tokens, len(lengths), narrow=True) if not kernel.name.startswith("GELU")]
+    sums = model.layers * (math.ceil(tokens / 128) * model.wide * 4.0 + partial_sums(model, tokens))
+    streams.append(Kernel("gradients of the intermediate biases", model.layers, sums))
     return (products_of_step(model, tokens, operand=1, narrow=True) + fp8_roundings_of_step(model, tokens) +
-            attention_of_step(model, lengths) + streams_of_step(model, tokens, len(lengths), narrow=True))
+            attention_of_step(model, lengths) + streams)
 
 
 def kernels_of_step(model, lengths, ranks=1):

@@ -54,10 +54,11 @@ class Linear {
   void forward(const Engine& engine, ConstMatrix x, ops::Activation activation, Matrix pre, Matrix y,
                const LinearRows& rows = {}) const;
   /// y = x·wᵀ: a later kernel of the caller adds the bias.
-  void forward_without_bias(const Engine& engine, ConstMatrix x, Matrix y, const LinearRows& rows = {}) const;
+  void forward_without_bias(const Engine& engine, const ops::ProductOperand& x, Matrix y,
+                            const LinearRows& rows = {}) const;
 
   /// d_x = d_y·w (or +=).
-  void backward_input(const Engine& engine, ConstMatrix d_y, Matrix d_x, ops::Write write,
+  void backward_input(const Engine& engine, const ops::ProductOperand& d_y, Matrix d_x, ops::Write write,
                       const LinearRows& rows = {}) const;
   /// d_pre = (d_y·w) ∘ activation'(pre): the gradient through the activation whose result was x. d_pre may not be pre.
   void backward_input(const Engine& engine, ConstMatrix d_y, ops::Activation activation, ConstMatrix pre, Matrix d_pre,
@@ -65,10 +66,16 @@ class Linear {
 
   /// Adds d_yᵀ·x to the weight's gradient and the column sums of d_y to the bias's. What is frozen has no gradient, and
   /// of a frozen weight no product is computed.
-  void backward_weight(const Engine& engine, ConstMatrix d_y, ConstMatrix x, const LinearRows& rows = {}) const;
+  void backward_weight(const Engine& engine, ConstMatrix d_y, const ops::ProductOperand& x,
+                       const LinearRows& rows = {}) const;
   /// The weight's gradient alone: kernels of the caller add to the bias's.
-  void backward_weight_without_bias(const Engine& engine, ConstMatrix d_y, ConstMatrix x,
+  void backward_weight_without_bias(const Engine& engine, const ops::ProductOperand& d_y, const ops::ProductOperand& x,
                                     const LinearRows& rows = {}) const;
+
+  /// Whether operands may be functions of matrices: its products are in FP8 and the next to read them.
+  bool computes_operands(const Engine& engine) const {
+    return in_encoder_ && adapters_.none() && engine.fp8 != nullptr && engine.fp8->computes_operands();
+  }
 
   const float* bias() const { return has_bias() ? parameters_->value(bias_).data : nullptr; }  ///< (out) or null
   /// (out); null without a bias and with a frozen one.

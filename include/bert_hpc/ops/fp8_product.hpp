@@ -18,6 +18,7 @@
 #include "bert_hpc/core/buffer.hpp"
 #include "bert_hpc/ops/fp8_scales.hpp"
 #include "bert_hpc/ops/matrix_product.hpp"
+#include "bert_hpc/ops/product_operand.hpp"
 
 namespace bert_hpc::ops {
 
@@ -40,7 +41,7 @@ class Fp8Product : public MatrixProduct {
   bool rows_are_independent() const override { return rounded_.rows_are_independent(); }
 
   /// Selects the layer with this id for the following gemms.
-  MatrixProduct& of(int id);
+  Fp8Product& of(int id);
   Fp8Scales& scales() { return scales_; }
 
   /// Records the largest magnitudes of the weights; call it when a step begins or weights have changed. The caller then
@@ -54,14 +55,23 @@ class Fp8Product : public MatrixProduct {
   void backward_input(ConstMatrix d_y, Tensor<const float> w, Matrix d_x, const InputEpilogue& epilogue) final;
   void backward_weight(ConstMatrix d_y, ConstMatrix x, Matrix d_w, float* d_bias, Write write) final;
 
+  /// Whether this step's gemms compute functions of matrices while they round them; the following are for them alone.
+  bool computes_operands() const { return scales_.known() && rounds_operands(); }
+  void forward(const ProductOperand& x, Matrix y) { run_forward(x, {}, y); }
+  void backward_input(const ProductOperand& d_y, Matrix d_x, Write write) { run_backward_input(d_y, d_x, write); }
+  void backward_weight(const ProductOperand& d_y, const ProductOperand& x, Matrix d_w, Write write) {
+    run_backward_weight(d_y, x, d_w, write);
+  }
+
  protected:
   // Implementations of the operations for a layer with known scales. run_forward records magnitudes of x and
-  // run_backward_input those of d_y. The caller computes d_bias.
+  // run_backward_input those of d_y. The caller computes d_bias. Unless rounds_operands(), operands are matrices.
   virtual std::int64_t reserve_rounded(const ProductExtents& largest) = 0;
   virtual void round_weight(std::size_t layer) = 0;
-  virtual void run_forward(ConstMatrix x, const Epilogue& epilogue, Matrix y) = 0;
-  virtual void run_backward_input(ConstMatrix d_y, Matrix d_x, const InputEpilogue& epilogue) = 0;
-  virtual void run_backward_weight(ConstMatrix d_y, ConstMatrix x, Matrix d_w, Write write) = 0;
+  virtual bool rounds_operands() const { return false; }
+  virtual void run_forward(const ProductOperand& x, const Epilogue& epilogue, Matrix y) = 0;
+  virtual void run_backward_input(const ProductOperand& d_y, Matrix d_x, const InputEpilogue& epilogue) = 0;
+  virtual void run_backward_weight(const ProductOperand& d_y, const ProductOperand& x, Matrix d_w, Write write) = 0;
   const std::vector<Fp8Layer>& layers() const { return layers_; }
   bool allocates() const { return allocates_; }
   MatrixProduct& rounded() { return rounded_; }

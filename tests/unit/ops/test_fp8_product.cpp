@@ -5,11 +5,12 @@
 #include <cmath>
 #include <functional>
 
-#include "../src/ops/fp8_byte_product.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/parameter_store.hpp"
+#include "bert_hpc/ops/activation.hpp"
 #include "support/fp8_case.hpp"
+#include "support/host_fp8_product.hpp"
 
 using namespace bert_hpc;
 using core::Float8;
@@ -25,40 +26,10 @@ namespace {
 
 using Element = std::function<double(std::int64_t)>;
 
-/// 8-bit numbers multiplied here, in float as tensor cores do; where the host sees them.
-class HostFp8Product final : public ops::ByteFp8Product {
- public:
-  using ByteFp8Product::ByteFp8Product;
-  std::string name() const override { return "FP8 on the host"; }
-
- private:
-  bool adds_bias(const ops::Fp8Matmul&) override { return true; }
-  static float value(const ops::Fp8Matmul::Operand& x, std::int64_t row, std::int64_t k) {
-    const std::uint8_t bits = x.data[row * x.stride + k];
-    return x.format == Float8::e4m3 ? core::float_of_float8<Float8::e4m3>(bits)
-                                    : core::float_of_float8<Float8::e5m2>(bits);
-  }
-  void multiply(const ops::Fp8Matmul& p) override {
-    const core::DeviceAccess access;
-    for (std::int64_t i = 0; i < p.m; ++i) {
-      for (std::int64_t j = 0; j < p.n; ++j) {
-        float sum = 0;
-        for (std::int64_t k = 0; k < p.k; ++k) sum += value(p.a, i, k) * value(p.b, j, k);
-        sum *= *p.a.inverse * *p.b.inverse;
-        core::with_type(p.c.type, [&]<class T>() {
-          T& c = p.c.as<T>()(i, j);
-          const T* const bias = static_cast<const T*>(p.bias);
-          c = T(p.beta * static_cast<float>(c) + sum + (bias != nullptr ? static_cast<float>(bias[j]) : 0.0f));
-        });
-      }
-    }
-  }
-};
-
 enum class Kind { portable, bytes, fastest };
 
 std::unique_ptr<ops::Fp8Product> make(Kind kind, ops::MatrixProduct& inner, const std::vector<ops::Fp8Layer>& layers) {
-  if (kind == Kind::bytes) return std::make_unique<HostFp8Product>(inner, layers, true);
+  if (kind == Kind::bytes) return std::make_unique<test::HostFp8Product>(inner, layers, true);
   return ops::make_fp8_product(inner, layers, {.portable = kind == Kind::portable});
 }
 
@@ -309,4 +280,55 @@ TEST_CASE("FP8 products record the largest magnitudes, and compute in bf16 befor
   CHECK(seen[0] == x);
   CHECK(seen[1] == d_y);
   CHECK_THROWS_AS(layer.product->of(8), core::Error);
+}
+
+TEST_CASE("FP8 products of GELU and its gradient equal those of the stored results") {
+  const Kind kind = core::is_gpu_build() ? Kind::fastest : Kind::bytes;
+  const std::int64_t rows = GENERATE(1, 33, 300), in = 48, out = 80;
+  CAPTURE(rows);
+  Layer layer(rows, in, out, kind);
+  layer.know();
+  ops::Fp8Product& product = layer.product->of(7);
+  if (!product.computes_operands()) SKIP("This device's FP8 products read operands from memory.");
+  const StoredMatrix pre = StoredMatrix::random(DataType::bf16, rows, out, 5, 3.0f, 2);
+  StoredMatrix x(DataType::bf16, rows, in), d_y(DataType::bf16, rows, out), y(DataType::bf16, rows, out), other_y(y),
+      d_x(DataType::bf16, rows, in), other_d_x(d_x);
+  ops::gelu_forward(layer.x, x);
+  ops::gelu_backward(pre, layer.d_y, d_y);
+  Matrix d_w(out, in), other_d_w(out, in), partial(ops::ProductOperand::partial_sums(rows), out);
+  const auto gelu = ops::ProductOperand::gelu(layer.x);
+  const auto gradient = ops::ProductOperand::gelu_gradient(layer.d_y, pre, partial.tensor());
+
+  product.forward(x, layer.weight(), {}, y);
+  product.forward(gelu, other_y);
+  CHECK(y.same_bits(other_y));
+  product.backward_input(d_y, layer.weight(), d_x, Write::replace);
+  product.backward_weight(d_y, x, d_w.tensor(), nullptr, Write::replace);
+  product.backward_input(gradient, other_d_x, Write::replace);
+  CHECK(d_x.same_bits(other_d_x));
+  std::int64_t wrong = 0;
+  for (std::int64_t j = 0; j < out; ++j) {
+    double sum = 0, expected = 0, magnitude = 0;
+    for (std::int64_t i = 0; i < partial.rows; ++i) sum += partial(i, j);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      expected += d_y(i, j);
+      magnitude += std::abs(d_y(i, j));
+    }
+    wrong += std::abs(sum - expected) > 0x1p-24 * 128 * magnitude;  // sums of up to 128 floats
+  }
+  CHECK(wrong == 0);
+  // With the copy that the input's gradient left, with one of its own, and while two of them are outstanding.
+  const auto check_weight = [&] {
+    product.backward_weight(gradient, gelu, other_d_w.tensor(), Write::replace);
+    CHECK(other_d_w.values == d_w.values);
+    other_d_w = Matrix(out, in);
+  };
+  check_weight();
+  check_weight();
+  product.backward_input(gradient, other_d_x, Write::replace);
+  product.backward_input(gradient, other_d_x, Write::replace);
+  check_weight();
+  check_weight();
+  product.backward_input(gradient, other_d_x, Write::replace);
+  check_weight();
 }

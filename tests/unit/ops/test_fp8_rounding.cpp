@@ -6,9 +6,11 @@
 #include <cmath>
 #include <deque>
 #include <limits>
+#include <tuple>
 
 #include "../src/ops/fp8_byte_product.hpp"
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/ops/activation.hpp"
 #include "support/fp8_case.hpp"
 
 using namespace bert_hpc;
@@ -112,6 +114,48 @@ TEST_CASE("8-bit numbers, and transposed ones padded with zeros, equal the round
                            {both.data(), rows, columns, columns + padding});
   CHECK(both == plain);
   CHECK(again == turned);
+}
+
+TEST_CASE("GELU and its gradient are rounded to the 8-bit numbers of their stored results") {
+  const std::int64_t rows = GENERATE(1, 31, 128, 300), columns = GENERATE(16, 37, 264);
+  CAPTURE(rows, columns);
+  const StoredMatrix x = StoredMatrix::random(DataType::bf16, rows, columns, 3, 3.0f, 3);
+  const StoredMatrix pre = StoredMatrix::random(DataType::bf16, rows, columns, 4, 3.0f);
+  StoredMatrix gelu(DataType::bf16, rows, columns), gradient(DataType::bf16, rows, columns);
+  ops::gelu_forward(x, gelu);
+  ops::gelu_backward(pre, x, gradient);
+  test::Matrix partial(ops::ProductOperand::partial_sums(rows), columns);
+  const std::int64_t padded = ops::padded_rows(rows);
+  const auto turned = [&](const ops::ProductOperand& operand, Float8 format) {
+    OneScale scale(format, 16.0f);
+    test::Vector<std::uint8_t> both[] = {test::Vector<std::uint8_t>(static_cast<std::size_t>(rows * columns)),
+                                         test::Vector<std::uint8_t>(static_cast<std::size_t>(padded * columns))};
+    ops::round_to_fp8_turned(operand, scale.view(), true, {both[1].data(), columns, padded},
+                             {both[0].data(), rows, columns});
+    return std::tuple(both[0], both[1], scale.numbers[2]);
+  };
+  CHECK(turned(ops::ProductOperand::gelu(x), Float8::e4m3) == turned(gelu, Float8::e4m3));
+  CHECK(turned(ops::ProductOperand::gelu_gradient(x, pre, partial.tensor()), Float8::e5m2) ==
+        turned(gradient, Float8::e5m2));
+  std::int64_t wrong = 0;
+  for (std::int64_t j = 0; j < columns; ++j) {
+    for (std::int64_t part = 0; part < partial.rows; ++part) {
+      double sum = 0, magnitude = 0;
+      for (std::int64_t i = 128 * part; i < std::min(rows, 128 * (part + 1)); ++i) {
+        sum += gradient(i, j);
+        magnitude += std::abs(gradient(i, j));
+      }
+      // 4 additions in a thread, 2 in a warp, 7 of warps.
+      wrong += std::abs(partial(part, j) - sum) > 13 * 0x1p-24 * magnitude;
+    }
+  }
+  CHECK(wrong == 0);
+  OneScale once(Float8::e4m3, 16.0f), again(Float8::e4m3, 16.0f);
+  test::Vector<std::uint8_t> plain(static_cast<std::size_t>(rows * columns)), expected(plain);
+  ops::round_to_fp8(ops::ProductOperand::gelu(x), once.view(), true, {plain.data(), rows, columns});
+  ops::round_to_fp8(gelu, again.view(), true, {expected.data(), rows, columns});
+  CHECK(plain == expected);
+  CHECK(once.numbers[2] == again.numbers[2]);
 }
 
 TEST_CASE("a scale looks back on the largest magnitude of the last 16 steps") {
