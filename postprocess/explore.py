@@ -51,7 +51,7 @@ class Shards:
             try:
                 with h5py.File(path, "r") as file:
                     attributes = {name: reading.plain(value) for name, value in file.attrs.items()}
-                    if attributes.get("schema") != "bert_hpc shard 1":
+                    if attributes.get("schema") != "bert_hpc shard 2":
                         raise ReportError(f"'{path}' is no shard of bert_hpc_prep.")
                     self.task = attributes.get("task", "")
                     self.names = json.loads(attributes.get("label_names") or "[]")

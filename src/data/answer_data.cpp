@@ -4,8 +4,8 @@
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/json.hpp"
+#include "bert_hpc/core/json_bounded.hpp"
 #include "bert_hpc/data/shard_schema.hpp"
-#include "bounded_json.hpp"
 
 namespace bert_hpc::data {
 
@@ -39,7 +39,7 @@ void AnswerReader::read_question() {
   question_ = {texts[0], texts[1], std::nullopt};
   const std::string& answers = texts[2];
   if (answers.empty()) return;
-  const nlohmann::json json = parse_bounded_json(answers);
+  const nlohmann::json json = core::parse_bounded_json(answers);
   bool strings = json.is_array();
   for (const nlohmann::json& answer : json) strings = strings && answer.is_string();
   if (!strings) {

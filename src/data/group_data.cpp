@@ -5,7 +5,7 @@
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/json.hpp"
-#include "bounded_json.hpp"
+#include "bert_hpc/core/json_bounded.hpp"
 
 namespace bert_hpc::data {
 namespace {
@@ -38,7 +38,7 @@ bool GroupReader::next() {
 void GroupReader::read_further_levels(const std::string& text) {
   group_.further_levels.clear();
   if (text.empty()) return;
-  const nlohmann::json json = parse_bounded_json(text);
+  const nlohmann::json json = core::parse_bounded_json(text);
   bool good = json.is_array();
   for (const nlohmann::json& level : json) {
     good = good && level.is_number_integer() && level > 0 && level <= std::numeric_limits<std::int32_t>::max();

@@ -62,8 +62,9 @@ void ShardFile::read_attributes() {
     fail("this HDF5 file is not a bert_hpc shard (it has no attribute 'schema'); bert_hpc_prep makes shards.");
   }
   if (const std::string schema = attribute(shard_attribute::schema); schema != shard_schema) {
-    fail("its schema is '" + core::printable(schema) + "', this program reads '" + shard_schema +
-         "'; make the shards again.");
+    fail("its schema is '" + core::printable(schema) +
+         "', which another version of bert_hpc_prep wrote; this version " + "reads '" + shard_schema +
+         "'. Prepare the text again with this version's bert_hpc_prep.");
   }
   const std::string task = attribute(shard_attribute::task);
   info_.task = tasks::find(task);
@@ -79,6 +80,9 @@ void ShardFile::read_attributes() {
     info_.label_column = attribute(shard_attribute::label_column);
   }
   info_.tokenizer = attribute(shard_attribute::tokenizer);
+  if (file_.has_attribute("/", shard_attribute::tokenizer_hash)) {
+    info_.tokenizer_hash = attribute(shard_attribute::tokenizer_hash);
+  }
   special_ids_ = special_ids_from_json(info_.tokenizer, path_);
   info_.sequences = count(shard_attribute::sequences);
   info_.tokens = count(shard_attribute::tokens);

@@ -10,6 +10,7 @@
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/rng.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/data/shard_tokenizer.hpp"
 #include "bert_hpc/data/shared_reading.hpp"
 #include "bert_hpc/io/checksummed_file.hpp"
 #include "bert_hpc/io/provenance.hpp"
@@ -51,17 +52,24 @@ std::string difference(const ShardIdentity& first, const ShardInfo& b, const Spe
     return "its label names (" + names_text(b.label_names) + ") differ from those of '" + first.path + "' (" +
            names_text(a.label_names) + "); prepare all shards together.";
   }
-  if (a.tokenizer == b.tokenizer && first.special_ids == special_ids) return "";  // as usual: nothing to parse
-  const TextSettings ours = text_settings_from_json(a.tokenizer, first.path),
-                     theirs = text_settings_from_json(b.tokenizer, first.path);
-  if (const TextSetting* setting = first_difference(ours, theirs); setting != nullptr) {
-    const auto shown = [setting](const TextSettings& text) {
-      return setting->name + (std::string(" = ") + word(*(text.completed().*setting->value)));
-    };
-    return "its text was prepared with " + shown(theirs) + ", that of '" + first.path + "' with " + shown(ours) +
+  const bool one_spec = a.tokenizer_hash.empty() || b.tokenizer_hash.empty() || a.tokenizer_hash == b.tokenizer_hash;
+  // As usual: nothing to parse.
+  if (a.tokenizer == b.tokenizer && first.special_ids == special_ids && one_spec) return "";
+  const ShardTokenizer ours = shard_tokenizer(a.tokenizer, first.path),
+                       theirs = shard_tokenizer(b.tokenizer, first.path);
+  if (ours.kind != theirs.kind) return "its kind of tokenizer" + suffix;
+  const tokenize::TokenizerKey* const key =
+      ours.kind == nullptr ? nullptr : first_difference(*ours.kind, ours.settings, theirs.settings);
+  if (key != nullptr) {
+    return "its text was prepared with " + setting_text(*ours.kind, *key, theirs.settings) + ", that of '" +
+           first.path + "' with " + setting_text(*ours.kind, *key, ours.settings) +
            "; prepare all shards with the same settings.";
   }
   if (!(first.special_ids == special_ids)) return "its special tokens" + suffix;
+  if (!one_spec) {
+    return "its tokenizer (specification " + b.tokenizer_hash + ") differs from that of '" + first.path + "' (" +
+           a.tokenizer_hash + "); prepare all shards with one tokenizer.";
+  }
   return "";
 }
 

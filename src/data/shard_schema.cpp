@@ -6,8 +6,7 @@
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/json.hpp"
-#include "bounded_json.hpp"
-#include "text_settings_json.hpp"
+#include "bert_hpc/core/json_bounded.hpp"
 
 namespace bert_hpc::data {
 namespace {
@@ -17,7 +16,7 @@ using core::ExitCode;
 using Json = nlohmann::json;
 
 Json parse(const std::string& text, const char* attribute, const std::string& file) {
-  Json json = parse_bounded_json(text);
+  Json json = core::parse_bounded_json(text);
   if (json.is_discarded()) {
     throw Error(ExitCode::data, file + ": attribute '" + attribute +
                                     "' is not JSON, or is too long or nested too deeply; write the shard again.");
@@ -80,8 +79,15 @@ std::int64_t max_tokens_from_json(const std::string& json, const std::string& fi
   return entry->get<std::int64_t>();
 }
 
-TextSettings text_settings_from_json(const std::string& json, const std::string& file) {
-  return read_text_settings(settings_of(json, file), &TextSetting::name);
+ShardTokenizer shard_tokenizer(const std::string& json, const std::string& file) {
+  const Json stated = settings_of(json, file);
+  const auto type = stated.find("type");
+  const bool has_type = type != stated.end() && type->is_string();
+  ShardTokenizer tokenizer{tokenize::find_tokenizer_kind(has_type ? type->get<std::string>() : ""), {}};
+  for (const auto& [name, value] : stated.items()) {
+    if (value.is_boolean()) tokenizer.settings[name] = value.get<bool>();
+  }
+  return tokenizer;
 }
 
 }  // namespace bert_hpc::data

@@ -106,6 +106,14 @@ void ShardWriter::add_parts(const SequenceParts& parts) {
   if (texts_ && parts.starts_row) texts_->append(parts.texts);
 }
 
+void ShardWriter::add_tokenizer(const std::string& text) {
+  constexpr std::int64_t chunk = std::int64_t{1} << 20;
+  io::Appender<std::uint8_t> bytes(file_, shard_dataset::tokenizer,
+                                   storage(chunk, std::ssize(text), Compression::gzip));
+  bytes.append(std::span(reinterpret_cast<const std::uint8_t*>(text.data()), text.size()));
+  bytes.finish();
+}
+
 void ShardWriter::finish() {
   std::visit([](auto& ids) { ids.finish(); }, ids_);
   for (auto& types : types_) types.finish();
@@ -137,6 +145,7 @@ void ShardWriter::finish() {
   file_.write_attribute("/", attribute::label_names, label_names_to_json(info_.label_names));
   if (!info_.label_column.empty()) file_.write_attribute("/", attribute::label_column, info_.label_column);
   file_.write_attribute("/", attribute::tokenizer, info_.tokenizer);
+  if (!info_.tokenizer_hash.empty()) file_.write_attribute("/", attribute::tokenizer_hash, info_.tokenizer_hash);
   file_.write_attribute("/", attribute::sequences, info_.sequences);
   file_.write_attribute("/", attribute::tokens, info_.tokens);
   file_.write_attribute("/", attribute::max_length, info_.max_length);

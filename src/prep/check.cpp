@@ -10,7 +10,6 @@
 
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/data/file_list.hpp"
-#include "bert_hpc/data/tokenizer_folder.hpp"
 #include "bert_hpc/prep/prepare.hpp"
 #include "bert_hpc/prep/readers/line_source.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
@@ -81,29 +80,33 @@ std::unique_ptr<Tokenizer> check_vocabulary(const PrepConfig& config, core::Prob
   return tokenizer;
 }
 
-/// Text is read as the vocabulary is for, and as the splitter can.
+const char* word(bool value) {
+  return value ? "true" : "false";
+}
+
+/// Text is read as the vocabulary is for, and as the tokenizer can.
 void check_text(const PrepConfig& config, core::ProblemList& problems, ExitCode& code) {
-  const data::TextSettings text = config.text();
+  const tokenize::TokenizerKind& kind = config.tokenizer_kind();
+  const tokenize::TokenizerSettings settings = resolved(kind, config.tokenizer.settings);
   const bool has_folder = config.tokenizer.train_size == 0;
-  data::TokenizerFolder folder;
+  tokenize::TokenizerFolder folder;
   try {
     if (has_folder) folder = given_tokenizer(config.tokenizer);
   } catch (const Error&) {
     return;  // check_vocabulary() reports it
   }
-  if (const data::TextSetting* setting = first_difference(text, folder.text); setting != nullptr) {
-    const std::string name = setting->name, theirs = data::word(*(folder.text.completed().*setting->value));
+  const tokenize::TokenizerKey* const key =
+      folder.kind == &kind ? first_difference(kind, settings, folder.parts.settings) : nullptr;
+  if (key != nullptr && !key->is_choice) {
+    const std::string name = key->name, theirs = word(completed(kind, folder.parts.settings).at(name));
     note(problems, code, "[tokenizer] " + name, [&] {
-      throw Error(ExitCode::input, std::string("it is ") + data::word(*(text.*setting->value)) + ", but " +
-                                       folder.says(*setting) + ": leave " + name + " out, or set it to " + theirs +
-                                       ".");
+      throw Error(ExitCode::input, std::string("it is ") + word(settings.at(name)) + ", but " + folder.says(*key) +
+                                       ": leave " + name + " out, or set it to " + theirs + ".");
     });
-  } else if (*text.strip_accents && !*text.lowercase) {
-    note(problems, code, "[tokenizer] strip_accents", [&] {
-      throw Error(ExitCode::input,
-                  "it is true and lowercase is false, but accents are removed from lower-cased text only. Set "
-                  "strip_accents = false for a vocabulary with accents, or lowercase = true.");
-    });
+  } else if (kind.contradiction != nullptr) {
+    const auto [name, problem] = kind.contradiction(settings);
+    if (problem.empty()) return;
+    note(problems, code, "[tokenizer] " + name, [&] { throw Error(ExitCode::input, problem); });
   }
 }
 
@@ -164,6 +167,36 @@ std::unique_ptr<Tokenizer> check_named(const PrepConfig& config, bool columns, b
   return tokenizer;
 }
 
+/// Completes [tokenizer] by the vocabulary's files and by what is usual. Switches of other kinds are problems.
+void settle_tokenizer(PrepConfig& config) {
+  TokenizerConfig& tokenizer = config.tokenizer;
+  const tokenize::TokenizerFolder folder = given_tokenizer(tokenizer);
+  if (tokenizer.type.empty() && folder.kind != nullptr) tokenizer.type = folder.kind->name;
+  const tokenize::TokenizerKind& kind = config.tokenizer_kind();
+  tokenizer.type = kind.name;
+  tokenize::TokenizerSettings& settings = tokenizer.settings;
+  for (const auto& [name, value] : settings) {
+    const auto is_named = [&](const tokenize::TokenizerKey& key) { return key.name == name; };
+    if (std::any_of(kind.keys.begin(), kind.keys.end(), is_named)) continue;
+    throw Error(ExitCode::input, "[tokenizer] " + name + " is no switch of a " + kind.title +
+                                     " tokenizer, which type = \"" + kind.name + "\" names: leave it out.");
+  }
+  const bool same_kind = folder.kind == &kind;
+  const tokenize::TokenizerSettings stated = same_kind ? folder.parts.settings : tokenize::TokenizerSettings();
+  if (same_kind && !settings.contains(kind.keys.front().name)) tokenizer.conflict = folder.conflict;
+  for (const tokenize::TokenizerKey& key : kind.keys) {
+    if (!config.has_words() || !key.for_words || settings.contains(key.name)) continue;
+    settings[key.name] = *key.for_words;
+    tokenizer.note =
+        std::string("[tokenizer] ") + key.name + " = " + word(*key.for_words) + ", because the text is given in words";
+  }
+  settings.insert(stated.begin(), stated.end());
+  for (const tokenize::TokenizerKey& key : kind.keys) {
+    if (!settings.contains(key.name)) tokenizer.assumed[key.name] = key.usual;
+  }
+  settings = resolved(kind, settings);
+}
+
 }  // namespace
 
 void settle(PrepConfig& config) {
@@ -177,14 +210,7 @@ void settle(PrepConfig& config) {
     }
     *files = std::move(found);
   }
-  const data::TokenizerFolder folder = given_tokenizer(config.tokenizer);
-  data::TextSettings& text = config.tokenizer.text;
-  if (!text.lowercase) config.tokenizer.conflict = folder.conflict;
-  for (const data::TextSetting& setting : data::text_settings) {
-    if (!(text.*setting.value)) text.*setting.value = folder.text.*setting.value;
-  }
-  config.tokenizer.lowercase_assumed = !text.lowercase;
-  text = config.text();
+  settle_tokenizer(config);
 }
 
 std::unique_ptr<Tokenizer> checked_tokenizer(const PrepConfig& config) {

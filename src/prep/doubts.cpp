@@ -6,7 +6,7 @@
 #include "bert_hpc/core/json_depth.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/core/text_file.hpp"
-#include "bert_hpc/tokenize/vocabulary.hpp"
+#include "bert_hpc/tokenize/tokenizer_folder.hpp"
 #include "check.hpp"
 
 namespace bert_hpc::prep {
@@ -15,7 +15,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr double least_cased = 0.1;  // of a vocabulary's words: between BERT-base's 0 (uncased) and 0.36 (cased)
 constexpr std::int64_t max_config_bytes = std::int64_t{1} << 24;
 constexpr int deepest_config = 100;
 
@@ -24,7 +23,7 @@ fs::path model_folder(const TokenizerConfig& tokenizer) {
   const fs::path vocabulary = tokenizer.vocabulary;
   std::error_code ignored;
   if (tokenizer.vocabulary.empty() || fs::is_directory(vocabulary, ignored)) return vocabulary;
-  if (vocabulary.filename() != "vocab.txt" && vocabulary.filename() != "tokenizer.json") return {};
+  if (!tokenize::is_tokenizer_file(vocabulary.filename().string())) return {};
   return vocabulary.has_parent_path() ? vocabulary.parent_path() : fs::path(".");
 }
 
@@ -50,12 +49,9 @@ std::int64_t positions_of(const fs::path& folder) {
 std::vector<std::string> doubts(const PrepConfig& config, const tokenize::Tokenizer& tokenizer) {
   std::vector<std::string> all;
   if (!config.tokenizer.conflict.empty()) all.push_back(config.tokenizer.conflict);
-  const double share = config.tokenizer.lowercase_assumed ? tokenize::capital_share(tokenizer.tokens()) : 0;
-  if (share >= least_cased) {
-    all.push_back(core::format_number(100 * share, 2) +
-                  "% of the vocabulary's words contain capital letters, and lower-cased text has none: [tokenizer] "
-                  "lowercase = false is probably right. The default is true; set it to keep it without this warning.");
-  }
+  const tokenize::TokenizerKind& kind = tokenizer.kind();
+  const std::string doubt = kind.doubt == nullptr ? "" : kind.doubt(tokenizer.tokens(), config.tokenizer.assumed);
+  if (!doubt.empty()) all.push_back(doubt);
   const fs::path folder = model_folder(config.tokenizer);
   const std::int64_t positions = positions_of(folder), most = config.tokenizer.max_tokens;
   if (positions > 0 && most > positions) {

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/text.hpp"
 
 namespace bert_hpc::prep {
 
@@ -24,33 +25,56 @@ bool is_file(const fs::path& path) {
 
 }  // namespace
 
-data::TokenizerFolder given_tokenizer(const TokenizerConfig& tokenizer) {
-  if (is_folder(tokenizer.vocabulary)) return data::read_tokenizer_folder(tokenizer.vocabulary);
+tokenize::TokenizerFolder given_tokenizer(const TokenizerConfig& tokenizer) {
+  if (is_folder(tokenizer.vocabulary)) return tokenize::read_tokenizer_folder(tokenizer.vocabulary);
   const fs::path file = tokenizer.vocabulary, folder = file.parent_path();
   if (!is_file(file)) return {};
-  if (file.filename() == "vocab.txt" || file.filename() == "tokenizer.json") {
-    return data::read_tokenizer_folder(folder.empty() ? "." : folder.string(), file.filename().string());
+  if (tokenize::is_tokenizer_file(file.filename().string())) {
+    return tokenize::read_tokenizer_folder(folder.empty() ? "." : folder.string(), file.filename().string());
   }
-  return file.extension() == ".json" ? data::read_tokenizer_file(tokenizer.vocabulary) : data::TokenizerFolder();
+  return file.extension() == ".json" ? tokenize::read_tokenizer_file(tokenizer.vocabulary)
+                                     : tokenize::TokenizerFolder();
 }
+
+namespace {
+
+/// The tokenizer of a file of any name, or of a folder's own file that says what is wrong with it.
+std::unique_ptr<tokenize::Tokenizer> load_file(const PrepConfig& config, const std::string& file) {
+  const tokenize::TokenizerKind& kind = config.tokenizer_kind();
+  if (kind.read_file == nullptr) {
+    throw Error(ExitCode::files,
+                file + ": cannot be read as a vocabulary of a " + kind.title +
+                    " tokenizer; give a folder, a tokenizer.json or " +
+                    core::listed(std::vector<std::string>(kind.own_files.begin(), kind.own_files.end()), "and", false) +
+                    ".");
+  }
+  tokenize::TokenizerParts parts = kind.read_file(file);
+  parts.settings = config.tokenizer.settings;
+  return kind.make(std::move(parts), file);
+}
+
+}  // namespace
 
 std::unique_ptr<tokenize::Tokenizer> load_tokenizer(const PrepConfig& config) {
   const fs::path path = config.tokenizer.vocabulary;
-  const tokenize::TokenizerKind& kind = config.tokenizer_kind();
-  const tokenize::TextForm form = config.text_form();
-  data::TokenizerFolder given;
+  tokenize::TokenizerFolder given;
   try {
     given = given_tokenizer(config.tokenizer);
   } catch (const Error&) {
-    if (is_file(path / "vocab.txt")) kind.load(path / "vocab.txt", form);  // says what is wrong with it, if anything
+    if (is_file(path / "vocab.txt")) load_file(config, path / "vocab.txt");  // says what is wrong with it, if anything
     throw;
   }
-  if (!given.vocabulary.empty()) {
-    return kind.make(std::move(given.vocabulary), std::move(given.added), form,
-                     (is_folder(path) ? path / given.file : path).string());
+  if (!given.parts.vocabulary.empty()) {
+    if (given.kind->name != config.tokenizer.type) {
+      throw Error(ExitCode::input, given.path + "/" + given.file + ": holds a " + given.kind->title +
+                                       " tokenizer, but [tokenizer] type is \"" + config.tokenizer.type +
+                                       "\": leave type out, or set it to \"" + given.kind->name + "\".");
+    }
+    given.parts.settings = config.tokenizer.settings;
+    return given.kind->make(std::move(given.parts), (is_folder(path) ? path / given.file : path).string());
   }
-  if (!is_folder(path) && (path.extension() != ".json" || !is_file(path))) return kind.load(path, form);
-  if (given.problems.empty()) throw Error(ExitCode::files, data::missing_tokenizer(path));
+  if (!is_folder(path) && (path.extension() != ".json" || !is_file(path))) return load_file(config, path);
+  if (given.problems.empty()) throw Error(ExitCode::files, tokenize::missing_tokenizer(path));
   throw Error(ExitCode::files, given.problems.front());
 }
 

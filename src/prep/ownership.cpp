@@ -16,10 +16,10 @@
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/core/text_file.hpp"
 #include "bert_hpc/data/shard_schema.hpp"
-#include "bert_hpc/data/text_settings.hpp"
 #include "bert_hpc/io/atomic_write.hpp"
 #include "bert_hpc/io/checksummed_file.hpp"
 #include "bert_hpc/prep/row_stream.hpp"
+#include "bert_hpc/tokenize/tokenizer.hpp"
 
 namespace bert_hpc::prep {
 
@@ -102,7 +102,7 @@ bool is_own_tokenizer_config(const std::string& text) {
   if (!config.is_object() || core::json_text(config, 2) + "\n" != text) return false;
   std::set<std::string> keys = {"tokenizer_class", "model_max_length", "pad_token", "unk_token",
                                 "cls_token",       "sep_token",        "mask_token"};
-  for (const data::TextSetting& setting : data::text_settings) keys.insert(setting.hugging_face_name);
+  for (const tokenize::TokenizerKey& key : tokenize::find_tokenizer_kind("")->keys) keys.insert(key.hugging_face_name);
   std::set<std::string> found;
   for (const auto& [key, value] : config.items()) found.insert(key);
   return found == keys;

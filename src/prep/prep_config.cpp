@@ -24,6 +24,13 @@ std::vector<std::string> tokenizer_names() {
   return names;
 }
 
+void visit_switch(config::TomlKeys& keys, const char* name, tokenize::TokenizerSettings& settings) {
+  const auto known = settings.find(name);
+  std::optional<bool> value = known == settings.end() ? std::nullopt : std::optional(known->second);
+  keys.key(name, value);
+  if (value) settings[name] = *value;
+}
+
 }  // namespace
 
 void visit_keys(config::TomlKeys& keys, PrepConfig& c) {
@@ -69,10 +76,15 @@ void visit_keys(config::TomlKeys& keys, PrepConfig& c) {
   keys.key("group", c.split.group);
 
   keys.table("tokenizer");
-  keys.key("type", c.tokenizer.type, one_of(tokenizer_names()));
+  std::optional<std::string> type;
+  if (!c.tokenizer.type.empty()) type = c.tokenizer.type;
+  keys.key("type", type, one_of(tokenizer_names()));
+  c.tokenizer.type = type.value_or("");
   keys.key("vocabulary", c.tokenizer.vocabulary);
   keys.key("train_size", c.tokenizer.train_size, between(0, 1 << 20));
-  for (const data::TextSetting& setting : data::text_settings) keys.key(setting.name, c.tokenizer.text.*setting.value);
+  for (const tokenize::TokenizerKind* kind : tokenize::tokenizer_kinds()) {
+    for (const tokenize::TokenizerKey& key : kind->keys) visit_switch(keys, key.name, c.tokenizer.settings);
+  }
   keys.key("max_tokens", c.tokenizer.max_tokens, between(1, 1 << 20));
   keys.key("doc_stride", c.tokenizer.doc_stride, between(0, 1 << 20));
   keys.key("stride", c.tokenizer.stride, one_of({"overlap", "step"}));
@@ -181,14 +193,6 @@ std::string PrepConfig::label_column() const {
 
 bool PrepConfig::only_tests() const {
   return source.validation_files.empty() && (source.files.empty() || (split.train == 0 && split.validation == 0));
-}
-
-data::TextSettings PrepConfig::text() const {
-  return data::TextSettings::of(text_form());
-}
-
-tokenize::TextForm PrepConfig::text_form() const {
-  return tokenizer.text.form();
 }
 
 const tokenize::TokenizerKind& PrepConfig::tokenizer_kind() const {

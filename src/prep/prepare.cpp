@@ -50,6 +50,7 @@ class Preparation {
       marked = marked_files(config_);
     });
     for (const std::string& line : marked) report(line);
+    if (!config_.tokenizer.note.empty()) report(config_.tokenizer.note);
     std::string replaced;
     std::vector<std::string> found;
     agree([&] {
@@ -172,18 +173,22 @@ class Preparation {
 
   void train_tokenizer() {
     const tokenize::TokenizerKind& kind = config_.tokenizer_kind();
-    const auto trainer = kind.trainer(config_.text_form());
+    const auto trainer = kind.trainer(config_.tokenizer.settings);
     tokenize::WordCounts own;
     if (!numbered_) agree([&] { count_words(config_, table_, group_, *trainer, own); });
     tokenize::WordCounts& counts = numbered_ ? numbered_->count(table_) : own;
     gather_counts(group_, counts);
-    std::vector<std::string> vocabulary;
+    tokenize::TrainedVocabulary trained;
     agree([&] {
-      if (is_root())
-        vocabulary = trainer->train(counts.sorted(), static_cast<std::int32_t>(config_.tokenizer.train_size));
+      if (is_root()) trained = trainer->train(counts.sorted(), static_cast<std::int32_t>(config_.tokenizer.train_size));
     });
-    vocabulary = comm::broadcast_object(group_, vocabulary, 0);
-    agree([&] { tokenizer_ = kind.make(std::move(vocabulary), {}, config_.text_form(), "the trained vocabulary"); });
+    trained = comm::broadcast_object(group_, trained, 0);
+    agree([&] {
+      tokenizer_ = kind.make({.vocabulary = std::move(trained.vocabulary),
+                              .merges = std::move(trained.merges),
+                              .settings = config_.tokenizer.settings},
+                             "the trained vocabulary");
+    });
     report("trained a vocabulary of " + core::counted(tokenizer_->size(), "token"));
   }
 
@@ -225,7 +230,9 @@ class Preparation {
   }
 
   void write_shards() {
+    const tokenize::TokenizerSpec spec = tokenizer_->spec();
     data::ShardInfo info = shard_info(config_, table_, *tokenizer_);
+    info.tokenizer_hash = spec.hash;
     std::int64_t number = 0;  // over all splits: shard k is rank k mod ranks's
     for (int s = 0; s < split_count; ++s) {
       const auto split = static_cast<Split>(s);
@@ -241,14 +248,15 @@ class Preparation {
         summary.longest = std::max(summary.longest, layout.length(place));
       }
       for (std::size_t k = 0; k < layout.shards().size(); ++k) {
-        if (number++ % group_.size() == group_.rank()) write_shard(layout, split, k, info);
+        if (number++ % group_.size() == group_.rank()) write_shard(layout, split, k, info, spec.text);
       }
     }
     store_.reset();
     group_.barrier();
   }
 
-  void write_shard(const SplitLayout& layout, Split split, std::size_t k, data::ShardInfo info) const {
+  void write_shard(const SplitLayout& layout, Split split, std::size_t k, data::ShardInfo info,
+                   const std::string& tokenizer) const {
     char name[32];
     std::snprintf(name, sizeof name, "%s-%05zu.h5", to_string(split), k);
     const auto [begin, end, tokens] = layout.shards()[k];
@@ -256,6 +264,7 @@ class Preparation {
     info.tokens = tokens;
     data::ShardWriter writer(staging_.file(name), info, config_.has_pairs(),
                              config_.output.compression == "none" ? data::Compression::none : data::Compression::gzip);
+    writer.add_tokenizer(tokenizer);
     SplitLayout::Sequence sequence;
     for (std::int64_t place = begin; place < end; ++place) {
       layout.read(place, sequence);

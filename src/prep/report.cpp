@@ -139,9 +139,12 @@ std::string describe(const Summary& summary, const PrepConfig& config) {
   }
   if (config.wants_labels() && !config.has_labels()) line("labels      none: for bert_hpc's mode predict only");
   const double tokens = std::max<double>(1, static_cast<double>(summary.tokens.tokens));
-  line("vocabulary  " + core::counted(summary.vocabulary_size, "token") +
-       "; lowercase = " + data::word(*config.text().lowercase) + "; [UNK] " +
-       core::format_number(100 * static_cast<double>(summary.tokens.unknown) / tokens, 2) + "% of the tokens; " +
+  const tokenize::TokenizerKind& kind = config.tokenizer_kind();
+  const std::string first_switch = kind.keys.front().name;
+  const bool value = resolved(kind, config.tokenizer.settings).at(first_switch);
+  const std::string unknown = core::format_number(100 * static_cast<double>(summary.tokens.unknown) / tokens, 2);
+  line("vocabulary  " + core::counted(summary.vocabulary_size, "token") + "; " + first_switch + " = " +
+       (value ? "true" : "false") + "; " + (kind.knows_all_text ? "" : "[UNK] " + unknown + "% of the tokens; ") +
        core::counted(summary.tokens.truncated, "sequence") + " truncated to " +
        std::to_string(config.tokenizer.max_tokens) + " tokens");
   if (summary.tokens.cut_into_windows > 0) {

@@ -27,13 +27,13 @@ std::vector<Window> windows_of(std::int64_t tokens, std::int64_t room, std::int6
 SequenceMaker::SequenceMaker(const PrepConfig& config, const tokenize::Tokenizer& tokenizer)
     : encoder_(tokenizer.encoder()),
       settings_(config.tokenizer),
-      room_(config.tokenizer.max_tokens - tokenizer.kind().sequence.special_tokens(config.has_pairs())),
+      room_(config.tokenizer.max_tokens - tokenizer.sequence().special_tokens(config.has_pairs())),
       pairs_(config.has_pairs()),
       packs_(config.packs()),
       spans_(config.has_answers()),
       words_(config.has_words()),
       unknown_(tokenizer.special_ids().unk) {
-  const tokenize::SequenceTemplate& sequence = tokenizer.kind().sequence;
+  const tokenize::SequenceTemplate& sequence = tokenizer.sequence();
   const tokenize::SpecialIds& ids = tokenizer.special_ids();
   before_ = ids_of(sequence.before, ids);
   after_ = ids_of(pairs_ ? sequence.between : sequence.after, ids);

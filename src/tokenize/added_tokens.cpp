@@ -8,21 +8,14 @@
 #include <unordered_set>
 
 #include "bert_hpc/core/error.hpp"
-#include "bert_hpc/core/hash.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
-#include "bert_hpc/tokenize/vocabulary.hpp"
 
 namespace bert_hpc::tokenize {
 namespace flag = character_flag;
 namespace {
 
-bool is_special_name(const std::string& content) {
-  return std::find(std::begin(special_token_names), std::end(special_token_names), content) !=
-         std::end(special_token_names);
-}
-
-std::string quoted(const std::string& text) {
+std::string quoted_token(const std::string& text) {
   return '"' + core::printable(text, 80) + '"';
 }
 
@@ -79,21 +72,22 @@ char32_t character_at(std::string_view text, std::size_t& at) {
 
 }  // namespace
 
-std::string vocabulary_hash(const std::vector<std::string>& pieces, const std::vector<AddedToken>& added) {
-  if (added.empty()) return core::hash_of_lines(pieces);
-  std::vector<std::string> lines = pieces;
-  for (const AddedToken& token : added) {
+std::vector<std::string> hashed_lines(const std::vector<AddedToken>& tokens) {
+  std::vector<std::string> lines;
+  for (const AddedToken& token : tokens) {
     lines.push_back(token.content + '\t' + std::to_string(token.id) + (token.normalized ? " normalized" : "") +
                     (token.single_word ? " single_word" : ""));
   }
-  return core::hash_of_lines(lines);
+  return lines;
 }
 
-std::vector<std::string> settle_added_tokens(const std::vector<std::string>& pieces, std::vector<AddedToken>& tokens) {
+std::vector<std::string> settle_added_tokens(const std::vector<std::string>& pieces, std::vector<AddedToken>& tokens,
+                                             std::span<const char* const> implied) {
   std::vector<std::string> problems;
   std::unordered_set<std::string> seen;
   std::erase_if(tokens, [&](const AddedToken& token) {
-    return token.content.empty() || is_special_name(token.content) || !seen.insert(token.content).second;
+    return token.content.empty() || std::find(implied.begin(), implied.end(), token.content) != implied.end() ||
+           !seen.insert(token.content).second;
   });
   if (tokens.empty()) return problems;
   // Those without an id come last.
@@ -105,13 +99,13 @@ std::vector<std::string> settle_added_tokens(const std::vector<std::string>& pie
   auto next = static_cast<std::int32_t>(pieces.size());
   for (AddedToken& token : tokens) {
     if (!is_valid_utf8(token.content) || token.content.find('\0') != std::string::npos) {
-      problems.push_back("the added token " + quoted(token.content) + " is not UTF-8 text.");
+      problems.push_back("the added token " + quoted_token(token.content) + " is not UTF-8 text.");
     }
     const auto piece = ids.find(token.content);
     const std::int32_t expected = piece != ids.end() ? piece->second : next++;
     if (token.id < 0) token.id = expected;
     if (token.id == expected) continue;
-    problems.push_back("the added token " + quoted(token.content) + " has the id " + std::to_string(token.id) +
+    problems.push_back("the added token " + quoted_token(token.content) + " has the id " + std::to_string(token.id) +
                        ", but " +
                        (piece != ids.end() ? "as a piece of the vocabulary it has " + std::to_string(expected)
                                            : "the first free one is " + std::to_string(expected)) +
@@ -155,15 +149,16 @@ void normalize(std::string_view text, const TextForm& form, NormalizedText& norm
   }
 }
 
-AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const TextForm& form) : form_(form) {
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const std::optional<TextForm>& form) : form_(form) {
   std::vector<AddedToken> raw, changed;
   std::vector<std::string> contents, changed_contents;
   NormalizedText buffer;
   for (AddedToken& token : tokens) {
     if (token.normalized) {
-      normalize(token.content, form, buffer);
-      if (buffer.bytes.empty()) continue;  // is nowhere in normalized text
-      changed_contents.push_back(buffer.bytes);
+      if (form) normalize(token.content, *form, buffer);
+      const std::string& content = form ? buffer.bytes : token.content;
+      if (content.empty()) continue;  // is nowhere in normalized text
+      changed_contents.push_back(content);
       changed.push_back(std::move(token));
     } else {
       contents.push_back(token.content);

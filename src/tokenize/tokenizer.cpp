@@ -1,9 +1,12 @@
-// The list of kinds, and sequence templates.
+// The list of kinds, their switches, and sequence templates.
 #include "bert_hpc/tokenize/tokenizer.hpp"
 
 #include <cctype>
+#include <nlohmann/json.hpp>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/hash.hpp"
+#include "bert_hpc/core/json.hpp"
 #include "bert_hpc/core/text.hpp"
 
 namespace bert_hpc::tokenize {
@@ -20,7 +23,7 @@ std::span<const TokenizerKind* const> tokenizer_kinds() {
 
 const TokenizerKind* find_tokenizer_kind(std::string_view name) {
   for (const TokenizerKind* kind : tokenizer_kinds()) {
-    if (name == kind->name) return kind;
+    if (name.empty() || name == kind->name) return kind;
   }
   return nullptr;
 }
@@ -34,8 +37,52 @@ const TokenizerKind* find_tokenizer_model(std::string_view model_type) {
 
 std::string readable_tokenizers() {
   std::vector<std::string> types;
-  for (const TokenizerKind* kind : tokenizer_kinds()) types.emplace_back(kind->model_type);
+  for (const TokenizerKind* kind : tokenizer_kinds()) types.emplace_back(kind->title);
   return core::listed(types, "and", false);
+}
+
+TokenizerSettings completed(const TokenizerKind& kind, TokenizerSettings known) {
+  if (kind.complete != nullptr) kind.complete(known);
+  return known;
+}
+
+TokenizerSettings resolved(const TokenizerKind& kind, TokenizerSettings known) {
+  TokenizerSettings all = known;
+  for (const TokenizerKey& key : kind.keys) {
+    // A switch may follow from the usual value of one before it.
+    if (!all.contains(key.name)) all = completed(kind, all);
+    all.try_emplace(key.name, key.usual);
+  }
+  return all;
+}
+
+const TokenizerKey* first_difference(const TokenizerKind& kind, const TokenizerSettings& a,
+                                     const TokenizerSettings& b) {
+  const TokenizerSettings left = completed(kind, a), right = completed(kind, b);
+  for (const TokenizerKey& key : kind.keys) {
+    const auto x = left.find(key.name), y = right.find(key.name);
+    if (x != left.end() && y != right.end() && x->second != y->second) return &key;
+  }
+  return nullptr;
+}
+
+std::string vocabulary_hash(const TokenizerParts& parts) {
+  if (parts.merges.empty() && parts.added.empty()) return core::hash_of_lines(parts.vocabulary);
+  std::vector<std::string> lines = parts.vocabulary;
+  lines.insert(lines.end(), parts.merges.begin(), parts.merges.end());
+  for (std::string& line : hashed_lines(parts.added)) lines.push_back(std::move(line));
+  return core::hash_of_lines(lines);
+}
+
+std::string differing_section(const std::string& a, const std::string& b) {
+  const nlohmann::json left = core::parse_json(a), right = core::parse_json(b);
+  for (const char* section : {"normalizer", "pre_tokenizer", "added_tokens", "post_processor", "model"}) {
+    const auto of = [&](const nlohmann::json& document) {
+      return document.is_object() ? document.value(section, nlohmann::json()) : nlohmann::json();
+    };
+    if (of(left) != of(right)) return section;
+  }
+  return "";
 }
 
 std::string describe(const SequenceTemplate& sequence, bool pair) {

@@ -20,6 +20,12 @@ struct TokenizerDocument {
   bool too_many_entries = false;         ///< more than max_entries: the list is cut there
 };
 
+/// A folder's tokenizer_config.json: an object, empty where there is no file.
+struct ConfigFile {
+  nlohmann::json json;
+  std::string path;
+};
+
 inline constexpr std::size_t max_entries = std::size_t{1} << 20;  ///< pieces that a vocabulary may have
 
 /// Throws Error(files) where the file cannot be read, is longer or nests deeper than any tokenizer.json, or is not a

@@ -21,10 +21,10 @@ constexpr std::int64_t largest_file = 64 << 20;  // bytes; the largest vocabular
 
 }  // namespace
 
-Vocabulary Vocabulary::load(const std::string& file) {
+std::vector<std::string> Vocabulary::lines_of(const std::string& file) {
   const std::string text = core::read_text_file(file, largest_file);
   if (text.empty()) throw Error(ExitCode::data, file + ": is empty; a vocabulary has one piece a line.");
-  return {core::split_lines(text), file};
+  return core::split_lines(text);
 }
 
 Vocabulary::Vocabulary(std::vector<std::string> pieces, const std::string& source) : pieces_(std::move(pieces)) {

@@ -3,8 +3,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "bert_hpc/core/hash.hpp"
 #include "bert_hpc/core/json.hpp"
+#include "bert_hpc/core/text.hpp"
 #include "bert_hpc/tokenize/wordpiece.hpp"
+#include "json_member.hpp"
 #include "wordpiece_json.hpp"
 
 namespace bert_hpc::tokenize {
@@ -12,12 +15,12 @@ namespace {
 
 class WordPieceTokenizer final : public Tokenizer {
  public:
-  WordPieceTokenizer(Vocabulary vocabulary, std::vector<AddedToken> added, const TextForm& form)
-      : vocabulary_(std::move(vocabulary)),
-        added_(std::move(added)),
-        form_(form),
-        tokens_(vocabulary_.pieces()),
-        hash_(tokenize::vocabulary_hash(vocabulary_.pieces(), added_)) {
+  WordPieceTokenizer(TokenizerParts parts, const std::string& source)
+      : form_(form_of(parts.settings)),
+        hash_(tokenize::vocabulary_hash(parts)),
+        vocabulary_(std::move(parts.vocabulary), source),
+        added_(std::move(parts.added)),
+        tokens_(vocabulary_.pieces()) {
     if (added_.empty()) return;
     for (const AddedToken& token : added_) {
       if (token.id == std::ssize(tokens_)) tokens_.push_back(token.content);
@@ -26,18 +29,20 @@ class WordPieceTokenizer final : public Tokenizer {
     for (const SpecialRole& role : special_roles) {
       all.push_back({.content = special_token_name(role.id), .id = vocabulary_.special().*role.id, .special = true});
     }
-    split_.emplace(std::move(all), form);
+    split_.emplace(std::move(all), form_);
   }
 
   const TokenizerKind& kind() const override { return wordpiece_kind(); }
   const std::vector<std::string>& tokens() const override { return tokens_; }
   const SpecialIds& special_ids() const override { return vocabulary_.special(); }
+  const SequenceTemplate& sequence() const override { return wordpiece_kind().sequence; }
   const std::string& vocabulary_hash() const override { return hash_; }
+  TokenizerSettings settings() const override { return settings_of(form_); }
 
-  std::vector<std::pair<std::string, bool>> settings() const override {
-    std::vector<std::pair<std::string, bool>> all;
-    for (const TextFormField& field : text_form_fields) all.emplace_back(field.name, form_.*field.value);
-    return all;
+  TokenizerSpec spec() const override {
+    std::string text = tokenizer_json_text(vocabulary_, form_, added_);
+    std::string hash = core::hash_of_lines({text});
+    return {std::move(text), std::move(hash)};
   }
 
   std::unique_ptr<TextEncoder> encoder() const override {
@@ -45,7 +50,7 @@ class WordPieceTokenizer final : public Tokenizer {
   }
 
   std::vector<File> files(std::int64_t max_tokens) const override {
-    nlohmann::json config = {{"tokenizer_class", "BertTokenizer"}, {"model_max_length", max_tokens}};
+    nlohmann::json config = {{"tokenizer_class", wordpiece_kind().usual_class}, {"model_max_length", max_tokens}};
     for (const SpecialRole& role : special_roles) {
       config[std::string(role.name) + "_token"] = special_token_name(role.id);
     }
@@ -57,28 +62,88 @@ class WordPieceTokenizer final : public Tokenizer {
   }
 
  private:
+  TextForm form_;
+  std::string hash_;
   Vocabulary vocabulary_;
   std::vector<AddedToken> added_;
-  TextForm form_;
-  std::vector<std::string> tokens_;  // the pieces and the added tokens that are none
-  std::string hash_;
+  std::vector<std::string> tokens_;   // the pieces and the added tokens that are none
   std::optional<AddedTokens> split_;  // if there are added tokens
 };
 
-std::unique_ptr<Tokenizer> make(std::vector<std::string> pieces, std::vector<AddedToken> added, const TextForm& form,
-                                const std::string& source) {
-  return std::make_unique<WordPieceTokenizer>(Vocabulary(std::move(pieces), source), std::move(added), form);
+std::unique_ptr<Tokenizer> make(TokenizerParts parts, const std::string& source) {
+  return std::make_unique<WordPieceTokenizer>(std::move(parts), source);
 }
 
-std::unique_ptr<Tokenizer> load(const std::string& file, const TextForm& form) {
-  return std::make_unique<WordPieceTokenizer>(Vocabulary::load(file), std::vector<AddedToken>(), form);
+std::unique_ptr<VocabularyTrainer> trainer(const TokenizerSettings& settings) {
+  return std::make_unique<WordPieceTrainer>(form_of(settings));
 }
 
-std::unique_ptr<VocabularyTrainer> trainer(const TextForm& form) {
-  return std::make_unique<WordPieceTrainer>(form);
+TokenizerParts read_lines(const std::string& path) {
+  return {.vocabulary = Vocabulary::lines_of(path)};
+}
+
+void read_own_files(const std::string& folder, TokenizerParts& parts) {
+  parts.vocabulary = Vocabulary::lines_of(folder + "/vocab.txt");
+}
+
+/// The text of a token, which is a string or an object with its content; "" of anything else.
+std::string token_text(const nlohmann::json& token) {
+  if (token.is_string()) return token.get<std::string>();
+  const nlohmann::json& content = member(token, "content");
+  return content.is_string() ? content.get<std::string>() : "";
+}
+
+/// Special tokens that the file names otherwise than BERT are problems.
+void read_config(const ConfigFile& config, TokenizerParts&, std::vector<std::string>& problems) {
+  for (const SpecialRole& role : special_roles) {
+    const std::string name = std::string(role.name) + "_token", known = special_token_name(role.id);
+    const nlohmann::json& token = member(config.json, name.c_str());
+    if (token.is_null() || token_text(token) == known) continue;
+    problems.push_back(config.path + ": " + name + " is " + core::printable(token.dump(), 80) +
+                       "; this version reads only \"" + known + "\".");
+  }
+}
+
+constexpr const char* lowercase = text_form_fields[0].name;
+constexpr const char* strip_accents = text_form_fields[1].name;
+
+/// Accents go with the case (Hugging Face's `strip_accents = null`).
+void complete(TokenizerSettings& known) {
+  const auto found = known.find(lowercase);
+  if (found != known.end()) known.try_emplace(strip_accents, found->second);
+}
+
+std::pair<std::string, std::string> contradiction(const TokenizerSettings& settings) {
+  const TextForm form = form_of(settings);
+  if (form.lowercase || !form.strip_accents) return {};
+  return {strip_accents,
+          "it is true and lowercase is false, but accents are removed from lower-cased text only. Set strip_accents = "
+          "false for a vocabulary with accents, or lowercase = true."};
+}
+
+std::string doubt(const std::vector<std::string>& vocabulary, const TokenizerSettings& assumed) {
+  constexpr double least_cased = 0.1;  // of a vocabulary's words: between BERT-base's 0 (uncased) and 0.36 (cased)
+  const double share = assumed.contains(lowercase) ? capital_share(vocabulary) : 0;
+  if (share < least_cased) return "";
+  return core::format_number(100 * share, 2) +
+         "% of the vocabulary's words contain capital letters, and lower-cased text has none: [tokenizer] lowercase = "
+         "false is probably right. The default is true; set it to keep it without this warning.";
 }
 
 }  // namespace
+
+TextForm form_of(const TokenizerSettings& settings) {
+  const TokenizerSettings all = resolved(wordpiece_kind(), settings);
+  TextForm form;
+  for (const TextFormField& field : text_form_fields) form.*field.value = all.at(field.name);
+  return form;
+}
+
+TokenizerSettings settings_of(const TextForm& form) {
+  TokenizerSettings settings;
+  for (const TextFormField& field : text_form_fields) settings[field.name] = form.*field.value;
+  return settings;
+}
 
 const char* special_token_name(std::int32_t SpecialIds::*role) {
   std::size_t at = 0;
@@ -87,18 +152,32 @@ const char* special_token_name(std::int32_t SpecialIds::*role) {
 }
 
 const TokenizerKind& wordpiece_kind() {
-  static const TokenizerKind kind{.name = "wordpiece",
-                                  .model_type = "WordPiece",
-                                  .sequence = {.before = {&SpecialIds::cls},
-                                               .after = {&SpecialIds::sep},
-                                               .between = {&SpecialIds::sep},
-                                               .after_pair = {&SpecialIds::sep},
-                                               .between_type = 0,
-                                               .second_type = 1},
-                                  .make = make,
-                                  .load = load,
-                                  .trainer = trainer,
-                                  .read_json = read_wordpiece_json};
+  static const TokenizerKind kind = [] {
+    TokenizerKind made;
+    made.name = "wordpiece";
+    made.model_type = "WordPiece";
+    made.title = "WordPiece";
+    made.usual_class = "BertTokenizer";
+    made.sequence.before = {&SpecialIds::cls};
+    made.sequence.after = made.sequence.between = made.sequence.after_pair = {&SpecialIds::sep};
+    made.sequence.second_type = 1;
+    const auto &lower = text_form_fields[0], &strips = text_form_fields[1], &ideographs = text_form_fields[2];
+    made.keys = {{lower.name, lower.hugging_face_name, uncased.lowercase, true},
+                 {strips.name, strips.hugging_face_name, uncased.strip_accents},
+                 {ideographs.name, ideographs.hugging_face_name, uncased.tokenize_chinese_chars, true}};
+    made.own_files = {"vocab.txt"};
+    made.implied_tokens = special_token_names;
+    made.complete = complete;
+    made.contradiction = contradiction;
+    made.doubt = doubt;
+    made.make = make;
+    made.trainer = trainer;
+    made.read_own_files = read_own_files;
+    made.read_file = read_lines;
+    made.read_config = read_config;
+    made.read_json = read_wordpiece_json;
+    return made;
+  }();
   return kind;
 }
 

@@ -201,11 +201,11 @@ void WordPieceTrainer::read(std::string_view text, WordNumbers& words, std::vect
       [&](int special, const unsigned char*) { numbers.push_back(special); });
 }
 
-std::vector<std::string> WordPieceTrainer::train(const std::vector<WordCounts::Entry>& words, std::int32_t size) const {
+TrainedVocabulary WordPieceTrainer::train(const std::vector<WordCounts::Entry>& words, std::int32_t size) const {
   if (words.empty()) {
     throw core::Error(core::ExitCode::data, "The text has no words to train a vocabulary on.");
   }
-  return Trainer(words, size).run();
+  return {.vocabulary = Trainer(words, size).run(), .merges = {}};
 }
 
 }  // namespace bert_hpc::tokenize

@@ -15,14 +15,17 @@ void read_json(std::string_view text) {
   fuzz::accepts([&] {
     const tokenize::TokenizerJson read = tokenize::read_tokenizer_json(file.path());
     const bool no_vocabulary = read.kind != "WordPiece" || !read.vocabulary_problem.empty();
-    fuzz::require(read.pieces.empty() == no_vocabulary, "there is a vocabulary or a reason why not");
-    fuzz::require(read.form || !read.problems.empty(), "there is a text form or a reason why not");
-    if (read.pieces.empty() || !read.form) return;
-    const tokenize::Vocabulary vocabulary(read.pieces, "fuzz");
-    const fuzz::File written(tokenize::tokenizer_json_text(vocabulary, *read.form));
+    const std::vector<std::string>& pieces = read.parts.vocabulary;
+    const tokenize::TokenizerSettings& settings = read.parts.settings;
+    fuzz::require(pieces.empty() == no_vocabulary, "there is a vocabulary or a reason why not");
+    fuzz::require(!settings.empty() || !read.problems.empty(), "there are switches or a reason why not");
+    if (pieces.empty() || settings.empty()) return;
+    const tokenize::Vocabulary vocabulary(pieces, "fuzz");
+    const fuzz::File written(tokenize::tokenizer_json_text(vocabulary, tokenize::form_of(settings)));
     const tokenize::TokenizerJson again = tokenize::read_tokenizer_json(written.path());
     fuzz::require(again.problems.empty() && again.vocabulary_problem.empty(), "what is written can be read");
-    fuzz::require(again.pieces == read.pieces && again.form == read.form, "what is written is what was read");
+    fuzz::require(again.parts.vocabulary == pieces && again.parts.settings == settings,
+                  "what is written is what was read");
   });
 }
 
@@ -40,7 +43,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string special = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##b\n##c\nab\n.\n";
   const fuzz::File file(special + std::string(pieces));
   fuzz::accepts([&] {
-    const tokenize::Vocabulary vocabulary = tokenize::Vocabulary::load(file.path());
+    const tokenize::Vocabulary vocabulary(tokenize::Vocabulary::lines_of(file.path()), "fuzz");
     const tokenize::TextForm form{
         .lowercase = size % 2 == 0, .strip_accents = size % 4 == 0, .tokenize_chinese_chars = size % 8 < 4};
     tokenize::WordPieceEncoder encoder(vocabulary, form);

@@ -19,7 +19,7 @@ from rundata import ReportError  # noqa: E402
 
 def write_shard(path, task, labels, names=(), lengths=(3, 5, 8)):
     with h5py.File(path, "w") as file:
-        file.attrs.update({"schema": "bert_hpc shard 1", "task": task, "label_names": json.dumps(list(names)), "label_column": "score",
+        file.attrs.update({"schema": "bert_hpc shard 2", "task": task, "label_names": json.dumps(list(names)), "label_column": "score",
                            "tokenizer": json.dumps({"max_tokens": 8})})
         file["offsets"] = np.concatenate([[0], np.cumsum(lengths)])
         file["input_ids"] = np.arange(sum(lengths), dtype=np.uint16) % 4

@@ -11,14 +11,13 @@
 #include <tuple>
 #include <vector>
 
-#include "bert_hpc/data/text_settings.hpp"
 #include "bert_hpc/tasks/task.hpp"
-#include "bert_hpc/tokenize/special_ids.hpp"
+#include "bert_hpc/tokenize/tokenizer.hpp"
 
 namespace bert_hpc::data {
 
-/// First line of the user block, and the value of the attribute "schema".
-inline constexpr const char* shard_schema = "bert_hpc shard 1";
+/// The value of the attribute "schema".
+inline constexpr const char* shard_schema = "bert_hpc shard 2";
 inline constexpr std::int64_t shard_user_block = 512;  ///< bytes
 
 /// Ids below this one fit into 16 bits.
@@ -40,6 +39,7 @@ inline constexpr const char* token_type_ids = "/token_type_ids";  ///< uint8 (to
 /// As tasks::Labels says; absent where labels are unknown.
 inline constexpr const char* labels = "/labels";
 inline constexpr const char* source_index = "/source_index";  ///< int64 (sequences): row in the source text
+inline constexpr const char* tokenizer = "/tokenizer";        ///< uint8 (bytes): TokenizerSpec::text; may be absent
 
 // Of tasks with answers (tasks::Labels::spans):
 /// int32 (sequences, 2): the tokens [begin, end) of the text that answers are part of.
@@ -76,14 +76,15 @@ inline constexpr const char* vocabulary_size = "vocabulary_size";  ///< int64
 inline constexpr const char* label_names = "label_names";          ///< text: JSON array of strings
 inline constexpr const char* label_column = "label_column";        ///< text: where the labels come from; may be absent
 inline constexpr const char* tokenizer = "tokenizer";              ///< text: JSON object of settings
+inline constexpr const char* tokenizer_hash = "tokenizer_hash";    ///< text: TokenizerSpec::hash; may be absent
 inline constexpr const char* sequences = "sequences";              ///< int64
 inline constexpr const char* tokens = "tokens";                    ///< int64
 inline constexpr const char* max_length = "max_length";            ///< int64: tokens of the longest sequence
 inline constexpr const char* unanswerable = "unanswerable";        ///< int64: tasks with answers, questions without one
 }  // namespace shard_attribute
 
-/// Key of a special token's id in the tokenizer's JSON object: "cls_id", … Foreign shards may not say unk_id, nor how
-/// text was read (TextSetting::name).
+/// Key of a special token's id in the tokenizer's JSON object: "cls_id", … Its "type" is the kind's name, and its
+/// booleans are the kind's switches. Foreign shards may state neither, nor unk_id.
 inline std::string special_id_key(const tokenize::SpecialRole& role) {
   return std::string(role.name) + "_id";
 }
@@ -98,6 +99,7 @@ struct ShardInfo {
   std::vector<std::string> label_names;  ///< of tasks with label names: name of label c; else empty
   std::string label_column;              ///< name of the source's column with the labels; "" where it has none
   std::string tokenizer;                 ///< JSON object text
+  std::string tokenizer_hash;            ///< "" if not known
   std::int64_t sequences = 0;
   std::int64_t tokens = 0;
   std::int64_t max_length = 0;
@@ -114,7 +116,8 @@ struct ShardInfo {
   template <class Self>
   static auto fields(Self& self) {
     return std::tie(self.vocabulary_hash, self.vocabulary_size, self.label_names, self.label_column, self.tokenizer,
-                    self.sequences, self.tokens, self.max_length, self.labelled, self.has_texts, self.unanswerable);
+                    self.tokenizer_hash, self.sequences, self.tokens, self.max_length, self.labelled, self.has_texts,
+                    self.unanswerable);
   }
 
   double mean_length() const { return static_cast<double>(tokens) / static_cast<double>(sequences); }  ///< tokens
@@ -124,8 +127,12 @@ struct ShardInfo {
 std::string label_names_to_json(const std::vector<std::string>& names);
 /// Label names of JSON text; throws Error(data) with `file` in the message if it is no array of strings.
 std::vector<std::string> label_names_from_json(const std::string& json, const std::string& file);
-/// How the text was read, as far as the tokenizer's JSON text says; throws as special_ids_from_json().
-TextSettings text_settings_from_json(const std::string& json, const std::string& file);
+struct ShardTokenizer {
+  const tokenize::TokenizerKind* kind;  ///< the first one where the shard does not state it; null: an unknown one
+  tokenize::TokenizerSettings settings;
+};
+/// How the text was read, as far as the tokenizer's JSON text states it; throws as special_ids_from_json().
+ShardTokenizer shard_tokenizer(const std::string& json, const std::string& file);
 /// Most tokens of a sequence that the tokenizer's JSON text allows; 0 where it does not say. Throws as
 /// special_ids_from_json().
 std::int64_t max_tokens_from_json(const std::string& json, const std::string& file);

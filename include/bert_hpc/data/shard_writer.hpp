@@ -41,6 +41,8 @@ class ShardWriter {
            std::int64_t source_index, const SequenceParts& parts = {});
 
   /// Writes counts and seals the file. Throws Error(files).
+  /// Stores the text of the tokenizer's specification. Once, at any time before finish().
+  void add_tokenizer(const std::string& text);
   void finish();
 
  private:

@@ -8,10 +8,8 @@
 #include <vector>
 
 #include "bert_hpc/config/toml_reader.hpp"
-#include "bert_hpc/data/text_settings.hpp"
 #include "bert_hpc/prep/readers/row_reader.hpp"
 #include "bert_hpc/tasks/task.hpp"
-#include "bert_hpc/tokenize/text_form.hpp"
 #include "bert_hpc/tokenize/tokenizer.hpp"
 
 namespace bert_hpc::prep {
@@ -60,13 +58,15 @@ struct SplitConfig {
 };
 
 struct TokenizerConfig {
-  std::string type = "wordpiece";
-  std::string vocabulary;          ///< a vocab.txt, a tokenizer.json, or a folder that has either
-  std::int64_t train_size = 0;     ///< tokens of a vocabulary trained on the training split; one of the two is given
-  data::TextSettings text;         ///< not given: as the vocabulary's folder says, else as Hugging Face's uncased BERT
-  std::string conflict;            ///< no key: where the vocabulary's files contradict each other, a warning; or ""
-  bool lowercase_assumed = false;  ///< no key: neither the input nor the vocabulary's folder says whether
-  std::int64_t max_tokens = 512;   ///< of a sequence, special tokens included
+  std::string type;             ///< a name of tokenizer_kinds(); "": that of the vocabulary's files
+  std::string vocabulary;       ///< a vocabulary file, a tokenizer.json, or a folder that has either
+  std::int64_t train_size = 0;  ///< tokens of a vocabulary trained on the training split; one of the two is given
+  /// Switches of the kind. Absent ones are as the vocabulary's folder says, else usual (settle()).
+  tokenize::TokenizerSettings settings;
+  std::string conflict;  ///< no key: where the vocabulary's files contradict each other, a warning; or ""
+  std::string note;      ///< no key: what was decided for text in words, a line; or ""
+  tokenize::TokenizerSettings assumed;  ///< no key: switches that neither the input nor the vocabulary's folder states
+  std::int64_t max_tokens = 512;        ///< of a sequence, special tokens included
   /// Longer texts become windows that overlap by so many tokens (stride "overlap", as in Transformers), or begin so
   /// many tokens apart (stride "step", as in Google's BERT). None: they are truncated.
   std::optional<std::int64_t> doc_stride;
@@ -117,11 +117,7 @@ struct PrepConfig {
   /// Are rows candidates of queries?
   bool has_candidates() const { return kind().ranks_candidates(); }
   bool has_pairs() const { return !source.text_pair.empty(); }
-  /// How text is read: each setting that is not given is that of Hugging Face's uncased BERT, or follows from the
-  /// others.
-  data::TextSettings text() const;
-  tokenize::TextForm text_form() const;
-  /// The kind of tokenizer that [tokenizer] type names.
+  /// The kind of tokenizer that [tokenizer] type names; the first one if it names none.
   const tokenize::TokenizerKind& tokenizer_kind() const;
   bool packs() const { return kind().packs_rows && task.pack; }
   /// The format that [source] format names. Throws Error(internal) where there is none of that name.

@@ -1,11 +1,13 @@
 // Tokens that were added to a vocabulary, such as "[E1]": text is split at them before all else, as Hugging Face's
 // tokenizers library does. Tokens that are not `normalized` are searched for in the text as it is, and then the others
-// in what lies between, after BERT's normalizer; of several at one place the longest counts.
+// in what lies between, after the normalizer if there is one; of several at one place the longest counts.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,14 +29,15 @@ struct AddedToken {
   bool operator==(const AddedToken&) const = default;
 };
 
-/// Identifies a vocabulary with its added tokens: core::hash_of_lines() of the pieces and of what decides on ids.
-std::string vocabulary_hash(const std::vector<std::string>& pieces, const std::vector<AddedToken>& added);
-
 /// Gives ids to tokens that have none, and sorts them: a token that is a piece has the piece's id; others have the ids
 /// behind the vocabulary, in their order. Returns problems, each a sentence: of tokens with another id, or one that is
-/// not UTF-8. Tokens without content and repeated ones are removed, and so are BERT's special tokens, which every
-/// vocabulary has.
-std::vector<std::string> settle_added_tokens(const std::vector<std::string>& pieces, std::vector<AddedToken>& tokens);
+/// not UTF-8. Tokens without content and repeated ones are removed, and so are `implied` ones, special tokens that
+/// every vocabulary of the kind has.
+std::vector<std::string> settle_added_tokens(const std::vector<std::string>& pieces, std::vector<AddedToken>& tokens,
+                                             std::span<const char* const> implied);
+
+/// Lines that say what of added tokens decides on ids, for vocabulary_hash().
+std::vector<std::string> hashed_lines(const std::vector<AddedToken>& tokens);
 
 /// Text as BERT's normalizer makes it.
 struct NormalizedText {
@@ -54,8 +57,9 @@ struct TextPart {
 /// Immutable; shared by encoders of several threads.
 class AddedTokens {
  public:
-  /// Tokens with ids; special tokens of the vocabulary are among them. Throws Error(data) if they are too long in all.
-  AddedTokens(std::vector<AddedToken> tokens, const TextForm& form);
+  /// Tokens with ids; special tokens of the vocabulary are among them. `form`: of BERT's normalizer; none: text is not
+  /// normalized. Throws Error(data) if they are too long in all.
+  AddedTokens(std::vector<AddedToken> tokens, const std::optional<TextForm>& form);
 
   /// Calls on_text(const TextPart&) for each part without tokens, none of them empty, and on_token(id, const TextPart&)
   /// for each token, in order. `buffer`: the caller's, one for each thread.
@@ -65,7 +69,12 @@ class AddedTokens {
         as_it_is_, text,
         [&](std::string_view stretch) {
           if (normalized_.is_empty()) return on_text(TextPart{stretch});
-          normalize(stretch, form_, buffer);
+          if (!form_) {
+            return search(
+                normalized_, stretch, [&](std::string_view own) { on_text(TextPart{own}); },
+                [&](std::int32_t id, std::string_view own) { on_token(id, TextPart{own}); });
+          }
+          normalize(stretch, *form_, buffer);
           const auto part = [&](std::string_view own) { return TextPart{own, stretch, &buffer}; };
           search(
               normalized_, buffer.bytes, [&](std::string_view own) { on_text(part(own)); },
@@ -118,7 +127,7 @@ class AddedTokens {
     if (done < text.size()) on_text(text.substr(done));
   }
 
-  TextForm form_;
+  std::optional<TextForm> form_;
   Searched as_it_is_, normalized_;
 };
 

@@ -1,9 +1,12 @@
-// What every tokenizer does, and the kinds that there are. A kind is one file in src/tokenize and one line in
-// tokenizer_kinds().
+// What every tokenizer does, and the kinds that there are. A kind is two or three files in src/tokenize and one line in
+// tokenizer_kinds(). Nothing outside this module depends on a kind: its switches have names, and its files and its
+// specification are texts.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,10 +16,10 @@
 #include "bert_hpc/tokenize/added_tokens.hpp"
 #include "bert_hpc/tokenize/sequence_template.hpp"
 #include "bert_hpc/tokenize/special_ids.hpp"
-#include "bert_hpc/tokenize/text_form.hpp"
 
 namespace bert_hpc::tokenize {
 
+struct ConfigFile;
 struct TokenizerDocument;
 struct TokenizerJson;
 struct TokenizerKind;
@@ -47,6 +50,41 @@ class TextEncoder {
   virtual void encode_word(std::string_view word, std::vector<std::int32_t>& ids) = 0;
 };
 
+/// Values of a tokenizer's switches by the names of its kind's keys. A switch that is absent is not known.
+using TokenizerSettings = std::map<std::string, bool>;
+
+/// A switch of a kind: a key of [tokenizer] in bert_hpc_prep's input.
+struct TokenizerKey {
+  const char* name;               ///< in inputs and shards
+  const char* hugging_face_name;  ///< in tokenizer_config.json
+  bool usual;                     ///< value where neither files nor the input state it
+  /// Value that the kind's class in Transformers takes where tokenizer_config.json does not state it; none: it depends.
+  std::optional<bool> class_default{};
+  bool is_choice = false;           ///< whether an input may choose another value than the vocabulary's files
+  std::optional<bool> for_words{};  ///< value for text that is given in words, unless the input states it
+};
+
+/// How text becomes tokens: normalizer, pre-tokenizer, model with vocabulary, added tokens and template.
+struct TokenizerSpec {
+  std::string text;  ///< of a canonical tokenizer.json, which Transformers loads
+  std::string hash;  ///< of all that decides on ids; two tokenizers with one hash give the same ids
+};
+
+/// The section of tokenizer.json in which two specifications differ, such as "pre_tokenizer"; "" if in none.
+std::string differing_section(const std::string& a, const std::string& b);
+
+/// What files, or a training, state of a tokenizer: all that a kind makes it from.
+struct TokenizerParts {
+  std::vector<std::string> vocabulary{};  ///< tokens by id, without added tokens behind them
+  std::vector<std::string> merges{};      ///< of BPE: "left right", the most important first; else empty
+  std::vector<AddedToken> added{};        ///< settled (settle_added_tokens())
+  TokenizerSettings settings{};
+  std::string sections{};  ///< JSON text: what else the kind reads in its files; "" for its usual tokenizer
+};
+
+/// Identifies a vocabulary with merges and added tokens: core::hash_of_lines() of them.
+std::string vocabulary_hash(const TokenizerParts& parts);
+
 /// Immutable; shared by threads.
 class Tokenizer {
  public:
@@ -59,10 +97,11 @@ class Tokenizer {
   virtual const TokenizerKind& kind() const = 0;
   virtual const std::vector<std::string>& tokens() const = 0;  ///< by id, with those that were added
   virtual const SpecialIds& special_ids() const = 0;
-  /// tokenize::vocabulary_hash(), by which vocabularies are compared.
+  virtual const SequenceTemplate& sequence() const = 0;
+  /// vocabulary_hash() of its parts, by which vocabularies are compared.
   virtual const std::string& vocabulary_hash() const = 0;
-  /// How it reads text, by the names that shards and inputs have for it.
-  virtual std::vector<std::pair<std::string, bool>> settings() const = 0;
+  virtual TokenizerSettings settings() const = 0;  ///< of all keys of its kind
+  virtual TokenizerSpec spec() const = 0;
   /// This tokenizer must outlive the encoder.
   virtual std::unique_ptr<TextEncoder> encoder() const = 0;
   /// The files of a Hugging Face folder, from which Transformers reads the same tokenizer. `max_tokens`: longest
@@ -73,28 +112,52 @@ class Tokenizer {
 };
 
 struct TokenizerKind {
-  const char* name;        ///< [tokenizer] type: "wordpiece"
-  const char* model_type;  ///< model.type of its tokenizer.json: "WordPiece"
-  SequenceTemplate sequence;
+  const char* name = "";         ///< [tokenizer] type: "wordpiece"
+  const char* model_type = "";   ///< model.type of its tokenizer.json: "WordPiece"
+  const char* title = "";        ///< for messages: "WordPiece"
+  const char* usual_class = "";  ///< its class in Transformers, for a folder that does not name one
+  SequenceTemplate sequence;     ///< of a tokenizer whose vocabulary is trained here
+  std::vector<TokenizerKey> keys;
+  bool knows_all_text = false;         ///< whether no text has unknown tokens
+  std::vector<const char*> own_files;  ///< names of the files that hold its vocabulary beside tokenizer.json
+  /// Special tokens that every vocabulary of this kind has, so that they count as no added tokens.
+  std::span<const char* const> implied_tokens;
 
-  /// The tokenizer of a vocabulary. `vocabulary`: its lines, as load(), its trainer and its tokenizer.json give them;
-  /// `added`: settled (settle_added_tokens()); `source`: their origin, for messages. Throws Error(data) where they are
-  /// no vocabulary of this kind.
-  std::unique_ptr<Tokenizer> (*make)(std::vector<std::string> vocabulary, std::vector<AddedToken> added,
-                                     const TextForm& form, const std::string& source);
-  /// The tokenizer of the vocabulary's own file (vocab.txt). Throws Error(files) if it cannot be read, else as make().
-  std::unique_ptr<Tokenizer> (*load)(const std::string& file, const TextForm& form);
-  std::unique_ptr<VocabularyTrainer> (*trainer)(const TextForm& form);
+  /// Adds the switches that follow from known ones; null: none does.
+  void (*complete)(TokenizerSettings& known) = nullptr;
+  /// Why these switches, all known, contradict each other: the key's name and a sentence about it; or "".
+  std::pair<std::string, std::string> (*contradiction)(const TokenizerSettings& settings) = nullptr;
+  /// A warning if values that neither files nor the input state (`assumed`, by name) seem to be wrong for this
+  /// vocabulary; or "".
+  std::string (*doubt)(const std::vector<std::string>& vocabulary, const TokenizerSettings& assumed) = nullptr;
+
+  /// The tokenizer of these parts, whose switches are `usual` where absent. `source`: their origin, for messages.
+  /// Throws Error(data) if they make no tokenizer of this kind.
+  std::unique_ptr<Tokenizer> (*make)(TokenizerParts parts, const std::string& source) = nullptr;
+  std::unique_ptr<VocabularyTrainer> (*trainer)(const TokenizerSettings& settings) = nullptr;
+  /// Reads `own_files` of `folder` into `parts`. Throws Error(files) or Error(data).
+  void (*read_own_files)(const std::string& folder, TokenizerParts& parts) = nullptr;
+  /// The parts of a vocabulary in one file of any name; null: this kind has no such file.
+  TokenizerParts (*read_file)(const std::string& path) = nullptr;
+  /// Takes over what tokenizer_config.json states beside switches and added tokens.
+  void (*read_config)(const ConfigFile& config, TokenizerParts& parts, std::vector<std::string>& problems) = nullptr;
   /// Completes `result` by the sections of a tokenizer.json of this kind; see TokenizerJson.
-  void (*read_json)(TokenizerDocument& document, TokenizerJson& result);
+  void (*read_json)(TokenizerDocument& document, TokenizerJson& result) = nullptr;
 };
 
 std::span<const TokenizerKind* const> tokenizer_kinds();
-/// The kind of this name; null where there is none.
+/// The kind of this name, or the first one if it is empty; null if there is none.
 const TokenizerKind* find_tokenizer_kind(std::string_view name);
-/// The kind with this model.type; null where there is none.
+/// The kind with this model.type; null if there is none.
 const TokenizerKind* find_tokenizer_model(std::string_view model_type);
-/// "WordPiece": the model types that this version reads, for messages.
+/// "WordPiece": the tokenizers that this version reads, for messages.
 std::string readable_tokenizers();
+
+/// `known` with what follows from it.
+TokenizerSettings completed(const TokenizerKind& kind, TokenizerSettings known);
+/// The same with the usual values of what does not follow.
+TokenizerSettings resolved(const TokenizerKind& kind, TokenizerSettings known);
+/// The first key of `kind` whose value both know, completed, and in which they differ; null if there is none.
+const TokenizerKey* first_difference(const TokenizerKind& kind, const TokenizerSettings& a, const TokenizerSettings& b);
 
 }  // namespace bert_hpc::tokenize

@@ -2,23 +2,20 @@
 // of one of the kinds in tokenizer_kinds().
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "bert_hpc/tokenize/added_tokens.hpp"
-#include "bert_hpc/tokenize/text_form.hpp"
+#include "bert_hpc/tokenize/tokenizer.hpp"
 
 namespace bert_hpc::tokenize {
 
 /// What a tokenizer.json says. Truncation, padding and decoder are not read: they do not change the ids of text.
 struct TokenizerJson {
   std::string kind;  ///< type of its model: "WordPiece", "BPE", "Unigram", "WordLevel", …
-  std::vector<std::string>
-      pieces;  ///< the vocabulary, for TokenizerKind::make; empty where there is a vocabulary_problem
-  std::string vocabulary_problem;  ///< why there are no pieces: e.g. the ids are not 0 … n-1, each once; or ""
-  std::vector<AddedToken> added;   ///< its added_tokens, BERT's special tokens included
-  std::optional<TextForm> form;    ///< of its BertNormalizer, if it has one
+  /// Its vocabulary is empty where there is a vocabulary_problem; switches are absent where it does not state them. Its
+  /// added tokens are not settled.
+  TokenizerParts parts;
+  std::string vocabulary_problem;  ///< why there is no vocabulary: e.g. the ids are not 0 … n-1, each once; or ""
   std::vector<std::string>
       problems;  ///< why this program's encoder gives other ids than this tokenizer, each a sentence
 };

@@ -17,12 +17,12 @@ inline constexpr const char* special_token_names[] = {"[PAD]", "[UNK]", "[CLS]",
 /// Immutable; shared by encoders of several threads. About 20 bytes a piece's byte in memory.
 class Vocabulary {
  public:
-  /// Reads vocab.txt, one piece a line, its id the line's number from 0; where a piece is there twice the last counts,
-  /// as in Transformers. Throws Error(files) if it cannot be read, Error(data) if it is no vocabulary: not UTF-8, or
-  /// special tokens are missing.
-  static Vocabulary load(const std::string& file);
+  /// The pieces in vocab.txt, one a line, its id the line's number from 0. Throws Error(files) if it cannot be read,
+  /// Error(data) if it is empty.
+  static std::vector<std::string> lines_of(const std::string& file);
 
-  /// `source` names the origin in error messages. Throws as load() does.
+  /// If a piece is there twice, the last one counts, as in Transformers. `source` names the origin in error
+  /// messages. Throws Error(data) if the pieces are no vocabulary: not UTF-8, or special tokens are missing.
   Vocabulary(std::vector<std::string> pieces, const std::string& source);
 
   std::int32_t size() const { return static_cast<std::int32_t>(pieces_.size()); }

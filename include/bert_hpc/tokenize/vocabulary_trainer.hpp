@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "bert_hpc/tokenize/word_numbers.hpp"
@@ -31,6 +32,17 @@ class WordCounts {
   std::vector<std::int64_t> counts_;  // by number
 };
 
+/// TokenizerParts that a training makes.
+struct TrainedVocabulary {
+  std::vector<std::string> vocabulary, merges;
+
+  /// For core/message.hpp.
+  template <class Self>
+  static auto fields(Self& self) {
+    return std::tie(self.vocabulary, self.merges);
+  }
+};
+
 /// Makes the vocabulary of one kind of tokenizer (TokenizerKind::trainer).
 class VocabularyTrainer {
  public:
@@ -43,9 +55,9 @@ class VocabularyTrainer {
   /// Adds the words of `text` to `counts`, as read() has them, without special tokens and words that are too long.
   void count(std::string_view text, WordCounts& counts);
 
-  /// The lines of a vocabulary of at most `size` tokens, for TokenizerKind::make. They depend on `words` alone, which
-  /// are in order of their bytes. Throws Error(data) if there are no words or `size` is too small for their characters.
-  virtual std::vector<std::string> train(const std::vector<WordCounts::Entry>& words, std::int32_t size) const = 0;
+  /// A vocabulary of at most `size` tokens. It depends on `words` alone, which are in order of their bytes. Throws
+  /// Error(data) if there are no words or `size` is too small for their characters.
+  virtual TrainedVocabulary train(const std::vector<WordCounts::Entry>& words, std::int32_t size) const = 0;
 
  private:
   std::vector<std::int32_t> numbers_;

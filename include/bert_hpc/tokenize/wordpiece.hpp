@@ -24,6 +24,10 @@ namespace bert_hpc::tokenize {
 /// The entry of tokenizer_kinds().
 const TokenizerKind& wordpiece_kind();
 
+/// Its switches as BERT's normalizer has them; absent ones are resolved.
+TextForm form_of(const TokenizerSettings& settings);
+TokenizerSettings settings_of(const TextForm& form);
+
 /// The vocabulary and the added tokens must outlive it.
 class WordPieceEncoder final : public TextEncoder {
  public:
@@ -65,8 +69,8 @@ class WordPieceTrainer final : public VocabularyTrainer {
   explicit WordPieceTrainer(const TextForm& form);
 
   void read(std::string_view text, WordNumbers& words, std::vector<std::int32_t>& numbers) override;
-  /// The pieces: the special tokens, the (at most 1,000 most frequent) characters, and merges.
-  std::vector<std::string> train(const std::vector<WordCounts::Entry>& words, std::int32_t size) const override;
+  /// The pieces: the special tokens, the (at most 1,000 most frequent) characters, and merged ones.
+  TrainedVocabulary train(const std::vector<WordCounts::Entry>& words, std::int32_t size) const override;
 
  private:
   WordSplitter splitter_;

@@ -11,7 +11,7 @@
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/data/file_list.hpp"
 #include "bert_hpc/data/sample_units.hpp"
-#include "bert_hpc/data/tokenizer_folder.hpp"
+#include "bert_hpc/data/shard_tokenizer.hpp"
 #include "bert_hpc/metrics/entities.hpp"
 #include "bert_hpc/metrics/registry.hpp"
 #include "bert_hpc/tasks/task.hpp"
@@ -21,12 +21,12 @@ namespace {
 
 /// Throws Error(data) where shards were not made with the tokenizer that lies beside the model.
 void require_tokenizer(const DataSets& sets, const std::string& model_folder) {
-  const data::TokenizerFolder model = data::read_tokenizer_folder(model_folder);
+  const tokenize::TokenizerFolder model = tokenize::read_tokenizer_folder(model_folder);
   for (const data::ShardReader* reader : {sets.train.get(), sets.validation.get(), sets.test.get()}) {
     if (reader == nullptr) continue;
     const data::ShardInfo& info = reader->info();
     const std::string& file = reader->files().front();
-    const std::string what = tokenizer_difference(model, info, data::text_settings_from_json(info.tokenizer, file));
+    const std::string what = tokenizer_difference(model, info, file);
     if (!what.empty()) throw core::Error(core::ExitCode::data, file + ": " + what);
   }
 }

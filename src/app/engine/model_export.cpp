@@ -13,9 +13,9 @@
 #include "bert_hpc/app/run/collective.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/shard.hpp"
-#include "bert_hpc/data/tokenizer_folder.hpp"
 #include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/model/hf_weights.hpp"
+#include "bert_hpc/tokenize/tokenizer_folder.hpp"
 
 namespace bert_hpc::app {
 namespace {
@@ -234,7 +234,7 @@ void export_model(ModelInstance& model, comm::Communicator& world, const std::st
   if (model.plan.low_rank) model.kernels.factors().renew(static_cast<float>(model.plan.low_rank->scale()));
   gather(model, world, owners(model, Part::model), fetch, [&](std::vector<model::TensorToWrite> tensors) {
     const model::NamedTexts more =
-        tokenizer_folder.empty() ? model::NamedTexts() : data::lacking_tokenizer_files(tokenizer_folder);
+        tokenizer_folder.empty() ? model::NamedTexts() : tokenize::lacking_tokenizer_files(tokenizer_folder);
     model::save_hf_folder(folder, model.config, model.objective.head, std::move(tensors), tokenizer_folder, more);
   });
 }

@@ -12,7 +12,7 @@
 #include "bert_hpc/app/run/run_directory.hpp"
 #include "bert_hpc/comm/objects.hpp"
 #include "bert_hpc/core/version.hpp"
-#include "bert_hpc/data/tokenizer_folder.hpp"
+#include "bert_hpc/data/shard_tokenizer.hpp"
 #include "bert_hpc/io/provenance.hpp"
 #include "bert_hpc/model/hf_weights.hpp"
 
@@ -28,11 +28,11 @@ std::string tokenizer_folder(const config::Config& input, const data::ShardInfo&
     if (paths->empty()) continue;
     const fs::path parent = fs::path(paths->front()).parent_path();
     const std::string folder = parent.empty() ? "." : parent.string();
-    if (data::is_vocabulary_of(data::read_tokenizer_folder(folder), shards, vocab_size)) return folder;
+    if (data::is_vocabulary_of(tokenize::read_tokenizer_folder(folder), shards, vocab_size)) return folder;
   }
   if (!input.model.pretrained) return "";
   // It may have a tokenizer of another kind, whose vocabulary is not compared.
-  const data::TokenizerFolder folder = data::read_tokenizer_folder(*input.model.pretrained);
+  const tokenize::TokenizerFolder folder = tokenize::read_tokenizer_folder(*input.model.pretrained);
   const bool other = folder.has_vocabulary() && !data::is_vocabulary_of(folder, shards, vocab_size);
   return other ? "" : folder.path;
 }

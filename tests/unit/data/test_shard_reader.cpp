@@ -343,7 +343,12 @@ TEST_CASE("shards that do not belong together, or to the model, are refused") {
              ContainsSubstring("with strip_accents = false") && ContainsSubstring("with strip_accents = true"));
   CHECK(with([&](auto& c) { c.tokenizer = read_as(""); }) == "accepted");
   write_shard(directory / "a.h5", good);
-  CHECK_THAT(with([](auto& c) { c.schema = "bert_hpc shard 2"; }), ContainsSubstring("bert_hpc shard 2"));
+  CHECK_THAT(with([](auto& c) { c.schema = "bert_hpc shard 1"; }),
+             ContainsSubstring("bert_hpc shard 1") &&
+                 ContainsSubstring("Prepare the text again with this version's bert_hpc_prep"));
+  CHECK_THAT(
+      with([](auto& c) { c.tokenizer = R"({"type": "x", "cls_id": 2, "sep_id": 3, "mask_id": 4, "pad_id": 0})"; }),
+      ContainsSubstring("kind of tokenizer"));
   CHECK_THAT(with([](auto& c) { c.tokenizer = R"({"mask_id": 1000})"; }), ContainsSubstring("special id 1000"));
 
   ShardReaderOptions options = options_for(tasks::find("regression"), {directory / "a.h5"});

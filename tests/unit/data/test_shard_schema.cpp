@@ -38,9 +38,13 @@ TEST_CASE("special ids come from the tokenizer's settings") {
 }
 
 TEST_CASE("case comes from the tokenizer's settings where they say") {
-  CHECK(text_settings_from_json(R"({"lowercase": true})", "a.h5").lowercase == true);
-  CHECK(text_settings_from_json(R"({"lowercase": false, "strip_accents": 1})", "a.h5").lowercase == false);
-  CHECK_FALSE(text_settings_from_json(R"({"strip_accents": 1})", "a.h5").strip_accents);
-  CHECK_FALSE(text_settings_from_json("{}", "a.h5").lowercase);
-  CHECK_THROWS_AS(text_settings_from_json("x", "a.h5"), Error);
+  namespace tokenize = bert_hpc::tokenize;
+  using tokenize::TokenizerSettings;
+  const ShardTokenizer stated = shard_tokenizer(R"({"type": "wordpiece", "cls_id": 2, "lowercase": false})", "a.h5");
+  CHECK(stated.kind == tokenize::find_tokenizer_kind("wordpiece"));
+  CHECK(stated.settings == TokenizerSettings{{"lowercase", false}});
+  CHECK(shard_tokenizer(R"({"strip_accents": 1})", "a.h5").settings.empty());
+  CHECK(shard_tokenizer("{}", "a.h5").kind == stated.kind);  // foreign shards do not state it
+  CHECK(shard_tokenizer(R"({"type": "other"})", "a.h5").kind == nullptr);
+  CHECK_THROWS_AS(shard_tokenizer("x", "a.h5"), Error);
 }

@@ -24,7 +24,7 @@ TEST_CASE("pairs are cut as Transformers' longest_first cuts them") {
 TEST_CASE("sequences have their special tokens and never exceed max_tokens") {
   PrepConfig config;
   const auto tokenizer =
-      config.tokenizer_kind().make({"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"}, {}, {}, "test");
+      config.tokenizer_kind().make({.vocabulary = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"}}, "test");
   config.task.name = "classification";
   config.tokenizer.max_tokens = 6;
   MadeRow row;
@@ -79,8 +79,8 @@ TEST_CASE("windows cover a text, begin a step apart, and end with it") {
 
 TEST_CASE("with doc_stride a long text becomes windows, of a pair the second text") {
   PrepConfig config;
-  const auto tokenizer =
-      config.tokenizer_kind().make({"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "d"}, {}, {}, "test");
+  const auto tokenizer = config.tokenizer_kind().make(
+      {.vocabulary = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "d"}}, "test");
   config.task.name = "classification";
   config.tokenizer.max_tokens = 7;
   config.tokenizer.doc_stride = 1;

@@ -22,7 +22,7 @@ json golden(const std::string& name) {
   return json::parse(stream);
 }
 
-TextForm form_of(const std::string& name) {
+TextForm form_named(const std::string& name) {
   if (name == "cased") return cased;
   if (name == "accented") return {.strip_accents = false};
   return name == "joined" ? TextForm{.tokenize_chinese_chars = false} : uncased;
@@ -30,8 +30,9 @@ TextForm form_of(const std::string& name) {
 
 std::unique_ptr<Tokenizer> tokenizer_of(const std::vector<std::string>& pieces, std::vector<AddedToken> added,
                                         const TextForm& form = uncased) {
-  CHECK(settle_added_tokens(pieces, added) == std::vector<std::string>());
-  return wordpiece_kind().make(pieces, std::move(added), form, "test");
+  CHECK(settle_added_tokens(pieces, added, special_token_names) == std::vector<std::string>());
+  return wordpiece_kind().make({.vocabulary = pieces, .added = std::move(added), .settings = settings_of(form)},
+                               "test");
 }
 
 const std::vector<std::string> small = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "dog", "##s"};
@@ -55,7 +56,7 @@ TEST_CASE("text is split at added tokens as in Transformers, with the same ids a
   for (const json& one : cases) {
     std::vector<AddedToken> added;
     for (const json& token : one["tokens"]) added.push_back(added_token_of(token).value());
-    const auto tokenizer = tokenizer_of(vocabulary, added, form_of(one["form"]));
+    const auto tokenizer = tokenizer_of(vocabulary, added, form_named(one["form"]));
     const auto encoder = tokenizer->encoder();
     for (const json& text : one["texts"]) {
       INFO(one["form"] << ' ' << one["tokens"] << ' ' << text["text"]);
@@ -76,12 +77,12 @@ TEST_CASE("text is split at added tokens as in Transformers, with the same ids a
 TEST_CASE("added tokens have the ids of their pieces, or those behind the vocabulary in their order") {
   std::vector<AddedToken> added = {{.content = "[E2]"}, {.content = "dog"},  {.content = "[E1]"},
                                    {.content = ""},     {.content = "[E2]"}, {.content = "[CLS]", .id = 2}};
-  REQUIRE(settle_added_tokens(small, added).empty());
+  REQUIRE(settle_added_tokens(small, added, special_token_names).empty());
   REQUIRE(added.size() == 3);
   CHECK(added[0] == AddedToken{.content = "dog", .id = 6});
   CHECK(added[1] == AddedToken{.content = "[E2]", .id = 8});
   CHECK(added[2] == AddedToken{.content = "[E1]", .id = 9});
-  const auto tokenizer = wordpiece_kind().make(small, added, uncased, "test");
+  const auto tokenizer = wordpiece_kind().make({.vocabulary = small, .added = added}, "test");
   CHECK(tokenizer->size() == 10);
   CHECK(tokenizer->tokens().back() == "[E1]");
   CHECK(ids_of(*tokenizer, "the[E1]dogs[E2]") == std::vector<std::int32_t>{5, 9, 6, 1, 8});
@@ -89,7 +90,7 @@ TEST_CASE("added tokens have the ids of their pieces, or those behind the vocabu
 
 TEST_CASE("ids of added tokens that leave a gap or differ from the vocabulary's are a problem") {
   const auto problem = [](std::vector<AddedToken> added) {
-    const std::vector<std::string> problems = settle_added_tokens(small, added);
+    const std::vector<std::string> problems = settle_added_tokens(small, added, special_token_names);
     return problems.size() == 1 ? problems.front() : "";
   };
   CHECK_THAT(problem({{.content = "[E1]", .id = 9}}),

@@ -43,7 +43,7 @@ bool holds_reordered_marks(std::string_view text) {
 
 std::unique_ptr<Tokenizer> wordpiece(std::vector<std::string> pieces, const TextForm& form = uncased) {
   pieces.insert(pieces.begin(), std::begin(special_token_names), std::end(special_token_names));
-  return wordpiece_kind().make(std::move(pieces), {}, form, "test");
+  return wordpiece_kind().make({.vocabulary = std::move(pieces), .settings = settings_of(form)}, "test");
 }
 
 std::vector<TokenSpan> spans_of(const Tokenizer& tokenizer, std::string_view text) {
@@ -60,7 +60,7 @@ TEST_CASE("spans of tokens equal the offset_mapping of Transformers on hostile s
   std::size_t compared = 0;
   for (const auto& [name, form] : forms) {
     const auto tokenizer =
-        wordpiece_kind().make(ids_golden["vocabulary"].get<std::vector<std::string>>(), {}, form, "ids.json");
+        wordpiece_kind().make({.vocabulary = ids_golden["vocabulary"], .settings = settings_of(form)}, "ids.json");
     const auto encoder = tokenizer->encoder();
     for (int pass = 0; pass < 2; ++pass) {  // the second takes ids from the cache
       for (const nlohmann::json& item : spans_golden["cases"]) {
@@ -138,8 +138,8 @@ TEST_CASE("a tokenizer gives its vocabulary, its settings and its files") {
   CHECK(tokenizer->size() == 7);
   CHECK(tokenizer->tokens()[5] == "a");
   CHECK(tokenizer->special_ids() == SpecialIds{.cls = 2, .sep = 3, .mask = 4, .pad = 0, .unk = 1});
-  CHECK(tokenizer->settings() == std::vector<std::pair<std::string, bool>>{
-                                     {"lowercase", true}, {"strip_accents", false}, {"tokenize_chinese_chars", true}});
+  CHECK(tokenizer->settings() ==
+        TokenizerSettings{{"lowercase", true}, {"strip_accents", false}, {"tokenize_chinese_chars", true}});
   const auto files = tokenizer->files(128);
   REQUIRE(files.size() == 3);
   CHECK(files[0].name == "vocab.txt");
@@ -156,4 +156,27 @@ TEST_CASE("a tokenizer gives its vocabulary, its settings and its files") {
                                                                {"strip_accents", false},
                                                                {"tokenize_chinese_chars", true}});
   CHECK(files[2].name == "tokenizer.json");
+}
+
+TEST_CASE("a specification is the text of tokenizer.json, and its hash depends on all that decides on ids") {
+  const TokenizerSpec spec = wordpiece({"a", "##b"})->spec();
+  CHECK(spec.text == wordpiece({"a", "##b"})->files(128)[2].text);
+  CHECK(spec.hash == wordpiece({"a", "##b"})->spec().hash);
+  const TokenizerSpec other = wordpiece({"a", "##b"}, cased)->spec();
+  CHECK(spec.hash != other.hash);
+  CHECK(spec.hash != wordpiece({"a", "##c"})->spec().hash);
+  CHECK(differing_section(spec.text, other.text) == "normalizer");
+  CHECK(differing_section(spec.text, wordpiece({"a", "##c"})->spec().text) == "model");
+  CHECK(differing_section(spec.text, spec.text).empty());
+}
+
+TEST_CASE("switches that are not stated follow from others, or are the usual ones") {
+  const TokenizerKind& bert = wordpiece_kind();
+  CHECK(completed(bert, {}).empty());
+  CHECK(completed(bert, {{"lowercase", false}}) == TokenizerSettings{{"lowercase", false}, {"strip_accents", false}});
+  CHECK(resolved(bert, {{"lowercase", false}}) == settings_of(cased));
+  CHECK(resolved(bert, {}) == settings_of(uncased));
+  CHECK(first_difference(bert, {{"lowercase", true}}, {{"tokenize_chinese_chars", false}}) == nullptr);
+  CHECK(first_difference(bert, {{"lowercase", true}}, {{"strip_accents", false}})->name ==
+        std::string("strip_accents"));
 }

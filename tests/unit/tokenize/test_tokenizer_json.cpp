@@ -50,7 +50,7 @@ std::string problems_after(const std::function<void(json&)>& change) {
   const TokenizerJson result = read(document.dump());
   std::string all = result.vocabulary_problem;
   for (const std::string& problem : result.problems) all += problem;
-  CHECK(result.pieces.empty() == (result.kind != "WordPiece" || !result.vocabulary_problem.empty()));
+  CHECK(result.parts.vocabulary.empty() == (result.kind != "WordPiece" || !result.vocabulary_problem.empty()));
   return all;
 }
 
@@ -63,12 +63,12 @@ TEST_CASE("files that Transformers saves are read, and written with the same byt
     CHECK(result.kind == "WordPiece");
     CHECK(result.problems.empty());
     CHECK(result.vocabulary_problem.empty());
-    CHECK(result.form == form);
-    REQUIRE(result.pieces.size() == 26);
-    CHECK(result.pieces[2] == "[UNK]");
-    CHECK(result.pieces[9] == "\x01");
-    CHECK(result.pieces[19] == "\xF0\x9F\x98\x80");
-    const Vocabulary vocabulary(result.pieces, name);
+    CHECK(result.parts.settings == settings_of(form));
+    REQUIRE(result.parts.vocabulary.size() == 26);
+    CHECK(result.parts.vocabulary[2] == "[UNK]");
+    CHECK(result.parts.vocabulary[9] == "\x01");
+    CHECK(result.parts.vocabulary[19] == "\xF0\x9F\x98\x80");
+    const Vocabulary vocabulary(result.parts.vocabulary, name);
     CHECK(tokenizer_json_text(vocabulary, form) == text_of(golden(name)));
   }
 }
@@ -139,7 +139,7 @@ TEST_CASE("a vocabulary has the ids from 0 on, each once") {
     const std::size_t begin = text.find("\"vocab\":{") + 9, end = text.find('}', begin);
     text.replace(begin, end - begin, entries);
     const TokenizerJson result = read(text);
-    CHECK(result.pieces.empty());
+    CHECK(result.parts.vocabulary.empty());
     CHECK_THAT(result.vocabulary_problem, ContainsSubstring(words));
   };
   vocabulary("missing or empty", "");
@@ -159,7 +159,7 @@ TEST_CASE("a vocabulary of half a million entries is read") {
   const std::string text = tokenizer_json_text(Vocabulary(pieces, "test"), uncased);
   const TokenizerJson result = read(text);
   CHECK(result.problems.empty());
-  CHECK(result.pieces == pieces);
+  CHECK(result.parts.vocabulary == pieces);
 }
 
 TEST_CASE("files that are no tokenizer.json are refused") {

@@ -57,7 +57,7 @@ std::vector<std::string> train_slowly(const Words& words, std::size_t size) {
 }
 
 std::vector<std::string> train(const Words& words, std::int32_t size) {
-  return WordPieceTrainer(uncased).train(words, size);
+  return WordPieceTrainer(uncased).train(words, size).vocabulary;
 }
 
 }  // namespace

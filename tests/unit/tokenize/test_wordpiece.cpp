@@ -93,7 +93,7 @@ TEST_CASE("the error for an incomplete vocabulary names the missing tokens") {
     CHECK(std::string(error.what()).find("[CLS], [SEP], [MASK]") != std::string::npos);
   }
   try {
-    Vocabulary::load("/nowhere/vocab.txt");
+    Vocabulary::lines_of("/nowhere/vocab.txt");
     FAIL("a missing file was read");
   } catch (const Error& error) {
     CHECK(error.code() == ExitCode::files);

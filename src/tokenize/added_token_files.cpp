@@ -9,16 +9,15 @@
 #include <nlohmann/json.hpp>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/json_bounded.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/core/text_file.hpp"
 #include "bert_hpc/tokenize/added_tokens_json.hpp"
-#include "bounded_json.hpp"
 
-namespace bert_hpc::data {
+namespace bert_hpc::tokenize {
 namespace {
 
 using nlohmann::json;
-using tokenize::AddedToken;
 using Tokens = std::vector<AddedToken>;
 
 constexpr const char* decoder_key = "added_tokens_decoder";
@@ -28,7 +27,7 @@ constexpr const char* extra_keys[] = {"extra_special_tokens", "additional_specia
 json read_object(const std::string& file) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(file, ignored)) return json::object();
-  json read = parse_bounded_json(core::read_text_file(file, longest_json));
+  json read = core::parse_bounded_json(core::read_text_file(file, core::longest_json));
   if (!read.is_object()) {
     throw core::Error(core::ExitCode::files,
                       file + ": is not a JSON object, or is nested too deeply; write it again or remove it.");
@@ -48,7 +47,7 @@ std::string not_a_token(const std::string& file, const std::string& key, const j
 Tokens of_decoder(const json& decoder, const std::string& file, std::vector<std::string>& problems) {
   Tokens tokens;
   for (const auto& [id, given] : decoder.items()) {
-    std::optional<AddedToken> token = tokenize::added_token_of(given);
+    std::optional<AddedToken> token = added_token_of(given);
     std::int32_t number = -1;
     const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), number);
     if (!token || !given.is_object() || error != std::errc() || end != id.data() + id.size() || number < 0) {
@@ -68,7 +67,7 @@ Tokens of_older_file(const json& object, const json& config, const std::string& 
   const auto extra = config.find(extra_keys[0]);
   if (extra != config.end() && extra->is_array()) {
     for (const json& given : *extra) {
-      if (const auto token = tokenize::added_token_of(given)) special.push_back(*token);
+      if (const auto token = added_token_of(given)) special.push_back(*token);
     }
   }
   Tokens tokens;
@@ -90,7 +89,7 @@ void add_extra(const json& object, const std::string& file, Tokens& tokens, std:
     const auto extra = object.find(key);
     if (extra == object.end() || extra->is_null()) continue;
     for (const json& given : *extra) {
-      std::optional<AddedToken> token = tokenize::added_token_of(given);
+      std::optional<AddedToken> token = added_token_of(given);
       if (!token) {
         problems.push_back(not_a_token(file, key, given));
       } else if (!has(tokens, token->content)) {
@@ -123,4 +122,4 @@ std::vector<AddedToken> added_tokens_of_folder(const std::string& path, const js
   return tokens;
 }
 
-}  // namespace bert_hpc::data
+}  // namespace bert_hpc::tokenize

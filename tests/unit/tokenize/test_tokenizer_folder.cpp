@@ -1,6 +1,5 @@
-// Vocabularies and text settings of folders in each form that Transformers saves, and of shards that do not go with
-// them.
-#include "bert_hpc/data/tokenizer_folder.hpp"
+// Vocabularies and switches of folders in each form that Transformers saves.
+#include "bert_hpc/tokenize/tokenizer_folder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -11,77 +10,35 @@
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/hash.hpp"
 #include "bert_hpc/core/text_file.hpp"
-#include "shard_fixture.hpp"
 #include "support/memory_taken.hpp"
+#include "support/temporary_directory.hpp"
 
 using namespace bert_hpc;
+using namespace bert_hpc::tokenize;
 using Catch::Matchers::ContainsSubstring;
 
-namespace {
-
-data::ShardInfo shards_of(const std::vector<std::string>& pieces) {
-  data::ShardInfo info;
-  info.vocabulary_hash = core::hash_of_lines(pieces);
-  info.vocabulary_size = static_cast<std::int64_t>(pieces.size());
-  return info;
-}
-
-}  // namespace
-
 TEST_CASE("the lines of vocab.txt identify a folder's vocabulary, with any line ending") {
-  const test::ScratchDirectory scratch;
-  CHECK_FALSE(data::read_tokenizer_folder(scratch.path.string()).has_vocabulary());
+  const test_support::TemporaryDirectory scratch;
+  CHECK_FALSE(read_tokenizer_folder(scratch.path()).has_vocabulary());
   for (const char* text : {"a\nb\n", "a\r\nb\r\n", "a\nb"}) {
     std::ofstream(scratch / "vocab.txt", std::ios::binary) << text;
-    const data::TokenizerFolder folder = data::read_tokenizer_folder(scratch.path.string());
+    const TokenizerFolder folder = read_tokenizer_folder(scratch.path());
     CHECK(folder.pieces == 2);
     CHECK(folder.vocabulary_hash == core::hash_of_lines({"a", "b"}));
-    CHECK_FALSE(folder.text.lowercase);
+    CHECK_FALSE(folder.parts.settings.contains("lowercase"));
   }
   std::ofstream(scratch / "tokenizer_config.json") << R"({"do_lower_case": false})";
-  CHECK(data::read_tokenizer_folder(scratch.path.string()).text.lowercase == false);
+  CHECK(read_tokenizer_folder(scratch.path()).parts.settings == TokenizerSettings{{"lowercase", false}});
   std::ofstream(scratch / "tokenizer_config.json") << R"({"do_lower_case": null})";
-  CHECK_FALSE(data::read_tokenizer_folder(scratch.path.string()).text.lowercase);
+  CHECK(read_tokenizer_folder(scratch.path()).parts.settings.empty());
   std::ofstream(scratch / "tokenizer_config.json") << "[";
-  CHECK_THROWS_WITH(data::read_tokenizer_folder(scratch.path.string()), ContainsSubstring("tokenizer_config.json"));
-}
-
-TEST_CASE("shards of another vocabulary or case are refused; settings that one side does not state are not compared") {
-  data::TokenizerFolder model{.path = "run/model",
-                              .vocabulary_hash = core::hash_of_lines({"a", "b"}),
-                              .pieces = 2,
-                              .text = {true, {}, {}},
-                              .config_text = {true, {}, {}},
-                              .file = "vocab.txt"};
-  const data::ShardInfo same = shards_of({"a", "b"}), other = shards_of({"b", "a"});
-  CHECK(tokenizer_difference(model, same, {true, {}, {}}).empty());
-  CHECK(tokenizer_difference(model, same, {}).empty());
-  CHECK_THAT(tokenizer_difference(model, other, {true, {}, {}}),
-             ContainsSubstring("another vocabulary") && ContainsSubstring(other.vocabulary_hash) &&
-                 ContainsSubstring("run/model/vocab.txt") &&
-                 ContainsSubstring("[tokenizer] vocabulary = \"run/model\""));
-  CHECK_THAT(tokenizer_difference(model, same, {false, {}, {}}),
-             ContainsSubstring("lowercase = false") &&
-                 ContainsSubstring("run/model/tokenizer_config.json says do_lower_case = true"));
-  CHECK_THAT(tokenizer_difference(model, same, {true, false, {}}),  // the model's follows from its case
-             ContainsSubstring("strip_accents = false") && ContainsSubstring("strip_accents = true"));
-  CHECK(tokenizer_difference(model, same, {true, true, false}).empty());
-  model.text.tokenize_chinese_chars = true;
-  CHECK_THAT(tokenizer_difference(model, same, {true, true, false}),
-             ContainsSubstring("tokenize_chinese_chars = false"));
-  data::ShardInfo foreign = other;
-  foreign.vocabulary_hash = "";
-  CHECK(tokenizer_difference(model, foreign, {}).empty());
-  model.text = {};
-  CHECK(tokenizer_difference(model, same, {false, {}, {}}).empty());
-  model.vocabulary_hash = "";
-  CHECK(tokenizer_difference(model, other, {true, {}, {}}).empty());
+  CHECK_THROWS_WITH(read_tokenizer_folder(scratch.path()), ContainsSubstring("tokenizer_config.json"));
 }
 
 namespace {
 
 /// A folder with tokenizer.json and other files that a test writes.
-struct SavedFolder : test::ScratchDirectory {
+struct SavedFolder : test_support::TemporaryDirectory {
   nlohmann::json document = nlohmann::json::parse(
       core::read_text_file(BERT_HPC_TESTS_DIRECTORY "/golden/tokenizer/tokenizer_cased.json", 1 << 20));
   std::vector<std::string> pieces{document["model"]["vocab"].size()};
@@ -99,26 +56,21 @@ struct SavedFolder : test::ScratchDirectory {
     for (const std::string& line : lines) text += line + '\n';
     write("vocab.txt", text);
   }
-  data::TokenizerFolder read(const std::string& file = "") const {
-    return data::read_tokenizer_folder(path.string(), file);
-  }
+  TokenizerFolder read(const std::string& file = "") const { return read_tokenizer_folder(path(), file); }
 };
 
 }  // namespace
 
 TEST_CASE("a vocabulary has one hash, from vocab.txt or tokenizer.json or both") {
   const SavedFolder saved;
-  const data::TokenizerFolder of_json = saved.read();
+  const TokenizerFolder of_json = saved.read();
   CHECK(of_json.file == "tokenizer.json");
-  CHECK(of_json.vocabulary == saved.pieces);
+  CHECK(of_json.parts.vocabulary == saved.pieces);
   CHECK(of_json.pieces == 26);
   CHECK(of_json.vocabulary_hash == core::hash_of_lines(saved.pieces));
   CHECK(of_json.problems.empty());
-  CHECK(of_json.text.lowercase == false);
-  CHECK(tokenizer_difference(of_json, shards_of(saved.pieces), {false, false, true}).empty());
-  CHECK_THAT(tokenizer_difference(of_json, shards_of({"a"}), {}), ContainsSubstring("/tokenizer.json (26 tokens"));
-  CHECK_THAT(tokenizer_difference(of_json, shards_of(saved.pieces), {true, {}, {}}),
-             ContainsSubstring("/tokenizer.json says lowercase = false"));
+  CHECK(of_json.parts.settings ==
+        TokenizerSettings{{"lowercase", false}, {"strip_accents", false}, {"tokenize_chinese_chars", true}});
   saved.write_lines(saved.pieces);
   CHECK(saved.read().file == "vocab.txt");
   CHECK(saved.read().vocabulary_hash == of_json.vocabulary_hash);
@@ -131,8 +83,8 @@ TEST_CASE("vocab.txt and tokenizer.json of one folder must agree") {
   lines[20] = "B";
   saved.write_lines(lines);
   CHECK_THROWS_WITH(saved.read(), ContainsSubstring("the piece 20 is \"B\" in vocab.txt and \"A\" in tokenizer.json"));
-  CHECK(saved.read("vocab.txt").vocabulary == lines);
-  CHECK(saved.read("tokenizer.json").vocabulary == saved.pieces);
+  CHECK(saved.read("vocab.txt").parts.vocabulary == lines);
+  CHECK(saved.read("tokenizer.json").parts.vocabulary == saved.pieces);
   lines = saved.pieces;
   lines.push_back("more");
   saved.write_lines(lines);
@@ -148,20 +100,19 @@ TEST_CASE("of a piece that vocab.txt has twice tokenizer.json has the last alone
   saved.document["model"]["vocab"]["A"] = 26;
   saved.write_document();
   CHECK(saved.read().problems.empty());
-  CHECK(saved.read().vocabulary == lines);
+  CHECK(saved.read().parts.vocabulary == lines);
   REQUIRE(saved.read("tokenizer.json").problems.size() == 1);
   CHECK_FALSE(saved.read("tokenizer.json").has_vocabulary());
 }
 
 TEST_CASE("tokenizers of other kinds have no vocabulary here, and a reason") {
   SavedFolder saved;
-  saved.document["model"] = {{"type", "BPE"}, {"vocab", {{"a", 0}}}, {"merges", nlohmann::json::array()}};
+  saved.document["model"] = {{"type", "Unigram"}, {"vocab", nlohmann::json::array()}};
   saved.write_document();
-  const data::TokenizerFolder folder = saved.read();
+  const TokenizerFolder folder = saved.read();
   CHECK_FALSE(folder.has_vocabulary());
   REQUIRE(folder.problems.size() == 1);
-  CHECK_THAT(folder.problems[0], ContainsSubstring("/tokenizer.json: holds a BPE tokenizer"));
-  CHECK(tokenizer_difference(folder, shards_of({"a"}), {}).empty());
+  CHECK_THAT(folder.problems[0], ContainsSubstring("/tokenizer.json: holds a Unigram tokenizer"));
 }
 
 TEST_CASE("where the two files differ, the tokenizer's class decides as in Transformers") {
@@ -196,11 +147,12 @@ TEST_CASE("where the two files differ, the tokenizer's class decides as in Trans
     std::filesystem::remove(saved / "config.json");
     if (*item.config != 0) saved.write("tokenizer_config.json", item.config);
     if (item.has_model) saved.write("config.json", R"({"model_type": "bert"})");
-    const data::TokenizerFolder folder = saved.read();
-    CHECK(folder.text.lowercase == item.lowercase);
+    const TokenizerFolder folder = saved.read();
+    const auto found = folder.parts.settings.find("lowercase");
+    CHECK((found == folder.parts.settings.end() ? std::nullopt : std::optional(found->second)) == item.lowercase);
     std::string conflict = folder.conflict;
-    for (std::size_t at; (at = conflict.find(saved.path.string())) != std::string::npos;) {
-      conflict.replace(at, saved.path.string().size(), "PATH");
+    for (std::size_t at; (at = conflict.find(saved.path())) != std::string::npos;) {
+      conflict.replace(at, saved.path().size(), "PATH");
     }
     CHECK(conflict.empty() == (*item.conflict == 0));
     CHECK_THAT(conflict, ContainsSubstring(item.conflict));
@@ -211,7 +163,7 @@ TEST_CASE("special tokens that tokenizer_config.json names otherwise, and values
   const SavedFolder saved;
   const auto problem = [&](const char* config) {
     saved.write("tokenizer_config.json", config);
-    const data::TokenizerFolder folder = saved.read();
+    const TokenizerFolder folder = saved.read();
     return folder.problems.empty() ? "" : folder.problems.front();
   };
   CHECK(problem(R"({"unk_token": "[UNK]", "cls_token": {"content": "[CLS]"}, "mask_token": null})").empty());
@@ -226,13 +178,12 @@ TEST_CASE("special tokens that tokenizer_config.json names otherwise, and values
 TEST_CASE("added tokens come from the file in which the folder's version of Transformers keeps them") {
   const SavedFolder saved;
   const auto added = [&] {
-    const data::TokenizerFolder folder = saved.read();
+    const TokenizerFolder folder = saved.read();
     CHECK(folder.problems.empty());
-    return folder.added;
+    return folder.parts.added;
   };
-  using tokenize::AddedToken;
   CHECK(added().empty());
-  const auto pieces = static_cast<std::int32_t>(saved.read().vocabulary.size());
+  const auto pieces = static_cast<std::int32_t>(saved.read().parts.vocabulary.size());
   const std::string hash = saved.read().vocabulary_hash, id = std::to_string(pieces);
 
   saved.write("added_tokens.json", (R"({"[E2]": )" + std::to_string(pieces + 1) + R"(, "[E1]": )" + id + "}").c_str());
@@ -253,13 +204,13 @@ TEST_CASE("added tokens come from the file in which the folder's version of Tran
 }
 
 TEST_CASE("the error for a folder without a tokenizer states the model's type and a remedy") {
-  const test::ScratchDirectory scratch;
+  const test_support::TemporaryDirectory scratch;
   const auto said = [&](const char* config) {
     std::ofstream(scratch / "config.json") << config;
-    return data::missing_tokenizer(scratch.path.string());
+    return missing_tokenizer(scratch.path());
   };
   CHECK_THAT(said(R"({"model_type": "bert"})"), ContainsSubstring("holds neither vocab.txt nor tokenizer.json") &&
-                                                    ContainsSubstring("save_pretrained(\"" + scratch.path.string()));
+                                                    ContainsSubstring("save_pretrained(\"" + scratch.path()));
   for (const char* type : {"roberta", "gpt2", "modernbert"}) {
     CHECK_THAT(said(("{\"model_type\": \"" + std::string(type) + "\"}").c_str()),
                ContainsSubstring("model_type = \"" + std::string(type) + "\", whose tokenizer is BPE"));
@@ -270,10 +221,10 @@ TEST_CASE("the error for a folder without a tokenizer states the model's type an
 }
 
 TEST_CASE("the file that a folder lacks is made from the one that it has") {
-  const test::ScratchDirectory scratch;
+  const test_support::TemporaryDirectory scratch;
   const std::string lines = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n";
   std::ofstream(scratch / "vocab.txt") << lines;
-  const auto lacking = [&] { return data::lacking_tokenizer_files(scratch.path.string()); };
+  const auto lacking = [&] { return lacking_tokenizer_files(scratch.path()); };
   CHECK(lacking().empty());  // which case is not known
   std::ofstream(scratch / "tokenizer_config.json") << R"({"do_lower_case": false})";
   const auto made = lacking();
@@ -281,7 +232,7 @@ TEST_CASE("the file that a folder lacks is made from the one that it has") {
   CHECK(made[0].first == "tokenizer.json");
   std::ofstream(scratch / "tokenizer.json") << made[0].second;
   CHECK(lacking().empty());
-  CHECK(data::read_tokenizer_folder(scratch.path.string()).conflict.empty());
+  CHECK(read_tokenizer_folder(scratch.path()).conflict.empty());
   std::filesystem::remove(scratch / "vocab.txt");
   CHECK(lacking() == std::vector<std::pair<std::string, std::string>>{{"vocab.txt", lines}});
   std::ofstream(scratch / "tokenizer.json") << R"({"model": {"type": "BPE"}})";
@@ -289,10 +240,10 @@ TEST_CASE("the file that a folder lacks is made from the one that it has") {
 }
 
 TEST_CASE("settings that are long or deep are refused before memory is taken for them") {
-  const test::ScratchDirectory scratch;
+  const test_support::TemporaryDirectory scratch;
   const auto refused = [&](const std::string& text, const char* why) {
     std::ofstream(scratch / "tokenizer_config.json") << text;
-    const auto read = [&] { data::read_tokenizer_folder(scratch.path.string()); };
+    const auto read = [&] { read_tokenizer_folder(scratch.path()); };
     CHECK(test::memory_taken(read) < std::int64_t{32} << 20);
     CHECK_THROWS_WITH(read(), ContainsSubstring(why));
   };
@@ -301,14 +252,5 @@ TEST_CASE("settings that are long or deep are refused before memory is taken for
   refused("[" + std::string(std::size_t{5} << 20, ' ') + "]", "longer than");
   refused("[\"" + std::string(64, '[') + "\"]", "not a JSON object");
   std::ofstream(scratch / "tokenizer_config.json") << R"({"do_lower_case": false, "x": "[[[[[[[[[[[[[[[[[[[[[[[["})";
-  CHECK(data::read_tokenizer_folder(scratch.path.string()).text.lowercase == false);
-}
-
-TEST_CASE("the vocabulary is that of the shards where they state it, else one that fits the model") {
-  const data::TokenizerFolder folder{.path = "f", .vocabulary_hash = core::hash_of_lines({"a", "b"}), .pieces = 2};
-  CHECK(is_vocabulary_of(folder, shards_of({"a", "b"}), 2));
-  CHECK_FALSE(is_vocabulary_of(folder, shards_of({"b", "a"}), 2));
-  CHECK(data::is_vocabulary_of(folder, {}, 3));
-  CHECK_FALSE(is_vocabulary_of(folder, {}, 1));
-  CHECK_FALSE(data::is_vocabulary_of({}, {}, 3));
+  CHECK(read_tokenizer_folder(scratch.path()).parts.settings == TokenizerSettings{{"lowercase", false}});
 }

@@ -1,0 +1,29 @@
+// Sections of a tokenizer.json that kinds of tokenizers share. Internal to the module.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "bert_hpc/tokenize/added_tokens.hpp"
+#include "json_member.hpp"
+#include "tokenizer_document.hpp"
+
+namespace bert_hpc::tokenize {
+
+/// At most 80 characters of a value, for messages.
+std::string shown(const nlohmann::json& value);
+/// A section by its "type", for messages: "missing", "of type \"Sequence\"".
+std::string type_of(const nlohmann::json& value);
+bool has_type(const nlohmann::json& value, const char* type);
+/// The only element of a Sequence of one; else `value` itself. `list`: the key of a Sequence's elements.
+const nlohmann::json& unwrapped(const nlohmann::json& value, const char* list);
+
+/// The tokens of model.vocab by id, which leave `document`; empty, and a problem, if the ids are not 0 … n-1, each
+/// once.
+std::vector<std::string> pieces_of(TokenizerDocument& document, std::string& problem);
+
+/// The list added_tokens; appends a problem for each element that is no token.
+std::vector<AddedToken> read_added_tokens(const nlohmann::json& tokens, std::vector<std::string>& problems);
+
+}  // namespace bert_hpc::tokenize

@@ -1,0 +1,86 @@
+// What a folder's tokenizer lacks: files that can be made from the others, or the tokenizer itself.
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/json_bounded.hpp"
+#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/core/text_file.hpp"
+#include "bert_hpc/tokenize/tokenizer_folder.hpp"
+
+namespace bert_hpc::tokenize {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The model_type of the folder's config.json; "" where it does not say.
+std::string model_type(const std::string& path) {
+  try {
+    const nlohmann::json config =
+        core::parse_bounded_json(core::read_text_file(path + "/config.json", core::longest_json));
+    const auto type = config.is_object() ? config.find("model_type") : config.end();
+    return type != config.end() && type->is_string() ? core::printable(type->get<std::string>(), 60) : "";
+  } catch (const core::Error&) {
+    return "";  // it is only asked for more words
+  }
+}
+
+/// The kind of tokenizer of a model_type; "" of one that is not known here.
+std::string tokenizer_kind(const std::string& type) {
+  constexpr std::pair<const char*, const char*> kinds[] = {{"bert", "WordPiece"},      {"distilbert", "WordPiece"},
+                                                           {"electra", "WordPiece"},   {"mobilebert", "WordPiece"},
+                                                           {"roberta", "BPE"},         {"gpt2", "BPE"},
+                                                           {"modernbert", "BPE"},      {"bart", "BPE"},
+                                                           {"longformer", "BPE"},      {"deberta", "BPE"},
+                                                           {"gpt_neox", "BPE"},        {"llama", "BPE"},
+                                                           {"xlm-roberta", "Unigram"}, {"albert", "Unigram"},
+                                                           {"camembert", "Unigram"},   {"deberta-v2", "Unigram"},
+                                                           {"t5", "Unigram"}};
+  for (const auto& [name, kind] : kinds) {
+    if (type == name) return kind;
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string missing_tokenizer(const std::string& path) {
+  const std::string type = model_type(path), kind = tokenizer_kind(type);
+  std::string text = path + ": holds neither vocab.txt nor tokenizer.json.";
+  if (!kind.empty() && find_tokenizer_model(kind) == nullptr) {
+    return text + " Its config.json says model_type = \"" + type + "\", whose tokenizer is " + kind +
+           "; this version reads " + readable_tokenizers() + ", which \"bert\" models have.";
+  }
+  std::error_code ignored;
+  if (fs::exists(path + "/merges.txt", ignored)) {
+    return text + " Its merges.txt belongs to a BPE tokenizer (RoBERTa, GPT-2); this version reads " +
+           readable_tokenizers() + ".";
+  }
+  if (!type.empty()) text += " Its config.json says model_type = \"" + type + "\".";
+  return text +
+         " Copy the vocab.txt or the tokenizer.json of the same model into it; in Python, "
+         "transformers.AutoTokenizer.from_pretrained(NAME).save_pretrained(\"" +
+         path + "\") writes tokenizer.json.";
+}
+
+std::vector<std::pair<std::string, std::string>> lacking_tokenizer_files(const std::string& path) {
+  TokenizerFolder folder = read_tokenizer_folder(path);
+  if (!folder.has_vocabulary() || !folder.problems.empty()) return {};
+  const bool has_own = folder.file != "tokenizer.json";
+  // Without its first switch, such as the case, the vocabulary alone does not describe the tokenizer.
+  if (has_own && !folder.parts.settings.contains(folder.kind->keys.front().name)) return {};
+  try {
+    constexpr std::int64_t any_length = 512;  // of sequences; the vocabulary's files do not have it
+    std::vector<std::pair<std::string, std::string>> lacking;
+    for (Tokenizer::File& file : folder.kind->make(std::move(folder.parts), path)->files(any_length)) {
+      std::error_code ignored;
+      if (!is_tokenizer_file(file.name) || fs::exists(path + "/" + file.name, ignored)) continue;
+      lacking.emplace_back(file.name, std::move(file.text));
+    }
+    return lacking;
+  } catch (const core::Error&) {
+    return {};  // not a vocabulary of its kind: its own file is all that can be passed on
+  }
+}
+
+}  // namespace bert_hpc::tokenize
