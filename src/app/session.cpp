@@ -125,7 +125,6 @@ void Session::make_instance(const model::ModelConfig& config, bool allocates,
   model->least_output = least_output(context_.input.task);
   model->prediction_range = prediction_range;
   model->value_levels = value_levels;
-  if (trains_ && allocates) model->set_training_loss(loss);
 }
 
 void Session::plan_memory() {

@@ -23,6 +23,7 @@ TrainerSettings settings_of(const Session& session, const config::Config& input)
   TrainerSettings settings = trainer_settings(input, session.loader->total_steps());
   settings.rows = session.bounds.selected;
   settings.micro_batches = session.micro_batches();
+  settings.loss = session.loss;
   settings.step_loss = session.step_loss(*session.model);
   return settings;
 }

@@ -182,15 +182,17 @@ void BatchLoader::fill_labels(Slot& slot, core::MicroBatch& batch) const {
       for (std::int64_t c = 0; c < columns; ++c) taken[s * columns + c] = convert(row[static_cast<std::size_t>(c)]);
     }
     target = taken;
-    batch.targets.columns = columns;
   };
-  labels_of(reader_.spans(), 2, batch.targets.spans, [](std::int32_t position) { return position; });
-  labels_of(reader_.levels(), 1, batch.targets.values, [](std::int32_t level) { return level > 0 ? 1.0f : 0.0f; });
-  labels_of(reader_.classes(), 1, batch.targets.classes, [](std::int32_t label) { return label; });
-  labels_of(reader_.values(), 1, batch.targets.values,
-            [this](float label) { return options_.label_scale.standardized(label); });
-  batch.targets.bounded = options_.label_scale.bounded;
-  labels_of(reader_.sets(), std::ssize(reader_.info().label_names), batch.targets.values,
+  auto& values = batch.targets.get<core::ValueTargets>();
+  values.columns = reader_.sets().empty() ? 1 : std::ssize(reader_.info().label_names);
+  values.bounded = options_.label_scale.bounded;
+  labels_of(reader_.spans(), 2, batch.targets.get<core::SpanTargets>().data,
+            [](std::int32_t position) { return position; });
+  labels_of(reader_.levels(), 1, values.data, [](std::int32_t level) { return level > 0 ? 1.0f : 0.0f; });
+  labels_of(reader_.classes(), 1, batch.targets.get<core::ClassTargets>().data,
+            [](std::int32_t label) { return label; });
+  labels_of(reader_.values(), 1, values.data, [this](float label) { return options_.label_scale.standardized(label); });
+  labels_of(reader_.sets(), values.columns, values.data,
             [](std::uint8_t element) { return static_cast<float>(element); });
 }
 
@@ -245,7 +247,8 @@ void BatchLoader::fill_words(Slot& slot, core::MicroBatch& batch) const {
     }
   }
   offsets[batch.sequences] = row;
-  batch.targets = {.rows = {rows, offsets, sequence, position}, .index = index, .classes = classes};
+  batch.targets = {.rows = {rows, offsets, sequence, position}, .index = index};
+  batch.targets.get<core::ClassTargets>().data = classes;
 }
 
 void BatchLoader::fill_lists(std::span<const core::PlannedSample> samples, Slot& slot, core::MicroBatch& batch) const {
@@ -256,8 +259,7 @@ void BatchLoader::fill_lists(std::span<const core::PlannedSample> samples, Slot&
     lists[2 * count + 1] = end;
     ++count;
   });
-  batch.targets.lists = lists;
-  batch.targets.list_count = count;
+  batch.targets.get<core::ListTargets>() = {lists, count};
 }
 
 void BatchLoader::fill_masked_tokens(std::span<const core::PlannedSample> samples, std::int32_t* ids, Slot& slot,
@@ -284,7 +286,8 @@ void BatchLoader::fill_masked_tokens(std::span<const core::PlannedSample> sample
     masked += count;
   }
   offsets[batch.sequences] = masked;
-  batch.targets = {.rows = {masked, offsets, sequence, position}, .index = rows, .classes = labels};
+  batch.targets = {.rows = {masked, offsets, sequence, position}, .index = rows};
+  batch.targets.get<core::ClassTargets>().data = labels;
 }
 
 }  // namespace bert_hpc::data

@@ -8,23 +8,21 @@
 
 namespace bert_hpc::layers {
 
-void cross_entropy_loss(const core::MicroBatch& batch, const ops::CrossEntropyOptions& options, float scale,
-                        Tensor<float> logits, float* row_losses, Tensor<float> d_logits) {
-  if (!options.is_plain()) {
-    return ops::weighted_cross_entropy(logits, batch.targets.classes, options, scale, row_losses, d_logits);
+void cross_entropy_loss(const LossInput& in) {
+  const std::int32_t* const classes = in.targets<core::ClassTargets>().data;
+  if (!in.options.is_plain()) {
+    return ops::weighted_cross_entropy(in.logits(), classes, in.options, in.scale, in.row_losses, in.d_logits());
   }
-  ops::cross_entropy(logits, batch.targets.classes, scale, row_losses, d_logits);
+  ops::cross_entropy(in.logits(), classes, in.scale, in.row_losses, in.d_logits());
 }
 
-void squared_error_loss(const core::MicroBatch& batch, const ops::CrossEntropyOptions&, float scale,
-                        Tensor<float> logits, float* row_losses, Tensor<float> d_logits) {
-  ops::squared_error(logits, batch.targets.values, scale, row_losses, d_logits);
+void squared_error_loss(const LossInput& in) {
+  ops::squared_error(in.logits(), in.targets<core::ValueTargets>().data, in.scale, in.row_losses, in.d_logits());
 }
 
-void span_loss(const core::MicroBatch& batch, const ops::CrossEntropyOptions&, float scale, Tensor<float> logits,
-               float* row_losses, Tensor<float> d_logits) {
-  ops::span_cross_entropy(logits, batch.tokens.offsets, batch.lengths, batch.sequences, batch.targets.spans, scale,
-                          row_losses, d_logits);
+void span_loss(const LossInput& in) {
+  ops::span_cross_entropy(in.logits(), in.batch.tokens.offsets, in.batch.lengths, in.batch.sequences,
+                          in.targets<core::SpanTargets>().data, in.scale, in.row_losses, in.d_logits());
 }
 
 namespace {
@@ -84,6 +82,7 @@ HeadKind sequence_head(LossFunction loss) {
 HeadKind masked_lm_head() {
   return {.class_suffix = "ForMaskedLM",
           .ties_word_embeddings = true,
+          .loss = MaskedLmHead::loss,
           .declare = MaskedLmHead::declare,
           .make = make<MaskedLmHead>,
           .costs = costs_of_masked_lm_head};
@@ -121,6 +120,18 @@ LayerCosts head_costs(const HeadSettings& settings, const BatchShape& batch) {
 std::unique_ptr<Head> make_head(const HeadSettings& settings, const core::ParameterStore& parameters,
                                 const TensorGroup& group) {
   return settings.kind.make(settings, parameters, group);
+}
+
+void apply_loss(LossFunction loss, const Head& head, const StepContext& context, float scale,
+                const ops::CrossEntropyOptions& options, Head::SavedActivations& saved) {
+  const std::optional<VocabularyShare> share = head.vocabulary_share(saved);
+  loss({.batch = context.batch,
+        .options = options,
+        .scale = scale,
+        .training = context.training,
+        .outputs = saved.logits,
+        .row_losses = saved.row_losses.data,
+        .share = share ? &*share : nullptr});
 }
 
 }  // namespace bert_hpc::layers

@@ -66,20 +66,23 @@ void MaskedLmHead::forward(Engine& engine, const StepContext& context, ConstMatr
   decoder_.forward(engine, group_.gather(saved.features, context.batch.targets.rows.count), saved.logits);
 }
 
-void MaskedLmHead::loss(const StepContext& context, float scale, SavedActivations& of_micro_batch) const {
-  auto& saved = static_cast<Saved&>(of_micro_batch);
-  if (!group_.shared()) {
-    return ops::cross_entropy(saved.logits, context.batch.targets.classes, scale, saved.row_losses.data,
-                              context.training ? saved.logits : Matrix());
+std::optional<VocabularyShare> MaskedLmHead::vocabulary_share(const SavedActivations& of_micro_batch) const {
+  if (!group_.shared()) return std::nullopt;
+  return VocabularyShare{group_, first_output_, static_cast<const Saved&>(of_micro_batch).shard_sums};
+}
+
+void MaskedLmHead::loss(const LossInput& in) {
+  const std::int32_t* const ids = in.targets<core::ClassTargets>().data;
+  if (in.share == nullptr) {
+    return ops::cross_entropy(in.outputs, ids, in.scale, in.row_losses, in.training ? in.outputs : Matrix());
   }
-  const Tensor<float> logits = saved.logits.as<float>(), d_logits = context.training ? logits : Tensor<float>();
-  const Tensor<float> largest = saved.shard_sums.row_range(0, 1), totals = saved.shard_sums.row_range(1, 2);
-  ops::class_shard_maxima(logits, largest.data);
-  group_.all_reduce({largest.data, static_cast<std::size_t>(largest.size())}, comm::Reduction::maximum);
-  ops::class_shard_totals(logits, first_output_, context.batch.targets.classes, largest.data, totals, d_logits);
-  group_.all_reduce({totals.data, static_cast<std::size_t>(totals.size())}, comm::Reduction::sum);
-  ops::class_shard_cross_entropy(first_output_, context.batch.targets.classes, scale, totals, saved.row_losses.data,
-                                 d_logits);
+  const auto& [group, first_output, sums] = *in.share;
+  const Tensor<float> largest = sums.row_range(0, 1), totals = sums.row_range(1, 2);
+  ops::class_shard_maxima(in.logits(), largest.data);
+  group.all_reduce({largest.data, static_cast<std::size_t>(largest.size())}, comm::Reduction::maximum);
+  ops::class_shard_totals(in.logits(), first_output, ids, largest.data, totals, in.d_logits());
+  group.all_reduce({totals.data, static_cast<std::size_t>(totals.size())}, comm::Reduction::sum);
+  ops::class_shard_cross_entropy(first_output, ids, in.scale, totals, in.row_losses, in.d_logits());
 }
 
 void MaskedLmHead::predict(SavedActivations& of_micro_batch, std::int32_t* predicted) const {

@@ -8,14 +8,15 @@ namespace bert_hpc::layers {
 class MaskedLmHead : public Head {
  public:
   static void declare(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs, const TensorRank& place);
+  /// Cross entropy with ClassTargets, token ids.
+  static void loss(const LossInput& input);
   MaskedLmHead(const HeadSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group);
 
   std::unique_ptr<SavedActivations> make_saved() const override { return std::make_unique<Saved>(); }
   void allocate_saved(core::Workspace& workspace, std::int64_t rows, SavedActivations& saved) const override;
   std::vector<LinearWeight> linear_weights() const override;
   void forward(Engine& engine, const StepContext& context, ConstMatrix x, SavedActivations& saved) const override;
-  void loss(const StepContext& context, float scale, SavedActivations& saved) const override;
-  void set_loss_options(const ops::CrossEntropyOptions&) override {}
+  std::optional<VocabularyShare> vocabulary_share(const SavedActivations& saved) const override;
   void predict(SavedActivations& saved, std::int32_t* predicted) const override;
   void backward_input(Engine& engine, const StepContext& context, SavedActivations& saved, Matrix d_x) const override;
   void backward_weight(Engine& engine, const SavedActivations& saved, ConstMatrix x) const override;

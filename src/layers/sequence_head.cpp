@@ -79,12 +79,6 @@ void SequenceHead::forward(Engine& engine, const StepContext& context, ConstMatr
   classifier_.forward(engine, saved.features, saved.logits);
 }
 
-void SequenceHead::loss(const StepContext& context, float scale, SavedActivations& saved) const {
-  const Tensor<float> logits = saved.logits.as<float>(), d_logits = context.training ? logits : Tensor<float>();
-  const ops::CrossEntropyOptions options = context.training ? loss_options_ : ops::CrossEntropyOptions();
-  settings_.kind.loss(context.batch, options, scale, logits, saved.row_losses.data, d_logits);
-}
-
 void SequenceHead::predict(SavedActivations& saved, std::int32_t* predicted) const {
   ops::arg_max(saved.logits, predicted);
 }

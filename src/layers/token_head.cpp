@@ -34,12 +34,6 @@ void TokenHead::forward(Engine& engine, const StepContext& context, ConstMatrix 
   classifier_.forward(engine, drops() ? ConstMatrix(saved.features) : all, saved.logits);
 }
 
-void TokenHead::loss(const StepContext& context, float scale, SavedActivations& saved) const {
-  const Tensor<float> logits = saved.logits.as<float>(), d_logits = context.training ? logits : Tensor<float>();
-  const ops::CrossEntropyOptions options = context.training ? loss_options_ : ops::CrossEntropyOptions();
-  settings_.kind.loss(context.batch, options, scale, logits, saved.row_losses.data, d_logits);
-}
-
 void TokenHead::predict(SavedActivations& saved, std::int32_t* predicted) const {
   ops::arg_max(saved.logits, predicted);
 }

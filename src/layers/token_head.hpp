@@ -15,8 +15,6 @@ class TokenHead : public Head {
   void allocate_saved(core::Workspace& workspace, std::int64_t rows, SavedActivations& saved) const override;
   std::vector<LinearWeight> linear_weights() const override { return {classifier_.weight(true)}; }
   void forward(Engine& engine, const StepContext& context, ConstMatrix x, SavedActivations& saved) const override;
-  void loss(const StepContext& context, float scale, SavedActivations& saved) const override;
-  void set_loss_options(const ops::CrossEntropyOptions& options) override { loss_options_ = options; }
   void predict(SavedActivations& saved, std::int32_t* predicted) const override;
   void backward_input(Engine& engine, const StepContext& context, SavedActivations& saved, Matrix d_x) const override;
   void backward_weight(Engine& engine, const SavedActivations& saved, ConstMatrix x) const override;
@@ -30,7 +28,6 @@ class TokenHead : public Head {
   HeadSettings settings_;
   TensorGroup group_;
   Linear classifier_;
-  ops::CrossEntropyOptions loss_options_;
 };
 
 }  // namespace bert_hpc::layers

@@ -29,7 +29,7 @@ void add(const EvaluatedSet&, const Results& results, Sums sums) {
     const Sums bin = sums.subspan(bin_of(results.confidences[row]) * sums_of_a_bin, sums_of_a_bin);
     bin[predictions] += 1;
     bin[probabilities] += results.confidences[row];
-    bin[hits] += results.batch.targets.classes[row] == results.predicted[row];
+    bin[hits] += results.batch.targets.get<core::ClassTargets>().data[row] == results.predicted[row];
   }
 }
 

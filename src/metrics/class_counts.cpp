@@ -36,7 +36,7 @@ std::int64_t size(const EvaluatedSet& set) {
 void add(const EvaluatedSet& set, const Results& results, Sums sums) {
   const std::size_t classes = classes_of(set);
   for (std::size_t row = 0; row < results.predicted.size(); ++row) {
-    const auto actual = static_cast<std::size_t>(results.batch.targets.classes[row]);
+    const auto actual = static_cast<std::size_t>(results.batch.targets.get<core::ClassTargets>().data[row]);
     const auto predicted = static_cast<std::size_t>(results.predicted[row]);
     sums[actual] += 1;
     sums[classes + predicted] += 1;

@@ -12,7 +12,7 @@ std::int64_t size(const EvaluatedSet&) {
 
 void add(const EvaluatedSet&, const Results& results, Sums sums) {
   for (std::size_t row = 0; row < results.predicted.size(); ++row) {
-    if (results.batch.targets.classes[row] == results.predicted[row]) sums[0] += 1;
+    if (results.batch.targets.get<core::ClassTargets>().data[row] == results.predicted[row]) sums[0] += 1;
   }
 }
 

@@ -8,13 +8,13 @@
 namespace bert_hpc::objectives {
 namespace {
 
-void loss(const core::MicroBatch& batch, const ops::CrossEntropyOptions&, float scale, core::Tensor<float> logits,
-          float* row_losses, core::Tensor<float> d_logits) {
-  const core::Targets& targets = batch.targets;
-  if (targets.lists == nullptr) {
-    return ops::binary_cross_entropy(logits, targets.values, scale, row_losses, d_logits);
+void loss(const layers::LossInput& in) {
+  const float* const relevant = in.targets<core::ValueTargets>().data;
+  const auto& lists = in.targets<core::ListTargets>();
+  if (lists.data == nullptr) {
+    return ops::binary_cross_entropy(in.logits(), relevant, in.scale, in.row_losses, in.d_logits());
   }
-  ops::listwise_cross_entropy(logits, targets.lists, targets.list_count, targets.values, scale, row_losses, d_logits);
+  ops::listwise_cross_entropy(in.logits(), lists.data, lists.count, relevant, in.scale, in.row_losses, in.d_logits());
 }
 
 }  // namespace

@@ -6,9 +6,8 @@
 namespace bert_hpc::objectives {
 namespace {
 
-void loss(const core::MicroBatch& batch, const ops::CrossEntropyOptions&, float scale, core::Tensor<float> logits,
-          float* row_losses, core::Tensor<float> d_logits) {
-  ops::binary_cross_entropy(logits, batch.targets.values, scale, row_losses, d_logits);
+void loss(const layers::LossInput& in) {
+  ops::binary_cross_entropy(in.logits(), in.targets<core::ValueTargets>().data, in.scale, in.row_losses, in.d_logits());
 }
 
 }  // namespace

@@ -8,12 +8,10 @@
 namespace bert_hpc::objectives {
 namespace {
 
-void squared_error(const core::MicroBatch& batch, const ops::CrossEntropyOptions& options, float scale,
-                   core::Tensor<float> logits, float* row_losses, core::Tensor<float> d_logits) {
-  if (batch.targets.bounded) {
-    return ops::sigmoid_squared_error(logits, batch.targets.values, scale, row_losses, d_logits);
-  }
-  layers::squared_error_loss(batch, options, scale, logits, row_losses, d_logits);
+void squared_error(const layers::LossInput& in) {
+  const auto& targets = in.targets<core::ValueTargets>();
+  if (!targets.bounded) return layers::squared_error_loss(in);
+  ops::sigmoid_squared_error(in.logits(), targets.data, in.scale, in.row_losses, in.d_logits());
 }
 
 void concordance(const layers::StepOutputs& all, std::int64_t begin, float scale, float* row_losses,

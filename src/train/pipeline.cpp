@@ -47,7 +47,8 @@ Pipeline::Pipeline(const PipelineSettings& settings, std::span<model::Stage> sta
       schedule_(schedule_of(settings)),
       training_(training_memory(settings)),
       evaluation_(evaluation_memory(settings)),
-      parts_(stages.size()) {
+      parts_(stages.size()),
+      loss_(std::make_unique<MicroBatchLoss>(LossOptions{})) {
   core::require(stages.size() == static_cast<std::size_t>(settings.virtual_stages) && group.size() == settings.stages &&
                     group.rank() == settings.stage,
                 "pipeline: stages, group and settings do not fit each other");
@@ -65,7 +66,7 @@ void Pipeline::begin(layers::Engine engine, std::span<const layers::StepContext>
   engine_.emplace(engine);
   contexts_ = contexts;
   events_ = &events;
-  timed_ = memory.front().training;
+  trains_ = memory.front().training;
   begin_ = core::Timers::Clock::now();
   for (std::size_t v = 0; v < parts_.size(); ++v) {
     parts_[v].slots = memory[v].slots;
@@ -79,18 +80,22 @@ bool Pipeline::absent(int micro_batch) const {
          context(micro_batch).batch.sequences == 0;
 }
 
-void Pipeline::train(layers::Engine engine, std::span<const layers::StepContext> contexts, PipelineEvents& events) {
+void Pipeline::train(layers::Engine engine, std::span<const layers::StepContext> contexts, const LossStep& step,
+                     PipelineEvents& events) {
   core::require(static_cast<int>(contexts.size()) <= settings_.micro_batches,
                 "pipeline: more micro-batches than planned");
   begin(engine, contexts, events, training_);
+  loss_->begin(step);
   for (const Instruction& instruction : schedule_) execute(instruction);
   finish();
 }
 
 /// Processes groups of as many micro-batches as there are stages, each group through all virtual stages, so that a
 /// stage that waits for an earlier part has as much work as the others.
-void Pipeline::evaluate(layers::Engine engine, std::span<const layers::StepContext> contexts, PipelineEvents& events) {
+void Pipeline::evaluate(layers::Engine engine, std::span<const layers::StepContext> contexts, bool losses,
+                        PipelineEvents& events) {
   begin(engine, contexts, events, evaluation_);
+  evaluates_losses_ = losses;
   const int count = static_cast<int>(contexts.size()), last = settings_.virtual_stages - 1;
   for (int first = 0; first < count; first += settings_.stages) {
     for (int v = 0; v <= last; ++v) {
@@ -152,8 +157,19 @@ void Pipeline::forward(Part& own, const Instruction& instruction) {
   const double begin = now();
   const auto timed = timers().measure("forward");
   own.stage->forward(*engine_, context(m), s);
-  if (own.stage->range().head) events_->result(m, *own.stage, s);
+  if (own.stage->range().head) finish_forward({m, own.stage, s});
   note(instruction, begin);
+}
+
+void Pipeline::finish_forward(const ForwardResult& result) {
+  const layers::StepContext& pass = context(result.micro_batch);
+  if (trains_) {
+    for (const ForwardResult& done : loss_->add(result, pass))
+      events_->result(done.micro_batch, *done.stage, done.slot);
+    return;
+  }
+  if (evaluates_losses_) result.stage->loss(pass, 1.0f, result.slot);
+  events_->result(result.micro_batch, *result.stage, result.slot);
 }
 
 void Pipeline::backward(Part& own, const Instruction& instruction) {

@@ -32,7 +32,9 @@ std::int64_t StepLoss::bytes(const StepLossSettings& settings, int replicas) {
   return static_cast<std::int64_t>(sizeof(float)) * ((replicas > 1 ? 2 : 1) * all + own);
 }
 
-void StepLoss::begin(const core::BatchPlan& plan) {
+void StepLoss::begin(const LossStep& step) {
+  step_ = step;
+  const core::BatchPlan& plan = *step.plan;
   core::require(plan.replicas() == replicas_.size(), "step loss: the plan is of other replicas");
   for (int r = 0; r < plan.replicas(); ++r) {
     rows_[static_cast<std::size_t>(r)] = static_cast<std::int64_t>(plan.replica(r).size());
@@ -40,25 +42,39 @@ void StepLoss::begin(const core::BatchPlan& plan) {
   }
   own_rows_ = rows_[static_cast<std::size_t>(replicas_.rank())];
   added_ = 0;
-  parts_.clear();
+  results_.clear();
+  rows_of_results_.clear();
+  if (own_rows_ == 0) finish();  // the other replicas wait
 }
 
-void StepLoss::add(const Part& part, const float* values) {
-  const core::Matrix logits = part.stage->logits(part.slot);
-  core::require(part.begin + part.rows <= own_rows_ && logits.columns == settings_.outputs &&
+std::int64_t StepLoss::begin_of(int micro_batch) const {
+  const core::BatchPlan& plan = *step_.plan;
+  const auto replica = static_cast<std::size_t>(replicas_.rank());
+  const int first = plan.replica_begin[replica], count = plan.replica_begin[replica + 1] - first;
+  const int number = (static_cast<int>(step_.first) + micro_batch) % count;
+  return plan.micro_batch(first + number).data() - plan.replica(replicas_.rank()).data();
+}
+
+std::span<const ForwardResult> StepLoss::add(const ForwardResult& result, const layers::StepContext& context) {
+  const core::Matrix logits = result.stage->logits(result.slot);
+  const Rows rows{begin_of(result.micro_batch), context.batch.targets.rows.count};
+  core::require(rows.begin + rows.count <= own_rows_ && logits.columns == settings_.outputs &&
                     logits.stride == logits.columns && logits.type == core::DataType::fp32,
                 "step loss: other outputs than planned");
   float* const own = own_block();
-  copy_rows(static_cast<const float*>(logits.data), part.rows * settings_.outputs,
-            own + part.begin * settings_.outputs);
-  copy_rows(values, part.rows * settings_.columns,
-            own + settings_.rows * settings_.outputs + part.begin * settings_.columns);
-  parts_.push_back(part);
-  added_ += part.rows;
+  copy_rows(static_cast<const float*>(logits.data), rows.count * settings_.outputs,
+            own + rows.begin * settings_.outputs);
+  copy_rows(context.batch.targets.get<core::ValueTargets>().data, rows.count * settings_.columns,
+            own + settings_.rows * settings_.outputs + rows.begin * settings_.columns);
+  results_.push_back(result);
+  rows_of_results_.push_back(rows);
+  added_ += rows.count;
+  if (added_ < own_rows_) return {};
+  finish();
+  return results_;
 }
 
-void StepLoss::finish(float scale) {
-  core::require(is_complete(), "step loss: outputs are missing");
+void StepLoss::finish() {
   const std::int64_t all = std::accumulate(rows_.begin(), rows_.end(), std::int64_t{0});
   const float* logits = gathered_.data();
   const float* values = logits + settings_.rows * settings_.outputs;
@@ -80,11 +96,19 @@ void StepLoss::finish(float scale) {
     values = values_.data();
   }
   if (own_rows_ == 0) return;
-  settings_.loss({.logits = {logits, all, settings_.outputs}, .values = values}, first, scale, row_losses_.data(),
+  settings_.loss({.logits = {logits, all, settings_.outputs}, .values = values}, first, step_.scale, row_losses_.data(),
                  {d_logits_.data(), own_rows_, settings_.outputs});
-  for (const Part& part : parts_) {
-    part.stage->set_loss(row_losses_.data() + part.begin, d_logits_.data() + part.begin * settings_.outputs, part.slot);
+  for (std::size_t i = 0; i < results_.size(); ++i) {
+    const std::int64_t begin = rows_of_results_[i].begin;
+    results_[i].stage->set_loss(row_losses_.data() + begin, d_logits_.data() + begin * settings_.outputs,
+                                results_[i].slot);
   }
+}
+
+std::unique_ptr<Loss> make_loss(const LossOptions& options, const std::optional<StepLossSettings>& step,
+                                comm::Communicator& replicas) {
+  if (step) return std::make_unique<StepLoss>(*step, replicas);
+  return std::make_unique<MicroBatchLoss>(options);
 }
 
 }  // namespace bert_hpc::train

@@ -115,13 +115,13 @@ class Trainee {
   /// (targets), of the backward pass before.
   std::vector<float> losses(const core::MicroBatch& batch) const {
     const std::vector<float> rows = test::copy_of(bert.row_losses(), batch.targets.rows.count);
-    if (batch.targets.lists != nullptr) {
+    if (const auto& targets = batch.targets.get<core::ListTargets>(); targets.data != nullptr) {
       std::vector<float> of_queries;
-      const auto lists = test::copy_of(batch.targets.lists, 2 * batch.targets.list_count);
+      const auto lists = test::copy_of(targets.data, 2 * targets.count);
       for (std::size_t q = 0; q < lists.size(); q += 2) of_queries.push_back(rows[static_cast<std::size_t>(lists[q])]);
       return of_queries;
     }
-    if (batch.targets.spans == nullptr) return rows;
+    if (batch.targets.get<core::SpanTargets>().data == nullptr) return rows;
     const std::vector<std::int32_t> sequence = test::copy_of(batch.tokens.sequence, batch.tokens.count);
     std::vector<float> sums(static_cast<std::size_t>(batch.sequences), 0.0f);
     for (std::size_t row = 0; row < rows.size(); ++row) sums[static_cast<std::size_t>(sequence[row])] += rows[row];

@@ -112,15 +112,14 @@ class Trainee : public train::PipelineEvents {
     passes_ = passes;
     layers::Engine engine{*products_, *attention_};
     if (training) {
-      pipeline_->train(engine, passes, *this);
+      pipeline_->train(engine, passes, {.scale = 0.5f}, *this);
     } else {
-      pipeline_->evaluate(engine, passes, *this);
+      pipeline_->evaluate(engine, passes, true, *this);
     }
   }
 
   void result(int m, model::Stage& stage, int slot) override {
     const layers::StepContext& context = passes_[static_cast<std::size_t>(m)];
-    stage.loss(context, 0.5f, slot);
     double& sum = losses[static_cast<std::size_t>(m)];
     sum = 0;
     for (const float loss : test::copy_of(stage.row_losses(slot), context.batch.targets.rows.count)) sum += loss;

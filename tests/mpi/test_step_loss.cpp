@@ -105,22 +105,21 @@ struct Result {
     const core::BatchPlan plan = plan_of(batches, replicas.size());
     for (int step = 0; step < 2; ++step) {  // the second finds what the first has left
       logits.clear();
-      loss.begin(plan);
-      std::int64_t begin = 0;
-      for (std::size_t m = last; m-- > first;) begin += batches[m].sequences();
-      CHECK(loss.is_complete() == (begin == 0));
+      loss.begin({.scale = scale, .plan = &plan});
+      std::int64_t missing = 0;
+      for (std::size_t m = last; m-- > first;) missing += batches[m].sequences();
       for (std::size_t m = last; m-- > first;) {  // any order will do
         if (batches[m].sequences() == 0) continue;
-        begin -= batches[m].sequences();
+        missing -= batches[m].sequences();
         const int slot = static_cast<int>(m - first);
         const layers::StepContext context{batches[m].inputs->view(), true, 1, 2};
         stage.open(workspace, context, slot);
         stage.forward(engine, context, slot);
         const std::vector<float> found = copied(stage, slot, batches[m].sequences());
         logits.insert(logits.begin(), found.begin(), found.end());
-        loss.add({static_cast<int>(m), &stage, slot, begin, batches[m].sequences()}, context.batch.targets.values);
+        const auto done = loss.add({slot, &stage, slot}, context);
+        CHECK(done.empty() == (missing > 0));
       }
-      loss.finish(scale);
     }
     for (std::size_t m = first; m < last; ++m) {
       if (batches[m].sequences() == 0) continue;

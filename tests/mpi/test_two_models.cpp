@@ -130,15 +130,14 @@ class Model : train::PipelineEvents {
     passes_.clear();
     for (const auto& batch : batches_) passes_.push_back({batch->view(), training, key.key0, key.key1});
     if (training) {
-      instance->pipeline().train(instance->training_engine(), passes_, *this);
+      instance->pipeline().train(instance->training_engine(), passes_, {.scale = 0.5f}, *this);
     } else {
-      instance->pipeline().evaluate(instance->engine(), passes_, *this);
+      instance->pipeline().evaluate(instance->engine(), passes_, true, *this);
     }
   }
   void result(int m, model::Stage& stage, int slot) override {
     const layers::StepContext& pass = passes_[static_cast<std::size_t>(m)];
     for (const float x : test::floats_of(stage.logits(slot))) logits_.push_back(x);
-    stage.loss(pass, 0.5f, slot);
     for (const float x : test::copy_of(stage.row_losses(slot), pass.batch.sequences)) losses_.push_back(x);
   }
 

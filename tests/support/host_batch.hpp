@@ -74,22 +74,21 @@ class HostBatch {
     core::MicroBatch& view = view_ = without_targets();
     view.targets.rows = {sequences_, first_offsets_.data(), first_sequence_.data(), zeros_.data()};
     view.targets.index = first_rows_.data();
-    if (!classes_.empty()) view.targets.classes = classes_.data();
+    if (!classes_.empty()) view.targets.get<core::ClassTargets>().data = classes_.data();
     if (!values_.empty()) {
-      view.targets.values = values_.data();
-      view.targets.columns = std::ssize(values_) / std::max<std::int64_t>(1, sequences_);
+      view.targets.get<core::ValueTargets>() = {values_.data(),
+                                                std::ssize(values_) / std::max<std::int64_t>(1, sequences_), bounded_};
     }
-    view.targets.bounded = bounded_;
     if (!lists_.empty()) {
-      view.targets.lists = lists_.data();
-      view.targets.list_count = std::ssize(lists_) / 2;
+      view.targets.get<core::ListTargets>() = {lists_.data(), std::ssize(lists_) / 2};
     }
     return view;
   }
   /// After set_spans(): the head reads all tokens.
   const core::MicroBatch& all_tokens() const {
     core::MicroBatch& view = span_view_ = without_targets();
-    view.targets = {.rows = view.tokens, .index = all_rows_.data(), .spans = spans_.data()};
+    view.targets = {.rows = view.tokens, .index = all_rows_.data()};
+    view.targets.get<core::SpanTargets>().data = spans_.data();
     return view;
   }
   /// After set_masked(): the head reads masked tokens.
@@ -97,8 +96,8 @@ class HostBatch {
     core::MicroBatch& view = masked_view_ = without_targets();
     view.targets = {
         .rows = {std::ssize(masked_rows_), masked_offsets_.data(), masked_sequence_.data(), masked_position_.data()},
-        .index = masked_rows_.data(),
-        .classes = masked_labels_.data()};
+        .index = masked_rows_.data()};
+    view.targets.get<core::ClassTargets>().data = masked_labels_.data();
     return view;
   }
   const core::MicroBatch& view(bool masked_tokens) const { return masked_tokens ? masked() : view(); }

@@ -81,7 +81,7 @@ class Session {
   std::int64_t usual_micro_tokens = 0;  ///< where the input does not say
   PipelineSetup pipeline;
   data::BatchLoaderOptions batches;
-  TrainingLoss loss;
+  train::LossOptions loss;
   PredictionRange prediction_range;
   std::vector<float> value_levels;          ///< as of metrics::EvaluatedSet
   std::optional<data::BatchLoader> loader;  ///< of the training data

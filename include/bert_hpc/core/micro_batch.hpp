@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <tuple>
 
 namespace bert_hpc::core {
 
@@ -38,20 +39,50 @@ struct SortedIds {
   const std::int32_t* order = nullptr;     ///< (tokens): row numbers, ascending within a segment
 };
 
-/// The rows that a head reads and its targets there. One of the task's arrays is set and the others are null; all are
-/// null if targets are unknown.
+// Types of targets. `data` is null if the batch has none of the type; elements() is the size of the array.
+
+/// Classes of the rows that the head reads: labels, or token ids.
+struct ClassTargets {
+  const std::int32_t* data = nullptr;  ///< (rows)
+  static std::int64_t elements(std::int64_t rows, std::int64_t) { return rows; }
+};
+
+/// Numbers of the rows that the head reads, or 1 for each label name in a row's set.
+struct ValueTargets {
+  const float* data = nullptr;  ///< (rows, columns)
+  std::int64_t columns = 1;
+  bool bounded = false;  ///< numbers are from 0 to 1, for the sigmoids of outputs
+  std::int64_t elements(std::int64_t rows, std::int64_t) const { return rows * columns; }
+};
+
+/// Positions of the first and the last token of each sequence's answer. The head reads all tokens.
+struct SpanTargets {
+  const std::int32_t* data = nullptr;  ///< (sequences, 2)
+  static std::int64_t elements(std::int64_t, std::int64_t sequences) { return 2 * sequences; }
+};
+
+/// Rows [begin, end) of each query whose candidates have one loss, beside ValueTargets.
+struct ListTargets {
+  const std::int32_t* data = nullptr;  ///< (count, 2)
+  std::int64_t count = 0;
+  std::int64_t elements(std::int64_t, std::int64_t) const { return 2 * count; }
+};
+
+/// The rows that a head reads and its targets there, by type. A batch has the types that the task's loss reads, and
+/// none if targets are unknown.
 struct Targets {
-  TokenRows rows;                         ///< a row for each prediction: first tokens, masked tokens, …
-  const std::int32_t* index = nullptr;    ///< (rows.count): their row numbers among all tokens
-  const std::int32_t* classes = nullptr;  ///< (rows.count): class labels, or token ids
-  const float* values = nullptr;          ///< (rows.count, columns): numbers, or 1 for each label name in a row's set
-  std::int64_t columns = 1;               ///< of values
-  bool bounded = false;                   ///< values are numbers from 0 to 1, for the sigmoids of outputs
-  /// (sequences, 2): positions of the first and the last token of each sequence's answer; rows are all tokens.
-  const std::int32_t* spans = nullptr;
-  /// (list_count, 2): rows [begin, end) of each query whose candidates have one loss, beside `values`.
-  const std::int32_t* lists = nullptr;
-  std::int64_t list_count = 0;
+  TokenRows rows;                       ///< a row for each prediction: first tokens, masked tokens, …
+  const std::int32_t* index = nullptr;  ///< (rows.count): their row numbers among all tokens
+  std::tuple<ClassTargets, ValueTargets, SpanTargets, ListTargets> list{};
+
+  template <class T>
+  T& get() {
+    return std::get<T>(list);
+  }
+  template <class T>
+  const T& get() const {
+    return std::get<T>(list);
+  }
 };
 
 /// A micro-batch in device memory.
@@ -69,8 +100,8 @@ struct MicroBatch {
 
 /// What the loss of a micro-batch is a sum over: answers, queries, or the rows that the head reads.
 inline std::int64_t target_count(const MicroBatch& batch) {
-  if (batch.targets.lists != nullptr) return batch.targets.list_count;
-  return batch.targets.spans != nullptr ? batch.sequences : batch.targets.rows.count;
+  if (const auto& lists = batch.targets.get<ListTargets>(); lists.data != nullptr) return lists.count;
+  return batch.targets.get<SpanTargets>().data != nullptr ? batch.sequences : batch.targets.rows.count;
 }
 
 /// Calls visit(array, elements) for every array of the batch, null or not; `array` is a reference to the pointer.
@@ -89,10 +120,9 @@ void visit_arrays(MicroBatch& batch, Visit&& visit) {
   visit(batch.sorted_ids.segments, batch.sorted_ids.unique + 1);
   visit(batch.sorted_ids.order, batch.tokens.count);
   visit(batch.targets.index, batch.targets.rows.count);
-  visit(batch.targets.classes, batch.targets.rows.count);
-  visit(batch.targets.values, batch.targets.rows.count * batch.targets.columns);
-  visit(batch.targets.spans, 2 * batch.sequences);
-  visit(batch.targets.lists, 2 * batch.targets.list_count);
+  const std::int64_t rows = batch.targets.rows.count;
+  std::apply([&](auto&... targets) { (visit(targets.data, targets.elements(rows, batch.sequences)), ...); },
+             batch.targets.list);
 }
 
 }  // namespace bert_hpc::core

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,32 +29,51 @@ namespace bert_hpc::layers {
 class Head;
 struct HeadSettings;
 
-/// row_losses (rows) of logits (rows, outputs) and, where d_logits has data, the gradient of Σ row losses · scale at
-/// the logits; d_logits may be logits. `batch` has targets. `options` are those of a cross entropy with classes; other
-/// losses have none.
-using LossFunction = void (*)(const core::MicroBatch& batch, const ops::CrossEntropyOptions& options, float scale,
-                              Tensor<float> logits, float* row_losses, Tensor<float> d_logits);
+/// Outputs of a rank's share of a vocabulary, when they are shared out over a tensor group.
+struct VocabularyShare {
+  const TensorGroup& group;
+  std::int64_t first_output;  ///< of this rank
+  Tensor<float> sums;         ///< (3, rows): scratch memory
+};
+
+/// A micro-batch whose forward pass is done, as a loss reads and writes it.
+struct LossInput {
+  const core::MicroBatch& batch;            ///< has the targets that the loss reads
+  const ops::CrossEntropyOptions& options;  ///< read by cross entropies with classes
+  float scale;
+  bool training;                 ///< the gradient of Σ row losses · scale at the logits replaces them
+  Matrix outputs;                ///< (rows, outputs here): the logits
+  float* row_losses;             ///< (rows): written
+  const VocabularyShare* share;  ///< null: one rank has all outputs
+
+  Tensor<float> logits() const { return outputs.as<float>(); }
+  Tensor<float> d_logits() const { return training ? logits() : Tensor<float>(); }  ///< without data if there is none
+  template <class T>
+  const T& targets() const {
+    return batch.targets.get<T>();
+  }
+};
+
+/// Writes row losses and, in training, the gradient. Collective over the tensor group if outputs are shared out.
+using LossFunction = void (*)(const LossInput& input);
 
 /// What a loss over a whole step reads: rows of the micro-batches of all replicas, in the order of the step's batch
 /// plan.
 struct StepOutputs {
   Tensor<const float> logits;     ///< (rows, outputs)
-  const float* values = nullptr;  ///< (rows, columns), as in core::Targets
+  const float* values = nullptr;  ///< (rows, columns), as in core::ValueTargets
 };
 
-/// As LossFunction, of a loss that needs the outputs of all sequences of a step: for the rows from `begin` on,
+/// A loss that needs the outputs of all sequences of a step: for the rows from `begin` on,
 /// row_losses and d_logits (own rows, outputs), which is the gradient of the sum of all rows' losses · scale.
 using StepLossFunction = void (*)(const StepOutputs& all, std::int64_t begin, float scale, float* row_losses,
                                   Tensor<float> d_logits);
 
-/// Cross entropy with targets.classes; squared error with targets.values of one output; cross entropy of spans' ends
-/// with targets.spans (ops/span_cross_entropy.hpp).
-void cross_entropy_loss(const core::MicroBatch& batch, const ops::CrossEntropyOptions& options, float scale,
-                        Tensor<float> logits, float* row_losses, Tensor<float> d_logits);
-void squared_error_loss(const core::MicroBatch& batch, const ops::CrossEntropyOptions& options, float scale,
-                        Tensor<float> logits, float* row_losses, Tensor<float> d_logits);
-void span_loss(const core::MicroBatch& batch, const ops::CrossEntropyOptions& options, float scale,
-               Tensor<float> logits, float* row_losses, Tensor<float> d_logits);
+/// Cross entropy with ClassTargets; squared error with ValueTargets of one output; cross entropy of spans' ends with
+/// SpanTargets (ops/span_cross_entropy.hpp).
+void cross_entropy_loss(const LossInput& input);
+void squared_error_loss(const LossInput& input);
+void span_loss(const LossInput& input);
 
 /// What the rest of the program may ask of a head before it is made. A task chooses one; the model knows no task.
 struct HeadKind {
@@ -64,7 +84,7 @@ struct HeadKind {
   bool is_token_head = false;             ///< logits of the rows that it reads, without a dense layer before
   const char* classifier = "classifier";  ///< name of the layer to the logits in Transformers; unused where tied
   std::int64_t fixed_outputs = 0;         ///< outputs whatever the labels; 0: one for each label
-  LossFunction loss = nullptr;            ///< of a head that has one for every task
+  LossFunction loss = nullptr;            ///< of each micro-batch
 
   void (*declare)(const HeadSettings&, std::vector<core::ParameterSpec>&, const TensorRank&) = nullptr;
   std::unique_ptr<Head> (*make)(const HeadSettings&, const core::ParameterStore&, const TensorGroup&) = nullptr;
@@ -116,7 +136,7 @@ class Head {
   /// What forward leaves for loss, backward and results. Each head derives its own. "here": outputs that this rank has.
   struct SavedActivations {
     virtual ~SavedActivations() = default;
-    Matrix logits;             ///< (rows, here); their gradients after loss() in training
+    Matrix logits;             ///< (rows, here); their gradients after the loss in training
     Tensor<float> row_losses;  ///< (1, rows)
   };
   /// An object for micro-batches in flight, made once; allocate_saved() gives it memory for one micro-batch.
@@ -129,13 +149,8 @@ class Head {
   /// x (this rank's rows, hidden) → saved.logits.
   virtual void forward(Engine& engine, const StepContext& context, ConstMatrix x, SavedActivations& saved) const = 0;
 
-  /// saved.row_losses (and, in training, the gradient of Σ row losses · scale at the logits). Needs targets in the
-  /// batch.
-  virtual void loss(const StepContext& context, float scale, SavedActivations& saved) const = 0;
-
-  /// Of the losses of training steps; evaluations have none. Heads with another loss than a class's cross entropy
-  /// ignore it.
-  virtual void set_loss_options(const ops::CrossEntropyOptions& options) = 0;
+  /// Vocabulary that a tensor group shares out; none otherwise.
+  virtual std::optional<VocabularyShare> vocabulary_share(const SavedActivations&) const { return std::nullopt; }
 
   /// The index of each row's largest logit, the first among equals: predicted (rows). After forward(), before any loss
   /// gradient. Collective over the tensor group.
@@ -154,5 +169,9 @@ void declare_head(const HeadSettings& settings, std::vector<core::ParameterSpec>
 LayerCosts head_costs(const HeadSettings& settings, const BatchShape& batch);
 std::unique_ptr<Head> make_head(const HeadSettings& settings, const core::ParameterStore& parameters,
                                 const TensorGroup& group = {});
+
+/// Applies a loss to what forward() has saved of a micro-batch with targets. `options`: for training steps.
+void apply_loss(LossFunction loss, const Head& head, const StepContext& context, float scale,
+                const ops::CrossEntropyOptions& options, Head::SavedActivations& saved);
 
 }  // namespace bert_hpc::layers

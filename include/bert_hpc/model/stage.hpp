@@ -92,14 +92,11 @@ class Stage {
   /// Called between the sublayers of every pass: where messages on their way get a chance to move.
   void set_progress(std::function<void()> progress) { progress_ = std::move(progress); }
 
-  /// Of the losses of training steps. The weights must outlive the stage. No effect without a head.
-  void set_loss_options(const ops::CrossEntropyOptions& options) {
-    if (head_) head_->set_loss_options(options);
-  }
-
-  /// Row losses of the forward pass; in training, the loss gradient too: of Σ row losses · scale. With a head.
-  void loss(const layers::StepContext& context, float scale, int slot = 0) {
-    head_->loss(context, scale, *at(slot).head);
+  /// Row losses of the forward pass; in training, the loss gradient too: of Σ row losses · scale. With a head, whose
+  /// loss it is.
+  void loss(const layers::StepContext& context, float scale, int slot = 0,
+            const ops::CrossEntropyOptions& options = {}) {
+    layers::apply_loss(plan_.head.kind.loss, *head_, context, scale, options, *at(slot).head);
   }
 
   /// In place of loss(), with what a loss over a whole step gives (train/step_loss.hpp): row_losses (rows the head

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "bert_hpc/core/timers.hpp"
 #include "bert_hpc/core/workspace.hpp"
 #include "bert_hpc/model/stage.hpp"
+#include "bert_hpc/train/loss.hpp"
 #include "bert_hpc/train/schedule.hpp"
 #include "bert_hpc/train/timeline.hpp"
 
@@ -44,9 +46,8 @@ std::vector<model::StageMemory> evaluation_memory(const PipelineSettings& settin
 class PipelineEvents {
  public:
   virtual ~PipelineEvents() = default;
-  /// After the forward pass of the part with the head. In training the slot must have its loss gradient before its
-  /// backward pass: this calls stage.loss(), or with forwards_first the last call gives all slots theirs
-  /// (train/step_loss.hpp).
+  /// After the forward pass of the part with the head, when the slot has its row losses: with a loss over a whole step
+  /// after the last forward pass.
   virtual void result(int micro_batch, model::Stage& stage, int slot) = 0;
   /// During the backward pass of a virtual stage: see model::Stage::backward.
   virtual void finished(int /*virtual_stage*/, std::int64_t /*begin*/) {}
@@ -63,11 +64,17 @@ class Pipeline {
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
 
-  /// Collective over the group. Runs forward and backward of every micro-batch; each context describes one micro-batch.
-  void train(layers::Engine engine, std::span<const layers::StepContext> contexts, PipelineEvents& events);
+  /// Loss of the training steps from now on; without a call the head's own, without options.
+  void set_loss(std::unique_ptr<Loss> loss) { loss_ = std::move(loss); }
 
-  /// Collective over the group. Runs only forward, for any number of micro-batches; not timed.
-  void evaluate(layers::Engine engine, std::span<const layers::StepContext> contexts, PipelineEvents& events);
+  /// Collective over the group. Runs forward and backward of every micro-batch; each context describes one micro-batch.
+  void train(layers::Engine engine, std::span<const layers::StepContext> contexts, const LossStep& step,
+             PipelineEvents& events);
+
+  /// Collective over the group. Runs only forward, for any number of micro-batches; not timed. `losses`: computes the
+  /// head's row losses, without options; the batches have targets.
+  void evaluate(layers::Engine engine, std::span<const layers::StepContext> contexts, bool losses,
+                PipelineEvents& events);
 
   /// From now on appends every executed instruction of a training step to `into`, with times in seconds since the
   /// step's begin; null stops recording.
@@ -94,6 +101,8 @@ class Pipeline {
   void execute(const Instruction& instruction);
   void compute(const Instruction& instruction);
   void forward(Part& part, const Instruction& instruction);
+  /// After the forward pass of the part with the head.
+  void finish_forward(const ForwardResult& result);
   void backward(Part& part, const Instruction& instruction);
   void backward_weight(Part& part, const Instruction& instruction);
   void send(const Message& message);
@@ -109,7 +118,7 @@ class Pipeline {
   static int slot(const Part& part, int micro_batch) { return micro_batch % part.slots; }
   static int deferred(const Part& part, int micro_batch) { return micro_batch % part.deferred; }
   double now() const;
-  core::Timers& timers() { return timed_ ? timers_ : discarded_; }
+  core::Timers& timers() { return trains_ ? timers_ : discarded_; }
   void note(const Instruction& instruction, double begin);
   /// The engine for the next gradients of the part's weights.
   layers::Engine engine_of(Part& part) const;
@@ -121,13 +130,15 @@ class Pipeline {
   Schedule schedule_;
   std::vector<model::StageMemory> training_, evaluation_;
   std::vector<Part> parts_;
+  std::unique_ptr<Loss> loss_;
   std::vector<TimedInstruction>* record_ = nullptr;
 
   // State of the current step.
   std::optional<layers::Engine> engine_;
   std::span<const layers::StepContext> contexts_;
   PipelineEvents* events_ = nullptr;
-  bool timed_ = true;
+  bool trains_ = true;  // else it evaluates, with or without losses
+  bool evaluates_losses_ = true;
   core::Timers discarded_;  // discards the times of evaluations
   core::Timers::Clock::time_point begin_;
 };

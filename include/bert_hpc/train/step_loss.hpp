@@ -7,14 +7,15 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "bert_hpc/comm/communicator.hpp"
-#include "bert_hpc/core/batch_plan.hpp"
 #include "bert_hpc/core/buffer.hpp"
 #include "bert_hpc/layers/heads.hpp"
-#include "bert_hpc/model/stage.hpp"
+#include "bert_hpc/train/loss.hpp"
 
 namespace bert_hpc::train {
 
@@ -22,10 +23,10 @@ struct StepLossSettings {
   layers::StepLossFunction loss = nullptr;
   std::int64_t rows = 0;     ///< most of a replica in a step
   std::int64_t outputs = 0;  ///< columns of the logits
-  std::int64_t columns = 1;  ///< of targets.values
+  std::int64_t columns = 1;  ///< of core::ValueTargets
 };
 
-class StepLoss {
+class StepLoss : public Loss {
  public:
   /// `replicas`: the ranks with the same part of the model, one of each replica. It must outlive this object.
   StepLoss(const StepLossSettings& settings, comm::Communicator& replicas);
@@ -33,30 +34,21 @@ class StepLoss {
   /// Bytes that an object of these settings holds.
   static std::int64_t bytes(const StepLossSettings& settings, int replicas);
 
-  /// A micro-batch whose forward pass is done.
-  struct Part {
-    int number = 0;  ///< the caller's
-    model::Stage* stage = nullptr;
-    int slot = 0;
-    std::int64_t begin = 0, rows = 0;  ///< among this replica's rows
-  };
-
-  /// Before the forward passes of a step.
-  void begin(const core::BatchPlan& plan);
-  /// After each forward pass of a micro-batch with sequences, in any order. part.rows are the head's; `values`: its
-  /// targets.
-  void add(const Part& part, const float* values);
-  /// Have all sequences of this replica been added?
-  bool is_complete() const { return added_ == own_rows_; }
-  /// Collective over the replicas, once is_complete(). Gives each part's slot its row losses and the gradient of the
-  /// sum of all row losses · scale at its logits.
-  void finish(float scale);
-
-  std::span<const Part> parts() const { return parts_; }  ///< of this step
+  /// Collective over the replicas on a rank without sequences: it waits until the others have all of theirs.
+  void begin(const LossStep& step) override;
+  /// Micro-batches may come in any order. Collective over the replicas on the last one, which returns all.
+  std::span<const ForwardResult> add(const ForwardResult& result, const layers::StepContext& context) override;
 
  private:
+  /// A micro-batch and its rows among those of this replica.
+  struct Rows {
+    std::int64_t begin = 0, count = 0;
+  };
   std::int64_t block() const { return settings_.rows * (settings_.outputs + settings_.columns); }
   float* own_block() const { return gathered_.data() + block() * replicas_.rank(); }
+  std::int64_t begin_of(int micro_batch) const;
+  /// Gathers all outputs; gives each result's slot its row losses and gradients.
+  void finish();
 
   StepLossSettings settings_;
   comm::Communicator& replicas_;
@@ -64,8 +56,14 @@ class StepLoss {
   core::Buffer<float> logits_, values_;        // (rows of all replicas, outputs or columns); empty with one replica
   core::Buffer<float> row_losses_, d_logits_;  // (rows, 1 or outputs): this replica's
   std::vector<std::int64_t> rows_;             // (replicas): of this step
-  std::vector<Part> parts_;
+  LossStep step_;
+  std::vector<ForwardResult> results_;
+  std::vector<Rows> rows_of_results_;
   std::int64_t own_rows_ = 0, added_ = 0;
 };
+
+/// A training's loss: over a whole step if `step` is set, otherwise the head's of each micro-batch.
+std::unique_ptr<Loss> make_loss(const LossOptions& options, const std::optional<StepLossSettings>& step,
+                                comm::Communicator& replicas);
 
 }  // namespace bert_hpc::train

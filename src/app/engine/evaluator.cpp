@@ -87,7 +87,6 @@ void Evaluator::result(int micro_batch, model::Stage& stage, int slot) {
   const core::MicroBatch& batch = loaded_->micro_batches[static_cast<std::size_t>(micro_batch)].on_host;
   const std::int64_t rows = pass.batch.targets.rows.count;
   const bool adds = labels_ && !results_->makes_metrics(), predicts = adds && metrics_.reads_predicted();
-  if (labels_) stage.loss(pass, 1.0f, slot);
   if (predicts) stage.predict(predicted_.device(), slot);
   if (model_.place.tensor != 0) return;  // those ranks know the same
   const auto logits = [&] {
@@ -149,7 +148,7 @@ bool Evaluator::pass_over_data(const std::function<bool()>& give_up, const Predi
     loaded_ = &loader_.next();
     passes_.clear();
     for (const data::LoadedMicroBatch& micro : loaded_->micro_batches) passes_.push_back({.batch = micro.batch});
-    model_.pipeline().evaluate(model_.engine(), passes_, *this);
+    model_.pipeline().evaluate(model_.engine(), passes_, labels_, *this);
     if (keep_) gather_step();
     on_root([&] { deliver(*collector); });
   }

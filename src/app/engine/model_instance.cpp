@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "bert_hpc/core/device_memory.hpp"
+#include "bert_hpc/core/error.hpp"
 
 namespace bert_hpc::app {
 namespace {
@@ -149,16 +149,6 @@ void ModelInstance::allocate(const layers::BatchBounds& training, int micro_batc
   // may differ between them.
   if (trains && grid.tensor == 1) kernels.tune(stages, training);
   workspace.allocate();
-}
-
-void ModelInstance::set_training_loss(const TrainingLoss& loss) {
-  ops::CrossEntropyOptions options = {.label_smoothing = loss.label_smoothing, .focal_gamma = loss.focal_gamma};
-  if (!loss.class_weights.empty()) {
-    class_weights_ = core::Buffer<float>(static_cast<std::int64_t>(loss.class_weights.size()));
-    core::copy_to_device(loss.class_weights.data(), class_weights_.data(), loss.class_weights.size() * sizeof(float));
-    options.class_weights = class_weights_.data();
-  }
-  for (model::Stage& stage : stages) stage.set_loss_options(options);
 }
 
 void ModelInstance::connect(const comm::ProcessGroups& groups, core::Timers& timers) {

@@ -32,7 +32,7 @@ Trainer::Trainer(const TrainerSettings& settings, ModelInstance& model, train::D
       hash_(*model.groups().data, model.groups().world, model.parameters, settings.parameter_hash_every),
       row_losses_(settings.rows * settings.micro_batches),
       row_counts_(static_cast<std::size_t>(settings.micro_batches)) {
-  if (settings.step_loss) step_loss_.emplace(*settings.step_loss, *model.groups().data);
+  model.pipeline().set_loss(train::make_loss(settings.loss, settings.step_loss, *model.groups().data));
   if (settings.loss_scale) scale_ = train::LossScale(*settings.loss_scale);
   if (sums.plan().settings.offload) sums_.set_summed([this](std::size_t range) { optimizer_.fetch(range); });
   if (!model.ties_gradients()) return;
@@ -92,7 +92,6 @@ void Trainer::prepare(const data::LoadedStep& loaded, std::int64_t done) {
   const std::vector<int>& begins = loaded.plan.replica_begin;
   first_index_ = begins[static_cast<std::size_t>(model_.place.data)];
   own_ = loaded.micro_batches.size();
-  plan_ = &loaded.plan;
   if (own_ == 0) optimizer_.clear_replaced();
   std::fill(row_counts_.begin(), row_counts_.end(), 0);
   passes_.clear();
@@ -108,25 +107,9 @@ void Trainer::prepare(const data::LoadedStep& loaded, std::int64_t done) {
 }
 
 void Trainer::result(int micro_batch, model::Stage& stage, int slot) {
-  const layers::StepContext& pass = passes_[static_cast<std::size_t>(micro_batch)];
-  if (!step_loss_) {
-    stage.loss(pass, loss_scale_of_step(), slot);
-    record_losses(micro_batch, stage, slot);
-    return;
-  }
-  const auto number = static_cast<std::int64_t>(turned(static_cast<std::size_t>(micro_batch)));
-  const core::PlannedSample* const own = plan_->replica(model_.place.data).data();
-  const std::int64_t begin = plan_->micro_batch(static_cast<int>(first_index_ + number)).data() - own;
-  step_loss_->add({micro_batch, &stage, slot, begin, pass.batch.targets.rows.count}, pass.batch.targets.values);
-  if (!step_loss_->is_complete()) return;
-  step_loss_->finish(loss_scale_of_step());
-  for (const train::StepLoss::Part& part : step_loss_->parts()) record_losses(part.number, *part.stage, part.slot);
-}
-
-void Trainer::record_losses(int i, model::Stage& stage, int slot) {
   if (model_.place.tensor != 0) return;  // those ranks know the same
-  const std::size_t number = turned(static_cast<std::size_t>(i));
-  const std::int64_t count = passes_[static_cast<std::size_t>(i)].batch.targets.rows.count;
+  const std::size_t number = turned(static_cast<std::size_t>(micro_batch));
+  const std::int64_t count = passes_[static_cast<std::size_t>(micro_batch)].batch.targets.rows.count;
   ops::sum(stage.row_losses(slot), count, losses_.device() + first_index_ + number);
   const auto rows = static_cast<std::size_t>(count);
   ops::copy({stage.row_losses(slot), rows},
@@ -241,11 +224,8 @@ StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, cons
   prepare(loaded, done);
   if (model_.kernels.fp8) train::begin_fp8_step(*model_.kernels.fp8, *model_.groups().tensor);
   sums_.begin_step(static_cast<std::int64_t>(passes_.size()));
-  if (step_loss_) {
-    step_loss_->begin(loaded.plan);
-    if (step_loss_->is_complete()) step_loss_->finish(loss_scale_of_step());  // no sequences here: the others wait
-  }
-  model_.pipeline().train(model_.training_engine(), passes_, *this);
+  model_.pipeline().train(model_.training_engine(), passes_,
+                          {.scale = loss_scale_of_step(), .plan = &loaded.plan, .first = first_}, *this);
 
   StepResult result;
   result.learning_rate = settings_.learning_rate * train::learning_rate_factor(settings_.schedule, done);

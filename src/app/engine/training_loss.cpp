@@ -58,9 +58,9 @@ std::vector<float> normalized_weights(const config::WordOrNumbers& given, std::s
 
 }  // namespace
 
-TrainingLoss training_loss(const config::Task& task, std::span<const std::int32_t> labels,
-                           const std::vector<std::string>& label_names) {
-  TrainingLoss loss;
+train::LossOptions training_loss(const config::Task& task, std::span<const std::int32_t> labels,
+                                 const std::vector<std::string>& label_names) {
+  train::LossOptions loss;
   loss.label_smoothing = static_cast<float>(task.number(tasks::label_smoothing_key, 0));
   loss.focal_gamma = static_cast<float>(task.number(tasks::focal_gamma_key, 0));
   const config::WordOrNumbers weights = task.list(tasks::class_weights_key);
@@ -69,7 +69,7 @@ TrainingLoss training_loss(const config::Task& task, std::span<const std::int32_
   return loss;
 }
 
-std::string training_loss_text(const TrainingLoss& loss, const std::vector<std::string>& label_names) {
+std::string training_loss_text(const train::LossOptions& loss, const std::vector<std::string>& label_names) {
   std::string text;
   for (std::size_t i = 0; i < loss.class_weights.size() && i < max_named_weights; ++i) {
     text +=

@@ -89,7 +89,7 @@ class WindowCollector : public ResultCollector {
     batch.targets.rows.count = rows();
     batch.targets.rows.sequence = sequence_.data();
     const std::span<const std::int32_t> classes = part(settings_.rows.classes(), begin, rows());
-    batch.targets.classes = classes.data();
+    batch.targets.get<core::ClassTargets>().data = classes.data();
     settings_.evaluation->add(
         0, {.batch = batch, .predicted = predicted_, .outputs = outputs, .confidences = confidences_});
   }

@@ -26,7 +26,7 @@ config::Task task_with(const config::WordOrNumbers& weights) {
 
 TEST_CASE("balanced class weights are those of scikit-learn") {
   // compute_class_weight("balanced", classes=[0, 1], y=labels): 8 / (2 * 6) and 8 / (2 * 2)
-  const app::TrainingLoss loss = app::training_loss(task_with({"balanced", {}}), labels, names);
+  const train::LossOptions loss = app::training_loss(task_with({"balanced", {}}), labels, names);
   CHECK(loss.class_weights == std::vector<float>{static_cast<float>(8.0 / 12), 2.0f});
   CHECK(app::training_loss_text(loss, names) == "cross entropy; class weights: no 0.6667, yes 2");
 }
@@ -49,7 +49,7 @@ TEST_CASE("class weights that do not fit the labels are refused") {
 }
 
 TEST_CASE("the plain cross entropy has no options and no text") {
-  const app::TrainingLoss plain = app::training_loss(task_with({}), labels, names);
+  const train::LossOptions plain = app::training_loss(task_with({}), labels, names);
   CHECK(plain.class_weights.empty());
   CHECK(plain.label_smoothing == 0);
   CHECK(plain.focal_gamma == 0);

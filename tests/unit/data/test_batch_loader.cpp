@@ -75,14 +75,14 @@ void collect(const LoadedMicroBatch& loaded, bool masks, std::map<std::int64_t, 
       REQUIRE(targets.index[r] == begin + targets.rows.position[r]);
       REQUIRE(targets.index[r] < real);
       if (masks) row.masked.push_back(targets.rows.position[r]);
-      if (masks) row.labels.push_back(targets.classes[r]);
+      if (masks) row.labels.push_back(targets.get<core::ClassTargets>().data[r]);
     }
     if (!masks) {
       REQUIRE(targets.rows.offsets[s] == s);
       REQUIRE(targets.rows.offsets[s + 1] == s + 1);
       REQUIRE(targets.rows.position[s] == 0);
-      if (targets.classes) row.label = targets.classes[s];
-      if (targets.values) row.value = targets.values[s];
+      if (targets.get<core::ClassTargets>().data) row.label = targets.get<core::ClassTargets>().data[s];
+      if (targets.get<core::ValueTargets>().data) row.value = targets.get<core::ValueTargets>().data[s];
     }
     REQUIRE(rows.emplace(b.sample[s], row).second);  // every sample once
   }
@@ -251,12 +251,12 @@ TEST_CASE("batches of label sets hold 1 for each name in a sequence's set") {
   while (loader.has_next()) {
     for (const LoadedMicroBatch& micro : loader.next().micro_batches) {
       const core::Targets& targets = micro.on_host.targets;
-      REQUIRE(targets.columns == names);
+      REQUIRE(targets.get<core::ValueTargets>().columns == names);
       for (std::int64_t s = 0; s < micro.on_host.sequences; ++s) {
         const std::int64_t sample = micro.on_host.sample[s];
         seen.insert(sample);
         for (std::int64_t c = 0; c < names; ++c) {
-          CHECK(targets.values[s * names + c] == (c == sample % names ? 1.0f : 0.0f));
+          CHECK(targets.get<core::ValueTargets>().data[s * names + c] == (c == sample % names ? 1.0f : 0.0f));
         }
       }
     }
@@ -299,7 +299,7 @@ TEST_CASE("the head reads the first token of each word, or all of its tokens") {
       CHECK(batch.targets.index[row] == batch.tokens.offsets[s] + position);
       CHECK(row >= batch.targets.rows.offsets[s]);
       CHECK(row < batch.targets.rows.offsets[s + 1]);
-      found[batch.sample[s]].emplace_back(position, batch.targets.classes[row]);
+      found[batch.sample[s]].emplace_back(position, batch.targets.get<core::ClassTargets>().data[row]);
     }
     using Rows = std::vector<std::pair<std::int32_t, std::int32_t>>;
     CHECK(found[0] == (all_pieces ? Rows{{1, 0}, {2, 1}, {3, 2}} : Rows{{1, 0}, {3, 2}}));

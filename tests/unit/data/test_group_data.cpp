@@ -149,19 +149,21 @@ TEST_CASE("steps of lists draw whole queries that have a relevant candidate, the
         }
         for (const data::LoadedMicroBatch& micro : step.micro_batches) {
           const core::MicroBatch& batch = micro.on_host;
-          CHECK(micro.target_count == batch.targets.list_count);
+          const auto& lists = batch.targets.get<core::ListTargets>();
+          const float* const values = batch.targets.get<core::ValueTargets>().data;
+          CHECK(micro.target_count == lists.count);
           std::int32_t end = 0;
-          for (std::int64_t q = 0; q < batch.targets.list_count; ++q) {
-            CHECK(batch.targets.lists[2 * q] == end);
-            end = batch.targets.lists[2 * q + 1];
-            const std::int64_t first = batch.sample[batch.targets.lists[2 * q]];
+          for (std::int64_t q = 0; q < lists.count; ++q) {
+            CHECK(lists.data[2 * q] == end);
+            end = lists.data[2 * q + 1];
+            const std::int64_t first = batch.sample[lists.data[2 * q]];
             CHECK(expected.contains(first));
             CHECK(seen.insert(first).second);
             float relevant = 0;
-            for (std::int32_t row = batch.targets.lists[2 * q]; row < end; ++row) {
-              CHECK(batch.sample[row] == first + row - batch.targets.lists[2 * q]);
-              CHECK(batch.targets.values[row] == (reader.levels()[static_cast<std::size_t>(batch.sample[row])] > 0));
-              relevant += batch.targets.values[row];
+            for (std::int32_t row = lists.data[2 * q]; row < end; ++row) {
+              CHECK(batch.sample[row] == first + row - lists.data[2 * q]);
+              CHECK(values[row] == (reader.levels()[static_cast<std::size_t>(batch.sample[row])] > 0));
+              relevant += values[row];
             }
             CHECK(relevant == 1);
           }

@@ -84,7 +84,7 @@ TEST_CASE("A head's logits, losses and gradients are those of plain loops", "[la
   CHECK(relative_difference({ours.data(), rows, outputs}, logits) < result_tolerance);
 
   constexpr float scale = 0.25f;
-  head->loss(context, scale, *saved);
+  layers::apply_loss(settings.kind.loss, *head, context, scale, {}, *saved);
   const std::vector<double> losses = plain_losses(logits, classes);
   const std::vector<float> row_losses = test::copy_of(saved->row_losses.data, rows);
   for (std::size_t r = 0; r < losses.size(); ++r) CHECK(std::abs(row_losses[r] - losses[r]) < result_tolerance);

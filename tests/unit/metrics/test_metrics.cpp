@@ -34,7 +34,7 @@ void add(Evaluation& evaluation, double loss, const std::vector<std::int32_t>& a
          const std::vector<std::int32_t>& predicted) {
   core::MicroBatch batch;
   batch.targets.rows.count = static_cast<std::int64_t>(actual.size());
-  batch.targets.classes = actual.data();
+  batch.targets.get<core::ClassTargets>().data = actual.data();
   evaluation.add(loss, {.batch = batch, .predicted = predicted});
 }
 
@@ -193,7 +193,7 @@ TEST_CASE("the expected calibration error is Guo's equation 3 over 15 bins") {
     const std::vector<std::int32_t> predicted(actual.size(), 1);
     core::MicroBatch batch;
     batch.targets.rows.count = std::ssize(actual);
-    batch.targets.classes = actual.data();
+    batch.targets.get<core::ClassTargets>().data = actual.data();
     evaluation.add(0.0, {.batch = batch, .predicted = predicted, .confidences = confidences});
   };
   CHECK(evaluation.values()[0] == std::pair<std::string, double>("ece", 0.0));
@@ -215,7 +215,7 @@ TEST_CASE("a probability at the border of two bins lies in the lower one") {
     const std::vector<float> confidences = {0.15f, probability};
     core::MicroBatch batch;
     batch.targets.rows.count = 2;
-    batch.targets.classes = actual.data();
+    batch.targets.get<core::ClassTargets>().data = actual.data();
     evaluation.add(0.0, {.batch = batch, .predicted = predicted, .confidences = confidences});
     const double first = 0.15f, second = probability;
     const double expected = same_bin ? 1 - (first + second) : (1 - first) + second;

@@ -50,14 +50,15 @@ TEST_CASE("a batch in device memory is a whole copy of the host's") {
   check_copied(host.sorted_ids.segments, device.sorted_ids.segments, 4);
   check_copied(host.sorted_ids.order, device.sorted_ids.order, 6);
   check_copied(host.targets.index, device.targets.index, 3);
-  check_copied(host.targets.classes, device.targets.classes, 3);
-  if (!masked) check_copied(host.targets.values, device.targets.values, 3);
+  check_copied(host.targets.get<core::ClassTargets>().data, device.targets.get<core::ClassTargets>().data, 3);
+  if (!masked)
+    check_copied(host.targets.get<core::ValueTargets>().data, device.targets.get<core::ValueTargets>().data, 3);
 }
 
 TEST_CASE("arrays that a batch lacks stay away from device memory") {
   const test::HostOperands operands;
   const tests::HostBatch batch({5, 6}, {0, 0}, {2});
   const tests::DeviceBatch copied(batch.view());
-  CHECK(copied.view().targets.classes == nullptr);
-  CHECK(copied.view().targets.values == nullptr);
+  CHECK(copied.view().targets.get<core::ClassTargets>().data == nullptr);
+  CHECK(copied.view().targets.get<core::ValueTargets>().data == nullptr);
 }

@@ -68,11 +68,11 @@ Result pass_with(DataType storage, DataType logits, bool padded) {
   batch.sequences = 1;
   batch.sample = sample.data();
   batch.tokens = batch.targets.rows = selection.view();
-  batch.targets.classes = labels.data();
+  batch.targets.get<core::ClassTargets>().data = labels.data();
   const layers::StepContext context{.batch = batch, .training = true};
   head->forward(engine, context, x, saved);
   head->predict(saved, predicted.data());
-  head->loss(context, 1.0f, saved);
+  layers::apply_loss(settings.kind.loss, *head, context, 1.0f, {}, saved);
   head->backward_input(engine, context, saved, d_x);
   head->backward_weight(engine, saved, x);
   return {test::copy_of(saved.row_losses.data, rows),

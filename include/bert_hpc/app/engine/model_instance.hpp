@@ -10,7 +10,6 @@
 #include "bert_hpc/app/engine/label_unit.hpp"
 #include "bert_hpc/app/engine/model_kernels.hpp"
 #include "bert_hpc/app/engine/model_request.hpp"
-#include "bert_hpc/app/engine/training_loss.hpp"
 #include "bert_hpc/comm/process_groups.hpp"
 #include "bert_hpc/data/label_scale.hpp"
 #include "bert_hpc/model/stage.hpp"
@@ -34,9 +33,6 @@ class ModelInstance {
   /// Plans for micro-batches of training (at most `micro_batches` a step) and of evaluation within these bounds (all
   /// zero where there are none) and, unless this is an estimate, allocates. Call once.
   void allocate(const layers::BatchBounds& training, int micro_batches, const layers::BatchBounds& evaluation);
-
-  /// The losses of training steps (app/engine/training_loss.hpp).
-  void set_training_loss(const TrainingLoss& loss);
 
   /// Collective. Makes the pipeline; after allocate(). Both must outlive the model. Several models may use the same
   /// groups, one after the other.
@@ -97,7 +93,6 @@ class ModelInstance {
   layers::TensorRank tensor_place() const { return {place.tensor, grid.tensor}; }
 
   train::PipelineSettings pipeline_settings_;
-  core::Buffer<float> class_weights_;  // (classes); empty: none
   layers::TensorExchange exchange_;
   std::int64_t exchanged_rows_ = 0;
   const comm::ProcessGroups* groups_ = nullptr;

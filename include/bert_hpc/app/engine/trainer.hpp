@@ -33,7 +33,8 @@ struct TrainerSettings {
   std::optional<train::LossScaleSettings> loss_scale{};  ///< none where gradients need no scaling
   std::int64_t rows = 0;                                 ///< most that the head reads of a micro-batch
   std::int64_t micro_batches = 0;                        ///< most of this replica in a step
-  std::optional<train::StepLossSettings> step_loss{};    ///< of a loss over a whole step, on ranks with the head
+  train::LossOptions loss{};
+  std::optional<train::StepLossSettings> step_loss{};  ///< of a loss over a whole step, on ranks with the head
 };
 
 /// What ranks exchange with a step's losses, summed over all of them, so that agreement needs no message of its own.
@@ -89,12 +90,11 @@ class Trainer : private train::PipelineEvents {
   void restore_fp8(const std::string& magnitudes);
 
  private:
+  /// Keeps the row losses and adds them up.
   void result(int micro_batch, model::Stage& stage, int slot) override;
   void finished(int virtual_stage, std::int64_t begin) override { sums_.finished(virtual_stage, begin); }
   void end_micro_batch(int virtual_stage) override { sums_.end_micro_batch(virtual_stage); }
 
-  /// Keeps the row losses of the micro-batch that is computed as number `i`, and adds them up.
-  void record_losses(int i, model::Stage& stage, int slot);
   float loss_scale_of_step() const { return static_cast<float>(scale_.scale() / targets_); }
   /// Makes the passes of this replica's micro-batches, from number first_ on.
   void prepare(const data::LoadedStep& loaded, std::int64_t done);
@@ -132,12 +132,10 @@ class Trainer : private train::PipelineEvents {
   train::LossScale scale_;
   core::Buffer<float>
       row_losses_;  // (micro-batches of this replica, rows): kept so that non-finite samples can be reported
-  std::optional<train::StepLoss> step_loss_;
   std::vector<std::int64_t> row_counts_;  // (micro-batches of this replica): 0 where the head is elsewhere
   // The step under way.
   std::vector<layers::StepContext> passes_;
   core::MicroBatch empty_;
-  const core::BatchPlan* plan_ = nullptr;
   std::int64_t first_index_ = 0;  // of this replica's micro-batches, among all
   std::size_t own_ = 0;           // micro-batches of this replica
   std::size_t first_ = 0;         // the one that is computed first

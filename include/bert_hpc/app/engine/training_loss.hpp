@@ -8,22 +8,18 @@
 #include <vector>
 
 #include "bert_hpc/config/config.hpp"
+#include "bert_hpc/train/loss.hpp"
 
 namespace bert_hpc::app {
-
-struct TrainingLoss {
-  std::vector<float> class_weights;  ///< by class, their mean over the training sequences is 1; empty: none
-  float label_smoothing = 0, focal_gamma = 0;
-};
 
 /// Of a task with classes; `labels` of the training data (data::ShardReader::classes()). Without options for other
 /// tasks. The loss of a step is Σ row losses / sequences of the global batch, so that it does not depend on how ranks
 /// and micro-batches divide the batch. The weights are therefore divided by their mean over the training sequences.
 /// Throws Error(input) where weights do not fit the labels.
-TrainingLoss training_loss(const config::Task& task, std::span<const std::int32_t> labels,
-                           const std::vector<std::string>& label_names);
+train::LossOptions training_loss(const config::Task& task, std::span<const std::int32_t> labels,
+                                 const std::vector<std::string>& label_names);
 
 /// "cross entropy; class weights: no 0.6, yes 3; label smoothing 0.1; focal gamma 2"; "" for the plain one.
-std::string training_loss_text(const TrainingLoss& loss, const std::vector<std::string>& label_names);
+std::string training_loss_text(const train::LossOptions& loss, const std::vector<std::string>& label_names);
 
 }  // namespace bert_hpc::app
