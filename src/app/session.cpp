@@ -9,6 +9,7 @@
 #include "bert_hpc/app/engine/padding.hpp"
 #include "bert_hpc/app/engine/planned_data.hpp"
 #include "bert_hpc/app/engine/precision.hpp"
+#include "bert_hpc/app/engine/run_memory.hpp"
 #include "bert_hpc/app/engine/step_loss.hpp"
 #include "bert_hpc/app/engine/training_settings.hpp"
 #include "bert_hpc/app/plan/micro_batch_size.hpp"

@@ -12,8 +12,6 @@
 #include "bert_hpc/data/file_list.hpp"
 #include "bert_hpc/data/sample_units.hpp"
 #include "bert_hpc/data/shard_tokenizer.hpp"
-#include "bert_hpc/metrics/entities.hpp"
-#include "bert_hpc/metrics/registry.hpp"
 #include "bert_hpc/tasks/task.hpp"
 
 namespace bert_hpc::app {
@@ -63,37 +61,6 @@ void keep_one_window(int replicas, int ranks_of_node, data::ShardReaderOptions& 
   const std::int64_t bytes = largest.token_bytes() * tokens;
   options.cache_bytes = std::min(options.cache_bytes, (bytes + ranks_of_node - 1) / ranks_of_node);
   options.memory_limit = std::min(options.memory_limit, bytes);
-}
-
-/// What the evaluator keeps of a sample until its window is done, at most.
-std::int64_t result_bytes(const data::ShardReader& reader, const ModelInstance& model) {
-  constexpr std::int64_t best_spans = 512;  // of [task] n_best = 20 or some more
-  switch (model.objective.task->labels) {
-    case tasks::Labels::spans:
-      return best_spans;
-    case tasks::Labels::words:
-      return reader.info().max_length * std::int64_t{sizeof(float)};
-    default:
-      return model.outputs() * std::int64_t{sizeof(float)};
-  }
-}
-
-/// Of the data set whose predictions are written: results of one window of samples, on rank 0 those of all replicas,
-/// with what its files gather before it is written, and the scores that metrics keep of each question or query.
-std::int64_t prediction_bytes(const DataSets& sets, const ModelInstance& model) {
-  const data::ShardReader* const reader = sets.test ? sets.test.get() : sets.train ? nullptr : sets.validation.get();
-  if (reader == nullptr || !model.objective.task->predicts_samples) return 0;
-  constexpr std::int64_t files = std::int64_t{4} << 20;  // 16 blocks of 256 KiB: columns before and in the files
-  constexpr std::int64_t scores = 32;
-  constexpr std::int64_t growth = 2;  // of arrays
-  const bool is_root = model.place == comm::GridCoordinates{};
-  const std::int64_t window =
-      std::min(reader->samples(), data::evaluation_window * (is_root ? model.grid.data : std::int64_t{1}));
-  const std::int64_t results = window * (result_bytes(*reader, model) + std::int64_t{sizeof(std::int64_t)});
-  if (!is_root) return growth * results;
-  const bool answers = model.objective.task->labels == tasks::Labels::spans;
-  const std::int64_t scored = answers ? reader->samples() : std::ssize(reader->groups());
-  return growth * (results + scores * scored) + files;
 }
 
 /// Rows of text whose sequences are windows, if the task predicts for each row. Throws Error(data) as data::SourceRows.
@@ -179,19 +146,6 @@ void start_reading(const DataSets& sets) {
   }
 }
 
-metrics::EvaluatedSet evaluated_set(const ModelInstance& model, const data::ShardReader& reader) {
-  return {.outputs = model.config.num_labels(),
-          .values = reader.values(),
-          .classes = reader.classes(),
-          .sets = reader.sets(),
-          .entity_types = model.objective.task->labels == tasks::Labels::words
-                              ? std::ssize(metrics::entity_types(model.config.label_names))
-                              : 0,
-          .levels = reader.levels(),
-          .least_output = model.least_output,
-          .value_levels = model.value_levels};
-}
-
 tasks::WindowPooling window_pooling(const config::Task& task) {
   const auto word = task.words.find(tasks::windows_key);
   return tasks::window_pooling(word == task.words.end() ? std::string() : word->second.value_or(""));
@@ -205,27 +159,6 @@ std::string windows_text(const config::Task& task, const data::SourceRows& rows,
                                                                      : "the outputs of its first window";
   return core::counted(rows.count(), "row") + " in " + core::counted(windows, "window") +
          "; predictions and metrics are of rows: of each " + outputs + " (task.windows); loss is of windows";
-}
-
-void add_runtime_overhead(const DataSets& sets, const ModelInstance& model, MemoryPlan& memory) {
-  // Measured: 20 MiB of pages of the program and its libraries (HDF5, MPI, OpenMP) that the run is the first to use,
-  // HDF5's chunk caches of 1 MiB a dataset, MPI's shared memory and buffers of 4 MiB or more; rounded up.
-  constexpr std::int64_t libraries = std::int64_t{40} << 20;
-  std::int64_t data = 0;
-  for (const data::ShardReader* reader : {sets.train.get(), sets.validation.get(), sets.test.get()}) {
-    if (reader != nullptr) data += reader->memory_bytes();
-  }
-  data += prediction_bytes(sets, model);
-  constexpr std::int64_t copies = 6;  // of the labels' names: of model, data sets, metrics and predictions
-  for (const std::string& name : model.config.label_names) {
-    data += copies * static_cast<std::int64_t>(sizeof(std::string) + name.size());
-  }
-  for (const data::ShardReader* reader : {sets.validation.get(), sets.test.get()}) {
-    if (reader != nullptr) data += metrics::bytes_of(model.objective.task->metrics, evaluated_set(model, *reader));
-  }
-  data += sets.validation_rows.memory_bytes() + sets.test_rows.memory_bytes();
-  memory.emplace_back("data sets", data);
-  memory.emplace_back("libraries", libraries);
 }
 
 DrawnUnit drawn_unit(const config::Config& input, const model::ModelConfig& model, const data::ShardReader& reader) {

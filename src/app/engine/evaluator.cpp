@@ -6,10 +6,24 @@
 #include "bert_hpc/app/engine/label_unit.hpp"
 #include "bert_hpc/app/engine/window_results.hpp"
 #include "bert_hpc/app/run/collective.hpp"
-#include "bert_hpc/metrics/registry.hpp"
+#include "bert_hpc/metrics/entities.hpp"
 #include "bert_hpc/ops/losses.hpp"
 
 namespace bert_hpc::app {
+
+metrics::EvaluatedSet evaluated_set(const ModelInstance& model, const data::ShardReader& reader) {
+  return {.outputs = model.config.num_labels(),
+          .values = reader.values(),
+          .classes = reader.classes(),
+          .sets = reader.sets(),
+          .entity_types = model.objective.task->labels == tasks::Labels::words
+                              ? std::ssize(metrics::entity_types(model.config.label_names))
+                              : 0,
+          .levels = reader.levels(),
+          .least_output = model.least_output,
+          .value_levels = model.value_levels};
+}
+
 Evaluator::Evaluator(ModelInstance& model, data::ShardReader& reader, const data::SourceRows& rows,
                      const config::Task& task, const data::BatchLoaderOptions& options, bool labels, std::mutex& hdf5)
     : model_(model),

@@ -1,6 +1,5 @@
 #include "bert_hpc/app/engine/precision.hpp"
 
-#include "bert_hpc/app/engine/training_settings.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/fp8_product.hpp"
 #include "bert_hpc/train/weight_gradients.hpp"
@@ -34,7 +33,7 @@ core::DataType weight_gradient_type(const config::Config& input, const comm::Gri
   return train::weight_gradient_type({.compute = storage_type(input),
                                       .gpu = core::is_gpu_build(),
                                       .reproducible = input.run.reproducible,
-                                      .offload = shard_settings(input).offload,
+                                      .offload = input.parallel.offload,
                                       .micro_batches = micro_batches,
                                       .replicas = grid.data},
                                      input.precision.weight_gradients);

@@ -7,6 +7,7 @@
 #include "bert_hpc/app/engine/model_from_config.hpp"
 #include "bert_hpc/app/engine/model_instance.hpp"
 #include "bert_hpc/app/engine/padding.hpp"
+#include "bert_hpc/app/engine/run_memory.hpp"
 #include "bert_hpc/app/engine/training_settings.hpp"
 #include "bert_hpc/app/plan/pipeline_setup.hpp"
 #include "bert_hpc/app/run/collective.hpp"

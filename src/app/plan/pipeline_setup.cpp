@@ -11,7 +11,6 @@
 #include "bert_hpc/app/engine/precision.hpp"
 #include "bert_hpc/app/engine/step_loss.hpp"
 #include "bert_hpc/app/plan/layer_profiler.hpp"
-#include "bert_hpc/app/plan/micro_batch_size.hpp"
 #include "bert_hpc/app/run/collective.hpp"
 #include "bert_hpc/config/machine_description.hpp"
 #include "bert_hpc/core/text.hpp"

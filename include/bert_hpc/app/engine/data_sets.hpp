@@ -4,13 +4,13 @@
 #include <memory>
 #include <mutex>
 
-#include "bert_hpc/app/engine/model_instance.hpp"
 #include "bert_hpc/comm/communicator.hpp"
 #include "bert_hpc/comm/process_grid.hpp"
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/data/batch_loader.hpp"
 #include "bert_hpc/data/source_rows.hpp"
-#include "bert_hpc/metrics/metric.hpp"
+#include "bert_hpc/layers/step_context.hpp"
+#include "bert_hpc/model/model_config.hpp"
 #include "bert_hpc/tasks/window_pooling.hpp"
 
 namespace bert_hpc::app {
@@ -42,17 +42,10 @@ void open_data(DataSets& sets, const config::Config& input, const model::ModelCo
 /// for processors with what comes before the first step, which needs little of the data.
 void start_reading(const DataSets& sets);
 
-/// What metrics know of the data set; `reader` must outlive it.
-metrics::EvaluatedSet evaluated_set(const ModelInstance& model, const data::ShardReader& reader);
-
 /// "8 rows in 26 windows; predictions and metrics are of rows, …"; "" without windows.
 std::string windows_text(const config::Task& task, const data::SourceRows& rows, std::int64_t windows);
 /// The value of [task] windows.
 tasks::WindowPooling window_pooling(const config::Task& task);
-
-/// Adds what a run takes beside the model's arenas: the data that are kept, what evaluations count, and what the
-/// libraries take for themselves.
-void add_runtime_overhead(const DataSets& sets, const ModelInstance& model, MemoryPlan& memory);
 
 /// What a training step draws as one: a sequence, or all candidates of a query (data/sample_units.hpp).
 struct DrawnUnit {

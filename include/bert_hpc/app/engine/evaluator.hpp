@@ -19,6 +19,9 @@
 
 namespace bert_hpc::app {
 
+/// Description of the data set for metrics; `reader` must outlive it.
+metrics::EvaluatedSet evaluated_set(const ModelInstance& model, const data::ShardReader& reader);
+
 class Evaluator : private train::PipelineEvents {
  public:
   /// All but `task` must outlive it. rows: of windows, if predictions and metrics are of rows; none: each sequence is

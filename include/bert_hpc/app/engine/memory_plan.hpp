@@ -8,15 +8,9 @@
 
 namespace bert_hpc::app {
 
-class ModelInstance;
-
 /// Purpose and bytes.
 using MemoryPlan = std::vector<std::pair<std::string, std::int64_t>>;
 
 std::int64_t total(const MemoryPlan& plan);
-
-/// Planned memory of the model after allocate(). `trains`: without parameters, gradients and states, which the shard
-/// plan of a training lists.
-MemoryPlan model_memory(const ModelInstance& model, bool trains);
 
 }  // namespace bert_hpc::app

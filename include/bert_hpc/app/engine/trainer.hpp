@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bert_hpc/app/engine/model_instance.hpp"
+#include "bert_hpc/app/engine/trainer_settings.hpp"
 #include "bert_hpc/app/engine/training_state.hpp"
 #include "bert_hpc/core/buffer.hpp"
 #include "bert_hpc/core/device_memory.hpp"
@@ -15,27 +16,12 @@
 #include "bert_hpc/data/batch_loader.hpp"
 #include "bert_hpc/train/data_parallel.hpp"
 #include "bert_hpc/train/efficiency.hpp"
-#include "bert_hpc/train/learning_rate.hpp"
 #include "bert_hpc/train/loss_scale.hpp"
 #include "bert_hpc/train/optimizer.hpp"
 #include "bert_hpc/train/parameter_hash.hpp"
-#include "bert_hpc/train/step_loss.hpp"
 #include "bert_hpc/train/tied_gradients.hpp"
 
 namespace bert_hpc::app {
-
-struct TrainerSettings {
-  std::uint64_t seed = 1;
-  double learning_rate = 0;
-  train::OptimizerSettings optimizer;
-  train::LearningRateSchedule schedule;
-  std::int64_t parameter_hash_every = 0;                 ///< steps; 0: never
-  std::optional<train::LossScaleSettings> loss_scale{};  ///< none where gradients need no scaling
-  std::int64_t rows = 0;                                 ///< most that the head reads of a micro-batch
-  std::int64_t micro_batches = 0;                        ///< most of this replica in a step
-  train::LossOptions loss{};
-  std::optional<train::StepLossSettings> step_loss{};  ///< of a loss over a whole step, on ranks with the head
-};
 
 /// What ranks exchange with a step's losses, summed over all of them, so that agreement needs no message of its own.
 struct StepFlags {

@@ -4,10 +4,11 @@
 #include <cstdint>
 #include <string>
 
-#include "bert_hpc/app/engine/trainer.hpp"
+#include "bert_hpc/app/engine/trainer_settings.hpp"
 #include "bert_hpc/app/engine/training_state.hpp"
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/io/metrics.hpp"
+#include "bert_hpc/train/shard_plan.hpp"
 
 namespace bert_hpc::app {
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "bert_hpc/app/plan/model_piece.hpp"
 #include "bert_hpc/comm/process_groups.hpp"
 #include "bert_hpc/data/batch_loader.hpp"
 #include "bert_hpc/data/shard_reader.hpp"
@@ -15,17 +16,6 @@
 #include "bert_hpc/train/pipeline_plan.hpp"
 
 namespace bert_hpc::app {
-
-struct MeasuredModel {
-  model::HeadKind kind = layers::sequence_head();
-  std::int64_t outputs = 1;  ///< columns of the logits that the head's parameters are made for
-  std::string kernels;       ///< of matrix products: see ops::make_matrix_product
-  std::string attention;     ///< which implementation: see ops::make_attention
-  core::DataType storage = core::DataType::fp32;
-  ops::ProductSettings products{};
-  std::int64_t sublayers_of_stage = 1;  ///< about as many as a stage will hold
-  bool apart = false;                   ///< backward_input and backward_weight one after the other, as zb_h1 has them
-};
 
 /// Collective over all ranks. Times every piece on the middle micro-batch of what this rank's replica does in the first
 /// step with these options. Returns the times of the slowest rank of each stage, as proportional to the tokens, the

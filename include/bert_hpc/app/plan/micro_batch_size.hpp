@@ -8,13 +8,13 @@
 #include <optional>
 
 #include "bert_hpc/app/engine/model_instance.hpp"
+#include "bert_hpc/app/plan/pipeline_setup.hpp"
 #include "bert_hpc/app/run/run_context.hpp"
 #include "bert_hpc/data/shard_reader.hpp"
 #include "bert_hpc/model/model_config.hpp"
 
 namespace bert_hpc::app {
 
-inline constexpr std::int64_t least_micro_tokens = 4096;
 inline constexpr std::int64_t max_micro_tokens = std::int64_t{64} << 10;
 /// For a plan for GPUs whose memory is not known.
 inline constexpr std::int64_t planned_micro_tokens = std::int64_t{16} << 10;

@@ -4,12 +4,23 @@
 
 #include <array>
 #include <memory>
+#include <string>
 #include <vector>
 
-#include "bert_hpc/app/plan/layer_profiler.hpp"
 #include "bert_hpc/model/stage.hpp"
 
 namespace bert_hpc::app {
+
+struct MeasuredModel {
+  model::HeadKind kind = layers::sequence_head();
+  std::int64_t outputs = 1;  ///< columns of the logits that the head's parameters are made for
+  std::string kernels;       ///< of matrix products: see ops::make_matrix_product
+  std::string attention;     ///< which implementation: see ops::make_attention
+  core::DataType storage = core::DataType::fp32;
+  ops::ProductSettings products{};
+  std::int64_t sublayers_of_stage = 1;  ///< about as many as a stage will hold
+  bool apart = false;                   ///< backward_input and backward_weight one after the other, as zb_h1 has them
+};
 
 /// Seconds of forward, backward (or backward_input), backward_weight (0 unless apart).
 using PassTimes = std::array<double, 3>;

@@ -14,6 +14,9 @@
 
 namespace bert_hpc::app {
 
+/// Least tokens of a micro-batch whose size the program chooses.
+inline constexpr std::int64_t least_micro_tokens = 4096;
+
 struct PipelineSetup {
   std::vector<std::int64_t> balance;  ///< sublayers of each part
   std::int64_t micro_batches = 0;     ///< of a replica, where the input leaves them open; 0: it does not
