@@ -4,11 +4,11 @@
 #include <cstdio>
 #include <optional>
 
-#include "bert_hpc/app/application.hpp"
-#include "bert_hpc/app/report/machine_measurement.hpp"
-#include "bert_hpc/app/report/version_answer.hpp"
-#include "bert_hpc/app/run/collective.hpp"
-#include "bert_hpc/app/run/stop_request.hpp"
+#include "app/application.hpp"
+#include "app/report/machine_measurement.hpp"
+#include "app/report/version_answer.hpp"
+#include "app/run/collective.hpp"
+#include "app/run/stop_request.hpp"
 #include "bert_hpc/comm/launch.hpp"
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/config/command_line.hpp"

@@ -1,4 +1,4 @@
-#include "bert_hpc/app/application.hpp"
+#include "app/application.hpp"
 
 #include <unistd.h>
 
@@ -7,16 +7,16 @@
 #include <functional>
 #include <set>
 
-#include "bert_hpc/app/load_input.hpp"
-#include "bert_hpc/app/run/collective.hpp"
-#include "bert_hpc/app/run/machine.hpp"
-#include "bert_hpc/app/run/watchdog.hpp"
+#include "app/evaluation_run.hpp"
+#include "app/load_input.hpp"
+#include "app/run/collective.hpp"
+#include "app/run/machine.hpp"
+#include "app/run/watchdog.hpp"
+#include "app/run_start.hpp"
+#include "app/training_run.hpp"
 #include "bert_hpc/comm/checked_communicator.hpp"
 #include "bert_hpc/comm/device_communicator.hpp"
 #include "bert_hpc/ops/fusion.hpp"
-#include "evaluation_run.hpp"
-#include "run_start.hpp"
-#include "training_run.hpp"
 
 namespace bert_hpc::app {
 namespace {

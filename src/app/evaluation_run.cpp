@@ -1,16 +1,16 @@
-#include "evaluation_run.hpp"
+#include "app/evaluation_run.hpp"
 
 #include <optional>
 
-#include "bert_hpc/app/engine/model_labels.hpp"
-#include "bert_hpc/app/engine/model_loading.hpp"
-#include "bert_hpc/app/engine/one_answer.hpp"
-#include "bert_hpc/app/report/describe.hpp"
-#include "bert_hpc/app/report/results.hpp"
-#include "bert_hpc/app/run/collective.hpp"
-#include "bert_hpc/app/session.hpp"
+#include "app/engine/model_labels.hpp"
+#include "app/engine/model_loading.hpp"
+#include "app/engine/one_answer.hpp"
+#include "app/report/describe.hpp"
+#include "app/report/results.hpp"
+#include "app/run/collective.hpp"
+#include "app/run_start.hpp"
+#include "app/session.hpp"
 #include "bert_hpc/core/text.hpp"
-#include "run_start.hpp"
 
 namespace bert_hpc::app {
 

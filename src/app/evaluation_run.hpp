@@ -1,7 +1,7 @@
 // Modes "evaluate" and "predict": a model from a Hugging Face folder over the test (or validation) data.
 #pragma once
 
-#include "bert_hpc/app/run/run_context.hpp"
+#include "app/run/run_context.hpp"
 
 namespace bert_hpc::app {
 

@@ -1,12 +1,12 @@
-#include "bert_hpc/app/load_input.hpp"
+#include "app/load_input.hpp"
 
 #include <filesystem>
 #include <functional>
 #include <vector>
 
-#include "bert_hpc/app/engine/model_from_config.hpp"
-#include "bert_hpc/app/engine/resolved_input.hpp"
-#include "bert_hpc/app/plan/grid_layout.hpp"
+#include "app/engine/model_from_config.hpp"
+#include "app/engine/resolved_input.hpp"
+#include "app/plan/grid_layout.hpp"
 #include "bert_hpc/config/machine_description.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/data/file_list.hpp"

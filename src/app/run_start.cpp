@@ -1,11 +1,11 @@
-#include "run_start.hpp"
+#include "app/run_start.hpp"
 
 #include <filesystem>
 
-#include "bert_hpc/app/checkpoint/checkpoint_contents.hpp"
-#include "bert_hpc/app/checkpoint/resume.hpp"
-#include "bert_hpc/app/run/checkpoint_owner.hpp"
-#include "bert_hpc/app/run/collective.hpp"
+#include "app/checkpoint/checkpoint_contents.hpp"
+#include "app/checkpoint/resume.hpp"
+#include "app/run/checkpoint_owner.hpp"
+#include "app/run/collective.hpp"
 
 namespace bert_hpc::app {
 namespace {

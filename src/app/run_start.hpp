@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "bert_hpc/app/engine/model_loading.hpp"
-#include "bert_hpc/app/run/run_context.hpp"
+#include "app/engine/model_loading.hpp"
+#include "app/run/run_context.hpp"
 #include "bert_hpc/io/run_lock.hpp"
 
 namespace bert_hpc::app {

@@ -1,9 +1,9 @@
-#include "step_observation.hpp"
+#include "app/step_observation.hpp"
 
-#include "bert_hpc/app/engine/step_loss.hpp"
-#include "bert_hpc/app/plan/simulation.hpp"
-#include "bert_hpc/app/report/call_table.hpp"
-#include "bert_hpc/app/report/profile_table.hpp"
+#include "app/engine/step_loss.hpp"
+#include "app/plan/simulation.hpp"
+#include "app/report/call_table.hpp"
+#include "app/report/profile_table.hpp"
 
 namespace bert_hpc::app {
 

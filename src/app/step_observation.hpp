@@ -2,10 +2,10 @@
 // and the count of one's calls (BERT_HPC_COUNT_LAUNCHES=1).
 #pragma once
 
-#include "bert_hpc/app/report/kernel_profile.hpp"
-#include "bert_hpc/app/report/results.hpp"
-#include "bert_hpc/app/report/step_trace.hpp"
-#include "bert_hpc/app/session.hpp"
+#include "app/report/kernel_profile.hpp"
+#include "app/report/results.hpp"
+#include "app/report/step_trace.hpp"
+#include "app/session.hpp"
 #include "bert_hpc/core/call_count.hpp"
 #include "bert_hpc/core/environment.hpp"
 

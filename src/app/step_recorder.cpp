@@ -1,12 +1,12 @@
-#include "step_recorder.hpp"
+#include "app/step_recorder.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
 
-#include "bert_hpc/app/engine/training_settings.hpp"
-#include "bert_hpc/app/run/terminal.hpp"
+#include "app/engine/training_settings.hpp"
+#include "app/run/terminal.hpp"
 #include "bert_hpc/model/model_costs.hpp"
 #include "bert_hpc/train/efficiency.hpp"
 

@@ -1,11 +1,11 @@
 // The rows of metrics.h5 and the progress of a training: what each step adds to them.
 #pragma once
 
-#include "bert_hpc/app/engine/trainer.hpp"
-#include "bert_hpc/app/engine/training_state.hpp"
-#include "bert_hpc/app/report/progress.hpp"
-#include "bert_hpc/app/report/results.hpp"
-#include "bert_hpc/app/session.hpp"
+#include "app/engine/trainer.hpp"
+#include "app/engine/training_state.hpp"
+#include "app/report/progress.hpp"
+#include "app/report/results.hpp"
+#include "app/session.hpp"
 
 namespace bert_hpc::app {
 

@@ -1,10 +1,10 @@
-#include "threshold_search.hpp"
+#include "app/threshold_search.hpp"
 
 #include <map>
 #include <optional>
 #include <string>
 
-#include "bert_hpc/app/engine/label_unit.hpp"
+#include "app/engine/label_unit.hpp"
 #include "bert_hpc/core/text.hpp"
 
 namespace bert_hpc::app {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <functional>
 
-#include "bert_hpc/app/run/run_context.hpp"
-#include "bert_hpc/app/session.hpp"
+#include "app/run/run_context.hpp"
+#include "app/session.hpp"
 
 namespace bert_hpc::app {
 

@@ -1,8 +1,8 @@
-#include "training_health.hpp"
+#include "app/training_health.hpp"
 
-#include "bert_hpc/app/engine/one_answer.hpp"
-#include "bert_hpc/app/engine/skipped_step.hpp"
-#include "bert_hpc/app/run/collective.hpp"
+#include "app/engine/one_answer.hpp"
+#include "app/engine/skipped_step.hpp"
+#include "app/run/collective.hpp"
 #include "bert_hpc/core/text.hpp"
 
 namespace bert_hpc::app {

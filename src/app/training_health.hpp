@@ -4,9 +4,9 @@
 
 #include <string>
 
-#include "bert_hpc/app/engine/evaluator.hpp"
-#include "bert_hpc/app/engine/trainer.hpp"
-#include "bert_hpc/app/session.hpp"
+#include "app/engine/evaluator.hpp"
+#include "app/engine/trainer.hpp"
+#include "app/session.hpp"
 
 namespace bert_hpc::app {
 

@@ -1,4 +1,4 @@
-#include "training_loop.hpp"
+#include "app/training_loop.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -6,15 +6,15 @@
 #include <thread>
 #include <utility>
 
-#include "bert_hpc/app/checkpoint/checkpoint_loading.hpp"
-#include "bert_hpc/app/engine/model_loading.hpp"
-#include "bert_hpc/app/engine/predictions.hpp"
-#include "bert_hpc/app/engine/step_loss.hpp"
-#include "bert_hpc/app/report/describe.hpp"
-#include "bert_hpc/app/report/timing_table.hpp"
-#include "bert_hpc/app/run/collective.hpp"
+#include "app/checkpoint/checkpoint_loading.hpp"
+#include "app/engine/model_loading.hpp"
+#include "app/engine/predictions.hpp"
+#include "app/engine/step_loss.hpp"
+#include "app/report/describe.hpp"
+#include "app/report/timing_table.hpp"
+#include "app/run/collective.hpp"
+#include "app/threshold_search.hpp"
 #include "bert_hpc/core/text.hpp"
-#include "threshold_search.hpp"
 
 namespace bert_hpc::app {
 namespace {

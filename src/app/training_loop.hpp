@@ -1,16 +1,16 @@
 // The steps of a training and what accompanies them: evaluations, rows and lines, checkpoints, the end on request.
 #pragma once
 
-#include "bert_hpc/app/checkpoint/checkpointer.hpp"
-#include "bert_hpc/app/checkpoint/resume.hpp"
-#include "bert_hpc/app/engine/trainer.hpp"
-#include "bert_hpc/app/engine/training_settings.hpp"
-#include "bert_hpc/app/engine/training_state.hpp"
-#include "bert_hpc/app/report/results.hpp"
-#include "bert_hpc/app/session.hpp"
-#include "step_observation.hpp"
-#include "step_recorder.hpp"
-#include "training_health.hpp"
+#include "app/checkpoint/checkpointer.hpp"
+#include "app/checkpoint/resume.hpp"
+#include "app/engine/trainer.hpp"
+#include "app/engine/training_settings.hpp"
+#include "app/engine/training_state.hpp"
+#include "app/report/results.hpp"
+#include "app/session.hpp"
+#include "app/step_observation.hpp"
+#include "app/step_recorder.hpp"
+#include "app/training_health.hpp"
 
 namespace bert_hpc::app {
 

@@ -1,7 +1,7 @@
 // Mode "train".
 #pragma once
 
-#include "bert_hpc/app/run/run_context.hpp"
+#include "app/run/run_context.hpp"
 
 namespace bert_hpc::app {
 

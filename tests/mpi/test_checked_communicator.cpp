@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "bert_hpc/app/run/collective.hpp"
+#include "app/run/collective.hpp"
 #include "bert_hpc/comm/checked_communicator.hpp"
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/core/error.hpp"

@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
-#include "bert_hpc/app/engine/model_instance.hpp"
-#include "bert_hpc/app/engine/model_loading.hpp"
+#include "app/engine/model_instance.hpp"
+#include "app/engine/model_loading.hpp"
 #include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/model/hf_weights.hpp"
 #include "bert_hpc/ops/dropout.hpp"

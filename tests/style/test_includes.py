@@ -69,14 +69,15 @@ def problems_of(path, text, place):
     """place: "module/rest" below src/ or include/bert_hpc/."""
     module = place.split("/")[0] if "/" in place else None
     for name in INCLUDE.findall(text):
-        if name.startswith("bert_hpc/") and module is not None:
-            other = name.split("/")[1]
+        if name.startswith(("bert_hpc/", "app/")) and module is not None:
+            path_in_module = name.removeprefix("bert_hpc/").split("/")
+            other = path_in_module[0]
             if module not in MAY_USE:
                 yield f"{path}: module {module} is not in the table of tests/style/test_includes.py"
                 return
             if other not in MAY_USE[module] | {module, "core"}:
                 yield f"{path}: {module} may not include {other} ({name})"
-            if other == module in ROOMS and level(name.split("/")[1:]) > level(place.split("/")):
+            if other == module in ROOMS and level(path_in_module) > level(place.split("/")):
                 yield f"{path}: the room above may not be included ({name})"
         for pattern, home in HOMES.items():
             if re.fullmatch(pattern, name) and not re.match(home, place):
@@ -125,7 +126,7 @@ def loops(root):
             own = component_of(str(path.relative_to(base)))
             for name in INCLUDE.findall(path.read_text()):
                 near = (path.parent / name).resolve()
-                other = name.removeprefix("bert_hpc/") if name.startswith("bert_hpc/") else None
+                other = name.removeprefix("bert_hpc/") if name.startswith(("bert_hpc/", "app/")) else None
                 if other is None and near.is_file() and near.is_relative_to(base):
                     other = str(near.relative_to(base))
                 if other is not None and component_of(other) != own:
@@ -136,10 +137,10 @@ def loops(root):
 def test_of_the_test():
     """The rules bite: a wrong direction and a stray vendor header are seen."""
     cpp = pathlib.Path("x.cpp")
-    assert list(problems_of(cpp, '#include "bert_hpc/app/engine/trainer.hpp"\n', "ops/x.cpp"))
-    above, below = '#include "bert_hpc/app/plan/x.hpp"\n', '#include "bert_hpc/app/run/x.hpp"\n'
+    assert list(problems_of(cpp, '#include "app/engine/trainer.hpp"\n', "ops/x.cpp"))
+    above, below = '#include "app/plan/x.hpp"\n', '#include "app/run/x.hpp"\n'
     assert list(problems_of(cpp, above, "app/run/x.cpp")) and not list(problems_of(cpp, below, "app/plan/x.cpp"))
-    assert list(problems_of(cpp, '#include "bert_hpc/app/x.hpp"\n', "app/plan/x.cpp"))
+    assert list(problems_of(cpp, '#include "app/x.hpp"\n', "app/plan/x.cpp"))
     assert list(problems_of(cpp, "#include <hdf5.h>\n", "data/x.cpp"))
     assert list(problems_of(cpp, "#  include <Kokkos_Core.hpp>\n", "train/x.cpp"))
     assert list(problems_of(cpp, "\n" * (MOST_LINES + 1), "ops/x.cpp"))

@@ -18,8 +18,9 @@ def names_in(text):
 
 
 def missing(text, root):
-    """Headers may be named as they are included, without include/bert_hpc/."""
-    return [name for name in names_in(text) if not (root / name).exists() and not (root / "include/bert_hpc" / name).exists()]
+    """Headers may be named as they are included, without include/bert_hpc/ or src/."""
+    tops = (root, root / "include/bert_hpc", root / "src")
+    return [name for name in names_in(text) if not any((top / name).exists() for top in tops)]
 
 
 assert list(names_in("`src/a.cpp` `x/NAME.cpp` `core/b.hpp` `word` `a → b`")) == ["src/a.cpp", "core/b.hpp"]

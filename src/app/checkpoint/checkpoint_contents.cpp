@@ -1,4 +1,4 @@
-#include "bert_hpc/app/checkpoint/checkpoint_contents.hpp"
+#include "app/checkpoint/checkpoint_contents.hpp"
 
 #include "bert_hpc/core/state_blocks.hpp"
 #include "bert_hpc/io/checkpoint_file.hpp"

@@ -1,4 +1,4 @@
-#include "bert_hpc/app/checkpoint/checkpoint_differences.hpp"
+#include "app/checkpoint/checkpoint_differences.hpp"
 
 #include <algorithm>
 #include <sstream>

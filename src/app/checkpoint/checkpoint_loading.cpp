@@ -1,15 +1,15 @@
-#include "bert_hpc/app/checkpoint/checkpoint_loading.hpp"
+#include "app/checkpoint/checkpoint_loading.hpp"
 
 #include <algorithm>
 
-#include "bert_hpc/app/run/collective.hpp"
+#include "app/checkpoint/checkpoint_parts.hpp"
+#include "app/checkpoint/snapshot.hpp"
+#include "app/run/collective.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/state_blocks.hpp"
 #include "bert_hpc/ops/dynamic8.hpp"
 #include "bert_hpc/ops/flat.hpp"
 #include "bert_hpc/train/optimizer_states.hpp"
-#include "checkpoint_parts.hpp"
-#include "snapshot.hpp"
 
 namespace bert_hpc::app {
 namespace {

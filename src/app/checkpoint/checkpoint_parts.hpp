@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "bert_hpc/app/engine/model_instance.hpp"
+#include "app/engine/model_instance.hpp"
 #include "bert_hpc/core/tensor_piece.hpp"
 #include "bert_hpc/train/data_parallel.hpp"
 

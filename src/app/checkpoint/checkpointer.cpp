@@ -1,11 +1,11 @@
-#include "bert_hpc/app/checkpoint/checkpointer.hpp"
+#include "app/checkpoint/checkpointer.hpp"
 
 #include <unistd.h>
 
-#include "bert_hpc/app/run/checkpoint_owner.hpp"
-#include "bert_hpc/app/run/collective.hpp"
+#include "app/checkpoint/checkpointer_state.hpp"
+#include "app/run/checkpoint_owner.hpp"
+#include "app/run/collective.hpp"
 #include "bert_hpc/io/provenance.hpp"
-#include "checkpointer_state.hpp"
 
 namespace bert_hpc::app {
 

@@ -8,12 +8,12 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "bert_hpc/app/run/run_directory.hpp"
+#include "app/checkpoint/checkpointer_state.hpp"
+#include "app/run/run_directory.hpp"
 #include "bert_hpc/core/descriptor.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/own_file.hpp"
 #include "bert_hpc/core/text.hpp"
-#include "checkpointer_state.hpp"
 
 namespace bert_hpc::app {
 namespace {

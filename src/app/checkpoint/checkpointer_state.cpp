@@ -1,8 +1,8 @@
-#include "checkpointer_state.hpp"
+#include "app/checkpoint/checkpointer_state.hpp"
 
 #include <limits>
 
-#include "bert_hpc/app/plan/checkpoint_interval.hpp"
+#include "app/plan/checkpoint_interval.hpp"
 #include "bert_hpc/comm/objects.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/io/provenance.hpp"

@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include "bert_hpc/app/checkpoint/checkpoint_contents.hpp"
-#include "bert_hpc/app/checkpoint/checkpointer.hpp"
-#include "bert_hpc/app/run/background_worker.hpp"
-#include "bert_hpc/app/run/wall_time.hpp"
-#include "checkpoint_parts.hpp"
-#include "snapshot.hpp"
+#include "app/checkpoint/checkpoint_contents.hpp"
+#include "app/checkpoint/checkpoint_parts.hpp"
+#include "app/checkpoint/checkpointer.hpp"
+#include "app/checkpoint/snapshot.hpp"
+#include "app/run/background_worker.hpp"
+#include "app/run/wall_time.hpp"
 
 namespace bert_hpc::app {
 

@@ -1,21 +1,21 @@
-#include "bert_hpc/app/checkpoint/resume.hpp"
+#include "app/checkpoint/resume.hpp"
 
 #include <algorithm>
 #include <filesystem>
 #include <tuple>
 
-#include "bert_hpc/app/checkpoint/checkpoint_contents.hpp"
-#include "bert_hpc/app/checkpoint/checkpoint_loading.hpp"
-#include "bert_hpc/app/engine/label_unit.hpp"
-#include "bert_hpc/app/engine/training_settings.hpp"
-#include "bert_hpc/app/run/collective.hpp"
-#include "bert_hpc/app/run/run_directory.hpp"
+#include "app/checkpoint/checkpoint_contents.hpp"
+#include "app/checkpoint/checkpoint_loading.hpp"
+#include "app/checkpoint/snapshot.hpp"
+#include "app/engine/label_unit.hpp"
+#include "app/engine/training_settings.hpp"
+#include "app/run/collective.hpp"
+#include "app/run/run_directory.hpp"
 #include "bert_hpc/comm/objects.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/core/version.hpp"
 #include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/ops/attention_dropout.hpp"
-#include "snapshot.hpp"
 
 namespace bert_hpc::app {
 namespace {

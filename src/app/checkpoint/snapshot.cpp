@@ -1,4 +1,4 @@
-#include "snapshot.hpp"
+#include "app/checkpoint/snapshot.hpp"
 
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/state_blocks.hpp"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "bert_hpc/app/engine/sample_results.hpp"
+#include "app/engine/sample_results.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/data/answer_data.hpp"
 #include "bert_hpc/io/answer_files.hpp"

@@ -1,12 +1,12 @@
-#include "bert_hpc/app/engine/data_sets.hpp"
+#include "app/engine/data_sets.hpp"
 
 #include <algorithm>
 #include <functional>
 
-#include "bert_hpc/app/engine/head_rows.hpp"
-#include "bert_hpc/app/engine/model_from_config.hpp"
-#include "bert_hpc/app/engine/padding.hpp"
-#include "bert_hpc/app/run/collective.hpp"
+#include "app/engine/head_rows.hpp"
+#include "app/engine/model_from_config.hpp"
+#include "app/engine/padding.hpp"
+#include "app/run/collective.hpp"
 #include "bert_hpc/comm/node_pages.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/data/file_list.hpp"

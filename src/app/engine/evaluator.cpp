@@ -1,11 +1,11 @@
-#include "bert_hpc/app/engine/evaluator.hpp"
+#include "app/engine/evaluator.hpp"
 
 #include <algorithm>
 
-#include "bert_hpc/app/engine/data_sets.hpp"
-#include "bert_hpc/app/engine/label_unit.hpp"
-#include "bert_hpc/app/engine/window_results.hpp"
-#include "bert_hpc/app/run/collective.hpp"
+#include "app/engine/data_sets.hpp"
+#include "app/engine/label_unit.hpp"
+#include "app/engine/window_results.hpp"
+#include "app/run/collective.hpp"
 #include "bert_hpc/metrics/entities.hpp"
 #include "bert_hpc/ops/losses.hpp"
 

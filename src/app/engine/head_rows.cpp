@@ -1,4 +1,4 @@
-#include "bert_hpc/app/engine/head_rows.hpp"
+#include "app/engine/head_rows.hpp"
 
 namespace bert_hpc::app {
 

@@ -1,4 +1,4 @@
-#include "bert_hpc/app/engine/label_unit.hpp"
+#include "app/engine/label_unit.hpp"
 
 #include <algorithm>
 #include <cmath>

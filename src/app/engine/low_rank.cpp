@@ -1,4 +1,4 @@
-#include "bert_hpc/app/engine/low_rank.hpp"
+#include "app/engine/low_rank.hpp"
 
 #include <algorithm>
 

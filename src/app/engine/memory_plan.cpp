@@ -1,4 +1,4 @@
-#include "bert_hpc/app/engine/memory_plan.hpp"
+#include "app/engine/memory_plan.hpp"
 
 namespace bert_hpc::app {
 

@@ -1,4 +1,4 @@
-#include "bert_hpc/app/engine/model_export.hpp"
+#include "app/engine/model_export.hpp"
 
 #include <algorithm>
 #include <exception>
@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "bert_hpc/app/engine/label_unit.hpp"
-#include "bert_hpc/app/engine/low_rank.hpp"
-#include "bert_hpc/app/run/collective.hpp"
+#include "app/engine/label_unit.hpp"
+#include "app/engine/low_rank.hpp"
+#include "app/run/collective.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/shard.hpp"
 #include "bert_hpc/model/hf_config.hpp"

@@ -1,12 +1,12 @@
-#include "bert_hpc/app/engine/model_from_config.hpp"
+#include "app/engine/model_from_config.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "bert_hpc/app/engine/low_rank.hpp"
-#include "bert_hpc/app/engine/model_labels.hpp"
-#include "bert_hpc/app/engine/step_loss.hpp"
-#include "bert_hpc/app/engine/training_settings.hpp"
+#include "app/engine/low_rank.hpp"
+#include "app/engine/model_labels.hpp"
+#include "app/engine/step_loss.hpp"
+#include "app/engine/training_settings.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/metrics/registry.hpp"
 #include "bert_hpc/model/hf_config.hpp"

@@ -1,4 +1,4 @@
-#include "bert_hpc/app/engine/model_instance.hpp"
+#include "app/engine/model_instance.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "bert_hpc/app/engine/model_kernels.hpp"
+#include "app/engine/model_kernels.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "bert_hpc/app/engine/model_labels.hpp"
+#include "app/engine/model_labels.hpp"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,11 +1,11 @@
-#include "bert_hpc/app/engine/model_loading.hpp"
+#include "app/engine/model_loading.hpp"
 
 #include <algorithm>
 
-#include "bert_hpc/app/engine/label_unit.hpp"
-#include "bert_hpc/app/engine/low_rank.hpp"
-#include "bert_hpc/app/engine/model_labels.hpp"
-#include "bert_hpc/app/run/collective.hpp"
+#include "app/engine/label_unit.hpp"
+#include "app/engine/low_rank.hpp"
+#include "app/engine/model_labels.hpp"
+#include "app/run/collective.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/data/relevant_label.hpp"
 #include "bert_hpc/layers/row_factors.hpp"

@@ -1,4 +1,4 @@
-#include "bert_hpc/app/engine/one_answer.hpp"
+#include "app/engine/one_answer.hpp"
 
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/tasks/task.hpp"

@@ -1,4 +1,4 @@
-#include "bert_hpc/app/engine/padding.hpp"
+#include "app/engine/padding.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -1,10 +1,10 @@
-#include "bert_hpc/app/engine/planned_data.hpp"
+#include "app/engine/planned_data.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "bert_hpc/app/run/collective.hpp"
-#include "bert_hpc/app/run/machine.hpp"
+#include "app/run/collective.hpp"
+#include "app/run/machine.hpp"
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"

@@ -1,4 +1,4 @@
-#include "bert_hpc/app/engine/precision.hpp"
+#include "app/engine/precision.hpp"
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/fp8_product.hpp"

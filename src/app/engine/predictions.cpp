@@ -1,4 +1,4 @@
-#include "bert_hpc/app/engine/predictions.hpp"
+#include "app/engine/predictions.hpp"
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include "bert_hpc/app/engine/ranking_files.hpp"
+#include "app/engine/ranking_files.hpp"
 
 #include <algorithm>
 #include <charconv>

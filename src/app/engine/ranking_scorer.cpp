@@ -1,4 +1,4 @@
-#include "bert_hpc/app/engine/ranking_scorer.hpp"
+#include "app/engine/ranking_scorer.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -6,8 +6,8 @@
 #include <limits>
 #include <optional>
 
-#include "bert_hpc/app/engine/ranking_files.hpp"
-#include "bert_hpc/app/engine/sample_results.hpp"
+#include "app/engine/ranking_files.hpp"
+#include "app/engine/sample_results.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/metrics/registry.hpp"
 #include "bert_hpc/tasks/task.hpp"

@@ -1,7 +1,7 @@
-#include "bert_hpc/app/engine/resolved_input.hpp"
+#include "app/engine/resolved_input.hpp"
 
-#include "bert_hpc/app/engine/low_rank.hpp"
-#include "bert_hpc/app/engine/model_from_config.hpp"
+#include "app/engine/low_rank.hpp"
+#include "app/engine/model_from_config.hpp"
 #include "bert_hpc/objectives/objective.hpp"
 
 namespace bert_hpc::app {

@@ -1,8 +1,8 @@
-#include "bert_hpc/app/engine/run_memory.hpp"
+#include "app/engine/run_memory.hpp"
 
 #include <algorithm>
 
-#include "bert_hpc/app/engine/evaluator.hpp"
+#include "app/engine/evaluator.hpp"
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/metrics/registry.hpp"
 

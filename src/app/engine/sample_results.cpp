@@ -1,4 +1,4 @@
-#include "bert_hpc/app/engine/sample_results.hpp"
+#include "app/engine/sample_results.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "bert_hpc/app/engine/skipped_step.hpp"
+#include "app/engine/skipped_step.hpp"
 
 #include <algorithm>
 #include <cmath>

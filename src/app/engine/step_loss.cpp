@@ -1,4 +1,4 @@
-#include "bert_hpc/app/engine/step_loss.hpp"
+#include "app/engine/step_loss.hpp"
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/objectives/objective.hpp"

@@ -1,9 +1,9 @@
-#include "bert_hpc/app/engine/trainer.hpp"
+#include "app/engine/trainer.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "bert_hpc/app/run/collective.hpp"
+#include "app/run/collective.hpp"
 #include "bert_hpc/comm/objects.hpp"
 #include "bert_hpc/ops/dropout.hpp"
 #include "bert_hpc/ops/flat.hpp"

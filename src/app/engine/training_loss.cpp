@@ -1,4 +1,4 @@
-#include "bert_hpc/app/engine/training_loss.hpp"
+#include "app/engine/training_loss.hpp"
 
 #include <numeric>
 

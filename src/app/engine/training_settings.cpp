@@ -1,4 +1,4 @@
-#include "bert_hpc/app/engine/training_settings.hpp"
+#include "app/engine/training_settings.hpp"
 
 #include <algorithm>
 #include <cmath>

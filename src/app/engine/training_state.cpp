@@ -1,4 +1,4 @@
-#include "bert_hpc/app/engine/training_state.hpp"
+#include "app/engine/training_state.hpp"
 
 #include <string_view>
 #include <type_traits>

@@ -1,5 +1,5 @@
 // Rank 0 turns a block of windows at a time into rows, which go to the metrics and to the files.
-#include "bert_hpc/app/engine/window_results.hpp"
+#include "app/engine/window_results.hpp"
 
 #include <algorithm>
 #include <cmath>

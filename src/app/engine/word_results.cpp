@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "bert_hpc/app/engine/sample_results.hpp"
+#include "app/engine/sample_results.hpp"
 #include "bert_hpc/data/row_texts.hpp"
 #include "bert_hpc/data/words.hpp"
 #include "bert_hpc/io/conll_file.hpp"

@@ -1,10 +1,10 @@
-#include "bert_hpc/app/plan/batch_shapes.hpp"
+#include "app/plan/batch_shapes.hpp"
 
 #include <algorithm>
 #include <numeric>
 #include <vector>
 
-#include "bert_hpc/app/engine/head_rows.hpp"
+#include "app/engine/head_rows.hpp"
 
 namespace bert_hpc::app {
 namespace {

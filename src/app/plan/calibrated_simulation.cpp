@@ -1,4 +1,4 @@
-#include "bert_hpc/app/plan/calibrated_simulation.hpp"
+#include "app/plan/calibrated_simulation.hpp"
 
 #include <algorithm>
 #include <cmath>

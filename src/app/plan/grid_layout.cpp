@@ -1,4 +1,4 @@
-#include "bert_hpc/app/plan/grid_layout.hpp"
+#include "app/plan/grid_layout.hpp"
 
 #include <algorithm>
 #include <numeric>

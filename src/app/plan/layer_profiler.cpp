@@ -1,11 +1,11 @@
-#include "bert_hpc/app/plan/layer_profiler.hpp"
+#include "app/plan/layer_profiler.hpp"
 
 #include <algorithm>
 #include <numeric>
 #include <optional>
 
-#include "bert_hpc/app/plan/model_piece.hpp"
-#include "bert_hpc/app/run/collective.hpp"
+#include "app/plan/model_piece.hpp"
+#include "app/run/collective.hpp"
 #include "bert_hpc/model/distinct_sublayers.hpp"
 
 namespace bert_hpc::app {

@@ -1,8 +1,8 @@
-#include "bert_hpc/app/plan/model_choices.hpp"
+#include "app/plan/model_choices.hpp"
 
 #include <cmath>
 
-#include "bert_hpc/app/run/collective.hpp"
+#include "app/run/collective.hpp"
 #include "bert_hpc/core/text.hpp"
 
 namespace bert_hpc::app {

@@ -1,4 +1,4 @@
-#include "bert_hpc/app/plan/model_piece.hpp"
+#include "app/plan/model_piece.hpp"
 
 #include <algorithm>
 #include <chrono>

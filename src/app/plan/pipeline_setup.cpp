@@ -1,17 +1,17 @@
-#include "bert_hpc/app/plan/pipeline_setup.hpp"
+#include "app/plan/pipeline_setup.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <set>
 
-#include "bert_hpc/app/engine/data_sets.hpp"
-#include "bert_hpc/app/engine/head_rows.hpp"
-#include "bert_hpc/app/engine/model_from_config.hpp"
-#include "bert_hpc/app/engine/padding.hpp"
-#include "bert_hpc/app/engine/precision.hpp"
-#include "bert_hpc/app/engine/step_loss.hpp"
-#include "bert_hpc/app/plan/layer_profiler.hpp"
-#include "bert_hpc/app/run/collective.hpp"
+#include "app/engine/data_sets.hpp"
+#include "app/engine/head_rows.hpp"
+#include "app/engine/model_from_config.hpp"
+#include "app/engine/padding.hpp"
+#include "app/engine/precision.hpp"
+#include "app/engine/step_loss.hpp"
+#include "app/plan/layer_profiler.hpp"
+#include "app/run/collective.hpp"
 #include "bert_hpc/config/machine_description.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/model/distinct_sublayers.hpp"

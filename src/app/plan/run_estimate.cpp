@@ -1,9 +1,9 @@
-#include "bert_hpc/app/plan/run_estimate.hpp"
+#include "app/plan/run_estimate.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "bert_hpc/app/plan/checkpoint_interval.hpp"
+#include "app/plan/checkpoint_interval.hpp"
 #include "bert_hpc/core/text.hpp"
 
 namespace bert_hpc::app {

@@ -1,4 +1,4 @@
-#include "bert_hpc/app/plan/simulated_trace.hpp"
+#include "app/plan/simulated_trace.hpp"
 
 namespace bert_hpc::app {
 

@@ -1,19 +1,19 @@
-#include "bert_hpc/app/plan/simulation.hpp"
+#include "app/plan/simulation.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 
-#include "bert_hpc/app/engine/data_sets.hpp"
-#include "bert_hpc/app/engine/model_from_config.hpp"
-#include "bert_hpc/app/engine/padding.hpp"
-#include "bert_hpc/app/engine/precision.hpp"
-#include "bert_hpc/app/engine/step_loss.hpp"
-#include "bert_hpc/app/plan/batch_shapes.hpp"
-#include "bert_hpc/app/plan/calibrated_simulation.hpp"
-#include "bert_hpc/app/plan/run_estimate.hpp"
-#include "bert_hpc/app/plan/simulated_trace.hpp"
-#include "bert_hpc/app/run/collective.hpp"
+#include "app/engine/data_sets.hpp"
+#include "app/engine/model_from_config.hpp"
+#include "app/engine/padding.hpp"
+#include "app/engine/precision.hpp"
+#include "app/engine/step_loss.hpp"
+#include "app/plan/batch_shapes.hpp"
+#include "app/plan/calibrated_simulation.hpp"
+#include "app/plan/run_estimate.hpp"
+#include "app/plan/simulated_trace.hpp"
+#include "app/run/collective.hpp"
 #include "bert_hpc/config/machine_description.hpp"
 #include "bert_hpc/config/walltime.hpp"
 #include "bert_hpc/core/text.hpp"

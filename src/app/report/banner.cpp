@@ -1,11 +1,11 @@
-#include "bert_hpc/app/report/banner.hpp"
+#include "app/report/banner.hpp"
 
 #include <algorithm>
 #include <set>
 
-#include "bert_hpc/app/run/machine.hpp"
+#include "app/report/rank_hosts.hpp"
+#include "app/run/machine.hpp"
 #include "bert_hpc/core/text.hpp"
-#include "rank_hosts.hpp"
 
 namespace bert_hpc::app {
 

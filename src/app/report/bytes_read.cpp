@@ -1,4 +1,4 @@
-#include "bert_hpc/app/report/bytes_read.hpp"
+#include "app/report/bytes_read.hpp"
 
 #include <algorithm>
 

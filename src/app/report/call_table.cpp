@@ -1,4 +1,4 @@
-#include "bert_hpc/app/report/call_table.hpp"
+#include "app/report/call_table.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,11 +1,11 @@
-#include "compute_rates.hpp"
+#include "app/report/compute_rates.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <optional>
 
-#include "bert_hpc/app/plan/model_piece.hpp"
+#include "app/plan/model_piece.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/data/batch_loader.hpp"
 #include "bert_hpc/model/model_costs.hpp"

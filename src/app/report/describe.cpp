@@ -1,11 +1,11 @@
-#include "bert_hpc/app/report/describe.hpp"
+#include "app/report/describe.hpp"
 
 #include <algorithm>
 
-#include "bert_hpc/app/engine/head_rows.hpp"
-#include "bert_hpc/app/report/banner.hpp"
-#include "bert_hpc/app/report/run_warnings.hpp"
-#include "bert_hpc/app/run/machine.hpp"
+#include "app/engine/head_rows.hpp"
+#include "app/report/banner.hpp"
+#include "app/report/run_warnings.hpp"
+#include "app/run/machine.hpp"
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/comm/objects.hpp"
 #include "bert_hpc/config/machine_description.hpp"

@@ -1,4 +1,4 @@
-#include "bert_hpc/app/report/grid_picture.hpp"
+#include "app/report/grid_picture.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "bert_hpc/app/report/kernel_profile.hpp"
+#include "app/report/kernel_profile.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "link_rates.hpp"
+#include "app/report/link_rates.hpp"
 
 #include <unistd.h>
 
@@ -6,10 +6,10 @@
 #include <cmath>
 #include <map>
 
-#include "bert_hpc/app/run/collective.hpp"
+#include "app/report/compute_rates.hpp"
+#include "app/run/collective.hpp"
 #include "bert_hpc/core/buffer.hpp"
 #include "bert_hpc/io/atomic_write.hpp"
-#include "compute_rates.hpp"
 
 namespace bert_hpc::app {
 namespace {

@@ -1,4 +1,4 @@
-#include "bert_hpc/app/report/machine_measurement.hpp"
+#include "app/report/machine_measurement.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -7,9 +7,11 @@
 #include <fstream>
 #include <set>
 
-#include "bert_hpc/app/report/describe.hpp"
-#include "bert_hpc/app/run/collective.hpp"
-#include "bert_hpc/app/run/machine.hpp"
+#include "app/report/compute_rates.hpp"
+#include "app/report/describe.hpp"
+#include "app/report/link_rates.hpp"
+#include "app/run/collective.hpp"
+#include "app/run/machine.hpp"
 #include "bert_hpc/comm/device_communicator.hpp"
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/comm/objects.hpp"
@@ -17,8 +19,6 @@
 #include "bert_hpc/core/version.hpp"
 #include "bert_hpc/io/atomic_write.hpp"
 #include "bert_hpc/io/provenance.hpp"
-#include "compute_rates.hpp"
-#include "link_rates.hpp"
 
 namespace bert_hpc::app {
 namespace {

@@ -1,4 +1,4 @@
-#include "bert_hpc/app/report/profile_table.hpp"
+#include "app/report/profile_table.hpp"
 
 #include <algorithm>
 #include <cmath>

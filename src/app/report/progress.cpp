@@ -1,4 +1,4 @@
-#include "bert_hpc/app/report/progress.hpp"
+#include "app/report/progress.hpp"
 
 #include <algorithm>
 #include <cmath>

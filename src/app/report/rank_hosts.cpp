@@ -1,8 +1,8 @@
-#include "rank_hosts.hpp"
+#include "app/report/rank_hosts.hpp"
 
 #include <map>
 
-#include "bert_hpc/app/run/machine.hpp"
+#include "app/run/machine.hpp"
 
 namespace bert_hpc::app {
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "bert_hpc/app/report/banner.hpp"
+#include "app/report/banner.hpp"
 
 namespace bert_hpc::app {
 

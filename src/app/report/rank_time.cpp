@@ -1,4 +1,4 @@
-#include "bert_hpc/app/report/rank_time.hpp"
+#include "app/report/rank_time.hpp"
 
 #include <string_view>
 

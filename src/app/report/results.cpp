@@ -1,15 +1,15 @@
-#include "bert_hpc/app/report/results.hpp"
+#include "app/report/results.hpp"
 
 #include <algorithm>
 #include <filesystem>
 #include <limits>
 #include <utility>
 
-#include "bert_hpc/app/engine/model_export.hpp"
-#include "bert_hpc/app/report/bytes_read.hpp"
-#include "bert_hpc/app/run/collective.hpp"
-#include "bert_hpc/app/run/machine.hpp"
-#include "bert_hpc/app/run/run_directory.hpp"
+#include "app/engine/model_export.hpp"
+#include "app/report/bytes_read.hpp"
+#include "app/run/collective.hpp"
+#include "app/run/machine.hpp"
+#include "app/run/run_directory.hpp"
 #include "bert_hpc/comm/objects.hpp"
 #include "bert_hpc/core/version.hpp"
 #include "bert_hpc/data/shard_tokenizer.hpp"

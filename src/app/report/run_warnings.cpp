@@ -1,4 +1,4 @@
-#include "bert_hpc/app/report/run_warnings.hpp"
+#include "app/report/run_warnings.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -6,9 +6,9 @@
 #include <set>
 #include <tuple>
 
-#include "bert_hpc/app/run/machine.hpp"
+#include "app/report/rank_hosts.hpp"
+#include "app/run/machine.hpp"
 #include "bert_hpc/core/text.hpp"
-#include "rank_hosts.hpp"
 
 namespace bert_hpc::app {
 

@@ -1,4 +1,4 @@
-#include "bert_hpc/app/report/stage_table.hpp"
+#include "app/report/stage_table.hpp"
 #include "bert_hpc/comm/objects.hpp"
 
 #include <algorithm>

@@ -1,10 +1,10 @@
-#include "bert_hpc/app/report/step_trace.hpp"
+#include "app/report/step_trace.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "bert_hpc/app/run/collective.hpp"
-#include "bert_hpc/app/run/machine.hpp"
+#include "app/run/collective.hpp"
+#include "app/run/machine.hpp"
 #include "bert_hpc/comm/objects.hpp"
 
 namespace bert_hpc::app {

@@ -1,4 +1,4 @@
-#include "bert_hpc/app/report/usage_monitor.hpp"
+#include "app/report/usage_monitor.hpp"
 
 #include <dlfcn.h>
 #include <fcntl.h>

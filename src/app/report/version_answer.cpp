@@ -1,4 +1,4 @@
-#include "bert_hpc/app/report/version_answer.hpp"
+#include "app/report/version_answer.hpp"
 
 #include "bert_hpc/comm/device_communicator.hpp"
 #include "bert_hpc/comm/mpi_communicator.hpp"

@@ -1,4 +1,4 @@
-#include "bert_hpc/app/run/checkpoint_owner.hpp"
+#include "app/run/checkpoint_owner.hpp"
 
 #include <cstdint>
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "bert_hpc/app/run/collective.hpp"
+#include "app/run/collective.hpp"
 
 #include <cstdio>
 

@@ -1,6 +1,6 @@
-#include "bert_hpc/app/run/earlier_start.hpp"
+#include "app/run/earlier_start.hpp"
 
-#include "bert_hpc/app/run/run_directory.hpp"
+#include "app/run/run_directory.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/io/metrics.hpp"
 

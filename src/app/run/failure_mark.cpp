@@ -1,4 +1,4 @@
-#include "bert_hpc/app/run/failure_mark.hpp"
+#include "app/run/failure_mark.hpp"
 
 #include <chrono>
 #include <exception>
@@ -6,7 +6,7 @@
 #include <memory>
 #include <thread>
 
-#include "bert_hpc/app/run/run_directory.hpp"
+#include "app/run/run_directory.hpp"
 #include "bert_hpc/io/run_lock.hpp"
 
 namespace bert_hpc::app {

@@ -1,4 +1,4 @@
-#include "bert_hpc/app/run/input_changes.hpp"
+#include "app/run/input_changes.hpp"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "bert_hpc/app/run/machine.hpp"
+#include "app/run/machine.hpp"
 
 #include <sched.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
-#include "bert_hpc/app/run/run_context.hpp"
+#include "app/run/run_context.hpp"
 
-#include "bert_hpc/app/run/collective.hpp"
+#include "app/run/collective.hpp"
 
 namespace bert_hpc::app {
 

@@ -1,4 +1,4 @@
-#include "bert_hpc/app/run/signal_listener.hpp"
+#include "app/run/signal_listener.hpp"
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-#include "bert_hpc/app/run/stop_request.hpp"
+#include "app/run/stop_request.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "bert_hpc/app/run/terminal.hpp"
+#include "app/run/terminal.hpp"
 
 #include <fcntl.h>
 #include <sys/ioctl.h>

@@ -1,4 +1,4 @@
-#include "bert_hpc/app/run/watchdog.hpp"
+#include "app/run/watchdog.hpp"
 
 #include <pthread.h>
 
@@ -10,7 +10,7 @@
 #include <thread>
 #include <utility>
 
-#include "bert_hpc/app/run/collective.hpp"
+#include "app/run/collective.hpp"
 #include "bert_hpc/comm/heartbeat.hpp"
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/core/text.hpp"

@@ -1,10 +1,10 @@
-#include "bert_hpc/app/report/banner.hpp"
+#include "app/report/banner.hpp"
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include "bert_hpc/app/report/run_warnings.hpp"
+#include "app/report/run_warnings.hpp"
 
 using namespace bert_hpc::app;
 using Catch::Matchers::ContainsSubstring;

@@ -1,5 +1,5 @@
 // A run's simulation from its own times, against a trace written by hand.
-#include "bert_hpc/app/plan/calibrated_simulation.hpp"
+#include "app/plan/calibrated_simulation.hpp"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>

@@ -1,5 +1,5 @@
 // What BERT_HPC_COUNT_LAUNCHES=1 prints.
-#include "bert_hpc/app/report/call_table.hpp"
+#include "app/report/call_table.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

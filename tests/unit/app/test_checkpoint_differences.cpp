@@ -2,7 +2,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include "bert_hpc/app/checkpoint/checkpoint_differences.hpp"
+#include "app/checkpoint/checkpoint_differences.hpp"
 
 using namespace bert_hpc;
 using Catch::Matchers::ContainsSubstring;

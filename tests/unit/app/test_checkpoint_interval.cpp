@@ -1,9 +1,9 @@
 // The rule for the time between checkpoints, and the note on an earlier start that left none.
-#include "bert_hpc/app/plan/checkpoint_interval.hpp"
+#include "app/plan/checkpoint_interval.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "bert_hpc/app/run/earlier_start.hpp"
+#include "app/run/earlier_start.hpp"
 
 using bert_hpc::app::checkpoint_interval;
 using bert_hpc::app::earlier_start_note;

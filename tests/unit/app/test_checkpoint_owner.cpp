@@ -1,5 +1,5 @@
 // RUN/checkpoints as a link: whose they are.
-#include "bert_hpc/app/run/checkpoint_owner.hpp"
+#include "app/run/checkpoint_owner.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "bert_hpc/app/run/failure_mark.hpp"
+#include "app/run/failure_mark.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -10,7 +10,7 @@
 #include <fstream>
 #include <thread>
 
-#include "bert_hpc/app/run/run_directory.hpp"
+#include "app/run/run_directory.hpp"
 #include "bert_hpc/io/run_lock.hpp"
 #include "support/wait_until.hpp"
 

@@ -1,4 +1,4 @@
-#include "bert_hpc/app/plan/grid_layout.hpp"
+#include "app/plan/grid_layout.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>

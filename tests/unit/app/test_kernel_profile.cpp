@@ -1,11 +1,11 @@
 // The profile of a few steps: which steps, the sums over ranks, the log's table.
-#include "bert_hpc/app/report/kernel_profile.hpp"
+#include "app/report/kernel_profile.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
 #include <limits>
 
-#include "bert_hpc/app/report/profile_table.hpp"
+#include "app/report/profile_table.hpp"
 #include "bert_hpc/comm/mpi_communicator.hpp"
 
 using namespace bert_hpc;

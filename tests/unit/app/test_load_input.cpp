@@ -1,4 +1,4 @@
-#include "bert_hpc/app/load_input.hpp"
+#include "app/load_input.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>

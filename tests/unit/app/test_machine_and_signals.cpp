@@ -10,9 +10,9 @@
 #include <string_view>
 #include <thread>
 
-#include "bert_hpc/app/run/machine.hpp"
-#include "bert_hpc/app/run/signal_listener.hpp"
-#include "bert_hpc/app/run/stop_request.hpp"
+#include "app/run/machine.hpp"
+#include "app/run/signal_listener.hpp"
+#include "app/run/stop_request.hpp"
 
 using namespace bert_hpc::app;
 using Catch::Matchers::ContainsSubstring;

@@ -1,5 +1,5 @@
 // What a machine measurement writes and refuses; which ranks share a node.
-#include "bert_hpc/app/report/machine_measurement.hpp"
+#include "app/report/machine_measurement.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>

@@ -1,5 +1,5 @@
 // How many tokens a micro-batch has where the input does not say.
-#include "bert_hpc/app/plan/micro_batch_size.hpp"
+#include "app/plan/micro_batch_size.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <vector>

@@ -1,7 +1,7 @@
 // What --validate compares of [model] recompute and trainable.
 #include <catch2/catch_test_macros.hpp>
 
-#include "bert_hpc/app/plan/model_choices.hpp"
+#include "app/plan/model_choices.hpp"
 
 using namespace bert_hpc;
 

@@ -1,7 +1,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include "bert_hpc/app/engine/one_answer.hpp"
+#include "app/engine/one_answer.hpp"
 
 using namespace bert_hpc;
 using Catch::Matchers::ContainsSubstring;

@@ -1,10 +1,10 @@
 // What plans expect of padding before there are micro-batches, and the costs of padded ones.
-#include "bert_hpc/app/engine/padding.hpp"
+#include "app/engine/padding.hpp"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
 
-#include "bert_hpc/app/plan/batch_shapes.hpp"
+#include "app/plan/batch_shapes.hpp"
 
 using namespace bert_hpc;
 using Catch::Approx;

@@ -1,4 +1,4 @@
-#include "bert_hpc/app/plan/pipeline_setup.hpp"
+#include "app/plan/pipeline_setup.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

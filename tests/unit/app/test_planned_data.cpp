@@ -1,5 +1,5 @@
 // Planned data sets: their lengths and their assumptions.
-#include "bert_hpc/app/engine/planned_data.hpp"
+#include "app/engine/planned_data.hpp"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>

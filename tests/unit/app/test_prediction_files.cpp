@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "bert_hpc/app/engine/predictions.hpp"
-#include "bert_hpc/app/engine/sample_results.hpp"
+#include "app/engine/predictions.hpp"
+#include "app/engine/sample_results.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/rng.hpp"
 #include "bert_hpc/io/hdf5/hdf5.hpp"

@@ -5,8 +5,8 @@
 #include <catch2/matchers/catch_matchers_floating_point.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include "bert_hpc/app/report/progress.hpp"
-#include "bert_hpc/app/report/timing_table.hpp"
+#include "app/report/progress.hpp"
+#include "app/report/timing_table.hpp"
 
 using namespace bert_hpc::app;
 using Catch::Matchers::ContainsSubstring;

@@ -1,4 +1,4 @@
-#include "bert_hpc/app/report/rank_time.hpp"
+#include "app/report/rank_time.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <vector>

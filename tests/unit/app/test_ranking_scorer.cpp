@@ -1,5 +1,5 @@
 // Metrics of rankings against figures computed by hand.
-#include "bert_hpc/app/engine/ranking_scorer.hpp"
+#include "app/engine/ranking_scorer.hpp"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>

@@ -6,9 +6,9 @@
 #include <set>
 #include <sstream>
 
-#include "bert_hpc/app/engine/model_from_config.hpp"
-#include "bert_hpc/app/engine/resolved_input.hpp"
-#include "bert_hpc/app/run/run_directory.hpp"
+#include "app/engine/model_from_config.hpp"
+#include "app/engine/resolved_input.hpp"
+#include "app/run/run_directory.hpp"
 #include "bert_hpc/ops/update_rule.hpp"
 #include "support/example_input.hpp"
 #include "support/parsed_input.hpp"

@@ -1,5 +1,5 @@
 // Which tokenizer an exported model gets; timers over ranks.
-#include "bert_hpc/app/report/results.hpp"
+#include "app/report/results.hpp"
 
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "bert_hpc/app/report/bytes_read.hpp"
+#include "app/report/bytes_read.hpp"
 #include "bert_hpc/core/hash.hpp"
 
 using namespace bert_hpc;

@@ -1,4 +1,4 @@
-#include "bert_hpc/app/run/run_directory.hpp"
+#include "app/run/run_directory.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // Time, cost and restarts of a planned run.
-#include "bert_hpc/app/plan/run_estimate.hpp"
+#include "app/plan/run_estimate.hpp"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>

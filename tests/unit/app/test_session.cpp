@@ -1,12 +1,12 @@
 // The phases of a session, on a plan: no shards, nothing allocated.
-#include "bert_hpc/app/session.hpp"
+#include "app/session.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include "bert_hpc/app/load_input.hpp"
-#include "bert_hpc/app/plan/micro_batch_size.hpp"
+#include "app/load_input.hpp"
+#include "app/plan/micro_batch_size.hpp"
 
 using namespace bert_hpc;
 using Catch::Matchers::ContainsSubstring;

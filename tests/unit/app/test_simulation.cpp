@@ -1,12 +1,12 @@
 // The simulated step in the report of --validate, and the events of measured steps.
-#include "bert_hpc/app/plan/simulated_trace.hpp"
-#include "bert_hpc/app/plan/simulation.hpp"
+#include "app/plan/simulated_trace.hpp"
+#include "app/plan/simulation.hpp"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include "bert_hpc/app/report/step_trace.hpp"
+#include "app/report/step_trace.hpp"
 #include "support/heads.hpp"
 
 using namespace bert_hpc;

@@ -2,7 +2,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <limits>
 
-#include "bert_hpc/app/engine/skipped_step.hpp"
+#include "app/engine/skipped_step.hpp"
 
 using namespace bert_hpc;
 using Catch::Matchers::ContainsSubstring;

@@ -1,7 +1,7 @@
 // The memory of a node for tokens.
 #include <catch2/catch_test_macros.hpp>
 
-#include "bert_hpc/app/engine/data_sets.hpp"
+#include "app/engine/data_sets.hpp"
 
 using namespace bert_hpc;
 

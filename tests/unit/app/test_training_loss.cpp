@@ -1,4 +1,4 @@
-#include "bert_hpc/app/engine/training_loss.hpp"
+#include "app/engine/training_loss.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>

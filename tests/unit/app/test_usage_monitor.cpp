@@ -5,7 +5,7 @@
 #include <ctime>
 #include <limits>
 
-#include "bert_hpc/app/report/usage_monitor.hpp"
+#include "app/report/usage_monitor.hpp"
 #include "support/wait_until.hpp"
 
 using namespace bert_hpc::app;

@@ -1,5 +1,5 @@
 // When a run stops for its wall-time limit.
-#include "bert_hpc/app/run/wall_time.hpp"
+#include "app/run/wall_time.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

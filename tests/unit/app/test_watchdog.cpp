@@ -1,6 +1,6 @@
 #include <catch2/catch_test_macros.hpp>
 
-#include "bert_hpc/app/run/watchdog.hpp"
+#include "app/run/watchdog.hpp"
 
 using bert_hpc::app::LivenessTable;
 using Change = LivenessTable::Change;

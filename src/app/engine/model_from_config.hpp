@@ -1,0 +1,32 @@
+// The configuration of the model: first as the input states it, then completed with the facts of the data. Pure, but
+// for reading config.json.
+#pragma once
+
+#include "app/engine/model_request.hpp"
+#include "bert_hpc/config/config.hpp"
+#include "bert_hpc/data/shard_reader.hpp"
+#include "bert_hpc/model/model_plan.hpp"
+
+namespace bert_hpc::app {
+
+/// The model as the input states it, before the data are known: `pretrained`'s config.json with the keys of [model]
+/// over it, or BERT-base's values with them. Throws Error.
+model::ModelConfig model_from_config(const config::Config& input);
+
+/// Adds the facts of the data: vocabulary (where [model] states none and there is no pretrained model), labels, special
+/// tokens. Throws Error(data) where data and model do not go together.
+model::ModelConfig finalize(const config::Config& input, const model::ModelConfig& stated,
+                            const data::ShardInfo& shards, const data::SpecialIds& special);
+
+/// The plan of the complete model, with activations of storage_type(). `trains`: this run trains it, or what [model]
+/// trainable and freeze_layers leave of it. Throws as model::make_plan().
+model::ModelPlan plan_of(const config::Config& input, const model::ModelConfig& config, const model::HeadKind& kind,
+                         bool trains);
+
+/// The request of this run's model: `trains`, or only applied. Throws as plan_of() and schedule_of().
+ModelRequest model_request(const config::Config& input, const model::ModelConfig& config, bool trains);
+
+/// Limits that the model sets to its shards; zeros where the model takes its values from the data.
+data::ShardLimits shard_limits(const config::Config& input, const model::ModelConfig& stated, bool labels);
+
+}  // namespace bert_hpc::app

@@ -1,0 +1,41 @@
+// The files of a ranking: predictions.h5, predictions.csv, run.trec and predictions.tsv. Memory: a query's candidates.
+#pragma once
+
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "app/engine/predictions.hpp"
+#include "bert_hpc/data/group_data.hpp"
+#include "bert_hpc/io/text_file.hpp"
+
+namespace bert_hpc::app {
+
+/// DIRECTORY/predictions.h5 (label, prediction, rank) and DIRECTORY/predictions.csv (with ids), a row for each sample;
+/// DIRECTORY/run.trec, lines "query Q0 passage rank score name" (trec_eval); DIRECTORY/predictions.tsv, lines "query
+/// passage rank" with tabs (ms_marco_eval.py), up to the rank 1000 that it takes. A query at a time. Without close()
+/// there are no files.
+class RankingFiles {
+ public:
+  /// `facts` and `reader` must outlive it. `hdf5` is held during HDF5 calls. Throws Error(files), as do all functions
+  /// below, and Error(data) where the shards are damaged.
+  RankingFiles(const PredictionsFacts& facts, const data::ShardReader& reader, std::mutex& hdf5);
+
+  /// The score of the next sample.
+  void add(float score);
+  void close();
+
+ private:
+  void write_query();
+  void write_ranks(const std::vector<std::size_t>& places);
+
+  const PredictionsFacts& facts_;
+  const data::ShardReader& reader_;
+  data::GroupReader groups_;
+  std::vector<float> scores_;  // of the query under way
+  PredictionTables tables_;
+  io::TextFile trec_, ranks_;
+};
+
+}  // namespace bert_hpc::app

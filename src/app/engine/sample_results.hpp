@@ -1,0 +1,65 @@
+// What is made of each sample's outputs beyond its micro-batch: predictions, and metrics of several sequences together.
+// The rank that computes a sample keeps some numbers of it; rank 0 gets them in the order of the data. One kind a file.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+
+#include "app/engine/predictions.hpp"
+#include "bert_hpc/config/config.hpp"
+#include "bert_hpc/data/shard_reader.hpp"
+#include "bert_hpc/metrics/metric.hpp"
+
+namespace bert_hpc::app {
+
+/// Gets what was kept of the samples of one pass over the data; on rank 0.
+class ResultCollector {
+ public:
+  virtual ~ResultCollector() = default;  ///< without finish(), unfinished files are removed
+
+  /// The next sample. Throws Error(files), and Error(data) where texts of the shards are damaged.
+  virtual void add(std::span<const float> kept) = 0;
+  /// After the last one. Adds to the sums of its metrics where `evaluation` is not null; files get their names. Throws
+  /// as add().
+  virtual void finish(metrics::Evaluation* evaluation) = 0;
+};
+
+class SampleResults {
+ public:
+  virtual ~SampleResults() = default;
+
+  /// Numbers that are kept of a sample.
+  virtual std::int64_t width(std::int64_t sample) const = 0;
+  /// outputs (rows of the sample that the head reads, outputs), in the labels' unit; kept (width()).
+  virtual void keep(std::int64_t sample, std::span<const float> outputs, std::span<float> kept) const = 0;
+  /// Replaces predicted classes (rows of the sample that the head reads) that do not follow from outputs.
+  virtual void replace_predicted(std::int64_t /*sample*/, std::span<std::int32_t> /*predicted*/) const {}
+
+  /// For a pass over the data, on rank 0. It writes files where `files` is not null: both, and this, must outlive it.
+  /// Throws Error(files).
+  virtual std::unique_ptr<ResultCollector> collect(const PredictionsFacts* files) const = 0;
+  /// Does the collector's finish() set the loss, which no rank but rank 0 then knows?
+  virtual bool makes_loss() const { return false; }
+  /// Whether the collector adds all metrics, so that micro-batches add none. keep() then gets outputs as they are.
+  virtual bool makes_metrics() const { return false; }
+};
+
+/// The outputs themselves, for predictions alone: collect() needs files. `outputs`: of a row, of which each sample has
+/// one. `reader` must outlive it. `hdf5` is held during HDF5 calls.
+std::unique_ptr<SampleResults> row_results(const data::ShardReader& reader, std::int64_t outputs, std::mutex& hdf5);
+/// Of tasks with answers, as row_results(). Throws Error(data) where the data have no texts.
+std::unique_ptr<SampleResults> answer_results(const config::Task& task, const data::ShardReader& reader,
+                                              std::mutex& hdf5);
+/// Results of tasks with classes of words, like answer_results(). `names`: the classes' names.
+std::unique_ptr<SampleResults> word_results(const data::ShardReader& reader, const std::vector<std::string>& names,
+                                            std::mutex& hdf5);
+/// Of tasks that rank candidates, as answer_results().
+std::unique_ptr<SampleResults> ranking_results(const config::Task& task, const data::ShardReader& reader,
+                                               std::mutex& hdf5);
+
+/// Throws Error(data) where the data have no texts, which predictions need.
+void require_texts(const data::ShardReader& reader);
+
+}  // namespace bert_hpc::app

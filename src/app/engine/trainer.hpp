@@ -1,0 +1,131 @@
+// The step loop: loader → pipeline (forward, loss, backward) → sums over replicas → update. Everything a step needs is
+// allocated before the first one.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/engine/model_instance.hpp"
+#include "app/engine/trainer_settings.hpp"
+#include "app/engine/training_state.hpp"
+#include "bert_hpc/core/buffer.hpp"
+#include "bert_hpc/core/device_memory.hpp"
+#include "bert_hpc/core/timers.hpp"
+#include "bert_hpc/data/batch_loader.hpp"
+#include "bert_hpc/train/data_parallel.hpp"
+#include "bert_hpc/train/efficiency.hpp"
+#include "bert_hpc/train/loss_scale.hpp"
+#include "bert_hpc/train/optimizer.hpp"
+#include "bert_hpc/train/parameter_hash.hpp"
+#include "bert_hpc/train/tied_gradients.hpp"
+
+namespace bert_hpc::app {
+
+/// What ranks exchange with a step's losses, summed over all of them, so that agreement needs no message of its own.
+struct StepFlags {
+  double stop = 0;        ///< asked to stop
+  double checkpoint = 0;  ///< asked for a checkpoint
+  double written = 0;     ///< has ended its part of the checkpoint under way, or failed to
+  double failed = 0;      ///< has failed to
+  double lost = 0;        ///< the lock of the run's directory is another's
+};
+
+/// What a step calls on its way.
+struct StepHooks {
+  std::function<StepFlags()> flags;     ///< before the last all-reduce; none: no flags
+  std::function<void()> before_update;  ///< until it returns, parameters and states are those of the step before
+};
+
+struct StepResult {
+  double loss = 0;           ///< mean over the global batch's targets
+  double gradient_norm = 0;  ///< before clipping
+  double learning_rate = 0;
+  std::int64_t samples = 0, tokens = 0;  ///< of the global batch, without padding
+  std::int64_t computed_tokens = 0;      ///< with padding
+  double targets = 0;                    ///< of the global batch: what its loss is a mean over
+  double sum_of_squared_lengths = 0;
+  double noise_scale = 0;   ///< of the gradient so far, in sequences; NaN where it is not known
+  bool skipped = false;     ///< loss or gradient norm is not finite: parameters and states are as before
+  bool backed_off = false;  ///< where skipped: the loss scale was the likely reason, and is smaller now
+  /// Where skipped: the samples with losses that are not finite, ascending; those of the whole batch where the gradient
+  /// alone is not.
+  std::vector<std::int64_t> bad_samples;
+  StepFlags flags;  ///< of all ranks
+};
+
+class Trainer : private train::PipelineEvents {
+ public:
+  /// All must outlive the trainer; the model is connected, and `sums` is of its segments.
+  Trainer(const TrainerSettings& settings, ModelInstance& model, train::DataParallel& sums, core::Timers& timers);
+
+  /// Collective over all ranks. Step number `done` + 1. Nothing is updated where loss or gradient norm is not finite:
+  /// see StepResult::skipped. Throws Error(numerical), on every rank, if a parameter has changed by itself.
+  StepResult step(const data::LoadedStep& loaded, std::int64_t done, const StepHooks& hooks = {});
+
+  /// What a checkpoint keeps beside the parameters. After its states were set from elsewhere, as the parameters were:
+  /// optimizer().parameters_changed().
+  train::Optimizer& optimizer() { return optimizer_; }
+  train::NoiseScale& noise() { return noise_; }
+  SkippedSteps& skipped() { return skipped_; }
+  train::LossScale& loss_scale() { return scale_; }
+  /// Collective over all ranks. What is known of FP8's operands, of all ranks, on rank 0; empty without FP8.
+  std::string fp8_magnitudes() const;
+  /// Collective over all ranks. Throws AgreedError(files) where it does not have this rank's layers.
+  void restore_fp8(const std::string& magnitudes);
+
+ private:
+  /// Keeps the row losses and adds them up.
+  void result(int micro_batch, model::Stage& stage, int slot) override;
+  void finished(int virtual_stage, std::int64_t begin) override { sums_.finished(virtual_stage, begin); }
+  void end_micro_batch(int virtual_stage) override { sums_.end_micro_batch(virtual_stage); }
+
+  float loss_scale_of_step() const { return static_cast<float>(scale_.scale() / targets_); }
+  /// Makes the passes of this replica's micro-batches, from number first_ on.
+  void prepare(const data::LoadedStep& loaded, std::int64_t done);
+  /// The number among this replica's micro-batches of the one that is computed as number `i`.
+  std::size_t turned(std::size_t i) const { return (first_ + i) % own_; }
+  double global_targets(const data::LoadedStep& loaded);
+  /// Throws AgreedError(numerical) unless `finding` is empty.
+  void require_intact(const std::string& finding) const;
+  void measure_noise(const data::LoadedStep& loaded, double norm);
+  /// Loss and gradient norm, over all ranks; sums `flags` too. Waits for the kernels.
+  void agree(const data::LoadedStep& loaded, StepResult& result);
+  /// Collective. Of a step whose loss is not finite.
+  std::vector<std::int64_t> samples_without_loss(const data::LoadedStep& loaded);
+  /// Collective. Of a skipped step: StepResult::bad_samples.
+  std::vector<std::int64_t> bad_samples(const data::LoadedStep& loaded, double loss);
+  /// One rank alone launches the update before it knows loss and norm.
+  bool updates_at_once() const {
+    return sums_.norm().is_alone() && optimizer_.steps_on_device() && !model_.kernels.fp8;
+  }
+  void update_at_once(double learning_rate, std::int64_t done, std::size_t micro_batches);
+  /// The update, or where `result` says so none, unless it has been launched.
+  void update(const StepResult& result, std::int64_t done);
+
+  TrainerSettings settings_;
+  ModelInstance& model_;
+  train::DataParallel& sums_;
+  core::Timers& timers_;
+  train::Optimizer optimizer_;
+  std::optional<train::TiedGradients> tied_;
+  train::ParameterHash hash_;
+  train::NoiseScale noise_;
+  /// (micro-batches of all replicas, then flags): sums of row losses, zero for those of others.
+  core::MirroredArray<double> losses_;
+  SkippedSteps skipped_;
+  train::LossScale scale_;
+  core::Buffer<float>
+      row_losses_;  // (micro-batches of this replica, rows): kept so that non-finite samples can be reported
+  std::vector<std::int64_t> row_counts_;  // (micro-batches of this replica): 0 where the head is elsewhere
+  // The step under way.
+  std::vector<layers::StepContext> passes_;
+  core::MicroBatch empty_;
+  std::int64_t first_index_ = 0;  // of this replica's micro-batches, among all
+  std::size_t own_ = 0;           // micro-batches of this replica
+  std::size_t first_ = 0;         // the one that is computed first
+  double targets_ = 1;
+};
+
+}  // namespace bert_hpc::app

@@ -1,0 +1,31 @@
+// Warnings of the banner: ranks on too few cores or far from their GPU, too little memory, an input that asks for more
+// than there is. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "app/report/banner.hpp"
+#include "bert_hpc/config/config.hpp"
+
+namespace bert_hpc::app {
+
+/// Ranks that share cores with too few for their threads, ranks with more threads than cores, ranks on another NUMA
+/// node than their GPU, and ranks of a node that see one GPU each, each with its cure; equal cases on several nodes are
+/// one warning.
+std::vector<std::string> placement_warnings(const std::vector<RankPlacement>& ranks);
+
+/// Warning that `ranks` ranks of `rank_bytes` each do not fit into the `available` bytes of `where` ("this node", "a
+/// rank of NAME"); "" where they fit, or where `available` is unknown (0).
+std::string memory_warning(std::int64_t rank_bytes, int ranks, std::int64_t available, const std::string& where);
+
+/// What of a training's input asks for more than there is: a warm-up beyond the last step, a batch beyond the data.
+/// `units`: what there is to train on, sequences or queries.
+std::vector<std::string> training_warnings(const config::Config& input, std::int64_t steps, std::int64_t units,
+                                           bool queries = false);
+
+/// Note that a run on a GPU computes in fp32 because its input does not choose; "" if it does, or on CPUs.
+std::string precision_note(const config::Precision& precision, bool on_gpu);
+
+}  // namespace bert_hpc::app

@@ -1,0 +1,114 @@
+// What every mode computes with, made in phases. The phases run in this order; each is collective and needs those
+// before it. Members are declared in the order of the phases, so that each outlives those that use it:
+//
+//   data           the model that the input states, the data sets                            SessionData
+//   communicators  the groups of ranks                                                       Session
+//   model          its configuration, its cut into stages, batches, the parameters' arenas   Session
+//   memory         everything that a step or an evaluation computes in                       Session
+//   state          the pipeline, then parameters from a folder or a checkpoint               connect(), then the mode
+//
+// An estimate (--validate) has no communicators, arenas or gradient reducer and ends after the phase "memory".
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "app/engine/data_sets.hpp"
+#include "app/engine/evaluator.hpp"
+#include "app/engine/model_instance.hpp"
+#include "app/engine/model_loading.hpp"
+#include "app/plan/pipeline_setup.hpp"
+#include "app/report/grid_picture.hpp"
+#include "app/run/run_context.hpp"
+#include "bert_hpc/core/timers.hpp"
+#include "bert_hpc/data/batch_loader.hpp"
+#include "bert_hpc/train/data_parallel.hpp"
+#include "bert_hpc/train/step_loss.hpp"
+
+namespace bert_hpc::app {
+
+/// Phase "data". It depends on no session, so that several models of a run can read the same data.
+struct SessionData {
+  /// Collective.
+  explicit SessionData(const RunContext& context);
+
+  /// The training data; in other modes the test data or, where there are none, the validation data.
+  data::ShardReader& primary() const;
+
+  model::ModelConfig stated;
+  DataSets sets;
+};
+
+/// A model and all that it computes in.
+class Session {
+ public:
+  /// Collective: the phases "communicators", "model" and "memory". `trains`: the run trains this model; else it applies
+  /// it, to the same data. Both arguments must outlive the session.
+  Session(const RunContext& context, SessionData& data, bool trains);
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  /// Collective. The phase "state" begins: makes the pipeline.
+  void connect();
+
+  bool trains() const { return trains_; }
+  bool estimates() const { return context_.invocation.validate; }
+  /// Most micro-batches of a replica in a training step; 0 in other modes.
+  int micro_batches() const;
+
+  /// How replicas share this model's arena. Pure.
+  train::ShardSettings shards_of(const ModelInstance& instance) const;
+  /// Of the model's rank: app/engine/step_loss.hpp.
+  std::optional<train::StepLossSettings> step_loss(const ModelInstance& instance) const;
+  /// Planned memory of this model's rank. Pure.
+  MemoryPlan memory_of(const ModelInstance& instance) const;
+  MemoryPlan memory() const { return memory_of(*model); }
+
+  /// Planned memory with another input of the same data and layout, of the rank that takes most. Pure.
+  std::int64_t most_bytes_with(const config::Config& input) const;
+
+  /// Collective. Prints the banner with these lines and the warnings about the ranks' placement and memory.
+  void describe(const std::vector<std::pair<std::string, std::string>>& lines) const;
+
+  DataSets& sets;
+  std::optional<comm::ProcessGroups> groups;  ///< none in an estimate
+  core::Timers timers;
+
+  // Model.
+  std::int64_t usual_micro_tokens = 0;  ///< where the input does not say
+  PipelineSetup pipeline;
+  data::BatchLoaderOptions batches;
+  train::LossOptions loss;
+  PredictionRange prediction_range;
+  std::vector<float> value_levels;          ///< as of metrics::EvaluatedSet
+  std::optional<data::BatchLoader> loader;  ///< of the training data
+  std::optional<ModelInstance> model;
+  LoadNotes load_notes;  ///< of an estimate
+
+  // Memory.
+  std::optional<Evaluator> validation, test;  ///< other modes than training have one of them
+  layers::BatchBounds bounds, evaluation_bounds;
+  std::unique_ptr<train::DataParallel> sums;  ///< the gradient reducer; null unless the model is trained now
+  std::int64_t message_bytes = 0;             ///< of the reducer
+
+ private:
+  comm::GridCoordinates own_place() const;  ///< in an estimate with fewer planned ranks: the last one's
+  void make_model();
+  std::int64_t beside_model(const ModelInstance& instance) const;
+  void cut_model(const model::ModelConfig& config);
+  void make_instance(const model::ModelConfig& config, bool allocates, const core::ParameterStore::Memory& memory);
+  void plan_memory();
+  void make_reducer();
+  /// Type of the gradients, for estimates too.
+  core::ParameterStore::Memory gradient_memory() const;
+  StageFacts facts_at(const comm::GridCoordinates& place) const;
+
+  const RunContext& context_;
+  SessionData& data_;
+  bool trains_;
+};
+
+}  // namespace bert_hpc::app
