@@ -5,29 +5,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "app/report/rank_hosts.hpp"
+
 namespace bert_hpc::app {
-
-/// Where one rank runs; gathered from all ranks, by rank.
-struct RankPlacement {
-  std::string host, device;  ///< device: "CPU" or a GPU's name
-  int threads = 1;
-  std::vector<int> cores;  ///< logical cores it may use; empty: unknown
-  std::vector<int> numa_nodes;
-  int device_node = -1;           ///< NUMA node that its GPU is connected to; −1: unknown, or no GPU
-  std::string device_identity{};  ///< the same for two ranks exactly if they use one GPU; empty on CPUs
-  int visible_devices = 0;        ///< GPUs that it sees
-
-  template <class Self>
-  static auto fields(Self& self) {
-    return std::tie(self.host, self.device, self.threads, self.cores, self.numa_nodes, self.device_node,
-                    self.device_identity, self.visible_devices);
-  }
-  bool operator==(const RankPlacement&) const = default;
-};
 
 struct BannerFacts {
   std::string version, revision;
