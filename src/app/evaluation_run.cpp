@@ -4,13 +4,13 @@
 
 #include "app/engine/model_labels.hpp"
 #include "app/engine/model_loading.hpp"
-#include "app/engine/one_answer.hpp"
 #include "app/report/describe.hpp"
 #include "app/report/results.hpp"
 #include "app/run/collective.hpp"
 #include "app/run_start.hpp"
 #include "app/session.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/objectives/one_answer.hpp"
 
 namespace bert_hpc::app {
 
@@ -30,7 +30,7 @@ void evaluate(Session& session, data::ShardReader& reader, Results& results, con
   const std::vector<std::string>& labels = session.model->config.label_names;
   const std::string split = session.sets.test ? "test" : "validation";
   Evaluator& evaluator = session.test ? *session.test : *session.validation;
-  const PredictionsFacts predictions = results.predictions_of(split, *session.model);
+  const objectives::PredictionsFacts predictions = results.predictions_of(split, *session.model);
   const bool writes = session.model->objective.task->predicts_samples;
   const std::optional<io::EvaluationRow> row = evaluator.evaluate_unless(
       0, [&context] { return context.world.any(context.requests.stop()); }, writes ? &predictions : nullptr);
@@ -43,7 +43,7 @@ void evaluate(Session& session, data::ShardReader& reader, Results& results, con
     results.record_evaluation(split, *row);
     context.log.info(evaluation_line(split, *row, *session.model->objective.task));
     if (const auto answer = evaluator.one_answer()) {
-      context.log.warning(one_answer_in_evaluation(split, *answer, labels, input.task.name));
+      context.log.warning(objectives::one_answer_in_evaluation(split, *answer, labels, input.task.name));
     }
   }
   results.record_ranks(context, context.device.name, session.memory());

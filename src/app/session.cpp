@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "app/engine/label_unit.hpp"
 #include "app/engine/model_from_config.hpp"
 #include "app/engine/model_loading.hpp"
 #include "app/engine/padding.hpp"
@@ -63,16 +62,20 @@ void Session::make_model() {
   collectively(context_.world, [&] {
     batches = training_batches(input, config, drawn_unit(input, config, reader), own_place().data, context_.grid,
                                pipeline.micro_batches, usual_micro_tokens);
-    prediction_range = app::prediction_range(input.task, trains_ ? reader.values() : std::span<const float>());
-    batches.label_scale = trains_ ? training_label_scale(input, reader) : evaluation_label_scale(input, config);
-    config.prediction_range = exported_range(batches.label_scale);
-    value_levels = app::value_levels(input.task, trains_ ? reader.values() : std::span<const float>());
+    const objectives::Objective& objective = objectives::named(input.task.name);
+    const objectives::RunFacts run{.task = input.task,
+                                   .trains = trains_,
+                                   .reader = reader,
+                                   .label_names = config.label_names,
+                                   .exported = config.prediction_range};
+    if (objective.output_rules != nullptr) output_rules = objective.output_rules(run);
+    batches.label_scale = output_rules.scale;
+    config.prediction_range = objectives::exported_range(output_rules.scale);
     for (const auto* set : {&sets.train, &sets.validation, &sets.test}) {
-      if (*set) require_levels(input.task, **set);
+      if (*set && objective.check_labels != nullptr) objective.check_labels(input.task, **set);
     }
     if (trains_) {
-      loss = training_loss(input.task, reader.planned() ? std::span<const std::int32_t>() : reader.classes(),
-                           config.label_names);
+      if (objective.loss_options != nullptr) loss = objective.loss_options(run);
       loader.emplace(*sets.train, batches);
     }
     make_instance(config, !trains_ && !estimates(), gradient_memory());
@@ -122,10 +125,7 @@ void Session::make_instance(const model::ModelConfig& config, bool allocates,
                             const core::ParameterStore::Memory& memory) {
   model.emplace(model_request(context_.input, config, trains_), context_.grid, own_place(), pipeline.balance, allocates,
                 memory);
-  model->label_scale = batches.label_scale;
-  model->least_output = least_output(context_.input.task);
-  model->prediction_range = prediction_range;
-  model->value_levels = value_levels;
+  model->output_rules = output_rules;
 }
 
 void Session::plan_memory() {
@@ -237,7 +237,7 @@ void Session::describe(const std::vector<std::pair<std::string, std::string>>& l
   const auto add_windows = [&](const char* split, const std::optional<Evaluator>& evaluator,
                                const std::unique_ptr<data::ShardReader>& reader, const data::SourceRows& rows) {
     if (!evaluator) return;
-    const std::string text = windows_text(context_.input.task, rows, reader->samples());
+    const std::string text = objectives::windows_text(context_.input.task, rows, reader->samples());
     if (!text.empty()) all.emplace_back(split, text);
   };
   add_windows("validation", validation, sets.validation, sets.validation_rows);

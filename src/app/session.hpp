@@ -82,8 +82,7 @@ class Session {
   PipelineSetup pipeline;
   data::BatchLoaderOptions batches;
   train::LossOptions loss;
-  PredictionRange prediction_range;
-  std::vector<float> value_levels;          ///< as of metrics::EvaluatedSet
+  objectives::OutputRules output_rules;
   std::optional<data::BatchLoader> loader;  ///< of the training data
   std::optional<ModelInstance> model;
   LoadNotes load_notes;  ///< of an estimate

@@ -1,9 +1,9 @@
 #include "app/training_health.hpp"
 
-#include "app/engine/one_answer.hpp"
 #include "app/engine/skipped_step.hpp"
 #include "app/run/collective.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/objectives/one_answer.hpp"
 
 namespace bert_hpc::app {
 
@@ -44,7 +44,8 @@ void TrainingHealth::check_answers(const std::string& split, const Evaluator& ev
   const auto answer = evaluator.one_answer();
   one_answers_ = answer ? one_answers_ + 1 : 0;
   if (!answer || !(last || one_answers_ == 2)) return;
-  run_.log.warning(one_answer_in_training(split, *answer, session_.model->config.label_names, run_.input, done));
+  run_.log.warning(
+      objectives::one_answer_in_training(split, *answer, session_.model->config.label_names, run_.input, done));
 }
 
 }  // namespace bert_hpc::app

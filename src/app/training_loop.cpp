@@ -8,13 +8,13 @@
 
 #include "app/checkpoint/checkpoint_loading.hpp"
 #include "app/engine/model_loading.hpp"
-#include "app/engine/predictions.hpp"
 #include "app/engine/step_loss.hpp"
 #include "app/report/describe.hpp"
 #include "app/report/timing_table.hpp"
 #include "app/run/collective.hpp"
 #include "app/threshold_search.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/objectives/prediction_files.hpp"
 
 namespace bert_hpc::app {
 namespace {
@@ -182,7 +182,7 @@ TrainingState TrainingLoop::current_state(bool evaluation_due) {
   state.noise = trainer_.noise().sums();
   state.skipped = trainer_.skipped();
   state.loss_scale = trainer_.loss_scale().state();
-  state.label_scale = session_.model->label_scale;
+  state.label_scale = session_.model->output_rules.scale;
   state.best = best_.state();
   return state;
 }
@@ -207,7 +207,7 @@ bool TrainingLoop::test() {
     stop();
     return false;
   }
-  const PredictionsFacts predictions = results_.predictions_of("test", *session_.model);
+  const objectives::PredictionsFacts predictions = results_.predictions_of("test", *session_.model);
   const bool writes = session_.model->objective.task->predicts_samples;
   const std::optional<io::EvaluationRow> row = session_.test->evaluate_unless(
       best_.kept() ? best_.step() : state_.done, [this] { return asked_to_stop(); }, writes ? &predictions : nullptr);

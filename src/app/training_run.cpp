@@ -4,7 +4,6 @@
 
 #include "app/checkpoint/checkpoint_contents.hpp"
 #include "app/checkpoint/resume.hpp"
-#include "app/engine/label_unit.hpp"
 #include "app/engine/low_rank.hpp"
 #include "app/engine/model_loading.hpp"
 #include "app/engine/padding.hpp"
@@ -81,17 +80,6 @@ std::string checkpoints_text(const Session& session, const RunContext& context) 
          " in " + checkpoint_folder(context.input).path();
 }
 
-/// "" where the loss is the task's only one, without settings.
-std::string loss_text(const Session& session, const config::Config& input) {
-  if (tasks::named(input.task.name).ranks_candidates()) {
-    return session.batches.lists ? "listwise: cross entropy over each query's candidates"
-                                 : "binary cross entropy of each pair of a query and a candidate";
-  }
-  // One of the texts is empty.
-  return regression_loss_text(input, session.batches.label_scale) +
-         training_loss_text(session.loss, session.model->config.label_names);
-}
-
 void describe(const Session& session, const RunContext& context) {
   const std::int64_t steps = session.loader->total_steps(), per_epoch = session.loader->steps_per_epoch();
   const bool lists = session.batches.lists;
@@ -111,11 +99,15 @@ void describe(const Session& session, const RunContext& context) {
   if (!adapters.empty()) lines.emplace_back("adapters", adapters + (leaves_head ? "; the head is not trained" : ""));
   const std::string gradients = weight_gradients_text(context.input, context.grid, session.micro_batches());
   if (!gradients.empty()) lines.emplace_back("gradients", gradients);
-  const std::string loss = loss_text(session, context.input);
-  if (!loss.empty()) lines.emplace_back("loss", loss);
-  const std::string range = prediction_range_text(context.input.task, session.prediction_range);
-  if (!range.empty()) lines.emplace_back("predictions", range);
-  if (!session.value_levels.empty()) lines.emplace_back("metrics", levels_text(session.value_levels));
+  const objectives::Objective& objective = session.model->objective;
+  if (objective.training_lines != nullptr) {
+    for (auto& line : objective.training_lines({.task = context.input.task,
+                      .rules = session.output_rules,
+                      .loss = session.loss,
+                      .label_names = session.model->config.label_names})) {
+      if (!line.second.empty()) lines.push_back(std::move(line));
+    }
+  }
   lines.emplace_back("checkpoints", checkpoints_text(session, context));
   const train::ShardSettings shards = session.shards_of(*session.model);
   lines.emplace_back("update", train::plan_shards(session.model->parameters, shards, context.grid.data).describe());
@@ -123,8 +115,9 @@ void describe(const Session& session, const RunContext& context) {
   for (const std::string& warning : training_warnings(context.input, steps, session.loader->units(), lists)) {
     context.log.warning(warning);
   }
-  const std::string equal = equal_labels_warning(context.input, *session.sets.train);
-  if (!equal.empty()) context.log.warning(equal);
+  const std::string warning =
+      objective.training_warning != nullptr ? objective.training_warning(*session.sets.train) : std::string();
+  if (!warning.empty()) context.log.warning(warning);
 }
 
 /// Prepares the directory to resume from here: removes later steps that a resuming run could take for its own. Only

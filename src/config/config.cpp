@@ -173,14 +173,21 @@ void resolve_task(Config& config) {
 
 }  // namespace
 
-double Task::number(const std::string& key, double otherwise) const {
+double Task::number(const std::string& key) const {
   const auto found = numbers.find(key);
-  return found == numbers.end() ? otherwise : found->second.value_or(otherwise);
+  if (found != numbers.end() && found->second) return *found->second;
+  const tasks::Key* const own = tasks::named(name).find_key(key);
+  core::require(own != nullptr, "a task's number is one of its keys");
+  return std::get<double>(own->usual);
+}
+
+std::optional<bool> Task::given_switch(const std::string& key) const {
+  const auto found = switches.find(key);
+  return found == switches.end() ? std::nullopt : found->second;
 }
 
 bool Task::is_on(const std::string& key) const {
-  const auto found = switches.find(key);
-  return found != switches.end() && found->second.value_or(false);
+  return given_switch(key).value_or(false);
 }
 
 WordOrNumbers Task::list(const std::string& key) const {
@@ -188,9 +195,13 @@ WordOrNumbers Task::list(const std::string& key) const {
   return found == lists.end() ? WordOrNumbers() : found->second;
 }
 
-bool Task::is(const std::string& key, std::string_view word) const {
+std::string Task::word(const std::string& key) const {
   const auto found = words.find(key);
-  return found != words.end() && found->second == word;
+  return found == words.end() ? std::string() : found->second.value_or("");
+}
+
+bool Task::is(const std::string& key, std::string_view value) const {
+  return word(key) == value;
 }
 
 constexpr std::int64_t usual_chunks = 8, max_chunks = 1 << 20;

@@ -34,14 +34,14 @@ std::vector<std::size_t> character_begins(std::string_view text) {
 }
 
 /// softmax of the answers' scores
-void set_probabilities(std::vector<io::AnswerChoice>& answers, const std::vector<float>& scores) {
+void set_probabilities(std::vector<AnswerChoice>& answers, const std::vector<float>& scores) {
   const float largest = *std::max_element(scores.begin(), scores.end());
   double sum = 0;
   for (std::size_t i = 0; i < scores.size(); ++i) {
     answers[i].probability = std::exp(static_cast<double>(scores[i] - largest));
     sum += answers[i].probability;
   }
-  for (io::AnswerChoice& answer : answers) answer.probability /= sum;
+  for (AnswerChoice& answer : answers) answer.probability /= sum;
 }
 
 }  // namespace
@@ -93,7 +93,7 @@ void AnswerCollector::add(std::span<const float> window, std::span<const std::in
   }
 }
 
-io::AnsweredQuestion AnswerCollector::finish(std::string_view context) {
+AnsweredQuestion AnswerCollector::finish(std::string_view context) {
   std::vector<Candidate> best;
   if (settings_.no_answer && none_) best.push_back(*none_);
   best.insert(best.end(), candidates_.begin(), candidates_.end());
@@ -109,7 +109,7 @@ io::AnsweredQuestion AnswerCollector::finish(std::string_view context) {
                end = begins[static_cast<std::size_t>(std::clamp(one.end, 0, last))];
     return one.none || end < begin ? std::string() : std::string(context.substr(begin, end - begin));
   };
-  io::AnsweredQuestion result;
+  AnsweredQuestion result;
   std::vector<float> scores;
   for (const Candidate& one : best) {
     result.n_best.push_back({text_of(one), one.start_logit, one.end_logit});
@@ -117,12 +117,12 @@ io::AnsweredQuestion AnswerCollector::finish(std::string_view context) {
   }
   // As in the original: without any other answer there is the word "empty", of score 0.
   if (result.n_best.empty() || (result.n_best.size() == 1 && result.n_best.front().text.empty())) {
-    result.n_best.insert(result.n_best.begin(), io::AnswerChoice{"empty", 0, 0});
+    result.n_best.insert(result.n_best.begin(), AnswerChoice{"empty", 0, 0});
     scores.insert(scores.begin(), 0.0f);
   }
   set_probabilities(result.n_best, scores);
   const auto answered = std::find_if(result.n_best.begin(), result.n_best.end(),
-                                     [](const io::AnswerChoice& answer) { return !answer.text.empty(); });
+                                     [](const AnswerChoice& answer) { return !answer.text.empty(); });
   if (!settings_.no_answer) {
     result.text = result.n_best.front().text;
   } else if (answered != result.n_best.end() && none_) {

@@ -3,7 +3,11 @@
 namespace bert_hpc::objectives {
 
 Objective masked_lm() {
-  return {.task = tasks::find("masked_lm"), .head = layers::masked_lm_head()};
+  return {.task = tasks::find("masked_lm"),
+          .head = layers::masked_lm_head(),
+          .set_batches = [](const config::Task& task, data::BatchLoaderOptions& options) {
+            options.mask_probability = task.number(tasks::mask_probability_key);
+          }};
 }
 
 }  // namespace bert_hpc::objectives

@@ -1,12 +1,48 @@
 // A number for each sequence, as Transformers' sequence classification with one label has it. The loss is the squared
 // error, or 1 − the concordance between a step's predictions and labels. Concordance is the same for standardized
 // numbers. With a range of predictions (a batch says so) the loss is the squared error of the outputs' sigmoids.
+#include "bert_hpc/objectives/regression.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/metrics/levels.hpp"
 #include "bert_hpc/objectives/objective.hpp"
 #include "bert_hpc/ops/concordance_loss.hpp"
 #include "bert_hpc/ops/losses.hpp"
 
 namespace bert_hpc::objectives {
 namespace {
+
+std::string range_text(double low, double high) {
+  return core::format_number(low) + " … " + core::format_number(high);
+}
+
+data::LabelScale range_scale(const config::WordOrNumbers& range, std::span<const float> labels) {
+  if (labels.empty()) {  // planned data
+    return range.numbers.empty() ? data::LabelScale::of_range(0, 1)
+                                 : data::LabelScale::of_range(range.numbers[0], range.numbers[1]);
+  }
+  const auto [low, high] = std::minmax_element(labels.begin(), labels.end());
+  if (range.numbers.empty()) {
+    if (*low < *high) return data::LabelScale::of_range(*low, *high);
+    throw core::Error(core::ExitCode::data, "[task] range = \"labels\": all training labels are " +
+                                                core::format_number(*low) + ", which is no range. Give two numbers.");
+  }
+  const double first = range.numbers[0], last = range.numbers[1];
+  if (*low < static_cast<float>(first) || *high > static_cast<float>(last)) {
+    throw core::Error(core::ExitCode::input, "the training data have the label " +
+                                                 core::format_number(*low < static_cast<float>(first) ? *low : *high) +
+                                                 ", which lies outside [task] range = [" + core::format_number(first) +
+                                                 ", " + core::format_number(last) +
+                                                 "]: widen the range, or remove such rows.");
+  }
+  return data::LabelScale::of_range(first, last);
+}
+
+constexpr std::size_t max_levels = 1000, max_shown_levels = 40;
 
 void squared_error(const layers::LossInput& in) {
   const auto& targets = in.targets<core::ValueTargets>();
@@ -21,11 +57,136 @@ void concordance(const layers::StepOutputs& all, std::int64_t begin, float scale
 
 }  // namespace
 
+RegressionSettings regression_settings(const config::Task& task) {
+  return {.range = task.list(tasks::range_key),
+          .clip_predictions = task.list(tasks::clip_predictions_key),
+          .levels = task.list(tasks::levels_key),
+          .standardize = task.is_on(tasks::standardize_key),
+          .concordance = task.is(tasks::loss_key, tasks::concordance_loss)};
+}
+
+data::LabelScale evaluation_label_scale(const RegressionSettings& settings,
+                                        const std::optional<std::array<double, 2>>& stated) {
+  const std::vector<double>& given = settings.range.numbers;
+  if (stated && !given.empty() && (given[0] != stated->front() || given[1] != stated->back())) {
+    throw core::Error(core::ExitCode::input, "[task] range is " + range_text(given[0], given[1]) +
+                                                 ", but the model was trained with " +
+                                                 range_text(stated->front(), stated->back()) +
+                                                 ", as prediction_range in its config.json says: remove range.");
+  }
+  if (stated) return data::LabelScale::of_range(stated->front(), stated->back());
+  return given.empty() ? data::LabelScale() : data::LabelScale::of_range(given[0], given[1]);
+}
+
+std::vector<float> value_levels(const RegressionSettings& settings, std::span<const float> train_labels) {
+  const config::WordOrNumbers& given = settings.levels;
+  if (given.word.empty()) return {given.numbers.begin(), given.numbers.end()};
+  std::vector<float> levels(train_labels.begin(), train_labels.end());
+  std::sort(levels.begin(), levels.end());
+  levels.erase(std::unique(levels.begin(), levels.end()), levels.end());
+  if (levels.size() <= max_levels) return levels;
+  throw core::Error(core::ExitCode::data, "[task] levels = \"labels\" is for at most " + core::with_commas(max_levels) +
+                                              " levels, but the training labels have " +
+                                              core::with_commas(std::ssize(levels)) +
+                                              " values: give a list of levels, or remove the key.");
+}
+
+void require_levels(const RegressionSettings& settings, std::span<const float> labels) {
+  const std::vector<double>& listed = settings.levels.numbers;
+  if (listed.empty()) return;
+  const std::vector<float> levels(listed.begin(), listed.end());
+  for (const float label : labels) {
+    const float level = levels[metrics::nearest_level(levels, label)];
+    constexpr float roundings = 1e-6f;  // a label is the nearest number in single precision to what its file says
+    if (std::abs(level - label) <= roundings * std::abs(label)) continue;
+    throw core::Error(core::ExitCode::input, "the data have the label " + core::format_number(label) +
+                                                 ", which is none of [task] levels: add it there, or prepare the data "
+                                                 "with the right labels.");
+  }
+}
+
+std::string levels_text(std::span<const float> levels) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(levels.size(), max_shown_levels); ++i) {
+    text += (i == 0 ? "levels " : ", ") + core::format_number(levels[i]);
+  }
+  return text + (levels.size() > max_shown_levels ? ", …" : "");
+}
+
+data::LabelScale training_label_scale(const RegressionSettings& settings, std::span<const float> train_labels) {
+  if (settings.range.has_value()) return range_scale(settings.range, train_labels);
+  return settings.standardize && !train_labels.empty() ? data::fit_label_scale(train_labels) : data::LabelScale();
+}
+
+PredictionRange prediction_range(const RegressionSettings& settings, std::span<const float> train_labels) {
+  const config::WordOrNumbers& range = settings.clip_predictions;
+  if (!range.numbers.empty()) {
+    return {static_cast<float>(range.numbers.at(0)), static_cast<float>(range.numbers.at(1))};
+  }
+  if (range.word.empty() || train_labels.empty()) return {};
+  const auto [low, high] = std::minmax_element(train_labels.begin(), train_labels.end());
+  return {*low, *high};
+}
+
+std::string prediction_range_text(const RegressionSettings& settings, const PredictionRange& range) {
+  if (range.is_unlimited()) return {};
+  const bool of_labels = !settings.clip_predictions.word.empty();
+  return "clipped to " + core::format_number(range.low) + " … " + core::format_number(range.high) +
+         (of_labels ? ", the range of the training labels" : "");
+}
+
+std::string regression_loss_text(const RegressionSettings& settings, const data::LabelScale& scale) {
+  if (scale.bounded) {
+    return "squared error of predictions within " + range_text(scale.low(), scale.high()) +
+           ", both scaled to 0 … 1 (task.range)";
+  }
+  const std::string kind =
+      settings.concordance ? "1 − the concordance of a step's predictions with its " : "mean squared error of ";
+  if (!settings.standardize) {
+    return kind + (settings.concordance ? "labels" : "the labels") + " (task.standardize = false)";
+  }
+  return kind + "standardized labels (mean " + core::format_number(scale.mean) + ", deviation " +
+         core::format_number(scale.deviation) + ")";
+}
+
+std::string equal_labels_warning(const data::ShardReader& train) {
+  if (train.values().empty() || !data::all_equal(train.values())) return {};
+  return "all " + core::counted(train.samples(), "label") + " of the training data are equal (" +
+         core::format_number(train.values().front()) +
+         "): there is nothing to learn from them. Check [source] label in the input of bert_hpc_prep.";
+}
+
+namespace {
+
+OutputRules rules_of(const RunFacts& run) {
+  const RegressionSettings settings = regression_settings(run.task);
+  const std::span<const float> labels = run.trains ? run.reader.values() : std::span<const float>();
+  return {.scale = run.trains ? training_label_scale(settings, labels) : evaluation_label_scale(settings, run.exported),
+          .range = prediction_range(settings, labels),
+          .levels = value_levels(settings, labels)};
+}
+
+Lines lines_of(const TrainingFacts& training) {
+  const RegressionSettings settings = regression_settings(training.task);
+  return {{"loss", regression_loss_text(settings, training.rules.scale)},
+          {"predictions", prediction_range_text(settings, training.rules.range)},
+          {"metrics", levels_text(training.rules.levels)}};
+}
+
+}  // namespace
+
 Objective regression() {
   return {.task = tasks::find("regression"),
           .head = layers::sequence_head(squared_error),
           .predict = predict_values,
-          .step_losses = {{tasks::concordance_loss, concordance}}};
+          .step_losses = {{tasks::concordance_loss, concordance}},
+          .output_rules = rules_of,
+          .check_labels =
+              [](const config::Task& task, const data::ShardReader& reader) {
+                require_levels(regression_settings(task), reader.values());
+              },
+          .training_lines = lines_of,
+          .training_warning = equal_labels_warning};
 }
 
 }  // namespace bert_hpc::objectives

@@ -48,10 +48,15 @@ struct Task {
   std::map<std::string, WordOrNumbers> lists;
   std::map<std::string, std::optional<std::string>> words;
 
-  double number(const std::string& key, double otherwise) const;
+  /// A number of the task's own; its default if the input does not set it.
+  double number(const std::string& key) const;
+  /// Whether a switch is set to true, by the input or by its default in this mode.
   bool is_on(const std::string& key) const;
+  /// Without a value unless the input sets the switch; for those without a default.
+  std::optional<bool> given_switch(const std::string& key) const;
   WordOrNumbers list(const std::string& key) const;
-  bool is(const std::string& key, std::string_view word) const;
+  std::string word(const std::string& key) const;  ///< "" if it is not set
+  bool is(const std::string& key, std::string_view value) const;
 };
 
 struct Data {

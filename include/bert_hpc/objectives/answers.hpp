@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bert_hpc/io/answer_files.hpp"
+#include "bert_hpc/objectives/answer_files.hpp"
 
 namespace bert_hpc::objectives {
 
@@ -36,7 +36,7 @@ class AnswerCollector {
   /// `window`: best_spans(). characters (tokens, 2): of each token, [begin, end) in the context.
   void add(std::span<const float> window, std::span<const std::int32_t> characters);
   /// The answer of the windows so far; then there are none. `context`: UTF-8.
-  io::AnsweredQuestion finish(std::string_view context);
+  AnsweredQuestion finish(std::string_view context);
 
  private:
   struct Candidate {

@@ -65,9 +65,8 @@ void keep_one_window(int replicas, int ranks_of_node, data::ShardReaderOptions& 
 
 /// Rows of text whose sequences are windows, if the task predicts for each row. Throws Error(data) as data::SourceRows.
 data::SourceRows source_rows(const tasks::Task& task, const data::ShardReader* reader) {
-  const bool has_rows = task.labels == tasks::Labels::classes || task.labels == tasks::Labels::values ||
-                        task.labels == tasks::Labels::sets;
-  return has_rows && reader != nullptr ? data::SourceRows(*reader) : data::SourceRows();
+  return task.find_key(tasks::windows_key) != nullptr && reader != nullptr ? data::SourceRows(*reader)
+                                                                           : data::SourceRows();
 }
 
 /// Collective. Tokens that are not read yet get memory that the ranks of a node share.
@@ -146,26 +145,11 @@ void start_reading(const DataSets& sets) {
   }
 }
 
-tasks::WindowPooling window_pooling(const config::Task& task) {
-  const auto word = task.words.find(tasks::windows_key);
-  return tasks::window_pooling(word == task.words.end() ? std::string() : word->second.value_or(""));
-}
-
-std::string windows_text(const config::Task& task, const data::SourceRows& rows, std::int64_t windows) {
-  if (!rows.has_windows()) return {};
-  const tasks::WindowPooling pooling = window_pooling(task);
-  const std::string outputs = pooling == tasks::WindowPooling::mean  ? "the mean of its windows' outputs"
-                              : pooling == tasks::WindowPooling::max ? "the largest of its windows' outputs"
-                                                                     : "the outputs of its first window";
-  return core::counted(rows.count(), "row") + " in " + core::counted(windows, "window") +
-         "; predictions and metrics are of rows: of each " + outputs + " (task.windows); loss is of windows";
-}
-
 DrawnUnit drawn_unit(const config::Config& input, const model::ModelConfig& model, const data::ShardReader& reader) {
   DrawnUnit unit;
   unit.padding = padding_options(input, model, reader);
   const std::int64_t longest = reader.info().max_length;
-  if (!input.trains() || !input.task.is(tasks::loss_key, tasks::listwise_loss)) {
+  if (!input.trains() || !task_batches(input.task).lists) {
     unit.most_tokens = data::most_rows(unit.padding, longest, nullptr);
     return unit;
   }
@@ -178,7 +162,7 @@ DrawnUnit drawn_unit(const config::Config& input, const model::ModelConfig& mode
 data::BatchLoaderOptions training_batches(const config::Config& input, const model::ModelConfig& model,
                                           const DrawnUnit& unit, int replica, const comm::GridShape& grid,
                                           std::int64_t micro_batches, std::int64_t usual) {
-  data::BatchLoaderOptions options;
+  data::BatchLoaderOptions options = task_batches(input.task);
   options.plan.global_batch = input.batch.global;
   options.plan.hidden = model.hidden_size;
   options.plan.replicas = grid.data;
@@ -202,9 +186,6 @@ data::BatchLoaderOptions training_batches(const config::Config& input, const mod
   options.drop_last = input.batch.drop_last;
   options.epochs = input.schedule.epochs.value_or(0);
   options.steps = input.schedule.steps.value_or(0);
-  options.mask_probability = mask_probability(input);
-  options.all_pieces = input.task.is_on(tasks::all_pieces_key);
-  options.lists = input.task.is(tasks::loss_key, tasks::listwise_loss);
   return options;
 }
 

@@ -42,11 +42,6 @@ void open_data(DataSets& sets, const config::Config& input, const model::ModelCo
 /// for processors with what comes before the first step, which needs little of the data.
 void start_reading(const DataSets& sets);
 
-/// "8 rows in 26 windows; predictions and metrics are of rows, …"; "" without windows.
-std::string windows_text(const config::Task& task, const data::SourceRows& rows, std::int64_t windows);
-/// The value of [task] windows.
-tasks::WindowPooling window_pooling(const config::Task& task);
-
 /// What a training step draws as one: a sequence, or all candidates of a query (data/sample_units.hpp).
 struct DrawnUnit {
   std::int64_t most_tokens = 0;  ///< computed ones

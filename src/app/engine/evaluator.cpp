@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "app/engine/data_sets.hpp"
-#include "app/engine/label_unit.hpp"
-#include "app/engine/window_results.hpp"
 #include "app/run/collective.hpp"
 #include "bert_hpc/metrics/entities.hpp"
 #include "bert_hpc/ops/losses.hpp"
@@ -20,8 +18,8 @@ metrics::EvaluatedSet evaluated_set(const ModelInstance& model, const data::Shar
                               ? std::ssize(metrics::entity_types(model.config.label_names))
                               : 0,
           .levels = reader.levels(),
-          .least_output = model.least_output,
-          .value_levels = model.value_levels};
+          .least_output = model.output_rules.least_output,
+          .value_levels = model.output_rules.levels};
 }
 
 Evaluator::Evaluator(ModelInstance& model, data::ShardReader& reader, const data::SourceRows& rows,
@@ -35,31 +33,14 @@ Evaluator::Evaluator(ModelInstance& model, data::ShardReader& reader, const data
       metrics_(evaluation()) {
   predicted_ = core::MirroredArray<std::int32_t>(bounds().selected);
   if (metrics_.reads_confidences()) confidences_ = core::MirroredArray<float>(bounds().selected);
-  switch (model.objective.task->labels) {
-    case tasks::Labels::spans:
-      results_ = answer_results(task, reader, hdf5);
-      break;
-    case tasks::Labels::words:
-      results_ = word_results(reader, model.config.label_names, hdf5);
-      break;
-    case tasks::Labels::levels:
-      results_ = ranking_results(task, reader, hdf5);
-      break;
-    default:
-      if (rows_.has_windows()) {
-        results_ = window_results(reader,
-                                  {.rows = rows_,
-                                   .outputs = model.outputs(),
-                                   .pooling = window_pooling(task),
-                                   .scale = model.label_scale,
-                                   .range = model.prediction_range,
-                                   .evaluation = labels ? &metrics_ : nullptr},
-                                  hdf5);
-      } else {
-        results_ = row_results(reader, model.outputs(), hdf5);
-        only_predicts_ = true;
-      }
-  }
+  results_ = model.objective.results({.task = task,
+                                      .reader = reader,
+                                      .rows = rows_,
+                                      .label_names = model.config.label_names,
+                                      .outputs = model.outputs(),
+                                      .rules = model.output_rules,
+                                      .evaluation = labels ? &metrics_ : nullptr,
+                                      .hdf5 = hdf5});
 }
 
 metrics::Evaluation Evaluator::evaluation() const {
@@ -108,7 +89,8 @@ void Evaluator::result(int micro_batch, model::Stage& stage, int slot) {
     const std::span<const float> outputs(all.data, static_cast<std::size_t>(all.size()));
     const std::span<const float> here = core::on_host(outputs, aside_);
     if (results_->makes_metrics()) return here;
-    return outputs_in_labels_unit(model_.label_scale, model_.prediction_range, here, in_labels_unit_);
+    return objectives::outputs_in_labels_unit(model_.output_rules.scale, model_.output_rules.range, here,
+                                              in_labels_unit_);
   };
   if (keep_) keep(micro_batch, batch.targets.rows, logits());
   if (!labels_) return;
@@ -139,13 +121,13 @@ void Evaluator::result(int micro_batch, model::Stage& stage, int slot) {
 }
 
 /// What rank 0 makes of the windows' results may fail, as on a full disk: then all ranks leave together.
-bool Evaluator::pass_over_data(const std::function<bool()>& give_up, const PredictionsFacts* predictions) {
+bool Evaluator::pass_over_data(const std::function<bool()>& give_up, const objectives::PredictionsFacts* predictions) {
   comm::Communicator& world = model_.groups().world;
   metrics_ = evaluation();
-  keep_ = predictions != nullptr || !only_predicts_;
+  keep_ = predictions != nullptr || !results_->is_for_files_alone();
   delivered_ = 0;
   window_loss_ = {};
-  std::unique_ptr<ResultCollector> collector;  // rank 0
+  std::unique_ptr<objectives::ResultCollector> collector;  // rank 0
   const auto on_root = [&](const std::function<void()>& work) {
     if (!keep_) return;
     collectively(world, [&] {
@@ -189,7 +171,7 @@ io::EvaluationRow Evaluator::row(std::int64_t step) {
 }
 
 std::optional<io::EvaluationRow> Evaluator::evaluate_unless(std::int64_t step, const std::function<bool()>& give_up,
-                                                            const PredictionsFacts* predictions) {
+                                                            const objectives::PredictionsFacts* predictions) {
   if (!pass_over_data(give_up, predictions)) return std::nullopt;
   return row(step);
 }
@@ -218,7 +200,7 @@ void Evaluator::gather_step() {
 }
 
 /// On rank 0: what was kept of the step's samples, in the data's order.
-void Evaluator::deliver(ResultCollector& collector) {
+void Evaluator::deliver(objectives::ResultCollector& collector) {
   begins_.resize(samples_.size());
   std::size_t at = 0;
   for (const std::int64_t sample : samples_) {

@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "app/engine/model_instance.hpp"
-#include "app/engine/sample_results.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/data/batch_loader.hpp"
 #include "bert_hpc/data/source_rows.hpp"
 #include "bert_hpc/io/metrics.hpp"
 #include "bert_hpc/metrics/metric.hpp"
+#include "bert_hpc/objectives/sample_results.hpp"
 
 namespace bert_hpc::app {
 
@@ -37,29 +37,28 @@ class Evaluator : private train::PipelineEvents {
   /// window of samples: no results where it says so. Rank 0 writes the files of `predictions`, where it is not null, as
   /// results come; they get their names after the last one. Throws Stop where rank 0 cannot write them.
   std::optional<io::EvaluationRow> evaluate_unless(std::int64_t step, const std::function<bool()>& give_up,
-                                                   const PredictionsFacts* predictions = nullptr);
+                                                   const objectives::PredictionsFacts* predictions = nullptr);
 
   /// Of the last pass over data with labels, the same on every rank.
   std::optional<metrics::OneAnswer> one_answer() const { return metrics_.one_answer(); }
 
  private:
   /// False if given up.
-  bool pass_over_data(const std::function<bool()>& give_up, const PredictionsFacts* predictions);
+  bool pass_over_data(const std::function<bool()>& give_up, const objectives::PredictionsFacts* predictions);
   metrics::Evaluation evaluation() const;  ///< of nothing yet
   io::EvaluationRow row(std::int64_t step);
   void result(int micro_batch, model::Stage& stage, int slot) override;
   std::span<const core::PlannedSample> samples_of(int micro_batch) const;
   void keep(int micro_batch, const core::TokenRows& rows, std::span<const float> outputs);
   void gather_step();
-  void deliver(ResultCollector& collector);
+  void deliver(objectives::ResultCollector& collector);
 
   ModelInstance& model_;
   data::ShardReader& reader_;
   const data::SourceRows& rows_;
   data::BatchLoader loader_;
   bool labels_;
-  std::unique_ptr<SampleResults> results_;
-  bool only_predicts_ = false;  // no metric needs them
+  std::unique_ptr<objectives::SampleResults> results_;
   // Of this rank and the step under way, where results of samples are gathered:
   bool keep_ = false;
   std::vector<std::int64_t> samples_;

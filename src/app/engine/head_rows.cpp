@@ -1,9 +1,14 @@
 #include "app/engine/head_rows.hpp"
 
+#include "bert_hpc/objectives/objective.hpp"
+
 namespace bert_hpc::app {
 
-double mask_probability(const config::Config& input) {
-  return input.task.number(tasks::mask_probability_key, 0.15);
+data::BatchLoaderOptions task_batches(const config::Task& task) {
+  data::BatchLoaderOptions options;
+  const objectives::Objective& objective = objectives::named(task.name);
+  if (objective.set_batches != nullptr) objective.set_batches(task, options);
+  return options;
 }
 
 double expected_targets(const config::Config& input, double sequences, double tokens, double computed) {
@@ -11,7 +16,7 @@ double expected_targets(const config::Config& input, double sequences, double to
     case tasks::HeadRows::first_tokens:
       return sequences;
     case tasks::HeadRows::masked_tokens:
-      return mask_probability(input) * tokens;
+      return task_batches(input.task).mask_probability * tokens;
     case tasks::HeadRows::all_tokens:
       return computed;
     case tasks::HeadRows::words:

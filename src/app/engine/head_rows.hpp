@@ -1,13 +1,14 @@
-// How many tokens of a batch the head reads. Pure.
+// What a task sets of batches, and how many tokens of one its head reads. Pure.
 #pragma once
 
 #include "bert_hpc/config/config.hpp"
+#include "bert_hpc/data/batch_loader.hpp"
 #include "bert_hpc/tasks/task.hpp"
 
 namespace bert_hpc::app {
 
-/// task.mask_probability, or its default where the input does not set it.
-double mask_probability(const config::Config& input);
+/// Options of batches that [task] sets; the others have their defaults.
+data::BatchLoaderOptions task_batches(const config::Task& task);
 
 /// Expected number of rows that the head reads of `sequences` sequences with `tokens` real tokens, with padding
 /// `computed` ones.

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "app/engine/label_unit.hpp"
 #include "app/engine/low_rank.hpp"
 #include "app/run/collective.hpp"
 #include "bert_hpc/core/device_memory.hpp"
@@ -227,8 +226,8 @@ void export_model(ModelInstance& model, comm::Communicator& world, const std::st
                   const std::string& tokenizer_folder) {
   std::vector<float> folded;
   const Fetch fetch = [&](Source& source, const Owned& parameter, std::int64_t begin) {
-    return head_in_labels_unit(model.label_scale, model.plan.head.classifier, parameter.name,
-                               source.fetch(parameter, begin), folded);
+    return objectives::head_in_labels_unit(model.output_rules.scale, model.plan.head.classifier, parameter.name,
+                                           source.fetch(parameter, begin), folded);
   };
   // Norms of rows that tensor ranks share out are collective: not while rank 0 asks for one tensor after the other.
   if (model.plan.low_rank) model.kernels.factors().renew(static_cast<float>(model.plan.low_rank->scale()));
@@ -253,8 +252,8 @@ void export_adapter(ModelInstance& model, comm::Communicator& world, const std::
   // PEFT stores b̂ transposed, as (out, rank).
   const Fetch fetch = [&](Source& source, const Owned& parameter, std::int64_t begin) {
     if (!is_b(parameter.name)) {
-      return head_in_labels_unit(model.label_scale, model.plan.head.classifier, parameter.name,
-                                 source.fetch(parameter, begin), folded);
+      return objectives::head_in_labels_unit(model.output_rules.scale, model.plan.head.classifier, parameter.name,
+                                             source.fetch(parameter, begin), folded);
     }
     const auto rank = static_cast<std::size_t>(parameter.shape[0]), out = static_cast<std::size_t>(parameter.shape[1]);
     const std::span<const float> all = source.all(parameter);

@@ -7,12 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "app/engine/label_unit.hpp"
 #include "app/engine/model_kernels.hpp"
 #include "app/engine/model_request.hpp"
 #include "bert_hpc/comm/process_groups.hpp"
-#include "bert_hpc/data/label_scale.hpp"
 #include "bert_hpc/model/stage.hpp"
+#include "bert_hpc/objectives/output_rules.hpp"
 #include "bert_hpc/train/pipeline.hpp"
 #include "bert_hpc/train/weight_gradients.hpp"
 
@@ -77,14 +76,11 @@ class ModelInstance {
   core::ParameterStore parameters;
   std::vector<model::Stage> stages;  ///< of this rank, by virtual stage
   ModelKernels kernels;
-  /// A regression in training: the head predicts standardized labels, and files hold it in the labels' unit. Set it
-  /// before the values are loaded; in modes that do not train it may have a range alone.
-  data::LabelScale label_scale;
+  /// A training may have another unit than the labels' own, in which files hold the head. Set it before the values are
+  /// loaded.
+  objectives::OutputRules output_rules;
   /// Whether RUN/adapter needs a head that is not trained: the base model's folder does not have these values.
   bool head_is_new = false;
-  PredictionRange prediction_range;  ///< of a regression
-  double least_output = 0;           ///< as of metrics::EvaluatedSet
-  std::vector<float> value_levels;   ///< the same
   core::Workspace workspace;
 
  private:

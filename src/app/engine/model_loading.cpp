@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "app/engine/label_unit.hpp"
 #include "app/engine/low_rank.hpp"
 #include "app/engine/model_labels.hpp"
 #include "app/run/collective.hpp"
@@ -245,7 +244,7 @@ void load_pretrained(ModelInstance& model, const config::Config& input, LoadNote
     if (adapter) adapter->load(model.parameters);
     remove_replaced(fresh, adapter);
     reorder_rows(model.plan.head.classifier, use.rows, model.parameters);
-    head_into_training_unit(model.label_scale, model.plan.head.classifier, fresh, model.parameters);
+    objectives::head_into_training_unit(model.output_rules.scale, model.plan.head.classifier, fresh, model.parameters);
   });
 }
 
@@ -267,7 +266,7 @@ void load_folder(ModelInstance& model, const std::string& folder) {
   collectively(model.groups().world, [&] {
     if (model.place.data != 0) return;
     model::load_hf_weights(folder, model.parameters, {.family = model.config.family});
-    head_into_training_unit(model.label_scale, model.plan.head.classifier, {}, model.parameters);
+    objectives::head_into_training_unit(model.output_rules.scale, model.plan.head.classifier, {}, model.parameters);
     // The folder's weights have what adapters add.
     for (const core::ParameterSlice& slice : model.parameters.slices()) {
       if (!slice.adapter) continue;

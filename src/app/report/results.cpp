@@ -57,7 +57,7 @@ Results::Results(const RunContext& context, io::RunLock* place, const ModelInsta
     info.data = context.grid.data;
     info.pipeline = context.grid.pipeline;
     info.tensor = context.grid.tensor;
-    const data::LabelScale& scale = model.label_scale;
+    const data::LabelScale& scale = model.output_rules.scale;
     if (!scale.is_identity() && !scale.bounded) {
       info.label_mean = scale.mean;
       info.label_deviation = scale.deviation;
@@ -159,13 +159,14 @@ void Results::export_model(ModelInstance& model, const data::ShardInfo& shards) 
   app::export_adapter(model, world_, adapter_folder(), input_.model.pretrained.value_or(""));
 }
 
-PredictionsFacts Results::predictions_of(const std::string& split, const ModelInstance& model) const {
+objectives::PredictionsFacts Results::predictions_of(const std::string& split, const ModelInstance& model) const {
   return {.directory = input_.run.directory,
-          .objective = model.objective,
+          .task = *model.objective.task,
+          .predict = model.objective.predict,
           .split = split,
           .label_names = model.config.label_names,
-          .least_output = model.least_output,
-          .value_levels = model.value_levels,
+          .least_output = model.output_rules.least_output,
+          .value_levels = model.output_rules.levels,
           .require_directory = [this] { require_lock(); }};
 }
 

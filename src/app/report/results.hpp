@@ -63,7 +63,7 @@ class Results {
   void export_model(ModelInstance& model, const data::ShardInfo& shards);
 
   /// For an evaluation of the split of this name that writes predictions. This must outlive it.
-  PredictionsFacts predictions_of(const std::string& split, const ModelInstance& model) const;
+  objectives::PredictionsFacts predictions_of(const std::string& split, const ModelInstance& model) const;
 
   /// Collective. Timers of all ranks into metrics.h5; returns them for the table.
   std::vector<io::TimerRow> record_timers(const core::Timers& timers);

@@ -110,7 +110,7 @@ TEST_CASE("a short input gets defaults that are PyTorch's and Hugging Face's") {
   CHECK(parse(minimal, {"data.validation=['v.h5']"}).evaluation.every_epochs == 1);
   CHECK(parse(minimal, {"run.reproducible=true"}).batch.chunks == 8);
   CHECK(parse(minimal, {"run.reproducible=true", "batch.global=6"}).batch.chunks == 4);
-  CHECK(parse(minimal, {"task.name='masked_lm'"}).task.number("mask_probability", 0) == 0.15);
+  CHECK(parse(minimal, {"task.name='masked_lm'"}).task.number("mask_probability") == 0.15);
   CHECK(parse(minimal, {}).task.is_on("standardize"));
   CHECK(parse(minimal, {"task.standardize=false"}).task.switches.at("standardize") == false);
   CHECK(!parse(minimal, {"task.name='classification'"}).task.switches["standardize"]);
@@ -173,14 +173,14 @@ TEST_CASE("class weights are a word or a list, and the keys of a classification'
   const std::string classes = "task.name='classification'";
   const Config plain = parse(minimal, {classes});
   CHECK(!plain.task.list("class_weights").has_value());
-  CHECK(plain.task.number("label_smoothing", -1) == -1);
+  CHECK(!plain.task.numbers.at("label_smoothing"));
   CHECK_THAT(to_toml(plain), !ContainsSubstring("class_weights") && !ContainsSubstring("label_smoothing"));
   const Config word = parse(minimal, {classes, "task.class_weights='balanced'"});
   CHECK(word.task.list("class_weights").word == "balanced");
   CHECK_THAT(to_toml(word), ContainsSubstring("class_weights = \"balanced\""));
   const Config list = parse(minimal, {classes, "task.class_weights=[1, 0.5]", "task.label_smoothing=0"});
   CHECK(list.task.list("class_weights").numbers == std::vector<double>{1, 0.5});
-  CHECK(list.task.number("label_smoothing", -1) == 0);
+  CHECK(list.task.numbers.at("label_smoothing") == 0);
   const std::string again = to_toml(parse(to_toml(list)));
   CHECK(again == to_toml(list));
   const std::pair<std::string, std::string> wrong[] = {{"class_weights='even'", "it must be \"balanced\""},

@@ -1,11 +1,9 @@
 #include "bert_hpc/io/predictions.hpp"
 
 #include <catch2/catch_test_macros.hpp>
-#include <cmath>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/io/hdf5/hdf5.hpp"
-#include "bert_hpc/io/predictions_csv.hpp"
 #include "support/temporary_directory.hpp"
 
 using namespace bert_hpc::io;
@@ -13,7 +11,6 @@ using bert_hpc::core::ExitCode;
 using test_support::TemporaryDirectory;
 using Integers = std::vector<std::int32_t>;
 using Numbers = std::vector<float>;
-using Texts = std::vector<std::string>;
 using Columns = std::vector<PredictionColumn>;
 
 TEST_CASE("columns of predictions, block by block") {
@@ -66,35 +63,6 @@ TEST_CASE("unfinished predictions leave no file, and keep the earlier one") {
   const std::string path = directory / "predictions.h5";
   test_support::write_bytes(path, "older");
   { const PredictionsWriter writer(path, {"regression", {}, {}}, Columns{{"prediction", Numbers{}}}); }
-  CHECK(test_support::file_bytes(path) == "older");
-  CHECK_FALSE(std::filesystem::exists(path + ".partial"));
-}
-
-TEST_CASE("predictions as text: quoting, numbers as short as they can be, NaN as an empty field") {
-  const TemporaryDirectory directory;
-  const std::string path = directory / "predictions.csv";
-  const std::vector<std::int64_t> index = {5, 3};
-  const Columns columns = {{"label", Texts{"$x\nk\xC3\xA4se", ""}},
-                           {"a \"b\", c", Numbers{0.7f, std::nanf("")}},
-                           {"$x\nk\xC3\xA4se", Numbers{-1e-5f, 0}},
-                           {"number", Integers{-1, 12}}};
-  {
-    PredictionsCsv file(path, columns);
-    file.append(index, columns);
-    CHECK_FALSE(std::filesystem::exists(path));
-    file.close();
-  }
-  CHECK(test_support::file_bytes(path) ==
-        "row,label,\"a \"\"b\"\", c\",\"$x\nk\xC3\xA4se\",number\n"
-        "5,\"$x\nk\xC3\xA4se\",0.7,-1e-05,-1\n"
-        "3,,,0,12\n");
-}
-
-TEST_CASE("unfinished text leaves no file, and keeps the earlier one") {
-  const TemporaryDirectory directory;
-  const std::string path = directory / "predictions.csv";
-  test_support::write_bytes(path, "older");
-  { const PredictionsCsv file(path, Columns{}); }
   CHECK(test_support::file_bytes(path) == "older");
   CHECK_FALSE(std::filesystem::exists(path + ".partial"));
 }

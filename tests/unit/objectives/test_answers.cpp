@@ -33,7 +33,7 @@ std::vector<float> best_of(const Window& window, const AnswerSettings& settings)
   return out;
 }
 
-bert_hpc::io::AnsweredQuestion answer_of(const std::vector<Window>& windows, const AnswerSettings& settings) {
+bert_hpc::objectives::AnsweredQuestion answer_of(const std::vector<Window>& windows, const AnswerSettings& settings) {
   AnswerCollector collector(settings);
   for (const Window& window : windows) collector.add(best_of(window, settings), window.characters);
   return collector.finish(context);

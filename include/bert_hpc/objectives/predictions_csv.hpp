@@ -9,20 +9,20 @@
 #include "bert_hpc/io/csv_file.hpp"
 #include "bert_hpc/io/predictions.hpp"
 
-namespace bert_hpc::io {
+namespace bert_hpc::objectives {
 
 class PredictionsCsv {
  public:
   /// `columns`: names; their values do not count. Throws Error(files).
-  PredictionsCsv(const std::string& path, std::span<const PredictionColumn> columns);
+  PredictionsCsv(const std::string& path, std::span<const io::PredictionColumn> columns);
 
   /// As PredictionsWriter::append, of columns without a width.
-  void append(std::span<const std::int64_t> source_index, std::span<const PredictionColumn> columns);
+  void append(std::span<const std::int64_t> source_index, std::span<const io::PredictionColumn> columns);
 
   void close() { file_.close(); }  ///< finishes and renames; throws Error(files)
 
  private:
-  CsvFile file_;
+  io::CsvFile file_;
 };
 
-}  // namespace bert_hpc::io
+}  // namespace bert_hpc::objectives

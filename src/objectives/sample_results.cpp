@@ -1,10 +1,10 @@
-#include "app/engine/sample_results.hpp"
+#include "bert_hpc/objectives/sample_results.hpp"
 
 #include <algorithm>
 
 #include "bert_hpc/core/error.hpp"
 
-namespace bert_hpc::app {
+namespace bert_hpc::objectives {
 namespace {
 
 constexpr std::int64_t block_values = 1 << 16;  // of outputs that are turned into columns at a time
@@ -39,16 +39,16 @@ class RowCollector : public ResultCollector {
   std::int64_t rows() const { return std::ssize(block_) / outputs_; }
 
   /// Of samples [begin, begin + rows), whose outputs are the block.
-  objectives::PredictedRows predict(std::int64_t begin, std::int64_t rows) const {
-    return facts_.objective.predict({.rows = rows,
-                                     .outputs = block_,
-                                     .labels = {.outputs = outputs_,
-                                                .values = part(reader_.values(), begin, rows),
-                                                .classes = part(reader_.classes(), begin, rows),
-                                                .sets = part(reader_.sets(), begin, rows, outputs_),
-                                                .least_output = facts_.least_output,
-                                                .value_levels = facts_.value_levels},
-                                     .label_names = facts_.label_names});
+  PredictedRows predict(std::int64_t begin, std::int64_t rows) const {
+    return facts_.predict({.rows = rows,
+                           .outputs = block_,
+                           .labels = {.outputs = outputs_,
+                                      .values = part(reader_.values(), begin, rows),
+                                      .classes = part(reader_.classes(), begin, rows),
+                                      .sets = part(reader_.sets(), begin, rows, outputs_),
+                                      .least_output = facts_.least_output,
+                                      .value_levels = facts_.value_levels},
+                           .label_names = facts_.label_names});
   }
 
   void write() {
@@ -72,6 +72,7 @@ class RowResults : public SampleResults {
   void keep(std::int64_t, std::span<const float> outputs, std::span<float> kept) const override {
     std::copy(outputs.begin(), outputs.end(), kept.begin());
   }
+  bool is_for_files_alone() const override { return true; }
   std::unique_ptr<ResultCollector> collect(const PredictionsFacts* files) const override {
     core::require(files != nullptr, "rows are collected for files alone");
     return std::make_unique<RowCollector>(*files, reader_, outputs_, hdf5_);
@@ -97,4 +98,4 @@ void require_texts(const data::ShardReader& reader) {
                         "files as [source] validation_files or test_files.");
 }
 
-}  // namespace bert_hpc::app
+}  // namespace bert_hpc::objectives

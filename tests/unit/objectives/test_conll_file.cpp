@@ -1,4 +1,4 @@
-#include "bert_hpc/io/conll_file.hpp"
+#include "bert_hpc/objectives/conll_file.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <filesystem>
@@ -8,7 +8,7 @@
 #include "bert_hpc/core/error.hpp"
 #include "support/temporary_directory.hpp"
 
-using bert_hpc::io::ConllFile;
+using bert_hpc::objectives::ConllFile;
 using test_support::TemporaryDirectory;
 
 namespace {

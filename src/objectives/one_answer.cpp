@@ -1,9 +1,10 @@
-#include "app/engine/one_answer.hpp"
+#include "bert_hpc/objectives/one_answer.hpp"
 
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/objectives/regression.hpp"
 #include "bert_hpc/tasks/task.hpp"
 
-namespace bert_hpc::app {
+namespace bert_hpc::objectives {
 namespace {
 
 bool is_class(const metrics::OneAnswer& answer) {
@@ -39,8 +40,8 @@ std::string one_answer_in_training(const std::string& split, const metrics::OneA
                      core::format_number(input.optimizer.learning_rate.value_or(0.0)) +
                      "; try a third and three times as much)";
   if (is_class(answer)) return text + ", or one class that makes up nearly all of the data.";
-  if (input.task.is_on(tasks::standardize_key) || input.task.list(tasks::range_key).has_value())
-    return text + ", or labels that do not depend on the text.";
+  const RegressionSettings settings = regression_settings(input.task);
+  if (settings.standardize || settings.range.has_value()) return text + ", or labels that do not depend on the text.";
   return text + ", or the labels' scale: set task.standardize = true.";
 }
 
@@ -52,4 +53,4 @@ std::string one_answer_in_evaluation(const std::string& split, const metrics::On
          (is_class(answer) ? ", or on data that one class makes up nearly all of." : " or scale.");
 }
 
-}  // namespace bert_hpc::app
+}  // namespace bert_hpc::objectives

@@ -9,7 +9,7 @@
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/metrics/registry.hpp"
 
-namespace bert_hpc::app {
+namespace bert_hpc::objectives {
 
 /// While it trains, after `steps` updates.
 std::string one_answer_in_training(const std::string& split, const metrics::OneAnswer& answer,
@@ -20,4 +20,4 @@ std::string one_answer_in_training(const std::string& split, const metrics::OneA
 std::string one_answer_in_evaluation(const std::string& split, const metrics::OneAnswer& answer,
                                      const std::vector<std::string>& label_names, const std::string& task);
 
-}  // namespace bert_hpc::app
+}  // namespace bert_hpc::objectives

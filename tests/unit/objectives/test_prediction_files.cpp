@@ -4,11 +4,12 @@
 #include <filesystem>
 #include <fstream>
 
-#include "app/engine/predictions.hpp"
-#include "app/engine/sample_results.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/rng.hpp"
 #include "bert_hpc/io/hdf5/hdf5.hpp"
+#include "bert_hpc/objectives/objective.hpp"
+#include "bert_hpc/objectives/prediction_files.hpp"
+#include "bert_hpc/objectives/sample_results.hpp"
 #include "unit/data/shard_fixture.hpp"
 
 using namespace bert_hpc;
@@ -20,11 +21,12 @@ struct Run {
   test::ScratchDirectory directory;
   std::mutex hdf5;
   std::unique_ptr<data::ShardReader> reader;
-  app::PredictionsFacts facts;
+  objectives::PredictionsFacts facts;
 
   Run(const std::string& task, std::int64_t samples)
       : facts{.directory = directory.path.string(),
-              .objective = objectives::named(task),
+              .task = *tasks::find(task),
+              .predict = objectives::named(task).predict,
               .split = "test",
               .label_names = {"a", "b", "c"},
               .require_directory = [] {}} {
@@ -59,7 +61,7 @@ std::vector<float> logits_of(std::int64_t sample) {
 TEST_CASE("rows of predictions are on the disk, all but a block, before the last sample is there") {
   constexpr std::int64_t samples = 200000;
   Run run("classification", samples);
-  const auto results = app::row_results(*run.reader, 3, run.hdf5);
+  const auto results = objectives::row_results(*run.reader, 3, run.hdf5);
   const auto collector = results->collect(&run.facts);
   for (std::int64_t s = 0; s + 1 < samples; ++s) collector->add(logits_of(s));
   CHECK_FALSE(run.has("predictions.h5"));
@@ -97,7 +99,7 @@ TEST_CASE("rows of predictions are on the disk, all but a block, before the last
 
 TEST_CASE("an evaluation that ends early leaves no files of predictions") {
   Run run("regression", 100);
-  const auto results = app::row_results(*run.reader, 1, run.hdf5);
+  const auto results = objectives::row_results(*run.reader, 1, run.hdf5);
   {
     const auto collector = results->collect(&run.facts);
     for (int s = 0; s < 50; ++s) collector->add(std::vector<float>{0.5f});

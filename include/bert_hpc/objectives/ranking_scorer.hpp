@@ -6,13 +6,12 @@
 #include <span>
 #include <vector>
 
-#include "bert_hpc/config/config.hpp"
 #include "bert_hpc/data/group_data.hpp"
 #include "bert_hpc/metrics/metric.hpp"
 #include "bert_hpc/metrics/rankings.hpp"
 #include "bert_hpc/score/ranking.hpp"
 
-namespace bert_hpc::app {
+namespace bert_hpc::objectives {
 
 struct RankingSettings {
   double threshold = 0;  ///< a query's best candidate is its answer from this score on
@@ -20,9 +19,6 @@ struct RankingSettings {
       true;                    ///< queries without anything relevant are not judged by their ranking; else they count 0
   bool has_list_loss = false;  ///< the loss is that of whole queries
 };
-
-/// Of the input. Throws Error(data) where the data have no texts.
-RankingSettings ranking_settings(const config::Task& task, const data::ShardReader& reader);
 
 class RankingScorer {
  public:
@@ -51,4 +47,4 @@ class RankingScorer {
   std::vector<std::int64_t> ranked_, ideal_;
 };
 
-}  // namespace bert_hpc::app
+}  // namespace bert_hpc::objectives

@@ -1,7 +1,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include "app/engine/one_answer.hpp"
+#include "bert_hpc/objectives/one_answer.hpp"
 
 using namespace bert_hpc;
 using Catch::Matchers::ContainsSubstring;
@@ -12,7 +12,7 @@ TEST_CASE("a warning about one answer names the finding, its likely causes, and 
   config::Config input;
   input.task.name = "regression";
   input.optimizer.learning_rate = 5e-5;
-  const std::string raw = app::one_answer_in_training("validation", value, {"LABEL_0"}, input, 1234);
+  const std::string raw = objectives::one_answer_in_training("validation", value, {"LABEL_0"}, input, 1234);
   CHECK_THAT(raw, ContainsSubstring("validation: the predictions for all 1,140 sequences are nearly one value, 6.234 ± "
                                     "0.0006, but the labels are 6.5 ± 1.084."));
   for (const char* part :
@@ -20,19 +20,21 @@ TEST_CASE("a warning about one answer names the finding, its likely causes, and 
     CHECK_THAT(raw, ContainsSubstring(part));
   }
   input.task.switches["standardize"] = true;
-  CHECK_THAT(app::one_answer_in_training("test", value, {}, input, 1), !ContainsSubstring("standardize"));
+  CHECK_THAT(objectives::one_answer_in_training("test", value, {}, input, 1), !ContainsSubstring("standardize"));
 
   const metrics::OneAnswer one_class{.samples = 75, .value = 1, .label_classes = 2};
   input.task.name = "classification";
-  const std::string text = app::one_answer_in_training("validation", one_class, {"no", "yes"}, input, 9);
+  const std::string text = objectives::one_answer_in_training("validation", one_class, {"no", "yes"}, input, 9);
   CHECK_THAT(text, ContainsSubstring("the model predicts the class \"yes\" for all 75 sequences, but the labels have 2 "
                                      "classes."));
   CHECK_THAT(text, ContainsSubstring("nearly all of the data") && !ContainsSubstring("±"));
 
   // A model that is there cannot be trained by changing keys of an evaluation.
-  const std::string evaluated = app::one_answer_in_evaluation("test", one_class, {"no", "yes"}, "classification");
+  const std::string evaluated =
+      objectives::one_answer_in_evaluation("test", one_class, {"no", "yes"}, "classification");
   CHECK_THAT(evaluated, ContainsSubstring("test: the model predicts the class \"yes\"") &&
                             ContainsSubstring("trained for too few steps") && !ContainsSubstring("schedule."));
-  const std::string tagged = app::one_answer_in_evaluation("test", one_class, {"B", "O"}, "token_classification");
+  const std::string tagged =
+      objectives::one_answer_in_evaluation("test", one_class, {"B", "O"}, "token_classification");
   CHECK_THAT(tagged, ContainsSubstring("predicts the class \"O\" for all 75 words"));
 }

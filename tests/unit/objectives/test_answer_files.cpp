@@ -1,10 +1,10 @@
-#include "bert_hpc/io/answer_files.hpp"
+#include "bert_hpc/objectives/answer_files.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
 #include "support/temporary_directory.hpp"
 
-using namespace bert_hpc::io;
+using namespace bert_hpc::objectives;
 using test_support::file_bytes;
 using test_support::TemporaryDirectory;
 

@@ -1,10 +1,10 @@
-#include "bert_hpc/io/answer_files.hpp"
+#include "bert_hpc/objectives/answer_files.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include "bert_hpc/core/json.hpp"
 
-namespace bert_hpc::io {
+namespace bert_hpc::objectives {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -58,4 +58,4 @@ void AnswerFiles::close() {
   if (odds_) odds_->close();
 }
 
-}  // namespace bert_hpc::io
+}  // namespace bert_hpc::objectives

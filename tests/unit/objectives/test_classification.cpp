@@ -1,4 +1,4 @@
-#include "app/engine/training_loss.hpp"
+#include "bert_hpc/objectives/classification.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
@@ -15,31 +15,30 @@ namespace {
 const std::vector<std::int32_t> labels = {0, 0, 0, 1, 0, 0, 0, 1};
 const std::vector<std::string> names = {"no", "yes"};
 
-config::Task task_with(const config::WordOrNumbers& weights) {
-  config::Task task;
-  task.name = "classification";
-  task.lists["class_weights"] = weights;
-  return task;
+objectives::ClassificationSettings settings_with(const config::WordOrNumbers& weights) {
+  return {.class_weights = weights};
 }
 
 }  // namespace
 
 TEST_CASE("balanced class weights are those of scikit-learn") {
   // compute_class_weight("balanced", classes=[0, 1], y=labels): 8 / (2 * 6) and 8 / (2 * 2)
-  const train::LossOptions loss = app::training_loss(task_with({"balanced", {}}), labels, names);
+  const train::LossOptions loss = objectives::training_loss(settings_with({"balanced", {}}), labels, names);
   CHECK(loss.class_weights == std::vector<float>{static_cast<float>(8.0 / 12), 2.0f});
-  CHECK(app::training_loss_text(loss, names) == "cross entropy; class weights: no 0.6667, yes 2");
+  CHECK(objectives::training_loss_text(loss, names) == "cross entropy; class weights: no 0.6667, yes 2");
 }
 
 TEST_CASE("listed class weights get a mean of 1 over the training sequences") {
   // (6 · 1 + 2 · 5) / 8 = 2
-  CHECK(app::training_loss(task_with({"", {1, 5}}), labels, names).class_weights == std::vector<float>{0.5f, 2.5f});
-  CHECK(app::training_loss(task_with({"", {0, 3}}), labels, names).class_weights == std::vector<float>{0.0f, 4.0f});
+  CHECK(objectives::training_loss(settings_with({"", {1, 5}}), labels, names).class_weights ==
+        std::vector<float>{0.5f, 2.5f});
+  CHECK(objectives::training_loss(settings_with({"", {0, 3}}), labels, names).class_weights ==
+        std::vector<float>{0.0f, 4.0f});
 }
 
 TEST_CASE("class weights that do not fit the labels are refused") {
   const auto refused = [](const config::WordOrNumbers& weights, const std::vector<std::string>& of, const char* text) {
-    CHECK_THROWS_MATCHES(app::training_loss(task_with(weights), labels, of), core::Error,
+    CHECK_THROWS_MATCHES(objectives::training_loss(settings_with(weights), labels, of), core::Error,
                          MessageMatches(ContainsSubstring(text)));
   };
   refused({"", {1, 2, 3}}, names,
@@ -49,14 +48,17 @@ TEST_CASE("class weights that do not fit the labels are refused") {
 }
 
 TEST_CASE("the plain cross entropy has no options and no text") {
-  const train::LossOptions plain = app::training_loss(task_with({}), labels, names);
+  const train::LossOptions plain = objectives::training_loss(settings_with({}), labels, names);
   CHECK(plain.class_weights.empty());
   CHECK(plain.label_smoothing == 0);
   CHECK(plain.focal_gamma == 0);
-  CHECK(app::training_loss_text(plain, names).empty());
-  config::Task task = task_with({});
+  CHECK(objectives::training_loss_text(plain, names).empty());
+  config::Task task;
+  task.name = "classification";
+  CHECK(objectives::classification_settings(task).focal_gamma == 0);
   task.numbers["label_smoothing"] = 0.1;
   task.numbers["focal_gamma"] = 2;
-  CHECK(app::training_loss_text(app::training_loss(task, labels, names), names) ==
+  const objectives::ClassificationSettings settings = objectives::classification_settings(task);
+  CHECK(objectives::training_loss_text(objectives::training_loss(settings, labels, names), names) ==
         "cross entropy; label smoothing 0.1; focal gamma 2");
 }

@@ -8,7 +8,7 @@
 
 #include "bert_hpc/io/text_file.hpp"
 
-namespace bert_hpc::io {
+namespace bert_hpc::objectives {
 
 class ConllFile {
  public:
@@ -21,8 +21,8 @@ class ConllFile {
   void close() { file_.close(); }
 
  private:
-  TextFile file_;
+  io::TextFile file_;
   std::string line_;
 };
 
-}  // namespace bert_hpc::io
+}  // namespace bert_hpc::objectives

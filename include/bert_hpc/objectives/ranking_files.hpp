@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "app/engine/predictions.hpp"
 #include "bert_hpc/data/group_data.hpp"
 #include "bert_hpc/io/text_file.hpp"
+#include "bert_hpc/objectives/prediction_files.hpp"
 
-namespace bert_hpc::app {
+namespace bert_hpc::objectives {
 
 /// DIRECTORY/predictions.h5 (label, prediction, rank) and DIRECTORY/predictions.csv (with ids), a row for each sample;
 /// DIRECTORY/run.trec, lines "query Q0 passage rank score name" (trec_eval); DIRECTORY/predictions.tsv, lines "query
@@ -38,4 +38,4 @@ class RankingFiles {
   io::TextFile trec_, ranks_;
 };
 
-}  // namespace bert_hpc::app
+}  // namespace bert_hpc::objectives

@@ -1,18 +1,13 @@
-#include "app/engine/ranking_scorer.hpp"
+#include "bert_hpc/objectives/ranking_scorer.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <optional>
 
-#include "app/engine/ranking_files.hpp"
-#include "app/engine/sample_results.hpp"
 #include "bert_hpc/core/error.hpp"
-#include "bert_hpc/metrics/registry.hpp"
-#include "bert_hpc/tasks/task.hpp"
 
-namespace bert_hpc::app {
+namespace bert_hpc::objectives {
 namespace {
 
 constexpr std::size_t short_cut = 10, long_cut = 100;
@@ -29,13 +24,6 @@ double list_loss(std::span<const float> scores, std::span<const std::int32_t> le
 }
 
 }  // namespace
-
-RankingSettings ranking_settings(const config::Task& task, const data::ShardReader& reader) {
-  require_texts(reader);
-  return {.threshold = task.number(tasks::answer_threshold_key, 0),
-          .skips_unanswerable = task.is_on(tasks::skip_unanswerable_key),
-          .has_list_loss = task.is(tasks::loss_key, tasks::listwise_loss)};
-}
 
 RankingScorer::RankingScorer(const data::ShardReader& reader, std::mutex& hdf5, const RankingSettings& settings)
     : reader_(reader), groups_(reader, hdf5), settings_(settings) {}
@@ -101,59 +89,4 @@ void RankingScorer::finish(metrics::Sums sums) {
   sums_.to(sums);
 }
 
-namespace {
-
-class RankingCollector : public ResultCollector {
- public:
-  RankingCollector(const data::ShardReader& reader, const RankingSettings& settings, const PredictionsFacts* files,
-                   std::mutex& hdf5)
-      : sets_loss_(settings.has_list_loss), scorer_(reader, hdf5, settings) {
-    if (files != nullptr) files_.emplace(*files, reader, hdf5);
-  }
-
-  void add(std::span<const float> kept) override {
-    scorer_.add(kept[0]);
-    if (files_) files_->add(kept[0]);
-  }
-  void finish(metrics::Evaluation* evaluation) override {
-    if (evaluation != nullptr) {
-      scorer_.finish(evaluation->sums_of(metrics::rankings()));
-      if (sets_loss_) evaluation->set_loss(scorer_.loss());
-    }
-    if (files_) files_->close();
-  }
-
- private:
-  bool sets_loss_;
-  RankingScorer scorer_;
-  std::optional<RankingFiles> files_;
-};
-
-class RankingResults : public SampleResults {
- public:
-  RankingResults(const config::Task& task, const data::ShardReader& reader, std::mutex& hdf5)
-      : reader_(reader), hdf5_(hdf5), settings_(ranking_settings(task, reader)) {}
-
-  std::int64_t width(std::int64_t) const override { return 1; }
-  void keep(std::int64_t, std::span<const float> outputs, std::span<float> kept) const override {
-    kept[0] = outputs[0];
-  }
-  std::unique_ptr<ResultCollector> collect(const PredictionsFacts* files) const override {
-    return std::make_unique<RankingCollector>(reader_, settings_, files, hdf5_);
-  }
-  bool makes_loss() const override { return settings_.has_list_loss; }
-
- private:
-  const data::ShardReader& reader_;
-  std::mutex& hdf5_;
-  RankingSettings settings_;
-};
-
-}  // namespace
-
-std::unique_ptr<SampleResults> ranking_results(const config::Task& task, const data::ShardReader& reader,
-                                               std::mutex& hdf5) {
-  return std::make_unique<RankingResults>(task, reader, hdf5);
-}
-
-}  // namespace bert_hpc::app
+}  // namespace bert_hpc::objectives

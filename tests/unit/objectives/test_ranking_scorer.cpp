@@ -1,10 +1,11 @@
 // Metrics of rankings against figures computed by hand.
-#include "app/engine/ranking_scorer.hpp"
+#include "bert_hpc/objectives/ranking_scorer.hpp"
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <cmath>
+#include <map>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/data/shard_writer.hpp"
@@ -12,9 +13,9 @@
 #include "unit/data/shard_fixture.hpp"
 
 using namespace bert_hpc;
-using app::RankingScorer;
 using Catch::Approx;
 using Catch::Matchers::ContainsSubstring;
+using objectives::RankingScorer;
 
 namespace {
 
@@ -54,7 +55,7 @@ struct Data {
     options.source_index = true;
   }
 
-  std::map<std::string, double> metrics(const app::RankingSettings& settings, double* loss = nullptr) const {
+  std::map<std::string, double> metrics(const objectives::RankingSettings& settings, double* loss = nullptr) const {
     const data::ShardReader reader(options);
     std::mutex hdf5;
     RankingScorer scorer(reader, hdf5, settings);
@@ -133,5 +134,5 @@ TEST_CASE("a score that is no number makes all metrics NaN") {
 TEST_CASE("shards without ids cannot be ranked") {
   const Data data(some, false);
   const data::ShardReader reader(data.options);
-  CHECK_THROWS_WITH(app::ranking_settings({}, reader), ContainsSubstring("it holds no texts"));
+  CHECK_THROWS_WITH(objectives::ranking_settings({}, reader), ContainsSubstring("it holds no texts"));
 }

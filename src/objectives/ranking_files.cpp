@@ -1,4 +1,4 @@
-#include "app/engine/ranking_files.hpp"
+#include "bert_hpc/objectives/ranking_files.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -6,7 +6,7 @@
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/score/ranking.hpp"
 
-namespace bert_hpc::app {
+namespace bert_hpc::objectives {
 namespace {
 
 constexpr std::size_t most_ranks = 1000;           // of ms_marco_eval.py
@@ -48,13 +48,13 @@ std::int32_t relevant_to(const data::GroupTexts& query, std::span<const std::int
 }
 
 /// What predictions.h5 and predictions.csv say of the candidates of query `number`, in the order of the samples.
-objectives::PredictedRows columns_of(const PredictionsFacts& facts, std::int32_t number, const data::GroupTexts& query,
-                                     std::span<const float> scores, std::span<const std::int32_t> levels,
-                                     const std::vector<std::size_t>& places) {
-  objectives::PredictedRows rows = facts.objective.predict({.rows = std::ssize(scores),
-                                                            .outputs = scores,
-                                                            .labels = {.outputs = 1, .levels = levels},
-                                                            .label_names = facts.label_names});
+PredictedRows columns_of(const PredictionsFacts& facts, std::int32_t number, const data::GroupTexts& query,
+                         std::span<const float> scores, std::span<const std::int32_t> levels,
+                         const std::vector<std::size_t>& places) {
+  PredictedRows rows = facts.predict({.rows = std::ssize(scores),
+                                      .outputs = scores,
+                                      .labels = {.outputs = 1, .levels = levels},
+                                      .label_names = facts.label_names});
   std::vector<std::int32_t> ranks(scores.size());
   for (std::size_t i = 0; i < places.size(); ++i) ranks[places[i]] = static_cast<std::int32_t>(i) + 1;
   rows.stored.push_back({"rank", ranks});
@@ -115,4 +115,4 @@ void RankingFiles::close() {
   ranks_.close();
 }
 
-}  // namespace bert_hpc::app
+}  // namespace bert_hpc::objectives

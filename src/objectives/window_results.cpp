@@ -1,5 +1,5 @@
 // Rank 0 turns a block of windows at a time into rows, which go to the metrics and to the files.
-#include "app/engine/window_results.hpp"
+#include "bert_hpc/objectives/window_results.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -7,9 +7,24 @@
 #include <vector>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/tasks/window_pooling.hpp"
 
-namespace bert_hpc::app {
+namespace bert_hpc::objectives {
 namespace {
+
+struct WindowSettings {
+  const data::SourceRows& rows;
+  std::int64_t outputs = 0;  ///< of a sequence, which are kept as the model makes them
+  tasks::WindowPooling pooling = tasks::WindowPooling::mean;
+  const OutputRules& rules;  ///< applied to pooled outputs
+  /// Gets the results of all rows, but no loss, on rank 0. Null: there are no labels.
+  metrics::Evaluation* evaluation = nullptr;
+};
+
+tasks::WindowPooling pooling_of(const config::Task& task) {
+  return tasks::window_pooling(task.word(tasks::windows_key));
+}
 
 constexpr std::int64_t block_values = 1 << 16;  // of outputs of rows that are added and written at a time
 
@@ -61,7 +76,7 @@ class WindowCollector : public ResultCollector {
     if (counts_.empty()) return;
     const std::int64_t begin = row_ - rows();
     const std::span<const float> outputs =
-        outputs_in_labels_unit(settings_.scale, settings_.range, pooled_, in_labels_unit_);
+        outputs_in_labels_unit(settings_.rules.scale, settings_.rules.range, pooled_, in_labels_unit_);
     if (settings_.evaluation != nullptr) add_metrics(begin, outputs);
     if (tables_) write(begin, outputs);
     counts_.clear();
@@ -101,9 +116,9 @@ class WindowCollector : public ResultCollector {
     }
     tables_->append_rows(source_, row_columns(begin, outputs));
     const std::int64_t first = settings_.rows.begin(begin);
-    tables_->append_windows(
-        part(reader_.source_index(), first, window_ - first),
-        window_columns(first, outputs_in_labels_unit(settings_.scale, settings_.range, windows_, in_labels_unit_)));
+    tables_->append_windows(part(reader_.source_index(), first, window_ - first),
+                            window_columns(first, outputs_in_labels_unit(settings_.rules.scale, settings_.rules.range,
+                                                                         windows_, in_labels_unit_)));
   }
 
   metrics::EvaluatedSet labels() const {
@@ -111,28 +126,27 @@ class WindowCollector : public ResultCollector {
   }
 
   /// Rows from `begin` on, as many as `outputs` are of.
-  objectives::PredictedRows row_columns(std::int64_t begin, std::span<const float> outputs = {}) const {
+  PredictedRows row_columns(std::int64_t begin, std::span<const float> outputs = {}) const {
     const std::int64_t count = std::ssize(outputs) / settings_.outputs;
     metrics::EvaluatedSet known = labels();
     known.values = part(settings_.rows.values(), begin, count);
     known.classes = part(settings_.rows.classes(), begin, count);
     known.sets = part(settings_.rows.sets(), begin, count, settings_.outputs);
-    objectives::PredictedRows predicted = facts_->objective.predict(
-        {.rows = count, .outputs = outputs, .labels = known, .label_names = facts_->label_names});
+    PredictedRows predicted =
+        facts_->predict({.rows = count, .outputs = outputs, .labels = known, .label_names = facts_->label_names});
     predicted.stored.push_back({"window_count", counts_});
     predicted.shown.push_back({"window_count", counts_});
     return predicted;
   }
 
   /// The same of windows.
-  objectives::PredictedRows window_columns(std::int64_t begin, std::span<const float> outputs = {}) const {
+  PredictedRows window_columns(std::int64_t begin, std::span<const float> outputs = {}) const {
     const std::int64_t count = std::ssize(outputs) / settings_.outputs;
     metrics::EvaluatedSet known = labels();
     known.values = part(reader_.values(), begin, count);
     known.classes = part(reader_.classes(), begin, count);
     known.sets = part(reader_.sets(), begin, count, settings_.outputs);
-    return facts_->objective.predict(
-        {.rows = count, .outputs = outputs, .labels = known, .label_names = facts_->label_names});
+    return facts_->predict({.rows = count, .outputs = outputs, .labels = known, .label_names = facts_->label_names});
   }
 
   const PredictionsFacts* facts_;
@@ -171,9 +185,24 @@ class WindowResults : public SampleResults {
 
 }  // namespace
 
-std::unique_ptr<SampleResults> window_results(const data::ShardReader& reader, const WindowSettings& settings,
-                                              std::mutex& hdf5) {
-  return std::make_unique<WindowResults>(reader, settings, hdf5);
+std::string windows_text(const config::Task& task, const data::SourceRows& rows, std::int64_t windows) {
+  if (!rows.has_windows()) return {};
+  const tasks::WindowPooling pooling = pooling_of(task);
+  const std::string outputs = pooling == tasks::WindowPooling::mean  ? "the mean of its windows' outputs"
+                              : pooling == tasks::WindowPooling::max ? "the largest of its windows' outputs"
+                                                                     : "the outputs of its first window";
+  return core::counted(rows.count(), "row") + " in " + core::counted(windows, "window") +
+         "; predictions and metrics are of rows: of each " + outputs + " (task.windows); loss is of windows";
 }
 
-}  // namespace bert_hpc::app
+std::unique_ptr<SampleResults> row_or_window_results(const ResultsRequest& data) {
+  if (!data.rows.has_windows()) return row_results(data.reader, data.outputs, data.hdf5);
+  const WindowSettings settings{.rows = data.rows,
+                                .outputs = data.outputs,
+                                .pooling = pooling_of(data.task),
+                                .rules = data.rules,
+                                .evaluation = data.evaluation};
+  return std::make_unique<WindowResults>(data.reader, settings, data.hdf5);
+}
+
+}  // namespace bert_hpc::objectives

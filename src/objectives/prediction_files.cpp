@@ -1,34 +1,21 @@
-#include "app/engine/predictions.hpp"
+#include "bert_hpc/objectives/prediction_files.hpp"
 
-#include <cmath>
-
-#include "bert_hpc/tasks/task.hpp"
-
-namespace bert_hpc::app {
+namespace bert_hpc::objectives {
 namespace {
 
 io::PredictionsInfo info_of(const PredictionsFacts& facts, const data::ShardReader& reader) {
   io::PredictionsInfo info;
-  info.task = facts.objective.task->name;
+  info.task = facts.task.name;
   info.attributes = {{"split", facts.split}};
   if (!reader.info().label_column.empty()) info.attributes.emplace_back("label_column", reader.info().label_column);
-  if (facts.objective.task->has_label_names()) info.label_names = facts.label_names;
+  if (facts.task.has_label_names()) info.label_names = facts.label_names;
   return info;
 }
 
 }  // namespace
 
-double output_of(double probability) {
-  return std::log(probability / (1 - probability));
-}
-
-double least_output(const config::Task& task) {
-  const std::vector<double> given = task.list(tasks::threshold_key).numbers;
-  return output_of(given.empty() ? 0.5 : given.front());
-}
-
 PredictionTables::PredictionTables(const PredictionsFacts& facts, const data::ShardReader& reader,
-                                   const objectives::PredictedRows& columns, std::mutex& hdf5)
+                                   const PredictedRows& columns, std::mutex& hdf5)
     : reader_(reader), hdf5_(hdf5), text_(facts.directory + "/predictions.csv", columns.shown) {
   const std::lock_guard lock(hdf5_);
   file_ = std::make_unique<io::PredictionsWriter>(facts.directory + "/predictions.h5", info_of(facts, reader),
@@ -40,14 +27,14 @@ PredictionTables::~PredictionTables() {
   file_.reset();
 }
 
-void PredictionTables::append(std::int64_t samples, const objectives::PredictedRows& rows) {
+void PredictionTables::append(std::int64_t samples, const PredictedRows& rows) {
   const auto sources =
       reader_.source_index().subspan(static_cast<std::size_t>(samples_), static_cast<std::size_t>(samples));
   append_rows(sources, rows);
   samples_ += samples;
 }
 
-void PredictionTables::append_rows(std::span<const std::int64_t> source_index, const objectives::PredictedRows& rows) {
+void PredictionTables::append_rows(std::span<const std::int64_t> source_index, const PredictedRows& rows) {
   {
     const std::lock_guard lock(hdf5_);
     file_->append(source_index, rows.stored);
@@ -55,13 +42,12 @@ void PredictionTables::append_rows(std::span<const std::int64_t> source_index, c
   text_.append(source_index, rows.shown);
 }
 
-void PredictionTables::add_windows(const objectives::PredictedRows& columns) {
+void PredictionTables::add_windows(const PredictedRows& columns) {
   const std::lock_guard lock(hdf5_);
   file_->add_windows(columns.stored);
 }
 
-void PredictionTables::append_windows(std::span<const std::int64_t> source_index,
-                                      const objectives::PredictedRows& windows) {
+void PredictionTables::append_windows(std::span<const std::int64_t> source_index, const PredictedRows& windows) {
   const std::lock_guard lock(hdf5_);
   file_->append_windows(source_index, windows.stored);
 }
@@ -74,4 +60,4 @@ void PredictionTables::close() {
   text_.close();
 }
 
-}  // namespace bert_hpc::app
+}  // namespace bert_hpc::objectives

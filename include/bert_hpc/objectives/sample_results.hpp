@@ -7,12 +7,14 @@
 #include <mutex>
 #include <span>
 
-#include "app/engine/predictions.hpp"
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/data/shard_reader.hpp"
+#include "bert_hpc/data/source_rows.hpp"
 #include "bert_hpc/metrics/metric.hpp"
+#include "bert_hpc/objectives/output_rules.hpp"
+#include "bert_hpc/objectives/prediction_files.hpp"
 
-namespace bert_hpc::app {
+namespace bert_hpc::objectives {
 
 /// Gets what was kept of the samples of one pass over the data; on rank 0.
 class ResultCollector {
@@ -42,24 +44,32 @@ class SampleResults {
   virtual std::unique_ptr<ResultCollector> collect(const PredictionsFacts* files) const = 0;
   /// Does the collector's finish() set the loss, which no rank but rank 0 then knows?
   virtual bool makes_loss() const { return false; }
+  /// Whether a pass without files needs no collector.
+  virtual bool is_for_files_alone() const { return false; }
   /// Whether the collector adds all metrics, so that micro-batches add none. keep() then gets outputs as they are.
   virtual bool makes_metrics() const { return false; }
 };
 
+/// A data set whose samples' outputs are collected, and what its results depend on. All must outlive the results.
+struct ResultsRequest {
+  const config::Task& task;
+  const data::ShardReader& reader;
+  const data::SourceRows& rows;                 ///< rows of text that were cut into windows; none otherwise
+  const std::vector<std::string>& label_names;  ///< of the outputs
+  std::int64_t outputs;                         ///< of a row that the head reads
+  const OutputRules& rules;
+  metrics::Evaluation* evaluation;  ///< gets results of rows of text; null: there are no labels
+  std::mutex& hdf5;                 ///< held during HDF5 calls
+};
+
+/// Results of a task. Throws Error(data) if the data have no texts and the task needs them.
+using MakeResults = std::unique_ptr<SampleResults> (*)(const ResultsRequest&);
+
 /// The outputs themselves, for predictions alone: collect() needs files. `outputs`: of a row, of which each sample has
 /// one. `reader` must outlive it. `hdf5` is held during HDF5 calls.
 std::unique_ptr<SampleResults> row_results(const data::ShardReader& reader, std::int64_t outputs, std::mutex& hdf5);
-/// Of tasks with answers, as row_results(). Throws Error(data) where the data have no texts.
-std::unique_ptr<SampleResults> answer_results(const config::Task& task, const data::ShardReader& reader,
-                                              std::mutex& hdf5);
-/// Results of tasks with classes of words, like answer_results(). `names`: the classes' names.
-std::unique_ptr<SampleResults> word_results(const data::ShardReader& reader, const std::vector<std::string>& names,
-                                            std::mutex& hdf5);
-/// Of tasks that rank candidates, as answer_results().
-std::unique_ptr<SampleResults> ranking_results(const config::Task& task, const data::ShardReader& reader,
-                                               std::mutex& hdf5);
 
-/// Throws Error(data) where the data have no texts, which predictions need.
+/// Throws Error(data) if the data have no texts, which predictions need.
 void require_texts(const data::ShardReader& reader);
 
-}  // namespace bert_hpc::app
+}  // namespace bert_hpc::objectives

@@ -9,7 +9,7 @@
 
 #include "bert_hpc/io/text_file.hpp"
 
-namespace bert_hpc::io {
+namespace bert_hpc::objectives {
 
 struct AnswerChoice {
   std::string text;
@@ -36,7 +36,7 @@ class JsonObjectFile {
   void close();
 
  private:
-  TextFile file_;
+  io::TextFile file_;
   bool has_members_ = false;
 };
 
@@ -55,4 +55,4 @@ class AnswerFiles {
   std::optional<JsonObjectFile> odds_;  // from the first question with odds on
 };
 
-}  // namespace bert_hpc::io
+}  // namespace bert_hpc::objectives

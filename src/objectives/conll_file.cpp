@@ -1,8 +1,8 @@
-#include "bert_hpc/io/conll_file.hpp"
+#include "bert_hpc/objectives/conll_file.hpp"
 
 #include "bert_hpc/core/text.hpp"
 
-namespace bert_hpc::io {
+namespace bert_hpc::objectives {
 
 void ConllFile::add(std::string_view word, std::string_view gold, std::string_view predicted) {
   line_ = word.empty() ? "_" : word;
@@ -16,4 +16,4 @@ void ConllFile::add(std::string_view word, std::string_view gold, std::string_vi
   file_.write(line_);
 }
 
-}  // namespace bert_hpc::io
+}  // namespace bert_hpc::objectives
