@@ -18,3 +18,37 @@ TEST_CASE("every task has an objective of its own") {
     CHECK(objective.head.ties_word_embeddings == (task->labels == tasks::Labels::none));
   }
 }
+
+TEST_CASE("a task sets its own options of batches") {
+  config::Task task;
+  const auto options_of = [&task](const char* name) {
+    task.name = name;
+    data::BatchLoaderOptions options;
+    objectives::named(name).set_batches(task, options);
+    return options;
+  };
+  CHECK(options_of("masked_lm").mask_probability == 0.15);
+  CHECK_FALSE(options_of("token_classification").all_pieces);
+  CHECK_FALSE(options_of("answer_ranking").lists);
+  task.numbers["mask_probability"] = 0.3;
+  task.switches["all_pieces"] = true;
+  task.words["loss"] = "listwise";
+  CHECK(options_of("masked_lm").mask_probability == 0.3);
+  CHECK(options_of("token_classification").all_pieces);
+  CHECK(options_of("answer_ranking").lists);
+}
+
+TEST_CASE("a log names the loss of a ranking") {
+  const auto text = [](const char* loss) {
+    config::Task task;
+    task.name = "answer_ranking";
+    task.words["loss"] = loss;
+    const std::vector<std::string> names;
+    const auto lines = objectives::named(task.name).training_lines({task, {}, {}, names});
+    REQUIRE(lines.size() == 1);
+    CHECK(lines[0].first == "loss");
+    return lines[0].second;
+  };
+  CHECK(text("listwise") == "listwise: cross entropy over each query's candidates");
+  CHECK(text("binary") == "binary cross entropy of each pair of a query and a candidate");
+}

@@ -10,6 +10,7 @@
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/data/shard_writer.hpp"
 #include "bert_hpc/metrics/registry.hpp"
+#include "bert_hpc/objectives/objective.hpp"
 #include "unit/data/shard_fixture.hpp"
 
 using namespace bert_hpc;
@@ -134,5 +135,9 @@ TEST_CASE("a score that is no number makes all metrics NaN") {
 TEST_CASE("shards without ids cannot be ranked") {
   const Data data(some, false);
   const data::ShardReader reader(data.options);
-  CHECK_THROWS_WITH(objectives::ranking_settings({}, reader), ContainsSubstring("it holds no texts"));
+  config::Task task;
+  task.name = "answer_ranking";
+  std::mutex hdf5;
+  CHECK_THROWS_WITH(objectives::named(task.name).results({task, reader, {}, {}, 1, {}, nullptr, hdf5}),
+                    ContainsSubstring("it holds no texts"));
 }
