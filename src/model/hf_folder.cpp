@@ -1,6 +1,7 @@
 // Writes Hugging Face folders, and copies the tokenizer's files into them.
 #include <array>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/text_file.hpp"
@@ -18,15 +19,29 @@ using core::ExitCode;
 constexpr std::int64_t longest_tokenizer_file = std::int64_t{256} << 20;
 
 /// What is copied into a model's folder, which people share.
-constexpr std::array tokenizer_files = {"vocab.txt", "tokenizer_config.json", "tokenizer.json",
-                                        "special_tokens_map.json", "added_tokens.json"};
+constexpr std::array tokenizer_files = {"vocab.txt",  "tokenizer_config.json",   "tokenizer.json",   "vocab.json",
+                                        "merges.txt", "special_tokens_map.json", "added_tokens.json"};
+
+/// Whether each line is a pair of tokens, but for a first one with a version.
+bool is_merges(const std::string& text) {
+  std::istringstream lines(text);
+  std::string line;
+  for (bool first = true; std::getline(lines, line); first = false) {
+    if ((first && line.starts_with("#version")) || line.empty() || line == "\r") continue;
+    const std::size_t blank = line.find(' ');
+    if (blank == 0 || blank + 1 >= line.size() || line.find(' ', blank + 1) != std::string::npos) return false;
+  }
+  return !text.empty();
+}
 
 /// The text of one of them. A name may be a link (Hugging Face's caches hold only links), perhaps to a private file:
-/// only JSON, and a vocabulary that has BERT's special tokens, are copied.
+/// only JSON, lists of merges, and a vocabulary that has BERT's special tokens, are copied.
 std::string tokenizer_file(const std::filesystem::path& path) {
   std::string text = core::read_text_file(path.string(), longest_tokenizer_file);
   if (path.extension() == ".json") {
     parse_strict_json(text, path.string());
+  } else if (path.filename() == "merges.txt") {
+    if (!is_merges(text)) throw Error(ExitCode::files, path.string() + ": is no list of merges, a pair a line.");
   } else if (text.find("[CLS]") == std::string::npos || text.find("[SEP]") == std::string::npos) {
     throw Error(ExitCode::files, path.string() + ": is not a BERT vocabulary: it lacks [CLS] or [SEP].");
   }

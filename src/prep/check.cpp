@@ -15,6 +15,7 @@
 #include "bert_hpc/tokenize/utf8.hpp"
 #include "check.hpp"
 #include "given_vocabulary.hpp"
+#include "input_rules.hpp"
 #include "ownership.hpp"
 #include "readers/text_bytes.hpp"
 #include "readers/text_decoder.hpp"
@@ -72,6 +73,13 @@ std::unique_ptr<Tokenizer> check_vocabulary(const PrepConfig& config, core::Prob
   constexpr const char* key = "[tokenizer] vocabulary";
   std::unique_ptr<Tokenizer> tokenizer;
   note(problems, code, key, [&] { tokenizer = load_tokenizer(config); });
+  note(problems, code, "[tokenizer] max_tokens", [&] {
+    if (!tokenizer) return;
+    const std::int64_t least = least_tokens(config, tokenizer->sequence());
+    if (config.tokenizer.max_tokens >= least) return;
+    throw Error(ExitCode::input, "must be at least " + std::to_string(least) + ": " +
+                                     describe(tokenizer->sequence(), config.has_pairs()) + ".");
+  });
   note(problems, code, key, [&] {
     for (const std::string& problem : given_tokenizer(config.tokenizer).problems) {
       note(problems, code, key, [&] { throw Error(ExitCode::files, problem); });

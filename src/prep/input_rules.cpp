@@ -116,15 +116,23 @@ void check_label_columns(const PrepConfig& c, config::TomlReader& reader) {
   }
 }
 
-/// A sequence has its special tokens and at least one token of each text; of a text that is cut into windows, a window.
+}  // namespace
+
+std::int64_t least_tokens(const PrepConfig& c, const tokenize::SequenceTemplate& sequence) {
+  const std::int64_t window = c.tokenizer.doc_stride ? std::max<std::int64_t>(1, c.tokenizer.least_window()) : 1;
+  return sequence.special_tokens(c.has_pairs()) + (c.has_pairs() ? 1 : 0) + window;
+}
+
+namespace {
+
+/// The template is that of the kind; the one of a vocabulary's files is checked when they are read.
 void check_max_tokens(const PrepConfig& c, config::TomlReader& reader) {
   const tokenize::TokenizerKind* const kind = tokenize::find_tokenizer_kind(c.tokenizer.type);
   if (kind == nullptr) return;  // which is a problem of its own
   const bool pairs = c.has_pairs();
-  const std::int64_t window = c.tokenizer.doc_stride ? std::max<std::int64_t>(1, c.tokenizer.least_window()) : 1;
-  const std::int64_t least = kind->sequence.special_tokens(pairs) + (pairs ? 1 : 0) + window;
+  const std::int64_t least = least_tokens(c, kind->sequence);
   if (c.tokenizer.max_tokens >= least) return;
-  if (window > 1) {
+  if (c.tokenizer.doc_stride && c.tokenizer.least_window() > 1) {
     return complain(reader, "tokenizer.max_tokens",
                     "must be at least " + std::to_string(least) +
                         " with doc_stride = " + std::to_string(*c.tokenizer.doc_stride) +

@@ -46,19 +46,18 @@ std::string tokenizer_kind(const std::string& type) {
 
 std::string missing_tokenizer(const std::string& path) {
   const std::string type = model_type(path), kind = tokenizer_kind(type);
-  std::string text = path + ": holds neither vocab.txt nor tokenizer.json.";
+  std::string text = path + ": holds no tokenizer.json, no vocab.txt, and no vocab.json with merges.txt.";
   if (!kind.empty() && find_tokenizer_model(kind) == nullptr) {
     return text + " Its config.json says model_type = \"" + type + "\", whose tokenizer is " + kind +
-           "; this version reads " + readable_tokenizers() + ", which \"bert\" models have.";
+           "; this version reads " + readable_tokenizers() + ".";
   }
   std::error_code ignored;
   if (fs::exists(path + "/merges.txt", ignored)) {
-    return text + " Its merges.txt belongs to a BPE tokenizer (RoBERTa, GPT-2); this version reads " +
-           readable_tokenizers() + ".";
+    return text + " Its merges.txt belongs to a BPE tokenizer (RoBERTa, GPT-2), whose vocab.json is missing.";
   }
   if (!type.empty()) text += " Its config.json says model_type = \"" + type + "\".";
   return text +
-         " Copy the vocab.txt or the tokenizer.json of the same model into it; in Python, "
+         " Copy the tokenizer.json or the vocabulary's own files of the same model into it; in Python, "
          "transformers.AutoTokenizer.from_pretrained(NAME).save_pretrained(\"" +
          path + "\") writes tokenizer.json.";
 }

@@ -11,7 +11,7 @@ namespace bert_hpc::tokenize {
 template <class Json, class Name>
 Json template_list(const SequenceTemplate& sequence, bool pair, const Name& name) {
   Json list = Json::array();
-  const auto add = [&](const char* what, const char* id, int type) {
+  const auto add = [&](const char* what, const std::string& id, int type) {
     list.push_back(Json{{what, {{"id", id}, {"type_id", type}}}});
   };
   const auto add_tokens = [&](const SequenceTemplate::Roles& roles, int type) {

@@ -62,11 +62,19 @@ class Builder : public nlohmann::json_sax<json> {
 
   bool begin(json empty) {
     if (list_depth_ > 0) {
-      if (list_depth_++ == 1) record(-1);
+      if (list_depth_++ == 1) {
+        record(-1);
+        merge_.clear();
+        is_merge_ = empty.is_array();
+        parts_ = 0;
+      } else {
+        is_merge_ = false;
+      }
       return true;
     }
     const bool list = begins_long_list();
     in_vocabulary_ = list && empty.is_object() && keys_[1] == "vocab";
+    in_merges_ = list && empty.is_array() && keys_[1] == "merges";
     json* const placed = place(std::move(empty));
     if (list) {
       list_depth_ = 1;
@@ -79,7 +87,7 @@ class Builder : public nlohmann::json_sax<json> {
 
   bool end() {
     if (list_depth_ > 0) {
-      --list_depth_;
+      if (--list_depth_ == 1) record_merge(is_merge_ && parts_ == 2 ? std::move(merge_) : std::string());
     } else {
       open_.pop_back();
       keys_.pop_back();
@@ -91,10 +99,24 @@ class Builder : public nlohmann::json_sax<json> {
     if (list_depth_ == 0) {
       place(std::move(given));
     } else if (list_depth_ == 1) {
+      if (in_merges_) record_merge(given.is_string() ? given.get<std::string>() : std::string());
       const bool number = given.is_number_integer() && given >= 0 && given <= std::numeric_limits<std::int32_t>::max();
       record(number ? given.get<std::int64_t>() : -1);
+    } else if (list_depth_ == 2 && in_merges_) {  // a pair
+      const std::string* const part = given.get_ptr<const std::string*>();
+      is_merge_ = is_merge_ && part != nullptr && part->find(' ') == std::string::npos;
+      if (is_merge_) merge_ += (parts_++ == 0 ? "" : " ") + *part;
     }
     return true;
+  }
+
+  void record_merge(std::string merge) {
+    if (!in_merges_) return;
+    if (document_.merges.size() == max_entries) {
+      document_.too_many_entries = true;
+    } else {
+      document_.merges.push_back(std::move(merge));
+    }
   }
 
   void record(std::int64_t id) {
@@ -126,14 +148,20 @@ class Builder : public nlohmann::json_sax<json> {
   std::vector<std::string> keys_;  // the latest of each
   std::size_t values_ = 0;
   int list_depth_ = 0;  // within model.vocab or model.merges; 0: elsewhere
-  bool in_vocabulary_ = false;
+  bool in_vocabulary_ = false, in_merges_ = false;
+  std::string merge_;  // the pair that is being read, and its parts so far
+  int parts_ = 0;
+  bool is_merge_ = false;
   std::string piece_;
 };
 
 }  // namespace
 
-TokenizerDocument read_tokenizer_document(const std::string& path) {
-  const std::string text = core::read_text_file(path, longest_file);
+namespace {
+
+/// The document of `path`, its text between `before` and `after`.
+TokenizerDocument read_document(const std::string& path, const char* before, const char* after) {
+  const std::string text = before + core::read_text_file(path, longest_file) + after;
   // The parser takes a zero byte for the end of the text.
   if (text.find('\0') != std::string::npos) throw Error(ExitCode::files, path + ": is not JSON: it holds a zero byte.");
   if (core::nests_too_deep(text, deepest)) {
@@ -142,7 +170,20 @@ TokenizerDocument read_tokenizer_document(const std::string& path) {
   TokenizerDocument document;
   Builder builder(path, document);
   json::sax_parse(text, &builder);
+  return document;
+}
+
+}  // namespace
+
+TokenizerDocument read_tokenizer_document(const std::string& path) {
+  TokenizerDocument document = read_document(path, "", "");
   if (!document.json.is_object()) throw Error(ExitCode::files, path + ": is not a JSON object.");
+  return document;
+}
+
+TokenizerDocument read_vocabulary_document(const std::string& path) {
+  TokenizerDocument document = read_document(path, "{\"model\":{\"vocab\":", "}}");
+  if (document.entries.empty()) throw Error(ExitCode::files, path + ": is not a JSON object of tokens and ids.");
   return document;
 }
 

@@ -1,5 +1,5 @@
-// The JSON of a tokenizer.json, read once: its vocabulary as a flat list, its merges skipped, all else as a small
-// document. Files may be hostile, so length, depth and the number of values are limited. Internal to the module.
+// The JSON of a tokenizer.json, read once: its vocabulary and its merges as flat lists, all else as a small document.
+// Files may be hostile, so length, depth and the number of values are limited. Internal to the module.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,10 @@ struct TokenizerDocument {
   nlohmann::json json;                   ///< an object; its model.vocab and model.merges are empty lists or objects
   std::vector<VocabularyEntry> entries;  ///< of model.vocab where that is an object, in the file's order
   bool too_many_entries = false;         ///< more than max_entries: the list is cut there
+  std::vector<std::string> merges;       ///< of model.merges, "left right"; "" for an element of another form
 };
 
-/// A folder's tokenizer_config.json: an object, empty where there is no file.
+/// A folder's tokenizer_config.json: an object, empty if there is no file.
 struct ConfigFile {
   nlohmann::json json;
   std::string path;
@@ -31,5 +32,8 @@ inline constexpr std::size_t max_entries = std::size_t{1} << 20;  ///< pieces th
 /// Throws Error(files) where the file cannot be read, is longer or nests deeper than any tokenizer.json, or is not a
 /// JSON object. A key that occurs twice in one object is refused too; in model.vocab it is left to the caller.
 TokenizerDocument read_tokenizer_document(const std::string& path);
+
+/// The same of a vocab.json, an object of tokens and ids: a document that has nothing but model.vocab.
+TokenizerDocument read_vocabulary_document(const std::string& path);
 
 }  // namespace bert_hpc::tokenize

@@ -200,6 +200,7 @@ TokenizerFolder read_tokenizer_folder(const std::string& path, const std::string
   if (takes_files) {
     folder.kind->read_own_files(path, folder.parts);
     folder.file = folder.kind->own_files.front();
+    if (!document) of_json = std::move(folder.parts.added);
   }
   if (document) of_json = add_tokenizer_json(folder, whole, std::move(*document), own_class);
   folder.parts.added =

@@ -21,9 +21,7 @@ std::string kind_of(const json& model) {
 }
 
 std::string other_kind(const std::string& kind) {
-  const std::string examples = kind == "BPE"       ? " (RoBERTa, GPT-2, ModernBERT)"
-                               : kind == "Unigram" ? " (XLM-RoBERTa, ALBERT, T5)"
-                                                   : "";
+  const std::string examples = kind == "Unigram" ? " (CamemBERT, XLM-RoBERTa, ALBERT, T5)" : "";
   return "holds a " + kind + " tokenizer" + examples + "; this version reads " + readable_tokenizers() + ".";
 }
 

@@ -5,7 +5,7 @@ tokenizer alone (its encode_batch on lines in memory), on the same lines and cor
     python3 prep.py VOCABULARY TEXT... [--program BUILD/bert_hpc_prep] [--python PYTHON] [--rounds R] [--ranks N]
                     [--copies N]
 
-  VOCABULARY  a WordPiece vocab.txt (uncased)
+  VOCABULARY  a WordPiece vocab.txt (uncased), or a tokenizer.json of any kind that both read, such as byte-level BPE
   TEXT        UTF-8 files, a sample a line
   --program   ours; runs under mpirun (default: bert_hpc_prep on PATH)
   --python    a Python with tokenizers (default: this one); it gets as many threads as ours has ranks
@@ -28,11 +28,14 @@ import time
 THEIRS = """
 import sys, time
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
-vocabulary = {line.rstrip("\\n"): i for i, line in enumerate(open(sys.argv[1], encoding="utf-8"))}
-tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=100))
-tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-tokenizer.post_processor = processors.BertProcessing(("[SEP]", vocabulary["[SEP]"]), ("[CLS]", vocabulary["[CLS]"]))
+if sys.argv[1].endswith(".json"):
+    tokenizer = Tokenizer.from_file(sys.argv[1])
+else:
+    vocabulary = {line.rstrip("\\n"): i for i, line in enumerate(open(sys.argv[1], encoding="utf-8"))}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=100))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", vocabulary["[SEP]"]), ("[CLS]", vocabulary["[CLS]"]))
 tokenizer.enable_truncation(512)
 lines = [line for line in open(sys.argv[2], encoding="utf-8").read().split("\\n") if line.strip()]
 tokenizer.encode_batch(lines[:1000])
@@ -78,9 +81,8 @@ def seconds_of_ours(options, text, folder):
 format = "text"
 files = ["{text}"]
 [tokenizer]
-type = "wordpiece"
 vocabulary = "{options.vocabulary}"
-lowercase = true
+{"" if options.vocabulary.endswith(".json") else "lowercase = true"}
 max_tokens = 512
 [task]
 name = "masked_lm"

@@ -10,16 +10,37 @@ using namespace bert_hpc;
 
 namespace {
 
+/// The tokenizer is written, read and written again; and it takes any text.
+void use(const tokenize::TokenizerKind& kind, tokenize::TokenizerParts parts) {
+  if (!tokenize::settle_added_tokens(parts.vocabulary, parts.added, kind.implied_tokens).empty()) return;
+  const auto tokenizer = kind.make(parts, "fuzz");
+  const tokenize::TokenizerSpec spec = tokenizer->spec();
+  const fuzz::File written(spec.text);
+  tokenize::TokenizerJson again = tokenize::read_tokenizer_json(written.path());
+  fuzz::require(again.problems.empty() && again.vocabulary_problem.empty(), "what is written can be read");
+  tokenize::settle_added_tokens(again.parts.vocabulary, again.parts.added, kind.implied_tokens);
+  fuzz::require(kind.make(again.parts, "fuzz")->spec().text == spec.text, "what is written is what was read");
+  std::vector<std::int32_t> ids;
+  std::vector<tokenize::TokenSpan> spans;
+  tokenizer->encoder()->encode_with_spans(spec.text, ids, spans);
+  fuzz::require(ids.size() == spans.size(), "each token has a span");
+}
+
 void read_json(std::string_view text) {
   const fuzz::File file(text);
   fuzz::accepts([&] {
     const tokenize::TokenizerJson read = tokenize::read_tokenizer_json(file.path());
-    const bool no_vocabulary = read.kind != "WordPiece" || !read.vocabulary_problem.empty();
+    const tokenize::TokenizerKind* const kind = tokenize::find_tokenizer_model(read.kind);
+    const bool no_vocabulary = kind == nullptr || !read.vocabulary_problem.empty();
     const std::vector<std::string>& pieces = read.parts.vocabulary;
     const tokenize::TokenizerSettings& settings = read.parts.settings;
     fuzz::require(pieces.empty() == no_vocabulary, "there is a vocabulary or a reason why not");
     fuzz::require(!settings.empty() || !read.problems.empty(), "there are switches or a reason why not");
     if (pieces.empty() || settings.empty()) return;
+    if (kind != &tokenize::wordpiece_kind()) {
+      if (read.problems.empty()) use(*kind, read.parts);
+      return;
+    }
     const tokenize::Vocabulary vocabulary(pieces, "fuzz");
     const fuzz::File written(tokenize::tokenizer_json_text(vocabulary, tokenize::form_of(settings)));
     const tokenize::TokenizerJson again = tokenize::read_tokenizer_json(written.path());

@@ -68,12 +68,12 @@ class TokenizerJson(Case):
                     self.assertEqual(done.stderr.count(word), 1, f"{word}: {done.stderr}")
                 self.assertFalse((self.work.folder / "none").exists())
 
-        refused(f"[tokenizer] vocabulary: {folder}: holds neither vocab.txt nor tokenizer.json", "save_pretrained")
-        for kind in ("roberta", "gpt2", "modernbert"):
+        refused(f"[tokenizer] vocabulary: {folder}: holds no tokenizer.json, no vocab.txt, and no vocab.json with merges.txt.", "save_pretrained")
+        for kind in ("camembert", "xlm-roberta", "t5"):
             (folder / "config.json").write_text(json.dumps({"model_type": kind}))
-            refused(f'model_type = "{kind}", whose tokenizer is BPE')
-        (folder / "tokenizer.json").write_text(json.dumps({"model": {"type": "BPE", "vocab": {}, "merges": []}}))
-        refused("tokenizer.json: holds a BPE tokenizer (RoBERTa, GPT-2, ModernBERT); this version reads WordPiece.")
+            refused(f'model_type = "{kind}", whose tokenizer is Unigram; this version reads WordPiece and byte-level BPE.')
+        (folder / "tokenizer.json").write_text(json.dumps({"model": {"type": "Unigram", "vocab": []}}))
+        refused("tokenizer.json: holds a Unigram tokenizer (CamemBERT, XLM-RoBERTa, ALBERT, T5); this version reads WordPiece and byte-level BPE.")
         shards = self.work.folder / "shards"
         shutil.copy(shards / "vocab.txt", folder)
         document = json.loads((shards / "tokenizer.json").read_text())

@@ -16,6 +16,8 @@ struct SequenceTemplate {
   std::uint8_t between_type = 0;  ///< token type of `between`
   std::uint8_t second_type = 0;   ///< token type of the second text and of `after_pair`
 
+  bool operator==(const SequenceTemplate&) const = default;
+
   std::int64_t special_tokens(bool pair) const {
     return std::ssize(before) + (pair ? std::ssize(between) + std::ssize(after_pair) : std::ssize(after));
   }

@@ -79,6 +79,7 @@ struct TokenizerParts {
   std::vector<std::string> merges{};      ///< of BPE: "left right", the most important first; else empty
   std::vector<AddedToken> added{};        ///< settled (settle_added_tokens())
   TokenizerSettings settings{};
+  std::map<std::string, std::string> special_tokens{};  ///< by role's name, as tokenizer_config.json states them
   std::string sections{};  ///< JSON text: what else the kind reads in its files; "" for its usual tokenizer
 };
 

@@ -12,7 +12,7 @@ namespace bert_hpc::tokenize {
 /// What a tokenizer.json says. Truncation, padding and decoder are not read: they do not change the ids of text.
 struct TokenizerJson {
   std::string kind;  ///< type of its model: "WordPiece", "BPE", "Unigram", "WordLevel", …
-  /// Its vocabulary is empty where there is a vocabulary_problem; switches are absent where it does not state them. Its
+  /// Its vocabulary is empty if there is a vocabulary_problem; switches are absent if it does not state them. Its
   /// added tokens are not settled.
   TokenizerParts parts;
   std::string vocabulary_problem;  ///< why there is no vocabulary: e.g. the ids are not 0 … n-1, each once; or ""

@@ -46,8 +46,8 @@ class WordCache {
     bool is_known;  ///< else it is that of the word that was there, and the caller sets it
   };
   /// The slot of `word`, whose size is at most ShortWord::longest; from now on it is the word's.
-  Slot claim(const Word& word) {
-    const ShortWord key(word);
+  Slot claim(const Word& word) { return claim(ShortWord(word)); }
+  Slot claim(const ShortWord& key) {
     Entry& entry = entries_[key.slot(shift_)];
     const Slot slot{entry.value, entry.key == key};
     entry.key = key;

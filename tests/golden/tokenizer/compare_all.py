@@ -27,8 +27,9 @@ from transformers import AutoTokenizer, BertTokenizer
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
-def ours(prep, text, vocabulary, form, folder):
-    """Ids of each line of the file `text` that is not blank. form: None, as the vocabulary's folder says."""
+def ours(prep, text, vocabulary, form, folder, tokenizer=None):
+    """Ids of each line of the file `text` that is not blank. form: None, as the vocabulary's folder says. tokenizer: keys
+    in place of the vocabulary."""
     toml = folder / "compare.toml"
     settings = "\n".join(f"{key.replace('do_lower_case', 'lowercase')} = {str(value).lower()}" for key, value in FORMS.get(form, {}).items())
     toml.write_text(f"""[source]
@@ -39,7 +40,7 @@ train = 1
 validation = 0
 test = 0
 [tokenizer]
-vocabulary = "{vocabulary}"
+{tokenizer or f'vocabulary = "{vocabulary}"'}
 {settings}
 max_tokens = 1048576
 [task]

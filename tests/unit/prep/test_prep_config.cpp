@@ -262,7 +262,7 @@ TEST_CASE("keys that contradict each other are refused") {
   CHECK(parse(good, {"source.extra_columns=true"}).row_format().extra_columns);
   CHECK_THAT(message(good, {"source.files=[]"}), ContainsSubstring("no file"));
   CHECK_THAT(message(good, {"source.text_pair=\"b\"", "tokenizer.max_tokens=4"}), ContainsSubstring("at least 5"));
-  CHECK_THAT(message(good, {"tokenizer.type=\"byte_bpe\""}), ContainsSubstring("byte_bpe"));
+  CHECK_THAT(message(good, {"tokenizer.type=\"unigram\""}), ContainsSubstring("unigram"));
 }
 
 TEST_CASE("the resolved input reads back to itself") {

@@ -1,0 +1,155 @@
+// Byte-level BPE, identical to Hugging Face's tokenizers on any bytes (Radford et al. 2019, "Language models are
+// unsupervised multitask learners", section 2.2; Sennrich, Haddow, Birch 2016, arXiv:1508.07909): text is cut into
+// words that begin with their blank, the bytes of a word are its first tokens, and the pair of neighbours that comes
+// first in the list of merges becomes one token, again and again.
+//
+// Speed: one pass without allocation; words of at most 16 bytes that became at most 3 tokens are remembered.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bert_hpc/tokenize/added_tokens.hpp"
+#include "bert_hpc/tokenize/byte_words.hpp"
+#include "bert_hpc/tokenize/tokenizer.hpp"
+#include "bert_hpc/tokenize/vocabulary_trainer.hpp"
+#include "bert_hpc/tokenize/word_cache.hpp"
+
+namespace bert_hpc::tokenize {
+
+/// The entry of tokenizer_kinds().
+const TokenizerKind& byte_bpe_kind();
+
+/// The text of `bytes` in vocabularies: each byte is a printable character (a blank is "Ġ").
+std::string printable_bytes(std::string_view bytes);
+/// The bytes of such a text; false if it has another character. Appends to `bytes`.
+bool append_bytes_of(std::string_view printable, std::string& bytes);
+
+/// Appends printable_bytes(bytes).
+void append_printable(std::string_view bytes, std::string& printable);
+/// The texts of all bytes, in the order of their code points.
+std::vector<std::string> printable_alphabet();
+
+/// Pairs of tokens that become one, by their ids. Immutable; shared by threads. 16 bytes × 2 to 4 a merge in memory.
+class MergeTable {
+ public:
+  struct Merge {
+    std::int32_t rank;  ///< place in the list of merges; no_rank: the pair is not merged
+    std::int32_t id;    ///< of the token that the pair becomes
+  };
+  static constexpr std::int32_t no_rank = INT32_MAX;
+
+  explicit MergeTable(std::size_t merges = 0);
+  /// A pair that is there already has its new rank.
+  void insert(std::int32_t left, std::int32_t right, Merge merge);
+
+  Merge find(std::int32_t left, std::int32_t right) const {
+    const std::uint64_t key = key_of(left, right);
+    for (std::size_t at = slot(key);; at = (at + 1) & (entries_.size() - 1)) {
+      if (entries_[at].key == key) return entries_[at].merge;
+      if (entries_[at].key == free) return {no_rank, -1};
+    }
+  }
+
+ private:
+  static constexpr std::uint64_t free = ~std::uint64_t{0};
+  struct Entry {
+    std::uint64_t key = free;
+    Merge merge{no_rank, -1};
+  };
+
+  static std::uint64_t key_of(std::int32_t left, std::int32_t right) {
+    return static_cast<std::uint64_t>(left) << 32 | static_cast<std::uint32_t>(right);
+  }
+  std::size_t slot(std::uint64_t key) const {
+    return ((key ^ (key >> 29)) * std::uint64_t{0x9E3779B97F4A7C15}) >> shift_;
+  }
+
+  std::vector<Entry> entries_;
+  int shift_ = 0;
+};
+
+/// What encoders of a tokenizer share. Immutable.
+struct ByteBpeModel {
+  WordPattern pattern = WordPattern::gpt2;
+  bool add_prefix_space = false;         ///< before each part of a text that does not begin with a blank
+  bool trim_offsets = true;              ///< spans leave out the blanks of their tokens
+  bool trimming_expects_prefix = false;  ///< the blank of a text's first token was added, so that its span stays
+  std::array<std::int32_t, 256> byte_ids{};
+  MergeTable merges;
+  /// Words that are tokens whatever the merges are (model.ignore_merges); an empty trie if there are none.
+  ByteTrie whole_words;
+  bool has_whole_words = false;
+  struct Blanks {
+    std::int32_t leading = 0, trailing = 0;  ///< characters
+  };
+  std::vector<Blanks> blanks;       ///< (tokens)
+  std::vector<std::int32_t> sizes;  ///< (tokens): bytes of text that a token stands for; 0 for added tokens
+};
+
+/// Blanks, and "Ġ", at the ends of a token as vocabularies have it.
+ByteBpeModel::Blanks blanks_of(std::string_view text);
+
+/// The model and the added tokens must outlive it.
+class ByteBpeEncoder final : public TextEncoder {
+ public:
+  ByteBpeEncoder(const ByteBpeModel& model, const AddedTokens& added);
+
+  void encode(std::string_view text, std::vector<std::int32_t>& ids) override;
+  void encode_with_spans(std::string_view text, std::vector<std::int32_t>& ids, std::vector<TokenSpan>& spans) override;
+  void encode_word(std::string_view word, std::vector<std::int32_t>& ids) override;
+
+ private:
+  struct Pieces {
+    std::int32_t count = 0;  // 0: more than there is room for
+    std::int32_t ids[3] = {0, 0, 0};
+  };
+  struct Candidate {
+    std::int32_t rank, place;
+    bool operator>(const Candidate& other) const {
+      return rank != other.rank ? rank > other.rank : place > other.place;
+    }
+  };
+  static constexpr int cache_bits = 16;
+  static constexpr int short_word = 128;  // bytes; longer words are merged with a queue
+
+  std::string_view valid(std::string_view text);
+  /// `part` with the blank that is put before it, if one is.
+  std::string_view prefixed(std::string_view part);
+  void add_word(const char* bytes, std::size_t size, const char* end, std::vector<std::int32_t>& ids);
+  void merge(const char* bytes, std::size_t size, std::vector<std::int32_t>& ids);
+  void merge_long(const char* bytes, std::size_t size, std::vector<std::int32_t>& ids);
+  void trim(const ByteBpeModel::Blanks& blanks, bool is_first, TokenSpan& span) const;
+
+  const ByteBpeModel& model_;
+  const AddedTokens& added_;
+  NormalizedText unused_;
+  std::string valid_, prefixed_, word_;
+  std::array<std::int32_t, short_word> symbols_{}, ranks_{}, merged_{};
+  // Long words: tokens, and the places of those before and behind.
+  std::vector<std::int32_t> long_ids_, before_, behind_;
+  std::vector<Candidate> queue_;
+  WordCache<Pieces> cache_{cache_bits};
+};
+
+/// Trains as Hugging Face's BpeTrainer does with the alphabet of all bytes: pairs of neighbours are merged, the most
+/// frequent first, until the vocabulary is full; of equally frequent pairs the one of older tokens.
+class ByteBpeTrainer final : public VocabularyTrainer {
+ public:
+  explicit ByteBpeTrainer(const TokenizerSettings& settings);
+
+  void read(std::string_view text, WordNumbers& words, std::vector<std::int32_t>& numbers) override;
+  /// The special tokens of RoBERTa, the 256 bytes, and merged tokens.
+  TrainedVocabulary train(const std::vector<WordCounts::Entry>& words, std::int32_t size) const override;
+
+ private:
+  bool add_prefix_space_;
+  AddedTokens specials_;  // their ids are those of WordNumbers
+  NormalizedText unused_;
+  std::string valid_, prefixed_, printable_;
+};
+
+}  // namespace bert_hpc::tokenize

@@ -1,0 +1,307 @@
+// Words through the cache, and the merges of those not in it.
+#include "bert_hpc/tokenize/byte_bpe.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <functional>
+
+#include "bert_hpc/tokenize/utf8.hpp"
+
+namespace bert_hpc::tokenize {
+namespace {
+
+/// Code points of the bytes in vocabularies: printable characters stand for themselves, others for those from U+0100.
+struct PrintableBytes {
+  std::array<char32_t, 256> points{};
+  std::array<std::int16_t, 324> bytes{};  // by code point; -1: of no byte
+
+  PrintableBytes() {
+    bytes.fill(-1);
+    char32_t next = 0x100;
+    for (int byte = 0; byte < 256; ++byte) {
+      const bool stays = (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte != 0xAD);
+      const char32_t point = stays ? static_cast<char32_t>(byte) : next++;
+      points[static_cast<std::size_t>(byte)] = point;
+      bytes[point] = static_cast<std::int16_t>(byte);
+    }
+  }
+};
+
+const PrintableBytes& printable_table() {
+  static const PrintableBytes table;
+  return table;
+}
+
+/// Characters of UTF-8 that begin in `bytes`.
+std::int32_t beginnings(const char* bytes, const char* end) {
+  std::int32_t count = 0;
+  for (; bytes != end; ++bytes) count += (static_cast<unsigned char>(*bytes) & 0xC0) != 0x80;
+  return count;
+}
+
+bool continues(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
+}
+
+}  // namespace
+
+void append_printable(std::string_view bytes, std::string& printable) {
+  for (const char byte : bytes) {
+    char text[4];
+    const char32_t point = printable_table().points[static_cast<unsigned char>(byte)];
+    printable.append(text, static_cast<std::size_t>(encode_utf8(point, text) - text));
+  }
+}
+
+std::string printable_bytes(std::string_view bytes) {
+  std::string printable;
+  append_printable(bytes, printable);
+  return printable;
+}
+
+std::vector<std::string> printable_alphabet() {
+  std::vector<std::string> alphabet;
+  for (const std::int16_t byte : printable_table().bytes) {
+    const char own = static_cast<char>(byte);
+    if (byte >= 0) alphabet.push_back(printable_bytes({&own, 1}));
+  }
+  return alphabet;
+}
+
+bool append_bytes_of(std::string_view printable, std::string& bytes) {
+  const auto* at = reinterpret_cast<const unsigned char*>(printable.data());
+  const auto* const end = at + printable.size();
+  const auto& table = printable_table().bytes;
+  while (at != end) {
+    const char32_t point = decode_utf8(at, end);
+    if (point >= table.size() || table[point] < 0) return false;
+    bytes += static_cast<char>(table[point]);
+  }
+  return true;
+}
+
+ByteBpeModel::Blanks blanks_of(std::string_view text) {
+  constexpr char32_t printable_blank = 0x120;  // "Ġ"
+  ByteBpeModel::Blanks blanks;
+  bool is_leading = true;
+  const auto* at = reinterpret_cast<const unsigned char*>(text.data());
+  const auto* const end = at + text.size();
+  while (at != end) {
+    const char32_t point = decode_utf8(at, end);
+    const bool is_blank = point == printable_blank || character_classes()[point] == CharacterClass::blank;
+    is_leading = is_leading && is_blank;
+    blanks.leading += is_leading ? 1 : 0;
+    blanks.trailing = is_blank ? blanks.trailing + 1 : 0;
+  }
+  return blanks;
+}
+
+MergeTable::MergeTable(std::size_t merges) : entries_(std::bit_ceil(2 * merges + 2)) {
+  shift_ = 64 - std::countr_zero(entries_.size());
+}
+
+void MergeTable::insert(std::int32_t left, std::int32_t right, Merge merge) {
+  const std::uint64_t key = key_of(left, right);
+  std::size_t at = slot(key);
+  while (entries_[at].key != free && entries_[at].key != key) at = (at + 1) & (entries_.size() - 1);
+  entries_[at] = {key, merge};
+}
+
+ByteBpeEncoder::ByteBpeEncoder(const ByteBpeModel& model, const AddedTokens& added) : model_(model), added_(added) {}
+
+/// The text itself, or a copy with U+FFFD for what is malformed.
+std::string_view ByteBpeEncoder::valid(std::string_view text) {
+  if (is_valid_utf8(text)) return text;
+  valid_ = valid_utf8(text);
+  return valid_;
+}
+
+std::string_view ByteBpeEncoder::prefixed(std::string_view part) {
+  if (!model_.add_prefix_space || part.front() == ' ') return part;
+  prefixed_.assign(1, ' ').append(part);
+  return prefixed_;
+}
+
+void ByteBpeEncoder::encode(std::string_view text, std::vector<std::int32_t>& ids) {
+  const ByteWords words(model_.pattern);
+  const auto on_text = [&](const TextPart& part) {
+    const std::string_view own = prefixed(part.text);
+    const char* const end = own.data() + own.size();
+    words.split(own, [&](std::string_view word) { add_word(word.data(), word.size(), end, ids); });
+  };
+  added_.split(valid(text), unused_, on_text, [&](std::int32_t id, const TextPart&) { ids.push_back(id); });
+}
+
+void ByteBpeEncoder::encode_with_spans(std::string_view text, std::vector<std::int32_t>& ids,
+                                       std::vector<TokenSpan>& spans) {
+  const ByteWords words(model_.pattern);
+  const std::size_t first = spans.size();
+  std::int32_t characters = 0;  // of the text before what is being read
+  const auto add_span = [&](const ByteBpeModel::Blanks& blanks, TokenSpan span) {
+    if (model_.trim_offsets) trim(blanks, spans.size() == first, span);
+    spans.push_back(span);
+  };
+  const auto on_text = [&](const TextPart& part) {
+    const std::string_view own = prefixed(part.text);
+    const std::int32_t added = own.size() == part.text.size() ? 0 : 1;
+    const std::int32_t begin = characters;
+    std::int32_t before = 0;  // characters of `own` that begin before the token
+    const char* const end = own.data() + own.size();
+    words.split(own, [&](std::string_view word) {
+      const std::size_t known = ids.size();
+      add_word(word.data(), word.size(), end, ids);
+      const char* at = word.data();
+      for (std::size_t i = known; i < ids.size(); ++i) {
+        const char* const behind = at + model_.sizes[static_cast<std::size_t>(ids[i])];
+        TokenSpan span{before - (continues(*at) ? 1 : 0), before + beginnings(at, behind)};
+        before = span.end;
+        // The blank that was added lies on the part's first character.
+        span.begin = begin + std::max(span.begin - added, 0);
+        span.end = begin + std::max(span.end - added, 1);
+        add_span(model_.blanks[static_cast<std::size_t>(ids[i])], span);
+        at = behind;
+      }
+    });
+    characters = begin + before - added;
+  };
+  const auto on_token = [&](std::int32_t id, const TextPart& part) {
+    const std::int32_t begin = characters;
+    characters += beginnings(part.text.data(), part.text.data() + part.text.size());
+    ids.push_back(id);
+    add_span(model_.trim_offsets ? blanks_of(part.text) : ByteBpeModel::Blanks(), {begin, characters});
+  };
+  added_.split(valid(text), unused_, on_text, on_token);
+}
+
+/// As the library does, including what it does to tokens that begin at character 0.
+void ByteBpeEncoder::trim(const ByteBpeModel::Blanks& blanks, bool is_first, TokenSpan& span) const {
+  const auto [all_leading, trailing] = blanks;
+  const bool was_added = (is_first || span.begin == 0) && model_.trimming_expects_prefix && all_leading == 1;
+  if (const std::int32_t leading = was_added ? 0 : all_leading; leading > 0) {
+    span.begin = std::min(span.begin + leading, span.end);
+  }
+  if (trailing > 0 && span.end >= trailing) span.end = std::max(span.end - trailing, span.begin);
+}
+
+void ByteBpeEncoder::encode_word(std::string_view word, std::vector<std::int32_t>& ids) {
+  word_.clear();
+  append_bytes_of(word, word_);
+  add_word(word_.data(), word_.size(), word_.data() + word_.size(), ids);
+}
+
+/// `end`: of the memory that may be read.
+void ByteBpeEncoder::add_word(const char* bytes, std::size_t size, const char* end, std::vector<std::int32_t>& ids) {
+  if (model_.has_whole_words && std::memchr(bytes, 0, size) == nullptr) {
+    const ByteTrie::Match match = model_.whole_words.longest(0, bytes, static_cast<int>(size));
+    if (match.id >= 0 && static_cast<std::size_t>(match.size) == size) return ids.push_back(match.id);
+  }
+  if (size > ShortWord::longest) return merge(bytes, size, ids);
+  ShortWord key;
+  if (end - bytes >= ShortWord::longest) {
+    std::memcpy(key.key, bytes, sizeof key.key);
+    // Bytes behind the word are cleared; the first byte is the lowest one.
+    const unsigned used = 8 * static_cast<unsigned>(size);
+    if (used < 64) {
+      key.key[0] &= (std::uint64_t{1} << used) - 1;
+      key.key[1] = 0;
+    } else if (used < 128) {
+      key.key[1] &= (std::uint64_t{1} << (used - 64)) - 1;
+    }
+  } else {
+    std::memcpy(key.key, bytes, size);
+  }
+  // A word may end with zero bytes, which the key does not tell from none.
+  if (bytes[size - 1] == '\0' || key.is_none()) return merge(bytes, size, ids);
+  const WordCache<Pieces>::Slot slot = cache_.claim(key);
+  Pieces& pieces = slot.value;
+  if (slot.is_known && pieces.count > 0) {
+    ids.insert(ids.end(), pieces.ids, pieces.ids + pieces.count);
+    return;
+  }
+  pieces.count = 0;
+  const std::size_t before = ids.size();
+  merge(bytes, size, ids);
+  const std::size_t count = ids.size() - before;
+  if (count > std::size(pieces.ids)) return;
+  pieces.count = static_cast<std::int32_t>(count);
+  std::memcpy(pieces.ids, ids.data() + before, count * sizeof(std::int32_t));
+}
+
+void ByteBpeEncoder::merge(const char* bytes, std::size_t size, std::vector<std::int32_t>& ids) {
+  if (size > short_word) return merge_long(bytes, size, ids);
+  const auto byte_id = [&](std::size_t i) { return model_.byte_ids[static_cast<unsigned char>(bytes[i])]; };
+  std::size_t count = size;
+  for (std::size_t i = 0; i < count; ++i) symbols_[i] = byte_id(i);
+  const auto look_up = [&](std::size_t i) {
+    const MergeTable::Merge merge = model_.merges.find(symbols_[i], symbols_[i + 1]);
+    ranks_[i] = merge.rank;
+    merged_[i] = merge.id;
+  };
+  for (std::size_t i = 0; i + 1 < count; ++i) look_up(i);
+  while (count > 1) {
+    const auto* const least = std::min_element(ranks_.data(), ranks_.data() + count - 1);
+    if (*least == MergeTable::no_rank) break;
+    const auto at = static_cast<std::size_t>(least - ranks_.data());
+    symbols_[at] = merged_[at];
+    --count;
+    std::copy(symbols_.begin() + static_cast<std::ptrdiff_t>(at) + 2,
+              symbols_.begin() + static_cast<std::ptrdiff_t>(count) + 1,
+              symbols_.begin() + static_cast<std::ptrdiff_t>(at) + 1);
+    for (std::size_t i = at + 1; i + 1 < count; ++i) {
+      ranks_[i] = ranks_[i + 1];
+      merged_[i] = merged_[i + 1];
+    }
+    if (at + 1 < count) look_up(at);
+    if (at > 0) look_up(at - 1);
+  }
+  ids.insert(ids.end(), symbols_.begin(), symbols_.begin() + static_cast<std::ptrdiff_t>(count));
+}
+
+/// The same merges with a queue of candidates: n bytes take O(n log n).
+void ByteBpeEncoder::merge_long(const char* bytes, std::size_t size, std::vector<std::int32_t>& ids) {
+  const auto count = static_cast<std::int32_t>(size);
+  long_ids_.resize(size);
+  before_.resize(size);
+  behind_.resize(size);
+  queue_.clear();
+  for (std::int32_t i = 0; i < count; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    long_ids_[at] = model_.byte_ids[static_cast<unsigned char>(bytes[at])];
+    before_[at] = i - 1;
+    behind_[at] = i + 1;
+  }
+  const auto found = [&](std::int32_t left) -> MergeTable::Merge {
+    const std::int32_t right = behind_[static_cast<std::size_t>(left)];
+    if (right >= count) return {MergeTable::no_rank, -1};
+    return model_.merges.find(long_ids_[static_cast<std::size_t>(left)], long_ids_[static_cast<std::size_t>(right)]);
+  };
+  const auto push = [&](std::int32_t left) {
+    const std::int32_t rank = found(left).rank;
+    if (rank == MergeTable::no_rank) return;
+    queue_.push_back({rank, left});
+    std::push_heap(queue_.begin(), queue_.end(), std::greater<>());
+  };
+  for (std::int32_t i = 0; i + 1 < count; ++i) push(i);
+  while (!queue_.empty()) {
+    std::pop_heap(queue_.begin(), queue_.end(), std::greater<>());
+    const Candidate top = queue_.back();
+    queue_.pop_back();
+    const auto left = static_cast<std::size_t>(top.place);
+    if (long_ids_[left] < 0) continue;  // became a part of the token before it
+    const MergeTable::Merge merge = found(top.place);
+    if (merge.rank != top.rank) continue;  // of a pair that is no more
+    const auto right = static_cast<std::size_t>(behind_[left]);
+    long_ids_[left] = merge.id;
+    long_ids_[right] = -1;
+    behind_[left] = behind_[right];
+    if (behind_[left] < count) before_[static_cast<std::size_t>(behind_[left])] = top.place;
+    push(top.place);
+    if (before_[left] >= 0) push(before_[left]);
+  }
+  for (std::int32_t at = 0; at < count; at = behind_[static_cast<std::size_t>(at)]) {
+    ids.push_back(long_ids_[static_cast<std::size_t>(at)]);
+  }
+}
+
+}  // namespace bert_hpc::tokenize

@@ -1,0 +1,307 @@
+// Byte-level BPE as one of the kinds of tokenizers: GPT-2's, without a template, RoBERTa's and others of that kind.
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/hash.hpp"
+#include "bert_hpc/core/json.hpp"
+#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/core/text_file.hpp"
+#include "bert_hpc/tokenize/byte_bpe.hpp"
+#include "bert_hpc/tokenize/utf8.hpp"
+#include "byte_bpe_json.hpp"
+#include "json_sections.hpp"
+
+namespace bert_hpc::tokenize {
+namespace {
+
+using core::Error;
+using core::ExitCode;
+
+[[noreturn]] void fail(const std::string& source, const std::string& what) {
+  throw Error(ExitCode::data, source + ": " + what);
+}
+
+std::string token_in_quotes(const std::string& token) {
+  return '"' + core::printable(token, 80) + '"';
+}
+
+class ByteBpeTokenizer final : public Tokenizer {
+ public:
+  ByteBpeTokenizer(TokenizerParts parts, const std::string& source)
+      : parts_(std::move(parts)), form_(byte_bpe_form_of(parts_.sections)), tokens_(parts_.vocabulary) {
+    parts_.settings = resolved(byte_bpe_kind(), parts_.settings);
+    std::string problem;
+    const auto found = template_of(form_.single, form_.pair, problem);
+    if (!found) fail(source, "its post_processor " + problem);
+    template_ = *found;
+    for (std::size_t id = 0; id < tokens_.size(); ++id) ids_[tokens_[id]] = static_cast<std::int32_t>(id);
+    for (const AddedToken& token : parts_.added) {
+      ids_.emplace(token.content, token.id);
+      if (token.id == std::ssize(tokens_)) tokens_.push_back(token.content);
+    }
+    find_special(source);
+    add_special();
+    hash_ = tokenize::vocabulary_hash(parts_);
+    find_bytes(source);
+    find_merges(source);
+    measure_tokens();
+    model_.pattern = form_.pattern;
+    model_.add_prefix_space = parts_.settings.at(add_prefix_space_key);
+    model_.trim_offsets = parts_.settings.at(trim_offsets_key);
+    model_.trimming_expects_prefix = form_.trimming_expects_prefix.value_or(model_.add_prefix_space);
+    added_ = std::make_unique<AddedTokens>(parts_.added, std::nullopt);
+  }
+
+  const TokenizerKind& kind() const override { return byte_bpe_kind(); }
+  const std::vector<std::string>& tokens() const override { return tokens_; }
+  const SpecialIds& special_ids() const override { return special_; }
+  const SequenceTemplate& sequence() const override { return template_.sequence; }
+  const std::string& vocabulary_hash() const override { return hash_; }
+  TokenizerSettings settings() const override { return parts_.settings; }
+
+  TokenizerSpec spec() const override {
+    // Switches that an input may choose are left out of the hash: they are no other tokenizer.
+    TokenizerParts usual = parts_;
+    for (const TokenizerKey& key : byte_bpe_kind().keys) usual.settings[key.name] = key.usual;
+    ByteBpeForm form = form_;
+    form.trimming_expects_prefix.reset();
+    return {json_text(parts_, form_), core::hash_of_lines({json_text(usual, form)})};
+  }
+
+  std::unique_ptr<TextEncoder> encoder() const override { return std::make_unique<ByteBpeEncoder>(model_, *added_); }
+
+  std::vector<File> files(std::int64_t max_tokens) const override {
+    // Classes of their own in Transformers have one pattern and one template, and their mask takes no blanks.
+    const auto takes_blanks = [](const AddedToken& token) { return token.lstrip || token.rstrip; };
+    const bool plain = form_.pattern == WordPattern::gpt2 && !form_.ignore_merges &&
+                       std::none_of(parts_.added.begin(), parts_.added.end(), takes_blanks);
+    const bool roberta = plain && template_.sequence == roberta_sequence();
+    nlohmann::json config = {{"tokenizer_class", roberta ? byte_bpe_kind().usual_class : "PreTrainedTokenizerFast"},
+                             {"model_max_length", max_tokens},
+                             {"added_tokens_decoder", added_tokens_decoder(parts_.added)}};
+    for (const TokenizerKey& key : byte_bpe_kind().keys) config[key.hugging_face_name] = parts_.settings.at(key.name);
+    const auto name = [&](const char* role, std::int32_t id) {
+      if (id >= 0) config[std::string(role) + "_token"] = tokens_.at(static_cast<std::size_t>(id));
+    };
+    for (const SpecialRole& role : special_roles) name(role.name, special_.*role.id);
+    const auto end = ids_.find(end_of_text);
+    name("bos", special_.cls >= 0 ? special_.cls : end == ids_.end() ? -1 : end->second);
+    name("eos", special_.sep >= 0 ? special_.sep : end == ids_.end() ? -1 : end->second);
+    std::vector<File> files = {{"tokenizer_config.json", core::json_text(config, 2) + "\n"},
+                               {"tokenizer.json", json_text(parts_, form_)}};
+    if (form_.pattern != WordPattern::gpt2) return files;  // older files do not state another one
+    std::string merges = "#version: 0.2\n";
+    for (const std::string& merge : parts_.merges) merges += merge + '\n';
+    files.push_back({"vocab.json", vocabulary_json_text(parts_.vocabulary)});
+    files.push_back({"merges.txt", std::move(merges)});
+    return files;
+  }
+
+ private:
+  std::string json_text(const TokenizerParts& parts, const ByteBpeForm& form) const {
+    return byte_bpe_json_text({.parts = parts, .form = form, .tokens = template_, .ids = special_});
+  }
+
+  /// The tokens of the roles: of the template, as tokenizer_config.json states, or of the usual names.
+  void find_special(const std::string& source) {
+    const auto& stated = parts_.special_tokens;
+    const auto id_of = [&](const std::string& token) {
+      const auto found = ids_.find(token);
+      return found == ids_.end() ? -1 : found->second;
+    };
+    for (const SpecialRole& role : special_roles) {
+      std::int32_t& id = special_.*role.id;
+      const auto given = stated.find(role.name);
+      if (given != stated.end()) {
+        id = id_of(given->second);
+        if (id < 0)
+          fail(source, std::string(role.name) + "_token is " + token_in_quotes(given->second) +
+                           " in tokenizer_config.json, which the vocabulary lacks.");
+      } else if (role.id != &SpecialIds::cls && role.id != &SpecialIds::sep) {
+        id = id_of(roberta_token(role.id).content);
+      }
+    }
+    if (special_.unk < 0) special_.unk = id_of(end_of_text);
+    for (const auto& [token, id] :
+         {std::pair(&template_.cls, &special_.cls), std::pair(&template_.sep, &special_.sep)}) {
+      if (token->empty()) continue;
+      *id = id_of(*token);
+      if (*id < 0)
+        fail(source, "its post_processor has the token " + token_in_quotes(*token) + ", which the vocabulary lacks.");
+    }
+  }
+
+  /// Special tokens are found in text, whether files list them as added tokens or not.
+  void add_special() {
+    for (const SpecialRole& role : special_roles) {
+      const std::int32_t id = special_.*role.id;
+      const auto has_id = [&](const AddedToken& token) { return token.id == id; };
+      if (id < 0 || std::any_of(parts_.added.begin(), parts_.added.end(), has_id)) continue;
+      AddedToken token = roberta_token(role.id);
+      token.lstrip = token.lstrip && parts_.sections.empty();
+      token.content = tokens_[static_cast<std::size_t>(id)];
+      token.id = id;
+      parts_.added.push_back(std::move(token));
+    }
+    std::stable_sort(parts_.added.begin(), parts_.added.end(),
+                     [](const AddedToken& a, const AddedToken& b) { return a.id < b.id; });
+  }
+
+  void find_bytes(const std::string& source) {
+    int missing = 0, first = 0;
+    for (int byte = 255; byte >= 0; --byte) {
+      const char own = static_cast<char>(byte);
+      const auto found = ids_.find(printable_bytes({&own, 1}));
+      model_.byte_ids[static_cast<std::size_t>(byte)] = found == ids_.end() ? -1 : found->second;
+      if (found != ids_.end()) continue;
+      ++missing;
+      first = byte;
+    }
+    if (missing == 0) return;
+    const char own = static_cast<char>(first);
+    fail(source, "the vocabulary lacks " + std::to_string(missing) + " of the 256 bytes, the first one being " +
+                     std::to_string(first) + " (" + token_in_quotes(printable_bytes({&own, 1})) +
+                     "); a byte-level vocabulary has a token for each.");
+  }
+
+  void find_merges(const std::string& source) {
+    const auto is_added = [&](std::size_t id) {
+      return std::any_of(parts_.added.begin(), parts_.added.end(),
+                         [&](const AddedToken& token) { return token.id == static_cast<std::int32_t>(id); });
+    };
+    if (parts_.merges.empty()) {
+      for (std::size_t id = 0; id < parts_.vocabulary.size(); ++id) {
+        if (count_characters(parts_.vocabulary[id]) < 2 || is_added(id)) continue;
+        fail(source, "there are no merges, but the vocabulary has tokens of several bytes, such as " +
+                         token_in_quotes(parts_.vocabulary[id]) + "; BPE needs its merges (merges.txt).");
+      }
+    }
+    model_.merges = MergeTable(parts_.merges.size());
+    for (std::size_t rank = 0; rank < parts_.merges.size(); ++rank) {
+      const std::string& merge = parts_.merges[rank];
+      const std::size_t blank = merge.find(' ');
+      const std::string left = merge.substr(0, blank),
+                        right = blank == std::string::npos ? "" : merge.substr(blank + 1);
+      const std::string joined = left + right;
+      for (const std::string* const token : {&left, &right, &joined}) {
+        if (ids_.contains(*token) && right.find(' ') == std::string::npos) continue;
+        fail(source, "merge " + std::to_string(rank + 1) + ", " + token_in_quotes(merge) + ", needs the token " +
+                         token_in_quotes(*token) + ", which the vocabulary lacks.");
+      }
+      model_.merges.insert(ids_[left], ids_[right], {static_cast<std::int32_t>(rank), ids_[joined]});
+    }
+  }
+
+  void measure_tokens() {
+    std::size_t all_bytes = 0;
+    for (const std::string& token : tokens_) {
+      std::string bytes;
+      const bool is_text = append_bytes_of(token, bytes);
+      model_.sizes.push_back(is_text ? static_cast<std::int32_t>(bytes.size()) : 0);
+      all_bytes += bytes.size();
+      model_.blanks.push_back(blanks_of(token));
+    }
+    model_.has_whole_words = form_.ignore_merges;
+    if (!form_.ignore_merges) return;
+    model_.whole_words = ByteTrie(all_bytes);
+    for (std::size_t id = 0; id < parts_.vocabulary.size(); ++id) {
+      std::string bytes;
+      const bool is_text = append_bytes_of(tokens_[id], bytes) && bytes.find('\0') == std::string::npos;
+      if (is_text && !bytes.empty()) model_.whole_words.insert(0, bytes, static_cast<std::int32_t>(id));
+    }
+  }
+
+  TokenizerParts parts_;
+  ByteBpeForm form_;
+  TokenTemplate template_;
+  std::vector<std::string> tokens_;
+  std::unordered_map<std::string, std::int32_t> ids_;
+  SpecialIds special_;
+  std::string hash_;
+  ByteBpeModel model_;
+  std::unique_ptr<AddedTokens> added_;
+};
+
+std::unique_ptr<Tokenizer> make_byte_bpe(TokenizerParts parts, const std::string& source) {
+  return std::make_unique<ByteBpeTokenizer>(std::move(parts), source);
+}
+
+std::unique_ptr<VocabularyTrainer> byte_bpe_trainer(const TokenizerSettings& settings) {
+  return std::make_unique<ByteBpeTrainer>(settings);
+}
+
+/// Without a tokenizer.json: RoBERTa's tokenizer or GPT-2's, by the special tokens of the vocabulary.
+void read_vocabulary_and_merges(const std::string& folder, TokenizerParts& parts) {
+  const std::string vocabulary = folder + "/vocab.json", merges = folder + "/merges.txt";
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(merges, ignored)) {
+    throw Error(ExitCode::files, merges + ": is missing; a BPE tokenizer needs it beside vocab.json.");
+  }
+  constexpr std::int64_t longest_merges = std::int64_t{64} << 20;  // bytes
+  TokenizerDocument document = read_vocabulary_document(vocabulary);
+  std::string problem;
+  parts.vocabulary = pieces_of(document, problem);
+  if (!problem.empty()) throw Error(ExitCode::data, vocabulary + ": " + problem.substr(problem.find(' ') + 1));
+  std::vector<std::string> lines = core::split_lines(core::read_text_file(merges, longest_merges));
+  if (!lines.empty() && lines.front().starts_with("#version")) lines.erase(lines.begin());
+  std::erase(lines, "");
+  parts.merges = std::move(lines);
+  const auto has = [&](const std::string& token) {
+    return std::find(parts.vocabulary.begin(), parts.vocabulary.end(), token) != parts.vocabulary.end();
+  };
+  const bool roberta = has(roberta_token(&SpecialIds::cls).content) && has(roberta_token(&SpecialIds::sep).content);
+  ByteBpeForm form;
+  if (roberta) form = roberta_form();
+  parts.sections = text_of(form);
+  parts.settings.try_emplace(add_prefix_space_key, false);
+  parts.settings.try_emplace(trim_offsets_key, roberta);
+  if (has(end_of_text)) parts.added.push_back({.content = end_of_text, .special = true});
+}
+
+void read_special_tokens(const ConfigFile& config, TokenizerParts& parts, std::vector<std::string>&) {
+  for (const SpecialRole& role : special_roles) {
+    const std::string key = std::string(role.name) + "_token";
+    const nlohmann::json& token = member(config.json, key.c_str());
+    const nlohmann::json& text = token.is_object() ? member(token, "content") : token;
+    if (text.is_string()) parts.special_tokens[role.name] = text.get<std::string>();
+  }
+}
+
+}  // namespace
+
+const SequenceTemplate& roberta_sequence() {
+  return byte_bpe_kind().sequence;
+}
+
+const TokenizerKind& byte_bpe_kind() {
+  static const TokenizerKind kind = [] {
+    TokenizerKind made;
+    made.name = "byte_bpe";
+    made.model_type = "BPE";
+    made.title = "byte-level BPE";
+    made.usual_class = "RobertaTokenizer";
+    made.sequence.before = {&SpecialIds::cls};
+    made.sequence.after = made.sequence.after_pair = {&SpecialIds::sep};
+    made.sequence.between = {&SpecialIds::sep, &SpecialIds::sep};
+    TokenizerKey prefix{add_prefix_space_key, add_prefix_space_key, false, false},
+        trim{trim_offsets_key, trim_offsets_key, true};
+    prefix.is_choice = trim.is_choice = true;
+    prefix.for_words = true;
+    made.keys = {prefix, trim};
+    made.knows_all_text = true;
+    made.own_files = {"vocab.json", "merges.txt"};
+    made.make = make_byte_bpe;
+    made.trainer = byte_bpe_trainer;
+    made.read_own_files = read_vocabulary_and_merges;
+    made.read_config = read_special_tokens;
+    made.read_json = read_byte_bpe_json;
+    return made;
+  }();
+  return kind;
+}
+
+}  // namespace bert_hpc::tokenize

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Compares the ids in bert_hpc_prep's shards with those of Hugging Face's fast tokenizers for byte-level BPE: on every
+seventh code point, random hostile text, code and tables of numbers, and all text files of a folder, with GPT-2's
+vocabulary and with RoBERTa's template, from tokenizer.json and from vocab.json with merges.txt. A tokenizer that
+bert_hpc_prep trains or writes is read back by Transformers.
+
+compare_byte_bpe.py [--prep BINARY] --data DIR    DIR has tok/gpt2-vocab.json, tok/gpt2-merges.txt and text anywhere below
+"""
+import argparse
+import json
+import os
+import pathlib
+import random
+import shutil
+import sys
+import tempfile
+
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from compare_all import ours
+from make_byte_bpe import POOLS, SPECIAL
+from transformers import AutoTokenizer, GPT2Tokenizer, RobertaTokenizer
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+LONGEST = 200000  # characters of a line, so that none has more tokens than a sequence
+
+
+def lines_of(data):
+    random.seed(3)
+    for _ in range(20000):
+        yield "".join(random.choice(random.choice(POOLS)) for _ in range(random.randint(1, 25)))
+    for point in range(0, 0x110000, 7):
+        if not 0xD800 <= point < 0xE000:
+            yield f"a{chr(point)}b {chr(point)}{chr(point)}1{chr(point)}"
+    for _ in range(500):
+        yield "\t".join(f"{random.uniform(-1e6, 1e6):.{random.randint(0, 8)}g}" for _ in range(12))
+    for path in sorted([*ROOT.glob("src/**/*.cpp"), *(p for p in data.rglob("*") if p.is_file() and p.suffix != ".bin")]):
+        for line in path.read_bytes().decode("utf-8", "replace").split("\n"):
+            yield from (line[at : at + LONGEST] for at in range(0, max(len(line), 1), LONGEST))
+
+
+def compare(name, prep, text, lines, vocabulary, theirs, folder):
+    """Ids of our shards against those of `theirs`, and against the folder that we wrote, read by Transformers."""
+    found = ours(prep, text, vocabulary, None, folder)
+    written = AutoTokenizer.from_pretrained(folder / "shards")
+    for reader, tokenizer in (("given", theirs), ("written", written)):
+        begin = 0
+        for start in range(0, len(lines), 5000):
+            expected = tokenizer(lines[start : start + 5000])["input_ids"]
+            for line, ids, own in zip(lines[start:], expected, found[start:]):
+                if list(own) != list(ids):
+                    sys.exit(f"{name}, {reader}: {line!r}: ours {list(own)}, theirs {list(ids)}")
+            begin += len(expected)
+        assert begin == len(found), (begin, len(found))
+    print(f"{name}: {len(lines)} lines, {sum(map(len, found))} tokens are equal, and so are those of the written folder", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--prep", default=str(ROOT / "build/bert_hpc_prep"))
+    parser.add_argument("--data", type=pathlib.Path, required=True)
+    options = parser.parse_args()
+    # bert_hpc_prep leaves out lines without visible characters, and takes the ends of lines away.
+    lines = [line.replace("\r", "").replace("\n", "") for line in lines_of(options.data)]
+    lines = [line for line in lines if any(c.isprintable() and not c.isspace() and ord(c) < 0xD800 for c in line)]
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        text = folder / "text.txt"
+        text.write_text("\n".join(lines) + "\n", newline="")
+        gpt2 = folder / "gpt2"
+        gpt2.mkdir()
+        for file in ("vocab.json", "merges.txt"):
+            shutil.copy(options.data / "tok" / f"gpt2-{file}", gpt2 / file)
+        roberta = folder / "roberta"
+        roberta.mkdir()
+        tokens = [token for token in json.loads((gpt2 / "vocab.json").read_text()) if token != "<|endoftext|>"]
+        tokens = SPECIAL[:4] + tokens + SPECIAL[4:]
+        (roberta / "vocab.json").write_text(json.dumps({token: i for i, token in enumerate(tokens)}))
+        shutil.copy(gpt2 / "merges.txt", roberta)
+        for kind, given in ((GPT2Tokenizer, gpt2), (RobertaTokenizer, roberta)):
+            theirs = kind.from_pretrained(given)
+            compare(f"{given.name}, older files", options.prep, text, lines, given, theirs, folder)
+            saved = folder / f"{given.name}_saved"
+            theirs.save_pretrained(saved)
+            compare(f"{given.name}, tokenizer.json", options.prep, text, lines, saved, theirs, folder)
+        trained = folder / "trained"
+        ours(options.prep, text, "", None, folder, 'type = "byte_bpe"\ntrain_size = 5000')
+        shutil.move(folder / "shards", trained)
+        compare("trained here", options.prep, text, lines, trained, AutoTokenizer.from_pretrained(trained), folder)
+
+
+if __name__ == "__main__":
+    main()
