@@ -7,6 +7,7 @@
 #include <functional>
 #include <set>
 
+#include "app/embedding_run.hpp"
 #include "app/evaluation_run.hpp"
 #include "app/load_input.hpp"
 #include "app/run/collective.hpp"
@@ -98,6 +99,8 @@ int run_application(const Invocation& invocation, comm::Communicator& world, int
     leave_if_asked(context);
     if (input.trains()) {
       run_training(context);
+    } else if (input.embeds()) {
+      run_embedding(context);
     } else {
       run_evaluation(context);
     }

@@ -51,7 +51,7 @@ void look_for_shards(const config::Config& input) {
       if (!std::filesystem::exists(file, ignored)) problems.add("There is no '" + core::printable(file) + "'.");
     }
   };
-  if (input.trains()) look(input.data.train);
+  if (input.trains() || input.embeds()) look(input.data.train);
   if (input.run.mode != "predict") look(input.data.validation);
   look(input.data.test);
   problems.throw_if_any(core::ExitCode::data, "files named in the input are missing:");

@@ -20,7 +20,7 @@
 namespace bert_hpc::app {
 
 SessionData::SessionData(const RunContext& context) {
-  collectively(context.world, [&] { stated = model_from_config(context.input); });
+  collectively(context.world, [&] { stated = embedding_model(context.input, model_from_config(context.input)); });
   open_or_plan_data(sets, context, stated);
 }
 
@@ -62,7 +62,7 @@ void Session::make_model() {
   collectively(context_.world, [&] {
     batches = training_batches(input, config, drawn_unit(input, config, reader), own_place().data, context_.grid,
                                pipeline.micro_batches, usual_micro_tokens);
-    const objectives::Objective& objective = objectives::named(input.task.name);
+    const objectives::Objective& objective = objectives::of(input);
     const objectives::RunFacts run{.task = input.task,
                                    .trains = trains_,
                                    .reader = reader,
@@ -107,7 +107,7 @@ std::int64_t Session::beside_model(const ModelInstance& instance) const {
 }
 
 void Session::cut_model(const model::ModelConfig& config) {
-  const model::HeadKind& head = objectives::named(context_.input.task.name).head;
+  const model::HeadKind& head = objectives::of(context_.input).head;
   data::ShardReader& reader = data_.primary();
   if (trains_) {
     pipeline = set_up_pipeline(context_, config, head, reader, groups ? &*groups : nullptr, usual_micro_tokens);
@@ -143,11 +143,40 @@ void Session::plan_memory() {
   };
   collectively(context_.world, [&] {
     if (loader) bounds = model_bounds(*loader);
-    add(validation, sets.validation, sets.validation_rows);
-    add(test, sets.test, sets.test_rows);
+    if (input.embeds()) {
+      add_embedders();
+    } else {
+      add(validation, sets.validation, sets.validation_rows);
+      add(test, sets.test, sets.test_rows);
+    }
     model->allocate(bounds, micro_batches(), evaluation_bounds);
     if (estimates()) load_notes = check_pretrained(*model, input);
   });
+}
+
+EmbeddingFormat Session::embedding_format() const {
+  const config::Embed& embed = context_.input.embed;
+  return {.type = embed.type,
+          .dimensions = embed.dimensions.value_or(model->config.hidden_size),
+          .normalize = embed.normalize,
+          .gzip = embed.compression == "gzip",
+          .of_tokens = embed.pooling == "tokens"};
+}
+
+void Session::add_embedders() {
+  const auto add = [&](const char* split, const std::unique_ptr<data::ShardReader>& reader) {
+    if (!reader) return;
+    data::BatchLoaderOptions options = batches;
+    options.plan.padding = padding_options(context_.input, model->config, *reader);
+    const std::int64_t longest = options.plan.padding.rows(reader->info().max_length);
+    const std::int64_t tokens = evaluation_micro_tokens(context_.input, longest, usual_micro_tokens);
+    embedders.emplace_back(split, std::make_unique<Embedder>(*model, *reader, embedding_format(),
+                                                             data::evaluation_options(options, tokens), sets.hdf5));
+    evaluation_bounds = layers::larger(evaluation_bounds, embedders.back().second->bounds());
+  };
+  add("train", sets.train);
+  add("validation", sets.validation);
+  add("test", sets.test);
 }
 
 void Session::make_reducer() {
@@ -206,6 +235,9 @@ MemoryPlan Session::memory_of(const ModelInstance& instance) const {
     }
     memory.emplace_back("snapshot for checkpoints", snapshot);
   }
+  std::int64_t embedded = 0;
+  for (const auto& [split, embedder] : embedders) embedded = std::max(embedded, embedder->step_bytes());
+  if (embedded > 0) memory.emplace_back("embeddings of a step", embedded);
   add_runtime_overhead(sets, instance, memory);
   return memory;
 }

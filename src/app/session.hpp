@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "app/engine/data_sets.hpp"
+#include "app/engine/embedder.hpp"
 #include "app/engine/evaluator.hpp"
 #include "app/engine/model_instance.hpp"
 #include "app/engine/model_loading.hpp"
@@ -66,6 +67,8 @@ class Session {
   /// Planned memory of this model's rank. Pure.
   MemoryPlan memory_of(const ModelInstance& instance) const;
   MemoryPlan memory() const { return memory_of(*model); }
+  /// How mode "embed" stores what it computes. Pure.
+  EmbeddingFormat embedding_format() const;
 
   /// Planned memory with another input of the same data and layout, of the rank that takes most. Pure.
   std::int64_t most_bytes_with(const config::Config& input) const;
@@ -88,7 +91,8 @@ class Session {
   LoadNotes load_notes;  ///< of an estimate
 
   // Memory.
-  std::optional<Evaluator> validation, test;  ///< other modes than training have one of them
+  std::optional<Evaluator> validation, test;  ///< modes "evaluate" and "predict" have one of them
+  std::vector<std::pair<std::string, std::unique_ptr<Embedder>>> embedders;  ///< of mode "embed", by split
   layers::BatchBounds bounds, evaluation_bounds;
   std::unique_ptr<train::DataParallel> sums;  ///< the gradient reducer; null unless the model is trained now
   std::int64_t message_bytes = 0;             ///< of the reducer
@@ -100,6 +104,7 @@ class Session {
   void cut_model(const model::ModelConfig& config);
   void make_instance(const model::ModelConfig& config, bool allocates, const core::ParameterStore::Memory& memory);
   void plan_memory();
+  void add_embedders();
   void make_reducer();
   /// Type of the gradients, for estimates too.
   core::ParameterStore::Memory gradient_memory() const;

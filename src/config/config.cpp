@@ -11,7 +11,7 @@ namespace bert_hpc::config {
 namespace {
 
 void visit_run(TomlKeys& toml, Run& run) {
-  toml.table("run").key("mode", run.mode, one_of({"train", "evaluate", "predict"}));
+  toml.table("run").key("mode", run.mode, one_of({"train", "evaluate", "predict", "embed"}));
   toml.key("directory", run.directory).required();
   toml.key("seed", run.seed, non_negative()).key("reproducible", run.reproducible);
   toml.key("kernels", run.kernels, one_of({"tuned", "library", "portable"}));
@@ -93,7 +93,7 @@ void visit_keys(TomlKeys& toml, Config& config) {
   visit_model(toml, config.model);
 
   toml.table("task").key("name", config.task.name, one_of(tasks::names()));
-  toml.required();
+  if (!config.embeds()) toml.required();
   for (const tasks::SharedKey& shared : tasks::keys()) {
     const tasks::Key& key = shared.key;
     const Range range = {
@@ -140,6 +140,13 @@ void visit_keys(TomlKeys& toml, Config& config) {
   toml.key("progress", config.log.progress, one_of({"auto", "bar", "lines", "none"}));
   toml.key("tensorboard", config.log.tensorboard).key("trace", config.log.trace);
   toml.key("profile", config.log.profile);
+
+  Embed& embed = config.embed;
+  toml.table("embed").key("pooling", embed.pooling, one_of({"cls", "mean", "max", "last", "tokens"}));
+  toml.key("layer", embed.layer, between(-(1 << 20), 1 << 20)).key("normalize", embed.normalize);
+  toml.key("type", embed.type, one_of({"fp32", "fp16", "bf16", "int8"}));
+  toml.key("dimensions", embed.dimensions, between(1, 1 << 20));
+  toml.key("compression", embed.compression, one_of({"none", "gzip"}));
 
   Debug& debug = config.debug;
   toml.table("debug").key("check_collectives", debug.check_collectives);

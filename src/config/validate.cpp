@@ -26,6 +26,7 @@ class Rules {
     check_run();
     check_model();
     for (ConfigProblem& problem : task_problems(config_)) problems_.push_back(std::move(problem));
+    check_embed();
     check_data();
     check_batch();
     check_schedule();
@@ -115,6 +116,16 @@ class Rules {
     }
   }
 
+  void check_embed() {
+    const Embed& e = config_.embed;
+    if (!config_.embeds()) {
+      rule(e == Embed(), "embed", "[embed] belongs to [run] mode = \"embed\": set that, or remove the table.");
+      return;
+    }
+    rule(config_.task.name.empty(), "task.name",
+         "[task] is not for mode \"embed\", which takes shards of any task: remove the table.");
+  }
+
   void check_data() {
     const Data& data = config_.data;
     if (trains()) {
@@ -124,6 +135,11 @@ class Rules {
       rule(!data.validation.empty() || !data.test.empty(), "data.test",
            "[data] test is missing: mode \"evaluate\" needs test or validation shards, as in [\"shards/test-*.h5\"].",
            {"data.validation"});
+    } else if (config_.embeds()) {
+      rule(!data.train.empty() || !data.validation.empty() || !data.test.empty(), "data.test",
+           "[data] train, validation and test are missing: mode \"embed\" needs shards in one of them, as in "
+           "[\"shards/test-*.h5\"].",
+           {"data.train", "data.validation"});
     } else {
       rule(!data.test.empty(), "data.test",
            "[data] test is missing: mode \"predict\" needs the shards to predict, as in [\"shards/test-*.h5\"].");

@@ -14,6 +14,7 @@ Objective multi_label();
 Objective question_answering();
 Objective token_classification();
 Objective answer_ranking();
+const Objective& embedding(const config::Embed& embed);
 
 const Objective& named(std::string_view name) {
   static const std::vector<Objective> all = {
@@ -23,6 +24,10 @@ const Objective& named(std::string_view name) {
   const auto found = std::find_if(all.begin(), all.end(), [&](const Objective& o) { return o.task == &task; });
   core::require(found != all.end(), "every task has an objective");
   return *found;
+}
+
+const Objective& of(const config::Config& input) {
+  return input.embeds() ? embedding(input.embed) : named(input.task.name);
 }
 
 }  // namespace bert_hpc::objectives

@@ -17,7 +17,7 @@
 namespace bert_hpc::config {
 
 struct Run {
-  std::string mode = "train";               ///< "train", "evaluate", "predict"
+  std::string mode = "train";               ///< "train", "evaluate", "predict", "embed"
   std::string directory;                    ///< results go here
   std::int64_t seed = 1;                    ///< of initial values, order, dropout and masking
   std::string kernels = "tuned";            ///< "tuned", "library", "portable": of matrix products
@@ -142,6 +142,17 @@ struct Log {
   bool profile = false;           ///< time and work of each kind of call in a few steps, in metrics.h5
 };
 
+/// Mode "embed".
+struct Embed {
+  std::string pooling = "cls";             ///< "cls", "mean", "max", "last": an embedding a sequence; "tokens"
+  std::optional<std::int64_t> layer;       ///< block whose result is taken, from 1; or from -1, the last one
+  std::optional<std::int64_t> dimensions;  ///< the first so many; none: all
+  bool normalize = false;                  ///< to length 1
+  std::string type = "fp32";               ///< "fp32", "fp16", "bf16", "int8": in the files
+  std::string compression = "none";        ///< "none", "gzip"
+  bool operator==(const Embed&) const = default;
+};
+
 struct Debug {
   bool check_collectives = false;           ///< compare what all ranks enter, and report a mismatch instead of hanging
   double collective_timeout_seconds = 300;  ///< with check_collectives: how long a rank may be missing
@@ -162,9 +173,11 @@ struct Config {
   Evaluation evaluation;
   Checkpoint checkpoint;
   Log log;
+  Embed embed;
   Debug debug;
 
   bool trains() const { return run.mode == "train"; }
+  bool embeds() const { return run.mode == "embed"; }
 };
 
 /// A rule that spans keys is broken: `key` is the "table.key" to look at, `text` complete sentences with the cure.

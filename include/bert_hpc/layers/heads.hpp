@@ -6,6 +6,7 @@
 //   MaskedLmHead: logits = layer_norm(gelu(masked·Wtᵀ + bt))·Eᵀ + b with the word embeddings E tied to the decoder, as
 //     in BertForMaskedLM.
 //   TokenHead: logits = dropout(row)·Wcᵀ + bc.
+//   EmbeddingHead: the rows themselves, or one embedding of each sequence's rows.
 // In a tensor group all but the second are computed the same on every rank: they are small, and so are their weights.
 // Of the second the decoder and its bias are shared out by vocabulary, logits and loss with them; what comes before is
 // computed of each rank's rows.
@@ -22,6 +23,7 @@
 #include "bert_hpc/layers/linear.hpp"
 #include "bert_hpc/layers/step_context.hpp"
 #include "bert_hpc/layers/tensor_group.hpp"
+#include "bert_hpc/ops/pooling.hpp"
 #include "bert_hpc/ops/weighted_cross_entropy.hpp"
 
 namespace bert_hpc::layers {
@@ -84,14 +86,17 @@ struct HeadKind {
   bool is_token_head = false;             ///< logits of the rows that it reads, without a dense layer before
   const char* classifier = "classifier";  ///< name of the layer to the logits in Transformers; unused where tied
   std::int64_t fixed_outputs = 0;         ///< outputs whatever the labels; 0: one for each label
+  bool outputs_embeddings = false;        ///< the outputs are hidden columns; there are no parameters and no loss
+  std::optional<ops::Pooling> pooling{};  ///< of embeddings: one row of outputs for each sequence, else for each row
   LossFunction loss = nullptr;            ///< of each micro-batch
 
   void (*declare)(const HeadSettings&, std::vector<core::ParameterSpec>&, const TensorRank&) = nullptr;
   std::unique_ptr<Head> (*make)(const HeadSettings&, const core::ParameterStore&, const TensorGroup&) = nullptr;
   LayerCosts (*costs)(const HeadSettings&, const BatchShape&) = nullptr;
 
-  std::int64_t outputs(std::int64_t vocabulary, std::int64_t labels) const {
+  std::int64_t outputs(std::int64_t vocabulary, std::int64_t hidden, std::int64_t labels) const {
     if (ties_word_embeddings) return vocabulary;
+    if (outputs_embeddings) return hidden;
     return fixed_outputs > 0 ? fixed_outputs : labels;
   }
 };
@@ -102,6 +107,10 @@ HeadKind sequence_head(LossFunction loss = cross_entropy_loss);
 HeadKind masked_lm_head();
 HeadKind token_head();
 HeadKind span_head();
+/// EmbeddingHead of the selected rows.
+HeadKind embedding_head();
+/// EmbeddingHead of all tokens, which are pooled if `pooling` says how.
+HeadKind token_embedding_head(std::optional<ops::Pooling> pooling);
 
 struct HeadSettings {
   HeadKind kind;

@@ -70,5 +70,7 @@ struct Objective {
 
 /// Of a valid input's task; that of the first task where `name` is none.
 const Objective& named(std::string_view name);
+/// Objective of a run: its task's, or that of embeddings.
+const Objective& of(const config::Config& input);
 
 }  // namespace bert_hpc::objectives

@@ -53,10 +53,9 @@ void require_apart(const DataSets& sets) {
 
 /// Without a training, samples are read once, window by window: the tokens of one window and of the units at its ends
 /// are enough, however many there are.
-void keep_one_window(int replicas, int ranks_of_node, data::ShardReaderOptions& options) {
+void keep_one_window(std::int64_t window, int ranks_of_node, data::ShardReaderOptions& options) {
   constexpr std::int64_t ends = 8;  // units: two of each shard that a window touches
-  const std::int64_t tokens =
-      data::evaluation_window * replicas * options.limits.max_length + ends * options.cache_unit;
+  const std::int64_t tokens = window * options.limits.max_length + ends * options.cache_unit;
   const data::TokenLayout largest{.types = true, .wide = true};
   const std::int64_t bytes = largest.token_bytes() * tokens;
   options.cache_bytes = std::min(options.cache_bytes, (bytes + ranks_of_node - 1) / ranks_of_node);
@@ -104,7 +103,7 @@ void open_data(DataSets& sets, const config::Config& input, const model::ModelCo
     options.name = name;
     options.paths = paths;
     options.limits = shard_limits(input, stated, labels);
-    options.source_index = name != train_key;  // for predictions and for metrics of rows
+    options.source_index = name != train_key || input.embeds();  // for predictions, metrics of rows, embeddings
     options.hdf5_mutex = &sets.hdf5;
     options.memory_limit = left;
     options.cache_bytes = left / budget.ranks;
@@ -113,25 +112,30 @@ void open_data(DataSets& sets, const config::Config& input, const model::ModelCo
                      .checks_files = budget.is_first_of_node,
                      .broadcast = [&world](std::span<std::byte> bytes, int root) { world.broadcast(bytes, root); },
                      .any = [&world](bool value) { return world.any(value); }};
-    if (!trains) keep_one_window(replicas, budget.ranks, options);
+    const std::int64_t window =
+        std::max(data::evaluation_window * replicas, input.embeds() ? most_embedded_at_once : std::int64_t{0});
+    if (!trains) keep_one_window(window, budget.ranks, options);
     auto reader = std::make_unique<data::ShardReader>(options);
     left = std::max<std::int64_t>(left - reader->token_bytes() * (reader->keeps_tokens() ? 1 : budget.ranks), 0);
     return reader;
   };
   // Each by itself: a rank that fails alone must not leave the others in the exchange of the next data set.
-  if (trains) collectively(world, [&] { sets.train = open(train_key, input.data.train, true); });
+  const bool labels = input.trains() || input.run.mode == "evaluate";
+  if (trains || (input.embeds() && !input.data.train.empty())) {
+    collectively(world, [&] { sets.train = open(train_key, input.data.train, labels); });
+  }
   if (!input.data.validation.empty() && input.run.mode != "predict") {
-    collectively(world, [&] { sets.validation = open("data.validation", input.data.validation, true); });
+    collectively(world, [&] { sets.validation = open("data.validation", input.data.validation, labels); });
   }
   if (!input.data.test.empty()) {
-    collectively(world, [&] { sets.test = open("data.test", input.data.test, input.run.mode != "predict"); });
+    collectively(world, [&] { sets.test = open("data.test", input.data.test, labels); });
   }
   collectively(world, [&] {
     for (const auto& other : {std::cref(sets.validation), std::cref(sets.test)}) {
-      if (other.get()) data::require_alike(sets.any(), *other.get(), input.run.mode != "predict");
+      if (other.get()) data::require_alike(sets.any(), *other.get(), labels);
     }
     if (trains) require_apart(sets);
-    const tasks::Task& task = tasks::named(input.task.name);
+    const tasks::Task& task = *objectives::of(input).task;
     sets.validation_rows = source_rows(task, sets.validation.get());
     sets.test_rows = source_rows(task, sets.test.get());
     if (input.model.pretrained) require_tokenizer(sets, *input.model.pretrained);
@@ -178,7 +182,7 @@ data::BatchLoaderOptions training_batches(const config::Config& input, const mod
     if (options.plan.micro_batches == 0) options.plan.micro_tokens = std::max(usual, unit.most_tokens);
   }
   options.replica = replica;
-  options.task = &tasks::named(input.task.name);
+  options.task = objectives::of(input).task;
   options.sampler.seed = static_cast<std::uint64_t>(input.run.seed);
   options.sampler.order = input.data.order == "file"        ? data::Order::file
                           : input.data.order == "by_length" ? data::Order::by_length

@@ -24,6 +24,9 @@ struct DataSets {
   data::ShardReader& any() const { return train ? *train : validation ? *validation : *test; }
 };
 
+/// Most sequences of a step of mode "embed".
+inline constexpr std::int64_t most_embedded_at_once = 4096;
+
 /// Memory for tokens.
 struct TokenBudget {
   std::int64_t node = std::int64_t{2} << 30;  ///< bytes that the ranks of a node share

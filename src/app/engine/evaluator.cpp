@@ -69,10 +69,8 @@ void Evaluator::keep(int micro_batch, const core::TokenRows& rows, std::span<con
   for (const core::PlannedSample& sample : samples_of(micro_batch)) {
     const auto begin = static_cast<std::size_t>(rows.offsets[s]);
     const auto count = static_cast<std::size_t>(std::min(rows.offsets[s + 1] - rows.offsets[s], sample.length));
-    const auto width = static_cast<std::size_t>(results_->width(sample.index));
-    samples_.push_back(sample.index);
-    kept_.resize(kept_.size() + width);
-    results_->keep(sample.index, outputs.subspan(begin * columns, count * columns), std::span(kept_).last(width));
+    const std::int64_t width = results_->width(sample.index);
+    results_->keep(sample.index, outputs.subspan(begin * columns, count * columns), kept_.add(sample.index, width));
     ++s;
   }
 }
@@ -145,8 +143,14 @@ bool Evaluator::pass_over_data(const std::function<bool()>& give_up, const objec
     passes_.clear();
     for (const data::LoadedMicroBatch& micro : loaded_->micro_batches) passes_.push_back({.batch = micro.batch});
     model_.pipeline().evaluate(model_.engine(), passes_, labels_, *this);
-    if (keep_) gather_step();
-    on_root([&] { deliver(*collector); });
+    if (keep_) kept_.gather(world, 0);
+    on_root([&] {
+      const std::int64_t first = delivered_;
+      delivered_ += kept_.samples();
+      kept_.deliver(
+          first, [this](std::int64_t sample) { return results_->width(sample); },
+          [&collector](std::int64_t, std::span<const float> kept) { collector->add(kept); });
+    });
   }
   if (keep_ && results_->makes_loss()) metrics_.set_loss({});
   on_root([&] {
@@ -174,47 +178,6 @@ std::optional<io::EvaluationRow> Evaluator::evaluate_unless(std::int64_t step, c
                                                             const objectives::PredictionsFacts* predictions) {
   if (!pass_over_data(give_up, predictions)) return std::nullopt;
   return row(step);
-}
-
-/// Rank 0 gets the results of the step's samples. They are the next ones of the data's order.
-void Evaluator::gather_step() {
-  comm::Communicator& world = model_.groups().world;
-  if (world.rank() != 0) {
-    const std::int64_t counts[] = {std::ssize(samples_), std::ssize(kept_)};
-    world.send(std::as_bytes(std::span(counts)), 0);
-    world.send(std::as_bytes(std::span(samples_)), 0);
-    world.send(std::as_bytes(std::span(kept_)), 0);
-    samples_.clear();
-    kept_.clear();
-  } else {
-    for (int peer = 1; peer < world.size(); ++peer) {
-      std::int64_t counts[2] = {0, 0};
-      world.receive(std::as_writable_bytes(std::span(counts)), peer);
-      const std::size_t begin = samples_.size(), kept = kept_.size();
-      samples_.resize(begin + static_cast<std::size_t>(counts[0]));
-      kept_.resize(kept + static_cast<std::size_t>(counts[1]));
-      world.receive(std::as_writable_bytes(std::span(samples_).subspan(begin)), peer);
-      world.receive(std::as_writable_bytes(std::span(kept_).subspan(kept)), peer);
-    }
-  }
-}
-
-/// On rank 0: what was kept of the step's samples, in the data's order.
-void Evaluator::deliver(objectives::ResultCollector& collector) {
-  begins_.resize(samples_.size());
-  std::size_t at = 0;
-  for (const std::int64_t sample : samples_) {
-    const std::int64_t place = sample - delivered_;
-    core::require(place >= 0 && place < std::ssize(samples_), "a step has the next samples of the data");
-    begins_[static_cast<std::size_t>(place)] = at;
-    at += static_cast<std::size_t>(results_->width(sample));
-  }
-  for (const std::size_t begin : begins_) {
-    const auto width = static_cast<std::size_t>(results_->width(delivered_++));
-    collector.add(std::span(kept_).subspan(begin, width));
-  }
-  samples_.clear();
-  kept_.clear();
 }
 
 }  // namespace bert_hpc::app

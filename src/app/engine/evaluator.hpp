@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "app/engine/model_instance.hpp"
+#include "app/engine/step_results.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/data/batch_loader.hpp"
 #include "bert_hpc/data/source_rows.hpp"
@@ -50,8 +51,6 @@ class Evaluator : private train::PipelineEvents {
   void result(int micro_batch, model::Stage& stage, int slot) override;
   std::span<const core::PlannedSample> samples_of(int micro_batch) const;
   void keep(int micro_batch, const core::TokenRows& rows, std::span<const float> outputs);
-  void gather_step();
-  void deliver(objectives::ResultCollector& collector);
 
   ModelInstance& model_;
   data::ShardReader& reader_;
@@ -61,9 +60,7 @@ class Evaluator : private train::PipelineEvents {
   std::unique_ptr<objectives::SampleResults> results_;
   // Of this rank and the step under way, where results of samples are gathered:
   bool keep_ = false;
-  std::vector<std::int64_t> samples_;
-  std::vector<float> kept_;                      // of each of them
-  std::vector<std::size_t> begins_;              // rank 0: where those of the next samples lie in kept_
+  StepResults kept_;
   std::int64_t delivered_ = 0;                   // samples of earlier steps
   std::vector<float> in_labels_unit_;            // a micro-batch's predictions, where training has another unit
   std::vector<float> aside_;                     // a micro-batch's logits, where the host cannot see them in place

@@ -12,7 +12,7 @@ data::BatchLoaderOptions task_batches(const config::Task& task) {
 }
 
 double expected_targets(const config::Config& input, double sequences, double tokens, double computed) {
-  switch (tasks::named(input.task.name).rows) {
+  switch (objectives::of(input).task->rows) {
     case tasks::HeadRows::first_tokens:
       return sequences;
     case tasks::HeadRows::masked_tokens:

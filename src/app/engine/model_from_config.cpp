@@ -78,6 +78,25 @@ model::ModelConfig model_from_config(const config::Config& input) {
   return config;
 }
 
+model::ModelConfig embedding_model(const config::Config& input, model::ModelConfig config) {
+  if (!input.embeds()) return config;
+  const std::int64_t blocks = config.num_hidden_layers, layer = input.embed.layer.value_or(-1);
+  const std::string folder = input.model.pretrained.value_or("");
+  if (layer == 0 || layer > blocks || layer < -blocks) {
+    throw Error(ExitCode::input, "[embed] layer = " + std::to_string(layer) + ", but the model in '" + folder +
+                                     "' has " + core::counted(blocks, "block") + ": choose 1 to " +
+                                     std::to_string(blocks) +
+                                     ", or -1 for the last one, -2 for the one before it, and so on.");
+  }
+  const std::int64_t dimensions = input.embed.dimensions.value_or(1);
+  if (dimensions > config.hidden_size) {
+    throw Error(ExitCode::input, "[embed] dimensions = " + std::to_string(dimensions) + ", but the model in '" +
+                                     folder + "' has " + std::to_string(config.hidden_size) + ": choose at most that.");
+  }
+  config.num_hidden_layers = layer > 0 ? layer : blocks + 1 + layer;
+  return config;
+}
+
 namespace {
 
 /// Throws Error(input) for more blocks than the model has, and where something else excludes recomputation.
@@ -129,7 +148,7 @@ model::ModelPlan plan_of(const config::Config& input, const model::ModelConfig& 
 }
 
 ModelRequest model_request(const config::Config& input, const model::ModelConfig& config, bool trains) {
-  ModelRequest request = applied_model(config, objectives::named(input.task.name), precision_of(input));
+  ModelRequest request = applied_model(config, objectives::of(input), precision_of(input));
   request.reproducible = input.run.reproducible;
   request.products = input.run.kernels;
   request.attention = input.model.attention;
@@ -142,7 +161,7 @@ ModelRequest model_request(const config::Config& input, const model::ModelConfig
 
 data::ShardLimits shard_limits(const config::Config& input, const model::ModelConfig& stated, bool labels) {
   data::ShardLimits limits;
-  limits.task = &tasks::named(input.task.name);
+  limits.task = objectives::of(input).task;
   limits.vocabulary_size = vocabulary_is_stated(input) ? stated.vocab_size : 0;
   limits.max_length = stated.max_position_embeddings;
   constexpr std::int64_t any_type = 256;  // shards hold them in a byte; a model of one token type or none reads none
@@ -155,7 +174,7 @@ namespace {
 
 /// Throws Error(data) where an evaluation's sets lack names of the model: their columns are the model's outputs.
 void require_all_names(const config::Config& input, std::size_t names, std::size_t outputs) {
-  if (tasks::named(input.task.name).labels != tasks::Labels::sets || input.run.mode == "predict") return;
+  if (objectives::of(input).task->labels != tasks::Labels::sets || input.run.mode == "predict") return;
   if (names == outputs) return;
   throw Error(ExitCode::data, "the shards have " + core::counted(static_cast<std::int64_t>(names), "label name") +
                                   ", the model has " + core::counted(static_cast<std::int64_t>(outputs), "output") +
@@ -174,11 +193,12 @@ model::ModelConfig finalize(const config::Config& input, const model::ModelConfi
                                     ". Prepare the data with the model's own vocabulary ([tokenizer] vocabulary), or "
                                     "leave model.vocab_size out.");
   }
-  const tasks::Task& task = tasks::named(input.task.name);
+  const tasks::Task& task = *objectives::of(input).task;
   if (task.labels != tasks::Labels::none) {
-    config.label_names = task.has_label_names() ? labels_in_use(input, stated.label_names, shards.label_names)
-                                                : model::default_label_names(std::max<std::int64_t>(
-                                                      1, objectives::named(input.task.name).head.fixed_outputs));
+    config.label_names =
+        task.has_label_names()
+            ? labels_in_use(input, stated.label_names, shards.label_names)
+            : model::default_label_names(std::max<std::int64_t>(1, objectives::of(input).head.fixed_outputs));
     require_all_names(input, shards.label_names.size(), config.label_names.size());
     config.problem_type = task.problem_type;
   }

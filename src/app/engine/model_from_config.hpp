@@ -12,6 +12,9 @@ namespace bert_hpc::app {
 /// The model as the input states it, before the data are known: `pretrained`'s config.json with the keys of [model]
 /// over it, or BERT-base's values with them. Throws Error.
 model::ModelConfig model_from_config(const config::Config& input);
+/// The model as mode "embed" computes it: up to the block whose result [embed] layer takes. Throws Error(input) if it
+/// has no such block or fewer columns than [embed] dimensions. In other modes the model itself.
+model::ModelConfig embedding_model(const config::Config& input, model::ModelConfig config);
 
 /// Adds the facts of the data: vocabulary (where [model] states none and there is no pretrained model), labels, special
 /// tokens. Throws Error(data) where data and model do not go together.

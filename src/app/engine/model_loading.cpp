@@ -18,7 +18,7 @@ namespace {
 /// Use of the pretrained head in this run.
 ClassifierUse head_use(const ModelInstance& model, const config::Config& input) {
   const layers::HeadKind& head = model.objective.head;
-  if (head.ties_word_embeddings) return {};
+  if (head.ties_word_embeddings || head.outputs_embeddings) return {};
   const model::ModelConfig there = model::read_hf_config(folder_of_labels(input.model));
   const bool named = model.objective.task->has_label_names();
   return classifier_use(input, there.label_names, named ? model.config.label_names : there.label_names);

@@ -9,6 +9,7 @@
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/data/sampler.hpp"
+#include "bert_hpc/objectives/objective.hpp"
 #include "bert_hpc/tasks/task.hpp"
 
 namespace bert_hpc::app {
@@ -70,7 +71,7 @@ PlannedLengths planned_lengths(std::int64_t tokens, double mean_length, std::int
 void plan_data(DataSets& sets, const config::Config& input, const model::ModelConfig& stated, std::int64_t tokens,
                double mean_length) {
   data::ShardInfo info;
-  info.task = &tasks::named(input.task.name);
+  info.task = objectives::of(input).task;
   info.vocabulary_size = stated.vocab_size;
   if (info.task->has_label_names()) info.label_names = stated.label_names;
   const std::int64_t most = stated.max_position_embeddings;

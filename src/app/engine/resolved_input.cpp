@@ -55,7 +55,7 @@ ResolvedInput resolved_input(config::Config& input, const model::ModelConfig& st
     lora.dropout = settings.dropout;
     lora.rslora = settings.rank_stabilized;
     lora.dora = settings.magnitudes;
-    const bool has_own_head = !objectives::named(input.task.name).head.ties_word_embeddings;
+    const bool has_own_head = !objectives::of(input).head.ties_word_embeddings;
     if (has_own_head) lora.train_head = lora.train_head.value_or(true);
   }
   return {config::to_toml(input), config::to_toml(with_defaults(input))};

@@ -7,7 +7,7 @@ namespace bert_hpc::app {
 
 layers::StepLossFunction step_loss_of(const config::Config& input) {
   if (!input.trains()) return nullptr;
-  for (const objectives::NamedStepLoss& named : objectives::named(input.task.name).step_losses) {
+  for (const objectives::NamedStepLoss& named : objectives::of(input).step_losses) {
     if (input.task.is(tasks::loss_key, named.name)) return named.loss;
   }
   return nullptr;

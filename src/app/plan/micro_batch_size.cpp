@@ -27,7 +27,7 @@ std::int64_t planned_bytes(const RunContext& context, const model::ModelConfig& 
   const comm::GridShape& grid = context.grid;
   const bool trains = input.trains();
   const comm::GridCoordinates place = comm::coordinates(grid, std::min(context.world.rank(), context.ranks() - 1));
-  const objectives::Objective& objective = objectives::named(input.task.name);
+  const objectives::Objective& objective = objectives::of(input);
   const data::PaddingOptions padding = padding_options(input, config, reader);
   ModelInstance model(model_request(input, config, trains), grid, place,
                       balance_by_cost(input, config, objective.head, trains, grid.pipeline, reader.info().mean_length(),

@@ -128,7 +128,8 @@ void describe_run(const RunContext& context, const ModelInstance& model, const D
   facts.processor = machine.processor;
   facts.instruction_sets = machine.instruction_sets;
   facts.input = context.invocation.input_path;
-  facts.run = context.input.run.mode + " " + context.input.task.name + " into " + context.input.run.directory;
+  facts.run = context.input.run.mode + (context.input.embeds() ? "" : " " + context.input.task.name) + " into " +
+              context.input.run.directory;
   facts.layout = layout_text(context.grid);
   facts.model = model_text(config);
   facts.parameters = whole_model.parameters();

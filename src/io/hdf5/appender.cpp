@@ -81,6 +81,7 @@ void Appender<T>::write_block(std::span<const T> elements) {
   written_rows_ += rows;
 }
 
+template class Appender<std::int8_t>;
 template class Appender<std::int32_t>;
 template class Appender<std::int64_t>;
 template class Appender<std::uint8_t>;

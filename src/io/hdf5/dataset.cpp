@@ -285,6 +285,7 @@ std::vector<std::string> Hdf5File::read_text(const std::string& name, std::int64
   template void Dataset::expect<T>(int) const;                               \
   template void Dataset::read_elements<T>(std::int64_t, std::span<T>) const; \
   template std::vector<T> Hdf5File::read<T>(const std::string&, std::int64_t) const;
+BERT_HPC_FOR_ELEMENT(std::int8_t)
 BERT_HPC_FOR_ELEMENT(std::int32_t)
 BERT_HPC_FOR_ELEMENT(std::int64_t)
 BERT_HPC_FOR_ELEMENT(std::uint8_t)

@@ -26,6 +26,10 @@ std::string library_reason();
 template <Hdf5Element T>
 hid_t memory_type();
 template <>
+inline hid_t memory_type<std::int8_t>() {
+  return H5T_NATIVE_INT8;
+}
+template <>
 inline hid_t memory_type<std::int32_t>() {
   return H5T_NATIVE_INT32;
 }

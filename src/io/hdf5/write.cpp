@@ -102,6 +102,7 @@ std::int64_t Hdf5File::allocate(const std::string& name, const std::vector<std::
   template void Hdf5File::write_elements<T>(const std::string&, std::span<const T>, const std::vector<std::int64_t>&, \
                                             const Storage&);                                                          \
   template std::int64_t Hdf5File::allocate<T>(const std::string&, const std::vector<std::int64_t>&);
+BERT_HPC_FOR_ELEMENT(std::int8_t)
 BERT_HPC_FOR_ELEMENT(std::int32_t)
 BERT_HPC_FOR_ELEMENT(std::int64_t)
 BERT_HPC_FOR_ELEMENT(std::uint8_t)

@@ -49,7 +49,7 @@ ModelPlan encoder_plan(const ModelConfig& config, const BlockNames& names, const
   layers::HeadSettings& head = plan.head;
   head.kind = kind;
   head.hidden = config.hidden_size;
-  head.outputs = kind.outputs(config.vocab_size, outputs);
+  head.outputs = kind.outputs(config.vocab_size, config.hidden_size, outputs);
   head.classifier = kind.classifier;
   head.classifier_dropout = static_cast<float>(kind.reads_all_tokens ? config.span_dropout : config.head_dropout());
   head.layer_norm_epsilon = epsilon;

@@ -384,8 +384,14 @@ TEST_CASE("each mode requires only the keys that it needs") {
   CHECK(problems(minimal, {"run.mode='evaluate'", "data.validation=['v']"}) == "no problem");
   CHECK_THAT(problems(minimal, {"run.mode='predict'"}),
              ContainsSubstring("mode \"predict\" needs the shards to predict"));
-  CHECK_THAT(problems(evaluate, {"run.mode='embed'"}),
-             ContainsSubstring("= \"embed\" is unknown: it must be \"train\""));
+  CHECK_THAT(problems(evaluate, {"run.mode='embedding'"}),
+             ContainsSubstring("= \"embedding\" is unknown: it must be \"train\""));
+  CHECK_THAT(problems(evaluate, {"run.mode='embed'"}), ContainsSubstring("[task] is not for mode \"embed\""));
+  CHECK_THAT(problems(evaluate, {"embed.pooling='mean'"}), ContainsSubstring("[embed] belongs to [run] mode"));
+  const std::string embed =
+      "[run]\nmode = \"embed\"\ndirectory = \"o\"\n[model]\npretrained = \"m\"\n[embed]\npooling = \"mean\"\n";
+  CHECK(problems(embed, {"data.train=['t.h5']"}) == "no problem");
+  CHECK_THAT(problems(embed), ContainsSubstring("train, validation and test are missing"));
   CHECK_THAT(problems(evaluate, {"model.pretrained=''"}), ContainsSubstring("pretrained is empty"));
 }
 

@@ -28,8 +28,9 @@ struct FileMemory;
 
 /// Element types that datasets can be written from and read into.
 template <class T>
-concept Hdf5Element = std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t> || std::same_as<T, std::uint8_t> ||
-    std::same_as<T, std::uint16_t> || std::same_as<T, float> || std::same_as<T, double>;
+concept Hdf5Element = std::same_as<T, std::int8_t> || std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t> ||
+    std::same_as<T, std::uint8_t> || std::same_as<T, std::uint16_t> || std::same_as<T, float> ||
+    std::same_as<T, double>;
 
 /// A contiguous range of such elements: vector, span, array.
 template <class R>

@@ -1,0 +1,176 @@
+"""Mode embed: embeddings equal a plain BERT in double precision, for each pooling, type and layout; files of an earlier start stay."""
+
+import json
+import struct
+import unittest
+
+import h5py
+import numpy as np
+from math import erf
+
+from program import Case, run
+
+HEADS = 2
+
+
+def tensors_of(path):
+    """The tensors of a safetensors file, as float64."""
+    data = path.read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + size])
+    header.pop("__metadata__", None)
+    return {name: np.frombuffer(data[8 + size + t["data_offsets"][0]:8 + size + t["data_offsets"][1]], "<f4")
+            .reshape(t["shape"]).astype(float) for name, t in header.items()}
+
+
+class Bert:
+    """BERT's encoder, written from Devlin et al., 2019, with the names of Transformers."""
+
+    def __init__(self, folder):
+        self.w = {name.removeprefix("bert."): value for name, value in tensors_of(folder / "model.safetensors").items()}
+        self.epsilon = json.loads((folder / "config.json").read_text())["layer_norm_eps"]
+
+    def linear(self, x, name):
+        return x @ self.w[name + ".weight"].T + self.w[name + ".bias"]
+
+    def norm(self, x, name):
+        centred = x - x.mean(axis=-1, keepdims=True)
+        scaled = centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + self.epsilon)
+        return scaled * self.w[name + ".weight"] + self.w[name + ".bias"]
+
+    def layers(self, ids):
+        """Hidden states (tokens, hidden) after 0, 1, … blocks."""
+        e = "embeddings."
+        x = (self.w[e + "word_embeddings.weight"][ids] + self.w[e + "position_embeddings.weight"][:len(ids)]
+             + self.w[e + "token_type_embeddings.weight"][0])
+        states = [self.norm(x, e + "LayerNorm")]
+        gelu = np.vectorize(lambda v: 0.5 * v * (1 + erf(v / 2**0.5)))
+        while (name := f"encoder.layer.{len(states) - 1}.") + "output.dense.weight" in self.w:
+            x = states[-1]
+            query, key, value = (np.array(np.split(self.linear(x, name + "attention.self." + part), HEADS, axis=1))
+                                 for part in ("query", "key", "value"))
+            scores = query @ key.transpose(0, 2, 1) / np.sqrt(query.shape[-1])
+            weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+            mixed = np.concatenate(list(weights / weights.sum(axis=-1, keepdims=True) @ value), axis=1)
+            x = self.norm(x + self.linear(mixed, name + "attention.output.dense"), name + "attention.output.LayerNorm")
+            wide = gelu(self.linear(x, name + "intermediate.dense"))
+            states.append(self.norm(x + self.linear(wide, name + "output.dense"), name + "output.LayerNorm"))
+        return states
+
+
+POOLINGS = {"cls": lambda rows: rows[:1], "mean": lambda rows: rows.mean(axis=0, keepdims=True),
+            "max": lambda rows: rows.max(axis=0, keepdims=True), "last": lambda rows: rows[-1:], "tokens": lambda rows: rows}
+
+
+def decoded(file):
+    values, kind = file["embeddings"][()], file["embeddings"].attrs["type"]
+    if kind == "fp16":
+        return values.view(np.float16).astype(np.float32)
+    if kind == "bf16":
+        return (values.astype(np.uint32) << 16).view(np.float32)
+    return values * file["scales"][()][:, None] if kind == "int8" else values
+
+
+class Embeddings(Case):
+    rows = 200
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        run("bert_hpc", cls.work.input(schedule={"epochs": 1}), check=0)
+        cls.folder = cls.work.folder
+        cls.model = Bert(cls.folder / "run/model")
+
+    def embed(self, name, *arguments, ranks=1, check=0, data=("test",), parallel=None, **embed):
+        shards = self.folder / "shards"
+        path = self.work.input(
+            name + ".toml", run={"mode": "embed", "directory": str(self.folder / name), "seed": None}, task=None, batch=None,
+            model={"hidden_size": None, "num_hidden_layers": None, "num_attention_heads": None, "intermediate_size": None,
+                   "max_position_embeddings": None, "pretrained": str(self.folder / "run/model")},
+            data={split: [f"{shards}/{split}-*.h5"] if split in data else None for split in ("train", "validation", "test")},
+            optimizer=None, schedule=None, log=None, **({"embed": embed} if embed else {}),
+            **({"parallel": parallel} if parallel else {}))
+        return run("bert_hpc", path, *arguments, ranks=ranks, check=check)
+
+    def path(self, name, split="test"):
+        return self.folder / name / f"embeddings/{split}-00000.h5"
+
+    def embeddings(self, name, split="test"):
+        with h5py.File(self.path(name, split)) as file:
+            return decoded(file)
+
+    def expected(self, pooling, layer=2, split="test"):
+        with h5py.File(self.folder / f"shards/{split}-00000.h5") as shard:
+            ids, offsets = shard["input_ids"][()].astype(int), shard["offsets"][()]
+        states = [self.model.layers(ids[a:b])[layer] for a, b in zip(offsets, offsets[1:])]
+        return np.concatenate([POOLINGS[pooling](rows) for rows in states])
+
+    def test_poolings(self):
+        for pooling in POOLINGS:
+            with self.subTest(pooling):
+                self.embed(pooling, pooling=pooling)
+                # 2 blocks of 32 columns in fp32: values up to 3, some 200 roundings of 2^-24 each.
+                np.testing.assert_allclose(self.embeddings(pooling), self.expected(pooling), atol=200 * 3 * 2**-24)
+
+    def test_layouts_have_the_same_embeddings(self):
+        self.embed("one", pooling="mean")
+        for name, ranks, parallel in (("data", 2, {}), ("pipeline", 2, {"pipeline": 2}), ("tensor", 2, {"tensor": 2})):
+            with self.subTest(name):
+                self.embed(name, ranks=ranks, parallel=parallel, pooling="mean")
+                np.testing.assert_allclose(self.embeddings(name), self.embeddings("one"), atol=100 * 3 * 2**-24)
+
+    def test_inner_layers_dimensions_and_length(self):
+        self.embed("inner", pooling="mean", layer=-2, dimensions=10, normalize=True)
+        expected = self.expected("mean", layer=1)[:, :10]
+        expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+        np.testing.assert_allclose(self.embeddings("inner"), expected, atol=1e-5)
+
+    def test_types(self):
+        self.embed("fp32", pooling="tokens")
+        exact = self.embeddings("fp32")
+        largest = np.abs(exact).max(axis=1, keepdims=True)
+        for kind, error in (("fp16", np.abs(exact) * 2**-11 + 2**-25), ("bf16", np.abs(exact) * 2**-8),
+                            ("int8", largest / 127 * 0.5001)):
+            with self.subTest(kind):
+                self.embed(kind, pooling="tokens", type=kind, compression="gzip")
+                self.assertTrue(np.all(np.abs(self.embeddings(kind) - exact) <= error))
+
+    def test_files_have_what_belongs_to_the_sequences(self):
+        self.embed("all", data=("train", "validation", "test"), pooling="tokens")
+        for split in ("train", "validation", "test"):
+            with h5py.File(self.path("all", split)) as file, h5py.File(self.folder / f"shards/{split}-00000.h5") as shard:
+                for name in ("labels", "source_index", "offsets"):
+                    np.testing.assert_array_equal(file[name][()], shard[name][()])
+                self.assertEqual(file.attrs["label_names"], shard.attrs["label_names"])
+                self.assertEqual(file["embeddings"].shape, (shard["offsets"][-1], 32))
+                self.assertEqual(file.attrs["split"], split)
+
+    def test_complete_files_of_an_earlier_start_stay(self):
+        data = ("train", "test")
+        self.embed("again", data=data, pooling="mean")
+        kept = self.path("again", "train").stat().st_ino
+        damaged = bytearray(self.path("again").read_bytes())
+        damaged[-100] ^= 1
+        self.path("again").write_bytes(damaged)
+        (self.folder / "again/.status").write_text("running\n")  # as if it had been killed
+        done = self.embed("again", data=data, pooling="mean")
+        self.assertIn("train: 140 sequences in 1 file, 1 of an earlier start", done.stdout)
+        self.assertEqual(self.path("again", "train").stat().st_ino, kept)
+        np.testing.assert_allclose(self.embeddings("again"), self.expected("mean"), atol=1e-4)
+        done = self.embed("again", "--overwrite", data=data, pooling="max")
+        self.assertNotIn("earlier", done.stdout)
+        np.testing.assert_allclose(self.embeddings("again", "train"), self.expected("max", split="train"), atol=1e-4)
+
+    def test_bad_input(self):
+        for name, message, arguments in (
+                ("deep", "[embed] layer = 3, but the model in", {"layer": 3}),
+                ("wide", "[embed] dimensions = 33, but the model in", {"dimensions": 33}),
+                ("empty", "[data] train, validation and test are missing", {"data": ()})):
+            with self.subTest(name):
+                self.assertIn(message, self.embed(name, check=2, **arguments).stderr)
+        done = run("bert_hpc", self.work.input("train.toml", embed={"pooling": "mean"}), check=2)
+        self.assertIn('[embed] belongs to [run] mode = "embed"', done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
