@@ -141,20 +141,19 @@ const HfCheckpoint::Entry* HfCheckpoint::find(const std::string& canonical) cons
   return found == entries_.end() ? nullptr : &found->second;
 }
 
-void HfCheckpoint::read(const Entry& entry, const std::vector<std::int64_t>& shape, const core::Shard& shard,
-                        std::span<float> out) const {
-  const core::ShardRuns runs = core::runs_of(shape, shard);
+void HfCheckpoint::read(const Entry& entry, const core::ShardRuns& runs, std::span<float> out) const {
   const SafetensorsFile& file = files_[entry.file];
   if (runs.count == 1) return file.read_part(*entry.tensor, runs.first, out);
   // Whole rows at a time, of which the shard's columns are kept: fewer and longer reads than one for each row.
   const std::int64_t rows_at_once = std::max<std::int64_t>(1, (std::int64_t{1} << 20) / runs.stride);
+  const std::int64_t first_row = runs.first / runs.stride, first_column = runs.first % runs.stride;
   std::vector<float> rows(static_cast<std::size_t>(std::min(rows_at_once, runs.count) * runs.stride));
   for (std::int64_t row = 0; row < runs.count; row += rows_at_once) {
     const std::int64_t count = std::min(rows_at_once, runs.count - row);
-    file.read_part(*entry.tensor, row * runs.stride,
+    file.read_part(*entry.tensor, (first_row + row) * runs.stride,
                    std::span(rows).first(static_cast<std::size_t>(count * runs.stride)));
     for (std::int64_t i = 0; i < count; ++i) {
-      std::copy_n(rows.begin() + i * runs.stride + runs.first, runs.length, out.begin() + (row + i) * runs.length);
+      std::copy_n(rows.begin() + i * runs.stride + first_column, runs.length, out.begin() + (row + i) * runs.length);
     }
   }
 }

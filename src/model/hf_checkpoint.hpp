@@ -43,9 +43,7 @@ class HfCheckpoint {
   const std::string& wrapper() const { return wrapper_; }  ///< wrapper_prefix() of the first name with one
   std::string describe(const Entry& entry) const;          ///< file and tensor, for messages
   void read(const Entry& entry, std::span<float> out) const { files_[entry.file].read(*entry.tensor, out); }
-  /// A shard of this shape.
-  void read(const Entry& entry, const std::vector<std::int64_t>& shape, const core::Shard& shard,
-            std::span<float> out) const;
+  void read(const Entry& entry, const core::ShardRuns& runs, std::span<float> out) const;
 
  private:
   void open_shards(const std::filesystem::path& folder, const std::filesystem::path& index);

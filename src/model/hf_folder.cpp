@@ -1,4 +1,5 @@
 // Writes Hugging Face folders, and copies the tokenizer's files into them.
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -7,6 +8,7 @@
 #include "bert_hpc/core/text_file.hpp"
 #include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/model/hf_weights.hpp"
+#include "bert_hpc/model/model_plan.hpp"
 #include "safetensors_writer.hpp"
 #include "strict_json.hpp"
 
@@ -64,6 +66,10 @@ void save_hf_folder(const std::filesystem::path& folder, const ModelConfig& conf
     };
     tensors.push_back(std::move(tensor));
   }
+  const WeightTable table = make_plan(config, head, config.num_labels()).weights;
+  std::sort(tensors.begin(), tensors.end(),
+            [&table](const TensorToWrite& a, const TensorToWrite& b) { return table.is_before(a.name, b.name); });
+  tensors = as_stored(std::move(tensors), table);
   save_hf_folder(folder, config, head, std::move(tensors), tokenizer_folder);
 }
 

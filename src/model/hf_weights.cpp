@@ -25,8 +25,9 @@ constexpr std::int64_t most_missing = 8;  // listed in a message
 
 struct Wanted {
   std::string name;
-  std::vector<std::int64_t> shape;
-  bool adapter = false;  // never in a folder
+  WeightSource source;
+  std::vector<std::int64_t> shape;  // of the source
+  bool adapter = false;             // never in a folder
 };
 
 // What a load will do: for each wanted parameter the entry to read, or null for one that stays as it is.
@@ -64,17 +65,17 @@ bool is_weight_type(const std::string& dtype) {
   return dtype == "F32" || dtype == "F16" || dtype == "BF16";
 }
 
-const HfCheckpoint::Entry* source_of(const HfCheckpoint& checkpoint, const WeightNames& names,
-                                     const std::string& name) {
-  const HfCheckpoint::Entry* entry = checkpoint.find(name);
+const HfCheckpoint::Entry* entry_of(const HfCheckpoint& checkpoint, const WeightNames& names,
+                                    const WeightSource& source) {
+  const HfCheckpoint::Entry* entry = checkpoint.find(source.tensor);
   // The decoder's bias has been stored under either of two names that share their memory in Transformers.
-  return entry == nullptr && name == names.prediction_bias ? checkpoint.find(names.decoder_bias) : entry;
+  return entry == nullptr && source.tensor == names.prediction_bias ? checkpoint.find(names.decoder_bias) : entry;
 }
 
 void report_unused(const HfCheckpoint& checkpoint, const WeightNames& names, const std::vector<Wanted>& wanted,
                    LoadReport& report) {
   std::set<std::string> used;
-  for (const Wanted& parameter : wanted) used.insert(parameter.name);
+  for (const Wanted& parameter : wanted) used.insert(parameter.source.tensor);
   if (used.contains(names.prediction_bias)) used.insert({names.decoder_bias, names.decoder});
   for (const auto& [name, entry] : checkpoint.entries()) {
     if (!used.contains(name)) report.unused.push_back(entry.tensor->name);
@@ -93,12 +94,13 @@ LoadPlan plan_load(const HfCheckpoint& checkpoint, const std::filesystem::path& 
   const bool predicts_tokens = checkpoint.find(names.prediction_transform) && !classifies;
   bool lacks_classifier = false;
   std::int64_t missing = 0;
+  std::set<std::string> named;  // tensors with problems; several parameters may share one
   for (const Wanted& parameter : wanted) {
     if (parameter.adapter) {
       plan.sources.push_back(nullptr);
       continue;
     }
-    const HfCheckpoint::Entry* source = source_of(checkpoint, names, parameter.name);
+    const HfCheckpoint::Entry* source = entry_of(checkpoint, names, parameter.source);
     const bool optional = has_prefix(parameter.name, options.may_be_missing);
     const bool is_difference = source != nullptr && is_one_of(options.differences, parameter.name) &&
                                !is_one_of(options.not_wanted, parameter.name) &&
@@ -115,18 +117,20 @@ LoadPlan plan_load(const HfCheckpoint& checkpoint, const std::filesystem::path& 
       source = nullptr;
     }
     plan.sources.push_back(source);
+    const auto is_first = [&] { return named.insert(parameter.source.tensor).second; };
     if (source == nullptr) {
       if (optional) {
         plan.report.newly_initialised.push_back(parameter.name);
       } else if (predicts_tokens && has_prefix(parameter.name, names.sequence_head)) {
         lacks_classifier = true;
-      } else if (++missing <= most_missing) {
-        problems.add(parameter.name + " is missing; it should have the shape " + shape_text(parameter.shape) + ".");
+      } else if (is_first() && ++missing <= most_missing) {
+        problems.add(parameter.source.tensor + " is missing; it should have the shape " + shape_text(parameter.shape) +
+                     ".");
       }
-    } else if (other_shape) {
+    } else if (other_shape && is_first()) {
       problems.add(checkpoint.describe(*source) + " has the shape " + shape_text(source->tensor->shape) +
                    ", but config.json and the task make it " + shape_text(parameter.shape) + ".");
-    } else if (!is_weight_type(source->tensor->dtype)) {
+    } else if (!is_weight_type(source->tensor->dtype) && is_first()) {
       problems.add(checkpoint.describe(*source) + " is of type " + in_quotes(source->tensor->dtype) +
                    ", but weights must be F32, F16 or BF16.");
     }
@@ -141,10 +145,10 @@ LoadPlan plan_load(const HfCheckpoint& checkpoint, const std::filesystem::path& 
   }
   const bool foreign = std::all_of(plan.sources.begin(), plan.sources.end(), [](auto source) { return !source; });
   if (foreign && !checkpoint.entries().empty() && plan.report.left.empty()) {
-    throw Error(ExitCode::files, folder.string() + ": nothing in it has a " + family.title +
-                                     " model's name: its first tensor is " +
-                                     checkpoint.describe(checkpoint.entries().begin()->second) +
-                                     ", but names are expected such as " + core::printable(wanted.front().name) + ".");
+    throw Error(ExitCode::files,
+                folder.string() + ": nothing in it has a " + family.title + " model's name: its first tensor is " +
+                    checkpoint.describe(checkpoint.entries().begin()->second) + ", but names are expected such as " +
+                    core::printable(wanted.front().source.tensor) + ".");
   }
   problems.throw_if_any(ExitCode::files, folder.string() + ": the weights do not fit the model:");
   plan.report.wrapper = checkpoint.wrapper();
@@ -152,11 +156,15 @@ LoadPlan plan_load(const HfCheckpoint& checkpoint, const std::filesystem::path& 
   return plan;
 }
 
-std::vector<Wanted> wanted_of(const core::ParameterStore& store) {
+/// Takes specs or slices of parameters.
+template <class Parameters>
+std::vector<Wanted> wanted_of(const Parameters& parameters, const WeightTable& table) {
   std::vector<Wanted> wanted;
-  for (const core::ParameterSlice& slice : store.slices()) {
-    const std::string& name = slice.copy_of.empty() ? slice.name : slice.copy_of;
-    wanted.push_back({name, core::whole_shape(slice.shape, slice.shard), slice.adapter});
+  for (const auto& parameter : parameters) {
+    const std::string& name = parameter.copy_of.empty() ? parameter.name : parameter.copy_of;
+    WeightSource source = table.source_of(name);
+    std::vector<std::int64_t> shape = stored_shape(source, core::whole_shape(parameter.shape, parameter.shard));
+    wanted.push_back({name, std::move(source), std::move(shape), parameter.adapter});
   }
   return wanted;
 }
@@ -170,14 +178,14 @@ bool wants_decoder(const core::ParameterStore& store, const WeightNames& names) 
   return predicts && !apart;
 }
 
-void check_finite(const HfCheckpoint& checkpoint, const HfCheckpoint::Entry& source, const core::ParameterSlice& slice,
+void check_finite(const HfCheckpoint& checkpoint, const HfCheckpoint::Entry& source, const core::ShardRuns& runs,
                   std::span<const float> values, ProblemList& problems) {
   constexpr std::uint32_t exponent = 0x7F800000u;
   const auto bad = std::find_if(values.begin(), values.end(), [](float value) {
     return (std::bit_cast<std::uint32_t>(value) & exponent) == exponent;
   });
   if (bad == values.end()) return;
-  const std::int64_t element = core::runs_of(slice.shape, slice.shard).index(bad - values.begin());
+  const std::int64_t element = runs.index(bad - values.begin());
   problems.add(checkpoint.describe(source) + " contains " + (std::isnan(*bad) ? "NaN" : "an infinite value") +
                " (at element " + std::to_string(element) + ").");
 }
@@ -190,7 +198,7 @@ void check_tie(const HfCheckpoint& checkpoint, const std::string& name, const co
   bool equal = entry->tensor->shape == core::whole_shape(slice.shape, slice.shard);
   if (equal) {
     std::vector<float> values(tied_to.size());
-    checkpoint.read(*entry, slice.shape, slice.shard, values);
+    checkpoint.read(*entry, core::runs_of(slice.shape, slice.shard), values);
     equal = std::equal(values.begin(), values.end(), tied_to.begin());
   }
   if (!equal) {
@@ -229,22 +237,20 @@ std::vector<std::string> head_prefixes(const layers::HeadKind& head, const std::
 LoadReport check_hf_weights(const std::filesystem::path& folder, const core::ParameterStore& store,
                             const LoadOptions& options) {
   const HfCheckpoint checkpoint(folder, family_of(options.family));
-  return plan_load(checkpoint, folder, wanted_of(store), options).report;
+  return plan_load(checkpoint, folder, wanted_of(store.slices(), options.weights), options).report;
 }
 
 LoadReport check_hf_weights(const std::filesystem::path& folder, const std::vector<core::ParameterSpec>& specs,
                             const LoadOptions& options) {
   const HfCheckpoint checkpoint(folder, family_of(options.family));
-  std::vector<Wanted> wanted;
-  for (const core::ParameterSpec& spec : specs)
-    wanted.push_back({spec.name, core::whole_shape(spec.shape, spec.shard), spec.adapter});
-  return plan_load(checkpoint, folder, wanted, options).report;
+  return plan_load(checkpoint, folder, wanted_of(specs, options.weights), options).report;
 }
 
 LoadReport load_hf_weights(const std::filesystem::path& folder, core::ParameterStore& store,
                            const LoadOptions& options) {
   const HfCheckpoint checkpoint(folder, family_of(options.family));
-  LoadPlan plan = plan_load(checkpoint, folder, wanted_of(store), options);
+  const std::vector<Wanted> wanted = wanted_of(store.slices(), options.weights);
+  LoadPlan plan = plan_load(checkpoint, folder, wanted, options);
   const WeightNames& names = family_of(options.family).names;
   ProblemList problems;
   const std::span<float> all = store.change_values();
@@ -256,12 +262,15 @@ LoadReport load_hf_weights(const std::filesystem::path& folder, core::ParameterS
     if (plan.sources[i] == nullptr) continue;
     const core::ParameterSlice& slice = store.slices()[i];
     const std::span<float> values = core::host_side(values_of(slice), staging);
+    const WeightSource& source = wanted[i].source;
+    const core::ShardRuns runs = stored_runs(source, slice.shape, slice.shard);
     if (is_one_of(plan.report.differences, slice.name)) {
       read_difference(checkpoint, *plan.sources[i], options.minuend, values);
     } else {
-      checkpoint.read(*plan.sources[i], slice.shape, slice.shard, values);
+      checkpoint.read(*plan.sources[i], runs, values);
     }
-    check_finite(checkpoint, *plan.sources[i], slice, values, problems);
+    check_finite(checkpoint, *plan.sources[i], runs, values, problems);
+    to_parameter_order(source, slice.shape, values);
     core::copy_to_device<float>(values, values_of(slice));
   }
   for (const core::ParameterSlice& slice : store.slices()) {

@@ -31,7 +31,7 @@ std::string part_in_block(const std::string& name) {
 std::vector<std::string> possible_targets(const std::vector<BlockLayer>& layers) {
   std::set<std::string> found = {"all-linear"};
   for (const BlockLayer& layer : layers) {
-    const std::string part = part_in_block(layer.name);
+    const std::string part = part_in_block(layer.stored);
     for (std::size_t dot = part.rfind('.'); dot != std::string::npos; dot = dot == 0 ? dot : part.rfind('.', dot - 1)) {
       found.insert(part.substr(dot + 1));
     }
@@ -56,17 +56,23 @@ bool is_target(const std::string& name, const std::vector<std::string>& targets)
                      [&name](const std::string& target) { return target == "all-linear" || is_named(name, target); });
 }
 
+std::string name_in_files(const ModelPlan& plan, const std::string& layer) {
+  constexpr std::string_view end = ".weight";
+  std::string name = plan.weights.source_of(layer + std::string(end)).tensor;
+  return name.erase(name.size() - end.size());
+}
+
 void check(const std::vector<BlockLayer>& layers, const LowRankSettings& settings) {
   core::ProblemList problems;
   for (const std::string& target : settings.targets) {
     const bool matches = std::any_of(layers.begin(), layers.end(),
-                                     [&target](const BlockLayer& layer) { return is_target(layer.name, {target}); });
+                                     [&target](const BlockLayer& layer) { return is_target(layer.stored, {target}); });
     if (!matches) add_unmatched(target, layers, problems);
   }
   for (const BlockLayer& layer : layers) {
     const std::int64_t smaller = std::min(layer.in, layer.out);
-    if (!is_target(layer.name, settings.targets) || settings.rank < smaller) continue;
-    problems.add("rank = " + std::to_string(settings.rank) + " is not below the size of " + layer.name + ", " +
+    if (!is_target(layer.stored, settings.targets) || settings.rank < smaller) continue;
+    problems.add("rank = " + std::to_string(settings.rank) + " is not below the size of " + layer.stored + ", " +
                  std::to_string(layer.out) + " × " + std::to_string(layer.in) + ": write a number from 1 to " +
                  std::to_string(smaller - 1) + ".");
     break;
@@ -85,9 +91,14 @@ std::vector<BlockLayer> block_layers(const ModelPlan& plan) {
   std::vector<BlockLayer> layers;
   for (const SublayerSettings& s : plan.sublayers) {
     for (SublayerLinear& layer : s.kind->linear_layers(s)) {
+      std::string stored = name_in_files(plan, layer.name);
       const bool adapted = s.adapters.adapts(layer.name);
-      layers.push_back(
-          {.name = std::move(layer.name), .block = s.block, .in = layer.in, .out = layer.out, .adapted = adapted});
+      layers.push_back({.name = std::move(layer.name),
+                        .stored = std::move(stored),
+                        .block = s.block,
+                        .in = layer.in,
+                        .out = layer.out,
+                        .adapted = adapted});
     }
   }
   return layers;
@@ -98,7 +109,7 @@ void add_adapters(ModelPlan& plan, const LowRankSettings& settings, std::int64_t
   if (s.targets.empty() && !plan.sublayers.empty()) {
     const SublayerSettings& first = plan.sublayers.front();
     for (const SublayerLinear& layer : first.kind->linear_layers(first)) {
-      if (layer.usually_adapted) s.targets.push_back(part_in_block(layer.name));
+      if (layer.usually_adapted) s.targets.push_back(part_in_block(name_in_files(plan, layer.name)));
     }
   }
   check(block_layers(plan), s);
@@ -109,7 +120,7 @@ void add_adapters(ModelPlan& plan, const LowRankSettings& settings, std::int64_t
                          .dropout = static_cast<float>(s.dropout),
                          .magnitudes = s.magnitudes};
     for (const SublayerLinear& layer : sublayer.kind->linear_layers(sublayer)) {
-      if (is_target(layer.name, s.targets)) sublayer.adapters.layers.push_back(layer.name);
+      if (is_target(name_in_files(plan, layer.name), s.targets)) sublayer.adapters.layers.push_back(layer.name);
     }
   }
   const std::vector<BlockLayer> layers = block_layers(plan);
@@ -126,12 +137,12 @@ std::vector<std::string> target_modules(const ModelPlan& plan) {
   std::set<std::string> parts, names;
   for (const BlockLayer& layer : layers) {
     if (!layer.adapted) continue;
-    parts.insert(part_in_block(layer.name));
-    names.insert(layer.name);
+    parts.insert(part_in_block(layer.stored));
+    names.insert(layer.stored);
   }
   const std::vector<std::string> short_names(parts.begin(), parts.end());
   const bool names_others = std::any_of(layers.begin(), layers.end(), [&](const BlockLayer& layer) {
-    return layer.adapted != is_target(layer.name, short_names);
+    return layer.adapted != is_target(layer.stored, short_names);
   });
   return names_others ? std::vector<std::string>(names.begin(), names.end()) : short_names;
 }

@@ -30,9 +30,31 @@ constexpr std::string_view before_names = "base_model.model.";
 constexpr std::string_view a_end = ".lora_A.weight", b_end = ".lora_B.weight", m_end = ".lora_magnitude_vector";
 constexpr std::int64_t max_adapter_config_bytes = std::int64_t{1} << 20;
 
+constexpr std::string_view weight_end = ".weight";
+
 /// The layer of the name of an adapter's parameter; "" of other names.
 std::string layer_of(const std::string& name, std::string_view end) {
   return name.ends_with(end) ? name.substr(0, name.size() - end.size()) : std::string();
+}
+
+/// The end of the name of an adapter's parameter; "" of other names.
+std::string_view adapter_end(const std::string& name) {
+  for (const std::string_view end : {a_end, b_end, m_end}) {
+    if (name.ends_with(end)) return end;
+  }
+  return {};
+}
+
+/// Name, in files, of a layer with this weight.
+std::string stored_layer(const WeightSource& weight) {
+  return layer_of(weight.tensor, weight_end);
+}
+
+/// Position of a shard among the outputs of the layer that files store.
+core::Shard among_outputs(const WeightSource& weight, int dimension, const core::Shard& shard, std::int64_t outputs) {
+  const std::int64_t begin = shard.dimension == 0 ? shard.begin : 0,
+                     whole = shard.dimension == 0 ? shard.whole : outputs;
+  return {dimension, weight.first_row + begin, weight.tensor_rows > 0 ? weight.tensor_rows : whole};
 }
 
 std::filesystem::path existing(const std::filesystem::path& folder, const char* name) {
@@ -82,7 +104,7 @@ std::string config_text(const AdapterFacts& facts) {
                      {"target_modules", s.targets},
                      {"modules_to_save", modules.empty() ? json(nullptr) : json(modules)},
                      {"bias", "none"},
-                     {"fan_in_fan_out", false},
+                     {"fan_in_fan_out", facts.stored_transposed},
                      {"inference_mode", true},
                      {"init_lora_weights", true}};
   return core::json_text(root, 2) + '\n';
@@ -90,9 +112,20 @@ std::string config_text(const AdapterFacts& facts) {
 
 }  // namespace
 
-std::string peft_name(const std::string& parameter) {
-  std::string name = parameter;
-  return name.insert(0, before_names);
+WeightTable peft_table(const std::vector<std::string>& parameters, const WeightTable& table) {
+  WeightTable result;
+  for (const std::string& name : parameters) {
+    const std::string_view end = adapter_end(name);
+    WeightSource source = table.source_of(name);
+    if (!end.empty()) {
+      const std::string layer = layer_of(name, end);
+      source = {.tensor = stored_layer(table.source_of(layer + std::string(weight_end))) + std::string(end),
+                .transposed = end == b_end};
+    }
+    source.tensor.insert(0, before_names);
+    result.add(name, std::move(source));
+  }
+  return result;
 }
 
 PeftAdapter::PeftAdapter(const std::filesystem::path& folder, const std::string& family)
@@ -121,7 +154,7 @@ void PeftAdapter::read_config(const std::filesystem::path& path) {
   };
   settings_.rank_stabilized = truth("use_rslora");
   settings_.magnitudes = truth("use_dora");
-  reader.must_be("fan_in_fan_out", false, "no layer here stores its weight so.");
+  stored_transposed_ = truth("fan_in_fan_out");
   reader.must_be("bias", "none", "the biases of the base model stay as they are.");
   must_be_empty(root, "rank_pattern", problems);
   must_be_empty(root, "alpha_pattern", problems);
@@ -188,10 +221,15 @@ void PeftAdapter::leave(const std::vector<std::string>& names) {
   std::erase_if(entries_, [&is_left](const Entry& entry) { return is_left(entry.name); });
 }
 
-void PeftAdapter::check(const std::vector<core::ParameterSpec>& whole_model) const {
-  std::map<std::string, std::vector<std::int64_t>> shapes;
+void PeftAdapter::check(const std::vector<core::ParameterSpec>& whole_model, const WeightTable& table) const {
+  std::map<std::string, std::vector<std::int64_t>> shapes;  // (out, in) of the tensors that files store
+  std::set<std::string> transposed;
   for (const core::ParameterSpec& spec : whole_model) {
-    if (spec.copy_of.empty()) shapes[spec.name] = core::whole_shape(spec.shape, spec.shard);
+    if (!spec.copy_of.empty()) continue;
+    WeightSource source = table.source_of(spec.name);
+    if (source.transposed) transposed.insert(source.tensor);
+    source.transposed = false;
+    shapes[source.tensor] = stored_shape(source, core::whole_shape(spec.shape, spec.shard));
   }
   ProblemList problems;
   const auto compare = [&](const Entry& entry, const std::vector<std::int64_t>& wanted) {
@@ -199,21 +237,26 @@ void PeftAdapter::check(const std::vector<core::ParameterSpec>& whole_model) con
     problems.add(in_quotes(entry.tensor->name) + " has the shape " + shape_text(entry.tensor->shape) +
                  ", but the base model and the task make it " + shape_text(wanted) + '.');
   };
+  bool any_transposed = false;
   for (const Entry& entry : entries_) {
-    const std::string a = layer_of(entry.name, a_end), b = layer_of(entry.name, b_end), m = layer_of(entry.name, m_end),
-                      layer = a + b + m;  // at most one is not empty
-    const auto place = shapes.find(layer.empty() ? entry.name : layer + ".weight");
+    const std::string_view end = adapter_end(entry.name);
+    const std::string tensor = end.empty() ? entry.name : layer_of(entry.name, end) + std::string(weight_end);
+    const auto place = shapes.find(tensor);
+    any_transposed = any_transposed || transposed.contains(tensor);
     if (place == shapes.end()) {
       problems.add(in_quotes(entry.tensor->name) + " has no place in the model.");
-    } else if (!a.empty()) {
+    } else if (end == a_end) {
       compare(entry, {settings_.rank, place->second.back()});
-    } else if (!b.empty()) {
+    } else if (end == b_end) {
       compare(entry, {place->second.front(), settings_.rank});
-    } else if (!m.empty()) {
+    } else if (end == m_end) {
       compare(entry, {place->second.front()});
     } else {
       compare(entry, place->second);
     }
+  }
+  if (stored_transposed_ && !any_transposed) {
+    problems.add(std::string(config_name) + " says fan_in_fan_out = true, but no layer here stores its weight so.");
   }
   problems.throw_if_any(ExitCode::files, folder_.string() + ": the adapter does not fit the model:");
 }
@@ -235,43 +278,76 @@ std::vector<float> PeftAdapter::transposed(const Entry& entry) const {
   return result;
 }
 
-void PeftAdapter::load(core::ParameterStore& store) const {
+void PeftAdapter::load_head(const core::ParameterSlice& slice, const WeightSource& source,
+                            std::span<float> place) const {
+  const Entry* const entry = find(source.tensor);
+  if (entry == nullptr) return;
+  core::require(source.is_whole(), "adapter: the head's parameters are tensors of their own");
+  core::copy_to_device<float>(core::take_shard(slice.shape, slice.shard, values(*entry)), place);
+}
+
+/// Layers that files store together all get the a of the file.
+void PeftAdapter::load_adapter(const core::ParameterSlice& slice, const WeightTable& table,
+                               std::span<float> place) const {
+  const std::string_view end = adapter_end(slice.name);
+  const WeightSource weight = table.source_of(layer_of(slice.name, end) + std::string(weight_end));
+  const Entry* const entry = find(stored_layer(weight) + std::string(end));
+  if (entry == nullptr) return;
+  if (end == a_end) {
+    core::copy_to_device<float>(core::take_shard(slice.shape, slice.shard, values(*entry)), place);
+  } else if (end == b_end) {
+    const core::Shard outputs =
+        among_outputs(weight, 1, {slice.shard.dimension - 1, slice.shard.begin, slice.shard.whole}, slice.shape[1]);
+    core::copy_to_device<float>(core::take_shard(slice.shape, outputs, transposed(*entry)), place);
+  } else {
+    const core::Shard outputs = among_outputs(weight, 0, slice.shard, slice.shape[0]);
+    core::copy_to_device<float>(core::take_shard(slice.shape, outputs, values(*entry)), place);
+  }
+}
+
+/// Adds the adapter to a weight of which the slice may be some rows or columns.
+void PeftAdapter::merge(const core::ParameterSlice& slice, const WeightSource& source, std::span<float> place) const {
+  const std::string layer = stored_layer(source);
+  const Entry* const a = find(layers::adapter_a(layer));
+  if (layer.empty() || a == nullptr) return;
+  const bool splits_columns = slice.shard.dimension == 1;
+  core::require(!settings_.magnitudes || !splits_columns, "adapter: norms of rows need whole rows");
+  const core::Shard inputs{1, slice.shard.begin, slice.shard.whole};
+  const std::int64_t rank = settings_.rank;
+  const std::vector<float> of_a =
+      core::take_shard({rank, slice.columns}, splits_columns ? inputs : core::Shard(), values(*a));
+  const std::vector<float> of_b =
+      core::take_shard({rank, slice.rows}, among_outputs(source, 1, slice.shard, slice.rows),
+                       transposed(*find(layers::adapter_b(layer))));
+  std::vector<float> staging;
+  const std::span<const float> on_host = core::on_host<float>(place, staging);
+  std::vector<float> merged(on_host.begin(), on_host.end());
+  const std::vector<float> of_m =
+      settings_.magnitudes ? core::take_shard({slice.rows}, among_outputs(source, 0, slice.shard, slice.rows),
+                                              values(*find(layers::adapter_magnitude(layer))))
+                           : std::vector<float>();
+  merge_adapter({.scale = static_cast<float>(settings_.scale()),
+                 .a = {of_a.data(), rank, slice.columns},
+                 .b = {of_b.data(), rank, slice.rows},
+                 .magnitudes = settings_.magnitudes ? of_m.data() : nullptr},
+                {merged.data(), slice.rows, slice.columns});
+  core::copy_to_device<float>(merged, place);
+}
+
+void PeftAdapter::load(core::ParameterStore& store, const WeightTable& table) const {
   const std::span<float> all = store.change_values();
   std::set<std::string> names;
   for (const core::ParameterSlice& slice : store.slices()) names.insert(slice.name);
-  std::vector<float> staging;
   for (const core::ParameterSlice& slice : store.slices()) {
     const std::span<float> place =
         all.subspan(static_cast<std::size_t>(slice.offset), static_cast<std::size_t>(slice.size));
-    const std::string layer = layer_of(slice.name, ".weight");
-    const Entry* const own = find(slice.name);
-    const Entry* const a = find(layers::adapter_a(layer));
-    if (own != nullptr) {
-      const std::vector<float> read = slice.name.ends_with(b_end) ? transposed(*own) : values(*own);
-      core::copy_to_device<float>(core::take_shard(slice.shape, slice.shard, read), place);
+    if (slice.adapter) {
+      load_adapter(slice, table, place);
+      continue;
     }
-    if (layer.empty() || a == nullptr || names.contains(layers::adapter_a(layer))) continue;
-    // The slice may be some rows or columns of the layer's weight.
-    const bool splits_rows = slice.shard.dimension == 0, splits_columns = slice.shard.dimension == 1;
-    core::require(!settings_.magnitudes || !splits_columns, "adapter: norms of rows need whole rows");
-    const core::Shard columns{1, slice.shard.begin, slice.shard.whole};
-    const std::int64_t rank = settings_.rank;
-    const std::vector<float> of_a =
-        core::take_shard({rank, slice.columns}, splits_columns ? columns : core::Shard(), values(*a));
-    const std::vector<float> of_b = core::take_shard({rank, slice.rows}, splits_rows ? columns : core::Shard(),
-                                                     transposed(*find(layers::adapter_b(layer))));
-    const std::span<const float> on_host = core::on_host<float>(place, staging);
-    std::vector<float> merged(on_host.begin(), on_host.end());
-    const std::vector<float> of_m =
-        settings_.magnitudes
-            ? core::take_shard({slice.rows}, slice.shard, values(*find(layers::adapter_magnitude(layer))))
-            : std::vector<float>();
-    merge_adapter({.scale = static_cast<float>(settings_.scale()),
-                   .a = {of_a.data(), rank, slice.columns},
-                   .b = {of_b.data(), rank, slice.rows},
-                   .magnitudes = settings_.magnitudes ? of_m.data() : nullptr},
-                  {merged.data(), slice.rows, slice.columns});
-    core::copy_to_device<float>(merged, place);
+    const WeightSource source = table.source_of(slice.name);
+    load_head(slice, source, place);
+    if (!names.contains(layers::adapter_a(layer_of(slice.name, weight_end)))) merge(slice, source, place);
   }
 }
 

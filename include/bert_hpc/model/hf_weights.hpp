@@ -1,8 +1,8 @@
-// Weights of Hugging Face folders into and out of a ParameterStore, by name, bit for bit. The store's slices bear the
-// names of the Transformers class of the task (BertForSequenceClassification, BertForMaskedLM), so writing is a plain
-// copy; reading also accepts what other classes and older versions wrote: names without the "bert." prefix, gamma and
-// beta for a layer norm's weight and bias, prefixes of wrappers ("module."), buffers, a tied decoder that is stored
-// though it need not be.
+// Weights of Hugging Face folders into and out of a ParameterStore, bit for bit. A model's weight table states which
+// tensor of the Transformers class of the task (BertForSequenceClassification, BertForMaskedLM) holds a parameter, most
+// often one of the same name; reading also accepts what other classes and older versions wrote: names without the
+// "bert." prefix, gamma and beta for a layer norm's weight and bias, prefixes of wrappers ("module."), buffers, a tied
+// decoder that is stored though it need not be.
 #pragma once
 
 #include <filesystem>
@@ -14,6 +14,7 @@
 #include "bert_hpc/layers/heads.hpp"
 #include "bert_hpc/model/model_config.hpp"
 #include "bert_hpc/model/safetensors.hpp"
+#include "bert_hpc/model/weight_table.hpp"
 
 namespace bert_hpc::model {
 
@@ -31,6 +32,7 @@ struct LoadOptions {
   std::vector<std::string> differences{};
   std::size_t minuend = 1;
   std::string family = "bert";  ///< of the model: ModelConfig::family
+  WeightTable weights{};        ///< of the model: ModelPlan::weights
 };
 
 struct LoadReport {

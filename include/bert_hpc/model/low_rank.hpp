@@ -13,7 +13,8 @@ namespace bert_hpc::model {
 
 /// A linear layer of a model's blocks.
 struct BlockLayer {
-  std::string name;  ///< without ".weight"
+  std::string name;    ///< without ".weight"
+  std::string stored;  ///< its name in files, which several layers may share
   std::int64_t block = 0;
   std::int64_t in = 0, out = 0;
   bool adapted = false;
@@ -22,8 +23,9 @@ struct BlockLayer {
 /// All of them, in the order of a forward pass.
 std::vector<BlockLayer> block_layers(const ModelPlan& plan);
 
-/// Gives the targets adapters, but those of the lowest `frozen_blocks`. Throws Error(input) with all targets that match
-/// nothing and their nearest names, and where the rank is not below a layer's size.
+/// Gives adapters to the targets, which are names in files, but those of the lowest `frozen_blocks`. Throws
+/// Error(input) with all targets that match nothing and their nearest names, and where the rank is not below a layer's
+/// size.
 void add_adapters(ModelPlan& plan, const LowRankSettings& settings, std::int64_t frozen_blocks);
 
 /// PEFT's target_modules for the adapters of a plan: last parts of names where these name no other layer, else whole

@@ -12,6 +12,7 @@
 #include "bert_hpc/layers/heads.hpp"
 #include "bert_hpc/layers/sublayer.hpp"
 #include "bert_hpc/model/model_config.hpp"
+#include "bert_hpc/model/weight_table.hpp"
 
 namespace bert_hpc::model {
 
@@ -58,6 +59,7 @@ struct ModelPlan {
   /// tokens' keys and values.
   std::int64_t selects_from = 0;
   layers::HeadSettings head;
+  WeightTable weights{};  ///< tensors of files that hold the parameters
   Recomputation recomputation{};
   std::optional<LowRankSettings> low_rank{};  ///< of the sublayers' adapters, where there are any; see add_adapters()
   // What a training changes, of set_trains(); both empty: everything.

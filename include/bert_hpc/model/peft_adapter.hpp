@@ -20,7 +20,7 @@ class PeftAdapter {
   /// Opens and checks both files. Throws Error(files) with all that is wrong or not supported.
   PeftAdapter(const std::filesystem::path& folder, const std::string& family);
 
-  /// Its targets are the whole names of the layers that have an adapter.
+  /// Its targets are the whole names, in files, of the layers that have an adapter.
   const LowRankSettings& settings() const { return settings_; }
   /// The hash of the base model's parameters; none where another program wrote the adapter.
   std::optional<std::uint64_t> base_hash() const { return base_hash_; }
@@ -30,11 +30,11 @@ class PeftAdapter {
   void leave(const std::vector<std::string>& names);
 
   /// Throws Error(files) with every tensor that has no place, or another shape, in a model of these parameters, which
-  /// has the adapters or not.
-  void check(const std::vector<core::ParameterSpec>& whole_model) const;
+  /// has the adapters or not. `table` is the model's.
+  void check(const std::vector<core::ParameterSpec>& whole_model, const WeightTable& table = {}) const;
   /// Of the parameters in the store, those that the folder has get its values; a layer without an adapter in the store
   /// gets the folder's added to its weight. Call check() first.
-  void load(core::ParameterStore& store) const;
+  void load(core::ParameterStore& store, const WeightTable& table = {}) const;
 
  private:
   struct Entry {
@@ -46,10 +46,14 @@ class PeftAdapter {
   const Entry* find(const std::string& name) const;
   std::vector<float> values(const Entry& entry) const;
   std::vector<float> transposed(const Entry& entry) const;
+  void load_head(const core::ParameterSlice& slice, const WeightSource& source, std::span<float> place) const;
+  void load_adapter(const core::ParameterSlice& slice, const WeightTable& table, std::span<float> place) const;
+  void merge(const core::ParameterSlice& slice, const WeightSource& source, std::span<float> place) const;
 
   std::filesystem::path folder_;
   SafetensorsFile file_;
   LowRankSettings settings_;
+  bool stored_transposed_ = false;  // adapter_config.json says that the weights beside the adapters are
   std::optional<std::uint64_t> base_hash_;
   std::vector<Entry> entries_;
   std::vector<std::string> replaced_;
@@ -60,16 +64,18 @@ struct AdapterFacts {
   std::string base_model;  ///< the folder of the pretrained model, as the input names it
   std::uint64_t base_hash = 0;
   LowRankSettings settings;          ///< targets as target_modules() gives them
+  bool stored_transposed = false;    ///< files store the targets' weights transposed
   std::vector<std::string> trained;  ///< names of the head's parameters that are in `tensors`
   const char* class_suffix = "";     ///< of Transformers' class: "ForSequenceClassification"
   std::string config;                ///< the text of config.json
 };
 
-/// The name of a parameter in PEFT's file.
-std::string peft_name(const std::string& parameter);
+/// Tensors of PEFT's file that hold these parameters of a model: adapters, whose b̂ is stored as (out, rank), and those
+/// of the head. `table` is the model's.
+WeightTable peft_table(const std::vector<std::string>& parameters, const WeightTable& table);
 
-/// Writes FOLDER, made where it is missing; as save_hf_folder() does. Tensors have their names in PEFT's file, and b̂ is
-/// (out, rank). Throws Error(files).
+/// Writes FOLDER, made where it is missing; as save_hf_folder() does. Tensors have their names and shapes in PEFT's
+/// file. Throws Error(files).
 void save_peft_adapter(const std::filesystem::path& folder, const AdapterFacts& facts,
                        std::vector<TensorToWrite> tensors);
 

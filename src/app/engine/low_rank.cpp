@@ -78,9 +78,9 @@ std::string adapters_text(const model::ModelPlan& plan) {
          (s.dropout > 0 ? ", dropout " + core::format_number(s.dropout) : "");
 }
 
-void require_fit(const model::PeftAdapter& adapter, const std::vector<core::ParameterSpec>& whole_model,
-                 const std::string& folder, std::optional<std::uint64_t> base_hash) {
-  adapter.check(whole_model);
+void require_fit(const model::PeftAdapter& adapter, const ModelInstance& model, const std::string& folder,
+                 std::optional<std::uint64_t> base_hash) {
+  adapter.check(model.all_parameters(), model.plan.weights);
   if (!base_hash || !adapter.base_hash() || *base_hash == *adapter.base_hash()) return;
   throw Error(ExitCode::files, folder +
                                    ": this adapter was trained beside another base model: its shapes are those of "

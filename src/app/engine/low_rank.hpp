@@ -25,8 +25,8 @@ std::string adapters_text(const model::ModelPlan& plan);
 
 /// Throws Error(files) where the adapter does not fit the model, or belongs to another base model: its parameters'
 /// hash is compared where one is given.
-void require_fit(const model::PeftAdapter& adapter, const std::vector<core::ParameterSpec>& whole_model,
-                 const std::string& folder, std::optional<std::uint64_t> base_hash);
+void require_fit(const model::PeftAdapter& adapter, const ModelInstance& model, const std::string& folder,
+                 std::optional<std::uint64_t> base_hash);
 
 /// Names of the head's parameters.
 std::set<std::string> head_names(const ModelInstance& model);

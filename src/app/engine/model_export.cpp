@@ -33,8 +33,8 @@ struct Owned {
   std::vector<Holder> holders;      // by the place of their parts
 };
 
-/// Parameters of the model in the order in which a file holds them: of the model with what adapters add, or of the
-/// adapters and the head, if it was trained beside them or the base model lacks it. Copies are left out.
+/// Parameters that a file holds: those of the model with what adapters add, or of the adapters and the head, if it was
+/// trained beside them or the base model lacks it. Copies are left out.
 enum class Part { model, adapter };
 
 bool belongs(const core::ParameterSpec& spec, Part part, const std::set<std::string>& head) {
@@ -60,8 +60,13 @@ std::vector<Owned> owners(const ModelInstance& model, Part of) {
       }
     }
   }
-  std::sort(all.begin(), all.end(), [](const Owned& a, const Owned& b) { return a.name < b.name; });
   return all;
+}
+
+/// Puts them in the order in which a file holds them.
+void sort(std::vector<Owned>& parameters, const model::WeightTable& table) {
+  std::sort(parameters.begin(), parameters.end(),
+            [&table](const Owned& a, const Owned& b) { return table.is_before(a.name, b.name); });
 }
 
 /// In host memory: the parameter's own memory, or `aside`, which gets a copy, with what its adapter adds to it.
@@ -147,9 +152,6 @@ class Source {
  public:
   Source(ModelInstance& model, Arrivals& arrivals) : model_(model), arrivals_(arrivals) {}
 
-  /// All elements at once.
-  std::span<const float> all(const Owned& parameter) { return put_together(parameter); }
-
   std::span<const float> fetch(const Owned& parameter, std::int64_t begin) {
     if (parameter.holders.front().part.shard.dimension == 1) return put_together(parameter);
     for (const Holder& holder : parameter.holders) {
@@ -189,10 +191,11 @@ using Write = std::function<void(std::vector<model::TensorToWrite>)>;
 /// The piece of a parameter from an element on, from the source.
 using Fetch = std::function<std::span<const float>(Source& source, const Owned& parameter, std::int64_t begin)>;
 
-/// Collective over all ranks: rank 0 gathers the parameters as `write` asks for them.
-void gather(ModelInstance& model, comm::Communicator& world, std::vector<Owned> parameters, const Fetch& fetch,
-            const Write& write) {
+/// Collective over all ranks: rank 0 gathers the parameters as `write` asks for the tensors of a file that hold them.
+void gather(ModelInstance& model, comm::Communicator& world, std::vector<Owned> parameters,
+            const model::WeightTable& table, const Fetch& fetch, const Write& write) {
   std::exception_ptr failure;
+  sort(parameters, table);
   if (world.rank() == 0) {
     Arrivals arrivals(world, parameters);
     Source source(model, arrivals);
@@ -203,7 +206,7 @@ void gather(ModelInstance& model, comm::Communicator& world, std::vector<Owned> 
       tensors.push_back(std::move(tensor));
     }
     try {
-      write(std::move(tensors));
+      write(model::as_stored(std::move(tensors), table));
     } catch (const std::exception&) {  // the others must be rid of theirs before all can talk about it
       failure = std::current_exception();
     }
@@ -216,8 +219,12 @@ void gather(ModelInstance& model, comm::Communicator& world, std::vector<Owned> 
   });
 }
 
-bool is_b(const std::string& name) {
-  return name.ends_with(layers::adapter_b(""));
+/// Pieces of the source, those of the head in the labels' unit. Memory for these is `folded`.
+Fetch in_labels_unit(const ModelInstance& model, std::vector<float>& folded) {
+  return [&](Source& source, const Owned& parameter, std::int64_t begin) {
+    return objectives::head_in_labels_unit(model.output_rules.scale, model.plan.head.classifier, parameter.name,
+                                           source.fetch(parameter, begin), folded);
+  };
 }
 
 }  // namespace
@@ -225,13 +232,11 @@ bool is_b(const std::string& name) {
 void export_model(ModelInstance& model, comm::Communicator& world, const std::string& folder,
                   const std::string& tokenizer_folder) {
   std::vector<float> folded;
-  const Fetch fetch = [&](Source& source, const Owned& parameter, std::int64_t begin) {
-    return objectives::head_in_labels_unit(model.output_rules.scale, model.plan.head.classifier, parameter.name,
-                                           source.fetch(parameter, begin), folded);
-  };
+  const Fetch fetch = in_labels_unit(model, folded);
   // Norms of rows that tensor ranks share out are collective: not while rank 0 asks for one tensor after the other.
   if (model.plan.low_rank) model.kernels.factors().renew(static_cast<float>(model.plan.low_rank->scale()));
-  gather(model, world, owners(model, Part::model), fetch, [&](std::vector<model::TensorToWrite> tensors) {
+  const model::WeightTable& table = model.plan.weights;
+  gather(model, world, owners(model, Part::model), table, fetch, [&](std::vector<model::TensorToWrite> tensors) {
     const model::NamedTexts more =
         tokenizer_folder.empty() ? model::NamedTexts() : tokenize::lacking_tokenizer_files(tokenizer_folder);
     model::save_hf_folder(folder, model.config, model.objective.head, std::move(tensors), tokenizer_folder, more);
@@ -247,33 +252,21 @@ void export_adapter(ModelInstance& model, comm::Communicator& world, const std::
                             .class_suffix = model.objective.head.class_suffix,
                             .config = model::hf_config_text(model.config, model.objective.head)};
   facts.settings.targets = model::target_modules(model.plan);
+  for (const model::BlockLayer& layer : model::block_layers(model.plan)) {
+    if (layer.adapted && model.plan.weights.source_of(layer.name + ".weight").transposed)
+      facts.stored_transposed = true;
+  }
   const std::vector<Owned> parameters = owners(model, Part::adapter);
+  std::vector<std::string> names;
+  for (const Owned& parameter : parameters) {
+    names.push_back(parameter.name);
+    if (!parameter.holders.front().part.adapter) facts.trained.push_back(parameter.name);
+  }
   std::vector<float> folded;
-  // PEFT stores b̂ transposed, as (out, rank).
-  const Fetch fetch = [&](Source& source, const Owned& parameter, std::int64_t begin) {
-    if (!is_b(parameter.name)) {
-      return objectives::head_in_labels_unit(model.output_rules.scale, model.plan.head.classifier, parameter.name,
-                                             source.fetch(parameter, begin), folded);
-    }
-    const auto rank = static_cast<std::size_t>(parameter.shape[0]), out = static_cast<std::size_t>(parameter.shape[1]);
-    const std::span<const float> all = source.all(parameter);
-    folded.resize(all.size());
-    for (std::size_t o = 0; o < out; ++o) {
-      for (std::size_t k = 0; k < rank; ++k) folded[o * rank + k] = all[k * out + o];
-    }
-    return std::span<const float>(folded);
-  };
-  gather(model, world, parameters, fetch, [&](std::vector<model::TensorToWrite> tensors) {
-    for (model::TensorToWrite& tensor : tensors) {
-      if (is_b(tensor.name)) {
-        std::swap(tensor.shape[0], tensor.shape[1]);
-      } else if (!tensor.name.ends_with(layers::adapter_a("")) && !layers::is_adapter_magnitude(tensor.name)) {
-        facts.trained.push_back(tensor.name);
-      }
-      tensor.name = model::peft_name(tensor.name);
-    }
-    model::save_peft_adapter(folder, facts, std::move(tensors));
-  });
+  const Fetch fetch = in_labels_unit(model, folded);
+  gather(
+      model, world, parameters, model::peft_table(names, model.plan.weights), fetch,
+      [&](std::vector<model::TensorToWrite> tensors) { model::save_peft_adapter(folder, facts, std::move(tensors)); });
 }
 
 }  // namespace bert_hpc::app

@@ -34,7 +34,7 @@ void leave_head(const ModelInstance& model, const ClassifierUse& use, std::optio
 }
 
 model::LoadOptions load_options(const ModelInstance& model, bool trains) {
-  model::LoadOptions options{.family = model.config.family};
+  model::LoadOptions options{.family = model.config.family, .weights = model.plan.weights};
   if (trains) {
     options.may_be_missing = model::head_prefixes(model.objective.head, model.config.family);
     options.replace_other_shapes = true;
@@ -148,7 +148,7 @@ LoadNotes report_folder(const ModelInstance& model, const config::Config& input,
   const std::vector<core::ParameterSpec> all = model.all_parameters();
   model::LoadReport report = model::check_hf_weights(folder, all, load_options(model, input, use, adapter));
   if (adapter) {
-    require_fit(*adapter, all, *input.model.lora.adapter, {});
+    require_fit(*adapter, model, *input.model.lora.adapter, {});
     require_mergeable(*adapter, model, input);
   }
   remove_replaced(report.newly_initialised, adapter);
@@ -240,8 +240,8 @@ void load_pretrained(ModelInstance& model, const config::Config& input, LoadNote
   const std::uint64_t base = input.model.lora.adapter ? base_hash(model) : 0;
   collectively(model.groups().world, [&] {
     if (!loads) return;
-    if (adapter && world.rank() == 0) require_fit(*adapter, model.all_parameters(), *input.model.lora.adapter, base);
-    if (adapter) adapter->load(model.parameters);
+    if (adapter && world.rank() == 0) require_fit(*adapter, model, *input.model.lora.adapter, base);
+    if (adapter) adapter->load(model.parameters, model.plan.weights);
     remove_replaced(fresh, adapter);
     reorder_rows(model.plan.head.classifier, use.rows, model.parameters);
     objectives::head_into_training_unit(model.output_rules.scale, model.plan.head.classifier, fresh, model.parameters);
@@ -265,7 +265,7 @@ LoadNotes load_values(ModelInstance& model, const config::Config& input) {
 void load_folder(ModelInstance& model, const std::string& folder) {
   collectively(model.groups().world, [&] {
     if (model.place.data != 0) return;
-    model::load_hf_weights(folder, model.parameters, {.family = model.config.family});
+    model::load_hf_weights(folder, model.parameters, {.family = model.config.family, .weights = model.plan.weights});
     objectives::head_into_training_unit(model.output_rules.scale, model.plan.head.classifier, {}, model.parameters);
     // The folder's weights have what adapters add.
     for (const core::ParameterSlice& slice : model.parameters.slices()) {
