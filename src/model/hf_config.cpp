@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bert_hpc/core/json.hpp"
+#include "bert_hpc/core/model_limits.hpp"
 #include "bert_hpc/core/text_file.hpp"
 #include "families/family.hpp"
 #include "strict_json.hpp"
@@ -118,10 +119,39 @@ ModelConfig parse_hf_config(const std::string& text, const std::string& what) {
   reader.integer("sep_token_id", config.sep_token_id);
   reader.integer("mask_token_id", config.mask_token_id);
   read_label_names(reader, config, problems);
-  if (config.hidden_act == "gelu_python") config.hidden_act = "gelu";  // the same function under its older name
-  check(config, problems);
+  check_model(config, problems);
   problems.throw_if_any(ExitCode::files, what + ": this configuration is not supported:");
   return config;
+}
+
+void check_model(const ModelConfig& config, ProblemList& problems) {
+  const Family& family = family_of(config.family);
+  check_sizes(config, problems);
+  if (config.type_vocab_size != 0 && !family.token_types) {
+    problems.add("type_vocab_size is " + std::to_string(config.type_vocab_size) + ", but " + family.title +
+                 " has no token types: leave it out.");
+  } else if (config.type_vocab_size < 1 && family.token_types) {
+    problems.add("type_vocab_size is " + std::to_string(config.type_vocab_size) + ", but must be between 1 and " +
+                 std::to_string(core::largest_size) + ".");
+  }
+  family.check(config, problems);
+}
+
+std::vector<std::pair<std::string, double>> own_numbers(const ModelConfig& config) {
+  std::vector<std::pair<std::string, double>> numbers;
+  for (const OwnNumber& number : family_of(config.family).numbers()) {
+    if (const std::optional<double> value = number.get(config)) numbers.emplace_back(number.key, *value);
+  }
+  return numbers;
+}
+
+bool set_own_number(ModelConfig& config, const std::string& key, double value) {
+  for (const OwnNumber& number : family_of(config.family).numbers()) {
+    if (number.key != key) continue;
+    number.set(config, value);
+    return true;
+  }
+  return false;
 }
 
 ModelConfig default_config(const std::string& family) {

@@ -3,7 +3,6 @@
 #include <sstream>
 
 #include "bert_hpc/core/model_limits.hpp"
-#include "families/family.hpp"
 #include "strict_json.hpp"
 
 namespace bert_hpc::model {
@@ -17,25 +16,6 @@ void check_size(const char* key, std::int64_t value, std::int64_t largest, core:
   if (value >= 1 && value <= largest) return;
   problems.add(std::string(key) + " is " + std::to_string(value) + ", but must be between 1 and " +
                std::to_string(largest) + ".");
-}
-
-void check_probability(const char* key, double value, core::ProblemList& problems) {
-  if (value >= 0.0 && value < 1.0) return;
-  std::ostringstream text;
-  text << key << " is " << value << ", but a probability of dropout is at least 0 and below 1.";
-  problems.add(text.str());
-}
-
-/// Attention drops with 8-bit thresholds: a probability that rounds to none or to all of 256 has no threshold.
-void check_attention_dropout(double value, core::ProblemList& problems) {
-  check_probability("attention_probs_dropout_prob", value, problems);
-  if (value <= 0.0 || value >= 1.0) return;
-  constexpr double least = 1.0 / 512, most = 1.0 - least;
-  if (value >= least && value < most) return;
-  std::ostringstream text;
-  text << "attention_probs_dropout_prob is " << value << ", but attention drops in steps of 1/256: use 0, or a number "
-       << "from 1/512 = 0.001953125 to below 511/512.";
-  problems.add(text.str());
 }
 
 void check_positive(const char* key, double value, double largest, core::ProblemList& problems) {
@@ -54,20 +34,14 @@ void check_token(const char* key, std::optional<std::int64_t> id, std::int64_t v
 
 }  // namespace
 
-void check(const ModelConfig& config, core::ProblemList& problems) {
+void check_sizes(const ModelConfig& config, core::ProblemList& problems) {
   check_size("vocab_size", config.vocab_size, largest_vocabulary, problems);
   check_size("hidden_size", config.hidden_size, largest_size, problems);
   check_size("num_hidden_layers", config.num_hidden_layers, max_layers, problems);
   check_size("num_attention_heads", config.num_attention_heads, largest_size, problems);
   check_size("intermediate_size", config.intermediate_size, largest_size, problems);
   check_size("max_position_embeddings", config.max_position_embeddings, largest_size, problems);
-  const Family& family = family_of(config.family);
-  if (family.token_types) {
-    check_size("type_vocab_size", config.type_vocab_size, largest_size, problems);
-  } else if (config.type_vocab_size != 0) {
-    problems.add("type_vocab_size is " + std::to_string(config.type_vocab_size) + ", but " + family.title +
-                 " has no token types: leave it out.");
-  }
+  if (config.type_vocab_size != 0) check_size("type_vocab_size", config.type_vocab_size, largest_size, problems);
   check_size("number of labels", config.num_labels(), largest_size, problems);
   if (config.num_attention_heads >= 1 && config.hidden_size >= 1 &&
       config.hidden_size % config.num_attention_heads != 0) {
@@ -75,16 +49,7 @@ void check(const ModelConfig& config, core::ProblemList& problems) {
                  "num_attention_heads = " + std::to_string(config.num_attention_heads) +
                  ": every head must get the same number of columns.");
   }
-  check_probability("hidden_dropout_prob", config.hidden_dropout_prob, problems);
-  check_attention_dropout(config.attention_probs_dropout_prob, problems);
-  if (config.classifier_dropout) check_probability("classifier_dropout", *config.classifier_dropout, problems);
-  check_probability("qa_dropout", config.span_dropout, problems);
-  check_positive("layer_norm_eps", config.layer_norm_eps, core::largest_epsilon, problems);
   check_positive("initializer_range", config.initializer_range, core::largest_initial_range, problems);
-  if (config.hidden_act != "gelu") {
-    problems.add("hidden_act is " + in_quotes(config.hidden_act) +
-                 ", but only \"gelu\" (exact, with the error function) is built in.");
-  }
   if (!config.problem_type.empty() && config.problem_type != "regression" &&
       config.problem_type != "single_label_classification" && config.problem_type != "multi_label_classification") {
     problems.add("problem_type is " + in_quotes(config.problem_type) +

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <random>
 
+#include "bert_hpc/model/encoder_settings.hpp"
 #include "bert_hpc/model/stage.hpp"
 #include "bert_hpc/objectives/objective.hpp"
 #include "bert_hpc/ops/dropout.hpp"
@@ -30,7 +31,8 @@ model::ModelConfig small_config(const std::string& family, double dropout) {
   config.num_attention_heads = 3;
   config.intermediate_size = 40;
   config.max_position_embeddings = 12;
-  config.hidden_dropout_prob = config.attention_probs_dropout_prob = config.span_dropout = dropout;
+  model::encoder_settings(config).hidden_dropout_prob = model::encoder_settings(config).attention_probs_dropout_prob =
+      model::encoder_settings(config).span_dropout = dropout;
   config.initializer_range = 0.3;  // large enough that no gradient drowns in rounding
   return config;
 }

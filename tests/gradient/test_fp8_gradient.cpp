@@ -9,6 +9,7 @@
 #include <random>
 
 #include "bert_hpc/comm/communicator.hpp"
+#include "bert_hpc/model/encoder_settings.hpp"
 #include "bert_hpc/model/stage.hpp"
 #include "bert_hpc/ops/flat.hpp"
 #include "bert_hpc/train/fp8_step.hpp"
@@ -27,7 +28,8 @@ model::ModelConfig some_config() {
   config.num_attention_heads = 2;
   config.intermediate_size = 128;
   config.max_position_embeddings = 12;
-  config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0;
+  model::encoder_settings(config).hidden_dropout_prob = model::encoder_settings(config).attention_probs_dropout_prob =
+      0;
   config.initializer_range = 0.1;
   return config;
 }

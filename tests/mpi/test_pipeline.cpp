@@ -1,5 +1,6 @@
 // Pipelines of all ranks against the whole model on one: losses and gradients must have the same bits for every
 // schedule, with micro-batches of different sizes, with one that is empty, and with steps shorter than the planned one.
+#include "bert_hpc/model/encoder_settings.hpp"
 #include "bert_hpc/train/pipeline.hpp"
 
 #include <algorithm>
@@ -36,7 +37,8 @@ model::ModelConfig small_config() {
   config.num_attention_heads = 3;
   config.intermediate_size = 40;
   config.max_position_embeddings = 12;
-  config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.2;
+  model::encoder_settings(config).hidden_dropout_prob = model::encoder_settings(config).attention_probs_dropout_prob =
+      0.2;
   return config;
 }
 

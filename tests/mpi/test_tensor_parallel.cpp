@@ -8,6 +8,7 @@
 
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/layers/row_factors.hpp"
+#include "bert_hpc/model/encoder_settings.hpp"
 #include "bert_hpc/model/low_rank.hpp"
 #include "bert_hpc/model/stage.hpp"
 #include "bert_hpc/model/trainable.hpp"
@@ -40,7 +41,8 @@ model::ModelConfig small_config() {
   config.num_attention_heads = 4;
   config.intermediate_size = 41;
   config.max_position_embeddings = 12;
-  config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.2;
+  model::encoder_settings(config).hidden_dropout_prob = model::encoder_settings(config).attention_probs_dropout_prob =
+      0.2;
   config.initializer_range = 0.3;  // large enough that no gradient drowns in rounding
   return config;
 }

@@ -9,6 +9,7 @@
 
 #include "app/engine/model_instance.hpp"
 #include "app/engine/model_loading.hpp"
+#include "bert_hpc/model/encoder_settings.hpp"
 #include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/model/hf_weights.hpp"
 #include "bert_hpc/ops/dropout.hpp"
@@ -33,7 +34,8 @@ model::ModelConfig small_config(std::int64_t hidden, std::int64_t layers) {
   config.num_attention_heads = 4;
   config.intermediate_size = 2 * hidden;
   config.max_position_embeddings = longest;
-  config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.2;
+  model::encoder_settings(config).hidden_dropout_prob = model::encoder_settings(config).attention_probs_dropout_prob =
+      0.2;
   config.label_names = {"no", "maybe", "yes"};
   return config;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bert_hpc/layers/encoder_sublayers.hpp"
+#include "bert_hpc/model/encoder_settings.hpp"
 #include "bert_hpc/model/model_plan.hpp"
 
 namespace bert_hpc::tests {
@@ -22,12 +23,13 @@ inline model::ModelPlan causal(model::ModelPlan plan, const model::ModelConfig& 
   for (layers::SublayerSettings& sublayer : plan.sublayers) {
     if (!sublayer.kind->mixes_tokens()) continue;
     const std::vector<layers::SublayerLinear> linear = sublayer.kind->linear_layers(sublayer);
-    sublayer.kind = layers::attention_sublayer({.query = linear[0].name,
-                                                .key = linear[1].name,
-                                                .value = linear[2].name,
-                                                .heads = config.num_attention_heads,
-                                                .dropout = static_cast<float>(config.attention_probs_dropout_prob),
-                                                .mask = ops::AttentionMask::causal});
+    sublayer.kind = layers::attention_sublayer(
+        {.query = linear[0].name,
+         .key = linear[1].name,
+         .value = linear[2].name,
+         .heads = config.num_attention_heads,
+         .dropout = static_cast<float>(model::encoder_settings(config).attention_probs_dropout_prob),
+         .mask = ops::AttentionMask::causal});
   }
   return plan;
 }

@@ -1,9 +1,11 @@
 // The keys of [model]: their fields, and the list that reads, writes and documents them.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bert_hpc/config/toml_reader.hpp"
@@ -44,8 +46,16 @@ struct Model {
   std::optional<std::int64_t> max_position_embeddings, type_vocab_size;
   std::optional<double> hidden_dropout_prob, attention_probs_dropout_prob, classifier_dropout;
   std::optional<double> layer_norm_eps, initializer_range;
-  std::optional<std::string> hidden_act;
 };
+
+/// Numbers of [model] that not every family has, by their keys. `AnyModel` is Model or const Model.
+template <class AnyModel>
+auto own_numbers(AnyModel& model) {
+  return std::array{std::pair("hidden_dropout_prob", &model.hidden_dropout_prob),
+                    std::pair("attention_probs_dropout_prob", &model.attention_probs_dropout_prob),
+                    std::pair("classifier_dropout", &model.classifier_dropout),
+                    std::pair("layer_norm_eps", &model.layer_norm_eps)};
+}
 
 inline void visit_model(TomlKeys& toml, Model& model) {
   const Range probability = from_to_below(0, 1), size = between(1, double{core::largest_size});
@@ -70,7 +80,6 @@ inline void visit_model(TomlKeys& toml, Model& model) {
   toml.key("classifier_dropout", model.classifier_dropout, probability);
   toml.key("layer_norm_eps", model.layer_norm_eps, above_zero(core::largest_epsilon));
   toml.key("initializer_range", model.initializer_range, above_zero(core::largest_initial_range));
-  toml.key("hidden_act", model.hidden_act, one_of({"gelu"}));
   Lora& lora = model.lora;
   toml.table("model.lora").key("rank", lora.rank, size).key("alpha", lora.alpha, positive());
   toml.key("dropout", lora.dropout, probability).key("targets", lora.targets).key("rslora", lora.rslora);

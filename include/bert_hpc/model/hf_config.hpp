@@ -4,6 +4,8 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "bert_hpc/layers/heads.hpp"
 #include "bert_hpc/model/model_config.hpp"
@@ -22,6 +24,15 @@ std::vector<std::string> family_names();
 
 /// What a config.json of this family means that states nothing. Throws Error(input) where there is no such family.
 ModelConfig default_config(const std::string& family);
+
+/// Adds one sentence to `problems` for each value that cannot be (check_sizes() in model_config.hpp), those that the
+/// family alone reads included: probabilities outside [0, 1), an activation that is not built in, ….
+void check_model(const ModelConfig& config, core::ProblemList& problems);
+
+/// Numbers that the family alone reads, by their keys in [model]; those that have a value.
+std::vector<std::pair<std::string, double>> own_numbers(const ModelConfig& config);
+/// Sets one of them; false if the family has no such number.
+bool set_own_number(ModelConfig& config, const std::string& key, double value);
 
 /// Text of a config.json that AutoModelFor….from_pretrained reads as a model with this head. The same bytes for the
 /// same config.

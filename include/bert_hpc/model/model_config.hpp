@@ -1,6 +1,6 @@
-// ModelConfig: the numbers that define an encoder and its head, under the names of BERT's config.json; a family whose
-// config.json has other names translates them (src/model/families). Defaults are BERT-base (Devlin et al., "BERT:
-// pre-training of deep bidirectional transformers", 2019).
+// ModelConfig: what the program needs to know of a model, under the names of BERT's config.json, and the settings that
+// its family alone reads. A family whose config.json has other names translates them (src/model/families). Defaults are
+// BERT-base (Devlin et al., "BERT: pre-training of deep bidirectional transformers", 2019).
 #pragma once
 
 #include <array>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/model/family_settings.hpp"
 
 namespace bert_hpc::model {
 
@@ -22,13 +23,8 @@ struct ModelConfig {
   std::int64_t intermediate_size = 3072;
   std::int64_t max_position_embeddings = 512;
   std::int64_t type_vocab_size = 2;
-  double hidden_dropout_prob = 0.1;
-  double attention_probs_dropout_prob = 0.1;
-  std::optional<double> classifier_dropout;  ///< hidden_dropout_prob where unset
-  double span_dropout = 0;                   ///< before the scores of answers' ends
-  double layer_norm_eps = 1e-12;
   double initializer_range = 0.02;
-  std::string hidden_act = "gelu";                                ///< the exact one, with erf; the only one built in
+  FamilySettings own;                                             ///< what the family alone reads
   std::vector<std::string> label_names = {"LABEL_0", "LABEL_1"};  ///< id2label in order; one name for regression
   std::string problem_type;                                       ///< empty, or as in Transformers
   /// Of a regression with a range, an own key of config.json: predictions are low + (high − low) · σ(logit).
@@ -38,12 +34,12 @@ struct ModelConfig {
 
   std::int64_t head_dim() const { return hidden_size / num_attention_heads; }
   std::int64_t num_labels() const { return static_cast<std::int64_t>(label_names.size()); }
-  double head_dropout() const { return classifier_dropout.value_or(hidden_dropout_prob); }
 };
 
 /// Adds one sentence to `problems` for each value that cannot be: sizes below one or absurdly large, hidden_size not a
-/// multiple of num_attention_heads, probabilities outside [0, 1), an activation that is not built in, ….
-void check(const ModelConfig& config, core::ProblemList& problems);
+/// multiple of num_attention_heads, token ids outside the vocabulary, …. The family checks its own settings
+/// (check_model() in hf_config.hpp).
+void check_sizes(const ModelConfig& config, core::ProblemList& problems);
 
 /// "LABEL_0", "LABEL_1", …: the names Transformers gives to labels without names.
 std::vector<std::string> default_label_names(std::int64_t count);

@@ -64,16 +64,13 @@ model::ModelConfig model_from_config(const config::Config& input) {
   set_size("intermediate_size", config.intermediate_size, m.intermediate_size);
   set_size("max_position_embeddings", config.max_position_embeddings, m.max_position_embeddings);
   set_size("type_vocab_size", config.type_vocab_size, m.type_vocab_size);
-  set(config.hidden_dropout_prob, m.hidden_dropout_prob);
-  set(config.attention_probs_dropout_prob, m.attention_probs_dropout_prob);
-  if (m.classifier_dropout) {
-    config.classifier_dropout = m.classifier_dropout;
-    config.span_dropout = *m.classifier_dropout;
-  }
-  set(config.layer_norm_eps, m.layer_norm_eps);
   set(config.initializer_range, m.initializer_range);
-  set(config.hidden_act, m.hidden_act);
-  if (problems.empty()) model::check(config, problems);
+  for (const auto& [key, given] : own_numbers(m)) {
+    if (given->has_value() && !model::set_own_number(config, key, **given)) {
+      problems.add("model." + std::string(key) + " is not a setting of \"" + config.family + "\": leave it out.");
+    }
+  }
+  if (problems.empty()) model::check_model(config, problems);
   problems.throw_if_any(ExitCode::input, "the model cannot be created:");
   return config;
 }

@@ -1,7 +1,10 @@
 #include "app/engine/resolved_input.hpp"
 
+#include <algorithm>
+
 #include "app/engine/low_rank.hpp"
 #include "app/engine/model_from_config.hpp"
+#include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/objectives/objective.hpp"
 
 namespace bert_hpc::app {
@@ -16,12 +19,12 @@ void fill(config::Model& m, const model::ModelConfig& stated) {
   m.intermediate_size = stated.intermediate_size;
   m.max_position_embeddings = stated.max_position_embeddings;
   if (stated.type_vocab_size > 0) m.type_vocab_size = stated.type_vocab_size;
-  m.hidden_dropout_prob = stated.hidden_dropout_prob;
-  m.attention_probs_dropout_prob = stated.attention_probs_dropout_prob;
-  m.classifier_dropout = stated.classifier_dropout;
-  m.layer_norm_eps = stated.layer_norm_eps;
+  const auto known = model::own_numbers(stated);
+  for (const auto& [key, number] : config::own_numbers(m)) {
+    const auto found = std::find_if(known.begin(), known.end(), [&](const auto& one) { return one.first == key; });
+    *number = found == known.end() ? std::nullopt : std::optional(found->second);
+  }
   m.initializer_range = stated.initializer_range;
-  m.hidden_act = stated.hidden_act;
 }
 
 /// The input without what it may leave out: only what defaults depend on is taken from it.

@@ -7,6 +7,7 @@
 namespace bert_hpc::model {
 
 void read_bert_keys(ConfigReader& reader, ModelConfig& config) {
+  EncoderSettings& own = encoder_settings(config);
   reader.integer("vocab_size", config.vocab_size);
   reader.integer("hidden_size", config.hidden_size);
   reader.integer("num_hidden_layers", config.num_hidden_layers);
@@ -14,29 +15,31 @@ void read_bert_keys(ConfigReader& reader, ModelConfig& config) {
   reader.integer("intermediate_size", config.intermediate_size);
   reader.integer("max_position_embeddings", config.max_position_embeddings);
   reader.integer("type_vocab_size", config.type_vocab_size);
-  reader.number("hidden_dropout_prob", config.hidden_dropout_prob);
-  reader.number("attention_probs_dropout_prob", config.attention_probs_dropout_prob);
-  reader.number("classifier_dropout", config.classifier_dropout);
-  reader.number("layer_norm_eps", config.layer_norm_eps);
+  reader.number("hidden_dropout_prob", own.hidden_dropout_prob);
+  reader.number("attention_probs_dropout_prob", own.attention_probs_dropout_prob);
+  reader.number("classifier_dropout", own.classifier_dropout);
+  reader.number("layer_norm_eps", own.layer_norm_eps);
   reader.number("initializer_range", config.initializer_range);
-  reader.text("hidden_act", config.hidden_act);
+  reader.text("hidden_act", own.hidden_act);
+  if (own.hidden_act == "gelu_python") own.hidden_act = "gelu";  // the same function under its older name
   reader.must_be("position_embedding_type", "absolute", "relative positions would give other results.");
   reader.must_be("is_decoder", false, "a decoder's attention is causal.");
   reader.must_be("add_cross_attention", false, "there is no second sequence to attend to.");
 }
 
 void write_bert_keys(const ModelConfig& config, nlohmann::json& root) {
+  const EncoderSettings& own = encoder_settings(config);
   root["add_cross_attention"] = false;
-  root["attention_probs_dropout_prob"] = config.attention_probs_dropout_prob;
+  root["attention_probs_dropout_prob"] = own.attention_probs_dropout_prob;
   root["classifier_dropout"] =
-      config.classifier_dropout ? nlohmann::json(*config.classifier_dropout) : nlohmann::json(nullptr);
-  root["hidden_act"] = config.hidden_act;
-  root["hidden_dropout_prob"] = config.hidden_dropout_prob;
+      own.classifier_dropout ? nlohmann::json(*own.classifier_dropout) : nlohmann::json(nullptr);
+  root["hidden_act"] = own.hidden_act;
+  root["hidden_dropout_prob"] = own.hidden_dropout_prob;
   root["hidden_size"] = config.hidden_size;
   root["initializer_range"] = config.initializer_range;
   root["intermediate_size"] = config.intermediate_size;
   root["is_decoder"] = false;
-  root["layer_norm_eps"] = config.layer_norm_eps;
+  root["layer_norm_eps"] = own.layer_norm_eps;
   root["max_position_embeddings"] = config.max_position_embeddings;
   root["num_attention_heads"] = config.num_attention_heads;
   root["num_hidden_layers"] = config.num_hidden_layers;
@@ -93,6 +96,8 @@ extern const Family bert = {
     .read = read_bert_keys,
     .write = write_bert_keys,
     .plan = plan,
+    .check = check_encoder,
+    .numbers = encoder_numbers,
 };
 
 }  // namespace bert_hpc::model

@@ -11,38 +11,41 @@ namespace {
 constexpr double layer_norm_epsilon = 1e-12, usual_head_dropout = 0.2, usual_span_dropout = 0.1;
 
 void read(ConfigReader& reader, ModelConfig& config) {
+  EncoderSettings& own = encoder_settings(config);
   config.num_hidden_layers = 6;
   config.type_vocab_size = 0;
-  config.layer_norm_eps = layer_norm_epsilon;
-  config.classifier_dropout = usual_head_dropout;
-  config.span_dropout = usual_span_dropout;
+  own.layer_norm_eps = layer_norm_epsilon;
+  own.classifier_dropout = usual_head_dropout;
+  own.span_dropout = usual_span_dropout;
   reader.integer("vocab_size", config.vocab_size);
   reader.integer("dim", config.hidden_size);
   reader.integer("n_layers", config.num_hidden_layers);
   reader.integer("n_heads", config.num_attention_heads);
   reader.integer("hidden_dim", config.intermediate_size);
   reader.integer("max_position_embeddings", config.max_position_embeddings);
-  reader.number("dropout", config.hidden_dropout_prob);
-  reader.number("attention_dropout", config.attention_probs_dropout_prob);
-  reader.number("seq_classif_dropout", config.classifier_dropout);
-  reader.number("qa_dropout", config.span_dropout);
+  reader.number("dropout", own.hidden_dropout_prob);
+  reader.number("attention_dropout", own.attention_probs_dropout_prob);
+  reader.number("seq_classif_dropout", own.classifier_dropout);
+  reader.number("qa_dropout", own.span_dropout);
   reader.number("initializer_range", config.initializer_range);
-  reader.text("activation", config.hidden_act);
+  reader.text("activation", own.hidden_act);
+  if (own.hidden_act == "gelu_python") own.hidden_act = "gelu";  // the same function under its older name
   reader.must_be("sinusoidal_pos_embds", false, "positions are a learned table.");
 }
 
 void write(const ModelConfig& config, nlohmann::json& root) {
-  root["activation"] = config.hidden_act;
-  root["attention_dropout"] = config.attention_probs_dropout_prob;
+  const EncoderSettings& own = encoder_settings(config);
+  root["activation"] = own.hidden_act;
+  root["attention_dropout"] = own.attention_probs_dropout_prob;
   root["dim"] = config.hidden_size;
-  root["dropout"] = config.hidden_dropout_prob;
+  root["dropout"] = own.hidden_dropout_prob;
   root["hidden_dim"] = config.intermediate_size;
   root["initializer_range"] = config.initializer_range;
   root["max_position_embeddings"] = config.max_position_embeddings;
   root["n_heads"] = config.num_attention_heads;
   root["n_layers"] = config.num_hidden_layers;
-  root["qa_dropout"] = config.span_dropout;
-  root["seq_classif_dropout"] = config.head_dropout();
+  root["qa_dropout"] = own.span_dropout;
+  root["seq_classif_dropout"] = own.head_dropout();
   root["sinusoidal_pos_embds"] = false;
   root["tie_weights_"] = true;
   root["vocab_size"] = config.vocab_size;
@@ -66,7 +69,7 @@ ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t out
     if (sublayer.kind->mixes_tokens()) sublayer.hidden_dropout = 0.0f;
   }
   if (kind.is_token_head && !kind.reads_all_tokens) {
-    plan.head.classifier_dropout = static_cast<float>(config.hidden_dropout_prob);
+    plan.head.classifier_dropout = static_cast<float>(encoder_settings(config).hidden_dropout_prob);
   }
   const bool masked = kind.ties_word_embeddings;
   plan.head.dense = masked ? "vocab_transform" : "pre_classifier";
@@ -95,6 +98,8 @@ extern const Family distilbert = {
     .read = read,
     .write = write,
     .plan = plan,
+    .check = check_encoder,
+    .numbers = encoder_numbers,
 };
 
 }  // namespace bert_hpc::model

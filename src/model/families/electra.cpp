@@ -58,6 +58,8 @@ extern const Family electra = {
     .read = read,
     .write = write,
     .plan = plan,
+    .check = check_encoder,
+    .numbers = encoder_numbers,
 };
 
 }  // namespace bert_hpc::model

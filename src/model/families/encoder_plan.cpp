@@ -10,7 +10,8 @@ constexpr std::uint32_t embeddings_site = 0, head_site = 0xFFF0, first_block_sit
 
 ModelPlan encoder_plan(const ModelConfig& config, const BlockNames& names, const HeadKind& kind, std::int64_t outputs) {
   const bool masked = kind.ties_word_embeddings;
-  const auto epsilon = static_cast<float>(config.layer_norm_eps);
+  const EncoderSettings& own = encoder_settings(config);
+  const auto epsilon = static_cast<float>(own.layer_norm_eps);
   ModelPlan plan;
   layers::EmbeddingsSettings& embeddings = plan.embeddings;
   embeddings.vocabulary = config.vocab_size;
@@ -19,7 +20,7 @@ ModelPlan encoder_plan(const ModelConfig& config, const BlockNames& names, const
   embeddings.hidden = config.hidden_size;
   embeddings.padding_row = config.pad_token_id;
   embeddings.layer_norm_epsilon = epsilon;
-  embeddings.hidden_dropout = static_cast<float>(config.hidden_dropout_prob);
+  embeddings.hidden_dropout = static_cast<float>(own.hidden_dropout_prob);
   embeddings.site = embeddings_site;
   // A decoder tied to the word embeddings is a product, which has a gradient for every row.
   embeddings.lookup_only = !masked;
@@ -29,13 +30,13 @@ ModelPlan encoder_plan(const ModelConfig& config, const BlockNames& names, const
     sublayer.block = block;
     sublayer.hidden = config.hidden_size;
     sublayer.layer_norm_epsilon = epsilon;
-    sublayer.hidden_dropout = static_cast<float>(config.hidden_dropout_prob);
+    sublayer.hidden_dropout = static_cast<float>(own.hidden_dropout_prob);
     sublayer.first_site = first_block_site + sites_per_block * static_cast<std::uint32_t>(block);
     sublayer.kind = layers::attention_sublayer({.query = prefix + names.query,
                                                 .key = prefix + names.key,
                                                 .value = prefix + names.value,
                                                 .heads = config.num_attention_heads,
-                                                .dropout = static_cast<float>(config.attention_probs_dropout_prob)});
+                                                .dropout = static_cast<float>(own.attention_probs_dropout_prob)});
     sublayer.output = prefix + names.attention_output;
     sublayer.norm = prefix + names.attention_norm;
     plan.sublayers.push_back(sublayer);
@@ -51,7 +52,7 @@ ModelPlan encoder_plan(const ModelConfig& config, const BlockNames& names, const
   head.hidden = config.hidden_size;
   head.outputs = kind.outputs(config.vocab_size, config.hidden_size, outputs);
   head.classifier = kind.classifier;
-  head.classifier_dropout = static_cast<float>(kind.reads_all_tokens ? config.span_dropout : config.head_dropout());
+  head.classifier_dropout = static_cast<float>(kind.reads_all_tokens ? own.span_dropout : own.head_dropout());
   head.layer_norm_epsilon = epsilon;
   head.activation = masked ? ops::Activation::gelu : ops::Activation::tanh;
   head.site = head_site;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "../config_reader.hpp"
+#include "bert_hpc/model/encoder_settings.hpp"
 #include "bert_hpc/model/model_plan.hpp"
 
 namespace bert_hpc::model {
@@ -24,6 +25,13 @@ struct WeightNames {
   std::vector<std::string> sequence_head, masked_lm_head;  ///< prefixes of the weights of each head
 };
 
+/// A number of a family's own, which [model] may change under this key.
+struct OwnNumber {
+  const char* key;
+  std::optional<double> (*get)(const ModelConfig& config);
+  void (*set)(ModelConfig& config, double value);
+};
+
 struct Family {
   std::string model_type;    ///< of config.json
   std::string title;         ///< for messages, e.g. "BERT"
@@ -36,6 +44,9 @@ struct Family {
   /// Its keys, but those that all families share (hf_config.cpp).
   void (*write)(const ModelConfig& config, nlohmann::json& root);
   ModelPlan (*plan)(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs);
+  /// Adds a sentence to `problems` for each of its own values that cannot be.
+  void (*check)(const ModelConfig& config, core::ProblemList& problems);
+  std::span<const OwnNumber> (*numbers)();
 };
 
 /// Every family, BERT first.
@@ -54,6 +65,10 @@ struct BlockNames {
 
 /// What post-norm encoders share: sizes, dropout, sites, the tie of the decoder. A family adds names and what differs.
 ModelPlan encoder_plan(const ModelConfig& config, const BlockNames& names, const HeadKind& kind, std::int64_t outputs);
+
+// What families of encoders share: EncoderSettings, their checks and keys (encoder_settings.cpp).
+void check_encoder(const ModelConfig& config, core::ProblemList& problems);
+std::span<const OwnNumber> encoder_numbers();
 
 // What families took over from BERT (bert.cpp): keys of config.json, and the plan of an encoder with BERT's names in
 // embeddings and blocks after a base ("bert.").

@@ -60,6 +60,8 @@ extern const Family roberta = {
     .read = read,
     .write = write,
     .plan = plan,
+    .check = check_encoder,
+    .numbers = encoder_numbers,
 };
 
 }  // namespace bert_hpc::model

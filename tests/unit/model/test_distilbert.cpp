@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "bert_hpc/model/encoder_settings.hpp"
 #include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/model/hf_weights.hpp"
 #include "bert_hpc/model/stage.hpp"
@@ -29,7 +30,8 @@ const char* const config_text = R"({
 
 model::ModelConfig small(const std::string& family) {
   model::ModelConfig config = model::parse_hf_config(config_text, "config.json");
-  config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0;
+  model::encoder_settings(config).hidden_dropout_prob = model::encoder_settings(config).attention_probs_dropout_prob =
+      0.0;
   config.family = family;
   config.type_vocab_size = family == "bert" ? 2 : 0;
   return config;
@@ -84,8 +86,8 @@ TEST_CASE("DistilBERT's config.json is read, and written as Transformers reads i
   CHECK(config.num_attention_heads == 3);
   CHECK(config.intermediate_size == 40);
   CHECK(config.type_vocab_size == 0);
-  CHECK(config.hidden_dropout_prob == 0.3);
-  CHECK(config.head_dropout() == 0.25);
+  CHECK(model::encoder_settings(config).hidden_dropout_prob == 0.3);
+  CHECK(model::encoder_settings(config).head_dropout() == 0.25);
   const auto theirs = nlohmann::json::parse(config_text);
   const auto ours = nlohmann::json::parse(model::hf_config_text(config, tests::masked_lm_head));
   for (const auto& [key, value] : theirs.items()) {
@@ -100,7 +102,7 @@ TEST_CASE("DistilBERT's config.json is read, and written as Transformers reads i
   model::ModelConfig typed = config;
   typed.type_vocab_size = 2;
   core::ProblemList problems;
-  model::check(typed, problems);
+  model::check_model(typed, problems);
   CHECK(!problems.empty());
 }
 

@@ -10,6 +10,7 @@
 
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/layers/embeddings.hpp"
+#include "bert_hpc/model/encoder_settings.hpp"
 #include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/model/model_parameters.hpp"
 #include "bert_hpc/model/model_plan.hpp"
@@ -49,7 +50,7 @@ TEST_CASE("an ELECTRA with smaller embeddings is refused, with what would do") {
 TEST_CASE("heads of sequences of ELECTRA and RoBERTa drop their input too") {
   const std::string family = GENERATE("electra", "roberta");
   model::ModelConfig config = model::default_config(family);
-  config.classifier_dropout = 0.5;
+  model::encoder_settings(config).classifier_dropout = 0.5;
   const layers::HeadSettings own = model::make_plan(config, tests::classification_head, 3).head;
   CHECK(own.input_dropout == 0.5f);
   CHECK(own.activation == (family == "electra" ? layers::Activation::gelu : layers::Activation::tanh));

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "bert_hpc/model/encoder_settings.hpp"
 #include "bert_hpc/model/hf_config.hpp"
 #include "files.hpp"
 
@@ -24,7 +25,7 @@ TEST_CASE("keys that are absent keep BERT-base's values") {
   CHECK(config.hidden_size == 768);
   CHECK(config.head_dim() == 64);
   CHECK(config.num_labels() == 2);
-  CHECK(config.head_dropout() == 0.1);
+  CHECK(model::encoder_settings(config).head_dropout() == 0.1);
 }
 
 TEST_CASE("a config survives being written and read") {
@@ -36,10 +37,10 @@ TEST_CASE("a config survives being written and read") {
   config.intermediate_size = 512;
   config.max_position_embeddings = 64;
   config.type_vocab_size = 1;
-  config.hidden_dropout_prob = 0.25;
-  config.attention_probs_dropout_prob = 0.0;
-  config.classifier_dropout = 0.5;
-  config.layer_norm_eps = 1e-7;
+  model::encoder_settings(config).hidden_dropout_prob = 0.25;
+  model::encoder_settings(config).attention_probs_dropout_prob = 0.0;
+  model::encoder_settings(config).classifier_dropout = 0.5;
+  model::encoder_settings(config).layer_norm_eps = 1e-7;
   config.initializer_range = 0.01;
   config.label_names = {"noun.act", "élan \"quoted\"", "x"};
   for (int i = 3; i < 33; ++i) config.label_names.push_back("label " + std::to_string(i));
@@ -57,10 +58,10 @@ TEST_CASE("a config survives being written and read") {
   CHECK(read.intermediate_size == 512);
   CHECK(read.max_position_embeddings == 64);
   CHECK(read.type_vocab_size == 1);
-  CHECK(read.hidden_dropout_prob == 0.25);
-  CHECK(read.attention_probs_dropout_prob == 0.0);
-  CHECK(read.classifier_dropout == 0.5);
-  CHECK(read.layer_norm_eps == 1e-7);
+  CHECK(model::encoder_settings(read).hidden_dropout_prob == 0.25);
+  CHECK(model::encoder_settings(read).attention_probs_dropout_prob == 0.0);
+  CHECK(model::encoder_settings(read).classifier_dropout == 0.5);
+  CHECK(model::encoder_settings(read).layer_norm_eps == 1e-7);
   CHECK(read.initializer_range == 0.01);
   CHECK(read.label_names == config.label_names);
   CHECK(read.problem_type == config.problem_type);

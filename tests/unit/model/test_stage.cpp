@@ -1,6 +1,7 @@
 // Stages against the whole model: the same operations in another order of micro-batches must give the same bits, for
 // every head, cut between blocks and inside them, with several micro-batches in flight, and with the parts of the
 // backward pass together or apart.
+#include "bert_hpc/model/encoder_settings.hpp"
 #include "bert_hpc/model/stage.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -32,7 +33,8 @@ model::ModelConfig small_config() {
   config.num_attention_heads = 3;
   config.intermediate_size = 40;
   config.max_position_embeddings = 12;
-  config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.2;
+  model::encoder_settings(config).hidden_dropout_prob = model::encoder_settings(config).attention_probs_dropout_prob =
+      0.2;
   return config;
 }
 
@@ -316,7 +318,7 @@ TEST_CASE("one slot with the backward pass at once takes the least memory") {
 TEST_CASE("attention's kept dropout is planned for every slot of training, by the rows that each block computes") {
   model::ModelConfig config = small_config();
   const auto plan = [&](double dropout, std::int64_t tiles, bool training, std::int64_t& kept) {
-    config.attention_probs_dropout_prob = dropout;
+    model::encoder_settings(config).attention_probs_dropout_prob = dropout;
     core::ParameterStore store(model::model_parameters(config, tests::classification_head, outputs),
                                core::ParameterStore::Arenas::none);
     model::Stage stage(config, tests::classification_head, outputs, model::whole(config), store);

@@ -1,0 +1,76 @@
+// Checks of the settings that families of encoders share, and the keys of [model] that change them.
+#include "bert_hpc/model/encoder_settings.hpp"
+
+#include <array>
+#include <sstream>
+
+#include "../strict_json.hpp"
+#include "bert_hpc/core/model_limits.hpp"
+#include "family.hpp"
+
+namespace bert_hpc::model {
+namespace {
+
+void check_probability(const char* key, double value, core::ProblemList& problems) {
+  if (value >= 0.0 && value < 1.0) return;
+  std::ostringstream text;
+  text << key << " is " << value << ", but a probability of dropout is at least 0 and below 1.";
+  problems.add(text.str());
+}
+
+/// Attention drops with 8-bit thresholds: a probability that rounds to none or to all of 256 has no threshold.
+void check_attention_dropout(double value, core::ProblemList& problems) {
+  check_probability("attention_probs_dropout_prob", value, problems);
+  if (value <= 0.0 || value >= 1.0) return;
+  constexpr double least = 1.0 / 512, most = 1.0 - least;
+  if (value >= least && value < most) return;
+  std::ostringstream text;
+  text << "attention_probs_dropout_prob is " << value << ", but attention drops in steps of 1/256: use 0, or a number "
+       << "from 1/512 = 0.001953125 to below 511/512.";
+  problems.add(text.str());
+}
+
+template <double EncoderSettings::*number>
+constexpr OwnNumber own_number(const char* key) {
+  return {.key = key,
+          .get = [](const ModelConfig& config) -> std::optional<double> { return encoder_settings(config).*number; },
+          .set = [](ModelConfig& config, double value) { encoder_settings(config).*number = value; }};
+}
+
+}  // namespace
+
+void check_encoder(const ModelConfig& config, core::ProblemList& problems) {
+  const EncoderSettings& own = encoder_settings(config);
+  check_probability("hidden_dropout_prob", own.hidden_dropout_prob, problems);
+  check_attention_dropout(own.attention_probs_dropout_prob, problems);
+  if (own.classifier_dropout) check_probability("classifier_dropout", *own.classifier_dropout, problems);
+  check_probability("qa_dropout", own.span_dropout, problems);
+  if (!(own.layer_norm_eps > 0.0 && own.layer_norm_eps <= core::largest_epsilon)) {
+    std::ostringstream text;
+    text << "layer_norm_eps is " << own.layer_norm_eps << ", but must be above 0 and at most " << core::largest_epsilon
+         << ".";
+    problems.add(text.str());
+  }
+  if (own.hidden_act != "gelu") {
+    problems.add("hidden_act is " + in_quotes(own.hidden_act) +
+                 ", but only \"gelu\" (exact, with the error function) is built in.");
+  }
+}
+
+std::span<const OwnNumber> encoder_numbers() {
+  static constexpr std::array numbers = {
+      own_number<&EncoderSettings::hidden_dropout_prob>("hidden_dropout_prob"),
+      own_number<&EncoderSettings::attention_probs_dropout_prob>("attention_probs_dropout_prob"),
+      own_number<&EncoderSettings::layer_norm_eps>("layer_norm_eps"),
+      OwnNumber{.key = "classifier_dropout",
+                .get = [](const ModelConfig& config) { return encoder_settings(config).classifier_dropout; },
+                .set =
+                    [](ModelConfig& config, double value) {
+                      encoder_settings(config).classifier_dropout = value;
+                      encoder_settings(config).span_dropout = value;
+                    }},
+  };
+  return numbers;
+}
+
+}  // namespace bert_hpc::model
