@@ -23,7 +23,8 @@ class FeedForwardKind final : public KindOf<FeedForward, FeedForwardSettings> {
   LayerCosts costs(const SublayerSettings& settings, const BatchShape& batch, bool selects) const override;
   bool computes_like(const SublayerKind& other) const override {
     const auto* const same = dynamic_cast<const FeedForwardKind*>(&other);
-    return same != nullptr && same->own_.intermediate_size == own_.intermediate_size;
+    return same != nullptr && same->own_.intermediate_size == own_.intermediate_size &&
+           same->own_.activation == own_.activation;
   }
 };
 
@@ -61,6 +62,7 @@ FeedForward::FeedForward(const SublayerSettings& settings, const FeedForwardSett
                          const core::ParameterStore& parameters, const TensorGroup& group)
     : ResidualSublayer(settings, parameters, group, output_site_of_block),
       wide_(group.place().share(own.intermediate_size)),
+      activation_(own.activation),
       intermediate_(linear(own.intermediate, intermediate_input)) {}
 
 void FeedForward::allocate_saved(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection,
@@ -82,7 +84,7 @@ void FeedForward::allocate_deferred(core::Workspace& workspace, std::int64_t tok
   allocate_product(workspace, rows, deferred);
   deferred.d_intermediate = workspace.take(rows, wide_, settings_.storage);
   deferred.intermediate_inner = intermediate_.take_inner(workspace, rows, settings_.storage);
-  if (settings_.fuses_row_sums) {
+  if (fuses_bias_sums()) {
     deferred.intermediate_sums = workspace.take<float>(ops::ProductOperand::partial_sums(rows), wide_);
   }
 }
@@ -102,7 +104,7 @@ void FeedForward::forward(Engine& engine, const StepContext& context, const RowS
     intermediate_.forward(engine, group_.gather(x.y, rows.count), saved.intermediate);
     return finish_forward(engine, context, rows, ops::ProductOperand::gelu(saved.intermediate), x.residual, saved);
   }
-  intermediate_.forward(engine, group_.gather(x.y, rows.count), Activation::gelu, saved.intermediate, saved.activated,
+  intermediate_.forward(engine, group_.gather(x.y, rows.count), activation_, saved.intermediate, saved.activated,
                         of(context, rows, saved.intermediate_inner));
   finish_forward(engine, context, rows, saved.activated, x.residual, saved);
 }
@@ -124,7 +126,7 @@ void FeedForward::backward_input(Engine& engine, const StepContext& context, con
   if (rounds_gelu(engine)) {
     output_.backward_input(engine, d_product, deferred.d_intermediate, ops::Write::replace, of_output);
     d_intermediate_operand = gradient_of(saved, deferred);
-  } else if (settings_.fuses_row_sums) {
+  } else if (fuses_bias_sums()) {
     output_.backward_input(engine, d_product, deferred.d_intermediate, ops::Write::replace, of_output);
     const Matrix& d_intermediate = deferred.d_intermediate;
     if (deferred.at_once) {
@@ -135,7 +137,7 @@ void FeedForward::backward_input(Engine& engine, const StepContext& context, con
                          ops::Write::replace);
     }
   } else {
-    output_.backward_input(engine, d_product, Activation::gelu, saved.intermediate, deferred.d_intermediate, of_output);
+    output_.backward_input(engine, d_product, activation_, saved.intermediate, deferred.d_intermediate, of_output);
   }
   intermediate_.backward_input(engine, d_intermediate_operand, sum,
                                joint ? ops::Write::accumulate : ops::Write::replace,
@@ -163,10 +165,11 @@ void FeedForward::backward_weight(Engine& engine, const StepContext& context, co
     add_sums(deferred.intermediate_sums.rows);
     return intermediate_.backward_weight_without_bias(engine, gradient_of(saved, deferred), input, kept);
   }
-  if (settings_.fuses_row_sums) {
+  if (fuses_bias_sums()) {
     if (!deferred.at_once) add_sums(1);
     return intermediate_.backward_weight_without_bias(engine, deferred.d_intermediate, input, kept);
   }
+  if (fuses_norm_sums()) ops::add_column_sums({}, norm_gradients(deferred), ops::Write::accumulate);
   intermediate_.backward_weight(engine, deferred.d_intermediate, input, kept);
 }
 

@@ -35,8 +35,8 @@ class FeedForward : public ResidualSublayer {
  private:
   /// "wide": the intermediate columns of this rank.
   struct Saved : ResidualActivations {
-    Matrix intermediate;        ///< (rows, wide): before GELU
-    Matrix activated;           ///< (rows, wide): after GELU; unused where products compute their operands
+    Matrix intermediate;        ///< (rows, wide): before the activation
+    Matrix activated;           ///< (rows, wide): after it; unused where products compute their operands
     Matrix intermediate_inner;  ///< of the first product's adapter: LinearRows::of_x
   };
   struct Deferred : ResidualGradients {
@@ -47,15 +47,18 @@ class FeedForward : public ResidualSublayer {
     Tensor<float> intermediate_sums;
   };
 
+  /// Whether the kernel of the activation's gradient begins the gradient of the bias before it.
+  bool fuses_bias_sums() const { return settings_.fuses_row_sums && activation_ == Activation::gelu; }
   /// Whether the products round GELU and its gradient instead of reading them from memory.
   bool rounds_gelu(const Engine& engine) const {
-    return settings_.fuses_row_sums && intermediate_.computes_operands(engine) && output_.computes_operands(engine);
+    return fuses_bias_sums() && intermediate_.computes_operands(engine) && output_.computes_operands(engine);
   }
   static ops::ProductOperand gradient_of(const Saved& saved, const Deferred& deferred) {
     return ops::ProductOperand::gelu_gradient(deferred.d_intermediate, saved.intermediate, deferred.intermediate_sums);
   }
 
   std::int64_t wide_;  // intermediate columns here
+  Activation activation_;
   Linear intermediate_;
 };
 

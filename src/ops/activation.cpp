@@ -3,6 +3,7 @@
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/fusion.hpp"
+#include "bert_hpc/ops/gelu_tanh.hpp"
 #include "bert_hpc/ops/vector_math.hpp"
 #include "column_sums_finish.hpp"
 #include "kernel.hpp"
@@ -116,7 +117,8 @@ void bias_gelu_forward(Matrix pre, const float* bias, Matrix y) {
 namespace {
 
 void require_built(Activation activation) {
-  core::require(activation == Activation::gelu, "matrix product: an activation that is not built in");
+  core::require(activation == Activation::gelu || activation == Activation::gelu_tanh,
+                "matrix product: an activation that is not built in");
 }
 
 }  // namespace
@@ -128,17 +130,21 @@ void finish(const Epilogue& epilogue, Matrix y) {
   }
   require_built(epilogue.activation);
   if (epilogue.bias == nullptr) return activate(epilogue, y);
-  bias_gelu_forward(epilogue.pre, epilogue.bias, y);
+  if (epilogue.activation == Activation::gelu) return bias_gelu_forward(epilogue.pre, epilogue.bias, y);
+  add_bias(epilogue.pre, epilogue.bias);
+  activate(epilogue, y);
 }
 
 void finish(const InputEpilogue& epilogue, Matrix d_x) {
   if (epilogue.activation == Activation::none) return;
   require_built(epilogue.activation);
+  if (epilogue.activation == Activation::gelu_tanh) return gelu_tanh_backward(epilogue.pre, d_x, d_x);
   gelu_backward(epilogue.pre, d_x, d_x);
 }
 
 void activate(const Epilogue& epilogue, Matrix y) {
   require_built(epilogue.activation);
+  if (epilogue.activation == Activation::gelu_tanh) return gelu_tanh_forward(epilogue.pre, y);
   gelu_forward(epilogue.pre, y);
 }
 

@@ -1,6 +1,6 @@
 // The two sublayers of a block of BERT's encoder (Devlin et al. 2019), each a step of the residual stream with
 //   attention     f(y) = attention(y)·Woᵀ,
-//   feed-forward  f(y) = gelu(y·Wiᵀ + bi)·W2ᵀ.
+//   feed-forward  f(y) = gelu(y·Wiᵀ + bi)·W2ᵀ, in GPT-2 with the gelu of tanh.
 // To add a sublayer: a class that derives from Sublayer, its settings, and a function like these.
 #pragma once
 
@@ -10,6 +10,7 @@
 
 #include "bert_hpc/layers/sublayer.hpp"
 #include "bert_hpc/ops/attention.hpp"
+#include "bert_hpc/ops/epilogue.hpp"
 
 namespace bert_hpc::layers {
 
@@ -23,6 +24,7 @@ struct AttentionSettings {
 struct FeedForwardSettings {
   std::string intermediate = "intermediate";  ///< name of the first product
   std::int64_t intermediate_size = 0;
+  ops::Activation activation = ops::Activation::gelu;  ///< gelu or gelu_tanh
 };
 
 /// Query, key and value weights follow one another, as do their biases, so that one product computes all three.

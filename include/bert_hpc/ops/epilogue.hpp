@@ -5,8 +5,8 @@
 
 namespace bert_hpc::ops {
 
-/// Element-wise functions of layers. gelu: x·Φ(x) with the error function.
-enum class Activation { none, gelu, relu, tanh };
+/// Element-wise functions of layers. gelu: x·Φ(x) with the error function; gelu_tanh: the form of it with tanh.
+enum class Activation { none, gelu, gelu_tanh, relu, tanh };
 
 enum class Write {
   replace,     ///< destination = result

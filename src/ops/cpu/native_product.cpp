@@ -57,7 +57,10 @@ class NativeProduct final : public MatrixProduct {
     if (epilogue.activation == Activation::none) return run(forward_product(x, w, epilogue.bias, y));
     const Matrix& pre = epilogue.pre;
     detail::require_product_shapes(compute(), x, w, y);
-    require_gelu(epilogue.activation);
+    if (epilogue.activation != Activation::gelu) {
+      run(forward_product(x, w, epilogue.bias, pre));
+      return activate(epilogue, y);
+    }
     core::require(pre.type == y.type, "matrix product: results of two types");
     BlockedProduct p = forward_product(x, w, epilogue.bias, pre);
     p.end = cpu::End::gelu;
@@ -70,7 +73,10 @@ class NativeProduct final : public MatrixProduct {
     if (epilogue.activation == Activation::none) return run(backward_product(d_y, w, d_x, epilogue.write));
     const ConstMatrix& pre = epilogue.pre;
     detail::require_product_shapes(compute(), pre, w, d_y);
-    require_gelu(epilogue.activation);
+    if (epilogue.activation != Activation::gelu) {
+      run(backward_product(d_y, w, d_x, Write::replace));
+      return finish(epilogue, d_x);
+    }
     core::require(pre.type == d_x.type, "matrix product: a GELU and its gradient of two types");
     BlockedProduct p = backward_product(d_y, w, d_x, Write::replace);
     p.end = cpu::End::gelu_slope;
@@ -105,9 +111,6 @@ class NativeProduct final : public MatrixProduct {
   }
 
  private:
-  static void require_gelu(Activation activation) {
-    core::require(activation == Activation::gelu, "matrix product: an activation that is not built in");
-  }
   bool rounds() const { return compute() != core::DataType::fp32; }
 
   std::int64_t scratch_floats(std::int64_t m, std::int64_t n, std::int64_t k, bool a_transposed,

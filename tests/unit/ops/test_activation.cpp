@@ -3,6 +3,7 @@
 #include <catch2/generators/catch_generators.hpp>
 
 #include "bert_hpc/ops/activation.hpp"
+#include "bert_hpc/ops/gelu_tanh.hpp"
 #include "support/sample_tensors.hpp"
 #include "support/stored_matrix.hpp"
 
@@ -17,6 +18,15 @@ double gelu(double x) {
 
 double gelu_slope(double x) {
   return 0.5 * (1.0 + std::erf(x / std::sqrt(2.0))) + x * std::exp(-0.5 * x * x) / std::sqrt(2.0 * std::acos(-1.0));
+}
+
+double gelu_tanh(double x) {
+  return 0.5 * x * (1.0 + std::tanh(std::sqrt(2.0 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
+}
+
+double gelu_tanh_slope(double x) {
+  const double root = std::sqrt(2.0 / std::acos(-1.0)), t = std::tanh(root * (x + 0.044715 * x * x * x));
+  return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * root * (1.0 + 3 * 0.044715 * x * x);
 }
 
 struct Extents {
@@ -63,6 +73,32 @@ TEST_CASE("GELU far out: no NaN, 0 on the left, x on the right") {
   for (int j = 0; j < 4; ++j) {
     CHECK(y(0, j) == (j < 2 ? 0.0f : values[j]));
     CHECK(d_x(0, j) == (j < 2 ? 0.0f : 1.0f));
+  }
+}
+
+TEST_CASE("GELU with tanh and its gradient") {
+  const Extents e = some_extents();
+  const Matrix x = Matrix::random(e.rows, e.columns, 1, 3.0f, e.padding);
+  const Matrix d_y = Matrix::random(e.rows, e.columns, 2, 1.0f, e.padding);
+  Matrix y(e.rows, e.columns, e.padding), d_x(e.rows, e.columns, e.padding);
+  ops::gelu_tanh_forward(x, y);
+  ops::gelu_tanh_backward(x, d_y, d_x);
+  CHECK(test::largest_difference(y, [&](auto i, auto j) { return gelu_tanh(x(i, j)); }) < 4e-6);
+  CHECK(test::largest_difference(d_x, [&](auto i, auto j) { return d_y(i, j) * gelu_tanh_slope(x(i, j)); }) < 5e-6);
+  CHECK(y.padding_untouched());
+  CHECK(d_x.padding_untouched());
+}
+
+TEST_CASE("GELU with tanh far out: no NaN, 0 on the left, x on the right") {
+  Matrix x(1, 4), y(1, 4), d_x(1, 4), ones(1, 4);
+  const float values[4] = {-1e30f, -40.0f, 40.0f, 1e30f};
+  for (int j = 0; j < 4; ++j) x(0, j) = values[j];
+  for (int j = 0; j < 4; ++j) ones(0, j) = 1.0f;
+  ops::gelu_tanh_forward(x, y);
+  ops::gelu_tanh_backward(x, ones, d_x);
+  for (int j = 0; j < 4; ++j) {
+    CHECK(std::abs(y(0, j) - (j < 2 ? 0.0f : values[j])) < 1e-35f);
+    CHECK(std::abs(d_x(0, j) - (j < 2 ? 0.0f : 1.0f)) < 1e-35f);
   }
 }
 
