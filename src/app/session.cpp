@@ -125,6 +125,7 @@ void Session::make_instance(const model::ModelConfig& config, bool allocates,
                             const core::ParameterStore::Memory& memory) {
   model.emplace(model_request(context_.input, config, trains_), context_.grid, own_place(), pipeline.balance, allocates,
                 memory);
+  objectives::require_foldable(output_rules.scale, model->plan.head);
   model->output_rules = output_rules;
 }
 

@@ -1,5 +1,6 @@
 // What a step holds: the plan, then each micro-batch's rows, targets and sorted ids.
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <numeric>
 
@@ -127,7 +128,7 @@ void BatchLoader::fill(std::span<const core::PlannedSample> samples, Slot& slot,
       fill_labels(slot, batch);
       break;
     case tasks::HeadRows::first_tokens:
-      fill_first_tokens(slot, batch);
+      fill_one_token_each(slot, batch);
       fill_labels(slot, batch);
       if (units_) fill_lists(samples, slot, batch);
       break;
@@ -150,18 +151,19 @@ void BatchLoader::fill_lengths(std::span<const core::PlannedSample> samples, Slo
   batch.lengths = lengths;
 }
 
-void BatchLoader::fill_first_tokens(Slot& slot, core::MicroBatch& batch) const {
+void BatchLoader::fill_one_token_each(Slot& slot, core::MicroBatch& batch) const {
   auto* offsets = take<std::int32_t>(slot, batch.sequences + 1);
   auto* sequence = take<std::int32_t>(slot, batch.sequences);
   auto* position = take<std::int32_t>(slot, batch.sequences);
   for (std::int32_t s = 0; s < static_cast<std::int32_t>(batch.sequences); ++s) {
     offsets[s] = sequence[s] = s;
-    position[s] = 0;
+    const std::int32_t rows = batch.tokens.offsets[s + 1] - batch.tokens.offsets[s];
+    position[s] = options_.last_tokens ? (batch.lengths != nullptr ? batch.lengths[s] : rows) - 1 : 0;
   }
   offsets[batch.sequences] = static_cast<std::int32_t>(batch.sequences);
   batch.targets.rows = {batch.sequences, offsets, sequence, position};
   auto* index = take<std::int32_t>(slot, batch.sequences);
-  std::copy_n(batch.tokens.offsets, batch.sequences, index);
+  std::transform(position, position + batch.sequences, batch.tokens.offsets, index, std::plus<>());
   batch.targets.index = index;
 }
 

@@ -54,7 +54,14 @@ LayerCosts costs_of_two_products(const HeadSettings& settings, const BatchShape&
   return costs_of_products(settings, batch, hidden * (hidden + outputs), matrices * hidden);
 }
 
+/// A layer to the outputs, and dropout before it.
+LayerCosts costs_of_one_product(const HeadSettings& settings, const BatchShape& batch) {
+  const auto hidden = static_cast<double>(settings.hidden), outputs = static_cast<double>(settings.outputs);
+  return costs_of_products(settings, batch, hidden * outputs, (settings.classifier_dropout > 0 ? 2 : 1) * hidden);
+}
+
 LayerCosts costs_of_sequence_head(const HeadSettings& settings, const BatchShape& batch) {
+  if (settings.dense.empty()) return costs_of_one_product(settings, batch);
   const int more = (settings.input_dropout > 0 ? 1 : 0) + (settings.activation == Activation::gelu ? 1 : 0);
   return costs_of_two_products(settings, batch, 4 + more);
 }
@@ -63,10 +70,16 @@ LayerCosts costs_of_masked_lm_head(const HeadSettings& settings, const BatchShap
   return costs_of_two_products(settings, batch, 4);
 }
 
-/// A layer to the outputs, and dropout before it.
-LayerCosts costs_of_one_product(const HeadSettings& settings, const BatchShape& batch) {
-  const auto hidden = static_cast<double>(settings.hidden), outputs = static_cast<double>(settings.outputs);
-  return costs_of_products(settings, batch, hidden * outputs, (settings.classifier_dropout > 0 ? 2 : 1) * hidden);
+void declare_sequence_head(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs,
+                           const TensorRank& place) {
+  return settings.dense.empty() ? TokenHead::declare(settings, specs, place)
+                                : SequenceHead::declare(settings, specs, place);
+}
+
+std::unique_ptr<Head> make_sequence_head(const HeadSettings& settings, const core::ParameterStore& parameters,
+                                         const TensorGroup& group) {
+  if (settings.dense.empty()) return std::make_unique<TokenHead>(settings, parameters, group);
+  return std::make_unique<SequenceHead>(settings, parameters, group);
 }
 
 }  // namespace
@@ -74,8 +87,8 @@ LayerCosts costs_of_one_product(const HeadSettings& settings, const BatchShape& 
 HeadKind sequence_head(LossFunction loss) {
   return {.class_suffix = "ForSequenceClassification",
           .loss = loss,
-          .declare = SequenceHead::declare,
-          .make = make<SequenceHead>,
+          .declare = declare_sequence_head,
+          .make = make_sequence_head,
           .costs = costs_of_sequence_head};
 }
 

@@ -7,15 +7,16 @@ namespace bert_hpc::layers {
 
 void TokenHead::declare(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs, const TensorRank&) {
   specs.push_back({settings.classifier + ".weight", {settings.outputs, settings.hidden}});
+  if (!settings.classifier_bias) return;
   declare_vector(specs, {.name = settings.classifier + ".bias", .shape = {settings.outputs}});
 }
 
 TokenHead::TokenHead(const HeadSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group)
     : settings_(settings),
       group_(group),
-      classifier_(
-          parameters,
-          {.weight = settings.classifier + ".weight", .bias = settings.classifier + ".bias", .in_encoder = false}) {}
+      classifier_(parameters, {.weight = settings.classifier + ".weight",
+                               .bias = settings.classifier_bias ? settings.classifier + ".bias" : "",
+                               .in_encoder = false}) {}
 
 void TokenHead::allocate_saved(core::Workspace& workspace, std::int64_t rows, SavedActivations& of_micro_batch) const {
   auto& saved = static_cast<Saved&>(of_micro_batch);

@@ -1,5 +1,6 @@
 // A head of tokens: logits = dropout(x)·Wᵀ + b at each row that it reads, without a dense layer before, as
-// BertForQuestionAnswering has it of all tokens, BertForTokenClassification of those with a label.
+// BertForQuestionAnswering has it of all tokens, BertForTokenClassification of those with a label, and
+// GPT2ForSequenceClassification of the last one of each sequence, without a bias.
 #pragma once
 
 #include "bert_hpc/layers/heads.hpp"

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "bert_hpc/core/device_memory.hpp"
+#include "bert_hpc/core/error.hpp"
 
 namespace bert_hpc::objectives {
 namespace {
@@ -46,6 +47,15 @@ std::optional<std::array<double, 2>> exported_range(const data::LabelScale& scal
 std::string unit_difference(const data::LabelScale& there, const data::LabelScale& here) {
   if (there == here) return {};
   return "the labels' unit: " + unit_text(there) + " there, " + unit_text(here) + " here";
+}
+
+void require_foldable(const data::LabelScale& scale, const layers::HeadSettings& head) {
+  if (scale.is_identity() || scale.bounded || head.classifier_bias) return;
+  throw core::Error(
+      core::ExitCode::input,
+      "[task] standardize = true trains on labels whose mean is 0, and the exported model's bias adds the "
+      "labels' mean; the output layer \"" +
+          head.classifier + "\" of this model has no bias: set standardize = false, or range.");
 }
 
 void head_into_training_unit(const data::LabelScale& scale, const std::string& classifier,

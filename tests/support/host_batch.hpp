@@ -25,6 +25,8 @@ class HostBatch {
         position_.push_back(p);
       }
       first_rows_.push_back(offsets_.back());
+      last_rows_.push_back(offsets_.back() + lengths[b] - 1);
+      last_positions_.push_back(lengths[b] - 1);
       first_offsets_.push_back(static_cast<std::int32_t>(b));
       offsets_.push_back(offsets_.back() + lengths[b]);
       samples_.push_back(static_cast<std::int64_t>(1000 + 7 * b));
@@ -84,6 +86,13 @@ class HostBatch {
     }
     return view;
   }
+  /// The head reads last tokens.
+  const core::MicroBatch& last_tokens() const {
+    core::MicroBatch& view = last_view_ = this->view();
+    view.targets.rows.position = last_positions_.data();
+    view.targets.index = last_rows_.data();
+    return view;
+  }
   /// After set_spans(): the head reads all tokens.
   const core::MicroBatch& all_tokens() const {
     core::MicroBatch& view = span_view_ = without_targets();
@@ -132,14 +141,14 @@ class HostBatch {
   }
 
   test::Vector<std::int32_t> ids_, types_, offsets_, sequence_, position_, first_rows_, first_offsets_, first_sequence_,
-      zeros_, unique_, segments_, order_, classes_, masked_rows_, masked_labels_, masked_offsets_, masked_sequence_,
-      masked_position_;
+      last_rows_, last_positions_, zeros_, unique_, segments_, order_, classes_, masked_rows_, masked_labels_,
+      masked_offsets_, masked_sequence_, masked_position_;
   test::Vector<float> values_;
   test::Vector<std::int64_t> samples_;
   test::Vector<std::int32_t> spans_, all_rows_, lists_;
   std::int64_t sequences_ = 0, max_length_ = 0;
   bool bounded_ = false;
-  mutable core::MicroBatch view_, masked_view_, span_view_;
+  mutable core::MicroBatch view_, masked_view_, span_view_, last_view_;
 };
 
 }  // namespace bert_hpc::tests

@@ -41,6 +41,7 @@ struct BatchLoaderOptions {
   /// Sequences of plan.global_batch and plan.micro_sequences are then queries.
   bool lists = false;
   LabelScale label_scale = {};  ///< of values: batches hold standardized labels
+  bool last_tokens = false;     ///< heads of sequences read their last real tokens, else the first
   bool all_pieces = false;      ///< of classes of words: the head reads every token of a word, else its first
 };
 
@@ -126,7 +127,7 @@ class BatchLoader {
   static void upload(Slot& slot);
   void fill(std::span<const core::PlannedSample> samples, Slot& slot, LoadedMicroBatch& loaded);
   void fill_lengths(std::span<const core::PlannedSample> samples, Slot& slot, core::MicroBatch& batch) const;
-  void fill_first_tokens(Slot& slot, core::MicroBatch& batch) const;
+  void fill_one_token_each(Slot& slot, core::MicroBatch& batch) const;
   void fill_all_tokens(Slot& slot, core::MicroBatch& batch) const;
   void fill_labels(Slot& slot, core::MicroBatch& batch) const;
   void fill_words(Slot& slot, core::MicroBatch& batch) const;

@@ -5,7 +5,7 @@
 //     classifier of BertForSequenceClassification; other families have relu or gelu for tanh, or drop `first` too.
 //   MaskedLmHead: logits = layer_norm(gelu(masked·Wtᵀ + bt))·Eᵀ + b with the word embeddings E tied to the decoder, as
 //     in BertForMaskedLM.
-//   TokenHead: logits = dropout(row)·Wcᵀ + bc.
+//   TokenHead: logits = dropout(row)·Wcᵀ + bc; also of sequences if these have no dense layer.
 //   EmbeddingHead: the rows themselves, or one embedding of each sequence's rows.
 // In a tensor group all but the second are computed the same on every rank: they are small, and so are their weights.
 // Of the second the decoder and its bias are shared out by vocabulary, logits and loss with them; what comes before is
@@ -112,8 +112,12 @@ HeadKind embedding_head();
 /// EmbeddingHead of all tokens, which are pooled if `pooling` says how.
 HeadKind token_embedding_head(std::optional<ops::Pooling> pooling);
 
+/// Token of a sequence that a head of sequences reads.
+enum class SequenceToken { first, last };
+
 struct HeadSettings {
   HeadKind kind;
+  SequenceToken token = SequenceToken::first;
   std::int64_t hidden = 0, outputs = 0;  ///< outputs: labels, or the vocabulary
   float classifier_dropout = 0.1f;
   float input_dropout = 0.0f;  ///< SequenceHead: before the dense layer; its site is the next after `site`
@@ -124,8 +128,9 @@ struct HeadSettings {
   bool pads_logits = false;  ///< MaskedLmHead: rows of logits begin at multiples of ops::padded_columns()
   std::uint32_t site = 0;
   // Names of parameters without ".weight" and ".bias".
-  std::string dense = "dense";               ///< the dense layer's
+  std::string dense = "dense";               ///< the dense layer's; empty: a head of sequences has none
   std::string classifier = "classifier";     ///< SequenceHead, TokenHead: the layer to the logits
+  bool classifier_bias = true;               ///< TokenHead
   std::string norm = "norm";                 ///< MaskedLmHead: the layer norm's
   Activation activation = Activation::tanh;  ///< of the dense layer
   // With tied word embeddings, names of whole parameters:

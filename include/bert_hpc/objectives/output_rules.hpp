@@ -11,6 +11,7 @@
 
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/data/label_scale.hpp"
+#include "bert_hpc/layers/heads.hpp"
 
 namespace bert_hpc::objectives {
 
@@ -39,6 +40,9 @@ std::optional<std::array<double, 2>> exported_range(const data::LabelScale& scal
 /// What keeps a run from resuming: "the labels' unit: mean 6.5, deviation 1.1 there, labels as they are here"; "" if
 /// the units are equal.
 std::string unit_difference(const data::LabelScale& there, const data::LabelScale& here);
+
+/// Throws Error(input) if the export cannot put the labels' unit into this head, which has no bias.
+void require_foldable(const data::LabelScale& scale, const layers::HeadSettings& head);
 
 /// The head that was read from a file, in the labels' unit, becomes one for training. `classifier`: the name of its
 /// layer to the outputs (layers::HeadSettings). `fresh`: parameters that were not read.

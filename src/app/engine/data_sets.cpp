@@ -12,6 +12,8 @@
 #include "bert_hpc/data/file_list.hpp"
 #include "bert_hpc/data/sample_units.hpp"
 #include "bert_hpc/data/shard_tokenizer.hpp"
+#include "bert_hpc/model/model_plan.hpp"
+#include "bert_hpc/objectives/objective.hpp"
 #include "bert_hpc/tasks/task.hpp"
 
 namespace bert_hpc::app {
@@ -190,6 +192,8 @@ data::BatchLoaderOptions training_batches(const config::Config& input, const mod
   options.drop_last = input.batch.drop_last;
   options.epochs = input.schedule.epochs.value_or(0);
   options.steps = input.schedule.steps.value_or(0);
+  const layers::HeadKind& head = objectives::named(input.task.name).head;
+  options.last_tokens = model::make_plan(model, head, 1).head.token == layers::SequenceToken::last;
   return options;
 }
 
