@@ -75,8 +75,9 @@ std::string canonical_name(std::string name, const Family& family) {
   return name;
 }
 
-bool is_buffer(const std::string& name) {
-  return name.ends_with("embeddings.position_ids") || name.ends_with("embeddings.token_type_ids");
+bool is_buffer(const std::string& name, const Family& family) {
+  const std::vector<std::string>& ends = family.names.buffers;
+  return std::any_of(ends.begin(), ends.end(), [&name](const std::string& end) { return name.ends_with(end); });
 }
 
 HfCheckpoint::HfCheckpoint(const std::filesystem::path& folder, const Family& family) : family_(family) {
@@ -96,7 +97,7 @@ HfCheckpoint::HfCheckpoint(const std::filesystem::path& folder, const Family& fa
 }
 
 void HfCheckpoint::add(std::size_t file, const StoredTensor& tensor, ProblemList& problems) {
-  if (is_buffer(tensor.name)) return;
+  if (is_buffer(tensor.name, family_)) return;
   if (wrapper_.empty()) wrapper_ = wrapper_prefix(tensor.name, family_);
   const Entry entry{.file = file, .tensor = &tensor};
   const auto [place, added] = entries_.emplace(canonical_name(tensor.name, family_), entry);

@@ -23,7 +23,7 @@ std::string_view wrapper_prefix(std::string_view name, const Family& family);
 std::string canonical_name(std::string name, const Family& family);
 
 /// True for buffers, which hold no weights.
-bool is_buffer(const std::string& name);
+bool is_buffer(const std::string& name, const Family& family);
 
 class HfCheckpoint {
  public:

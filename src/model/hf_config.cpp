@@ -110,9 +110,9 @@ ModelConfig parse_hf_config(const std::string& text, const std::string& what) {
   known.read(reader, config);
   reader.text("problem_type", config.problem_type);
   read_prediction_range(reader, config, problems);
-  std::optional<std::int64_t> pad_token_id = config.pad_token_id;
+  std::optional<std::int64_t> pad_token_id;
   reader.integer("pad_token_id", pad_token_id);
-  config.pad_token_id = pad_token_id.value_or(0);
+  config.pad_token_id = pad_token_id.value_or(config.pad_token_id);
   reader.integer("bos_token_id", config.bos_token_id);
   reader.integer("eos_token_id", config.eos_token_id);
   reader.integer("cls_token_id", config.cls_token_id);
@@ -181,13 +181,13 @@ std::string hf_config_text(const ModelConfig& config, const layers::HeadKind& he
       {"architectures", json::array({family.class_prefix + head.class_suffix})},
       {"dtype", "float32"},
       {"model_type", family.model_type},
-      {"pad_token_id", config.pad_token_id},
       {"tie_word_embeddings", true},
   };
   family.write(config, root);
   const auto optional_id = [&root](const char* key, std::optional<std::int64_t> id) {
     if (id) root[key] = *id;
   };
+  if (config.pad_token_id != no_token) root["pad_token_id"] = config.pad_token_id;
   optional_id("bos_token_id", config.bos_token_id);
   optional_id("eos_token_id", config.eos_token_id);
   optional_id("cls_token_id", config.cls_token_id);

@@ -104,6 +104,20 @@ std::vector<BlockLayer> block_layers(const ModelPlan& plan) {
   return layers;
 }
 
+namespace {
+
+/// Throws Error(input) for adapters beside layers that files store as one tensor: PEFT would give them one adapter.
+void refuse_joint(const ModelPlan& plan) {
+  for (const BlockLayer& layer : block_layers(plan)) {
+    if (!layer.adapted || plan.weights.source_of(layer.name + ".weight").tensor_rows == 0) continue;
+    throw core::Error(core::ExitCode::input, "[model.lora] targets has " + part_in_block(layer.stored) +
+                                                 ", in which this family's files store several layers: adapters beside "
+                                                 "these are not built in. Name other layers in targets.");
+  }
+}
+
+}  // namespace
+
 void add_adapters(ModelPlan& plan, const LowRankSettings& settings, std::int64_t frozen_blocks) {
   LowRankSettings s = settings;
   if (s.targets.empty() && !plan.sublayers.empty()) {
@@ -129,6 +143,7 @@ void add_adapters(ModelPlan& plan, const LowRankSettings& settings, std::int64_t
                                                  " leaves no layer for the adapters of trainable = \"lora\": write a "
                                                  "smaller number, or use trainable = \"head\".");
   }
+  refuse_joint(plan);
   plan.low_rank = std::move(s);
 }
 

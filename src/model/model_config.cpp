@@ -56,7 +56,7 @@ void check_sizes(const ModelConfig& config, core::ProblemList& problems) {
                  ", but must be \"regression\", \"single_label_classification\" or \"multi_label_classification\".");
   }
   if (config.vocab_size >= 1) {
-    check_token("pad_token_id", config.pad_token_id, config.vocab_size, problems);
+    if (config.pad_token_id != no_token) check_token("pad_token_id", config.pad_token_id, config.vocab_size, problems);
     check_token("bos_token_id", config.bos_token_id, config.vocab_size, problems);
     check_token("eos_token_id", config.eos_token_id, config.vocab_size, problems);
     check_token("cls_token_id", config.cls_token_id, config.vocab_size, problems);

@@ -64,6 +64,9 @@ TASKS = {
     "roberta_token_classification": dict(layers=1, labels=5, keep_values=False),
     "electra_classification": dict(layers=1, labels=5, keep_values=False),
     "electra_masked_lm": dict(layers=1, labels=2, keep_values=False),
+    "gpt2_classification": dict(layers=2, labels=5, keep_values=False),
+    "gpt2_regression": dict(layers=1, labels=1, keep_values=False),
+    "gpt2_token_classification": dict(layers=1, labels=5, keep_values=False),
 }
 CLASSES = {
     "classification": "ForSequenceClassification",
@@ -76,7 +79,7 @@ CLASSES = {
     "answer_ranking_listwise": "ForSequenceClassification",
 }
 PROBLEM_TYPES = {"regression": "regression", "multi_label": "multi_label_classification"}
-FAMILIES = {"distilbert": "DistilBert", "roberta": "Roberta", "electra": "Electra"}  # before a task's name; else BERT
+FAMILIES = {"distilbert": "DistilBert", "roberta": "Roberta", "electra": "Electra", "gpt2": "GPT2"}  # before a task's name; else BERT
 
 
 def family_of(task):
@@ -101,6 +104,13 @@ def make_config(task, settings):
         return transformers.DistilBertConfig(
             dim=48, n_layers=settings["layers"], n_heads=4, hidden_dim=80, **dropout, **common
         )
+    if family == "gpt2":  # the padding token is that of a batch here; no text has it
+        del common["max_position_embeddings"]
+        dropout = dict.fromkeys(["resid_pdrop", "embd_pdrop", "attn_pdrop", "classifier_dropout"], 0.0)
+        special = dict(pad_token_id=0, bos_token_id=96, eos_token_id=96)
+        return transformers.GPT2Config(
+            n_embd=48, n_layer=settings["layers"], n_head=4, n_inner=80, n_positions=64, **dropout, **special, **common
+        )
     types = 2
     if family == "roberta":  # its positions begin after padding's row; every token has one type
         common["max_position_embeddings"] += padding_of(task) + 1
@@ -120,7 +130,7 @@ def make_config(task, settings):
 
 
 def is_norm(name):
-    return "layernorm" in name.lower() or "layer_norm" in name
+    return "layernorm" in name.lower() or "layer_norm" in name or ".ln_" in name
 
 
 def make_model(task, settings, random):
@@ -134,7 +144,7 @@ def make_model(task, settings, random):
                 values = numpy.float32(1) + numpy.float32(0.2) * values
             elif name.endswith("bias"):
                 values = numpy.float32(0.1) * values
-            elif "embeddings" in name:
+            elif "embeddings" in name or ".wte." in name or ".wpe." in name:
                 values = numpy.float32(0.5) * values
             else:
                 values = numpy.float32(0.18) * values
@@ -157,7 +167,7 @@ def make_batch(task, settings, lengths, random):
     ).astype(numpy.int32)
     if kind_of(task) == "classification":
         batch["labels"] = random.integers(0, settings["labels"], len(lengths)).astype(numpy.int32)
-    elif task == "regression":
+    elif kind_of(task) == "regression":
         batch["values"] = (3 * random.standard_normal(len(lengths))).astype(numpy.float32)
     elif task == "multi_label":  # an empty set among them
         batch["values"] = (random.random((len(lengths), settings["labels"])) < 0.4).astype(numpy.float32)
@@ -181,7 +191,7 @@ def make_batch(task, settings, lengths, random):
 
 
 def padded(task, batch):
-    """The same batch as Transformers takes it: padded to the longest, with an attention mask. DistilBERT has no types, RoBERTa one."""
+    """The same batch as Transformers takes it: padded to the longest, with an attention mask. DistilBERT and GPT-2 have no types, RoBERTa one."""
     offsets = batch["offsets"]
     lengths = numpy.diff(offsets)
     shape = (len(lengths), int(lengths.max()))
@@ -202,7 +212,7 @@ def padded(task, batch):
         arguments["labels"] = torch.from_numpy(batch["labels"]).long()
     if "values" in batch:
         arguments["labels"] = torch.from_numpy(batch["values"]).double()
-    if family_of(task) in ("distilbert", "roberta"):
+    if family_of(task) in ("distilbert", "roberta", "gpt2"):
         del arguments["token_type_ids"]
     return arguments
 
@@ -246,7 +256,7 @@ def loss_of(task, model, batch):
     logits, labels = output.logits, arguments["labels"]
     if "masked_rows" in batch:
         logits, labels = logits[arguments["labels"] != IGNORED], labels[arguments["labels"] != IGNORED]
-    if task == "regression":
+    if kind_of(task) == "regression":
         row_loss = (logits[:, 0] - labels) ** 2
     elif task == "multi_label":
         row_loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="none").mean(dim=1)

@@ -2,6 +2,7 @@
 // pairs, single tokens and the longest length, then 20 steps of AdamW. Goldens are float64; ours is fp32, so tolerances
 // are small multiples of fp32 rounding (6e-8) times the roundings on the way: PyTorch's own fp32 lies up to 7e-7 away
 // in logits and losses, 1e-6 in gradients, and 1.3e-6 in the losses of the 20 steps; ours as far (1.5e-6 in the steps).
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <memory>
 
@@ -33,11 +34,14 @@ constexpr const char* golden_tasks[] = {"classification",
                                         "roberta_masked_lm",
                                         "roberta_token_classification",
                                         "electra_classification",
-                                        "electra_masked_lm"};
+                                        "electra_masked_lm",
+                                        "gpt2_classification",
+                                        "gpt2_regression",
+                                        "gpt2_token_classification"};
 
 HeadKind kind_of(const std::string& task) {
   if (task.starts_with("answer_ranking")) return objectives::named("answer_ranking").head;
-  for (const std::string family : {"distilbert_", "roberta_", "electra_"}) {
+  for (const std::string family : {"distilbert_", "roberta_", "electra_", "gpt2_"}) {
     if (task.starts_with(family)) return objectives::named(task.substr(family.size())).head;
   }
   return objectives::named(task).head;
@@ -74,10 +78,11 @@ class Trainee {
         config(model::read_hf_config(golden.model_folder())),
         store(model::model_parameters(config, kind, config.num_labels()), core::ParameterStore::Arenas::with_gradients,
               {}, arenas_.memory()),
-        bert(config, kind, config.num_labels(), model::whole(config), store, {}, storage),
+        plan(model::make_plan(config, kind, config.num_labels(), storage)),
+        bert(plan, model::whole(plan), store),
         products_(ops::make_matrix_product("", {.compute = storage})),
         attention_(ops::make_attention("fused", storage)) {
-    model::load_hf_weights(golden.model_folder(), store);
+    model::load_hf_weights(golden.model_folder(), store, {.family = config.family, .weights = plan.weights});
     for (int i = 0; i < tests::GoldenFile::batches; ++i) batches.push_back(host_batch(golden.batch(i)));
     const layers::BatchBounds bounds{.tokens = 256,
                                      .sequences = 8,
@@ -92,6 +97,7 @@ class Trainee {
 
   const core::MicroBatch& batch(int index) const {
     const tests::HostBatch& batch = *batches[static_cast<std::size_t>(index)];
+    if (plan.head.token == layers::SequenceToken::last) return batch.last_tokens();
     return kind.reads_all_tokens ? batch.all_tokens() : batch.view(kind.ties_word_embeddings || kind.is_token_head);
   }
 
@@ -128,6 +134,19 @@ class Trainee {
     return sums;
   }
 
+  /// Golden numbers of a parameter: `what` and the name of the tensor that holds it.
+  std::vector<double> numbers(const std::string& what, const core::ParameterSlice& slice) const {
+    const model::WeightSource source = plan.weights.source_of(slice.name);
+    const std::vector<double> all = golden.numbers(what + source.tensor);
+    const core::ShardRuns runs = model::stored_runs(source, slice.shape, slice.shard);
+    std::vector<float> values;  // goldens of parameters are floats
+    for (std::int64_t i = 0; i < slice.size; ++i) {
+      values.push_back(static_cast<float>(all[static_cast<std::size_t>(runs.index(i))]));
+    }
+    model::to_parameter_order(source, slice.shape, values);
+    return {values.begin(), values.end()};
+  }
+
   std::span<const float> slice(std::span<const float> arena, const core::ParameterSlice& slice) const {
     return arena.subspan(static_cast<std::size_t>(slice.offset), static_cast<std::size_t>(slice.size));
   }
@@ -141,6 +160,7 @@ class Trainee {
 
  public:
   core::ParameterStore store;
+  model::ModelPlan plan;
   model::Stage bert;
   std::vector<std::unique_ptr<tests::HostBatch>> batches;
 
@@ -174,11 +194,11 @@ TEST_CASE("logits, losses and every gradient equal those of Transformers") {
 
     double largest = 0;
     for (const core::ParameterSlice& slice : trainee.store.slices()) {
-      largest = std::max(largest, tests::norm(trainee.golden.numbers("gradient." + slice.name)));
+      largest = std::max(largest, tests::norm(trainee.numbers("gradient.", slice)));
     }
     for (const core::ParameterSlice& slice : trainee.store.slices()) {
       INFO(slice.name);
-      const std::vector<double> golden = trainee.golden.numbers("gradient." + slice.name);
+      const std::vector<double> golden = trainee.numbers("gradient.", slice);
       // Where the true gradient is zero there is rounding of sums whose terms are of the size of the largest gradient,
       // 1e-4 of the floor being 1e-7 of it.
       const double tolerance = has_zero_gradient(trainee.golden.batch(0), slice.name) ? 1e-4 : 5e-6;
@@ -210,13 +230,13 @@ TEST_CASE("in 16 bits logits, losses and gradients equal those of Transformers e
       CHECK(std::abs(loss - trainee.golden.numbers("loss")[0]) < 10 * unit * loss);
       double largest = 0;
       for (const core::ParameterSlice& slice : trainee.store.slices()) {
-        largest = std::max(largest, tests::norm(trainee.golden.numbers("gradient." + slice.name)));
+        largest = std::max(largest, tests::norm(trainee.numbers("gradient.", slice)));
       }
       const double tolerance = task == "distilbert_classification" ? std::sqrt(10 * unit) : 20 * unit;
       for (const core::ParameterSlice& slice : trainee.store.slices()) {
         if (has_zero_gradient(trainee.golden.batch(0), slice.name)) continue;
         INFO(slice.name);
-        const std::vector<double> golden = trainee.golden.numbers("gradient." + slice.name);
+        const std::vector<double> golden = trainee.numbers("gradient.", slice);
         CHECK(tests::relative_error(trainee.slice(trainee.store.gradients(), slice), golden, 0.02 * largest) <
               tolerance);
       }
@@ -240,8 +260,9 @@ TEST_CASE("twenty steps of AdamW follow PyTorch's") {
       const auto i = static_cast<std::size_t>(step);
       CHECK(std::abs(loss - losses[i]) < 1e-5 * std::max(1.0, losses[i]));
       // Where a regression has nearly reached its target, its gradient is a small difference: 1e-6 of a prediction of
-      // 3 in a residual of 0.1.
-      CHECK(std::abs(norm - norms[i]) < 3e-5 * std::max(1.0, norms[i]));
+      // 3 in a residual of 0.1. With a residual of 0.04 it is as exact as the terms of that difference.
+      const double size = losses[i] < 0.01 ? *std::max_element(norms.begin(), norms.end()) : norms[i];
+      CHECK(std::abs(norm - norms[i]) < 3e-5 * std::max(1.0, size));
       optimizer.step(1e-3, step + 1, norm);
     }
     if (!trainee.golden.has("adamw.value." + trainee.store.slices()[0].name)) continue;
@@ -249,7 +270,7 @@ TEST_CASE("twenty steps of AdamW follow PyTorch's") {
       // Adam divides a gradient by its own size, so that rounding noise becomes whole steps.
       if (has_zero_gradient(trainee.golden.batch(0), slice.name)) continue;
       INFO(slice.name);
-      const std::vector<double> golden = trainee.golden.numbers("adamw.value." + slice.name);
+      const std::vector<double> golden = trainee.numbers("adamw.value.", slice);
       CHECK(tests::relative_error(trainee.slice(trainee.store.values(), slice), golden) < 1e-5);
     }
   }

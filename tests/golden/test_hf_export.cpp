@@ -9,6 +9,7 @@
 
 #include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/model/hf_weights.hpp"
+#include "bert_hpc/model/model_parameters.hpp"
 #include "golden/golden_file.hpp"
 
 using namespace bert_hpc;
@@ -20,30 +21,25 @@ std::string read_file(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// A store with exactly the parameters of Transformers' file.
-core::ParameterStore store_like(const std::filesystem::path& folder) {
-  const model::SafetensorsFile file(folder / "model.safetensors");
-  std::vector<core::ParameterSpec> specs;
-  for (const model::StoredTensor& tensor : file.tensors()) specs.push_back({tensor.name, tensor.shape});
-  return core::ParameterStore(specs, core::ParameterStore::Arenas::values);
-}
-
 }  // namespace
 
 TEST_CASE("a model read from Transformers and written again is the same model") {
-  for (const std::string task : {"classification", "regression", "masked_lm", "multi_label", "question_answering",
-                                 "distilbert_classification", "distilbert_question_answering", "token_classification",
-                                 "distilbert_token_classification", "roberta_classification", "roberta_masked_lm",
-                                 "roberta_token_classification", "electra_classification", "electra_masked_lm"}) {
+  for (const std::string task :
+       {"classification", "regression", "masked_lm", "multi_label", "question_answering", "distilbert_classification",
+        "distilbert_question_answering", "token_classification", "distilbert_token_classification",
+        "roberta_classification", "roberta_masked_lm", "roberta_token_classification", "electra_classification",
+        "electra_masked_lm", "gpt2_classification", "gpt2_regression", "gpt2_token_classification"}) {
     INFO(task);
     const layers::HeadKind head = task.ends_with("masked_lm")              ? layers::masked_lm_head()
                                   : task.ends_with("question_answering")   ? layers::span_head()
                                   : task.ends_with("token_classification") ? layers::token_head()
                                                                            : layers::sequence_head();
     const tests::GoldenFile golden(task);
-    core::ParameterStore store = store_like(golden.model_folder());
-    CHECK(model::load_hf_weights(golden.model_folder(), store).unused.empty());
     const model::ModelConfig config = model::read_hf_config(golden.model_folder());
+    const model::ModelPlan plan = model::make_plan(config, head, config.num_labels());
+    core::ParameterStore store(model::model_parameters(plan, model::whole(plan)), core::ParameterStore::Arenas::values);
+    const model::LoadOptions options = {.family = config.family, .weights = plan.weights};
+    CHECK(model::load_hf_weights(golden.model_folder(), store, options).unused.empty());
 
     const char* kept = std::getenv("BERT_HPC_KEEP_EXPORT");  // for check_export.py
     const std::filesystem::path base = kept != nullptr ? kept : std::filesystem::temp_directory_path();

@@ -12,11 +12,12 @@ namespace bert_hpc::model {
 /// Defaults are BERT's.
 struct EncoderSettings {
   double hidden_dropout_prob = 0.1;
+  std::optional<double> embedding_dropout{};  ///< of the embeddings: hidden_dropout_prob if unset
   double attention_probs_dropout_prob = 0.1;
   std::optional<double> classifier_dropout{};  ///< hidden_dropout_prob if unset
   double span_dropout = 0;                     ///< before the scores of answers' ends
   double layer_norm_eps = 1e-12;
-  std::string hidden_act = "gelu";  ///< the exact one, with erf
+  std::string hidden_act = "gelu";  ///< as config.json names it
 
   double head_dropout() const { return classifier_dropout.value_or(hidden_dropout_prob); }
 };

@@ -25,11 +25,11 @@ std::vector<std::string> family_names();
 /// What a config.json of this family means that states nothing. Throws Error(input) where there is no such family.
 ModelConfig default_config(const std::string& family);
 
-/// Adds one sentence to `problems` for each value that cannot be (check_sizes() in model_config.hpp), those that the
-/// family alone reads included: probabilities outside [0, 1), an activation that is not built in, ….
+/// Adds one sentence to `problems` for each value that cannot be (check_sizes() in model_config.hpp), the family's
+/// own settings included: probabilities outside [0, 1), an activation that is not built in, ….
 void check_model(const ModelConfig& config, core::ProblemList& problems);
 
-/// Numbers that the family alone reads, by their keys in [model]; those that have a value.
+/// Numbers that the family alone reads and that have a value, by their keys in [model].
 std::vector<std::pair<std::string, double>> own_numbers(const ModelConfig& config);
 /// Sets one of them; false if the family has no such number.
 bool set_own_number(ModelConfig& config, const std::string& key, double value);

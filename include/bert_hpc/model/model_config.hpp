@@ -14,6 +14,8 @@
 
 namespace bert_hpc::model {
 
+inline constexpr std::int64_t no_token = -1;
+
 struct ModelConfig {
   std::string family = "bert";  ///< model_type of config.json
   std::int64_t vocab_size = 30522;
@@ -29,7 +31,7 @@ struct ModelConfig {
   std::string problem_type;                                       ///< empty, or as in Transformers
   /// Of a regression with a range, an own key of config.json: predictions are low + (high − low) · σ(logit).
   std::optional<std::array<double, 2>> prediction_range;
-  std::int64_t pad_token_id = 0;
+  std::int64_t pad_token_id = 0;  ///< no_token: the model has none
   std::optional<std::int64_t> bos_token_id, eos_token_id, cls_token_id, sep_token_id, mask_token_id;
 
   std::int64_t head_dim() const { return hidden_size / num_attention_heads; }

@@ -192,7 +192,7 @@ data::BatchLoaderOptions training_batches(const config::Config& input, const mod
   options.drop_last = input.batch.drop_last;
   options.epochs = input.schedule.epochs.value_or(0);
   options.steps = input.schedule.steps.value_or(0);
-  const layers::HeadKind& head = objectives::named(input.task.name).head;
+  const layers::HeadKind& head = objectives::of(input).head;
   options.last_tokens = model::make_plan(model, head, 1).head.token == layers::SequenceToken::last;
   return options;
 }

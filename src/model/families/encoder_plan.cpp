@@ -20,7 +20,7 @@ ModelPlan encoder_plan(const ModelConfig& config, const BlockNames& names, const
   embeddings.hidden = config.hidden_size;
   embeddings.padding_row = config.pad_token_id;
   embeddings.layer_norm_epsilon = epsilon;
-  embeddings.hidden_dropout = static_cast<float>(own.hidden_dropout_prob);
+  embeddings.hidden_dropout = static_cast<float>(own.embedding_dropout.value_or(own.hidden_dropout_prob));
   embeddings.site = embeddings_site;
   // A decoder tied to the word embeddings is a product, which has a gradient for every row.
   embeddings.lookup_only = !masked;
@@ -36,12 +36,14 @@ ModelPlan encoder_plan(const ModelConfig& config, const BlockNames& names, const
                                                 .key = prefix + names.key,
                                                 .value = prefix + names.value,
                                                 .heads = config.num_attention_heads,
-                                                .dropout = static_cast<float>(own.attention_probs_dropout_prob)});
+                                                .dropout = static_cast<float>(own.attention_probs_dropout_prob),
+                                                .mask = names.mask});
     sublayer.output = prefix + names.attention_output;
     sublayer.norm = prefix + names.attention_norm;
     plan.sublayers.push_back(sublayer);
-    sublayer.kind = layers::feed_forward_sublayer(
-        {.intermediate = prefix + names.intermediate, .intermediate_size = config.intermediate_size});
+    sublayer.kind = layers::feed_forward_sublayer({.intermediate = prefix + names.intermediate,
+                                                   .intermediate_size = config.intermediate_size,
+                                                   .activation = names.activation});
     sublayer.output = prefix + names.output;
     sublayer.norm = prefix + names.norm;
     plan.sublayers.push_back(std::move(sublayer));

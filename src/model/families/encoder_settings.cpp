@@ -39,11 +39,12 @@ constexpr OwnNumber own_number(const char* key) {
 
 }  // namespace
 
-void check_encoder(const ModelConfig& config, core::ProblemList& problems) {
+void check_encoder_numbers(const ModelConfig& config, core::ProblemList& problems) {
   const EncoderSettings& own = encoder_settings(config);
   check_probability("hidden_dropout_prob", own.hidden_dropout_prob, problems);
   check_attention_dropout(own.attention_probs_dropout_prob, problems);
   if (own.classifier_dropout) check_probability("classifier_dropout", *own.classifier_dropout, problems);
+  if (own.embedding_dropout) check_probability("embd_pdrop", *own.embedding_dropout, problems);
   check_probability("qa_dropout", own.span_dropout, problems);
   if (!(own.layer_norm_eps > 0.0 && own.layer_norm_eps <= core::largest_epsilon)) {
     std::ostringstream text;
@@ -51,6 +52,12 @@ void check_encoder(const ModelConfig& config, core::ProblemList& problems) {
          << ".";
     problems.add(text.str());
   }
+}
+
+void check_encoder(const ModelConfig& config, core::ProblemList& problems) {
+  check_encoder_numbers(config, problems);
+  const EncoderSettings& own = encoder_settings(config);
+  if (config.pad_token_id == no_token) problems.add("pad_token_id is -1, but token ids go from 0 on.");
   if (own.hidden_act != "gelu") {
     problems.add("hidden_act is " + in_quotes(own.hidden_act) +
                  ", but only \"gelu\" (exact, with the error function) is built in.");
@@ -59,7 +66,15 @@ void check_encoder(const ModelConfig& config, core::ProblemList& problems) {
 
 std::span<const OwnNumber> encoder_numbers() {
   static constexpr std::array numbers = {
-      own_number<&EncoderSettings::hidden_dropout_prob>("hidden_dropout_prob"),
+      OwnNumber{.key = "hidden_dropout_prob",
+                .get = [](const ModelConfig& config) -> std::optional<double> {
+                  return encoder_settings(config).hidden_dropout_prob;
+                },
+                .set =
+                    [](ModelConfig& config, double value) {
+                      encoder_settings(config).hidden_dropout_prob = value;
+                      encoder_settings(config).embedding_dropout.reset();
+                    }},
       own_number<&EncoderSettings::attention_probs_dropout_prob>("attention_probs_dropout_prob"),
       own_number<&EncoderSettings::layer_norm_eps>("layer_norm_eps"),
       OwnNumber{.key = "classifier_dropout",

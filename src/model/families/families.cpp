@@ -4,15 +4,12 @@
 
 namespace bert_hpc::model {
 
-extern const Family bert, distilbert, electra, roberta;
+extern const Family bert, camembert, distilbert, electra, gpt2, roberta, xlm_roberta;
 
 namespace {
 
 constexpr const Family* all[] = {
-    &bert,
-    &distilbert,
-    &electra,
-    &roberta,
+    &bert, &distilbert, &electra, &gpt2, &roberta, &camembert, &xlm_roberta,
 };
 
 }  // namespace

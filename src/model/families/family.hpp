@@ -9,6 +9,8 @@
 #include "../config_reader.hpp"
 #include "bert_hpc/model/encoder_settings.hpp"
 #include "bert_hpc/model/model_plan.hpp"
+#include "bert_hpc/ops/attention.hpp"
+#include "bert_hpc/ops/epilogue.hpp"
 
 namespace bert_hpc::model {
 
@@ -23,6 +25,8 @@ struct WeightNames {
   std::string prediction_bias;                             ///< the decoder's bias
   std::string prediction_transform;                        ///< the dense layer's weight
   std::vector<std::string> sequence_head, masked_lm_head;  ///< prefixes of the weights of each head
+  /// Ends of the names of buffers, which hold no weights.
+  std::vector<std::string> buffers = {"embeddings.position_ids", "embeddings.token_type_ids"};
 };
 
 /// A number of a family's own, which [model] may change under this key.
@@ -56,11 +60,13 @@ const Family& family_of(const std::string& model_type);
 /// The model types, quoted, for messages: "bert", "bert" or "distilbert".
 std::string family_list();
 
-/// Names of a block's layers, without ".weight". The block's index stands between `block` and the rest:
-/// "layer.3.query".
+/// Names of a block's layers, without ".weight", and their functions. The block's index stands between `block` and the
+/// rest: "layer.3.query".
 struct BlockNames {
   std::string block;  ///< "layer."
   std::string query, key, value, attention_output, attention_norm, intermediate, output, norm;
+  ops::AttentionMask mask = ops::AttentionMask::full;
+  ops::Activation activation = ops::Activation::gelu;
 };
 
 /// What post-norm encoders share: sizes, dropout, sites, the tie of the decoder. A family adds names and what differs.
@@ -68,6 +74,8 @@ ModelPlan encoder_plan(const ModelConfig& config, const BlockNames& names, const
 
 // What families of encoders share: EncoderSettings, their checks and keys (encoder_settings.cpp).
 void check_encoder(const ModelConfig& config, core::ProblemList& problems);
+/// check_encoder() without the activation.
+void check_encoder_numbers(const ModelConfig& config, core::ProblemList& problems);
 std::span<const OwnNumber> encoder_numbers();
 
 // What families took over from BERT (bert.cpp): keys of config.json, and the plan of an encoder with BERT's names in

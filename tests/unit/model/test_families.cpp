@@ -40,6 +40,24 @@ TEST_CASE("a RoBERTa's positions begin after the row of its padding") {
   CHECK(model::parse_hf_config(written.dump(), "x").max_position_embeddings == 512);
 }
 
+TEST_CASE("configurations of CamemBERT and XLM-RoBERTa are RoBERTa's under other names") {
+  const std::string type = GENERATE("camembert", "xlm-roberta");
+  const model::ModelConfig config = model::parse_hf_config(
+      R"({"model_type": ")" + type + R"(", "max_position_embeddings": 514, "type_vocab_size": 1, "vocab_size": 32005})",
+      "x");
+  CHECK(config.family == type);
+  CHECK(config.pad_token_id == 1);
+  CHECK(config.max_position_embeddings == 512);
+  CHECK(model::default_config(type).vocab_size == 30522);
+  const model::ModelPlan plan = model::make_plan(config, tests::masked_lm_head, 2);
+  CHECK(plan.embeddings.first_position == 2);
+  CHECK(plan.embeddings.word == "roberta.embeddings.word_embeddings");
+  CHECK(plan.head.bias == "lm_head.bias");
+  const auto written = nlohmann::json::parse(model::hf_config_text(config, tests::masked_lm_head));
+  CHECK(written["model_type"] == type);
+  CHECK(written["architectures"][0] == (type == "camembert" ? "CamembertForMaskedLM" : "XLMRobertaForMaskedLM"));
+}
+
 TEST_CASE("an ELECTRA with smaller embeddings is refused, with what would do") {
   const std::string small = R"({"model_type": "electra", "hidden_size": 256, "embedding_size": 128})";
   CHECK_THROWS_WITH(model::parse_hf_config(small, "x"), ContainsSubstring("embedding_size is 128, but only 256") &&
