@@ -124,12 +124,11 @@ std::vector<std::int64_t> balanced_counts(std::span<const ModelCosts> parts) {
 }
 
 std::vector<ModelRange> partition(int stages, std::span<const std::int64_t> balance, const ModelCosts& costs) {
-  const std::int64_t sublayers = std::ssize(costs.sublayers), blocks = sublayers / sublayers_of_block;
+  const std::int64_t sublayers = std::ssize(costs.sublayers);
   if (stages > sublayers) {
     throw Error(ExitCode::input, "parallel.pipeline × parallel.virtual_stages = " + std::to_string(stages) +
-                                     " stages are more than the model's " + std::to_string(blocks) +
-                                     " blocks (model.num_hidden_layers) have sublayers; use at most " +
-                                     std::to_string(sublayers) + ".");
+                                     " stages are more than the model's " + std::to_string(sublayers) +
+                                     " sublayers; use at most as many.");
   }
   Counts counts(balance.begin(), balance.end());
   const std::vector<ModelCosts> parts(static_cast<std::size_t>(stages), costs);
@@ -138,10 +137,9 @@ std::vector<ModelRange> partition(int stages, std::span<const std::int64_t> bala
   const bool positive = std::all_of(counts.begin(), counts.end(), [](std::int64_t count) { return count > 0; });
   if (counts.size() != static_cast<std::size_t>(stages) || !positive ||
       std::accumulate(counts.begin(), counts.end(), std::int64_t{0}) != sublayers) {
-    throw Error(ExitCode::input, "parallel.balance = " + balance_text(balance) + " does not give " +
-                                     std::to_string(stages) +
-                                     " stages of half a block or more that sum to the model's " +
-                                     std::to_string(blocks) + " blocks; " + balance_text(proposed) + " would.");
+    throw Error(ExitCode::input, "parallel.balance, " + balance_text(balance, 1) + " sublayers, does not give " +
+                                     std::to_string(stages) + " stages of one or more that sum to the model's " +
+                                     std::to_string(sublayers) + "; " + balance_text(proposed, 1) + " would.");
   }
   return ranges_of(counts);
 }
@@ -157,28 +155,37 @@ std::vector<ModelRange> ranges_of(std::span<const std::int64_t> balance) {
   return ranges;
 }
 
-std::vector<std::int64_t> in_sublayers(std::span<const double> blocks) {
+std::vector<std::int64_t> in_sublayers(std::span<const double> blocks, std::int64_t sublayers_of_block) {
   Counts sublayers;
-  for (const double count : blocks) sublayers.push_back(std::llround(sublayers_of_block * count));
+  for (const double count : blocks) sublayers.push_back(std::llround(static_cast<double>(sublayers_of_block) * count));
   return sublayers;
 }
 
-std::string balance_text(std::span<const std::int64_t> sublayers) {
+std::string balance_text(std::span<const std::int64_t> sublayers, std::int64_t sublayers_of_block) {
   std::string text;
   for (const std::int64_t count : sublayers) {
-    text += (text.empty() ? "" : ", ") + std::to_string(count / 2) + (count % 2 == 0 ? "" : ".5");
+    const double blocks = static_cast<double>(count) / static_cast<double>(sublayers_of_block);
+    text += (text.empty() ? "" : ", ") + core::format_number(blocks);
   }
   return '[' + text + ']';
 }
 
-std::string blocks_text(std::int64_t first, std::int64_t last) {
+std::string blocks_text(const ModelPlan& plan, std::int64_t first, std::int64_t last) {
+  const std::int64_t of_block = plan.sublayers_of_block();
   std::string text;
   const auto add = [&text](const std::string& more) { text += (text.empty() ? "" : ", ") + more; };
-  if (first % 2 != 0 && first < last) add("feed-forward of " + std::to_string(first / 2));
-  const std::int64_t begin = (first + 1) / 2, end = last / 2;
-  if (begin + 1 == end) add(std::to_string(begin));
-  if (begin + 1 < end) add(std::to_string(begin) + '-' + std::to_string(end - 1));
-  if (last % 2 != 0 && first < last) add("attention of " + std::to_string(end));
+  for (std::int64_t next = first; next < last;) {
+    const layers::SublayerSettings& sublayer = plan.sublayers[static_cast<std::size_t>(next)];
+    const std::int64_t whole = next % of_block == 0 ? (last - next) / of_block : 0;
+    if (whole == 0) {
+      add(sublayer.kind->name() + " of " + std::to_string(sublayer.block));
+      ++next;
+      continue;
+    }
+    const std::string end = std::to_string(sublayer.block + whole - 1);
+    add(std::to_string(sublayer.block) + (whole > 1 ? '-' + end : ""));
+    next += whole * of_block;
+  }
   return text;
 }
 

@@ -108,15 +108,15 @@ int main(int argc, char** argv) {
   core::MachineDescription machine;
   machine.flops = 1e11;
   machine.memory_bandwidth = 2e10;
-  const train::ModelSeconds counted =
-      train::modelled_seconds(model::make_plan(config, head, 2), length, 1.0 / length, 1, machine);
+  const model::ModelPlan plan = model::make_plan(config, head, 2);
+  const train::ModelSeconds counted = train::modelled_seconds(plan, length, 1.0 / length, 1, machine);
   for (const model::ModelRange& range :
        model::partition(stages, {}, counted.of(static_cast<double>(sequences * length)))) {
     times.push_back(measure(config, range, batch, true));
     PassTimes& t = times.back();
     t.merge(measure(config, range, batch, false));  // forward stays that of the first
     std::printf("stage %zu: blocks %s, forward %.2f ms, backward %.2f ms, inputs %.2f ms, weights %.2f ms\n",
-                times.size() - 1, model::blocks_text(range.first, range.last).c_str(), 1e3 * t[Kind::forward],
+                times.size() - 1, model::blocks_text(plan, range.first, range.last).c_str(), 1e3 * t[Kind::forward],
                 1e3 * t[Kind::backward], 1e3 * t[Kind::backward_input], 1e3 * t[Kind::backward_weight]);
   }
   PassTimes mean;

@@ -49,9 +49,6 @@ struct LowRankSettings {
   double scale() const;  ///< alpha / rank, or alpha / √rank
 };
 
-/// Sublayers of a block, as users count what a pipeline's stage holds and what is recomputed.
-inline constexpr std::int64_t sublayers_of_block = 2;
-
 struct ModelPlan {
   layers::EmbeddingsSettings embeddings;
   std::vector<layers::SublayerSettings> sublayers;  ///< in the order of a forward pass
@@ -86,6 +83,11 @@ struct ModelPlan {
   }
 
   std::int64_t sublayer_count() const { return std::ssize(sublayers); }
+  /// Sublayers of each block, as users count what a pipeline's stage holds and what is recomputed. Blocks are alike.
+  std::int64_t sublayers_of_block() const {
+    const std::int64_t blocks = sublayers.empty() ? 1 : sublayers.back().block + 1;
+    return sublayer_count() / blocks;
+  }
   /// Whether the edge into a sublayer, or into the head behind the last one, hands on the sum beside the normalized
   /// value. The head reads the normalized value alone.
   bool hands_on_sum(std::int64_t sublayer) const {

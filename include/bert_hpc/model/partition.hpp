@@ -1,6 +1,6 @@
 // How a model is cut into the stages of a pipeline: contiguous ranges of the sublayers, the embeddings with the first,
 // the head with the last. What goes from one sublayer to the next is as large wherever the cut lies, except after the
-// attention that selects rows: only those that the head reads follow it. Users count in blocks of two sublayers.
+// attention that selects rows: only those that the head reads follow it. Users count in blocks.
 // Arithmetic only; the same on every rank.
 #pragma once
 
@@ -56,11 +56,11 @@ std::vector<ModelRange> partition(int stages, std::span<const std::int64_t> bala
 /// The ranges of parts that hold these numbers of sublayers, in the order of a forward pass; together the whole model.
 std::vector<ModelRange> ranges_of(std::span<const std::int64_t> balance);
 
-/// From numbers of blocks, multiples of a half, as inputs give them; and back, as text: "[4.5, 3.5]".
-std::vector<std::int64_t> in_sublayers(std::span<const double> blocks);
-std::string balance_text(std::span<const std::int64_t> sublayers);
+/// From numbers of blocks, perhaps with parts of one, as inputs give them; and back, as text: "[4.5, 3.5]".
+std::vector<std::int64_t> in_sublayers(std::span<const double> blocks, std::int64_t sublayers_of_block);
+std::string balance_text(std::span<const std::int64_t> sublayers, std::int64_t sublayers_of_block);
 
 /// Sublayers [first, last) in words: "0-3", "4", "0-3, attention of 4", "feed-forward of 4, 5-7".
-std::string blocks_text(std::int64_t first, std::int64_t last);
+std::string blocks_text(const ModelPlan& plan, std::int64_t first, std::int64_t last);
 
 }  // namespace bert_hpc::model

@@ -98,11 +98,11 @@ namespace {
 
 /// Throws Error(input) for more blocks than the model has, and where something else excludes recomputation.
 model::Recomputation recomputation_of(const config::Config& input, const model::ModelPlan& plan) {
-  using model::sublayers_of_block;
+  const std::int64_t of_block = plan.sublayers_of_block();
   const config::Model& m = input.model;
   model::Recomputation recomputation{.attention = m.recompute == "attention"};
   if (m.recompute == "blocks") recomputation.sublayers = plan.sublayer_count();
-  const std::int64_t blocks = plan.sublayer_count() / sublayers_of_block;
+  const std::int64_t blocks = plan.sublayer_count() / of_block;
   if (!m.recompute_blocks.empty()) {
     const double given = m.recompute_blocks.front();
     if (m.recompute_blocks.size() > 1 || given != std::floor(given) || given > static_cast<double>(blocks)) {
@@ -111,7 +111,7 @@ model::Recomputation recomputation_of(const config::Config& input, const model::
                   "blocks from 0 to " +
                       std::to_string(blocks) + ", those of the model.");
     }
-    recomputation.sublayers = sublayers_of_block * static_cast<std::int64_t>(given);
+    recomputation.sublayers = of_block * static_cast<std::int64_t>(given);
   }
   if (!recomputation.attention && recomputation.sublayers == 0) return recomputation;
   const auto excludes = [](const std::string& key) {

@@ -141,7 +141,7 @@ train::PipelineQuestion question_of(const RunContext& context, const model::Mode
   question.virtual_stages = static_cast<int>(input.parallel.virtual_stages);
   question.selects_from = plan.selects_from;
   question.tokens = sequences * mean_rows;
-  question.balance = model::in_sublayers(input.parallel.balance);
+  question.balance = model::in_sublayers(input.parallel.balance, plan.sublayers_of_block());
   question.head_share = head_share(input, mean_length, mean_rows);
   question.message_per_token = static_cast<double>(config.hidden_size * core::bytes_of(storage_type(input))) /
                                context.grid.tensor / link.bandwidth;
@@ -154,7 +154,8 @@ train::PipelineQuestion question_of(const RunContext& context, const model::Mode
 std::vector<std::int64_t> balance_by_cost(const config::Config& input, const model::ModelConfig& config,
                                           const model::HeadKind& kind, bool trains, int pipeline, double mean_length,
                                           double mean_rows) {
-  const std::vector<std::int64_t> given = model::in_sublayers(input.parallel.balance);
+  const std::int64_t of_block = plan_of(input, config, kind, trains).sublayers_of_block();
+  const std::vector<std::int64_t> given = model::in_sublayers(input.parallel.balance, of_block);
   const model::ModelCosts costs =
       counted_seconds(input, config, kind, trains, mean_length, mean_rows, 1).of(least_micro_tokens);
   std::vector<std::int64_t> balance;
@@ -238,7 +239,8 @@ PipelineSetup set_up_pipeline(const RunContext& context, const model::ModelConfi
                              : input.parallel.balance.empty() ? "(from FLOP counts)"
                                                               : "(from the input)";
   setup.lines.emplace_back("pipeline", train::schedule_name(question.kind) + ", blocks " +
-                                           model::balance_text(plan.balance) + ' ' + origin + ", " +
+                                           model::balance_text(plan.balance, model_plan.sublayers_of_block()) + ' ' +
+                                           origin + ", " +
                                            core::counted(plan.micro_batches, "micro-batch", "micro-batches") +
                                            " of about " + std::to_string(std::llround(tokens)) +
                                            " tokens per replica " + (open ? "(from FLOP counts)" : "(from the input)") +

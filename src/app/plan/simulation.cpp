@@ -160,7 +160,7 @@ std::string blocks_text(const train::SimulationInput& simulated, int stage) {
   for (std::size_t part = 0; part < simulated.balance.size(); ++part) {
     const std::int64_t count = simulated.balance[part];
     if (static_cast<int>(part) % simulated.grid.pipeline == stage) {
-      text += (text.empty() ? "blocks " : ", ") + model::blocks_text(first, first + count);
+      text += (text.empty() ? "blocks " : ", ") + model::blocks_text(simulated.model, first, first + count);
     }
     first += count;
   }

@@ -4,10 +4,13 @@
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
-#include "bert_hpc/model/partition.hpp"
 
 namespace bert_hpc::app {
 namespace {
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
 
 std::string range_text(int first, int last) {
   return first == last ? std::to_string(first) : std::to_string(first) + '-' + std::to_string(last);
@@ -16,10 +19,10 @@ std::string range_text(int first, int last) {
 /// What a stage holds: "embeddings + blocks 0-3", "blocks 0-1, 4-5", "block 3 + head", "attention of 2".
 std::string holds_text(const StageFacts& stage, bool first, bool last) {
   std::string blocks;
-  for (const auto& [begin, end] : stage.sublayers) {
-    if (begin < end) blocks += (blocks.empty() ? "" : ", ") + model::blocks_text(begin, end);
+  for (const auto& [count, text] : stage.sublayers) {
+    if (count > 0) blocks += (blocks.empty() ? "" : ", ") + text;
   }
-  const bool begins_whole = !blocks.empty() && blocks[0] >= '0' && blocks[0] <= '9';
+  const bool begins_whole = !blocks.empty() && is_digit(blocks[0]);
   const bool single = blocks.find_first_not_of("0123456789") == std::string::npos;
   if (begins_whole) blocks = (single ? "block " : "blocks ") + blocks;
   std::string text = first ? "embeddings" : "";
@@ -31,13 +34,12 @@ std::string holds_text(const StageFacts& stage, bool first, bool last) {
 
 /// True if two stages differ only in their position: the same numbers, neither at an end of the pipeline.
 bool same_load(const StageFacts& a, const StageFacts& b) {
-  const auto lengths = [](const StageFacts& stage) {
-    std::vector<int> result;
-    for (const auto& [begin, end] : stage.sublayers) result.push_back(end - begin);
+  const auto shape = [](const StageFacts& stage) {
+    std::vector<std::pair<int, bool>> result;  // sublayers, and whether they begin with a whole block
+    for (const auto& [count, text] : stage.sublayers) result.emplace_back(count, !text.empty() && is_digit(text[0]));
     return result;
   };
-  const auto begin = [](const StageFacts& stage) { return stage.sublayers.empty() ? 0 : stage.sublayers[0].first % 2; };
-  return a.parameters == b.parameters && a.bytes == b.bytes && lengths(a) == lengths(b) && begin(a) == begin(b);
+  return a.parameters == b.parameters && a.bytes == b.bytes && shape(a) == shape(b);
 }
 
 using Row = std::vector<std::string>;

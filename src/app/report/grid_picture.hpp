@@ -14,8 +14,8 @@
 namespace bert_hpc::app {
 
 struct StageFacts {
-  std::vector<std::pair<int, int>>
-      sublayers;                ///< sublayers [begin, end) of each virtual stage, in the order of the model
+  /// Sublayers of each virtual stage, in the order of the model: their number, and which (model::blocks_text()).
+  std::vector<std::pair<int, std::string>> sublayers;
   std::int64_t parameters = 0;  ///< of one rank
   std::int64_t bytes = 0;       ///< planned memory of one rank; 0: unknown
 

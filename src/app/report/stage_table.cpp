@@ -8,7 +8,9 @@ namespace bert_hpc::app {
 StageFacts stage_facts(const ModelInstance& model, const MemoryPlan& memory) {
   StageFacts facts{.sublayers = {}, .parameters = model.parameters.parameters(), .bytes = total(memory)};
   for (const model::Stage& stage : model.stages) {
-    facts.sublayers.emplace_back(static_cast<int>(stage.range().first), static_cast<int>(stage.range().last));
+    const model::ModelRange& range = stage.range();
+    facts.sublayers.emplace_back(static_cast<int>(range.sublayers()),
+                                 model::blocks_text(model.plan, range.first, range.last));
   }
   return facts;
 }

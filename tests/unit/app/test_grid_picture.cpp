@@ -10,21 +10,21 @@ using bert_hpc::app::grid_picture;
 using bert_hpc::app::StageFacts;
 
 TEST_CASE("the picture of a grid of two ranks, and of one rank") {
-  CHECK(grid_picture({1, 2, 1}, {{{{0, 6}}, 4'000'000, 64'000'000}, {{{6, 8}}, 1'500'000, 24'000'000}}) ==
+  CHECK(grid_picture({1, 2, 1}, {{{{6, "0-2"}}, 4'000'000, 64'000'000}, {{{2, "3"}}, 1'500'000, 24'000'000}}) ==
         "stage  ranks  holds                    parameters a rank  memory a rank\n"
         "0      0      embeddings + blocks 0-2  4,000,000          61.0 MiB\n"
         "1      1      block 3 + head           1,500,000          22.9 MiB\n");
-  CHECK(grid_picture({1, 1, 1}, {{{{0, 4}}, 100, 0}}) ==
+  CHECK(grid_picture({1, 1, 1}, {{{{4, "0-1"}}, 100, 0}}) ==
         "stage  ranks  holds                           parameters a rank\n"
         "0      0      embeddings + blocks 0-1 + head  100\n");
-  CHECK(grid_picture({2, 1, 1}, {{{{0, 4}}, 100, 0}}) ==
+  CHECK(grid_picture({2, 1, 1}, {{{{4, "0-1"}}, 100, 0}}) ==
         "stage  ranks  holds                           parameters a rank\n"
         "0      0-1    embeddings + blocks 0-1 + head  100\n"
         "2 replicas, a rank each in every stage\n");
 }
 
 TEST_CASE("the picture shows virtual stages with all their blocks") {
-  CHECK(grid_picture({1, 2, 2}, {{{{0, 4}, {8, 12}}, 10, 0}, {{{4, 8}, {12, 14}}, 20, 0}}) ==
+  CHECK(grid_picture({1, 2, 2}, {{{{4, "0-1"}, {4, "4-5"}}, 10, 0}, {{{4, "2-3"}, {2, "6"}}, 20, 0}}) ==
         "stage  ranks  holds                         parameters a rank\n"
         "0      0-1    embeddings + blocks 0-1, 4-5  10\n"
         "1      2-3    blocks 2-3, 6 + head          20\n"
@@ -32,7 +32,9 @@ TEST_CASE("the picture shows virtual stages with all their blocks") {
 }
 
 TEST_CASE("the picture shows cuts inside blocks") {
-  CHECK(grid_picture({1, 3, 1}, {{{{0, 7}}, 10, 0}, {{{7, 15}}, 20, 0}, {{{15, 16}}, 30, 0}}) ==
+  CHECK(grid_picture({1, 3, 1}, {{{{7, "0-2, attention of 3"}}, 10, 0},
+                                 {{{8, "feed-forward of 3, 4-6, attention of 7"}}, 20, 0},
+                                 {{{1, "feed-forward of 7"}}, 30, 0}}) ==
         "stage  ranks  holds                                    parameters a rank\n"
         "0      0      embeddings + blocks 0-2, attention of 3  10\n"
         "1      1      feed-forward of 3, 4-6, attention of 7   20\n"
@@ -41,7 +43,8 @@ TEST_CASE("the picture shows cuts inside blocks") {
 
 TEST_CASE("a thousand ranks take a few lines: equal stages share a line, the first and last stand apart") {
   std::vector<StageFacts> stages;
-  for (int p = 0; p < 32; ++p) stages.push_back({{{6 * p, 6 * p + 6}}, 5, 1 << 20});
+  for (int p = 0; p < 32; ++p)
+    stages.push_back({{{6, std::to_string(3 * p) + '-' + std::to_string(3 * p + 2)}}, 5, 1 << 20});
   CHECK(grid_picture({8, 32, 4}, stages) ==
         "stage  ranks     holds                       parameters a rank  memory a rank\n"
         "0      0-31      embeddings + blocks 0-2     5                  1.0 MiB\n"

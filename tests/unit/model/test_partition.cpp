@@ -118,7 +118,7 @@ TEST_CASE("no other cut has a cheaper bottleneck, nor an equal one with more in 
         best = cut;
       }
     });
-    INFO(model::balance_text(best) << " is the best");
+    INFO(model::balance_text(best, 1) << " is the best");
     CHECK(model::balanced_counts(parts) == best);
   }
 }
@@ -135,23 +135,34 @@ TEST_CASE("the slowest stage is as fast as it can be") {
 TEST_CASE("a balance is taken as it is, or refused with one that would do") {
   const Counts balance = {7, 1};
   CHECK(counts(model::partition(2, balance, Costs().of(4))) == balance);
-  CHECK_THAT(message(4, 2, {6, 3}), ContainsSubstring("[3, 1.5]") && ContainsSubstring("[2, 2] would"));
-  CHECK_THAT(message(4, 2, {8, 0}), ContainsSubstring("[2, 2] would"));
-  CHECK_THAT(message(4, 2, {8}), ContainsSubstring("[2, 2] would"));
-  CHECK_THAT(message(4, 9, {}), ContainsSubstring("at most 8"));
+  CHECK_THAT(message(4, 2, {6, 3}), ContainsSubstring("[6, 3]") && ContainsSubstring("[4, 4] would"));
+  CHECK_THAT(message(4, 2, {8, 0}), ContainsSubstring("[4, 4] would"));
+  CHECK_THAT(message(4, 2, {8}), ContainsSubstring("[4, 4] would"));
+  CHECK_THAT(message(4, 9, {}), ContainsSubstring("the model's 8 sublayers"));
 }
 
 TEST_CASE("sublayers as inputs and banners write them") {
   const std::vector<double> blocks = {4.5, 0.5, 3};
-  CHECK(model::in_sublayers(blocks) == Counts{9, 1, 6});
-  CHECK(model::balance_text(Counts{9, 1, 6}) == "[4.5, 0.5, 3]");
-  CHECK(model::balance_text({}) == "[]");
-  CHECK(model::blocks_text(0, 8) == "0-3");
-  CHECK(model::blocks_text(6, 8) == "3");
-  CHECK(model::blocks_text(0, 9) == "0-3, attention of 4");
-  CHECK(model::blocks_text(9, 16) == "feed-forward of 4, 5-7");
-  CHECK(model::blocks_text(9, 10) == "feed-forward of 4");
-  CHECK(model::blocks_text(10, 11) == "attention of 5");
-  CHECK(model::blocks_text(9, 11) == "feed-forward of 4, attention of 5");
-  CHECK(model::blocks_text(9, 9).empty());
+  CHECK(model::in_sublayers(blocks, 2) == Counts{9, 1, 6});
+  CHECK(model::balance_text(Counts{9, 1, 6}, 2) == "[4.5, 0.5, 3]");
+  CHECK(model::balance_text({}, 2) == "[]");
+  const std::vector<double> thirds = {1.0 / 3, 5.0 / 3};
+  CHECK(model::in_sublayers(thirds, 3) == Counts{1, 5});
+  model::ModelConfig config;
+  config.num_hidden_layers = 8;
+  model::ModelPlan plan = model::make_plan(config, layers::sequence_head(), 2);
+  CHECK(plan.sublayers_of_block() == 2);
+  CHECK(model::blocks_text(plan, 0, 8) == "0-3");
+  CHECK(model::blocks_text(plan, 6, 8) == "3");
+  CHECK(model::blocks_text(plan, 0, 9) == "0-3, attention of 4");
+  CHECK(model::blocks_text(plan, 9, 16) == "feed-forward of 4, 5-7");
+  CHECK(model::blocks_text(plan, 9, 10) == "feed-forward of 4");
+  CHECK(model::blocks_text(plan, 10, 11) == "attention of 5");
+  CHECK(model::blocks_text(plan, 9, 11) == "feed-forward of 4, attention of 5");
+  CHECK(model::blocks_text(plan, 9, 9).empty());
+  plan.sublayers.resize(12);  // four blocks of three sublayers
+  for (std::int64_t i = 0; i < 12; ++i) plan.sublayers[static_cast<std::size_t>(i)].block = i / 3;
+  CHECK(plan.sublayers_of_block() == 3);
+  CHECK(model::blocks_text(plan, 0, 7) == "0-1, attention of 2");
+  CHECK(model::blocks_text(plan, 7, 12) == "feed-forward of 2, attention of 2, 3");
 }

@@ -179,8 +179,8 @@ TEST_CASE("stages with several micro-batches in flight have the bits of the whol
                Counts{1, 1, 1, 1, 1, 1});
   const bool apart = GENERATE(false, true);
   const bool pre_norm = GENERATE(false, true);
-  INFO(model::balance_text(balance) << ", backward " << (apart ? "in two parts" : "at once") << ", pre-norm "
-                                    << pre_norm);
+  INFO(model::balance_text(balance, 2) << ", backward " << (apart ? "in two parts" : "at once") << ", pre-norm "
+                                       << pre_norm);
   ModelRange one = model::whole(small_config());
   one.decoder_apart = true;  // as the stages sum its gradients
   model::ModelPlan plan = model::make_plan(small_config(), kind, outputs);
@@ -233,7 +233,7 @@ TEST_CASE("gradients of what is trained are those of a training of everything") 
   };
   const std::vector<std::int64_t> balance = GENERATE(Counts{6}, Counts{3, 3}, Counts{1, 1, 1, 1, 1, 1});
   const bool apart = GENERATE(false, true);
-  INFO(what << ", " << model::balance_text(balance) << ", backward " << (apart ? "in two parts" : "at once"));
+  INFO(what << ", " << model::balance_text(balance, 2) << ", backward " << (apart ? "in two parts" : "at once"));
   ModelRange one = model::whole(small_config());
   one.decoder_apart = true;
   const auto cut = balance.size() == 1
