@@ -8,12 +8,13 @@ namespace {
 using ops::Pooling;
 
 Objective of_tokens(std::optional<Pooling> pooling) {
-  static const tasks::Task task = {.name = "embedding", .rows = tasks::HeadRows::all_tokens, .predicts_samples = false};
+  static const tasks::Task task = {
+      .name = "embedding", .rows = tasks::HeadRows::all_tokens, .predicts_samples = false, .metrics = {}, .keys = {}};
   return {.task = &task, .head = layers::token_embedding_head(pooling)};
 }
 
 Objective of_first_tokens() {
-  static const tasks::Task task = {.name = "embedding", .predicts_samples = false};
+  static const tasks::Task task = {.name = "embedding", .predicts_samples = false, .metrics = {}, .keys = {}};
   return {.task = &task, .head = layers::embedding_head()};
 }
 

@@ -94,7 +94,8 @@ TEST_CASE("any key that is given since then is reported") {
                                            "run.max_walltime",    "task.levels",           "task.range",
                                            "model.lora.rank",     "model.lora.alpha",      "model.lora.dropout",
                                            "model.lora.targets",  "model.lora.rslora",     "model.lora.adapter",
-                                           "model.lora.dora",     "model.lora.train_head"};
+                                           "model.lora.dora",     "model.lora.train_head", "embed.layer",
+                                           "embed.dimensions"};
   const std::vector<std::string> fp16 = {"data.validation=\"v.h5\"", "precision.compute=\"fp16\""};
   const auto there = keys_of(resolved(fp16).text);
   KeyList list;
