@@ -112,9 +112,9 @@ void check_text(const PrepConfig& config, core::ProblemList& problems, ExitCode&
                                        ": leave " + name + " out, or set it to " + theirs + ".");
     });
   } else if (kind.contradiction != nullptr) {
-    const auto [name, problem] = kind.contradiction(settings);
-    if (problem.empty()) return;
-    note(problems, code, "[tokenizer] " + name, [&] { throw Error(ExitCode::input, problem); });
+    const auto found = kind.contradiction(settings);
+    if (found.second.empty()) return;
+    note(problems, code, "[tokenizer] " + found.first, [&] { throw Error(ExitCode::input, found.second); });
   }
 }
 
@@ -183,7 +183,8 @@ void settle_tokenizer(PrepConfig& config) {
   const tokenize::TokenizerKind& kind = config.tokenizer_kind();
   tokenizer.type = kind.name;
   tokenize::TokenizerSettings& settings = tokenizer.settings;
-  for (const auto& [name, value] : settings) {
+  for (const auto& setting : settings) {
+    const std::string& name = setting.first;
     const auto is_named = [&](const tokenize::TokenizerKey& key) { return key.name == name; };
     if (std::any_of(kind.keys.begin(), kind.keys.end(), is_named)) continue;
     throw Error(ExitCode::input, "[tokenizer] " + name + " is no switch of a " + kind.title +
