@@ -213,19 +213,7 @@ void ByteBpeEncoder::add_word(const char* bytes, std::size_t size, const char* e
   }
   // A word may end with zero bytes, which the key does not tell from none.
   if (bytes[size - 1] == '\0' || key.is_none()) return merge(bytes, size, ids);
-  const WordCache<Pieces>::Slot slot = cache_.claim(key);
-  Pieces& pieces = slot.value;
-  if (slot.is_known && pieces.count > 0) {
-    ids.insert(ids.end(), pieces.ids, pieces.ids + pieces.count);
-    return;
-  }
-  pieces.count = 0;
-  const std::size_t before = ids.size();
-  merge(bytes, size, ids);
-  const std::size_t count = ids.size() - before;
-  if (count > std::size(pieces.ids)) return;
-  pieces.count = static_cast<std::int32_t>(count);
-  std::memcpy(pieces.ids, ids.data() + before, count * sizeof(std::int32_t));
+  append_cached(cache_, key, ids, [&](std::vector<std::int32_t>& to) { merge(bytes, size, to); });
 }
 
 void ByteBpeEncoder::merge(const char* bytes, std::size_t size, std::vector<std::int32_t>& ids) {

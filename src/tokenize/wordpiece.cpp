@@ -162,19 +162,7 @@ void WordPieceEncoder::add_word(const Word& word, std::vector<std::int32_t>& ids
     return;
   }
   if (word.size > ShortWord::longest) return cut(word.bytes, word.size, ids);
-  const WordCache<Pieces>::Slot slot = cache_.claim(word);
-  Pieces& pieces = slot.value;
-  if (slot.is_known && pieces.count > 0) {
-    ids.insert(ids.end(), pieces.ids, pieces.ids + pieces.count);
-    return;
-  }
-  pieces.count = 0;
-  const std::size_t before = ids.size();
-  cut(word.bytes, word.size, ids);
-  const std::size_t count = ids.size() - before;
-  if (count > std::size(pieces.ids)) return;
-  pieces.count = static_cast<std::int32_t>(count);
-  std::memcpy(pieces.ids, ids.data() + before, count * sizeof(std::int32_t));
+  append_cached(cache_, ShortWord(word), ids, [&](std::vector<std::int32_t>& to) { cut(word.bytes, word.size, to); });
 }
 
 void WordPieceEncoder::cut(const char* bytes, int size, std::vector<std::int32_t>& ids) const {

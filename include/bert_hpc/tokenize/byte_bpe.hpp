@@ -103,10 +103,6 @@ class ByteBpeEncoder final : public TextEncoder {
   void encode_word(std::string_view word, std::vector<std::int32_t>& ids) override;
 
  private:
-  struct Pieces {
-    std::int32_t count = 0;  // 0: more than there is room for
-    std::int32_t ids[3] = {0, 0, 0};
-  };
   struct Candidate {
     std::int32_t rank, place;
     bool operator>(const Candidate& other) const {
@@ -132,7 +128,7 @@ class ByteBpeEncoder final : public TextEncoder {
   // Long words: tokens, and the places of those before and behind.
   std::vector<std::int32_t> long_ids_, before_, behind_;
   std::vector<Candidate> queue_;
-  WordCache<Pieces> cache_{cache_bits};
+  WordCache<FewIds> cache_{cache_bits};
 };
 
 /// Trains as Hugging Face's BpeTrainer does with the alphabet of all bytes: pairs of neighbours are merged, the most

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -63,5 +64,30 @@ class WordCache {
   int shift_;
   std::vector<Entry> entries_;
 };
+
+/// Token ids of a word, if they are few.
+struct FewIds {
+  std::int32_t count = 0;  ///< 0: more than there is room for
+  std::int32_t ids[3] = {0, 0, 0};
+};
+
+/// Appends the ids of a word from the cache. If the cache lacks the word, cut(ids) appends them and the cache keeps
+/// them.
+template <class Cut>
+void append_cached(WordCache<FewIds>& cache, const ShortWord& word, std::vector<std::int32_t>& ids, const Cut& cut) {
+  const WordCache<FewIds>::Slot slot = cache.claim(word);
+  FewIds& few = slot.value;
+  if (slot.is_known && few.count > 0) {
+    ids.insert(ids.end(), few.ids, few.ids + few.count);
+    return;
+  }
+  few.count = 0;
+  const std::size_t before = ids.size();
+  cut(ids);
+  const std::size_t count = ids.size() - before;
+  if (count > std::size(few.ids)) return;
+  few.count = static_cast<std::int32_t>(count);
+  std::memcpy(few.ids, ids.data() + before, count * sizeof(std::int32_t));
+}
 
 }  // namespace bert_hpc::tokenize

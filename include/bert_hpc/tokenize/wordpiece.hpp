@@ -39,10 +39,6 @@ class WordPieceEncoder final : public TextEncoder {
   void encode_word(std::string_view word, std::vector<std::int32_t>& ids) override;
 
  private:
-  struct Pieces {
-    std::int32_t count = 0;  // 0: more than there is room for
-    std::int32_t ids[3] = {0, 0, 0};
-  };
   static constexpr int cache_bits = 15;
 
   void add_word(const Word& word, std::vector<std::int32_t>& ids);
@@ -57,7 +53,7 @@ class WordPieceEncoder final : public TextEncoder {
   NormalizedText buffer_;
   WordSplitter splitter_;
   std::array<std::int32_t, special_roles.size()> special_ids_;
-  WordCache<Pieces> cache_{cache_bits};
+  WordCache<FewIds> cache_{cache_bits};
 };
 
 /// Trains as Hugging Face's WordPieceTrainer does: pairs of neighbouring pieces are merged, the most frequent first,
