@@ -11,6 +11,7 @@
 #include "app/session.hpp"
 #include "bert_hpc/core/hash.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/io/atomic_write.hpp"
 #include "bert_hpc/io/checksummed_file.hpp"
 
 namespace bert_hpc::app {
@@ -30,18 +31,23 @@ std::string folder_hash(const std::string& folder) {
   return core::hash_of_lines(lines);
 }
 
-/// What a split's embeddings depend on. Collective.
-EmbeddingIdentity identity_of(const RunContext& context, const Session& session, const data::ShardReader& reader,
-                              const std::string& split) {
-  const config::Config& input = context.input;
-  const std::string& tokenizer_hash = reader.info().tokenizer_hash;
-  std::string model_hash;
+/// Hash of the model that the run applies. Rank 0 reads the files.
+std::string model_hash(const RunContext& context) {
+  const config::Model& model = context.input.model;
+  std::string hash;
   collectively(context.world, [&] {
     if (context.world.rank() != 0) return;
-    model_hash = folder_hash(*input.model.pretrained);
-    if (input.model.lora.adapter) model_hash += '+' + folder_hash(*input.model.lora.adapter);
+    hash = folder_hash(*model.pretrained);
+    if (model.lora.adapter) hash += '+' + folder_hash(*model.lora.adapter);
   });
-  model_hash = context.world.broadcast(model_hash, 0);
+  return context.world.broadcast(hash, 0);
+}
+
+/// What a split's embeddings depend on.
+EmbeddingIdentity identity_of(const RunContext& context, const Session& session, const std::string& model_hash,
+                              const std::string& split, const data::ShardReader& reader) {
+  const config::Config& input = context.input;
+  const std::string& tokenizer_hash = reader.info().tokenizer_hash;
   return {{"split", split},
           {"model", *input.model.pretrained},
           {"model_hash", model_hash},
@@ -56,12 +62,26 @@ EmbeddingIdentity identity_of(const RunContext& context, const Session& session,
           {"compute", input.precision.compute}};
 }
 
+/// On rank 0. Makes the folder and removes files of splits that this run does not embed.
+void prepare_folder(const Session& session, const std::string& folder) {
+  io::make_directories(folder);
+  for (const char* const split : {"train", "validation", "test"}) {
+    const auto is_embedded = [&](const auto& embedder) { return embedder.first == split; };
+    if (std::any_of(session.embedders.begin(), session.embedders.end(), is_embedded)) continue;
+    remove_embeddings(folder, split, {});
+  }
+}
+
 void embed(Session& session, Results& results, const RunContext& context) {
   const std::string folder = context.input.run.directory + "/embeddings";
+  const std::string hash = model_hash(context);
+  collectively(context.world, [&] {
+    if (context.world.rank() == 0) prepare_folder(session, folder);
+  });
   double sequences = 0;
   for (auto& [split, embedder] : session.embedders) {
     const double begin = context.seconds();
-    const EmbeddingIdentity identity = identity_of(context, session, embedder->reader(), split);
+    const EmbeddingIdentity identity = identity_of(context, session, hash, split, embedder->reader());
     const Embedder::Written written =
         embedder->write(folder, split, identity, [&context] { return context.world.any(context.requests.stop()); });
     if (!written.finished) {

@@ -157,9 +157,13 @@ class Embeddings(Case):
         self.assertIn("train: 140 sequences in 1 file, 1 of an earlier start", done.stdout)
         self.assertEqual(self.path("again", "train").stat().st_ino, kept)
         np.testing.assert_allclose(self.embeddings("again"), self.expected("mean"), atol=1e-4)
-        done = self.embed("again", "--overwrite", data=data, pooling="max")
+        notes = self.folder / "again/embeddings/test-notes.txt"
+        notes.write_text("of a user")
+        done = self.embed("again", "--overwrite", data=["train"], pooling="max")
         self.assertNotIn("earlier", done.stdout)
         np.testing.assert_allclose(self.embeddings("again", "train"), self.expected("max", split="train"), atol=1e-4)
+        self.assertFalse(self.path("again").exists())  # of another run
+        self.assertTrue(notes.exists())
 
     def test_bad_input(self):
         for name, message, arguments in (

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <string_view>
 
 #include "app/engine/data_sets.hpp"
 #include "app/run/collective.hpp"
@@ -26,17 +27,25 @@ data::BatchLoaderOptions with_steps_of(const EmbeddingCut& cut, data::BatchLoade
   return options;
 }
 
-/// Removes files of the split that are not among the complete ones.
-void remove_others(const std::string& folder, const std::string& split, const std::vector<std::string>& complete) {
-  for (const std::filesystem::path& path : std::vector<std::filesystem::path>(
-           std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator())) {
-    const std::string name = path.filename().string();
-    if (!name.starts_with(split + "-") || std::find(complete.begin(), complete.end(), name) != complete.end()) continue;
-    std::filesystem::remove(path);
-  }
+/// Whether a file of this name is one of the split's, or was to become one.
+bool is_of_split(std::string_view name, const std::string& split) {
+  if (!name.starts_with(split + "-")) return false;
+  name.remove_prefix(split.size() + 1);
+  const std::size_t digits = std::min(name.find_first_not_of("0123456789"), name.size());
+  const std::string_view end = name.substr(digits);
+  return digits >= 5 && (end == ".h5" || end == io::name_beside(".h5"));
 }
 
 }  // namespace
+
+void remove_embeddings(const std::string& folder, const std::string& split, const std::vector<std::string>& complete) {
+  const std::vector<std::filesystem::path> there(std::filesystem::directory_iterator(folder), {});
+  for (const std::filesystem::path& path : there) {
+    const std::string name = path.filename().string();
+    if (!is_of_split(name, split) || std::find(complete.begin(), complete.end(), name) != complete.end()) continue;
+    std::filesystem::remove(path);
+  }
+}
 
 EmbeddingCut embedding_cut(const EmbeddingFormat& format, std::int64_t hidden, double mean_length) {
   constexpr double bytes_of_step = 64 << 20, bytes_of_file = 256 << 20;
@@ -113,7 +122,6 @@ Embedder::Written Embedder::write(const std::string& folder, const std::string& 
   std::vector<std::int32_t> is_there(static_cast<std::size_t>(files));
   collectively(world, [&] {
     if (world.rank() != 0) return;
-    io::make_directories(folder);
     std::vector<std::string> complete;
     for (std::int64_t file = 0; file < files; ++file) {
       const std::string name = file_name(split, file);
@@ -121,7 +129,7 @@ Embedder::Written Embedder::write(const std::string& folder, const std::string& 
       is_there[static_cast<std::size_t>(file)] = 1;
       complete.push_back(name);
     }
-    remove_others(folder, split, complete);
+    remove_embeddings(folder, split, complete);
   });
   world.broadcast(std::as_writable_bytes(std::span(is_there)), 0);
 

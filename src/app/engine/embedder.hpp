@@ -25,6 +25,9 @@ struct EmbeddingCut {
 /// sequence; hidden: columns that the model computes. Pure.
 EmbeddingCut embedding_cut(const EmbeddingFormat& format, std::int64_t hidden, double mean_length);
 
+/// Removes the split's files that are not among the complete ones; files of other names stay.
+void remove_embeddings(const std::string& folder, const std::string& split, const std::vector<std::string>& complete);
+
 class Embedder : private train::PipelineEvents {
  public:
   /// All must outlive it. `options`: an evaluation's. `hdf5` is held during HDF5 calls.
@@ -41,8 +44,8 @@ class Embedder : private train::PipelineEvents {
     bool finished = false;
   };
   /// Collective over all ranks of the model's grid. Writes FOLDER/SPLIT-00000.h5 and so on, complete ones of the same
-  /// identity excepted, and removes other files of the split. `give_up`, which is collective, is asked before every
-  /// step. Throws Stop if a rank cannot write.
+  /// identity excepted, and removes other files of the split. The folder exists. `give_up`, which is collective, is
+  /// asked before every step. Throws Stop if a rank cannot write.
   Written write(const std::string& folder, const std::string& split, const EmbeddingIdentity& identity,
                 const std::function<bool()>& give_up);
 
