@@ -341,7 +341,10 @@ void with_source(const ProductOperand& x, Float8 format, const Body& body) {
 
 void round_to_fp8(const ProductOperand& x, const Fp8Scale& scale, bool notes, Tensor<std::uint8_t> y) {
   core::require(x.matrix.rows == y.rows && x.matrix.columns == y.columns, "FP8 rounding: shapes differ");
-  with_source(x, scale.format, [&]<Float8 format>(const auto& from) { round_in<format>(from, scale, notes, y); });
+  core::require(x.form != ProductOperand::Form::gelu_gradient, "FP8 rounding: a gradient of GELU without its sums");
+  with_source(x, scale.format, [&]<Float8 format, class From>(const From& from) {
+    if constexpr (!has_sums<From>) round_in<format>(from, scale, notes, y);
+  });
 }
 
 void round_to_fp8_turned(const ProductOperand& x, const Fp8Scale& scale, bool notes, Tensor<std::uint8_t> y,
