@@ -16,7 +16,7 @@
 namespace bert_hpc::objectives {
 namespace {
 
-/// Of the input's [task]. Questions may have no answer if the key says so; without the key, if the data have such
+/// Settings of the input's [task]. Without the key no_answer, questions may have no answer if the data have such
 /// questions or do not say.
 AnswerSettings answer_settings(const config::Task& task, const data::ShardReader& reader) {
   const bool usual = reader.info().unanswerable > 0 || !reader.info().labelled;

@@ -10,9 +10,9 @@ FOLDERS = ("src", "include", "tests")
 SUFFIXES = (".hpp", ".cpp", ".inc")
 # Name → (pattern of a whole comment, most uses, what to write instead).
 HABITS = {
-    "begins with Of": (r"^Of\b", 144, "name the thing: \"Number of …\", \"Bytes of …\""),
-    "begins with That, Those, Where, With what": (r"^(That|Those|Where|With what|And does)\b", 61, "begin with a noun or a verb"),
-    "a question": (r"^(Has|Have|Is|Are|Does|Do|Can|May|Was|Will|Must)\b[^.]*\?", 77, "\"Whether …\" or \"True if …\""),
+    "begins with Of": (r"^Of\b", 139, "name the thing: \"Number of …\", \"Bytes of …\""),
+    "begins with That, Those, Where, With what": (r"^(That|Those|Where|With what|And does)\b", 60, "begin with a noun or a verb"),
+    "a question": (r"^(Has|Have|Is|Are|Does|Do|Can|May|Was|Will|Must)\b[^.]*\?", 76, "\"Whether …\" or \"True if …\""),
     "where for if": (r"\bwhere (there|it|they|one|a|an|the|no|none|nothing|any|each|all)\b", 442, "\"if\" or \"when\"; \"where\" is for places"),
     "those that": (r"\bthose (that|which|of which)\b", 61, "name what they are"),
     "of what": (r"\bof what\b", 54, "name what it is"),

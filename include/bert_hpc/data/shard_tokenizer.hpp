@@ -19,7 +19,8 @@ std::string tokenizer_difference(const tokenize::TokenizerFolder& model, const S
 std::string setting_text(const tokenize::TokenizerKind& kind, const tokenize::TokenizerKey& key,
                          const tokenize::TokenizerSettings& settings);
 
-/// Is its vocabulary the one that the shards were made with? Where they do not say, one that fits into `vocab_size`.
+/// Whether its vocabulary is the one that the shards were made with; if they do not say, whether it fits into
+/// `vocab_size`.
 bool is_vocabulary_of(const tokenize::TokenizerFolder& folder, const ShardInfo& shards, std::int64_t vocab_size);
 
 }  // namespace bert_hpc::data

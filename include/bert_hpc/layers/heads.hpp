@@ -31,7 +31,7 @@ namespace bert_hpc::layers {
 class Head;
 struct HeadSettings;
 
-/// Outputs of a rank's share of a vocabulary, when they are shared out over a tensor group.
+/// The outputs that one rank computes if a tensor group shares out the vocabulary.
 struct VocabularyShare {
   const TensorGroup& group;
   std::int64_t first_output;  ///< of this rank

@@ -23,12 +23,12 @@ struct RegressionSettings {
 
 RegressionSettings regression_settings(const config::Task& task);
 
-/// Of the training labels: the identity with standardize = false; that of the range if it is given. It is the same on
-/// every rank, as each holds all labels. Throws Error(input) if a label lies outside the range, Error(data) if the
-/// labels have no range.
+/// Scale in which a training sees its labels: that of the range if it is given, else the standardized one, or the
+/// identity with standardize = false. Every rank holds all labels and so gets the same. Throws Error(input) if a label
+/// lies outside the range, Error(data) if the labels have no range.
 data::LabelScale training_label_scale(const RegressionSettings& settings, std::span<const float> train_labels);
-/// Of a model that was trained: that of the range in its config.json or in the input, else the identity. Throws
-/// Error(input) if they differ.
+/// Scale of a trained model's outputs: that of the range in its config.json or in the input, else the identity. Throws
+/// Error(input) if the two ranges differ.
 data::LabelScale evaluation_label_scale(const RegressionSettings& settings,
                                         const std::optional<std::array<double, 2>>& exported);
 

@@ -14,7 +14,7 @@ namespace bert_hpc::objectives {
 /// "8 rows in 26 windows; predictions and metrics are of rows, …"; "" without windows.
 std::string windows_text(const config::Task& task, const data::SourceRows& rows, std::int64_t windows);
 
-/// Of tasks with a prediction for each row of text: of windows if rows have them, else of the rows.
+/// Results of tasks with a prediction for each row of text: those of its windows pooled, or of the row if it has none.
 std::unique_ptr<SampleResults> row_or_window_results(const ResultsRequest& data);
 
 }  // namespace bert_hpc::objectives

@@ -9,7 +9,7 @@
 namespace bert_hpc::app {
 namespace {
 
-/// What the evaluator keeps of a sample until its window is done, at most.
+/// Most bytes that the evaluator keeps of a sample until its window is done.
 std::int64_t result_bytes(const data::ShardReader& reader, const ModelInstance& model) {
   constexpr std::int64_t best_spans = 512;  // of [task] n_best = 20 or some more
   switch (model.objective.task->labels) {
@@ -22,8 +22,8 @@ std::int64_t result_bytes(const data::ShardReader& reader, const ModelInstance& 
   }
 }
 
-/// Of the data set whose predictions are written: results of one window of samples, on rank 0 those of all replicas,
-/// with what its files gather before it is written, and the scores that metrics keep of each question or query.
+/// Bytes for the data set whose predictions are written: results of one window of samples (on rank 0 those of all
+/// replicas and the blocks of its files), and the scores that metrics keep of each question or query.
 std::int64_t prediction_bytes(const DataSets& sets, const ModelInstance& model) {
   const data::ShardReader* const reader = sets.test ? sets.test.get() : sets.train ? nullptr : sets.validation.get();
   if (reader == nullptr || !model.objective.task->predicts_samples) return 0;

@@ -8,7 +8,7 @@
 
 namespace bert_hpc::app {
 
-/// Where one rank runs; gathered from all ranks, by rank.
+/// Host, device and cores of one rank.
 struct RankPlacement {
   std::string host, device;  ///< device: "CPU" or a GPU's name
   int threads = 1;

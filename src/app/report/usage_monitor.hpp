@@ -1,7 +1,7 @@
-// Utilisation and memory of a rank's device during a run. For a GPU, NVIDIA's management library (NVML) reports them
-// with power and energy; on CPUs they are the time and the memory of the process. NVML comes with the driver and is
-// opened by name at run time, so that the program links and runs without it. Its few functions are declared by hand, as
-// its interface has been stable since 2015.
+// UsageMonitor: utilisation and memory of a rank's device during a run. On GPUs NVIDIA's management library (NVML)
+// reports both, with power and energy. On CPUs the monitor reads the processor time and the memory of the process. NVML
+// comes with the driver. The program opens it by name at run time, so that it links and runs without NVML. NVML's few
+// functions are declared by hand; its interface has been stable since 2015.
 //
 // A thread asks about once a second and keeps a bounded series: when it is full, every second sample goes and the
 // interval doubles.
