@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Sets up, builds (warnings are errors) and runs every test. The last line counts ctest's entries:
-# "N passed, N failed, N skipped"; before it are the minutes of each phase and the ten longest entries. Other arguments go
-# to ctest, e.g. `tests/run.sh -L unit` or `tests/run.sh -R softmax`. Formatting and style run first, before anything is
-# compiled: if they fail, the run ends. Options come first:
+# "N passed, N failed, N skipped"; before it are the ten longest entries, the minutes of each phase, and the failed entries
+# with the end of their output. Other arguments go to ctest, e.g. `tests/run.sh -L unit` or `tests/run.sh -R softmax`.
+# Formatting and style run first, before anything is compiled: if they fail, the run ends. Options come first:
 #   --quick             unit tests, golden files, programs under MPI and style, without the CUDA build: before each commit
 #   --busy              one niced process per core keeps the machine busy: no entry depends on the machine's speed
 #   --sanitize          with AddressSanitizer (leaks included) and UndefinedBehaviorSanitizer, in build-sanitize
@@ -29,7 +29,7 @@ chosen+=("$@")
 # The readers' fuzzers in passing; a longer run is one of its own.
 export BERT_HPC_FUZZ_SECONDS=${BERT_HPC_FUZZ_SECONDS:-5}
 passed=0 failed=0 skipped=0
-skipped_names='' phases='' times=''
+skipped_names='' failures='' phases='' times=''
 
 # phase NAME: its time begins, that of the phase before ends.
 phase_name='' phase_start=$SECONDS
@@ -76,15 +76,35 @@ finish() {
   fi
   say "Minutes of each phase"
   printf '%s' "$phases"
+  if [ -n "$failures" ]; then
+    say "Failed"
+    printf '%s' "$failures"
+  fi
   echo "$passed passed, $failed failed, $skipped skipped"
   [ "$failed" -eq 0 ]
   exit
 }
 
+# unescape: XML's escapes become characters.
+unescape() { sed 's/&quot;/"/g; s/&lt;/</g; s/&gt;/>/g; s/&apos;/'\''/g; s/&amp;/\&/g'; }
+# failures_in REPORT: the name of each entry that failed or could not start, and the last 25 lines of its output.
+failures_in() {
+  awk '
+    /<testcase / { count = 0; failed = !/ status="run"/; name = $0 }
+    /<skipped message="SKIP_/ { failed = 0 }
+    { lines[count++] = $0 }
+    /<\/testcase>/ && failed {
+      match(name, /name="[^"]*"/)
+      print "-- " substr(name, RSTART + 6, RLENGTH - 7)
+      for (i = count > 28 ? count - 26 : 2; i < count - 1; i++) {
+        gsub(/[[:space:]]*<\/?system-out>/, "", lines[i])
+        if (lines[i] != "") print "   " lines[i]
+      }
+    }' "$1" | unescape
+}
 # times_in REPORT: "SECONDS NAME" of each entry that ran.
 times_in() {
-  sed -n 's/.*<testcase name="\([^"]*\)".* time="\([0-9.]*\)" status="\(run\|fail\)".*/\2 \1/p' "$1" |
-    sed 's/&quot;/"/g; s/&lt;/</g; s/&gt;/>/g; s/&apos;/'\''/g; s/&amp;/\&/g'
+  sed -n 's/.*<testcase name="\([^"]*\)".* time="\([0-9.]*\)" status="\(run\|fail\)".*/\2 \1/p' "$1" | unescape
 }
 # keep_times FOLDER TIMES: for the order of the next run (CMakeLists.txt), beside those of entries that did not run now.
 keep_times() {
@@ -111,6 +131,8 @@ test_in() {
   passed=$((passed + good)) skipped=$((skipped + left)) failed=$((failed + all - good - left))
   skipped_names+=$(grep -B 1 '<skipped message="SKIP_' "$report" | sed -n 's/.*<testcase name="\([^"]*\)".*/   \1/p')$'\n'
   if [ "$status" -ne 0 ] && [ "$all" -eq $((good + left)) ]; then failed=$((failed + 1)); fi
+  failures+=$(failures_in "$report" && printf .)
+  failures=${failures%.}
   new=$(times_in "$report")
   times+=$new$'\n'
   if [ $busy = 0 ]; then keep_times "$folder" "$new"; fi
