@@ -68,8 +68,9 @@ TomlKeys& TomlWriter::key(const char* name, double& value, const Range&) {
   return *this;
 }
 
-TomlKeys& TomlWriter::key(const char* name, std::string& value, const Choices&) {
-  line(name, written(value));
+TomlKeys& TomlWriter::key(const char* name, std::string& value, const Choices& choices) {
+  const bool is_given = !value.empty() || choices.names.empty();  // "" is none of the words
+  if (is_given) line(name, written(value));
   return *this;
 }
 
