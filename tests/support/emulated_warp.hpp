@@ -450,7 +450,10 @@ struct EmulatedWarp {
   }
   template <class T>
   static void multiply_add(const U32 (&a)[4], const U32& b0, const U32& b1, F32 (&c)[4]) {
-    float left[16][16], right[16][8];
+    // A row of 8 is one value, so that its sums are computed together without optimization too.
+    using Row = float __attribute__((vector_size(8 * sizeof(float))));
+    float left[16][16];
+    Row right[16], sums[16];
     for (int i = 0; i < lanes; ++i) {
       const int group = i / 4, in_group = i % 4;
       for (int e = 0; e < 8; ++e) {  // a0 … a7 of a lane
@@ -461,11 +464,10 @@ struct EmulatedWarp {
         right[in_group * 2 + e % 2 + (e < 2 ? 0 : 8)][group] = number<T>((e < 2 ? b0 : b1)[i] >> (16 * (e % 2)));
       }
     }
-    float sums[16][8] = {};
     for (int row = 0; row < 16; ++row) {
-      for (int k = 0; k < 16; ++k) {
-        for (int column = 0; column < 8; ++column) sums[row][column] += left[row][k] * right[k][column];
-      }
+      Row sum{};
+      for (int k = 0; k < 16; ++k) sum += left[row][k] * right[k];
+      sums[row] = sum;
     }
     for (int i = 0; i < lanes; ++i) {
       for (int e = 0; e < 4; ++e) c[e][i] += sums[i / 4 + (e < 2 ? 0 : 8)][i % 4 * 2 + e % 2];

@@ -15,9 +15,12 @@ using test::Rows;
 namespace {
 
 /// The implementations in this build.
+const std::vector<std::string>& kinds() {
+  static const std::vector<std::string> all{"plain", "fused", core::is_gpu_build() ? "fused-split" : "fused-baseline"};
+  return all;
+}
 std::string a_kind() {
-  if (core::is_gpu_build()) return GENERATE("plain", "fused", "fused-split");
-  return GENERATE("plain", "fused", "fused-baseline");
+  return kinds()[static_cast<std::size_t>(GENERATE(0, 1, 2))];
 }
 
 test::Vector<std::int64_t> falling_samples(std::size_t sequences) {
@@ -136,9 +139,7 @@ auto matrix_of(const std::vector<double>& values, std::int64_t columns) {
       [&values, columns](std::int64_t i, std::int64_t j) { return values[static_cast<std::size_t>(i * columns + j)]; };
 }
 
-void check_results_of_mask(const std::string& kind, const Problem& p) {
-  const Results r = run(kind, p);
-  const Reference reference(p);
+void check_results(const Results& r, const Problem& p, const Reference& reference) {
   // Scores below 6 are sums of head_dim ≤ 128 products: an error of 6·2⁻²³·√128 ≈ 8e-6 in the exponent, the same
   // relative error in a probability, values below 5 and a kept factor of 1/(1 − 0.5): 8e-5 at the worst.
   CHECK(test::largest_difference(r.out, matrix_of(reference.out, p.hidden)) < 3e-5);
@@ -152,12 +153,15 @@ void check_results_of_mask(const std::string& kind, const Problem& p) {
   CHECK(r.d_q.padding_untouched());
 }
 
-/// With every mask.
-void check_against_reference(const std::string& kind, Problem p) {
+/// Every implementation with every mask.
+void check_against_reference(Problem p) {
   for (const ops::AttentionMask mask : test::every_mask) {
-    CAPTURE(static_cast<int>(mask));
     p.mask = mask;
-    check_results_of_mask(kind, p);
+    const Reference reference(p);
+    for (const std::string& kind : kinds()) {
+      CAPTURE(kind, static_cast<int>(mask));
+      check_results(run(kind, p), p, reference);
+    }
   }
 }
 
@@ -177,26 +181,23 @@ std::vector<std::vector<int>> all_positions(const std::vector<int>& lengths) {
 }  // namespace
 
 TEST_CASE("attention of whole sequences against double") {
-  const std::string kind = a_kind();
   const float probability = GENERATE(0.0f, 0.1f, 0.5f);
   const std::int64_t head_dim = GENERATE(1, 5, 16, 32, 64, 80, 128);
   const std::vector<int> lengths{1, 2, 7, 8, 17, 33};
-  check_against_reference(kind, Problem(all_positions(lengths), lengths, 3, head_dim, probability));
+  check_against_reference(Problem(all_positions(lengths), lengths, 3, head_dim, probability));
 }
 
 TEST_CASE("attention of long sequences against double") {
-  const std::string kind = a_kind();
   const std::int64_t head_dim = GENERATE(32, 64);
   const std::vector<int> lengths{300, 65, 128};
-  check_against_reference(kind, Problem(all_positions(lengths), lengths, 2, head_dim, 0.1f));
+  check_against_reference(Problem(all_positions(lengths), lengths, 2, head_dim, 0.1f));
 }
 
 TEST_CASE("memory for long sequences is enough for shorter ones of the same batch") {
-  const std::string kind = a_kind();
   const std::int64_t head_dim = GENERATE(8, 32, 64);
   // Worked on by several threads, in memory that lies side by side.
   const std::vector<int> lengths{384, 400, 384, 383, 337, 384};
-  check_against_reference(kind, Problem(all_positions(lengths), lengths, 2, head_dim, 0.0f));
+  check_against_reference(Problem(all_positions(lengths), lengths, 2, head_dim, 0.0f));
 }
 
 TEST_CASE("memory for attention never falls with the sequences' length") {
@@ -212,7 +213,6 @@ TEST_CASE("memory for attention never falls with the sequences' length") {
 }
 
 TEST_CASE("attention of padded sequences against double: padding has no weight and no gradient") {
-  const std::string kind = a_kind();
   const float probability = GENERATE(0.0f, 0.1f);
   const std::int64_t head_dim = GENERATE(5, 32, 64, 128);
   const ops::AttentionMask mask = a_mask();
@@ -229,15 +229,19 @@ TEST_CASE("attention of padded sequences against double: padding has no weight a
       }
     }
     p.mask = mask;
-    check_results_of_mask(kind, p);
-    const Results r = run(kind, p);
-    std::int64_t not_zero = 0;
-    for (std::size_t b = 0; b < padded.size(); ++b) {
-      for (std::int64_t j = p.keys.offsets[b] + real[b]; j < p.keys.offsets[b + 1]; ++j) {
-        for (std::int64_t c = 0; c < 2 * p.hidden; ++c) not_zero += r.d_kv(j, c) == 0.0f ? 0 : 1;
+    const Reference reference(p);
+    for (const std::string& kind : kinds()) {
+      CAPTURE(kind, head_dim, probability, static_cast<int>(mask));
+      const Results r = run(kind, p);
+      check_results(r, p, reference);
+      std::int64_t not_zero = 0;
+      for (std::size_t b = 0; b < padded.size(); ++b) {
+        for (std::int64_t j = p.keys.offsets[b] + real[b]; j < p.keys.offsets[b + 1]; ++j) {
+          for (std::int64_t c = 0; c < 2 * p.hidden; ++c) not_zero += r.d_kv(j, c) == 0.0f ? 0 : 1;
+        }
       }
+      CHECK(not_zero == 0);
     }
-    CHECK(not_zero == 0);
   }
 }
 
@@ -255,9 +259,8 @@ TEST_CASE("padding of no tokens leaves the bits of attention") {
 }
 
 TEST_CASE("attention of selected query rows, some sequences without any") {
-  const std::string kind = a_kind();
   const float probability = GENERATE(0.0f, 0.2f);
-  check_against_reference(kind, Problem({{0}, {}, {3, 8, 11}, {0, 69}}, {4, 9, 12, 70}, 2, 32, probability));
+  check_against_reference(Problem({{0}, {}, {3, 8, 11}, {0, 69}}, {4, 9, 12, 70}, 2, 32, probability));
 }
 
 TEST_CASE("a selected row has the bits it has among all rows") {
