@@ -114,6 +114,25 @@ Adapters::Adapters(const core::ParameterStore& parameters, int weight, std::int6
     column += slice.rows;
   }
   outputs_ = column;
+  if (count() > 1) series_ = series();
+}
+
+/// The products with b̂, unless their operands lie at different distances.
+ops::ProductSeries Adapters::series() const {
+  const auto& slices = parameters_->slices();
+  const auto slice = [&](std::size_t i) -> const core::ParameterSlice& {
+    return slices[static_cast<std::size_t>(parts_[i].b)];
+  };
+  const ops::ProductSeries all{.count = static_cast<std::int64_t>(count()),
+                               .x = parts_[1].column - parts_[0].column,
+                               .w = slice(1).offset - slice(0).offset,
+                               .y = rank_};
+  for (std::size_t i = 1; i < count(); ++i) {
+    const bool fits = slice(i).columns == slice(0).columns && parts_[i].column - parts_[i - 1].column == all.x &&
+                      slice(i).offset - slice(i - 1).offset == all.w;
+    if (!fits) return {};
+  }
+  return all;
 }
 
 Tensor<const float> Adapters::a() const {
@@ -133,7 +152,8 @@ void Adapters::list_weights(bool selected, std::vector<LinearWeight>& weights) c
   weights.push_back(std::move(all_a));
   for (std::size_t i = 0; i < count(); ++i) {
     const int slice = parts_[i].b;
-    weights.push_back({.slice = slice, .name = name(slice), .weights = b(i), .selected = selected});
+    weights.push_back(
+        {.slice = slice, .name = name(slice), .weights = b(i), .selected = selected, .series = series_.count});
     if (!have_magnitudes() || joined_ == 1) continue;
     weights.push_back(
         {.slice = parts_[i].weight, .name = name(parts_[i].weight), .weights = w(i), .selected = selected});
@@ -164,8 +184,7 @@ ConstMatrix Adapters::dropped(const Engine& engine, const LinearRows& rows, Cons
 ConstMatrix Adapters::inner_of_x(ops::MatrixProduct& products, const LinearRows& rows, ConstMatrix x) const {
   const Matrix inner = rows.of_x;
   core::require(inner.rows == x.rows && inner.columns == a().rows, "adapter: no memory to keep a part of x");
-  products.forward(x, a(), {}, inner);
-  ops::scale(scale_, inner);
+  products.forward_series({}, scale_, x, a(), inner);
   return inner;
 }
 
@@ -173,10 +192,9 @@ ConstMatrix Adapters::inner_of_x(ops::MatrixProduct& products, const LinearRows&
 ConstMatrix Adapters::inner_of_d_y(ops::MatrixProduct& products, const LinearRows& rows, ConstMatrix d_y) const {
   const Matrix inner = rows.of_d_y;
   core::require(inner.rows == d_y.rows && inner.columns == a().rows, "adapter: no memory to keep a part of d_y");
-  for (std::size_t i = 0; i < count(); ++i) {
-    products.forward(columns_of(d_y, i), b(i), {}, inner_of(inner, i));
+  for (std::size_t i = 0; i < count(); i += in_series()) {
+    products.forward_series(series_, scale_, columns_of(d_y, i), b(i), inner_of(inner, i));
   }
-  ops::scale(scale_, inner);
   return inner;
 }
 
@@ -185,8 +203,8 @@ void Adapters::forward(const Engine& engine, ops::MatrixProduct& products, const
   if (none()) return;
   const ScratchScope scope(*engine.scratch);
   const ConstMatrix inner = inner_of_x(products, rows, dropped(engine, rows, x));
-  for (std::size_t i = 0; i < count(); ++i) {
-    products.backward_input(inner_of(inner, i), b(i), columns_of(y, i), Write::accumulate);
+  for (std::size_t i = 0; i < count(); i += in_series()) {
+    products.backward_input_series(series_, inner_of(inner, i), b(i), columns_of(y, i), Write::accumulate);
   }
 }
 
@@ -200,6 +218,21 @@ void Adapters::backward_input(const Engine& engine, ops::MatrixProduct& products
   products.backward_input(inner, a(), added, Write::replace);
   ops::dropout(dropout(rows), *rows.rows, added, added);
   ops::add(added, d_x);
+}
+
+/// The series of the gradients of b̂: gradients may lie at other distances than their parameters.
+ops::ProductSeries Adapters::series_of_gradients() const {
+  if (in_series() == 1) return {};
+  const auto gradient = [&](std::size_t i) { return parameters_->gradient_matrix(parts_[i].b); };
+  const auto address = [&](std::size_t i) { return reinterpret_cast<std::intptr_t>(gradient(i).data); };
+  const std::intptr_t bytes = address(1) - address(0), element = core::bytes_of(gradient(0).type);
+  ops::ProductSeries all = series_;
+  all.w = bytes / element;
+  for (std::size_t i = 1; i < count(); ++i) {
+    const bool fits = address(i) - address(i - 1) == bytes && gradient(i).type == gradient(0).type;
+    if (!fits || bytes <= 0 || bytes % element != 0) return {};
+  }
+  return all;
 }
 
 /// gradient = or += d_yᵀ·x, summed over the ranks of the group where these share out what `partial_in` names.
@@ -224,9 +257,15 @@ void Adapters::backward_weight(const Engine& engine, ops::MatrixProduct& product
   const Matrix first = parameters_->gradient_matrix(first_a_);
   write_gradient(engine, products, rows.of_d_y, kept, LayerSplit::outputs,
                  {first.data, a().rows, first.columns, first.columns, first.type});
-  for (std::size_t i = 0; i < count(); ++i) {
-    write_gradient(engine, products, inner_of(of_x, i), columns_of(of_y, i), LayerSplit::inputs,
-                   parameters_->gradient_matrix(parts_[i].b));
+  const ops::ProductSeries of_b = shares(LayerSplit::inputs) ? ops::ProductSeries() : series_of_gradients();
+  for (std::size_t i = 0; i < count(); i += static_cast<std::size_t>(of_b.count)) {
+    const ConstMatrix inner = inner_of(of_x, i), d_layer = columns_of(of_y, i);
+    const Matrix gradient = parameters_->gradient_matrix(parts_[i].b);
+    if (of_b.count > 1) {
+      products.backward_weight_series(of_b, inner, d_layer, gradient, engine.weight_gradients);
+    } else {
+      write_gradient(engine, products, inner, d_layer, LayerSplit::inputs, gradient);
+    }
   }
   if (have_magnitudes()) add_magnitude_gradients(engine, products, d_y, kept, of_x, scratch);
 }

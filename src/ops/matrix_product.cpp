@@ -45,6 +45,46 @@ std::int64_t MatrixProduct::keep_weights(const core::ParameterStore& parameters)
   return kept_->bytes();
 }
 
+namespace {
+
+template <class AnyMatrix>
+AnyMatrix shifted(AnyMatrix x, std::int64_t elements) {
+  x.data = x.at(0, elements);
+  return x;
+}
+
+Tensor<const float> shifted(Tensor<const float> w, std::int64_t elements) {
+  w.data += elements;
+  return w;
+}
+
+}  // namespace
+
+void MatrixProduct::forward_series(const ProductSeries& series, float factor, ConstMatrix x, Tensor<const float> w,
+                                   Matrix y) {
+  for (std::int64_t i = 0; i < series.count; ++i) {
+    forward(shifted(x, i * series.x), shifted(w, i * series.w), {}, shifted(y, i * series.y));
+  }
+  if (factor == 1.0f) return;
+  const bool neighbours = series.count == 1 || series.y == y.columns;
+  if (neighbours) return scale(factor, {y.data, y.rows, series.count * y.columns, y.stride, y.type});
+  for (std::int64_t i = 0; i < series.count; ++i) scale(factor, shifted(y, i * series.y));
+}
+
+void MatrixProduct::backward_input_series(const ProductSeries& series, ConstMatrix d_y, Tensor<const float> w,
+                                          Matrix d_x, Write write) {
+  for (std::int64_t i = 0; i < series.count; ++i) {
+    backward_input(shifted(d_y, i * series.y), shifted(w, i * series.w), shifted(d_x, i * series.x), write);
+  }
+}
+
+void MatrixProduct::backward_weight_series(const ProductSeries& series, ConstMatrix d_y, ConstMatrix x, Matrix d_w,
+                                           Write write) {
+  for (std::int64_t i = 0; i < series.count; ++i) {
+    backward_weight(shifted(d_y, i * series.y), shifted(x, i * series.x), shifted(d_w, i * series.w), nullptr, write);
+  }
+}
+
 void GemmProduct::forward(ConstMatrix x, Tensor<const float> w, const Epilogue& epilogue, Matrix y) {
   const Matrix sum = epilogue.sum(y);
   detail::require_product_shapes(compute(), x, w, sum);

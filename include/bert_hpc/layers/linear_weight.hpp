@@ -18,11 +18,12 @@ struct LinearWeight {
   bool selected = false;        ///< applied to the rows that the head reads; else to all tokens
   /// Of adapters: elements of each matrix that their products take from Engine::scratch, a row.
   std::vector<std::int64_t> scratch_columns{};
+  std::int64_t series = 1;  ///< number of such weights whose products are a series
 
   std::int64_t rows(const BatchBounds& bounds) const { return selected ? bounds.selected : bounds.tokens; }
   /// The largest product with this weight, forward or backward, for micro-batches within the bounds.
   ops::ProductExtents extents(const BatchBounds& bounds) const {
-    return {.rows = rows(bounds), .in = weights.columns, .out = weights.rows};
+    return {.rows = rows(bounds), .in = weights.columns, .out = weights.rows, .series = series};
   }
 };
 

@@ -144,6 +144,9 @@ class Adapters {
   Tensor<const float> a() const;                     // (adapters · rank, in)
   Tensor<const float> b(std::size_t adapter) const;  // (rank, out of one layer)
   std::size_t count() const { return parts_.size(); }
+  ops::ProductSeries series() const;
+  ops::ProductSeries series_of_gradients() const;
+  std::size_t in_series() const { return static_cast<std::size_t>(series_.count); }
   const std::string& name(int slice) const { return parameters_->slices()[static_cast<std::size_t>(slice)].name; }
   Tensor<const float> w(std::size_t adapter) const { return parameters_->value(parts_[adapter].weight); }
   Tensor<const float> all_w() const;  // (out of all joined layers, in)
@@ -173,6 +176,7 @@ class Adapters {
   const core::ParameterStore* parameters_ = nullptr;
   int first_weight_ = -1, first_a_ = -1;
   std::vector<Part> parts_;
+  ops::ProductSeries series_;  // the products with b̂ of all adapters, or of one
   std::int64_t joined_ = 0, outputs_ = 0, rank_ = 0;
   bool have_magnitudes_ = false;
   float scale_ = 1, dropout_ = 0;

@@ -33,9 +33,10 @@ using core::ConstMatrix;
 using core::Matrix;
 using core::Tensor;
 
-/// The extents of a linear layer's products: of its input (rows, in), its result (rows, out) and its weight (out, in).
+/// The extents of a linear layer's products: of its input (rows, in), its result (rows, out) and its weight (out, in);
+/// of a series, those of each of its `series` products.
 struct ProductExtents {
-  std::int64_t rows = 0, in = 0, out = 0;
+  std::int64_t rows = 0, in = 0, out = 0, series = 1;
   auto operator<=>(const ProductExtents&) const = default;
 };
 
@@ -44,6 +45,13 @@ struct ProductExtents {
 constexpr std::int64_t padded_columns(std::int64_t columns) {
   return (columns + 63) / 64 * 64;
 }
+
+/// Products of equal extents whose operands lie at equal distances, as those of the adapters of joined layers: numbers
+/// of elements from the operands of one product to those of the next one.
+struct ProductSeries {
+  std::int64_t count = 1;
+  std::int64_t x = 0, w = 0, y = 0;  ///< x or d_x, w or d_w, y or d_y
+};
 
 /// What products are made for.
 struct ProductSettings {
@@ -93,6 +101,18 @@ class MatrixProduct {
   /// d_w = or += d_yᵀ·x, and d_bias = or += column sums of d_y where d_bias is not null. d_w (out, in), d_bias (out).
   /// d_w is of float, or of ProductSettings::weight_gradients where it is replaced.
   virtual void backward_weight(ConstMatrix d_y, ConstMatrix x, Matrix d_w, float* d_bias, Write write) = 0;
+
+  // Series of products, given the operands of the first one: one after another, unless the back end has a call for all.
+
+  /// y = factor·x·wᵀ.
+  virtual void forward_series(const ProductSeries& series, float factor, ConstMatrix x, Tensor<const float> w,
+                              Matrix y);
+  /// d_x = or += d_y·w.
+  virtual void backward_input_series(const ProductSeries& series, ConstMatrix d_y, Tensor<const float> w, Matrix d_x,
+                                     Write write);
+  /// d_w = or += d_yᵀ·x.
+  virtual void backward_weight_series(const ProductSeries& series, ConstMatrix d_y, ConstMatrix x, Matrix d_w,
+                                      Write write);
 
  protected:
   core::DataType compute() const { return compute_; }

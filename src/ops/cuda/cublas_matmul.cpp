@@ -45,12 +45,22 @@ void prefer(cublasLtMatmulPreferenceOpaque_t& preference, cublasLtMatmulPreferen
                "cublasLtMatmulPreferenceSetAttribute");
 }
 
-/// Of op(x) (rows, columns): stored row-major (rows, columns), or turned, it is column-major the other way round.
-void init(cublasLtMatrixLayoutOpaque_t& layout, std::int64_t rows, std::int64_t columns, const Matmul::Operand& x) {
+/// Of `count` matrices op(x) (rows, columns): stored row-major (rows, columns), or turned, they are column-major the
+/// other way round.
+void init(cublasLtMatrixLayoutOpaque_t& layout, std::int64_t rows, std::int64_t columns, const Matmul::Operand& x,
+          std::int64_t count) {
   if (x.turned) std::swap(rows, columns);
   check_cublas(cublasLtMatrixLayoutInit(&layout, cuda_type(x), static_cast<std::uint64_t>(columns),
                                         static_cast<std::uint64_t>(rows), x.stride),
                "cublasLtMatrixLayoutInit");
+  if (count == 1) return;
+  const auto matrices = static_cast<std::int32_t>(count);
+  check_cublas(
+      cublasLtMatrixLayoutSetAttribute(&layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &matrices, sizeof matrices),
+      "cublasLtMatrixLayoutSetAttribute");
+  check_cublas(
+      cublasLtMatrixLayoutSetAttribute(&layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &x.step, sizeof x.step),
+      "cublasLtMatrixLayoutSetAttribute");
 }
 
 /// How sums may be split. Parts are added in float: in the result's place only where that is a float.
@@ -71,14 +81,15 @@ std::string text_of(const Matmul& p) {
     return std::string(", ") + name + (x.eight ? " fp8" : core::name_of(x.type)) + (x.turned ? " turned" : "") +
            " with rows of " + std::to_string(x.stride);
   };
-  return "m " + std::to_string(p.m) + ", n " + std::to_string(p.n) + ", k " + std::to_string(p.k) + operand("a ", p.a) +
-         operand("b ", p.b) + operand("c ", p.c) + (p.beta != 0.0f ? ", added" : "") +
-         (p.bias != nullptr ? ", with bias" : "") + (p.sums_of_a != nullptr ? ", with sums" : "");
+  return (p.count > 1 ? std::to_string(p.count) + " of " : "") + "m " + std::to_string(p.m) + ", n " +
+         std::to_string(p.n) + ", k " + std::to_string(p.k) + operand("a ", p.a) + operand("b ", p.b) +
+         operand("c ", p.c) + (p.beta != 0.0f ? ", added" : "") + (p.bias != nullptr ? ", with bias" : "") +
+         (p.sums_of_a != nullptr ? ", with sums" : "");
 }
 
 core::CallWork work_of(const Matmul& p) {
   const auto bytes = [](const Matmul::Operand& x) { return x.eight ? std::int64_t{1} : core::bytes_of(x.type); };
-  return detail::product_work(p.m, p.n, p.k, bytes(p.a), bytes(p.b), bytes(p.c), p.beta != 0.0f);
+  return detail::product_work(p.count * p.m, p.n, p.k, bytes(p.a), bytes(p.b), bytes(p.c), p.beta != 0.0f);
 }
 
 }  // namespace
@@ -110,9 +121,9 @@ struct CublasMatmul::Call {
       set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BGRADB);
       set(description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.sums_of_a);
     }
-    init(a, product.m, product.k, product.a);
-    init(b, product.k, product.n, product.b);
-    init(c, product.m, product.n, product.c);
+    init(a, product.m, product.k, product.a, product.count);
+    init(b, product.k, product.n, product.b, product.count);
+    init(c, product.m, product.n, product.c, product.count);
   }
 
   const Matmul& product;
@@ -188,10 +199,9 @@ void CublasMatmul::tune(const Matmul& product) {
 }
 
 cublasStatus_t CublasMatmul::launch(const Call& call, const cublasLtMatmulAlgo_t& algorithm) const {
-  const float one = 1.0f;
   const Matmul& p = call.product;
   const core::CallScope scope(core::DeviceCall::product, "cublasLtMatmul", work_of(p));
-  return cublasLtMatmul(handle_, &call.description, &one, p.b.data, &call.b, p.a.data, &call.a, &p.beta, p.c.data,
+  return cublasLtMatmul(handle_, &call.description, &p.alpha, p.b.data, &call.b, p.a.data, &call.a, &p.beta, p.c.data,
                         &call.c, p.c.data, &call.c, &algorithm, workspace_.data(), workspace_bytes,
                         static_cast<cudaStream_t>(core::kernel_stream()));
 }

@@ -55,18 +55,19 @@ class CublasProduct final : public GemmProduct {
     if (reproducible_ || e.rows == 0 || !core::DeviceRuntime::missing_device().empty()) return;
     prepare();
     const std::int64_t width = core::bytes_of(compute());
-    const core::Buffer<unsigned char> x(e.rows * e.in * width), y(e.rows * padded_columns(e.out) * width),
-        w(e.in * e.out * width), bias(e.out * width);
-    const core::Buffer<float> d_w(e.in * e.out), d_bias(e.out);
+    const std::int64_t weights = e.series * e.in * e.out;
+    const core::Buffer<unsigned char> x(e.rows * e.series * e.in * width),
+        y(e.rows * padded_columns(e.series * e.out) * width), w(weights * width), bias(e.out * width);
+    const core::Buffer<float> d_w(weights), d_bias(e.out);
     for (const auto* buffer : {&x, &y, &w, &bias}) {  // small numbers, in any type
       core::fill_on_device(buffer->data(), 0x3C, static_cast<std::size_t>(buffer->size()));
     }
     LinearOperands at{.x = x.data(), .y = y.data(), .w = w.data(), .d_w = d_w.data()};
-    if (how(compute(), true) != BiasAdded::by_kernel) at.bias = bias.data();
+    if (how(compute(), true) != BiasAdded::by_kernel && e.series == 1) at.bias = bias.data();
     at.d_w_type = weight_gradients_;
-    if (sums_in_epilogue()) at.d_bias = d_bias.data();
+    if (sums_in_epilogue() && e.series == 1) at.d_bias = d_bias.data();
     for (const std::int64_t bucket : buckets_to_try(e.rows)) {
-      for (const Matmul& product : linear_products(std::min(bucket, e.rows), e.in, e.out, compute(), at)) {
+      for (const Matmul& product : linear_products(std::min(bucket, e.rows), e.in, e.out, compute(), at, e.series)) {
         matmul_.tune(product);
       }
     }
@@ -96,7 +97,38 @@ class CublasProduct final : public GemmProduct {
     sums_ = nullptr;
   }
 
+  void forward_series(const ProductSeries& series, float factor, ConstMatrix x, Tensor<const float> w,
+                      Matrix y) override {
+    if (!in_one_call(series, x, read(w))) return MatrixProduct::forward_series(series, factor, x, w, y);
+    series_ = {series.count, factor, series.x, series.w, series.y};
+    GemmProduct::forward(x, w, {}, y);
+    series_ = {};
+  }
+
+  void backward_input_series(const ProductSeries& series, ConstMatrix d_y, Tensor<const float> w, Matrix d_x,
+                             Write write) override {
+    if (!in_one_call(series, d_y, read(w))) return MatrixProduct::backward_input_series(series, d_y, w, d_x, write);
+    series_ = {series.count, 1, series.y, series.w, series.x};
+    GemmProduct::backward_input(d_y, w, d_x, write);
+    series_ = {};
+  }
+
+  void backward_weight_series(const ProductSeries& series, ConstMatrix d_y, ConstMatrix x, Matrix d_w,
+                              Write write) override {
+    if (!in_one_call(series, d_y, x) || d_y.rows == 0) {
+      return MatrixProduct::backward_weight_series(series, d_y, x, d_w, write);
+    }
+    series_ = {series.count, 1, series.y, series.x, series.w};
+    GemmProduct::backward_weight(d_y, x, d_w, nullptr, write);
+    series_ = {};
+  }
+
  private:
+  /// Whether one call may compute a series: there is no scratch for several operands that have to be rounded.
+  bool in_one_call(const ProductSeries& series, const ConstMatrix& a, const ConstMatrix& b) const {
+    return series.count == 1 || (a.type == compute() && b.type == compute());
+  }
+
   BiasAdded how(core::DataType result, bool copied) const {
     return how_bias_is_added(compute(), result, copied, reproducible_, fusion().biases);
   }
@@ -155,8 +187,13 @@ class CublasProduct final : public GemmProduct {
                    .b = placed(b, b_turned ? n : k, b_turned ? k : n, 1),
                    .c = {c.data, std::max(c.stride, n), c.type, false},
                    .beta = beta,
+                   .alpha = series_.factor,
+                   .count = series_.count,
                    .bias = epilogue_bias_,
                    .sums_of_a = sums_};
+    product.a.step = series_.a;
+    product.b.step = series_.b;
+    product.c.step = series_.c;
     if (product.has_epilogue() && !matmul_.offers(product)) {
       product.bias = nullptr;
       product.sums_of_a = nullptr;
@@ -175,6 +212,12 @@ class CublasProduct final : public GemmProduct {
   const float* bias_ = nullptr;
   const void* epilogue_bias_ = nullptr;
   float* sums_ = nullptr;
+  // The gemms under way: their number, their factor, and the steps of their operands.
+  struct Series {
+    std::int64_t count = 1;
+    float factor = 1;
+    std::int64_t a = 0, b = 0, c = 0;
+  } series_;
   // Operands that are rounded: the first of a product (a batch), and the second (weights, or a batch).
   core::Buffer<std::uint16_t> rounded_[2];
   std::int64_t rounded_elements_[2] = {};

@@ -21,7 +21,8 @@ constexpr std::uint32_t alignment_of(std::uint64_t bits) {
   return static_cast<std::uint32_t>(bits & (~bits + 1));
 }
 
-/// Row-major c (m, n) = op(a)·op(b) + beta·c + bias, with op(a) (m, k) and op(b) (k, n); beta is 0 or 1.
+/// Row-major c (m, n) = alpha·op(a)·op(b) + beta·c + bias, with op(a) (m, k) and op(b) (k, n); beta is 0 or 1. `count`
+/// of them, from operands that are `step` elements apart.
 struct Matmul {
   struct Operand {
     void* data = nullptr;  ///< only c is written
@@ -32,17 +33,19 @@ struct Matmul {
     /// such gemms.
     std::optional<core::Float8> eight{};
     const float* inverse = nullptr;
+    std::int64_t step = 0;
 
-    /// The largest power of two, at most 16 bytes, that divides address and stride: the alignment available to vector
-    /// loads.
+    /// The largest power of two, at most 16 bytes, that divides address, stride and step: the alignment available to
+    /// vector loads.
     std::uint32_t alignment() const {
       return alignment_of(reinterpret_cast<std::uintptr_t>(data) |
-                          static_cast<std::uint64_t>(stride * (eight ? 1 : core::bytes_of(type))));
+                          static_cast<std::uint64_t>((stride | step) * (eight ? 1 : core::bytes_of(type))));
     }
   };
   std::int64_t m = 0, n = 0, k = 0;
   Operand a{}, b{}, c{};
-  float beta = 0;
+  float beta = 0, alpha = 1;
+  std::int64_t count = 1;
   // Vectors of c's type, as the library requires, that an epilogue reads or writes; at most one is set.
   const void* bias = nullptr;          ///< (n), added before the result is stored; or null
   void* sums_of_a = nullptr;           ///< (m), receives the sums of op(a) over k: the gradient of a bias; or null
@@ -70,8 +73,8 @@ inline Matmul with_rows(Matmul product, std::int64_t rows) {
   return product;
 }
 
-/// The key of an algorithm choice: extents, with the bucket of the rows; kind of the gemm and type of the result;
-/// alignments.
+/// The key of an algorithm choice: extents, with the bucket of the rows; number and kind of the gemms and type of the
+/// result; alignments.
 using MatmulKey =
     std::tuple<std::int64_t, std::int64_t, std::int64_t, int, std::uint32_t, std::uint32_t, std::uint32_t>;
 
@@ -79,7 +82,7 @@ inline MatmulKey key_of(const Matmul& p, std::int64_t rows) {
   const int kind = (p.a.turned ? 1 : 0) + (p.b.turned ? 2 : 0) + (p.beta != 0.0f ? 4 : 0) +
                    (p.c.type != core::DataType::fp32 ? 8 : 0) + (p.bias != nullptr ? 16 : 0) + (p.a.eight ? 32 : 0) +
                    (p.a.eight == core::Float8::e5m2 ? 64 : 0) + (p.sums_over_padded_rows ? 128 : 0) +
-                   (p.sums_of_a != nullptr ? 256 : 0) + (p.fast_sums ? 512 : 0);
+                   (p.sums_of_a != nullptr ? 256 : 0) + (p.fast_sums ? 512 : 0) + 1024 * static_cast<int>(p.count - 1);
   return {rows, p.n, p.sums_over_rows() ? p.m : p.k, kind, p.a.alignment(), p.b.alignment(), p.result_alignment()};
 }
 
@@ -110,16 +113,18 @@ struct LinearOperands {
 
 /// The gemms of a linear layer, with operands and results of type `type`: forward, with and without bias; gradient of
 /// the input, replaced or added to; gradient of the weight, replaced (also with that of the bias) or added to. Rows of
-/// y are padded, as those of logits are.
+/// y are padded, as those of logits are. `series` of each: x and y then hold the operands side by side.
 inline std::vector<Matmul> linear_products(std::int64_t rows, std::int64_t in, std::int64_t out, core::DataType type,
-                                           const LinearOperands& at) {
-  const Matmul::Operand x{at.x, in, type, false}, y{at.y, padded_columns(out), type, false}, w{at.w, in, type, false};
+                                           const LinearOperands& at, std::int64_t series = 1) {
+  Matmul::Operand x{at.x, series * in, type, false}, y{at.y, padded_columns(series * out), type, false},
+      w{at.w, in, type, false}, d_w{at.d_w, in, at.d_w_type, false};
+  if (series > 1) x.step = in, y.step = out, w.step = d_w.step = in * out;
   const auto turned = [](Matmul::Operand operand) {
     operand.turned = true;
     return operand;
   };
-  const Matmul forward{.m = rows, .n = out, .k = in, .a = x, .b = turned(w), .c = y};
-  const Matmul input{.m = rows, .n = in, .k = out, .a = y, .b = w, .c = x};
+  const Matmul forward{.m = rows, .n = out, .k = in, .a = x, .b = turned(w), .c = y, .count = series};
+  const Matmul input{.m = rows, .n = in, .k = out, .a = y, .b = w, .c = x, .count = series};
   std::vector<Matmul> all = {forward, input};
   if (at.bias != nullptr) {
     all.push_back(forward);
@@ -127,7 +132,7 @@ inline std::vector<Matmul> linear_products(std::int64_t rows, std::int64_t in, s
   }
   all.push_back(input);
   all.back().beta = 1;
-  const Matmul weight{.m = out, .n = in, .k = rows, .a = turned(y), .b = x, .c = {at.d_w, in, at.d_w_type, false}};
+  const Matmul weight{.m = out, .n = in, .k = rows, .a = turned(y), .b = x, .c = d_w, .count = series};
   all.push_back(weight);
   if (at.d_bias != nullptr) {
     all.push_back(weight);

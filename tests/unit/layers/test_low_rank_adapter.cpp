@@ -110,7 +110,8 @@ TEST_CASE("A frozen adapter has no gradients, and a layer plans the products of 
   CHECK(weights[1].name == "q.lora_A.weight");
   CHECK(weights[1].extents({.tokens = 9, .selected = 4}) == ops::ProductExtents{.rows = 4, .in = in, .out = 2 * rank});
   CHECK(weights[1].scratch_columns.empty());
-  CHECK(weights[3].extents({.tokens = 9, .selected = 4}) == ops::ProductExtents{.rows = 4, .in = out, .out = rank});
+  CHECK(weights[3].extents({.tokens = 9, .selected = 4}) ==
+        ops::ProductExtents{.rows = 4, .in = out, .out = rank, .series = 2});
   CHECK_FALSE(layers::AdapterSettings{.rank = 4}.any());
   CHECK_FALSE(layers::AdapterSettings{.layers = {"q"}}.any());
 }

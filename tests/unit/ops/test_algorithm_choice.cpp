@@ -92,6 +92,31 @@ TEST_CASE("the products of a linear layer are those that layers call, each with 
   CHECK(ops::linear_products(rows, in, out, core::DataType::bf16, without).size() == 5);
 }
 
+TEST_CASE("the products of a series have keys of their own, and their operands lie side by side") {
+  alignas(16) static float memory[16];
+  const ops::LinearOperands at{.x = memory, .y = memory, .w = memory, .d_w = memory};
+  const std::int64_t rows = 700, in = 64, out = 8;
+  std::set<ops::MatmulKey> keys;
+  for (const std::int64_t series : {1, 2, 3}) {
+    const auto all = ops::linear_products(rows, in, out, core::DataType::bf16, at, series);
+    CHECK(all.size() == 5);
+    for (const ops::Matmul& p : all) {
+      CHECK((p.count == series && p.alpha == 1.0f));
+      CHECK(p.m * p.n * p.k == rows * in * out);
+      CHECK(keys.insert(ops::key_of(p, ops::row_bucket(rows))).second);
+      if (series == 1) continue;
+      const bool forward = p.b.turned, weight = p.sums_over_rows();
+      CHECK(p.a.step == (forward ? in : out));
+      CHECK(p.b.step == (weight ? in : in * out));
+      CHECK(p.c.step == (forward ? out : weight ? in * out : in));
+    }
+  }
+  // A step that is no multiple of 16 bytes takes whole vectors away.
+  ops::Matmul::Operand x{memory, 64, core::DataType::bf16};
+  x.step = 12;
+  CHECK(x.alignment() == 8);
+}
+
 TEST_CASE(
     "biases are added by epilogues in the types that the library has, and never in reproducible 16-bit products") {
   using core::DataType;
