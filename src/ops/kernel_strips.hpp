@@ -26,6 +26,7 @@ struct StripSums {
 /// No matrix.
 struct NoStripSums {
   static constexpr int kinds = 0;
+  static constexpr std::int64_t rows = 0;
   KOKKOS_INLINE_FUNCTION std::int64_t strips() const { return 0; }
 };
 
@@ -36,15 +37,16 @@ StripSums<kinds, Term, Finish> strip_sums(std::int64_t rows, std::int64_t column
 }
 
 #if BERT_HPC_WARPS
-/// Part blockIdx.y of a strip, whose parts are a cluster; or all parts, if a strip has one block.
+/// Part blockIdx.y of a strip, whose parts are a cluster; or all parts, if the block is `alone`.
 template <class Sums>
-__device__ void sum_strip(std::int64_t strip, const Sums& work) {
+__device__ void sum_strip(std::int64_t strip, const Sums& work, bool alone) {
   using namespace packs;
   constexpr int size = Sums::kinds * width, all = strip_packs * size;
   __shared__ float warp_sums[part_warps][all], part_sums[strip_parts][all];
   const int lane = static_cast<int>(threadIdx.x) % warp_lanes, warp = static_cast<int>(threadIdx.x) / warp_lanes;
   const int i = static_cast<int>(threadIdx.x);
-  for (int part = static_cast<int>(blockIdx.y); part < strip_parts; part += static_cast<int>(gridDim.y)) {
+  const int first_part = alone ? 0 : static_cast<int>(blockIdx.y), end = alone ? strip_parts : first_part + 1;
+  for (int part = first_part; part < end; ++part) {
     float sums[size];
     strip_part(part * rows_of_part + warp * rows_of_warp + lane / strip_packs, work.rows,
                strip * strip_packs + lane % strip_packs, work.columns, work.term, sums);
@@ -62,17 +64,16 @@ __device__ void sum_strip(std::int64_t strip, const Sums& work) {
     }
     __syncthreads();
   }
-  const bool in_cluster = gridDim.y > 1;
 #if __CUDA_ARCH__ >= 900
   const auto cluster = cooperative_groups::this_cluster();
-  if (in_cluster) cluster.sync();
+  if (!alone) cluster.sync();
 #endif
-  if (blockIdx.y == 0 && i < all) {
+  if (first_part == 0 && i < all) {
     float total = 0.0f;
     for (int part = 0; part < strip_parts; ++part) {
       const float* from = part_sums[part];
 #if __CUDA_ARCH__ >= 900
-      if (in_cluster) from = cluster.map_shared_rank(from, static_cast<unsigned>(part));
+      if (!alone) from = cluster.map_shared_rank(from, static_cast<unsigned>(part));
 #endif
       total += from[i];
     }
@@ -80,8 +81,29 @@ __device__ void sum_strip(std::int64_t strip, const Sums& work) {
     if (column < work.columns) work.finish(column, i % size / width, total);
   }
 #if __CUDA_ARCH__ >= 900
-  if (in_cluster) cluster.sync();  // shared memory of the other parts is read until here
+  if (!alone) cluster.sync();  // shared memory of the other parts is read until here
 #endif
+}
+
+/// Whether a strip of so many rows has one block of a cluster for itself: then a thread has one row at most. Partial
+/// sums of layer norms are such matrices; with a cluster for each strip a launch would have more blocks than a device
+/// runs at once.
+__host__ __device__ inline bool is_for_one_block(std::int64_t rows) {
+  return rows <= packs::strip_rows;
+}
+
+/// Number of clusters of `parts` blocks that add a matrix' sums.
+template <class Sums>
+__host__ __device__ std::int64_t clusters_of(const Sums& work, std::int64_t parts) {
+  return is_for_one_block(work.rows) ? (work.strips() + parts - 1) / parts : work.strips();
+}
+
+/// The part of this block in a cluster's sums.
+template <class Sums>
+__device__ void sum_strips_of_cluster(std::int64_t cluster, const Sums& work) {
+  const bool alone = gridDim.y == 1 || is_for_one_block(work.rows);
+  const std::int64_t strip = alone ? cluster * gridDim.y + blockIdx.y : cluster;
+  if (strip < work.strips()) sum_strip(strip, work, alone);
 }
 
 /// Blocks of a multiprocessor: 64 registers of a thread are enough for one kind of sums.
@@ -92,12 +114,13 @@ template <class First, class Second, class Third>
 __global__ void __launch_bounds__(packs::part_threads, strip_blocks<First>)
     sums_of_strips(const First first, const Second second, const Third third) {
   wait_for_earlier_kernels();
-  const std::int64_t strip = blockIdx.x, of_second = strip - first.strips(), of_third = of_second - second.strips();
-  if (of_second < 0) return sum_strip(strip, first);
+  const std::int64_t cluster = blockIdx.x, parts = gridDim.y;
+  const std::int64_t of_second = cluster - clusters_of(first, parts), of_third = of_second - clusters_of(second, parts);
+  if (of_second < 0) return sum_strips_of_cluster(cluster, first);
   if constexpr (Second::kinds > 0) {
-    if (of_third < 0) return sum_strip(of_second, second);
+    if (of_third < 0) return sum_strips_of_cluster(of_second, second);
   }
-  if constexpr (Third::kinds > 0) sum_strip(of_third, third);
+  if constexpr (Third::kinds > 0) sum_strips_of_cluster(of_third, third);
 }
 #endif
 
@@ -109,8 +132,9 @@ void sum_strips(const Label& label, const First& first, const Second& second = {
 #if BERT_HPC_WARPS
   void (*const kernel)(First, Second, Third) = sums_of_strips<First, Second, Third>;
   static const unsigned parts = is_for_hopper(reinterpret_cast<const void*>(kernel)) ? packs::strip_parts : 1;
+  const std::int64_t clusters = clusters_of(first, parts) + clusters_of(second, parts) + clusters_of(third, parts);
   launch(label, kernel,
-         {.blocks = dim3(static_cast<unsigned>(strips), parts), .threads = packs::part_threads, .cluster = parts},
+         {.blocks = dim3(static_cast<unsigned>(clusters), parts), .threads = packs::part_threads, .cluster = parts},
          first, second, third);
 #else
   for_items(label, strips, [=](std::int64_t item) {
