@@ -2,9 +2,9 @@
 
 #include "bert_hpc/ops/losses.hpp"
 #include "bert_hpc/ops/span_cross_entropy.hpp"
-#include "masked_lm_head.hpp"
 #include "sequence_head.hpp"
 #include "token_head.hpp"
+#include "vocabulary_head.hpp"
 
 namespace bert_hpc::layers {
 
@@ -66,8 +66,10 @@ LayerCosts costs_of_sequence_head(const HeadSettings& settings, const BatchShape
   return costs_of_two_products(settings, batch, 4 + more);
 }
 
-LayerCosts costs_of_masked_lm_head(const HeadSettings& settings, const BatchShape& batch) {
-  return costs_of_two_products(settings, batch, 4);
+LayerCosts costs_of_vocabulary_head(const HeadSettings& settings, const BatchShape& batch) {
+  if (!settings.dense.empty()) return costs_of_two_products(settings, batch, 4);
+  return costs_of_products(settings, batch, static_cast<double>(settings.hidden * settings.outputs),
+                           static_cast<double>(settings.hidden));
 }
 
 void declare_sequence_head(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs,
@@ -95,10 +97,17 @@ HeadKind sequence_head(LossFunction loss) {
 HeadKind masked_lm_head() {
   return {.class_suffix = "ForMaskedLM",
           .ties_word_embeddings = true,
-          .loss = MaskedLmHead::loss,
-          .declare = MaskedLmHead::declare,
-          .make = make<MaskedLmHead>,
-          .costs = costs_of_masked_lm_head};
+          .loss = VocabularyHead::loss,
+          .declare = VocabularyHead::declare,
+          .make = make<VocabularyHead>,
+          .costs = costs_of_vocabulary_head};
+}
+
+HeadKind causal_lm_head() {
+  HeadKind kind = masked_lm_head();
+  kind.class_suffix = "LMHeadModel";
+  kind.predicts_next_tokens = true;
+  return kind;
 }
 
 HeadKind token_head() {

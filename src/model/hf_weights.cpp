@@ -72,11 +72,11 @@ const HfCheckpoint::Entry* entry_of(const HfCheckpoint& checkpoint, const Weight
   return entry == nullptr && source.tensor == names.prediction_bias ? checkpoint.find(names.decoder_bias) : entry;
 }
 
-void report_unused(const HfCheckpoint& checkpoint, const WeightNames& names, const std::vector<Wanted>& wanted,
-                   LoadReport& report) {
+void report_unused(const HfCheckpoint& checkpoint, const WeightNames& names, const WeightTable& weights,
+                   const std::vector<Wanted>& wanted, LoadReport& report) {
   std::set<std::string> used;
   for (const Wanted& parameter : wanted) used.insert(parameter.source.tensor);
-  if (used.contains(names.prediction_bias)) used.insert({names.decoder_bias, names.decoder});
+  if (!weights.tied().empty()) used.insert({names.decoder_bias, weights.tied()});
   for (const auto& [name, entry] : checkpoint.entries()) {
     if (!used.contains(name)) report.unused.push_back(entry.tensor->name);
   }
@@ -91,7 +91,8 @@ LoadPlan plan_load(const HfCheckpoint& checkpoint, const std::filesystem::path& 
   const bool classifies = std::any_of(checkpoint.entries().begin(), checkpoint.entries().end(), [&](const auto& entry) {
     return has_prefix(entry.first, names.sequence_head) && !entry.first.starts_with(names.base);
   });
-  const bool predicts_tokens = checkpoint.find(names.prediction_transform) && !classifies;
+  const bool predicts_tokens =
+      !classifies && (names.prediction_transform.empty() || checkpoint.find(names.prediction_transform));
   bool lacks_classifier = false;
   std::int64_t missing = 0;
   std::set<std::string> named;  // tensors with problems; several parameters may share one
@@ -137,7 +138,7 @@ LoadPlan plan_load(const HfCheckpoint& checkpoint, const std::filesystem::path& 
   }
   if (lacks_classifier) {
     problems.add(
-        "It holds a masked language model, which has no classifier yet: train it for the task first "
+        "It holds a language model, which has no classifier yet: train it for the task first "
         "(run.mode = \"train\" with model.pretrained = this folder), and use the model that this run writes.");
   }
   if (missing > most_missing) {
@@ -152,7 +153,7 @@ LoadPlan plan_load(const HfCheckpoint& checkpoint, const std::filesystem::path& 
   }
   problems.throw_if_any(ExitCode::files, folder.string() + ": the weights do not fit the model:");
   plan.report.wrapper = checkpoint.wrapper();
-  report_unused(checkpoint, names, wanted, plan.report);
+  report_unused(checkpoint, names, options.weights, wanted, plan.report);
   return plan;
 }
 
@@ -169,13 +170,10 @@ std::vector<Wanted> wanted_of(const Parameters& parameters, const WeightTable& t
   return wanted;
 }
 
-bool wants_decoder(const core::ParameterStore& store, const WeightNames& names) {
-  bool predicts = false, apart = false;
-  for (const core::ParameterSlice& slice : store.slices()) {
-    predicts |= slice.name == names.prediction_bias;
-    apart |= slice.name == names.decoder;
-  }
-  return predicts && !apart;
+/// Whether the word embeddings are the decoder too, without a parameter of its name.
+bool wants_decoder(const core::ParameterStore& store, const std::string& tied) {
+  const auto is_decoder = [&tied](const core::ParameterSlice& slice) { return slice.name == tied; };
+  return !tied.empty() && std::none_of(store.slices().begin(), store.slices().end(), is_decoder);
 }
 
 void check_finite(const HfCheckpoint& checkpoint, const HfCheckpoint::Entry& source, const core::ShardRuns& runs,
@@ -274,7 +272,7 @@ LoadReport load_hf_weights(const std::filesystem::path& folder, core::ParameterS
     core::copy_to_device<float>(values, values_of(slice));
   }
   for (const core::ParameterSlice& slice : store.slices()) {
-    const bool embeds = slice.name == names.word_embeddings && wants_decoder(store, names);
+    const bool embeds = slice.name == names.word_embeddings && wants_decoder(store, options.weights.tied());
     const auto tied_to = [&] { return core::on_host<float>(values_of(slice), staging); };
     if (embeds || slice.name == names.decoder) {
       check_tie(checkpoint, names.decoder, slice, tied_to(), names.word_embeddings, problems);

@@ -46,14 +46,43 @@ void set_trains(ModelPlan& plan, Trains trains) {
   add_training(specs, plan.trains, plan.training);
 }
 
+namespace {
+
+/// Throws Error(input) if the head predicts tokens that this family's attention shows to it, or hides from it.
+void require_fitting_head(const Family& family, const HeadKind& kind) {
+  if (!kind.ties_word_embeddings || kind.predicts_next_tokens == family.causal) return;
+  std::string others;
+  for (const Family* const other : families()) {
+    if (other->causal == family.causal) continue;
+    others += (others.empty() ? "\"" : " or \"") + other->model_type + '"';
+  }
+  throw core::Error(core::ExitCode::input,
+                    family.causal
+                        ? "the task \"masked_lm\" does not fit the model family \"" + family.model_type +
+                              "\", as no token sees those after it: use the task \"causal_lm\", or a model of family " +
+                              others + '.'
+                        : "the task \"causal_lm\" does not fit the model family \"" + family.model_type +
+                              "\", as each token sees those after it, which are to be predicted: use the task "
+                              "\"masked_lm\", or a model of family " +
+                              others + '.');
+}
+
+}  // namespace
+
 ModelPlan make_plan(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs, core::DataType storage) {
   const Family& family = family_of(config.family);
+  require_fitting_head(family, kind);
   ModelPlan plan = family.plan(config, kind, outputs);
   plan.head.word_embeddings = family.names.word_embeddings;
   plan.head.decoder = family.names.decoder;
+  if (kind.ties_word_embeddings) plan.weights.set_tied(family.names.decoder);
   plan.embeddings.storage = plan.head.storage = storage;
   for (layers::SublayerSettings& sublayer : plan.sublayers) sublayer.storage = storage;
   return plan;
+}
+
+bool is_causal(const ModelConfig& config) {
+  return family_of(config.family).causal;
 }
 
 std::string word_embeddings_name(const ModelConfig& config) {

@@ -56,10 +56,12 @@ Stage::Stage(const ModelPlan& plan, const ModelRange& range, const core::Paramet
     layers::declare_head(settings, of_head);
     head_ = layers::make_head(settings, parameters, group);
     head_begin_ = trainable_begin(parameters, of_head);
+    const bool decodes_by_embeddings = settings.kind.ties_word_embeddings && !settings.declares_decoder;
+    trains_head_ = head_begin_ >= 0 || (decodes_by_embeddings && trains_embeddings());
   }
   if (!trains_embeddings() && !sends_gradient()) {
     while (first_backward_ < sublayers_.size() && sublayer_begin_[first_backward_] < 0) ++first_backward_;
-    if (first_backward_ == sublayers_.size() && head_begin_ < 0) ++first_backward_;
+    if (first_backward_ == sublayers_.size() && !trains_head_) ++first_backward_;
   }
   find_runs();
 }
@@ -184,10 +186,8 @@ void Stage::backward(layers::Engine& engine, const layers::StepContext& context,
     d_y = first_rows(ping_pong[turn], s.selection.rows.count, sublayers_.size());
     turn = 1 - turn;
     head_->backward_input(engine, context, *s.head, d_y.y);
-    if (head_begin_ >= 0) {
-      head_->backward_weight(engine, *s.head, s.sublayers.back()->output);
-      finished(head_begin_);
-    }
+    if (trains_head_) head_->backward_weight(engine, *s.head, s.sublayers.back()->output);
+    if (head_begin_ >= 0) finished(head_begin_);
   }
   std::size_t run = runs_.size();
   for (std::size_t i = sublayers_.size(); i-- > first_backward_;) {
@@ -244,10 +244,8 @@ void Stage::backward_weight(layers::Engine& engine, const layers::StepContext& c
                             int slot, int deferred) {
   const Slot& s = at(slot);
   const DeferredGradients& k = deferred_[static_cast<std::size_t>(deferred)];
-  if (head_begin_ >= 0) {
-    head_->backward_weight(engine, *s.head, s.sublayers.back()->output);
-    finished(head_begin_);
-  }
+  if (trains_head_) head_->backward_weight(engine, *s.head, s.sublayers.back()->output);
+  if (head_begin_ >= 0) finished(head_begin_);
   for (std::size_t i = sublayers_.size(); i-- > first_backward_;) {
     if (sublayer_begin_[i] < 0) continue;
     sublayers_[i]->backward_weight(engine, context, selection(s, i), *s.sublayers[i], *k.sublayers[i],

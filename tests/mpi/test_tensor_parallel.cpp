@@ -283,6 +283,14 @@ TEST_CASE("a pre-norm model on a tensor group gives the results of one rank") {
   check_group(tests::pre_norm(plan_of(kind)), size, GENERATE(false, true));
 }
 
+TEST_CASE("a decoder without layers before it gives the results of one rank on a tensor group") {
+  const int size = GENERATE(1, 2, 4);
+  if (world().size() % size != 0) return;
+  model::ModelPlan plan = tests::pre_norm(plan_of(tests::masked_lm_head));
+  plan.head.dense = plan.head.bias = "";
+  check_group(plan, size, GENERATE(false, true));
+}
+
 TEST_CASE("adapters on a tensor group give the results of one rank") {
   const int size = GENERATE(1, 2, 4);
   if (world().size() % size != 0) return;

@@ -3,8 +3,8 @@
 // activation, features made of it, and a linear layer to the logits.
 //   SequenceHead: logits = dropout(tanh(first·Wpᵀ + bp))·Wcᵀ + bc, the pooler and
 //     classifier of BertForSequenceClassification; other families have relu or gelu for tanh, or drop `first` too.
-//   MaskedLmHead: logits = layer_norm(gelu(masked·Wtᵀ + bt))·Eᵀ + b with the word embeddings E tied to the decoder, as
-//     in BertForMaskedLM.
+//   VocabularyHead: logits = layer_norm(gelu(masked·Wtᵀ + bt))·Eᵀ + b with the word embeddings E tied to the decoder,
+//     as in BertForMaskedLM; or without all that is before the decoder, row·Eᵀ, as in GPT2LMHeadModel.
 //   TokenHead: logits = dropout(row)·Wcᵀ + bc; also of sequences if these have no dense layer.
 //   EmbeddingHead: the rows themselves, or one embedding of each sequence's rows.
 // In a tensor group all but the second are computed the same on every rank: they are small, and so are their weights.
@@ -82,6 +82,8 @@ struct HeadKind {
   const char* class_suffix;  ///< of the name of Transformers' class with this head: "ForMaskedLM"
   /// The decoder's weights are the word embeddings, and the outputs the vocabulary; else the outputs are labels.
   bool ties_word_embeddings = false;
+  /// The outputs are of the token after each row's, which the model's attention must not show to it.
+  bool predicts_next_tokens = false;
   bool reads_all_tokens = false;          ///< else a selection of them
   bool is_token_head = false;             ///< logits of the rows that it reads, without a dense layer before
   const char* classifier = "classifier";  ///< name of the layer to the logits in Transformers; unused where tied
@@ -101,10 +103,11 @@ struct HeadKind {
   }
 };
 
-/// SequenceHead with this loss; MaskedLmHead; TokenHead with cross entropy; TokenHead of all tokens with the two scores
-/// of a span's ends.
+/// SequenceHead with this loss; VocabularyHead for masked tokens and for next tokens; TokenHead with cross entropy;
+/// TokenHead of all tokens with the two scores of a span's ends.
 HeadKind sequence_head(LossFunction loss = cross_entropy_loss);
 HeadKind masked_lm_head();
+HeadKind causal_lm_head();
 HeadKind token_head();
 HeadKind span_head();
 /// EmbeddingHead of the selected rows.
@@ -123,18 +126,18 @@ struct HeadSettings {
   float input_dropout = 0.0f;  ///< SequenceHead: before the dense layer; its site is the next after `site`
   float layer_norm_epsilon = 1e-12f;
   DataType storage = DataType::fp32;  ///< of activations
-  /// MaskedLmHead: of logits and their gradients where one rank has all outputs; of a share of them they are floats.
+  /// VocabularyHead: of logits and their gradients where one rank has all outputs; of a share of them they are floats.
   DataType logits = DataType::fp32;
-  bool pads_logits = false;  ///< MaskedLmHead: rows of logits begin at multiples of ops::padded_columns()
+  bool pads_logits = false;  ///< VocabularyHead: rows of logits begin at multiples of ops::padded_columns()
   std::uint32_t site = 0;
   // Names of parameters without ".weight" and ".bias".
-  std::string dense = "dense";               ///< the dense layer's; empty: a head of sequences has none
+  std::string dense = "dense";               ///< the dense layer's; empty: a head of sequences or tokens has none
   std::string classifier = "classifier";     ///< SequenceHead, TokenHead: the layer to the logits
   bool classifier_bias = true;               ///< TokenHead
-  std::string norm = "norm";                 ///< MaskedLmHead: the layer norm's
+  std::string norm = "norm";                 ///< VocabularyHead: the layer norm's
   Activation activation = Activation::tanh;  ///< of the dense layer
   // With tied word embeddings, names of whole parameters:
-  std::string bias = "bias";                    ///< the decoder's
+  std::string bias = "bias";                    ///< the decoder's; empty: it has none
   std::string word_embeddings = "word.weight";  ///< to which the decoder is tied
   std::int64_t padding_row = -1;                ///< as in EmbeddingsSettings
   /// The parameter that holds the decoder's weights, and whether the head declares it: a copy of the word embeddings

@@ -117,6 +117,9 @@ ModelPlan make_plan(const ModelConfig& config, const HeadKind& kind, std::int64_
 /// is trained as its original is.
 void set_trains(ModelPlan& plan, Trains trains);
 
+/// Whether a token of this family's models attends to itself and those before it alone.
+bool is_causal(const ModelConfig& config);
+
 /// Names of the word embeddings and of their copy for the decoder of masked language modelling.
 std::string word_embeddings_name(const ModelConfig& config);
 std::string decoder_name(const ModelConfig& config);

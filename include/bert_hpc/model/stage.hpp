@@ -226,6 +226,7 @@ class Stage {
   // Arena offset of the first trainable parameter of each part; -1: it has none.
   std::vector<std::int64_t> sublayer_begin_;
   std::int64_t embeddings_begin_ = -1, head_begin_ = -1;
+  bool trains_head_ = false;  // parameters of its own, or word embeddings that are its decoder
   std::int64_t arena_begin_ = 0;
   /// The lowest sublayer with a backward pass; the number of sublayers: the head alone has one; one more: nothing has.
   std::size_t first_backward_ = 0;

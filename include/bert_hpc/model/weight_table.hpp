@@ -28,11 +28,15 @@ class WeightTable {
  public:
   void add(const std::string& parameter, WeightSource source) { sources_[parameter] = std::move(source); }
   WeightSource source_of(const std::string& parameter) const;
+  /// Name of the decoder that is tied to the word embeddings, which files may hold too; "" if the model has none.
+  const std::string& tied() const { return tied_; }
+  void set_tied(const std::string& decoder) { tied_ = decoder; }
   /// Whether files hold parameter `a` before parameter `b`: by tensors' names, then by rows.
   bool is_before(const std::string& a, const std::string& b) const;
 
  private:
   std::map<std::string, WeightSource> sources_;
+  std::string tied_;
 };
 
 /// Shape of the tensor in files; `shape` is that of the whole parameter.

@@ -41,6 +41,7 @@ struct Family {
   std::string title;         ///< for messages, e.g. "BERT"
   std::string class_prefix;  ///< of Transformers' classes, e.g. "Bert" of BertForMaskedLM
   bool token_types = true;   ///< it has embeddings of token types
+  bool causal = false;       ///< a token attends to itself and those before it
   WeightNames names;
 
   /// The values of its config.json; what is wrong goes to the reader's problems.

@@ -1,5 +1,5 @@
 // GPT-2 (Radford et al., "Language models are unsupervised multitask learners", 2019): config.json, plan and weight
-// names of Transformers' GPT2ForSequenceClassification and its relatives. A decoder: causal attention, layer norms
+// names of Transformers' GPT2LMHeadModel and its relatives. A decoder: causal attention, layer norms
 // before the sublayers and a final one, GELU with tanh, learned positions, no token types. Its head of sequences reads
 // the last token and is one product without bias. Files store matrices transposed, and query, key and value as one
 // tensor.
@@ -91,11 +91,6 @@ void add_weights(const std::string& block, const BlockNames& names, std::int64_t
 }
 
 ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs) {
-  if (kind.ties_word_embeddings) {
-    throw core::Error(core::ExitCode::input,
-                      "a GPT-2 model has no head for masked tokens, as no token sees those after it: use another "
-                      "model.family or another task.");
-  }
   const EncoderSettings& own = encoder_settings(config);
   const std::string base = "transformer.";
   const BlockNames names = {
@@ -133,7 +128,9 @@ ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t out
   }
   plan.head.padding_row = -1;
   if (kind.outputs_embeddings) return plan;
-  if (!kind.is_token_head) {
+  if (kind.ties_word_embeddings) {
+    plan.head.dense = plan.head.bias = "";
+  } else if (!kind.is_token_head) {
     plan.head.token = layers::SequenceToken::last;
     plan.head.dense = "";
     plan.head.classifier = "score";
@@ -163,6 +160,7 @@ extern const Family gpt2 = {
     .title = "GPT-2",
     .class_prefix = "GPT2",
     .token_types = false,
+    .causal = true,
     .names = {.base = "transformer.",
               .base_parts = {"wte.", "wpe.", "h.", "ln_f."},
               .word_embeddings = "transformer.wte.weight",

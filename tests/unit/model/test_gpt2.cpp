@@ -66,8 +66,30 @@ TEST_CASE("what GPT-2 has and is not built in is refused by its key") {
   CHECK_THAT(refusal(R"("activation_function": "relu")"), ContainsSubstring("activation_function is \"relu\""));
   CHECK_THAT(refusal(R"("scale_attn_by_inverse_layer_idx": true)"), ContainsSubstring("scale_attn_by_inverse"));
   CHECK_THAT(refusal(R"("scale_attn_weights": false)"), ContainsSubstring("scale_attn_weights"));
-  CHECK_THAT(failure_of([] { model::make_plan(config(), tests::masked_lm_head, 2); }).message,
-             ContainsSubstring("no head for masked tokens"));
+}
+
+TEST_CASE("tasks that predict tokens are refused where attention shows or hides these tokens") {
+  const std::string masked = failure_of([] { model::make_plan(config(), tests::masked_lm_head, 2); }).message;
+  CHECK_THAT(masked, ContainsSubstring("masked_lm\" does not fit the model family \"gpt2\""));
+  CHECK_THAT(masked, ContainsSubstring("use the task \"causal_lm\", or a model of family \"bert\""));
+  const std::string causal = failure_of([] { model::make_plan({}, tests::causal_lm_head, 2); }).message;
+  CHECK_THAT(causal, ContainsSubstring("causal_lm\" does not fit the model family \"bert\""));
+  CHECK_THAT(causal, ContainsSubstring("use the task \"masked_lm\", or a model of family \"gpt2\"."));
+}
+
+TEST_CASE("GPT-2's head for next tokens is its word embeddings alone") {
+  const model::ModelPlan plan = model::make_plan(config(), tests::causal_lm_head, 2);
+  CHECK(plan.weights.tied() == "lm_head.weight");
+  std::vector<core::ParameterSpec> specs;
+  layers::declare_head(model::head_of(plan, model::whole(plan)), specs);
+  CHECK(specs.empty());
+  model::ModelRange last = model::whole(plan);
+  last.embeddings = false;
+  layers::declare_head(model::head_of(plan, last), specs);
+  REQUIRE(specs.size() == 1);
+  CHECK(specs[0].name == "lm_head.weight");
+  CHECK(specs[0].copy_of == "transformer.wte.weight");
+  CHECK(model::hf_config_text(config(), tests::causal_lm_head).find("GPT2LMHeadModel") != std::string::npos);
 }
 
 TEST_CASE("a plan of GPT-2 is causal and pre-norm, with a final norm and a head that reads last tokens") {
@@ -130,6 +152,53 @@ TEST_CASE("folders of GPT-2 are written and read, also those of the bare model w
   const model::LoadReport report = model::load_hf_weights(folder / "bare", bare, options);
   CHECK(report.newly_initialised == std::vector<std::string>{"score.weight"});
   CHECK(report.unused.empty());
+}
+
+TEST_CASE("a folder of GPT2LMHeadModel may hold its decoder, if it is the tied one") {
+  const tests::ScratchFolder folder;
+  const model::ModelConfig own = config();
+  const model::ModelPlan plan = model::make_plan(own, tests::causal_lm_head, 2);
+  const std::vector<core::ParameterSpec> specs = model::model_parameters(plan, model::whole(plan));
+  core::ParameterStore store(specs, core::ParameterStore::Arenas::values),
+      read(specs, core::ParameterStore::Arenas::values);
+  model::initialize_parameters(store, own, 3);
+  model::save_hf_folder(folder / "model", own, tests::causal_lm_head, store, {});
+  const model::LoadOptions options = {.family = "gpt2", .weights = plan.weights};
+  CHECK(model::load_hf_weights(folder / "model", read, options).text().empty());
+  CHECK(test::copy_of(read.values()) == test::copy_of(store.values()));
+
+  const model::SafetensorsFile file(folder / "model/model.safetensors");
+  CHECK(file.find("lm_head.weight") == nullptr);
+  std::vector<std::vector<float>> values;
+  values.reserve(file.tensors().size() + 1);
+  const auto write = [&](const std::string& name, float off) {
+    std::vector<model::TensorToWrite> tensors;
+    values.clear();
+    for (const model::StoredTensor& tensor : file.tensors()) {
+      values.emplace_back(static_cast<std::size_t>(tensor.elements));
+      file.read(tensor, values.back());
+      tensors.push_back({.name = tensor.name, .shape = tensor.shape, .values = values.back()});
+      if (tensor.name != "transformer.wte.weight") continue;
+      values.push_back(values.back());
+      values.back()[7] += off;
+      tensors.push_back({.name = "lm_head.weight", .shape = tensor.shape, .values = values.back()});
+    }
+    std::filesystem::create_directories(folder / name);
+    test::write_safetensors(folder / name / "model.safetensors", std::move(tensors), {});
+  };
+  write("tied", 0);
+  CHECK(model::load_hf_weights(folder / "tied", read, options).text().empty());
+  write("untied", 1);
+  CHECK_THAT(failure_of([&] { model::load_hf_weights(folder / "untied", read, options); }).message,
+             ContainsSubstring("\"lm_head.weight\" in model.safetensors differs from transformer.wte.weight"));
+  // A classifier reads neither: its own layer is missing.
+  const model::ModelPlan other = model::make_plan(own, tests::classification_head, 2);
+  core::ParameterStore classifier(model::model_parameters(other, model::whole(other)),
+                                  core::ParameterStore::Arenas::values);
+  CHECK_THAT(failure_of([&] {
+               model::load_hf_weights(folder / "model", classifier, {.family = "gpt2", .weights = other.weights});
+             }).message,
+             ContainsSubstring("It holds a language model, which has no classifier yet"));
 }
 
 TEST_CASE("adapters of GPT-2 stand beside layers that files store alone") {

@@ -84,6 +84,13 @@ tests::Failure load_failure(const tests::ScratchFolder& folder, const std::vecto
   return failure_of([&] { model::load_hf_weights(folder.path(), store, options); });
 }
 
+/// Options for a model whose decoder is its word embeddings.
+LoadOptions of_tied_decoder() {
+  LoadOptions options;
+  options.weights.set_tied("cls.predictions.decoder.weight");
+  return options;
+}
+
 }  // namespace
 
 TEST_CASE("a folder comes back bit for bit, config and tokenizer files with it") {
@@ -223,18 +230,18 @@ TEST_CASE("a stored decoder must be the tied one, and its bias may have either n
   rename(tensors, "cls.predictions.bias", "cls.predictions.decoder.bias");
   write(folder / "model.safetensors", tensors);
   ParameterStore read(masked_lm_specs, ParameterStore::Arenas::values);
-  const model::LoadReport report = model::load_hf_weights(folder.path(), read);
+  const model::LoadReport report = model::load_hf_weights(folder.path(), read, of_tied_decoder());
   CHECK(report.unused.empty());
   CHECK(report.replaced.empty());
   CHECK(same_bits(read, store));
 
   tensors["cls.predictions.bias"] = tensors["cls.predictions.decoder.bias"];
   write(folder / "model.safetensors", tensors);
-  CHECK(load_failure(folder, masked_lm_specs).code == -1);
+  CHECK(load_failure(folder, masked_lm_specs, of_tied_decoder()).code == -1);
   tensors["cls.predictions.bias"].second[2] += 1;
   tensors["cls.predictions.decoder.weight"].second[7] += 1;
   write(folder / "model.safetensors", tensors);
-  const auto failure = load_failure(folder, masked_lm_specs);
+  const auto failure = load_failure(folder, masked_lm_specs, of_tied_decoder());
   CHECK(failure.code == tests::files_code);
   CHECK(failure.says("\"cls.predictions.decoder.weight\" in model.safetensors differs from bert.embeddings.word"));
   CHECK(failure.says("\"cls.predictions.decoder.bias\" in model.safetensors differs"));
@@ -264,7 +271,7 @@ TEST_CASE("a masked language model's missing classifier is an error, except wher
   tests::ScratchFolder folder;
   write(folder / "model.safetensors", tensors_of(make_store(masked_lm_specs)));
   const auto failure = failure_of([&] { model::check_hf_weights(folder.path(), classifier_specs); });
-  CHECK(failure.says("masked language model, which has no classifier yet"));
+  CHECK(failure.says("language model, which has no classifier yet"));
   CHECK_FALSE(failure.says("classifier.weight is missing"));
   CHECK_FALSE(failure.says("bert.pooler.dense.weight is missing"));
   CHECK(failure.says("bert.embeddings.LayerNorm.weight is missing"));
@@ -349,7 +356,7 @@ TEST_CASE("each rank of a tensor group reads its slices, and errors name the pla
   };
   for (const auto& mine : {parts(2, 0, 3, 0), parts(3, 2, 4, 3)}) {
     ParameterStore store(mine, ParameterStore::Arenas::values);
-    CHECK(model::load_hf_weights(folder.path(), store).unused.empty());
+    CHECK(model::load_hf_weights(folder.path(), store, of_tied_decoder()).unused.empty());
     for (const ParameterSpec& spec : mine) {
       const std::vector<float> all = values_of(whole, spec.name), part = values_of(store, spec.name);
       const core::ShardRuns runs = core::runs_of(spec.shape, spec.shard);
@@ -367,8 +374,8 @@ TEST_CASE("each rank of a tensor group reads its slices, and errors name the pla
   const auto mine = parts(3, 2, 4, 3);
   tensors["cls.predictions.decoder.weight"].second[8] += 1;  // row 2
   write(folder / "model.safetensors", tensors);
-  CHECK(load_failure(folder, mine).says("untied decoder"));
-  CHECK(load_failure(folder, parts(2, 0, 3, 0)).code == -1);  // whose rows are as they should be
+  CHECK(load_failure(folder, mine, of_tied_decoder()).says("untied decoder"));
+  CHECK(load_failure(folder, parts(2, 0, 3, 0), of_tied_decoder()).code == -1);  // whose rows are as they should be
   tensors.erase("cls.predictions.decoder.weight");
   tensors[mine[3].name].second[2 * 7 + 5] = INFINITY;
   write(folder / "model.safetensors", tensors);

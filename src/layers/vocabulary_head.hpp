@@ -1,16 +1,17 @@
-// The prediction head of BertForMaskedLM: dense, GELU, layer norm, and a decoder tied to the word embeddings.
+// Heads with a logit for each token of the vocabulary, from a decoder tied to the word embeddings: that of
+// BertForMaskedLM, with dense layer, GELU and layer norm before it, and that of GPT2LMHeadModel, the decoder alone.
 #pragma once
 
 #include "bert_hpc/layers/heads.hpp"
 
 namespace bert_hpc::layers {
 
-class MaskedLmHead : public Head {
+class VocabularyHead : public Head {
  public:
   static void declare(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs, const TensorRank& place);
   /// Cross entropy with ClassTargets, token ids.
   static void loss(const LossInput& input);
-  MaskedLmHead(const HeadSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group);
+  VocabularyHead(const HeadSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group);
 
   std::unique_ptr<SavedActivations> make_saved() const override { return std::make_unique<Saved>(); }
   void allocate_saved(core::Workspace& workspace, std::int64_t rows, SavedActivations& saved) const override;
@@ -22,7 +23,7 @@ class MaskedLmHead : public Head {
   void backward_weight(Engine& engine, const SavedActivations& saved, ConstMatrix x) const override;
 
  private:
-  /// "piece": this rank's rows in a tensor group, otherwise all.
+  /// "piece": this rank's rows in a tensor group, otherwise all. Without a dense layer there are only logits.
   struct Saved : SavedActivations {
     Matrix dense;              ///< (piece, hidden): before GELU
     Matrix activated;          ///< (piece, hidden)
@@ -33,12 +34,20 @@ class MaskedLmHead : public Head {
     Matrix d_dense;            ///< (piece, hidden): at the result of the dense layer
   };
 
+  /// Layers before the decoder.
+  struct Transform {
+    Linear dense;
+    int gamma, beta;
+  };
+
+  void allocate_transform(core::Workspace& workspace, std::int64_t rows, Saved& saved) const;
+
   HeadSettings settings_;
   const core::ParameterStore& parameters_;
   TensorGroup group_;
   std::int64_t first_output_, outputs_;  // of the vocabulary, here
-  Linear dense_, decoder_;
-  int gamma_, beta_;
+  Linear decoder_;
+  std::optional<Transform> transform_;
 };
 
 }  // namespace bert_hpc::layers
