@@ -19,6 +19,15 @@
 
 namespace bert_hpc::app {
 
+namespace {
+
+/// Whether the data have targets for the mode: labels are unknown to predictions, next tokens are in the text.
+bool has_targets(const config::Config& input) {
+  return input.run.mode != "predict" || objectives::of(input).task->predicts_tokens();
+}
+
+}  // namespace
+
 SessionData::SessionData(const RunContext& context) {
   collectively(context.world, [&] { stated = embedding_model(context.input, model_from_config(context.input)); });
   open_or_plan_data(sets, context, stated);
@@ -138,8 +147,8 @@ void Session::plan_memory() {
     options.plan.padding = padding_options(input, model->config, *reader);
     const std::int64_t longest = options.plan.padding.rows(reader->info().max_length);
     const std::int64_t tokens = evaluation_micro_tokens(input, longest, usual_micro_tokens);
-    evaluator.emplace(*model, *reader, rows, input.task, data::evaluation_options(options, tokens),
-                      input.run.mode != "predict", sets.hdf5);
+    evaluator.emplace(*model, *reader, rows, input.task, data::evaluation_options(options, tokens), has_targets(input),
+                      sets.hdf5);
     evaluation_bounds = layers::larger(evaluation_bounds, evaluator->bounds());
   };
   collectively(context_.world, [&] {

@@ -102,9 +102,10 @@ class Rules {
          "[model] pretrained is missing: an adapter needs the folder of the model beside which it was trained.");
     rule(lora.targets.end() == std::find(lora.targets.begin(), lora.targets.end(), ""), "model.lora.targets",
          "[model.lora] targets has an empty name: remove it.");
-    rule(!lora.train_head.value_or(false) || config_.task.name != "masked_lm", "model.lora.train_head",
-         "[model.lora] train_head = true is not possible with the task \"masked_lm\", which trains the adapters alone: "
-         "remove it.");
+    const tasks::Task* const task = tasks::find(config_.task.name);
+    rule(!lora.train_head.value_or(false) || task == nullptr || !task->predicts_tokens(), "model.lora.train_head",
+         "[model.lora] train_head = true is not possible with the task \"" + config_.task.name +
+             "\", which trains the adapters alone: remove it.");
     if (trains()) {
       rule(m.trainable == "lora" || !lora.is_given(), "model.lora",
            "[model.lora] belongs to trainable = \"lora\" in [model]: set that, or remove the table.");

@@ -120,6 +120,9 @@ void BatchLoader::fill(std::span<const core::PlannedSample> samples, Slot& slot,
     case tasks::HeadRows::masked_tokens:
       fill_masked_tokens(samples, ids, slot, batch);
       break;
+    case tasks::HeadRows::next_tokens:
+      fill_next_tokens(samples, slot, batch);
+      break;
     case tasks::HeadRows::words:
       fill_words(slot, batch);
       break;
@@ -215,8 +218,12 @@ std::int64_t BatchLoader::word_rows(std::int64_t sample) const {
 std::int64_t BatchLoader::targets_of(const core::BatchPlan& plan) const {
   if (masker_) return -1;
   if (units_) return std::ssize(samples_);
-  if (options_.task->rows != tasks::HeadRows::words) return plan.sequences();
   std::int64_t targets = 0;
+  if (options_.task->predicts_next_tokens()) {
+    for (const core::PlannedSample& sample : plan.samples) targets += sample.length - 1;
+    return targets;
+  }
+  if (options_.task->rows != tasks::HeadRows::words) return plan.sequences();
   for (const std::int64_t sample : samples_) targets += word_rows(sample);
   return targets;
 }
@@ -262,6 +269,31 @@ void BatchLoader::fill_lists(std::span<const core::PlannedSample> samples, Slot&
     ++count;
   });
   batch.targets.get<core::ListTargets>() = {lists, count};
+}
+
+void BatchLoader::fill_next_tokens(std::span<const core::PlannedSample> samples, Slot& slot,
+                                   core::MicroBatch& batch) const {
+  std::int64_t rows = 0;
+  for (const core::PlannedSample& sample : samples) rows += sample.length - 1;
+  auto* offsets = take<std::int32_t>(slot, batch.sequences + 1);
+  auto* sequence = take<std::int32_t>(slot, rows);
+  auto* position = take<std::int32_t>(slot, rows);
+  auto* index = take<std::int32_t>(slot, rows);
+  auto* targets = take<std::int32_t>(slot, rows);
+  std::int32_t row = 0;
+  for (std::int32_t s = 0; s < static_cast<std::int32_t>(batch.sequences); ++s) {
+    offsets[s] = row;
+    const std::int32_t begin = batch.tokens.offsets[s], last = samples[static_cast<std::size_t>(s)].length - 1;
+    for (std::int32_t p = 0; p < last; ++p, ++row) {
+      sequence[row] = s;
+      position[row] = p;
+      index[row] = begin + p;
+      targets[row] = batch.input_ids[begin + p + 1];
+    }
+  }
+  offsets[batch.sequences] = row;
+  batch.targets = {.rows = {rows, offsets, sequence, position}, .index = index};
+  batch.targets.get<core::ClassTargets>().data = targets;
 }
 
 void BatchLoader::fill_masked_tokens(std::span<const core::PlannedSample> samples, std::int32_t* ids, Slot& slot,

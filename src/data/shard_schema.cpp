@@ -68,6 +68,10 @@ SpecialIds special_ids_from_json(const std::string& json, const std::string& fil
   return ids;
 }
 
+std::int32_t text_end_from_json(const std::string& json, const std::string& file) {
+  return special_id(settings_of(json, file), text_end_key, file);
+}
+
 std::int64_t max_tokens_from_json(const std::string& json, const std::string& file) {
   const Json settings = settings_of(json, file);
   const auto entry = settings.find("max_tokens");

@@ -10,6 +10,7 @@ namespace bert_hpc::objectives {
 Objective classification();
 Objective regression();
 Objective masked_lm();
+Objective causal_lm();
 Objective multi_label();
 Objective question_answering();
 Objective token_classification();
@@ -19,7 +20,7 @@ const Objective& embedding(const config::Embed& embed);
 const Objective& named(std::string_view name) {
   static const std::vector<Objective> all = {
       classification(),     multi_label(),    regression(), token_classification(),
-      question_answering(), answer_ranking(), masked_lm()};
+      question_answering(), answer_ranking(), masked_lm(),  causal_lm()};
   const tasks::Task& task = tasks::named(name);
   const auto found = std::find_if(all.begin(), all.end(), [&](const Objective& o) { return o.task == &task; });
   core::require(found != all.end(), "every task has an objective");

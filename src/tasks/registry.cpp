@@ -11,6 +11,7 @@ namespace bert_hpc::tasks {
 const Task& classification();
 const Task& regression();
 const Task& masked_lm();
+const Task& causal_lm();
 const Task& multi_label();
 const Task& question_answering();
 const Task& token_classification();
@@ -27,7 +28,7 @@ std::vector<std::string> Words::names() const {
 const std::vector<const Task*>& all() {
   static const std::vector<const Task*> tasks = {
       &classification(),     &multi_label(),    &regression(), &token_classification(),
-      &question_answering(), &answer_ranking(), &masked_lm()};
+      &question_answering(), &answer_ranking(), &masked_lm(),  &causal_lm()};
   return tasks;
 }
 

@@ -22,8 +22,9 @@ def load(folder):
         "ForMaskedLM": transformers.AutoModelForMaskedLM,
         "ForQuestionAnswering": transformers.AutoModelForQuestionAnswering,
         "ForTokenClassification": transformers.AutoModelForTokenClassification,
+        "LMHeadModel": transformers.AutoModelForCausalLM,
     }
-    kind = kinds[architecture[architecture.index("For") :]]
+    kind = next(kind for suffix, kind in kinds.items() if architecture.endswith(suffix))
     model, info = kind.from_pretrained(folder, output_loading_info=True)
     problems = {key: value for key, value in info.items() if value}
     if problems:

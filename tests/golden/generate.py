@@ -24,6 +24,7 @@ Files of one machine's run are committed; another machine's may differ in the la
 
 import json
 import os
+import pathlib
 import shutil
 import sys
 
@@ -67,12 +68,14 @@ TASKS = {
     "gpt2_classification": dict(layers=2, labels=5, keep_values=False),
     "gpt2_regression": dict(layers=1, labels=1, keep_values=False),
     "gpt2_token_classification": dict(layers=1, labels=5, keep_values=False),
+    "gpt2_causal_lm": dict(layers=2, labels=2, keep_values=True),
 }
 CLASSES = {
     "classification": "ForSequenceClassification",
     "regression": "ForSequenceClassification",
     "multi_label": "ForSequenceClassification",
     "masked_lm": "ForMaskedLM",
+    "causal_lm": "LMHeadModel",
     "question_answering": "ForQuestionAnswering",
     "token_classification": "ForTokenClassification",
     "answer_ranking": "ForSequenceClassification",
@@ -154,6 +157,8 @@ def make_model(task, settings, random):
 
 def make_batch(task, settings, lengths, random):
     """One batch, unpadded: what our side reads."""
+    if kind_of(task) == "causal_lm":  # a batch without a second token has nothing to predict
+        lengths = lengths[:-1] + [max(2, lengths[-1])] if max(lengths) == 1 else lengths
     batch = {"offsets": numpy.cumsum([0] + lengths).astype(numpy.int32)}
     tokens = sum(lengths)
     # Never the padding: torch.nn.Embedding leaves it without a gradient, and no real token has it.
@@ -181,6 +186,9 @@ def make_batch(task, settings, lengths, random):
         ends = numpy.sort(random.integers(0, numpy.array(lengths)[:, None], (len(lengths), 2)), axis=1)
         ends[::3] = 0  # no answer: the first token
         batch["spans"] = ends.astype(numpy.int32)
+    elif kind_of(task) == "causal_lm":  # all rows but the last of each sequence, and the token after each
+        batch["masked_rows"] = numpy.setdiff1d(numpy.arange(tokens), batch["offsets"] - 1).astype(numpy.int32)
+        batch["masked_labels"] = batch["input_ids"][batch["masked_rows"] + 1]
     else:
         of_words = kind_of(task) == "token_classification"
         masked = random.random(tokens) < (0.6 if of_words else 0.15)
@@ -197,7 +205,7 @@ def padded(task, batch):
     shape = (len(lengths), int(lengths.max()))
     arguments = {name: torch.zeros(shape, dtype=torch.long) for name in ("input_ids", "token_type_ids", "attention_mask")}
     arguments["input_ids"] += padding_of(task)
-    labels = torch.full((int(offsets[-1]),), IGNORED)
+    labels = torch.full((int(offsets[-1]),), IGNORED)  # of each row
     if "masked_rows" in batch:
         labels[torch.from_numpy(batch["masked_rows"]).long()] = torch.from_numpy(batch["masked_labels"]).long()
         arguments["labels"] = torch.full(shape, IGNORED)
@@ -252,8 +260,11 @@ def loss_of(task, model, batch):
         logits, row_loss = loss_of_spans(task, model, batch)
         return logits, row_loss, row_loss.mean()
     arguments = padded(task, batch)
+    labels = arguments["labels"]
+    if kind_of(task) == "causal_lm":  # Transformers takes the tokens themselves for labels, and shifts them
+        arguments["labels"] = torch.where(arguments["attention_mask"] == 1, arguments["input_ids"], IGNORED)
     output = model(**arguments)
-    logits, labels = output.logits, arguments["labels"]
+    logits, arguments["labels"] = output.logits, labels
     if "masked_rows" in batch:
         logits, labels = logits[arguments["labels"] != IGNORED], labels[arguments["labels"] != IGNORED]
     if kind_of(task) == "regression":
@@ -262,6 +273,9 @@ def loss_of(task, model, batch):
         row_loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="none").mean(dim=1)
     else:
         row_loss = torch.nn.functional.cross_entropy(logits, labels, reduction="none")
+    if kind_of(task) == "causal_lm":  # Transformers computes this loss in float32
+        assert abs(row_loss.mean().item() - output.loss.item()) < 1e-6 * output.loss.item()
+        return logits, row_loss, row_loss.mean()
     assert abs(row_loss.mean().item() - output.loss.item()) < 1e-12
     return logits, row_loss, output.loss
 
@@ -311,6 +325,7 @@ def main():
         shutil.rmtree(folder, ignore_errors=True)
         model = make_model(task, settings, random)
         model.save_pretrained(folder)
+        pathlib.Path(folder, "generation_config.json").unlink(missing_ok=True)  # of models that generate text
         model = model.double().train()
         batches = [make_batch(task, settings, lengths, random) for lengths in LENGTHS]
         golden = {f"batch{i}.{name}": value for i, batch in enumerate(batches) for name, value in batch.items()}

@@ -37,7 +37,8 @@ constexpr const char* golden_tasks[] = {"classification",
                                         "electra_masked_lm",
                                         "gpt2_classification",
                                         "gpt2_regression",
-                                        "gpt2_token_classification"};
+                                        "gpt2_token_classification",
+                                        "gpt2_causal_lm"};
 
 HeadKind kind_of(const std::string& task) {
   if (task.starts_with("answer_ranking")) return objectives::named("answer_ranking").head;

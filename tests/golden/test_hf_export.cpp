@@ -28,9 +28,10 @@ TEST_CASE("a model read from Transformers and written again is the same model") 
        {"classification", "regression", "masked_lm", "multi_label", "question_answering", "distilbert_classification",
         "distilbert_question_answering", "token_classification", "distilbert_token_classification",
         "roberta_classification", "roberta_masked_lm", "roberta_token_classification", "electra_classification",
-        "electra_masked_lm", "gpt2_classification", "gpt2_regression", "gpt2_token_classification"}) {
+        "electra_masked_lm", "gpt2_classification", "gpt2_regression", "gpt2_token_classification", "gpt2_causal_lm"}) {
     INFO(task);
     const layers::HeadKind head = task.ends_with("masked_lm")              ? layers::masked_lm_head()
+                                  : task.ends_with("causal_lm")            ? layers::causal_lm_head()
                                   : task.ends_with("question_answering")   ? layers::span_head()
                                   : task.ends_with("token_classification") ? layers::token_head()
                                                                            : layers::sequence_head();

@@ -134,6 +134,7 @@ class BatchLoader {
   std::int64_t targets_of(const core::BatchPlan& plan) const;
   std::int64_t word_rows(std::int64_t sample) const;
   void fill_lists(std::span<const core::PlannedSample> samples, Slot& slot, core::MicroBatch& batch) const;
+  void fill_next_tokens(std::span<const core::PlannedSample> samples, Slot& slot, core::MicroBatch& batch) const;
   void fill_masked_tokens(std::span<const core::PlannedSample> samples, std::int32_t* ids, Slot& slot,
                           core::MicroBatch& batch);
   template <class T>

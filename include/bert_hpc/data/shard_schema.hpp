@@ -136,6 +136,9 @@ ShardTokenizer shard_tokenizer(const std::string& json, const std::string& file)
 /// Most tokens of a sequence that the tokenizer's JSON text allows; 0 where it does not say. Throws as
 /// special_ids_from_json().
 std::int64_t max_tokens_from_json(const std::string& json, const std::string& file);
+/// Id of the token that ends a text, of tokenizer JSON text; -1 if there is none. Throws as special_ids_from_json().
+std::int32_t text_end_from_json(const std::string& json, const std::string& file);
+inline constexpr const char* text_end_key = "text_end_id";  ///< its member
 /// Special ids of tokenizer JSON text; throws Error(data) with `file` in the message if it is malformed.
 SpecialIds special_ids_from_json(const std::string& json, const std::string& file);
 

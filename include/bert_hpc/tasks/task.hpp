@@ -29,6 +29,7 @@ enum class HeadRows {
   first_tokens,   ///< the first of each sequence
   masked_tokens,  ///< those that a batch masks, which are its targets
   all_tokens,
+  next_tokens,  ///< all but the last of each sequence; the target is the token after each
   words,  ///< the first token of each word with a label; in training others of it too, where the input asks for it
 };
 
@@ -68,6 +69,8 @@ struct Task {
   /// Null where it has no such key.
   const Key* find_key(std::string_view key) const;
   bool masks_tokens() const { return rows == HeadRows::masked_tokens; }
+  bool predicts_next_tokens() const { return rows == HeadRows::next_tokens; }
+  bool predicts_tokens() const { return masks_tokens() || predicts_next_tokens(); }
   bool ranks_candidates() const { return labels == Labels::levels; }
   bool has_label_names() const {
     return labels == Labels::classes || labels == Labels::sets || labels == Labels::words;

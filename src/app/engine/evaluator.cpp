@@ -62,9 +62,10 @@ std::span<const core::PlannedSample> Evaluator::samples_of(int micro_batch) cons
   return loaded_->plan.micro_batch(first + micro_batch);
 }
 
-/// outputs: (rows of the head, outputs). Of heads that read all tokens, a sequence's padding comes last.
+/// outputs: (rows of the head, outputs), or (rows of the head) losses. Of heads that read all tokens, a sequence's
+/// padding comes last.
 void Evaluator::keep(int micro_batch, const core::TokenRows& rows, std::span<const float> outputs) {
-  const auto columns = static_cast<std::size_t>(model_.outputs());
+  const auto columns = results_->keeps_losses() ? std::size_t{1} : static_cast<std::size_t>(model_.outputs());
   std::size_t s = 0;
   for (const core::PlannedSample& sample : samples_of(micro_batch)) {
     const auto begin = static_cast<std::size_t>(rows.offsets[s]);
@@ -90,7 +91,10 @@ void Evaluator::result(int micro_batch, model::Stage& stage, int slot) {
     return objectives::outputs_in_labels_unit(model_.output_rules.scale, model_.output_rules.range, here,
                                               in_labels_unit_);
   };
-  if (keep_) keep(micro_batch, batch.targets.rows, logits());
+  const auto losses = [&] {
+    return core::on_host(std::span<const float>(stage.row_losses(slot), static_cast<std::size_t>(rows)), aside_);
+  };
+  if (keep_) keep(micro_batch, batch.targets.rows, results_->keeps_losses() ? losses() : logits());
   if (!labels_) return;
   ops::sum(stage.row_losses(slot), rows, loss_.device());
   const double loss = loss_.to_host(1)[0];

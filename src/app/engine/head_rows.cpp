@@ -1,5 +1,7 @@
 #include "app/engine/head_rows.hpp"
 
+#include <algorithm>
+
 #include "bert_hpc/objectives/objective.hpp"
 
 namespace bert_hpc::app {
@@ -17,6 +19,8 @@ double expected_targets(const config::Config& input, double sequences, double to
       return sequences;
     case tasks::HeadRows::masked_tokens:
       return task_batches(input.task).mask_probability * tokens;
+    case tasks::HeadRows::next_tokens:
+      return std::max(tokens - sequences, 0.0);
     case tasks::HeadRows::all_tokens:
       return computed;
     case tasks::HeadRows::words:
@@ -31,6 +35,7 @@ std::int64_t planned_targets(const tasks::Task& task, std::int64_t sequences, st
       return sequences;
     case tasks::HeadRows::masked_tokens:
       return tokens / 5;
+    case tasks::HeadRows::next_tokens:
     case tasks::HeadRows::all_tokens:
     case tasks::HeadRows::words:
       return tokens;

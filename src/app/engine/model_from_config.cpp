@@ -8,6 +8,7 @@
 #include "app/engine/step_loss.hpp"
 #include "app/engine/training_settings.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/data/shard_schema.hpp"
 #include "bert_hpc/metrics/registry.hpp"
 #include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/model/trainable.hpp"
@@ -184,6 +185,15 @@ void require_all_names(const config::Config& input, std::size_t names, std::size
                                   ". Prepare the text with all names of the model's id2label in [task] labels.");
 }
 
+/// Tokens before and behind a text, which programs that generate text read in config.json.
+void set_text_ends(const data::ShardInfo& shards, const data::SpecialIds& special, model::ModelConfig& config) {
+  if (shards.tokenizer.empty()) return;  // of a plan without data
+  const std::int32_t end = data::text_end_from_json(shards.tokenizer, "the shards");
+  if (end < 0) return;
+  config.bos_token_id = special.cls >= 0 ? special.cls : end;
+  config.eos_token_id = end;
+}
+
 }  // namespace
 
 model::ModelConfig finalize(const config::Config& input, const model::ModelConfig& stated,
@@ -207,6 +217,7 @@ model::ModelConfig finalize(const config::Config& input, const model::ModelConfi
   }
   require_best_metric(input, config.num_labels());
   if (special.pad >= 0) config.pad_token_id = special.pad;
+  if (!input.model.pretrained && model::is_causal(config)) set_text_ends(shards, special, config);
   return config;
 }
 

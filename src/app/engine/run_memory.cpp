@@ -15,6 +15,8 @@ std::int64_t result_bytes(const data::ShardReader& reader, const ModelInstance& 
   switch (model.objective.task->labels) {
     case tasks::Labels::spans:
       return best_spans;
+    case tasks::Labels::none:
+      return 2 * std::int64_t{sizeof(float)};  // of tokens that are predicted: their number and their loss
     case tasks::Labels::words:
       return reader.info().max_length * std::int64_t{sizeof(float)};
     default:

@@ -4,6 +4,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <chrono>
 #include <map>
+#include <numeric>
 #include <set>
 #include <thread>
 
@@ -53,7 +54,8 @@ std::vector<T> copy(const T* begin, std::int64_t from, std::int64_t to) {
 }
 
 /// Takes a micro-batch apart and checks that its arrays agree with each other.
-void collect(const LoadedMicroBatch& loaded, bool masks, std::map<std::int64_t, Row>& rows) {
+void collect(const LoadedMicroBatch& loaded, const tasks::Task& task, std::map<std::int64_t, Row>& rows) {
+  const bool predicts = task.predicts_tokens();
   const core::MicroBatch& b = loaded.batch;
   const core::Targets& targets = b.targets;
   REQUIRE(b.tokens.offsets[0] == 0);
@@ -74,10 +76,10 @@ void collect(const LoadedMicroBatch& loaded, bool masks, std::map<std::int64_t, 
       REQUIRE(targets.rows.sequence[r] == s);
       REQUIRE(targets.index[r] == begin + targets.rows.position[r]);
       REQUIRE(targets.index[r] < real);
-      if (masks) row.masked.push_back(targets.rows.position[r]);
-      if (masks) row.labels.push_back(targets.get<core::ClassTargets>().data[r]);
+      if (predicts) row.masked.push_back(targets.rows.position[r]);
+      if (predicts) row.labels.push_back(targets.get<core::ClassTargets>().data[r]);
     }
-    if (!masks) {
+    if (!predicts) {
       REQUIRE(targets.rows.offsets[s] == s);
       REQUIRE(targets.rows.offsets[s + 1] == s + 1);
       REQUIRE(targets.rows.position[s] == 0);
@@ -108,7 +110,14 @@ void collect(const LoadedMicroBatch& loaded, bool masks, std::map<std::int64_t, 
 void check_row(const ShardContent& content, std::int64_t sample, const Row& row) {
   const auto s = static_cast<std::size_t>(sample);
   std::vector<std::int32_t> ids = row.ids;
-  for (std::size_t m = 0; m < row.masked.size(); ++m) ids[static_cast<std::size_t>(row.masked[m])] = row.labels[m];
+  if (content.task == tasks::find("causal_lm")) {
+    REQUIRE(row.labels == std::vector<std::int32_t>(ids.begin() + 1, ids.end()));
+    std::vector<std::int32_t> all(row.labels.size());
+    std::iota(all.begin(), all.end(), 0);
+    REQUIRE(row.masked == all);
+  }
+  for (std::size_t m = 0; content.task == tasks::find("masked_lm") && m < row.masked.size(); ++m)
+    ids[static_cast<std::size_t>(row.masked[m])] = row.labels[m];
   REQUIRE(ids == copy(content.input_ids.data(), content.offsets[s], content.offsets[s + 1]));
   const auto types = copy(content.token_type_ids.data(), content.offsets[s], content.offsets[s + 1]);
   REQUIRE(std::equal(types.begin(), types.end(), row.types.begin(), row.types.end()));
@@ -130,7 +139,7 @@ std::vector<std::map<std::int64_t, Row>> deliver(const Data& data, BatchLoaderOp
       REQUIRE(!loaded.micro_batches.empty());
       std::int64_t targets = 0, sequences = 0, tokens = 0;
       for (const LoadedMicroBatch& micro_batch : loaded.micro_batches) {
-        collect(micro_batch, options.task == tasks::find("masked_lm"), step);
+        collect(micro_batch, *options.task, step);
         targets += micro_batch.target_count;
         sequences += micro_batch.batch.sequences;
         tokens += micro_batch.batch.tokens.count;
@@ -151,7 +160,8 @@ std::vector<std::map<std::int64_t, Row>> deliver(const Data& data, BatchLoaderOp
 
 TEST_CASE("padding follows the tokens of each sequence and changes nothing else of a step") {
   using data::Padding;
-  for (const tasks::Task* task : {tasks::find("classification"), tasks::find("masked_lm")}) {
+  for (const char* name : {"classification", "masked_lm", "causal_lm"}) {
+    const tasks::Task* const task = tasks::find(name);
     const Data data(task, 61);
     const std::int64_t longest = data.content.max_length;
     BatchLoaderOptions options;
@@ -184,7 +194,8 @@ TEST_CASE("padding follows the tokens of each sequence and changes nothing else 
 }
 
 TEST_CASE("every layout delivers the same samples with the same content in every step") {
-  for (const tasks::Task* task : {tasks::find("classification"), tasks::find("regression"), tasks::find("masked_lm")}) {
+  for (const char* name : {"classification", "regression", "masked_lm", "causal_lm"}) {
+    const tasks::Task* const task = tasks::find(name);
     const Data data(task, 203);
     for (const Order order : {Order::random, Order::file, Order::by_length}) {
       BatchLoaderOptions options{.plan = {.global_batch = 32, .hidden = 64},
@@ -215,6 +226,27 @@ TEST_CASE("every layout delivers the same samples with the same content in every
       CHECK(std::equal(rest.begin(), rest.end(), one.begin() + 5, one.end()));
     }
   }
+}
+
+TEST_CASE("the targets of a whole step of next tokens are known to each replica") {
+  const Data data(tasks::find("causal_lm"), 40);
+  BatchLoaderOptions options;
+  options.plan = {.global_batch = 8, .hidden = 64, .replicas = 2};
+  options.task = tasks::find("causal_lm");
+  options.epochs = 1;
+  std::vector<std::int64_t> known, sums(5, 0);
+  for (options.replica = 0; options.replica < 2; ++options.replica) {
+    ShardReader reader(data.reader);
+    BatchLoader loader(reader, options);
+    for (std::int64_t& sum : sums) {
+      const LoadedStep& loaded = loader.next();
+      known.push_back(loaded.global_target_count);
+      sum += loaded.target_count;
+    }
+  }
+  std::vector<std::int64_t> twice = sums;
+  twice.insert(twice.end(), sums.begin(), sums.end());
+  CHECK(known == twice);
 }
 
 TEST_CASE("a regression's batches hold standardized labels, in training and evaluation") {
@@ -336,7 +368,8 @@ TEST_CASE("evaluation delivers every sample once in any layout; restart() begins
     std::map<std::int64_t, Row> all;
     // The second pass is given up half way.
     while (loader.has_next() && !(pass == 1 && all.size() > 100)) {
-      for (const LoadedMicroBatch& micro_batch : loader.next().micro_batches) collect(micro_batch, true, all);
+      for (const LoadedMicroBatch& micro_batch : loader.next().micro_batches)
+        collect(micro_batch, *tasks::find("masked_lm"), all);
     }
     if (pass != 1) CHECK(all == first);
     loader.restart(0);
@@ -344,7 +377,8 @@ TEST_CASE("evaluation delivers every sample once in any layout; restart() begins
 }
 
 TEST_CASE("nothing is allocated while steps are prepared and delivered") {
-  for (const tasks::Task* task : {tasks::find("classification"), tasks::find("masked_lm")}) {
+  for (const char* name : {"classification", "masked_lm", "causal_lm"}) {
+    const tasks::Task* const task = tasks::find(name);
     const Data data(task, 2000, 100);
     for (const Order order : {Order::random, Order::by_length}) {
       for (const bool reproducible : {false, true}) {

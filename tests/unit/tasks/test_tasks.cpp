@@ -11,7 +11,7 @@ TEST_CASE("tasks are found by name") {
   CHECK(tasks::find("Classification") == nullptr);
   CHECK(tasks::names() == std::vector<std::string>{"classification", "multi_label", "regression",
                                                    "token_classification", "question_answering", "answer_ranking",
-                                                   "masked_lm"});
+                                                   "masked_lm", "causal_lm"});
 }
 
 TEST_CASE("keys come by name, each once with its tasks") {
@@ -64,9 +64,13 @@ TEST_CASE("what a task's labels are decides which facts hold for it") {
   CHECK(facts("question_answering") == Facts{false, false, false});
   CHECK(facts("answer_ranking") == Facts{false, false, true});
   CHECK(facts("masked_lm") == Facts{false, true, false});
+  CHECK(facts("causal_lm") == Facts{false, false, false});
   CHECK(tasks::names_where([](const tasks::Task& task) { return task.has_label_names(); }) ==
         R"("classification", "multi_label" and "token_classification")");
   CHECK(tasks::names_where([](const tasks::Task& task) { return task.masks_tokens(); }) == R"("masked_lm")");
+  CHECK(tasks::names_where([](const tasks::Task& task) { return task.predicts_next_tokens(); }) == R"("causal_lm")");
+  CHECK(tasks::names_where([](const tasks::Task& task) { return task.predicts_tokens(); }) ==
+        R"("masked_lm" and "causal_lm")");
 }
 
 TEST_CASE("an input without a task is one of classification") {
