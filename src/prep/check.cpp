@@ -75,10 +75,16 @@ std::unique_ptr<Tokenizer> check_vocabulary(const PrepConfig& config, core::Prob
   note(problems, code, key, [&] { tokenizer = load_tokenizer(config); });
   note(problems, code, "[tokenizer] max_tokens", [&] {
     if (!tokenizer) return;
-    const std::int64_t least = least_tokens(config, tokenizer->sequence());
+    const tokenize::SequenceTemplate sequence = config.sequence(tokenizer->sequence());
+    const std::int64_t least = least_tokens(config, sequence);
     if (config.tokenizer.max_tokens >= least) return;
-    throw Error(ExitCode::input, "must be at least " + std::to_string(least) + ": " +
-                                     describe(tokenizer->sequence(), config.has_pairs()) + ".");
+    throw Error(ExitCode::input,
+                "must be at least " + std::to_string(least) + ": " + describe(sequence, config.has_pairs()) + ".");
+  });
+  note(problems, code, key, [&] {
+    if (!tokenizer || !config.ends_texts() || tokenizer->text_end() >= 0) return;
+    throw Error(ExitCode::data, config.tokenizer.vocabulary + " has no token that ends a text, which " +
+                                    config.task.name + " needs: name one as eos_token in tokenizer_config.json.");
   });
   note(problems, code, key, [&] {
     for (const std::string& problem : given_tokenizer(config.tokenizer).problems) {

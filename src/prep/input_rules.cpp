@@ -120,7 +120,8 @@ void check_label_columns(const PrepConfig& c, config::TomlReader& reader) {
 
 std::int64_t least_tokens(const PrepConfig& c, const tokenize::SequenceTemplate& sequence) {
   const std::int64_t window = c.tokenizer.doc_stride ? std::max<std::int64_t>(1, c.tokenizer.least_window()) : 1;
-  return sequence.special_tokens(c.has_pairs()) + (c.has_pairs() ? 1 : 0) + window;
+  const int more = c.has_pairs() || c.ends_texts() ? 1 : 0;  // the second text, or a token to be predicted
+  return sequence.special_tokens(c.has_pairs()) + more + window;
 }
 
 namespace {
@@ -130,7 +131,8 @@ void check_max_tokens(const PrepConfig& c, config::TomlReader& reader) {
   const tokenize::TokenizerKind* const kind = tokenize::find_tokenizer_kind(c.tokenizer.type);
   if (kind == nullptr) return;  // which is a problem of its own
   const bool pairs = c.has_pairs();
-  const std::int64_t least = least_tokens(c, kind->sequence);
+  const tokenize::SequenceTemplate sequence = c.sequence(kind->sequence);
+  const std::int64_t least = least_tokens(c, sequence);
   if (c.tokenizer.max_tokens >= least) return;
   if (c.tokenizer.doc_stride && c.tokenizer.least_window() > 1) {
     return complain(reader, "tokenizer.max_tokens",
@@ -139,9 +141,9 @@ void check_max_tokens(const PrepConfig& c, config::TomlReader& reader) {
                         ", so that windows leave no token out: increase " + "max_tokens or reduce doc_stride.",
                     {"tokenizer.doc_stride"});
   }
-  complain(reader, "tokenizer.max_tokens",
-           "must be at least " + std::to_string(least) + (pairs ? " for pairs: " : ": ") +
-               describe(kind->sequence, pairs) + ".");
+  complain(
+      reader, "tokenizer.max_tokens",
+      "must be at least " + std::to_string(least) + (pairs ? " for pairs: " : ": ") + describe(sequence, pairs) + ".");
 }
 
 void check_windows(const PrepConfig& c, config::TomlReader& reader) {
@@ -260,6 +262,9 @@ void check_rest(const PrepConfig& c, config::TomlReader& reader) {
   }
   if (reader.given("task.pack") && c.packs() && c.has_pairs()) {
     complain(reader, "task.pack", "does not go with pairs.");
+  }
+  if (c.ends_texts() && c.has_pairs()) {
+    complain(reader, "source.text_pair", "does not go with the task " + c.task.name + ", which reads single texts.");
   }
   if (reader.given("output.directory") && c.output.directory.empty()) {
     complain(reader, "output.directory", "is empty.");

@@ -45,7 +45,7 @@ class TokensOfWords {
 NumberedRows::NumberedRows(const PrepConfig& config, const Staging& staging, comm::Communicator& group)
     : group_(group),
       pairs_(config.has_pairs()),
-      trainer_(config.tokenizer_kind().trainer(config.tokenizer.settings)),
+      trainer_(config.tokenizer_kind().trainer(config.tokenizer.settings, config.ends_texts())),
       spool_(staging.file("words-" + std::to_string(group.rank()))) {}
 
 void NumberedRows::add(const SourceRow& row, RowStatus status) {

@@ -55,7 +55,7 @@ void visit_keys(config::TomlKeys& keys, PrepConfig& c) {
   keys.key("quotes", c.source.quotes);
   keys.key("columns", c.source.columns, between(0, 1e6));
   keys.key("extra_columns", c.source.extra_columns);
-  keys.key("unit", c.source.unit, one_of({"line", "paragraph"}));
+  keys.key("unit", c.source.unit, one_of({"line", "paragraph", "file"}));
 
   keys.table("filter");
   keys.key("max_characters", c.filter.max_characters, non_negative());
@@ -218,7 +218,7 @@ RowFormat PrepConfig::row_format() const {
   row.column_limit = static_cast<int>(source.columns);
   row.extra_columns = source.extra_columns;
   row.qrels = source.qrels;
-  row.unit = source.unit == "paragraph" ? TextUnit::paragraph : TextUnit::line;
+  row.unit = source.unit == "file" ? TextUnit::file : source.unit == "paragraph" ? TextUnit::paragraph : TextUnit::line;
   if (has_labels() && label_rules(kind().labels).separates_names) {
     row.list_columns = {source.label};
     row.list_separator = source.label_separator;

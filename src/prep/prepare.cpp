@@ -173,7 +173,7 @@ class Preparation {
 
   void train_tokenizer() {
     const tokenize::TokenizerKind& kind = config_.tokenizer_kind();
-    const auto trainer = kind.trainer(config_.tokenizer.settings);
+    const auto trainer = kind.trainer(config_.tokenizer.settings, config_.ends_texts());
     tokenize::WordCounts own;
     if (!numbered_) agree([&] { count_words(config_, table_, group_, *trainer, own); });
     tokenize::WordCounts& counts = numbered_ ? numbered_->count(table_) : own;
@@ -186,7 +186,8 @@ class Preparation {
     agree([&] {
       tokenizer_ = kind.make({.vocabulary = std::move(trained.vocabulary),
                               .merges = std::move(trained.merges),
-                              .settings = config_.tokenizer.settings},
+                              .settings = config_.tokenizer.settings,
+                              .sections = std::move(trained.sections)},
                              "the trained vocabulary");
     });
     report("trained a vocabulary of " + core::counted(tokenizer_->size(), "token"));

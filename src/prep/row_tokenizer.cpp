@@ -15,7 +15,7 @@ RowTokenizer::RowTokenizer(const PrepConfig& config, const tokenize::Tokenizer& 
     : group_(group),
       store_(std::make_unique<RowStore>(config, tokenizer.size(), directory, group)),
       maker_(config, tokenizer),
-      unknown_(tokenizer.special_ids().unk) {}
+      unknown_(tokenizer.kind().knows_all_text ? -1 : tokenizer.special_ids().unk) {}
 
 void RowTokenizer::add(const SourceRow& row, RowStatus status, tokenize::TokenSpan answer) {
   if (!is_kept(status) || TokenStore::owner(row.index, group_.size()) != group_.rank()) return;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "bert_hpc/core/error.hpp"
 #include "bert_hpc/prep/word_rows.hpp"
 
 namespace bert_hpc::prep {
@@ -27,13 +28,15 @@ std::vector<Window> windows_of(std::int64_t tokens, std::int64_t room, std::int6
 SequenceMaker::SequenceMaker(const PrepConfig& config, const tokenize::Tokenizer& tokenizer)
     : encoder_(tokenizer.encoder()),
       settings_(config.tokenizer),
-      room_(config.tokenizer.max_tokens - tokenizer.sequence().special_tokens(config.has_pairs())),
+      room_(config.tokenizer.max_tokens - config.sequence(tokenizer.sequence()).special_tokens(config.has_pairs())),
       pairs_(config.has_pairs()),
       packs_(config.packs()),
       spans_(config.has_answers()),
       words_(config.has_words()),
-      unknown_(tokenizer.special_ids().unk) {
-  const tokenize::SequenceTemplate& sequence = tokenizer.sequence();
+      unknown_(tokenizer.special_ids().unk),
+      end_(config.ends_texts() ? tokenizer.text_end() : -1) {
+  core::require(end_ >= 0 || !config.ends_texts(), "the tokenizer has a token that ends texts");
+  const tokenize::SequenceTemplate sequence = config.sequence(tokenizer.sequence());
   const tokenize::SpecialIds& ids = tokenizer.special_ids();
   before_ = ids_of(sequence.before, ids);
   after_ = ids_of(pairs_ ? sequence.between : sequence.after, ids);
@@ -81,6 +84,7 @@ void SequenceMaker::make_of_ids(std::vector<std::int32_t>& ids, std::vector<std:
 
 /// first_ and second_ become sequences.
 void SequenceMaker::cut(MadeRow& row) {
+  if (end_ >= 0) first_.push_back(end_);
   if (packs_) {
     row.ids.swap(first_);
     row.sequences.push_back({row.ids.size(), std::ssize(row.ids)});

@@ -19,6 +19,7 @@ data::ShardInfo shard_info(const PrepConfig& config, const RowTable& table, cons
   for (const tokenize::SpecialRole& role : tokenize::special_roles) {
     settings[data::special_id_key(role)] = tokenizer.special_ids().*role.id;
   }
+  settings[data::text_end_key] = tokenizer.text_end();
   for (const auto& [name, value] : tokenizer.settings()) settings[name] = value;
   if (config.tokenizer.doc_stride) {
     settings["doc_stride"] = *config.tokenizer.doc_stride;

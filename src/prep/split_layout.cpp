@@ -34,9 +34,9 @@ SplitLayout::SplitLayout(Split split, const PrepConfig& config, const RowTable& 
       parts_(config, static_cast<RowStatus>(split)),
       packs_(config.packs()),
       ranks_(config.has_candidates()),
-      before_(ids_of(tokenizer.sequence().before, tokenizer.special_ids())),
-      after_(ids_of(tokenizer.sequence().after, tokenizer.special_ids())),
-      room_(config.tokenizer.max_tokens - tokenizer.sequence().special_tokens(false)) {
+      before_(ids_of(config.sequence(tokenizer.sequence()).before, tokenizer.special_ids())),
+      after_(ids_of(config.sequence(tokenizer.sequence()).after, tokenizer.special_ids())),
+      room_(config.tokenizer.max_tokens - config.sequence(tokenizer.sequence()).special_tokens(false)) {
   std::vector<RowNumber> rows;
   rows.reserve(
       static_cast<std::size_t>(std::count(table.status.begin(), table.status.end(), static_cast<RowStatus>(split))));

@@ -21,6 +21,8 @@ namespace {
 using core::Error;
 using core::ExitCode;
 
+constexpr const char* eos_role = "eos";  // as in "eos_token"
+
 [[noreturn]] void fail(const std::string& source, const std::string& what) {
   throw Error(ExitCode::data, source + ": " + what);
 }
@@ -60,6 +62,7 @@ class ByteBpeTokenizer final : public Tokenizer {
   const std::vector<std::string>& tokens() const override { return tokens_; }
   const SpecialIds& special_ids() const override { return special_; }
   const SequenceTemplate& sequence() const override { return template_.sequence; }
+  std::int32_t text_end() const override { return text_end_; }
   const std::string& vocabulary_hash() const override { return hash_; }
   TokenizerSettings settings() const override { return parts_.settings; }
 
@@ -88,9 +91,8 @@ class ByteBpeTokenizer final : public Tokenizer {
       if (id >= 0) config[std::string(role) + "_token"] = tokens_.at(static_cast<std::size_t>(id));
     };
     for (const SpecialRole& role : special_roles) name(role.name, special_.*role.id);
-    const auto end = ids_.find(end_of_text);
-    name("bos", special_.cls >= 0 ? special_.cls : end == ids_.end() ? -1 : end->second);
-    name("eos", special_.sep >= 0 ? special_.sep : end == ids_.end() ? -1 : end->second);
+    name("bos", special_.cls >= 0 ? special_.cls : text_end_);
+    name("eos", text_end_);
     std::vector<File> files = {{"tokenizer_config.json", core::json_text(config, 2) + "\n"},
                                {"tokenizer.json", json_text(parts_, form_)}};
     if (form_.pattern != WordPattern::gpt2) return files;  // older files do not state another one
@@ -133,6 +135,9 @@ class ByteBpeTokenizer final : public Tokenizer {
       if (*id < 0)
         fail(source, "its post_processor has the token " + token_in_quotes(*token) + ", which the vocabulary lacks.");
     }
+    const auto stated_end = stated.find(eos_role);
+    text_end_ = stated_end != stated.end() ? id_of(stated_end->second) : special_.sep;
+    if (text_end_ < 0) text_end_ = id_of(end_of_text);
   }
 
   /// Special tokens are found in text, whether files list them as added tokens or not.
@@ -221,6 +226,7 @@ class ByteBpeTokenizer final : public Tokenizer {
   std::vector<std::string> tokens_;
   std::unordered_map<std::string, std::int32_t> ids_;
   SpecialIds special_;
+  std::int32_t text_end_ = -1;
   std::string hash_;
   ByteBpeModel model_;
   std::unique_ptr<AddedTokens> added_;
@@ -230,8 +236,8 @@ std::unique_ptr<Tokenizer> make_byte_bpe(TokenizerParts parts, const std::string
   return std::make_unique<ByteBpeTokenizer>(std::move(parts), source);
 }
 
-std::unique_ptr<VocabularyTrainer> byte_bpe_trainer(const TokenizerSettings& settings) {
-  return std::make_unique<ByteBpeTrainer>(settings);
+std::unique_ptr<VocabularyTrainer> byte_bpe_trainer(const TokenizerSettings& settings, bool ends_texts) {
+  return std::make_unique<ByteBpeTrainer>(settings, ends_texts);
 }
 
 /// Without a tokenizer.json: RoBERTa's tokenizer or GPT-2's, by the special tokens of the vocabulary.
@@ -263,12 +269,14 @@ void read_vocabulary_and_merges(const std::string& folder, TokenizerParts& parts
 }
 
 void read_special_tokens(const ConfigFile& config, TokenizerParts& parts, std::vector<std::string>&) {
-  for (const SpecialRole& role : special_roles) {
-    const std::string key = std::string(role.name) + "_token";
+  const auto read = [&](const char* name) {
+    const std::string key = std::string(name) + "_token";
     const nlohmann::json& token = member(config.json, key.c_str());
     const nlohmann::json& text = token.is_object() ? member(token, "content") : token;
-    if (text.is_string()) parts.special_tokens[role.name] = text.get<std::string>();
-  }
+    if (text.is_string()) parts.special_tokens[name] = text.get<std::string>();
+  };
+  for (const SpecialRole& role : special_roles) read(role.name);
+  read(eos_role);
 }
 
 }  // namespace

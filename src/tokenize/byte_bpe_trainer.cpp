@@ -8,11 +8,13 @@
 namespace bert_hpc::tokenize {
 namespace {
 
-/// RoBERTa's special tokens, with the numbers of their roles as ids.
-std::vector<AddedToken> special_numbers() {
+/// RoBERTa's special tokens, or GPT-2's only one in the role of unknown tokens, with the numbers of their roles as ids.
+std::vector<AddedToken> special_numbers(bool ends_texts) {
   std::vector<AddedToken> tokens;
   for (std::size_t i = 0; i < special_roles.size(); ++i) {
+    if (ends_texts && special_roles[i].id != &SpecialIds::unk) continue;
     tokens.push_back(roberta_token(special_roles[i].id));
+    if (ends_texts) tokens.back().content = end_of_text;
     tokens.back().id = static_cast<std::int32_t>(i);
   }
   return tokens;
@@ -20,9 +22,10 @@ std::vector<AddedToken> special_numbers() {
 
 }  // namespace
 
-ByteBpeTrainer::ByteBpeTrainer(const TokenizerSettings& settings)
+ByteBpeTrainer::ByteBpeTrainer(const TokenizerSettings& settings, bool ends_texts)
     : add_prefix_space_(resolved(byte_bpe_kind(), settings).at(add_prefix_space_key)),
-      specials_(special_numbers(), std::nullopt) {}
+      ends_texts_(ends_texts),
+      specials_(special_numbers(ends_texts), std::nullopt) {}
 
 void ByteBpeTrainer::read(std::string_view text, WordNumbers& words, std::vector<std::int32_t>& numbers) {
   if (!is_valid_utf8(text)) {
@@ -55,7 +58,12 @@ TrainedVocabulary ByteBpeTrainer::train(const std::vector<WordCounts::Entry>& wo
     if (is_new) tokens.push_back(token);
     return place->second;
   };
-  for (const auto role : roberta_order) add(roberta_token(role).content);
+  if (ends_texts_) {
+    trained.sections = text_of(ByteBpeForm());
+    add(end_of_text);
+  } else {
+    for (const auto role : roberta_order) add(roberta_token(role).content);
+  }
   for (const std::string& byte : printable_alphabet()) add(byte);
   if (static_cast<std::int32_t>(tokens.size()) > size) {
     throw core::Error(core::ExitCode::data, "A byte-level vocabulary has " + std::to_string(tokens.size()) +

@@ -74,7 +74,7 @@ std::unique_ptr<Tokenizer> make(TokenizerParts parts, const std::string& source)
   return std::make_unique<WordPieceTokenizer>(std::move(parts), source);
 }
 
-std::unique_ptr<VocabularyTrainer> trainer(const TokenizerSettings& settings) {
+std::unique_ptr<VocabularyTrainer> trainer(const TokenizerSettings& settings, bool) {
   return std::make_unique<WordPieceTrainer>(form_of(settings));
 }
 

@@ -87,14 +87,25 @@ def bounded_loss(model, shard, chosen):
     return torch.nn.functional.mse_loss(torch.sigmoid(model(**batch_of(shard, chosen)).logits[:, 0]), shares[chosen])
 
 
+def token_losses(model, shard, chosen):
+    """Cross entropy of each token after the first of its sequence, in double precision unlike Transformers' own."""
+    batch = batch_of(shard, chosen)
+    logits, real = model(**batch).logits[:, :-1], batch["attention_mask"][:, 1:] == 1
+    return torch.nn.functional.cross_entropy(logits[real], batch["input_ids"][:, 1:][real], reduction="none")
+
+
+def token_loss(model, shard, chosen):
+    return token_losses(model, shard, chosen).mean()
+
+
 LOSSES = {"question_answering": span_loss, "token_classification": word_loss, "answer_ranking": pair_loss, cases.LISTWISE: list_loss,
-          cases.BOUNDED: bounded_loss}
+          cases.BOUNDED: bounded_loss, "gpt2_causal_lm": token_loss}
 
 
 def train(model, loss_of, items, steps, rate):
     """The loss of each step of AdamW with a learning rate that falls to 0, on batches of the items in order."""
     parameters = [(name, value) for name, value in model.named_parameters() if value.requires_grad]
-    plain = lambda name: name.endswith("bias") or "LayerNorm" in name  # noqa: E731
+    plain = lambda name: name.endswith("bias") or cases.is_norm(name)  # noqa: E731
     optimizer = torch.optim.AdamW([{"params": [p for n, p in parameters if plain(n) == without], "weight_decay": decay}
                                    for without, decay in ((False, 0.01), (True, 0.0))], lr=rate)
     schedule = transformers.get_linear_schedule_with_warmup(optimizer, 0, steps)

@@ -14,8 +14,9 @@ GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden/training"
 # steps: found are 5e-7 in losses and 2e-6 in predictions of the two trained models. AdamW divides a gradient by its size, so that a
 # weight whose gradient is rounding may differ by some learning rates of 5e-4; none of these reaches a prediction here.
 LOSS_TOLERANCE, PREDICTION_TOLERANCE = 1e-5, 2e-5
-# One layout beside one rank; that all layouts agree is tested elsewhere.
-LAYOUTS = {"classification": {"data": 2, "pipeline": 2}, "lora_all_layers": {"tensor": 2}}
+# Layouts beside one rank; that all layouts agree is tested elsewhere.
+LAYOUTS = {"classification": [{"data": 2, "pipeline": 2}], "lora_all_layers": [{"tensor": 2}],
+           "gpt2_causal_lm": [{"data": 2, "pipeline": 2}, {"tensor": 2}]}
 
 
 class TrainingGoldens(cases.Trainings):
@@ -55,11 +56,10 @@ class TrainingGoldens(cases.Trainings):
 
     def follow(self, name, train, shards):
         golden = self.golden(name, shards)
-        for parallel in ({}, LAYOUTS.get(name)):
-            if parallel is not None:
-                output = f"{name}_run" + "".join(f"_{key}" for key in parallel)
-                with self.subTest(output):
-                    self.compare(name, golden, output, train(output, parallel))
+        for parallel in ({}, *LAYOUTS.get(name, [])):
+            output = f"{name}_run" + "".join(f"_{key}" for key in parallel)
+            with self.subTest(output):
+                self.compare(name, golden, output, train(output, parallel))
 
     def test_tasks_and_families(self):
         for task in cases.CASES:

@@ -21,12 +21,13 @@ HIDDEN, LAYERS, HEADS, INNER = 64, 2, 2, 128
 LISTWISE = "answer_ranking_listwise"  # answer_ranking with the other loss
 BOUNDED = "regression_within_range"  # regression with the range of the labels
 # Task names of the input, if they differ, and the label column of the table.
-TASKS = {LISTWISE: "answer_ranking", BOUNDED: "regression", "electra_regression": "regression", "roberta_classification": "classification"}
+TASKS = {LISTWISE: "answer_ranking", BOUNDED: "regression", "electra_regression": "regression", "roberta_classification": "classification",
+         "gpt2_causal_lm": "causal_lm"}
 LABELS = {"classification": "label", "roberta_classification": "label", "regression": "score", BOUNDED: "score",
           "electra_regression": "score", "multi_label": "labels", "token_classification": "tags"}
-CASES = [*LABELS, "answer_ranking", LISTWISE, "question_answering"]
-FAMILIES = {"electra": "Electra", "roberta": "Roberta"}  # before a task's name; else BERT
-CLASSES = {"question_answering": "ForQuestionAnswering", "token_classification": "ForTokenClassification"}
+CASES = [*LABELS, "answer_ranking", LISTWISE, "question_answering", "gpt2_causal_lm"]
+FAMILIES = {"electra": "Electra", "roberta": "Roberta", "gpt2": "GPT2"}  # before a task's name; else BERT
+CLASSES = {"question_answering": "ForQuestionAnswering", "token_classification": "ForTokenClassification", "gpt2_causal_lm": "LMHeadModel"}
 PROBLEMS = {"regression": "regression", BOUNDED: "regression", "electra_regression": "regression", "multi_label": "multi_label_classification"}
 # LoRA: 20 steps of classification with each of these adapters.
 LORA_STEPS, LORA_RATE = 20, 5e-3
@@ -86,7 +87,7 @@ def read_shard(path):
         if "groups" in file:
             more["groups"] = file["groups"][:].tolist()
         return more | {"ids": cut("input_ids"), "types": cut("token_type_ids") if "token_type_ids" in file else None,
-                       "labels": file["labels"][:], "rows": file["source_index"][:],
+                       "labels": file["labels"][:] if "labels" in file else [], "rows": file["source_index"][:],
                        "names": json.loads(file.attrs["label_names"]), "words": int(file.attrs["vocabulary_size"])}
 
 
@@ -107,9 +108,28 @@ def write_safetensors(path, tensors):
     path.write_bytes(len(text).to_bytes(8, "little") + text + b"".join(value.tobytes() for value in tensors.values()))
 
 
+def gpt2_config(task, shard):
+    return {"architectures": ["GPT2" + CLASSES[task]], "model_type": "gpt2", "vocab_size": shard["words"], "n_embd": HIDDEN, "n_layer": LAYERS,
+            "n_head": HEADS, "n_inner": INNER, "n_positions": MAX_TOKENS, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+
+
+def gpt2_shapes(config):
+    hidden, inner = config["n_embd"], config["n_inner"]
+    shapes = {"transformer.wte.weight": (config["vocab_size"], hidden), "transformer.wpe.weight": (config["n_positions"], hidden)}
+    layers = {"ln_1": (hidden,), "attn.c_attn": (hidden, 3 * hidden), "attn.c_proj": (hidden, hidden), "ln_2": (hidden,),
+              "mlp.c_fc": (hidden, inner), "mlp.c_proj": (inner, hidden)}
+    names = [f"h.{i}.{layer}" for i in range(config["n_layer"]) for layer in layers] + ["ln_f"]
+    for name in names:
+        shape = layers[name.split(".", 2)[2]] if name != "ln_f" else (hidden,)
+        shapes |= {f"transformer.{name}.weight": shape, f"transformer.{name}.bias": shape[-1:]}
+    return shapes
+
+
 def config_of(task, shard):
     """config.json of the first model, without dropout."""
     family = family_of(task)
+    if family == "gpt2":
+        return gpt2_config(task, shard)
     kind = CLASSES.get(task, "ForSequenceClassification")
     config = {"architectures": [FAMILIES.get(family, "Bert") + kind], "model_type": family, "vocab_size": shard["words"], "hidden_size": HIDDEN,
               "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "intermediate_size": INNER, "hidden_act": "gelu",
@@ -129,6 +149,8 @@ def config_of(task, shard):
 
 def shapes_of(task, config):
     """{name: shape} of the parameters of Transformers' class, in any order."""
+    if config["model_type"] == "gpt2":
+        return gpt2_shapes(config)
     family, hidden, inner = config["model_type"], config["hidden_size"], config["intermediate_size"]
     labels = len(config.get("id2label", "12"))
     shapes = {f"{family}.embeddings.word_embeddings.weight": (config["vocab_size"], hidden),
@@ -160,13 +182,17 @@ def shapes_of(task, config):
     return shapes
 
 
+def is_norm(name):
+    return "LayerNorm" in name or ".ln_" in name
+
+
 def first_values(shapes, seed):
     """{name: values} of a first model: larger than BERT's, so that every gradient counts. numpy has frozen this generator."""
     draw = np.random.RandomState(seed)
     values = {}
     for name, shape in shapes.items():
         drawn = 0.1 * draw.standard_normal(shape)
-        if "LayerNorm" in name and name.endswith("weight"):
+        if is_norm(name) and name.endswith("weight"):
             drawn += 1
         values[name] = drawn.astype(np.float32)
     return values
@@ -239,8 +265,10 @@ class Trainings(unittest.TestCase):
         if task in self.prepared:
             return self.prepared[task]
         answers, ranks = task == "question_answering", task.startswith("answer_ranking")
-        source = {"format": "squad"} if answers else {"format": "wikiqa"} if ranks else {"format": "tsv", "text": "text", "label": LABELS[task]}
-        tokenizer = {"train_size": 250, "max_tokens": 16 if task == "token_classification" else MAX_TOKENS}
+        labels = {"label": LABELS[task]} if task in LABELS else {}
+        source = {"format": "squad"} if answers else {"format": "wikiqa"} if ranks else {"format": "tsv", "text": "text"} | labels
+        tokenizer = {"type": "byte_bpe", "train_size": 400} if family_of(task) == "gpt2" else {"train_size": 250}
+        tokenizer |= {"max_tokens": 16 if task == "token_classification" else MAX_TOKENS}
         if answers:
             tokenizer["doc_stride"] = OVERLAP
         files = [f"{'ranked_' if ranks else ''}{split}.{'json' if answers else 'tsv'}" for split in ("train", "test")]
@@ -286,7 +314,7 @@ class Trainings(unittest.TestCase):
         if task == "token_classification":
             return [line.split(" ")[2] for line in (folder / "predictions.conll").read_text().splitlines() if line]
         with h5py.File(folder / "predictions.h5") as file:
-            return file["probabilities" if "probabilities" in file else "prediction"][:]
+            return file[next(name for name in ("probabilities", "prediction", "loss") if name in file)][:]
 
 
 def rank_count(parallel):

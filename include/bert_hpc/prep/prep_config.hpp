@@ -120,6 +120,12 @@ struct PrepConfig {
   /// The kind of tokenizer that [tokenizer] type names; the first one if it names none.
   const tokenize::TokenizerKind& tokenizer_kind() const;
   bool packs() const { return kind().packs_rows && task.pack; }
+  /// Whether each text ends in a token (tokenize::Tokenizer::text_end()), without other special tokens around it.
+  bool ends_texts() const { return kind().predicts_next_tokens(); }
+  /// Template of sequences; `usual`: the tokenizer's.
+  tokenize::SequenceTemplate sequence(const tokenize::SequenceTemplate& usual) const {
+    return ends_texts() ? tokenize::SequenceTemplate() : usual;
+  }
   /// The format that [source] format names. Throws Error(internal) where there is none of that name.
   const TextFormat& text_format() const;
   RowFormat row_format() const;

@@ -79,6 +79,7 @@ class SequenceMaker {
   std::int64_t room_;  // for the tokens of both texts
   bool pairs_, packs_, spans_, words_;
   std::int32_t unknown_;                                   // token
+  std::int32_t end_;                                       // token behind each text; -1: none
   std::vector<std::int32_t> before_, after_, after_pair_;  // special tokens; after_: after the first text
   bool after_counts_, second_counts_;  // as tokens of type 0: after_; the second text and after_pair_
   std::vector<std::int32_t> first_, second_;

@@ -135,14 +135,14 @@ class ByteBpeEncoder final : public TextEncoder {
 /// frequent first, until the vocabulary is full; of equally frequent pairs the one of older tokens.
 class ByteBpeTrainer final : public VocabularyTrainer {
  public:
-  explicit ByteBpeTrainer(const TokenizerSettings& settings);
+  ByteBpeTrainer(const TokenizerSettings& settings, bool ends_texts);
 
   void read(std::string_view text, WordNumbers& words, std::vector<std::int32_t>& numbers) override;
-  /// The special tokens of RoBERTa, the 256 bytes, and merged tokens.
+  /// The special tokens of RoBERTa, or of GPT-2 if texts are to end in a token, the 256 bytes, and merged tokens.
   TrainedVocabulary train(const std::vector<WordCounts::Entry>& words, std::int32_t size) const override;
 
  private:
-  bool add_prefix_space_;
+  bool add_prefix_space_, ends_texts_;
   AddedTokens specials_;  // their ids are those of WordNumbers
   NormalizedText unused_;
   std::string valid_, prefixed_, printable_;

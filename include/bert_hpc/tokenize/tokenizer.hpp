@@ -99,6 +99,9 @@ class Tokenizer {
   virtual const std::vector<std::string>& tokens() const = 0;  ///< by id, with those that were added
   virtual const SpecialIds& special_ids() const = 0;
   virtual const SequenceTemplate& sequence() const = 0;
+  /// Id of the token behind each text that a model learns to continue: eos_token, or of older kinds that of the role
+  /// "sep". -1 if the tokenizer has none.
+  virtual std::int32_t text_end() const { return special_ids().sep; }
   /// vocabulary_hash() of its parts, by which vocabularies are compared.
   virtual const std::string& vocabulary_hash() const = 0;
   virtual TokenizerSettings settings() const = 0;  ///< of all keys of its kind
@@ -135,7 +138,8 @@ struct TokenizerKind {
   /// The tokenizer of these parts, whose switches are `usual` where absent. `source`: their origin, for messages.
   /// Throws Error(data) if they make no tokenizer of this kind.
   std::unique_ptr<Tokenizer> (*make)(TokenizerParts parts, const std::string& source) = nullptr;
-  std::unique_ptr<VocabularyTrainer> (*trainer)(const TokenizerSettings& settings) = nullptr;
+  /// `ends_texts`: texts are to end in a token instead of standing in a template, for models that continue them.
+  std::unique_ptr<VocabularyTrainer> (*trainer)(const TokenizerSettings& settings, bool ends_texts) = nullptr;
   /// Reads `own_files` of `folder` into `parts`. Throws Error(files) or Error(data).
   void (*read_own_files)(const std::string& folder, TokenizerParts& parts) = nullptr;
   /// The parts of a vocabulary in one file of any name; null: this kind has no such file.

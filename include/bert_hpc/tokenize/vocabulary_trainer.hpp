@@ -34,12 +34,13 @@ class WordCounts {
 
 /// TokenizerParts that a training makes.
 struct TrainedVocabulary {
-  std::vector<std::string> vocabulary, merges;
+  std::vector<std::string> vocabulary, merges{};
+  std::string sections{};
 
   /// For core/message.hpp.
   template <class Self>
   static auto fields(Self& self) {
-    return std::tie(self.vocabulary, self.merges);
+    return std::tie(self.vocabulary, self.merges, self.sections);
   }
 };
 

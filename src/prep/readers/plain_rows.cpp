@@ -1,4 +1,4 @@
-// Plain text by lines or by paragraphs.
+// Plain text by lines, by paragraphs, or by files.
 #include "bert_hpc/prep/readers/line_source.hpp"
 #include "bert_hpc/prep/readers/row_reader.hpp"
 
@@ -15,9 +15,9 @@ class PlainRows : public RowReader {
     if (!source_.next_filled_line(line, row.line)) return false;
     row.problem.clear();
     text_ = line;
-    while (format_.unit == TextUnit::paragraph && source_.next_line(line) && !is_blank(line)) {
+    while (format_.unit != TextUnit::line && source_.next_line(line) && !ends_row(line)) {
       if (text_.size() + line.size() > longest_record) row.problem = "is longer than 64 MiB";
-      if (!row.problem.empty()) continue;  // to the end of the paragraph
+      if (!row.problem.empty()) continue;  // to the end of the row
       text_ += '\n';
       text_ += line;
     }
@@ -27,6 +27,8 @@ class PlainRows : public RowReader {
   }
 
  private:
+  bool ends_row(std::string_view line) const { return format_.unit == TextUnit::paragraph && is_blank(line); }
+
   LineSource source_;
   RowFormat format_;
   std::size_t columns_;

@@ -37,6 +37,9 @@ def predictions(task, train, test, model, folder):
         of_all = {key: [w[key] for of_row in windows[1] for w in of_row] for key in ("ids", "types")}
         scores = [torch.stack([o.start_logits[0], o.end_logits[0]], -1).numpy() for o in hf_reference.outputs(model, of_all)]
         return {name: [text, round(odds, 7)] for name, (text, _, odds) in answers_of(asked[1], windows[1], scores, {}).items()}
+    if task == "gpt2_causal_lm":  # the mean loss of each sequence
+        with torch.no_grad():
+            return [round(hf_reference.token_loss(model, test, [i]).item(), 7) for i in range(len(test["ids"]))]
     logits = [output.logits[0] for output in hf_reference.outputs(model, test)]
     if task == "token_classification":
         return [test["names"][int(row.argmax())] for i, words in enumerate(test["words_of"]) for row in logits[i][words[:, 0]]]

@@ -115,11 +115,14 @@ TEST_CASE("a paragraph that is too long is one row with a problem, and the next 
   CHECK(rows(content + "\nnext\n", text, {"text"}) == Rows{"1:!", "68:next"});
 }
 
-TEST_CASE("plain text by lines and by paragraphs") {
+TEST_CASE("plain text by lines, by paragraphs and by files") {
   RowFormat text = plain;
   CHECK(rows("one\ntwo\r\n\n  \nthree", text, {"text"}) == Rows{"1:one", "2:two", "5:three"});
   text.unit = TextUnit::paragraph;
   CHECK(rows("one\ntwo\n\n\nthree\n", text, {"text"}) == Rows{"1:one\ntwo", "5:three"});
+  text.unit = TextUnit::file;
+  CHECK(rows("\none\ntwo\n\n\nthree\n", text, {"text"}) == Rows{"2:one\ntwo\n\n\nthree"});
+  CHECK(rows("\n \n", text, {"text"}).empty());
 }
 
 TEST_CASE("gzip is read by its first bytes: several members, zeros after the last, any size") {

@@ -54,6 +54,30 @@ TEST_CASE("sequences have their special tokens and never exceed max_tokens") {
   CHECK(row.ids == Ids{5, 6, 5, 6, 5, 6, 5});
 }
 
+TEST_CASE("texts of causal language modelling end in a token and have no template") {
+  PrepConfig config;
+  const auto tokenizer =
+      config.tokenizer_kind().make({.vocabulary = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"}}, "test");
+  config.task.name = "causal_lm";
+  config.tokenizer.max_tokens = 4;
+  MadeRow row;
+  SequenceMaker packed(config, *tokenizer);
+  packed.make("a b a b a b a", "", row);
+  CHECK(row.ids == Ids{5, 6, 5, 6, 5, 6, 5, 3});
+  Ids ids = {5, 6}, none;
+  packed.make_of_ids(ids, none, row);
+  CHECK(row.ids == Ids{5, 6, 3});
+
+  config.task.pack = false;
+  SequenceMaker single(config, *tokenizer);
+  single.make("a b a", "", row);
+  CHECK(row.ids == Ids{5, 6, 5, 3});
+  CHECK_FALSE(row.truncated);
+  single.make("a b a b", "", row);  // what is cut has not ended
+  CHECK(row.ids == Ids{5, 6, 5, 6});
+  CHECK(row.truncated);
+}
+
 TEST_CASE("windows cover a text, begin a step apart, and end with it") {
   CHECK(windows_of(0, 4, 2) == std::vector<Window>{{0, 0}});
   CHECK(windows_of(4, 4, 2) == std::vector<Window>{{0, 4}});

@@ -228,7 +228,7 @@ TEST_CASE("a vocabulary that lacks merges, bytes, or tokens of its merges is ref
 
 TEST_CASE("training gives the vocabulary and the merges of BpeTrainer, and the tokenizer of RoBERTa") {
   const json& training = golden()["training"];
-  ByteBpeTrainer trainer({});
+  ByteBpeTrainer trainer({}, false);
   WordCounts counts;
   for (const json& line : training["text"]) trainer.count(line.get<std::string>(), counts);
   const TrainedVocabulary trained = trainer.train(counts.sorted(), training["size"]);
@@ -244,6 +244,34 @@ TEST_CASE("training gives the vocabulary and the merges of BpeTrainer, and the t
   CHECK_THROWS_WITH(trainer.train({}, 400), ContainsSubstring("no words"));
 }
 
+TEST_CASE("training for texts that end in a token gives the tokenizer of GPT-2") {
+  const json& training = golden()["training"];
+  ByteBpeTrainer trainer({}, true);
+  WordCounts counts;
+  for (const json& line : training["text"]) trainer.count(line.get<std::string>(), counts);
+  const TrainedVocabulary trained = trainer.train(counts.sorted(), 300);
+  CHECK(trained.vocabulary.front() == "<|endoftext|>");
+  CHECK(trained.vocabulary.size() == 300);
+  const auto tokenizer = byte_bpe_kind().make(
+      {.vocabulary = trained.vocabulary, .merges = trained.merges, .sections = trained.sections}, "test");
+  CHECK(tokenizer->sequence().special_tokens(false) == 0);
+  CHECK(tokenizer->special_ids() == SpecialIds{.unk = 0});
+  CHECK(tokenizer->text_end() == 0);
+  Ids ids;
+  tokenizer->encoder()->encode("a<|endoftext|>", ids);
+  CHECK(ids == Ids{ids.front(), 0});
+}
+
+TEST_CASE("the token that ends a text is eos_token, that of the template, or GPT-2's") {
+  CHECK(tokenizer_of(golden_case("roberta")["tokenizer"])->text_end() == 2);
+  TokenizerParts parts = parts_of(golden_case("gpt2")["tokenizer"]);
+  const auto of_gpt2 = byte_bpe_kind().make(parts, "test");
+  CHECK(of_gpt2->tokens()[static_cast<std::size_t>(of_gpt2->text_end())] == "<|endoftext|>");
+  parts.special_tokens["eos"] = "!";
+  const auto other = byte_bpe_kind().make(parts, "test");
+  CHECK(other->tokens()[static_cast<std::size_t>(other->text_end())] == "!");
+}
+
 TEST_CASE("tokens of numbered words are the tokens of the text in byte-level BPE") {
   for (const bool prefix : {false, true}) {
     TokenizerParts parts = parts_of(golden_case("roberta")["tokenizer"]);
@@ -252,7 +280,7 @@ TEST_CASE("tokens of numbered words are the tokens of the text in byte-level BPE
     parts.sections = "";
     const auto tokenizer = byte_bpe_kind().make(parts, "test");
     const auto encoder = tokenizer->encoder();
-    ByteBpeTrainer trainer(parts.settings);
+    ByteBpeTrainer trainer(parts.settings, false);
     WordNumbers words;
     for (const json& hex : golden()["texts"]) {
       const std::string text = text_from_hex(hex) + "\xFF \xC3";

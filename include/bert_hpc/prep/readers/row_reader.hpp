@@ -14,7 +14,7 @@ namespace bert_hpc::prep {
 
 struct TextFormat;
 
-enum class TextUnit { line, paragraph };  ///< what a row of plain text is; blank lines part paragraphs
+enum class TextUnit { line, paragraph, file };  ///< what a row of plain text is; blank lines part paragraphs
 
 /// How files are read. Members that a format does not take (TextFormat) mean nothing to it.
 struct RowFormat {
