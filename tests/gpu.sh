@@ -34,13 +34,13 @@ build() {
 say "Building the programs for comparison in $cpu"
 build "$cpu" "bert_hpc bert_hpc_prep" -DBERT_HPC_TESTS=OFF -DBERT_HPC_CPU_LIBRARIES=OFF
 say "Building for GPUs in $cuda"
-(use_cache_cuda && build "$cuda" "all bench_attention bench_fp8 bench_training" -DBERT_HPC_TESTS=ON -DBERT_HPC_CUDA=ON \
+(use_cache_cuda && build "$cuda" "all bench_attention bench_fp8 bench_rows bench_training" -DBERT_HPC_TESTS=ON -DBERT_HPC_CUDA=ON \
   -DBERT_HPC_CUDA_LINES=OFF -DBERT_HPC_CUDA_ARCHITECTURES="${CUDA_ARCHITECTURES:-90-real}")
 
 say "Packing $bundle"
 rm -rf "$bundle" "$bundle.tar.xz"
 mkdir -p "$bundle"/{bin,cpu,lib,tests,programs/cuda,programs/cpu}
-for program in "$cuda"/bert_hpc "$cuda"/bert_hpc_prep "$cuda"/tests/test_* "$cuda"/tests/bench_{attention,fp8,training}; do
+for program in "$cuda"/bert_hpc "$cuda"/bert_hpc_prep "$cuda"/tests/test_* "$cuda"/tests/bench_{attention,fp8,rows,training}; do
   if [ -f "$program" ] && [ -x "$program" ]; then strip -o "$bundle/bin/${program##*/}" "$program"; fi
 done
 for program in bert_hpc bert_hpc_prep; do
@@ -81,6 +81,8 @@ plugins=$(find /usr/lib /usr/local/lib -path '*openmpi*' -name 'mca_*.so' 2>/dev
   grep -vE 'ucx|ofi|psm|openib|usnic|portals|_ud_|uct|netlink|/mca_(fs|io|fbtl|fcoll|sharedfp|osc|mtl|atomic|memheap|scoll|spml|sshmem)_|plm_(slurm|tm)|ras_(slurm|tm)' || true)
 programs=("$bundle"/{bin,cpu}/*)
 if [ -n "$mpirun" ]; then
+  printf '#!/bin/sh\nexec "%s/with_libraries.sh" mpirun "$@"\n' '${0%/programs/*}' >"$bundle/programs/mpirun"
+  chmod +x "$bundle/programs/mpirun"
   cp -L "$(readlink -f "$mpirun")" "$bundle/bin/mpirun"
   have orted && cp -L "$(command -v orted)" "$bundle/bin/orted"
   programs+=("$bundle/bin/mpirun" "$bundle/bin/orted")

@@ -2,7 +2,7 @@
 """The real program on a case of cases.py: text, bert_hpc_prep, then bert_hpc, so that reading, loading and the trainer's
 own work count too.
 
-    python3 program_case.py --case NAME --compute PRECISION [--device cpu|cuda] [--mode train|evaluate|predict]
+    python3 program_case.py --case NAME --compute PRECISION [--device cpu|cuda] [--mode train|evaluate|predict|embed]
                             [--task classification|masked_lm] [--steps N] [--rows N] [--set table.key=VALUE]…
 
 BERT_HPC_BUILD is the folder of bert_hpc, BERT_HPC_CPU_BUILD that of bert_hpc_prep (default: BERT_HPC_BUILD). Texts have the
@@ -70,6 +70,7 @@ def write_input(folder, case, options, mode, directory):
     model = "\n".join(f'{key} = {value}' if not isinstance(value, str) else f'{key} = "{value}"' for key, value in config.items())
     data = "train" if mode == "train" else "test"
     schedule = f"[schedule]\nsteps = {options.steps}\n[optimizer]\nlearning_rate = 1e-4\n" if mode == "train" else ""
+    task = '[embed]\npooling = "mean"' if mode == "embed" else f'[task]\nname = "{options.task}"'
     path = folder / f"{mode}.toml"
     path.write_text(f"""
 [run]
@@ -77,8 +78,7 @@ mode = "{mode}"
 directory = "{directory}"
 [model]
 {model}
-[task]
-name = "{options.task}"
+{task}
 [data]
 {data} = ["{folder}/shards/train-*.h5"]
 [batch]
@@ -120,7 +120,7 @@ def main():
     parser.add_argument("--case", required=True)
     parser.add_argument("--compute", required=True)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda")
-    parser.add_argument("--mode", choices=["train", "evaluate", "predict"], default="train")
+    parser.add_argument("--mode", choices=["train", "evaluate", "predict", "embed"], default="train")
     parser.add_argument("--task", choices=["classification", "masked_lm"], default="classification")
     parser.add_argument("--steps", type=int, default=80)
     parser.add_argument("--rows", type=int, default=2048)

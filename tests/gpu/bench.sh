@@ -43,6 +43,7 @@ kernels() {
 
 step nvidia_smi 10 sh -c 'nvidia-smi && echo "= $(nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm --format=csv,noheader)"'
 step fp8 60 ./with_libraries.sh bin/bench_fp8
+for columns in 768 1024; do step rows_$columns 30 ./with_libraries.sh bin/bench_rows 5065 $columns; done
 step test_ops 90 ./with_libraries.sh bin/test_ops
 attention bf16 12 64
 for case in base_squad large_squad base_512 large_512 base_short; do ours ours $case bf16; done
@@ -55,7 +56,7 @@ program bf16 base_squad bf16
 program fp8 large_squad fp8
 program bf16 large_squad bf16
 program masked_lm base_512 bf16 --task masked_lm
-for mode in evaluate predict; do program $mode base_squad bf16 --mode $mode --rows 32768; done
+for mode in evaluate predict embed; do program $mode base_squad bf16 --mode $mode --rows 32768; done
 for case in base_squad large_squad base_512; do pytorch pytorch $case 75; done
 for case in base_squad large_squad; do pytorch pytorch_unpadded $case 75 --padding none; done
 # What only a GPU can decide, each way; "ours" has the defaults.

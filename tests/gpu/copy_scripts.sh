@@ -7,4 +7,4 @@ ln -sfn ../../bench/results "$1/tests/bench/results" # where test programs look 
 cp gpu/{run,bench,steps,with_libraries}.sh "$1/"
 cp bench/{cases,one_case,program_case,bench_training,unpadded,kernels,roofline}.py gpu/kernels.sh "$1/bench/"
 cp bench/results/launches.json "$1/bench/results/"
-cp integration/{program,test_gpu}.py "$1/tests/integration/"
+cp integration/{program,test_embeddings,test_gpu}.py "$1/tests/integration/"

@@ -50,7 +50,8 @@ class Scripts(unittest.TestCase):
         self.program("mpirun", 'shift 2; exec "$@"')
         for name in TEST_PROGRAMS:
             self.program(f"test_{name}", 'echo "All tests passed (1 assertion in 1 test case)"')
-        (self.bundle / "tests/integration/test_gpu.py").write_text('print("Ran 1 test in 0s")\n')
+        for name in ("gpu", "embeddings"):
+            (self.bundle / f"tests/integration/test_{name}.py").write_text('print("Ran 1 test in 0s")\n')
 
     def limit_programs(self, *names):
         """These test programs have the time limits of their steps. The others end by themselves, however slow the machine is."""
@@ -128,13 +129,14 @@ class Scripts(unittest.TestCase):
         self.assertEqual([(name, result) for result, _, name, _ in self.lines], [
             ("nvidia_smi", "passed"), ("test_golden", "skipped"), ("test_gradient", "FAILED"), ("test_model", "TIMEOUT"),
             ("test_ops", "passed"), ("test_train", "CRASHED"), ("integration_gpu", "passed"),
+            ("integration_embeddings", "passed"),
             ("sanitizer_memcheck", "skipped"), ("sanitizer_racecheck", "skipped"),
             ("test_mpi_pipeline_on_1", "passed"), ("test_mpi_pipeline_on_2", "passed")])
         words = {name: text for _, _, name, text in self.lines}
         self.assertEqual(words["test_ops"], "All tests passed (1 assertion in 1 test case)")
         self.assertEqual(words["test_golden"], "skipped: no files")
         self.assertIn("    status 3; the end of its output:\n    the reason\n", done.stdout)
-        self.assertTrue(done.stdout.endswith("5 passed, 3 failed, 3 skipped\n"), done.stdout)
+        self.assertTrue(done.stdout.endswith("6 passed, 3 failed, 3 skipped\n"), done.stdout)
         self.assertEqual(done.stderr, "")
         self.assertEqual(self.processes(hanging.split()[1]), [])
         self.assertEqual(sorted(path.name for path in self.out.iterdir()), ["run.log", "run.md"])
@@ -142,7 +144,7 @@ class Scripts(unittest.TestCase):
         self.assertIn("==== test_gradient (status 3): ./with_libraries.sh bin/test_gradient\nthe reason\n", log)
         table = (self.out / "run.md").read_text()
         self.assertRegex(table, r"(?m)^\| test_model \| TIMEOUT \| 1\d\d\d\.\d \| +\|$")
-        self.assertIn("5 passed, 3 failed, 3 skipped", table)
+        self.assertIn("6 passed, 3 failed, 3 skipped", table)
 
     def test_a_line_comes_as_each_step_ends(self):
         self.program("test_train", "sleep 100000.0626")
@@ -190,15 +192,24 @@ class Scripts(unittest.TestCase):
             self.assertEqual(self.start("run.sh", *arguments).returncode, 2, arguments)
 
     def test_programs_get_their_libraries_and_no_launch_blocking(self):
-        self.program("test_ops", 'env >"$OUT/environment"')
+        self.program("test_ops", 'env >"$OUT/environment"; echo "= $#"')
         self.assertEqual(self.start("run.sh", "--only", "test_ops").returncode, 0)
+        self.assertEqual(self.lines[0][3], "0")
         environment = (self.out / "environment").read_text()
         self.assertIn(f"\nLD_LIBRARY_PATH={self.bundle}/lib:", "\n" + environment)
         self.assertIn(f"\nBERT_HPC_TESTS_DIRECTORY={self.bundle}/tests\n", "\n" + environment)
         self.assertNotIn("CUDA_LAUNCH_BLOCKING", environment)
 
+    def test_a_filter_chooses_cases_of_test_ops(self):
+        self.program("test_ops", 'echo "= $1"')
+        command, environment = self.command("run.sh", "--only", "test_ops")
+        environment["TEST_OPS"] = "*norm*,column sums*"
+        self.results_of(subprocess.run(command, env=environment, capture_output=True, text=True, cwd="/"))
+        self.assertEqual(self.lines[0][3], "*norm*,column sums*")
+
     def bench(self, *arguments):
         self.program("bench_fp8", 'echo "= 1 of 2 accepted"')
+        self.program("bench_rows", 'echo "= $*"')
         self.program("bench_attention", 'echo "= $* at 100 TFLOP/s"')
         step = f"#!{sys.executable}\n" + STEP.replace("PROGRAM", "ours").replace("SECONDS", "0.01")
         self.program("bench_training", step.replace("import json, sys", "import json, os, sys\nprint(os.environ.get('BERT_HPC_GPU_CACHE'))"))
@@ -217,6 +228,7 @@ class Scripts(unittest.TestCase):
         self.assertEqual(places, sorted(places))
         words = {name: text for _, _, name, text in self.lines}
         self.assertEqual(words["attention_bf16_12x64"], "bf16 12 64 at 100 TFLOP/s")
+        self.assertEqual(words["rows_1024"], "5065 1024")
         self.assertIn("10.00 ms a step, 3200 sequences/s", words["ours_base_squad"])
         self.assertIn("1 kernels, 0.02 ms; expected", words["kernels_base_squad"])
         self.assertEqual(words["program_fp8_large_squad"], "--case large_squad --compute fp8")
