@@ -39,7 +39,7 @@ StripSums<kinds, Term, Finish> strip_sums(std::int64_t rows, std::int64_t column
 #if BERT_HPC_WARPS
 /// Part blockIdx.y of a strip, whose parts are a cluster; or all parts, if the block is `alone`.
 template <class Sums>
-__device__ void sum_strip(std::int64_t strip, const Sums& work, bool alone) {
+__device__ void sum_strip(int strip, const Sums& work, bool alone) {
   using namespace packs;
   constexpr int size = Sums::kinds * width, all = strip_packs * size;
   __shared__ float warp_sums[part_warps][all], part_sums[strip_parts][all];
@@ -49,7 +49,7 @@ __device__ void sum_strip(std::int64_t strip, const Sums& work, bool alone) {
   for (int part = first_part; part < end; ++part) {
     float sums[size];
     strip_part(part * rows_of_part + warp * rows_of_warp + lane / strip_packs, work.rows,
-               strip * strip_packs + lane % strip_packs, work.columns, work.term, sums);
+               std::int64_t{strip} * strip_packs + lane % strip_packs, work.columns, work.term, sums);
     for (int k = 0; k < size; ++k) {
       for (int apart = warp_lanes / 2; apart >= strip_packs; apart /= 2) {
         sums[k] += __shfl_xor_sync(0xFFFFFFFFu, sums[k], apart);
@@ -77,7 +77,7 @@ __device__ void sum_strip(std::int64_t strip, const Sums& work, bool alone) {
 #endif
       total += from[i];
     }
-    const std::int64_t column = strip * columns_of_strip + i / size * width + i % width;
+    const std::int64_t column = std::int64_t{strip} * columns_of_strip + i / size * width + i % width;
     if (column < work.columns) work.finish(column, i % size / width, total);
   }
 #if __CUDA_ARCH__ >= 900
@@ -94,15 +94,16 @@ __host__ __device__ inline bool is_for_one_block(std::int64_t rows) {
 
 /// Number of clusters of `parts` blocks that add a matrix' sums.
 template <class Sums>
-__host__ __device__ std::int64_t clusters_of(const Sums& work, std::int64_t parts) {
-  return is_for_one_block(work.rows) ? (work.strips() + parts - 1) / parts : work.strips();
+__host__ __device__ int clusters_of(const Sums& work, int parts) {
+  const auto strips = static_cast<int>(work.strips());
+  return is_for_one_block(work.rows) ? (strips + parts - 1) / parts : strips;
 }
 
 /// The part of this block in a cluster's sums.
 template <class Sums>
-__device__ void sum_strips_of_cluster(std::int64_t cluster, const Sums& work) {
+__device__ void sum_strips_of_cluster(int cluster, const Sums& work) {
   const bool alone = gridDim.y == 1 || is_for_one_block(work.rows);
-  const std::int64_t strip = alone ? cluster * gridDim.y + blockIdx.y : cluster;
+  const int strip = alone ? cluster * static_cast<int>(gridDim.y) + static_cast<int>(blockIdx.y) : cluster;
   if (strip < work.strips()) sum_strip(strip, work, alone);
 }
 
@@ -114,8 +115,8 @@ template <class First, class Second, class Third>
 __global__ void __launch_bounds__(packs::part_threads, strip_blocks<First>)
     sums_of_strips(const First first, const Second second, const Third third) {
   wait_for_earlier_kernels();
-  const std::int64_t cluster = blockIdx.x, parts = gridDim.y;
-  const std::int64_t of_second = cluster - clusters_of(first, parts), of_third = of_second - clusters_of(second, parts);
+  const int cluster = static_cast<int>(blockIdx.x), parts = static_cast<int>(gridDim.y);
+  const int of_second = cluster - clusters_of(first, parts), of_third = of_second - clusters_of(second, parts);
   if (of_second < 0) return sum_strips_of_cluster(cluster, first);
   if constexpr (Second::kinds > 0) {
     if (of_third < 0) return sum_strips_of_cluster(of_second, second);
@@ -131,10 +132,13 @@ void sum_strips(const Label& label, const First& first, const Second& second = {
   if (strips <= 0) return;
 #if BERT_HPC_WARPS
   void (*const kernel)(First, Second, Third) = sums_of_strips<First, Second, Third>;
-  static const unsigned parts = is_for_hopper(reinterpret_cast<const void*>(kernel)) ? packs::strip_parts : 1;
-  const std::int64_t clusters = clusters_of(first, parts) + clusters_of(second, parts) + clusters_of(third, parts);
+  static const int parts = is_for_hopper(reinterpret_cast<const void*>(kernel)) ? packs::strip_parts : 1;
+  const int clusters = clusters_of(first, parts) + clusters_of(second, parts) + clusters_of(third, parts);
+  const auto in_cluster = static_cast<unsigned>(parts);
   launch(label, kernel,
-         {.blocks = dim3(static_cast<unsigned>(clusters), parts), .threads = packs::part_threads, .cluster = parts},
+         {.blocks = dim3(static_cast<unsigned>(clusters), in_cluster),
+          .threads = packs::part_threads,
+          .cluster = in_cluster},
          first, second, third);
 #else
   for_items(label, strips, [=](std::int64_t item) {
