@@ -43,16 +43,23 @@ bool is_adapter_magnitude(const std::string& parameter) {
   return parameter.ends_with(magnitude_end);
 }
 
+int find_adapter_a(const core::ParameterStore& parameters, const std::string& layer) {
+  const int own = index_of(parameters, adapter_a(layer));
+  return own >= 0 ? own : index_of(parameters, adapter_a(layer.substr(0, layer.rfind('.'))));
+}
+
 void declare_adapters(const std::vector<AdaptedLayer>& layers, const AdapterSettings& settings,
                       std::vector<core::ParameterSpec>& specs, LayerSplit split, const TensorRank& place) {
   const TensorRank all, &of_in = split == LayerSplit::inputs ? place : all,
                         &of_out = split == LayerSplit::outputs ? place : all;
+  const bool has_one_a = settings.is_part(layers.front().name);
   for (const AdaptedLayer& layer : layers) {
-    specs.push_back({.name = adapter_a(layer.name),
+    if (has_one_a && &layer != &layers.front()) break;
+    specs.push_back({.name = adapter_a(has_one_a ? settings.joint : layer.name),
                      .shape = {settings.rank, of_in.share(layer.in)},
                      .joined = &layer != &layers.front(),
                      .shard = of_in.columns(layer.in),
-                     .one_product = true,
+                     .one_product = !has_one_a,  // with a selection of rows query has a product of its own
                      .initial = core::InitialValues::uniform,
                      .adapter = true});
   }
@@ -96,11 +103,12 @@ Adapters::Adapters(const core::ParameterStore& parameters, int weight, std::int6
   for (std::int64_t i = 0; settings.any() && i < joined; ++i) {
     const core::ParameterSlice& slice = parameters.slices()[static_cast<std::size_t>(weight + i)];
     const std::string layer = slice.name.substr(0, slice.name.size() - end.size());
-    const int a = index_of(parameters, adapter_a(layer));
+    const int a = index_of(parameters, adapter_b(layer)) < 0 ? -1 : find_adapter_a(parameters, layer);
     if (a >= 0) {
       const core::ParameterSlice& slice_of_a = parameters.slices()[static_cast<std::size_t>(a)];
       if (none()) first_a_ = a;
       rank_ = slice_of_a.rows;
+      has_one_a_ = slice_of_a.name != adapter_a(layer);
       split_ = slice_of_a.shard.is_whole() ? LayerSplit::outputs : LayerSplit::inputs;
       first_input_ = slice_of_a.shard.begin;
       const int magnitude = index_of(parameters, adapter_magnitude(layer));
@@ -126,7 +134,7 @@ ops::ProductSeries Adapters::series() const {
   const ops::ProductSeries all{.count = static_cast<std::int64_t>(count()),
                                .x = parts_[1].column - parts_[0].column,
                                .w = slice(1).offset - slice(0).offset,
-                               .y = rank_};
+                               .y = has_one_a_ ? 0 : rank_};
   for (std::size_t i = 1; i < count(); ++i) {
     const bool fits = slice(i).columns == slice(0).columns && parts_[i].column - parts_[i - 1].column == all.x &&
                       slice(i).offset - slice(i - 1).offset == all.w;
@@ -137,7 +145,7 @@ ops::ProductSeries Adapters::series() const {
 
 Tensor<const float> Adapters::a() const {
   const Tensor<const float> first = parameters_->value(first_a_);
-  return {first.data, rank_ * static_cast<std::int64_t>(count()), first.columns};
+  return {first.data, has_one_a_ ? rank_ : rank_ * static_cast<std::int64_t>(count()), first.columns};
 }
 
 Tensor<const float> Adapters::b(std::size_t adapter) const {
@@ -149,6 +157,7 @@ void Adapters::list_weights(bool selected, std::vector<LinearWeight>& weights) c
   LinearWeight all_a{.slice = first_a_, .name = name(first_a_), .weights = a(), .selected = selected};
   if (dropout_ > 0) all_a.scratch_columns.push_back(a().columns);
   if (have_magnitudes()) all_a.scratch_columns.push_back(all_w().rows);
+  if (has_one_a_) all_a.scratch_columns.push_back(rank_);
   weights.push_back(std::move(all_a));
   for (std::size_t i = 0; i < count(); ++i) {
     const int slice = parts_[i].b;
@@ -188,12 +197,22 @@ ConstMatrix Adapters::inner_of_x(ops::MatrixProduct& products, const LinearRows&
   return inner;
 }
 
-/// s·d_y·b̂ᵀ (rows, adapters · rank).
-ConstMatrix Adapters::inner_of_d_y(ops::MatrixProduct& products, const LinearRows& rows, ConstMatrix d_y) const {
+/// s·d_y·b̂ᵀ (rows, adapters · rank); of a joint layer the sum over its parts (rows, rank).
+ConstMatrix Adapters::inner_of_d_y(const Engine& engine, ops::MatrixProduct& products, const LinearRows& rows,
+                                   ConstMatrix d_y) const {
   const Matrix inner = rows.of_d_y;
   core::require(inner.rows == d_y.rows && inner.columns == a().rows, "adapter: no memory to keep a part of d_y");
-  for (std::size_t i = 0; i < count(); i += in_series()) {
-    products.forward_series(series_, scale_, columns_of(d_y, i), b(i), inner_of(inner, i));
+  if (!has_one_a_) {
+    for (std::size_t i = 0; i < count(); i += in_series()) {
+      products.forward_series(series_, scale_, columns_of(d_y, i), b(i), inner_of(inner, i));
+    }
+    return inner;
+  }
+  const ScratchScope scope(*engine.scratch);
+  const Matrix part = engine.scratch->take(inner.rows, inner.columns, inner.type);
+  for (std::size_t i = 0; i < count(); ++i) {
+    products.forward_series({}, scale_, columns_of(d_y, i), b(i), i == 0 ? inner : part);
+    if (i > 0) ops::add(part, inner);
   }
   return inner;
 }
@@ -212,7 +231,7 @@ void Adapters::backward_input(const Engine& engine, ops::MatrixProduct& products
                               ConstMatrix d_y, Matrix d_x) const {
   if (none()) return;
   const ScratchScope scope(*engine.scratch);
-  const ConstMatrix inner = inner_of_d_y(products, rows, d_y);
+  const ConstMatrix inner = inner_of_d_y(engine, products, rows, d_y);
   if (!drops(rows)) return products.backward_input(inner, a(), d_x, Write::accumulate);
   const Matrix added = engine.scratch->take(d_x.rows, d_x.columns, d_x.type);
   products.backward_input(inner, a(), added, Write::replace);
@@ -236,13 +255,13 @@ ops::ProductSeries Adapters::series_of_gradients() const {
 }
 
 /// gradient = or += d_yᵀ·x, summed over the ranks of the group where these share out what `partial_in` names.
-void Adapters::write_gradient(const Engine& engine, ops::MatrixProduct& products, ConstMatrix d_y, ConstMatrix x,
+void Adapters::write_gradient(Write write, ops::MatrixProduct& products, ConstMatrix d_y, ConstMatrix x,
                               LayerSplit partial_in, Matrix gradient) const {
-  if (!shares(partial_in)) return products.backward_weight(d_y, x, gradient, nullptr, engine.weight_gradients);
+  if (!shares(partial_in)) return products.backward_weight(d_y, x, gradient, nullptr, write);
   const Matrix sum = group_.partial(gradient, gradient.rows);
   products.backward_weight(d_y, x, sum, nullptr, Write::replace);
   group_.all_reduce(sum.as<float>(), comm::Reduction::sum);
-  if (engine.weight_gradients == Write::replace) return ops::copy(sum, gradient);
+  if (write == Write::replace) return ops::copy(sum, gradient);
   ops::add(sum, gradient);
 }
 
@@ -255,7 +274,9 @@ void Adapters::backward_weight(const Engine& engine, ops::MatrixProduct& product
   const ConstMatrix of_y = have_magnitudes() ? ConstMatrix(scratch) : d_y;
   const ConstMatrix kept = dropped(engine, rows, x), of_x = rows.of_x;
   const Matrix first = parameters_->gradient_matrix(first_a_);
-  write_gradient(engine, products, rows.of_d_y, kept, LayerSplit::outputs,
+  // The parts of a joint layer after the first add to what that has written.
+  const bool adds = has_one_a_ && parameters_->slices()[static_cast<std::size_t>(first_weight_)].joined;
+  write_gradient(adds ? Write::accumulate : engine.weight_gradients, products, rows.of_d_y, kept, LayerSplit::outputs,
                  {first.data, a().rows, first.columns, first.columns, first.type});
   const ops::ProductSeries of_b = shares(LayerSplit::inputs) ? ops::ProductSeries() : series_of_gradients();
   for (std::size_t i = 0; i < count(); i += static_cast<std::size_t>(of_b.count)) {
@@ -264,7 +285,7 @@ void Adapters::backward_weight(const Engine& engine, ops::MatrixProduct& product
     if (of_b.count > 1) {
       products.backward_weight_series(of_b, inner, d_layer, gradient, engine.weight_gradients);
     } else {
-      write_gradient(engine, products, inner, d_layer, LayerSplit::inputs, gradient);
+      write_gradient(engine.weight_gradients, products, inner, d_layer, LayerSplit::inputs, gradient);
     }
   }
   if (have_magnitudes()) add_magnitude_gradients(engine, products, d_y, kept, of_x, scratch);

@@ -59,7 +59,7 @@ void Adapters::backward_input_scaled(const Engine& engine, ops::MatrixProduct& p
   const float* const g = factors(engine).factors;
   const Matrix part = take_like(engine, d_y);
   ops::scale_columns({.factors = g}, d_y, part, Write::replace);
-  const ConstMatrix inner = inner_of_d_y(products, rows, part);
+  const ConstMatrix inner = inner_of_d_y(engine, products, rows, part);
   if (!drops(rows)) {
     products.backward_input(part, all_w(), d_x, write);
     return products.backward_input(inner, a(), d_x, Write::accumulate);

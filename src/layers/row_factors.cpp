@@ -39,7 +39,7 @@ RowFactors::RowFactors(const core::ParameterStore& parameters, const TensorGroup
     if (!is_adapter_magnitude(slices[i].name)) continue;
     const std::string layer = layer_of(slices[i].name);
     layers_.push_back({.weight = parameters.find(layer + ".weight"),
-                       .a = parameters.find(adapter_a(layer)),
+                       .a = find_adapter_a(parameters, layer),
                        .b = parameters.find(adapter_b(layer)),
                        .magnitude = static_cast<int>(i),
                        .version = parameters.version() - 1});

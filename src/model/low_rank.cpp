@@ -104,26 +104,14 @@ std::vector<BlockLayer> block_layers(const ModelPlan& plan) {
   return layers;
 }
 
-namespace {
-
-/// Throws Error(input) for adapters beside layers that files store as one tensor: PEFT would give them one adapter.
-void refuse_joint(const ModelPlan& plan) {
-  for (const BlockLayer& layer : block_layers(plan)) {
-    if (!layer.adapted || plan.weights.source_of(layer.name + ".weight").tensor_rows == 0) continue;
-    throw core::Error(core::ExitCode::input, "[model.lora] targets has " + part_in_block(layer.stored) +
-                                                 ", in which this family's files store several layers: adapters beside "
-                                                 "these are not built in. Name other layers in targets.");
-  }
-}
-
-}  // namespace
-
 void add_adapters(ModelPlan& plan, const LowRankSettings& settings, std::int64_t frozen_blocks) {
   LowRankSettings s = settings;
   if (s.targets.empty() && !plan.sublayers.empty()) {
     const SublayerSettings& first = plan.sublayers.front();
     for (const SublayerLinear& layer : first.kind->linear_layers(first)) {
-      if (layer.usually_adapted) s.targets.push_back(part_in_block(name_in_files(plan, layer.name)));
+      const std::string name = part_in_block(name_in_files(plan, layer.name));
+      const bool is_new = std::find(s.targets.begin(), s.targets.end(), name) == s.targets.end();
+      if (layer.usually_adapted && is_new) s.targets.push_back(name);
     }
   }
   check(block_layers(plan), s);
@@ -134,7 +122,10 @@ void add_adapters(ModelPlan& plan, const LowRankSettings& settings, std::int64_t
                          .dropout = static_cast<float>(s.dropout),
                          .magnitudes = s.magnitudes};
     for (const SublayerLinear& layer : sublayer.kind->linear_layers(sublayer)) {
-      if (is_target(name_in_files(plan, layer.name), s.targets)) sublayer.adapters.layers.push_back(layer.name);
+      const std::string stored = name_in_files(plan, layer.name);
+      if (!is_target(stored, s.targets)) continue;
+      sublayer.adapters.layers.push_back(layer.name);
+      if (plan.weights.source_of(layer.name + ".weight").tensor_rows > 0) sublayer.adapters.joint = stored;
     }
   }
   const std::vector<BlockLayer> layers = block_layers(plan);
@@ -143,7 +134,6 @@ void add_adapters(ModelPlan& plan, const LowRankSettings& settings, std::int64_t
                                                  " leaves no layer for the adapters of trainable = \"lora\": write a "
                                                  "smaller number, or use trainable = \"head\".");
   }
-  refuse_joint(plan);
   plan.low_rank = std::move(s);
 }
 

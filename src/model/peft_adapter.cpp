@@ -118,9 +118,15 @@ WeightTable peft_table(const std::vector<std::string>& parameters, const WeightT
     const std::string_view end = adapter_end(name);
     WeightSource source = table.source_of(name);
     if (!end.empty()) {
-      const std::string layer = layer_of(name, end);
-      source = {.tensor = stored_layer(table.source_of(layer + std::string(weight_end))) + std::string(end),
-                .transposed = end == b_end};
+      const WeightSource weight = table.source_of(layer_of(name, end) + std::string(weight_end));
+      source = {.tensor = stored_layer(weight) + std::string(end), .transposed = end == b_end};
+      if (end == m_end) {
+        source.first_row = weight.first_row;
+        source.tensor_rows = weight.tensor_rows;
+      } else if (end == b_end) {
+        source.first_column = weight.first_row;
+        source.tensor_columns = weight.tensor_rows;
+      }
     }
     source.tensor.insert(0, before_names);
     result.add(name, std::move(source));
@@ -347,7 +353,7 @@ void PeftAdapter::load(core::ParameterStore& store, const WeightTable& table) co
     }
     const WeightSource source = table.source_of(slice.name);
     load_head(slice, source, place);
-    if (!names.contains(layers::adapter_a(layer_of(slice.name, weight_end)))) merge(slice, source, place);
+    if (!names.contains(layers::adapter_b(layer_of(slice.name, weight_end)))) merge(slice, source, place);
   }
 }
 

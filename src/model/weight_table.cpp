@@ -65,7 +65,7 @@ struct FilledTensor {
     float* const to = memory->tensor.data();
     if (is_transposed(source, part.shape)) {
       const std::int64_t stride = source.tensor_rows > 0 ? source.tensor_rows : rows;
-      return transpose(values.data(), rows, columns, to + source.first_row, stride);
+      return transpose(values.data(), rows, columns, to + source.first_row + source.first_column * stride, stride);
     }
     std::copy(values.begin(), values.end(), to + source.first_row * columns);
   }
@@ -80,11 +80,13 @@ WeightSource WeightTable::source_of(const std::string& parameter) const {
 
 bool WeightTable::is_before(const std::string& a, const std::string& b) const {
   const WeightSource of_a = source_of(a), of_b = source_of(b);
-  return std::tie(of_a.tensor, of_a.first_row, a) < std::tie(of_b.tensor, of_b.first_row, b);
+  return std::tie(of_a.tensor, of_a.first_row, of_a.first_column, a) <
+         std::tie(of_b.tensor, of_b.first_row, of_b.first_column, b);
 }
 
 std::vector<std::int64_t> stored_shape(const WeightSource& source, std::vector<std::int64_t> shape) {
   if (source.tensor_rows > 0) shape[0] = source.tensor_rows;
+  if (source.tensor_columns > 0) shape[1] = source.tensor_columns;
   if (is_transposed(source, shape)) std::swap(shape[0], shape[1]);
   return shape;
 }
@@ -92,6 +94,7 @@ std::vector<std::int64_t> stored_shape(const WeightSource& source, std::vector<s
 core::ShardRuns stored_runs(const WeightSource& source, const std::vector<std::int64_t>& shape,
                             const core::Shard& shard) {
   if (source.is_whole()) return core::runs_of(shape, shard);
+  core::require(source.tensor_columns == 0, "weights: no part of some columns is read");
   const std::vector<std::int64_t> whole = core::whole_shape(shape, shard);
   const bool is_matrix = whole.size() == 2;
   std::int64_t rows = shape[0], first_row = source.first_row + (shard.dimension == 0 ? shard.begin : 0);

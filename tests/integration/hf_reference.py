@@ -135,19 +135,20 @@ def trained(task, folder, shard):
     return train(model, lambda m, chosen: loss_of(m, shard, chosen), items, cases.STEPS, cases.RATE), model.eval()
 
 
-def adapted(folder, adapter):
+def adapted(folder, adapter, task="classification"):
     """PEFT's model of the first model in `folder` with the adapter of a folder."""
     import peft
 
-    base = transformers.BertForSequenceClassification.from_pretrained(folder)
+    base = class_of(task).from_pretrained(folder)
     return peft.PeftModel.from_pretrained(base, adapter, is_trainable=True)
 
 
-def trained_adapter(folder, adapter, shard):
+def trained_adapter(folder, adapter, shard, task="classification"):
     """(losses, model) of a training of an adapter."""
-    model = adapted(folder, adapter).double().train()
+    model = adapted(folder, adapter, task).double().train()
     items = list(range(len(shard["ids"])))
-    return train(model, lambda m, chosen: padded_loss(m, shard, chosen), items, cases.LORA_STEPS, cases.LORA_RATE), model.eval()
+    loss_of = LOSSES.get(task, padded_loss)
+    return train(model, lambda m, chosen: loss_of(m, shard, chosen), items, cases.LORA_STEPS, cases.LORA_RATE), model.eval()
 
 
 def outputs(model, shard):

@@ -6,7 +6,7 @@ import unittest
 import h5py
 import numpy as np
 
-from program import Case, run
+from program import MPIRUN, Case, run
 from test_tensor import read_safetensors
 
 MODEL = {"family": "gpt2", "num_attention_heads": 4, "hidden_dropout_prob": 0.2}
@@ -51,8 +51,16 @@ class Decoder(Case):
         for name, value in weights.items():
             trained = "c_proj.weight" in name or "c_fc.weight" in name or name == "score.weight"
             self.assertEqual(not np.array_equal(tuned[name], value), trained, name)
-        done = run("bert_hpc", self.work.input("joint.toml", model=adapted), check=2)
-        self.assertIn("attn.c_attn, in which this family's files store several layers", done.stderr)
+        dropped = {"model.lora": {"dropout": 0.1, "dora": True}}
+        numbers_of_joint, tuned = self.train("joint", model=adapted, **dropped)
+        if MPIRUN is not None:
+            found, mine = self.train("joint_pipeline", 2, model=adapted, parallel={"pipeline": 2}, **dropped)
+            self.assertEqual(list(found), list(numbers_of_joint))
+            self.assertTrue(all(np.array_equal(mine[name], value) for name, value in tuned.items()))
+        for name, value in weights.items():
+            self.assertEqual(not np.array_equal(tuned[name], value), "c_attn.weight" in name or name == "score.weight", name)
+        done = run("bert_hpc", self.work.input("alone.toml", model=adapted, **{"model.lora": {"targets": ["query"]}}), check=2)
+        self.assertIn('no linear layer "query"', done.stderr)
         evaluated = self.work.folder / "evaluated"
         run("bert_hpc", self.work.input("evaluate.toml", run={"mode": "evaluate", "directory": str(evaluated)},
                                         model=sizes | {"pretrained": folder}, optimizer=None, schedule=None,

@@ -15,7 +15,8 @@ GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden/training"
 # weight whose gradient is rounding may differ by some learning rates of 5e-4; none of these reaches a prediction here.
 LOSS_TOLERANCE, PREDICTION_TOLERANCE = 1e-5, 2e-5
 # Layouts beside one rank; that all layouts agree is tested elsewhere.
-LAYOUTS = {"classification": [{"data": 2, "pipeline": 2}], "lora_all_layers": [{"tensor": 2}],
+LAYOUTS = {"classification": [{"data": 2, "pipeline": 2}], "lora_all_layers": [{"tensor": 2}], "lora_gpt2": [{"data": 2, "pipeline": 2}],
+           "lora_gpt2_magnitudes": [{"tensor": 2}],
            "gpt2_causal_lm": [{"data": 2, "pipeline": 2}, {"tensor": 2}]}
 
 
@@ -33,7 +34,7 @@ class TrainingGoldens(cases.Trainings):
         apart = np.abs(losses - expected).max()
         print(f"{output}: losses {expected[0]:.4f} to {expected[-1]:.4f}, at most {apart:.1e} apart")
         self.assertLess(apart, LOSS_TOLERANCE)
-        task = "classification" if name.startswith("lora_") else name
+        task = cases.adapted_task(name.removeprefix("lora_")) if name.startswith("lora_") else name
         ours, theirs = self.predictions(task, output), golden["predictions"]
         if task == "token_classification":
             self.assertGreater(len(set(theirs)), 1)
@@ -67,10 +68,11 @@ class TrainingGoldens(cases.Trainings):
             self.follow(task, lambda *arguments: self.train(task, *arguments), shards)  # noqa: B023
 
     def test_adapters(self):
-        shards = self.prepare("classification")
         for name in cases.ADAPTERS:
-            cases.write_adapter(self.folder / name, name, "classification_start", shards[0])
-            self.follow(f"lora_{name}", lambda *arguments: self.train_adapter(name, *arguments), shards)  # noqa: B023
+            task = cases.adapted_task(name)
+            shards = self.prepare(task)
+            cases.write_adapter(self.folder / name, name, f"{task}_start", shards[0])
+            self.follow(f"lora_{name}", lambda *arguments: self.train_adapter(name, *arguments, task=task), shards)  # noqa: B023
 
 
 if __name__ == "__main__":

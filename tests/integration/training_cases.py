@@ -29,16 +29,19 @@ CASES = [*LABELS, "answer_ranking", LISTWISE, "question_answering", "gpt2_causal
 FAMILIES = {"electra": "Electra", "roberta": "Roberta", "gpt2": "GPT2"}  # before a task's name; else BERT
 CLASSES = {"question_answering": "ForQuestionAnswering", "token_classification": "ForTokenClassification", "gpt2_causal_lm": "LMHeadModel"}
 PROBLEMS = {"regression": "regression", BOUNDED: "regression", "electra_regression": "regression", "multi_label": "multi_label_classification"}
-# LoRA: 20 steps of classification with each of these adapters.
+# LoRA: 20 steps with each of these adapters, of classification unless they name another task.
 LORA_STEPS, LORA_RATE = 20, 5e-3
 ADAPTERS = {
     "usual": {"rank": 8, "alpha": 16.0},
     "all_layers": {"rank": 4, "alpha": 6.0, "rslora": True},
     "some": {"rank": 2, "alpha": 8.0},
     "magnitudes": {"rank": 4, "alpha": 6.0, "dora": True},
+    "gpt2": {"rank": 4, "alpha": 6.0, "task": "gpt2_causal_lm"},
+    "gpt2_magnitudes": {"rank": 4, "alpha": 6.0, "dora": True, "task": "gpt2_causal_lm"},
 }
 TARGETS = {"usual": ["query", "value"], "some": ["key", "intermediate.dense"],
            "magnitudes": ["query", "key", "intermediate.dense", "output.dense"],
+           "gpt2": ["c_attn"], "gpt2_magnitudes": ["c_attn", "attn.c_proj", "c_fc"],
            "all_layers": ["query", "key", "value", "attention.output.dense", "intermediate.dense", "output.dense"]}
 
 
@@ -206,12 +209,18 @@ def write_start(folder, task, shard):
     write_safetensors(folder / "model.safetensors", first_values(shapes_of(task, config), 3))
 
 
+def adapted_task(name):
+    return ADAPTERS[name].get("task", "classification")
+
+
 def write_adapter(folder, name, start, shard):
-    """A folder of adapters as PEFT writes them, for the first model of classification; b is not zero and magnitudes are no norms, so
-    that every gradient counts from the first step on."""
+    """A folder of adapters as PEFT writes them, for the first model of the adapter's task; b is not zero and magnitudes are no norms,
+    so that every gradient counts from the first step on."""
     folder.mkdir()
-    lora, config = ADAPTERS[name], config_of("classification", shard)
-    shapes = shapes_of("classification", config)
+    task = adapted_task(name)
+    lora, config = ADAPTERS[name], config_of(task, shard)
+    shapes = shapes_of(task, config)
+    transposed = config["model_type"] == "gpt2"  # weights are (in, out)
     weights = first_values(shapes, 3)
     values, draw = {}, np.random.RandomState(4)
     for key, shape in shapes.items():
@@ -219,21 +228,23 @@ def write_adapter(folder, name, start, shard):
         if module == key:
             continue
         matched = [target for target in TARGETS[name] if module.endswith("." + target)]
-        if ".encoder." not in key or not matched or len(shape) != 2:
+        if not (".encoder." in key or ".h." in key) or not matched or len(shape) != 2:
             continue
+        shape = shape[::-1] if transposed else shape
         prefix = f"base_model.model.{module}"
         values[f"{prefix}.lora_A.weight"] = draw.uniform(-0.1, 0.1, (lora["rank"], shape[1]))
         values[f"{prefix}.lora_B.weight"] = draw.normal(0, 0.05, (shape[0], lora["rank"]))
         if lora.get("dora"):
-            values[f"{prefix}.lora_magnitude_vector"] = np.linalg.norm(weights[key], axis=1) * draw.uniform(0.8, 1.2, shape[0])
-    for module in ("bert.pooler.dense", "classifier"):
+            values[f"{prefix}.lora_magnitude_vector"] = np.linalg.norm(weights[key], axis=0 if transposed else 1) * draw.uniform(0.8, 1.2, shape[0])
+    modules = [] if transposed else ["bert.pooler.dense", "classifier"]
+    for module in modules:
         for part in ("weight", "bias"):
             values[f"base_model.model.{module}.{part}"] = weights[f"{module}.{part}"]
     write_safetensors(folder / "adapter_model.safetensors", {key: value.astype(np.float32) for key, value in values.items()})
     (folder / "adapter_config.json").write_text(json.dumps({
         "peft_type": "LORA", "task_type": None, "base_model_name_or_path": start, "r": lora["rank"], "lora_alpha": lora["alpha"],
-        "lora_dropout": 0.0, "bias": "none", "fan_in_fan_out": False, "use_rslora": lora.get("rslora", False),
-        "use_dora": lora.get("dora", False), "target_modules": TARGETS[name], "modules_to_save": ["bert.pooler.dense", "classifier"],
+        "lora_dropout": 0.0, "bias": "none", "fan_in_fan_out": transposed, "use_rslora": lora.get("rslora", False),
+        "use_dora": lora.get("dora", False), "target_modules": TARGETS[name], "modules_to_save": modules or None,
         "inference_mode": False, "init_lora_weights": True}, indent=1))
 
 
@@ -295,12 +306,12 @@ class Trainings(unittest.TestCase):
             "log": {"every_steps": 1, "progress": "none"}}, ranks=rank_count(parallel))
         return self.losses(output)
 
-    def train_adapter(self, adapter, output, parallel={}):
-        """The losses of a training of classification with the adapter of this folder, and all that it names."""
+    def train_adapter(self, adapter, output, parallel={}, task="classification"):
+        """The losses of a training of `task` with the adapter of this folder, and all that it names."""
         self.start("bert_hpc", f"{output}.toml", {
-            "run": {"mode": "train", "directory": output}, "model": {"pretrained": "classification_start", "trainable": "lora"},
-            "model.lora": {"adapter": adapter}, "task": {"name": "classification"},
-            "data": {"train": ["classification/train-*.h5"], "test": ["classification/test-*.h5"], "order": "file"},
+            "run": {"mode": "train", "directory": output}, "model": {"pretrained": f"{task}_start", "trainable": "lora"},
+            "model.lora": {"adapter": adapter}, "task": {"name": TASKS.get(task, task)},
+            "data": {"train": [f"{task}/train-*.h5"], "test": [f"{task}/test-*.h5"], "order": "file"},
             "batch": {"global": BATCH}, "optimizer": {"learning_rate": LORA_RATE}, "schedule": {"steps": LORA_STEPS},
             "parallel": parallel, "log": {"every_steps": 1, "progress": "none"}}, ranks=rank_count(parallel))
         return self.losses(output)

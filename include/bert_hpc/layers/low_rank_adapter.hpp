@@ -3,6 +3,9 @@
 // where a and b̂ are trained and w is frozen. Layers add them through Linear. PEFT stores b̂ as (out, rank); here it is
 // stored transposed, so that both products with it are products of a linear layer.
 //
+// A layer that is several here, as GPT-2's c_attn is query, key and value, has one adapter: one a, and the columns of b̂
+// and m that belong to each. Its parts are called LAYER.NAME, and the a is LAYER's.
+//
 // With magnitudes (Liu et al., "DoRA: weight-decomposed low-rank adaptation", 2024) a layer computes
 //   y = x·wᵀ + b + (g − 1) ∘ (x'·wᵀ) + g ∘ (s·x'·aᵀ·b̂),  x' = dropout(x),  g = m / ‖w + s·b̂ᵀ·a‖ of each row,
 // which without dropout is g ∘ (x·wᵀ + s·x·aᵀ·b̂) + b. m (out) is trained too; gradients take the norms as constants.
@@ -29,11 +32,13 @@ struct AdapterSettings {
   float dropout = 0;      ///< of x, on the way to a
   bool magnitudes = false;
   std::vector<std::string> layers{};  ///< names of the linear layers that have one
+  std::string joint{};                ///< name of a layer of which some of `layers` are parts; "": there is none
 
   bool any() const { return rank > 0 && !layers.empty(); }
   bool adapts(const std::string& layer) const {
     return any() && std::find(layers.begin(), layers.end(), layer) != layers.end();
   }
+  bool is_part(const std::string& layer) const { return !joint.empty() && layer.starts_with(joint + '.'); }
 };
 
 /// Names of the adapter's parameters, from the layer's name without ".weight".
@@ -41,6 +46,8 @@ std::string adapter_a(const std::string& layer);
 std::string adapter_b(const std::string& layer);
 std::string adapter_magnitude(const std::string& layer);
 bool is_adapter_magnitude(const std::string& parameter);
+/// Index of the a of this layer, or of the layer of which it is a part; -1 if it has no adapter.
+int find_adapter_a(const core::ParameterStore& parameters, const std::string& layer);
 
 /// What a tensor group shares out of a linear layer: its outputs, which are rows of w, or its inputs, which are
 /// columns. Then b̂ or a is shared out like w, and the other one is whole on each rank. Its gradient is a sum over the
@@ -52,7 +59,8 @@ struct AdaptedLayer {
   std::string name;              ///< without ".weight"
   std::int64_t in = 0, out = 0;  ///< of the whole layer
 };
-/// Appends the adapters of layers with the same input: every a, one behind the other, then every b̂, then every m. With
+/// Appends the adapters of layers with the same input: every a, one behind the other, then every b̂, then every m. Parts
+/// of a joint layer, which are all of these layers or none, have one a. With
 /// these values an adapter changes nothing: a is uniform in ±1/√in, as PEFT begins with, b̂ is zero; m is what
 /// set_magnitudes() makes of w.
 void declare_adapters(const std::vector<AdaptedLayer>& layers, const AdapterSettings& settings,
@@ -141,7 +149,7 @@ class Adapters {
     int weight = 0, b = 0, magnitude = -1;  // slices
     std::int64_t column = 0;                // of y, where the layer's outputs begin
   };
-  Tensor<const float> a() const;                     // (adapters · rank, in)
+  Tensor<const float> a() const;                     // (adapters · rank, in); of a joint layer (rank, in)
   Tensor<const float> b(std::size_t adapter) const;  // (rank, out of one layer)
   std::size_t count() const { return parts_.size(); }
   ops::ProductSeries series() const;
@@ -156,18 +164,19 @@ class Adapters {
   }
   template <class AnyMatrix>
   AnyMatrix inner_of(AnyMatrix inner, std::size_t adapter) const {
-    return inner.column_range(static_cast<std::int64_t>(adapter) * rank_, rank_);
+    return inner.column_range(has_one_a_ ? 0 : static_cast<std::int64_t>(adapter) * rank_, rank_);
   }
   RowFactors::Rows factors(const Engine& engine) const;
   Matrix take_like(const Engine& engine, ConstMatrix y) const;
   ConstMatrix inner_of_x(ops::MatrixProduct& products, const LinearRows& rows, ConstMatrix x) const;
-  ConstMatrix inner_of_d_y(ops::MatrixProduct& products, const LinearRows& rows, ConstMatrix d_y) const;
+  ConstMatrix inner_of_d_y(const Engine& engine, ops::MatrixProduct& products, const LinearRows& rows,
+                           ConstMatrix d_y) const;
   ConstMatrix dropped(const Engine& engine, const LinearRows& rows, ConstMatrix x) const;
   void forward_dropped(const Engine& engine, ops::MatrixProduct& products, const LinearRows& rows, ConstMatrix kept,
                        Matrix y) const;
   void add_magnitude_gradients(const Engine& engine, ops::MatrixProduct& products, ConstMatrix d_y, ConstMatrix kept,
                                ConstMatrix of_x, Matrix scratch) const;
-  void write_gradient(const Engine& engine, ops::MatrixProduct& products, ConstMatrix d_y, ConstMatrix x,
+  void write_gradient(ops::Write write, ops::MatrixProduct& products, ConstMatrix d_y, ConstMatrix x,
                       LayerSplit partial_in, Matrix gradient) const;
   core::Dropout dropout(const LinearRows& rows) const;
   bool shares(LayerSplit split) const { return group_.shared() && split_ == split; }
@@ -179,6 +188,7 @@ class Adapters {
   ops::ProductSeries series_;  // the products with b̂ of all adapters, or of one
   std::int64_t joined_ = 0, outputs_ = 0, rank_ = 0;
   bool have_magnitudes_ = false;
+  bool has_one_a_ = false;  // of parts of a joint layer
   float scale_ = 1, dropout_ = 0;
   std::uint32_t site_ = 0;
   TensorGroup group_;

@@ -20,8 +20,10 @@ struct WeightSource {
   bool transposed = false;       ///< a matrix is stored as (in, out)
   std::int64_t first_row = 0;    ///< first row of the tensor, taken as (out, in), that belongs to the parameter
   std::int64_t tensor_rows = 0;  ///< rows of the tensor, taken as (out, in); 0: those of the parameter
+  // The same of the columns of a matrix that is stored transposed:
+  std::int64_t first_column = 0, tensor_columns = 0;
 
-  bool is_whole() const { return !transposed && tensor_rows == 0; }
+  bool is_whole() const { return !transposed && tensor_rows == 0 && tensor_columns == 0; }
 };
 
 class WeightTable {

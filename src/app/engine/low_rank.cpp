@@ -68,14 +68,17 @@ model::LowRankSettings low_rank_settings(const config::Config& input, const std:
 std::string adapters_text(const model::ModelPlan& plan) {
   if (!plan.low_rank) return {};
   const std::vector<model::BlockLayer> layers = model::block_layers(plan);
-  const auto count = std::count_if(layers.begin(), layers.end(), [](const auto& layer) { return layer.adapted; });
+  std::set<std::string> adapted;  // several of `layers` may be one in files
+  for (const model::BlockLayer& layer : layers) {
+    if (layer.adapted) adapted.insert(layer.stored);
+  }
   std::string names;
   for (const std::string& name : model::target_modules(plan)) names += (names.empty() ? "" : ", ") + name;
   constexpr std::size_t longest_shown = 160;
   const model::LowRankSettings& s = *plan.low_rank;
-  return std::to_string(count) + " of rank " + std::to_string(s.rank) + (s.magnitudes ? " with magnitudes" : "") +
-         " beside " + core::printable(names, longest_shown) + "; scale " + core::format_number(s.scale()) +
-         (s.dropout > 0 ? ", dropout " + core::format_number(s.dropout) : "");
+  return std::to_string(adapted.size()) + " of rank " + std::to_string(s.rank) +
+         (s.magnitudes ? " with magnitudes" : "") + " beside " + core::printable(names, longest_shown) + "; scale " +
+         core::format_number(s.scale()) + (s.dropout > 0 ? ", dropout " + core::format_number(s.dropout) : "");
 }
 
 void require_fit(const model::PeftAdapter& adapter, const ModelInstance& model, const std::string& folder,

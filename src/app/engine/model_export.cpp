@@ -69,6 +69,10 @@ void sort(std::vector<Owned>& parameters, const model::WeightTable& table) {
             [&table](const Owned& a, const Owned& b) { return table.is_before(a.name, b.name); });
 }
 
+std::size_t find_a(const core::ParameterStore& store, const std::string& layer) {
+  return static_cast<std::size_t>(layers::find_adapter_a(store, layer));
+}
+
 /// In host memory: the parameter's own memory, or `aside`, which gets a copy, with what its adapter adds to it.
 std::span<const float> values_of(ModelInstance& model, const std::string& name, std::vector<float>& aside) {
   const core::ParameterStore& store = model.parameters;
@@ -84,7 +88,7 @@ std::span<const float> values_of(ModelInstance& model, const std::string& name, 
   if (values.data != aside.data()) aside.assign(values.data, values.data + size);
   std::vector<float> staging_a, staging_b, staging_m, staging_n;
   model::AdapterValues adapter = {.scale = static_cast<float>(model.plan.low_rank->scale()),
-                                  .a = host(layers::adapter_a(*layer), staging_a),
+                                  .a = host(store.slices()[find_a(store, *layer)].name, staging_a),
                                   .b = host(layers::adapter_b(*layer), staging_b)};
   if (model.plan.low_rank->magnitudes) {
     adapter.magnitudes = host(layers::adapter_magnitude(*layer), staging_m).data;

@@ -55,7 +55,7 @@ def main():
     versions = {"torch": torch.__version__, "transformers": transformers.__version__, "peft": peft.__version__}
     names = [*cases.CASES, *(f"lora_{name}" for name in cases.ADAPTERS)]
     for name in sys.argv[1:] or names:
-        task = "classification" if name.startswith("lora_") else name
+        task = cases.adapted_task(name.removeprefix("lora_")) if name.startswith("lora_") else name
         train, test = made.prepare(task)
         start = made.folder / f"{task}_start"
         if task == name:
@@ -63,7 +63,7 @@ def main():
         else:
             adapter = made.folder / name
             cases.write_adapter(adapter, name.removeprefix("lora_"), start.name, train)
-            losses, model = hf_reference.trained_adapter(start, adapter, train)
+            losses, model = hf_reference.trained_adapter(start, adapter, train, task)
         golden = {"versions": versions, "shards": [cases.hash_of(train), cases.hash_of(test)], "losses": [round(loss, 8) for loss in losses],
                   "predictions": predictions(task, train, test, model, made.folder)}
         lines = [f" {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in golden.items()]

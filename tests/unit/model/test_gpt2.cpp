@@ -1,5 +1,6 @@
 // GPT-2: its config.json, what of a plan is a decoder's, and folders, old ones with buffers and without prefix included
 // (its numbers are checked against Transformers in tests/golden).
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <nlohmann/json.hpp>
@@ -11,6 +12,7 @@
 #include "bert_hpc/model/hf_weights.hpp"
 #include "bert_hpc/model/low_rank.hpp"
 #include "bert_hpc/model/model_parameters.hpp"
+#include "bert_hpc/model/peft_adapter.hpp"
 #include "support/heads.hpp"
 #include "support/safetensors_file.hpp"
 #include "support/vector.hpp"
@@ -205,7 +207,58 @@ TEST_CASE("adapters of GPT-2 stand beside layers that files store alone") {
   model::ModelPlan plan = model::make_plan(config(), tests::classification_head, 2);
   model::add_adapters(plan, {.rank = 2, .targets = {"mlp.c_proj", "c_fc"}}, 0);
   CHECK(model::target_modules(plan) == std::vector<std::string>{"mlp.c_fc", "mlp.c_proj"});
-  model::ModelPlan joint = model::make_plan(config(), tests::classification_head, 2);
-  CHECK_THAT(failure_of([&] { model::add_adapters(joint, {.rank = 2}, 0); }).message,
-             ContainsSubstring("attn.c_attn, in which"));
+  CHECK_THAT(failure_of([] {
+               model::ModelPlan other = model::make_plan(config(), tests::classification_head, 2);
+               model::add_adapters(other, {.rank = 2, .targets = {"query"}}, 0);
+             }).message,
+             ContainsSubstring("there is no linear layer \"query\" in this model's blocks"));
+}
+
+TEST_CASE("the joint layer of GPT-2 has one adapter, which PEFT's files hold as one") {
+  const tests::ScratchFolder folder;
+  model::ModelPlan plan = model::make_plan(config(), tests::causal_lm_head, 2);
+  model::add_adapters(plan, {.rank = 2, .magnitudes = true}, 1);
+  CHECK(plan.low_rank->targets == std::vector<std::string>{"attn.c_attn"});
+  CHECK(model::target_modules(plan) == std::vector<std::string>{"transformer.h.1.attn.c_attn"});
+  const std::string joint = "transformer.h.1.attn.c_attn";
+  std::vector<std::string> names;
+  const std::vector<core::ParameterSpec> specs = model::model_parameters(plan, model::whole(plan));
+  for (const core::ParameterSpec& spec : specs) {
+    if (spec.adapter) names.push_back(spec.name);
+  }
+  CHECK(names == std::vector<std::string>{joint + ".lora_A.weight", joint + ".query.lora_B.weight",
+                                          joint + ".key.lora_B.weight", joint + ".value.lora_B.weight",
+                                          joint + ".query.lora_magnitude_vector", joint + ".key.lora_magnitude_vector",
+                                          joint + ".value.lora_magnitude_vector"});
+  // Written and read again: rows of b and of the magnitudes in the order query, key, value.
+  core::ParameterStore store(specs, core::ParameterStore::Arenas::values),
+      read(specs, core::ParameterStore::Arenas::values);
+  float next = 0;
+  for (float& value : store.change_values()) value = next += 1;
+  const model::WeightTable table = model::peft_table(names, plan.weights);
+  std::sort(names.begin(), names.end(), [&](const auto& a, const auto& b) { return table.is_before(a, b); });
+  std::vector<model::TensorToWrite> tensors;
+  for (const std::string& name : names) {
+    const core::ParameterSlice& slice = store.slices()[static_cast<std::size_t>(store.find(name))];
+    const core::Tensor<const float> value = store.value(store.find(name));
+    tensors.push_back(
+        {.name = name, .shape = slice.shape, .values = {value.data, static_cast<std::size_t>(value.size())}});
+  }
+  model::AdapterFacts facts;
+  facts.settings = *plan.low_rank;
+  facts.stored_transposed = true;
+  model::save_peft_adapter(folder / "adapter", facts, model::as_stored(std::move(tensors), table));
+  const model::SafetensorsFile file(folder / "adapter/adapter_model.safetensors");
+  CHECK(file.tensors().size() == 3);
+  const std::string prefix = "base_model.model." + joint;
+  REQUIRE(file.find(prefix + ".lora_B.weight") != nullptr);
+  CHECK(file.find(prefix + ".lora_B.weight")->shape == std::vector<std::int64_t>{72, 2});
+  CHECK(file.find(prefix + ".lora_magnitude_vector")->shape == std::vector<std::int64_t>{72});
+  const model::PeftAdapter adapter(folder / "adapter", "gpt2");
+  adapter.check(specs, plan.weights);
+  adapter.load(read, plan.weights);
+  for (const std::string& name : names) {
+    const core::Tensor<const float> mine = store.value(store.find(name)), theirs = read.value(read.find(name));
+    CHECK(test::copy_of(mine.data, mine.size()) == test::copy_of(theirs.data, theirs.size()));
+  }
 }
