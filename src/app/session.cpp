@@ -88,6 +88,12 @@ void Session::make_model() {
       loader.emplace(*sets.train, batches);
     }
     make_instance(config, !trains_ && !estimates(), gradient_memory());
+    if (trains_ && input.distills()) {
+      teacher_plan.emplace(plan_teacher(input, config, reader));
+      config::Config of_teacher = input;
+      of_teacher.parallel.balance.clear();
+      teacher_plan->balance = balance_of_applied(teacher_plan->request.config, of_teacher);
+    }
   });
   if (!trains_ || estimates()) return;
   core::ParameterStore::Memory memory = train::shard_memory(shard_settings(input), *groups->data);
@@ -122,12 +128,16 @@ void Session::cut_model(const model::ModelConfig& config) {
     pipeline = set_up_pipeline(context_, config, head, reader, groups ? &*groups : nullptr, usual_micro_tokens);
     return;
   }
-  collectively(context_.world, [&] {
-    const data::PaddingOptions padding = padding_options(context_.input, config, reader);
-    pipeline.balance =
-        balance_by_cost(context_.input, config, head, false, context_.grid.pipeline, reader.info().mean_length(),
-                        mean_rows(context_.input, padding, reader, context_.grid.data, usual_micro_tokens));
-  });
+  collectively(context_.world, [&] { pipeline.balance = balance_of_applied(config, context_.input); });
+}
+
+std::vector<std::int64_t> Session::balance_of_applied(const model::ModelConfig& config,
+                                                      const config::Config& input) const {
+  const data::ShardReader& reader = data_.primary();
+  const data::PaddingOptions padding = padding_options(input, config, reader);
+  return balance_by_cost(input, config, objectives::of(input).head, false, context_.grid.pipeline,
+                         reader.info().mean_length(),
+                         mean_rows(input, padding, reader, context_.grid.data, usual_micro_tokens));
 }
 
 void Session::make_instance(const model::ModelConfig& config, bool allocates,
@@ -160,6 +170,9 @@ void Session::plan_memory() {
       add(test, sets.test, sets.test_rows);
     }
     model->allocate(bounds, micro_batches(), evaluation_bounds);
+    if (teacher_plan && !estimates()) {
+      teacher.emplace(*teacher_plan, context_.grid, own_place(), bounds, micro_batches(), true);
+    }
     if (estimates()) load_notes = check_pretrained(*model, input);
   });
 }
@@ -212,6 +225,7 @@ void Session::connect() {
     timers.use_device_clock(core::make_device_clock(2 * laps), laps);
   }
   model->connect(*groups, timers);
+  if (teacher) teacher->connect(*groups, timers);
 }
 
 train::ShardSettings Session::shards_of(const ModelInstance& instance) const {
@@ -228,6 +242,15 @@ std::optional<train::StepLossSettings> Session::step_loss(const ModelInstance& i
   return step_loss_settings(context_.input, instance, loader->bounds().replica_sequences);
 }
 
+std::optional<train::DistillationSettings> Session::distillation() const {
+  if (!teacher_plan) return std::nullopt;
+  return distillation_settings(context_.input, bounds.selected);
+}
+
+MemoryPlan Session::teacher_memory(const comm::GridCoordinates& place) const {
+  return Teacher(*teacher_plan, context_.grid, place, bounds, micro_batches(), false).memory();
+}
+
 MemoryPlan Session::memory_of(const ModelInstance& instance) const {
   MemoryPlan memory;
   std::int64_t snapshot = 0;
@@ -242,6 +265,9 @@ MemoryPlan Session::memory_of(const ModelInstance& instance) const {
     memory.emplace_back("prepared batches", loader->memory_bytes());
     if (const auto settings = step_loss(instance)) {
       memory.emplace_back("outputs of a whole step", train::StepLoss::bytes(*settings, context_.grid.data));
+    }
+    if (teacher_plan) {
+      for (auto& item : teacher_memory(instance.place)) memory.push_back(std::move(item));
     }
     memory.emplace_back("snapshot for checkpoints", snapshot);
   }

@@ -21,6 +21,7 @@
 #include "app/engine/evaluator.hpp"
 #include "app/engine/model_instance.hpp"
 #include "app/engine/model_loading.hpp"
+#include "app/engine/teacher.hpp"
 #include "app/plan/pipeline_setup.hpp"
 #include "app/report/grid_picture.hpp"
 #include "app/run/run_context.hpp"
@@ -64,6 +65,8 @@ class Session {
   train::ShardSettings shards_of(const ModelInstance& instance) const;
   /// Of the model's rank: app/engine/step_loss.hpp.
   std::optional<train::StepLossSettings> step_loss(const ModelInstance& instance) const;
+  /// Loss between the outputs of student and teacher; none without a teacher.
+  std::optional<train::DistillationSettings> distillation() const;
   /// Planned memory of this model's rank. Pure.
   MemoryPlan memory_of(const ModelInstance& instance) const;
   MemoryPlan memory() const { return memory_of(*model); }
@@ -88,12 +91,14 @@ class Session {
   objectives::OutputRules output_rules;
   std::optional<data::BatchLoader> loader;  ///< of the training data
   std::optional<ModelInstance> model;
-  LoadNotes load_notes;  ///< of an estimate
+  LoadNotes load_notes;                     ///< of an estimate
+  std::optional<TeacherPlan> teacher_plan;  ///< of a training with a teacher
 
   // Memory.
   std::optional<Evaluator> validation, test;  ///< modes "evaluate" and "predict" have one of them
   std::vector<std::pair<std::string, std::unique_ptr<Embedder>>> embedders;  ///< of mode "embed", by split
   layers::BatchBounds bounds, evaluation_bounds;
+  std::optional<Teacher> teacher;             ///< beside the student; none in an estimate
   std::unique_ptr<train::DataParallel> sums;  ///< the gradient reducer; null unless the model is trained now
   std::int64_t message_bytes = 0;             ///< of the reducer
 
@@ -102,9 +107,12 @@ class Session {
   void make_model();
   std::int64_t beside_model(const ModelInstance& instance) const;
   void cut_model(const model::ModelConfig& config);
+  /// Sublayers of each stage of a model that is only applied.
+  std::vector<std::int64_t> balance_of_applied(const model::ModelConfig& config, const config::Config& input) const;
   void make_instance(const model::ModelConfig& config, bool allocates, const core::ParameterStore::Memory& memory);
   void plan_memory();
   void add_embedders();
+  MemoryPlan teacher_memory(const comm::GridCoordinates& place) const;
   void make_reducer();
   /// Type of the gradients, for estimates too.
   core::ParameterStore::Memory gradient_memory() const;

@@ -25,6 +25,7 @@ TrainerSettings settings_of(const Session& session, const config::Config& input)
   settings.micro_batches = session.micro_batches();
   settings.loss = session.loss;
   settings.step_loss = session.step_loss(*session.model);
+  settings.distillation = session.distillation();
   return settings;
 }
 
@@ -34,7 +35,8 @@ TrainingLoop::TrainingLoop(Session& session, const RunContext& context, Results&
     : session_(session),
       context_(context),
       results_(results),
-      trainer_(settings_of(session, context.input), *session.model, *session.sums, session.timers),
+      trainer_(settings_of(session, context.input), *session.model, *session.sums, session.timers,
+               session.teacher ? &*session.teacher : nullptr),
       checkpoints_({context, *session.model, *session.sums, trainer_.optimizer(), context.requests, results,
                     session.sets.hdf5, session.timers},
                    checkpoint_texts(context, *session.model, session.sets)),

@@ -94,6 +94,7 @@ void describe(const Session& session, const RunContext& context) {
           (context.input.batch.has_memory() ? " (as [batch] memory allows)" : ""));
   const std::string padding = padding_text(session.batches.plan.padding);
   if (!padding.empty()) lines.emplace_back("padding", padding + "; limits of micro-batches count it");
+  if (session.teacher_plan) lines.emplace_back("teacher", teacher_text(context.input, *session.teacher_plan));
   const std::string adapters = adapters_text(session.model->plan);
   const bool leaves_head = !context.input.model.lora.train_head.value_or(true);
   if (!adapters.empty()) lines.emplace_back("adapters", adapters + (leaves_head ? "; the head is not trained" : ""));
@@ -222,6 +223,10 @@ void run_training(const RunContext& context) {
   session.connect();
   collectively(context.world, [&] { session.model->head_is_new = keeps_new_head(*session.model, context.input); });
   if (!resume) report_load(load_values(*session.model, context.input), context);
+  if (!resume && !context.input.distill.initialize.empty()) {
+    take_blocks(*session.model, *session.teacher_plan, context.input);
+  }
+  if (session.teacher) session.teacher->load(session.output_rules);
   leave_if_asked(context);
   report_earlier_start(context, resume);
   std::optional<Results::Continuation> continuation;

@@ -148,6 +148,13 @@ void visit_keys(TomlKeys& toml, Config& config) {
   toml.key("dimensions", embed.dimensions, between(1, 1 << 20));
   toml.key("compression", embed.compression, one_of({"none", "gzip"}));
 
+  Distill& distill = config.distill;
+  toml.table("distill").key("teacher", distill.teacher);
+  toml.key("compute", distill.compute, one_of({"fp32", "tf32", "bf16", "fp16"}));
+  toml.key("losses", distill.losses);
+  toml.key("initialize", distill.initialize, multiples(1, 0, 1 << 20));
+  toml.key("temperature", distill.temperature, positive()).key("alpha", distill.alpha, between(0, 1));
+
   Debug& debug = config.debug;
   toml.table("debug").key("check_collectives", debug.check_collectives);
   toml.key("collective_timeout_seconds", debug.collective_timeout_seconds, positive());

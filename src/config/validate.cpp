@@ -27,6 +27,7 @@ class Rules {
     check_model();
     for (ConfigProblem& problem : task_problems(config_)) problems_.push_back(std::move(problem));
     check_embed();
+    check_distill();
     check_data();
     check_batch();
     check_schedule();
@@ -125,6 +126,29 @@ class Rules {
     }
     rule(config_.task.name.empty(), "task.name",
          "[task] is not for mode \"embed\", which takes shards of any task: remove the table.");
+  }
+
+  void check_distill() {
+    const Distill& d = config_.distill;
+    if (d == Distill()) return;
+    if (!trains()) {
+      rule(false, "distill", "[distill] belongs to [run] mode = \"train\": remove the table.");
+      return;
+    }
+    rule(d.teacher.has_value(), "distill.teacher",
+         "[distill] teacher is missing: name the folder of the teacher, a trained model of this task.");
+    rule(d.teacher != "", "distill.teacher", "[distill] teacher is empty: name the folder of the teacher.");
+    rule(d.initialize.empty() || !config_.model.pretrained, "distill.initialize",
+         "[distill] initialize gives the student's blocks their first values, and so does [model] pretrained: remove "
+         "one "
+         "of them.");
+    rule(config_.task.word(tasks::loss_key) != tasks::concordance_loss, "distill",
+         "[distill] does not go with [task] loss = \"concordance\", a loss over a whole step: remove one of them.");
+    const std::string& task = config_.task.name;
+    const bool predicts_vocabulary = task == "masked_lm" || task == "causal_lm";
+    rule(!predicts_vocabulary || config_.parallel.tensor == 1, "parallel.tensor",
+         "[parallel] tensor must be 1 to distil the task \"" + task +
+             "\": with more, ranks share out the vocabulary over which the teacher's distribution is.");
   }
 
   void check_data() {

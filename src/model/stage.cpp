@@ -6,6 +6,7 @@
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/activation.hpp"
+#include "bert_hpc/ops/distillation.hpp"
 
 namespace bert_hpc::model {
 namespace {
@@ -169,6 +170,12 @@ void Stage::set_loss(const float* row_losses, const float* d_logits, int slot) {
   const auto rows = static_cast<std::size_t>(logits.rows);
   core::copy_on_device(row_losses, saved.row_losses.data, rows * sizeof(float));
   core::copy_on_device(d_logits, logits.data, rows * static_cast<std::size_t>(logits.columns) * sizeof(float));
+}
+
+void Stage::mix_loss(float share, const float* soft_losses, float factor, Tensor<const float> gradient, int slot) {
+  layers::Head::SavedActivations& saved = *at(slot).head;
+  ops::add_soft_gradient(factor, gradient, saved.logits);
+  ops::mix_losses(share, soft_losses, saved.logits.rows, saved.row_losses.data);
 }
 
 void Stage::backward(layers::Engine& engine, const layers::StepContext& context, core::Workspace& workspace,

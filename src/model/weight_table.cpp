@@ -84,6 +84,25 @@ bool WeightTable::is_before(const std::string& a, const std::string& b) const {
          std::tie(of_b.tensor, of_b.first_row, of_b.first_column, b);
 }
 
+WeightTable with_blocks(const WeightTable& table, const std::vector<std::string>& parameters,
+                        const std::vector<std::int64_t>& blocks) {
+  WeightTable there = table;
+  for (const std::string& parameter : parameters) {
+    WeightSource source = table.source_of(parameter);
+    for (std::size_t begin = 0; begin < source.tensor.size();) {
+      const std::size_t end = std::min(source.tensor.find('.', begin), source.tensor.size());
+      const std::string part = source.tensor.substr(begin, end - begin);
+      if (!part.empty() && part.find_first_not_of("0123456789") == std::string::npos) {
+        source.tensor.replace(begin, part.size(), std::to_string(blocks.at(std::stoul(part))));
+        there.add(parameter, source);
+        break;
+      }
+      begin = end + 1;
+    }
+  }
+  return there;
+}
+
 std::vector<std::int64_t> stored_shape(const WeightSource& source, std::vector<std::int64_t> shape) {
   if (source.tensor_rows > 0) shape[0] = source.tensor_rows;
   if (source.tensor_columns > 0) shape[1] = source.tensor_columns;

@@ -90,6 +90,7 @@ Objective answer_ranking() {
       .task = tasks::find("answer_ranking"),
       .head = layers::sequence_head(loss),
       .predict = predict_scores,
+      .distillation = {layers::soft_name_loss, {"kl", "mse_logits", "margin_mse"}},
       .results = make_results,
       .set_batches = [](const config::Task& task,
                         data::BatchLoaderOptions& options) { options.lists = is_listwise(task); },

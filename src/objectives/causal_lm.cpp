@@ -54,6 +54,7 @@ Objective causal_lm() {
   return {.task = tasks::find("causal_lm"),
           .head = layers::causal_lm_head(),
           .predict = predict_losses,
+          .distillation = {layers::soft_class_loss, {"kl", "mse_logits"}},
           .results = [](const ResultsRequest& data) -> std::unique_ptr<SampleResults> {
             return std::make_unique<SequenceLosses>(data.reader, data.hdf5);
           }};

@@ -91,6 +91,7 @@ Objective classification() {
   return {.task = tasks::find("classification"),
           .head = layers::sequence_head(layers::cross_entropy_loss),
           .predict = predict_classes,
+          .distillation = {layers::soft_class_loss, {"kl", "mse_logits"}},
           .loss_options =
               [](const RunFacts& run) {
                 const auto labels = run.reader.planned() ? std::span<const std::int32_t>() : run.reader.classes();

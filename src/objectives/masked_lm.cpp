@@ -5,6 +5,7 @@ namespace bert_hpc::objectives {
 Objective masked_lm() {
   return {.task = tasks::find("masked_lm"),
           .head = layers::masked_lm_head(),
+          .distillation = {layers::soft_class_loss, {"kl", "mse_logits"}},
           .set_batches = [](const config::Task& task, data::BatchLoaderOptions& options) {
             options.mask_probability = task.number(tasks::mask_probability_key);
           }};

@@ -23,6 +23,7 @@ Objective multi_label() {
   return {.task = tasks::find("multi_label"),
           .head = layers::sequence_head(loss),
           .predict = predict_sets,
+          .distillation = {layers::soft_name_loss, {"kl", "mse_logits"}},
           .output_rules = rules_of};
 }
 

@@ -146,6 +146,7 @@ class AnswerResults : public SampleResults {
 Objective question_answering() {
   return {.task = tasks::find("question_answering"),
           .head = layers::span_head(),
+          .distillation = {layers::soft_span_loss, {"kl", "mse_logits"}},
           .results = [](const ResultsRequest& data) -> std::unique_ptr<SampleResults> {
             require_texts(data.reader);
             return std::make_unique<AnswerResults>(data.task, data.reader, data.hdf5);

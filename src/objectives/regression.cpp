@@ -180,6 +180,7 @@ Objective regression() {
           .head = layers::sequence_head(squared_error),
           .predict = predict_values,
           .step_losses = {{tasks::concordance_loss, concordance}},
+          .distillation = {layers::soft_class_loss, {"mse_logits"}},
           .output_rules = rules_of,
           .check_labels =
               [](const config::Task& task, const data::ShardReader& reader) {

@@ -164,6 +164,7 @@ Objective token_classification() {
   return {
       .task = tasks::find("token_classification"),
       .head = layers::token_head(),
+      .distillation = {layers::soft_class_loss, {"kl", "mse_logits"}},
       .results = [](const ResultsRequest& data) -> std::unique_ptr<SampleResults> {
         require_texts(data.reader);
         return std::make_unique<WordResults>(data.reader, data.label_names, data.hdf5);

@@ -127,12 +127,81 @@ def trained(task, folder, shard):
     model, info = class_of(task).from_pretrained(folder, output_loading_info=True)
     unread = {key: value for key, value in info.items() if value}
     assert not unread, unread
-    items = list(range(len(shard["ids"])))
-    if task == cases.LISTWISE:
-        items = [ends for ends in zip(shard["groups"], shard["groups"][1:]) if shard["labels"][ends[0]:ends[1]].any()]
     model = model.double().train()
     loss_of = LOSSES.get(task, padded_loss)
-    return train(model, lambda m, chosen: loss_of(m, shard, chosen), items, cases.STEPS, cases.RATE), model.eval()
+    return train(model, lambda m, chosen: loss_of(m, shard, chosen), items_of(task, shard), cases.STEPS, cases.RATE), model.eval()
+
+
+def distributions(student, teacher, terms, margins=None):
+    """The soft loss of outputs (rows, classes), as Hinton et al. and Hofstätter et al. have it; margins: the relevant rows."""
+    cold, losses = terms.get("temperature", 2.0), []
+    if "kl" in terms["losses"]:
+        entries = torch.nn.functional.kl_div((student / cold).log_softmax(-1), (teacher / cold).softmax(-1), reduction="none")
+        losses.append(cold ** 2 * entries.sum(-1).mean())
+    if "mse_logits" in terms["losses"]:
+        losses.append(torch.nn.functional.mse_loss(student, teacher))
+    if "margin_mse" in terms["losses"]:
+        apart = [(scores[0, margins][:, None] - scores[0, ~margins][None]) for scores in (student, teacher)]
+        losses.append(torch.nn.functional.mse_loss(*apart) if apart[0].numel() else torch.zeros(()).double())
+    return sum(losses)
+
+
+def sigmoids(student, teacher, terms):
+    """The soft loss of outputs that are the logits of a probability each."""
+    cold, losses = terms["temperature"], []
+    for word in terms["losses"]:
+        if word == "kl":
+            pair = [torch.stack([logits / cold, torch.zeros_like(logits)], -1) for logits in (student, teacher)]
+            entries = torch.nn.functional.kl_div(pair[0].log_softmax(-1), pair[1].softmax(-1), reduction="none")
+            losses.append(cold ** 2 * entries.sum(-1).mean())
+        else:
+            losses.append(torch.nn.functional.mse_loss(student, teacher))
+    return sum(losses)
+
+
+def soft_loss(task, models, shard, chosen):
+    """The loss between the outputs of (student, teacher)."""
+    terms = cases.DISTILLED[task]
+    if task == "question_answering":
+        losses = []
+        for i in chosen:
+            outputs = [model(input_ids=torch.tensor([shard["ids"][i]]), token_type_ids=torch.tensor([shard["types"][i]])) for model in models]
+            losses.append(distributions(*(torch.cat([o.start_logits, o.end_logits]) for o in outputs), terms))
+        return torch.stack(losses).mean()
+    if task == cases.LISTWISE:
+        losses = []
+        for query in chosen:
+            rows = list(range(*query))
+            relevant = torch.tensor(shard["labels"][rows]) > 0.5
+            losses.append(distributions(*(scores_of(model, shard, rows)[None] for model in models), terms, relevant))
+        return torch.stack(losses).mean()
+    more = ["token_type_ids"] if task == "answer_ranking" else []
+    logits = [model(**batch_of(shard, chosen, *more)).logits for model in models]
+    if task == "token_classification":
+        return distributions(*(torch.cat([o[row, shard["words_of"][i][:, 0].tolist()] for row, i in enumerate(chosen)]) for o in logits), terms)
+    if task == "classification":
+        logits[1] = logits[1].flip(-1)  # its labels have the opposite order
+    return (sigmoids if task in ("multi_label", "answer_ranking") else distributions)(*logits, terms)
+
+
+def items_of(task, shard):
+    """What a step draws: sequences, or the ends of queries."""
+    if task != cases.LISTWISE:
+        return list(range(len(shard["ids"])))
+    return [ends for ends in zip(shard["groups"], shard["groups"][1:]) if shard["labels"][ends[0]:ends[1]].any()]
+
+
+def distilled(task, folder, teacher_folder, shard):
+    """(losses, model) of a training from the first model in `folder` beside a teacher."""
+    models = [class_of(task).from_pretrained(path).double().eval() for path in (folder, teacher_folder)]
+    models[1].requires_grad_(False)
+    models[0].train()
+    alpha, task_loss = cases.DISTILLED[task]["alpha"], LOSSES.get(task, padded_loss)
+
+    def loss_of(model, chosen):
+        return (1 - alpha) * task_loss(model, shard, chosen) + alpha * soft_loss(task, (model, models[1]), shard, chosen)
+
+    return train(models[0], loss_of, items_of(task, shard), cases.DISTILLED_STEPS, cases.RATE), models[0].eval()
 
 
 def adapted(folder, adapter, task="classification"):

@@ -16,8 +16,9 @@ GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden/training"
 LOSS_TOLERANCE, PREDICTION_TOLERANCE = 1e-5, 2e-5
 # Layouts beside one rank; that all layouts agree is tested elsewhere.
 LAYOUTS = {"classification": [{"data": 2, "pipeline": 2}], "lora_all_layers": [{"tensor": 2}], "lora_gpt2": [{"data": 2, "pipeline": 2}],
-           "lora_gpt2_magnitudes": [{"tensor": 2}],
-           "gpt2_causal_lm": [{"data": 2, "pipeline": 2}, {"tensor": 2}]}
+           "lora_gpt2_magnitudes": [{"tensor": 2}], "gpt2_causal_lm": [{"data": 2, "pipeline": 2}, {"tensor": 2}],
+           "distilled_classification": [{"data": 2, "pipeline": 2}], "distilled_token_classification": [{"tensor": 2}],
+           "distilled_question_answering": [{"pipeline": 2}], f"distilled_{cases.LISTWISE}": [{"data": 2}]}
 
 
 class TrainingGoldens(cases.Trainings):
@@ -34,7 +35,7 @@ class TrainingGoldens(cases.Trainings):
         apart = np.abs(losses - expected).max()
         print(f"{output}: losses {expected[0]:.4f} to {expected[-1]:.4f}, at most {apart:.1e} apart")
         self.assertLess(apart, LOSS_TOLERANCE)
-        task = cases.adapted_task(name.removeprefix("lora_")) if name.startswith("lora_") else name
+        task = cases.task_of(name)
         ours, theirs = self.predictions(task, output), golden["predictions"]
         if task == "token_classification":
             self.assertGreater(len(set(theirs)), 1)
@@ -48,7 +49,7 @@ class TrainingGoldens(cases.Trainings):
         else:
             theirs = np.array(theirs)
             ours = ours.reshape(theirs.shape)
-            if name == cases.LISTWISE:  # its loss leaves the last bias free: scores are equal but for a shift
+            if task == cases.LISTWISE:  # its loss leaves the last bias free: scores are equal but for a shift
                 ours, theirs = ours - ours.mean(), theirs - theirs.mean()
             self.assertGreater(theirs.std(), 1e-3, "predictions differ from row to row")
             apart = np.abs(ours - theirs).max()
@@ -73,6 +74,12 @@ class TrainingGoldens(cases.Trainings):
             shards = self.prepare(task)
             cases.write_adapter(self.folder / name, name, f"{task}_start", shards[0])
             self.follow(f"lora_{name}", lambda *arguments: self.train_adapter(name, *arguments, task=task), shards)  # noqa: B023
+
+    def test_distillation(self):
+        for task in cases.DISTILLED:
+            shards = self.prepare(task)
+            cases.write_teacher(self.folder / f"{task}_teacher", task, shards[0])
+            self.follow(f"distilled_{task}", lambda *arguments: self.distil(task, *arguments), shards)  # noqa: B023
 
 
 if __name__ == "__main__":

@@ -43,6 +43,22 @@ TARGETS = {"usual": ["query", "value"], "some": ["key", "intermediate.dense"],
            "magnitudes": ["query", "key", "intermediate.dense", "output.dense"],
            "gpt2": ["c_attn"], "gpt2_magnitudes": ["c_attn", "attn.c_proj", "c_fc"],
            "all_layers": ["query", "key", "value", "attention.output.dense", "intermediate.dense", "output.dense"]}
+# Distillation: 20 steps of each task beside a teacher of three blocks.
+DISTILLED_STEPS, TEACHER_LAYERS = 20, 3
+DISTILLED = {
+    "classification": {"losses": ["kl"], "temperature": 2.0, "alpha": 0.7},
+    "multi_label": {"losses": ["kl", "mse_logits"], "temperature": 3.0, "alpha": 0.5},
+    "regression": {"losses": ["mse_logits"], "alpha": 0.9},
+    "answer_ranking": {"losses": ["kl", "mse_logits"], "temperature": 1.5, "alpha": 0.6},
+    LISTWISE: {"losses": ["kl", "margin_mse"], "temperature": 2.0, "alpha": 0.8},
+    "token_classification": {"losses": ["kl", "mse_logits"], "temperature": 2.0, "alpha": 0.5},
+    "question_answering": {"losses": ["kl", "mse_logits"], "temperature": 2.0, "alpha": 0.5},
+}
+
+
+def task_of(name):
+    """Task of a golden case."""
+    return adapted_task(name.removeprefix("lora_")) if name.startswith("lora_") else name.removeprefix("distilled_")
 
 
 def family_of(task):
@@ -201,12 +217,22 @@ def first_values(shapes, seed):
     return values
 
 
-def write_start(folder, task, shard):
-    """The folder of the first model of a task."""
+def write_start(folder, task, shard, layers=LAYERS, seed=3, reverse=False):
+    """The folder of the first model of a task; `reverse`: with the labels in the opposite order."""
     folder.mkdir()
     config = config_of(task, shard)
+    if layers != LAYERS:
+        config["num_hidden_layers"] = layers
+    if reverse:
+        names = list(config["label2id"])[::-1]
+        config |= {"id2label": {str(i): name for i, name in enumerate(names)}, "label2id": {name: i for i, name in enumerate(names)}}
     (folder / "config.json").write_text(json.dumps(config, indent=1))
-    write_safetensors(folder / "model.safetensors", first_values(shapes_of(task, config), 3))
+    write_safetensors(folder / "model.safetensors", first_values(shapes_of(task, config), seed))
+
+
+def write_teacher(folder, task, shard):
+    """The folder of a teacher, whose classes have another order than the student's."""
+    write_start(folder, task, shard, TEACHER_LAYERS, 5, reverse=task == "classification")
 
 
 def adapted_task(name):
@@ -295,16 +321,20 @@ class Trainings(unittest.TestCase):
         with h5py.File(self.folder / output / "metrics.h5") as file:
             return file["steps/loss"][:]
 
-    def train(self, task, output, parallel={}):
-        """The losses of a training of `task` with this [parallel], in the folder `output`."""
+    def train(self, task, output, parallel={}, steps=STEPS, /, **more):
+        """The losses of a training of `task` with this [parallel] and `more` tables, in the folder `output`."""
         settings = {"name": TASKS.get(task, task)} | ({"standardize": False} if task.endswith("regression") else {})
         settings |= {"loss": "listwise"} if task == LISTWISE else {"range": "labels"} if task == BOUNDED else {}
         self.start("bert_hpc", f"{output}.toml", {
             "run": {"mode": "train", "directory": output}, "model": {"pretrained": f"{task}_start"}, "task": settings,
             "data": {"train": [f"{task}/train-*.h5"], "test": [f"{task}/test-*.h5"], "order": "file"}, "batch": {"global": BATCH},
-            "optimizer": {"learning_rate": RATE}, "schedule": {"steps": STEPS}, "parallel": parallel,
-            "log": {"every_steps": 1, "progress": "none"}}, ranks=rank_count(parallel))
+            "optimizer": {"learning_rate": RATE}, "schedule": {"steps": steps}, "parallel": parallel,
+            "log": {"every_steps": 1, "progress": "none"}} | more, ranks=rank_count(parallel))
         return self.losses(output)
+
+    def distil(self, task, output, parallel={}):
+        """The losses of a training of `task` beside TASK_teacher."""
+        return self.train(task, output, parallel, DISTILLED_STEPS, distill={"teacher": f"{task}_teacher"} | DISTILLED[task])
 
     def train_adapter(self, adapter, output, parallel={}, task="classification"):
         """The losses of a training of `task` with the adapter of this folder, and all that it names."""

@@ -153,6 +153,17 @@ struct Embed {
   bool operator==(const Embed&) const = default;
 };
 
+/// A training beside a teacher.
+struct Distill {
+  std::optional<std::string> teacher;  ///< a Hugging Face folder; none: no distillation
+  std::optional<std::string> compute;  ///< as [precision] compute, of the teacher; resolved to that of the student
+  std::vector<std::string> losses;     ///< between the outputs; resolved to the task's first one
+  double temperature = 2;              ///< of "kl"
+  double alpha = 0.5;                  ///< share of these losses in a step's; 1 − alpha is the task's own
+  std::vector<double> initialize;      ///< the teacher's block, from 0, with which each of the student's begins
+  bool operator==(const Distill&) const = default;
+};
+
 struct Debug {
   bool check_collectives = false;           ///< compare what all ranks enter, and report a mismatch instead of hanging
   double collective_timeout_seconds = 300;  ///< with check_collectives: how long a rank may be missing
@@ -174,10 +185,12 @@ struct Config {
   Checkpoint checkpoint;
   Log log;
   Embed embed;
+  Distill distill;
   Debug debug;
 
   bool trains() const { return run.mode == "train"; }
   bool embeds() const { return run.mode == "embed"; }
+  bool distills() const { return distill.teacher.has_value(); }
 };
 
 /// A rule that spans keys is broken: `key` is the "table.key" to look at, `text` complete sentences with the cure.

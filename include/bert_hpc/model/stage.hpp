@@ -103,6 +103,10 @@ class Stage {
   /// reads) and d_logits (such rows, outputs), contiguous. With a head whose logits are contiguous floats.
   void set_loss(const float* row_losses, const float* d_logits, int slot = 0);
 
+  /// After loss(), beside a teacher: row losses become (1 − share) · loss + share · soft_losses (rows the head reads);
+  /// factor · gradient (such rows, outputs) is added to the loss gradient.
+  void mix_loss(float share, const float* soft_losses, float factor, Tensor<const float> gradient, int slot = 0);
+
   /// Adds to the gradients of all parameters. `finished(begin)` is called after each part of the model, the arena from
   /// element `begin` to this stage's end having its final gradients of this pass.
   void backward(layers::Engine& engine, const layers::StepContext& context, core::Workspace& workspace,

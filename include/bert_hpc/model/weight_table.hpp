@@ -41,6 +41,11 @@ class WeightTable {
   std::string tied_;
 };
 
+/// Sources of these parameters in a model of the same family with other blocks: blocks[i] is there what block i is
+/// here. A block's number is the first part of a name, between dots, that is a number.
+WeightTable with_blocks(const WeightTable& table, const std::vector<std::string>& parameters,
+                        const std::vector<std::int64_t>& blocks);
+
 /// Shape of the tensor in files; `shape` is that of the whole parameter.
 std::vector<std::int64_t> stored_shape(const WeightSource& source, std::vector<std::int64_t> shape);
 

@@ -14,6 +14,7 @@
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/data/batch_loader.hpp"
 #include "bert_hpc/layers/heads.hpp"
+#include "bert_hpc/layers/soft_losses.hpp"
 #include "bert_hpc/objectives/output_rules.hpp"
 #include "bert_hpc/objectives/prediction.hpp"
 #include "bert_hpc/objectives/window_results.hpp"
@@ -48,11 +49,18 @@ struct TrainingFacts {
 /// Names and texts of lines that describe a run.
 using Lines = std::vector<std::pair<std::string, std::string>>;
 
+/// Losses between the outputs of a student and a teacher, by their words in [distill] losses.
+struct Distillation {
+  layers::SoftLossFunction loss = nullptr;  ///< null: the task has none
+  std::vector<std::string> words{};         ///< "kl", "mse_logits", "margin_mse"; the first is the default
+};
+
 struct Objective {
   const tasks::Task* task = nullptr;
   layers::HeadKind head;
-  Predict predict = nullptr;                    ///< of tasks that predict for each sample
-  std::vector<NamedStepLoss> step_losses{};     ///< of training steps, in place of the head's
+  Predict predict = nullptr;                 ///< of tasks that predict for each sample
+  std::vector<NamedStepLoss> step_losses{};  ///< of training steps, in place of the head's
+  Distillation distillation{};
   MakeResults results = row_or_window_results;  ///< what is made of a data set's outputs
 
   // Functions of settings and data; null if the task has nothing of the kind.

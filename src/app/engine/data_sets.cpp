@@ -19,18 +19,6 @@
 namespace bert_hpc::app {
 namespace {
 
-/// Throws Error(data) where shards were not made with the tokenizer that lies beside the model.
-void require_tokenizer(const DataSets& sets, const std::string& model_folder) {
-  const tokenize::TokenizerFolder model = tokenize::read_tokenizer_folder(model_folder);
-  for (const data::ShardReader* reader : {sets.train.get(), sets.validation.get(), sets.test.get()}) {
-    if (reader == nullptr) continue;
-    const data::ShardInfo& info = reader->info();
-    const std::string& file = reader->files().front();
-    const std::string what = tokenizer_difference(model, info, file);
-    if (!what.empty()) throw core::Error(core::ExitCode::data, file + ": " + what);
-  }
-}
-
 /// Throws Error(data) where splits of a training share a shard.
 void require_apart(const DataSets& sets) {
   std::vector<data::ListedFile> listed;
@@ -140,9 +128,19 @@ void open_data(DataSets& sets, const config::Config& input, const model::ModelCo
     const tasks::Task& task = *objectives::of(input).task;
     sets.validation_rows = source_rows(task, sets.validation.get());
     sets.test_rows = source_rows(task, sets.test.get());
-    if (input.model.pretrained) require_tokenizer(sets, *input.model.pretrained);
+    if (!input.model.pretrained) return;
+    for (const data::ShardReader* reader : {sets.train.get(), sets.validation.get(), sets.test.get()}) {
+      if (reader != nullptr) require_tokenizer(*reader, *input.model.pretrained);
+    }
   });
   if (reads) share_tokens(sets, budget.ranks);
+}
+
+void require_tokenizer(const data::ShardReader& reader, const std::string& model_folder) {
+  const tokenize::TokenizerFolder model = tokenize::read_tokenizer_folder(model_folder);
+  const std::string& file = reader.files().front();
+  const std::string what = tokenizer_difference(model, reader.info(), file);
+  if (!what.empty()) throw core::Error(core::ExitCode::data, file + ": " + what);
 }
 
 void start_reading(const DataSets& sets) {

@@ -41,6 +41,9 @@ TokenBudget token_budget(const config::Data& data, std::int64_t node_memory, int
 void open_data(DataSets& sets, const config::Config& input, const model::ModelConfig& stated, int replicas,
                const TokenBudget& budget, comm::Communicator& world, bool reads);
 
+/// Throws Error(data) if the shards were not made with the tokenizer that lies beside this model.
+void require_tokenizer(const data::ShardReader& reader, const std::string& model_folder);
+
 /// What is not read yet is read ahead from now on, by a thread of each rank. Call it when the run is ready: it competes
 /// for processors with what comes before the first step, which needs little of the data.
 void start_reading(const DataSets& sets);

@@ -4,6 +4,7 @@
 
 #include "app/engine/low_rank.hpp"
 #include "app/engine/model_from_config.hpp"
+#include "app/engine/teacher.hpp"
 #include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/objectives/objective.hpp"
 
@@ -60,6 +61,10 @@ ResolvedInput resolved_input(config::Config& input, const model::ModelConfig& st
     lora.dora = settings.magnitudes;
     const bool has_own_head = !objectives::of(input).head.ties_word_embeddings;
     if (has_own_head) lora.train_head = lora.train_head.value_or(true);
+  }
+  if (input.distills()) {
+    input.distill.losses = soft_losses(input);
+    input.distill.compute = input.distill.compute.value_or(input.precision.compute);
   }
   return {config::to_toml(input), config::to_toml(with_defaults(input))};
 }

@@ -18,11 +18,13 @@ constexpr std::size_t values_per_step = flags_per_step + 1;  // and the squares 
 
 }  // namespace
 
-Trainer::Trainer(const TrainerSettings& settings, ModelInstance& model, train::DataParallel& sums, core::Timers& timers)
+Trainer::Trainer(const TrainerSettings& settings, ModelInstance& model, train::DataParallel& sums, core::Timers& timers,
+                 Teacher* teacher)
     : settings_(settings),
       model_(model),
       sums_(sums),
       timers_(timers),
+      teacher_(teacher),
       optimizer_(settings.optimizer, model.parameters, sums.owned(), sums.plan().settings.offload,
                  model.kernels.products->kept_weights(),
                  sums.plan().shards_gradients() ? std::vector<train::ArenaRange>() : model.replaced_gradients(),
@@ -32,7 +34,13 @@ Trainer::Trainer(const TrainerSettings& settings, ModelInstance& model, train::D
       hash_(*model.groups().data, model.groups().world, model.parameters, settings.parameter_hash_every),
       row_losses_(settings.rows * settings.micro_batches),
       row_counts_(static_cast<std::size_t>(settings.micro_batches)) {
-  model.pipeline().set_loss(train::make_loss(settings.loss, settings.step_loss, *model.groups().data));
+  if (teacher_ != nullptr) {
+    model.pipeline().set_loss(
+        std::make_unique<train::DistillationLoss>(settings.loss, settings.distillation.value(),
+                                                  [this](int micro_batch) { return teacher_->outputs(micro_batch); }));
+  } else {
+    model.pipeline().set_loss(train::make_loss(settings.loss, settings.step_loss, *model.groups().data));
+  }
   if (settings.loss_scale) scale_ = train::LossScale(*settings.loss_scale);
   if (sums.plan().settings.offload) sums_.set_summed([this](std::size_t range) { optimizer_.fetch(range); });
   if (!model.ties_gradients()) return;
@@ -222,6 +230,10 @@ StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, cons
   const bool turns = measures && !sums_.plan().settings.reproducible;
   first_ = turns ? static_cast<std::size_t>(done / noise_interval) % std::max<std::size_t>(1, count) : 0;
   prepare(loaded, done);
+  if (teacher_ != nullptr) {
+    const auto timed = timers_.measure("teacher");
+    teacher_->compute(passes_);
+  }
   if (model_.kernels.fp8) train::begin_fp8_step(*model_.kernels.fp8, *model_.groups().tensor);
   sums_.begin_step(static_cast<std::int64_t>(passes_.size()));
   model_.pipeline().train(model_.training_engine(), passes_,

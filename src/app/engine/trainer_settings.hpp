@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "bert_hpc/train/distillation.hpp"
 #include "bert_hpc/train/learning_rate.hpp"
 #include "bert_hpc/train/loss_scale.hpp"
 #include "bert_hpc/train/optimizer.hpp"
@@ -21,7 +22,8 @@ struct TrainerSettings {
   std::int64_t rows = 0;                                 ///< most that the head reads of a micro-batch
   std::int64_t micro_batches = 0;                        ///< most of this replica in a step
   train::LossOptions loss{};
-  std::optional<train::StepLossSettings> step_loss{};  ///< of a loss over a whole step, on ranks with the head
+  std::optional<train::StepLossSettings> step_loss{};         ///< of a loss over a whole step, on ranks with the head
+  std::optional<train::DistillationSettings> distillation{};  ///< of a training with a teacher
 };
 
 }  // namespace bert_hpc::app

@@ -53,13 +53,17 @@ def main():
     Made.setUpClass()
     made = Made()
     versions = {"torch": torch.__version__, "transformers": transformers.__version__, "peft": peft.__version__}
-    names = [*cases.CASES, *(f"lora_{name}" for name in cases.ADAPTERS)]
+    names = [*cases.CASES, *(f"lora_{name}" for name in cases.ADAPTERS), *(f"distilled_{name}" for name in cases.DISTILLED)]
     for name in sys.argv[1:] or names:
-        task = cases.adapted_task(name.removeprefix("lora_")) if name.startswith("lora_") else name
+        task = cases.task_of(name)
         train, test = made.prepare(task)
         start = made.folder / f"{task}_start"
         if task == name:
             losses, model = hf_reference.trained(task, start, train)
+        elif name.startswith("distilled_"):
+            teacher = made.folder / f"{task}_teacher"
+            cases.write_teacher(teacher, task, train)
+            losses, model = hf_reference.distilled(task, start, teacher, train)
         else:
             adapter = made.folder / name
             cases.write_adapter(adapter, name.removeprefix("lora_"), start.name, train)

@@ -95,7 +95,7 @@ TEST_CASE("any key that is given since then is reported") {
                                            "model.lora.rank",     "model.lora.alpha",      "model.lora.dropout",
                                            "model.lora.targets",  "model.lora.rslora",     "model.lora.adapter",
                                            "model.lora.dora",     "model.lora.train_head", "embed.layer",
-                                           "embed.dimensions"};
+                                           "embed.dimensions",    "distill.teacher",       "distill.compute"};
   const std::vector<std::string> fp16 = {"data.validation=\"v.h5\"", "precision.compute=\"fp16\""};
   const auto there = keys_of(resolved(fp16).text);
   KeyList list;

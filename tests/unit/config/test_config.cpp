@@ -154,7 +154,7 @@ TEST_CASE("all violated rules that span keys are reported with their places") {
       "[run]\nmode = \"train\"\n[model]\nhidden_size = 100\nnum_attention_heads = 3\n[task]\nname = \"regression\"\n"
       "mask_probability = 0.2\n[batch]\nmicro = 1\nmicro_tokens = 64\n[parallel]\nzero = 0\noffload = "
       "true\n[schedule]\n"
-      "steps = 10\nwarmup_steps = 20\npower = 2\n[evaluation]\nbest = \"f1\"\npatience = 2\n[distill]\nalpha = "
+      "steps = 10\nwarmup_steps = 20\npower = 2\n[evaluation]\nbest = \"f1\"\npatience = 2\n[contrast]\nalpha = "
       "2\n"
       "[precision]\ncompute = \"tf32\"\nloss_scale = 8\n");
   for (const char* expected :
@@ -165,7 +165,7 @@ TEST_CASE("all violated rules that span keys are reported with their places") {
         "in.toml:17:16: [schedule] warmup_steps = 20 is more than steps = 10", "in.toml:18:9: [schedule] power belongs",
         "in.toml:20:8: [evaluation] best needs validation data",
         "\"spearman\", \"concordance\", \"accuracy\", \"qwk\" and \"macro_mae\"",
-        "in.toml:22:2: unknown table [distill]", "[precision] loss_scale belongs to compute",
+        "in.toml:22:2: unknown table [contrast]", "[precision] loss_scale belongs to compute",
         "in.toml: [data] train is missing", "in.toml: [optimizer] learning_rate is missing"}) {
     CHECK_THAT(text, ContainsSubstring(expected));
   }

@@ -1,0 +1,264 @@
+#include "app/engine/teacher.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+#include "app/engine/data_sets.hpp"
+#include "app/engine/model_labels.hpp"
+#include "app/engine/model_loading.hpp"
+#include "app/engine/precision.hpp"
+#include "app/engine/run_memory.hpp"
+#include "app/run/collective.hpp"
+#include "bert_hpc/core/device_memory.hpp"
+#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/model/hf_config.hpp"
+#include "bert_hpc/model/hf_weights.hpp"
+#include "bert_hpc/ops/distillation.hpp"
+
+namespace bert_hpc::app {
+
+using core::Error;
+using core::ExitCode;
+
+namespace {
+
+constexpr const char* divergence_word = "kl";
+constexpr const char* squares_word = "mse_logits";
+constexpr const char* margins_word = "margin_mse";
+
+/// Losses of the task; those of margins only if queries are drawn whole.
+std::vector<std::string> words_of(const config::Config& input) {
+  std::vector<std::string> words = objectives::of(input).distillation.words;
+  if (!input.task.is(tasks::loss_key, tasks::listwise_loss)) std::erase(words, margins_word);
+  return words;
+}
+
+/// Throws Error(input) if the teacher cannot compute what the student computes.
+void require_fit(const model::ModelConfig& teacher, const model::ModelConfig& student, const std::string& folder,
+                 const objectives::Objective& objective, const data::ShardReader& reader) {
+  core::ProblemList problems;
+  const auto outputs = [&](const model::ModelConfig& config) {
+    return objective.head.outputs(config.vocab_size, config.hidden_size, config.num_labels());
+  };
+  if (teacher.vocab_size < reader.info().vocabulary_size) {
+    problems.add("its vocabulary has " + core::with_commas(teacher.vocab_size) + " pieces and that of the shards " +
+                 core::with_commas(reader.info().vocabulary_size) +
+                 ": use a teacher with the tokenizer of the shards.");
+  } else if (objective.task->labels == tasks::Labels::none && outputs(teacher) != outputs(student)) {
+    problems.add("it has " + core::with_commas(outputs(teacher)) + " outputs and the student " +
+                 core::with_commas(outputs(student)) +
+                 ": set [model] vocab_size = " + std::to_string(teacher.vocab_size) + ".");
+  }
+  if (teacher.max_position_embeddings < reader.info().max_length) {
+    problems.add("it takes at most " + core::counted(teacher.max_position_embeddings, "token") +
+                 " and the shards have sequences of " + std::to_string(reader.info().max_length) +
+                 ": prepare the text with [tokenizer] max_tokens = " + std::to_string(teacher.max_position_embeddings) +
+                 ".");
+  }
+  problems.throw_if_any(ExitCode::input, "[distill] teacher = \"" + folder + "\" does not fit the student:");
+}
+
+/// Throws Error(input) if the student's blocks cannot begin as those of the teacher that [distill] initialize names.
+void require_blocks(const std::vector<double>& blocks, const model::ModelConfig& teacher,
+                    const model::ModelConfig& student) {
+  core::ProblemList problems;
+  if (std::ssize(blocks) != student.num_hidden_layers) {
+    problems.add("it names " + core::counted(std::ssize(blocks), "block") + " and the student has " +
+                 std::to_string(student.num_hidden_layers) + ".");
+  }
+  const auto last = static_cast<double>(teacher.num_hidden_layers - 1);
+  if (std::any_of(blocks.begin(), blocks.end(), [&](double block) { return block > last; })) {
+    problems.add("the teacher's blocks are 0 to " + core::format_number(last) + ".");
+  }
+  const auto compare = [&](const char* key, const auto& there, const auto& here) {
+    if (there == here) return;
+    std::ostringstream text;
+    text << "[model] " << key << " is " << here << " and the teacher's is " << there << '.';
+    problems.add(text.str());
+  };
+  compare("family", teacher.family, student.family);
+  compare("hidden_size", teacher.hidden_size, student.hidden_size);
+  compare("num_attention_heads", teacher.num_attention_heads, student.num_attention_heads);
+  compare("intermediate_size", teacher.intermediate_size, student.intermediate_size);
+  compare("vocab_size", teacher.vocab_size, student.vocab_size);
+  compare("max_position_embeddings", teacher.max_position_embeddings, student.max_position_embeddings);
+  compare("type_vocab_size", teacher.type_vocab_size, student.type_vocab_size);
+  problems.throw_if_any(ExitCode::input, "[distill] initialize does not fit:");
+}
+
+/// Whether names are those of a model that states none.
+bool are_numbers(const std::vector<std::string>& names) {
+  return names == model::default_label_names(std::ssize(names));
+}
+
+}  // namespace
+
+std::vector<std::string> soft_losses(const config::Config& input) {
+  const std::vector<std::string> words = words_of(input);
+  if (words.empty()) {
+    throw Error(ExitCode::input, "[distill] is not for the task \"" + input.task.name + "\": remove the table.");
+  }
+  if (input.distill.losses.empty()) return {words.front()};
+  for (const std::string& word : input.distill.losses) {
+    if (std::find(words.begin(), words.end(), word) != words.end()) continue;
+    const bool needs_lists = word == margins_word && objectives::of(input).task->ranks_candidates();
+    throw Error(ExitCode::input,
+                "[distill] losses: \"" + core::printable(word, 60) + "\" " +
+                    (needs_lists ? std::string("needs [task] loss = \"listwise\", which draws queries whole.")
+                                 : "is none of the task \"" + input.task.name + "\", which has " +
+                                       core::listed(words, "and") + "."));
+  }
+  return input.distill.losses;
+}
+
+train::DistillationSettings distillation_settings(const config::Config& input, std::int64_t rows) {
+  train::DistillationSettings settings{.loss = objectives::of(input).distillation.loss,
+                                       .terms = {.temperature = static_cast<float>(input.distill.temperature)},
+                                       .share = static_cast<float>(input.distill.alpha),
+                                       .rows = rows};
+  for (const std::string& word : input.distill.losses) {
+    (word == divergence_word ? settings.terms.divergence
+     : word == squares_word  ? settings.terms.squares
+                             : settings.terms.margins) = 1;
+  }
+  return settings;
+}
+
+std::vector<std::int64_t> teacher_rows(const std::vector<std::string>& teacher, const std::vector<std::string>& student,
+                                       const std::string& folder) {
+  const std::string begin = "[distill] teacher = \"" + folder + "\" has ";
+  if (teacher.size() != student.size()) {
+    throw Error(ExitCode::input, begin + core::counted(std::ssize(teacher), "label") + " and the student " +
+                                     std::to_string(student.size()) +
+                                     ": train the teacher on shards with the same labels.");
+  }
+  if (teacher == student || are_numbers(teacher) || are_numbers(student)) return {};
+  std::vector<std::int64_t> rows;
+  std::vector<std::string> missing;
+  for (const std::string& name : student) {
+    const auto found = std::find(teacher.begin(), teacher.end(), name);
+    if (found == teacher.end()) missing.push_back(core::printable(name, 60));
+    rows.push_back(found - teacher.begin());
+  }
+  if (missing.empty()) return rows;
+  constexpr std::size_t shown = 5;
+  const bool more = missing.size() > shown;
+  if (more) missing.resize(shown);
+  throw Error(ExitCode::input, begin + "other labels than the student: it lacks " + core::listed(missing, "and") +
+                                   (more ? " and more" : "") + ". Train the teacher on shards with the same labels.");
+}
+
+TeacherPlan plan_teacher(const config::Config& input, const model::ModelConfig& student,
+                         const data::ShardReader& reader) {
+  const std::string& folder = *input.distill.teacher;
+  const objectives::Objective& objective = objectives::of(input);
+  const model::ModelConfig teacher = model::read_hf_config(folder);
+  require_fit(teacher, student, folder, objective, reader);
+  if (!input.distill.initialize.empty()) require_blocks(input.distill.initialize, teacher, student);
+  if (!reader.planned()) require_tokenizer(reader, folder);
+  std::vector<std::int64_t> rows;
+  if (objective.task->labels != tasks::Labels::none && objective.head.fixed_outputs == 0) {
+    rows = teacher_rows(teacher.label_names, student.label_names, folder);
+  }
+  config::Config of_teacher = input;
+  of_teacher.precision.compute = input.distill.compute.value_or(input.precision.compute);
+  ModelRequest request = applied_model(teacher, objective, precision_of(of_teacher));
+  request.reproducible = input.run.reproducible;
+  request.products = input.run.kernels;
+  request.attention = input.model.attention;
+  return {.folder = folder, .request = std::move(request), .rows = std::move(rows)};
+}
+
+void take_blocks(ModelInstance& student, const TeacherPlan& plan, const config::Config& input) {
+  const std::vector<std::int64_t> blocks(input.distill.initialize.begin(), input.distill.initialize.end());
+  collectively(student.groups().world, [&] {
+    if (student.place.data != 0) return;
+    std::vector<std::string> names;
+    for (const core::ParameterSlice& slice : student.parameters.slices()) names.push_back(slice.name);
+    const model::LoadOptions options{
+        .may_be_missing = model::head_prefixes(student.objective.head, student.config.family),
+        .replace_other_shapes = true,
+        .family = student.config.family,
+        .weights = model::with_blocks(student.plan.weights, names, blocks)};
+    const std::vector<std::string> fresh =
+        model::load_hf_weights(plan.folder, student.parameters, options).newly_initialised;
+    reorder_rows(student.plan.head.classifier, plan.rows, student.parameters);
+    objectives::head_into_training_unit(student.output_rules.scale, student.plan.head.classifier, fresh,
+                                        student.parameters);
+  });
+  student.groups().data->broadcast(student.parameters.change_values(), 0);
+}
+
+std::string teacher_text(const config::Config& input, const TeacherPlan& plan) {
+  const model::ModelConfig& config = plan.request.config;
+  const config::Distill& distill = input.distill;
+  std::string text = plan.folder + ": " + config.family + ", " + core::counted(config.num_hidden_layers, "block") +
+                     " of " + std::to_string(config.hidden_size) + ", in " + plan.request.precision.name() +
+                     "; loss = " + core::format_number(1 - distill.alpha) + " · the task's + " +
+                     core::format_number(distill.alpha) + " · ";
+  std::string terms;
+  for (const std::string& word : distill.losses) terms += (terms.empty() ? "" : " + ") + word;
+  text += distill.losses.size() > 1 ? '(' + terms + ')' : terms;
+  const bool cools = std::find(distill.losses.begin(), distill.losses.end(), divergence_word) != distill.losses.end();
+  return cools ? text + " at temperature " + core::format_number(distill.temperature) : text;
+}
+
+Teacher::Teacher(const TeacherPlan& plan, const comm::GridShape& grid, const comm::GridCoordinates& place,
+                 const layers::BatchBounds& bounds, int micro_batches, bool allocates)
+    : plan_(plan),
+      model_(plan.request, grid, place, plan.balance, allocates),
+      rows_(bounds.selected),
+      micro_batches_(micro_batches),
+      row_counts_(static_cast<std::size_t>(micro_batches)) {
+  model_.allocate({}, micro_batches, bounds);
+  if (allocates && has_head()) outputs_ = core::Buffer<float>(micro_batches * rows_ * model_.outputs());
+}
+
+bool Teacher::has_head() const {
+  return model_.stages.back().range().head;
+}
+
+void Teacher::connect(const comm::ProcessGroups& groups, core::Timers& timers) {
+  model_.connect(groups, timers);
+}
+
+void Teacher::load(const objectives::OutputRules& rules) {
+  model_.output_rules = rules;
+  load_folder(model_, plan_.folder);
+  if (!plan_.rows.empty()) {
+    collectively(model_.groups().world,
+                 [this] { reorder_rows(model_.plan.head.classifier, plan_.rows, model_.parameters); });
+  }
+}
+
+void Teacher::compute(std::span<const layers::StepContext> passes) {
+  core::require(std::ssize(passes) <= micro_batches_, "teacher: more micro-batches than planned");
+  passes_.clear();
+  for (const layers::StepContext& pass : passes) passes_.push_back({.batch = pass.batch});
+  model_.pipeline().evaluate(model_.engine(), passes_, false, *this);
+}
+
+void Teacher::result(int micro_batch, model::Stage& stage, int slot) {
+  const core::Matrix logits = stage.logits(slot);
+  core::require(logits.rows <= rows_, "teacher: more rows than planned");
+  row_counts_[static_cast<std::size_t>(micro_batch)] = logits.rows;
+  ops::outputs_as_floats(logits, outputs(micro_batch));
+}
+
+core::Tensor<float> Teacher::outputs(int micro_batch) {
+  const std::int64_t columns = model_.outputs();
+  return {outputs_.data() + micro_batch * rows_ * columns, row_counts_[static_cast<std::size_t>(micro_batch)], columns,
+          columns};
+}
+
+MemoryPlan Teacher::memory() const {
+  MemoryPlan memory;
+  for (const auto& [purpose, bytes] : model_memory(model_, false)) memory.emplace_back("teacher: " + purpose, bytes);
+  if (has_head()) {
+    memory.emplace_back("teacher: outputs of a step",
+                        micro_batches_ * rows_ * model_.outputs() * static_cast<std::int64_t>(sizeof(float)));
+  }
+  return memory;
+}
+
+}  // namespace bert_hpc::app

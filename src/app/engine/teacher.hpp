@@ -1,0 +1,84 @@
+// A teacher beside the student of a training: a model that is only applied, on the same grid and to the same
+// micro-batches. Its outputs of a step are kept on the ranks with the student's head, which reads them in its loss.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "app/engine/memory_plan.hpp"
+#include "app/engine/model_instance.hpp"
+#include "app/engine/model_request.hpp"
+#include "bert_hpc/config/config.hpp"
+#include "bert_hpc/core/buffer.hpp"
+#include "bert_hpc/data/shard_reader.hpp"
+#include "bert_hpc/train/distillation.hpp"
+
+namespace bert_hpc::app {
+
+/// Resolved words of [distill] losses. Throws Error(input) if the task has no such loss.
+std::vector<std::string> soft_losses(const config::Config& input);
+
+/// Loss between the outputs, of micro-batches with at most `rows` rows that the head reads. `input` is resolved.
+train::DistillationSettings distillation_settings(const config::Config& input, std::int64_t rows);
+
+/// Rows of the teacher's classifier in the order of the student's labels; empty: as they are. Throws Error(input) if
+/// the names differ. Pure. `folder` is for messages.
+std::vector<std::int64_t> teacher_rows(const std::vector<std::string>& teacher, const std::vector<std::string>& student,
+                                       const std::string& folder);
+
+/// What a run knows of its teacher before the model is made.
+struct TeacherPlan {
+  std::string folder;
+  ModelRequest request;
+  std::vector<std::int64_t> rows;       ///< teacher_rows()
+  std::vector<std::int64_t> balance{};  ///< sublayers of each stage of the pipeline; the caller sets it
+};
+
+/// The plan of [distill] teacher beside this student. Throws Error(input) and Error(data) if the folder is no teacher
+/// of the student: tokenizer, labels, outputs, vocabulary or longest sequence.
+TeacherPlan plan_teacher(const config::Config& input, const model::ModelConfig& student,
+                         const data::ShardReader& reader);
+
+/// Collective. Gives the student the teacher's embeddings, the blocks that [distill] initialize names, and its head if
+/// that has the same shape.
+void take_blocks(ModelInstance& student, const TeacherPlan& plan, const config::Config& input);
+
+/// Line of the banner.
+std::string teacher_text(const config::Config& input, const TeacherPlan& plan);
+
+class Teacher : private train::PipelineEvents {
+ public:
+  /// `bounds`, `micro_batches`: of the student's training. Without `allocates` an estimate. Throws Error(input) if the
+  /// teacher has fewer sublayers than the pipeline stages. `plan` must outlive it.
+  Teacher(const TeacherPlan& plan, const comm::GridShape& grid, const comm::GridCoordinates& place,
+          const layers::BatchBounds& bounds, int micro_batches, bool allocates);
+
+  /// Collective. Both must outlive the teacher.
+  void connect(const comm::ProcessGroups& groups, core::Timers& timers);
+  /// Collective. Values from the folder. `rules`: the student's; outputs are in its training's unit.
+  void load(const objectives::OutputRules& rules);
+
+  /// Collective over the pipeline and tensor groups: the outputs of a step's micro-batches, whose passes are the
+  /// student's.
+  void compute(std::span<const layers::StepContext> passes);
+  /// (rows that the head reads, outputs) of a micro-batch of the last compute(), on ranks with the head.
+  core::Tensor<float> outputs(int micro_batch);
+
+  MemoryPlan memory() const;  ///< bytes of this rank
+
+ private:
+  void result(int micro_batch, model::Stage& stage, int slot) override;
+  bool has_head() const;
+
+  const TeacherPlan& plan_;
+  ModelInstance model_;
+  std::int64_t rows_ = 0;  // most of a micro-batch
+  int micro_batches_ = 0;
+  core::Buffer<float> outputs_;  // (micro-batches, rows, outputs), on ranks with the head
+  std::vector<std::int64_t> row_counts_;
+  std::vector<layers::StepContext> passes_;
+};
+
+}  // namespace bert_hpc::app

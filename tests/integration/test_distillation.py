@@ -1,0 +1,145 @@
+"""Trainings beside a teacher: a student that is its teacher, the same bits on every layout, masked language modelling, what a run says
+of its teacher, and inputs that are refused. test_training_goldens.py compares whole trainings with PyTorch."""
+
+import json
+import shutil
+import unittest
+
+import h5py
+import numpy as np
+
+import training_cases as cases
+from program import run, toml
+from test_embeddings import tensors_of
+
+LAYOUTS = ({"data": 2}, {"pipeline": 2}, {"data": 2, "pipeline": 2})  # a tensor group rounds otherwise
+SIZES = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128, "max_position_embeddings": 40,
+         "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+
+
+class Distillation(cases.Trainings):
+    def teacher_of(self, task):
+        shards = self.prepare(task)
+        if not (self.folder / f"{task}_teacher").exists():
+            cases.write_teacher(self.folder / f"{task}_teacher", task, shards[0])
+        return shards
+
+    def refused(self, **tables):
+        """What a run of classification says that ends with these tables, and its exit status."""
+        everything = {"run": {"mode": "train", "directory": "refused"}, "model": {"pretrained": "classification_start"},
+                      "task": {"name": "classification"}, "data": {"train": ["classification/train-*.h5"]},
+                      "optimizer": {"learning_rate": 1e-4}, "schedule": {"steps": 1},
+                      "distill": {"teacher": "classification_teacher"}} | tables
+        (self.folder / "refused.toml").write_text("".join(f"[{table}]\n" + "".join(f"{key} = {toml(value)}\n" for key, value in keys.items())
+                                                          for table, keys in everything.items() if keys))
+        done = run("bert_hpc", "refused.toml", threads=1, cwd=self.folder)
+        return done.stdout + done.stderr, done.returncode
+
+    def test_a_student_that_is_its_teacher_has_no_soft_loss(self):
+        for task, words in (("classification", ["kl", "mse_logits"]), ("regression", ["mse_logits"]), ("question_answering", ["kl"])):
+            self.prepare(task)
+            more = {"distill": {"teacher": f"{task}_start", "alpha": 1.0, "losses": words}}
+            if task == "regression":  # in the unit of the training, whatever it is
+                more["task"] = {"name": task, "standardize": True}
+            more["optimizer"] = {"learning_rate": cases.RATE, "weight_decay": 0.0}  # which would make another model of the student
+            self.assertEqual(self.train(task, f"{task}_itself", {}, 3, **more).tolist(), [0, 0, 0], task)
+
+    def test_every_layout_has_the_same_bits(self):
+        self.teacher_of("classification")
+        results = []
+        for parallel in ({}, *LAYOUTS):
+            output = "same" + "".join(f"_{key}" for key in parallel)
+            losses = self.train("classification", output, parallel, 6, run={"mode": "train", "directory": output, "reproducible": True},
+                                distill={"teacher": "classification_teacher", "losses": ["kl", "mse_logits"]})
+            results.append((losses.tolist(), (self.folder / output / "model/model.safetensors").read_bytes()))
+        for parallel, result in zip(LAYOUTS, results[1:], strict=True):
+            with self.subTest(parallel):
+                self.assertEqual(result, results[0])
+
+    def test_masked_language_models(self):
+        (self.folder / "masked.txt").write_text("\n".join(self.sentences()) + "\n")
+        self.start("bert_hpc_prep", "masked_prep.toml", {
+            "source": {"format": "text", "files": ["masked.txt"]}, "split": {"train": 0.9, "test": 0.1},
+            "tokenizer": {"train_size": 250, "max_tokens": 40}, "task": {"name": "masked_lm"}, "output": {"directory": "masked"}})
+        base = {"data": {"train": ["masked/train-*.h5"], "order": "file"}}
+        self.train("masked_lm", "masked_teacher", {}, 4, model={"vocab_size": 250, **SIZES}, **base)
+        distill = {"teacher": "masked_teacher/model", "alpha": 1.0}
+        same = self.train("masked_lm", "masked_itself", {}, 1, model={"pretrained": "masked_teacher/model"}, distill=distill, **base)
+        self.assertEqual(same[0], 0)
+        student = {"model": {"vocab_size": 250, **SIZES, "num_hidden_layers": 1}}
+        losses = [self.train("masked_lm", f"masked_student_{n}", parallel, 4, distill=distill | {"alpha": 0.5}, **student, **base)
+                  for n, parallel in enumerate(({}, {"data": 2}, {"pipeline": 2}))]
+        self.assertGreater(losses[0][0], 0.1)
+        for other in losses[1:]:  # sums in another order
+            self.assertLess(np.abs(other - losses[0]).max(), 1e-5)
+
+    def sentences(self):
+        return [line.split("\t")[0] for line in (self.folder / "train.tsv").read_text().splitlines()[1:]]
+
+    def test_a_student_begins_with_blocks_of_its_teacher(self):
+        self.teacher_of("classification")
+        student = {"model": SIZES, "optimizer": {"learning_rate": 1e-30, "weight_decay": 0.0}}
+        for output, blocks, parallel in (("upper", [2, 0], {}), ("upper_apart", [2, 0], {"data": 2, "pipeline": 2})):
+            self.train("classification", output, parallel, 1, distill={"teacher": "classification_teacher", "initialize": blocks}, **student)
+            teacher, made = (tensors_of(self.folder / folder / "model.safetensors") for folder in ("classification_teacher", f"{output}/model"))
+            for name, value in made.items():
+                here = name
+                for block, there in enumerate(blocks):
+                    if name.startswith(f"bert.encoder.layer.{block}."):
+                        here = name.replace(f".{block}.", f".{there}.", 1)
+                expected = teacher[here][::-1] if name.startswith("classifier") else teacher[here]  # labels in the opposite order
+                np.testing.assert_array_equal(value, expected, name)
+
+    def test_a_run_says_what_its_teacher_takes(self):
+        self.teacher_of("classification")
+        self.train("classification", "described", {}, 2, distill={"teacher": "classification_teacher"})
+        with h5py.File(self.folder / "described/metrics.h5") as file:
+            sections = [name.decode() if isinstance(name, bytes) else name for name in file["timers/name"][:]]
+        self.assertIn("teacher", sections)
+        text = (self.folder / "described/log.txt").read_text()
+        self.assertIn("classification_teacher: bert, 3 blocks of 64, in fp32; loss = 0.5 · the task's + 0.5 · kl at temperature 2", text)
+        self.assertIn("teacher: parameters", text)
+        resolved = (self.folder / "described/input.toml").read_text()
+        self.assertIn('losses = ["kl"]', resolved)
+        self.assertIn('compute = "fp32"', resolved)
+
+    def test_inputs_that_are_refused(self):
+        self.teacher_of("classification")
+        self.teacher_of("multi_label")
+        self.prepare("answer_ranking")
+        other = self.folder / "other_labels"
+        shutil.copytree(self.folder / "classification_teacher", other)
+        config = json.loads((other / "config.json").read_text())
+        names = list(config["label2id"])
+        config["id2label"]["0"], config["label2id"] = "another", {"another": 0} | {name: i for i, name in enumerate(names) if i > 0}
+        (other / "config.json").write_text(json.dumps(config))
+        short = self.folder / "short"
+        shutil.copytree(self.folder / "classification_teacher", short)
+        (short / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 9, "vocab_size": 12}))
+        for tables, status, *texts in (
+            ({"distill": {"teacher": "nowhere"}}, 4, "nowhere"),
+            ({"distill": {"alpha": 0.5, "temperature": 3.0}}, 2, "[distill] teacher is missing"),
+            ({"distill": {"teacher": "t", "temperature": 0.0}}, 2, "[distill] temperature", "above 0"),
+            ({"distill": {"teacher": "classification_teacher", "losses": ["hidden"]}}, 2, '"hidden" is none of the task "classification"', '"kl"'),
+            ({"distill": {"teacher": "other_labels"}}, 2, "it lacks \"" + names[0]),
+            ({"model": SIZES | {"hidden_size": 32},
+              "distill": {"teacher": "classification_teacher", "initialize": [0, 1, 3]}}, 2, "names 3 blocks and the student has 2",
+             "blocks are 0 to 2", "hidden_size is 32 and the teacher's is 64"),
+            ({"distill": {"teacher": "classification_teacher", "initialize": [0, 1]}}, 2, "remove one of them"),
+            ({"distill": {"teacher": "short"}}, 2, "at most 9 tokens", "vocabulary has 12 pieces"),
+            ({"distill": {"teacher": "multi_label_teacher"}}, 2, "3 labels and the student 4"),
+            ({"task": {"name": "answer_ranking"}, "data": {"train": ["answer_ranking/train-*.h5"]}, "model": {"pretrained": "answer_ranking_start"},
+              "distill": {"teacher": "answer_ranking_start", "losses": ["margin_mse"]}}, 2, 'needs [task] loss = "listwise"'),
+            ({"run": {"mode": "predict", "directory": "refused"}, "data": {"test": ["classification/test-*.h5"]}, "optimizer": {}, "schedule": {}},
+             2, '[distill] belongs to [run] mode = "train"'),
+        ):
+            text, left_with = self.refused(**tables)
+            with self.subTest(texts):
+                self.assertEqual(left_with, status, text)
+                for expected in texts:
+                    self.assertIn(expected, text)
+                self.assertFalse((self.folder / "refused").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
