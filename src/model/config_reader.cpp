@@ -21,6 +21,17 @@ void ConfigReader::integer(const char* key, std::optional<std::int64_t>& value) 
   if (found != nullptr && !found->is_null() && is_integer(key, *found)) value = found->get<std::int64_t>();
 }
 
+void ConfigReader::integer(const char* key, const char* other, std::int64_t& value) {
+  std::optional<std::int64_t> own, second;
+  integer(key, own);
+  integer(other, second);
+  if (own && second && *own != *second) {
+    problems_.add(std::string(key) + " is " + std::to_string(*own) + " and " + other + " is " +
+                  std::to_string(*second) + ", but they are two names of one number: remove the wrong one.");
+  }
+  value = own ? *own : second.value_or(value);
+}
+
 void ConfigReader::number(const char* key, double& value) {
   const json* found = find(key);
   if (found != nullptr && is(key, found->is_number(), "a number", *found)) value = found->get<double>();

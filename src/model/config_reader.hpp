@@ -18,6 +18,8 @@ class ConfigReader {
 
   void integer(const char* key, std::int64_t& value);
   void integer(const char* key, std::optional<std::int64_t>& value);
+  /// A number that has two names: a file has it under either, or under both with one value.
+  void integer(const char* key, const char* other, std::int64_t& value);
   void number(const char* key, double& value);
   void number(const char* key, std::optional<double>& value);
   void text(const char* key, std::string& value);

@@ -21,7 +21,8 @@ using core::Error;
 using core::ExitCode;
 using core::ProblemList;
 
-constexpr std::int64_t most_missing = 8;  // listed in a message
+constexpr std::int64_t most_listed = 8;      // parameters that a message lists
+constexpr std::size_t longest_listed = 300;  // names of other tensors, in characters
 
 struct Wanted {
   std::string name;
@@ -82,8 +83,9 @@ void report_unused(const HfCheckpoint& checkpoint, const WeightNames& names, con
   }
 }
 
+/// whole_model: `wanted` is all of a model, so that an error lists tensors without a place.
 LoadPlan plan_load(const HfCheckpoint& checkpoint, const std::filesystem::path& folder,
-                   const std::vector<Wanted>& wanted, const LoadOptions& options) {
+                   const std::vector<Wanted>& wanted, const LoadOptions& options, bool whole_model = false) {
   const Family& family = family_of(options.family);
   const WeightNames& names = family.names;
   LoadPlan plan;
@@ -94,7 +96,14 @@ LoadPlan plan_load(const HfCheckpoint& checkpoint, const std::filesystem::path& 
   const bool predicts_tokens =
       !classifies && (names.prediction_transform.empty() || checkpoint.find(names.prediction_transform));
   bool lacks_classifier = false;
-  std::int64_t missing = 0;
+  std::int64_t listed = 0, more_missing = 0, more_misshaped = 0;
+  const auto list = [&](std::int64_t& more, const std::string& problem) {
+    if (++listed > most_listed) {
+      ++more;
+    } else {
+      problems.add(problem);
+    }
+  };
   std::set<std::string> named;  // tensors with problems; several parameters may share one
   for (const Wanted& parameter : wanted) {
     if (parameter.adapter) {
@@ -124,13 +133,13 @@ LoadPlan plan_load(const HfCheckpoint& checkpoint, const std::filesystem::path& 
         plan.report.newly_initialised.push_back(parameter.name);
       } else if (predicts_tokens && has_prefix(parameter.name, names.sequence_head)) {
         lacks_classifier = true;
-      } else if (is_first() && ++missing <= most_missing) {
-        problems.add(parameter.source.tensor + " is missing; it should have the shape " + shape_text(parameter.shape) +
-                     ".");
+      } else if (is_first()) {
+        list(more_missing,
+             parameter.source.tensor + " is missing; it should have the shape " + shape_text(parameter.shape) + ".");
       }
     } else if (other_shape && is_first()) {
-      problems.add(checkpoint.describe(*source) + " has the shape " + shape_text(source->tensor->shape) +
-                   ", but config.json and the task make it " + shape_text(parameter.shape) + ".");
+      list(more_misshaped, checkpoint.describe(*source) + " has the shape " + shape_text(source->tensor->shape) +
+                               ", but config.json and the task make it " + shape_text(parameter.shape) + ".");
     } else if (!is_weight_type(source->tensor->dtype) && is_first()) {
       problems.add(checkpoint.describe(*source) + " is of type " + in_quotes(source->tensor->dtype) +
                    ", but weights must be F32, F16 or BF16.");
@@ -141,9 +150,13 @@ LoadPlan plan_load(const HfCheckpoint& checkpoint, const std::filesystem::path& 
         "It holds a language model, which has no classifier yet: train it for the task first "
         "(run.mode = \"train\" with model.pretrained = this folder), and use the model that this run writes.");
   }
-  if (missing > most_missing) {
-    problems.add(core::counted(missing - most_missing, "more parameter is", "more parameters are") + " missing.");
+  std::string rest;
+  if (more_missing > 0) rest = core::counted(more_missing, "more parameter is", "more parameters are") + " missing";
+  if (more_misshaped > 0) {
+    rest += (rest.empty() ? "" : ", and ") +
+            core::counted(more_misshaped, "more tensor has another shape", "more tensors have other shapes");
   }
+  if (!rest.empty()) problems.add(rest + '.');
   const bool foreign = std::all_of(plan.sources.begin(), plan.sources.end(), [](auto source) { return !source; });
   if (foreign && !checkpoint.entries().empty() && plan.report.left.empty()) {
     throw Error(ExitCode::files,
@@ -151,9 +164,13 @@ LoadPlan plan_load(const HfCheckpoint& checkpoint, const std::filesystem::path& 
                     checkpoint.describe(checkpoint.entries().begin()->second) + ", but names are expected such as " +
                     core::printable(wanted.front().source.tensor) + ".");
   }
+  report_unused(checkpoint, names, options.weights, wanted, plan.report);
+  if (whole_model && !problems.empty() && !plan.report.unused.empty()) {
+    problems.add("The model has no place for " + core::counted(std::ssize(plan.report.unused), "tensor") + ": " +
+                 core::printable(core::listed(plan.report.unused, "and", false), longest_listed) + '.');
+  }
   problems.throw_if_any(ExitCode::files, folder.string() + ": the weights do not fit the model:");
   plan.report.wrapper = checkpoint.wrapper();
-  report_unused(checkpoint, names, options.weights, wanted, plan.report);
   return plan;
 }
 
@@ -241,7 +258,7 @@ LoadReport check_hf_weights(const std::filesystem::path& folder, const core::Par
 LoadReport check_hf_weights(const std::filesystem::path& folder, const std::vector<core::ParameterSpec>& specs,
                             const LoadOptions& options) {
   const HfCheckpoint checkpoint(folder, family_of(options.family));
-  return plan_load(checkpoint, folder, wanted_of(specs, options.weights), options).report;
+  return plan_load(checkpoint, folder, wanted_of(specs, options.weights), options, true).report;
 }
 
 LoadReport load_hf_weights(const std::filesystem::path& folder, core::ParameterStore& store,

@@ -31,10 +31,10 @@ void read(ConfigReader& reader, ModelConfig& config) {
   own.layer_norm_eps = usual_epsilon;
   own.hidden_act = with_tanh.front();
   reader.integer("vocab_size", config.vocab_size);
-  reader.integer("n_embd", config.hidden_size);
-  reader.integer("n_layer", config.num_hidden_layers);
-  reader.integer("n_head", config.num_attention_heads);
-  reader.integer("n_positions", config.max_position_embeddings);
+  reader.integer("n_embd", "hidden_size", config.hidden_size);
+  reader.integer("n_layer", "num_hidden_layers", config.num_hidden_layers);
+  reader.integer("n_head", "num_attention_heads", config.num_attention_heads);
+  reader.integer("n_positions", "max_position_embeddings", config.max_position_embeddings);
   std::optional<std::int64_t> inner;
   reader.integer("n_inner", inner);
   const std::int64_t bounded = std::clamp<std::int64_t>(config.hidden_size, 0, core::largest_size);  // checked later

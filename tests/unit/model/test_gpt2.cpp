@@ -68,6 +68,11 @@ TEST_CASE("what GPT-2 has and is not built in is refused by its key") {
   CHECK_THAT(refusal(R"("activation_function": "relu")"), ContainsSubstring("activation_function is \"relu\""));
   CHECK_THAT(refusal(R"("scale_attn_by_inverse_layer_idx": true)"), ContainsSubstring("scale_attn_by_inverse"));
   CHECK_THAT(refusal(R"("scale_attn_weights": false)"), ContainsSubstring("scale_attn_weights"));
+  CHECK_THAT(refusal(R"("n_embd": 24, "hidden_size": 48)"),
+             ContainsSubstring("n_embd is 24 and hidden_size is 48, but they are two names of one number"));
+  CHECK(
+      model::parse_hf_config(R"({"model_type": "gpt2", "hidden_size": 48, "n_head": 4, "num_attention_heads": 4})", "x")
+          .hidden_size == 48);
 }
 
 TEST_CASE("tasks that predict tokens are refused where attention shows or hides these tokens") {

@@ -206,6 +206,25 @@ TEST_CASE("names of a wrapped model are read without the wrapper's prefix, and t
   }
 }
 
+TEST_CASE("missing, misshaped and unknown tensors are listed together, in at most ten lines") {
+  tests::ScratchFolder folder;
+  std::vector<ParameterSpec> specs = classifier_specs;
+  Tensors tensors = tensors_of(make_store(classifier_specs));
+  for (int i = 0; i < 30; ++i) {
+    const std::string name = "bert.encoder." + std::to_string(i);
+    specs.push_back({name, {4}, false});
+    if (i % 2 == 0) tensors[name] = {{2}, {1, 2}};
+  }
+  for (int i = 0; i < 100; ++i) tensors["bert.other." + std::to_string(i)] = {{1}, {1}};
+  write(folder / "model.safetensors", tensors);
+  const auto failure = failure_of([&] { model::check_hf_weights(folder.path(), specs); });
+  CHECK(failure.says("\"bert.encoder.0\" in model.safetensors has the shape (2)"));
+  CHECK(failure.says("bert.encoder.1 is missing"));
+  CHECK(failure.says("11 more parameters are missing, and 11 more tensors have other shapes."));
+  CHECK(failure.says("The model has no place for 100 tensors: bert.other.0, bert.other.1"));
+  CHECK(std::count(failure.message.begin(), failure.message.end(), '\n') == 10);
+}
+
 TEST_CASE("many missing parameters are counted, and a folder without any has one line") {
   tests::ScratchFolder folder;
   std::vector<ParameterSpec> specs = classifier_specs;
