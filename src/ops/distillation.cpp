@@ -163,6 +163,21 @@ void lists_in(const SoftTerms& terms, Tensor<const T> student, const std::int32_
       });
 }
 
+template <class T>
+void as_floats_in(Tensor<const T> logits, Tensor<float> y) {
+  kernel::map(
+      "bert_hpc::ops::outputs_as_floats", logits, y, KOKKOS_LAMBDA(std::int64_t, float x) { return x; });
+}
+
+template <class T>
+void add_in(float factor, Tensor<const float> gradient, Tensor<T> d_logits) {
+  kernel::for_elements(
+      {"bert_hpc::ops::add_soft_gradient", kernel::bytes_of<float, T, T>(d_logits.size())}, d_logits.rows,
+      d_logits.columns, KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) {
+        d_logits(i, j) = T(static_cast<float>(d_logits(i, j)) + factor * gradient(i, j));
+      });
+}
+
 void require_shapes(core::ConstMatrix student, const Tensor<float>& teacher) {
   core::require(student.rows == teacher.rows && student.columns == teacher.columns,
                 "distillation: student and teacher have other shapes");
@@ -197,21 +212,11 @@ void soft_lists(const SoftTerms& terms, core::ConstMatrix student, const std::in
 
 void outputs_as_floats(core::ConstMatrix logits, Tensor<float> y) {
   require_shapes(logits, y);
-  core::with_type(logits.type, [&]<class T>() {
-    kernel::map(
-        "bert_hpc::ops::outputs_as_floats", logits.as<T>(), y, KOKKOS_LAMBDA(std::int64_t, float x) { return x; });
-  });
+  core::with_type(logits.type, [&]<class T>() { as_floats_in<T>(logits.as<T>(), y); });
 }
 
 void add_soft_gradient(float factor, Tensor<const float> gradient, core::Matrix d_logits) {
-  core::with_type(d_logits.type, [&]<class T>() {
-    const Tensor<T> to = d_logits.as<T>();
-    kernel::for_elements(
-        {"bert_hpc::ops::add_soft_gradient", kernel::bytes_of<float, T, T>(to.size())}, to.rows, to.columns,
-        KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) {
-          to(i, j) = T(static_cast<float>(to(i, j)) + factor * gradient(i, j));
-        });
-  });
+  core::with_type(d_logits.type, [&]<class T>() { add_in<T>(factor, gradient, d_logits.as<T>()); });
 }
 
 void mix_losses(float share, const float* soft, std::int64_t rows, float* loss) {
