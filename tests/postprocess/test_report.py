@@ -1030,6 +1030,14 @@ class Predictions(InFolder):
         self.shards("classification", np.int32([0, 1, 0, 0]), ["a", "b"])
         np.testing.assert_array_equal(predictions.confusion(reading.load_run(run, "run"))[1], [[2, 1], [0, 1]])
 
+    def test_losses_of_sequences_are_no_predictions_of_labels(self):
+        run = self.predict("regression", np.zeros(3, "f4"), np.ones(3, "f4"))
+        with h5py.File(run / "predictions.h5", "r+") as file:
+            file.attrs["task"] = "causal_lm"
+            file["loss"] = np.ones(3, "f4")
+            del file["label"], file["prediction"]
+        self.assertIsNone(reading.load_run(run, "run").predictions)
+
     def test_shards_of_other_samples_or_classes_are_not_taken(self):
         run = self.predict("classification", np.full(4, -1, "i4"), np.int32([0, 1, 0, 1]), ["a", "b"])
         self.shards("classification", np.int32([0, 1, 0, 0]), ["a", "b"], source=(0, 1, 3, 2))
