@@ -247,6 +247,28 @@ void add_type_gradients(const core::MicroBatch& batch, Tensor<const T> d_y, Tens
 }
 #endif
 
+// y_t = W[id_t − first], or 0
+template <class T>
+void word_forward_in(const core::MicroBatch& batch, Tensor<const float> word, std::int64_t first, Tensor<T> y) {
+  const kernel::Label label("bert_hpc::ops::word_embedding_forward", kernel::bytes_of<float, T>(y.size()));
+  const std::int32_t* ids = batch.input_ids;
+#if BERT_HPC_WARPS
+  kernel::for_packs(label, y.rows, y.columns, embedding_rows::WordEmbedding<T>{ids, first, word, y});
+#else
+  kernel::for_rows(
+      label, y.rows, KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t t) {
+        const std::int64_t row = ids[t] - first;
+        T* out = y.row(t);
+        if (row < 0 || row >= word.rows) {
+          team.each(y.columns, [=](std::int64_t j) { out[j] = T(0.0f); });
+        } else {
+          const float* in = word.row(row);
+          team.each(y.columns, [=](std::int64_t j) { out[j] = T(in[j]); });
+        }
+      });
+#endif
+}
+
 }  // namespace
 
 void embedding_forward(const core::MicroBatch& batch, Tensor<const float> word, Tensor<const float> position,
@@ -254,26 +276,8 @@ void embedding_forward(const core::MicroBatch& batch, Tensor<const float> word, 
   core::with_type(y.type, [&]<class T>() { forward_in<T>(batch, word, position, type, y.as<T>()); });
 }
 
-// y_t = W[id_t − first], or 0
-void word_embedding_forward(const core::MicroBatch& batch, Tensor<const float> word, std::int64_t first,
-                            Tensor<float> y) {
-  const kernel::Label label("bert_hpc::ops::word_embedding_forward", kernel::bytes_of<float, float>(y.size()));
-  const std::int32_t* ids = batch.input_ids;
-#if BERT_HPC_WARPS
-  kernel::for_packs(label, y.rows, y.columns, embedding_rows::WordEmbedding{ids, first, word, y});
-#else
-  kernel::for_rows(
-      label, y.rows, KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t t) {
-        const std::int64_t row = ids[t] - first;
-        float* out = y.row(t);
-        if (row < 0 || row >= word.rows) {
-          team.each(y.columns, [=](std::int64_t j) { out[j] = 0.0f; });
-        } else {
-          const float* in = word.row(row);
-          team.each(y.columns, [=](std::int64_t j) { out[j] = in[j]; });
-        }
-      });
-#endif
+void word_embedding_forward(const core::MicroBatch& batch, Tensor<const float> word, std::int64_t first, Matrix y) {
+  core::with_type(y.type, [&]<class T>() { word_forward_in<T>(batch, word, first, y.as<T>()); });
 }
 
 void add_position_and_type(const core::MicroBatch& batch, std::int64_t begin, Tensor<const float> position,

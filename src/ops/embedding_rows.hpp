@@ -48,11 +48,12 @@ struct EmbeddingSum {
 };
 
 /// y_t = W[id_t − first], or 0 for an id that is in no row.
+template <class T>
 struct WordEmbedding {
   const std::int32_t* ids;
   std::int64_t first;
   core::Tensor<const float> word;
-  core::Tensor<float> y;
+  core::Tensor<T> y;
 
   BERT_HPC_DEVICE void operator()(std::int64_t token, std::int64_t begin, int count) const {
     float values[packs::width] = {};

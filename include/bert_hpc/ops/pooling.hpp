@@ -1,4 +1,5 @@
-// Sequence embeddings of token embeddings (Reimers and Gurevych, "Sentence-BERT", 2019, section 3).
+// Sequence embeddings of token embeddings (Reimers and Gurevych, "Sentence-BERT", 2019, section 3), and their
+// gradients.
 #pragma once
 
 #include "bert_hpc/core/matrix.hpp"
@@ -6,12 +7,20 @@
 
 namespace bert_hpc::ops {
 
-enum class Pooling { last, mean, max };
+/// ends: the first half of the last row's columns and the second half of the first row's, in which a forward and a
+/// backward recurrence end.
+enum class Pooling { last, mean, max, ends };
 
-/// Row b of y: the last row of sequence b of x, or the mean or the maximum of its rows, column by column. x
+/// Row b of y: the last row of sequence b of x, the mean or the maximum of its rows, column by column, or its ends. x
 /// (rows.count, columns); lengths (sequences) or null: real rows of each sequence, at least one, before its padding; y
-/// (sequences, columns). Sums are in fp32, in the order of the rows.
+/// (sequences, columns), of floats or of x's type. Sums are in fp32, in the order of the rows. winners (sequences,
+/// columns), if it has data and of maxima alone: the row of each maximum, the first among equals.
 void pool_rows(Pooling pooling, core::ConstMatrix x, const core::TokenRows& rows, const std::int32_t* lengths,
-               core::Tensor<float> y);
+               core::Matrix y, core::Tensor<std::int32_t> winners = {});
+
+/// d_x (rows.count, columns) is replaced, by zeros in rows of padding. d_y (sequences, columns), of d_x's type; winners
+/// as pool_rows() has left them, read for maxima alone.
+void pool_rows_backward(Pooling pooling, core::Tensor<const std::int32_t> winners, const core::TokenRows& rows,
+                        const std::int32_t* lengths, core::ConstMatrix d_y, core::Matrix d_x);
 
 }  // namespace bert_hpc::ops

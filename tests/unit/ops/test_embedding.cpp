@@ -226,12 +226,12 @@ TEST_CASE("look-ups and gradients of types by packs, as a GPU's threads compute 
   CHECK(y.padding_untouched());
   // The words alone, then what follows.
   Matrix words(tokens, hidden, 3);
-  by_packs(rows::WordEmbedding{b.batch.input_ids, 0, word.tensor(), words.tensor()});
+  by_packs(rows::WordEmbedding<float>{b.batch.input_ids, 0, word.tensor(), words.tensor()});
   by_packs(rows::EmbeddingSum<float>{nullptr, b.batch.tokens.position, types, none, position.tensor(), no_types,
                                      words.tensor()});
   CHECK(test::bits_of(words) == test::bits_of(expected));
   // Ids of another rank's share.
-  by_packs(rows::WordEmbedding{b.batch.input_ids, 4, word.tensor().row_range(4, 10), words.tensor()});
+  by_packs(rows::WordEmbedding<float>{b.batch.input_ids, 4, word.tensor().row_range(4, 10), words.tensor()});
   std::int64_t wrong = 0;
   for (std::int64_t t = 0; t < tokens; ++t) {
     const std::int32_t id = b.ids[static_cast<std::size_t>(t)];
