@@ -41,12 +41,12 @@ Embeddings::Embeddings(const EmbeddingsSettings& settings, const core::Parameter
   core::require(settings.vocabulary >= group.place().size, "embeddings: a tensor group larger than the vocabulary");
 }
 
-Embeddings::SavedActivations Embeddings::allocate_saved(core::Workspace& workspace, std::int64_t tokens) const {
-  SavedActivations saved;
+void Embeddings::allocate_saved(core::Workspace& workspace, std::int64_t tokens,
+                                SavedActivations& of_micro_batch) const {
+  auto& saved = static_cast<Saved&>(of_micro_batch);
   saved.sum = group_.take(workspace, tokens, settings_.hidden, settings_.storage);
   saved.output = group_.take(workspace, tokens, settings_.hidden, settings_.storage);
   saved.statistics = workspace.take<float>(2, group_.capacity(tokens));
-  return saved;
 }
 
 /// saved.sum = word + position + type
@@ -55,12 +55,13 @@ void Embeddings::look_up(const core::MicroBatch& batch, SavedActivations& saved)
                             position = positions(Tensor<const float>(parameters_.value(position_)));
   if (!group_.shared()) return ops::embedding_forward(batch, word, position, type, saved.sum);
   const Matrix words = group_.partial(saved.sum, batch.tokens.count);
-  ops::word_embedding_forward(batch, word, group_.place().begin(settings_.vocabulary), words.as<float>());
+  ops::word_embedding_forward(batch, word, group_.place().begin(settings_.vocabulary), words);
   group_.sum(words, saved.sum);
   ops::add_position_and_type(batch, group_.begin(batch.tokens.count), position, type, saved.sum);
 }
 
-void Embeddings::forward(const StepContext& context, SavedActivations& saved) const {
+void Embeddings::forward(const StepContext& context, SavedActivations& of_micro_batch) const {
+  auto& saved = static_cast<Saved&>(of_micro_batch);
   look_up(context.batch, saved);
   const core::TokenRows rows = group_.own(context.batch.tokens);
   const core::Dropout drop = context.dropout(settings_.hidden_dropout, settings_.site),
@@ -72,8 +73,9 @@ void Embeddings::forward(const StepContext& context, SavedActivations& saved) co
   if (!settings_.sum_out && drop.probability > 0) ops::dropout(drop, rows, saved.output, saved.output);
 }
 
-void Embeddings::backward_weight(const StepContext& context, const SavedActivations& saved,
+void Embeddings::backward_weight(const StepContext& context, const SavedActivations& of_micro_batch,
                                  const StreamGradient& gradient) const {
+  const auto& saved = static_cast<const Saved&>(of_micro_batch);
   const core::TokenRows rows = group_.own(context.batch.tokens);
   const core::Dropout drop = context.dropout(settings_.hidden_dropout, settings_.site),
                       none = context.dropout(0.0f, settings_.site);
@@ -101,8 +103,33 @@ void Embeddings::backward_weight(const StepContext& context, const SavedActivati
   ops::mark_first_rows({marks == nullptr ? nullptr : marks + before}, settings_.hidden, context.batch.max_length);
 }
 
-LayerCosts embeddings_costs(const EmbeddingsSettings& settings, const BatchShape& batch) {
-  const double rows = static_cast<double>(core::bytes_of(settings.storage) * settings.hidden) * batch.tokens;
+namespace {
+
+class TokenEmbeddings final : public InputKind {
+ public:
+  explicit TokenEmbeddings(EmbeddingsSettings settings) : settings_(std::move(settings)) {}
+
+  const EmbeddingsSettings& settings() const { return settings_; }
+  std::int64_t hidden() const override { return settings_.hidden; }
+  bool sum_out() const override { return settings_.sum_out; }
+  std::int64_t looked_up() const override { return settings_.vocabulary; }
+  void declare(std::vector<core::ParameterSpec>& specs, const TensorRank& place) const override {
+    Embeddings::declare(settings_, specs, place);
+  }
+  LayerCosts costs(const BatchShape& batch, DataType storage) const override;
+  std::unique_ptr<Input> make(const core::ParameterStore& parameters, const TensorGroup& group,
+                              DataType storage) const override {
+    EmbeddingsSettings settings = settings_;
+    settings.storage = storage;
+    return std::make_unique<Embeddings>(settings, parameters, group);
+  }
+
+ private:
+  EmbeddingsSettings settings_;
+};
+
+LayerCosts TokenEmbeddings::costs(const BatchShape& batch, DataType storage) const {
+  const double rows = static_cast<double>(core::bytes_of(storage) * settings_.hidden) * batch.tokens;
   LayerCosts costs;
   PassWork& work = costs.work;
   work.forward.bytes = 6 * rows;  // three tables read, their sum written, the layer norm's reading and writing
@@ -113,6 +140,18 @@ LayerCosts embeddings_costs(const EmbeddingsSettings& settings, const BatchShape
     pass->passes = 1;
   }
   return costs;
+}
+
+}  // namespace
+
+std::shared_ptr<const InputKind> token_embeddings(EmbeddingsSettings settings) {
+  return std::make_shared<TokenEmbeddings>(std::move(settings));
+}
+
+const EmbeddingsSettings& embeddings_settings(const InputKind& input) {
+  const auto* const embeddings = dynamic_cast<const TokenEmbeddings*>(&input);
+  core::require(embeddings != nullptr, "the model's input is not of token embeddings");
+  return embeddings->settings();
 }
 
 }  // namespace bert_hpc::layers

@@ -41,13 +41,14 @@ layers::LayerCosts range_costs(const ModelPlan& plan, const ModelRange& range, c
                                int tensor) {
   layers::LayerCosts sum;
   // The input of the range and its gradient, or the embeddings' sum and output.
-  sum.saved_bytes = 2 * plan.element_bytes() * rows_into(plan, range.first, batch) * plan.hidden();
+  sum.saved_bytes =
+      2 * plan.element_bytes() * rows_into(plan, range.first, batch) * static_cast<double>(plan.width(range.first));
   const auto add = [&sum](const layers::LayerCosts& costs) {
     sum.work += costs.work;
     sum.saved_bytes += costs.saved_bytes;
     sum.deferred_bytes += costs.deferred_bytes;
   };
-  if (range.embeddings) add(trained(layers::embeddings_costs(plan.embeddings, batch), plan.embeddings_training()));
+  if (range.embeddings) add(trained(plan.input->costs(batch, plan.storage), plan.input_training()));
   for (std::int64_t i = range.first; i < range.last; ++i) {
     const layers::SublayerSettings& sublayer = plan.sublayers[static_cast<std::size_t>(i)];
     layers::LayerCosts costs =
@@ -56,7 +57,8 @@ layers::LayerCosts range_costs(const ModelPlan& plan, const ModelRange& range, c
     if (plan.recomputes(i)) {
       costs.work.backward_input += costs.work.forward;
       const double rows = plan.computes_selection(i) ? batch.head_rows : batch.tokens;
-      costs.saved_bytes = plan.keeps_result(i) ? plan.element_bytes() * rows * plan.hidden() : 0;
+      const auto columns = static_cast<double>(sublayer.hidden);
+      costs.saved_bytes = plan.keeps_result(i) ? plan.element_bytes() * rows * columns : 0;
     }
     add(costs);
   }

@@ -21,7 +21,7 @@ layers::HeadSettings head_of(const ModelPlan& plan, const ModelRange& range) {
 std::vector<core::ParameterSpec> model_parameters(const ModelPlan& plan, const ModelRange& range,
                                                   const layers::TensorRank& place) {
   std::vector<core::ParameterSpec> specs;
-  if (range.embeddings) layers::Embeddings::declare(plan.embeddings, specs, place);
+  if (range.embeddings) plan.input->declare(specs, place);
   for (std::int64_t i = range.first; i < range.last; ++i) {
     layers::declare_sublayer(plan.sublayers[static_cast<std::size_t>(i)], specs, place);
   }

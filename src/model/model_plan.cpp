@@ -1,5 +1,6 @@
 #include "bert_hpc/model/model_plan.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "bert_hpc/model/model_parameters.hpp"
@@ -27,12 +28,23 @@ void add_training(const std::vector<core::ParameterSpec>& specs, const Trains& t
 
 }  // namespace
 
+std::int64_t ModelPlan::most_columns() const {
+  std::int64_t most = 0;
+  for (std::int64_t i = 0; i <= sublayer_count(); ++i) most = std::max(most, width(i));
+  return most;
+}
+
+bool ModelPlan::can_be_shared() const {
+  return input->can_be_shared() &&
+         std::all_of(sublayers.begin(), sublayers.end(), [](const auto& s) { return s.kind->can_be_shared(); });
+}
+
 void set_trains(ModelPlan& plan, Trains trains) {
   plan.trains = std::move(trains);
   plan.training.clear();
   if (!plan.trains) return;
   std::vector<core::ParameterSpec> specs;
-  layers::Embeddings::declare(plan.embeddings, specs);
+  plan.input->declare(specs, {});
   add_training(specs, plan.trains, plan.training);
   for (const layers::SublayerSettings& sublayer : plan.sublayers) {
     specs.clear();
@@ -76,7 +88,7 @@ ModelPlan make_plan(const ModelConfig& config, const HeadKind& kind, std::int64_
   plan.head.word_embeddings = family.names.word_embeddings;
   plan.head.decoder = family.names.decoder;
   if (kind.ties_word_embeddings) plan.weights.set_tied(family.names.decoder);
-  plan.embeddings.storage = plan.head.storage = storage;
+  plan.storage = plan.head.storage = storage;
   for (layers::SublayerSettings& sublayer : plan.sublayers) sublayer.storage = storage;
   return plan;
 }

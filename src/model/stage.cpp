@@ -44,9 +44,9 @@ Stage::Stage(const ModelPlan& plan, const ModelRange& range, const core::Paramet
   arena_begin_ = own < 0 ? parameters.trainable_size() : own;
   if (range.embeddings) {
     std::vector<core::ParameterSpec> of_embeddings;
-    layers::Embeddings::declare(plan_.embeddings, of_embeddings);
+    plan_.input->declare(of_embeddings, {});
     embeddings_begin_ = trainable_begin(parameters, of_embeddings);
-    embeddings_.emplace(plan_.embeddings, parameters, group);
+    embeddings_ = plan_.input->make(parameters, group, plan_.storage);
   }
   if (range.head) {
     layers::HeadSettings settings = head_of(plan_, range);
@@ -108,7 +108,8 @@ layers::Stream Stage::sublayer_input(const Slot& slot, std::size_t sublayer) con
     return has ? layers::Stream(before.sum, before.output) : layers::Stream(before.output);
   }
   if (range_.embeddings) {
-    return has ? layers::Stream(slot.embeddings.sum, slot.embeddings.output) : layers::Stream(slot.embeddings.output);
+    const layers::Input::SavedActivations& saved = *slot.embeddings;
+    return has ? layers::Stream(saved.sum, saved.output) : layers::Stream(saved.output);
   }
   return has ? layers::Stream(layers::first_half(slot.input), layers::second_half(slot.input))
              : layers::Stream(slot.input);
@@ -155,7 +156,7 @@ void Stage::recompute(layers::Engine& engine, const layers::StepContext& context
 
 void Stage::forward(layers::Engine& engine, const layers::StepContext& context, int slot) {
   Slot& s = at(slot);
-  if (range_.embeddings) embeddings_->forward(context, s.embeddings);
+  if (range_.embeddings) embeddings_->forward(context, *s.embeddings);
   for (std::size_t i = 0; i < sublayers_.size(); ++i) {
     sublayers_[i]->forward(engine, context, selection(s, i), sublayer_input(s, i), *s.sublayers[i]);
     progress();
@@ -218,7 +219,7 @@ void Stage::backward(layers::Engine& engine, const layers::StepContext& context,
     turn = 1 - turn;
   }
   if (trains_embeddings()) {
-    embeddings_->backward_weight(context, s.embeddings, d_y);
+    embeddings_->backward_weight(context, *s.embeddings, d_y);
     finished(embeddings_begin_);
   }
   workspace.release(mark);
@@ -261,7 +262,7 @@ void Stage::backward_weight(layers::Engine& engine, const layers::StepContext& c
     progress();
   }
   if (trains_embeddings()) {
-    embeddings_->backward_weight(context, s.embeddings, k.d_inputs.front());
+    embeddings_->backward_weight(context, *s.embeddings, k.d_inputs.front());
     finished(embeddings_begin_);
   }
 }

@@ -18,9 +18,9 @@ std::int64_t aligned(std::int64_t bytes) {
 }  // namespace
 
 Matrix Stage::take_message(core::Workspace& workspace, std::int64_t rows, std::size_t sublayer) const {
-  const std::int64_t hidden = plan_.embeddings.hidden;
-  return has_sum(sublayer) ? layers::take_stream(workspace, group_, rows, hidden, plan_.embeddings.storage)
-                           : group_.take(workspace, rows, hidden, plan_.embeddings.storage);
+  const std::int64_t columns = width(sublayer);
+  return has_sum(sublayer) ? layers::take_stream(workspace, group_, rows, columns, plan_.storage)
+                           : group_.take(workspace, rows, columns, plan_.storage);
 }
 
 layers::StreamGradient Stage::take_gradient(core::Workspace& workspace, std::int64_t rows, std::size_t sublayer) const {
@@ -37,20 +37,28 @@ void Stage::allocate_send_buffer(core::Workspace& workspace, std::int64_t tokens
 /// As backward() needs them: two gradients between the parts of a stage, which take turns.
 void Stage::allocate_ping_pong(core::Workspace& workspace, std::int64_t tokens, const Slot& slot,
                                layers::StreamGradient* ping_pong) const {
-  const std::int64_t most = std::max(tokens, slot.selection.rows.count), hidden = plan_.embeddings.hidden;
+  const std::int64_t most = std::max(tokens, slot.selection.rows.count);
+  std::int64_t columns = 0;
   bool sums = false;
-  for (std::size_t i = 0; i <= sublayers_.size(); ++i) sums = sums || has_sum(i);
+  for (std::size_t i = 0; i <= sublayers_.size(); ++i) {
+    columns = std::max(columns, width(i));
+    sums = sums || has_sum(i);
+  }
   for (int i = 0; i < 2; ++i) {
-    ping_pong[i].y = group_.take(workspace, most, hidden, plan_.embeddings.storage);
-    if (sums) ping_pong[i].residual = group_.take(workspace, most, hidden, plan_.embeddings.storage);
+    ping_pong[i].y = group_.take(workspace, most, columns, plan_.storage);
+    if (sums) ping_pong[i].residual = group_.take(workspace, most, columns, plan_.storage);
   }
 }
 
 layers::StreamGradient Stage::first_rows(const layers::StreamGradient& gradient, std::int64_t rows,
                                          std::size_t sublayer) const {
-  const Matrix y = group_.first(gradient.y, rows);
-  return has_sum(sublayer) ? layers::StreamGradient(group_.first(gradient.residual, rows), y)
-                           : layers::StreamGradient(y);
+  const auto first = [&](const Matrix& all) {
+    Matrix part = group_.first(all, rows);
+    part.columns = part.stride = width(sublayer);
+    return part;
+  };
+  const Matrix y = first(gradient.y);
+  return has_sum(sublayer) ? layers::StreamGradient(first(gradient.residual), y) : layers::StreamGradient(y);
 }
 
 /// Without a backward pass, as the first `count` sublayers are then, the results of a sublayer are needed by the next
@@ -82,6 +90,7 @@ Stage::Slot Stage::make_slot() const {
   Slot slot;
   for (const auto& sublayer : sublayers_) slot.sublayers.push_back(sublayer->make_saved());
   slot.results.resize(runs_.size());
+  if (embeddings_) slot.embeddings = embeddings_->make_saved();
   if (head_) slot.head = head_->make_saved();
   return slot;
 }
@@ -95,7 +104,7 @@ Stage::DeferredGradients Stage::make_deferred() const {
 
 void Stage::allocate_slot(core::Workspace& workspace, std::int64_t tokens, bool training, Slot& slot) const {
   if (range_.embeddings) {
-    slot.embeddings = embeddings_->allocate_saved(workspace, tokens);
+    embeddings_->allocate_saved(workspace, tokens, *slot.embeddings);
   } else {
     slot.input = take_message(workspace, rows_into(slot, 0, tokens), 0);
   }
@@ -184,8 +193,8 @@ void Stage::plan_slots(core::Workspace& workspace, const layers::BatchBounds& bo
   layout.send_buffers_begin = layout.deferred_begin + memory.deferred * layout.deferred_size;
   if (memory.training && sends_gradient()) {
     const std::int64_t rows = rows_into(slot, 0, bounds.tokens);
-    layout.send_buffer_size = aligned((has_sum(0) ? 2 : 1) * group_.capacity(rows) * plan_.embeddings.hidden *
-                                      core::bytes_of(plan_.embeddings.storage));
+    layout.send_buffer_size =
+        aligned((has_sum(0) ? 2 : 1) * group_.capacity(rows) * width(0) * core::bytes_of(plan_.storage));
   }
   const std::int64_t end = layout.send_buffers_begin + 2 * layout.send_buffer_size;
   workspace.release(layout.slots_begin);

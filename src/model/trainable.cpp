@@ -18,6 +18,11 @@ void check(const ModelPlan& plan, const TrainableSettings& settings) {
   }
 }
 
+/// Names of biases end in ".bias", or in one like ".bias_ih_l0" of a recurrent layer.
+bool is_bias(const std::string& name) {
+  return name.compare(name.rfind('.') + 1, 4, "bias") == 0;
+}
+
 /// Frozen embeddings that are the decoder too must know something.
 void check_decoder(const ModelPlan& plan, const TrainableSettings& settings, const std::set<std::string>& frozen) {
   if (!settings.from_scratch || !plan.head.kind.ties_word_embeddings || !frozen.contains(plan.head.word_embeddings)) {
@@ -37,14 +42,13 @@ Trains trainable_parameters(const ModelPlan& plan, const TrainableSettings& sett
   std::set<std::string> frozen;
   const auto add = [&](const std::vector<core::ParameterSpec>& specs, bool below) {
     for (const core::ParameterSpec& spec : specs) {
-      const bool keeps = settings.parameters == "all" ||
-                         (settings.parameters == "bitfit" && spec.name.ends_with(".bias")) ||
+      const bool keeps = settings.parameters == "all" || (settings.parameters == "bitfit" && is_bias(spec.name)) ||
                          (settings.parameters == "lora" && spec.adapter);
       if (below || !keeps) frozen.insert(spec.name);
     }
   };
   std::vector<core::ParameterSpec> embeddings;
-  layers::Embeddings::declare(plan.embeddings, embeddings);
+  plan.input->declare(embeddings, {});
   add(embeddings, settings.freeze_layers > 0);
   for (const layers::SublayerSettings& sublayer : plan.sublayers) {
     std::vector<core::ParameterSpec> specs;

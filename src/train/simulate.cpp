@@ -93,6 +93,8 @@ class Simulation {
 
   // --- Durations.
 
+  double columns(std::int64_t sublayer) const { return static_cast<double>(in_.model.width(sublayer)); }
+
   /// One phase of a ring all-reduce: a reduce-scatter or an all-gather.
   static double ring_bytes(double bytes, int ranks) { return bytes * (ranks - 1) / ranks; }
   double ring_seconds(double bytes, int ranks, const core::LinkRates& rates, double bandwidth) const {
@@ -104,11 +106,11 @@ class Simulation {
   /// the decoder's gradient is added to them.
   double summed_bytes(std::size_t stage, const StageLoad& load) const {
     const bool looks_up = stage == 0 && !in_.model.head.kind.ties_word_embeddings;
-    if (!looks_up || in_.model.embeddings_training().weights == 0) return element * load.trained;
+    if (!looks_up || in_.model.input_training().weights == 0) return element * load.trained;
     double tokens = 0;
     for (const layers::BatchShape& batch : in_.micro_batches) tokens += batch.tokens;
-    const double rows = std::max(0.0, static_cast<double>(in_.model.embeddings.vocabulary) - tokens * in_.grid.data);
-    return element * std::max(0.0, load.trained - rows * in_.model.hidden() / in_.grid.tensor);
+    const double rows = std::max(0.0, static_cast<double>(in_.model.input->looked_up()) - tokens * in_.grid.data);
+    return element * std::max(0.0, load.trained - rows * columns(0) / in_.grid.tensor);
   }
 
   double gather_seconds(const StageLoad& load) const {
@@ -125,13 +127,13 @@ class Simulation {
     if (!is_sent(from, message)) return 0;
     const std::int64_t sublayer = sublayer_after(in_.balance, stages_, from, message);
     const double rows = rows_into(in_.model, sublayer, micro_batch(message.micro_batch));
-    return in_.model.element_bytes() * rows * in_.model.hidden() / in_.grid.tensor;
+    return in_.model.element_bytes() * rows * columns(sublayer) / in_.grid.tensor;
   }
 
   /// A sublayer gathers its input's rows and scatters its output's sums, in both forward and backward.
   static constexpr int tensor_rings = 2;
   double tensor_bytes(const model::ModelRange& shape, int number) const {
-    return in_.model.element_bytes() * micro_batch(number).tokens * in_.model.hidden() * tensor_rings *
+    return in_.model.element_bytes() * micro_batch(number).tokens * columns(shape.first) * tensor_rings *
            static_cast<double>(shape.sublayers());
   }
 

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "bert_hpc/layers/embeddings.hpp"
 #include "bert_hpc/layers/encoder_sublayers.hpp"
 #include "bert_hpc/model/encoder_settings.hpp"
 #include "bert_hpc/model/model_plan.hpp"
@@ -13,7 +14,7 @@ namespace bert_hpc::tests {
 /// The norm behind the embeddings becomes the first sublayer's, that behind each sublayer the next one's, and the last
 /// norm that before the head.
 inline model::ModelPlan pre_norm(model::ModelPlan plan) {
-  plan.embeddings.sum_out = true;
+  layers::change_embeddings(plan.input, [](layers::EmbeddingsSettings& embeddings) { embeddings.sum_out = true; });
   for (layers::SublayerSettings& sublayer : plan.sublayers) sublayer.sum_out = true;
   return plan;
 }

@@ -4,15 +4,12 @@
 // their gradients from all tokens, as it needs them for its words anyway.
 #pragma once
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "bert_hpc/core/parameter_store.hpp"
-#include "bert_hpc/core/workspace.hpp"
-#include "bert_hpc/layers/costs.hpp"
-#include "bert_hpc/layers/step_context.hpp"
-#include "bert_hpc/layers/stream.hpp"
-#include "bert_hpc/layers/tensor_group.hpp"
+#include "bert_hpc/layers/input.hpp"
 
 namespace bert_hpc::layers {
 
@@ -35,26 +32,23 @@ struct EmbeddingsSettings {
   bool row_sparse() const { return lookup_only && hidden % core::floats_of_cache_line == 0; }
 };
 
-class Embeddings {
+class Embeddings : public Input {
  public:
   static void declare(const EmbeddingsSettings& settings, std::vector<core::ParameterSpec>& specs,
                       const TensorRank& place = {});
   Embeddings(const EmbeddingsSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group = {});
 
-  /// "rows": this rank's piece of the tokens; all of them in a group of one.
-  struct SavedActivations {
-    Matrix sum;                ///< (rows, hidden): before the layer norm
-    Matrix output;             ///< (rows, hidden): y
-    Tensor<float> statistics;  ///< (2, rows): mean, rstd
-  };
-  SavedActivations allocate_saved(core::Workspace& workspace, std::int64_t tokens) const;
-
-  /// The result is saved.output.
-  void forward(const StepContext& context, SavedActivations& saved) const;
-  /// d_y (rows, hidden) is used up. Adds to the gradients of tables and layer norm.
-  void backward_weight(const StepContext& context, const SavedActivations& saved, const StreamGradient& d_y) const;
+  std::unique_ptr<SavedActivations> make_saved() const override { return std::make_unique<Saved>(); }
+  void allocate_saved(core::Workspace& workspace, std::int64_t tokens, SavedActivations& saved) const override;
+  void forward(const StepContext& context, SavedActivations& saved) const override;
+  void backward_weight(const StepContext& context, const SavedActivations& saved,
+                       const StreamGradient& d_y) const override;
 
  private:
+  struct Saved : SavedActivations {
+    Tensor<float> statistics;  ///< (2, rows): mean, rstd of the layer norm
+  };
+
   void look_up(const core::MicroBatch& batch, SavedActivations& saved) const;
   /// Of the rows that tokens read.
   template <class T>
@@ -78,6 +72,15 @@ class Embeddings {
   int word_, position_, type_, gamma_, beta_;  // type_: -1 without token types; beta_: -1 without a bias
 };
 
-LayerCosts embeddings_costs(const EmbeddingsSettings& settings, const BatchShape& batch);
+std::shared_ptr<const InputKind> token_embeddings(EmbeddingsSettings settings);
+/// Settings of an input that token_embeddings() made.
+const EmbeddingsSettings& embeddings_settings(const InputKind& input);
+/// Replaces such an input by one whose settings `change` has changed.
+template <class Change>
+void change_embeddings(std::shared_ptr<const InputKind>& input, const Change& change) {
+  EmbeddingsSettings settings = embeddings_settings(*input);
+  change(settings);
+  input = token_embeddings(std::move(settings));
+}
 
 }  // namespace bert_hpc::layers

@@ -52,6 +52,7 @@ class SublayerKind {
   virtual std::string name() const = 0;  ///< for messages: "attention"
   /// Whether a row of the result depends on other tokens of its sequence.
   virtual bool mixes_tokens() const = 0;
+  virtual bool can_be_shared() const { return true; }  ///< by a tensor group of several ranks
   virtual std::vector<SublayerLinear> linear_layers(const SublayerSettings& settings) const = 0;
   /// Appends the sublayer's parameters.
   virtual void declare(const SublayerSettings& settings, std::vector<core::ParameterSpec>& specs,

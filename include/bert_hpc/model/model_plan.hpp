@@ -1,21 +1,23 @@
-// A model as a list of its layers: what a family makes of a configuration, and all that the rest of the program reads
-// to list parameters, to build layers, and to know what they cost.
+// A model as a list of its layers, input, sublayers and head: what a family makes of a configuration, and all that the
+// rest of the program reads to list parameters, to build layers, and to know what they cost.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "bert_hpc/layers/embeddings.hpp"
 #include "bert_hpc/layers/heads.hpp"
+#include "bert_hpc/layers/input.hpp"
 #include "bert_hpc/layers/sublayer.hpp"
 #include "bert_hpc/model/model_config.hpp"
 #include "bert_hpc/model/weight_table.hpp"
 
 namespace bert_hpc::model {
 
+using core::DataType;
 using HeadKind = layers::HeadKind;
 
 /// Does a training change the whole parameter of this name?
@@ -50,20 +52,21 @@ struct LowRankSettings {
 };
 
 struct ModelPlan {
-  layers::EmbeddingsSettings embeddings;
+  std::shared_ptr<const layers::InputKind> input{};
   std::vector<layers::SublayerSettings> sublayers;  ///< in the order of a forward pass
-  /// This sublayer and those after it compute only the rows that the head reads; it is an attention, which reads all
-  /// tokens' keys and values.
+  /// This sublayer and those after it compute only the rows that the head reads; it itself reads all tokens, as an
+  /// attention their keys and values.
   std::int64_t selects_from = 0;
   layers::HeadSettings head;
-  WeightTable weights{};  ///< tensors of files that hold the parameters
+  DataType storage = DataType::fp32;  ///< of activations
+  WeightTable weights{};              ///< tensors of files that hold the parameters
   Recomputation recomputation{};
   std::optional<LowRankSettings> low_rank{};  ///< of the sublayers' adapters, where there are any; see add_adapters()
   // What a training changes, of set_trains(); both empty: everything.
   Trains trains{};
-  std::vector<LayerTraining> training{};  ///< of the embeddings, the sublayers and the head
+  std::vector<LayerTraining> training{};  ///< of the input, the sublayers and the head
 
-  LayerTraining embeddings_training() const { return training_of(0); }
+  LayerTraining input_training() const { return training_of(0); }
   LayerTraining sublayer_training(std::int64_t sublayer) const { return training_of(1 + sublayer); }
   LayerTraining head_training() const { return training_of(1 + sublayer_count()); }
   /// Is a layer trained that comes before this sublayer?
@@ -83,6 +86,8 @@ struct ModelPlan {
   }
 
   std::int64_t sublayer_count() const { return std::ssize(sublayers); }
+  /// Whether a tensor group of several ranks can share out every layer.
+  bool can_be_shared() const;
   /// Sublayers of each block, as users count what a pipeline's stage holds and what is recomputed. Blocks are alike.
   std::int64_t sublayers_of_block() const {
     const std::int64_t blocks = sublayers.empty() ? 1 : sublayers.back().block + 1;
@@ -92,15 +97,19 @@ struct ModelPlan {
   /// value. The head reads the normalized value alone.
   bool hands_on_sum(std::int64_t sublayer) const {
     if (sublayer == sublayer_count()) return false;
-    return sublayer == 0 ? embeddings.sum_out : sublayers[static_cast<std::size_t>(sublayer) - 1].sum_out;
+    return sublayer == 0 ? input->sum_out() : sublayers[static_cast<std::size_t>(sublayer) - 1].sum_out;
   }
   /// Does this sublayer compute only the rows that the head reads?
   bool computes_selection(std::int64_t sublayer) const { return sublayer >= selects_from; }
   /// And does it get nothing but those?
   bool receives_selection(std::int64_t sublayer) const { return sublayer > selects_from; }
 
-  double hidden() const { return static_cast<double>(embeddings.hidden); }
-  double element_bytes() const { return static_cast<double>(core::bytes_of(embeddings.storage)); }  ///< of activations
+  /// Columns of the stream into a sublayer, or into the head behind the last one.
+  std::int64_t width(std::int64_t sublayer) const {
+    return sublayer == 0 ? input->hidden() : sublayers[static_cast<std::size_t>(sublayer) - 1].hidden;
+  }
+  std::int64_t most_columns() const;                                                     ///< the widest of them
+  double element_bytes() const { return static_cast<double>(core::bytes_of(storage)); }  ///< of activations
 
  private:
   LayerTraining training_of(std::int64_t layer) const {

@@ -26,8 +26,8 @@
 
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/core/workspace.hpp"
-#include "bert_hpc/layers/embeddings.hpp"
 #include "bert_hpc/layers/heads.hpp"
+#include "bert_hpc/layers/input.hpp"
 #include "bert_hpc/layers/sublayer.hpp"
 #include "bert_hpc/model/model_parameters.hpp"
 
@@ -141,7 +141,7 @@ class Stage {
     layers::RowSelection selection;  // of the last block
     Matrix input, d_input;           // (rows, hidden), or of both values of the stream
     Matrix d_output;                 // of both values, if the stage hands on a sum; else it is the output's memory
-    layers::Embeddings::SavedActivations embeddings;
+    std::unique_ptr<layers::Input::SavedActivations> embeddings;  // null: another stage has them
     std::vector<std::unique_ptr<layers::Sublayer::SavedActivations>> sublayers;
     std::vector<Matrix> results;                           // of runs_: where the result lies that backward writes again
     std::unique_ptr<layers::Head::SavedActivations> head;  // null where the head is elsewhere
@@ -180,6 +180,10 @@ class Stage {
   /// Whether the stream into a sublayer, or out of the last one, has a sum beside the normalized value.
   bool has_sum(std::size_t sublayer) const {
     return plan_.hands_on_sum(range_.first + static_cast<std::int64_t>(sublayer));
+  }
+  /// Columns of the stream into a sublayer, or out of the last one.
+  std::int64_t width(std::size_t sublayer) const {
+    return plan_.width(range_.first + static_cast<std::int64_t>(sublayer));
   }
   /// Memory for what goes into a sublayer, or out of the last one: a matrix of one value or of both.
   Matrix take_message(core::Workspace& workspace, std::int64_t rows, std::size_t sublayer) const;
@@ -224,7 +228,7 @@ class Stage {
   ModelPlan plan_;
   ModelRange range_;
   layers::TensorGroup group_;
-  std::optional<layers::Embeddings> embeddings_;
+  std::unique_ptr<layers::Input> embeddings_;  // the model's input; null: another stage has it
   std::vector<std::unique_ptr<layers::Sublayer>> sublayers_;
   std::unique_ptr<layers::Head> head_;  // null where it is elsewhere
   // Arena offset of the first trainable parameter of each part; -1: it has none.

@@ -153,14 +153,14 @@ void ModelInstance::allocate(const layers::BatchBounds& training, int micro_batc
 
 void ModelInstance::connect(const comm::ProcessGroups& groups, core::Timers& timers) {
   groups_ = &groups;
-  exchange_.connect(*groups.tensor, exchanged_rows_, config.hidden_size, storage);
+  exchange_.connect(*groups.tensor, exchanged_rows_, plan.most_columns(), storage);
   groups.pipeline->reserve_messages(message_bytes());
   pipeline_.emplace(pipeline_settings_, stages, workspace, *groups.pipeline, timers);
 }
 
 std::int64_t ModelInstance::message_bytes() const {
   const std::int64_t rows = (exchanged_rows_ + grid.tensor - 1) / grid.tensor;
-  return rows * config.hidden_size * core::bytes_of(storage);
+  return rows * plan.most_columns() * core::bytes_of(storage);
 }
 
 }  // namespace bert_hpc::app

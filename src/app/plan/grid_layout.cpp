@@ -101,13 +101,18 @@ void check_virtual_stages(const config::Parallel& parallel, std::int64_t stages,
 
 comm::GridShape grid_layout(const config::Config& input, int ranks, const model::ModelConfig& model) {
   const config::Parallel& parallel = input.parallel;
-  const Blocks blocks = {.count = model.num_hidden_layers,
-                         .sublayers_of_block = model::whole(model).sublayers() / model.num_hidden_layers};
+  const model::ModelPlan plan = model::make_plan(model, layers::sequence_head(), 1);
+  const std::int64_t of_block = plan.sublayers_of_block();
+  const Blocks blocks = {.count = plan.sublayer_count() / of_block, .sublayers_of_block = of_block};
   const std::int64_t sublayers = blocks.sublayers(), virtual_stages = parallel.virtual_stages;
   if (virtual_stages > sublayers) {
     refuse("virtual_stages = " + std::to_string(virtual_stages) + " is more than the model's " +
            core::counted(blocks.count, "block") + " can be cut into: each part of the model holds " +
            core::format_number(1.0 / static_cast<double>(blocks.sublayers_of_block)) + " of a block or more.");
+  }
+  if (parallel.tensor > 1 && !plan.can_be_shared()) {
+    refuse("tensor = " + std::to_string(parallel.tensor) + " is not possible with a model of the family \"" +
+           model.family + "\", whose layers cannot be shared out by ranks: use data or pipeline instead.");
   }
   const comm::GridShape requested{static_cast<int>(parallel.data), static_cast<int>(parallel.pipeline),
                                   static_cast<int>(parallel.tensor)};

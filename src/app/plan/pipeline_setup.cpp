@@ -45,7 +45,7 @@ void drop_untrained(const model::ModelPlan& plan, train::ModelSeconds& seconds) 
   const auto drop = [](const model::LayerTraining& training, train::PieceSeconds& piece) {
     if (!training.backward) piece = {.forward = piece.forward, .backward_input = {}, .backward_weight = {}};
   };
-  drop(plan.embeddings_training(), seconds.embeddings);
+  drop(plan.input_training(), seconds.embeddings);
   for (std::int64_t i = 0; i < plan.sublayer_count(); ++i) {
     drop(i + 1 < plan.sublayer_count() ? plan.sublayer_training(i) : plan.head_training(),
          seconds.sublayers[static_cast<std::size_t>(i)]);
@@ -143,7 +143,7 @@ train::PipelineQuestion question_of(const RunContext& context, const model::Mode
   question.tokens = sequences * mean_rows;
   question.balance = model::in_sublayers(input.parallel.balance, plan.sublayers_of_block());
   question.head_share = head_share(input, mean_length, mean_rows);
-  question.message_per_token = static_cast<double>(config.hidden_size * core::bytes_of(storage_type(input))) /
+  question.message_per_token = static_cast<double>(plan.most_columns() * core::bytes_of(storage_type(input))) /
                                context.grid.tensor / link.bandwidth;
   question.latency = link.latency;
   return question;

@@ -191,7 +191,8 @@ train::SimulationInput simulation_input(const config::Config& input, const model
   simulated.micro_batches = slowest_replica(plan, input);
   for (const core::PlannedSample& sample : plan.samples) simulated.step_tokens += sample.length;
   simulated.balance = balance;
-  simulated.machine = core::at_hidden(machine.value_or(unknown_machine()), simulated.model.hidden());
+  simulated.machine =
+      core::at_hidden(machine.value_or(unknown_machine()), static_cast<double>(simulated.model.width(0)));
   return simulated;
 }
 

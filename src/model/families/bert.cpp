@@ -60,10 +60,12 @@ ModelPlan bert_encoder_plan(const std::string& base, const ModelConfig& config, 
                             .output = "output.dense",
                             .norm = "output.LayerNorm"};
   ModelPlan plan = encoder_plan(config, names, kind, outputs);
-  plan.embeddings.word = base + "embeddings.word_embeddings";
-  plan.embeddings.position = base + "embeddings.position_embeddings";
-  plan.embeddings.type = base + "embeddings.token_type_embeddings";
-  plan.embeddings.norm = base + "embeddings.LayerNorm";
+  layers::change_embeddings(plan.input, [&base](layers::EmbeddingsSettings& embeddings) {
+    embeddings.word = base + "embeddings.word_embeddings";
+    embeddings.position = base + "embeddings.position_embeddings";
+    embeddings.type = base + "embeddings.token_type_embeddings";
+    embeddings.norm = base + "embeddings.LayerNorm";
+  });
   return plan;
 }
 

@@ -62,9 +62,11 @@ ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t out
                             .output = "ffn.lin2",
                             .norm = "output_layer_norm"};
   ModelPlan plan = encoder_plan(config, names, kind, outputs);
-  plan.embeddings.word = "distilbert.embeddings.word_embeddings";
-  plan.embeddings.position = "distilbert.embeddings.position_embeddings";
-  plan.embeddings.norm = "distilbert.embeddings.LayerNorm";
+  layers::change_embeddings(plan.input, [](layers::EmbeddingsSettings& embeddings) {
+    embeddings.word = "distilbert.embeddings.word_embeddings";
+    embeddings.position = "distilbert.embeddings.position_embeddings";
+    embeddings.norm = "distilbert.embeddings.LayerNorm";
+  });
   for (layers::SublayerSettings& sublayer : plan.sublayers) {
     if (sublayer.kind->mixes_tokens()) sublayer.hidden_dropout = 0.0f;
   }

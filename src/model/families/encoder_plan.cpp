@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "bert_hpc/layers/encoder_sublayers.hpp"
 #include "family.hpp"
 
@@ -13,7 +15,7 @@ ModelPlan encoder_plan(const ModelConfig& config, const BlockNames& names, const
   const EncoderSettings& own = encoder_settings(config);
   const auto epsilon = static_cast<float>(own.layer_norm_eps);
   ModelPlan plan;
-  layers::EmbeddingsSettings& embeddings = plan.embeddings;
+  layers::EmbeddingsSettings embeddings;
   embeddings.vocabulary = config.vocab_size;
   embeddings.positions = config.max_position_embeddings;
   embeddings.types = config.type_vocab_size;
@@ -24,6 +26,7 @@ ModelPlan encoder_plan(const ModelConfig& config, const BlockNames& names, const
   embeddings.site = embeddings_site;
   // A decoder tied to the word embeddings is a product, which has a gradient for every row.
   embeddings.lookup_only = !masked;
+  plan.input = layers::token_embeddings(std::move(embeddings));
   for (std::int64_t block = 0; block < config.num_hidden_layers; ++block) {
     const std::string prefix = names.block + std::to_string(block) + '.';
     layers::SublayerSettings sublayer;

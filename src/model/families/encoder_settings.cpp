@@ -11,13 +11,6 @@
 namespace bert_hpc::model {
 namespace {
 
-void check_probability(const char* key, double value, core::ProblemList& problems) {
-  if (value >= 0.0 && value < 1.0) return;
-  std::ostringstream text;
-  text << key << " is " << value << ", but a probability of dropout is at least 0 and below 1.";
-  problems.add(text.str());
-}
-
 /// Attention drops with 8-bit thresholds: a probability that rounds to none or to all of 256 has no threshold.
 void check_attention_dropout(double value, core::ProblemList& problems) {
   check_probability("attention_probs_dropout_prob", value, problems);
@@ -38,6 +31,13 @@ constexpr OwnNumber own_number(const char* key) {
 }
 
 }  // namespace
+
+void check_probability(const char* key, double value, core::ProblemList& problems) {
+  if (value >= 0.0 && value < 1.0) return;
+  std::ostringstream text;
+  text << key << " is " << value << ", but a probability of dropout is at least 0 and below 1.";
+  problems.add(text.str());
+}
 
 void check_encoder_numbers(const ModelConfig& config, core::ProblemList& problems) {
   const EncoderSettings& own = encoder_settings(config);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "../config_reader.hpp"
+#include "bert_hpc/layers/embeddings.hpp"
 #include "bert_hpc/model/encoder_settings.hpp"
 #include "bert_hpc/model/model_plan.hpp"
 #include "bert_hpc/ops/attention.hpp"
@@ -36,12 +37,20 @@ struct OwnNumber {
   void (*set)(ModelConfig& config, double value);
 };
 
+/// A word of a family's own, which [model] may change under this key.
+struct OwnWord {
+  const char* key;
+  const std::string& (*get)(const ModelConfig& config);
+  void (*set)(ModelConfig& config, const std::string& value);
+};
+
 struct Family {
   std::string model_type;    ///< of config.json
   std::string title;         ///< for messages, e.g. "BERT"
   std::string class_prefix;  ///< of Transformers' classes, e.g. "Bert" of BertForMaskedLM
   bool token_types = true;   ///< it has embeddings of token types
   bool causal = false;       ///< a token attends to itself and those before it
+  bool attention = true;     ///< it has heads, a feed-forward layer and positions
   WeightNames names;
 
   /// The values of its config.json; what is wrong goes to the reader's problems.
@@ -52,6 +61,7 @@ struct Family {
   /// Adds a sentence to `problems` for each of its own values that cannot be.
   void (*check)(const ModelConfig& config, core::ProblemList& problems);
   std::span<const OwnNumber> (*numbers)();
+  std::span<const OwnWord> words{};
 };
 
 /// Every family, BERT first.
@@ -74,6 +84,8 @@ struct BlockNames {
 ModelPlan encoder_plan(const ModelConfig& config, const BlockNames& names, const HeadKind& kind, std::int64_t outputs);
 
 // What families of encoders share: EncoderSettings, their checks and keys (encoder_settings.cpp).
+/// Adds a sentence for a probability of dropout that cannot be.
+void check_probability(const char* key, double value, core::ProblemList& problems);
 void check_encoder(const ModelConfig& config, core::ProblemList& problems);
 /// check_encoder() without the activation.
 void check_encoder_numbers(const ModelConfig& config, core::ProblemList& problems);

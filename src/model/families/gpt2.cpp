@@ -106,12 +106,13 @@ ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t out
       .mask = ops::AttentionMask::causal,
       .activation = is_with_tanh(own.hidden_act) ? ops::Activation::gelu_tanh : ops::Activation::gelu};
   ModelPlan plan = encoder_plan(config, names, kind, outputs);
-  layers::EmbeddingsSettings& embeddings = plan.embeddings;
-  embeddings.word = base + "wte";
-  embeddings.position = base + "wpe";
-  embeddings.norm = names.block + "0.ln_1";
-  embeddings.padding_row = -1;
-  embeddings.sum_out = true;
+  layers::change_embeddings(plan.input, [&](layers::EmbeddingsSettings& embeddings) {
+    embeddings.word = base + "wte";
+    embeddings.position = base + "wpe";
+    embeddings.norm = names.block + "0.ln_1";
+    embeddings.padding_row = -1;
+    embeddings.sum_out = true;
+  });
   const auto block_name = [&names](std::int64_t block) { return names.block + std::to_string(block) + '.'; };
   // The norm of an edge is that before the sublayer above it, or the final one.
   for (std::size_t i = 0; i < plan.sublayers.size(); ++i) {

@@ -37,7 +37,9 @@ void write(const ModelConfig& config, nlohmann::json& root) {
 
 ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs) {
   ModelPlan plan = bert_encoder_plan("roberta.", config, kind, outputs);
-  plan.embeddings.first_position = rows_before_positions(config);
+  layers::change_embeddings(plan.input, [&config](layers::EmbeddingsSettings& embeddings) {
+    embeddings.first_position = rows_before_positions(config);
+  });
   const bool masked = kind.ties_word_embeddings;
   plan.head.dense = masked ? "lm_head.dense" : "classifier.dense";
   plan.head.norm = "lm_head.layer_norm";

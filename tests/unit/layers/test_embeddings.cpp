@@ -51,9 +51,11 @@ TEST_CASE("Embeddings and their gradients are those of plain loops", "[layers][e
   tests::PlainParameters parameters = tests::random_parameters(store, 7);
   const layers::Embeddings embeddings(settings, store);
   core::Workspace workspace;
-  embeddings.allocate_saved(workspace, tokens);
+  const auto of_micro_batch = embeddings.make_saved();
+  layers::Input::SavedActivations& saved = *of_micro_batch;
+  embeddings.allocate_saved(workspace, tokens, saved);
   workspace.allocate();
-  layers::Embeddings::SavedActivations saved = embeddings.allocate_saved(workspace, tokens);
+  embeddings.allocate_saved(workspace, tokens, saved);
   const tests::HostBatch batch(ids, types, lengths);
   const core::MicroBatch view = batch.view();
   const layers::StepContext context{.batch = view, .training = true};

@@ -26,7 +26,8 @@ TEST_CASE("a RoBERTa's positions begin after the row of its padding") {
   const model::ModelConfig base = model::parse_hf_config(
       R"({"model_type": "roberta", "max_position_embeddings": 514, "pad_token_id": 1, "type_vocab_size": 1})", "x");
   CHECK(base.max_position_embeddings == 512);
-  const layers::EmbeddingsSettings embeddings = model::make_plan(base, tests::masked_lm_head, 2).embeddings;
+  const layers::EmbeddingsSettings embeddings =
+      layers::embeddings_settings(*model::make_plan(base, tests::masked_lm_head, 2).input);
   CHECK(embeddings.first_position == 2);
   CHECK(embeddings.positions == 512);
   std::vector<core::ParameterSpec> specs;
@@ -50,8 +51,8 @@ TEST_CASE("configurations of CamemBERT and XLM-RoBERTa are RoBERTa's under other
   CHECK(config.max_position_embeddings == 512);
   CHECK(model::default_config(type).vocab_size == 30522);
   const model::ModelPlan plan = model::make_plan(config, tests::masked_lm_head, 2);
-  CHECK(plan.embeddings.first_position == 2);
-  CHECK(plan.embeddings.word == "roberta.embeddings.word_embeddings");
+  CHECK(layers::embeddings_settings(*plan.input).first_position == 2);
+  CHECK(layers::embeddings_settings(*plan.input).word == "roberta.embeddings.word_embeddings");
   CHECK(plan.head.bias == "lm_head.bias");
   const auto written = nlohmann::json::parse(model::hf_config_text(config, tests::masked_lm_head));
   CHECK(written["model_type"] == type);

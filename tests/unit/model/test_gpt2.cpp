@@ -57,7 +57,8 @@ TEST_CASE("a config.json of GPT-2 is read and written") {
   }
   model::ModelConfig changed = read;
   CHECK(model::set_own_number(changed, "hidden_dropout_prob", 0.5));
-  CHECK(model::make_plan(changed, tests::classification_head, 2).embeddings.hidden_dropout == 0.5f);
+  CHECK(layers::embeddings_settings(*model::make_plan(changed, tests::classification_head, 2).input).hidden_dropout ==
+        0.5f);
   CHECK_FALSE(model::set_own_number(changed, "dropconnect", 0.5));
 }
 
@@ -101,9 +102,10 @@ TEST_CASE("GPT-2's head for next tokens is its word embeddings alone") {
 
 TEST_CASE("a plan of GPT-2 is causal and pre-norm, with a final norm and a head that reads last tokens") {
   const model::ModelPlan plan = model::make_plan(config(), tests::classification_head, 3);
-  CHECK(plan.embeddings.norm == "transformer.h.0.ln_1");
-  CHECK(plan.embeddings.sum_out);
-  CHECK(plan.embeddings.hidden_dropout == 0.2f);
+  const layers::EmbeddingsSettings& embeddings = layers::embeddings_settings(*plan.input);
+  CHECK(embeddings.norm == "transformer.h.0.ln_1");
+  CHECK(embeddings.sum_out);
+  CHECK(embeddings.hidden_dropout == 0.2f);
   std::vector<std::string> norms;
   for (const layers::SublayerSettings& sublayer : plan.sublayers) norms.push_back(sublayer.norm);
   CHECK(norms == std::vector<std::string>{"transformer.h.0.ln_2", "transformer.h.1.ln_1", "transformer.h.1.ln_2",

@@ -28,6 +28,10 @@ ModelPlan plan_of(const model::ModelConfig& config, const layers::HeadKind& kind
   return make_plan(config, kind, config.num_labels());
 }
 
+double hidden_of(const ModelPlan& plan) {
+  return static_cast<double>(plan.width(0));
+}
+
 }  // namespace
 
 TEST_CASE("a block's products are six operations a weight and token, and attention's twelve and two more") {
@@ -37,7 +41,7 @@ TEST_CASE("a block's products are six operations a weight and token, and attenti
   model::ModelConfig one = config;
   one.num_hidden_layers = 1;
   // training_flops() leaves out that attention's backward computes its scores again: 2 of 14 parts of attention.
-  const double attention = 12 * plan.hidden() * full.squared_lengths;
+  const double attention = 12 * hidden_of(plan) * full.squared_lengths;
   const double expected =
       training_flops(plan_of(one, tests::classification_head), {4096, full.squared_lengths, 0}) + attention / 6;
   // Sums of products of whole numbers below 2^53: equal but for the division by six.
@@ -89,7 +93,7 @@ TEST_CASE("parts add up to the whole, in work and in parameters") {
   // The decoder is there twice when the ends are apart.
   const double parts = range_parameters(plan, {.first = 0, .last = cut, .embeddings = true, .head = false}, 1) +
                        range_parameters(plan, {.first = cut, .last = 24, .embeddings = false, .head = true}, 1);
-  CHECK(parts == range_parameters(plan, {.first = 0, .last = 24}, 1) + plan.hidden() * 30522);
+  CHECK(parts == range_parameters(plan, {.first = 0, .last = 24}, 1) + hidden_of(plan) * 30522);
 }
 
 TEST_CASE("parameters are counted as the model has them") {
@@ -123,8 +127,8 @@ TEST_CASE("time is that of the operations and of the bytes") {
 TEST_CASE("attention, activations and rows are parts of the work") {
   const ModelPlan plan = plan_of({}, tests::classification_head);
   const PassWork work = range_costs(plan, {.first = 0, .last = 2, .embeddings = false, .head = false}, full, 1).work;
-  CHECK(work.forward.attention == 4 * plan.hidden() * full.squared_lengths);
+  CHECK(work.forward.attention == 4 * hidden_of(plan) * full.squared_lengths);
   CHECK(work.forward.head_rows == full.tokens * 12);
   CHECK(work.forward.passes == 2);
-  CHECK(work.forward.bytes - work.forward.moved == 4 * 12 * plan.hidden() * plan.hidden());  // the weights
+  CHECK(work.forward.bytes - work.forward.moved == 4 * 12 * hidden_of(plan) * hidden_of(plan));  // the weights
 }

@@ -21,10 +21,10 @@ TEST_CASE("a plan of BERT lists attention and feed-forward of each block under T
   CHECK(plan.sublayers[2].first_site == plan.sublayers[3].first_site);
   CHECK(plan.sublayers[1].first_site != plan.sublayers[2].first_site);
   CHECK(plan.head.outputs == 3);
-  CHECK(plan.embeddings.lookup_only);
+  CHECK(layers::embeddings_settings(*plan.input).lookup_only);
   const model::ModelPlan masked = model::make_plan(config, tests::masked_lm_head, 3);
   CHECK(masked.head.outputs == config.vocab_size);
-  CHECK(!masked.embeddings.lookup_only);
+  CHECK(!layers::embeddings_settings(*masked.input).lookup_only);
   config.family = "gpt";
   CHECK_THROWS_WITH(model::make_plan(config, tests::classification_head, 3), ContainsSubstring("\"gpt\""));
 }
