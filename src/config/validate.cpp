@@ -77,7 +77,9 @@ class Rules {
       };
       needed("hidden_size", m.hidden_size.has_value(), "128 in BERT-tiny, 768 in BERT-base");
       needed("num_hidden_layers", m.num_hidden_layers.has_value(), "2 in BERT-tiny, 12 in BERT-base");
-      needed("num_attention_heads", m.num_attention_heads.has_value(), "2 in BERT-tiny, 12 in BERT-base");
+      if (m.has_attention()) {
+        needed("num_attention_heads", m.num_attention_heads.has_value(), "2 in BERT-tiny, 12 in BERT-base");
+      }
     }
     rule(pretrained || m.head == "auto", "model.head",
          "[model] head belongs to pretrained: remove it, or name a Hugging Face folder in pretrained.");
@@ -87,6 +89,11 @@ class Rules {
     rule(
         m.head == "auto" || task == nullptr || task->labels != tasks::Labels::none, "model.head",
         "[model] head does not belong to the task \"" + config_.task.name + "\", whose head has no labels: remove it.");
+    for (const auto& [key, size] : attention_sizes(m)) {
+      rule(m.has_attention() || !size->has_value(), std::string("model.") + key,
+           std::string("[model] ") + key + " is not a setting of family = \"" + m.family +
+               "\", which has no attention: remove it.");
+    }
     check_lora(m);
     if (m.hidden_size && m.num_attention_heads) {
       rule(*m.hidden_size % *m.num_attention_heads == 0, "model.num_attention_heads",

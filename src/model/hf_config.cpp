@@ -134,7 +134,30 @@ void check_model(const ModelConfig& config, ProblemList& problems) {
     problems.add("type_vocab_size is " + std::to_string(config.type_vocab_size) + ", but must be between 1 and " +
                  std::to_string(core::largest_size) + ".");
   }
+  if (family.attention && config.embedding_size != 0 && config.embedding_size != config.hidden_size) {
+    problems.add("embedding_size is " + std::to_string(config.embedding_size) + ", but " + family.title +
+                 " has embeddings of its hidden_size: leave it out.");
+  }
   family.check(config, problems);
+}
+
+bool has_attention(const std::string& family) {
+  return family_of(family).attention;
+}
+
+std::vector<std::pair<std::string, std::string>> own_words(const ModelConfig& config) {
+  std::vector<std::pair<std::string, std::string>> words;
+  for (const OwnWord& word : family_of(config.family).words) words.emplace_back(word.key, word.get(config));
+  return words;
+}
+
+bool set_own_word(ModelConfig& config, const std::string& key, const std::string& value) {
+  for (const OwnWord& word : family_of(config.family).words) {
+    if (word.key != key) continue;
+    word.set(config, value);
+    return true;
+  }
+  return false;
 }
 
 std::vector<std::pair<std::string, double>> own_numbers(const ModelConfig& config) {

@@ -106,6 +106,11 @@ std::vector<BlockLayer> block_layers(const ModelPlan& plan) {
 
 void add_adapters(ModelPlan& plan, const LowRankSettings& settings, std::int64_t frozen_blocks) {
   LowRankSettings s = settings;
+  if (block_layers(plan).empty()) {
+    throw core::Error(core::ExitCode::input,
+                      "[model] trainable = \"lora\" needs linear layers, which this family has none of below its head: "
+                      "use \"all\" or \"head\".");
+  }
   if (s.targets.empty() && !plan.sublayers.empty()) {
     const SublayerSettings& first = plan.sublayers.front();
     for (const SublayerLinear& layer : first.kind->linear_layers(first)) {

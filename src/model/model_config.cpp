@@ -37,6 +37,7 @@ void check_token(const char* key, std::optional<std::int64_t> id, std::int64_t v
 void check_sizes(const ModelConfig& config, core::ProblemList& problems) {
   check_size("vocab_size", config.vocab_size, largest_vocabulary, problems);
   check_size("hidden_size", config.hidden_size, largest_size, problems);
+  if (config.embedding_size != 0) check_size("embedding_size", config.embedding_size, largest_size, problems);
   check_size("num_hidden_layers", config.num_hidden_layers, max_layers, problems);
   check_size("num_attention_heads", config.num_attention_heads, largest_size, problems);
   check_size("intermediate_size", config.intermediate_size, largest_size, problems);

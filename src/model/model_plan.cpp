@@ -22,7 +22,7 @@ void add_training(const std::vector<core::ParameterSpec>& specs, const Trains& t
     elements += size;
     trained += changes ? size : 0;
   }
-  layer.weights = trained / elements;
+  if (elements > 0) layer.weights = trained / elements;
   training.push_back(layer);
 }
 
@@ -65,7 +65,7 @@ void require_fitting_head(const Family& family, const HeadKind& kind) {
   if (!kind.ties_word_embeddings || kind.predicts_next_tokens == family.causal) return;
   std::string others;
   for (const Family* const other : families()) {
-    if (other->causal == family.causal) continue;
+    if (other->causal == family.causal || !other->attention) continue;
     others += (others.empty() ? "\"" : " or \"") + other->model_type + '"';
   }
   throw core::Error(core::ExitCode::input,

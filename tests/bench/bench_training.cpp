@@ -235,7 +235,7 @@ json run(const Options& options, comm::Communicator& world, int threads) {
   attention->reserve(bounds.max_length, config.head_dim());
   core::Workspace scratch;
   for (const layers::LinearWeight& weight : bert.block_weights()) {
-    layers::plan_scratch(weight, weight.rows(bounds), options.compute.type, scratch);
+    layers::plan_scratch(weight, bounds, options.compute.type, scratch);
   }
   scratch.allocate();
   engine.scratch = &scratch;

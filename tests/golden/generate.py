@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Golden numbers for the model tests: small random encoders of Hugging Face Transformers, computed in float64.
+"""Golden numbers for the model tests: small random encoders of Hugging Face Transformers, computed in float64; and Bi-LSTMs
+of PyTorch (bilstm_reference.py).
 
 For each task a folder bert/TASK with
   config.json, model.safetensors   the initial model as Transformers' own save_pretrained writes it (float32: the
@@ -28,6 +29,7 @@ import pathlib
 import shutil
 import sys
 
+import bilstm_reference
 import numpy
 import torch
 import transformers
@@ -69,6 +71,10 @@ TASKS = {
     "gpt2_regression": dict(layers=1, labels=1, keep_values=False),
     "gpt2_token_classification": dict(layers=1, labels=5, keep_values=False),
     "gpt2_causal_lm": dict(layers=2, labels=2, keep_values=True),
+    "bilstm_classification": dict(layers=2, labels=5, keep_values=True, pooling="ends"),
+    "bilstm_regression": dict(layers=1, labels=1, keep_values=False, pooling="mean"),
+    "bilstm_token_classification": dict(layers=2, labels=5, keep_values=False, pooling="ends"),
+    "bilstm_classification_max": dict(layers=1, labels=5, keep_values=False, pooling="max"),
 }
 CLASSES = {
     "classification": "ForSequenceClassification",
@@ -82,7 +88,7 @@ CLASSES = {
     "answer_ranking_listwise": "ForSequenceClassification",
 }
 PROBLEM_TYPES = {"regression": "regression", "multi_label": "multi_label_classification"}
-FAMILIES = {"distilbert": "DistilBert", "roberta": "Roberta", "electra": "Electra", "gpt2": "GPT2"}  # before a task's name; else BERT
+FAMILIES = {"distilbert": "DistilBert", "roberta": "Roberta", "electra": "Electra", "gpt2": "GPT2", "bilstm": "BiLstm"}  # before a task's name; else BERT
 
 
 def family_of(task):
@@ -90,7 +96,7 @@ def family_of(task):
 
 
 def kind_of(task):
-    return task.removeprefix(family_of(task) + "_")
+    return task.removeprefix(family_of(task) + "_").removesuffix("_max")
 
 
 def padding_of(task):
@@ -132,22 +138,36 @@ def make_config(task, settings):
     )
 
 
+def make_bilstm(task, settings):
+    more = {"problem_type": PROBLEM_TYPES[kind_of(task)]} if kind_of(task) in PROBLEM_TYPES else {}
+    # 20 and 24 columns are no multiple of any vector width
+    config = bilstm_reference.config_of(97, 20, 24, settings["layers"], settings["labels"], settings["pooling"], **more)
+    return bilstm_reference.BiLstm(config, "tokens" if kind_of(task) == "token_classification" else "sequence")
+
+
+def is_bias(name):
+    return name.split(".")[-1].startswith("bias")
+
+
 def is_norm(name):
     return "layernorm" in name.lower() or "layer_norm" in name or ".ln_" in name
 
 
 def make_model(task, settings, random):
-    name = FAMILIES.get(family_of(task), "Bert") + CLASSES[kind_of(task)]
-    model = getattr(transformers, name)(make_config(task, settings))
+    if family_of(task) == "bilstm":
+        model = make_bilstm(task, settings)
+    else:
+        name = FAMILIES.get(family_of(task), "Bert") + CLASSES[kind_of(task)]
+        model = getattr(transformers, name)(make_config(task, settings))
     # Far larger than BERT's initial 0.02, so that attention is uneven, GELU is bent and every gradient counts.
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             values = random.standard_normal(tuple(parameter.shape)).astype(numpy.float32)
             if is_norm(name) and name.endswith("weight"):
                 values = numpy.float32(1) + numpy.float32(0.2) * values
-            elif name.endswith("bias"):
+            elif is_bias(name):
                 values = numpy.float32(0.1) * values
-            elif "embeddings" in name or ".wte." in name or ".wpe." in name:
+            elif "embedding" in name or ".wte." in name or ".wpe." in name:
                 values = numpy.float32(0.5) * values
             else:
                 values = numpy.float32(0.18) * values
@@ -220,7 +240,7 @@ def padded(task, batch):
         arguments["labels"] = torch.from_numpy(batch["labels"]).long()
     if "values" in batch:
         arguments["labels"] = torch.from_numpy(batch["values"]).double()
-    if family_of(task) in ("distilbert", "roberta", "gpt2"):
+    if family_of(task) in ("distilbert", "roberta", "gpt2", "bilstm"):
         del arguments["token_type_ids"]
     return arguments
 
@@ -293,8 +313,8 @@ def first_pass(task, model, batch):
 
 
 def train(task, model, batches):
-    decayed = [p for n, p in model.named_parameters() if not (n.endswith("bias") or is_norm(n))]
-    others = [p for n, p in model.named_parameters() if n.endswith("bias") or is_norm(n)]
+    decayed = [p for n, p in model.named_parameters() if not (is_bias(n) or is_norm(n))]
+    others = [p for n, p in model.named_parameters() if is_bias(n) or is_norm(n)]
     optimizer = torch.optim.AdamW(
         [dict(params=decayed, weight_decay=WEIGHT_DECAY), dict(params=others, weight_decay=0.0)], **ADAMW
     )

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "bert_hpc/model/encoder_settings.hpp"
+#include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/model/stage.hpp"
 #include "bert_hpc/objectives/objective.hpp"
 #include "bert_hpc/ops/dropout.hpp"
@@ -24,7 +25,20 @@ const std::string pre_norm = "pre-norm", no_biases = "pre-norm, causal, without 
 // With kernels that begin the gradients of vectors, as on GPUs.
 const std::string fused_gpt2 = "gpt2, fused";
 
+model::ModelConfig small_bilstm(double dropout) {
+  model::ModelConfig config = model::default_config("bilstm");
+  config.vocab_size = 23;
+  config.embedding_size = 16;
+  config.hidden_size = 12;
+  for (const char* const key : {"hidden_dropout_prob", "classifier_dropout"}) {
+    REQUIRE(model::set_own_number(config, key, dropout));
+  }
+  config.initializer_range = 0.3;
+  return config;
+}
+
 model::ModelConfig small_config(const std::string& family, double dropout) {
+  if (family == "bilstm") return small_bilstm(dropout);
   model::ModelConfig config;
   config.family = family.starts_with(pre_norm) ? "bert" : family.substr(0, family.find(','));
   if (config.family == "gpt2") {
@@ -67,7 +81,11 @@ struct Fixture {
     bert.plan(workspace, bounds, {});
     workspace.allocate();
     for (const ops::ProductExtents& e : model::product_extents({&bert, 1}, bounds)) products->reserve(e);
-    attention->reserve(12, 8);
+    attention->reserve(12, config.head_dim());
+    for (const layers::LinearWeight& weight : bert.block_weights()) {
+      layers::plan_scratch(weight, bounds, core::DataType::fp32, scratch);
+    }
+    scratch.allocate();
   }
 
   static model::ModelPlan plan_of(const Fixture& fixture, const std::string& family) {
@@ -75,13 +93,13 @@ struct Fixture {
     if (!family.starts_with(pre_norm)) return plan;
     plan = tests::pre_norm(std::move(plan));
     if (family == pre_norm) return plan;
-    plan.embeddings.norm_bias = false;
+    layers::change_embeddings(plan.input, [](layers::EmbeddingsSettings& input) { input.norm_bias = false; });
     for (layers::SublayerSettings& sublayer : plan.sublayers) sublayer.biases = false;
     return tests::causal(std::move(plan), fixture.config);
   }
 
   double loss(const core::MicroBatch& batch, bool backward) {
-    layers::Engine engine{*products, *attention};
+    layers::Engine engine{.products = *products, .attention = *attention, .scratch = &scratch};
     core::Dropout key;
     ops::set_dropout_key(key, 3, 17);
     const layers::StepContext context{.batch = batch, .training = true, .key0 = key.key0, .key1 = key.key1};
@@ -103,7 +121,7 @@ struct Fixture {
   model::Stage bert;
   std::unique_ptr<ops::MatrixProduct> products;
   std::unique_ptr<ops::Attention> attention;
-  core::Workspace workspace;
+  core::Workspace workspace, scratch;
 };
 
 }  // namespace
@@ -116,9 +134,10 @@ TEST_CASE("gradients of every parameter agree with central differences") {
                    Case{objectives::named("regression").head, 1, false, true});
   const model::HeadKind& kind = head.kind;
   const double dropout = GENERATE(0.0, 0.2);
-  const auto family =
-      GENERATE(as<std::string>{}, "bert", "distilbert", "roberta", "electra", "gpt2", fused_gpt2, pre_norm, no_biases);
-  if (kind.ties_word_embeddings && family.starts_with("gpt2") != kind.predicts_next_tokens) return;
+  const auto family = GENERATE(as<std::string>{}, "bert", "distilbert", "roberta", "electra", "gpt2", fused_gpt2,
+                               pre_norm, no_biases, "bilstm");
+  if (kind.ties_word_embeddings && (family == "bilstm" || family.starts_with("gpt2") != kind.predicts_next_tokens))
+    return;
   Fixture fixture(head, family, dropout);
   std::mt19937 random(11);
   const std::vector<std::int32_t> lengths = {1, 7, 12, 3};

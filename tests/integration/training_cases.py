@@ -22,11 +22,11 @@ LISTWISE = "answer_ranking_listwise"  # answer_ranking with the other loss
 BOUNDED = "regression_within_range"  # regression with the range of the labels
 # Task names of the input, if they differ, and the label column of the table.
 TASKS = {LISTWISE: "answer_ranking", BOUNDED: "regression", "electra_regression": "regression", "roberta_classification": "classification",
-         "gpt2_causal_lm": "causal_lm"}
+         "gpt2_causal_lm": "causal_lm", "bilstm_classification": "classification"}
 LABELS = {"classification": "label", "roberta_classification": "label", "regression": "score", BOUNDED: "score",
-          "electra_regression": "score", "multi_label": "labels", "token_classification": "tags"}
+          "electra_regression": "score", "bilstm_classification": "label", "multi_label": "labels", "token_classification": "tags"}
 CASES = [*LABELS, "answer_ranking", LISTWISE, "question_answering", "gpt2_causal_lm"]
-FAMILIES = {"electra": "Electra", "roberta": "Roberta", "gpt2": "GPT2"}  # before a task's name; else BERT
+FAMILIES = {"electra": "Electra", "roberta": "Roberta", "gpt2": "GPT2", "bilstm": "BiLstm"}  # before a task's name; else BERT
 CLASSES = {"question_answering": "ForQuestionAnswering", "token_classification": "ForTokenClassification", "gpt2_causal_lm": "LMHeadModel"}
 PROBLEMS = {"regression": "regression", BOUNDED: "regression", "electra_regression": "regression", "multi_label": "multi_label_classification"}
 # LoRA: 20 steps with each of these adapters, of classification unless they name another task.
@@ -156,6 +156,10 @@ def config_of(task, shard):
               "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "initializer_range": 0.1}
     if family == "electra":
         config["embedding_size"] = HIDDEN
+    if family == "bilstm":
+        config = {"architectures": ["BiLstm" + kind], "model_type": family, "vocab_size": shard["words"], "embedding_size": HIDDEN // 2,
+                  "hidden_size": HIDDEN // 2, "num_hidden_layers": LAYERS, "hidden_dropout_prob": 0.0, "classifier_dropout": 0.0,
+                  "pooling": "mean", "pad_token_id": 0}
     if family == "roberta":  # positions begin after the row of padding, which is 0 in these vocabularies
         config |= {"type_vocab_size": 1, "max_position_embeddings": MAX_TOKENS + 1}
     if kind != "ForQuestionAnswering":
@@ -167,11 +171,20 @@ def config_of(task, shard):
 
 
 def shapes_of(task, config):
-    """{name: shape} of the parameters of Transformers' class, in any order."""
+    """{name: shape} of the parameters of Transformers' class, or PyTorch's of a Bi-LSTM, in any order."""
     if config["model_type"] == "gpt2":
         return gpt2_shapes(config)
-    family, hidden, inner = config["model_type"], config["hidden_size"], config["intermediate_size"]
+    family, hidden, inner = config["model_type"], config["hidden_size"], config.get("intermediate_size")
     labels = len(config.get("id2label", "12"))
+    if family == "bilstm":
+        shapes = {"embedding.weight": (config["vocab_size"], config["embedding_size"]), "classifier.weight": (labels, 2 * hidden),
+                  "classifier.bias": (labels,)}
+        for i in range(config["num_hidden_layers"]):
+            for end in (f"l{i}", f"l{i}_reverse"):
+                inputs = 2 * hidden if i > 0 else config["embedding_size"]
+                shapes |= {f"lstm.weight_ih_{end}": (4 * hidden, inputs), f"lstm.weight_hh_{end}": (4 * hidden, hidden),
+                           f"lstm.bias_ih_{end}": (4 * hidden,), f"lstm.bias_hh_{end}": (4 * hidden,)}
+        return shapes
     shapes = {f"{family}.embeddings.word_embeddings.weight": (config["vocab_size"], hidden),
               f"{family}.embeddings.position_embeddings.weight": (config["max_position_embeddings"], hidden),
               f"{family}.embeddings.token_type_embeddings.weight": (config["type_vocab_size"], hidden)}
@@ -213,6 +226,8 @@ def first_values(shapes, seed):
         drawn = 0.1 * draw.standard_normal(shape)
         if is_norm(name) and name.endswith("weight"):
             drawn += 1
+        if name == "embedding.weight":  # of a Bi-LSTM, which has no norm: as PyTorch's own
+            drawn *= 10
         values[name] = drawn.astype(np.float32)
     return values
 

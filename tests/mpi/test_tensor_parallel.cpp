@@ -126,7 +126,7 @@ class Part {
     for (const ops::ProductExtents& e : model::product_extents({&stage_, 1}, bounds)) products_->reserve(e);
     attention_->reserve(12, 6);
     for (const layers::LinearWeight& weight : stage_.block_weights()) {
-      layers::plan_scratch(weight, weight.rows(bounds), core::DataType::fp32, scratch_);
+      layers::plan_scratch(weight, bounds, core::DataType::fp32, scratch_);
     }
     scratch_.allocate();
     layers::set_magnitudes(store_, group_);

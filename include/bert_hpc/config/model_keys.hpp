@@ -1,6 +1,7 @@
 // The keys of [model]: their fields, and the list that reads, writes and documents them.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -33,6 +34,7 @@ struct Lora {
 struct Model {
   std::string family = "bert";            ///< model_type of config.json
   std::vector<std::string> known;         ///< families that the program has; no key
+  std::vector<std::string> recurrent;     ///< those of them without attention; no key
   std::optional<std::string> pretrained;  ///< a Hugging Face folder
   std::string head = "auto";              ///< of `pretrained`: "auto", "keep", "new"
   std::string attention = "fused";        ///< "fused", "plain"
@@ -46,7 +48,20 @@ struct Model {
   std::optional<std::int64_t> max_position_embeddings, type_vocab_size;
   std::optional<double> hidden_dropout_prob, attention_probs_dropout_prob, classifier_dropout;
   std::optional<double> layer_norm_eps, initializer_range;
+  std::optional<std::int64_t> embedding_size;  ///< of a family without attention
+  std::optional<std::string> pooling;          ///< likewise: "ends", "mean", "max"
+
+  bool has_attention() const { return std::find(recurrent.begin(), recurrent.end(), family) == recurrent.end(); }
 };
+
+/// Sizes of [model] that only families with attention have, by their keys. `AnyModel` is Model or const Model.
+template <class AnyModel>
+auto attention_sizes(AnyModel& model) {
+  return std::array{std::pair("num_attention_heads", &model.num_attention_heads),
+                    std::pair("intermediate_size", &model.intermediate_size),
+                    std::pair("max_position_embeddings", &model.max_position_embeddings),
+                    std::pair("type_vocab_size", &model.type_vocab_size)};
+}
 
 /// Numbers of [model] that not every family has, by their keys. `AnyModel` is Model or const Model.
 template <class AnyModel>
@@ -73,6 +88,8 @@ inline void visit_model(TomlKeys& toml, Model& model) {
   toml.key("num_hidden_layers", model.num_hidden_layers, between(1, double{core::max_layers}));
   toml.key("num_attention_heads", model.num_attention_heads, size);
   toml.key("intermediate_size", model.intermediate_size, size);
+  toml.key("embedding_size", model.embedding_size, size);
+  toml.key("pooling", model.pooling, one_of({"ends", "mean", "max"}));
   toml.key("max_position_embeddings", model.max_position_embeddings, size);
   toml.key("type_vocab_size", model.type_vocab_size, size);
   toml.key("hidden_dropout_prob", model.hidden_dropout_prob, probability);

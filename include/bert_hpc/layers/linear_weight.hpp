@@ -19,6 +19,8 @@ struct LinearWeight {
   /// Of adapters: elements of each matrix that their products take from Engine::scratch, a row.
   std::vector<std::int64_t> scratch_columns{};
   std::int64_t series = 1;  ///< number of such weights whose products are a series
+  /// Bytes that a recurrence takes from Engine::scratch for each sequence.
+  std::int64_t scratch_bytes_of_sequence = 0;
 
   std::int64_t rows(const BatchBounds& bounds) const { return selected ? bounds.selected : bounds.tokens; }
   /// The largest product with this weight, forward or backward, for micro-batches within the bounds.

@@ -73,8 +73,8 @@ inline std::int64_t exchanged_rows(std::int64_t rank) {
   return most_joined * rank;
 }
 
-/// Plans what the adapters of this weight take of Engine::scratch; nothing for the weights of layers.
-void plan_scratch(const LinearWeight& weight, std::int64_t rows, DataType type, core::Workspace& scratch);
+/// Plans what the adapters of this weight, or its recurrence, take of Engine::scratch; nothing for other weights.
+void plan_scratch(const LinearWeight& weight, const BatchBounds& bounds, DataType type, core::Workspace& scratch);
 
 /// What is taken from scratch memory is released at the end of its scope.
 class ScratchScope {

@@ -21,6 +21,8 @@ ModelConfig parse_hf_config(const std::string& text, const std::string& what);
 
 /// model_type of every family, as in [model] family.
 std::vector<std::string> family_names();
+/// Names of families without attention.
+std::vector<std::string> recurrent_family_names();
 
 /// What a config.json of this family means that states nothing. Throws Error(input) where there is no such family.
 ModelConfig default_config(const std::string& family);
@@ -33,6 +35,14 @@ void check_model(const ModelConfig& config, core::ProblemList& problems);
 std::vector<std::pair<std::string, double>> own_numbers(const ModelConfig& config);
 /// Sets one of them; false if the family has no such number.
 bool set_own_number(ModelConfig& config, const std::string& key, double value);
+
+/// Words that the family alone reads, by their keys in [model].
+std::vector<std::pair<std::string, std::string>> own_words(const ModelConfig& config);
+/// Sets one of them; false if the family has no such word.
+bool set_own_word(ModelConfig& config, const std::string& key, const std::string& value);
+
+/// Whether a family has heads, a feed-forward layer and positions.
+bool has_attention(const std::string& family);
 
 /// Text of a config.json that AutoModelFor….from_pretrained reads as a model with this head. The same bytes for the
 /// same config.

@@ -20,6 +20,7 @@ struct ModelConfig {
   std::string family = "bert";  ///< model_type of config.json
   std::int64_t vocab_size = 30522;
   std::int64_t hidden_size = 768;
+  std::int64_t embedding_size = 0;  ///< columns of the input's embeddings; 0: hidden_size
   std::int64_t num_hidden_layers = 12;
   std::int64_t num_attention_heads = 12;
   std::int64_t intermediate_size = 3072;

@@ -60,6 +60,7 @@ model::ModelConfig model_from_config(const config::Config& input) {
   const config::Model& m = input.model;
   set_size("vocab_size", config.vocab_size, m.vocab_size);
   set_size("hidden_size", config.hidden_size, m.hidden_size);
+  set_size("embedding_size", config.embedding_size, m.embedding_size);
   set_size("num_hidden_layers", config.num_hidden_layers, m.num_hidden_layers);
   set_size("num_attention_heads", config.num_attention_heads, m.num_attention_heads);
   set_size("intermediate_size", config.intermediate_size, m.intermediate_size);
@@ -70,6 +71,9 @@ model::ModelConfig model_from_config(const config::Config& input) {
     if (given->has_value() && !model::set_own_number(config, key, **given)) {
       problems.add("model." + std::string(key) + " is not a setting of \"" + config.family + "\": leave it out.");
     }
+  }
+  if (m.pooling && !model::set_own_word(config, "pooling", *m.pooling)) {
+    problems.add("model.pooling is not a setting of \"" + config.family + "\": leave it out.");
   }
   if (problems.empty()) model::check_model(config, problems);
   problems.throw_if_any(ExitCode::input, "the model cannot be created:");

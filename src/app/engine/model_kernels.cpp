@@ -39,12 +39,12 @@ void ModelKernels::reserve(core::ParameterStore& parameters, std::span<model::St
   scratch_bytes_ += attention->reserve(bounds.max_length, head_dim);
   for (const model::Stage& stage : stages) {
     for (const layers::LinearWeight& weight : stage.block_weights()) {
-      layers::plan_scratch(weight, weight.rows(bounds), group.partial_type(storage), adapter_scratch_);
+      layers::plan_scratch(weight, bounds, group.partial_type(storage), layer_scratch_);
     }
   }
   factors_.emplace(parameters, group);
-  scratch_bytes_ += adapter_scratch_.bytes() + factors_->bytes();
-  if (allocates) adapter_scratch_.allocate();
+  scratch_bytes_ += layer_scratch_.bytes() + factors_->bytes();
+  if (allocates) layer_scratch_.allocate();
 }
 
 void ModelKernels::tune(std::span<model::Stage> stages, const layers::BatchBounds& training) {

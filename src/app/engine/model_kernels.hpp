@@ -39,7 +39,7 @@ class ModelKernels {
   /// Evaluations compute in bf16 where training does in FP8: they are of the model that is exported.
   layers::Engine evaluation_engine() {
     layers::Engine engine{*products, *attention};
-    engine.scratch = &adapter_scratch_;
+    engine.scratch = &layer_scratch_;
     engine.factors = factors_ ? &*factors_ : nullptr;
     return engine;
   }
@@ -56,7 +56,7 @@ class ModelKernels {
  private:
   bool reproducible_;
   core::DataType weight_gradients_;
-  core::Workspace adapter_scratch_;
+  core::Workspace layer_scratch_;
   std::optional<layers::RowFactors> factors_;
   std::int64_t kept_weights_bytes_ = 0, scratch_bytes_ = 0, fp8_bytes_ = 0;
 };

@@ -1,6 +1,7 @@
 #include "app/engine/precision.hpp"
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/ops/fp8_product.hpp"
 #include "bert_hpc/train/weight_gradients.hpp"
 
@@ -57,6 +58,12 @@ void require_precision(const Precision& precision, const model::ModelConfig& mod
     throw core::Error(core::ExitCode::input, std::string("[precision] compute = \"") + precision.name() +
                                                  "\" needs an even hidden_size; this model's is " +
                                                  std::to_string(model.hidden_size) + ": use \"fp32\".");
+  }
+  if (precision.fp8 && !model::has_attention(model.family)) {
+    throw core::Error(core::ExitCode::input,
+                      "[precision] compute = \"fp8\" is of the linear layers of models with "
+                      "attention, and none of a \"" +
+                          model.family + "\" is one: use \"bf16\".");
   }
   const std::int64_t multiple = ops::fp8_granularity * tensor;
   if (!precision.fp8 || !trains || (model.hidden_size % multiple == 0 && model.intermediate_size % multiple == 0))

@@ -20,6 +20,15 @@ void fill(config::Model& m, const model::ModelConfig& stated) {
   m.intermediate_size = stated.intermediate_size;
   m.max_position_embeddings = stated.max_position_embeddings;
   if (stated.type_vocab_size > 0) m.type_vocab_size = stated.type_vocab_size;
+  if (!model::has_attention(stated.family)) {
+    for (const auto& [key, size] : config::attention_sizes(m)) size->reset();
+  }
+  m.embedding_size.reset();
+  if (stated.embedding_size > 0) m.embedding_size = stated.embedding_size;
+  m.pooling.reset();
+  for (const auto& [key, word] : model::own_words(stated)) {
+    if (key == "pooling") m.pooling = word;
+  }
   const auto known = model::own_numbers(stated);
   for (const auto& [key, number] : config::own_numbers(m)) {
     const auto found = std::find_if(known.begin(), known.end(), [&](const auto& one) { return one.first == key; });
@@ -30,7 +39,7 @@ void fill(config::Model& m, const model::ModelConfig& stated) {
 
 /// The input without what it may leave out: only what defaults depend on is taken from it.
 config::Config with_defaults(const config::Config& input) {
-  config::Config usual = config::default_config(input.optimizer.known, input.model.known);
+  config::Config usual = config::default_config(input.optimizer.known, input.model.known, input.model.recurrent);
   usual.run.mode = input.run.mode;
   usual.run.reproducible = input.run.reproducible;
   usual.model.family = input.model.family;

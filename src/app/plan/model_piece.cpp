@@ -41,6 +41,10 @@ ModelPiece::ModelPiece(const model::ModelConfig& config, const MeasuredModel& ho
   products_->keep_weights(parameters_);
   for (const ops::ProductExtents& e : model::product_extents({&stage_, 1}, bounds)) products_->reserve(e);
   attention_->reserve(batch.max_length, config.head_dim());
+  for (const layers::LinearWeight& weight : stage_.block_weights()) {
+    layers::plan_scratch(weight, bounds, how.storage, scratch_);
+  }
+  scratch_.allocate();
   // The other sublayers of a stage evict a sublayer's weights from the caches before its next pass.
   constexpr std::int64_t most_others = std::int64_t{16} << 20;  // floats: more than caches hold
   const std::int64_t touched = 2 * parameters_.arena_size() * (how.sublayers_of_stage - 1);
@@ -56,7 +60,7 @@ double ModelPiece::timed(const auto& work) {
 }
 
 PassTimes ModelPiece::run() {
-  layers::Engine engine{*products_, *attention_};
+  layers::Engine engine{.products = *products_, .attention = *attention_, .scratch = &scratch_};
   const layers::StepContext context{.batch = batch_, .training = true, .key0 = 1, .key1 = 2};
   const auto nothing = [](std::int64_t) {};
   stage_.open(workspace_, context);

@@ -45,7 +45,7 @@ class ModelPiece {
   model::Stage stage_;
   std::unique_ptr<ops::MatrixProduct> products_;
   std::unique_ptr<ops::Attention> attention_;
-  core::Workspace workspace_;
+  core::Workspace workspace_, scratch_;
   std::vector<float> others_;
 };
 

@@ -15,6 +15,7 @@
 #include "bert_hpc/core/version.hpp"
 #include "bert_hpc/io/provenance.hpp"
 #include "bert_hpc/metrics/registry.hpp"
+#include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/model/model_costs.hpp"
 #include "bert_hpc/ops/activation.hpp"
 #include "bert_hpc/ops/layer_norm.hpp"
@@ -60,10 +61,13 @@ std::string data_memory_text(const DataSets& sets, std::int64_t ranks) {
 }
 
 std::string model_text(const model::ModelConfig& config) {
-  return config.family + ", " + core::counted(config.num_hidden_layers, "layer") + " of " +
-         std::to_string(config.hidden_size) + ", " + core::counted(config.num_attention_heads, "head") +
-         ", intermediate " + std::to_string(config.intermediate_size) + ", vocabulary " +
-         core::with_commas(config.vocab_size);
+  const std::string layers = config.family + ", " + core::counted(config.num_hidden_layers, "layer") + " of " +
+                             std::to_string(config.hidden_size) + ", ";
+  const std::string inside = model::has_attention(config.family)
+                                 ? core::counted(config.num_attention_heads, "head") + ", intermediate " +
+                                       std::to_string(config.intermediate_size)
+                                 : "embeddings of " + std::to_string(config.embedding_size);
+  return layers + inside + ", vocabulary " + core::with_commas(config.vocab_size);
 }
 
 std::string layout_text(const comm::GridShape& grid) {

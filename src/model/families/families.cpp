@@ -4,12 +4,12 @@
 
 namespace bert_hpc::model {
 
-extern const Family bert, camembert, distilbert, electra, gpt2, roberta, xlm_roberta;
+extern const Family bert, bilstm, camembert, distilbert, electra, gpt2, roberta, xlm_roberta;
 
 namespace {
 
 constexpr const Family* all[] = {
-    &bert, &distilbert, &electra, &gpt2, &roberta, &camembert, &xlm_roberta,
+    &bert, &distilbert, &electra, &gpt2, &roberta, &camembert, &xlm_roberta, &bilstm,
 };
 
 }  // namespace
@@ -29,6 +29,14 @@ const Family& family_of(const std::string& model_type) {
 std::vector<std::string> family_names() {
   std::vector<std::string> names;
   for (const Family* family : all) names.push_back(family->model_type);
+  return names;
+}
+
+std::vector<std::string> recurrent_family_names() {
+  std::vector<std::string> names;
+  for (const Family* family : all) {
+    if (!family->attention) names.push_back(family->model_type);
+  }
   return names;
 }
 

@@ -27,7 +27,7 @@ const std::string minimal =
     "[data]\ntrain = [\"a.h5\"]\n[optimizer]\nlearning_rate = 1e-5\n[schedule]\nepochs = 3\n";
 
 Config defaults() {
-  return default_config(bert_hpc::ops::optimizer_inputs(), {"bert", "gpt2"});
+  return default_config(bert_hpc::ops::optimizer_inputs(), {"bert", "gpt2", "bilstm"}, {"bilstm"});
 }
 
 Config parse(const std::string& text, const std::vector<std::string>& overrides = {}) {
@@ -169,6 +169,17 @@ TEST_CASE("all violated rules that span keys are reported with their places") {
         "in.toml: [data] train is missing", "in.toml: [optimizer] learning_rate is missing"}) {
     CHECK_THAT(text, ContainsSubstring(expected));
   }
+}
+
+TEST_CASE("a family without attention needs no heads and takes none") {
+  const std::string keys =
+      "[run]\ndirectory = \"r\"\n[task]\nname = \"classification\"\n[data]\ntrain = [\"t.h5\"]\n"
+      "[optimizer]\nlearning_rate = 1e-3\n[schedule]\nsteps = 1\n[model]\nfamily = \"bilstm\"\n"
+      "hidden_size = 10\nnum_hidden_layers = 2\npooling = \"max\"\n";
+  CHECK(parse(keys).model.pooling == "max");
+  CHECK_THAT(problems(keys + "num_attention_heads = 2\n"),
+             ContainsSubstring("num_attention_heads is not a setting of family = \"bilstm\""));
+  CHECK_THAT(problems(keys + "intermediate_size = 20\n"), ContainsSubstring("intermediate_size is not a setting"));
 }
 
 TEST_CASE("labels are standardized for a regression alone") {

@@ -37,7 +37,7 @@ struct AdaptedLayers {
     layer.list_weights(false, weights);
     for (const layers::LinearWeight& weight : weights) {
       products.reserve(weight.extents({.tokens = rows}));
-      layers::plan_scratch(weight, rows, core::DataType::fp32, scratch);
+      layers::plan_scratch(weight, {.tokens = rows, .selected = rows}, core::DataType::fp32, scratch);
     }
     scratch.allocate();
   }

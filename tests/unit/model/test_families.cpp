@@ -137,9 +137,11 @@ TEST_CASE("every row of a position table that gets a gradient is marked, whereve
   core::copy_to_device(std::span<const float>(numbers), store.change_values());
   const layers::Embeddings embeddings(settings, store);
   core::Workspace workspace;
-  embeddings.allocate_saved(workspace, 8);
+  const auto of_micro_batch = embeddings.make_saved();
+  layers::Input::SavedActivations& saved = *of_micro_batch;
+  embeddings.allocate_saved(workspace, 8, saved);
   workspace.allocate();
-  layers::Embeddings::SavedActivations saved = embeddings.allocate_saved(workspace, 8);
+  embeddings.allocate_saved(workspace, 8, saved);
   tests::HostBatch batch({1, 2, 3, 4, 5, 6, 7, 8}, std::vector<std::int32_t>(8, 0), {5, 3});
   const core::MicroBatch view = batch.view();
   const layers::StepContext context{.batch = view, .training = true};
