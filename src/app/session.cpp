@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "app/engine/embedding_input.hpp"
 #include "app/engine/model_from_config.hpp"
 #include "app/engine/model_loading.hpp"
 #include "app/engine/padding.hpp"
@@ -31,6 +32,7 @@ bool has_targets(const config::Config& input) {
 SessionData::SessionData(const RunContext& context) {
   collectively(context.world, [&] { stated = embedding_model(context.input, model_from_config(context.input)); });
   open_or_plan_data(sets, context, stated);
+  if (!context.invocation.validate) collectively(context.world, [&] { load_features(sets); });
 }
 
 data::ShardReader& SessionData::primary() const {
@@ -63,6 +65,7 @@ void Session::make_model() {
   const data::ShardReader& reader = data_.primary();
   model::ModelConfig config;
   collectively(context_.world, [&] { config = finalize(input, data_.stated, reader.info(), reader.special_ids()); });
+  config.features = sets.features;
   usual_micro_tokens = app::usual_micro_tokens(
       context_, config, reader, [this](const ModelInstance& instance) { return beside_model(instance); });
   cut_model(config);

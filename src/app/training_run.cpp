@@ -31,7 +31,7 @@ namespace {
 void check_tokenizer(const Session& session, const RunBasics& run) {
   const data::ShardReader& train = *session.sets.train;
   collectively(run.world, [&] {
-    if (run.world.rank() != 0 || train.planned()) return;
+    if (run.world.rank() != 0 || train.planned() || train.has_embeddings()) return;
     const std::string tokenizer = tokenizer_folder(run.input, train.info(), session.model->config.vocab_size);
     if (!tokenizer.empty()) {
       model::check_tokenizer_files(tokenizer);

@@ -10,6 +10,7 @@
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/rng.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/data/embedding_shard.hpp"
 #include "bert_hpc/data/shard_tokenizer.hpp"
 #include "bert_hpc/data/shared_reading.hpp"
 #include "bert_hpc/io/checksummed_file.hpp"
@@ -41,6 +42,15 @@ std::string names_text(const std::vector<std::string>& names) {
 /// Compares a shard with the first one: what differs, or nothing.
 std::string difference(const ShardIdentity& first, const ShardInfo& b, const SpecialIds& special_ids, bool labels) {
   const ShardInfo& a = first.info;
+  if ((a.columns > 0) != (b.columns > 0)) {
+    return std::string("it holds ") + (b.columns > 0 ? "embeddings" : "token ids") + ", '" + first.path + "' " +
+           (a.columns > 0 ? "embeddings" : "token ids") + ": a run reads one kind.";
+  }
+  if (a.columns != b.columns || a.embedded != b.embedded) {
+    return "its embeddings (" + std::to_string(b.columns) + " columns, " + core::printable(b.embedded) +
+           ") differ from those of '" + first.path + "' (" + std::to_string(a.columns) + " columns, " +
+           core::printable(a.embedded) + "); embed all shards in one run.";
+  }
   const std::string suffix = " differ from those of '" + first.path + "'; prepare all shards together.";
   if (a.vocabulary_hash != b.vocabulary_hash || a.vocabulary_size != b.vocabulary_size) {
     return "its vocabulary (" + std::to_string(b.vocabulary_size) + " pieces, hash " + b.vocabulary_hash +
@@ -146,7 +156,9 @@ bool ShardReader::open_all() {
   ShardIdentity first;
   std::vector<bool> is_read_here(files_.size());
   const auto read = [&](std::size_t f) {
-    ShardContent content = read_content(files_[f], options_.limits, parts);
+    const bool embeds = is_embedding_file(files_[f]);
+    ShardContent content = embeds ? read_embedding_content(files_[f], options_.limits, parts)
+                                  : read_content(files_[f], options_.limits, parts);
     bytes_read_ += content.bytes_read;
     const int rank = options_.ranks.rank;
     if (!content.problem.empty() && rank > 0) content.problem += " (" + reader_text(rank) + " read it.)";
@@ -224,7 +236,7 @@ void ShardReader::take(ShardContent content) {
   info_.tokens = table_.tokens();
   info_.max_length = std::max(info_.max_length, content.info.max_length);
   seals_.push_back(std::move(content.seal));
-  if (reads_tokens_early()) keep_early(std::move(content.tokens));
+  if (reads_tokens_early() && !has_embeddings()) keep_early(std::move(content.tokens));
 }
 
 /// After the first shard, of that many bytes: arrays that grow are copied, and their pages made again. A guess by sizes
@@ -272,6 +284,14 @@ void ShardReader::read(std::int64_t sample, std::int32_t* ids, std::int32_t* typ
       ids[i] = static_cast<std::int32_t>(
           std::min(info_.vocabulary_size - 1,
                    first_word + static_cast<std::int64_t>(drawn % static_cast<std::uint64_t>(words))));
+      types[i] = 0;
+    }
+    return;
+  }
+  if (has_embeddings()) {
+    const std::int64_t row = first_row_ + table_.begin(sample);
+    for (std::int64_t i = 0; i < table_.length(sample); ++i) {
+      ids[i] = static_cast<std::int32_t>(row + i);
       types[i] = 0;
     }
     return;

@@ -55,6 +55,7 @@ bool ShardReader::fits() const {
 void ShardReader::keep_tokens() {
   open_files_.resize(files_.size());
   open_order_.reserve(max_open_files);
+  if (has_embeddings()) return;
   const std::int64_t bytes = memory_for_tokens(1);
   auto space = static_cast<std::size_t>(aligned(bytes) + token_alignment);
   memory_ = std::shared_ptr<void>(std::calloc(space, 1), std::free);  // zero, and pages as they are used
@@ -84,12 +85,12 @@ void ShardReader::use(std::span<std::byte> memory) {
 }
 
 std::int64_t ShardReader::token_bytes() const {
-  return planned_ ? 0 : memory_for_tokens(processes_);
+  return planned_ || has_embeddings() ? 0 : memory_for_tokens(processes_);
 }
 
 std::int64_t ShardReader::bytes_to_share(int processes) const {
   const bool all_read = store_ && reads_at_once();
-  return planned_ || all_read ? 0 : memory_for_tokens(processes);
+  return planned_ || all_read || has_embeddings() ? 0 : memory_for_tokens(processes);
 }
 
 void ShardReader::share(std::span<std::byte> memory, int processes, int place, std::shared_ptr<void> owner) {

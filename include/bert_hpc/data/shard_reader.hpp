@@ -82,6 +82,9 @@ class ShardReader {
   const SequenceTable& table() const { return table_; }
   std::int64_t samples() const { return table_.sequences(); }
   bool planned() const { return planned_; }
+  /// Whether its files hold embeddings. Ids of its tokens are then numbers of rows, from set_first_row()'s on.
+  bool has_embeddings() const { return info_.columns > 0; }
+  void set_first_row(std::int64_t row) { first_row_ = row; }
   /// Of what it keeps, with all tokens read or a full cache; of tokens that processes share, this one's part.
   std::int64_t memory_bytes() const;
 
@@ -161,6 +164,7 @@ class ShardReader {
   Words words_;
   std::vector<std::int64_t> groups_;
   bool has_types_ = false, planned_ = false;
+  std::int64_t first_row_ = 0;  // of embeddings
   std::int64_t file_bytes_ = 0, opening_bytes_ = 0;
   std::atomic<std::int64_t> bytes_read_ = 0;
   std::vector<ShardTokens> early_;                      // (files) until the store has them

@@ -5,12 +5,17 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/model/family_settings.hpp"
+
+namespace bert_hpc::layers {
+struct FeatureTable;
+}
 
 namespace bert_hpc::model {
 
@@ -32,7 +37,9 @@ struct ModelConfig {
   std::string problem_type;                                       ///< empty, or as in Transformers
   /// Of a regression with a range, an own key of config.json: predictions are low + (high − low) · σ(logit).
   std::optional<std::array<double, 2>> prediction_range;
-  std::int64_t pad_token_id = 0;  ///< no_token: the model has none
+  std::string embedded_by;  ///< the encoder whose embeddings the model reads instead of token ids; empty: it reads ids
+  std::shared_ptr<const layers::FeatureTable> features{};  ///< these embeddings; null in estimates
+  std::int64_t pad_token_id = 0;                           ///< no_token: the model has none
   std::optional<std::int64_t> bos_token_id, eos_token_id, cls_token_id, sep_token_id, mask_token_id;
 
   std::int64_t head_dim() const { return hidden_size / num_attention_heads; }

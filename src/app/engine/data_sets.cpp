@@ -137,6 +137,7 @@ void open_data(DataSets& sets, const config::Config& input, const model::ModelCo
 }
 
 void require_tokenizer(const data::ShardReader& reader, const std::string& model_folder) {
+  if (reader.has_embeddings()) return;
   const tokenize::TokenizerFolder model = tokenize::read_tokenizer_folder(model_folder);
   const std::string& file = reader.files().front();
   const std::string what = tokenizer_difference(model, reader.info(), file);

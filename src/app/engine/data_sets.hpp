@@ -20,6 +20,7 @@ struct DataSets {
   std::unique_ptr<data::ShardReader> train, validation, test;  ///< null where the mode or the input has none
   /// Rows of text whose sequences are windows; none unless the task predicts for each row.
   data::SourceRows validation_rows, test_rows;
+  std::shared_ptr<const layers::FeatureTable> features;  ///< rows of data sets of embeddings; null for token ids
 
   data::ShardReader& any() const { return train ? *train : validation ? *validation : *test; }
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "app/engine/embedding_model.hpp"
 #include "app/engine/low_rank.hpp"
 #include "app/engine/model_labels.hpp"
 #include "app/engine/step_loss.hpp"
@@ -203,6 +204,7 @@ void set_text_ends(const data::ShardInfo& shards, const data::SpecialIds& specia
 model::ModelConfig finalize(const config::Config& input, const model::ModelConfig& stated,
                             const data::ShardInfo& shards, const data::SpecialIds& special) {
   model::ModelConfig config = stated;
+  take_embeddings(input, shards, config);
   if (!vocabulary_is_stated(input)) config.vocab_size = shards.vocabulary_size;
   if (shards.vocabulary_size > config.vocab_size) {
     throw Error(ExitCode::data, "the shards were made with a vocabulary of " + std::to_string(shards.vocabulary_size) +

@@ -23,8 +23,6 @@ void fill(config::Model& m, const model::ModelConfig& stated) {
   if (!model::has_attention(stated.family)) {
     for (const auto& [key, size] : config::attention_sizes(m)) size->reset();
   }
-  m.embedding_size.reset();
-  if (stated.embedding_size > 0) m.embedding_size = stated.embedding_size;
   m.pooling.reset();
   for (const auto& [key, word] : model::own_words(stated)) {
     if (key == "pooling") m.pooling = word;

@@ -67,6 +67,7 @@ std::string model_text(const model::ModelConfig& config) {
                                  ? core::counted(config.num_attention_heads, "head") + ", intermediate " +
                                        std::to_string(config.intermediate_size)
                                  : "embeddings of " + std::to_string(config.embedding_size);
+  if (!config.embedded_by.empty()) return layers + inside + " that are " + core::printable(config.embedded_by);
   return layers + inside + ", vocabulary " + core::with_commas(config.vocab_size);
 }
 

@@ -24,6 +24,7 @@ namespace fs = std::filesystem;
 }  // namespace
 
 std::string tokenizer_folder(const config::Config& input, const data::ShardInfo& shards, std::int64_t vocab_size) {
+  if (shards.columns > 0) return "";
   for (const auto* paths : {&input.data.train, &input.data.test, &input.data.validation}) {
     if (paths->empty()) continue;
     const fs::path parent = fs::path(paths->front()).parent_path();

@@ -8,6 +8,7 @@
 
 #include "../strict_json.hpp"
 #include "bert_hpc/core/model_limits.hpp"
+#include "bert_hpc/layers/feature_rows.hpp"
 #include "bert_hpc/layers/recurrent_sublayers.hpp"
 #include "bert_hpc/layers/token_table.hpp"
 #include "family.hpp"
@@ -50,12 +51,14 @@ void read(ConfigReader& reader, ModelConfig& config) {
   reader.number("hidden_dropout_prob", own.hidden_dropout_prob);
   reader.number("classifier_dropout", own.classifier_dropout);
   reader.text("pooling", own.pooling);
+  reader.text("embedded_by", config.embedded_by);
   reader.number("initializer_range", config.initializer_range);
 }
 
 void write(const ModelConfig& config, nlohmann::json& root) {
   const BilstmSettings& own = settings_of(config);
   root["classifier_dropout"] = own.classifier_dropout;
+  if (!config.embedded_by.empty()) root["embedded_by"] = config.embedded_by;
   root["embedding_size"] = config.embedding_size;
   root["hidden_dropout_prob"] = own.hidden_dropout_prob;
   root["hidden_size"] = config.hidden_size;
@@ -63,7 +66,7 @@ void write(const ModelConfig& config, nlohmann::json& root) {
   root["num_hidden_layers"] = config.num_hidden_layers;
   root["pooling"] = own.pooling;
   root["tie_word_embeddings"] = false;
-  root["vocab_size"] = config.vocab_size;
+  if (config.embedded_by.empty()) root["vocab_size"] = config.vocab_size;
 }
 
 /// Names of a layer's parameters in both directions: "lstm.weight_ih_l0", "lstm.weight_ih_l0_reverse".
@@ -87,10 +90,14 @@ ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t out
   const BilstmSettings& own = settings_of(config);
   const std::int64_t states = config.hidden_size, columns = 2 * states;
   ModelPlan plan;
-  plan.input = layers::token_table({.table = "embedding.weight",
-                                    .vocabulary = config.vocab_size,
-                                    .columns = config.embedding_size,
-                                    .padding_row = config.pad_token_id});
+  if (config.embedded_by.empty()) {
+    plan.input = layers::token_table({.table = "embedding.weight",
+                                      .vocabulary = config.vocab_size,
+                                      .columns = config.embedding_size,
+                                      .padding_row = config.pad_token_id});
+  } else {
+    plan.input = layers::feature_rows(config.embedding_size, config.features);
+  }
   const auto add = [&](std::shared_ptr<const layers::SublayerKind> sublayer, double dropout) {
     const std::int64_t block = plan.sublayer_count();  // so that users count in sublayers
     plan.sublayers.push_back({.kind = std::move(sublayer),

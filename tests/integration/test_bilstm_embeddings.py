@@ -1,0 +1,80 @@
+"""Bi-LSTM models on the embeddings that mode embed writes, of tokens and pooled, in each type: they learn, on one rank and on a
+pipeline with the same bits, and their folders read no other embeddings. What does not fit is named."""
+
+import unittest
+
+import h5py
+import numpy as np
+
+from program import Case, run
+from test_bilstm import NO_ATTENTION
+from test_tensor import read_safetensors
+
+MODEL = NO_ATTENTION | {"family": "bilstm", "hidden_size": 16}
+SPLITS = ("train", "validation")
+
+
+class OnEmbeddings(Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.encoder = cls.work.folder / "encoder"
+        run("bert_hpc", cls.work.input("encoder.toml", run={"directory": str(cls.encoder)}), check=0)
+
+    def embed(self, name, **keys):
+        sizes = NO_ATTENTION | dict.fromkeys(("hidden_size", "num_hidden_layers")) | {"pretrained": str(self.encoder / "model")}
+        directory = self.work.folder / name
+        run("bert_hpc", self.work.input(f"{name}.toml", run={"mode": "embed", "directory": str(directory)}, model=sizes, task=None, batch=None,
+                                        optimizer=None, schedule=None, embed=keys), check=0)
+        return {split: [f"{directory}/embeddings/{split}-*.h5"] for split in SPLITS}
+
+    def train(self, name, data, ranks=1, model=MODEL, check=0, **tables):
+        directory = self.work.folder / name
+        tables = {"schedule": {"epochs": 6}, "optimizer": {"learning_rate": 1e-2}, "batch": {"global": 16, "chunks": 4}} | tables
+        done = run("bert_hpc", self.work.input(f"{name}.toml", run={"directory": str(directory), "reproducible": True}, model=model, data=data,
+                                               **tables), ranks=ranks, threads=1, check=check)
+        if check != 0:
+            return done.stderr
+        with h5py.File(directory / "metrics.h5") as file:
+            return file["evaluations/validation/accuracy"][-1], read_safetensors(directory / "model/model.safetensors")
+
+    def test_it_learns_from_tokens_and_from_pooled_vectors(self):
+        for name, keys in (("tokens", {"pooling": "tokens"}), ("means", {"pooling": "mean", "type": "fp16"}),
+                           ("bytes", {"pooling": "cls", "type": "int8"}), ("halves", {"pooling": "cls", "type": "bf16"})):
+            with self.subTest(name):
+                data = self.embed(name, **keys)
+                accuracy, weights = self.train(f"{name}_model", data)
+                self.assertGreater(accuracy, 0.8)
+                self.assertNotIn("embedding.weight", weights)
+                self.assertEqual(weights["lstm.weight_ih_l0"].shape, (64, 32))
+
+    def test_layouts_and_its_folder(self):
+        data = self.embed("first", pooling="tokens")
+        accuracy, weights = self.train("first_model", data)
+        found, mine = self.train("first_pipeline", data, 2, parallel={"pipeline": 2, "balance": [2, 2]})
+        self.assertEqual(found, accuracy)
+        for key, value in weights.items():
+            self.assertTrue(np.array_equal(mine[key], value), key)
+        folder = {"pretrained": str(self.work.folder / "first_model/model")}
+        sizes = NO_ATTENTION | dict.fromkeys(("hidden_size", "num_hidden_layers")) | folder
+        other = self.embed("other", pooling="mean")
+        self.assertIn("but the shards hold embeddings that are mean of layer", self.train("mismatch", other, model=sizes, check=3))
+        text = {split: [f"{self.work.folder}/shards/{split}-*.h5"] for split in SPLITS}
+        self.assertIn("but the shards hold token ids", self.train("ids", text, model=sizes, check=3))
+
+    def test_what_does_not_fit_is_named(self):
+        tokens, means = self.embed("all", pooling="tokens"), self.embed("pooled", pooling="mean")
+        mixed = {"train": tokens["train"] + means["train"], "validation": tokens["validation"]}
+        self.assertIn("its embeddings (32 columns, mean of layer 2", self.train("mixed", mixed, check=3))
+        self.assertIn("embeddings have 32 columns, but [model] embedding_size is 8",
+                      self.train("width", tokens, model=MODEL | {"embedding_size": 8}, check=3))
+        self.assertIn("which only a training of [model] family = \"bilstm\"", self.train("bert", tokens, model={}, check=3))
+        path = self.work.folder / "pooled/.status"
+        path.write_text("running\n")
+        self.assertIn("its run of mode embed has not finished", self.train("unfinished", means, check=3))
+        path.write_text("finished\n")
+        self.assertGreater(self.train("whole", means)[0], 0.5)
+
+
+if __name__ == "__main__":
+    unittest.main()
