@@ -18,14 +18,10 @@ inline std::int64_t resident_blocks(const void* kernel, int threads) {
   return std::int64_t{processors} * (blocks > 0 ? blocks : 1);
 }
 
-inline constexpr int norm_warps = 12;  // of a block of the forward pass
-
-/// Blocks of the forward pass that fit into a multiprocessor: rows of floats take more registers.
-template <class T>
-inline constexpr int norm_blocks = sizeof(T) == 2 ? 3 : 2;
+inline constexpr int norm_warps = 12;  // of a block of the forward pass, two of which fit into a multiprocessor
 
 template <class T, class Group>
-__global__ void __launch_bounds__(norm_warps* packs::warp_lanes, norm_blocks<T>)
+__global__ void __launch_bounds__(norm_warps* packs::warp_lanes, 2)
     norm_forward_rows(const packs::NormForward<T> n, const packs::NormParameters p) {
   wait_for_earlier_kernels();
   constexpr int groups = norm_warps / Group::warps;

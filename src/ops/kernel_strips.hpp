@@ -26,7 +26,6 @@ struct StripSums {
 /// No matrix.
 struct NoStripSums {
   static constexpr int kinds = 0;
-  static constexpr std::int64_t rows = 0;
   KOKKOS_INLINE_FUNCTION std::int64_t strips() const { return 0; }
 };
 
@@ -37,19 +36,18 @@ StripSums<kinds, Term, Finish> strip_sums(std::int64_t rows, std::int64_t column
 }
 
 #if BERT_HPC_WARPS
-/// Part blockIdx.y of a strip, whose parts are a cluster; or all parts, if the block is `alone`.
+/// Part blockIdx.y of a strip, whose parts are a cluster; or all parts, if a strip has one block.
 template <class Sums>
-__device__ void sum_strip(int strip, const Sums& work, bool alone) {
+__device__ void sum_strip(std::int64_t strip, const Sums& work) {
   using namespace packs;
   constexpr int size = Sums::kinds * width, all = strip_packs * size;
   __shared__ float warp_sums[part_warps][all], part_sums[strip_parts][all];
   const int lane = static_cast<int>(threadIdx.x) % warp_lanes, warp = static_cast<int>(threadIdx.x) / warp_lanes;
   const int i = static_cast<int>(threadIdx.x);
-  const int first_part = alone ? 0 : static_cast<int>(blockIdx.y), end = alone ? strip_parts : first_part + 1;
-  for (int part = first_part; part < end; ++part) {
+  for (int part = static_cast<int>(blockIdx.y); part < strip_parts; part += static_cast<int>(gridDim.y)) {
     float sums[size];
     strip_part(part * rows_of_part + warp * rows_of_warp + lane / strip_packs, work.rows,
-               std::int64_t{strip} * strip_packs + lane % strip_packs, work.columns, work.term, sums);
+               strip * strip_packs + lane % strip_packs, work.columns, work.term, sums);
     for (int k = 0; k < size; ++k) {
       for (int apart = warp_lanes / 2; apart >= strip_packs; apart /= 2) {
         sums[k] += __shfl_xor_sync(0xFFFFFFFFu, sums[k], apart);
@@ -64,47 +62,26 @@ __device__ void sum_strip(int strip, const Sums& work, bool alone) {
     }
     __syncthreads();
   }
+  const bool in_cluster = gridDim.y > 1;
 #if __CUDA_ARCH__ >= 900
   const auto cluster = cooperative_groups::this_cluster();
-  if (!alone) cluster.sync();
+  if (in_cluster) cluster.sync();
 #endif
-  if (first_part == 0 && i < all) {
+  if (blockIdx.y == 0 && i < all) {
     float total = 0.0f;
     for (int part = 0; part < strip_parts; ++part) {
       const float* from = part_sums[part];
 #if __CUDA_ARCH__ >= 900
-      if (!alone) from = cluster.map_shared_rank(from, static_cast<unsigned>(part));
+      if (in_cluster) from = cluster.map_shared_rank(from, static_cast<unsigned>(part));
 #endif
       total += from[i];
     }
-    const std::int64_t column = std::int64_t{strip} * columns_of_strip + i / size * width + i % width;
+    const std::int64_t column = strip * columns_of_strip + i / size * width + i % width;
     if (column < work.columns) work.finish(column, i % size / width, total);
   }
 #if __CUDA_ARCH__ >= 900
-  if (!alone) cluster.sync();  // shared memory of the other parts is read until here
+  if (in_cluster) cluster.sync();  // shared memory of the other parts is read until here
 #endif
-}
-
-/// Whether a strip of so many rows has one block of a cluster for itself: then a thread has one row at most. Partial
-/// sums of layer norms are such matrices; with a cluster for each strip a launch would have more blocks than a device
-/// runs at once.
-__host__ __device__ inline bool is_for_one_block(std::int64_t rows) {
-  return rows <= packs::strip_rows;
-}
-
-/// Number of clusters of `parts` blocks that add a matrix' sums.
-template <class Sums>
-__host__ __device__ int clusters_of(const Sums& work, int parts) {
-  const auto strips = static_cast<int>(work.strips());
-  return is_for_one_block(work.rows) ? (strips + parts - 1) / parts : strips;
-}
-
-/// The part of this block in a cluster's sums.
-template <class Sums>
-__device__ void sum_strips_of_cluster(int cluster, const Sums& work) {
-  const bool alone = gridDim.y == 1 || is_for_one_block(work.rows);
-  const int strip = alone ? cluster * static_cast<int>(gridDim.y) + static_cast<int>(blockIdx.y) : cluster;
-  if (strip < work.strips()) sum_strip(strip, work, alone);
 }
 
 /// Blocks of a multiprocessor: 64 registers of a thread are enough for one kind of sums.
@@ -115,13 +92,12 @@ template <class First, class Second, class Third>
 __global__ void __launch_bounds__(packs::part_threads, strip_blocks<First>)
     sums_of_strips(const First first, const Second second, const Third third) {
   wait_for_earlier_kernels();
-  const int cluster = static_cast<int>(blockIdx.x), parts = static_cast<int>(gridDim.y);
-  const int of_second = cluster - clusters_of(first, parts), of_third = of_second - clusters_of(second, parts);
-  if (of_second < 0) return sum_strips_of_cluster(cluster, first);
+  const std::int64_t strip = blockIdx.x, of_second = strip - first.strips(), of_third = of_second - second.strips();
+  if (of_second < 0) return sum_strip(strip, first);
   if constexpr (Second::kinds > 0) {
-    if (of_third < 0) return sum_strips_of_cluster(of_second, second);
+    if (of_third < 0) return sum_strip(of_second, second);
   }
-  if constexpr (Third::kinds > 0) sum_strips_of_cluster(of_third, third);
+  if constexpr (Third::kinds > 0) sum_strip(of_third, third);
 }
 #endif
 
@@ -132,13 +108,9 @@ void sum_strips(const Label& label, const First& first, const Second& second = {
   if (strips <= 0) return;
 #if BERT_HPC_WARPS
   void (*const kernel)(First, Second, Third) = sums_of_strips<First, Second, Third>;
-  static const int parts = is_for_hopper(reinterpret_cast<const void*>(kernel)) ? packs::strip_parts : 1;
-  const int clusters = clusters_of(first, parts) + clusters_of(second, parts) + clusters_of(third, parts);
-  const auto in_cluster = static_cast<unsigned>(parts);
+  static const unsigned parts = is_for_hopper(reinterpret_cast<const void*>(kernel)) ? packs::strip_parts : 1;
   launch(label, kernel,
-         {.blocks = dim3(static_cast<unsigned>(clusters), in_cluster),
-          .threads = packs::part_threads,
-          .cluster = in_cluster},
+         {.blocks = dim3(static_cast<unsigned>(strips), parts), .threads = packs::part_threads, .cluster = parts},
          first, second, third);
 #else
   for_items(label, strips, [=](std::int64_t item) {

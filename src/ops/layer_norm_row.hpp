@@ -40,20 +40,35 @@ struct RowWalk {
   std::int64_t first, step, end;
 };
 
-/// A vector with an element for each column, or zeros. It is read for each row, from the cache of a multiprocessor:
-/// registers would be held by every thread, and fewer rows would be under way at once.
+/// A vector with an element for each column. Whole rows have the same packs of it, which stay in registers.
 template <class Team>
 class RowVector {
  public:
   /// `vector` may be null: zeros.
-  BERT_HPC_DEVICE explicit RowVector(const float* vector) : vector_(vector) {}
-  BERT_HPC_DEVICE void get(std::int64_t pack, std::int64_t columns, float (&to)[width]) const {
-    for (float& x : to) x = 0.0f;
-    if (vector_ != nullptr) load(vector_ + pack * width, Team::whole ? width : columns_of(pack, columns), to);
+  BERT_HPC_DEVICE RowVector(const Team& team, const float* vector, std::int64_t columns) : vector_(vector) {
+    if constexpr (Team::whole) {
+      team.each(count_of(columns), [&](int s, std::int64_t o) { read(o, columns, held_[s]); });
+    }
+  }
+  BERT_HPC_DEVICE void get(int s, std::int64_t pack, std::int64_t columns, float (&to)[width]) const {
+    if constexpr (Team::whole) {
+      for (int j = 0; j < width; ++j) to[j] = held_[s][j];
+    } else {
+      read(pack, columns, to);
+    }
   }
 
  private:
+  BERT_HPC_DEVICE void read(std::int64_t pack, std::int64_t columns, float (&to)[width]) const {
+    if (vector_ == nullptr) {
+      for (float& x : to) x = 0.0f;
+    } else {
+      load(vector_ + pack * width, columns_of(pack, columns), to);
+    }
+  }
+
   const float* vector_;
+  float held_[Team::whole ? Team::held : 1][width];
 };
 
 /// The next row of some matrices: whole rows are read before they are needed, others when they are.
@@ -112,7 +127,7 @@ BERT_HPC_DEVICE void norm_rows(const Team& team, const RowWalk& walk, const Norm
     next_key = n.site.key(row);
   };
   if (walk.first < walk.end) start(walk.first);
-  const RowVector<Team> bias(p.bias), gamma(p.gamma), beta(p.beta);
+  const RowVector<Team> bias(team, p.bias, columns), gamma(team, p.gamma, columns), beta(team, p.beta, columns);
   for (std::int64_t row = walk.first; row < walk.end; row += walk.step) {
     float z[Team::held][width];
     Stored<T> residual[Team::held];
@@ -125,7 +140,7 @@ BERT_HPC_DEVICE void norm_rows(const Team& team, const RowWalk& walk, const Norm
     const float center = inverse * sum_of(team, pack_count, [&](int s, std::int64_t o) {
                            const int count = Team::whole ? width : columns_of(o, columns);
                            float other[width];
-                           bias.get(o, columns, other);
+                           bias.get(s, o, columns, other);
                            for (int j = 0; j < width; ++j) z[s][j] += other[j];
                            n.site.apply(key, o, z[s]);
                            if (added) {
@@ -146,8 +161,8 @@ BERT_HPC_DEVICE void norm_rows(const Team& team, const RowWalk& walk, const Norm
     const float factor = 1.0f / std::sqrt(squares * inverse + p.epsilon);
     team.each(pack_count, [&](int s, std::int64_t o) {
       float weight[width], shift[width];
-      gamma.get(o, columns, weight);
-      beta.get(o, columns, shift);
+      gamma.get(s, o, columns, weight);
+      beta.get(s, o, columns, shift);
       for (int j = 0; j < width; ++j) z[s][j] = weight[j] * ((z[s][j] - center) * factor) + shift[j];
       store<Team::whole>(z[s], Team::whole ? width : columns_of(o, columns), n.y.row(row) + o * width);
     });
@@ -209,7 +224,7 @@ BERT_HPC_DEVICE void norm_rows_backward(const Team& team, const RowWalk& walk, c
     next_rstd = n.rstd[row];
   };
   if (walk.first < walk.end) start(walk.first);
-  const RowVector<Team> weights(gamma);
+  const RowVector<Team> weights(team, gamma, columns);
   for (std::int64_t row = walk.first; row < walk.end; row += walk.step) {
     float g[Team::held][width], normal[Team::held][width];
     team.each(pack_count, [&](int s, std::int64_t o) {
@@ -222,7 +237,7 @@ BERT_HPC_DEVICE void norm_rows_backward(const Team& team, const RowWalk& walk, c
     float totals[2];  // Σ g, Σ g ∘ ẑ
     team.sums(pack_count, totals, [&](int s, std::int64_t o, float(&part)[2]) {
       float weight[width];
-      weights.get(o, columns, weight);
+      weights.get(s, o, columns, weight);
       for (int j = 0; j < width; ++j) normal[s][j] = (normal[s][j] - mean) * rstd;
       sums.add_output(s, g[s], normal[s]);
       for (int j = 0; j < width; ++j) {

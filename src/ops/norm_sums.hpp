@@ -12,9 +12,9 @@ namespace bert_hpc::ops::packs {
 
 inline constexpr int norm_sum_kinds = 3;  // γ, β, bias
 
-/// Teams of a block, which fills a multiprocessor: a thread takes about 80 registers, and 230 if it has several packs.
+/// Teams of a block, which fills a multiprocessor: a thread takes about 90 registers, and 230 if it has several packs.
 template <class Team>
-inline constexpr int norm_sum_teams = Team::whole ? (Team::lanes <= 96 ? 8 : 6) : 8;
+inline constexpr int norm_sum_teams = Team::whole ? (Team::lanes <= 96 ? 6 : 5) : 8;
 
 /// Number of blocks: at most as many as an H100 has multiprocessors, and each team has a row.
 constexpr std::int64_t norm_sum_blocks(std::int64_t rows) {

@@ -111,7 +111,7 @@ void serial_strip(std::int64_t strip, std::int64_t rows, std::int64_t columns, c
 /// Column sums.
 template <class T>
 struct ColumnTerm {
-  static constexpr int rows_ahead = sizeof(T) == 2 ? 8 : 4;
+  static constexpr int rows_ahead = 4;
   using Fetched = Stored<T>;
   core::Tensor<const T> x;
 

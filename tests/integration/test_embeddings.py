@@ -116,7 +116,7 @@ class Embeddings(Case):
         self.embed("one", pooling="mean")
         for name, ranks, parallel in (("data", 2, {}), ("pipeline", 2, {"pipeline": 2}), ("tensor", 2, {"tensor": 2})):
             with self.subTest(name):
-                self.embed(name, ranks=ranks, parallel=parallel, pooling="mean")
+                self.embed(name, ranks=ranks, parallel=parallel | {"allow_shared_devices": True}, pooling="mean")
                 np.testing.assert_allclose(self.embeddings(name), self.embeddings("one"), atol=100 * 3 * 2**-24)
 
     def test_inner_layers_dimensions_and_length(self):

@@ -56,31 +56,6 @@ struct WholeWarp {
   }
 };
 
-/// A team whose threads hold γ, β and the bias of their columns in registers, instead of reading them for each row.
-template <class Team>
-struct Holding : Team {
-  __device__ static Holding of_thread(int thread, float* memory) { return {Team::of_thread(thread, memory)}; }
-};
-
-}  // namespace
-
-template <int warps>
-class packs::RowVector<Holding<packs::WarpGroup<warps>>> {
- public:
-  __device__ explicit RowVector(const float* vector) {
-    const int lane = static_cast<int>(threadIdx.x) % WarpGroup<warps>::lanes;
-    load(vector + lane * width, width, held_);
-  }
-  __device__ void get(std::int64_t, std::int64_t, float (&to)[width]) const {
-    for (int j = 0; j < width; ++j) to[j] = held_[j];
-  }
-
- private:
-  float held_[width];
-};
-
-namespace {
-
 template <class Team, int warps, int blocks>
 __global__ void __launch_bounds__(warps* warp_lanes, blocks)
     forward_rows(const packs::NormForward<T> n, const packs::NormParameters p) {
@@ -180,14 +155,12 @@ void bench_norms(std::int64_t rows) {
   {
     Group group("layer norm: forward", bytes);
     add_memory<2, 2>(group, norms.elements, norms.memory, 4 * norms.elements);
-    norms.forward<Rows, 12, 3>(group, "12 warps, 3 blocks, product");
-    norms.forward<Rows, 12, 2>(group, "12 warps, 2 blocks");
+    norms.forward<Rows, 12, 2>(group, "12 warps, 2 blocks, product");
+    norms.forward<Rows, 12, 3>(group, "12 warps, 3 blocks");
     norms.forward<Rows, 2 * warps, 6>(group, "2 rows a block, 6 blocks");
     norms.forward<Rows, 2 * warps, 5>(group, "2 rows a block, no walk", false);
     norms.forward<Whole, 4, 4>(group, "a warp a row, 4 warps, 4 blocks");
     norms.forward<Whole, 4, 5>(group, "a warp a row, 4 warps, 5 blocks");
-    norms.forward<Holding<Rows>, 12, 2>(group, "holding, 12 warps, 2 blocks");
-    norms.forward<Holding<Rows>, 12, 3>(group, "holding, 12 warps, 3 blocks");
   }
   {
     Group group("layer norm: backward", bytes);
@@ -199,9 +172,6 @@ void bench_norms(std::int64_t rows) {
     norms.backward<Rows, usual / 2, 2>(group, std::to_string(usual / 2) + " rows a block, 2 blocks");
     norms.backward<Rows, 3, 2>(group, "3 rows a block, 2 blocks");
     norms.backward<Whole, 8, 1>(group, "a warp a row, 8 warps");
-    norms.backward<Holding<Rows>, usual, 1>(group, "holding, " + std::to_string(usual) + " rows a block");
-    norms.backward<Holding<Rows>, usual - 2, 1>(group, "holding, " + std::to_string(usual - 2) + " rows a block");
-    norms.backward<Holding<Rows>, usual - 1, 1>(group, "holding, " + std::to_string(usual - 1) + " rows a block");
   }
 }
 
@@ -303,7 +273,7 @@ void bench_biases(std::int64_t rows, std::int64_t columns) {
     const std::function<Term(int)> term = [=](int set) {
       return Term{{core::Tensor<const T>(memory + set * elements, rows, columns)}};
     };
-    add_strips<Term, 8, 8, 8, 4>(group, ahead == 8 ? ", product" : "", rows, columns, result, term);
+    add_strips<Term, 8, 8, 8, 4>(group, ahead == 4 ? ", product" : "", rows, columns, result, term);
     add_strips<Term, 4, 8, 8, 4>(group, "", rows, columns, result, term);
     add_strips<Term, 8, 4, 8, 8>(group, "", rows, columns, result, term);
     add_strips<Term, 4, 4, 8, 8>(group, "", rows, columns, result, term);

@@ -4,8 +4,12 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <span>
 #include <string>
+#include <vector>
 
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/layers/embeddings.hpp"
 #include "bert_hpc/layers/encoder_sublayers.hpp"
 #include "bert_hpc/model/encoder_settings.hpp"
@@ -241,16 +245,16 @@ TEST_CASE("the joint layer of GPT-2 has one adapter, which PEFT's files hold as 
   // Written and read again: rows of b and of the magnitudes in the order query, key, value.
   core::ParameterStore store(specs, core::ParameterStore::Arenas::values),
       read(specs, core::ParameterStore::Arenas::values);
-  float next = 0;
-  for (float& value : store.change_values()) value = next += 1;
+  std::vector<float> numbers(store.change_values().size());
+  std::iota(numbers.begin(), numbers.end(), 1.0f);
+  core::copy_to_device(std::span<const float>(numbers), store.change_values());
   const model::WeightTable table = model::peft_table(names, plan.weights);
   std::sort(names.begin(), names.end(), [&](const auto& a, const auto& b) { return table.is_before(a, b); });
   std::vector<model::TensorToWrite> tensors;
   for (const std::string& name : names) {
     const core::ParameterSlice& slice = store.slices()[static_cast<std::size_t>(store.find(name))];
-    const core::Tensor<const float> value = store.value(store.find(name));
-    tensors.push_back(
-        {.name = name, .shape = slice.shape, .values = {value.data, static_cast<std::size_t>(value.size())}});
+    const auto begin = static_cast<std::size_t>(slice.offset), size = static_cast<std::size_t>(slice.size);
+    tensors.push_back({.name = name, .shape = slice.shape, .values = std::span(numbers).subspan(begin, size)});
   }
   model::AdapterFacts facts;
   facts.settings = *plan.low_rank;

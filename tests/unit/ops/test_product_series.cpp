@@ -1,6 +1,6 @@
 // Series of products against inner products in double of the numbers that they read: operands side by side, as those of
 // the adapters of joined layers, with weights as floats and as kept copies. A result has one rounding of its type, or
-// two if a pass scales the stored product.
+// two if a pass scales the stored product, or cuBLASLt adds the rounded product to what there is.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <cmath>
@@ -36,17 +36,18 @@ const char* any_kind(DataType type) {
 
 using Element = std::function<double(std::int64_t, std::int64_t, std::int64_t)>;
 
-/// Every element of matrix i, whose columns begin at i · step, is `expected` but for `roundings` of its type and the
-/// errors of sums in float of terms below `largest`.
+/// Every element of matrix i, whose columns begin at i · step, is `expected` but for `roundings` of its type, one of
+/// the product that was added to `before` (null: none), and the errors of sums in float of terms below `largest`.
 void check(const StoredMatrix& result, std::int64_t count, std::int64_t step, std::int64_t columns, double roundings,
-           double largest, const Element& expected) {
-  const double unit = roundings * core::unit_roundoff(result.view().type);
+           double largest, const Element& expected, const StoredMatrix* before = nullptr) {
+  const double one = core::unit_roundoff(result.view().type), unit = roundings * one;
   std::int64_t wrong = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     for (std::int64_t r = 0; r < result.rows(); ++r) {
       for (std::int64_t c = 0; c < columns; ++c) {
         const double value = expected(i, r, c);
-        const double bound = unit * std::abs(value) + largest * 0x1p-18;
+        const double product = before != nullptr ? value - (*before)(r, i * step + c) : 0.0;
+        const double bound = unit * std::abs(value) + one * std::abs(product) + largest * 0x1p-18;
         if (!(std::abs(result(r, i * step + c) - value) <= bound)) ++wrong;
       }
     }
@@ -104,11 +105,14 @@ TEST_CASE("a series of products computes each of its products") {
   StoredMatrix added = before;
   products->backward_input_series(series, first(y.view(), out), w, added.view().column_range(0, in), Write::accumulate);
   core::wait_for_kernels();
-  check(added, count, wide, in, 1.01, out, [&](std::int64_t i, std::int64_t r, std::int64_t k) {
-    double sum = before(r, i * wide + k);
-    for (std::int64_t o = 0; o < out; ++o) sum += y(r, i * out + o) * w_of(i, o, k);
-    return sum;
-  });
+  check(
+      added, count, wide, in, 1.01, out,
+      [&](std::int64_t i, std::int64_t r, std::int64_t k) {
+        double sum = before(r, i * wide + k);
+        for (std::int64_t o = 0; o < out; ++o) sum += y(r, i * out + o) * w_of(i, o, k);
+        return sum;
+      },
+      &before);
   for (std::int64_t r = 0; r < rows; ++r) {  // other layers' columns
     for (std::int64_t c = in; c < count * wide; ++c) {
       if (c % wide >= in) REQUIRE(added(r, c) == before(r, c));
