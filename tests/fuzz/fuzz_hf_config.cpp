@@ -1,18 +1,9 @@
 // config.json of a Hugging Face folder: what is accepted is written back as text that reads as the same.
 #include "bert_hpc/model/hf_config.hpp"
 
-#include "bert_hpc/layers/encoder_sublayers.hpp"
 #include "fuzz.hpp"
 
 using namespace bert_hpc;
-
-// Families name the kinds of sublayers in plans, which no fuzzer makes. The real functions need kernels.
-std::shared_ptr<const layers::SublayerKind> layers::attention_sublayer(AttentionSettings) {
-  return nullptr;
-}
-std::shared_ptr<const layers::SublayerKind> layers::feed_forward_sublayer(FeedForwardSettings) {
-  return nullptr;
-}
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   model::ModelConfig config;
