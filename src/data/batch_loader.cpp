@@ -17,7 +17,7 @@ using core::Error;
 using core::ExitCode;
 
 /// Arrays of a micro-batch: no more than this many, each with up to one entry more and padded to the alignment.
-constexpr std::size_t max_arrays = 24;
+constexpr std::size_t max_arrays = 27;
 
 /// Of the masks that judge a model: the same for every run, so that runs of several seeds are judged by the same masks.
 constexpr std::uint64_t evaluation_seed = 0;
@@ -217,8 +217,9 @@ std::size_t BatchLoader::bytes_needed() const {
   const std::size_t label_elements = sequences * label_columns;
   const std::size_t lists = units_ ? 2 * sequences : 0;
   const std::size_t lengths = options_.plan.padding.pads() ? sequences : 0;
-  return tokens * 7 * 4 + sequences * (2 * 4 + 8) + (lists + lengths) * 4 + targets * 4 * 4 + label_elements * 4 +
-         micro_batches * max_arrays * (array_alignment + 8);
+  const auto steps = static_cast<std::size_t>(max_length());
+  return tokens * 7 * 4 + sequences * (4 * 4 + 8) + micro_batches * steps * 4 + (lists + lengths) * 4 +
+         targets * 4 * 4 + label_elements * 4 + micro_batches * max_arrays * (array_alignment + 8);
 }
 
 /// A bound on the rows that the head reads of so many tokens and sequences.

@@ -6,6 +6,7 @@
 
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/length_order.hpp"
 #include "bert_hpc/data/batch_loader.hpp"
 
 namespace bert_hpc::data {
@@ -145,6 +146,9 @@ void BatchLoader::fill(std::span<const core::PlannedSample> samples, Slot& slot,
   auto* order = take<std::int32_t>(slot, tokens);
   const std::int64_t unique = id_sorter_.sort({ids, static_cast<std::size_t>(tokens)}, distinct, segments, order);
   batch.sorted_ids = {unique, distinct, segments, order};
+  auto* first = take<std::int32_t>(slot, sequences);
+  auto* length = take<std::int32_t>(slot, sequences);
+  batch.by_length = core::order_by_length(batch, first, length, take<std::int32_t>(slot, batch.max_length));
 }
 
 void BatchLoader::fill_lengths(std::span<const core::PlannedSample> samples, Slot& slot,

@@ -87,7 +87,6 @@ void Lstm::allocate_saved(core::Workspace& workspace, std::int64_t tokens, const
   saved.previous = workspace.take(tokens, states, settings_.storage);
   saved.cells = workspace.take<float>(tokens, states);
   saved.bias = workspace.take<float>(1, gates * states);
-  saved.sequences = workspace.take<std::int32_t>(2, tokens);
   saved.output = workspace.take(tokens, states, settings_.storage);
 }
 
@@ -115,9 +114,8 @@ void Lstm::forward(Engine& engine, const StepContext& context, const RowSelectio
   const std::int64_t columns = saved.bias.columns;
   ops::copy(Tensor<const float>(parameters_.value(input_bias_).data, 1, columns), saved.bias);
   ops::add(Tensor<const float>(parameters_.value(state_bias_).data, 1, columns), saved.bias);
-  ops::order_by_length(context.batch, saved.sequences, saved.order);
   engine.products.forward(x.y, input_weight(), {}, saved.gates);
-  ops::lstm_forward(engine.products, weights(saved), saved.order, saved.activations(), *engine.scratch);
+  ops::lstm_forward(engine.products, weights(saved), context.batch.by_length, saved.activations(), *engine.scratch);
   const core::Dropout drop = context.dropout(settings_.hidden_dropout, settings_.first_site);
   if (drop.probability > 0) ops::dropout(drop, context.batch.tokens, saved.output, saved.output);
 }
@@ -129,8 +127,8 @@ void Lstm::backward_input(Engine& engine, const StepContext& context, const RowS
   const auto& deferred = static_cast<const Deferred&>(of_micro_batch);
   const core::Dropout drop = context.dropout(settings_.hidden_dropout, settings_.first_site);
   if (drop.probability > 0) ops::dropout(drop, context.batch.tokens, d_y.y, d_y.y);
-  ops::lstm_backward(engine.products, weights(saved), saved.order, saved.activations(), d_y.y, deferred.d_gates,
-                     *engine.scratch);
+  ops::lstm_backward(engine.products, weights(saved), context.batch.by_length, saved.activations(), d_y.y,
+                     deferred.d_gates, *engine.scratch);
   engine.products.backward_input(deferred.d_gates, input_weight(), d_x.y, ops::Write::replace);
 }
 

@@ -36,11 +36,9 @@ class Lstm : public Sublayer {
 
  private:
   struct Saved : SavedActivations {
-    Matrix gates, previous;          ///< (tokens, 8·states), (tokens, 2·states): see ops::LstmActivations
-    Tensor<float> cells;             ///< (tokens, 2·states)
-    Tensor<float> bias;              ///< (1, 8·states): the sum of both biases
-    Tensor<std::int32_t> sequences;  ///< memory of `order`
-    ops::LengthOrder order;
+    Matrix gates, previous;  ///< (tokens, 8·states), (tokens, 2·states): see ops::LstmActivations
+    Tensor<float> cells;     ///< (tokens, 2·states)
+    Tensor<float> bias;      ///< (1, 8·states): the sum of both biases
 
     ops::LstmActivations activations() const { return {gates, cells, previous, output}; }
   };

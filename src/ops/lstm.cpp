@@ -1,8 +1,5 @@
 #include "bert_hpc/ops/lstm.hpp"
 
-#include <algorithm>
-#include <numeric>
-
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/vector_math.hpp"
@@ -159,36 +156,23 @@ struct Backward {
   }
 };
 
-/// Memory that is taken of a workspace in its scope is released at the end.
-class Scope {
- public:
-  explicit Scope(core::Workspace& workspace) : workspace_(workspace), mark_(workspace.mark()) {}
-  ~Scope() { workspace_.release(mark_); }
-  Scope(const Scope&) = delete;
-  Scope& operator=(const Scope&) = delete;
-
- private:
-  core::Workspace& workspace_;
-  std::int64_t mark_;
-};
-
 template <class T>
 void forward_in(MatrixProduct& products, const LstmWeights& weights, const LengthOrder& order,
                 const LstmActivations& activations, core::Workspace& scratch) {
-  const Scope scope(scratch);
-  const std::int64_t hidden = activations.cells.columns / directions, most = order.live.front();
+  const core::ScratchScope scope(scratch);
+  const std::int64_t hidden = activations.cells.columns / directions, most = order.live[0];
   Tensor<float> sums[directions];
   Tensor<T> states[directions];
   for (int d = 0; d < directions; ++d) {
     sums[d] = scratch.take<float>(most, gates_of_cell * hidden);
     states[d] = scratch.take<T>(most, hidden);
   }
-  for (std::size_t t = 0; t < order.live.size(); ++t) {
+  for (std::int64_t t = 0; t < order.steps; ++t) {
     const std::int64_t live = order.live[t];
     for (int d = 0; d < directions && t > 0; ++d) {
       products.forward(states[d].row_range(0, live), weights.recurrent[d], {}, sums[d].row_range(0, live));
     }
-    const Forward<T> step{{order.first, order.length, static_cast<std::int64_t>(t), live},
+    const Forward<T> step{{order.first, order.length, t, live},
                           hidden,
                           weights.bias,
                           activations.gates.as<T>(),
@@ -208,8 +192,8 @@ template <class T>
 void backward_in(MatrixProduct& products, const LstmWeights& weights, const LengthOrder& order,
                  const LstmActivations& activations, Tensor<const T> d_output, Tensor<T> d_gates,
                  core::Workspace& scratch) {
-  const Scope scope(scratch);
-  const std::int64_t hidden = activations.cells.columns / directions, most = order.live.front();
+  const core::ScratchScope scope(scratch);
+  const std::int64_t hidden = activations.cells.columns / directions, most = order.live[0];
   Tensor<float> d_states[directions], d_cells[directions];
   Tensor<T> d_step[directions];
   for (int d = 0; d < directions; ++d) {
@@ -217,13 +201,13 @@ void backward_in(MatrixProduct& products, const LstmWeights& weights, const Leng
     d_cells[d] = scratch.take<float>(most, hidden);
     d_step[d] = scratch.take<T>(most, gates_of_cell * hidden);
   }
-  for (std::size_t t = order.live.size(); t-- > 0;) {
-    const std::int64_t live = order.live[t], going_on = t + 1 < order.live.size() ? order.live[t + 1] : 0;
+  for (std::int64_t t = order.steps - 1; t >= 0; --t) {
+    const std::int64_t live = order.live[t], going_on = t + 1 < order.steps ? order.live[t + 1] : 0;
     for (int d = 0; d < directions && going_on > 0; ++d) {
       products.backward_input(d_step[d].row_range(0, going_on), weights.recurrent[d],
                               d_states[d].row_range(0, going_on), Write::replace);
     }
-    const Backward<T> step{{order.first, order.length, static_cast<std::int64_t>(t), live},
+    const Backward<T> step{{order.first, order.length, t, live},
                            hidden,
                            going_on,
                            activations.gates.as<T>(),
@@ -253,35 +237,6 @@ void require_shapes(const LstmWeights& weights, const LstmActivations& a) {
 
 }  // namespace
 
-void order_by_length(const core::MicroBatch& batch, core::Tensor<std::int32_t> memory, LengthOrder& order) {
-  const auto count = static_cast<std::size_t>(batch.sequences);
-  std::vector<std::int32_t> offset_staging, length_staging, arrays(2 * count);
-  const std::span<const std::int32_t> offsets =
-      core::on_host(std::span<const std::int32_t>(batch.tokens.offsets, count + 1), offset_staging);
-  std::span<const std::int32_t> lengths;
-  if (batch.lengths != nullptr) lengths = core::on_host(std::span(batch.lengths, count), length_staging);
-  const auto length = [&](std::size_t b) { return lengths.empty() ? offsets[b + 1] - offsets[b] : lengths[b]; };
-  std::vector<std::size_t> sorted(count);
-  std::iota(sorted.begin(), sorted.end(), std::size_t{0});
-  std::stable_sort(sorted.begin(), sorted.end(), [&](std::size_t a, std::size_t b) { return length(a) > length(b); });
-  std::int64_t real = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    arrays[i] = offsets[sorted[i]];
-    arrays[count + i] = length(sorted[i]);
-    real += length(sorted[i]);
-  }
-  order.has_padding = real < batch.tokens.count;
-  order.live.clear();
-  for (std::size_t live = count; live > 0;) {
-    const auto step = static_cast<std::int32_t>(order.live.size());
-    while (live > 0 && arrays[count + live - 1] <= step) --live;
-    if (live > 0) order.live.push_back(static_cast<std::int64_t>(live));
-  }
-  core::copy_to_device<std::int32_t>(arrays, {memory.data, 2 * count});
-  order.first = memory.data;
-  order.length = memory.data + count;
-}
-
 std::int64_t lstm_scratch_bytes(std::int64_t hidden) {
   // The larger one is the backward pass': d_states, d_cells and d_step of both directions.
   return directions * (2 + gates_of_cell) * hidden * static_cast<std::int64_t>(sizeof(float));
@@ -290,10 +245,10 @@ std::int64_t lstm_scratch_bytes(std::int64_t hidden) {
 void lstm_forward(MatrixProduct& products, const LstmWeights& weights, const LengthOrder& order,
                   const LstmActivations& activations, core::Workspace& scratch) {
   require_shapes(weights, activations);
-  if (order.has_padding) {
+  if (order.tokens < activations.cells.rows) {
     for (const Matrix& x : {activations.previous, activations.output}) detail::set_zero_rows(x);
   }
-  if (order.live.empty()) return;
+  if (order.steps == 0) return;
   core::with_type(activations.gates.type,
                   [&]<class T>() { forward_in<T>(products, weights, order, activations, scratch); });
 }
@@ -301,8 +256,8 @@ void lstm_forward(MatrixProduct& products, const LstmWeights& weights, const Len
 void lstm_backward(MatrixProduct& products, const LstmWeights& weights, const LengthOrder& order,
                    const LstmActivations& activations, ConstMatrix d_output, Matrix d_gates, core::Workspace& scratch) {
   require_shapes(weights, activations);
-  if (order.has_padding) detail::set_zero_rows(d_gates);
-  if (order.live.empty()) return;
+  if (order.tokens < d_gates.rows) detail::set_zero_rows(d_gates);
+  if (order.steps == 0) return;
   core::with_type(activations.gates.type, [&]<class T>() {
     backward_in<T>(products, weights, order, activations, d_output.as<T>(), d_gates.as<T>(), scratch);
   });

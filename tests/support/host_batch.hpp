@@ -7,6 +7,7 @@
 #include <numeric>
 #include <vector>
 
+#include "bert_hpc/core/length_order.hpp"
 #include "bert_hpc/core/micro_batch.hpp"
 #include "support/vector.hpp"
 
@@ -37,6 +38,7 @@ class HostBatch {
     zeros_.assign(lengths.size(), 0);
     sort_ids();
     sequences_ = static_cast<std::int64_t>(lengths.size());
+    order_lengths(lengths);
     max_length_ = lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end());
   }
   HostBatch(const HostBatch&) = delete;
@@ -50,6 +52,11 @@ class HostBatch {
   /// Rows [begin, end) of each query; values are 1 for what is relevant.
   void set_lists(const std::vector<std::int32_t>& lists) { lists_.assign(lists.begin(), lists.end()); }
   void set_samples(const std::vector<std::int64_t>& samples) { samples_.assign(samples.begin(), samples.end()); }
+  /// Tokens of each sequence without padding, which its other rows become.
+  void set_lengths(const std::vector<std::int32_t>& real) {
+    real_lengths_.assign(real.begin(), real.end());
+    order_lengths(real);
+  }
   /// Rows ascending, with the ids to predict there.
   void set_masked(const std::vector<std::int32_t>& rows, const std::vector<std::int32_t>& labels) {
     masked_rows_.assign(rows.begin(), rows.end());
@@ -120,8 +127,25 @@ class HostBatch {
     view.input_ids = ids_.data();
     view.token_type_ids = types_.data();
     view.sample = samples_.data();
+    if (!real_lengths_.empty()) view.lengths = real_lengths_.data();
     view.sorted_ids = {static_cast<std::int64_t>(unique_.size()), unique_.data(), segments_.data(), order_.data()};
+    view.by_length = by_length_;
+    view.by_length.first = longest_first_.data();
+    view.by_length.length = longest_lengths_.data();
     return view;
+  }
+
+  void order_lengths(const std::vector<std::int32_t>& real) {
+    const std::vector<std::int32_t> offsets(offsets_.begin(), offsets_.end());
+    core::MicroBatch host;
+    host.sequences = sequences_;
+    host.tokens.offsets = offsets.data();
+    host.lengths = real.data();
+    live_.resize(real.empty() ? 0 : static_cast<std::size_t>(*std::max_element(real.begin(), real.end())));
+    std::vector<std::int32_t> first(real.size()), length(real.size());
+    by_length_ = core::order_by_length(host, first.data(), length.data(), live_.data());
+    longest_first_.assign(first.begin(), first.end());
+    longest_lengths_.assign(length.begin(), length.end());
   }
 
   void sort_ids() {
@@ -142,7 +166,9 @@ class HostBatch {
 
   test::Vector<std::int32_t> ids_, types_, offsets_, sequence_, position_, first_rows_, first_offsets_, first_sequence_,
       last_rows_, last_positions_, zeros_, unique_, segments_, order_, classes_, masked_rows_, masked_labels_,
-      masked_offsets_, masked_sequence_, masked_position_;
+      masked_offsets_, masked_sequence_, masked_position_, longest_first_, longest_lengths_, real_lengths_;
+  std::vector<std::int32_t> live_;
+  core::LengthOrder by_length_;
   test::Vector<float> values_;
   test::Vector<std::int64_t> samples_;
   test::Vector<std::int32_t> spans_, all_rows_, lists_;

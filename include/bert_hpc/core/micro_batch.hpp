@@ -39,6 +39,16 @@ struct SortedIds {
   const std::int32_t* order = nullptr;     ///< (tokens): row numbers, ascending within a segment
 };
 
+/// The sequences by length, the longest first; equally long ones in the order of the batch. A recurrence computes those
+/// that have not ended, which are the first ones at each step.
+struct LengthOrder {
+  const std::int32_t* first = nullptr;   ///< (sequences): row of each one's first token
+  const std::int32_t* length = nullptr;  ///< (sequences): tokens of each, without padding
+  const std::int32_t* live = nullptr;    ///< (steps), in the host's memory: number of sequences longer than t at step t
+  std::int64_t steps = 0;                ///< tokens of the longest one
+  std::int64_t tokens = 0;               ///< of all, without padding
+};
+
 // Types of targets. `data` is null if the batch has none of the type; elements() is the size of the array.
 
 /// Classes of the rows that the head reads: labels, or token ids.
@@ -95,6 +105,7 @@ struct MicroBatch {
   const std::int32_t* token_type_ids = nullptr;  ///< (tokens)
   const std::int64_t* sample = nullptr;          ///< (sequences)
   SortedIds sorted_ids;                          ///< of input_ids
+  LengthOrder by_length;
   Targets targets;
 };
 
@@ -119,6 +130,8 @@ void visit_arrays(MicroBatch& batch, Visit&& visit) {
   visit(batch.sorted_ids.ids, batch.sorted_ids.unique);
   visit(batch.sorted_ids.segments, batch.sorted_ids.unique + 1);
   visit(batch.sorted_ids.order, batch.tokens.count);
+  visit(batch.by_length.first, batch.sequences);
+  visit(batch.by_length.length, batch.sequences);
   visit(batch.targets.index, batch.targets.rows.count);
   const std::int64_t rows = batch.targets.rows.count;
   std::apply([&](auto&... targets) { (visit(targets.data, targets.elements(rows, batch.sequences)), ...); },

@@ -54,4 +54,17 @@ class Workspace {
   bool planning_ = true;
 };
 
+/// Memory that is taken of a workspace in its scope is released at the end.
+class ScratchScope {
+ public:
+  explicit ScratchScope(Workspace& scratch) : scratch_(scratch), mark_(scratch.mark()) {}
+  ~ScratchScope() { scratch_.release(mark_); }
+  ScratchScope(const ScratchScope&) = delete;
+  ScratchScope& operator=(const ScratchScope&) = delete;
+
+ private:
+  Workspace& scratch_;
+  std::int64_t mark_;
+};
+
 }  // namespace bert_hpc::core

@@ -76,18 +76,7 @@ inline std::int64_t exchanged_rows(std::int64_t rank) {
 /// Plans what the adapters of this weight, or its recurrence, take of Engine::scratch; nothing for other weights.
 void plan_scratch(const LinearWeight& weight, const BatchBounds& bounds, DataType type, core::Workspace& scratch);
 
-/// What is taken from scratch memory is released at the end of its scope.
-class ScratchScope {
- public:
-  explicit ScratchScope(core::Workspace& scratch) : scratch_(scratch), mark_(scratch.mark()) {}
-  ~ScratchScope() { scratch_.release(mark_); }
-  ScratchScope(const ScratchScope&) = delete;
-  ScratchScope& operator=(const ScratchScope&) = delete;
-
- private:
-  core::Workspace& scratch_;
-  std::int64_t mark_;
-};
+using core::ScratchScope;
 
 /// Token rows of x, which decide the dropout of adapters, and the inner matrices that adapters keep of a micro-batch
 /// for their gradients: a few columns, each of which takes a pass over x or d_y to recompute. All null without

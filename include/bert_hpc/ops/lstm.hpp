@@ -4,11 +4,11 @@
 //   i, f, o = σ(W·x_t + R·h_{t−1} + b),  g = tanh(W·x_t + R·h_{t−1} + b),  c_t = f∘c_{t−1} + i∘g,  h_t = o∘tanh(c_t).
 // The products W·x of all tokens and both directions are one matrix product of the caller, and so are the gradients of
 // W and R. What remains is a loop over steps: at each, the product with R of the sequences that have not ended, and one
-// kernel for all else. Sequences are ordered by length, so that those are the first rows of every matrix of a step.
+// kernel for all else. Sequences are ordered by length (core::LengthOrder), so that those are the first rows of every
+// matrix of a step.
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "bert_hpc/core/micro_batch.hpp"
 #include "bert_hpc/core/workspace.hpp"
@@ -16,16 +16,7 @@
 
 namespace bert_hpc::ops {
 
-/// Sequences of a micro-batch, the longest first; equally long ones in the order of the batch.
-struct LengthOrder {
-  const std::int32_t* first = nullptr;   ///< (sequences): row of each one's first token
-  const std::int32_t* length = nullptr;  ///< (sequences): tokens of each, without padding
-  /// Number of sequences longer than t at each step t, on the host. Its size is the number of steps.
-  std::vector<std::int64_t> live{};
-  bool has_padding = false;  ///< some rows belong to no token
-};
-/// Fills `order`, with device memory (2, sequences) for its arrays. Waits for earlier kernels on GPUs.
-void order_by_length(const core::MicroBatch& batch, core::Tensor<std::int32_t> memory, LengthOrder& order);
+using core::LengthOrder;
 
 struct LstmWeights {
   Tensor<const float> recurrent[2];  ///< R of each direction, forward first: (4·hidden, hidden)

@@ -72,7 +72,6 @@ struct Fixture {
       : type(storage),
         hidden(states),
         batch(ids(padding), ids(padding), padded(padding)),
-        real(lengths.begin(), lengths.end()),
         products(ops::make_matrix_product("", {.compute = storage})),
         gates(StoredMatrix::random(type, rows(padding), 8 * hidden, 1)),
         previous(type, rows(padding), 2 * hidden),
@@ -80,11 +79,8 @@ struct Fixture {
         cells(rows(padding), 2 * hidden),
         bias(test::Matrix::random(1, 8 * hidden, 2, 0.5f)),
         recurrent{StoredMatrix::random(DataType::fp32, 4 * hidden, hidden, 3, scale()),
-                  StoredMatrix::random(DataType::fp32, 4 * hidden, hidden, 4, scale())},
-        sequences(2 * lengths.size()) {
-    micro_batch = batch.view();
-    if (padding > 0) micro_batch.lengths = real.data();
-    ops::order_by_length(micro_batch, {sequences.data(), 2, std::ssize(lengths)}, order);
+                  StoredMatrix::random(DataType::fp32, 4 * hidden, hidden, 4, scale())} {
+    if (padding > 0) batch.set_lengths(lengths);
     products->reserve({rows(padding), hidden, 4 * hidden});
     scratch.take<unsigned char>(std::ssize(lengths), ops::lstm_scratch_bytes(hidden));
     scratch.take<float>(8, core::floats_of_cache_line);
@@ -117,6 +113,7 @@ struct Fixture {
   ops::LstmWeights weights() {
     return {{recurrent[0].view().as<float>(), recurrent[1].view().as<float>()}, bias.tensor().data};
   }
+  ops::LengthOrder order() const { return batch.view().by_length; }
   ops::LstmActivations activations() { return {gates, cells.tensor(), previous, output}; }
 
   /// The largest difference in rows of tokens; infinite if a row of padding is not zero.
@@ -139,14 +136,10 @@ struct Fixture {
   DataType type;
   std::int64_t hidden;
   tests::HostBatch batch;
-  test::Vector<std::int32_t> real;
   std::unique_ptr<ops::MatrixProduct> products;
   StoredMatrix gates, previous, output;
   test::Matrix cells, bias;
   StoredMatrix recurrent[2];
-  test::Vector<std::int32_t> sequences;
-  core::MicroBatch micro_batch;
-  ops::LengthOrder order;
   core::Workspace scratch;
   std::vector<std::int64_t> token_rows;
   PlainLstm plain;
@@ -166,11 +159,10 @@ TEST_CASE("LSTM states are those of a plain loop, without padding") {
   const std::int32_t padding = GENERATE(0, 2);
   CAPTURE(core::name_of(type), hidden, padding);
   Fixture f(type, hidden, padding);
-  CHECK(f.order.live == std::vector<std::int64_t>{5, 4, 3, 2, 2});
-  CHECK(f.order.has_padding == (padding > 0));
+  CHECK((f.order().tokens < Fixture::rows(padding)) == (padding > 0));
   Doubles previous;
   const Doubles expected = f.plain.forward(f.inputs, &previous);
-  ops::lstm_forward(*f.products, f.weights(), f.order, f.activations(), f.scratch);
+  ops::lstm_forward(*f.products, f.weights(), f.order(), f.activations(), f.scratch);
   CHECK(f.difference(f.output, expected) < tolerance(type));
   CHECK(f.difference(f.previous, previous) < tolerance(type));
 }
@@ -183,8 +175,8 @@ TEST_CASE("Gradients of an LSTM's sums are central differences of a plain loop")
   Fixture f(type, hidden, padding);
   const StoredMatrix d_output = StoredMatrix::random(type, Fixture::rows(padding), 2 * hidden, 7);
   StoredMatrix d_gates(type, Fixture::rows(padding), 8 * hidden);
-  ops::lstm_forward(*f.products, f.weights(), f.order, f.activations(), f.scratch);
-  ops::lstm_backward(*f.products, f.weights(), f.order, f.activations(), d_output, d_gates, f.scratch);
+  ops::lstm_forward(*f.products, f.weights(), f.order(), f.activations(), f.scratch);
+  ops::lstm_backward(*f.products, f.weights(), f.order(), f.activations(), d_output, d_gates, f.scratch);
   const auto objective = [&](const Doubles& inputs) {
     const Doubles h = f.plain.forward(inputs);
     double sum = 0;
@@ -204,15 +196,4 @@ TEST_CASE("Gradients of an LSTM's sums are central differences of a plain loop")
     expected[i] = (above - objective(moved)) / (2 * step);
   }
   CHECK(f.difference(d_gates, expected) < tolerance(type));
-}
-
-TEST_CASE("Sequences are ordered by their lengths, the longest first") {
-  const tests::HostBatch batch(std::vector<std::int32_t>(9, 1), std::vector<std::int32_t>(9, 0), {1, 3, 2, 3});
-  const core::MicroBatch view = batch.view();
-  test::Vector<std::int32_t> memory(8);
-  ops::LengthOrder order;
-  ops::order_by_length(view, {memory.data(), 2, 4}, order);
-  CHECK(order.live == std::vector<std::int64_t>{4, 3, 2});
-  const test::Vector<std::int32_t>& sorted = memory;
-  CHECK(std::vector<std::int32_t>(sorted.begin(), sorted.end()) == std::vector<std::int32_t>{1, 6, 4, 0, 3, 3, 2, 1});
 }
