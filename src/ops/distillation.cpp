@@ -4,7 +4,9 @@
 #include <cmath>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/ops/vector_math.hpp"
 #include "kernel.hpp"
+#include "kernel_lists.hpp"
 #include "kernel_rows.hpp"
 
 namespace bert_hpc::ops {
@@ -12,11 +14,11 @@ namespace {
 
 using core::Tensor;
 
-/// log softmax of x / T: log p_j = x_j / T − offset.
+/// log Σ exp(x_j / T), so that log p_j = x_j / T − it.
 template <class Value>
 KOKKOS_INLINE_FUNCTION float log_sum(const kernel::RowTeam& team, std::int64_t count, float cold, const Value& x) {
   const float largest = team.max<float>(count, x(0), x);
-  const float total = team.sum<float>(count, [=](std::int64_t j) { return std::exp((x(j) - largest) * cold); });
+  const float total = team.sum<float>(count, [=](std::int64_t j) { return fast_exp((x(j) - largest) * cold); });
   return largest * cold + std::log(total);
 }
 
@@ -25,21 +27,16 @@ KOKKOS_INLINE_FUNCTION float log_sum(const kernel::RowTeam& team, std::int64_t c
 template <class Student, class Teacher, class Write>
 KOKKOS_INLINE_FUNCTION float soft_distribution(const kernel::RowTeam& team, std::int64_t count, const SoftTerms& terms,
                                                float squares, const Student& x, const Teacher& y, const Write& write) {
-  const float cold = 1.0f / terms.temperature;
+  const float cold = 1.0f / terms.temperature, slope = terms.divergence * terms.temperature;
+  const float divergence = slope * terms.temperature;
   const float x_offset = log_sum(team, count, cold, x), y_offset = log_sum(team, count, cold, y);
-  const float divergence = terms.divergence * terms.temperature * terms.temperature;
-  const float loss = team.sum<float>(count, [=](std::int64_t j) {
-    const float at_x = x(j), at_y = y(j), log_q = at_x * cold - x_offset, log_p = at_y * cold - y_offset;
-    return divergence * std::exp(log_p) * (log_p - log_q) + squares * (at_x - at_y) * (at_x - at_y);
-  });
-  const float slope = terms.divergence * terms.temperature;
   team.meet();  // each thread has read what one of them replaces below
-  team.each(count, [=](std::int64_t j) {
-    const float at_x = x(j), at_y = y(j);
-    write(j, slope * (std::exp(at_x * cold - x_offset) - std::exp(at_y * cold - y_offset)) +
-                 2.0f * squares * (at_x - at_y));
+  return team.sum<float>(count, [=](std::int64_t j) {
+    const float at_x = x(j), at_y = y(j), apart = at_x - at_y;
+    const float log_q = at_x * cold - x_offset, log_p = at_y * cold - y_offset, p = fast_exp(log_p);
+    write(j, slope * (fast_exp(log_q) - p) + 2.0f * squares * apart);
+    return divergence * p * (log_p - log_q) + squares * apart * apart;
   });
-  return loss;
 }
 
 template <class T>
@@ -59,7 +56,7 @@ void classes_in(const SoftTerms& terms, Tensor<const T> student, Tensor<float> t
 
 /// log(1 + exp(x)) without overflow.
 KOKKOS_INLINE_FUNCTION float softplus(float x) {
-  return (x > 0.0f ? x : 0.0f) + std::log1p(std::exp(-std::abs(x)));
+  return (x > 0.0f ? x : 0.0f) + std::log1p(fast_exp(-std::abs(x)));
 }
 
 // KL = p · (softplus(−x) − softplus(−y)) + (1 − p) · (softplus(x) − softplus(y)) with p = σ(y), both over T
@@ -76,7 +73,7 @@ void names_in(const SoftTerms& terms, Tensor<const T> student, Tensor<float> tea
         const float loss = team.sum<float>(student.columns, [=](std::int64_t j) {
           const float at_x = static_cast<float>(x[j]), at_y = y[j], apart = at_x - at_y;
           const float hot_x = at_x * cold, hot_y = at_y * cold;
-          const float p = 1.0f / (1.0f + std::exp(-hot_y)), q = 1.0f / (1.0f + std::exp(-hot_x));
+          const float p = 1.0f / (1.0f + fast_exp(-hot_y)), q = 1.0f / (1.0f + fast_exp(-hot_x));
           y[j] = slope * (q - p) + 2.0f * squares * apart;
           return divergence *
                      (p * (softplus(-hot_x) - softplus(-hot_y)) + (1.0f - p) * (softplus(hot_x) - softplus(hot_y))) +
@@ -110,24 +107,13 @@ void spans_in(const SoftTerms& terms, Tensor<const T> student, const std::int32_
       });
 }
 
-/// Clears losses, and gradients of rows of no query. Lists ascend.
-void clear_rows(const std::int32_t* lists, std::int64_t count, Tensor<float> teacher, float* row_loss) {
-  kernel::for_rows(
-      "bert_hpc::ops::soft_lists", count + 1, KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t q) {
-        const std::int64_t before = q == 0 ? 0 : lists[2 * q - 1], begin = q == count ? teacher.rows : lists[2 * q];
-        const std::int64_t end = q == count ? teacher.rows : lists[2 * q + 1];
-        team.each(begin - before, [=](std::int64_t j) { teacher.row(before + j)[0] = 0.0f; });
-        team.each(end - before, [=](std::int64_t j) { row_loss[before + j] = 0.0f; });
-      });
-}
-
 // With d = student − teacher, means over the P relevant and the N other candidates: the mean over pairs of
 // (d_p − d_n)² is mean d_p² + mean d_n² − 2 · mean d_p · mean d_n; its gradient is 2 / P · (d_p − mean d_n) for a
 // relevant one, 2 / N · (d_n − mean d_p) for another.
 template <class T>
 void lists_in(const SoftTerms& terms, Tensor<const T> student, const std::int32_t* lists, std::int64_t count,
               const float* relevant, Tensor<float> teacher, float* row_loss) {
-  clear_rows(lists, count, teacher, row_loss);
+  kernel::clear_lists("bert_hpc::ops::soft_lists", lists, count, teacher, row_loss);
   kernel::for_rows(
       {"bert_hpc::ops::soft_lists", kernel::bytes_of<T, float, float>(student.size())}, count,
       KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t q) {

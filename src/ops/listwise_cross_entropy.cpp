@@ -3,37 +3,16 @@
 #include <cmath>
 
 #include "kernel.hpp"
+#include "kernel_lists.hpp"
 #include "kernel_rows.hpp"
 
 namespace bert_hpc::ops {
-namespace {
-
-/// Rows of no query have neither loss nor gradient.
-void clear_rows(core::Tensor<const float> logits, const std::int32_t* lists, std::int64_t count, float* row_loss,
-                core::Tensor<float> d_logits) {
-  kernel::for_flat(
-      "bert_hpc::ops::listwise_cross_entropy", logits.rows, KOKKOS_LAMBDA(std::int64_t i) {
-        row_loss[i] = 0.0f;
-        if (d_logits.data == nullptr) return;
-        std::int64_t low = 0, high = count;  // lists ascend: the first that ends behind the row
-        while (low < high) {
-          const std::int64_t middle = (low + high) / 2;
-          if (lists[2 * middle + 1] <= i) {
-            low = middle + 1;
-          } else {
-            high = middle;
-          }
-        }
-        if (low == count || i < lists[2 * low]) d_logits.row(i)[0] = 0.0f;
-      });
-}
-
-}  // namespace
 
 // loss = log Σ_j exp(x_j − m) + m − Σ_relevant x_j / relevant,  d_x = scale · (exp(x − m) / Σ − relevant_j / relevant)
 void listwise_cross_entropy(core::Tensor<const float> logits, const std::int32_t* lists, std::int64_t count,
                             const float* relevant, float scale, float* row_loss, core::Tensor<float> d_logits) {
-  clear_rows(logits, lists, count, row_loss, d_logits);
+  const core::Tensor<float> d(d_logits.data, logits.rows, 1, d_logits.stride);
+  kernel::clear_lists("bert_hpc::ops::listwise_cross_entropy", lists, count, d, row_loss);
   kernel::for_rows(
       "bert_hpc::ops::listwise_cross_entropy", count, KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t q) {
         const std::int64_t begin = lists[2 * q], candidates = lists[2 * q + 1] - begin;
