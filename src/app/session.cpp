@@ -64,10 +64,14 @@ void Session::make_model() {
   const config::Config& input = context_.input;
   const data::ShardReader& reader = data_.primary();
   model::ModelConfig config;
-  collectively(context_.world, [&] { config = finalize(input, data_.stated, reader.info(), reader.special_ids()); });
+  collectively(context_.world, [&] {
+    config = finalize(input, data_.stated, reader.info(), reader.special_ids());
+    if (trains_ && input.distills()) teacher_plan.emplace(plan_teacher(input, config, reader));
+  });
   config.features = sets.features;
   usual_micro_tokens = app::usual_micro_tokens(
-      context_, config, reader, [this](const ModelInstance& instance) { return beside_model(instance); });
+      context_, config, reader, [this](const ModelInstance& instance) { return beside_model(instance); },
+      teacher_plan ? &*teacher_plan : nullptr);
   cut_model(config);
   // A training allocates its arenas below, as that communicates and so every rank must get there: the estimate finds
   // first what is wrong with the input.
@@ -91,8 +95,7 @@ void Session::make_model() {
       loader.emplace(*sets.train, batches);
     }
     make_instance(config, !trains_ && !estimates(), gradient_memory());
-    if (trains_ && input.distills()) {
-      teacher_plan.emplace(plan_teacher(input, config, reader));
+    if (teacher_plan) {
       config::Config of_teacher = input;
       of_teacher.parallel.balance.clear();
       teacher_plan->balance = balance_of_applied(teacher_plan->request.config, of_teacher);

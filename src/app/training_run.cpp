@@ -151,6 +151,18 @@ void begin_from_checkpoint(const Resume& resume, const RunBasics& run) {
   });
 }
 
+/// Collective. Values of the teacher, and a line if its labels are not written as the student's.
+void load_teacher(Session& session, const RunContext& context) {
+  const ClassifierUse& classifier = session.teacher_plan->classifier;
+  const std::string note = "[distill] teacher: " + classifier.note;
+  if (classifier.is_doubtful) {
+    context.log.warning(note);
+  } else if (!classifier.note.empty()) {
+    context.log.info(note);
+  }
+  session.teacher->load(session.output_rules);
+}
+
 SimulatedRun simulated_run(const Session& session, const RunContext& context) {
   const std::int64_t steps = session.loader->total_steps();
   const std::int64_t interval = evaluation_steps(context.input, session.loader->steps_per_epoch());
@@ -204,6 +216,9 @@ void run_training(const RunContext& context) {
   describe(session, context);
   const SimulatedRun simulated = simulated_run(session, context);
   report_simulation(context, simulated);
+  if (session.teacher_plan && context.invocation.validate) {
+    context.log.info("  teacher     its forward pass is not in these times");
+  }
   report_choices(context, simulated,
                  [&session](const config::Config& input) { return session.most_bytes_with(input); });
   if (context.invocation.validate) {
@@ -226,7 +241,7 @@ void run_training(const RunContext& context) {
   if (!resume && !context.input.distill.initialize.empty()) {
     take_blocks(*session.model, *session.teacher_plan, context.input);
   }
-  if (session.teacher) session.teacher->load(session.output_rules);
+  if (session.teacher) load_teacher(session, context);
   leave_if_asked(context);
   report_earlier_start(context, resume);
   std::optional<Results::Continuation> continuation;

@@ -147,14 +147,12 @@ class Rules {
     rule(d.teacher != "", "distill.teacher", "[distill] teacher is empty: name the folder of the teacher.");
     rule(d.initialize.empty() || !config_.model.pretrained, "distill.initialize",
          "[distill] initialize gives the student's blocks their first values, and so does [model] pretrained: remove "
-         "one "
-         "of them.");
+         "one of them.");
     rule(config_.task.word(tasks::loss_key) != tasks::concordance_loss, "distill",
          "[distill] does not go with [task] loss = \"concordance\", a loss over a whole step: remove one of them.");
-    const std::string& task = config_.task.name;
-    const bool predicts_vocabulary = task == "masked_lm" || task == "causal_lm";
-    rule(!predicts_vocabulary || config_.parallel.tensor == 1, "parallel.tensor",
-         "[parallel] tensor must be 1 to distil the task \"" + task +
+    const tasks::Task* const task = tasks::find(config_.task.name);
+    rule(task == nullptr || !task->predicts_tokens() || config_.parallel.tensor == 1, "parallel.tensor",
+         "[parallel] tensor must be 1 to distil the task \"" + config_.task.name +
              "\": with more, ranks share out the vocabulary over which the teacher's distribution is.");
   }
 

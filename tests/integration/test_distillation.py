@@ -2,6 +2,7 @@
 of its teacher, and inputs that are refused. test_training_goldens.py compares whole trainings with PyTorch."""
 
 import json
+import re
 import shutil
 import unittest
 
@@ -9,7 +10,7 @@ import h5py
 import numpy as np
 
 import training_cases as cases
-from program import run, toml
+from program import as_if_killed_after, run, toml
 from test_embeddings import tensors_of
 
 LAYOUTS = ({"data": 2}, {"pipeline": 2}, {"data": 2, "pipeline": 2})  # a tensor group rounds otherwise
@@ -24,19 +25,20 @@ class Distillation(cases.Trainings):
             cases.write_teacher(self.folder / f"{task}_teacher", task, shards[0])
         return shards
 
-    def refused(self, **tables):
-        """What a run of classification says that ends with these tables, and its exit status."""
+    def refused(self, arguments=(), **tables):
+        """What a run of classification says that ends with these tables and arguments, and its exit status."""
         everything = {"run": {"mode": "train", "directory": "refused"}, "model": {"pretrained": "classification_start"},
                       "task": {"name": "classification"}, "data": {"train": ["classification/train-*.h5"]},
                       "optimizer": {"learning_rate": 1e-4}, "schedule": {"steps": 1},
                       "distill": {"teacher": "classification_teacher"}} | tables
         (self.folder / "refused.toml").write_text("".join(f"[{table}]\n" + "".join(f"{key} = {toml(value)}\n" for key, value in keys.items())
                                                           for table, keys in everything.items() if keys))
-        done = run("bert_hpc", "refused.toml", threads=1, cwd=self.folder)
+        done = run("bert_hpc", "refused.toml", *arguments, threads=1, cwd=self.folder)
         return done.stdout + done.stderr, done.returncode
 
     def test_a_student_that_is_its_teacher_has_no_soft_loss(self):
-        for task, words in (("classification", ["kl", "mse_logits"]), ("regression", ["mse_logits"]), ("question_answering", ["kl"])):
+        for task, words in (("classification", ["kl", "mse_logits"]), ("regression", ["mse_logits"]), ("question_answering", ["kl"]),
+                            ("gpt2_causal_lm", ["kl"])):
             self.prepare(task)
             more = {"distill": {"teacher": f"{task}_start", "alpha": 1.0, "losses": words}}
             if task == "regression":  # in the unit of the training, whatever it is
@@ -55,6 +57,47 @@ class Distillation(cases.Trainings):
         for parallel, result in zip(LAYOUTS, results[1:], strict=True):
             with self.subTest(parallel):
                 self.assertEqual(result, results[0])
+
+    def test_a_teacher_of_another_family_in_another_format(self):
+        self.prepare("roberta_classification")
+        self.prepare("classification")
+        models = ("classification_start", "roberta_classification_start")
+        probabilities = []
+        for model in models:  # of the first batch, at temperature 1
+            self.start("bert_hpc", f"apply_{model}.toml", {
+                "run": {"mode": "predict", "directory": f"apply_{model}"}, "model": {"pretrained": model}, "task": {"name": "classification"},
+                "data": {"test": ["classification/train-*.h5"]}})
+            with h5py.File(self.folder / f"apply_{model}/predictions.h5") as file:
+                probabilities.append(file["probabilities"][:cases.BATCH].astype(float))
+        student, teacher = probabilities
+        expected = (teacher * np.log(teacher / student)).sum(axis=1).mean()
+        for compute, tolerance in (("fp32", 1e-5), ("bf16", 0.02 * expected)):  # bf16 rounds with 2^-9 some ten times
+            losses = self.train("classification", f"other_{compute}", {}, 1,
+                                distill={"teacher": models[1], "alpha": 1.0, "temperature": 1.0, "compute": compute})
+            self.assertLess(abs(losses[0] - expected), tolerance, compute)
+            self.assertIn(f"roberta, 2 blocks of 64, in {compute}; loss = 0 · the task's + 1 · kl at temperature 1",
+                          (self.folder / f"other_{compute}/log.txt").read_text())
+
+    def test_a_resumed_run_reads_the_teacher_again(self):
+        self.teacher_of("classification")
+        more = {"distill": {"teacher": "classification_teacher"}, "checkpoint": {"every_steps": 2, "keep": 9}}
+        whole = self.train("classification", "resumed", {}, 6, **more)
+        weights = (self.folder / "resumed/model/model.safetensors").read_bytes()
+        as_if_killed_after(2, self.folder / "resumed")
+        again = self.train("classification", "resumed", {}, 6, **more)
+        self.assertIn("resuming from step 2", (self.folder / "resumed/log.txt").read_text())
+        self.assertEqual(again.tolist(), whole.tolist())
+        self.assertEqual((self.folder / "resumed/model/model.safetensors").read_bytes(), weights)
+
+    def test_a_budget_of_memory_has_room_for_the_teacher(self):
+        self.teacher_of("classification")
+        most = {}
+        for name, distill in (("alone", {}), ("beside", {"teacher": "classification_teacher"})):
+            text, status = self.refused(batch={"global": 64, "memory": 52e6}, distill=distill, arguments=["--validate"])
+            self.assertEqual(status, 0, text)
+            most[name] = int(re.search(r"micro-batches of at most ([\d,]+) tokens", text)[1].replace(",", ""))
+            self.assertLess(float(re.search(r"memory +([\d.]+) MiB per rank", text)[1]) * 2**20, 52e6)
+        self.assertLess(most["beside"], most["alone"])
 
     def test_masked_language_models(self):
         (self.folder / "masked.txt").write_text("\n".join(self.sentences()) + "\n")
@@ -121,7 +164,7 @@ class Distillation(cases.Trainings):
             ({"distill": {"alpha": 0.5, "temperature": 3.0}}, 2, "[distill] teacher is missing"),
             ({"distill": {"teacher": "t", "temperature": 0.0}}, 2, "[distill] temperature", "above 0"),
             ({"distill": {"teacher": "classification_teacher", "losses": ["hidden"]}}, 2, '"hidden" is none of the task "classification"', '"kl"'),
-            ({"distill": {"teacher": "other_labels"}}, 2, "it lacks \"" + names[0]),
+            ({"distill": {"teacher": "other_labels"}}, 2, "has other labels ("),
             ({"model": SIZES | {"hidden_size": 32},
               "distill": {"teacher": "classification_teacher", "initialize": [0, 1, 3]}}, 2, "names 3 blocks and the student has 2",
              "blocks are 0 to 2", "hidden_size is 32 and the teacher's is 64"),

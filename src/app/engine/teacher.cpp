@@ -4,7 +4,6 @@
 #include <sstream>
 
 #include "app/engine/data_sets.hpp"
-#include "app/engine/model_labels.hpp"
 #include "app/engine/model_loading.hpp"
 #include "app/engine/precision.hpp"
 #include "app/engine/run_memory.hpp"
@@ -86,11 +85,6 @@ void require_blocks(const std::vector<double>& blocks, const model::ModelConfig&
   problems.throw_if_any(ExitCode::input, "[distill] initialize does not fit:");
 }
 
-/// Whether names are those of a model that states none.
-bool are_numbers(const std::vector<std::string>& names) {
-  return names == model::default_label_names(std::ssize(names));
-}
-
 }  // namespace
 
 std::vector<std::string> soft_losses(const config::Config& input) {
@@ -124,28 +118,22 @@ train::DistillationSettings distillation_settings(const config::Config& input, s
   return settings;
 }
 
-std::vector<std::int64_t> teacher_rows(const std::vector<std::string>& teacher, const std::vector<std::string>& student,
-                                       const std::string& folder) {
-  const std::string begin = "[distill] teacher = \"" + folder + "\" has ";
+ClassifierUse teacher_use(const config::Config& input, const LabelNames& teacher, const LabelNames& student) {
+  const std::string begin = "[distill] teacher = \"" + input.distill.teacher.value_or("") + "\" has ";
   if (teacher.size() != student.size()) {
     throw Error(ExitCode::input, begin + core::counted(std::ssize(teacher), "label") + " and the student " +
                                      std::to_string(student.size()) +
                                      ": train the teacher on shards with the same labels.");
   }
-  if (teacher == student || are_numbers(teacher) || are_numbers(student)) return {};
-  std::vector<std::int64_t> rows;
-  std::vector<std::string> missing;
-  for (const std::string& name : student) {
-    const auto found = std::find(teacher.begin(), teacher.end(), name);
-    if (found == teacher.end()) missing.push_back(core::printable(name, 60));
-    rows.push_back(found - teacher.begin());
-  }
-  if (missing.empty()) return rows;
-  constexpr std::size_t shown = 5;
-  const bool more = missing.size() > shown;
-  if (more) missing.resize(shown);
-  throw Error(ExitCode::input, begin + "other labels than the student: it lacks " + core::listed(missing, "and") +
-                                   (more ? " and more" : "") + ". Train the teacher on shards with the same labels.");
+  config::Config of_teacher = input;
+  of_teacher.model.head = "auto";
+  ClassifierUse use = classifier_use(of_teacher, teacher, student);
+  if (!use.is_new) return use;
+  constexpr std::size_t longest_shown = 120;
+  throw Error(ExitCode::input, begin + "other labels (" + core::printable(core::listed(teacher, "and"), longest_shown) +
+                                   ") than the student (" +
+                                   core::printable(core::listed(student, "and"), longest_shown) +
+                                   "). Train the teacher on shards with the same labels.");
 }
 
 TeacherPlan plan_teacher(const config::Config& input, const model::ModelConfig& student,
@@ -156,9 +144,9 @@ TeacherPlan plan_teacher(const config::Config& input, const model::ModelConfig& 
   require_fit(teacher, student, folder, objective, reader);
   if (!input.distill.initialize.empty()) require_blocks(input.distill.initialize, teacher, student);
   if (!reader.planned()) require_tokenizer(reader, folder);
-  std::vector<std::int64_t> rows;
+  ClassifierUse classifier;
   if (objective.task->labels != tasks::Labels::none && objective.head.fixed_outputs == 0) {
-    rows = teacher_rows(teacher.label_names, student.label_names, folder);
+    classifier = teacher_use(input, teacher.label_names, student.label_names);
   }
   config::Config of_teacher = input;
   of_teacher.precision.compute = input.distill.compute.value_or(input.precision.compute);
@@ -166,7 +154,7 @@ TeacherPlan plan_teacher(const config::Config& input, const model::ModelConfig& 
   request.reproducible = input.run.reproducible;
   request.products = input.run.kernels;
   request.attention = input.model.attention;
-  return {.folder = folder, .request = std::move(request), .rows = std::move(rows)};
+  return {.folder = folder, .request = std::move(request), .classifier = std::move(classifier)};
 }
 
 void take_blocks(ModelInstance& student, const TeacherPlan& plan, const config::Config& input) {
@@ -182,7 +170,7 @@ void take_blocks(ModelInstance& student, const TeacherPlan& plan, const config::
         .weights = model::with_blocks(student.plan.weights, names, blocks)};
     const std::vector<std::string> fresh =
         model::load_hf_weights(plan.folder, student.parameters, options).newly_initialised;
-    reorder_rows(student.plan.head.classifier, plan.rows, student.parameters);
+    reorder_rows(student.plan.head.classifier, plan.classifier.rows, student.parameters);
     objectives::head_into_training_unit(student.output_rules.scale, student.plan.head.classifier, fresh,
                                         student.parameters);
   });
@@ -208,8 +196,7 @@ Teacher::Teacher(const TeacherPlan& plan, const comm::GridShape& grid, const com
     : plan_(plan),
       model_(plan.request, grid, place, plan.balance, allocates),
       rows_(bounds.selected),
-      micro_batches_(micro_batches),
-      row_counts_(static_cast<std::size_t>(micro_batches)) {
+      micro_batches_(micro_batches) {
   model_.allocate({}, micro_batches, bounds);
   if (allocates && has_head()) outputs_ = core::Buffer<float>(micro_batches * rows_ * model_.outputs());
 }
@@ -225,10 +212,8 @@ void Teacher::connect(const comm::ProcessGroups& groups, core::Timers& timers) {
 void Teacher::load(const objectives::OutputRules& rules) {
   model_.output_rules = rules;
   load_folder(model_, plan_.folder);
-  if (!plan_.rows.empty()) {
-    collectively(model_.groups().world,
-                 [this] { reorder_rows(model_.plan.head.classifier, plan_.rows, model_.parameters); });
-  }
+  collectively(model_.groups().world,
+               [this] { reorder_rows(model_.plan.head.classifier, plan_.classifier.rows, model_.parameters); });
 }
 
 void Teacher::compute(std::span<const layers::StepContext> passes) {
@@ -241,14 +226,13 @@ void Teacher::compute(std::span<const layers::StepContext> passes) {
 void Teacher::result(int micro_batch, model::Stage& stage, int slot) {
   const core::Matrix logits = stage.logits(slot);
   core::require(logits.rows <= rows_, "teacher: more rows than planned");
-  row_counts_[static_cast<std::size_t>(micro_batch)] = logits.rows;
   ops::outputs_as_floats(logits, outputs(micro_batch));
 }
 
 core::Tensor<float> Teacher::outputs(int micro_batch) {
   const std::int64_t columns = model_.outputs();
-  return {outputs_.data() + micro_batch * rows_ * columns, row_counts_[static_cast<std::size_t>(micro_batch)], columns,
-          columns};
+  const std::int64_t rows = passes_[static_cast<std::size_t>(micro_batch)].batch.targets.rows.count;
+  return {outputs_.data() + micro_batch * rows_ * columns, rows, columns};
 }
 
 MemoryPlan Teacher::memory() const {

@@ -9,6 +9,7 @@
 
 #include "app/engine/memory_plan.hpp"
 #include "app/engine/model_instance.hpp"
+#include "app/engine/model_labels.hpp"
 #include "app/engine/model_request.hpp"
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/core/buffer.hpp"
@@ -23,16 +24,15 @@ std::vector<std::string> soft_losses(const config::Config& input);
 /// Loss between the outputs, of micro-batches with at most `rows` rows that the head reads. `input` is resolved.
 train::DistillationSettings distillation_settings(const config::Config& input, std::int64_t rows);
 
-/// Rows of the teacher's classifier in the order of the student's labels; empty: as they are. Throws Error(input) if
-/// the names differ. Pure. `folder` is for messages.
-std::vector<std::int64_t> teacher_rows(const std::vector<std::string>& teacher, const std::vector<std::string>& student,
-                                       const std::string& folder);
+/// Use of the teacher's classifier beside a student of these labels: its rows are matched by name, or by number if one
+/// of them has no names. Throws Error(input) if the labels differ.
+ClassifierUse teacher_use(const config::Config& input, const LabelNames& teacher, const LabelNames& student);
 
 /// What a run knows of its teacher before the model is made.
 struct TeacherPlan {
   std::string folder;
   ModelRequest request;
-  std::vector<std::int64_t> rows;       ///< teacher_rows()
+  ClassifierUse classifier;
   std::vector<std::int64_t> balance{};  ///< sublayers of each stage of the pipeline; the caller sets it
 };
 
@@ -77,7 +77,6 @@ class Teacher : private train::PipelineEvents {
   std::int64_t rows_ = 0;  // most of a micro-batch
   int micro_batches_ = 0;
   core::Buffer<float> outputs_;  // (micro-batches, rows, outputs), on ranks with the head
-  std::vector<std::int64_t> row_counts_;
   std::vector<layers::StepContext> passes_;
 };
 

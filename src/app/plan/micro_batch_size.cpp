@@ -1,6 +1,7 @@
 #include "app/plan/micro_batch_size.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "app/engine/data_sets.hpp"
 #include "app/engine/head_rows.hpp"
@@ -8,6 +9,7 @@
 #include "app/engine/model_instance.hpp"
 #include "app/engine/padding.hpp"
 #include "app/engine/run_memory.hpp"
+#include "app/engine/teacher.hpp"
 #include "app/engine/training_settings.hpp"
 #include "app/plan/pipeline_setup.hpp"
 #include "app/run/collective.hpp"
@@ -22,17 +24,20 @@ namespace {
 
 /// Of this rank's place in the grid, all but the data.
 std::int64_t planned_bytes(const RunContext& context, const model::ModelConfig& config, const data::ShardReader& reader,
-                           std::int64_t tokens, const BesideModel& beside) {
+                           std::int64_t tokens, const BesideModel& beside, const TeacherPlan* teacher) {
   const config::Config& input = context.input;
   const comm::GridShape& grid = context.grid;
   const bool trains = input.trains();
   const comm::GridCoordinates place = comm::coordinates(grid, std::min(context.world.rank(), context.ranks() - 1));
   const objectives::Objective& objective = objectives::of(input);
   const data::PaddingOptions padding = padding_options(input, config, reader);
-  ModelInstance model(model_request(input, config, trains), grid, place,
-                      balance_by_cost(input, config, objective.head, trains, grid.pipeline, reader.info().mean_length(),
-                                      mean_rows(input, padding, reader, grid.data, tokens)),
-                      false);
+  const auto balance_of = [&](const model::ModelConfig& of, bool is_trained) {
+    config::Config usual = input;
+    if (!is_trained && trains) usual.parallel.balance.clear();  // of the student's blocks
+    return balance_by_cost(usual, of, objective.head, is_trained, grid.pipeline, reader.info().mean_length(),
+                           mean_rows(input, padding, reader, grid.data, tokens));
+  };
+  ModelInstance model(model_request(input, config, trains), grid, place, balance_of(config, trains), false);
   layers::BatchBounds bounds;
   bounds.tokens = tokens;
   bounds.max_length = padding.rows(reader.info().max_length);
@@ -44,6 +49,14 @@ std::int64_t planned_bytes(const RunContext& context, const model::ModelConfig& 
   model.allocate(trains ? bounds : layers::BatchBounds{}, 2 * grid.pipeline, bounds);
   std::int64_t bytes = total(model_memory(model, trains));
   if (beside) bytes += beside(model);
+  if (teacher != nullptr) {
+    TeacherPlan plan = *teacher;
+    plan.balance = balance_of(teacher->request.config, false);
+    const double sequences = static_cast<double>(input.batch.global) / grid.data;
+    const double micro_batches = std::ceil(sequences * reader.info().mean_length() / static_cast<double>(tokens));
+    const int most = std::max(2 * grid.pipeline, static_cast<int>(micro_batches));
+    bytes += total(Teacher(plan, grid, place, bounds, most, false).memory());
+  }
   if (!trains) return bytes;
   train::ShardSettings shards = shard_settings(input);
   shards.segments = model.segments();
@@ -90,12 +103,15 @@ std::int64_t memory_budget(const RunContext& context) {
 namespace {
 
 std::int64_t tokens_within_budget(const RunContext& context, const model::ModelConfig& config,
-                                  const data::ShardReader& reader, const BesideModel& beside) {
+                                  const data::ShardReader& reader, const BesideModel& beside,
+                                  const TeacherPlan* teacher) {
   std::int64_t tokens = 0;
   const std::int64_t budget = memory_budget(context);
   collectively(context.world, [&] {
     const std::int64_t least = drawn_unit(context.input, config, reader).most_tokens;
-    const auto bytes = [&](std::int64_t count) { return planned_bytes(context, config, reader, count, beside); };
+    const auto bytes = [&](std::int64_t count) {
+      return planned_bytes(context, config, reader, count, beside, teacher);
+    };
     const std::optional<std::int64_t> found = most_tokens_within(budget, least, bytes);
     if (!found) {
       throw core::Error(
@@ -113,19 +129,21 @@ std::int64_t tokens_within_budget(const RunContext& context, const model::ModelC
 }  // namespace
 
 std::int64_t gpu_micro_tokens(const RunContext& context, const model::ModelConfig& config,
-                              const data::ShardReader& reader, std::int64_t memory) {
+                              const data::ShardReader& reader, std::int64_t memory, const TeacherPlan* teacher) {
   // The remainder is for the CUDA context, NCCL, cuBLAS and the data.
-  return largest_micro_tokens(memory / 20 * 17,
-                              [&](std::int64_t count) { return planned_bytes(context, config, reader, count, {}); });
+  return largest_micro_tokens(
+      memory / 20 * 17, [&](std::int64_t count) { return planned_bytes(context, config, reader, count, {}, teacher); });
 }
 
 std::int64_t usual_micro_tokens(const RunContext& context, const model::ModelConfig& config,
-                                const data::ShardReader& reader, const BesideModel& beside) {
-  if (context.input.batch.has_memory()) return tokens_within_budget(context, config, reader, beside);
+                                const data::ShardReader& reader, const BesideModel& beside,
+                                const TeacherPlan* teacher) {
+  if (context.input.batch.has_memory()) return tokens_within_budget(context, config, reader, beside, teacher);
   if (!core::is_gpu_build()) return least_micro_tokens;
   if (context.world.minimum(static_cast<double>(context.device.memory)) <= 0) return planned_micro_tokens;
   std::int64_t tokens = 0;
-  collectively(context.world, [&] { tokens = gpu_micro_tokens(context, config, reader, context.device.memory); });
+  collectively(context.world,
+               [&] { tokens = gpu_micro_tokens(context, config, reader, context.device.memory, teacher); });
   return static_cast<std::int64_t>(context.world.minimum(static_cast<double>(tokens)));
 }
 

@@ -33,16 +33,20 @@ std::optional<std::int64_t> most_tokens_within(std::int64_t available, std::int6
 /// memory, or of this rank's share of the node's.
 std::int64_t memory_budget(const RunContext& context);
 
+struct TeacherPlan;
+
 /// Planned bytes of a rank beside its model and shares of parameters, gradients and states.
 using BesideModel = std::function<std::int64_t(const ModelInstance&)>;
 
-/// Automatic size on a GPU with `memory` bytes, for this rank's stage.
+/// Automatic size on a GPU with `memory` bytes, for this rank's stage. `teacher`: beside the model, or null.
 std::int64_t gpu_micro_tokens(const RunContext& context, const model::ModelConfig& config,
-                              const data::ShardReader& reader, std::int64_t memory);
+                              const data::ShardReader& reader, std::int64_t memory,
+                              const TeacherPlan* teacher = nullptr);
 
 /// Collective over all ranks, which get the same. With [batch] memory what fits into it: throws Error(input) where one
-/// sequence at a time does not. Else in CPU builds least_micro_tokens.
+/// sequence at a time does not. Else in CPU builds least_micro_tokens. `teacher` as above.
 std::int64_t usual_micro_tokens(const RunContext& context, const model::ModelConfig& config,
-                                const data::ShardReader& reader, const BesideModel& beside);
+                                const data::ShardReader& reader, const BesideModel& beside,
+                                const TeacherPlan* teacher = nullptr);
 
 }  // namespace bert_hpc::app
