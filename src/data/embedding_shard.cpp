@@ -165,9 +165,12 @@ std::vector<float> read_embedding_rows(const std::string& path) {
     const auto bytes = all_of<std::int8_t>(rows);
     const auto scales = all_of<float>(file.dataset(scales_name));
     if (scales.size() * columns != bytes.size()) fail(path, "its scales do not fit its rows.");
+    values.reserve(bytes.size());
     for (std::size_t i = 0; i < bytes.size(); ++i) values.push_back(static_cast<float>(bytes[i]) * scales[i / columns]);
   } else if (type == "fp16" || type == "bf16") {
-    for (const std::uint16_t bits : all_of<std::uint16_t>(rows)) {
+    const auto halves = all_of<std::uint16_t>(rows);
+    values.reserve(halves.size());
+    for (const std::uint16_t bits : halves) {
       values.push_back(type == "bf16" ? core::float_of_bf16(bits) : core::float_of_fp16(bits));
     }
   } else {

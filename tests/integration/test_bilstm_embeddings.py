@@ -1,6 +1,7 @@
 """Bi-LSTM models on the embeddings that mode embed writes, of tokens and pooled, in each type: they learn, on one rank and on a
 pipeline with the same bits, and their folders read no other embeddings. What does not fit is named."""
 
+import shutil
 import unittest
 
 import h5py
@@ -9,6 +10,7 @@ import numpy as np
 from program import Case, run
 from test_bilstm import NO_ATTENTION
 from test_tensor import read_safetensors
+from training_cases import write_safetensors
 
 MODEL = NO_ATTENTION | {"family": "bilstm", "hidden_size": 16}
 SPLITS = ("train", "validation")
@@ -21,8 +23,18 @@ class OnEmbeddings(Case):
         cls.encoder = cls.work.folder / "encoder"
         run("bert_hpc", cls.work.input("encoder.toml", run={"directory": str(cls.encoder)}), check=0)
 
-    def embed(self, name, **keys):
-        sizes = NO_ATTENTION | dict.fromkeys(("hidden_size", "num_hidden_layers")) | {"pretrained": str(self.encoder / "model")}
+    def large_encoder(self):
+        """The encoder with results that fp16 does not hold."""
+        folder = self.work.folder / "large_encoder"
+        shutil.copytree(self.encoder / "model", folder)
+        weights = read_safetensors(folder / "model.safetensors")
+        name = max(key for key in weights if key.endswith("output.LayerNorm.weight") and "attention" not in key)
+        weights[name] = weights[name] * np.float32(1e6)
+        write_safetensors(folder / "model.safetensors", weights)
+        return folder
+
+    def embed(self, name, encoder=None, **keys):
+        sizes = NO_ATTENTION | dict.fromkeys(("hidden_size", "num_hidden_layers")) | {"pretrained": str(encoder or self.encoder / "model")}
         directory = self.work.folder / name
         run("bert_hpc", self.work.input(f"{name}.toml", run={"mode": "embed", "directory": str(directory)}, model=sizes, task=None, batch=None,
                                         optimizer=None, schedule=None, embed=keys), check=0)
@@ -73,6 +85,8 @@ class OnEmbeddings(Case):
         path.write_text("running\n")
         self.assertIn("its run of mode embed has not finished", self.train("unfinished", means, check=3))
         path.write_text("finished\n")
+        self.assertIn("row 0 of its embeddings is not finite: embed again, in fp32 or bf16",
+                      self.train("overflow", self.embed("large", encoder=self.large_encoder(), pooling="cls", type="fp16"), check=3))
         self.assertGreater(self.train("whole", means)[0], 0.5)
 
 

@@ -39,8 +39,8 @@ struct SortedIds {
   const std::int32_t* order = nullptr;     ///< (tokens): row numbers, ascending within a segment
 };
 
-/// The sequences by length, the longest first; equally long ones in the order of the batch. A recurrence computes those
-/// that have not ended, which are the first ones at each step.
+/// The sequences by length, the longest first; equally long ones in the order of the batch. At each step of a
+/// recurrence, the sequences that have not ended are the first ones.
 struct LengthOrder {
   const std::int32_t* first = nullptr;   ///< (sequences): row of each one's first token
   const std::int32_t* length = nullptr;  ///< (sequences): tokens of each, without padding

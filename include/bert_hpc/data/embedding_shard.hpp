@@ -17,7 +17,7 @@ bool is_embedding_file(const std::string& path);
 /// What is wrong with it is in `problem`: an unfinished run of mode embed, labels of another kind, ….
 ShardContent read_embedding_content(const std::string& path, const ShardLimits& limits, const ShardParts& parts);
 
-/// The rows as floats, (rows, columns). Throws Error(data) if a number is not finite, naming file and sequence.
+/// The rows as floats, (rows, columns). Throws Error(data) if a number is not finite, naming file and row.
 std::vector<float> read_embedding_rows(const std::string& path);
 
 }  // namespace bert_hpc::data

@@ -45,8 +45,8 @@ void prefer(cublasLtMatmulPreferenceOpaque_t& preference, cublasLtMatmulPreferen
                "cublasLtMatmulPreferenceSetAttribute");
 }
 
-/// Of `count` matrices op(x) (rows, columns): stored row-major (rows, columns), or turned, they are column-major the
-/// other way round.
+/// Describes `count` matrices, each op(x) (rows, columns). A row-major matrix is a column-major one of its transpose,
+/// so that rows and columns change places, unless x is turned.
 void init(cublasLtMatrixLayoutOpaque_t& layout, std::int64_t rows, std::int64_t columns, const Matmul::Operand& x,
           std::int64_t count) {
   if (x.turned) std::swap(rows, columns);
