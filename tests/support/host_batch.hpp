@@ -7,6 +7,7 @@
 #include <numeric>
 #include <vector>
 
+#include "bert_hpc/core/buffer.hpp"
 #include "bert_hpc/core/length_order.hpp"
 #include "bert_hpc/core/micro_batch.hpp"
 #include "support/vector.hpp"
@@ -141,7 +142,8 @@ class HostBatch {
     host.sequences = sequences_;
     host.tokens.offsets = offsets.data();
     host.lengths = real.data();
-    live_.resize(real.empty() ? 0 : static_cast<std::size_t>(*std::max_element(real.begin(), real.end())));
+    live_ = core::Buffer<std::int32_t>(real.empty() ? 0 : *std::max_element(real.begin(), real.end()),
+                                       core::MemoryKind::host);
     std::vector<std::int32_t> first(real.size()), length(real.size());
     by_length_ = core::order_by_length(host, first.data(), length.data(), live_.data());
     longest_first_.assign(first.begin(), first.end());
@@ -167,7 +169,7 @@ class HostBatch {
   test::Vector<std::int32_t> ids_, types_, offsets_, sequence_, position_, first_rows_, first_offsets_, first_sequence_,
       last_rows_, last_positions_, zeros_, unique_, segments_, order_, classes_, masked_rows_, masked_labels_,
       masked_offsets_, masked_sequence_, masked_position_, longest_first_, longest_lengths_, real_lengths_;
-  std::vector<std::int32_t> live_;
+  core::Buffer<std::int32_t> live_;
   core::LengthOrder by_length_;
   test::Vector<float> values_;
   test::Vector<std::int64_t> samples_;
