@@ -2,13 +2,15 @@
 """The real program on a case of cases.py: text, bert_hpc_prep, then bert_hpc, so that reading, loading and the trainer's
 own work count too.
 
-    python3 program_case.py --case NAME --compute PRECISION [--device cpu|cuda] [--mode train|evaluate|predict|embed]
+    python3 program_case.py --case NAME --compute PRECISION [--device cpu|cuda] [--mode train|evaluate|predict|embed|distill]
                             [--task classification|masked_lm] [--steps N] [--rows N] [--set table.key=VALUE]…
 
 BERT_HPC_BUILD is the folder of bert_hpc, BERT_HPC_CPU_BUILD that of bert_hpc_prep (default: BERT_HPC_BUILD). Texts have the
 lengths of the case; words are drawn from a vocabulary of one token each. Prints one line that begins with "= ". Training:
 milliseconds of a step, tokens a second and real tokens' TFLOP/s, of the second half of the steps (metrics.h5). Other modes:
-sequences and tokens a second of the whole set, by the time that the program prints, and its wall time.
+sequences and tokens a second of the whole set, by the time that the program prints, and its wall time. distill: a student
+of half the blocks with its teacher of the case, beside the same student alone and the teacher's evaluation, in turn twice,
+the faster of both.
 Exit status: that of the program; 77 without h5py.
 """
 
@@ -65,8 +67,8 @@ directory = "{folder}/shards"
     subprocess.run([build / "bert_hpc_prep", folder / "prep.toml"], check=True, stdout=subprocess.DEVNULL)
 
 
-def write_input(folder, case, options, mode, directory):
-    config = case["config"] if mode == "train" else {"pretrained": f"{folder}/run/model"}
+def write_input(folder, case, options, mode, directory, config=None, tables=""):
+    config = config or (case["config"] if mode == "train" else {"pretrained": f"{folder}/run/model"})
     model = "\n".join(f'{key} = {value}' if not isinstance(value, str) else f'{key} = "{value}"' for key, value in config.items())
     data = "train" if mode == "train" else "test"
     schedule = f"[schedule]\nsteps = {options.steps}\n[optimizer]\nlearning_rate = 1e-4\n" if mode == "train" else ""
@@ -86,6 +88,7 @@ global = {case["batch"]}
 [precision]
 compute = "{options.compute}"
 {schedule}
+{tables}
 [log]
 every_steps = 4
 progress = "none"
@@ -103,16 +106,49 @@ def run(build, path, options):
     return done.stdout, time.monotonic() - begin
 
 
-def describe_training(directory, case):
+def second_half(directory):
+    """Seconds, tokens and number of the steps in the second half of a training."""
     with h5py.File(directory / "metrics.h5") as file:
         steps = file["steps"]["step"][()]
         seconds, tokens = file["steps"]["seconds"][()], file["steps"]["tokens"][()]
     first = len(steps) // 2
-    time_taken, done = float(seconds[first:].sum()), int(tokens[first:].sum())
-    count = int(steps[-1] - steps[first - 1])
+    return float(seconds[first:].sum()), int(tokens[first:].sum()), int(steps[-1] - steps[first - 1])
+
+
+def describe_training(directory, case):
+    time_taken, done, count = second_half(directory)
     _, all_tokens, operations = cases.work(case, 0, len(case["lengths"]))
     tera = 1e-12 * operations / all_tokens * done / time_taken
     return f"= {1e3 * time_taken / count:.2f} ms a step, {done / time_taken:.4g} tokens/s, {tera:.4g} TFLOP/s"
+
+
+def rate_of(output, lengths):
+    """Sequences and tokens a second of a mode that reads the whole set once."""
+    seconds = float(re.search(r"after ([0-9.]+) s", output)[1])
+    return len(lengths) / seconds, sum(lengths) / seconds
+
+
+def describe_distillation(folder, case, options, lengths, build):
+    """The cost of a step with a teacher beside those of its parts, microseconds per thousand tokens."""
+    blocks = case["config"]["num_hidden_layers"]
+    student = dict(case["config"], num_hidden_layers=blocks // 2)
+    teacher = f'[distill]\nteacher = "{folder}/run/model"\nlosses = ["kl"]\ncompute = "{options.compute}"\n'
+    teacher += f"initialize = {list(range(0, blocks, 2))}"
+    tables = {"alone": "", "distilled": teacher}
+    least = {}
+    for turn in range(2):
+        costs = {}
+        for name, table in tables.items():
+            directory = folder / f"{name}-{turn}"
+            run(build, write_input(folder, case, options, "train", directory, student, table), options)
+            time_taken, done, _ = second_half(directory)
+            costs[name] = 1e9 * time_taken / done
+        output, _ = run(build, write_input(folder, case, options, "evaluate", folder / f"teacher-{turn}"), options)
+        costs["teacher"] = 1e9 / rate_of(output, lengths)[1]
+        least = {name: min(cost, least.get(name, cost)) for name, cost in costs.items()}
+    sum_of_parts = least["alone"] + 1.05 * least["teacher"]
+    parts = ", ".join(f"{name} {cost:.4g}" for name, cost in least.items())
+    return f"= {parts} us a thousand tokens; distilled / (alone + 1.05 teacher) = {least['distilled'] / sum_of_parts:.3f}"
 
 
 def main():
@@ -120,7 +156,7 @@ def main():
     parser.add_argument("--case", required=True)
     parser.add_argument("--compute", required=True)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda")
-    parser.add_argument("--mode", choices=["train", "evaluate", "predict", "embed"], default="train")
+    parser.add_argument("--mode", choices=["train", "evaluate", "predict", "embed", "distill"], default="train")
     parser.add_argument("--task", choices=["classification", "masked_lm"], default="classification")
     parser.add_argument("--steps", type=int, default=80)
     parser.add_argument("--rows", type=int, default=2048)
@@ -134,17 +170,19 @@ def main():
         folder = pathlib.Path(scratch)
         lengths = write_rows(folder, case, options.rows)
         prepare(folder, case, options.task, pathlib.Path(os.environ.get("BERT_HPC_CPU_BUILD", build)).resolve())
+        steps = options.steps
         if options.mode != "train":
-            options.steps, mode, options.mode = 2, options.mode, "train"
-        else:
-            mode = "train"
+            options.steps = 2
         run(build, write_input(folder, case, options, "train", folder / "run"), options)
-        if mode == "train":
+        options.steps = steps
+        if options.mode == "train":
             print(describe_training(folder / "run", case))
-            return
-        output, wall = run(build, write_input(folder, case, options, mode, folder / mode), options)
-        seconds = float(re.search(r"after ([0-9.]+) s", output)[1])
-        print(f"= {len(lengths) / seconds:.4g} sequences/s, {sum(lengths) / seconds:.4g} tokens/s, {wall:.1f} s with the start")
+        elif options.mode == "distill":
+            print(describe_distillation(folder, case, options, lengths, build))
+        else:
+            output, wall = run(build, write_input(folder, case, options, options.mode, folder / options.mode), options)
+            sequences, tokens = rate_of(output, lengths)
+            print(f"= {sequences:.4g} sequences/s, {tokens:.4g} tokens/s, {wall:.1f} s with the start")
 
 
 if __name__ == "__main__":
