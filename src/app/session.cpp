@@ -32,7 +32,9 @@ bool has_targets(const config::Config& input) {
 SessionData::SessionData(const RunContext& context) {
   collectively(context.world, [&] { stated = embedding_model(context.input, model_from_config(context.input)); });
   open_or_plan_data(sets, context, stated);
-  if (!context.invocation.validate) collectively(context.world, [&] { load_features(sets); });
+  if (context.invocation.validate) return;
+  const bool is_first = comm::coordinates(context.grid, context.world.rank()).pipeline == 0;
+  collectively(context.world, [&] { load_features(sets, is_first); });
 }
 
 data::ShardReader& SessionData::primary() const {

@@ -7,7 +7,6 @@
 #include <fstream>
 #include <span>
 
-#include "bert_hpc/core/data_type.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
 
@@ -46,6 +45,19 @@ std::string origin_of(const io::Hdf5File& file) {
   const bool is_unit = text_of(file, "normalize") == "true";
   return text_of(file, "pooling") + " of layer " + text_of(file, "layer") + " of the encoder " +
          text_of(file, "model_hash") + (is_unit ? ", normalized" : "");
+}
+
+/// Bytes of a number; 0 for a type that no version writes.
+std::int64_t bytes_of_type(const std::string& type) {
+  if (type == "fp32") return 4;
+  if (type == "fp16" || type == "bf16") return 2;
+  return type == "int8" ? 1 : 0;
+}
+
+std::string row_type_of(const std::string& path, const io::Hdf5File& file) {
+  const std::string type = file.text_attribute(rows_name, "type");
+  if (bytes_of_type(type) == 0) fail(path, "its embeddings have the type \"" + core::printable(type) + "\".");
+  return type;
 }
 
 std::vector<std::int64_t> offsets_of(const std::string& path, const io::Hdf5File& file, std::int64_t sequences,
@@ -110,6 +122,7 @@ ShardContent content_of(const std::string& path, const ShardLimits& limits, cons
   content.info.tokens = rows.extents[0];
   content.info.columns = rows.extents[1];
   content.info.embedded = origin_of(file);
+  content.info.row_type = row_type_of(path, file);
   content.info.vocabulary_size = 1;
   content.info.tokenizer = "{}";
   const std::vector<std::int64_t> offsets = offsets_of(path, file, content.info.sequences, rows.extents[0]);
@@ -127,11 +140,24 @@ ShardContent content_of(const std::string& path, const ShardLimits& limits, cons
   return content;
 }
 
+/// Reads into memory of bytes, and returns the numbers as T.
 template <class T>
-std::vector<T> all_of(const Dataset& dataset) {
-  std::vector<T> values(static_cast<std::size_t>(dataset.info().elements()));
-  dataset.read_rows(0, values);
-  return values;
+std::span<const T> read_as(const Dataset& rows, std::int64_t first, std::span<std::byte> values) {
+  const std::span<T> typed(reinterpret_cast<T*>(values.data()), values.size() / sizeof(T));
+  rows.read_rows(first, typed);
+  return typed;
+}
+
+/// Index of the first number whose exponent has all bits set, as those of infinities and NaN have; −1: none.
+std::int64_t first_not_finite(std::span<const std::uint16_t> halves, std::uint16_t exponent) {
+  const auto bad =
+      std::find_if(halves.begin(), halves.end(), [=](std::uint16_t bits) { return (bits & exponent) == exponent; });
+  return bad == halves.end() ? -1 : bad - halves.begin();
+}
+
+std::int64_t first_not_finite(std::span<const float> values) {
+  const auto bad = std::find_if(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
+  return bad == values.end() ? -1 : bad - values.begin();
 }
 
 }  // namespace
@@ -153,35 +179,34 @@ ShardContent read_embedding_content(const std::string& path, const ShardLimits& 
   }
 }
 
-std::vector<float> read_embedding_rows(const std::string& path) {
+std::int64_t embedding_value_bytes(const ShardInfo& info) {
+  return info.columns * bytes_of_type(info.row_type);
+}
+
+std::int64_t embedding_scale_bytes(const ShardInfo& info) {
+  return info.row_type == "int8" ? std::int64_t{sizeof(float)} : 0;
+}
+
+void read_embedding_rows(const std::string& path, const ShardInfo& info, std::int64_t first,
+                         std::span<std::byte> values, std::span<float> scales) {
   const io::Hdf5File file = io::Hdf5File::open_read(path, ExitCode::data);
   const Dataset rows = file.dataset(rows_name);
-  const std::string type = file.text_attribute(rows_name, "type");
-  const auto columns = static_cast<std::size_t>(rows.info().extents[1]);
-  std::vector<float> values;
-  if (type == "fp32") {
-    values = all_of<float>(rows);
-  } else if (type == "int8") {
-    const auto bytes = all_of<std::int8_t>(rows);
-    const auto scales = all_of<float>(file.dataset(scales_name));
-    if (scales.size() * columns != bytes.size()) fail(path, "its scales do not fit its rows.");
-    values.reserve(bytes.size());
-    for (std::size_t i = 0; i < bytes.size(); ++i) values.push_back(static_cast<float>(bytes[i]) * scales[i / columns]);
-  } else if (type == "fp16" || type == "bf16") {
-    const auto halves = all_of<std::uint16_t>(rows);
-    values.reserve(halves.size());
-    for (const std::uint16_t bits : halves) {
-      values.push_back(type == "bf16" ? core::float_of_bf16(bits) : core::float_of_fp16(bits));
-    }
+  std::int64_t bad = -1;  // number of the rows
+  if (info.row_type == "fp32") {
+    bad = first_not_finite(read_as<float>(rows, first, values));
+  } else if (info.row_type == "int8") {
+    read_as<std::int8_t>(rows, first, values);
+    file.dataset(scales_name).read_rows(first, scales);
+    bad = first_not_finite(scales);
+    if (bad >= 0) bad *= info.columns;
   } else {
-    fail(path, "its embeddings have the type \"" + core::printable(type) + "\".");
+    constexpr std::uint16_t exponent_of_bf16 = 0x7F80, exponent_of_fp16 = 0x7C00;
+    bad = first_not_finite(read_as<std::uint16_t>(rows, first, values),
+                           info.row_type == "bf16" ? exponent_of_bf16 : exponent_of_fp16);
   }
-  const auto bad = std::find_if(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
-  if (bad != values.end()) {
-    fail(path, "row " + std::to_string(static_cast<std::size_t>(bad - values.begin()) / columns) +
-                   " of its embeddings is not finite: embed again, in fp32 or bf16.");
-  }
-  return values;
+  if (bad < 0) return;
+  fail(path, "row " + std::to_string(first + bad / info.columns) +
+                 " of its embeddings is not finite: embed again, in fp32 or bf16.");
 }
 
 }  // namespace bert_hpc::data

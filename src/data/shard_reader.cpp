@@ -51,6 +51,10 @@ std::string difference(const ShardIdentity& first, const ShardInfo& b, const Spe
            ") differ from those of '" + first.path + "' (" + std::to_string(a.columns) + " columns, " +
            core::printable(a.embedded) + "); embed all shards in one run.";
   }
+  if (a.row_type != b.row_type) {
+    return "its embeddings are stored as " + b.row_type + ", those of '" + first.path + "' as " + a.row_type +
+           "; embed all shards in one run.";
+  }
   const std::string suffix = " differ from those of '" + first.path + "'; prepare all shards together.";
   if (a.vocabulary_hash != b.vocabulary_hash || a.vocabulary_size != b.vocabulary_size) {
     return "its vocabulary (" + std::to_string(b.vocabulary_size) + " pieces, hash " + b.vocabulary_hash +

@@ -4,7 +4,6 @@
 
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
-#include "bert_hpc/ops/embedding.hpp"
 
 namespace bert_hpc::layers {
 namespace {
@@ -13,7 +12,8 @@ class FeatureRows : public Input {
  public:
   FeatureRows(std::int64_t columns, std::shared_ptr<const FeatureTable> table, DataType storage)
       : columns_(columns), table_(std::move(table)), storage_(storage) {
-    core::require(table_ == nullptr || table_->columns == columns_, "embeddings of another width than the model's");
+    core::require(table_ == nullptr || table_->rows.columns == columns_,
+                  "embeddings of another width than the model's");
   }
 
   std::unique_ptr<SavedActivations> make_saved() const override { return std::make_unique<SavedActivations>(); }
@@ -25,8 +25,7 @@ class FeatureRows : public Input {
       return core::fill_on_device(saved.output.data, 0,
                                   static_cast<std::size_t>(saved.output.size() * core::bytes_of(storage_)));
     }
-    const Tensor<const float> rows(table_->values.data(), table_->rows, columns_);
-    ops::word_embedding_forward(context.batch, rows, 0, saved.output);
+    ops::stored_rows_forward(context.batch.input_ids, table_->rows, saved.output);
   }
   void backward_weight(const StepContext&, const SavedActivations&, const StreamGradient&) const override {}
 

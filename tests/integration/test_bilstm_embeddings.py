@@ -1,6 +1,7 @@
 """Bi-LSTM models on the embeddings that mode embed writes, of tokens and pooled, in each type: they learn, on one rank and on a
 pipeline with the same bits, and their folders read no other embeddings. What does not fit is named."""
 
+import re
 import shutil
 import unittest
 
@@ -40,11 +41,11 @@ class OnEmbeddings(Case):
                                         optimizer=None, schedule=None, embed=keys), check=0)
         return {split: [f"{directory}/embeddings/{split}-*.h5"] for split in SPLITS}
 
-    def train(self, name, data, ranks=1, model=MODEL, check=0, **tables):
+    def train(self, name, data, ranks=1, model=MODEL, check=0, variables={}, **tables):
         directory = self.work.folder / name
         tables = {"schedule": {"epochs": 6}, "optimizer": {"learning_rate": 1e-2}, "batch": {"global": 16, "chunks": 4}} | tables
         done = run("bert_hpc", self.work.input(f"{name}.toml", run={"directory": str(directory), "reproducible": True}, model=model, data=data,
-                                               **tables), ranks=ranks, threads=1, check=check)
+                                               **tables), ranks=ranks, threads=1, check=check, variables=variables)
         if check != 0:
             return done.stderr
         with h5py.File(directory / "metrics.h5") as file:
@@ -74,10 +75,34 @@ class OnEmbeddings(Case):
         text = {split: [f"{self.work.folder}/shards/{split}-*.h5"] for split in SPLITS}
         self.assertIn("but the shards hold token ids", self.train("ids", text, model=sizes, check=3))
 
+    def test_ranks_of_a_node_share_rows_as_they_are_stored(self):
+        for kind, bytes_of_row in (("fp32", 128), ("fp16", 64), ("int8", 36)):
+            with self.subTest(kind):
+                data = self.embed(f"shared_{kind}", pooling="tokens", type=kind, compression="gzip")
+                rows = sum(h5py.File(self.work.folder / f"shared_{kind}/embeddings/{split}-00000.h5")["embeddings"].shape[0] for split in SPLITS)
+                path = self.work.input("plan.toml", run={"directory": str(self.work.folder / "plan")}, model=MODEL, data=data)
+                shown = run("bert_hpc", path, "--validate", ranks=2, threads=1, check=0).stdout
+                found = re.search(r"data memory +([\d.]+) KiB of a node for embeddings, read once", shown)
+                self.assertAlmostEqual(float(found[1]), rows * bytes_of_row / 1024, delta=0.1)
+                self.assertRegex(shown, rf"embeddings +{rows * bytes_of_row / 2048:.1f} KiB")
+                one, two = (self.train(f"shared_{kind}_{ranks}", data, ranks)[1] for ranks in (1, 2))
+                for key, value in one.items():
+                    self.assertTrue(np.array_equal(two[key], value), key)
+
+    def test_rows_that_lie_in_device_memory(self):
+        data = self.embed("device", pooling="tokens", type="int8")
+        expected = self.train("device_shared", data)[1]
+        found = self.train("device_own", data, 2, parallel={"pipeline": 2, "balance": [2, 2]}, variables={"BERT_HPC_GUARD_DEVICE_MEMORY": "1"})[1]
+        for key, value in expected.items():
+            self.assertTrue(np.array_equal(found[key], value), key)
+
     def test_what_does_not_fit_is_named(self):
         tokens, means = self.embed("all", pooling="tokens"), self.embed("pooled", pooling="mean")
         mixed = {"train": tokens["train"] + means["train"], "validation": tokens["validation"]}
         self.assertIn("its embeddings (32 columns, mean of layer 2", self.train("mixed", mixed, check=3))
+        half = self.embed("half", pooling="tokens", type="fp16")
+        self.assertIn("its embeddings are stored as fp16, those of",
+                      self.train("types", {"train": tokens["train"], "validation": half["validation"]}, check=3))
         self.assertIn("embeddings have 32 columns, but [model] embedding_size is 8",
                       self.train("width", tokens, model=MODEL | {"embedding_size": 8}, check=3))
         self.assertIn("which only a training of [model] family = \"bilstm\"", self.train("bert", tokens, model={}, check=3))

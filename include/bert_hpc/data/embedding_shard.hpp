@@ -2,9 +2,10 @@
 // one row if it was pooled (input/README.md, "Embeddings").
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
-#include <vector>
 
 #include "bert_hpc/data/shard_content.hpp"
 
@@ -17,7 +18,13 @@ bool is_embedding_file(const std::string& path);
 /// What is wrong with it is in `problem`: an unfinished run of mode embed, labels of another kind, ….
 ShardContent read_embedding_content(const std::string& path, const ShardLimits& limits, const ShardParts& parts);
 
-/// The rows as floats, (rows, columns). Throws Error(data) if a number is not finite, naming file and row.
-std::vector<float> read_embedding_rows(const std::string& path);
+/// Bytes of a row: its numbers in ShardInfo::row_type, and with "int8" its scale, a float.
+std::int64_t embedding_value_bytes(const ShardInfo& info);
+std::int64_t embedding_scale_bytes(const ShardInfo& info);
+
+/// Reads rows from `first` on as they are stored: `values` (embedding_value_bytes() for each), with "int8" `scales`
+/// (one for each). Throws Error(data) if a number is not finite, naming file and row.
+void read_embedding_rows(const std::string& path, const ShardInfo& info, std::int64_t first,
+                         std::span<std::byte> values, std::span<float> scales);
 
 }  // namespace bert_hpc::data

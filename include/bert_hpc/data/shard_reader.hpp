@@ -89,6 +89,7 @@ class ShardReader {
   std::int64_t memory_bytes() const;
 
   std::int64_t file_bytes() const { return file_bytes_; }  ///< of all files
+  std::int64_t tokens_of(std::size_t file) const;          ///< or rows of embeddings
   /// Bytes of datasets that this process has read since it opened the files, without the check of whole small files.
   /// Any thread.
   std::int64_t bytes_read() const { return bytes_read_; }
@@ -145,7 +146,6 @@ class ShardReader {
   std::int64_t memory_for_tokens(int processes) const;
   void use(std::span<std::byte> memory);
   std::int64_t sequences_of(std::size_t file) const;
-  std::int64_t tokens_of(std::size_t file) const;
   std::vector<std::int64_t> tokens_of_files() const;
   TokenCache::Read block_reader();
   const ShardFile& opened(int file);

@@ -105,6 +105,7 @@ struct ShardInfo {
   std::int64_t max_length = 0;
   std::int64_t columns = 0;  ///< of files of embeddings (embedding_shard.hpp), whose tokens are rows; 0: token ids
   std::string embedded;      ///< the encoder of embeddings and what of it they are
+  std::string row_type;      ///< type in which embeddings are stored: "fp32", "fp16", "bf16" or "int8"
 
   /// Of tasks with labels: are they known? Else /labels is absent and label_names is empty: the
   /// sequences can be predicted, and neither trained nor evaluated on.
@@ -119,7 +120,7 @@ struct ShardInfo {
   static auto fields(Self& self) {
     return std::tie(self.vocabulary_hash, self.vocabulary_size, self.label_names, self.label_column, self.tokenizer,
                     self.tokenizer_hash, self.sequences, self.tokens, self.max_length, self.columns, self.embedded,
-                    self.labelled, self.has_texts, self.unanswerable);
+                    self.row_type, self.labelled, self.has_texts, self.unanswerable);
   }
 
   double mean_length() const { return static_cast<double>(tokens) / static_cast<double>(sequences); }  ///< tokens

@@ -5,15 +5,15 @@
 #include <cstdint>
 #include <memory>
 
-#include "bert_hpc/core/buffer.hpp"
 #include "bert_hpc/layers/input.hpp"
+#include "bert_hpc/ops/stored_rows.hpp"
 
 namespace bert_hpc::layers {
 
-/// Rows of all data sets of a run, in memory where kernels run.
+/// Rows of all data sets of a run, as they are stored.
 struct FeatureTable {
-  core::Buffer<float> values;  ///< (rows, columns)
-  std::int64_t rows = 0, columns = 0;
+  ops::StoredRows rows;
+  std::shared_ptr<void> memory;  ///< owns the rows
 };
 
 /// Without a table, as for estimates, the input has costs alone and makes zeros.

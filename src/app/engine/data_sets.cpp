@@ -86,6 +86,7 @@ TokenBudget token_budget(const config::Data& data, std::int64_t node_memory, int
 void open_data(DataSets& sets, const config::Config& input, const model::ModelConfig& stated, int replicas,
                const TokenBudget& budget, comm::Communicator& world, bool reads) {
   const bool trains = input.trains();
+  sets.ranks_of_node = budget.ranks;
   std::int64_t left = budget.node;
   const std::string train_key = "data.train";
   const auto open = [&](const std::string& name, const std::vector<std::string>& paths, bool labels) {

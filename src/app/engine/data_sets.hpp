@@ -21,6 +21,7 @@ struct DataSets {
   /// Rows of text whose sequences are windows; none unless the task predicts for each row.
   data::SourceRows validation_rows, test_rows;
   std::shared_ptr<const layers::FeatureTable> features;  ///< rows of data sets of embeddings; null for token ids
+  int ranks_of_node = 1;                                 ///< that share these rows
 
   data::ShardReader& any() const { return train ? *train : validation ? *validation : *test; }
 };

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "app/engine/embedding_input.hpp"
 #include "app/engine/evaluator.hpp"
 #include "bert_hpc/comm/mpi_communicator.hpp"
+#include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/metrics/registry.hpp"
 
 namespace bert_hpc::app {
@@ -83,6 +85,10 @@ void add_runtime_overhead(const DataSets& sets, const ModelInstance& model, Memo
   }
   data += sets.validation_rows.memory_bytes() + sets.test_rows.memory_bytes();
   memory.emplace_back("data sets", data);
+  const bool shares = core::host_sees_device_memory();
+  if (const std::int64_t rows = feature_bytes(sets); rows > 0 && (shares || model.place.pipeline == 0)) {
+    memory.emplace_back("embeddings", shares ? rows / sets.ranks_of_node : rows);
+  }
   memory.emplace_back("libraries", libraries);
 }
 

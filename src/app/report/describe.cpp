@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "app/engine/embedding_input.hpp"
 #include "app/engine/head_rows.hpp"
 #include "app/report/banner.hpp"
 #include "app/report/run_warnings.hpp"
@@ -54,6 +55,11 @@ std::string data_memory_text(const DataSets& sets, std::int64_t ranks) {
     read += reader.opening_bytes();
   }
   std::string text;
+  if (const std::int64_t rows = feature_bytes(sets); rows > 0) {
+    const bool shares = core::host_sees_device_memory();
+    text += core::format_bytes(rows) +
+            (shares ? " of a node for embeddings, read once, " : " of each GPU for embeddings, ");
+  }
   if (shared > 0) text += core::format_bytes(shared) + " of a node for tokens, read once, ";
   if (own > 0) text += core::format_bytes(own) + " of a node for tokens that each rank keeps, ";
   if (cached > 0) text += core::format_bytes(cached) + " of a node for a cache of tokens, ";
