@@ -71,7 +71,7 @@ def main(draw, description, given=None, needed=None):
     def action():
         options = parser_of(description).parse_args(given)
         style = style_of(options)
-        runs = reading.load_runs(options.runs, options.journal)
+        runs = [run for run in reading.load_runs(options.runs, options.journal) if run.has_metrics]
         output = make_output(options.output, runs)
         drawn = False
         with style.fonts():

@@ -13,6 +13,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402  (the backend must be chosen first)
 from matplotlib.ticker import LogFormatterMathtext, LogFormatterSciNotation, MaxNLocator  # noqa: E402
 
+import rundata  # noqa: E402
 import variants  # noqa: E402
 from smoothing import curve  # noqa: E402
 from wording import minus, shortened, titled  # noqa: E402
@@ -108,32 +109,50 @@ def role(name, others=()):
     return OTHER_ROLES[beside.index(name) % len(OTHER_ROLES) if name in beside else 0]
 
 
+# Of more variants than colours, line after line of the palette has another style.
+LINES = ["-", (0, (4.5, 1.3)), (0, (1, 1.1)), (0, (5, 1.2, 1, 1.2)), (0, (2.5, 1)), (0, (5, 1, 1, 1, 1, 1))]
+
+
 def palette(count):
-    """`count` distinct colours; many are shades from dark to light, so that they also differ in grey (the lightest are
-    omitted)."""
-    if count <= len(COLOURS):
-        return COLOURS[:count]
-    return [matplotlib.colors.to_hex(plt.get_cmap("viridis")(0.85 * index / (count - 1))) for index in range(count)]
+    """Colours of `count` things; of more than there are, they begin again."""
+    return [colour(index) for index in range(count)]
 
 
-Look = collections.namedtuple("Look", "group colour width faint label")
+Look = collections.namedtuple("Look", "group colour width faint label line", defaults=("-",))
 FAINT_RUNS = 4  # with more runs, single rows would only be a fog
 
 
 def looks(runs):
-    """{run's name: Look}: runs that differ only in their seeds share one colour and get thin lines. Computed from all
-    runs before any are excluded, so that a run looks the same in every picture."""
+    """{run's name: Look}: runs that differ only in their seeds share one colour and line style and get thin lines. Computed from
+    all runs before any are excluded, so that a run looks the same in every picture."""
     groups = variants.grouped(runs)
     found = {}
-    for number, (members, name, shade) in enumerate(zip(groups, variants.labels_of(groups), palette(len(groups)))):
+    for number, (members, name) in enumerate(zip(groups, variants.labels_of(groups))):
         width = 1.8 if len(members) == 1 else 1.1
-        found.update((run.name, Look(number, shade, width, len(runs) <= FAINT_RUNS, name)) for run in members)
+        line = LINES[number // len(COLOURS) % len(LINES)]
+        found.update((run.name, Look(number, colour(number), width, len(runs) <= FAINT_RUNS, name, line)) for run in members)
     return found
 
 
-def in_order(splits):
-    """The standard splits first."""
-    return sorted(splits, key=lambda split: (split != "validation", split != "test", split))
+def are_many(looks):
+    """True if variants differ in line style too: then splits can differ in their markers only."""
+    return any(look.line != "-" for look in looks)
+
+
+def alone(values):
+    """Marks points without a neighbour, which have no line."""
+    known = np.isfinite(values)
+    return known & ~np.append(known[1:], False) & ~np.insert(known[:-1], 0, False)
+
+
+def draw_curve(axes, x, y, look, label=None, marker=None):
+    """Draws a curve, with a marker at points that no line reaches."""
+    x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    axes.plot(x, y, color=look.colour, linewidth=look.width, linestyle=look.line, marker=marker or ("o" if len(x) == 1 else None), markersize=4,
+              label=label)
+    single = alone(y)
+    if not marker and len(x) > 1 and single.any():
+        axes.plot(x[single], y[single], "o", color=look.colour, markersize=4)
 
 
 LIGHT_ROWS = "rows of less than half a batch"
@@ -185,7 +204,7 @@ def draw_rows(axes, run, column, look, label=None, style=USUAL):
         named = LIGHT_ROWS in axes.get_legend_handles_labels()[1]
         axes.plot(steps[light], values[light], "o", color=look.colour, alpha=0.6, markersize=5, markerfacecolor="none",
                   label=None if named else LIGHT_ROWS)
-    axes.plot(at, bold, color=look.colour, linewidth=look.width, label=label)
+    draw_curve(axes, at, bold, look, label)
 
 
 def light_style(axes):
@@ -205,12 +224,14 @@ def draw_histogram(axes, values, middle, label):
     axes.set(ylabel="Samples")
 
 
-def split_styles(runs):
-    """{split: line style and marker}, the same for every run; a split evaluated once has only a marker."""
-    splits = in_order({split for run in runs for split in run.evaluations})
+def split_styles(runs, many=False):
+    """{split: line style and marker}, the same for every run; a split evaluated once has only a marker. Of many variants,
+    the line style is the variant's."""
+    splits = rundata.in_order({split for run in runs for split in run.evaluations})
     lines = {split for run in runs for split, columns in run.evaluations.items() if len(columns["step"]) > 1}
     looks = {split: role(split, splits) for split in splits}
-    return {split: {"linestyle": line if split in lines else "none", "marker": marker} for split, (_, line, marker) in looks.items()}
+    return {split: {"linestyle": line if split in lines and not many else "none", "marker": marker}
+            for split, (_, line, marker) in looks.items()}
 
 
 def legend_below(figure, columns, **entries):
@@ -232,8 +253,9 @@ def shared_legend(figure, shown, styles=None):
     grows by its height, so that the panels keep theirs."""
     width, height = figure.get_size_inches()
     scale = matplotlib.rcParams["font.size"] / FONT_SIZE
-    named = {look.group: (shortened(look.label, max(12, int(12 * width / scale) - 8)), look.colour) for look in shown}
-    groups = [[plt.Line2D([], [], color=colour, linewidth=4, label=name) for _, (name, colour) in sorted(named.items())],
+    named = {look.group: (shortened(look.label, max(12, int(12 * width / scale) - 8)), look) for look in shown}
+    thick = {"linewidth": 2} if are_many(shown) else {"linewidth": 4}
+    groups = [[plt.Line2D([], [], color=look.colour, linestyle=look.line, label=name, **thick) for _, (name, look) in sorted(named.items())],
               [plt.Line2D([], [], label=name, **{"color": "#444444", "markerfacecolor": "white"} | style)
                for name, style in (styles or {}).items()]]
     longest = max(len(handle.get_label()) for group in groups for handle in group)
@@ -245,7 +267,7 @@ def shared_legend(figure, shown, styles=None):
     rows = len(cells) // columns
     handles = [cells[row * columns + column] for column in range(columns) for row in range(rows)]
     figure.set_size_inches(width, height + 0.2 * scale * rows)
-    legend_below(figure, columns, handles=handles)
+    legend_below(figure, columns, handles=handles, handlelength=3 if are_many(shown) else 2)
 
 
 SUPERSCRIPTS = str.maketrans("0123456789−-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻")

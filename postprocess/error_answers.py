@@ -26,4 +26,4 @@ def of_run(run):
     found.sort(key=lambda one: (one[0], -one[1] if one[1] == one[1] else 1.0))
     lines = [Line([question.id, f1, probability, " | ".join(dict.fromkeys(question.answers)) or NONE, text or NONE], [question.row], [question.id],
                   about=(question.answers or [text])[0]) for f1, probability, question, text in found[:MOST]]
-    return Worst("Worst answers", ["id", "f1", "probability", "answers", "prediction"], lines, worded=2) if lines else None
+    return Worst("Worst answers", ["id", "f1", "probability", "answers", "prediction"], lines) if lines else None

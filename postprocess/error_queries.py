@@ -54,4 +54,4 @@ def of_run(run):
     lines = [Line([named[first][0], int(rank[right]), int(count), float(score[first]), float(score[right]), named[first][1], named[right][1]],
                   [int(data["source_index"][row]) for row in (first, right)], [int(labels[row]) for row in (first, right)])
              for first, right, count in pairs]
-    return Worst("Worst queries", HEADER, lines, worded=2, columns=columns)
+    return Worst("Worst queries", HEADER, lines, columns=columns)

@@ -11,9 +11,9 @@ MOST = 100  # rows in the CSV file
 SMALLEST = 2.0**-149  # above 0 in single precision: where a probability was rounded to 0, the loss counts as 103.3
 NEXT_TO_ONE = 2.0**-25  # 1 − p where p was rounded to 1, at most: the loss counts as 17.3
 
-# What the tables of errors list. `title`: of the section in summary.md. `header`: names of the cells, the last `worded` of which are
-# texts. `lines`: the worst first. `columns`: names of the texts, from those of the source (firsts, seconds) that predictions were made of.
-Worst = collections.namedtuple("Worst", "title header lines worded columns", defaults=(0, lambda firsts, seconds: [*firsts, *seconds]))
+# What the tables of errors list. `title`: of the section in summary.md. `header`: names of the cells.
+# `lines`: the worst first. `columns`: names of the texts, from those of the source (firsts, seconds) that predictions were made of.
+Worst = collections.namedtuple("Worst", "title header lines columns", defaults=(lambda firsts, seconds: [*firsts, *seconds],))
 # `rows`: of the source, with `labels` there, whose texts belong to the line; the first with all its texts, others with the second ones.
 # `texts`: those that need no source. `about`: what an excerpt of a long text should show, where the text has it.
 Line = collections.namedtuple("Line", "cells rows labels texts about", defaults=((), (), (), ""))

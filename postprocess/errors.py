@@ -7,8 +7,8 @@ import error_rows
 import error_sentences
 import prepared_text
 import source_text
-import tables
 import wording
+import writing
 
 SHOWN = 10  # rows in summary.md
 WIDEST = 300  # characters of a text there
@@ -68,9 +68,9 @@ def cell(value):
 
 def section(run, found, columns, texts, missing):
     """The part of summary.md."""
-    lines = [[tables.number(value) if isinstance(value, float) else value for value in line.cells]
+    lines = [[writing.number(value) if isinstance(value, float) else value for value in line.cells]
              + [wording.excerpt(" ".join(text.split()), WIDEST, " ".join(line.about.split())) for text in own] for line, own in zip(found.lines[:SHOWN], texts)]
-    table = tables.as_markdown(found.header + columns, lines, "errors", found.worded + len(columns))
+    table = writing.as_markdown(found.header + columns, lines, "errors")
     return f"## {found.title}: {run.name}\n\n" + "\n\n".join([table] + [missing] * bool(missing))
 
 
@@ -83,6 +83,6 @@ def write_all(runs, options, output):
             continue
         columns, texts, missing = with_texts(run, options, found)
         paths.append(output / wording.file_name("errors" + (f"-{run.name}" if len(runs) > 1 else "") + ".csv"))
-        tables.write_csv(paths[-1], found.header + columns, [[*map(cell, line.cells), *own] for line, own in zip(found.lines, texts)])
+        writing.write_csv(paths[-1], found.header + columns, [[*map(cell, line.cells), *own] for line, own in zip(found.lines, texts)])
         sections.append(section(run, found, columns, texts, missing))
     return sections, paths

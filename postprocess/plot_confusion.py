@@ -29,7 +29,7 @@ def matrices(run):
     """(split, counts, description of the evaluation, class names) of each matrix; the split is "predictions" for a run
     that only predicted."""
     found = []
-    for split in sorted(run.evaluations):
+    for split in rundata.in_order(run.evaluations):
         counted = matrix_that_counts(run, split)
         if counted is not None:
             found.append((split, *counted, run.label_names))

@@ -23,8 +23,7 @@ def draw_one(axes, run, name, factor, look):
     seconds, values = known(run, name)
     if len(seconds) == 0:
         return
-    axes.plot(seconds, factor * np.nanmean(values, axis=1), color=look.colour, linewidth=look.width,
-              marker="o" if len(seconds) == 1 else None)
+    drawing.draw_curve(axes, seconds, factor * np.nanmean(values, axis=1), look)
     if values.shape[1] > 1:
         axes.fill_between(seconds, factor * np.nanmin(values, axis=1), factor * np.nanmax(values, axis=1), color=look.colour, alpha=0.2,
                           linewidth=0)

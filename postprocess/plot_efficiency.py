@@ -28,20 +28,12 @@ def with_gaps(steps, values):
     return np.insert(steps, gaps, steps[gaps - 1]), np.insert(values, gaps, np.nan)
 
 
-def alone(values):
-    """Marks points without a neighbour, which have no line."""
-    known = np.isfinite(values)
-    return known & ~np.append(known[1:], False) & ~np.insert(known[:-1], 0, False)
-
-
 def plot(axes, run, values, look, label, style):
     """Draws a line with markers if its points are few, or at points without a neighbour."""
     steps, values = with_gaps(run.efficiency["step"], values)
     at = drawing.x_of(run, steps, style)
     few = np.isfinite(values).sum() <= 50
-    axes.plot(at, values, color=look.colour, linewidth=look.width, marker="o" if few else None, markersize=4, label=label)
-    if not few and alone(values).any():
-        axes.plot(at[alone(values)], values[alone(values)], "o", color=look.colour, markersize=3)
+    drawing.draw_curve(axes, at, values, look, label, marker="o" if few else None)
 
 
 def known_values(run):

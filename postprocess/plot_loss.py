@@ -37,14 +37,16 @@ def draw_training(axes, run, look, several, style):
     drawing.draw_rows(axes, run, "loss", look, f"{run.name}: training" if several else "training" + smoothed, style)
 
 
-def draw_evaluations(axes, run, look, several, styles, style):
-    for split in drawing.in_order(run.evaluations):
+def draw_evaluations(axes, run, look, several, styles, many, style):
+    for split in rundata.in_order(run.evaluations):
         columns = run.evaluations[split]
         if len(columns["step"]) == 0 or (len(columns["step"]) == 1 and len(run.steps["step"]) == 0):
             continue
         colour = look.colour if several else drawing.role(split, styles)[0]
         name = f"{run.name}: {split}" if several else split
-        line = styles[split] if several or len(columns["step"]) == 1 else styles[split] | {"linestyle": "-"}
+        line = styles[split]
+        if len(columns["step"]) > 1 and (many or not several):
+            line = line | {"linestyle": look.line}
         axes.plot(drawing.x_of(run, columns["step"], style), columns["loss"], color=colour, linewidth=look.width, markersize=5,
                   markerfacecolor="white", label=name, **line)
 
@@ -73,16 +75,17 @@ def limit(axes, runs):
 def draw_kind(runs, looks, style):
     """Draws the runs with one kind of loss."""
     figure, axes = style.subplots(1, 1, 8, 4.8)
-    styles = drawing.split_styles(runs)
+    shown = [looks[run.name] for run in runs]
+    many = drawing.are_many(shown)
+    styles = drawing.split_styles(runs, many)
     for run in runs:
         draw_training(axes, run, looks[run.name], len(runs) > 1, style)
-        draw_evaluations(axes, run, looks[run.name], len(runs) > 1, styles, style)
+        draw_evaluations(axes, run, looks[run.name], len(runs) > 1, styles, many, style)
     limit(axes, runs)
     drawing.whole_steps(axes, style)
     axes.set(xlabel=drawing.x_label(style), ylabel=loss_label(runs), title=style.title_of("Loss", runs))
     drawing.add_epochs(axes, runs, style)
     if len(runs) > 1:
-        shown = [looks[run.name] for run in runs]
         drawing.shared_legend(figure, shown, {"training": {"linestyle": "-"}} | drawing.light_style([axes]) | styles)
     else:
         axes.legend()
@@ -93,7 +96,7 @@ def draw(runs, style=drawing.USUAL):
     looks = drawing.looks(runs)
     kinds = {}
     for run in runs:
-        if len(run.steps["step"]) > 0:
+        if np.isfinite(np.asarray(run.steps["loss"], dtype=float)).any():
             kinds.setdefault(kind_of(run), []).append(run)
     for members in kinds.values():
         yield "loss" if len(kinds) == 1 else f"loss-{members[0].task or 'other'}", draw_kind(members, looks, style)

@@ -19,7 +19,7 @@ def draw(runs, style=drawing.USUAL):
         steps = drawing.x_of(run, run.loss_scale["step"], style)
         marker = "o" if len(steps) == 1 else None
         look = looks[run.name]
-        line = {"color": look.colour, "linewidth": look.width, "where": "post", "marker": marker}
+        line = {"color": look.colour, "linewidth": look.width, "linestyle": look.line, "where": "post", "marker": marker}
         upper.step(steps, run.loss_scale["scale"], **line)
         lower.step(steps, run.loss_scale["skipped"], **line)
     upper.set_yscale("log", base=2)

@@ -59,23 +59,25 @@ def label_best(axes, x, value, name, run):
                   ha="center", va="bottom" if above else "top", fontsize="small", color=axes.lines[-1].get_color())
 
 
-def line_styles(runs):
-    """The splits whose line styles need a legend; none for a single split."""
-    styles = {split: style for split, style in drawing.split_styles(runs).items() if style["linestyle"] != "none"}
+def line_styles(runs, many):
+    """The splits whose line styles, or markers, need a legend; none for a single split."""
+    lines = [split for split, style in drawing.split_styles(runs).items() if style["linestyle"] != "none"]
+    styles = {split: style for split, style in drawing.split_styles(runs, many).items() if split in lines}
     return styles if len(styles) > 1 else {}
 
 
 def curves_of(runs, name, looks, style):
     """One curve for every run and split that has the metric."""
-    several, curves, styles, lines = len(runs) > 1, [], drawing.split_styles(runs), line_styles(runs)
+    many = drawing.are_many(looks.values())
+    several, curves, styles, lines = len(runs) > 1, [], drawing.split_styles(runs), line_styles(runs, many)
     for run in runs:
         look = looks[run.name]
-        for split in drawing.in_order(run.evaluations):
+        for split in rundata.in_order(run.evaluations):
             columns = run.evaluations[split]
             if name in columns and len(columns["step"]) > 0:
                 curves.append(Curve(run, split, drawing.x_of(run, columns["step"], style), np.asarray(columns[name], dtype=float),
                                     look.colour if several else drawing.role(split, styles)[0], look.width,
-                                    lines[split]["linestyle"] if several and split in lines else "-", styles[split]["marker"],
+                                    look.line if many else lines[split]["linestyle"] if several and split in lines else "-", styles[split]["marker"],
                                     look.group))
     return curves
 
@@ -181,7 +183,7 @@ def draw(runs, style=drawing.USUAL):
     for axes in panels[len(names) :]:
         axes.set_axis_off()
     if shared:
-        drawing.shared_legend(figure, [looks[run.name] for run in runs], line_styles(runs))
+        drawing.shared_legend(figure, [looks[run.name] for run in runs], line_styles(runs, drawing.are_many(looks.values())))
     figure.suptitle(title(runs, style))
     return [("metrics", figure)]
 

@@ -19,7 +19,7 @@ def draw(runs, style=drawing.USUAL):
     for run in runs:
         look = looks[run.name]
         norms = np.asarray(run.steps["gradient_norm"], dtype=float)
-        rate.plot(drawing.x_of(run, run.steps["step"], style), run.steps["learning_rate"], color=look.colour, linewidth=look.width)
+        drawing.draw_curve(rate, drawing.x_of(run, run.steps["step"], style), run.steps["learning_rate"], look)
         drawing.draw_rows(norm, run, "gradient_norm", look, style=style)
         positive.extend(norms[np.isfinite(norms) & (norms > 0)])
     if positive and max(positive) > 30 * np.median(positive):

@@ -21,7 +21,7 @@ def draw_rates(axes, run, column, look, style):
         axes.plot(at, rates, color=look.colour, alpha=0.22, linewidth=0.8)
     # A line fitted to the last rows may end below 0.
     bold = np.maximum(smoothing.smooth(rates, weights=seconds if seconds.any() else None), 0)
-    axes.plot(at, bold, color=look.colour, linewidth=look.width)
+    drawing.draw_curve(axes, at, bold, look)
     if look.faint:
         mean = smoothing.steady_rate(run, column)
         axes.axhline(mean, color=look.colour, linestyle="--", linewidth=1.2)
@@ -30,7 +30,7 @@ def draw_rates(axes, run, column, look, style):
 
 def draw(runs, style=drawing.USUAL):
     looks = drawing.looks(runs)
-    runs = [run for run in runs if len(run.steps["step"]) > 0]
+    runs = [run for run in runs if np.sum(run.steps["seconds"]) > 0]
     if not runs:
         return []
     figure, panels = style.subplots(2, 1, 8, 6, sharex=True)

@@ -1,5 +1,5 @@
-"""Time by section: each section's mean over ranks, with the minimum and maximum over ranks; for a single run also in
-per cent of the wall time, as in the table at the log's end. Several runs share the order of sections and the scale."""
+"""Time by section: for a single run each section's mean over ranks, with the minimum and maximum over ranks, and per cent of
+the wall time, as in the table at the log's end; for several runs a bar each, from the sections' means."""
 
 import sys
 
@@ -41,7 +41,7 @@ def sections_of(run):
     low, average, high = run.section_seconds
     found = {str(name): values for name, *values in zip(run.timers["name"], average, low, high)}
     if run.timed_seconds > 0:
-        found["other"] = [max(0.0, run.timed_seconds - average.sum())] * 3
+        found.setdefault("other", [max(0.0, run.timed_seconds - average.sum())] * 3)
         found["wall time"] = [run.timed_seconds] * 3
     return found
 
@@ -53,40 +53,54 @@ def order_of(found):
     return sorted(names, key=lambda name: (name == "wall time", name == "other", -means[name]))
 
 
-def draw_together(runs, looks, style):
-    """One row per section with a lane for each variant, in which each of its runs is a point."""
+SMALL = 0.02  # a section below this share of every run's time belongs to the rest
+SHADES = [*drawing.COLOURS[:6], "#666666", "#8C510A"]
+
+
+def parts_of(found):
+    """Sections with a part of the bars, in their order, and for each run their mean seconds; the rest is "other"."""
+    totals = [sum(values[0] for name, values in sections.items() if name != "wall time") for sections in found]
+    names = [name for name in order_of(found) if name not in ("other", "wall time")]
+    large = [name for name in names if any(total > 0 and sections.get(name, [0])[0] > SMALL * total for sections, total in zip(found, totals))]
+    large = large[: len(SHADES)]
+    seconds = [[sections.get(name, [0.0])[0] for name in large] for sections in found]
+    return [*large, "other"], [[*own, max(0.0, total - sum(own))] for own, total in zip(seconds, totals)]
+
+
+def draw_together(runs, style):
+    """A bar for each run, from the sections' seconds."""
     found = [sections_of(run) for run in runs]
-    order = order_of(found)
-    groups = sorted({looks[run.name].group for run in runs})
-    figure, axes = style.bars(1, 1, 8.5, min(1.4 + len(order) * max(0.3, 0.11 + 0.11 * len(groups)), 11))
-    for run, sections in zip(runs, found):
-        look = looks[run.name]
-        lane = 0.76 * ((groups.index(look.group) + 0.5) / len(groups) - 0.5)
-        rows = np.array([order.index(name) for name in sections]) + lane
-        average, low, high = np.array(list(sections.values())).T
-        axes.hlines(rows, np.minimum(low, average), np.maximum(high, average), color=look.colour, linewidth=1.2, alpha=0.7)
-        axes.plot(average, rows, "o", color=look.colour, markersize=4.5, markeredgecolor="white", markeredgewidth=0.4)
-    for row in range(1, len(order)):
-        axes.axhline(row - 0.5, color="#DDDDDD", linewidth=0.6)
-    axes.set_yticks(range(len(order)), order)
-    axes.tick_params(axis="y", length=0)
-    axes.set_ylim(len(order) - 0.5, -0.5)
-    axes.set_xlim(left=0)
+    names, seconds = parts_of(found)
+    colours = [*SHADES[: len(names) - 1], "0.85"]
+    row_height = 0.42 if len(runs) <= 16 else 0.26
+    figure, axes = style.bars(1, 1, 8.5, min(max(3.4, 2.0 + row_height * len(runs)), 13))
+    longest = max(map(sum, seconds))
+    left = np.zeros(len(runs))
+    for name, colour, widths in zip(names, colours, np.array(seconds).T):
+        axes.barh(np.arange(len(runs)), widths, left=left, height=0.74, color=colour, edgecolor="white", linewidth=0.5, label=name)
+        for row, width in enumerate(widths):
+            if width > 0.05 * longest and len(runs) <= 16:
+                axes.text(left[row] + width / 2, row, f"{100 * width / sum(seconds[row]):.0f}%", ha="center", va="center", fontsize="small",
+                          color="black" if colour in ("0.85", "#E69F00", "#56B4E9") else "white")
+        left += widths
+    for row, whole in enumerate(left):
+        axes.annotate(wording.duration_text(whole), (whole, row), xytext=(5, 0), textcoords="offset points", va="center", fontsize="small")
+    axes.set_yticks(range(len(runs)), [wording.shortened(run.name, 40) for run in runs], fontsize="medium" if len(runs) <= 16 else "small")
+    axes.set_ylim(len(runs) - 0.4, -0.6)
+    axes.set_xlim(0, 1.15 * longest)
     axes.grid(False, axis="y")
     resumed = " (last start)" if any(run.went_on for run in runs) else ""
-    axes.set(xlabel="Seconds (points: mean over ranks; lines: min–max over ranks)",
-             title=style.title_of("Time by section" + resumed, runs))
-    drawing.shared_legend(figure, [looks[run.name] for run in runs])
+    axes.set(xlabel="Seconds (mean over ranks)", title=style.title_of("Time by section" + resumed, runs))
+    drawing.legend_below(figure, 4)
     return figure
 
 
 def draw(runs, style=drawing.USUAL):
-    looks = drawing.looks(runs)
-    runs = [run for run in runs if len(run.timers["name"]) > 0]
+    runs = [run for run in runs if len(run.timers["name"]) > 0 and np.sum(run.section_seconds[1]) > 0]
     if not runs:
         return []
     if len(runs) > 1:
-        return [("timers", draw_together(runs, looks, style))]
+        return [("timers", draw_together(runs, style))]
     figure, axes = style.bars(1, 1, 8.5, 2.0 + 0.32 * len(runs[0].timers["name"]))
     draw_run(axes, runs[0], style)
     return [("timers", figure)]

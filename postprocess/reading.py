@@ -6,6 +6,7 @@ import pathlib
 import h5py
 import numpy as np
 
+import failures
 from journal import read_journal
 from rundata import SCHEMA, ReportError, Run
 
@@ -125,7 +126,21 @@ def load_run(path, name, journal=False):
     status = folder / ".status"
     if run.status == "running" and status.is_file() and status.read_text(errors="replace").strip() == "failed":
         run.attributes["status"] = "failed"
+    if run.status == "failed":
+        run.failure = failures.reason_of(folder)
     read_predictions(run, folder)
+    return run
+
+
+def without_metrics(path, name):
+    """The run of a folder that has no metrics, because it failed before; None for a folder of something else."""
+    folder = pathlib.Path(path)
+    left_files = any((folder / file).is_file() for file in (".status", "log.txt"))
+    if any((folder / file).is_file() for file in ("metrics.h5", "metrics.journal")) or not (left_files or failures.is_recorded(folder)):
+        return None
+    run = Run(folder, name)
+    run.attributes["status"], run.has_metrics = "failed", False
+    run.failure = failures.reason_of(folder)
     return run
 
 
@@ -163,9 +178,10 @@ def load_predicted(argument):
 
 
 def load_runs(arguments, journal=False):
-    """Loads the runs in the given order. Equal names get numbers."""
+    """Loads the runs in the given order. Equal names get numbers. Among several runs one may have failed before it wrote metrics."""
     given = [named_path(argument) for argument in arguments]
     unnamed = iter(run_names([path for name, path in given if not name]) if not all(name for name, _ in given) else [])
     names = [name or next(unnamed) for name, _ in given]
     names = [f"{name} ({i + 1})" if names.count(name) > 1 else name for i, name in enumerate(names)]
-    return [load_run(path, name, journal) for name, (_, path) in zip(names, given)]
+    return [(without_metrics(path, name) if len(given) > 1 else None) or load_run(path, name, journal)
+            for name, (_, path) in zip(names, given)]

@@ -10,9 +10,11 @@ Writes into DIR (default: report/ in the first RUN): summary.md, steps.csv, eval
 each picture as PNG and PDF. Prints the summary. README.md in this folder explains every table and picture."""
 
 import sys
+import textwrap
 
 import command  # first: it reports missing packages
 
+import comparison
 import drawing
 import errors
 import plot_answers
@@ -40,7 +42,8 @@ import source_text
 import tables
 
 PICTURES = [plot_loss, plot_metrics, plot_schedule, plot_confusion, plot_regression, plot_predictions, plot_ranking, plot_reliability,
-            plot_retrieval, plot_answers, plot_timers, plot_profile, plot_ranks, plot_timeline, plot_throughput, plot_efficiency, plot_loss_scale, plot_devices, plot_scaling, plot_seeds]
+            plot_retrieval, plot_answers, plot_timers, plot_profile, plot_ranks, plot_timeline, plot_throughput, plot_efficiency,
+            plot_loss_scale, plot_devices, plot_scaling, plot_seeds]
 
 
 def parse(given):
@@ -49,24 +52,33 @@ def parse(given):
     return parser.parse_args(given)
 
 
+def listed(paths, output):
+    """The names of the files, pictures without their two endings."""
+    pictures = [path.stem for path in paths if path.suffix == ".png"]
+    lines = [f"In {output}: " + ", ".join(path.name for path in paths if path.suffix not in (".png", ".pdf"))]
+    lines += ["Pictures (.png and .pdf): " + ", ".join(pictures)] * bool(pictures)
+    return "\n".join(textwrap.fill(line, comparison.WIDTH, subsequent_indent="  ", break_on_hyphens=False) for line in lines)
+
+
 def report(given=None):
     options = parse(given)
     style = command.style_of(options)
     runs = reading.load_runs(options.runs, options.journal)
     output = command.make_output(options.output, runs)
-    sections, lists = errors.write_all(runs, options, output)
+    drawn = [run for run in runs if run.has_metrics]
+    sections, lists = errors.write_all(drawn, options, output)
     text, paths = tables.write_all(runs, output, sections)
     paths += lists
     if options.text:
-        paths += source_text.write_all(runs, options, output)
+        paths += source_text.write_all(drawn, options, output)
     print(text)
     with style.fonts():
-        for module in PICTURES:
-            for name, figure in module.draw(runs, style):
+        for module in PICTURES if drawn else ():
+            for name, figure in module.draw(drawn, style):
                 paths += drawing.save(figure, name, output)
-    print(f"\nIn {output}:")
-    for path in paths:
-        print(f"  {path.name}")
+    print("\n" + listed(paths, output))
+    if comparison.failure_lines(runs):
+        print("\n" + "\n".join(comparison.failure_lines(runs)))
     return 0
 
 

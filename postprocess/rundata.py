@@ -40,6 +40,8 @@ class Run:
         self.rank_samples = {}  # seconds (rows); utilisation, power and memory (rows, ranks)
         self.loss_scale = {column: np.array([]) for column in LOSS_SCALE_COLUMNS}
         self.predictions = None
+        self.failure = ""  # of a failed run, why
+        self.has_metrics = True  # False if it failed before it wrote any; only comparisons show such a run
 
     @property
     def label_names(self):
@@ -120,6 +122,12 @@ def label_of(runs, metric):
         if any(metric in columns for columns in run.evaluations.values()):
             return spoken(run.metric_labels.get(metric) or metric_label(metric, run.task))
     return spoken(metric)
+
+
+def in_order(splits):
+    """The standard splits first, in the order of their use."""
+    order = ("train", "validation", "test")
+    return sorted(splits, key=lambda split: (order.index(split) if split in order else len(order), split))
 
 
 # --- Selection of an evaluation.

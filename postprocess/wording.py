@@ -39,8 +39,16 @@ def duration_text(seconds):
 
 
 def bytes_text(size):
-    unit, factor = ("GiB", 2**30) if size >= 2**30 else ("MiB", 2**20)
+    unit, factor = ("GiB", 2**30) if size >= 2**30 else ("MiB", 2**20) if size >= 2**20 else ("KiB", 2**10)
     return f"{size / factor:.1f} {unit}"
+
+
+def flop_text(count):
+    """Floating-point operations with four digits: "612.1 GFLOP"."""
+    for unit, factor in (("EFLOP", 1e18), ("PFLOP", 1e15), ("TFLOP", 1e12), ("GFLOP", 1e9)):
+        if count >= factor:
+            return f"{count / factor:.4g} {unit}"
+    return f"{count / 1e6:.4g} MFLOP"
 
 
 def shortened(text, width):

@@ -15,7 +15,7 @@ import plot_scaling
 import plot_seeds
 import plot_throughput
 import reading
-import tables
+import writing
 from atomic import written
 
 
@@ -130,7 +130,7 @@ def as_latex(header, body):
 
 def write_table(study, rows, folder):
     header, body = table(study, rows)
-    markdown = tables.as_markdown(header, body, "table")
+    markdown = writing.as_markdown(header, body, "table")
     with written(folder / "table.md") as file:
         file.write(markdown + "\n")
     with written(folder / "table.tex") as file:
@@ -141,7 +141,7 @@ def write_table(study, rows, folder):
             known = [value for value in row.values.get(measure.key, []) if math.isfinite(value)]
             figures.append([row.name, row.label, row.ranks, measure.key, repr(row.mean(measure.key)) if known else "",
                             repr(row.deviation(measure.key)) if len(known) > 1 else "", len(known), row.published.get(measure.key, "")])
-    tables.write_csv(folder / "table.csv", ["row", "label", "ranks", "measure", "mean", "deviation", "runs", "published"], figures)
+    writing.write_csv(folder / "table.csv", ["row", "label", "ranks", "measure", "mean", "deviation", "runs", "published"], figures)
     return markdown
 
 
@@ -203,7 +203,7 @@ def write(study):
     text, failures, unlearned = page(study, rows, runs, markdown, pictures)
     with written(folder / "README.md") as file:
         file.write(text)
-    print(f"\n{study.plan.title}\n\n{tables.as_text(*table(study, rows, brief=True))}\n")
+    print(f"\n{study.plan.title}\n\n{writing.as_text(*table(study, rows, brief=True))}\n")
     for sentence in [*failures, *unlearned]:
         harness.say(sentence)
     harness.say(f"Report: {folder}/README.md, table.csv, table.tex and {len(list(folder.glob('*.png')))} pictures")

@@ -87,7 +87,7 @@ class Errors(unittest.TestCase):
         self.assertAlmostEqual(float(lines[1][1]), 149 * np.log(2), places=3)
         self.assertAlmostEqual(float(lines[2][1]), -np.log(0.1), places=5)
         self.assertIn("second \\| text", section)
-        self.assertIn("|---|---:|---:|---:|---:|---:|---|---|\n", section)
+        self.assertIn("|---|---:|---|---|---:|---:|---|---:|\n", section)
         self.assertNotIn("Without texts", section)
 
     def test_what_is_missing_is_said(self):

@@ -69,7 +69,7 @@ class Names(InFolder):
         run.attributes["task"] = "classification"
         run.evaluations["validation"] = {"step": np.array([1]), "loss": np.ones(1), "f1": np.ones(1), "accuracy": np.ones(1)}
         self.assertEqual([rundata.label_of([run], name) for name in ("f1", "accuracy")], ["macro F1", "accuracy"])
-        self.assertIn("validation macro F1", [row[0] for row in tables.summary([run])[1]])
+        self.assertIn("validation macro F1", [row[0] for row in tables.summary(run)[1]])
         run.attributes["task"] = "question_answering"
         self.assertEqual(rundata.label_of([run], "f1"), "F1")
         run.metric_labels["f1"] = "token f1"  # as metrics.h5 says
@@ -190,7 +190,7 @@ class Curves(InFolder):
             values = line.get_ydata()
             self.assertEqual(list(np.isfinite(values)), [True, True, True, False, True, True, False, True])
             self.assertEqual(line.get_marker(), "o")
-        self.assertEqual(list(plot_efficiency.alone(np.array([np.nan, 1, np.nan, 1, 1, np.nan, 1]))),
+        self.assertEqual(list(drawing.alone(np.array([np.nan, 1, np.nan, 1, 1, np.nan, 1]))),
                          [False, True, False, False, False, False, True])
 
 

@@ -61,6 +61,7 @@ import smoothing  # noqa: E402
 import tables  # noqa: E402
 import variants  # noqa: E402
 import wording  # noqa: E402
+import writing  # noqa: E402
 
 matplotlib.rcParams["savefig.dpi"] = 50  # the drawing is tested, not its fineness
 Result = collections.namedtuple("Result", "returncode stdout stderr")
@@ -201,8 +202,8 @@ class Report(InFolder):
         result = call("report.py", *paths, "--output", self.folder / "out")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.check_pictures(self.folder / "out", ["loss", "schedule", "timers", "ranks", "throughput", "scaling"])
-        self.assertIn("| data × pipeline × tensor | 1 × 1 × 1 | 2 × 1 × 1 | 4 × 1 × 1 | 8 × 1 × 1 |",
-                      (self.folder / "out/summary.md").read_text())
+        with open(self.folder / "out/summary.csv", encoding="utf-8") as file:
+            self.assertEqual([row["layout"] for row in csv.DictReader(file)], ["1x1x1", "2x1x1", "4x1x1", "8x1x1"])
 
     def test_one_kind_of_picture(self):
         run = self.folder / "run"
@@ -275,7 +276,7 @@ class Journal(InFolder):
     def test_the_share_of_padding(self):
         steps = make_run.step_columns(20, 1, np.random.default_rng(2))
         make_run.write_metrics(self.folder, steps, {})
-        self.assertNotIn("padding", dict(row[:2] for row in tables.summary([reading.load_run(self.folder, "a")])[1]))
+        self.assertNotIn("padding", dict(row[:2] for row in tables.summary(reading.load_run(self.folder, "a"))[1]))
         steps["computed_tokens"] = 4 * steps["tokens"]
         steps["computed_tokens"][0] = steps["tokens"][0]  # a journal's line of an older version
         make_run.write_metrics(self.folder, steps, {})
@@ -283,7 +284,7 @@ class Journal(InFolder):
         for journal in (False, True):
             run = reading.load_run(self.folder, "a", journal=journal)
             np.testing.assert_array_equal(run.steps["computed_tokens"], steps["computed_tokens"])
-            shown = dict(row[:2] for row in tables.summary([run])[1])
+            shown = dict(row[:2] for row in tables.summary(run)[1])
             computed, real = steps["computed_tokens"].sum(), steps["tokens"].sum()
             self.assertEqual(shown["tokens computed"], f"{computed:,}")
             self.assertEqual(shown["padding"], f"{100 * (1 - real / computed):.3g}% of the computed tokens")
@@ -359,7 +360,7 @@ class Timers(InFolder):
         _, rows = tables.timers([run])
         self.assertEqual([(row[1], *row[3:]) for row in rows],
                          [("evaluation", "5.000", "6.000", "7.000", "60.0"), ("forward", "1.500", "2.000", "2.500", "20.0"),
-                          ("other", "0.500", "2.000", "3.500", "20.0"), ("wall time", "10.000", "10.000", "10.000", "100.0")])
+                          ("other", "–", "2.000", "–", "20.0"), ("wall time", "10.000", "10.000", "10.000", "100.0")])
         [(_, figure)] = plot_timers.draw([run])
         self.assertEqual([text for text in texts(figure) if text.endswith("%")], ["20.0%", "20.0%", "60.0%"])
         self.assertIn("Time by section: run\n% of 10.0 s of wall time", texts(figure))
@@ -377,7 +378,7 @@ class Timers(InFolder):
         self.assertEqual(header[3], "host seconds (mean)")
         self.assertEqual([(row[1], *row[3:]) for row in rows],
                          [("forward", "2.000", "5.000", "6.000", "7.000", "60.0"), ("evaluation", "6.000", "1.000", "1.000", "1.000", "10.0"),
-                          ("other", "2.000", "2.000", "3.000", "4.000", "30.0"), ("wall time", "10.000", "10.000", "10.000", "10.000", "100.0")])
+                          ("other", "2.000", "–", "3.000", "–", "30.0"), ("wall time", "10.000", "10.000", "10.000", "10.000", "100.0")])
         [(_, figure)] = plot_timers.draw([run])
         [axes] = figure.axes
         self.assertEqual([(label.get_text(), bar.get_width()) for label, bar in zip(axes.get_yticklabels(), axes.patches)],
@@ -773,8 +774,11 @@ best = "accuracy"
         self.assertEqual(len({look.colour for look in other.values()}), 2)
 
     def test_no_two_of_many_have_the_same_look(self):
-        for count in (1, 7, 8, 20):
-            self.assertEqual(len(set(drawing.palette(count))), count)
+        runs = [rundata.Run(self.folder, f"run {number}") for number in range(40)]
+        for count in (1, 7, 8, 40):
+            looks = drawing.looks(runs[:count]).values()
+            self.assertEqual(len({(look.colour, str(look.line)) for look in looks}), count)
+            self.assertEqual(drawing.are_many(looks), count > 7)
 
     def test_sizes_and_legends(self):
         for ranks in (1, 40):
@@ -817,17 +821,20 @@ best = "accuracy"
                 box = legend.get_window_extent()
                 self.assertFalse(any(box.overlaps(axes.get_tightbbox()) for axes in figure.axes), name)
 
-    def test_timers_have_one_order(self):
+    def test_times_of_several_runs_are_bars_from_the_same_sections(self):
         runs = self.runs()[:4]
         runs[0].timers["seconds_avg"] = runs[0].timers["seconds_avg"][::-1]  # another order in one of them
         [(_, figure)] = plot_timers.draw(runs)
         [axes] = figure.axes
-        names = [label.get_text() for label in axes.get_yticklabels()]
-        self.assertEqual((names[:2], names[-1]), (["backward", "forward"], "wall time"))
-        points = [line for line in axes.lines if line.get_marker() == "o"]
-        for run, line in zip(runs, points):
-            shown = dict(zip(np.round(line.get_ydata()).astype(int), line.get_xdata()))
-            self.assertEqual([shown[names.index(name)] for name in run.timers["name"]], list(run.timers["seconds_avg"]))
+        self.assertEqual([label.get_text() for label in axes.get_yticklabels()], [run.name for run in runs])
+        names = [text.get_text() for text in figure.legends[0].get_texts()]
+        self.assertEqual((names[:2], names[-1]), (["backward", "forward"], "other"))
+        for container in axes.containers[:2]:
+            for run, bar in zip(runs, container):
+                shown = dict(zip(run.timers["name"], run.timers["seconds_avg"]))
+                self.assertAlmostEqual(bar.get_width(), shown[container.get_label()])
+        for row, run in enumerate(runs):
+            self.assertAlmostEqual(sum(container[row].get_width() for container in axes.containers), run.timed_seconds)
 
     def test_test_stands_beside_the_curves(self):
         [(_, figure)] = plot_metrics.draw(self.runs())
@@ -893,26 +900,20 @@ class BestCheckpoint(InFolder):
         return reading.load_run(self.folder / name, name)
 
     def test_summary(self):
-        shown = dict(row[:2] for row in tables.summary([self.load()])[1])
+        shown = dict(row[:2] for row in tables.summary(self.load())[1])
         self.assertEqual({name: value for name, value in shown.items() if name.startswith(("validation", "test"))},
                          {"validation loss (best accuracy, step 20)": "0.6", "validation accuracy (best accuracy, step 20)": "0.85",
                           "test loss (best checkpoint, step 20)": "0.65", "test accuracy (best checkpoint, step 20)": "0.8"})
-        # Side by side their steps have a row of their own.
-        header, rows = tables.summary([self.load(), self.load("loss", "other")])
-        shown = {row[0]: row[1:] for row in rows}
-        self.assertEqual(shown["step of the best checkpoint"], ["20", "30"])
-        self.assertEqual(shown["validation accuracy (best accuracy)"], ["0.85", "–"])
-        self.assertEqual(shown["validation accuracy (best loss)"], ["–", "0.6"])
 
     def test_classes_and_matrices(self):
         run = self.load()
         shown = [dict(zip(tables.classes([run])[0], row)) for row in tables.classes([run])[1]]
         self.assertEqual([(row["split"], row["evaluation"], row["class"], row["recall"]) for row in shown],
-                         [("test", "best checkpoint, step 20", "a", "0.8"), ("test", "best checkpoint, step 20", "b", "0.8"),
-                          ("validation", "best accuracy, step 20", "a", "0.9"), ("validation", "best accuracy, step 20", "b", "0.8")])
+                         [("validation", "best accuracy, step 20", "a", "0.9"), ("validation", "best accuracy, step 20", "b", "0.8"),
+                          ("test", "best checkpoint, step 20", "a", "0.8"), ("test", "best checkpoint, step 20", "b", "0.8")])
         titles = [" ".join(texts(figure)) for _, figure in plot_confusion.draw([run])]
-        self.assertIn("accuracy 0.850 on 20 samples; best accuracy, step 20", titles[1])
-        self.assertIn("accuracy 0.800 on 20 samples; best checkpoint, step 20", titles[0])
+        self.assertIn("accuracy 0.850 on 20 samples; best accuracy, step 20", titles[0])
+        self.assertIn("accuracy 0.800 on 20 samples; best checkpoint, step 20", titles[1])
         run.attributes["task"] = "token_classification"
         self.assertIn("on 20 words;", " ".join(texts(next(plot_confusion.draw([run]))[1])))
 
@@ -925,12 +926,12 @@ class BestCheckpoint(InFolder):
         run = reading.load_run(self.folder / "run", "run")
         self.assertNotIn("per_class", rundata.metric_names(run))
         shown = [row[1:] for row in tables.classes([run])[1]]
-        self.assertEqual(shown[2:], [["validation", "best accuracy, step 20", "a", 7, "0.5", "0.25", "0.125"],
+        self.assertEqual(shown[:2], [["validation", "best accuracy, step 20", "a", 7, "0.5", "0.25", "0.125"],
                                      ["validation", "best accuracy, step 20", "b", 1, "1", "0", "0.75"]])
-        self.assertEqual([row[:2] for row in shown[:2]], [["test", "best checkpoint, step 20"]] * 2)  # from the matrix
+        self.assertEqual([row[:2] for row in shown[2:]], [["test", "best checkpoint, step 20"]] * 2)  # from the matrix
         # An evaluation without counts, as of another version, leaves the matrix.
         run.per_class["validation"]["precision"][1] = np.nan
-        self.assertEqual(tables.classes([run])[1][2][4:], [10, "0.8182", "0.9", "0.8571"])
+        self.assertEqual(tables.classes([run])[1][0][4:], [10, "0.8182", "0.9", "0.8571"])
 
     def test_entities_of_each_type(self):
         self.load()
@@ -942,7 +943,7 @@ class BestCheckpoint(InFolder):
         self.assertEqual([row[3:] for row in tables.entities([run])[1]], [["a", 4, "0.5", "0.25", "0.3333"], ["b", 0, "0", "0", "0"]])
 
     def test_a_long_table_is_cut_in_markdown(self):
-        text = tables.as_markdown(["a", "b"], [[row, 0] for row in range(1005)], "classes")
+        text = writing.as_markdown(["a", "b"], [[row, 0] for row in range(1005)], "classes")
         self.assertIn("The first 1,000 of 1,005 rows; classes.csv has all.", text)
         self.assertNotIn("| 1000 |", text)
 
@@ -950,7 +951,7 @@ class BestCheckpoint(InFolder):
         run = self.load(best=None)
         self.assertEqual([rundata.chosen(run, split) for split in ("validation", "test", "other")],
                          [(2, "last"), (0, "only one"), (None, "")])
-        self.assertEqual(plot_confusion.matrices(run)[1][2], "last, step 30")
+        self.assertEqual(plot_confusion.matrices(run)[0][2], "last, step 30")
 
     def test_an_evaluation_has_no_best_checkpoint(self):
         run = self.load()
@@ -1336,9 +1337,9 @@ class Numbers(unittest.TestCase):
         self.assertEqual(reading.run_names(["x/one", "x/one"]), ["one (1)", "one (2)"])
 
     def test_text(self):
-        self.assertEqual(tables.number(1234567.8), "1,234,568")
-        self.assertEqual(tables.number(0.123456), "0.1235")
-        self.assertEqual(tables.number(float("nan")), "–")
+        self.assertEqual(writing.number(1234567.8), "1,234,568")
+        self.assertEqual(writing.number(0.123456), "0.1235")
+        self.assertEqual(writing.number(float("nan")), "–")
         self.assertEqual(wording.duration_text(3725), "1 h 02 min")
         self.assertEqual(journal.unescape("a\\\\tb\\tc\\n"), "a\\tb\tc\n")
 
