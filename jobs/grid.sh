@@ -20,10 +20,16 @@ usage: jobs/grid.sh INPUT.toml GRID DIRECTORY [RANKS] [options of bert_hpc]
 
 Each line of the file GRID is a name and settings, for example
     lora  model.trainable="lora" model.lora.targets=["query","value"]
-A value is TOML without blanks. Settings after the name * hold for all lines; "#" begins a comment. The run of a line goes to
-DIRECTORY/NAME. On this machine the lines run one after the other (jobs/local.sh), finished runs are skipped, and the runs are
-compared in DIRECTORY/report (not with BERT_HPC_GRID_REPORT=0). In a job array of Slurm task K runs the K-th line
-(jobs/train.slurm; its #SBATCH lines have no effect there).
+A value is TOML without blanks. Settings after the name * hold for all lines; "#" begins a comment. Of several values of one
+setting the last counts: INPUT.toml, the line *, the line of the run, the command line (--set table.key=VALUE). So --set
+schedule.epochs=1 shortens all runs.
+
+The run of a line goes to DIRECTORY/NAME. On this machine the lines run one after the other (jobs/local.sh), and the runs are
+compared in DIRECTORY/report (not with BERT_HPC_GRID_REPORT=0), with the failed ones and their errors. In a job array of Slurm
+task K runs the K-th line (jobs/train.slurm; its #SBATCH lines have no effect there).
+
+A finished run is skipped (not with --overwrite). If INPUT.toml or a setting has changed, the line runs again, and the earlier
+run is kept in DIRECTORY/.grid, which also has the settings and errors of each line. Other ranks are no change.
 Exit status: 0 all runs ended well, else that of the first one that did not; 2 the file or the command line is wrong.
 TEXT
 }
@@ -61,6 +67,18 @@ done <"$grid"
 if [ $problems = 0 ] && [ ${#names[@]} = 0 ]; then wrong "the file names no run"; fi
 [ $problems = 0 ] || exit 2
 
+# Settings of the command line.
+given=() overwrite=''
+for ((i = 1; i <= $#; i++)); do
+  case ${!i} in
+    --set) i=$((i + 1)); if [ $i -le $# ]; then given+=("${!i}"); fi ;;
+    --overwrite) overwrite=1 ;;
+  esac
+done
+if [[ " $common ${settings[*]} ${given[*]:-}" = *" run.directory="* ]]; then
+  fail 2 "run.directory cannot be set here: the run of a line goes to $directory/NAME"
+fi
+
 # options_of INDEX: the options of bert_hpc for a line, in the array `options`.
 options_of() {
   local word words
@@ -69,40 +87,95 @@ options_of() {
   for word in "${words[@]}"; do options+=(--set "$word"); done
 }
 
+# settings_of INDEX: what decides the run's result: the last value of each setting, and the input without comments.
+settings_of() {
+  local word words
+  local -A last=()
+  read -ra words <<<"$common ${settings[$1]}"
+  for word in ${words[@]+"${words[@]}"} ${given[@]+"${given[@]}"}; do last[${word%%=*}]=${word#*=}; done
+  for word in "${!last[@]}"; do printf '%s=%s\n' "$word" "${last[$word]}"; done | LC_ALL=C sort
+  printf '\n'
+  sed -E 's/[[:space:]]+#[^"'"'"']*$//; s/[[:space:]]+$//; /^[[:space:]]*(#|$)/d' "$input"
+}
+
+# prepare INDEX: records the settings of a line, and moves a run aside that had others.
+prepare() {
+  local name=${names[$1]} now number=1
+  local run=$directory/$name record=$directory/.grid/$name.settings
+  now=$(settings_of "$1")
+  mkdir -p "$directory/.grid" || fail 4 "cannot make the folder $directory/.grid"
+  if [ -f "$record" ] && [ -d "$run" ] && [ "$now" != "$(cat "$record")" ]; then
+    [ ! -e "$run/.lock" ] ||
+      fail 4 "$name: its settings have changed, but $run/.lock says that it is still running; remove $run if it is not"
+    while [ -e "$directory/.grid/$name.before-$number" ]; do number=$((number + 1)); done
+    mv "$run" "$directory/.grid/$name.before-$number"
+    say "$name: its settings have changed, so it runs again; the earlier run is now $directory/.grid/$name.before-$number"
+    diff <(cat "$record") <(printf '%s\n' "$now") | sed -n 's/^</   before:/p; s/^>/   now:   /p' || true
+  fi
+  if [ -f "$record" ] || ! finished "$run"; then printf '%s\n' "$now" >"$record"; fi
+}
+finished() { [ -z "$overwrite" ] && [ "$(cat "$1/.status" 2>/dev/null)" = finished ]; }
+
 if [ -n "${SLURM_ARRAY_TASK_ID:-}" ]; then
   index=$((SLURM_ARRAY_TASK_ID - 1))
   if [ $index -lt 0 ] || [ $index -ge ${#names[@]} ]; then
     fail 2 "task $SLURM_ARRAY_TASK_ID has no line: $grid names ${#names[@]} runs, --array=1-${#names[@]}"
   fi
+  prepare $index
   options_of $index
   exec bash "$bert_hpc_jobs/train.slurm" "$input" "${options[@]}" "$@"
 fi
 
-status=0 runs=()
+# run_line INDEX [options]: runs a line, with a copy of its errors in .grid; sets `own` to its exit status.
+run_line() {
+  local errors=$directory/.grid/${names[$1]}.errors copy index=$1
+  options_of "$index"
+  shift
+  exec 3> >(trap '' HUP INT TERM QUIT USR1 USR2 && exec tee "$errors" >&2)
+  copy=$!
+  own=0
+  bash "$bert_hpc_jobs/local.sh" "$input" "${options[@]}" "$@" 2>&3 3>&- || own=$?
+  exec 3>&-
+  wait "$copy" || true
+  printf '%s\n' "$own" >"$directory/.grid/${names[$index]}.status"
+}
+
+# last_error FILE: its last line with an error, and the next one if that lists what is wrong.
+last_error() {
+  awk '/error: / { sub(/^.*error: /, "error: "); text = $0; list = text ~ /:$/; next }
+       list { sub(/^ +/, ""); text = text " " $0; list = 0 }
+       END { print text }' "$1"
+}
+
+status=0 runs=() failures=()
 for index in "${!names[@]}"; do
   name=${names[$index]} run=$directory/${names[$index]}
-  if [ "$(cat "$run/.status" 2>/dev/null)" = finished ]; then
-    say "$name: finished before"
-  else
-    say "$name: ${settings[$index]:-the input as it is}"
-    options_of "$index"
-    own=0
-    bash "$bert_hpc_jobs/local.sh" "$input" "$@" "${options[@]}" || own=$?
-    if [ $own = 75 ]; then exit 75; fi  # a stop was requested
-    if [ $own != 0 ]; then
-      note "$name ended with status $own"
-      if [ $status = 0 ]; then status=$own; fi
-      continue
-    fi
-  fi
+  prepare "$index"
   runs+=("$name=$run")
+  if finished "$run"; then
+    say "$name: finished before"
+    continue
+  fi
+  say "$name: ${settings[$index]:-the input as it is}"
+  run_line "$index" "$@"
+  if [ $own = 75 ]; then exit 75; fi  # a stop was requested
+  if [ $own != 0 ]; then
+    note "$name ended with status $own"
+    failures+=("$name ended with status $own: $(last_error "$directory/.grid/$name.errors")")
+    if [ $status = 0 ]; then status=$own; fi
+  fi
 done
 python=$(bert_hpc_python)
-if [ "${BERT_HPC_GRID_REPORT:-1}" = 0 ]; then exit $status; fi
-if [ ${#runs[@]} -gt 0 ] && [ -n "$python" ] && "$python" -c 'import h5py, matplotlib' 2>/dev/null; then
-  say "Report: $directory/report/summary.md compares the runs"
-  "$python" "$bert_hpc_share/postprocess/report.py" "${runs[@]}" --output "$directory/report"
-elif [ ${#runs[@]} -gt 0 ]; then
-  say "Report: skipped, because no Python with h5py, numpy and matplotlib was found (set BERT_HPC_PYTHON to one)"
+if [ "${BERT_HPC_GRID_REPORT:-1}" != 0 ]; then
+  if [ -n "$python" ] && "$python" -c 'import h5py, matplotlib' 2>/dev/null; then
+    say "Report: $directory/report/comparison.md compares the runs"
+    "$python" "$bert_hpc_share/postprocess/report.py" "${runs[@]}" --output "$directory/report"
+  else
+    say "Report: skipped, because no Python with h5py, numpy and matplotlib was found (set BERT_HPC_PYTHON to one)"
+  fi
+fi
+if [ ${#failures[@]} -gt 0 ]; then
+  say "${#failures[@]} of ${#names[@]} runs failed:"
+  for failure in "${failures[@]}"; do note "$failure"; done
 fi
 exit $status

@@ -1,5 +1,5 @@
-"""jobs/grid.sh runs an input with the settings of each line of a file, skips what is finished, compares the runs, and names every
-wrong line; in a job array it runs the line of its task."""
+"""jobs/grid.sh runs an input with the settings of each line of a file, skips what is finished unless its settings have changed,
+compares the runs, failed ones too, and names every wrong line; in a job array it runs the line of its task."""
 
 import os
 import pathlib
@@ -46,12 +46,39 @@ class Grid(Case):
         self.assertIn('trainable = "lora"', inputs["lora"])
         self.assertIn('name = "adamw8bit"', inputs["8bit"])
         self.assertNotIn('name = "adamw8bit"', inputs["lora"])
-        summary = (folder / "report/summary.md").read_text()
+        text = (folder / "report/comparison.md").read_text()
         for name in inputs:
-            self.assertIn(name, summary)
-        again = self.grid("runs", GRID, "1")
+            self.assertIn(f"| {name} | ", text)
+        again = self.grid("runs", GRID, "1", BERT_HPC_GRID_REPORT="0")
         self.assertEqual(again.returncode, 0, again.stdout + again.stderr)
         self.assertEqual(again.stdout.count("finished before"), 3)
+
+    def values(self, name, run, key):
+        """The value of a key in the resolved input of a run."""
+        with h5py.File(self.work.folder / name / run / "metrics.h5") as file:
+            return re.search(rf"^{key} = (.*)$", file.attrs["resolved_input"], re.MULTILINE)[1]
+
+    def test_a_changed_line_runs_again(self):
+        quiet = {"BERT_HPC_GRID_REPORT": "0"}
+        lines = '* schedule.steps=2\nsame\nother optimizer.learning_rate=1e-3   # first\n'
+        self.assertEqual(self.grid("changed", lines, "1", **quiet).returncode, 0)
+        # A comment and a setting that another line had before are no change.
+        done = self.grid("changed", 'same schedule.steps=2\nother schedule.steps=2 optimizer.learning_rate=2e-3\n', "1", **quiet)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("same: finished before", done.stdout)
+        self.assertIn("other: its settings have changed", done.stdout)
+        self.assertIn("before: optimizer.learning_rate=1e-3", done.stdout)
+        self.assertEqual(float(self.values("changed", "other", "learning_rate")), 2e-3)
+        self.assertEqual(float(self.values("changed/.grid", "other.before-1", "learning_rate")), 1e-3)
+        # The command line is part of the settings, and wins over the file.
+        done = self.grid("changed", 'same schedule.steps=2\n', "1", "--set", "schedule.steps=3", **quiet)
+        self.assertIn("same: its settings have changed", done.stdout)
+        self.assertEqual(self.values("changed", "same", "steps"), "3")
+
+    def test_run_directory_belongs_to_the_script(self):
+        for lines, arguments in (("a run.directory=\"x\"\n", []), ("a\n", ["--set", 'run.directory="x"'])):
+            done = self.grid("directory", lines, *arguments)
+            self.assertEqual((done.returncode, "run.directory cannot be set" in done.stderr), (2, True), done.stderr)
 
     def test_wrong_lines(self):
         done = self.grid("wrong", 'a model.hidden_size = 3\na\n../b\nreport\nc key=3\n')
@@ -64,7 +91,9 @@ class Grid(Case):
     def test_a_run_that_fails(self):
         done = self.grid("fails", 'bad model.hidden_size=33\n* schedule.epochs=1\ngood\n', "1")
         self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
-        self.assertIn("bad ended with status 2", done.stdout)
+        self.assertTrue(re.search(r"1 of 2 runs failed:\n +bad ended with status 2: error: .*hidden_size.*\n$", done.stdout), done.stdout)
+        text = (self.work.folder / "fails/report/comparison.md").read_text()
+        self.assertTrue(re.search(r"- bad: exit status 2: error: .*hidden_size", text), text)
         self.assertEqual((self.work.folder / "fails/good/.status").read_text().strip(), "finished")
 
     def test_job_array(self):
@@ -81,6 +110,7 @@ class Grid(Case):
         for setting in ("schedule.epochs=1", 'model.lora.targets=["query","value"]', "run.seed=7",
                         f'run.directory="{self.work.folder}/array/lora"'):
             self.assertEqual(words[words.index(setting) - 1], "--set")
+        self.assertLess(words.index("schedule.epochs=1"), words.index("run.seed=7"))  # of two values the last counts
         self.assertNotIn('optimizer.name="adamw8bit"', words)
         done = task(4)
         self.assertEqual((done.returncode, "--array=1-3" in done.stderr), (2, True))
