@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "app/engine/embedding_input.hpp"
+#include "app/engine/hidden_states.hpp"
 #include "app/engine/model_from_config.hpp"
 #include "app/engine/model_loading.hpp"
 #include "app/engine/padding.hpp"
@@ -100,7 +101,8 @@ void Session::make_model() {
     if (teacher_plan) {
       config::Config of_teacher = input;
       of_teacher.parallel.balance.clear();
-      teacher_plan->balance = balance_of_applied(teacher_plan->request.config, of_teacher);
+      teacher_plan->balance = aligned_balance(teacher_plan->pairs, pipeline.balance,
+                                              balance_of_applied(teacher_plan->request.config, of_teacher));
     }
   });
   if (!trains_ || estimates()) return;

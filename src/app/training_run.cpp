@@ -94,7 +94,10 @@ void describe(const Session& session, const RunContext& context) {
           (context.input.batch.has_memory() ? " (as [batch] memory allows)" : ""));
   const std::string padding = padding_text(session.batches.plan.padding);
   if (!padding.empty()) lines.emplace_back("padding", padding + "; limits of micro-batches count it");
-  if (session.teacher_plan) lines.emplace_back("teacher", teacher_text(context.input, *session.teacher_plan));
+  if (session.teacher_plan) {
+    const std::int64_t blocks = session.model->config.num_hidden_layers;
+    for (auto& line : teacher_lines(context.input, *session.teacher_plan, blocks)) lines.push_back(std::move(line));
+  }
   const std::string adapters = adapters_text(session.model->plan);
   const bool leaves_head = !context.input.model.lora.train_head.value_or(true);
   if (!adapters.empty()) lines.emplace_back("adapters", adapters + (leaves_head ? "; the head is not trained" : ""));

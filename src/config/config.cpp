@@ -155,6 +155,8 @@ void visit_keys(TomlKeys& toml, Config& config) {
   toml.key("compute", distill.compute, one_of({"fp32", "tf32", "bf16", "fp16"}));
   toml.key("losses", distill.losses);
   toml.key("initialize", distill.initialize, multiples(1, 0, 1 << 20));
+  toml.key("layer_map", distill.layer_map, multiples(1, 0, 1 << 20));
+  toml.key("match_embeddings", distill.match_embeddings);
   toml.key("temperature", distill.temperature, positive()).key("alpha", distill.alpha, between(0, 1));
 
   Debug& debug = config.debug;
@@ -162,6 +164,10 @@ void visit_keys(TomlKeys& toml, Config& config) {
   toml.key("collective_timeout_seconds", debug.collective_timeout_seconds, positive());
   toml.key("step_delay_seconds", debug.step_delay_seconds, non_negative());
   toml.key("parameter_hash_every", debug.parameter_hash_every, non_negative());
+}
+
+bool Config::distills_by(std::string_view word) const {
+  return distills() && std::find(distill.losses.begin(), distill.losses.end(), word) != distill.losses.end();
 }
 
 namespace {

@@ -156,12 +156,45 @@ void Stage::recompute(layers::Engine& engine, const layers::StepContext& context
 
 void Stage::forward(layers::Engine& engine, const layers::StepContext& context, int slot) {
   Slot& s = at(slot);
-  if (range_.embeddings) embeddings_->forward(context, *s.embeddings);
+  if (range_.embeddings) {
+    embeddings_->forward(context, *s.embeddings);
+    observe(context, s, 0);
+  }
   for (std::size_t i = 0; i < sublayers_.size(); ++i) {
     sublayers_[i]->forward(engine, context, selection(s, i), sublayer_input(s, i), *s.sublayers[i]);
+    observe(context, s, i + 1);
     progress();
   }
-  if (range_.head) head_->forward(engine, context, s.sublayers.back()->output, *s.head);
+  if (gathers_rows()) gather_rows(s, context.batch.tokens.count);
+  if (range_.head) head_->forward(engine, context, head_input(s), *s.head);
+}
+
+void Stage::gather_rows(const Slot& slot, std::int64_t tokens) const {
+  const std::int32_t* const index = slot.selection.index + group_.begin(slot.selection.rows.count);
+  ops::gather_rows(group_.gather(slot.sublayers.back()->output, tokens), index, slot.selected);
+}
+
+void Stage::scatter_rows(const Slot& slot, std::int64_t tokens, const Matrix& d_y) const {
+  const std::int32_t* const index = slot.selection.index + group_.begin(slot.selection.rows.count);
+  const Matrix sum = group_.partial(d_y, tokens);
+  core::fill_on_device(sum.data, 0, static_cast<std::size_t>(sum.size() * core::bytes_of(sum.type)));
+  if (sum.type != slot.d_selected.type) ops::copy(slot.d_selected, slot.d_summed);
+  ops::scatter_add_rows(sum.type != slot.d_selected.type ? slot.d_summed : slot.d_selected, index, sum);
+  group_.sum(sum, d_y);
+}
+
+void Stage::observe(const layers::StepContext& context, const Slot& slot, std::size_t sublayer) const {
+  if (context.observer == nullptr) return;
+  const std::int64_t edge = range_.first + static_cast<std::int64_t>(sublayer);
+  context.observer->forward(edge, context, sublayer_input(slot, sublayer).residual);
+}
+
+void Stage::observe(const layers::StepContext& context, const layers::StreamGradient& gradient,
+                    std::size_t sublayer) const {
+  const bool is_computed_here = sublayer > 0 || range_.embeddings;
+  if (context.observer == nullptr || !is_computed_here) return;
+  const std::int64_t edge = range_.first + static_cast<std::int64_t>(sublayer);
+  context.observer->backward(edge, context, has_sum(sublayer) ? gradient.residual : gradient.y);
 }
 
 void Stage::set_loss(const float* row_losses, const float* d_logits, int slot) {
@@ -191,12 +224,14 @@ void Stage::backward(layers::Engine& engine, const layers::StepContext& context,
   int turn = 0;
 
   if (range_.head) {
-    d_y = first_rows(ping_pong[turn], s.selection.rows.count, sublayers_.size());
+    d_y = first_rows(ping_pong[turn], rows_into(s, sublayers_.size(), tokens), sublayers_.size());
     turn = 1 - turn;
-    head_->backward_input(engine, context, *s.head, d_y.y);
-    if (trains_head_) head_->backward_weight(engine, *s.head, s.sublayers.back()->output);
+    head_->backward_input(engine, context, *s.head, gathers_rows() ? s.d_selected : d_y.y);
+    if (gathers_rows()) scatter_rows(s, tokens, d_y.y);
+    if (trains_head_) head_->backward_weight(engine, *s.head, head_input(s));
     if (head_begin_ >= 0) finished(head_begin_);
   }
+  observe(context, d_y, sublayers_.size());
   std::size_t run = runs_.size();
   for (std::size_t i = sublayers_.size(); i-- > first_backward_;) {
     if (run > 0 && runs_[run - 1].last == i + 1) recompute(engine, context, s, --run);
@@ -214,6 +249,7 @@ void Stage::backward(layers::Engine& engine, const layers::StepContext& context,
     }
     workspace.release(sublayer_mark);
     if (sublayer_begin_[i] >= 0) finished(sublayer_begin_[i]);
+    observe(context, d_x, i);
     progress();
     d_y = d_x;
     turn = 1 - turn;
@@ -236,12 +272,15 @@ void Stage::backward_input(layers::Engine& engine, const layers::StepContext& co
   allocate_send_buffer(workspace, context.batch.tokens.count, s);
   workspace.release(training_.scratch_begin);
   layers::StreamGradient d_y = range_.head ? k.d_inputs.back() : gradient_of(d_output(slot), sublayers_.size());
-  if (range_.head) head_->backward_input(engine, context, *s.head, d_y.y);
+  if (range_.head) head_->backward_input(engine, context, *s.head, gathers_rows() ? s.d_selected : d_y.y);
+  if (gathers_rows()) scatter_rows(s, context.batch.tokens.count, d_y.y);
+  observe(context, d_y, sublayers_.size());
   for (std::size_t i = sublayers_.size(); i-- > first_backward_;) {
     const bool sent = i == 0 && sends_gradient();
     const layers::StreamGradient d_x = sent ? gradient_of(s.d_input, i) : k.d_inputs[i];
     sublayers_[i]->backward_input(engine, context, selection(s, i), *s.sublayers[i], d_y, *k.sublayers[i], d_x,
                                   workspace);
+    observe(context, d_x, i);
     progress();
     d_y = d_x;
   }
@@ -252,7 +291,7 @@ void Stage::backward_weight(layers::Engine& engine, const layers::StepContext& c
                             int slot, int deferred) {
   const Slot& s = at(slot);
   const DeferredGradients& k = deferred_[static_cast<std::size_t>(deferred)];
-  if (trains_head_) head_->backward_weight(engine, *s.head, s.sublayers.back()->output);
+  if (trains_head_) head_->backward_weight(engine, *s.head, head_input(s));
   if (head_begin_ >= 0) finished(head_begin_);
   for (std::size_t i = sublayers_.size(); i-- > first_backward_;) {
     if (sublayer_begin_[i] < 0) continue;

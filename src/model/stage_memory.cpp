@@ -128,7 +128,16 @@ void Stage::allocate_slot(core::Workspace& workspace, std::int64_t tokens, bool 
     const bool selects = selection(slot, sublayers_.size() - 1) != nullptr;
     slot.d_output = take_message(workspace, selects ? slot.selection.rows.count : tokens, sublayers_.size());
   }
-  if (range_.head) head_->allocate_saved(workspace, slot.selection.rows.count, *slot.head);
+  if (!range_.head) return;
+  const std::int64_t rows = slot.selection.rows.count;
+  if (gathers_rows()) {
+    const std::int64_t columns = width(sublayers_.size());
+    const DataType summed = group_.partial_type(plan_.storage);
+    slot.selected = group_.take(workspace, rows, columns, plan_.storage);
+    if (training) slot.d_selected = group_.take(workspace, rows, columns, plan_.storage);
+    if (training && summed != plan_.storage) slot.d_summed = group_.take(workspace, rows, columns, summed);
+  }
+  head_->allocate_saved(workspace, rows, *slot.head);
 }
 
 std::int64_t Stage::allocate_runs(core::Workspace& workspace, std::int64_t tokens, Slot& slot) const {

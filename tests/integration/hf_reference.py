@@ -172,9 +172,32 @@ def sigmoids(student, teacher, terms):
     return sum(losses)
 
 
-def soft_loss(task, models, shard, chosen):
+def states_loss(task, terms, models, shard, chosen):
+    """The losses between hidden states of (student, teacher) at the real tokens of a padded batch."""
+    if not set(terms["losses"]) & STATE_LOSSES:
+        return 0
+    rows = [row for query in chosen for row in range(*query)] if task == cases.LISTWISE else chosen
+    batch = batch_of(shard, rows, *(["token_type_ids"] if shard["types"] else []))
+    real = batch["attention_mask"] == 1
+    student, teacher = ([states[real] for states in model(**batch, output_hidden_states=True).hidden_states] for model in models)
+    here, there = len(student) - 1, len(teacher) - 1
+    loss = 0
+    if "hidden_mse" in terms["losses"]:
+        layer_map = terms.get("layer_map", [-(-(i + 1) * there // here) - 1 for i in range(here)])  # TinyBERT's, rounded up
+        pairs = [(i + 1, block + 1) for i, block in enumerate(layer_map)] + ([(0, 0)] if terms.get("match_embeddings", True) else [])
+        loss += sum(torch.nn.functional.mse_loss(student[i], teacher[j]) for i, j in pairs)
+    if "hidden_cosine" in terms["losses"]:
+        loss += torch.nn.functional.cosine_embedding_loss(student[-1], teacher[-1], torch.ones(len(student[-1])).double())
+    return loss
+
+
+STATE_LOSSES = {"hidden_mse", "hidden_cosine"}
+
+
+def soft_loss(task, terms, models, shard, chosen):
     """The loss between the outputs of (student, teacher)."""
-    terms = cases.DISTILLED[task]
+    if not set(terms["losses"]) - STATE_LOSSES:
+        return 0
     if task == "question_answering":
         losses = []
         for i in chosen:
@@ -204,15 +227,17 @@ def items_of(task, shard):
     return [ends for ends in zip(shard["groups"], shard["groups"][1:]) if shard["labels"][ends[0]:ends[1]].any()]
 
 
-def distilled(task, folder, teacher_folder, shard):
-    """(losses, model) of a training from the first model in `folder` beside a teacher."""
+def distilled(name, folder, teacher_folder, shard):
+    """(losses, model) of a training, a case of DISTILLED, from the first model in `folder` beside a teacher."""
+    task, terms = cases.task_of(f"distilled_{name}"), cases.DISTILLED[name]
     models = [class_of(task).from_pretrained(path).double().eval() for path in (folder, teacher_folder)]
     models[1].requires_grad_(False)
     models[0].train()
-    alpha, task_loss = cases.DISTILLED[task]["alpha"], LOSSES.get(task, padded_loss)
+    alpha, task_loss = terms["alpha"], LOSSES.get(task, padded_loss)
 
     def loss_of(model, chosen):
-        return (1 - alpha) * task_loss(model, shard, chosen) + alpha * soft_loss(task, (model, models[1]), shard, chosen)
+        between = sum(loss(task, terms, (model, models[1]), shard, chosen) for loss in (soft_loss, states_loss))
+        return (1 - alpha) * task_loss(model, shard, chosen) + alpha * between
 
     return train(models[0], loss_of, items_of(task, shard), cases.DISTILLED_STEPS, cases.RATE), models[0].eval()
 

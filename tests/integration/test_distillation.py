@@ -19,12 +19,6 @@ SIZES = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "i
 
 
 class Distillation(cases.Trainings):
-    def teacher_of(self, task):
-        shards = self.prepare(task)
-        if not (self.folder / f"{task}_teacher").exists():
-            cases.write_teacher(self.folder / f"{task}_teacher", task, shards[0])
-        return shards
-
     def refused(self, arguments=(), **tables):
         """What a run of classification says that ends with these tables and arguments, and its exit status."""
         everything = {"run": {"mode": "train", "directory": "refused"}, "model": {"pretrained": "classification_start"},
@@ -37,9 +31,11 @@ class Distillation(cases.Trainings):
         return done.stdout + done.stderr, done.returncode
 
     def test_a_student_that_is_its_teacher_has_no_soft_loss(self):
-        for task, words in (("classification", ["kl", "mse_logits"]), ("regression", ["mse_logits"]), ("question_answering", ["kl"]),
-                            ("gpt2_causal_lm", ["kl"])):
+        states = ["hidden_mse", "hidden_cosine"]
+        for task, words in (("classification", ["kl", "mse_logits"]), ("classification", states), ("regression", ["mse_logits"]),
+                            ("question_answering", ["kl", *states]), ("gpt2_causal_lm", ["kl", *states])):
             self.prepare(task)
+            shutil.rmtree(self.folder / f"{task}_itself", ignore_errors=True)
             more = {"distill": {"teacher": f"{task}_start", "alpha": 1.0, "losses": words}}
             if task == "regression":  # in the unit of the training, whatever it is
                 more["task"] = {"name": task, "standardize": True}
@@ -48,15 +44,45 @@ class Distillation(cases.Trainings):
 
     def test_every_layout_has_the_same_bits(self):
         self.teacher_of("classification")
-        results = []
-        for parallel in ({}, *LAYOUTS):
-            output = "same" + "".join(f"_{key}" for key in parallel)
-            losses = self.train("classification", output, parallel, 6, run={"mode": "train", "directory": output, "reproducible": True},
-                                distill={"teacher": "classification_teacher", "losses": ["kl", "mse_logits"]})
-            results.append((losses.tolist(), (self.folder / output / "model/model.safetensors").read_bytes()))
-        for parallel, result in zip(LAYOUTS, results[1:], strict=True):
-            with self.subTest(parallel):
-                self.assertEqual(result, results[0])
+        for number, words in enumerate((["kl", "mse_logits"], ["hidden_mse", "hidden_cosine"])):
+            results = []
+            for parallel in ({}, *LAYOUTS):
+                output = f"same_{number}" + "".join(f"_{key}" for key in parallel)
+                losses = self.train("classification", output, parallel, 6, run={"mode": "train", "directory": output, "reproducible": True},
+                                    distill={"teacher": "classification_teacher", "losses": words})
+                results.append((losses.tolist(), (self.folder / output / "model/model.safetensors").read_bytes()))
+            for parallel, result in zip(LAYOUTS, results[1:], strict=True):
+                with self.subTest(parallel, words=words):
+                    self.assertEqual(result, results[0])
+
+    def test_hidden_states_do_not_depend_on_how_a_step_is_computed(self):
+        self.teacher_of("classification")
+        distill = {"teacher": "classification_teacher", "losses": ["kl", "hidden_mse", "hidden_cosine"]}
+        plain = self.train("classification", "plain", {}, 6, distill=distill)
+        base = {"data": {"train": ["classification/train-*.h5"], "order": "file"}}
+        others = {"padded": {"data": base["data"] | {"padding": "max"}}, "small": {"batch": {"global": cases.BATCH, "micro": 4}},
+                  "recomputed": {"model": {"pretrained": "classification_start", "recompute": "blocks"}},
+                  "apart": {"parallel": {"pipeline": 2, "pipeline_schedule": "zb_h1"}},
+                  "interleaved": {"parallel": {"pipeline": 2, "virtual_stages": 2, "pipeline_schedule": "interleaved"}},
+                  "sharded": {"parallel": {"data": 2, "zero": 2}}}
+        for name, tables in others.items():
+            parallel = tables.pop("parallel", {})
+            with self.subTest(name):
+                losses = self.train("classification", name, parallel, 6, distill=distill, **tables)
+                self.assertLess(np.abs(losses - plain).max(), 2e-6)  # sums in another order
+        rough = self.train("classification", "rough", {}, 6, distill=distill, precision={"compute": "bf16"})
+        self.assertLess(np.abs(rough / plain - 1).max(), 0.02)  # bf16 rounds with 2^-9 some ten times
+
+    def test_frozen_blocks_are_compared_and_stay(self):
+        self.teacher_of("classification")
+        self.train("classification", "frozen", {}, 3, model={"pretrained": "classification_start", "freeze_layers": 1},
+                   distill={"teacher": "classification_teacher", "losses": ["hidden_mse"], "alpha": 1.0},
+                   optimizer={"learning_rate": cases.RATE, "weight_decay": 0.0})
+        before, after = (tensors_of(self.folder / folder / "model.safetensors") for folder in ("classification_start", "frozen/model"))
+        changed = {name for name, value in after.items() if not np.array_equal(value, before[name])}
+        self.assertTrue(changed)
+        self.assertEqual({name.split(".")[3] for name in changed if ".layer." in name}, {"1"})
+        self.assertEqual([name for name in changed if ".layer." not in name], [])  # the head has no gradient
 
     def test_a_teacher_of_another_family_in_another_format(self):
         self.prepare("roberta_classification")
@@ -142,6 +168,10 @@ class Distillation(cases.Trainings):
         text = (self.folder / "described/log.txt").read_text()
         self.assertIn("classification_teacher: bert, 3 blocks of 64, in fp32; loss = 0.5 · the task's + 0.5 · kl at temperature 2", text)
         self.assertIn("teacher: parameters", text)
+        self.train("classification", "compared", {"pipeline": 2}, 2, distill={"teacher": "classification_teacher", "losses": ["hidden_mse"]})
+        text = (self.folder / "compared/log.txt").read_text()
+        self.assertIn("hidden_mse compares the embeddings and the student's blocks 0 to 1 with the teacher's [1, 2] (evenly spaced)", text)
+        self.assertIn("teacher: hidden states of a step", text)
         resolved = (self.folder / "described/input.toml").read_text()
         self.assertIn('losses = ["kl"]', resolved)
         self.assertIn('compute = "fp32"', resolved)
@@ -169,6 +199,12 @@ class Distillation(cases.Trainings):
               "distill": {"teacher": "classification_teacher", "initialize": [0, 1, 3]}}, 2, "names 3 blocks and the student has 2",
              "blocks are 0 to 2", "hidden_size is 32 and the teacher's is 64"),
             ({"distill": {"teacher": "classification_teacher", "initialize": [0, 1]}}, 2, "remove one of them"),
+            ({"distill": {"teacher": "classification_teacher", "layer_map": [0, 1]}}, 2, "layer_map is read by losses", "hidden_mse"),
+            ({"distill": {"teacher": "classification_teacher", "match_embeddings": False}}, 2, "match_embeddings is read by losses"),
+            ({"distill": {"teacher": "classification_teacher", "losses": ["hidden_mse"], "layer_map": [0, 1, 3]}}, 2,
+             "names 3 blocks and the student has 2", "no block 3: its blocks are 0 to 2", "without it, it is [1, 2]"),
+            ({"model": SIZES | {"hidden_size": 32}, "distill": {"teacher": "classification_teacher", "losses": ["hidden_cosine"]}}, 2,
+             '"hidden_cosine" compares hidden states of equal size', "have 32 columns and the teacher's 64"),
             ({"distill": {"teacher": "short"}}, 2, "at most 9 tokens", "vocabulary has 12 pieces"),
             ({"distill": {"teacher": "multi_label_teacher"}}, 2, "3 labels and the student 4"),
             ({"task": {"name": "answer_ranking"}, "data": {"train": ["answer_ranking/train-*.h5"]}, "model": {"pretrained": "answer_ranking_start"},

@@ -19,7 +19,9 @@ LAYOUTS = {"classification": [{"data": 2, "pipeline": 2}], "lora_all_layers": [{
            "lora_gpt2_magnitudes": [{"tensor": 2}], "bilstm_classification": [{"data": 2, "pipeline": 2}],
            "gpt2_causal_lm": [{"data": 2, "pipeline": 2}, {"tensor": 2}],
            "distilled_classification": [{"data": 2, "pipeline": 2}], "distilled_token_classification": [{"tensor": 2}],
-           "distilled_question_answering": [{"pipeline": 2}], f"distilled_{cases.LISTWISE}": [{"data": 2}]}
+           "distilled_question_answering": [{"pipeline": 2}], f"distilled_{cases.LISTWISE}": [{"data": 2}],
+           "distilled_states": [{"data": 2, "pipeline": 2}, {"tensor": 2}], "distilled_states_words": [{"pipeline": 2}],
+           "distilled_states_gpt2": [{"pipeline": 2}]}
 
 
 class TrainingGoldens(cases.Trainings):
@@ -77,10 +79,9 @@ class TrainingGoldens(cases.Trainings):
             self.follow(f"lora_{name}", lambda *arguments: self.train_adapter(name, *arguments, task=task), shards)  # noqa: B023
 
     def test_distillation(self):
-        for task in cases.DISTILLED:
-            shards = self.prepare(task)
-            cases.write_teacher(self.folder / f"{task}_teacher", task, shards[0])
-            self.follow(f"distilled_{task}", lambda *arguments: self.distil(task, *arguments), shards)  # noqa: B023
+        for name in cases.DISTILLED:
+            shards = self.teacher_of(cases.task_of(f"distilled_{name}"))
+            self.follow(f"distilled_{name}", lambda *arguments: self.distil(name, *arguments), shards)  # noqa: B023
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ TARGETS = {"usual": ["query", "value"], "some": ["key", "intermediate.dense"],
            "magnitudes": ["query", "key", "intermediate.dense", "output.dense"],
            "gpt2": ["c_attn"], "gpt2_magnitudes": ["c_attn", "attn.c_proj", "c_fc"],
            "all_layers": ["query", "key", "value", "attention.output.dense", "intermediate.dense", "output.dense"]}
-# Distillation: 20 steps of each task beside a teacher of three blocks.
+# Distillation: 20 steps beside a teacher of three blocks, of the task of this name unless they name another.
 DISTILLED_STEPS, TEACHER_LAYERS = 20, 3
 DISTILLED = {
     "classification": {"losses": ["kl"], "temperature": 2.0, "alpha": 0.7},
@@ -53,12 +53,23 @@ DISTILLED = {
     LISTWISE: {"losses": ["kl", "margin_mse"], "temperature": 2.0, "alpha": 0.8},
     "token_classification": {"losses": ["kl", "mse_logits"], "temperature": 2.0, "alpha": 0.5},
     "question_answering": {"losses": ["kl", "mse_logits"], "temperature": 2.0, "alpha": 0.5},
+    "states": {"task": "classification", "losses": ["hidden_mse", "hidden_cosine"], "alpha": 0.6},
+    "states_multi_label": {"task": "multi_label", "losses": ["hidden_cosine"], "alpha": 0.7},
+    "states_regression": {"task": "regression", "losses": ["mse_logits", "hidden_mse"], "alpha": 0.5},
+    "states_words": {"task": "token_classification", "losses": ["kl", "hidden_mse"], "layer_map": [0, 1], "match_embeddings": False,
+                     "alpha": 0.5, "temperature": 2.0},
+    "states_answers": {"task": "question_answering", "losses": ["mse_logits", "hidden_mse", "hidden_cosine"], "layer_map": [2, 0], "alpha": 0.5},
+    "states_ranking": {"task": LISTWISE, "losses": ["margin_mse", "hidden_mse"], "alpha": 0.8},
+    "states_gpt2": {"task": "gpt2_causal_lm", "losses": ["hidden_mse", "hidden_cosine"], "alpha": 0.5},
 }
 
 
 def task_of(name):
     """Task of a golden case."""
-    return adapted_task(name.removeprefix("lora_")) if name.startswith("lora_") else name.removeprefix("distilled_")
+    if name.startswith("lora_"):
+        return adapted_task(name.removeprefix("lora_"))
+    name = name.removeprefix("distilled_")
+    return DISTILLED.get(name, {}).get("task", name)
 
 
 def family_of(task):
@@ -237,7 +248,7 @@ def write_start(folder, task, shard, layers=LAYERS, seed=3, reverse=False):
     folder.mkdir()
     config = config_of(task, shard)
     if layers != LAYERS:
-        config["num_hidden_layers"] = layers
+        config["n_layer" if "n_layer" in config else "num_hidden_layers"] = layers
     if reverse:
         names = list(config["label2id"])[::-1]
         config |= {"id2label": {str(i): name for i, name in enumerate(names)}, "label2id": {name: i for i, name in enumerate(names)}}
@@ -347,9 +358,18 @@ class Trainings(unittest.TestCase):
             "log": {"every_steps": 1, "progress": "none"}} | more, ranks=rank_count(parallel))
         return self.losses(output)
 
-    def distil(self, task, output, parallel={}):
-        """The losses of a training of `task` beside TASK_teacher."""
-        return self.train(task, output, parallel, DISTILLED_STEPS, distill={"teacher": f"{task}_teacher"} | DISTILLED[task])
+    def teacher_of(self, task):
+        """The shards; makes TASK_teacher once."""
+        shards = self.prepare(task)
+        if not (self.folder / f"{task}_teacher").exists():
+            write_teacher(self.folder / f"{task}_teacher", task, shards[0])
+        return shards
+
+    def distil(self, name, output, parallel={}):
+        """The losses of a training of a case of DISTILLED beside TASK_teacher."""
+        task = task_of(f"distilled_{name}")
+        distill = {key: value for key, value in DISTILLED[name].items() if key != "task"}
+        return self.train(task, output, parallel, DISTILLED_STEPS, distill={"teacher": f"{task}_teacher"} | distill)
 
     def train_adapter(self, adapter, output, parallel={}, task="classification"):
         """The losses of a training of `task` with the adapter of this folder, and all that it names."""
@@ -375,4 +395,4 @@ class Trainings(unittest.TestCase):
 
 def rank_count(parallel):
     """Ranks of a [parallel] table."""
-    return int(np.prod(list(parallel.values()), dtype=int)) if parallel else 1
+    return int(np.prod([parallel.get(axis, 1) for axis in ("data", "pipeline", "tensor")], dtype=int))

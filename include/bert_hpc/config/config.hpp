@@ -153,14 +153,19 @@ struct Embed {
   bool operator==(const Embed&) const = default;
 };
 
+/// Words of [distill] losses between hidden states; those between outputs are the tasks'.
+inline constexpr const char *hidden_squares_word = "hidden_mse", *hidden_cosine_word = "hidden_cosine";
+
 /// A training beside a teacher.
 struct Distill {
   std::optional<std::string> teacher;  ///< a Hugging Face folder; none: no distillation
   std::optional<std::string> compute;  ///< as [precision] compute, of the teacher; resolved to that of the student
-  std::vector<std::string> losses;     ///< between the outputs; resolved to the task's first one
+  std::vector<std::string> losses;     ///< of outputs and hidden states; resolved to the task's first one
   double temperature = 2;              ///< of "kl"
   double alpha = 0.5;                  ///< share of these losses in a step's; 1 − alpha is the task's own
   std::vector<double> initialize;      ///< the teacher's block, from 0, with which each of the student's begins
+  std::vector<double> layer_map;       ///< the teacher's block that each of the student's is compared with; empty: even
+  bool match_embeddings = true;        ///< with "hidden_mse": the first block's input too
   bool operator==(const Distill&) const = default;
 };
 
@@ -191,6 +196,8 @@ struct Config {
   bool trains() const { return run.mode == "train"; }
   bool embeds() const { return run.mode == "embed"; }
   bool distills() const { return distill.teacher.has_value(); }
+  /// Whether a loss of this word, as hidden_squares_word, is among those of a distillation.
+  bool distills_by(std::string_view word) const;
 };
 
 /// A rule that spans keys is broken: `key` is the "table.key" to look at, `text` complete sentences with the cure.

@@ -28,6 +28,7 @@ using core::Tensor;
 using ops::Activation;
 
 class RowFactors;
+class StreamObserver;
 
 struct Engine {
   ops::MatrixProduct& products;
@@ -45,8 +46,10 @@ struct Engine {
 
 struct StepContext {
   const core::MicroBatch& batch;
-  bool training = false;             ///< dropout is drawn in training only
-  std::uint32_t key0 = 0, key1 = 0;  ///< of the step
+  bool training = false;               ///< dropout is drawn in training only
+  std::uint32_t key0 = 0, key1 = 0;    ///< of the step
+  int number = 0;                      ///< of the pass in its step
+  StreamObserver* observer = nullptr;  ///< of the residual stream; null: none
 
   core::Dropout dropout(float probability, std::uint32_t site) const {
     return {

@@ -28,6 +28,7 @@
 #include "bert_hpc/core/workspace.hpp"
 #include "bert_hpc/layers/heads.hpp"
 #include "bert_hpc/layers/input.hpp"
+#include "bert_hpc/layers/stream_observer.hpp"
 #include "bert_hpc/layers/sublayer.hpp"
 #include "bert_hpc/model/model_parameters.hpp"
 
@@ -143,7 +144,9 @@ class Stage {
     Matrix d_output;                 // of both values, if the stage hands on a sum; else it is the output's memory
     std::unique_ptr<layers::Input::SavedActivations> embeddings;  // null: another stage has them
     std::vector<std::unique_ptr<layers::Sublayer::SavedActivations>> sublayers;
-    std::vector<Matrix> results;                           // of runs_: where the result lies that backward writes again
+    std::vector<Matrix> results;  // of runs_: where the result lies that backward writes again
+    // If gathers_rows(): the rows that the head reads, their gradient, and the same in the type of sums over ranks.
+    Matrix selected, d_selected, d_summed;
     std::unique_ptr<layers::Head::SavedActivations> head;  // null where the head is elsewhere
   };
   struct DeferredGradients {
@@ -193,6 +196,19 @@ class Stage {
     return {layers::first_half(message), layers::second_half(message)};
   }
   bool trains_embeddings() const { return embeddings_begin_ >= 0; }
+  /// Whether the last sublayer computes all tokens and the head reads a selection of them.
+  bool gathers_rows() const {
+    return range_.head && !plan_.head.kind.reads_all_tokens && plan_.selects_from >= plan_.sublayer_count();
+  }
+  ConstMatrix head_input(const Slot& slot) const {
+    return gathers_rows() ? slot.selected : slot.sublayers.back()->output;
+  }
+  void gather_rows(const Slot& slot, std::int64_t tokens) const;
+  /// d_y (rows of all tokens, hidden) = the gradient of the gathered rows, zeros elsewhere.
+  void scatter_rows(const Slot& slot, std::int64_t tokens, const Matrix& d_y) const;
+  /// Shows the stream at the edge in front of a sublayer, or behind the last one, to the pass's observer.
+  void observe(const layers::StepContext& context, const Slot& slot, std::size_t sublayer) const;
+  void observe(const layers::StepContext& context, const layers::StreamGradient& gradient, std::size_t sublayer) const;
   void progress() const {
     if (progress_) progress_();
   }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "app/engine/embedding_model.hpp"
+#include "app/engine/hidden_states.hpp"
 #include "app/engine/low_rank.hpp"
 #include "app/engine/model_labels.hpp"
 #include "app/engine/step_loss.hpp"
@@ -152,6 +153,8 @@ model::ModelPlan plan_of(const config::Config& input, const model::ModelConfig& 
                                                                .from_scratch = !input.model.pretrained,
                                                                .head = input.model.lora.train_head.value_or(true)}));
     plan.recomputation = recomputation_of(input, plan);
+    // Losses between hidden states always read those behind the student's last block.
+    if (compares_states(input)) compute_all_tokens(plan);
   }
   return plan;
 }

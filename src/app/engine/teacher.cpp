@@ -4,6 +4,8 @@
 #include <sstream>
 
 #include "app/engine/data_sets.hpp"
+#include "app/engine/hidden_states.hpp"
+#include "app/engine/model_from_config.hpp"
 #include "app/engine/model_loading.hpp"
 #include "app/engine/precision.hpp"
 #include "app/engine/run_memory.hpp"
@@ -25,11 +27,33 @@ constexpr const char* divergence_word = "kl";
 constexpr const char* squares_word = "mse_logits";
 constexpr const char* margins_word = "margin_mse";
 
-/// Losses of the task; those of margins only if queries are drawn whole.
+/// Losses of the task, those of margins only if queries are drawn whole, and those between hidden states.
 std::vector<std::string> words_of(const config::Config& input) {
   std::vector<std::string> words = objectives::of(input).distillation.words;
+  if (words.empty()) return words;
   if (!input.task.is(tasks::loss_key, tasks::listwise_loss)) std::erase(words, margins_word);
+  words.insert(words.end(), {config::hidden_squares_word, config::hidden_cosine_word});
   return words;
+}
+
+std::vector<std::int64_t> teacher_edges(const std::vector<train::StatePair>& pairs) {
+  std::vector<std::int64_t> edges;
+  for (const train::StatePair& pair : pairs) edges.push_back(pair.teacher);
+  return edges;
+}
+
+/// Numbers of the pairs whose teacher's states a rank with these parts computes.
+std::vector<std::size_t> own_pairs(const std::vector<train::StatePair>& pairs, std::span<const model::Stage> stages) {
+  std::vector<std::size_t> own;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    for (const model::Stage& stage : stages) {
+      const model::ModelRange& range = stage.range();
+      const std::int64_t edge = pairs[i].teacher;
+      const bool is_here = edge == 0 ? range.embeddings : range.first < edge && edge <= range.last;
+      if (is_here) own.push_back(i);
+    }
+  }
+  return own;
 }
 
 /// Throws Error(input) if the teacher cannot compute what the student computes.
@@ -85,6 +109,16 @@ void require_blocks(const std::vector<double>& blocks, const model::ModelConfig&
   problems.throw_if_any(ExitCode::input, "[distill] initialize does not fit:");
 }
 
+void require_blocks_of_attention(const std::vector<std::string>& families) {
+  for (const std::string& family : families) {
+    if (model::has_attention(family)) continue;
+    throw Error(ExitCode::input,
+                "[distill] losses: \"hidden_mse\" and \"hidden_cosine\" compare blocks of attention, "
+                "which \"" +
+                    family + "\" does not have: remove them.");
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> soft_losses(const config::Config& input) {
@@ -110,11 +144,9 @@ train::DistillationSettings distillation_settings(const config::Config& input, s
                                        .terms = {.temperature = static_cast<float>(input.distill.temperature)},
                                        .share = static_cast<float>(input.distill.alpha),
                                        .rows = rows};
-  for (const std::string& word : input.distill.losses) {
-    (word == divergence_word ? settings.terms.divergence
-     : word == squares_word  ? settings.terms.squares
-                             : settings.terms.margins) = 1;
-  }
+  settings.terms.divergence = input.distills_by(divergence_word) ? 1 : 0;
+  settings.terms.squares = input.distills_by(squares_word) ? 1 : 0;
+  settings.terms.margins = input.distills_by(margins_word) ? 1 : 0;
   return settings;
 }
 
@@ -142,6 +174,7 @@ TeacherPlan plan_teacher(const config::Config& input, const model::ModelConfig& 
   const objectives::Objective& objective = objectives::of(input);
   const model::ModelConfig teacher = model::read_hf_config(folder);
   require_fit(teacher, student, folder, objective, reader);
+  if (compares_states(input)) require_blocks_of_attention({teacher.family, student.family});
   if (!input.distill.initialize.empty()) require_blocks(input.distill.initialize, teacher, student);
   if (!reader.planned()) require_tokenizer(reader, folder);
   ClassifierUse classifier;
@@ -154,7 +187,14 @@ TeacherPlan plan_teacher(const config::Config& input, const model::ModelConfig& 
   request.reproducible = input.run.reproducible;
   request.products = input.run.kernels;
   request.attention = input.model.attention;
-  return {.folder = folder, .request = std::move(request), .classifier = std::move(classifier)};
+  TeacherPlan plan{.folder = folder,
+                   .request = std::move(request),
+                   .classifier = std::move(classifier),
+                   .share = static_cast<float>(input.distill.alpha),
+                   .storage = storage_type(input)};
+  plan.pairs = state_pairs(input, plan_of(input, student, objective.head, true), plan.request.plan);
+  if (reads_last_state(teacher_edges(plan.pairs), plan.request.plan)) compute_all_tokens(plan.request.plan);
+  return plan;
 }
 
 void take_blocks(ModelInstance& student, const TeacherPlan& plan, const config::Config& input) {
@@ -177,7 +217,8 @@ void take_blocks(ModelInstance& student, const TeacherPlan& plan, const config::
   student.groups().data->broadcast(student.parameters.change_values(), 0);
 }
 
-std::string teacher_text(const config::Config& input, const TeacherPlan& plan) {
+std::vector<std::pair<std::string, std::string>> teacher_lines(const config::Config& input, const TeacherPlan& plan,
+                                                               std::int64_t student) {
   const model::ModelConfig& config = plan.request.config;
   const config::Distill& distill = input.distill;
   std::string text = plan.folder + ": " + config.family + ", " + core::counted(config.num_hidden_layers, "block") +
@@ -188,7 +229,11 @@ std::string teacher_text(const config::Config& input, const TeacherPlan& plan) {
   for (const std::string& word : distill.losses) terms += (terms.empty() ? "" : " + ") + word;
   text += distill.losses.size() > 1 ? '(' + terms + ')' : terms;
   const bool cools = std::find(distill.losses.begin(), distill.losses.end(), divergence_word) != distill.losses.end();
-  return cools ? text + " at temperature " + core::format_number(distill.temperature) : text;
+  if (cools) text += " at temperature " + core::format_number(distill.temperature);
+  std::vector<std::pair<std::string, std::string>> lines = {{"teacher", text}};
+  const std::string states = states_text(input, student, config.num_hidden_layers);
+  if (!states.empty()) lines.emplace_back("", states);
+  return lines;
 }
 
 Teacher::Teacher(const TeacherPlan& plan, const comm::GridShape& grid, const comm::GridCoordinates& place,
@@ -198,6 +243,17 @@ Teacher::Teacher(const TeacherPlan& plan, const comm::GridShape& grid, const com
       rows_(bounds.selected),
       micro_batches_(micro_batches) {
   model_.allocate({}, micro_batches, bounds);
+  const std::vector<std::size_t> own = own_pairs(plan.pairs, model_.stages);
+  if (!plan.pairs.empty()) {
+    states_.emplace(train::HiddenLossSettings{.pairs = plan.pairs,
+                                              .own = own,
+                                              .share = plan.share,
+                                              .micro_batches = micro_batches,
+                                              .rows = bounds.tokens,
+                                              .columns = model_.plan.width(model_.plan.sublayer_count()),
+                                              .storage = plan.storage},
+                    model_.tensor_group(), allocates);
+  }
   if (allocates && has_head()) outputs_ = core::Buffer<float>(micro_batches * rows_ * model_.outputs());
 }
 
@@ -219,7 +275,10 @@ void Teacher::load(const objectives::OutputRules& rules) {
 void Teacher::compute(std::span<const layers::StepContext> passes) {
   core::require(std::ssize(passes) <= micro_batches_, "teacher: more micro-batches than planned");
   passes_.clear();
-  for (const layers::StepContext& pass : passes) passes_.push_back({.batch = pass.batch});
+  layers::StreamObserver* const observer = states_ ? &states_->teacher() : nullptr;
+  for (const layers::StepContext& pass : passes) {
+    passes_.push_back({.batch = pass.batch, .number = pass.number, .observer = observer});
+  }
   model_.pipeline().evaluate(model_.engine(), passes_, false, *this);
 }
 
@@ -242,6 +301,7 @@ MemoryPlan Teacher::memory() const {
     memory.emplace_back("teacher: outputs of a step",
                         micro_batches_ * rows_ * model_.outputs() * static_cast<std::int64_t>(sizeof(float)));
   }
+  if (states_) memory.emplace_back("teacher: hidden states of a step", states_->bytes());
   return memory;
 }
 

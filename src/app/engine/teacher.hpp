@@ -1,10 +1,13 @@
 // A teacher beside the student of a training: a model that is only applied, on the same grid and to the same
-// micro-batches. Its outputs of a step are kept on the ranks with the student's head, which reads them in its loss.
+// micro-batches. Its outputs of a step are kept on the ranks with the student's head, which reads them in its loss, and
+// hidden states that [distill] compares on the ranks with the student's.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "app/engine/memory_plan.hpp"
@@ -15,13 +18,15 @@
 #include "bert_hpc/core/buffer.hpp"
 #include "bert_hpc/data/shard_reader.hpp"
 #include "bert_hpc/train/distillation.hpp"
+#include "bert_hpc/train/hidden_loss.hpp"
 
 namespace bert_hpc::app {
 
 /// Resolved words of [distill] losses. Throws Error(input) if the task has no such loss.
 std::vector<std::string> soft_losses(const config::Config& input);
 
-/// Loss between the outputs, of micro-batches with at most `rows` rows that the head reads. `input` is resolved.
+/// Loss between the outputs of both, of micro-batches with at most `rows` rows that the head reads. `input` is
+/// resolved.
 train::DistillationSettings distillation_settings(const config::Config& input, std::int64_t rows);
 
 /// Use of the teacher's classifier beside a student of these labels: its rows are matched by name, or by number if one
@@ -33,7 +38,10 @@ struct TeacherPlan {
   std::string folder;
   ModelRequest request;
   ClassifierUse classifier;
-  std::vector<std::int64_t> balance{};  ///< sublayers of each stage of the pipeline; the caller sets it
+  std::vector<train::StatePair> pairs{};          ///< hidden states that are compared
+  float share = 0.5f;                             ///< of these losses in a step's
+  core::DataType storage = core::DataType::fp32;  ///< of the student's activations
+  std::vector<std::int64_t> balance{};            ///< sublayers of each stage of the pipeline; the caller sets it
 };
 
 /// The plan of [distill] teacher beside this student. Throws Error(input) and Error(data) if the folder is no teacher
@@ -45,8 +53,9 @@ TeacherPlan plan_teacher(const config::Config& input, const model::ModelConfig& 
 /// that has the same shape.
 void take_blocks(ModelInstance& student, const TeacherPlan& plan, const config::Config& input);
 
-/// Line of the banner.
-std::string teacher_text(const config::Config& input, const TeacherPlan& plan);
+/// Lines of the banner. `student`: its number of blocks.
+std::vector<std::pair<std::string, std::string>> teacher_lines(const config::Config& input, const TeacherPlan& plan,
+                                                               std::int64_t student);
 
 class Teacher : private train::PipelineEvents {
  public:
@@ -65,6 +74,8 @@ class Teacher : private train::PipelineEvents {
   void compute(std::span<const layers::StepContext> passes);
   /// (rows that the head reads, outputs) of a micro-batch of the last compute(), on ranks with the head.
   core::Tensor<float> outputs(int micro_batch);
+  /// Loss between hidden states, which observes the student's passes; null if there is none.
+  train::HiddenLoss* states() { return states_ ? &*states_ : nullptr; }
 
   MemoryPlan memory() const;  ///< bytes of this rank
 
@@ -77,6 +88,7 @@ class Teacher : private train::PipelineEvents {
   std::int64_t rows_ = 0;  // most of a micro-batch
   int micro_batches_ = 0;
   core::Buffer<float> outputs_;  // (micro-batches, rows, outputs), on ranks with the head
+  std::optional<train::HiddenLoss> states_;
   std::vector<layers::StepContext> passes_;
 };
 

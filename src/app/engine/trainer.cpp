@@ -100,18 +100,42 @@ void Trainer::prepare(const data::LoadedStep& loaded, std::int64_t done) {
   const std::vector<int>& begins = loaded.plan.replica_begin;
   first_index_ = begins[static_cast<std::size_t>(model_.place.data)];
   own_ = loaded.micro_batches.size();
+  train::HiddenLoss* const states = teacher_ != nullptr ? teacher_->states() : nullptr;
   if (own_ == 0) optimizer_.clear_replaced();
   std::fill(row_counts_.begin(), row_counts_.end(), 0);
   passes_.clear();
+  positions_.clear();
   for (std::size_t i = 0; i < own_; ++i) {
-    passes_.push_back(
-        {.batch = loaded.micro_batches[turned(i)].batch, .training = true, .key0 = key.key0, .key1 = key.key1});
+    passes_.push_back({.batch = loaded.micro_batches[turned(i)].batch,
+                       .training = true,
+                       .key0 = key.key0,
+                       .key1 = key.key1,
+                       .number = static_cast<int>(i),
+                       .observer = states});
+    positions_.push_back(first_index_ + static_cast<std::int64_t>(turned(i)));
+  }
+  if (states != nullptr) {
+    double tokens = 0;
+    for (const core::PlannedSample& sample : loaded.plan.samples) tokens += sample.length;
+    const std::int64_t micro_batches = loaded.plan.micro_batches();
+    states->begin({.scale = scale_.scale(),
+                   .targets = targets_,
+                   .tokens = tokens,
+                   .losses = losses_.device() + micro_batches,
+                   .micro_batches = micro_batches,
+                   .position = positions_});
   }
   if (!sums_.plan().shards_gradients()) return;
   // Replicas reduce the gradients of several segments in one order: a replica with fewer micro-batches adds empty ones.
   int most = 0;
   for (std::size_t r = 0; r + 1 < begins.size(); ++r) most = std::max(most, begins[r + 1] - begins[r]);
   while (passes_.size() < static_cast<std::size_t>(most)) passes_.push_back({.batch = empty_, .training = true});
+}
+
+std::size_t Trainer::losses_of(const data::LoadedStep& loaded) const {
+  const bool compares_states = teacher_ != nullptr && teacher_->states() != nullptr;
+  const std::int64_t pairs = compares_states ? teacher_->states()->pairs() : 0;
+  return static_cast<std::size_t>(loaded.plan.micro_batches() * (1 + pairs));
 }
 
 void Trainer::result(int micro_batch, model::Stage& stage, int slot) {
@@ -147,11 +171,11 @@ std::vector<std::int64_t> Trainer::samples_without_loss(const data::LoadedStep& 
   return samples;
 }
 
-void Trainer::update_at_once(double learning_rate, std::int64_t done, std::size_t micro_batches) {
+void Trainer::update_at_once(double learning_rate, std::int64_t done, std::size_t losses) {
   const auto timed = timers_.measure("optimizer");
   require_intact(hash_.before_update(done + 1));
   sums_.norm().start(
-      {.losses = losses_.device(), .micro_batches = static_cast<std::int64_t>(micro_batches), .targets = targets_},
+      {.losses = losses_.device(), .micro_batches = static_cast<std::int64_t>(losses), .targets = targets_},
       optimizer_.max_gradient_norm(), scale_.scale());
   optimizer_.step_on_device(learning_rate, done + 1 - skipped_.total, sums_.norm().factor());
 }
@@ -182,9 +206,9 @@ void Trainer::update(const StepResult& result, std::int64_t done) {
 
 /// The sum runs in the order of micro-batches on every layout; adding zeros of other ranks is exact.
 void Trainer::agree(const data::LoadedStep& loaded, StepResult& result) {
-  const auto micro_batches = static_cast<std::size_t>(loaded.plan.micro_batches());
-  const std::span<double> losses = losses_.to_host(loaded.plan.micro_batches());
-  double* const said = losses_.host() + micro_batches;
+  const std::size_t count = losses_of(loaded);
+  const std::span<double> losses = losses_.to_host(static_cast<std::int64_t>(count));
+  double* const said = losses_.host() + count;
   StepFlags& flags = result.flags;
   train::GradientNorm& norm = sums_.norm();
   said[0] = flags.stop;
@@ -193,7 +217,7 @@ void Trainer::agree(const data::LoadedStep& loaded, StepResult& result) {
   said[3] = flags.failed;
   said[4] = flags.lost;
   said[5] = norm.is_reproducible() ? 0 : norm.own_squares();
-  model_.groups().world.all_reduce(std::span(losses_.host(), micro_batches + values_per_step), comm::Reduction::sum);
+  model_.groups().world.all_reduce(std::span(losses_.host(), count + values_per_step), comm::Reduction::sum);
   flags = {said[0], said[1], said[2], said[3], said[4]};
   double sum = 0;
   for (const double loss : losses) sum += loss;
@@ -215,9 +239,10 @@ std::vector<std::int64_t> Trainer::bad_samples(const data::LoadedStep& loaded, d
 
 StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, const StepHooks& hooks) {
   const auto micro_batches = static_cast<std::size_t>(loaded.plan.micro_batches());
-  const auto sums = static_cast<std::int64_t>(micro_batches + values_per_step);
+  const std::size_t losses = losses_of(loaded);
+  const auto sums = static_cast<std::int64_t>(losses + values_per_step);
   if (losses_.size() < sums) losses_ = core::MirroredArray<double>(sums);  // in the first steps only
-  core::fill_on_device(losses_.device(), 0, micro_batches * sizeof(double));
+  core::fill_on_device(losses_.device(), 0, losses * sizeof(double));
   targets_ = global_targets(loaded);
   // Squares take a pass over the gradients: every few steps is enough for a mean over many.
   constexpr std::int64_t noise_interval = 8;
@@ -250,7 +275,7 @@ StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, cons
   }
   if (updates_at_once()) {
     if (hooks.before_update) hooks.before_update();
-    update_at_once(result.learning_rate, done, micro_batches);
+    update_at_once(result.learning_rate, done, losses);
   }
   {
     const auto timed = timers_.measure(section);

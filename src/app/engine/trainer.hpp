@@ -103,7 +103,9 @@ class Trainer : private train::PipelineEvents {
   bool updates_at_once() const {
     return sums_.norm().is_alone() && optimizer_.steps_on_device() && !model_.kernels.fp8;
   }
-  void update_at_once(double learning_rate, std::int64_t done, std::size_t micro_batches);
+  /// Number of losses that a step adds up: of each micro-batch, and of each with each pair of hidden states.
+  std::size_t losses_of(const data::LoadedStep& loaded) const;
+  void update_at_once(double learning_rate, std::int64_t done, std::size_t losses);
   /// The update, or where `result` says so none, unless it has been launched.
   void update(const StepResult& result, std::int64_t done);
 
@@ -116,7 +118,8 @@ class Trainer : private train::PipelineEvents {
   std::optional<train::TiedGradients> tied_;
   train::ParameterHash hash_;
   train::NoiseScale noise_;
-  /// (micro-batches of all replicas, then flags): sums of row losses, zero for those of others.
+  /// (micro-batches of all replicas, pairs of hidden states · micro-batches, flags): sums of row losses, zero for those
+  /// of others.
   core::MirroredArray<double> losses_;
   SkippedSteps skipped_;
   train::LossScale scale_;
@@ -125,6 +128,7 @@ class Trainer : private train::PipelineEvents {
   std::vector<std::int64_t> row_counts_;  // (micro-batches of this replica): 0 where the head is elsewhere
   // The step under way.
   std::vector<layers::StepContext> passes_;
+  std::vector<std::int64_t> positions_;  // of the passes, among the micro-batches of all replicas
   core::MicroBatch empty_;
   std::int64_t first_index_ = 0;  // of this replica's micro-batches, among all
   std::size_t own_ = 0;           // micro-batches of this replica

@@ -61,9 +61,8 @@ def main():
         if task == name:
             losses, model = hf_reference.trained(task, start, train)
         elif name.startswith("distilled_"):
-            teacher = made.folder / f"{task}_teacher"
-            cases.write_teacher(teacher, task, train)
-            losses, model = hf_reference.distilled(task, start, teacher, train)
+            made.teacher_of(task)
+            losses, model = hf_reference.distilled(name.removeprefix("distilled_"), start, made.folder / f"{task}_teacher", train)
         else:
             adapter = made.folder / name
             cases.write_adapter(adapter, name.removeprefix("lora_"), start.name, train)
