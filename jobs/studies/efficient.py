@@ -1,7 +1,7 @@
 """Study 5: what makes fine-tuning cheaper, one setting after the other, on SQuAD 2.0."""
 
 import squad
-from harness import Measure, Plan, Variant
+from study_plan import Measure, Plan, Variant
 from measures import device_time, metric, of_samples, peak_memory, planned, rate, runtime, steps, trained
 
 ABOUT = f"""Efficient fine-tuning: BERT on SQuAD 2.0, 8 sequences a batch, 3 epochs, learning rate 3e-5, on one rank, with attention and padding
@@ -74,7 +74,7 @@ def variants_of(options):
 
 
 def plan(options, given):
-    prep, sources, shrunk = squad.prepared(options, given)
+    prep, sources, shrunk = squad.prepared(options)
     length = LENGTHS[options.size]
     train = {"task": {"name": "question_answering"}, "batch": {"global": 8},
              "optimizer": {"learning_rate": squad.learning_rate(options)},
@@ -95,7 +95,7 @@ def plan(options, given):
     for variant in variants:
         if "schedule.steps" not in variant.settings:
             variant.settings |= {"schedule.epochs": length["epochs"], "evaluation.every_epochs": 1}
-    return Plan("Efficient fine-tuning: SQuAD 2.0", prep, train, variants, measures, sources.paths, "A1", shrunk, write_sources=sources.write, pictures=pictures, learned=squad.learned)
+    return Plan("Efficient fine-tuning: SQuAD 2.0", {"shards": prep}, {"train": train}, variants, measures, sources.paths, "A1", shrunk, write_sources=sources.write, pictures=pictures, learned=squad.learned)
 
 
 def pictures(study, runs):

@@ -6,12 +6,14 @@ import re
 import h5py
 import numpy as np
 
-from harness import Measure, Plan, StudyError, Variant
+from command_line import StudyError
+from study_plan import Measure, Plan, Variant
 import explore
 import plot_regression
 import source_rows
 import source_text
-from measures import metric, runtime
+from source_columns import table_of
+from measures import epoch_seconds, metric, runtime
 
 ABOUT = """Essay scoring: BERT with one linear output predicts the band of an essay from its prompt and text (mean squared error,
 learning rate 5e-5, 16 sequences, 3 epochs, the best model by validation), on one rank and data parallel on two.
@@ -59,24 +61,8 @@ def within_half(run):
     return float(np.mean(np.abs(run.predictions["prediction"] - run.predictions["label"]) <= 0.5))
 
 
-def epoch_seconds(run):
-    epochs = float(run.steps["epoch"][-1]) if len(run.steps["epoch"]) else math.nan
-    return float(np.sum(run.steps["seconds"])) / epochs
-
-
-def check_columns(path):
-    try:
-        names = next(source_rows.rows_of(path, source_rows.Form("csv")))
-    except (OSError, StopIteration, ValueError) as problem:
-        raise StudyError(f"--data {path}: it cannot be read: {problem}") from None
-    if absent := [column for column in COLUMNS if column not in names]:
-        raise StudyError(f"--data {path}: there is no column {', '.join(absent)}; the file has {', '.join(map(str, names)) or 'none'}")
-
-
 def plan(options, given):
-    if options.data.is_dir():
-        raise StudyError(f"--data {options.data}: the study of essays reads one CSV file")
-    check_columns(options.data)
+    options.data = table_of(options.data, COLUMNS)
     size, ranks = SIZES[options.size], options.ranks or 2
     tokenizer = {"type": "wordpiece", "lowercase": True, "max_tokens": size["max_tokens"]}
     tokenizer.update({"vocabulary": options.vocabulary} if options.vocabulary else {"train_size": size["words"]})
@@ -101,7 +87,7 @@ def plan(options, given):
     measures = [Measure("rmse", "RMSE", metric("test", "rmse"), 3, change=True), Measure("mae", "MAE", metric("test", "mae"), 3, change=True),
                 Measure("r2", "R²", metric("test", "r2"), 3), Measure("within", "within 0.5", within_half, 3),
                 Measure("epoch", "s an epoch", epoch_seconds, 1, change=True), Measure("runtime", "training, s", runtime, 1)]
-    return Plan("Essay scoring: BERT as a regression, data parallel", prep, train, variants, measures, [options.data], "one", shrunk,
+    return Plan("Essay scoring: BERT as a regression, data parallel", {"shards": prep}, {"train": train}, variants, measures, [options.data], "one", shrunk,
                 others=baselines, pictures=pictures, learned=learned)
 
 

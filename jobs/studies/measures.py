@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-import harness  # noqa: F401  (first: it makes the modules of postprocess/ visible)
+import command_line  # noqa: F401  (first: it makes the modules of postprocess/ visible)
 import rundata
 import smoothing
 
@@ -25,6 +25,12 @@ def runtime(run):
     return float(np.sum(run.steps["seconds"]))
 
 
+def epoch_seconds(run):
+    """Seconds of an epoch in training steps."""
+    epochs = float(run.steps["epoch"][-1]) if len(run.steps["epoch"]) else math.nan
+    return runtime(run) / epochs
+
+
 def steps(run):
     return float(run.steps["step"][-1]) if len(run.steps["step"]) else math.nan
 
@@ -35,12 +41,9 @@ def rate(run):
 
 
 def peak_memory(run):
-    """MiB of the rank that took most: of its GPU, or resident."""
-    for name in ("gpu_memory", "peak_memory"):
-        memory = np.asarray(run.ranks.get(name, []), dtype=float)
-        if np.isfinite(memory).any():
-            return float(np.nanmax(memory)) / 2**20
-    return math.nan
+    """MiB of the rank that took most."""
+    memory = peak_of_ranks(run)
+    return float(np.nanmax(memory)) if np.isfinite(memory).any() else math.nan
 
 
 def of_samples(name, factor=1.0):
@@ -51,6 +54,32 @@ def of_samples(name, factor=1.0):
         return factor * float(np.nanmean(values)) if values.size and np.isfinite(values).any() else math.nan
 
     return of
+
+
+def of_ranks(run, name, factor=1.0):
+    """The mean of such a series for each rank (ranks)."""
+    values = np.asarray(run.rank_samples.get(name, []), dtype=float)
+    if values.ndim != 2:
+        return np.full(run.rank_count, math.nan)
+    known = np.isfinite(values)
+    return factor * np.divide(np.where(known, values, 0).sum(axis=0), known.sum(axis=0), out=np.full(values.shape[1], math.nan), where=known.any(axis=0))
+
+
+def peak_of_ranks(run):
+    """Peak memory of each rank in MiB (ranks): of its GPU, or resident."""
+    for name in ("gpu_memory", "peak_memory"):
+        memory = np.asarray(run.ranks.get(name, []), dtype=float)
+        if np.isfinite(memory).any():
+            return memory / 2**20
+    return np.full(run.rank_count, math.nan)
+
+
+def most_of_ranks(run):
+    """The most memory of each rank in MiB (ranks): its peak, or of the samples, which on CPUs count what ranks share."""
+    peak, samples = peak_of_ranks(run), np.asarray(run.rank_samples.get("memory", []), dtype=float)
+    if samples.ndim != 2 or samples.shape[1] != len(peak):
+        return peak
+    return np.fmax(peak, np.fmax.reduce(samples, axis=0) / 2**20)
 
 
 def of_efficiency(name):

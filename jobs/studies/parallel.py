@@ -1,7 +1,7 @@
 """Study 2: data, pipeline and mixed parallelism on SQuAD 2.0."""
 
 import squad
-from harness import Measure, Plan, Variant
+from study_plan import Measure, Plan, Variant
 from measures import metric, of_efficiency, of_samples, peak_memory, rate, runtime, steps
 
 ABOUT = f"""Parallel architectures: BERT on SQuAD 2.0 with data parallelism (the baseline), two and four pipeline stages, and both
@@ -18,7 +18,7 @@ LENGTHS = {"tiny": {"epochs": 1, "warmup_steps": 4, "evaluate": 10, "checkpoint"
 
 
 def plan(options, given):
-    prep, sources, shrunk = squad.prepared(options, given)
+    prep, sources, shrunk = squad.prepared(options)
     length, ranks = LENGTHS[options.size], options.ranks or 4
     if ranks % 2:
         raise squad.StudyError(f"--ranks {ranks}: two pipeline stages need an even number of ranks")
@@ -56,4 +56,4 @@ def plan(options, given):
         shrunk.append("On CPUs, in fp32: utilisation is the part of the threads' time in which processors worked, waits of MPI included;"
                       " mean memory counts what ranks share with each of them.")
     shrunk.append("Statistical efficiency and goodput follow Pollux (Qiao et al. 2021); the paper does not define its own.")
-    return Plan("Parallel architectures: SQuAD 2.0 in several layouts", prep, train, variants, measures, sources.paths, "data", shrunk, write_sources=sources.write, learned=squad.learned)
+    return Plan("Parallel architectures: SQuAD 2.0 in several layouts", {"shards": prep}, {"train": train}, variants, measures, sources.paths, "data", shrunk, write_sources=sources.write, learned=squad.learned)

@@ -3,7 +3,7 @@
 import json
 import pathlib
 
-from harness import StudyError
+from command_line import StudyError
 
 SIZES = {"tiny": {"max_tokens": 96, "doc_stride": 32, "articles": 4, "paragraphs": 6, "words": 2000},
          "small": {"max_tokens": 192, "doc_stride": 64, "articles": 0, "paragraphs": 4, "words": 8192},
@@ -53,10 +53,10 @@ class Sources:
                 path.write_text(text, encoding="utf-8")
 
 
-def prepared(options, given):
+def prepared(options):
     """The input of bert_hpc_prep, the source files, and what is smaller than in the papers."""
     size = SIZES[options.size]
-    sources = Sources(options, pathlib.Path(given.output).expanduser().resolve() / "source")
+    sources = Sources(options, options.output / "source")
     train, dev = sources.paths
     tokenizer = {"type": "wordpiece", "lowercase": True, "max_tokens": size["max_tokens"], "doc_stride": size["doc_stride"]}
     tokenizer.update({"vocabulary": options.vocabulary} if options.vocabulary else {"train_size": size["words"]})

@@ -40,9 +40,14 @@ class Row:
         return statistics.stdev(known) if len(known) > 1 else math.nan
 
 
-def reason(folder):
-    """Why a run did not finish: the last error of its log."""
+def reason(study, variant, name):
+    """Why a run did not finish: what refused its input, a run that it needs, or the last error of its log."""
+    folder = study.output / "runs" / name
     log = folder / "log.txt"
+    if variant.name in study.refused:
+        return study.refused[variant.name]
+    if missing := study.missing(variant):
+        return f"it needs {', '.join(missing)}, which has not finished"
     if not log.is_file():
         return "it did not start"
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -58,16 +63,16 @@ def load(study):
         rows[variant.name] = Row(variant.name, variant.label, {measure.key: [] for measure in study.plan.measures}, variant.published, variant.note,
                                  variant.ranks)
     for name, variant, _ in study.runs():
-        folder, row = study.output / "runs" / name, rows[variant.name]
-        status = folder / ".status"  # as jobs/grid.sh sees it
-        if not status.is_file() or status.read_text().strip() != "finished":
-            row.failed.append(f"{name}: {reason(folder)}")
+        row = rows[variant.name]
+        if not study.finished(name):
+            row.failed.append(f"{name}: {reason(study, variant, name)}")
             continue
-        run = reading.load_run(folder, name)
-        runs[name] = run
+        if variant.hidden:
+            continue
+        runs[name] = run = reading.load_run(study.output / "runs" / name, name)
         for measure in study.plan.measures:
             row.values[measure.key].append(float(measure.of(run)))
-    found = list(rows.values())
+    found = [rows[variant.name] for variant in study.plan.variants if not variant.hidden or rows[variant.name].failed]
     for label, values, note in study.plan.others(study) if study.plan.others else []:
         found.append(Row("", label, {key: [value] for key, value in values.items()}, {}, note))
     return found, runs
@@ -84,7 +89,7 @@ def number(value, digits):
 def cell(row, measure):
     text = number(row.mean(measure.key), measure.digits)
     deviation = row.deviation(measure.key)
-    return text + (f" ± {number(deviation, measure.digits)}" if math.isfinite(deviation) else "")
+    return text + (f" ± {number(deviation, measure.digits)}" if math.isfinite(deviation) and (deviation or measure.digits) else "")
 
 
 def change(row, base, measure):
@@ -155,12 +160,24 @@ def machine_of(runs):
     return "no run finished"
 
 
-def page(study, rows, runs, markdown, pictures):
+def write_tables(study, runs, folder):
+    """The further tables of a study; returns their part of the page."""
+    parts = []
+    for name, title, header, body in study.plan.tables(study, runs) if study.plan.tables else []:
+        cells = [[cell if isinstance(cell, str) else number(float(cell), 3 if isinstance(cell, float) else 0) for cell in line] for line in body]
+        tables.write_csv(folder / f"{name}.csv", header, body)
+        with written(folder / f"{name}.tex") as file:
+            file.write(as_latex(header, cells))
+        parts += [f"## {title}", "", tables.as_markdown(header, cells, "table"), ""]
+    return parts
+
+
+def page(study, rows, runs, markdown, more, pictures):
     """report/README.md."""
     options, plan = study.options, study.plan
     seeds = "one seed" if options.seeds == 1 else f"{options.seeds} seeds: means ± standard deviations"
     lines = [f"# {plan.title}", "", f"Size {options.size}; {seeds}. {machine_of(runs)}. Command: `jobs/study-{study.name}.sh {shlex.join(study.words)}`.", "",
-             markdown, ""]
+             markdown, "", *more]
     failures = [failure for row in rows for failure in row.failed]
     if failures:
         lines += ["## What failed", "", *(f"- {failure}" for failure in failures), ""]
@@ -187,8 +204,9 @@ def draw(study, runs, folder):
     with style.fonts():
         for name, figure in study.plan.pictures(study, runs) if study.plan.pictures else []:
             paths += drawing.save(figure, name, folder)
-        for module in PICTURES if runs else ():
-            for name, figure in module.draw(list(runs.values()), style):
+        compared = list(runs.values()) if study.plan.compared is None else study.plan.compared(study, runs)
+        for module in PICTURES if compared else ():
+            for name, figure in module.draw(compared, style):
                 paths += drawing.save(figure, name, folder)
     return paths
 
@@ -200,7 +218,7 @@ def write(study):
     rows, runs = load(study)
     markdown = write_table(study, rows, folder)
     pictures = draw(study, runs, folder)
-    text, failures, unlearned = page(study, rows, runs, markdown, pictures)
+    text, failures, unlearned = page(study, rows, runs, markdown, write_tables(study, runs, folder), pictures)
     with written(folder / "README.md") as file:
         file.write(text)
     print(f"\n{study.plan.title}\n\n{writing.as_text(*table(study, rows, brief=True))}\n")

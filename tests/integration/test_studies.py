@@ -17,6 +17,7 @@ from program import Case, installed_tree
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "jobs/studies"))
 import harness  # noqa: E402
+import study_plan  # noqa: E402
 import study_report  # noqa: E402
 
 WORDS = "clear good weak poor strong idea essay town river people work school money road train city tree house".split()
@@ -54,6 +55,22 @@ def write_squad(folder):
         (folder / name).write_text(json.dumps({"version": "v2.0", "data": data}))
 
 
+SOURCES = {"Human": "river town tree", "model-a": "clear strong good", "model-b": "weak poor money"}
+
+
+def write_sources(path, rows=240):
+    """The columns of the corpus; each source prefers three words. Five texts are too long, and six are of a rare source."""
+    chance = random.Random(3)
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["text", "source", "prompt_id", "text_length", "word_count"])
+        for i in range(rows):
+            source = "rare" if i % 40 == 7 else list(SOURCES)[i % 3]
+            words = chance.choices(WORDS + 10 * SOURCES.get(source, "").split(), k=400 if i % 48 == 5 else 20)
+            text = " ".join(words) + ", \"so\"\nand on."
+            writer.writerow([text, source, i, len(text), len(words)])
+
+
 class Studies(Case):
     @classmethod
     def setUpClass(cls):
@@ -63,6 +80,8 @@ class Studies(Case):
         write_essays(cls.essays)
         cls.squad.mkdir()
         write_squad(cls.squad)
+        cls.sources = cls.work.folder / "sources.csv"
+        write_sources(cls.sources)
 
     def study(self, name, *words, status=0, **variables):
         environment = {key: value for key, value in os.environ.items() if not key.startswith("SLURM_")} | variables
@@ -145,12 +164,91 @@ class Studies(Case):
         self.assertIn("| failed |", (output / "report/table.md").read_text())
         self.assertEqual(self.figures(output)["A3", "f1"], found["A3", "f1"])
 
-    def test_slurm(self):
-        folder = self.work.folder / "slurm"
+    def table(self, output, name):
+        """The rows of a further table by their first two cells."""
+        return {tuple(list(row.values())[:2]): row for row in self.lines_of(output, name)}
+
+    def test_sources(self):
+        output = self.work.folder / "four"
+        words = ["--data", self.sources, "--size", "tiny", "--output", output, "--only",
+                 "^(bert-(none|data|zero2|gpipe-3-1-8|finetuned|killed)|gpt2-(none|int8|layers|finetuned))$"]
+        done = self.study("sources", *words)
+        found = self.figures(output)
+        for row in ("bert-data", "bert-zero2", "bert-gpipe-3-1-8"):  # any layout computes the same
+            self.assertAlmostEqual(found[row, "loss"], found["bert-none", "loss"], 3)
+        self.assertEqual(found["bert-killed", "loss"], found["bert-finetuned", "loss"])
+        self.assertIn("resum", (output / "runs/bert-killed/log.txt").read_text())
+        for row in ("bert-none", "gpt2-none", "gpt2-int8"):
+            self.assertGreater(found[row, "margin"], 10)
+        filters = {key[0]: row for key, row in self.table(output, "filters").items()}
+        self.assertEqual(filters["more than 2,000 characters"]["texts removed"], "5")
+        self.assertEqual(filters["of sources with fewer than 20 texts"]["texts removed"], "6")
+        self.assertEqual([row["texts left"] for row in filters.values()], ["240", "240", "235", "229"])
+        split = {key[0]: row for key, row in self.table(output, "split").items()}
+        self.assertEqual(sum(int(split["all"][name]) for name in ("train", "validation", "test")), 229)
+        self.assertAlmostEqual(int(split["Human"]["test"]) / int(split["Human"]["all"]), 0.2, 1)
+        sizes = self.table(output, "bytes")
+        self.assertIn(("GPT-2 (random weights)", "HDF5, int8"), sizes)
+        self.assertNotIn(("BERT (random weights)", "HDF5, int8"), sizes)  # no row needs it
+        human = self.table(output, "human_machine")
+        self.assertGreater(float(human["GPT-2 (random weights): no parallelism", "gpt2-none"]["F1"]), 0.5)
+        ranks = [row for row in self.table(output, "ranks").values() if row["run"] == "bert-data"]
+        self.assertGreater(float(ranks[0]["peak memory, MiB"]), 1)
+        page = (output / "report/README.md").read_text()
+        for text in ("random weights", "mean memory", "published", "Human against machine"):
+            self.assertIn(text, page)
+        for picture in ("utilisation", "memory", "minutes", "loss", "metrics", "confusion_matrix-bert-none"):
+            self.assertTrue((output / f"report/{picture}.png").is_file(), picture)
+        self.assertNotIn("failed", done.stdout)
+        # What is finished does not run again. With other weights of an encoder all runs on its embeddings do.
+        again = self.study("sources", *words)
+        self.assertEqual(again.stdout.count("finished before"), 15)
+        changed = self.study("sources", "--data", self.sources, "--size", "tiny", "--output", output, "--only", "^(bert|gpt2)-none$", "--encoders",
+                             "layers=1,hidden=32,heads=2", "layers=1,hidden=16,heads=2")
+        for run in ("gpt2-weights", "gpt2-embeddings-fp16", "gpt2-none"):
+            self.assertIn(f"{run}: its settings changed", changed.stdout)
+        self.assertNotIn("bert-none: its settings changed", changed.stdout)
+        # A run whose needed run failed says so.
+        (output / "runs/gpt2-embeddings-fp16/.status").write_text("failed\n")
+        (output / "runs/gpt2-none/.status").write_text("failed\n")
+        self.study("sources", "--data", self.sources, "--size", "tiny", "--output", output, "--only", "^(bert|gpt2)-none$", "--report-only", "--encoders",
+                   "layers=1,hidden=32,heads=2", "layers=1,hidden=16,heads=2")
+        self.assertIn("it needs gpt2-embeddings-fp16, which has not finished", (output / "report/README.md").read_text())
+
+    @staticmethod
+    def lines_of(output, name):
+        with open(output / f"report/{name}.csv", encoding="utf-8") as file:
+            return list(csv.DictReader(file))
+
+    def test_slurm_stages(self):
+        folder = self.work.folder / "stages"
         folder.mkdir()
+        self.write_sbatch(folder)
+        self.study("sources", "--data", self.sources, "--size", "tiny", "--only", "^(bert-none|bert-data|bert-finetuned-one)$", "--output", folder / "out", "--slurm",
+                   PATH=f"{folder}:{os.environ['PATH']}")
+        calls = (folder / "calls").read_text().splitlines()
+        weights, embeddings = calls[0], calls[2]
+        self.assertIn("bert-weights.toml", weights)
+        self.assertNotIn("dependency", weights)
+        self.assertIn("bert-embeddings.toml", embeddings)
+        self.assertIn("--dependency=afterany:101:102", embeddings)
+        for call in calls[3:5]:
+            self.assertIn("--dependency=afterany:103", call)
+            self.assertIn("bert-bilstm-fp16.toml", call)
+        self.assertIn("--dependency=afterany:104:105", calls[5])
+        self.assertIn("--report-only", calls[5])
+
+    @staticmethod
+    def write_sbatch(folder):
+        """A program that notes its command lines in FOLDER/calls and answers with the numbers 101, 102, …"""
         sbatch = folder / "sbatch"
         sbatch.write_text(f'#!/bin/sh\nprintf "%s\\n" "$*" >>{folder}/calls\necho $((100 + $(wc -l <{folder}/calls)))\n')
         sbatch.chmod(sbatch.stat().st_mode | stat.S_IXUSR)
+
+    def test_slurm(self):
+        folder = self.work.folder / "slurm"
+        folder.mkdir()
+        self.write_sbatch(folder)
         self.study("essays", "--data", self.essays, "--size", "tiny", "--seeds", "2", "--output", folder / "out", "--slurm=--account=project",
                    PATH=f"{folder}:{os.environ['PATH']}")
         one, two, report = (folder / "calls").read_text().splitlines()
@@ -160,7 +258,7 @@ class Studies(Case):
             self.assertIn("--account=project", call)
         self.assertIn("--dependency=afterany:101:102", report)
         self.assertIn("--report-only", report)
-        self.assertEqual((folder / "out/grid-2.txt").read_text().count("parallel-seed"), 2)
+        self.assertEqual((folder / "out/grid-1-train-2.txt").read_text().count("parallel-seed"), 2)
 
     def test_wrong_command_lines(self):
         output = self.work.folder / "none"
@@ -176,6 +274,12 @@ class Studies(Case):
                                    ("essays", ["--data", self.essays, "--size", "tiny", "--device", "gpu"], "the CPU build"),
                                    ("parallel", ["--data", self.essays, "--size", "tiny"], "there is no train*.json"),
                                    ("parallel", ["--data", self.squad, "--size", "tiny", "--ranks", "3"], "an even number"),
+                                   ("sources", ["--data", self.essays, "--size", "tiny"], "there is no column text, source"),
+                                   ("sources", ["--data", self.squad, "--size", "tiny"], "the folder has no CSV files"),
+                                   ("sources", ["--data", self.sources], "--size full needs --encoders"),
+                                   ("sources", ["--data", self.sources, "--size", "tiny", "--encoders", "layers=1", "/nowhere"], "/nowhere: there is no such folder"),
+                                   ("sources", ["--data", self.sources, "--size", "tiny", "--classifier", "layers=3,hidden=8"], "into quarters"),
+                                   ("sources", ["--data", self.sources, "--size", "tiny", "--ranks", "3"], "batches of 64"),
                                    ("efficient", ["--data", self.work.folder / "absent", "--size", "tiny"], "no such file or folder")):
             self.assertIn(text, self.study(study, *words, "--output", output, status=2).stderr)
         self.assertFalse((output / "shards").exists())
@@ -206,7 +310,7 @@ class Parts(unittest.TestCase):
 
     def test_cells(self):
         one, two = study_report.Row("a", "A", {"t": [10.0, 12.0], "u": [0.00012]}), study_report.Row("b", "B", {"t": [22.0], "u": [float("nan")]})
-        time, share = harness.Measure("t", "time", None, 1, change=True), harness.Measure("u", "share", None, 2)
+        time, share = study_plan.Measure("t", "time", None, 1, change=True), study_plan.Measure("u", "share", None, 2)
         self.assertEqual(study_report.cell(one, time), "11.0 ± 1.4")
         self.assertEqual(study_report.change(two, one, time), "+100.0%")
         self.assertEqual(study_report.change(one, one, time), "–")
