@@ -2,6 +2,7 @@
 command lines. The data are made here: an essay's score follows from its words, a question's answer from its context."""
 
 import csv
+import itertools
 import json
 import os
 import pathlib
@@ -13,11 +14,16 @@ import types
 import unittest
 import unittest.mock
 
+import h5py
+
 from program import Case, installed_tree
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "jobs/studies"))
 import harness  # noqa: E402
+import comparison  # noqa: E402
+import distillation  # noqa: E402
 import study_plan  # noqa: E402
+import wikiqa  # noqa: E402
 import study_report  # noqa: E402
 
 WORDS = "clear good weak poor strong idea essay town river people work school money road train city tree house".split()
@@ -71,6 +77,21 @@ def write_sources(path, rows=240):
             writer.writerow([text, source, i, len(text), len(words)])
 
 
+def write_wikiqa(folder):
+    """A sentence with the question's word is its answer; every fourth question has none. The test file has no labels."""
+    chance = random.Random(4)
+    header = ["QuestionID", "Question", "DocumentID", "DocumentTitle", "SentenceID", "Sentence", "Label"]
+    for split, questions in (("train", 50), ("dev", 24), ("test", 6)):
+        rows = [header]
+        for q in range(questions):
+            word, right = WORDS[q % len(WORDS)], chance.randrange(5) if q % 4 else -1
+            for s in range(5):
+                words = [other for other in chance.choices(WORDS, k=8) if other != word] + [word] * (s == right)
+                rows.append([f"{split}{q}", f"Where is the {word} ?", f"D{q}", word, f"D{q}-{s}", " ".join(words) + " .", str(int(s == right))])
+        text = "".join("\t".join(row[: 6 if split == "test" else 7]) + "\n" for row in rows)
+        (folder / f"WikiQA-{split}.tsv").write_text(text)
+
+
 class Studies(Case):
     @classmethod
     def setUpClass(cls):
@@ -80,6 +101,9 @@ class Studies(Case):
         write_essays(cls.essays)
         cls.squad.mkdir()
         write_squad(cls.squad)
+        cls.wikiqa = cls.work.folder / "wikiqa"
+        cls.wikiqa.mkdir()
+        write_wikiqa(cls.wikiqa)
         cls.sources = cls.work.folder / "sources.csv"
         write_sources(cls.sources)
 
@@ -215,6 +239,45 @@ class Studies(Case):
                    "layers=1,hidden=32,heads=2", "layers=1,hidden=16,heads=2")
         self.assertIn("it needs gpt2-embeddings-fp16, which has not finished", (output / "report/README.md").read_text())
 
+    def test_distillation(self):
+        output = self.work.folder / "three"
+        words = ["--data", self.wikiqa, "--size", "tiny", "--output", output]
+        done = self.study("distillation", *words)
+        found = self.figures(output)
+        self.assertEqual(found["killed", "map"], self.run_figure(output, "distilled-seed1", "map"))
+        self.assertIn("resum", (output / "runs/killed/log.txt").read_text())
+        self.assertAlmostEqual(found["ranks1", "map"], found["killed", "map"], 2)
+        self.assertGreater(found["baseline", "trained"], found["student", "trained"])
+        self.assertEqual(found["distilled", "trained"], found["student", "trained"])
+        self.assertEqual(found["distilled-fp16", "scale"], 65536)
+        self.assertAlmostEqual(found["distilled-fp16", "map"], found["distilled", "map"], delta=0.2)
+        self.assertGreater(found["begun", "map"], 0)
+        self.assertIn("initialize = [0]", (output / "runs/begun-seed1/input.toml").read_text())
+        for split in ("validation", "test"):  # half of the questions of the dev file each
+            lines = (output / f"source/{split}.tsv").read_text().splitlines()[1:]
+            self.assertEqual(len({line.split("\t")[0] for line in lines}), 12)
+            self.assertEqual(sum(line.endswith("\t1") for line in lines), 9)
+        pairs = self.lines_of(output, "comparison")
+        self.assertEqual({row["pairs"] for row in pairs if row["paired over"] == "seeds"}, {"2"})
+        self.assertEqual({row["pairs"] for row in pairs if row["paired over"] == "questions"}, {"9"})
+        for row in pairs:
+            if row["measure"] == "MAP" and row["row"].startswith("student alone"):
+                self.assertAlmostEqual(float(row["difference"]), found["student", "map"] - found["baseline", "map"], 6)
+        for picture in ("scores", "loss_scale", "devices", "scaling", "loss", "metrics"):
+            self.assertTrue((output / f"report/{picture}.png").is_file(), picture)
+        self.assertNotIn("failed", done.stdout)
+        # The teacher is kept; students with other settings run again.
+        again = self.study("distillation", *words, "--student", "layers=1,hidden=16,heads=2", "--only", "^(distilled|student)$")
+        self.assertIn("teacher: finished before", again.stdout)
+        self.assertIn("distilled-seed1: its settings changed", again.stdout)
+
+    def run_figure(self, output, run, name):
+        with h5py.File(output / f"runs/{run}/metrics.h5") as file:
+            steps = file["evaluations/validation/step"][()]
+            best = int(steps[file[f"evaluations/validation/{name}"][()].argmax()])
+            found = file["evaluations/test"]
+            return float(found[name][list(found["step"][()]).index(best)])
+
     @staticmethod
     def lines_of(output, name):
         with open(output / f"report/{name}.csv", encoding="utf-8") as file:
@@ -280,6 +343,11 @@ class Studies(Case):
                                    ("sources", ["--data", self.sources, "--size", "tiny", "--encoders", "layers=1", "/nowhere"], "/nowhere: there is no such folder"),
                                    ("sources", ["--data", self.sources, "--size", "tiny", "--classifier", "layers=3,hidden=8"], "into quarters"),
                                    ("sources", ["--data", self.sources, "--size", "tiny", "--ranks", "3"], "batches of 64"),
+                                   ("distillation", ["--data", self.wikiqa], "--size full needs --teacher"),
+                                   ("distillation", ["--data", self.squad, "--size", "tiny"], "there is no WikiQA-train.tsv"),
+                                   ("distillation", ["--data", self.essays, "--size", "tiny"], "it is no folder"),
+                                   ("distillation", ["--data", self.wikiqa, "--size", "tiny", "--teacher", "layers=1,hidden=32,heads=2"], "it has one layer"),
+                                   ("distillation", ["--data", self.wikiqa, "--size", "tiny", "--ranks", "1"], "take 2 or more"),
                                    ("efficient", ["--data", self.work.folder / "absent", "--size", "tiny"], "no such file or folder")):
             self.assertIn(text, self.study(study, *words, "--output", output, status=2).stderr)
         self.assertFalse((output / "shards").exists())
@@ -307,6 +375,34 @@ class Parts(unittest.TestCase):
         self.assertEqual(harness.without_slurm(["--data", "x", "--slurm", "--size", "tiny"]), ["--data", "x", "--size", "tiny"])
         self.assertEqual(harness.without_slurm(["--slurm=-A p", "--data", "x"]), ["--data", "x"])
         self.assertEqual(harness.without_slurm(["--slurm", "-A p", "--data", "x"]), ["--data", "x"])
+
+    def test_statistics(self):
+        differences = [0.1, 0.2, 0.15, 0.3, 0.25]
+        low, high = comparison.bootstrap(differences)
+        self.assertLess(0.1, low)
+        self.assertLess(low, 0.2)
+        self.assertLess(high, 0.3)
+        self.assertAlmostEqual(comparison.effect_size(differences), 0.2 / 0.0790569, 4)
+        self.assertAlmostEqual(comparison.wilcoxon(differences), 0.0625, 6)  # the least of five pairs
+        for nothing in (comparison.effect_size([1.0, 1.0]), comparison.wilcoxon([0.0, 0.0]), comparison.bootstrap([1.0])[0]):
+            self.assertNotEqual(nothing, nothing)
+
+    def test_rankings_in_random_order(self):
+        orders = list(itertools.permutations([True, True, False, False]))
+        precision, reciprocal = 0.0, 0.0
+        for order in orders:
+            ranks = [k for k, right in enumerate(order, 1) if right]
+            precision += sum((i + 1) / k for i, k in enumerate(ranks)) / len(ranks) / len(orders)
+            reciprocal += 1 / ranks[0] / len(orders)
+        found = wikiqa.chance_of([[True, True, False, False]])
+        self.assertAlmostEqual(found["map"], precision)
+        self.assertAlmostEqual(found["mrr"], reciprocal)
+
+    def test_blocks_of_a_teacher(self):
+        sizes = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 32, "num_hidden_layers": 12}
+        self.assertEqual(distillation.begins_of({**sizes, "num_hidden_layers": 6}, sizes), [0, 2, 4, 6, 8, 10])
+        self.assertEqual(distillation.begins_of({**sizes, "hidden_size": 4}, sizes), [])
+        self.assertEqual(distillation.begins_of({"pretrained": "folder"}, sizes), [])
 
     def test_cells(self):
         one, two = study_report.Row("a", "A", {"t": [10.0, 12.0], "u": [0.00012]}), study_report.Row("b", "B", {"t": [22.0], "u": [float("nan")]})
