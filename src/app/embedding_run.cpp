@@ -72,6 +72,47 @@ void prepare_folder(const Session& session, const std::string& folder) {
   }
 }
 
+/// Rates of a split's embedding, for the log.
+class EmbeddingProgress {
+ public:
+  EmbeddingProgress(const RunContext& context, std::string split, const data::ShardReader& reader)
+      : context_(context), split_(std::move(split)), reader_(reader), begin_(context.seconds()), last_(begin_) {}
+
+  /// A line each minute. `sequences` are done, some of them by an earlier start.
+  void note(std::int64_t sequences) {
+    if (first_ < 0) first_ = sequences;
+    const double now = context_.seconds();
+    constexpr double pause = 60;
+    if (now - last_ < pause) return;
+    last_ = now;
+    const std::int64_t all = reader_.samples();
+    const double left = (now - begin_) * static_cast<double>(tokens(sequences, all)) /
+                        static_cast<double>(std::max<std::int64_t>(1, tokens(first_, sequences)));
+    context_.log.info(split_ + ": " + core::with_commas(sequences) + " of " + core::counted(all, "sequence") +
+                      rate(sequences) + ", " + core::format_duration(left) + " left");
+  }
+  /// The rate so far in words; nothing for data that an earlier start has done.
+  std::string rate(std::int64_t sequences) const {
+    if (first_ < 0 || first_ >= sequences) return "";
+    return ", " + core::format_metric(static_cast<double>(tokens(first_, sequences)) / (context_.seconds() - begin_)) +
+           " tokens/s";
+  }
+
+ private:
+  std::int64_t tokens(std::int64_t from, std::int64_t to) const {
+    const auto before = [this](std::int64_t sample) {
+      return sample < reader_.samples() ? reader_.table().begin(sample) : reader_.table().tokens();
+    };
+    return before(to) - before(from);
+  }
+
+  const RunContext& context_;
+  std::string split_;
+  const data::ShardReader& reader_;
+  double begin_, last_;
+  std::int64_t first_ = -1;  // sequences that were done when this start began to compute
+};
+
 void embed(Session& session, Results& results, const RunContext& context) {
   const std::string folder = context.input.run.directory + "/embeddings";
   const std::string hash = model_hash(context);
@@ -82,8 +123,11 @@ void embed(Session& session, Results& results, const RunContext& context) {
   for (auto& [split, embedder] : session.embedders) {
     const double begin = context.seconds();
     const EmbeddingIdentity identity = identity_of(context, session, hash, split, embedder->reader());
-    const Embedder::Written written =
-        embedder->write(folder, split, identity, [&context] { return context.world.any(context.requests.stop()); });
+    EmbeddingProgress progress(context, split, embedder->reader());
+    const Embedder::Written written = embedder->write(folder, split, identity, [&](std::int64_t done) {
+      progress.note(done);
+      return context.world.any(context.requests.stop());
+    });
     if (!written.finished) {
       context.log.info("stopped " + context.requests.asked() + ": submit it again to continue with the next file");
       results.stop();
@@ -92,7 +136,7 @@ void embed(Session& session, Results& results, const RunContext& context) {
     context.log.info(split + ": " + core::counted(written.sequences, "sequence") + " in " +
                      core::counted(written.files, "file") +
                      (written.kept > 0 ? ", " + std::to_string(written.kept) + " of an earlier start" : "") + ", " +
-                     core::format_duration(context.seconds() - begin));
+                     core::format_duration(context.seconds() - begin) + progress.rate(written.sequences));
     sequences += static_cast<double>(written.sequences);
   }
   results.record_ranks(context, context.device.name, session.memory());

@@ -82,6 +82,8 @@ class OnEmbeddings(Case):
                 rows = sum(h5py.File(self.work.folder / f"shared_{kind}/embeddings/{split}-00000.h5")["embeddings"].shape[0] for split in SPLITS)
                 path = self.work.input("plan.toml", run={"directory": str(self.work.folder / "plan")}, model=MODEL, data=data)
                 shown = run("bert_hpc", path, "--validate", ranks=2, threads=1, check=0).stdout
+                self.assertRegex(shown, r"train [\d,]+ sequences, [\d,]+ rows, longest")
+                self.assertIn("FLOP per token (training)", shown)
                 found = re.search(r"data memory +([\d.]+) KiB of a node for embeddings, read once", shown)
                 self.assertAlmostEqual(float(found[1]), rows * bytes_of_row / 1024, delta=0.1)
                 self.assertRegex(shown, rf"embeddings +{rows * bytes_of_row / 2048:.1f} KiB")

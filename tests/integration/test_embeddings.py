@@ -136,7 +136,9 @@ class Embeddings(Case):
                 self.assertTrue(np.all(np.abs(self.embeddings(kind) - exact) <= error))
 
     def test_files_have_what_belongs_to_the_sequences(self):
-        self.embed("all", data=("train", "validation", "test"), pooling="tokens")
+        done = self.embed("all", data=("train", "validation", "test"), pooling="tokens")
+        self.assertRegex(done.stdout, r"train: 140 sequences in 1 file, [\d.]+ m?s, [\d.]+ ?k? tokens/s\n")
+        self.assertIn("FLOP per token (forward)", done.stdout)
         for split in ("train", "validation", "test"):
             with h5py.File(self.path("all", split)) as file, h5py.File(self.folder / f"shards/{split}-00000.h5") as shard:
                 for name in ("labels", "source_index", "offsets"):
@@ -154,7 +156,7 @@ class Embeddings(Case):
         self.path("again").write_bytes(damaged)
         (self.folder / "again/.status").write_text("running\n")  # as if it had been killed
         done = self.embed("again", data=data, pooling="mean")
-        self.assertIn("train: 140 sequences in 1 file, 1 of an earlier start", done.stdout)
+        self.assertRegex(done.stdout, r"train: 140 sequences in 1 file, 1 of an earlier start, [\d.]+ m?s\n")
         self.assertEqual(self.path("again", "train").stat().st_ino, kept)
         np.testing.assert_allclose(self.embeddings("again"), self.expected("mean"), atol=1e-4)
         notes = self.folder / "again/embeddings/test-notes.txt"

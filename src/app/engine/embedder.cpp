@@ -114,7 +114,7 @@ void Embedder::compute_step() {
 }
 
 Embedder::Written Embedder::write(const std::string& folder, const std::string& split,
-                                  const EmbeddingIdentity& identity, const std::function<bool()>& give_up) {
+                                  const EmbeddingIdentity& identity, const std::function<bool(std::int64_t)>& give_up) {
   comm::Communicator& world = model_.groups().world;
   const std::int64_t steps = loader_.steps_per_epoch(), in_file = cut_.steps_of_file;
   const std::int64_t files = (steps + in_file - 1) / in_file;
@@ -151,7 +151,7 @@ Embedder::Written Embedder::write(const std::string& folder, const std::string& 
     const std::int64_t first_step = number * in_file;
     if (loader_.next_step() != first_step) loader_.restart(first_step);
     for (std::int64_t step = first_step; step < std::min(steps, first_step + in_file); ++step) {
-      if (give_up()) return written;
+      if (give_up(step * cut_.sequences_of_step)) return written;
       compute_step();
       kept_.gather(world, writer);
       on_writer([&] {

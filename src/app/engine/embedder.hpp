@@ -45,9 +45,9 @@ class Embedder : private train::PipelineEvents {
   };
   /// Collective over all ranks of the model's grid. Writes FOLDER/SPLIT-00000.h5 and so on, complete ones of the same
   /// identity excepted, and removes other files of the split. The folder exists. `give_up`, which is collective, is
-  /// asked before every step. Throws Stop if a rank cannot write.
+  /// asked before every step, with the number of sequences that are done. Throws Stop if a rank cannot write.
   Written write(const std::string& folder, const std::string& split, const EmbeddingIdentity& identity,
-                const std::function<bool()>& give_up);
+                const std::function<bool(std::int64_t)>& give_up);
 
  private:
   void result(int micro_batch, model::Stage& stage, int slot) override;

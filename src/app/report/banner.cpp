@@ -137,7 +137,7 @@ std::string banner(const BannerFacts& facts) {
   page.line("model", facts.model);
   if (facts.parameters > 0) page.line("parameters", parameters_text(facts));
   if (facts.flops_per_token > 0)
-    page.line("FLOPs", core::format_metric(facts.flops_per_token) + "FLOP per token (training)");
+    page.line("FLOPs", core::format_metric(facts.flops_per_token) + "FLOP per token (" + facts.flops_of + ")");
   page.line("memory", memory_text(facts.memory));
   for (const auto& [name, text] : facts.more) page.line(name, text);
   return page.text_;

@@ -25,7 +25,8 @@ struct BannerFacts {
   std::string model;      ///< e.g. "bert, 2 layers of 128, 4 heads"
   std::int64_t parameters = 0;
   std::optional<std::int64_t> trainable_parameters;  ///< where the run may freeze some
-  double flops_per_token = 0;                        ///< of the model, forward and backward; 0: not printed
+  double flops_per_token = 0;                        ///< of the model; 0: not printed
+  std::string flops_of = "training";                 ///< forward and backward; "forward"
   /// Planned memory of one rank in bytes, by what it is for.
   std::vector<std::pair<std::string, std::int64_t>> memory;
   /// More lines: name and text.

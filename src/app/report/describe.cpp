@@ -30,7 +30,8 @@ std::string data_text(const DataSets& sets) {
     if (!reader) return;
     if (!text.empty()) text += "; ";
     text += std::string(name) + " " + core::counted(reader->samples(), "sequence") + ", " +
-            core::with_commas(reader->info().tokens) + " tokens, longest " + std::to_string(reader->info().max_length);
+            core::with_commas(reader->info().tokens) + (reader->has_embeddings() ? " rows" : " tokens") + ", longest " +
+            std::to_string(reader->info().max_length);
   };
   add("train", sets.train);
   add("validation", sets.validation);
@@ -149,6 +150,11 @@ void describe_run(const RunContext& context, const ModelInstance& model, const D
   const double head_rows = expected_targets(context.input, 1 / info.mean_length(), 1, 1);  // per token
   facts.flops_per_token =
       model::training_flops(model.plan, {.tokens = 1, .squared_lengths = info.mean_length(), .head_rows = head_rows});
+  if (!context.input.trains()) {
+    constexpr double of_training = 3;
+    facts.flops_per_token /= of_training;
+    facts.flops_of = "forward";
+  }
   facts.memory = memory;
   const auto here =
       std::count_if(facts.ranks.begin(), facts.ranks.end(), [&](const auto& r) { return r.host == machine.host; });
