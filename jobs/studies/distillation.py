@@ -6,7 +6,7 @@ import pathlib
 
 import numpy as np
 
-import comparison
+import paired_statistics
 import distillation_pictures
 import wikiqa
 from command_line import SCRATCH, StudyError, model_of
@@ -265,7 +265,7 @@ def plan(options, given):
         shrunk_of(options, sources, size, scratch),
         write_sources=sources.write,
         others=chance,
-        tables=comparison.tables,
+        tables=paired_statistics.tables,
         pictures=distillation_pictures.draw,
         compared=distillation_pictures.compared,
         learned=learned,

@@ -5,7 +5,7 @@ import copy
 import numpy as np
 
 import command_line  # noqa: F401  (first: it makes the modules of postprocess/ visible)
-import comparison
+import paired_statistics
 import drawing
 import plot_devices
 import plot_loss_scale
@@ -40,7 +40,7 @@ def draw_scores(study, runs):
     """Each row's scores by seed, and their means with bootstrap intervals."""
     of = {measure.key: measure for measure in study.plan.measures}
     keys = ("map", "mrr", "f1")
-    rows = [(variant, list(comparison.by_seed(study, runs, variant).values())) for variant in rows_of(study)]
+    rows = [(variant, list(paired_statistics.by_seed(study, runs, variant).values())) for variant in rows_of(study)]
     rows = [(variant, members) for variant, members in rows if members]
     if not rows:
         return
@@ -56,7 +56,7 @@ def draw_scores(study, runs):
                 alpha=0.5,
                 markersize=5,
             )
-            low, high = comparison.bootstrap(values)
+            low, high = paired_statistics.bootstrap(values)
             error = None if np.isnan(low) else [[values.mean() - low], [high - values.mean()]]
             axis.errorbar(
                 [values.mean()],

@@ -250,6 +250,8 @@ class Study:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
         started.wait()
+        # Without the delay it is no run with changed settings for jobs/grid.sh.
+        (self.output / "runs" / ".grid" / f"{name}.settings").unlink(missing_ok=True)
 
     @staticmethod
     def line_of(name, variant, seed):

@@ -165,10 +165,10 @@ def write_tables(study, runs, folder):
     parts = []
     for name, title, header, body in study.plan.tables(study, runs) if study.plan.tables else []:
         cells = [[cell if isinstance(cell, str) else number(float(cell), 3 if isinstance(cell, float) else 0) for cell in line] for line in body]
-        tables.write_csv(folder / f"{name}.csv", header, body)
+        writing.write_csv(folder / f"{name}.csv", header, body)
         with written(folder / f"{name}.tex") as file:
             file.write(as_latex(header, cells))
-        parts += [f"## {title}", "", tables.as_markdown(header, cells, "table"), ""]
+        parts += [f"## {title}", "", writing.as_markdown(header, cells, "table"), ""]
     return parts
 
 

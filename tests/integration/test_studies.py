@@ -20,7 +20,7 @@ from program import Case, installed_tree
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "jobs/studies"))
 import harness  # noqa: E402
-import comparison  # noqa: E402
+import paired_statistics  # noqa: E402
 import distillation  # noqa: E402
 import study_plan  # noqa: E402
 import wikiqa  # noqa: E402
@@ -376,15 +376,20 @@ class Parts(unittest.TestCase):
         self.assertEqual(harness.without_slurm(["--slurm=-A p", "--data", "x"]), ["--data", "x"])
         self.assertEqual(harness.without_slurm(["--slurm", "-A p", "--data", "x"]), ["--data", "x"])
 
+    def test_modules_do_not_hide_each_other(self):
+        """Both folders are on Python's path."""
+        own, shared = ({path.name for path in folder.glob("*.py")} for folder in (harness.JOBS / "studies", harness.JOBS.parent / "postprocess"))
+        self.assertFalse(own & shared)
+
     def test_statistics(self):
         differences = [0.1, 0.2, 0.15, 0.3, 0.25]
-        low, high = comparison.bootstrap(differences)
+        low, high = paired_statistics.bootstrap(differences)
         self.assertLess(0.1, low)
         self.assertLess(low, 0.2)
         self.assertLess(high, 0.3)
-        self.assertAlmostEqual(comparison.effect_size(differences), 0.2 / 0.0790569, 4)
-        self.assertAlmostEqual(comparison.wilcoxon(differences), 0.0625, 6)  # the least of five pairs
-        for nothing in (comparison.effect_size([1.0, 1.0]), comparison.wilcoxon([0.0, 0.0]), comparison.bootstrap([1.0])[0]):
+        self.assertAlmostEqual(paired_statistics.effect_size(differences), 0.2 / 0.0790569, 4)
+        self.assertAlmostEqual(paired_statistics.wilcoxon(differences), 0.0625, 6)  # the least of five pairs
+        for nothing in (paired_statistics.effect_size([1.0, 1.0]), paired_statistics.wilcoxon([0.0, 0.0]), paired_statistics.bootstrap([1.0])[0]):
             self.assertNotEqual(nothing, nothing)
 
     def test_rankings_in_random_order(self):
