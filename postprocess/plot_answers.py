@@ -36,14 +36,24 @@ def by_length(asked, scored):
 
 def by_threshold(asked, odds, choices):
     """Thresholds, ascending, and the means of KINDS (thresholds, 2) where a question has no answer if its odds exceed the threshold,
-    else its best one that is not empty."""
+    else its best one that is not empty. The first threshold is below all odds: no question has an answer."""
     order = np.argsort([odds[question.id] for question in asked], kind="stable")
     answered, empty = np.zeros((len(asked), 2)), np.zeros((len(asked), 2))
     for number, question in enumerate(asked):
         best = next((choice["text"] for choice in choices[question.id] if choice["text"]), "")
         answered[number], empty[number] = answers.scores(question.answers, best), answers.scores(question.answers, "")
-    gain = np.cumsum((answered - empty)[order], axis=0)
-    return np.array([odds[asked[number].id] for number in order]), (empty.sum(axis=0) + gain) / len(asked)
+    gain = np.vstack([np.zeros((1, 2)), np.cumsum((answered - empty)[order], axis=0)])
+    thresholds = np.array([odds[asked[number].id] for number in order])
+    room = 0.02 * (thresholds[-1] - thresholds[0]) or 1.0
+    thresholds, means = np.insert(thresholds, 0, thresholds[0] - room), (empty.sum(axis=0) + gain) / len(asked)
+    last = np.append(thresholds[1:] != thresholds[:-1], True)  # of equal odds, all questions have an answer
+    return thresholds[last], means[last]
+
+
+def best_text(thresholds, means):
+    """As SQuAD's evaluate-v2.0.py chooses it: of equal values the first."""
+    best = int(np.argmax(means))
+    return f"best {100 * means[best]:.1f} " + (f"at {thresholds[best]:.2f}" if best else "with no answer at all")
 
 
 def draw_lengths(axes, ranges):
@@ -61,11 +71,10 @@ def draw_lengths(axes, ranges):
 
 def draw_thresholds(axes, thresholds, means, used):
     for kind, name in enumerate(KINDS):
-        best = int(np.argmax(means[:, kind]))
-        axes.plot(thresholds, 100 * means[:, kind], color=drawing.colour(kind),
-                  label=f"{name}, best {100 * means[best, kind]:.1f} at {thresholds[best]:.2f}")
+        axes.step(thresholds, 100 * means[:, kind], where="post", color=drawing.colour(kind),
+                  label=f"{name}, {best_text(thresholds, means[:, kind])}")
     axes.axvline(used, color="black", linewidth=1, linestyle="--", label=f"task.null_threshold = {used:g}")
-    axes.set(xlabel="Null threshold: no answer where the odds of none exceed it", ylabel="%")
+    axes.set(xlabel="Null threshold: the answer is \"none\" if its score exceeds that of the best answer by more", ylabel="%")
     axes.legend(fontsize="small", frameon=True, facecolor="white", framealpha=0.9, edgecolor="none")
 
 

@@ -1,6 +1,6 @@
 """Confusion matrix of each split for the best checkpoint (or the last model), or for a run's predictions if there is
-none: rows are actual classes, columns predicted ones. Each row is divided by its sum, so that the diagonal is the
-recall of each class. --counts draws the numbers of samples instead."""
+none: rows are actual classes with their number of samples, columns predicted ones. Each row is divided by its sum, so that
+the diagonal is the recall of each class. --counts draws the numbers of samples instead."""
 
 import sys
 
@@ -52,9 +52,9 @@ def sizes_of(classes, style):
     _, cell, points = next(entry for entry in SIZES if classes <= entry[0])
     scale = (style.font_size or drawing.FONT_SIZE) / drawing.FONT_SIZE
     side = max(cell * scale * classes, 1.8 * scale)
-    width, height = side + 3.4 * scale, side + 2.4 * scale
+    width, height = side + 4.1 * scale, side + 2.4 * scale
     if style.width:  # the remaining width is text
-        side = max(style.width - 3.4 * scale, 0.3 * style.width)
+        side = max(style.width - 4.1 * scale, 0.3 * style.width)
         points = min(points * scale, 72 * side / classes) / scale
         width, height = style.width, side + 2.4 * scale
     return width, height, points * scale
@@ -70,7 +70,8 @@ def write_numbers(axes, counts, shares, style, points):
         axes.text(column, row, text, ha="center", va="center", fontsize=points, color="white" if dark else "black")
 
 
-def draw_matrix(counts, names, title, style=drawing.USUAL):
+def draw_matrix(counts, names, title, style=drawing.USUAL, kind="class", counted="samples"):
+    """The rows' labels have the number of samples, or words, of the class."""
     classes = len(counts)
     names = [wording.begun(name) for name in (names if len(names) == classes else [str(i) for i in range(classes)])]
     sums = counts.sum(axis=1, keepdims=True)
@@ -80,7 +81,7 @@ def draw_matrix(counts, names, title, style=drawing.USUAL):
     image = axes.imshow(counts if style.counts else 100 * shares, cmap="Blues", vmin=0, vmax=None if style.counts else 100)
     axes.set_xticks(range(classes), names, rotation=90 if classes > 6 else 30, fontsize=points,
                     ha="center" if classes > 6 else "right", rotation_mode="anchor" if classes <= 6 else None)
-    axes.set_yticks(range(classes), names, fontsize=points)
+    axes.set_yticks(range(classes), [f"{name} ({int(own):,})" for name, own in zip(names, sums[:, 0])], fontsize=points)
     axes.grid(False)
     axes.set_xticks(np.arange(classes + 1) - 0.5, minor=True)
     axes.set_yticks(np.arange(classes + 1) - 0.5, minor=True)
@@ -89,12 +90,16 @@ def draw_matrix(counts, names, title, style=drawing.USUAL):
     if classes <= MOST_WITH_NUMBERS:
         write_numbers(axes, counts, shares, style, points)
     bar = figure.colorbar(image, ax=axes, shrink=0.8, aspect=30, pad=0.02)
-    bar.set_label("Samples" if style.counts else "% of the actual class")
+    bar.set_label(wording.capital(counted) if style.counts else f"% of the actual {kind}")
     if style.counts:
         bar.ax.yaxis.set_major_locator(matplotlib.ticker.MaxNLocator(6, integer=True))
-    axes.set(xlabel="Predicted class", ylabel="Actual class")
+    axes.set(xlabel=f"Predicted {kind}", ylabel=f"Actual {kind} ({counted})")
     figure.suptitle(title)  # a panel title would be off-centre and too wide for narrow pictures
     return figure
+
+
+# Of a task, what the rows are and what is counted.
+KINDS = {"token_classification": ("tag", "words"), "regression": ("level", "samples")}
 
 
 def draw(runs, style=drawing.USUAL):
@@ -103,11 +108,11 @@ def draw(runs, style=drawing.USUAL):
         for split, counts, which, names in matrices(run):
             total = counts.sum()
             accuracy = np.trace(counts) / total
-            counted = "words" if run.task == "token_classification" else "samples"
+            kind, counted = KINDS.get(run.task, ("class", "samples"))
             figures = f"accuracy {accuracy:.3f} on {int(total):,} {counted}" + (f"; {which}" if which else "")
-            kind = "Confusion matrix" + ("" if split == "predictions" else f" ({split})")
+            title = "Confusion matrix" + ("" if split == "predictions" else f" ({split})")
             name = f"confusion_matrix-{split}" + (f"-{run.name}" if len(runs) > 1 else "")
-            yield wording.file_name(name), draw_matrix(counts, names, style.title_of(kind, [run], figures), style)
+            yield wording.file_name(name), draw_matrix(counts, names, style.title_of(title, [run], figures), style, kind, counted)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""How often a classification is right where the probability of its prediction is so high, from predictions.h5 with labels: bars
-of a calibrated model end at the diagonal. The expected calibration error in the title is the metric "ece" of metrics.h5."""
+"""How often predictions of a classification are correct, by the probability of the predicted class, from predictions.h5 with labels:
+bars of a calibrated model end at the diagonal. The expected calibration error in the title is the metric "ece" of metrics.h5."""
 
 import sys
 
@@ -43,19 +43,21 @@ def known_confidences(run):
 def draw_run(run, confidence, right, style):
     counts, confidences, shares, filled = bins_of(confidence, right)
     figure, (left, beside) = style.subplots(1, 2, 10.5, 5)
-    middles, width = (filled + 0.5) / BINS, 1 / BINS
-    left.bar(middles, shares, width, color=drawing.colour(0), edgecolor="white", linewidth=0.5, label="predictions that are right")
-    left.bar(middles, confidences - shares, width, bottom=shares, facecolor="none", hatch="///", edgecolor=drawing.colour(1),
+    middles, bin_width = (filled + 0.5) / BINS, 1 / BINS
+    left.bar(middles, shares, bin_width, color=drawing.colour(0), edgecolor="white", linewidth=0.5, label="correct predictions")
+    left.bar(middles, confidences - shares, bin_width, bottom=shares, facecolor="none", hatch="///", edgecolor=drawing.colour(1),
              linewidth=0.8, label="gap to the mean probability")
     left.plot([0, 1], [0, 1], color="black", linewidth=1, linestyle="--", label="calibrated")
-    left.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel="Probability of the predicted class", ylabel="Share that is right")
-    left.legend(loc="upper left", fontsize="small")
-    beside.bar(middles, 100 * counts / counts.sum(), width, color=drawing.colour(0), edgecolor="white", linewidth=0.5)
+    left.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel="Probability of the predicted class", ylabel="Fraction correct")
+    beside.bar(middles, 100 * counts / counts.sum(), bin_width, color=drawing.colour(0), edgecolor="white", linewidth=0.5)
     for value, name, colour, line in ((confidence.mean(), "mean probability", 1, "-"), (right.mean(), "accuracy", 2, "--")):
         beside.axvline(value, color=drawing.colour(colour), linestyle=line, label=f"{name} {value:.3f}")
     beside.set(xlim=(0, 1), xlabel="Probability of the predicted class", ylabel="% of the samples")
     beside.margins(y=0.15)
-    beside.legend(loc="upper left", fontsize="small")
+    width, height = figure.get_size_inches()
+    figure.set_size_inches(width, height + 0.45 * style.scale)
+    handles = [handle for axes in (left, beside) for handle in axes.get_legend_handles_labels()[0]]
+    drawing.legend_below(figure, 3, handles=handles)
     details = f"expected calibration error {calibration_error(confidence, right):.4f} on {len(right):,} samples"
     figure.suptitle(style.title_of(f"Reliability ({predictions.split_of(run)})", [run], details))
     return figure

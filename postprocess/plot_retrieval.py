@@ -75,7 +75,7 @@ def draw_run(run, found, style):
     width, height = figure.get_size_inches()
     figure.set_size_inches(width, height + 0.25 * style.scale)
     drawing.legend_below(figure, 4, handles=right.get_lines())
-    figure.suptitle(style.title_of(f"Ranks of what is relevant ({predictions.split_of(run)})", [run], details))
+    figure.suptitle(style.title_of(f"Rank of the first relevant passage ({predictions.split_of(run)})", [run], details))
     return figure
 
 

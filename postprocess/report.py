@@ -18,6 +18,7 @@ import comparison
 import drawing
 import errors
 import plot_answers
+import plot_classes
 import plot_confusion
 import plot_efficiency
 import plot_devices
@@ -37,13 +38,14 @@ import plot_seeds
 import plot_throughput
 import plot_timeline
 import plot_timers
+import plot_tradeoff
 import reading
 import source_text
 import tables
 
-PICTURES = [plot_loss, plot_metrics, plot_schedule, plot_confusion, plot_regression, plot_predictions, plot_ranking, plot_reliability,
-            plot_retrieval, plot_answers, plot_timers, plot_profile, plot_ranks, plot_timeline, plot_throughput, plot_efficiency,
-            plot_loss_scale, plot_devices, plot_scaling, plot_seeds]
+PICTURES = [plot_loss, plot_metrics, plot_tradeoff, plot_schedule, plot_confusion, plot_classes, plot_regression, plot_predictions,
+            plot_ranking, plot_reliability, plot_retrieval, plot_answers, plot_timers, plot_profile, plot_ranks, plot_timeline,
+            plot_throughput, plot_efficiency, plot_loss_scale, plot_devices, plot_scaling, plot_seeds]
 
 
 def parse(given):

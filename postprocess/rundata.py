@@ -120,7 +120,7 @@ def label_of(runs, metric):
     """A metric's display name, such as "macro F1"."""
     for run in runs:
         if any(metric in columns for columns in run.evaluations.values()):
-            return spoken(run.metric_labels.get(metric) or metric_label(metric, run.task))
+            return spoken(metric_label(metric, run.task, run.metric_labels.get(metric)))
     return spoken(metric)
 
 

@@ -68,15 +68,15 @@ def classes(runs):
     return rates(runs, "class", class_figures)
 
 
-def entities(runs):
+def entity_figures(run):
     """The same of the entities of every type."""
+    types = sorted({name.partition("-")[2] or "_" for name in run.label_names if name != "O"})
+    found = selected(run, run.per_type, types)
+    return [found[split] for split in rundata.in_order(found)]
 
-    def figures(run):
-        types = sorted({name.partition("-")[2] or "_" for name in run.label_names if name != "O"})
-        found = selected(run, run.per_type, types)
-        return [found[split] for split in rundata.in_order(found)]
 
-    return rates(runs, "entity type", figures)
+def entities(runs):
+    return rates(runs, "entity type", entity_figures)
 
 
 def rates(runs, kind, figures):

@@ -7,9 +7,17 @@ import math
 MACRO_MEANS = {"precision": "macro precision", "recall": "macro recall", "f1": "macro f1"}
 
 
-def metric_label(name, task):
-    """A metric's display name: the meaning of the dataset "f1" depends on the task."""
-    return MACRO_MEANS.get(name, name) if task == "classification" else name
+# Of question answering, instead of the attribute "label", which is short for the log.
+OF_QUESTIONS = {"exact": "exact match", "has_answer_exact": "exact match (answerable questions)", "has_answer_f1": "F1 (answerable questions)",
+                "no_answer_exact": "exact match (unanswerable questions)", "best_exact": "best exact match",
+                "best_exact_threshold": "null threshold of the best exact match", "best_f1_threshold": "null threshold of the best F1"}
+
+
+def metric_label(name, task, given=None):
+    """A metric's display name, `given` by metrics.h5 or not: the meaning of the dataset "f1" depends on the task."""
+    if task == "question_answering" and name in OF_QUESTIONS:
+        return OF_QUESTIONS[name]
+    return given or (MACRO_MEANS.get(name, name) if task == "classification" else name)
 
 
 def spoken(name):

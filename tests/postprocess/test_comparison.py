@@ -25,6 +25,7 @@ import plot_loss  # noqa: E402
 import plot_metrics  # noqa: E402
 import plot_schedule  # noqa: E402
 import plot_throughput  # noqa: E402
+import plot_tradeoff  # noqa: E402
 import reading  # noqa: E402
 import report  # noqa: E402
 import rundata  # noqa: E402
@@ -153,6 +154,25 @@ class Tables(InFolder):
         self.assertIn("|---|---|---:|---:|---:|---:|", writing.as_markdown(["x"] * 6, rows, "table"))
         self.assertEqual(writing.as_text(["run", "trained\nparameters"], [["a", "7"]]),
                          "        trained\nrun  parameters\n---  ----------\na             7")
+
+
+class TradeOff(InFolder):
+    def test_score_against_time_and_memory(self):
+        runs = reading.load_runs([self.make("full", 0.9), self.make("lora", 0.85, speed=90000.0, memory=150), self.make("slow", 0.8, speed=30000.0)])
+        [(name, figure)] = plot_tradeoff.draw(runs)
+        self.assertEqual(name, "tradeoff")
+        time, memory = figure.axes
+        self.assertEqual((time.get_ylabel(), time.get_xlabel()), ("Accuracy (test)", "Time in steps (s)"))
+        points = {line.get_label(): (line.get_xdata()[0], line.get_ydata()[0]) for line in memory.lines[1:]}
+        self.assertEqual(points, {"full": (300, 0.9 - 0.05), "lora": (150, 0.85 - 0.05), "slow": (300, 0.8 - 0.05)})
+        self.assertEqual(list(memory.lines[0].get_xdata()), [150, 300])  # no run beats these two in both
+        self.assertEqual(plot_tradeoff.draw(runs[:1]), [])
+
+    def test_unbeaten_runs(self):
+        points = [plot_tradeoff.Point(None, x, y, None, "o") for x, y in ((3, 0.9), (1, 0.5), (2, 0.4), (3, 0.8), (4, 0.9))]
+        shown = lambda larger: [(point.x, point.y) for point in plot_tradeoff.unbeaten(points, larger)]  # noqa: E731
+        self.assertEqual(shown(True), [(1, 0.5), (3, 0.9)])
+        self.assertEqual(shown(False), [(1, 0.5), (2, 0.4)])
 
 
 class Failed(InFolder):

@@ -23,6 +23,7 @@ import errors  # noqa: E402
 import make_run  # noqa: E402
 import plot_answers  # noqa: E402
 import reading  # noqa: E402
+import rundata  # noqa: E402
 import report  # noqa: E402
 import source_rows  # noqa: E402
 import source_text  # noqa: E402
@@ -214,13 +215,20 @@ class Errors(unittest.TestCase):
         (run / "nbest_predictions.json").write_text(json.dumps(choices))
         given, asked = answers.of_run(found)
         thresholds, means = plot_answers.by_threshold(asked, odds, choices)
-        self.assertEqual(thresholds.tolist(), [-3.0, 0.5, 1.0, 2.0])
+        self.assertEqual(thresholds.tolist(), [-3.1, -3.0, 0.5, 1.0, 2.0])  # the first is below all
         for threshold, mean in zip(thresholds, means):
             expected = [answers.scores(question.answers, "" if odds[question.id] > threshold else given[question.id] or "by") for question in asked]
             np.testing.assert_allclose(mean, np.mean(expected, axis=0))
         [(_, figure)] = plot_answers.draw([found])
         self.assertEqual(len(figure.axes), 2)
         self.assertIn("F1, best 62.5 at 1.00", [text.get_text() for text in figure.axes[1].get_legend().get_texts()])
+        self.assertIn("Null threshold: ", figure.axes[1].get_xlabel())
+        self.assertEqual(plot_answers.best_text(thresholds, np.array([0.5, 0.25, 0.5, 0.25, 0.0])), "best 50.0 with no answer at all")
+        self.assertEqual(rundata.label_of([found], "best_f1_threshold"), "best F1 threshold")  # no such metric in this run
+        found.evaluations["test"] = {"step": [1], "loss": [1.0], "best_f1_threshold": [1.0], "has_answer_exact": [0.0]}
+        found.metric_labels.update(best_f1_threshold="threshold of best f1", has_answer_exact="exact where answered")
+        self.assertEqual([rundata.label_of([found], name) for name in ("best_f1_threshold", "has_answer_exact")],
+                         ["null threshold of the best F1", "exact match (answerable questions)"])
         plot_answers.drawing.plt.close("all")
 
     def test_an_excerpt_shows_the_answer(self):

@@ -202,7 +202,7 @@ class Matrices(InFolder):
         [(_, figure)] = plot_confusion.draw([run])
         cells = [text.get_text() for text in figure.axes[0].texts]
         self.assertEqual(cells, ["75", "25", "100"])
-        self.assertEqual([label.get_text() for label in figure.axes[0].get_yticklabels()], ["a", "$b$"])
+        self.assertEqual([label.get_text() for label in figure.axes[0].get_yticklabels()], ["a (4)", "$b$ (1,200)"])
         [(_, figure)] = plot_confusion.draw([run], drawing.Style(counts=True))
         cells = [text.get_text() for text in figure.axes[0].texts]
         self.assertEqual(cells, ["3", "1", "1,200"])

@@ -162,7 +162,7 @@ class Report(InFolder):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(result.stderr, "")
         self.assertIn("validation accuracy (last)", result.stdout)
-        names = ["loss", "metrics", "schedule", "confusion_matrix-validation", "timers", "ranks", "throughput"]
+        names = ["loss", "metrics", "schedule", "confusion_matrix-validation", "classes-validation", "timers", "ranks", "throughput"]
         self.check_pictures(run / "report", names)
         with open(run / "report" / "classes.csv", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
@@ -195,7 +195,8 @@ class Report(InFolder):
         result = call("report.py", self.folder / "run", self.folder / "test", "--output", output)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.check_pictures(output, ["loss", "metrics", "schedule", "timers", "ranks", "throughput",
-                                     "confusion_matrix-validation-run", "confusion_matrix-test-test"])
+                                     "confusion_matrix-validation-run", "confusion_matrix-test-test", "classes-validation-run",
+                                     "classes-test-test"])
 
     def test_scaling(self):
         paths = make_run.make_scaling(self.folder)
