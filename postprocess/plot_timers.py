@@ -75,11 +75,12 @@ def draw_together(runs, style):
     row_height = 0.42 if len(runs) <= 16 else 0.26
     figure, axes = style.bars(1, 1, 8.5, min(max(3.4, 2.0 + row_height * len(runs)), 13))
     longest = max(map(sum, seconds))
+    second = (figure.get_size_inches()[0] - 1.8 * style.scale) / (1.15 * longest)  # inches
     left = np.zeros(len(runs))
     for name, colour, widths in zip(names, colours, np.array(seconds).T):
         axes.barh(np.arange(len(runs)), widths, left=left, height=0.74, color=colour, edgecolor="white", linewidth=0.5, label=name)
         for row, width in enumerate(widths):
-            if width > 0.05 * longest and len(runs) <= 16:
+            if width * second > 0.4 * style.scale and len(runs) <= 16:
                 axes.text(left[row] + width / 2, row, f"{100 * width / sum(seconds[row]):.0f}%", ha="center", va="center", fontsize="small",
                           color="black" if colour in ("0.85", "#E69F00", "#56B4E9") else "white")
         left += widths
