@@ -26,7 +26,8 @@ schedule.epochs=1 shortens all runs.
 
 The run of a line goes to DIRECTORY/NAME. On this machine the lines run one after the other (jobs/local.sh), and the runs are
 compared in DIRECTORY/report (not with BERT_HPC_GRID_REPORT=0), with the failed ones and their errors. In a job array of Slurm
-task K runs the K-th line (jobs/train.slurm; its #SBATCH lines have no effect there).
+task K runs the K-th line (jobs/train.slurm; its #SBATCH lines have no effect there), and postprocess/report.py DIRECTORY compares
+the runs afterwards.
 
 A finished run is skipped (not with --overwrite). If INPUT.toml or a setting has changed, the line runs again, and the earlier
 run is kept in DIRECTORY/.grid, which also has the settings and errors of each line. Other ranks are no change.
@@ -104,6 +105,8 @@ prepare() {
   local run=$directory/$name record=$directory/.grid/$name.settings
   now=$(settings_of "$1")
   mkdir -p "$directory/.grid" || fail 4 "cannot make the folder $directory/.grid"
+  printf '%s\n' "${names[@]}" >"$directory/.grid/names.$$"  # for report.py; tasks of an array write it at the same time
+  mv "$directory/.grid/names.$$" "$directory/.grid/names"
   if [ -f "$record" ] && [ -d "$run" ] && [ "$now" != "$(cat "$record")" ]; then
     [ ! -e "$run/.lock" ] ||
       fail 4 "$name: its settings have changed, but $run/.lock says that it is still running; remove $run if it is not"
@@ -147,11 +150,10 @@ last_error() {
        END { print text }' "$1"
 }
 
-status=0 runs=() failures=()
+status=0 failures=()
 for index in "${!names[@]}"; do
   name=${names[$index]} run=$directory/${names[$index]}
   prepare "$index"
-  runs+=("$name=$run")
   if finished "$run"; then
     say "$name: finished before"
     continue
@@ -169,7 +171,7 @@ python=$(bert_hpc_python)
 if [ "${BERT_HPC_GRID_REPORT:-1}" != 0 ]; then
   if [ -n "$python" ] && "$python" -c 'import h5py, matplotlib' 2>/dev/null; then
     say "Report: $directory/report/comparison.md compares the runs"
-    "$python" "$bert_hpc_share/postprocess/report.py" "${runs[@]}" --output "$directory/report"
+    "$python" "$bert_hpc_share/postprocess/report.py" "$directory"
   else
     say "Report: skipped, because no Python with h5py, numpy and matplotlib was found (set BERT_HPC_PYTHON to one)"
   fi

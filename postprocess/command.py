@@ -11,8 +11,14 @@ import reading
 from rundata import ReportError
 
 
+def default_output(runs):
+    """report/ in the first run's folder, or in that of a grid if all runs are of one."""
+    parents = {run.path.parent for run in runs}
+    return (parents.pop() if len(runs) > 1 and len(parents) == 1 and reading.runs_of_grid(runs[0].path.parent) else runs[0].path) / "report"
+
+
 def make_output(argument, runs):
-    output = pathlib.Path(argument) if argument else runs[0].path / "report"
+    output = pathlib.Path(argument) if argument else default_output(runs)
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
@@ -48,8 +54,8 @@ def style_of(options):
 def parser_of(description):
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", metavar="[NAME=]RUN",
-                        help="directory of a run, with the name that it has in legends; several are shown side by side")
-    parser.add_argument("--output", metavar="DIR", help="where tables and pictures go (default: report/ in the first RUN)")
+                        help="directory of a run, with the name that it has in legends, or of jobs/grid.sh; several runs are shown side by side")
+    parser.add_argument("--output", metavar="DIR", help="where tables and pictures go (default: report/ in the first RUN or in the folder of a grid)")
     parser.add_argument("--journal", action="store_true", help="read metrics.journal, which has the last rows before a kill")
     add_style(parser)
     return parser

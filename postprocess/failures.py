@@ -16,8 +16,16 @@ def record_of(folder, what):
 
 
 def is_recorded(folder):
-    """True if jobs/grid.sh started a run in this folder, which may be missing if the run failed at once."""
-    return record_of(folder, "status").is_file()
+    """True if the folder is that of a run of jobs/grid.sh; it may be missing if the run failed at once or has not started."""
+    return folder.name in lines_of(record_of(folder, "x").with_name("names")) or record_of(folder, "status").is_file()
+
+
+def status_of(folder):
+    """The state of a run without metrics."""
+    if any((folder / file).is_file() for file in (".status", "log.txt")):
+        word = next(iter(lines_of(folder / ".status")), "").strip()
+        return "running" if word == "running" else "failed"
+    return "failed" if any(record_of(folder, what).is_file() for what in ("status", "settings")) else "not started"
 
 
 def last_error(lines):

@@ -133,14 +133,14 @@ def load_run(path, name, journal=False):
 
 
 def without_metrics(path, name):
-    """The run of a folder that has no metrics, because it failed before; None for a folder of something else."""
+    """The run of a folder that has no metrics yet, in most cases because it failed before; None for a folder of something else."""
     folder = pathlib.Path(path)
     left_files = any((folder / file).is_file() for file in (".status", "log.txt"))
     if any((folder / file).is_file() for file in ("metrics.h5", "metrics.journal")) or not (left_files or failures.is_recorded(folder)):
         return None
     run = Run(folder, name)
-    run.attributes["status"], run.has_metrics = "failed", False
-    run.failure = failures.reason_of(folder)
+    run.attributes["status"], run.has_metrics = failures.status_of(folder), False
+    run.failure = failures.reason_of(folder) if run.status == "failed" else ""
     return run
 
 
@@ -169,6 +169,20 @@ def named_path(argument):
     return ("", argument) if not equals or not name or pathlib.Path(argument).exists() else (name, path)
 
 
+def runs_of_grid(folder):
+    """Names of the runs of jobs/grid.sh in a folder, in the order of the file of settings; none for any other folder."""
+    return failures.lines_of(pathlib.Path(folder) / ".grid" / "names")
+
+
+def given_paths(arguments):
+    """[(name or "", path)] of the command line; the folder of a grid stands for its runs."""
+    found = []
+    for name, path in map(named_path, arguments):
+        grid = runs_of_grid(path)
+        found += [(own, pathlib.Path(path) / own) for own in grid] if grid else [(name, path)]
+    return found
+
+
 def load_predicted(argument):
     """The run of one argument, which has predictions."""
     run = load_runs([argument])[0]
@@ -179,7 +193,7 @@ def load_predicted(argument):
 
 def load_runs(arguments, journal=False):
     """Loads the runs in the given order. Equal names get numbers. Among several runs one may have failed before it wrote metrics."""
-    given = [named_path(argument) for argument in arguments]
+    given = given_paths(arguments)
     unnamed = iter(run_names([path for name, path in given if not name]) if not all(name for name, _ in given) else [])
     names = [name or next(unnamed) for name, _ in given]
     names = [f"{name} ({i + 1})" if names.count(name) > 1 else name for i, name in enumerate(names)]

@@ -4,6 +4,7 @@
   report.py RUN RUN --output DIR   several in the same pictures, with scaling if their numbers of ranks differ, and
                                    means, standard errors and differences if their seeds differ
   report.py base=RUN large=RUN     the same, with custom names in legends
+  report.py DIRECTORY              the same of all runs of jobs/grid.sh in DIRECTORY, into DIRECTORY/report
   report.py RUN --text SOURCE.csv  also predictions.csv with the texts, read from the input file of bert_hpc_prep
 
 Writes into DIR (default: report/ in the first RUN): summary.md, steps.csv, evaluations.csv and other tables, and

@@ -190,6 +190,19 @@ class Failed(InFolder):
             self.assertEqual([(row["status"], row["error"] != "", row["test_accuracy"]) for row in csv.DictReader(file)],
                              [("failed", True, ""), ("finished", False, repr(0.9 - 0.05)), ("finished", False, repr(0.8 - 0.05))])
 
+    def test_the_folder_of_a_grid_stands_for_its_runs(self):
+        self.fail("frozen")
+        self.make("z", 0.9), self.make("a", 0.8), self.make("not of the grid", 0.7)
+        (self.folder / ".grid" / "names").write_text("z\nfrozen\na\nbegun\nlater\n")
+        (self.folder / "begun").mkdir()
+        (self.folder / "begun" / ".status").write_text("running\n")
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            self.assertEqual(command.guarded(lambda: report.report([str(self.folder)])), 0)
+        self.assertIn("1 of 5 runs failed:", out.getvalue())
+        with open(self.folder / "report/summary.csv", encoding="utf-8") as file:
+            self.assertEqual([(row["run"], row["status"]) for row in csv.DictReader(file)],
+                             [("z", "finished"), ("frozen", "failed"), ("a", "finished"), ("begun", "running"), ("later", "not started")])
+
     def test_all_runs_failed(self):
         code, out = self.report(self.fail("a"), self.fail("b", 3, "error: no data"))
         self.assertEqual(code, 0, out)
