@@ -20,6 +20,11 @@ class StudyError(Exception):
     """What the user can correct: one line for each problem."""
 
 
+def seeds_of(module, size):
+    """The usual number of runs of a row."""
+    return getattr(module, "SEEDS", {}).get(size, 3 if size == "full" else 1)
+
+
 def parser_of(name, module):
     parser = argparse.ArgumentParser(
         prog=f"jobs/study-{name}.sh", description=module.ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -47,13 +52,13 @@ def parser_of(name, module):
     parser.add_argument(
         "--device", choices=("cpu", "gpu"), default="", help="the build that runs (default: the one that is found)"
     )
+    seeds = {size: seeds_of(module, size) for size in SIZES}
     parser.add_argument(
         "--seeds",
         type=int,
         default=0,
         metavar="N",
-        help="runs of each row (default: {})".format(getattr(module, "SEEDS", {}).get("full", 3))
-        + " of full, else {}".format(getattr(module, "SEEDS", {}).get("small", 1)),
+        help="runs of each row (default: " + ", ".join(f"{count} of {size}" for size, count in seeds.items()) + ")",
     )
     parser.add_argument(
         "--only", default="", metavar="REGEX", help="only the rows whose names match, and what they need"
