@@ -8,7 +8,9 @@ import h5py
 import numpy as np
 from math import erf
 
-from program import Case, run
+from program import BUILD, Case, run
+
+SHIM = BUILD / "tests/libfailing_files.so"
 
 HEADS = 2
 
@@ -81,7 +83,7 @@ class Embeddings(Case):
         cls.folder = cls.work.folder
         cls.model = Bert(cls.folder / "run/model")
 
-    def embed(self, name, *arguments, ranks=1, check=0, data=("test",), parallel=None, **embed):
+    def embed(self, name, *arguments, ranks=1, check=0, data=("test",), parallel=None, variables={}, **embed):
         shards = self.folder / "shards"
         path = self.work.input(
             name + ".toml", run={"mode": "embed", "directory": str(self.folder / name), "seed": None}, task=None, batch=None,
@@ -90,7 +92,7 @@ class Embeddings(Case):
             data={split: [f"{shards}/{split}-*.h5"] if split in data else None for split in ("train", "validation", "test")},
             optimizer=None, schedule=None, log=None, **({"embed": embed} if embed else {}),
             **({"parallel": parallel} if parallel else {}))
-        return run("bert_hpc", path, *arguments, ranks=ranks, check=check)
+        return run("bert_hpc", path, *arguments, ranks=ranks, check=check, variables=variables)
 
     def path(self, name, split="test"):
         return self.folder / name / f"embeddings/{split}-00000.h5"
@@ -166,6 +168,18 @@ class Embeddings(Case):
         np.testing.assert_allclose(self.embeddings("again", "train"), self.expected("max", split="train"), atol=1e-4)
         self.assertFalse(self.path("again").exists())  # of another run
         self.assertTrue(notes.exists())
+
+    def test_a_file_that_cannot_be_written_ends_the_run_on_all_ranks(self):
+        if not SHIM.exists():
+            self.skipTest("failing surroundings are not part of this build")
+        variables = {"LD_PRELOAD": str(SHIM), "BERT_HPC_FAIL_SYNC": "embeddings/test-"}
+        for ranks in (1, 2):
+            done = self.embed(f"failed_{ranks}", ranks=ranks, data=("train", "test"), pooling="mean", check=4, variables=variables)
+            self.assertIn("test-00000.h5", done.stderr)
+            self.assertTrue(self.path(f"failed_{ranks}", "train").exists())
+            self.assertFalse(self.path(f"failed_{ranks}").exists())
+            self.embed(f"failed_{ranks}", ranks=ranks, data=("train", "test"), pooling="mean")
+            np.testing.assert_allclose(self.embeddings(f"failed_{ranks}"), self.expected("mean"), atol=1e-4)
 
     def test_bad_input(self):
         for name, message, arguments in (

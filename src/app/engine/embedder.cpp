@@ -80,11 +80,21 @@ std::int64_t Embedder::width(std::int64_t sample) const {
   return rows * model_.outputs();
 }
 
+/// Rows of the sequences [first, last).
+std::int64_t Embedder::rows(std::int64_t first, std::int64_t last) const {
+  const auto before = [this](std::int64_t sample) {
+    return sample < reader_.samples() ? reader_.table().begin(sample) : reader_.table().tokens();
+  };
+  return format_.of_tokens ? before(last) - before(first) : last - first;
+}
+
 std::int64_t Embedder::step_bytes() const {
-  const std::int64_t sequences = std::min(cut_.sequences_of_step, reader_.samples());
-  const std::int64_t rows = format_.of_tokens ? reader_.info().max_length : 1;
-  constexpr std::int64_t growth = 2;  // of the array
-  return growth * sequences * rows * model_.outputs() * static_cast<std::int64_t>(sizeof(float));
+  std::int64_t most = 0;
+  for (std::int64_t first = 0; first < reader_.samples(); first += cut_.sequences_of_step) {
+    most = std::max(most, rows(first, std::min(first + cut_.sequences_of_step, reader_.samples())));
+  }
+  constexpr std::int64_t growth = 2, steps = 2;  // of arrays; one is computed, one is written
+  return steps * growth * most * model_.outputs() * static_cast<std::int64_t>(sizeof(float));
 }
 
 void Embedder::result(int micro_batch, model::Stage& stage, int slot) {
@@ -113,6 +123,22 @@ void Embedder::compute_step() {
   model_.pipeline().evaluate(model_.engine(), passes_, false, *this);
 }
 
+/// Begins to write the collected step, whose first sequence is `first`.
+void Embedder::start_writing(std::shared_ptr<EmbeddingFile> file, std::int64_t first) {
+  finish_writing();
+  std::swap(kept_, written_);
+  writing_ = std::async(std::launch::async, [this, file = std::move(file), first] {
+    written_.deliver(
+        first, [this](std::int64_t sample) { return width(sample); },
+        [&](std::int64_t, std::span<const float> rows) { file->add(rows, model_.outputs()); });
+  });
+}
+
+/// Waits for what this rank writes. Throws what went wrong there.
+void Embedder::finish_writing() {
+  if (writing_.valid()) writing_.get();
+}
+
 Embedder::Written Embedder::write(const std::string& folder, const std::string& split,
                                   const EmbeddingIdentity& identity, const std::function<bool(std::int64_t)>& give_up) {
   comm::Communicator& world = model_.groups().world;
@@ -133,35 +159,40 @@ Embedder::Written Embedder::write(const std::string& folder, const std::string& 
   });
   world.broadcast(std::as_writable_bytes(std::span(is_there)), 0);
 
+  const auto finish_all = [&] { collectively(world, [this] { finish_writing(); }); };
   Written written{.files = static_cast<int>(files),
                   .kept = static_cast<int>(std::count(is_there.begin(), is_there.end(), 1))};
   for (std::int64_t number = 0; number < files; ++number) {
     if (is_there[static_cast<std::size_t>(number)] != 0) continue;
     const int writer = static_cast<int>(number % world.size());
-    std::unique_ptr<EmbeddingFile> file;
+    std::shared_ptr<EmbeddingFile> file;
     const auto on_writer = [&](const std::function<void()>& work) {
       collectively(world, [&] {
         if (world.rank() == writer) work();
       });
     };
     on_writer([&] {
-      file = std::make_unique<EmbeddingFile>(folder + "/" + file_name(split, number), format_, identity, reader_,
+      finish_writing();
+      file = std::make_shared<EmbeddingFile>(folder + "/" + file_name(split, number), format_, identity, reader_,
                                              first_of(number), hdf5_);
     });
     const std::int64_t first_step = number * in_file;
     if (loader_.next_step() != first_step) loader_.restart(first_step);
     for (std::int64_t step = first_step; step < std::min(steps, first_step + in_file); ++step) {
-      if (give_up(step * cut_.sequences_of_step)) return written;
+      if (give_up(step * cut_.sequences_of_step)) {
+        finish_all();
+        return written;
+      }
       compute_step();
       kept_.gather(world, writer);
-      on_writer([&] {
-        kept_.deliver(
-            step * cut_.sequences_of_step, [this](std::int64_t sample) { return width(sample); },
-            [&](std::int64_t, std::span<const float> rows) { file->add(rows, model_.outputs()); });
-      });
+      on_writer([&] { start_writing(file, step * cut_.sequences_of_step); });
     }
-    on_writer([&] { file->close(); });
+    on_writer([&] {
+      finish_writing();
+      writing_ = std::async(std::launch::async, [file] { file->close(); });
+    });
   }
+  finish_all();
   written.sequences = reader_.samples();
   written.finished = true;
   return written;

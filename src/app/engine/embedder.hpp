@@ -1,8 +1,10 @@
 // Runs a model over a data set and writes the embeddings of its sequences. Samples go through it in steps of the data's
-// order; the files' ranks take turns in collecting and writing them.
+// order; the files' ranks take turns in collecting them, and a thread writes a step while the next one is computed.
 #pragma once
 
 #include <functional>
+#include <future>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -35,7 +37,7 @@ class Embedder : private train::PipelineEvents {
            data::BatchLoaderOptions options, std::mutex& hdf5);
 
   layers::BatchBounds bounds() const;  ///< of its micro-batches
-  std::int64_t step_bytes() const;     ///< of the floats that a rank collects
+  std::int64_t step_bytes() const;     ///< of the floats that a rank collects and writes
   const data::ShardReader& reader() const { return reader_; }
 
   struct Written {
@@ -52,7 +54,10 @@ class Embedder : private train::PipelineEvents {
  private:
   void result(int micro_batch, model::Stage& stage, int slot) override;
   std::int64_t width(std::int64_t sample) const;
+  std::int64_t rows(std::int64_t first, std::int64_t last) const;
   void compute_step();
+  void start_writing(std::shared_ptr<EmbeddingFile> file, std::int64_t first);
+  void finish_writing();
 
   ModelInstance& model_;
   data::ShardReader& reader_;
@@ -60,11 +65,12 @@ class Embedder : private train::PipelineEvents {
   EmbeddingCut cut_;
   data::BatchLoader loader_;
   std::mutex& hdf5_;
-  StepResults kept_;
-  std::vector<float> aside_;  // copy of a micro-batch's embeddings in host memory, on GPUs
+  StepResults kept_, written_;  // of the step that is computed, and of the one that is written
+  std::vector<float> aside_;    // copy of a micro-batch's embeddings in host memory, on GPUs
   // The step under way.
   const data::LoadedStep* loaded_ = nullptr;
   std::vector<layers::StepContext> passes_;
+  std::future<void> writing_;  // last: destroyed, and so waited for, first
 };
 
 }  // namespace bert_hpc::app
