@@ -69,7 +69,9 @@ void Session::make_model() {
   model::ModelConfig config;
   collectively(context_.world, [&] {
     config = finalize(input, data_.stated, reader.info(), reader.special_ids());
-    if (trains_ && input.distills()) teacher_plan.emplace(plan_teacher(input, config, reader));
+    if (!trains_ || !input.distills()) return;
+    teacher_plan.emplace(plan_teacher(input, config, reader));
+    if (teacher_plan->projected > 0) config.projected_size = teacher_plan->request.config.hidden_size;
   });
   config.features = sets.features;
   usual_micro_tokens = app::usual_micro_tokens(

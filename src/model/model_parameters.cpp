@@ -18,12 +18,23 @@ layers::HeadSettings head_of(const ModelPlan& plan, const ModelRange& range) {
   return head;
 }
 
+void declare_projection(const ModelPlan& plan, std::int64_t edge, std::vector<core::ParameterSpec>& specs) {
+  const Projection* const projection = plan.projection_at(edge);
+  if (projection == nullptr) return;
+  specs.push_back({.name = projection->name + ".weight", .shape = {projection->out, projection->in}, .adapter = true});
+  layers::declare_vector(specs, {.name = projection->name + ".bias", .shape = {projection->out}, .adapter = true});
+}
+
 std::vector<core::ParameterSpec> model_parameters(const ModelPlan& plan, const ModelRange& range,
                                                   const layers::TensorRank& place) {
   std::vector<core::ParameterSpec> specs;
-  if (range.embeddings) plan.input->declare(specs, place);
+  if (range.embeddings) {
+    plan.input->declare(specs, place);
+    declare_projection(plan, 0, specs);
+  }
   for (std::int64_t i = range.first; i < range.last; ++i) {
     layers::declare_sublayer(plan.sublayers[static_cast<std::size_t>(i)], specs, place);
+    declare_projection(plan, i + 1, specs);
   }
   if (range.head) layers::declare_head(head_of(plan, range), specs, place);
   for (core::ParameterSpec& spec : specs) {

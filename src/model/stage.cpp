@@ -40,6 +40,19 @@ Stage::Stage(const ModelPlan& plan, const ModelRange& range, const core::Paramet
     sublayers_.push_back(layers::make_sublayer(settings, parameters, group));
     sublayer_begin_.push_back(trainable_begin(parameters, of_sublayer));
   }
+  for (std::int64_t edge = range.first; edge <= range.last; ++edge) {
+    const bool is_here = edge > range.first || range.embeddings;
+    const Projection* const projection = is_here ? plan_.projection_at(edge) : nullptr;
+    projections_.emplace_back();
+    projection_begin_.push_back(-1);
+    if (projection == nullptr) continue;
+    projections_.back().emplace(parameters, layers::LinearSettings{.weight = projection->name + ".weight",
+                                                                   .bias = projection->name + ".bias",
+                                                                   .in_encoder = false});
+    std::vector<core::ParameterSpec> of_projection;
+    declare_projection(plan_, edge, of_projection);
+    projection_begin_.back() = trainable_begin(parameters, of_projection);
+  }
   const std::int64_t own = trainable_begin(parameters, model_parameters(plan_, range));
   arena_begin_ = own < 0 ? parameters.trainable_size() : own;
   if (range.embeddings) {
@@ -78,6 +91,9 @@ std::vector<layers::LinearWeight> Stage::block_weights() const {
 
 std::vector<layers::LinearWeight> Stage::linear_weights() const {
   std::vector<layers::LinearWeight> all = block_weights();
+  for (const std::optional<layers::Linear>& projection : projections_) {
+    if (projection) projection->list_weights(false, all);
+  }
   if (!range_.head) return all;
   for (layers::LinearWeight& weight : head_->linear_weights()) all.push_back(std::move(weight));
   return all;
@@ -85,7 +101,10 @@ std::vector<layers::LinearWeight> Stage::linear_weights() const {
 
 std::vector<std::int64_t> Stage::finished_begins() const {
   std::vector<std::int64_t> begins = {embeddings_begin_};
-  begins.insert(begins.end(), sublayer_begin_.begin(), sublayer_begin_.end());
+  for (std::size_t i = 0; i <= sublayer_begin_.size(); ++i) {
+    begins.push_back(projection_begin_[i]);
+    if (i < sublayer_begin_.size()) begins.push_back(sublayer_begin_[i]);
+  }
   begins.push_back(head_begin_);
   std::erase(begins, -1);
   return begins;
@@ -158,11 +177,11 @@ void Stage::forward(layers::Engine& engine, const layers::StepContext& context, 
   Slot& s = at(slot);
   if (range_.embeddings) {
     embeddings_->forward(context, *s.embeddings);
-    observe(context, s, 0);
+    observe(engine, context, s, 0);
   }
   for (std::size_t i = 0; i < sublayers_.size(); ++i) {
     sublayers_[i]->forward(engine, context, selection(s, i), sublayer_input(s, i), *s.sublayers[i]);
-    observe(context, s, i + 1);
+    observe(engine, context, s, i + 1);
     progress();
   }
   if (gathers_rows()) gather_rows(s, context.batch.tokens.count);
@@ -183,18 +202,17 @@ void Stage::scatter_rows(const Slot& slot, std::int64_t tokens, const Matrix& d_
   group_.sum(sum, d_y);
 }
 
-void Stage::observe(const layers::StepContext& context, const Slot& slot, std::size_t sublayer) const {
+void Stage::observe(const layers::Engine& engine, const layers::StepContext& context, const Slot& slot,
+                    std::size_t sublayer) const {
   if (context.observer == nullptr) return;
-  const std::int64_t edge = range_.first + static_cast<std::int64_t>(sublayer);
-  context.observer->forward(edge, context, sublayer_input(slot, sublayer).residual);
+  context.observer->forward(edge_at(engine, sublayer), context, sublayer_input(slot, sublayer).residual);
 }
 
-void Stage::observe(const layers::StepContext& context, const layers::StreamGradient& gradient,
-                    std::size_t sublayer) const {
+void Stage::observe(const layers::Engine& engine, const layers::StepContext& context,
+                    const layers::StreamGradient& gradient, std::size_t sublayer) const {
   const bool is_computed_here = sublayer > 0 || range_.embeddings;
   if (context.observer == nullptr || !is_computed_here) return;
-  const std::int64_t edge = range_.first + static_cast<std::int64_t>(sublayer);
-  context.observer->backward(edge, context, has_sum(sublayer) ? gradient.residual : gradient.y);
+  context.observer->backward(edge_at(engine, sublayer), context, has_sum(sublayer) ? gradient.residual : gradient.y);
 }
 
 void Stage::set_loss(const float* row_losses, const float* d_logits, int slot) {
@@ -231,7 +249,8 @@ void Stage::backward(layers::Engine& engine, const layers::StepContext& context,
     if (trains_head_) head_->backward_weight(engine, *s.head, head_input(s));
     if (head_begin_ >= 0) finished(head_begin_);
   }
-  observe(context, d_y, sublayers_.size());
+  observe(engine, context, d_y, sublayers_.size());
+  if (projection_begin_.back() >= 0) finished(projection_begin_.back());
   std::size_t run = runs_.size();
   for (std::size_t i = sublayers_.size(); i-- > first_backward_;) {
     if (run > 0 && runs_[run - 1].last == i + 1) recompute(engine, context, s, --run);
@@ -249,7 +268,8 @@ void Stage::backward(layers::Engine& engine, const layers::StepContext& context,
     }
     workspace.release(sublayer_mark);
     if (sublayer_begin_[i] >= 0) finished(sublayer_begin_[i]);
-    observe(context, d_x, i);
+    observe(engine, context, d_x, i);
+    if (projection_begin_[i] >= 0) finished(projection_begin_[i]);
     progress();
     d_y = d_x;
     turn = 1 - turn;
@@ -274,13 +294,13 @@ void Stage::backward_input(layers::Engine& engine, const layers::StepContext& co
   layers::StreamGradient d_y = range_.head ? k.d_inputs.back() : gradient_of(d_output(slot), sublayers_.size());
   if (range_.head) head_->backward_input(engine, context, *s.head, gathers_rows() ? s.d_selected : d_y.y);
   if (gathers_rows()) scatter_rows(s, context.batch.tokens.count, d_y.y);
-  observe(context, d_y, sublayers_.size());
+  observe(engine, context, d_y, sublayers_.size());
   for (std::size_t i = sublayers_.size(); i-- > first_backward_;) {
     const bool sent = i == 0 && sends_gradient();
     const layers::StreamGradient d_x = sent ? gradient_of(s.d_input, i) : k.d_inputs[i];
     sublayers_[i]->backward_input(engine, context, selection(s, i), *s.sublayers[i], d_y, *k.sublayers[i], d_x,
                                   workspace);
-    observe(context, d_x, i);
+    observe(engine, context, d_x, i);
     progress();
     d_y = d_x;
   }

@@ -181,11 +181,11 @@ def states_loss(task, terms, models, shard, chosen):
     real = batch["attention_mask"] == 1
     student, teacher = ([states[real] for states in model(**batch, output_hidden_states=True).hidden_states] for model in models)
     here, there = len(student) - 1, len(teacher) - 1
-    loss = 0
+    loss, projections = 0, getattr(models[0], "projections", [lambda state: state] * len(student))
     if "hidden_mse" in terms["losses"]:
         layer_map = terms.get("layer_map", [-(-(i + 1) * there // here) - 1 for i in range(here)])  # TinyBERT's, rounded up
         pairs = [(i + 1, block + 1) for i, block in enumerate(layer_map)] + ([(0, 0)] if terms.get("match_embeddings", True) else [])
-        loss += sum(torch.nn.functional.mse_loss(student[i], teacher[j]) for i, j in pairs)
+        loss += sum(torch.nn.functional.mse_loss(projections[i](student[i]), teacher[j]) for i, j in pairs)
     if "hidden_cosine" in terms["losses"]:
         loss += torch.nn.functional.cosine_embedding_loss(student[-1], teacher[-1], torch.ones(len(student[-1])).double())
     return loss
@@ -227,11 +227,18 @@ def items_of(task, shard):
     return [ends for ends in zip(shard["groups"], shard["groups"][1:]) if shard["labels"][ends[0]:ends[1]].any()]
 
 
-def distilled(name, folder, teacher_folder, shard):
-    """(losses, model) of a training, a case of DISTILLED, from the first model in `folder` beside a teacher."""
+def distilled(name, folder, teacher_folder, shard, projections):
+    """(losses, model) of a training, a case of DISTILLED, from the first model in `folder` beside a teacher; projections: the first
+    weights of those of the embeddings and of each block, or none."""
     task, terms = cases.task_of(f"distilled_{name}"), cases.DISTILLED[name]
     models = [class_of(task).from_pretrained(path).double().eval() for path in (folder, teacher_folder)]
     models[1].requires_grad_(False)
+    if projections:
+        layers = [torch.nn.Linear(*weight.shape[::-1]).double() for weight in projections]
+        for layer, weight in zip(layers, projections, strict=True):
+            layer.weight.data = torch.from_numpy(weight).double()
+            layer.bias.data.zero_()
+        models[0].projections = torch.nn.ModuleList(layers)
     models[0].train()
     alpha, task_loss = terms["alpha"], LOSSES.get(task, padded_loss)
 

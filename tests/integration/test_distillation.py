@@ -73,6 +73,28 @@ class Distillation(cases.Trainings):
         rough = self.train("classification", "rough", {}, 6, distill=distill, precision={"compute": "bf16"})
         self.assertLess(np.abs(rough / plain - 1).max(), 0.02)  # bf16 rounds with 2^-9 some ten times
 
+    def test_projections_have_the_same_bits_on_every_layout_and_resume(self):
+        self.teacher_of("token_classification")
+        results = []
+        for parallel in ({}, *LAYOUTS, {"data": 2, "zero": 2}):
+            output = "projected" + "".join(f"_{key}" for key in parallel)
+            losses = self.distil("states_projected", output, parallel, run={"mode": "train", "directory": output, "reproducible": True},
+                                 checkpoint={"every_steps": 5, "keep": 9})
+            results.append((losses.tolist(), (self.folder / output / "model/model.safetensors").read_bytes()))
+        for parallel, result in zip((*LAYOUTS, "zero"), results[1:], strict=True):
+            with self.subTest(parallel):
+                self.assertEqual(result, results[0])
+        names = tensors_of(self.folder / "projected/model/model.safetensors")
+        self.assertEqual([name for name in names if "distillation" in name], [])
+        self.assertIn("32 columns are projected to 64", (self.folder / "projected/log.txt").read_text())
+        as_if_killed_after(5, self.folder / "projected")
+        again = self.distil("states_projected", "projected", {}, run={"mode": "train", "directory": "projected", "reproducible": True},
+                            checkpoint={"every_steps": 5, "keep": 9})
+        self.assertIn("resuming from step 5", (self.folder / "projected/log.txt").read_text())
+        self.assertEqual(again.tolist(), results[0][0])
+        rough = self.distil("states_projected", "projected_bf16", {}, precision={"compute": "bf16"})
+        self.assertLess(np.abs(rough / np.array(results[0][0]) - 1).max(), 0.02)
+
     def test_frozen_blocks_are_compared_and_stay(self):
         self.teacher_of("classification")
         self.train("classification", "frozen", {}, 3, model={"pretrained": "classification_start", "freeze_layers": 1},
@@ -203,6 +225,8 @@ class Distillation(cases.Trainings):
             ({"distill": {"teacher": "classification_teacher", "match_embeddings": False}}, 2, "match_embeddings is read by losses"),
             ({"distill": {"teacher": "classification_teacher", "losses": ["hidden_mse"], "layer_map": [0, 1, 3]}}, 2,
              "names 3 blocks and the student has 2", "no block 3: its blocks are 0 to 2", "without it, it is [1, 2]"),
+            ({"model": SIZES | {"hidden_size": 32, "freeze_layers": 1}, "parallel": {"pipeline_schedule": "zb_h1"},
+              "distill": {"teacher": "classification_teacher", "losses": ["hidden_mse"]}}, 2, "trains projections", "freeze_layers 0", '"zb_h1"'),
             ({"model": SIZES | {"hidden_size": 32}, "distill": {"teacher": "classification_teacher", "losses": ["hidden_cosine"]}}, 2,
              '"hidden_cosine" compares hidden states of equal size', "have 32 columns and the teacher's 64"),
             ({"distill": {"teacher": "short"}}, 2, "at most 9 tokens", "vocabulary has 12 pieces"),

@@ -60,6 +60,7 @@ DISTILLED = {
                      "alpha": 0.5, "temperature": 2.0},
     "states_answers": {"task": "question_answering", "losses": ["mse_logits", "hidden_mse", "hidden_cosine"], "layer_map": [2, 0], "alpha": 0.5},
     "states_ranking": {"task": LISTWISE, "losses": ["margin_mse", "hidden_mse"], "alpha": 0.8},
+    "states_projected": {"task": "token_classification", "narrow": True, "losses": ["kl", "hidden_mse"], "alpha": 0.5, "temperature": 2.0},
     "states_gpt2": {"task": "gpt2_causal_lm", "losses": ["hidden_mse", "hidden_cosine"], "alpha": 0.5},
 }
 
@@ -243,10 +244,12 @@ def first_values(shapes, seed):
     return values
 
 
-def write_start(folder, task, shard, layers=LAYERS, seed=3, reverse=False):
+def write_start(folder, task, shard, layers=LAYERS, seed=3, reverse=False, hidden=HIDDEN):
     """The folder of the first model of a task; `reverse`: with the labels in the opposite order."""
     folder.mkdir()
     config = config_of(task, shard)
+    if hidden != HIDDEN:
+        config["hidden_size"] = hidden
     if layers != LAYERS:
         config["n_layer" if "n_layer" in config else "num_hidden_layers"] = layers
     if reverse:
@@ -365,11 +368,21 @@ class Trainings(unittest.TestCase):
             write_teacher(self.folder / f"{task}_teacher", task, shards[0])
         return shards
 
-    def distil(self, name, output, parallel={}):
+    def student_of(self, name):
+        """Folder of the first model of a case of DISTILLED, which is made once."""
+        task = task_of(f"distilled_{name}")
+        if not DISTILLED[name].get("narrow"):
+            return f"{task}_start"
+        if not (self.folder / f"{task}_narrow").exists():
+            write_start(self.folder / f"{task}_narrow", task, self.prepare(task)[0], hidden=HIDDEN // 2)
+        return f"{task}_narrow"
+
+    def distil(self, name, output, parallel={}, /, **more):
         """The losses of a training of a case of DISTILLED beside TASK_teacher."""
         task = task_of(f"distilled_{name}")
-        distill = {key: value for key, value in DISTILLED[name].items() if key != "task"}
-        return self.train(task, output, parallel, DISTILLED_STEPS, distill={"teacher": f"{task}_teacher"} | distill)
+        distill = {key: value for key, value in DISTILLED[name].items() if key not in ("task", "narrow")}
+        return self.train(task, output, parallel, DISTILLED_STEPS, model={"pretrained": self.student_of(name)},
+                          distill={"teacher": f"{task}_teacher"} | distill, **more)
 
     def train_adapter(self, adapter, output, parallel={}, task="classification"):
         """The losses of a training of `task` with the adapter of this folder, and all that it names."""

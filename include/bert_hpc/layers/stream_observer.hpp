@@ -12,16 +12,25 @@
 
 namespace bert_hpc::layers {
 
+class Linear;
+struct Engine;
 struct StepContext;
+
+/// An edge of a pass.
+struct StreamEdge {
+  std::int64_t number = 0;
+  const Engine& engine;
+  const Linear* projection = nullptr;  ///< beside the stream, for the observer alone; null: none
+};
 
 class StreamObserver {
  public:
   virtual ~StreamObserver() = default;
   /// After the forward pass up to an edge. state (this rank's piece of the rows there, columns); it may change later.
-  virtual void forward(std::int64_t edge, const StepContext& context, core::ConstMatrix state) = 0;
+  virtual void forward(const StreamEdge& edge, const StepContext& context, core::ConstMatrix state) = 0;
   /// Before the backward pass of the layer in front of an edge. d_state, shaped as the state, is the gradient of all
-  /// behind it; the observer may add to it.
-  virtual void backward(std::int64_t edge, const StepContext& context, core::Matrix d_state) = 0;
+  /// behind it; the observer may add to it, and adds to the gradients of the projection.
+  virtual void backward(const StreamEdge& edge, const StepContext& context, core::Matrix d_state) = 0;
 };
 
 }  // namespace bert_hpc::layers

@@ -39,7 +39,8 @@ struct ModelConfig {
   std::optional<std::array<double, 2>> prediction_range;
   std::string embedded_by;  ///< the encoder whose embeddings the model reads instead of token ids; empty: it reads ids
   std::shared_ptr<const layers::FeatureTable> features{};  ///< these embeddings; null in estimates
-  std::int64_t pad_token_id = 0;                           ///< no_token: the model has none
+  std::int64_t projected_size = 0;  ///< columns to which a training projects hidden states; 0: it does not
+  std::int64_t pad_token_id = 0;    ///< no_token: the model has none
   std::optional<std::int64_t> bos_token_id, eos_token_id, cls_token_id, sep_token_id, mask_token_id;
 
   std::int64_t head_dim() const { return hidden_size / num_attention_heads; }

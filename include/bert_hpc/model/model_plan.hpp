@@ -2,6 +2,7 @@
 // rest of the program reads to list parameters, to build layers, and to know what they cost.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -51,6 +52,14 @@ struct LowRankSettings {
   double scale() const;  ///< alpha / rank, or alpha / √rank
 };
 
+/// A linear layer beside the residual stream at an edge (layers/stream_observer.hpp), for the pass's observer. Its
+/// parameters, NAME.weight and NAME.bias, are trained, and are in checkpoints but not in folders of the model.
+struct Projection {
+  std::int64_t edge = 0;
+  std::string name;
+  std::int64_t in = 0, out = 0;
+};
+
 struct ModelPlan {
   std::shared_ptr<const layers::InputKind> input{};
   std::vector<layers::SublayerSettings> sublayers;  ///< in the order of a forward pass
@@ -58,8 +67,9 @@ struct ModelPlan {
   /// attention their keys and values.
   std::int64_t selects_from = 0;
   layers::HeadSettings head;
-  DataType storage = DataType::fp32;  ///< of activations
-  WeightTable weights{};              ///< tensors of files that hold the parameters
+  DataType storage = DataType::fp32;      ///< of activations
+  WeightTable weights{};                  ///< tensors of files that hold the parameters
+  std::vector<Projection> projections{};  ///< of a training of all parameters, at most one an edge
   Recomputation recomputation{};
   std::optional<LowRankSettings> low_rank{};  ///< of the sublayers' adapters, where there are any; see add_adapters()
   // What a training changes, of set_trains(); both empty: everything.
@@ -83,6 +93,13 @@ struct ModelPlan {
     const auto at = static_cast<std::size_t>(sublayer);
     return sublayer + 1 == sublayer_count() || sublayers[at].block != sublayers[at + 1].block ||
            !recomputes(sublayer) || !recomputes(sublayer + 1);
+  }
+
+  /// Null: there is none.
+  const Projection* projection_at(std::int64_t edge) const {
+    const auto found = std::find_if(projections.begin(), projections.end(),
+                                    [edge](const Projection& projection) { return projection.edge == edge; });
+    return found != projections.end() ? &*found : nullptr;
   }
 
   std::int64_t sublayer_count() const { return std::ssize(sublayers); }

@@ -207,8 +207,14 @@ class Stage {
   /// d_y (rows of all tokens, hidden) = the gradient of the gathered rows, zeros elsewhere.
   void scatter_rows(const Slot& slot, std::int64_t tokens, const Matrix& d_y) const;
   /// Shows the stream at the edge in front of a sublayer, or behind the last one, to the pass's observer.
-  void observe(const layers::StepContext& context, const Slot& slot, std::size_t sublayer) const;
-  void observe(const layers::StepContext& context, const layers::StreamGradient& gradient, std::size_t sublayer) const;
+  void observe(const layers::Engine& engine, const layers::StepContext& context, const Slot& slot,
+               std::size_t sublayer) const;
+  void observe(const layers::Engine& engine, const layers::StepContext& context, const layers::StreamGradient& gradient,
+               std::size_t sublayer) const;
+  layers::StreamEdge edge_at(const layers::Engine& engine, std::size_t sublayer) const {
+    const std::optional<layers::Linear>& projection = projections_[sublayer];
+    return {range_.first + static_cast<std::int64_t>(sublayer), engine, projection ? &*projection : nullptr};
+  }
   void progress() const {
     if (progress_) progress_();
   }
@@ -246,9 +252,10 @@ class Stage {
   layers::TensorGroup group_;
   std::unique_ptr<layers::Input> embeddings_;  // the model's input; null: another stage has it
   std::vector<std::unique_ptr<layers::Sublayer>> sublayers_;
-  std::unique_ptr<layers::Head> head_;  // null where it is elsewhere
+  std::unique_ptr<layers::Head> head_;                      // null where it is elsewhere
+  std::vector<std::optional<layers::Linear>> projections_;  // in front of each sublayer and behind the last one
   // Arena offset of the first trainable parameter of each part; -1: it has none.
-  std::vector<std::int64_t> sublayer_begin_;
+  std::vector<std::int64_t> sublayer_begin_, projection_begin_;
   std::int64_t embeddings_begin_ = -1, head_begin_ = -1;
   bool trains_head_ = false;  // parameters of its own, or word embeddings that are its decoder
   std::int64_t arena_begin_ = 0;

@@ -32,7 +32,8 @@ struct HiddenLossSettings {
   float share = 0.5f;                             ///< of the loss in a step's
   int micro_batches = 1;                          ///< most of this replica in a step
   std::int64_t rows = 0;                          ///< most token rows of a micro-batch, on all tensor ranks
-  std::int64_t columns = 0;                       ///< of states
+  std::int64_t columns = 0;                       ///< of the teacher's states
+  std::int64_t projected = 0;                     ///< columns of the student's, if these are projected; else 0
   core::DataType storage = core::DataType::fp32;  ///< of the student's activations
 };
 
@@ -58,28 +59,40 @@ class HiddenLoss : public layers::StreamObserver {
 
   /// Before the student's passes; both pointers of `step` must outlive them.
   void begin(const HiddenLossStep& step) { step_ = step; }
-  void forward(std::int64_t edge, const layers::StepContext& context, core::ConstMatrix state) override;
-  void backward(std::int64_t edge, const layers::StepContext& context, core::Matrix d_state) override;
+  void forward(const layers::StreamEdge& edge, const layers::StepContext& context, core::ConstMatrix state) override;
+  void backward(const layers::StreamEdge& edge, const layers::StepContext& context, core::Matrix d_state) override;
 
  private:
   /// Observer of the teacher.
   struct Keeper : layers::StreamObserver {
     explicit Keeper(HiddenLoss& of) : loss(of) {}
-    void forward(std::int64_t edge, const layers::StepContext& context, core::ConstMatrix state) override;
-    void backward(std::int64_t, const layers::StepContext&, core::Matrix) override {}
+    void forward(const layers::StreamEdge& edge, const layers::StepContext& context, core::ConstMatrix state) override;
+    void backward(const layers::StreamEdge&, const layers::StepContext&, core::Matrix) override {}
     HiddenLoss& loss;
   };
 
   std::int64_t capacity() const { return group_.capacity(settings_.rows); }
-  std::int64_t kept_bytes() const;
-  /// What is kept of own pair number `own` and a pass, of `rows` rows here.
-  core::Matrix kept(std::size_t own, const layers::StepContext& context, std::int64_t rows) const;
+  std::int64_t projection_bytes() const;
+  /// Bytes of states of all own pairs in a step.
+  std::int64_t bytes_of(std::int64_t columns) const;
+  /// The place of own pair number `own` and a pass, of `rows` rows here, in memory of bytes_of(columns).
+  core::Matrix at(const core::Buffer<std::byte>& memory, std::int64_t columns, std::size_t own,
+                  const layers::StepContext& context, std::int64_t rows) const;
+  core::Matrix kept(std::size_t own, const layers::StepContext& context, std::int64_t rows) const {
+    return at(kept_, settings_.columns, own, context, rows);
+  }
+  /// The student's state, which its gradient may replace in the model's memory.
+  core::Matrix copied(std::size_t own, const layers::StepContext& context, std::int64_t rows) const {
+    return at(copied_, settings_.projected, own, context, rows);
+  }
 
   HiddenLossSettings settings_;
   layers::TensorGroup group_;
   Keeper keeper_{*this};
-  core::Buffer<std::byte> kept_;    // (own pairs, micro-batches, capacity, columns)
-  core::Buffer<float> row_losses_;  // (capacity)
+  core::Buffer<std::byte> kept_;         // (own pairs, micro-batches, capacity, columns)
+  core::Buffer<std::byte> copied_;       // (own pairs, micro-batches, capacity, projected)
+  core::Buffer<std::byte> projections_;  // (capacity, columns), if states are projected
+  core::Buffer<float> row_losses_;       // (capacity)
   HiddenLossStep step_;
 };
 

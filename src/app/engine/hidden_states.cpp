@@ -28,6 +28,24 @@ std::int64_t blocks_of(const model::ModelPlan& plan) {
   return plan.sublayers.back().block + 1;
 }
 
+std::int64_t columns_of(const model::ModelPlan& plan) {
+  return plan.width(plan.sublayer_count());
+}
+
+/// Throws Error(input) if projections cannot be trained beside the student.
+void require_projections(const config::Config& input) {
+  core::ProblemList problems;
+  if (input.model.trainable != "all" || input.model.freeze_layers > 0) {
+    problems.add("[model] trainable must be \"all\" and freeze_layers 0.");
+  }
+  if (input.parallel.tensor > 1) problems.add("[parallel] tensor must be 1.");
+  if (input.parallel.pipeline_schedule == "zb_h1") {
+    problems.add("[parallel] pipeline_schedule must not be \"zb_h1\".");
+  }
+  problems.throw_if_any(ExitCode::input,
+                        "[distill] losses: \"hidden_mse\" of models with other hidden_size trains projections:");
+}
+
 std::string map_text(const Counts& map) {
   std::string text;
   for (const std::int64_t block : map) text += (text.empty() ? "" : ", ") + std::to_string(block);
@@ -72,14 +90,14 @@ std::vector<train::StatePair> state_pairs(const config::Config& input, const mod
   const bool squares = input.distills_by(config::hidden_squares_word);
   const bool cosine = input.distills_by(config::hidden_cosine_word);
   if (!compares_states(input)) return {};
-  const std::int64_t here = student.width(student.sublayer_count()), there = teacher.width(teacher.sublayer_count());
-  if (here != there) {
-    throw Error(ExitCode::input, "[distill] losses: \"" +
-                                     std::string(squares ? config::hidden_squares_word : config::hidden_cosine_word) +
-                                     "\" compares hidden states of equal size, but the student's have " +
-                                     core::counted(here, "column") + " and the teacher's " + std::to_string(there) +
-                                     ": remove it, or set [model] hidden_size = " + std::to_string(there) + ".");
+  const std::int64_t here = columns_of(student), there = columns_of(teacher);
+  if (cosine && here != there) {
+    throw Error(ExitCode::input,
+                "[distill] losses: \"hidden_cosine\" compares hidden states of equal size, but the student's have " +
+                    core::counted(here, "column") + " and the teacher's " + std::to_string(there) +
+                    ": remove it, or set [model] hidden_size = " + std::to_string(there) + ".");
   }
+  if (here != there) require_projections(input);
   std::vector<train::StatePair> pairs;
   if (squares) {
     const Counts map = layer_map_of(input, blocks_of(student), blocks_of(teacher));
@@ -98,6 +116,19 @@ std::vector<train::StatePair> state_pairs(const config::Config& input, const mod
     }
   }
   return pairs;
+}
+
+bool projects_states(const config::Config& input, const model::ModelPlan& student, const model::ModelPlan& teacher) {
+  return input.distills_by(config::hidden_squares_word) && columns_of(student) != columns_of(teacher);
+}
+
+void add_projections(const config::Config& input, std::int64_t columns, model::ModelPlan& plan) {
+  const std::string begin = "distillation.";
+  const std::int64_t in = columns_of(plan);
+  if (input.distill.match_embeddings) plan.projections.push_back({0, begin + "embeddings", in, columns});
+  for (std::int64_t block = 0; block < blocks_of(plan); ++block) {
+    plan.projections.push_back({edge_behind(plan, block), begin + "block." + std::to_string(block), in, columns});
+  }
 }
 
 void compute_all_tokens(model::ModelPlan& plan) {

@@ -28,6 +28,12 @@ std::vector<std::int64_t> layer_map_of(const config::Config& input, std::int64_t
 std::vector<train::StatePair> state_pairs(const config::Config& input, const model::ModelPlan& student,
                                           const model::ModelPlan& teacher);
 
+/// Whether the student's hidden states are projected to the columns of the teacher's.
+bool projects_states(const config::Config& input, const model::ModelPlan& student, const model::ModelPlan& teacher);
+
+/// Adds to the student's plan the projections of hidden states to `columns` columns.
+void add_projections(const config::Config& input, std::int64_t columns, model::ModelPlan& plan);
+
 /// Makes the last block compute all tokens, of which the head still reads a selection.
 void compute_all_tokens(model::ModelPlan& plan);
 

@@ -155,6 +155,7 @@ model::ModelPlan plan_of(const config::Config& input, const model::ModelConfig& 
     plan.recomputation = recomputation_of(input, plan);
     // Losses between hidden states always read those behind the student's last block.
     if (compares_states(input)) compute_all_tokens(plan);
+    if (config.projected_size > 0) add_projections(input, config.projected_size, plan);
   }
   return plan;
 }

@@ -192,7 +192,9 @@ TeacherPlan plan_teacher(const config::Config& input, const model::ModelConfig& 
                    .classifier = std::move(classifier),
                    .share = static_cast<float>(input.distill.alpha),
                    .storage = storage_type(input)};
-  plan.pairs = state_pairs(input, plan_of(input, student, objective.head, true), plan.request.plan);
+  const model::ModelPlan of_student = plan_of(input, student, objective.head, true);
+  plan.pairs = state_pairs(input, of_student, plan.request.plan);
+  if (projects_states(input, of_student, plan.request.plan)) plan.projected = student.hidden_size;
   if (reads_last_state(teacher_edges(plan.pairs), plan.request.plan)) compute_all_tokens(plan.request.plan);
   return plan;
 }
@@ -231,7 +233,10 @@ std::vector<std::pair<std::string, std::string>> teacher_lines(const config::Con
   const bool cools = std::find(distill.losses.begin(), distill.losses.end(), divergence_word) != distill.losses.end();
   if (cools) text += " at temperature " + core::format_number(distill.temperature);
   std::vector<std::pair<std::string, std::string>> lines = {{"teacher", text}};
-  const std::string states = states_text(input, student, config.num_hidden_layers);
+  std::string states = states_text(input, student, config.num_hidden_layers);
+  if (plan.projected > 0) {
+    states += "; " + std::to_string(plan.projected) + " columns are projected to " + std::to_string(config.hidden_size);
+  }
   if (!states.empty()) lines.emplace_back("", states);
   return lines;
 }
@@ -251,6 +256,7 @@ Teacher::Teacher(const TeacherPlan& plan, const comm::GridShape& grid, const com
                                               .micro_batches = micro_batches,
                                               .rows = bounds.tokens,
                                               .columns = model_.plan.width(model_.plan.sublayer_count()),
+                                              .projected = plan.projected,
                                               .storage = plan.storage},
                     model_.tensor_group(), allocates);
   }

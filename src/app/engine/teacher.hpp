@@ -41,6 +41,7 @@ struct TeacherPlan {
   std::vector<train::StatePair> pairs{};          ///< hidden states that are compared
   float share = 0.5f;                             ///< of these losses in a step's
   core::DataType storage = core::DataType::fp32;  ///< of the student's activations
+  std::int64_t projected = 0;                     ///< columns of the student's states, if they are projected; else 0
   std::vector<std::int64_t> balance{};            ///< sublayers of each stage of the pipeline; the caller sets it
 };
 

@@ -19,7 +19,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 os.environ["BERT_HPC_BUILD"] = str(pathlib.Path(os.environ.get("BERT_HPC_BUILD", "build")).resolve())
 sys.path.insert(0, str(HERE.parents[1] / "integration"))
 
+import h5py  # noqa: E402
 import hf_reference  # noqa: E402
+import numpy as np  # noqa: E402
 import peft  # noqa: E402
 import torch  # noqa: E402
 import training_cases as cases  # noqa: E402
@@ -46,6 +48,22 @@ def predictions(task, train, test, model, folder):
     return [[round(value, 7) for value in hf_reference.prediction(task, train, row).tolist()] for row in logits]
 
 
+def first_projections(made, name):
+    """The first weights of the projections of hidden states, of a checkpoint of a step that changes nothing."""
+    output = f"{name}_first"
+    made.distil(name, output, {}, optimizer={"learning_rate": 1e-30, "weight_decay": 0.0}, schedule={"steps": 1},
+                checkpoint={"every_steps": 1})
+    checkpoint = made.folder / output / "checkpoints/step-00000001"
+    with h5py.File(checkpoint / "manifest.h5") as manifest, h5py.File(checkpoint / "rank-00000.h5") as values:
+        names = [each.decode() for each in manifest["tensors/names"]]
+        shapes = [[int(size) for size in each.decode().split(",")] for each in manifest["tensors/shapes"]]
+        begins = np.cumsum([0] + [int(np.prod(shape)) for shape in shapes])
+        assert [row[0] for row in manifest["pieces"][:]] == list(range(len(names))), "one piece a tensor, in their order"
+        assert begins[-1] == values["parameters"].size
+        return [values["parameters"][begin:begin + int(np.prod(shape))].reshape(shape) for each, shape, begin in
+                zip(names, shapes, begins[:-1], strict=True) if each.startswith("distillation.") and each.endswith(".weight")]
+
+
 def main():
     class Made(cases.Trainings):
         runTest = None
@@ -62,7 +80,10 @@ def main():
             losses, model = hf_reference.trained(task, start, train)
         elif name.startswith("distilled_"):
             made.teacher_of(task)
-            losses, model = hf_reference.distilled(name.removeprefix("distilled_"), start, made.folder / f"{task}_teacher", train)
+            case = name.removeprefix("distilled_")
+            start = made.folder / made.student_of(case)
+            projections = first_projections(made, case) if "narrow" in cases.DISTILLED[case] else []
+            losses, model = hf_reference.distilled(case, start, made.folder / f"{task}_teacher", train, projections)
         else:
             adapter = made.folder / name
             cases.write_adapter(adapter, name.removeprefix("lora_"), start.name, train)
