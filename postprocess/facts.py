@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 
+import predicted_entities
 import rundata
 import smoothing
 import wording
@@ -12,6 +13,7 @@ import writing
 
 # key: column of summary.csv, with its unit; label: in words; value: text, number or None; text: the value in words.
 Fact = collections.namedtuple("Fact", "key label value text")
+MOST_TYPES = 40  # of predicted entities
 # Totals that the rows of steps or the table of timers have already.
 KNOWN_TOTALS = ("total_steps", "total_samples", "total_tokens", "total_computed_tokens", "total_seconds", "total_timed_seconds",
                 "total_training_seconds")
@@ -106,8 +108,15 @@ def of_resources(run):
             yield fact(f"{folder}_bytes", f"weights in {folder}/", size, wording.bytes_text(size))
 
 
+def of_predictions(run):
+    """Of sentences without tags, how many entities of each type were predicted."""
+    found = predicted_entities.counts(run)
+    for name, count in found[1].most_common(MOST_TYPES) if found else ():
+        yield fact(f"predicted_{found[0]}_{name}", f"predicted {found[0]}: {name}", count)
+
+
 def of_run(run, alone=True):
-    return [*of_start(run), *of_model(run), *of_steps(run), *of_evaluations(run, alone), *of_resources(run)]
+    return [*of_start(run), *of_model(run), *of_steps(run), *of_evaluations(run, alone), *of_predictions(run), *of_resources(run)]
 
 
 # What one run's table does not repeat: it stands in the labels of the evaluations.

@@ -1,5 +1,5 @@
-"""Predictions for samples without labels: the frequency of each class and the probabilities; or the histogram of the
-predicted values. With labels, the confusion matrix and the regression picture replace it."""
+"""Predictions for samples without labels: the frequency of each class and the probabilities; the histogram of the
+predicted values; or the number of predicted entities of each type. With labels, the confusion matrix and the regression picture replace it."""
 
 import sys
 
@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 import drawing
+import predicted_entities
 import predictions
 import wording
 
@@ -45,10 +46,26 @@ def draw_classes(run, predicted, title, style):
     return figure
 
 
+def draw_entities(run, kind, counts, words, style):
+    shown = counts.most_common(MOST)[::-1]
+    figure, axes = style.bars(1, 1, 7, max(3.2, 1.6 + 0.26 * len(shown)))
+    axes.barh(range(len(shown)), [count for _, count in shown], color=drawing.colour(0), height=0.72)
+    axes.set_yticks(range(len(shown)), [f"{wording.begun(name)} ({count:,})" for name, count in shown])
+    axes.grid(False, axis="y")
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]))
+    some = "" if len(shown) == len(counts) else f" (the {len(shown)} most frequent of {len(counts)})"
+    axes.set(xlabel=f"Predicted {kind}", ylabel=("Entity type" if kind == "entities" else "Label") + some)
+    axes.set_title(style.title_of("Predictions", [run], f"{words:,} words without tags"))
+    return figure
+
+
 def draw(runs, style=drawing.USUAL):
     """Yields one figure at a time, so that only one is open: there may be many."""
     for run in runs:
-        data = run.predictions
+        data, found = run.predictions, predicted_entities.counts(run)
+        if found is not None and found[1]:
+            yield wording.file_name("predictions" + (f"-{run.name}" if len(runs) > 1 else "")), draw_entities(run, *found, style)
+            continue
         if data is None or data["task"] not in ("classification", "regression") or predictions.known(predictions.labels(run)).any():
             continue
         predicted = data["prediction"][np.isfinite(data["prediction"])]

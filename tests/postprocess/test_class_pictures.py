@@ -12,10 +12,13 @@ import numpy as np
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "postprocess")]
 
+import facts  # noqa: E402
 import make_run  # noqa: E402
 import plot_classes  # noqa: E402
 import plot_confusion  # noqa: E402
+import plot_predictions  # noqa: E402
 import plot_reliability  # noqa: E402
+import predicted_entities  # noqa: E402
 import reading  # noqa: E402
 
 COUNTS = np.array([[[6, 4], [2, 988]]])
@@ -76,6 +79,19 @@ class Classes(unittest.TestCase):
             self.assertEqual([label.get_text() for label in axes.get_yticklabels()], ["few (10)", "many (990)"])
             self.assertEqual([label.get_text() for label in axes.get_xticklabels()], ["few", "many"])
             self.assertEqual((axes.get_xlabel(), axes.get_ylabel()), (f"Predicted {kind}", f"Actual {kind} ({counted})"))
+
+    def test_predicted_entities_of_each_type(self):
+        run = self.load(names=("O", "B-a"), task="token_classification")
+        path = self.folder / "predictions.conll"
+        path.write_text("x B-a\ny I-a\nz B-a\nw O\n\nu I-b\nv I-a\n\nw S-b\nw E-b\n")  # IOB1 and BIOES too
+        self.assertEqual(predicted_entities.counts(run), ("entities", {"a": 3, "b": 3}, 8))
+        [(name, figure)] = plot_predictions.draw([run])
+        self.assertEqual((name, figure.axes[0].get_xlabel()), ("predictions", "Predicted entities"))
+        self.assertIn(["predicted entities: a", "3"], facts.shown(run))
+        path.write_text("x NN\ny VB-x\n\nz NN\n")  # parts of speech
+        self.assertEqual(predicted_entities.counts(run), ("words", {"NN": 2, "VB-x": 1}, 3))
+        path.write_text("x O O\n")  # with known tags
+        self.assertIsNone(predicted_entities.counts(run))
 
     def test_no_legend_lies_on_the_bars_of_reliability(self):
         run = self.load()
