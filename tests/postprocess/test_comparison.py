@@ -141,6 +141,10 @@ class Tables(InFolder):
         for path in (self.folder / "out").glob("*.csv"):
             self.assertNotIn("–", path.read_text(encoding="utf-8"), path.name)
 
+    def test_a_cell_without_a_value_is_empty(self):
+        writing.write_csv(self.folder / "table.csv", ["a", "b"], [["–", 1.5], ["x–y", "–"]])
+        self.assertEqual((self.folder / "table.csv").read_text(encoding="utf-8"), "a,b\n,1.5\nx–y,\n")
+
     def test_one_run_has_a_line_too(self):
         header, rows = facts.data(reading.load_runs([self.make("alone", 0.9)]))
         self.assertEqual((len(rows), rows[0][header.index("test_accuracy")]), (1, repr(0.85)))
