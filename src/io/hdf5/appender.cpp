@@ -71,8 +71,8 @@ void Appender<T>::write_block(std::span<const T> elements) {
   const auto written = [&] {
     if (H5Dset_extent(dataset_.handle_.id(), extents.data()) < 0) return false;
     const Hdf5Handle file_space(H5Dget_space(dataset_.handle_.id()), close_space);
-    const auto count = static_cast<hsize_t>(elements.size());
-    const Hdf5Handle memory_space(H5Screate_simple(1, &count, nullptr), close_space);
+    // The shape of the file's part: HDF5 looks up the chunk of each element alone if shapes differ.
+    const Hdf5Handle memory_space(H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr), close_space);
     return H5Sselect_hyperslab(file_space.id(), H5S_SELECT_SET, start.data(), nullptr, shape.data(), nullptr) >= 0 &&
            H5Dwrite(dataset_.handle_.id(), memory_type<T>(), memory_space.id(), file_space.id(), H5P_DEFAULT,
                     elements.data()) >= 0;
