@@ -239,6 +239,7 @@ def plan(options, given):
         Measure("precision", "precision", metric("test", "precision"), 3),
         Measure("recall", "recall", metric("test", "recall"), 3),
         Measure("f1", "F1", metric("test", "f1"), 3),
+        Measure("best_f1", "best F1", metric("test", "best_f1"), 3),
         Measure("trained", "parameters", trained, 0),
         Measure("runtime", "training, s", runtime, 1, change=True),
         Measure("epoch", "s an epoch", epoch_seconds, 2),
@@ -304,7 +305,7 @@ def shrunk_of(options, sources, size, scratch):
     said.append(sources.held_out)
     said.append(
         "Precision, recall and F1 are WikiQA's of answer triggering: the best sentence of a question is its answer"
-        " where its probability is at least 0.11."
+        " where its probability is at least 0.11. Best F1 is that of the best such limit."
     )
     if not options.gpu:
         said.append(
