@@ -17,9 +17,8 @@ def draw_run(axes, run, style):
     average, low, high = np.array([found[name] for name in names]).T
     places = np.arange(len(names))
     axes.barh(places, average, color=["0.75" if name == "other" else drawing.colour(0) for name in names], height=0.68)
-    timed = np.array(names) != "other"
     if run.rank_count != 1:
-        axes.errorbar(average[timed], places[timed], xerr=np.maximum([average - low, high - average], 0)[:, timed], fmt="none",
+        axes.errorbar(average, places, xerr=np.maximum([average - low, high - average], 0), fmt="none",
                       ecolor="black", elinewidth=1.2, capsize=3)
     if wall > 0:
         for place, seconds, end in zip(places, average, np.maximum(average, high)):
@@ -37,11 +36,10 @@ def draw_run(axes, run, style):
 
 
 def sections_of(run):
-    """{section: (mean, minimum, maximum) seconds}, with the remaining time and the wall time if it is known."""
+    """{section: (mean, minimum, maximum) seconds}, with the wall time if it is known."""
     low, average, high = run.section_seconds
     found = {str(name): values for name, *values in zip(run.timers["name"], average, low, high)}
     if run.timed_seconds > 0:
-        found.setdefault("other", [max(0.0, run.timed_seconds - average.sum())] * 3)
         found["wall time"] = [run.timed_seconds] * 3
     return found
 

@@ -100,14 +100,10 @@ def timers(runs):
     for run in runs:
         columns, host = run.section_seconds, np.asarray(run.timers["seconds_avg"], dtype=float)
         wall = run.timed_seconds
-        lines = [(str(run.timers["name"][i]), int(run.timers["calls"][i]), host[i], [column[i] for column in columns])
-                 for i in np.argsort(columns[1])[::-1]]
+        names = [str(name) for name in run.timers["name"]]
+        lines = [(names[i], int(run.timers["calls"][i]) or "", host[i], [column[i] for column in columns])
+                 for i in sorted(np.argsort(columns[1])[::-1], key=lambda i: names[i] == "other")]
         if lines and wall > 0:
-            if "other" not in [name for name, *_ in lines]:
-                rest = max(0.0, wall - columns[1].sum())
-                # The extremes of sections may be on different ranks, so those of the rest follow for a single rank only.
-                known = [rest] * 3 if run.rank_count == 1 else [np.nan, rest, np.nan]
-                lines.append(("other", "", max(0.0, wall - host.sum()), known))
             lines.append(("wall time", "", wall, [wall] * 3))
         for name, calls, of_host, seconds in lines:
             shown = [of_host, *seconds] if on_device else seconds

@@ -227,9 +227,9 @@ void TrainingLoop::finish() {
   const double training_seconds = state_.training_seconds - first_.training_seconds;
   TimingFacts facts;
   session_.timers.finish();
-  facts.sections = results_.record_timers(session_.timers);
-  facts.ranks = context_.world.size();
   facts.wall_seconds = recorder_.seconds();
+  facts.sections = results_.record_timers(session_.timers, facts.wall_seconds);
+  facts.ranks = context_.world.size();
   facts.model_flops = state_.flops - first_.flops;
   facts.computing_seconds = training_seconds;
   facts.tokens = state_.tokens - first_.tokens;

@@ -348,12 +348,12 @@ def texts(figure):
 
 class Timers(InFolder):
     def run_of(self, **attributes):
-        """A step of 2 s and an evaluation of 6 s in 10 s of wall time, on two ranks."""
+        """A step of 2 s and an evaluation of 6 s in 10 s of wall time, on two ranks; the other 2 s are 1 s and 3 s."""
         run = rundata.Run(self.folder, "run")
         run.attributes.update(status="finished", **attributes)
         run.steps["seconds"] = np.array([2.0])
-        run.timers = {"name": ["forward", "evaluation"], "calls": np.array([1, 1]), "seconds_min": np.array([1.5, 5.0]),
-                      "seconds_avg": np.array([2.0, 6.0]), "seconds_max": np.array([2.5, 7.0])}
+        run.timers = {"name": ["forward", "other", "evaluation"], "calls": np.array([1, 0, 1]), "seconds_min": np.array([1.5, 1.0, 5.0]),
+                      "seconds_avg": np.array([2.0, 2.0, 6.0]), "seconds_max": np.array([2.5, 3.0, 7.0])}
         return run
 
     def test_per_cents_are_of_the_wall_time(self):
@@ -361,7 +361,7 @@ class Timers(InFolder):
         _, rows = tables.timers([run])
         self.assertEqual([(row[1], *row[3:]) for row in rows],
                          [("evaluation", "5.000", "6.000", "7.000", "60.0"), ("forward", "1.500", "2.000", "2.500", "20.0"),
-                          ("other", "–", "2.000", "–", "20.0"), ("wall time", "10.000", "10.000", "10.000", "100.0")])
+                          ("other", "1.000", "2.000", "3.000", "20.0"), ("wall time", "10.000", "10.000", "10.000", "100.0")])
         [(_, figure)] = plot_timers.draw([run])
         self.assertEqual([text for text in texts(figure) if text.endswith("%")], ["20.0%", "20.0%", "60.0%"])
         self.assertIn("Time by section: run\n% of 10.0 s of wall time", texts(figure))
@@ -369,12 +369,12 @@ class Timers(InFolder):
         self.assertEqual([(label.get_text(), bar.get_width()) for label, bar in zip(axes.get_yticklabels(), axes.patches)],
                          [("other", 2.0), ("forward", 2.0), ("evaluation", 6.0)])
         [whiskers] = axes.collections
-        self.assertEqual([list(segment[:, 0]) for segment in whiskers.get_segments()], [[1.5, 2.5], [5.0, 7.0]])  # measured ones have them
+        self.assertEqual([list(segment[:, 0]) for segment in whiskers.get_segments()], [[1.0, 3.0], [1.5, 2.5], [5.0, 7.0]])
 
     def test_times_of_a_gpu_are_shown_with_the_hosts_beside_them(self):
         run = self.run_of(total_timed_seconds=10.0)
-        run.timers.update(device_seconds_min=np.array([5.0, 1.0]), device_seconds_avg=np.array([6.0, 1.0]),
-                          device_seconds_max=np.array([7.0, 1.0]))
+        run.timers.update(device_seconds_min=np.array([5.0, 2.0, 1.0]), device_seconds_avg=np.array([6.0, 3.0, 1.0]),
+                          device_seconds_max=np.array([7.0, 4.0, 1.0]))
         header, rows = tables.timers([run])
         self.assertEqual(header[3], "host seconds (mean)")
         self.assertEqual([(row[1], *row[3:]) for row in rows],
@@ -385,12 +385,12 @@ class Timers(InFolder):
         self.assertEqual([(label.get_text(), bar.get_width()) for label, bar in zip(axes.get_yticklabels(), axes.patches)],
                          [("other", 3.0), ("evaluation", 1.0), ("forward", 6.0)])
         # A journal of a run on CPUs has the columns, without values.
-        run.timers["device_seconds_avg"] = np.full(2, np.nan)
+        run.timers["device_seconds_avg"] = np.full(3, np.nan)
         self.assertEqual(len(tables.timers([run])[0]), 7)
 
     def test_unknown_wall_time_gives_no_per_cents(self):
         run = self.run_of()
-        self.assertEqual([row[-1] for row in tables.timers([run])[1]], ["–", "–"])
+        self.assertEqual([row[-1] for row in tables.timers([run])[1]], ["–", "–", "–"])
         [(_, figure)] = plot_timers.draw([run])
         self.assertFalse([text for text in texts(figure) if text.endswith("%")])
 

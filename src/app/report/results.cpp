@@ -171,11 +171,17 @@ objectives::PredictionsFacts Results::predictions_of(const std::string& split, c
           .require_directory = [this] { require_lock(); }};
 }
 
-std::vector<io::TimerRow> Results::record_timers(const core::Timers& timers) {
+std::vector<io::TimerRow> Results::record_timers(const core::Timers& timers, double wall_seconds) {
   std::vector<SectionTime> mine;
+  SectionTime other{"other", 0, wall_seconds, wall_seconds};
   for (const core::Timers::Section& section : timers.sections()) {
     mine.push_back({std::string(section.name), section.calls, section.seconds, section.device_seconds});
+    other.seconds -= section.seconds;
+    other.device_seconds -= section.device_seconds;  // NaN stays NaN
   }
+  other.seconds = std::max(other.seconds, 0.0);
+  if (other.device_seconds < 0) other.device_seconds = 0;
+  mine.push_back(other);
   std::vector<io::TimerRow> rows = timers_of_all(comm::all_gather_objects(world_, mine));
   if (metrics_) metrics_->record_timers(rows);
   return rows;

@@ -66,7 +66,7 @@ class Results {
   objectives::PredictionsFacts predictions_of(const std::string& split, const ModelInstance& model) const;
 
   /// Collective. Timers of all ranks into metrics.h5; returns them for the table.
-  std::vector<io::TimerRow> record_timers(const core::Timers& timers);
+  std::vector<io::TimerRow> record_timers(const core::Timers& timers, double wall_seconds);
   /// Collective. Hosts, devices, threads, memory and GPUs of all ranks: what was resident before set-up
   /// (`start_memory`), what was planned beside it and the peak, bytes. Returns the rows.
   std::vector<io::RankRow> record_ranks(const RunContext& context, const std::string& device, const MemoryPlan& planned,

@@ -70,20 +70,12 @@ std::string timing_table(const TimingFacts& facts) {
   const double wall = facts.wall_seconds;
   const auto percent = [wall](double seconds) { return wall > 0 ? 100.0 * seconds / wall : 0.0; };
   const auto host_mean = [&](double seconds) { return host_cell(on_device, to_milliseconds(seconds)); };
-  Seconds used{};
-  double host_used = 0;
   for (const io::TimerRow& section : facts.sections) {
     const Seconds seconds = seconds_of(section, on_device);
-    for (std::size_t i = 0; i < used.size(); ++i) used[i] += seconds[i];
-    host_used += section.seconds_avg;
     if (std::max(seconds[2], section.seconds_max) < shown_seconds) continue;
-    text += row(section.name, width, core::with_commas(section.calls), host_mean(section.seconds_avg), seconds,
-                percent(seconds[1]));
+    const std::string calls = section.calls > 0 ? core::with_commas(section.calls) : "";
+    text += row(section.name, width, calls, host_mean(section.seconds_avg), seconds, percent(seconds[1]));
   }
-  // Sums of minima or maxima over sections are bounds, because each section's extreme may be on another rank.
-  const auto rest = [wall](double of) { return std::max(0.0, wall - of); };
-  text += row("other", width, "", host_mean(rest(host_used)), {rest(used[2]), rest(used[1]), rest(used[0])},
-              percent(rest(used[1])));
   text += row("wall time", width, "", host_mean(wall), {wall, wall, wall}, percent(wall));
   if (facts.computing_seconds <= 0) return text;
   const double seconds = facts.computing_seconds;

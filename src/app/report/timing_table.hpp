@@ -9,10 +9,10 @@
 namespace bert_hpc::app {
 
 struct TimingFacts {
-  std::vector<io::TimerRow> sections;  ///< disjoint, so that their sum is at most the wall time
+  std::vector<io::TimerRow> sections;  ///< disjoint; the rest of the wall time is the last one, "other"
   int ranks = 1;
-  double wall_seconds = 0;  ///< that includes the sections; the remainder is shown as "other"
-  double model_flops = 0;   ///< of all ranks during `computing_seconds`; 0: unknown
+  double wall_seconds = 0;
+  double model_flops = 0;  ///< of all ranks during `computing_seconds`; 0: unknown
   double computing_seconds = 0;
   std::int64_t tokens = 0, samples = 0;  ///< during that time, without padding
   std::int64_t computed_tokens = 0;      ///< with padding; 0: as many
