@@ -332,4 +332,4 @@ if [ "$with_tests" = 1 ] && [ "$only_check" = 0 ] && [ -z "$bundle" ]; then
 fi
 need_python
 [ "$only_check" = 1 ] || record_versions
-say "Set up. Versions: $bert_hpc_cache/versions.txt"
+if [ "$only_check" = 1 ]; then say "Nothing is missing."; else say "Set up. Versions: $bert_hpc_cache/versions.txt"; fi

@@ -153,7 +153,7 @@ void run_embedding(const RunContext& context) {
   if (session.estimates()) {
     report_load(session.load_notes, context);
     note_directory(context.log, directory_note(context));
-    context.log.info("valid: nothing was computed");
+    context.log.info("The input is valid. Nothing was computed.");
     return;
   }
   session.connect();

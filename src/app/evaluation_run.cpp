@@ -1,6 +1,11 @@
 #include "app/evaluation_run.hpp"
 
+#include <algorithm>
+#include <filesystem>
 #include <optional>
+#include <string>
+#include <system_error>
+#include <vector>
 
 #include "app/engine/model_labels.hpp"
 #include "app/engine/model_loading.hpp"
@@ -22,6 +27,18 @@ void report_labels(const LoadNotes& notes, const Session& session, const Session
   if (run.input.run.mode == "predict" || !session.model->objective.task->has_label_names()) return;
   const std::string numbers = numbers_note(session.model->config.label_names, data.primary().info().label_names);
   if (!numbers.empty()) run.log.info("note: " + numbers);
+}
+
+/// metrics.h5, and the files of predictions, whose names depend on the task.
+std::vector<std::string> result_files(const std::string& directory) {
+  std::vector<std::string> files;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, ignored)) {
+    if (entry.path().filename().string().starts_with("predictions.")) files.push_back(entry.path().string());
+  }
+  std::sort(files.begin(), files.end());
+  files.insert(files.begin(), directory + "/metrics.h5");
+  return files;
 }
 
 /// Collective. Throws Stop where the run was asked to stop.
@@ -48,7 +65,8 @@ void evaluate(Session& session, data::ShardReader& reader, Results& results, con
   }
   results.record_ranks(context, context.device.name, session.memory());
   results.finish({{"samples", static_cast<double>(reader.samples())}, {"seconds", context.seconds()}});
-  context.log.info("results in " + input.run.directory + " after " + core::format_duration(context.seconds()));
+  context.log.info("results in " + core::listed(result_files(input.run.directory), "and", false) + " after " +
+                   core::format_duration(context.seconds()));
 }
 
 }  // namespace
@@ -60,7 +78,7 @@ void run_evaluation(const RunContext& context) {
   if (session.estimates()) {
     report_labels(session.load_notes, session, data, context);
     note_directory(context.log, directory_note(context));
-    context.log.info("valid: nothing was computed");
+    context.log.info("The input is valid. Nothing was computed.");
     return;
   }
   session.connect();

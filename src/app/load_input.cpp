@@ -43,7 +43,7 @@ class Findings {
   std::vector<core::Error> found_;
 };
 
-void look_for_shards(const config::Config& input) {
+void look_for_shards(const config::Config& input, bool validates) {
   core::ProblemList problems;
   const auto look = [&](const std::vector<std::string>& paths) {
     for (const std::string& file : data::match_paths(paths, problems)) {
@@ -54,6 +54,9 @@ void look_for_shards(const config::Config& input) {
   if (input.trains() || input.embeds()) look(input.data.train);
   if (input.run.mode != "predict") look(input.data.validation);
   look(input.data.test);
+  if (!problems.empty() && validates && input.trains()) {
+    problems.add("A plan needs no shards: --validate --tokens N --mean-length L (both of the training data).");
+  }
   problems.throw_if_any(core::ExitCode::data, "files named in the input are missing:");
 }
 
@@ -89,7 +92,9 @@ LoadedInput load_input(const std::string& text, const Invocation& invocation, in
     if (input.run.machine) {
       findings.attempt([&] { config::parse_machine(*input.run.machine, input.precision.compute); });
     }
-    if (!planned) findings.attempt([&] { look_for_shards(input); });
+    if (!planned) findings.attempt([&] { look_for_shards(input, invocation.validate); });
+  } else if (looks && invocation.validate && !planned) {
+    findings.attempt([&] { look_for_shards(input, true); });
   }
   findings.throw_if_any();
   return given;

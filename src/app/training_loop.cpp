@@ -197,7 +197,7 @@ void TrainingLoop::stop() {
         "checkpoint are lost. The warning above has the reason.");
   }
   context_.log.info("stopped after step " + core::with_commas(state_.done) + " " + context_.requests.asked() +
-                    "; checkpoint written: submit again to resume");
+                    "; checkpoint written; run the same command, or submit the job again, to resume");
   results_.stop();
 }
 

@@ -74,7 +74,7 @@ std::string checkpoints_text(const Session& session, const RunContext& context) 
     if (!text.empty()) text += " and ";
     text += "every " + core::format_number(*settings.every_minutes) + " minutes";
   }
-  if (text.empty()) text = "every 10 minutes, in short runs more often";
+  if (text.empty()) text = "at least every 10 minutes";
   const std::int64_t bytes = last_checkpoint_bytes(session, context);
   return text + ", " + core::format_bytes(bytes) + " each, at most " + core::format_bytes(bytes * (settings.keep + 2)) +
          " in " + checkpoint_folder(context.input).path();
@@ -227,7 +227,7 @@ void run_training(const RunContext& context) {
   if (context.invocation.validate) {
     report_beginning(session, context);
     report_load(session.load_notes, context);
-    context.log.info("valid: nothing was computed");
+    context.log.info("The input is valid. Nothing was computed.");
     return;
   }
   const std::unique_ptr<io::RunLock> lock = lock_run_directory(context);

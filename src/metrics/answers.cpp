@@ -2,7 +2,9 @@
 // all questions at once; the rank that makes the answers adds them.
 #include "bert_hpc/metrics/answers.hpp"
 
+#include <cstdint>
 #include <limits>
+#include <optional>
 
 #include "bert_hpc/metrics/registry.hpp"
 
@@ -21,6 +23,7 @@ std::vector<double> values(const EvaluatedSet&, const LossSum&, ConstSums sums) 
   const AnswerSums s = AnswerSums::from(sums);
   return {percent(s.has_exact + s.no_exact, s.has + s.no),
           percent(s.has_f1 + s.no_f1, s.has + s.no),
+          percent(s.answered, s.has + s.no),
           percent(s.has_exact, s.has),
           percent(s.has_f1, s.has),
           percent(s.no_exact, s.no),
@@ -30,6 +33,13 @@ std::vector<double> values(const EvaluatedSet&, const LossSum&, ConstSums sums) 
           s.f1.threshold};
 }
 
+/// Set if the model answers no question, although some have an answer.
+std::optional<OneAnswer> one_answer(const EvaluatedSet&, ConstSums sums) {
+  const AnswerSums s = AnswerSums::from(sums);
+  if (s.answered > 0 || s.has == 0) return std::nullopt;
+  return OneAnswer{.samples = static_cast<std::int64_t>(s.has + s.no), .answerable = static_cast<std::int64_t>(s.has)};
+}
+
 }  // namespace
 
 const Family& answers() {
@@ -37,15 +47,17 @@ const Family& answers() {
       .metrics =
           {{"exact", "exact"},
            {"f1", "f1"},
-           {.name = "has_answer_exact", .label = "exact where answered", .in_log = false},
-           {.name = "has_answer_f1", .label = "f1 where answered", .in_log = false},
-           {.name = "no_answer_exact", .label = "exact without answer", .in_log = false},
+           {.name = "answered", .label = "percent answered", .is_goal = false},
+           {.name = "has_answer_exact", .label = "exact (answerable questions)", .in_log = false},
+           {.name = "has_answer_f1", .label = "f1 (answerable questions)", .in_log = false},
+           {.name = "no_answer_exact", .label = "exact (unanswerable questions)", .in_log = false},
            {.name = "best_exact", .label = "best exact", .in_log = false},
            {.name = "best_f1", .label = "best f1", .in_log = false},
            {.name = "best_exact_threshold", .label = "threshold of best exact", .in_log = false, .is_goal = false},
            {.name = "best_f1_threshold", .label = "threshold of best f1", .in_log = false, .is_goal = false}},
       .size = size,
-      .values = values};
+      .values = values,
+      .one_answer = one_answer};
   return family;
 }
 

@@ -26,9 +26,11 @@ void replace_end(std::string& name, const std::string& end, const std::string& b
 [[noreturn]] void fail_without_weights(const std::filesystem::path& folder) {
   const std::string at = folder.string();
   if (!is_there(folder)) {
-    throw Error(ExitCode::files, "there is no folder " + at +
-                                     ". A pretrained model is a folder on this machine that holds config.json and "
-                                     "model.safetensors; models are never downloaded.");
+    throw Error(ExitCode::files,
+                "there is no folder " + at +
+                    ". A pretrained model is a folder on this machine that holds config.json and "
+                    "model.safetensors. Nothing is downloaded: \"hf download REPOSITORY --local-dir FOLDER\" "
+                    "does.");
   }
   if (is_there(folder / "pytorch_model.bin")) {
     throw Error(ExitCode::files,

@@ -92,8 +92,7 @@ const Family* read_model_type(ConfigReader& reader, ProblemList& problems) {
   for (const Family* family : families()) {
     if (family->model_type == type) return family;
   }
-  problems.add("model_type is " + in_quotes(type) + ", but only " + family_list() +
-               " models can be read from a folder.");
+  problems.add("model_type is " + in_quotes(type) + "; supported are " + family_list() + ".");
   return nullptr;
 }
 
@@ -186,9 +185,11 @@ ModelConfig read_hf_config(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "config.json";
   std::error_code ignored;
   if (!std::filesystem::is_directory(folder, ignored)) {
-    throw Error(ExitCode::files, "there is no folder " + folder.string() +
-                                     ". A pretrained model is a folder on this machine that holds config.json and "
-                                     "model.safetensors; models are never downloaded.");
+    throw Error(ExitCode::files,
+                "there is no folder " + folder.string() +
+                    ". A pretrained model is a folder on this machine that holds config.json and "
+                    "model.safetensors. Nothing is downloaded: \"hf download REPOSITORY --local-dir FOLDER\" "
+                    "does.");
   }
   if (!std::filesystem::exists(path, ignored)) {
     throw Error(ExitCode::files, path.string() +

@@ -93,6 +93,10 @@ ModelPlan make_plan(const ModelConfig& config, const HeadKind& kind, std::int64_
   return plan;
 }
 
+bool positions_after_padding(const ModelConfig& config) {
+  return family_of(config.family).positions_after_padding;
+}
+
 bool is_causal(const ModelConfig& config) {
   return family_of(config.family).causal;
 }

@@ -17,6 +17,10 @@ std::string finding(const std::string& split, const metrics::OneAnswer& answer,
   const bool of_words = tasks::named(task).labels == tasks::Labels::words;
   const std::string samples = core::counted(answer.samples, of_words ? "word" : "sequence");
   const auto value = [](double x) { return core::format_number(x); };
+  if (answer.answerable > 0) {
+    return split + ": the model answers none of the " + core::counted(answer.samples, "question") + ", but " +
+           core::with_commas(answer.answerable) + " have an answer; exact and f1 count the others alone.";
+  }
   if (!is_class(answer)) {
     return split + ": the predictions for all " + samples + " are nearly one value, " + value(answer.value) + " ± " +
            value(answer.spread) + ", but the labels are " + value(answer.label_mean) + " ± " +
@@ -40,6 +44,7 @@ std::string one_answer_in_training(const std::string& split, const metrics::OneA
                      core::format_number(input.optimizer.learning_rate.value_or(0.0)) +
                      "; try a third and three times as much)";
   if (is_class(answer)) return text + ", or one class that makes up nearly all of the data.";
+  if (answer.answerable > 0) return text + ", or [task] null_threshold is too low.";
   const RegressionSettings settings = regression_settings(input.task);
   if (settings.standardize || settings.range.has_value()) return text + ", or labels that do not depend on the text.";
   return text + ", or the labels' scale: set task.standardize = true.";
@@ -50,7 +55,9 @@ std::string one_answer_in_evaluation(const std::string& split, const metrics::On
   return finding(split, answer, label_names, task) +
          " Likely causes: the model was trained for too few steps, or with a " +
          "learning rate that was too large or too small, or on texts and labels of another kind" +
-         (is_class(answer) ? ", or on data that one class makes up nearly all of." : " or scale.");
+         (answer.answerable > 0 ? "."
+          : is_class(answer)    ? ", or on data that one class makes up nearly all of."
+                                : " or scale.");
 }
 
 }  // namespace bert_hpc::objectives

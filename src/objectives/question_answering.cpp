@@ -106,6 +106,7 @@ void AnswerResultCollector::finish_question() {
     const score::AnswerScore score = score::squad_answer_score(gold, answer.text);
     const bool has = !gold.empty();
     (has ? sums_.has : sums_.no) += 1;
+    sums_.answered += answer.text.empty() ? 0 : 1;
     (has ? sums_.has_exact : sums_.no_exact) += score.exact;
     (has ? sums_.has_f1 : sums_.no_f1) += score.f1;
     if (answer.null_odds) {

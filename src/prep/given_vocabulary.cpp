@@ -57,6 +57,13 @@ std::unique_ptr<tokenize::Tokenizer> load_file(const PrepConfig& config, const s
 
 std::unique_ptr<tokenize::Tokenizer> load_tokenizer(const PrepConfig& config) {
   const fs::path path = config.tokenizer.vocabulary;
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) {
+    throw Error(ExitCode::files,
+                "there is no file or folder " + core::printable(path.string()) +
+                    ". A vocabulary is a Hugging Face folder or its tokenizer.json or vocab.txt on this "
+                    "machine. Nothing is downloaded: \"hf download REPOSITORY --local-dir FOLDER\" does.");
+  }
   tokenize::TokenizerFolder given;
   try {
     given = given_tokenizer(config.tokenizer);

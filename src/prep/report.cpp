@@ -137,7 +137,8 @@ std::string describe(const Summary& summary, const PrepConfig& config) {
     line("sentences   words whose rows have the same \"" + core::printable(config.source.sentence, 40) +
          "\", or none behind one, are a sentence");
   }
-  if (config.wants_labels() && !config.has_labels()) line("labels      none: for bert_hpc's mode predict only");
+  if (config.wants_labels() && !config.has_labels())
+    line("labels      none: these shards are for [run] mode = \"predict\" alone");
   const double tokens = std::max<double>(1, static_cast<double>(summary.tokens.tokens));
   const tokenize::TokenizerKind& kind = config.tokenizer_kind();
   const std::string first_switch = kind.keys.front().name;

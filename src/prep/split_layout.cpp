@@ -47,13 +47,13 @@ SplitLayout::SplitLayout(Split split, const PrepConfig& config, const RowTable& 
   }
   if (packs_) {
     order_ = packed_sequences(std::move(rows));
-    shuffle(order_, config.split.seed);
+    if (split == Split::train) shuffle(order_, config.split.seed);
   } else {
     if (ranks_) {
       order_queries(rows, config, split == Split::train);
-    } else if (split == Split::train || !config.has_words()) {
+    } else if (split == Split::train) {
       shuffle(rows, config.split.seed);
-    }  // else in the source's order: predictions.conll names no rows, and scorers read it beside the source
+    }
     by_row_ = std::all_of(rows.begin(), rows.end(), [this](RowNumber row) { return store_.count(row) == 1; });
     order_ = by_row_ ? std::move(rows) : sequences_of(rows);
   }

@@ -71,7 +71,7 @@ class Local(Case):
         except ProcessLookupError:  # it was faster
             pass
         self.assertEqual(exit_status(process, "jobs/local.sh", log), 75)
-        self.assertIn("checkpoint written: submit again to resume", log.read_text()[-3000:])
+        self.assertIn("checkpoint written; run the same command, or submit the job again, to resume", log.read_text()[-3000:])
         self.assertEqual(log.read_text().count("Ctrl-C: stopping with a checkpoint"), 1)
         self.assertEqual((self.work.folder / "keyboard/.status").read_text(), "stopped\n")
 

@@ -85,7 +85,7 @@ directory = "{cls.folder}/{labels}"
     def test_ten_thousand(self):
         _, directory = self.train("ten", 10000, 32, 2)
         validated, _ = self.train("ten-validated", 10000, 32, arguments=("--validate", "--ranks", "2"))
-        self.assertIn("valid: nothing was computed", validated.stdout)
+        self.assertIn("The input is valid. Nothing was computed.", validated.stdout)
         with h5py.File(directory / "metrics.h5") as file:
             grown = file["ranks/peak_memory"][:] - file["ranks/start_memory"][:]
             self.assertTrue((grown <= 1.1 * file["ranks/planned_memory"][:]).all(), (grown, file["ranks/planned_memory"][:]))

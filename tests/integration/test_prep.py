@@ -186,15 +186,15 @@ def wrong_input(folder):
             source__fils='["a"]', tokenizer__max_token="3")
     refused(folder, "a misspelt directory", 2, 'did you mean "directory"', absent=["missing", "empty"],
             output__directory=None, output__directry='"out"')
-    refused(folder, "no such vocabulary", 4, "[tokenizer] vocabulary: Cannot open 'nosuch': No such file",
+    refused(folder, "no such vocabulary", 4, "[tokenizer] vocabulary: there is no file or folder nosuch",
             tokenizer__vocabulary='"nosuch"')
     refused(folder, "several things at once", 3, '1. [source] files: empty.csv: is empty',
-            "2. [source] test_files: none.csv: cannot be opened", "3. [tokenizer] vocabulary: Cannot open 'nosuch'",
+            "2. [source] test_files: none.csv: cannot be opened", "3. [tokenizer] vocabulary: there is no file or folder nosuch",
             "4. [output] directory: file/sub: cannot be written", source__files='["rows.csv", "empty.csv"]',
             source__test_files='["none.csv"]', tokenizer__vocabulary='"nosuch"', output__directory='"file/sub"')
     refused(folder, "keys and files at once", 2, '. prep.toml:', 'unknown key "max_token" in [tokenizer]; did you mean "max_tokens"?',
             'has no columns "txt" (did you mean "text"?) and "score"', "[source] files: none.csv: cannot be opened",
-            "[tokenizer] vocabulary: Cannot open 'nosuch'", "[output] directory: file/sub: cannot be written",
+            "[tokenizer] vocabulary: there is no file or folder nosuch", "[output] directory: file/sub: cannot be written",
             source__files='["rows.csv", "none.csv"]', source__text='"txt"', source__label='"score"',
             tokenizer__max_token="3", tokenizer__vocabulary='"nosuch"', output__directory='"file/sub"')
     (folder / "odd.vocab").mkdir()

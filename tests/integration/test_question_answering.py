@@ -129,6 +129,8 @@ class QuestionAnswering(TaskCase):
         with h5py.File(self.folder / "half/metrics.h5") as file:
             test = {name: data[-1] for name, data in file["evaluations/test"].items()}
         self.assertTrue(0 < test["exact"] < 100, "a model between none and all")
+        given = self.answers("half")
+        self.assertAlmostEqual(test["answered"], 100 * sum(given[question["id"]] != "" for question in self.questions()) / QUESTIONS, delta=1e-10)
         for name, official in (("exact", "exact"), ("f1", "f1"), ("has_answer_exact", "HasAns_exact"), ("has_answer_f1", "HasAns_f1"),
                                ("no_answer_exact", "NoAns_exact")):
             # The same terms in another order: the shard's, not the file's.
@@ -136,7 +138,6 @@ class QuestionAnswering(TaskCase):
         self.assertGreaterEqual(test["best_exact"] + 1e-10, scores["best_exact"])  # which knows the answers beyond the threshold
         self.assertGreaterEqual(test["best_exact"] + 1e-10, test["exact"])
         # The report's table of errors scores single answers with the same rules.
-        given = self.answers("half")
         scored = [report_answers.scores([answer["text"] for answer in question["answers"]], given[question["id"]])
                   for question in self.questions()]
         for place, name in enumerate(("exact", "f1")):

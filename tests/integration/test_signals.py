@@ -105,7 +105,7 @@ class Signals(Case):
             self.assertEqual(file["steps/step"][-1], step)
         self.assertEqual((directory / ".status").read_text(), "stopped\n")
         names = "|".join(signal.Signals(number).name for number in numbers)
-        self.assertRegex((directory / "log.txt").read_text(), rf"stopped after step [\d,]+ (on ({names})|as requested); checkpoint written: submit again to resume")
+        self.assertRegex((directory / "log.txt").read_text(), rf"stopped after step [\d,]+ (on ({names})|as requested); checkpoint written; run the same command, or submit the job again, to resume")
         # The same command resumes from that step.
         done = run("bert_hpc", path, "--set", f"schedule.steps={step + 3}", ranks=2, threads=1, check=0)
         self.assertIn(f"resuming from step {step:,} (", done.stdout)
@@ -259,8 +259,8 @@ class LongSteps(Case):
 
     def check_early(self, process, path, directory, held):
         """All that is written comes while the ranks live: mpirun's SIGKILL waits for it."""
-        self.wait_for("SIGCONT received: where mpirun ends a run (Ctrl-C, SIGTERM, timeout, a failed rank), it kills "
-                      "all ranks 2 s after it. Writing a checkpoint of step 1 now", process, directory)
+        self.wait_for("SIGCONT received: mpirun may be ending this run (Ctrl-C, SIGTERM, timeout or a failed rank) and then kills "
+                      "all ranks in 2 s. Writing a checkpoint of step 1 now", process, directory)
         self.wait_for("checkpoint step-00000001 is complete", process, directory)
         self.wait_for("SIGTERM received: stopping with a checkpoint; mpirun may kill all ranks 1 s after it", process, directory)
         wait_until(lambda: (directory / ".status").read_text() == "stopped\n", "the status", process, self.output)

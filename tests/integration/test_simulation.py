@@ -79,7 +79,7 @@ class Simulation(program.Case):
         said = run("bert_hpc", path, "--validate", "--tokens", "1e8", "--mean-length", 16, "--ranks", 4, check=0).stdout
         self.assertIn("6,250,000 sequences, lengths uniform from 1 to 31 tokens", said)
         self.assertIn("node-hours", said)
-        self.assertIn("valid: nothing was computed", said)
+        self.assertIn("The input is valid. Nothing was computed.", said)
         self.assertNotIn("warning", said)
         for bad, part in ((["--tokens", "1e8"], "belong together"), (["--tokens", "x", "--mean-length", "1"], "--tokens must be"),
                           (["--tokens", "9", "--mean-length", "9999"], "max_position_embeddings")):
@@ -92,7 +92,7 @@ class Simulation(program.Case):
                    check=0).stdout
         self.assertRegex(said, r"warning: data.train has \d+ sequences, fewer than the 1,024 data-parallel replicas")
         self.assertIn("(512 nodes of 2 ranks)", said)
-        self.assertIn("valid: nothing was computed", said)
+        self.assertIn("The input is valid. Nothing was computed.", said)
 
     def test_traces(self):
         path = self.input(log={"trace": True})

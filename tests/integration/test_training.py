@@ -59,7 +59,7 @@ def check_unlabelled(case, model):
     # No column of the name that is taken where none is given; none at all; and one that is there is not read.
     for name, lines, source in (("absent", texts, {}), ("empty", texts, {"label": '""'}), ("unread", tables, {"label": '""'})):
         said, found = predict(case, model, name, lines, **source)
-        case.assertIn("labels      none: for bert_hpc's mode predict only", said)
+        case.assertIn('labels      none: these shards are for [run] mode = "predict" alone', said)
         with found:
             for column in ("source_index", "prediction") + (("probabilities",) if case.task == "classification" else ()):
                 case.assertEqual(found[column][()].tolist(), known[column][()].tolist(), f"{name}: {column}")

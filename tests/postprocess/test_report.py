@@ -379,7 +379,7 @@ class Timers(InFolder):
         self.assertEqual(header[3], "host seconds (mean)")
         self.assertEqual([(row[1], *row[3:]) for row in rows],
                          [("forward", "2.000", "5.000", "6.000", "7.000", "60.0"), ("evaluation", "6.000", "1.000", "1.000", "1.000", "10.0"),
-                          ("other", "2.000", "–", "3.000", "–", "30.0"), ("wall time", "10.000", "10.000", "10.000", "10.000", "100.0")])
+                          ("other", "2.000", "2.000", "3.000", "4.000", "30.0"), ("wall time", "10.000", "10.000", "10.000", "10.000", "100.0")])
         [(_, figure)] = plot_timers.draw([run])
         [axes] = figure.axes
         self.assertEqual([(label.get_text(), bar.get_width()) for label, bar in zip(axes.get_yticklabels(), axes.patches)],

@@ -57,7 +57,8 @@ struct OneAnswer {
   std::int64_t samples = 0;
   double value = 0;                         ///< the class; of a regression, the mean prediction
   double spread = 0;                        ///< of the predictions: standard deviation; 0 for classes
-  std::int64_t label_classes = 0;           ///< classes that occur as labels; 0 for a regression
+  std::int64_t label_classes = 0;           ///< classes that occur as labels; 0 for other tasks
+  std::int64_t answerable = 0;              ///< questions that have an answer; 0 for other tasks
   double label_mean = 0, label_spread = 0;  ///< of a regression's labels
 };
 

@@ -145,6 +145,8 @@ void set_trains(ModelPlan& plan, Trains trains);
 
 /// Whether a token of this family's models attends to itself and those before it alone.
 bool is_causal(const ModelConfig& config);
+/// Whether the number of rows in the table of positions depends on the padding token's id, as in RoBERTa.
+bool positions_after_padding(const ModelConfig& config);
 
 /// Names of the word embeddings and of their copy for the decoder of masked language modelling.
 std::string word_embeddings_name(const ModelConfig& config);

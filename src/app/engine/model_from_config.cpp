@@ -226,6 +226,14 @@ model::ModelConfig finalize(const config::Config& input, const model::ModelConfi
     config.problem_type = task.problem_type;
   }
   require_best_metric(input, config.num_labels());
+  const bool other_padding = special.pad >= 0 && special.pad != stated.pad_token_id;
+  if (input.model.pretrained && other_padding && model::positions_after_padding(stated)) {
+    throw Error(ExitCode::data, "the shards were made with another vocabulary than that of '" +
+                                    *input.model.pretrained + "': their padding token has the id " +
+                                    std::to_string(special.pad) + ", the model's " +
+                                    std::to_string(stated.pad_token_id) +
+                                    ". Prepare the data with the model's own vocabulary ([tokenizer] vocabulary).");
+  }
   if (special.pad >= 0) config.pad_token_id = special.pad;
   if (!input.model.pretrained && model::is_causal(config)) set_text_ends(shards, special, config);
   return config;

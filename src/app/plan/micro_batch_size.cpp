@@ -14,6 +14,7 @@
 #include "app/plan/pipeline_setup.hpp"
 #include "app/run/collective.hpp"
 #include "app/run/machine.hpp"
+#include "bert_hpc/config/machine_description.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/io/provenance.hpp"
@@ -94,10 +95,16 @@ std::int64_t memory_budget(const RunContext& context) {
   if (!batch.memory.empty()) return static_cast<std::int64_t>(std::min(batch.memory.front(), 1e18));
   if (batch.memory_word.empty()) return 0;
   // The remainder is for the CUDA context, NCCL and cuBLAS; on CPUs for the operating system and other programs.
+  if (context.invocation.validate && context.input.run.machine) {  // the plan's machine may be another one
+    const core::MachineDescription machine =
+        config::parse_machine(*context.input.run.machine, context.input.precision.compute);
+    if (machine.memory > 0) return static_cast<std::int64_t>(0.85 * machine.memory);
+  }
   if (core::is_gpu_build()) return context.device.memory / 20 * 17;
   const std::vector<std::string> hosts = context.world.all_gather(io::host_name());
   const auto here = std::count(hosts.begin(), hosts.end(), hosts[static_cast<std::size_t>(context.world.rank())]);
-  return host_memory() / 20 * 17 / here;
+  // Ranks that are only planned share the host of this one.
+  return host_memory() / 20 * 17 / std::max<std::int64_t>(here, context.invocation.validate_ranks);
 }
 
 namespace {

@@ -216,7 +216,8 @@ std::string simulation_text(const train::SimulationInput& simulated, const train
     text += line(name, (grid.pipeline > 1 ? blocks_text(simulated, stage) + ", " : "") +
                            stage_text(step.loads[s], machine_is_known));
   }
-  if (!machine_is_known) return text + line("time", "unknown (set [run] machine to a machine file)");
+  if (!machine_is_known)
+    return text + line("time", "unknown (set [run] machine to a machine file, such as input/machine_h100_node.toml)");
   text +=
       line("time",
            step_duration(step.seconds) + " per step" +

@@ -182,8 +182,9 @@ std::string memory_line(const std::vector<io::RankRow>& ranks) {
   const auto worst =
       std::max_element(ranks.begin(), ranks.end(), [&](const auto& a, const auto& b) { return excess(a) < excess(b); });
   if (worst == ranks.end() || worst->peak_memory <= 0 || worst->start_memory <= 0) return {};
-  return "memory per rank: planned " + core::format_bytes(worst->planned_memory) + " beside the program's " +
-         core::format_bytes(worst->start_memory) + ", peak RSS " + core::format_bytes(worst->peak_memory);
+  return "memory per rank: planned " + core::format_bytes(worst->planned_memory) + " plus " +
+         core::format_bytes(worst->start_memory) + " for the program itself; measured peak " +
+         core::format_bytes(worst->peak_memory);
 }
 
 std::string evaluation_line(const std::string& split, const io::EvaluationRow& row, const tasks::Task& task) {

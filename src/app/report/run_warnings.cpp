@@ -153,8 +153,8 @@ std::string memory_warning(std::int64_t rank_bytes, int ranks, std::int64_t avai
   return "planned memory: " + core::format_bytes(rank_bytes) +
          (ranks == 1 ? " per rank" : " for each of " + std::to_string(ranks) + " ranks") + ", but " + where + " has " +
          core::format_bytes(available) +
-         ": lower batch.micro_tokens, use a smaller model, or spread it over more nodes (parallel.pipeline, "
-         "parallel.tensor, parallel.zero)";
+         ": make micro-batches smaller ([batch]), use a smaller model, or spread it over more nodes "
+         "(parallel.pipeline, parallel.tensor, parallel.zero)";
 }
 
 std::vector<std::string> training_warnings(const config::Config& input, std::int64_t steps, std::int64_t units,

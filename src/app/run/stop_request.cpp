@@ -82,10 +82,11 @@ std::string signal_notice(int signal, double kill_interval, std::int64_t step, b
   }
   if (signal == SIGUSR2) return received + "writing a checkpoint after this step, then continuing";
   if (signal == SIGCONT) {
-    return received + "where mpirun ends a run (Ctrl-C, SIGTERM, timeout, a failed rank), it kills all ranks " +
-           core::format_number(2 * kill_interval) + " s after it. Writing " +
+    return received +
+           "mpirun may be ending this run (Ctrl-C, SIGTERM, timeout or a failed rank) and then kills all ranks in " +
+           core::format_number(2 * kill_interval) + " s. Writing " +
            (step > 0 ? "a checkpoint of step " + core::with_commas(step) : "a checkpoint") +
-           " now; started by jobs/local.sh, a run finishes its step";
+           " now. (Runs that jobs/local.sh starts finish their step first.)";
   }
   if (signal == SIGTERM && kill_interval > 0) {
     return received + "stopping with a checkpoint; mpirun may kill all ranks " + core::format_number(kill_interval) +

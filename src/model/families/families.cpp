@@ -1,4 +1,5 @@
 // The list of all model families.
+#include "bert_hpc/core/text.hpp"
 #include "bert_hpc/model/hf_config.hpp"
 #include "family.hpp"
 
@@ -23,7 +24,7 @@ const Family& family_of(const std::string& model_type) {
     if (family->model_type == model_type) return *family;
   }
   throw core::Error(core::ExitCode::input,
-                    "model.family is \"" + model_type + "\", but only " + family_list() + " is built in.");
+                    "model.family is \"" + model_type + "\"; supported are " + family_list() + ".");
 }
 
 std::vector<std::string> family_names() {
@@ -41,9 +42,7 @@ std::vector<std::string> recurrent_family_names() {
 }
 
 std::string family_list() {
-  std::string list;
-  for (const Family* family : all) list += (list.empty() ? "\"" : " or \"") + family->model_type + '"';
-  return list;
+  return core::listed(family_names(), "and");
 }
 
 }  // namespace bert_hpc::model

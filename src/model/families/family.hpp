@@ -45,12 +45,13 @@ struct OwnWord {
 };
 
 struct Family {
-  std::string model_type;    ///< of config.json
-  std::string title;         ///< for messages, e.g. "BERT"
-  std::string class_prefix;  ///< of Transformers' classes, e.g. "Bert" of BertForMaskedLM
-  bool token_types = true;   ///< it has embeddings of token types
-  bool causal = false;       ///< a token attends to itself and those before it
-  bool attention = true;     ///< it has heads, a feed-forward layer and positions
+  std::string model_type;                ///< of config.json
+  std::string title;                     ///< for messages, e.g. "BERT"
+  std::string class_prefix;              ///< of Transformers' classes, e.g. "Bert" of BertForMaskedLM
+  bool token_types = true;               ///< it has embeddings of token types
+  bool causal = false;                   ///< a token attends to itself and those before it
+  bool attention = true;                 ///< it has heads, a feed-forward layer and positions
+  bool positions_after_padding = false;  ///< the first position's row is behind that of the padding token's id
   WeightNames names;
 
   /// The values of its config.json; what is wrong goes to the reader's problems.
@@ -68,7 +69,7 @@ struct Family {
 std::span<const Family* const> families();
 /// Throws Error(input) where there is none with this model_type.
 const Family& family_of(const std::string& model_type);
-/// The model types, quoted, for messages: "bert", "bert" or "distilbert".
+/// The model types, quoted, for messages: "bert", "bert" and "distilbert".
 std::string family_list();
 
 /// Names of a block's layers, without ".weight", and their functions. The block's index stands between `block` and the

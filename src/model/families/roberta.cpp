@@ -56,6 +56,7 @@ Family family(std::string model_type, std::string title, std::string class_prefi
   return {.model_type = std::move(model_type),
           .title = std::move(title),
           .class_prefix = std::move(class_prefix),
+          .positions_after_padding = true,
           .names = {.base = "roberta.",
                     .base_parts = {"embeddings.", "encoder.", "pooler."},
                     .word_embeddings = "roberta.embeddings.word_embeddings.weight",

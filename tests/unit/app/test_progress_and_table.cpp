@@ -125,7 +125,8 @@ TEST_CASE("the display is throttled, keeps the log clean and clears itself") {
 
 TEST_CASE("the timing table adds up") {
   TimingFacts facts;
-  facts.sections = {{"forward", 1000, 1.0, 2.0, 3.0}, {"a section with a long name", 10, 5.0, 5.0, 5.0}, {"other", 0, 2.0, 3.0, 4.0}};
+  facts.sections = {
+      {"forward", 1000, 1.0, 2.0, 3.0}, {"a section with a long name", 10, 5.0, 5.0, 5.0}, {"other", 0, 2.0, 3.0, 4.0}};
   facts.ranks = 2;
   facts.wall_seconds = 10;
   facts.model_flops = 200e9;
@@ -148,7 +149,9 @@ TEST_CASE("the timing table adds up") {
 
 TEST_CASE("the timing table of a GPU has its times, and the host's mean beside them") {
   TimingFacts facts;
-  facts.sections = {{"forward", 1000, 0.1, 0.2, 0.3, 2.0, 3.0, 4.0}, {"optimizer", 10, 6.0, 6.0, 6.0, 1.0, 1.0, 1.0}, {"other", 0, 3.7, 3.8, 3.9, 5.0, 6.0, 7.0}};
+  facts.sections = {{"forward", 1000, 0.1, 0.2, 0.3, 2.0, 3.0, 4.0},
+                    {"optimizer", 10, 6.0, 6.0, 6.0, 1.0, 1.0, 1.0},
+                    {"other", 0, 3.7, 3.8, 3.9, 5.0, 6.0, 7.0}};
   facts.wall_seconds = 10;
   const std::string text = timing_table(facts);
   for (const char* expected : {"by the GPU's clock", "calls  host avg s       min s       avg s       max s   % wall\n",

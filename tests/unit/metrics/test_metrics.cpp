@@ -341,6 +341,21 @@ TEST_CASE("one class for all samples is found where several occur") {
   CHECK_FALSE(Evaluation({&metrics::token_counts()}, {}).one_answer());
 }
 
+TEST_CASE("no answer to any question is found where some have an answer") {
+  const auto answer = [](double has, double no, double answered) {
+    Evaluation questions({&metrics::answers()}, {});
+    metrics::AnswerSums{.has = has, .no = no, .answered = answered}.to(questions.sums_of(metrics::answers()));
+    return questions.one_answer();
+  };
+  const auto found = answer(3, 7, 0);
+  REQUIRE(found);
+  CHECK(found->samples == 10);
+  CHECK(found->answerable == 3);
+  CHECK_FALSE(answer(3, 7, 1));
+  CHECK_FALSE(answer(0, 7, 0));  // right
+  CHECK_FALSE(answer(0, 0, 0));
+}
+
 TEST_CASE("an evaluation of nothing divides by nothing") {
   const Evaluation sums = of_classes(3);
   CHECK(sums.loss() == 0.0);

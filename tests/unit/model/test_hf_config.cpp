@@ -168,7 +168,7 @@ TEST_CASE("all problems of a config are reported at once") {
 TEST_CASE("errors distinguish a folder without config.json from a folder that does not exist") {
   tests::ScratchFolder folder;
   CHECK(failure_of([&] { model::read_hf_config(folder.path()); }).says("config.json: missing"));
-  CHECK(failure_of([&] { model::read_hf_config(folder / "bert-base-uncased"); }).says("never downloaded"));
+  CHECK(failure_of([&] { model::read_hf_config(folder / "bert-base-uncased"); }).says("Nothing is downloaded"));
   std::filesystem::create_directory(folder / "config.json");
   CHECK(failure_of([&] { model::read_hf_config(folder.path()); }).says("directory"));
 }

@@ -29,6 +29,14 @@ TEST_CASE("a warning about one answer names the finding, its likely causes, and 
                                      "classes."));
   CHECK_THAT(text, ContainsSubstring("nearly all of the data") && !ContainsSubstring("±"));
 
+  const metrics::OneAnswer none{.samples = 1200, .answerable = 400};
+  input.task.name = "question_answering";
+  CHECK_THAT(objectives::one_answer_in_training("validation", none, {}, input, 9),
+             ContainsSubstring("validation: the model answers none of the 1,200 questions, but 400 have an answer") &&
+                 ContainsSubstring("null_threshold") && !ContainsSubstring("class"));
+  CHECK_THAT(objectives::one_answer_in_evaluation("test", none, {}, "question_answering"),
+             ContainsSubstring("answers none of the 1,200 questions") && !ContainsSubstring("scale"));
+
   // A model that is there cannot be trained by changing keys of an evaluation.
   const std::string evaluated =
       objectives::one_answer_in_evaluation("test", one_class, {"no", "yes"}, "classification");
