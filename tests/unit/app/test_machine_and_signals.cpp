@@ -102,7 +102,7 @@ TEST_CASE("a notice names the signal and its consequence") {
         "SIGTERM received: writing a checkpoint after this step, then exiting with status 75");
   CHECK_THAT(signal_notice(SIGTERM, 1, 10, true), ContainsSubstring("kill all ranks 1 s after it, before step 11"));
   CHECK_THAT(signal_notice(SIGCONT, 1, 1234, true),
-             ContainsSubstring("kills all ranks 2 s after it. Writing a checkpoint of step 1,234 now"));
+             ContainsSubstring("then kills all ranks in 2 s. Writing a checkpoint of step 1,234 now."));
   CHECK(signal_notice(SIGINT, 0, 0, false) == "SIGINT received: stopping");
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "bert_hpc/metrics/answers.hpp"
 #include "bert_hpc/metrics/class_counts.hpp"
 #include "bert_hpc/metrics/correlation.hpp"
 #include "bert_hpc/metrics/registry.hpp"
@@ -344,7 +345,11 @@ TEST_CASE("one class for all samples is found where several occur") {
 TEST_CASE("no answer to any question is found where some have an answer") {
   const auto answer = [](double has, double no, double answered) {
     Evaluation questions({&metrics::answers()}, {});
-    metrics::AnswerSums{.has = has, .no = no, .answered = answered}.to(questions.sums_of(metrics::answers()));
+    metrics::AnswerSums sums;
+    sums.has = has;
+    sums.no = no;
+    sums.answered = answered;
+    sums.to(questions.sums_of(metrics::answers()));
     return questions.one_answer();
   };
   const auto found = answer(3, 7, 0);

@@ -126,7 +126,7 @@ TEST_CASE("errors name every wrong value and the allowed values") {
       {R"({"layer_norm_eps": 0})", "layer_norm_eps"},
       {R"({"hidden_act": "relu"})", "only \"gelu\""},
       {R"({"hidden_act": ["gelu"]})", "hidden_act must be a string"},
-      {R"({"model_type": "albert"})", "only \"bert\""},
+      {R"({"model_type": "albert"})", "supported are \"bert\", "},
       {R"({"position_embedding_type": "relative_key"})",
        "position_embedding_type is \"relative_key\", but only \"absolute\""},
       {R"({"is_decoder": true})", "is_decoder"},
