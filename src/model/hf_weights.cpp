@@ -131,7 +131,7 @@ LoadPlan plan_load(const HfCheckpoint& checkpoint, const std::filesystem::path& 
     if (source == nullptr) {
       if (optional) {
         plan.report.newly_initialised.push_back(parameter.name);
-      } else if (predicts_tokens && has_prefix(parameter.name, names.sequence_head)) {
+      } else if (!classifies && has_prefix(parameter.name, names.sequence_head)) {
         lacks_classifier = true;
       } else if (is_first()) {
         list(more_missing,
@@ -147,8 +147,10 @@ LoadPlan plan_load(const HfCheckpoint& checkpoint, const std::filesystem::path& 
   }
   if (lacks_classifier) {
     problems.add(
-        "It holds a language model, which has no classifier yet: train it for the task first "
-        "(run.mode = \"train\" with model.pretrained = this folder), and use the model that this run writes.");
+        std::string(predicts_tokens ? "It holds a language model, which has no classifier yet"
+                                    : "It holds an encoder, which is not fine-tuned and has no classifier") +
+        ": train it for the task first (run.mode = \"train\" with model.pretrained = this folder), and use the model that "
+        "this run writes.");
   }
   std::string rest;
   if (more_missing > 0) rest = core::counted(more_missing, "more parameter is", "more parameters are") + " missing";

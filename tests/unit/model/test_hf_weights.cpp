@@ -286,6 +286,17 @@ TEST_CASE("the check reads no values and finds the same problems") {
   CHECK(failure_of([&] { model::check_hf_weights(folder.path(), store); }).says("cls.predictions.bias is missing"));
 }
 
+TEST_CASE("an encoder without a classifier is not fine-tuned") {
+  tests::ScratchFolder folder;
+  Tensors tensors = tensors_of(make_store(classifier_specs));
+  tensors.erase("classifier.weight");
+  tensors.erase("classifier.bias");
+  write(folder / "model.safetensors", tensors);
+  const auto failure = failure_of([&] { model::check_hf_weights(folder.path(), classifier_specs); });
+  CHECK(failure.says("It holds an encoder, which is not fine-tuned and has no classifier: train it for the task first"));
+  CHECK_FALSE(failure.says("classifier.weight is missing"));
+}
+
 TEST_CASE("a masked language model's missing classifier is an error, except where one is to be trained") {
   tests::ScratchFolder folder;
   write(folder / "model.safetensors", tensors_of(make_store(masked_lm_specs)));
