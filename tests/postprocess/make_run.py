@@ -61,7 +61,7 @@ def classification_evaluations(rng, steps, count, names):
 
 
 TIMERS = {"forward": 0.36, "backward": 0.41, "gradient reduction": 0.06, "optimizer": 0.07, "data": 0.02, "evaluation": 0.05,
-          "checkpoint": 0.01, "output": 0.02}
+          "checkpoint": 0.01, "output": 0.02, "other": 0.05}
 
 
 def write_metrics(folder, steps, evaluations, ranks=2, status="finished", task="classification", labels=(), mode="train",
@@ -90,7 +90,7 @@ def write_metrics(folder, steps, evaluations, ranks=2, status="finished", task="
         average = np.array(list(sections.values())) * total
         file["timers/calls"] = np.full(len(sections), len(steps["step"]) if steps else 1, dtype=np.int64)
         if sections:
-            file.attrs["total_timed_seconds"] = 1.05 * float(average.sum())
+            file.attrs["total_timed_seconds"] = float(average.sum())
         file["timers/seconds_min"], file["timers/seconds_avg"], file["timers/seconds_max"] = 0.93 * average, average, 1.06 * average
         file.create_dataset("ranks/host", data=[f"node{i // 2 + 1}" for i in range(ranks)], dtype=text)
         file.create_dataset("ranks/device", data=["CPU"] * ranks, dtype=text)
