@@ -293,7 +293,8 @@ TEST_CASE("an encoder without a classifier is not fine-tuned") {
   tensors.erase("classifier.bias");
   write(folder / "model.safetensors", tensors);
   const auto failure = failure_of([&] { model::check_hf_weights(folder.path(), classifier_specs); });
-  CHECK(failure.says("It holds an encoder, which is not fine-tuned and has no classifier: train it for the task first"));
+  CHECK(
+      failure.says("It holds an encoder, which is not fine-tuned and has no classifier: train it for the task first"));
   CHECK_FALSE(failure.says("classifier.weight is missing"));
 }
 
