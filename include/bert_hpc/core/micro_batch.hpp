@@ -1,6 +1,6 @@
 // The input of one pass through the model: token rows, their sequences, and the keys of dropout. With data.padding =
 // "longest" or "max", the rows of a sequence end in padding, which is computed like real tokens, but no real token and
-// no head reads it. All pointers refer to memory where kernels run; nothing here owns memory.
+// no head reads it. All pointers but LengthOrder::live refer to memory where kernels run; nothing here owns memory.
 #pragma once
 
 #include <cstdint>

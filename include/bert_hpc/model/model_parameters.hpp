@@ -12,10 +12,10 @@
 
 namespace bert_hpc::model {
 
-/// The head's settings where it stands on this range: whether it declares a decoder of its own.
 /// Appends the parameters of the projection at an edge, if there is one.
 void declare_projection(const ModelPlan& plan, std::int64_t edge, std::vector<core::ParameterSpec>& specs);
 
+/// The head's settings where it stands on this range: whether it declares a decoder of its own.
 layers::HeadSettings head_of(const ModelPlan& plan, const ModelRange& range);
 
 /// Every parameter of a range of the model, or what a rank of a tensor group holds of it, in the order of a forward

@@ -1,4 +1,4 @@
-// Which hidden states of two models are compared, and the cut of the teacher that puts both of a pair on one rank.
+// Choice of the hidden states that are compared, and the cut of the teacher that puts both of a pair on one rank.
 #include "app/engine/hidden_states.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -12,7 +12,7 @@ namespace {
 
 using Counts = std::vector<std::int64_t>;
 
-/// Of blocks of two sublayers.
+/// Pairs for a map of blocks, each of two sublayers, and for the embeddings.
 std::vector<train::StatePair> pairs_of(const Counts& map) {
   std::vector<train::StatePair> pairs = {{0, 0, {.squares = 1}}};
   for (std::size_t i = 0; i < map.size(); ++i) {
