@@ -54,10 +54,11 @@ void look_for_shards(const config::Config& input, bool validates) {
   if (input.trains() || input.embeds()) look(input.data.train);
   if (input.run.mode != "predict") look(input.data.validation);
   look(input.data.test);
-  if (!problems.empty() && validates && input.trains()) {
-    problems.add("A plan needs no shards: --validate --tokens N --mean-length L (both of the training data).");
-  }
-  problems.throw_if_any(core::ExitCode::data, "files named in the input are missing:");
+  const std::string without =
+      validates && input.trains()
+          ? " (a plan without them: --validate --tokens N --mean-length L, of the training data)"
+          : "";
+  problems.throw_if_any(core::ExitCode::data, "files named in the input are missing" + without + ":");
 }
 
 }  // namespace
@@ -92,9 +93,9 @@ LoadedInput load_input(const std::string& text, const Invocation& invocation, in
     if (input.run.machine) {
       findings.attempt([&] { config::parse_machine(*input.run.machine, input.precision.compute); });
     }
-    if (!planned) findings.attempt([&] { look_for_shards(input, invocation.validate); });
-  } else if (looks && invocation.validate && !planned) {
-    findings.attempt([&] { look_for_shards(input, true); });
+  }
+  if (looks && !planned && (invocation.validate || !findings.empty())) {
+    findings.attempt([&] { look_for_shards(input, invocation.validate); });
   }
   findings.throw_if_any();
   return given;

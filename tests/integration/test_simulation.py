@@ -1,6 +1,7 @@
 """The simulated step of --validate, and traces of simulated and measured steps."""
 
 import json
+import re
 import unittest
 
 import program
@@ -28,8 +29,8 @@ class Simulation(program.Case):
         machine = self.work.folder / "machine.toml"
         machine.write_text(MACHINE)
         directory = str(self.work.folder / self.id().rsplit(".", 1)[1])
-        return self.work.input(run={"directory": directory, "machine": str(machine)}, batch={"micro": 2}, schedule={"epochs": 1},
-                               **tables)
+        return self.work.input(**{"run": {"directory": directory, "machine": str(machine)}, "batch": {"micro": 2}, "schedule": {"epochs": 1}}
+                               | tables)
 
     def test_validate_reports_times_of_a_known_machine(self):
         said = run("bert_hpc", self.input(), "--validate", "--ranks", 4, check=0).stdout
@@ -61,6 +62,18 @@ class Simulation(program.Case):
         said = run("bert_hpc", self.input(), "--validate", "--set", "model.vocab_size=40000000", check=0).stdout
         self.assertRegex(said, r"warning: planned memory: [\d.]+ GiB per rank, but a rank of test machine has 4.0 GiB")
         self.assertEqual(said.count("warning"), 1, said)
+
+    def test_an_automatic_budget_is_that_of_the_machine_description(self):
+        def most_tokens(memory_gib, *arguments):
+            path = self.input(batch={"memory": "auto", "global": 350})
+            (self.work.folder / "machine.toml").write_text(MACHINE.replace("memory_gib = 4", f"memory_gib = {memory_gib}"))
+            said = run("bert_hpc", path, "--validate", *arguments, check=0).stdout
+            self.assertNotIn("planned memory:", said)
+            return int(re.search(r"micro-batches of at most ([\d,]+) tokens", said)[1].replace(",", ""))
+
+        small, large = most_tokens(0.05), most_tokens(0.0625)
+        self.assertLess(small, large)
+        self.assertGreaterEqual(most_tokens(0.05, "--ranks", 4), small)  # a rank of four has as much, not a quarter
 
     def test_a_plan_ends_with_time_cost_and_restarts_of_the_whole_run(self):
         said = run("bert_hpc", self.input(), "--validate", "--ranks", 4, check=0).stdout

@@ -90,21 +90,30 @@ std::optional<std::int64_t> most_tokens_within(std::int64_t available, std::int6
   return std::max(least, fits * unit);
 }
 
+namespace {
+
+/// The remainder is for the CUDA context, NCCL, cuBLAS and the data; on CPUs for the operating system and other
+/// programs.
+std::int64_t usable(std::int64_t memory) {
+  return memory / 20 * 17;
+}
+
+}  // namespace
+
 std::int64_t memory_budget(const RunContext& context) {
   const config::Batch& batch = context.input.batch;
   if (!batch.memory.empty()) return static_cast<std::int64_t>(std::min(batch.memory.front(), 1e18));
   if (batch.memory_word.empty()) return 0;
-  // The remainder is for the CUDA context, NCCL and cuBLAS; on CPUs for the operating system and other programs.
   if (context.invocation.validate && context.input.run.machine) {  // the plan's machine may be another one
     const core::MachineDescription machine =
         config::parse_machine(*context.input.run.machine, context.input.precision.compute);
-    if (machine.memory > 0) return static_cast<std::int64_t>(0.85 * machine.memory);
+    if (machine.memory > 0) return usable(static_cast<std::int64_t>(machine.memory));
   }
-  if (core::is_gpu_build()) return context.device.memory / 20 * 17;
+  if (core::is_gpu_build()) return usable(context.device.memory);
   const std::vector<std::string> hosts = context.world.all_gather(io::host_name());
   const auto here = std::count(hosts.begin(), hosts.end(), hosts[static_cast<std::size_t>(context.world.rank())]);
   // Ranks that are only planned share the host of this one.
-  return host_memory() / 20 * 17 / std::max<std::int64_t>(here, context.invocation.validate_ranks);
+  return usable(host_memory()) / std::max<std::int64_t>(here, context.invocation.validate_ranks);
 }
 
 namespace {
@@ -137,9 +146,8 @@ std::int64_t tokens_within_budget(const RunContext& context, const model::ModelC
 
 std::int64_t gpu_micro_tokens(const RunContext& context, const model::ModelConfig& config,
                               const data::ShardReader& reader, std::int64_t memory, const TeacherPlan* teacher) {
-  // The remainder is for the CUDA context, NCCL, cuBLAS and the data.
   return largest_micro_tokens(
-      memory / 20 * 17, [&](std::int64_t count) { return planned_bytes(context, config, reader, count, {}, teacher); });
+      usable(memory), [&](std::int64_t count) { return planned_bytes(context, config, reader, count, {}, teacher); });
 }
 
 std::int64_t usual_micro_tokens(const RunContext& context, const model::ModelConfig& config,

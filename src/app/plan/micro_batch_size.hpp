@@ -30,7 +30,7 @@ std::optional<std::int64_t> most_tokens_within(std::int64_t available, std::int6
                                                const std::function<std::int64_t(std::int64_t tokens)>& bytes);
 
 /// Collective over all ranks. Bytes that [batch] memory allows this rank; 0 without the key. "auto": 85% of the GPU's
-/// memory, or of this rank's share of the node's.
+/// memory, or of this rank's share of the node's; in a plan with [run] machine 85% of the memory of its ranks.
 std::int64_t memory_budget(const RunContext& context);
 
 struct TeacherPlan;

@@ -21,8 +21,9 @@ struct Refusal {
   core::ExitCode code = core::ExitCode::success;
 };
 
-Refusal refusal_of(const std::string& text, bool looks = true, int ranks = 1) {
+Refusal refusal_of(const std::string& text, bool looks = true, int ranks = 1, bool validates = false) {
   app::Invocation invocation;
+  invocation.validate = validates;
   invocation.input_path = "in.toml";
   try {
     app::load_input(text, invocation, ranks, looks);
@@ -77,6 +78,15 @@ TEST_CASE("errors of the model and the grid are reported together with missing f
 
 TEST_CASE("missing shards without other problems are left to their reader, which checks more") {
   CHECK(refusal_of(run + task + rate + length + data + model).text.empty());
+}
+
+TEST_CASE("a plan without its shards says how to plan without any") {
+  const std::string given = run + task + rate + length + data + model;
+  const Refusal refusal = refusal_of(given, true, 1, true);
+  CHECK(refusal.code == core::ExitCode::data);
+  CHECK_THAT(refusal.text, ContainsSubstring("No file matches '/nowhere/train-*.h5'") &&
+                               ContainsSubstring("--validate --tokens N --mean-length L"));
+  CHECK(refusal_of(given, false, 1, true).text.empty());  // only one rank looks for files
 }
 
 TEST_CASE("an error is not reported together with problems that it may have caused") {
