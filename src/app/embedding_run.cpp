@@ -100,10 +100,7 @@ class EmbeddingProgress {
 
  private:
   std::int64_t tokens(std::int64_t from, std::int64_t to) const {
-    const auto before = [this](std::int64_t sample) {
-      return sample < reader_.samples() ? reader_.table().begin(sample) : reader_.table().tokens();
-    };
-    return before(to) - before(from);
+    return reader_.table().begin(to) - reader_.table().begin(from);
   }
 
   const RunContext& context_;
@@ -153,7 +150,7 @@ void run_embedding(const RunContext& context) {
   if (session.estimates()) {
     report_load(session.load_notes, context);
     note_directory(context.log, directory_note(context));
-    context.log.info("The input is valid. Nothing was computed.");
+    context.log.info(valid_input);
     return;
   }
   session.connect();

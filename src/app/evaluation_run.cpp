@@ -65,8 +65,10 @@ void evaluate(Session& session, data::ShardReader& reader, Results& results, con
   }
   results.record_ranks(context, context.device.name, session.memory());
   results.finish({{"samples", static_cast<double>(reader.samples())}, {"seconds", context.seconds()}});
-  context.log.info("results in " + core::listed(result_files(input.run.directory), "and", false) + " after " +
-                   core::format_duration(context.seconds()));
+  if (context.world.rank() == 0) {
+    context.log.info("results in " + core::listed(result_files(input.run.directory), "and", false) + " after " +
+                     core::format_duration(context.seconds()));
+  }
 }
 
 }  // namespace
@@ -78,7 +80,7 @@ void run_evaluation(const RunContext& context) {
   if (session.estimates()) {
     report_labels(session.load_notes, session, data, context);
     note_directory(context.log, directory_note(context));
-    context.log.info("The input is valid. Nothing was computed.");
+    context.log.info(valid_input);
     return;
   }
   session.connect();

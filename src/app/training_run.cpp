@@ -227,7 +227,7 @@ void run_training(const RunContext& context) {
   if (context.invocation.validate) {
     report_beginning(session, context);
     report_load(session.load_notes, context);
-    context.log.info("The input is valid. Nothing was computed.");
+    context.log.info(valid_input);
     return;
   }
   const std::unique_ptr<io::RunLock> lock = lock_run_directory(context);

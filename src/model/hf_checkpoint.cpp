@@ -25,13 +25,7 @@ void replace_end(std::string& name, const std::string& end, const std::string& b
 
 [[noreturn]] void fail_without_weights(const std::filesystem::path& folder) {
   const std::string at = folder.string();
-  if (!is_there(folder)) {
-    throw Error(ExitCode::files,
-                "there is no folder " + at +
-                    ". A pretrained model is a folder on this machine that holds config.json and "
-                    "model.safetensors. Nothing is downloaded: \"hf download REPOSITORY --local-dir FOLDER\" "
-                    "does.");
-  }
+  if (!is_there(folder)) fail_without_folder(folder);
   if (is_there(folder / "pytorch_model.bin")) {
     throw Error(ExitCode::files,
                 at +
@@ -53,6 +47,13 @@ void replace_end(std::string& name, const std::string& end, const std::string& b
 }
 
 }  // namespace
+
+void fail_without_folder(const std::filesystem::path& folder) {
+  throw Error(ExitCode::files, "there is no folder " + folder.string() +
+                                   ". A pretrained model is a folder on this machine that holds config.json and "
+                                   "model.safetensors. Nothing is downloaded: \"hf download REPOSITORY --local-dir "
+                                   "FOLDER\" does.");
+}
 
 std::string_view wrapper_prefix(std::string_view name, const Family& family) {
   std::string_view rest = name;

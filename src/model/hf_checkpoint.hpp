@@ -22,6 +22,9 @@ std::string_view wrapper_prefix(std::string_view name, const Family& family);
 /// Today's name, in Transformers' classes of this family, of a name in a file, without a wrapper's prefix.
 std::string canonical_name(std::string name, const Family& family);
 
+/// Throws Error(files): there is no such folder of a model.
+[[noreturn]] void fail_without_folder(const std::filesystem::path& folder);
+
 /// True for buffers, which hold no weights.
 bool is_buffer(const std::string& name, const Family& family);
 

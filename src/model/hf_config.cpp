@@ -7,6 +7,7 @@
 #include "bert_hpc/core/model_limits.hpp"
 #include "bert_hpc/core/text_file.hpp"
 #include "families/family.hpp"
+#include "hf_checkpoint.hpp"
 #include "strict_json.hpp"
 
 namespace bert_hpc::model {
@@ -184,13 +185,7 @@ ModelConfig default_config(const std::string& family) {
 ModelConfig read_hf_config(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "config.json";
   std::error_code ignored;
-  if (!std::filesystem::is_directory(folder, ignored)) {
-    throw Error(ExitCode::files,
-                "there is no folder " + folder.string() +
-                    ". A pretrained model is a folder on this machine that holds config.json and "
-                    "model.safetensors. Nothing is downloaded: \"hf download REPOSITORY --local-dir FOLDER\" "
-                    "does.");
-  }
+  if (!std::filesystem::is_directory(folder, ignored)) fail_without_folder(folder);
   if (!std::filesystem::exists(path, ignored)) {
     throw Error(ExitCode::files, path.string() +
                                      ": missing. A folder of a Hugging Face model holds config.json, "

@@ -149,8 +149,7 @@ LoadPlan plan_load(const HfCheckpoint& checkpoint, const std::filesystem::path& 
     problems.add(std::string(predicts_tokens ? "It holds a language model, which has no classifier yet"
                                              : "It holds an encoder, which is not fine-tuned and has no classifier") +
                  ": train it for the task first (run.mode = \"train\" with model.pretrained = this folder), and use "
-                 "the model that "
-                 "this run writes.");
+                 "the model that this run writes.");
   }
   std::string rest;
   if (more_missing > 0) rest = core::counted(more_missing, "more parameter is", "more parameters are") + " missing";

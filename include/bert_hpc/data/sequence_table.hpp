@@ -37,8 +37,9 @@ class SequenceTable {
                                      places_.capacity() * sizeof(std::int64_t));
   }
 
-  /// Tokens before a sequence.
+  /// Tokens before a sequence; of all sequences behind the last one.
   std::int64_t begin(std::int64_t sequence) const {
+    if (sequence == sequences()) return tokens_;
     const auto last = static_cast<std::size_t>(sequence);
     std::int64_t place = places_[last / stride];
     for (std::size_t i = last / stride * stride; i < last; ++i) place += lengths_[i];

@@ -82,10 +82,7 @@ std::int64_t Embedder::width(std::int64_t sample) const {
 
 /// Rows of the sequences [first, last).
 std::int64_t Embedder::rows(std::int64_t first, std::int64_t last) const {
-  const auto before = [this](std::int64_t sample) {
-    return sample < reader_.samples() ? reader_.table().begin(sample) : reader_.table().tokens();
-  };
-  return format_.of_tokens ? before(last) - before(first) : last - first;
+  return format_.of_tokens ? reader_.table().begin(last) - reader_.table().begin(first) : last - first;
 }
 
 std::int64_t Embedder::step_bytes() const {

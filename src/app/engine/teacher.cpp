@@ -230,8 +230,7 @@ std::vector<std::pair<std::string, std::string>> teacher_lines(const config::Con
   std::string terms;
   for (const std::string& word : distill.losses) terms += (terms.empty() ? "" : " + ") + word;
   text += distill.losses.size() > 1 ? '(' + terms + ')' : terms;
-  const bool cools = std::find(distill.losses.begin(), distill.losses.end(), divergence_word) != distill.losses.end();
-  if (cools) text += " at temperature " + core::format_number(distill.temperature);
+  if (input.distills_by(divergence_word)) text += " at temperature " + core::format_number(distill.temperature);
   std::vector<std::pair<std::string, std::string>> lines = {{"teacher", text}};
   std::string states = states_text(input, student, config.num_hidden_layers);
   if (plan.projected > 0) {

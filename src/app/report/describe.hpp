@@ -28,6 +28,9 @@ std::string memory_line(const std::vector<io::RankRow>& ranks);
 /// trained.
 std::string evaluation_line(const std::string& split, const io::EvaluationRow& row, const tasks::Task& task);
 
+/// Last line of --validate.
+inline constexpr const char* valid_input = "The input is valid. Nothing was computed.";
+
 /// For --validate: a note that the run directory would be refused, and why; nothing where `why` is empty.
 void note_directory(core::Log& log, const std::string& why);
 

@@ -65,7 +65,8 @@ class Results {
   /// For an evaluation of the split of this name that writes predictions. This must outlive it.
   objectives::PredictionsFacts predictions_of(const std::string& split, const ModelInstance& model) const;
 
-  /// Collective. Timers of all ranks into metrics.h5; returns them for the table.
+  /// Collective. Timers of all ranks into metrics.h5; returns them for the table. The last row, "other", is the rest of
+  /// each rank's `wall_seconds`.
   std::vector<io::TimerRow> record_timers(const core::Timers& timers, double wall_seconds);
   /// Collective. Hosts, devices, threads, memory and GPUs of all ranks: what was resident before set-up
   /// (`start_memory`), what was planned beside it and the peak, bytes. Returns the rows.
