@@ -73,6 +73,7 @@ given=() overwrite=''
 for ((i = 1; i <= $#; i++)); do
   case ${!i} in
     --set) i=$((i + 1)); if [ $i -le $# ]; then given+=("${!i}"); fi ;;
+    --set=*) word=${!i}; given+=("${word#--set=}") ;;
     --overwrite) overwrite=1 ;;
   esac
 done

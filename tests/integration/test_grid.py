@@ -1,5 +1,5 @@
-"""jobs/grid.sh runs an input with the settings of each line of a file, skips what is finished unless its settings have changed,
-compares the runs, failed ones too, and names every wrong line; in a job array it runs the line of its task."""
+"""jobs/grid.sh runs an input with the settings of each line of a file, skips what is finished unless its settings have
+changed, compares the runs, failed ones too, and names every wrong line; in a job array it runs the line of its task."""
 
 import os
 import pathlib
@@ -63,7 +63,8 @@ class Grid(Case):
         lines = '* schedule.steps=2\nsame\nother optimizer.learning_rate=1e-3   # first\n'
         self.assertEqual(self.grid("changed", lines, "1", **quiet).returncode, 0)
         # A comment and a setting that another line had before are no change.
-        done = self.grid("changed", 'same schedule.steps=2\nother schedule.steps=2 optimizer.learning_rate=2e-3\n', "1", **quiet)
+        lines = 'same schedule.steps=2\nother schedule.steps=2 optimizer.learning_rate=2e-3\n'
+        done = self.grid("changed", lines, "1", **quiet)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("same: finished before", done.stdout)
         self.assertIn("other: its settings have changed", done.stdout)
@@ -76,7 +77,8 @@ class Grid(Case):
         self.assertEqual(self.values("changed", "same", "steps"), "3")
 
     def test_run_directory_belongs_to_the_script(self):
-        for lines, arguments in (("a run.directory=\"x\"\n", []), ("a\n", ["--set", 'run.directory="x"'])):
+        for lines, arguments in (("a run.directory=\"x\"\n", []), ("a\n", ["--set", 'run.directory="x"']),
+                                 ("a\n", ['--set=run.directory="x"'])):
             done = self.grid("directory", lines, *arguments)
             self.assertEqual((done.returncode, "run.directory cannot be set" in done.stderr), (2, True), done.stderr)
 
@@ -91,9 +93,9 @@ class Grid(Case):
     def test_a_run_that_fails(self):
         done = self.grid("fails", 'bad model.hidden_size=33\n* schedule.epochs=1\ngood\n', "1")
         self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
-        self.assertTrue(re.search(r"1 of 2 runs failed:\n +bad ended with status 2: error: .*hidden_size.*\n$", done.stdout), done.stdout)
+        self.assertRegex(done.stdout, r"1 of 2 runs failed:\n +bad ended with status 2: error: .*hidden_size.*\n$")
         text = (self.work.folder / "fails/report/comparison.md").read_text()
-        self.assertTrue(re.search(r"- bad: exit status 2: error: .*hidden_size", text), text)
+        self.assertRegex(text, r"- bad: exit status 2: error: .*hidden_size")
         self.assertEqual((self.work.folder / "fails/good/.status").read_text().strip(), "finished")
 
     def test_job_array(self):
