@@ -1,6 +1,7 @@
 """The command line of a study: its options, the models that they name, and the programs that it runs."""
 
 import argparse
+import json
 import os
 import pathlib
 import re
@@ -131,7 +132,7 @@ def sizes_of(text, keys, needed, option, problems):
 def model_of(text, default, problems, option="--model"):
     """The table [model] and the vocabulary of an option that names a folder or sizes; `default` are sizes, or ""."""
     if not text and not default:
-        problems.append(f"--size full needs {option}: a Hugging Face folder (bert-base-uncased as published), or sizes")
+        problems.append(f"--size full needs {option}: a Hugging Face folder with the published model, or sizes")
         return {}, ""
     text = text or default
     folder = pathlib.Path(text).expanduser()
@@ -151,6 +152,17 @@ def model_of(text, default, problems, option="--model"):
         model.setdefault("intermediate_size", 4 * model["hidden_size"])
         model.setdefault("max_position_embeddings", 512)
     return model, ""
+
+
+def config_of(folder, option):
+    """The config.json of a Hugging Face folder."""
+    try:
+        config = json.loads((pathlib.Path(folder) / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise StudyError(f"{option} {folder}: its config.json cannot be read: {problem}") from None
+    if not isinstance(config, dict) or "model_type" not in config:
+        raise StudyError(f"{option} {folder}: its config.json has no model_type")
+    return config
 
 
 def program(name):
@@ -183,14 +195,13 @@ def options_of(given, module):
             f"--device {given.device}: the bert_hpc on PATH is the {'GPU' if gpu else 'CPU'} build"
             f" ({program('bert_hpc')}); load the module of the other, or put it first on PATH"
         )
-    seeds = given.seeds or getattr(module, "SEEDS", {}).get(given.size, 3 if given.size == "full" else 1)
     return (
         Options(
             data.resolve(),
             pathlib.Path(given.output).expanduser().resolve(),
             given.size,
             given.ranks,
-            seeds,
+            given.seeds or seeds_of(module, given.size),
             model,
             vocabulary,
             gpu,

@@ -1,15 +1,13 @@
 """Study 3: knowledge distillation in fp32 and in 16 bits, on WikiQA's answer ranking."""
 
-import json
 import math
-import pathlib
 
 import numpy as np
 
 import paired_statistics
 import distillation_pictures
 import wikiqa
-from command_line import SCRATCH, StudyError, model_of
+from command_line import SCRATCH, StudyError, config_of, model_of
 from study_plan import Measure, Plan, Variant
 from measures import epoch_seconds, metric, of_samples, peak_memory, rate, runtime, trained
 
@@ -31,6 +29,13 @@ SIZES = {
     "full": {"max_tokens": 256, "epochs": 3, "questions": 0, "words": 30522, "log": 20, "checkpoint": 100},
 }
 TEACHERS = {"tiny": "layers=2,hidden=32,heads=2", "small": "layers=4,hidden=128,heads=2"}
+DISTILBERT_SIZES = {  # names of the sizes in config.json, and those of DistilBERT
+    "hidden_size": "dim",
+    "num_hidden_layers": "n_layers",
+    "num_attention_heads": "n_heads",
+    "intermediate_size": "hidden_dim",
+    "max_position_embeddings": "max_position_embeddings",
+}
 THRESHOLD = -2.09  # raw score of the probability 0.11, from which WikiQA's authors count the best sentence as an answer
 
 
@@ -51,21 +56,12 @@ def add_options(parser):
 
 def sizes_of_folder(folder, option):
     """The table [model] of a model from scratch with the sizes of a folder's."""
-    try:
-        config = json.loads((pathlib.Path(folder) / "config.json").read_text(encoding="utf-8"))
-        names = {
-            "hidden_size": "dim",
-            "num_hidden_layers": "n_layers",
-            "num_attention_heads": "n_heads",
-            "intermediate_size": "hidden_dim",
-            "max_position_embeddings": "max_position_embeddings",
-        }
-        return {
-            "family": config["model_type"],
-            **{name: int(config.get(name, config.get(other, 0))) for name, other in names.items()},
-        }
-    except (OSError, ValueError, KeyError, TypeError) as problem:
-        raise StudyError(f"{option} {folder}: its config.json does not say its sizes: {problem}") from None
+    config, sizes = config_of(folder, option), {}
+    for name, other in DISTILBERT_SIZES.items():
+        sizes[name] = config.get(name, config.get(other))
+        if not isinstance(sizes[name], int):
+            raise StudyError(f"{option} {folder}: its config.json has no whole number {name}")
+    return {"family": config["model_type"], **sizes}
 
 
 def models_of(options, given):

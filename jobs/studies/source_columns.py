@@ -2,8 +2,7 @@
 
 import pathlib
 
-from command_line import StudyError
-import command_line  # noqa: F401  (first: it makes the modules of postprocess/ visible)
+from command_line import StudyError  # first: it makes the modules of postprocess/ visible
 import source_rows
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from study_plan import SPLITS
 from measures import most_of_ranks, of_ranks
+import per_class
 import rundata
 
 MARGIN = 10.0  # percentage points above the majority class that a row must have to count as learnt
@@ -20,15 +21,6 @@ PUBLISHED_BYTES = {
     "HDF5": {"train": 952e6, "validation": 426e6, "test": 534e6},
 }
 SAMPLE = 1000  # rows whose numbers are written as text to estimate the whole
-
-
-def family_of(folder):
-    try:
-        return str(
-            json.loads((pathlib.Path(folder) / "config.json").read_text(encoding="utf-8")).get("model_type") or "model"
-        )
-    except (OSError, ValueError):
-        return "model"
 
 
 def confusion(run, split="test"):
@@ -67,13 +59,13 @@ def human_scores(run):
         return None
     own = names.index("human")
     right, actual, predicted, total = counts[own, own], counts[own].sum(), counts[:, own].sum(), counts.sum()
-    precision, recall = right / predicted if predicted else 0.0, right / actual if actual else 0.0
+    rates = per_class.of_counts(*np.array([[actual], [predicted], [right]]))
     return {
         "accuracy": (total - actual - predicted + 2 * right) / total,
         "share of the others": 1 - actual / total,
-        "precision": precision,
-        "recall": recall,
-        "F1": 2 * precision * recall / (precision + recall) if precision + recall else 0.0,
+        "precision": rates["precision"][0],
+        "recall": rates["recall"][0],
+        "F1": rates["f1"][0],
     }
 
 
@@ -120,8 +112,8 @@ def text_bytes(folder, split):
 
 
 class Report:
-    def __init__(self, encoders, path, pooling, size):
-        self.encoders, self.path, self.pooling, self.size = encoders, path, pooling, size
+    def __init__(self, encoders, size):
+        self.encoders, self.size = encoders, size
 
     def majority(self, study):
         """The row of the largest source of the test split."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import source_pictures
 import source_tables
-from command_line import SCRATCH, StudyError, model_of, sizes_of
+from command_line import SCRATCH, StudyError, config_of, model_of, sizes_of
 from study_plan import Measure, Plan, Variant, shards_of
 from measures import epoch_seconds, metric, most_of_ranks, of_samples, rate
 from source_columns import table_of
@@ -100,17 +100,17 @@ class Encoder:
 def encoders_of(options, given):
     """Both encoders: folders, or BERT and GPT-2 of such sizes."""
     problems, found = [], []
-    for text, family, shards in zip(given.encoders, ("bert", "gpt2"), ("shards", "shards-second")):
-        model, vocabulary = model_of(text, SCRATCH.get(options.size, ""), problems, "--encoders")
+    models = [model_of(text, SCRATCH.get(options.size, ""), problems, "--encoders") for text in given.encoders]
+    if problems:
+        raise StudyError("\n".join(dict.fromkeys(problems)))  # both may have the same one
+    for (model, vocabulary), family, shards in zip(models, ("bert", "gpt2"), ("shards", "shards-second")):
         if vocabulary:
-            family = source_tables.family_of(vocabulary)
+            family = config_of(vocabulary, "--encoders")["model_type"]
         key = family if family not in [one.key for one in found] else family + "-second"
         label = NAMES.get(family, family) + ("" if key == family else ", second")
         found.append(
             Encoder(key, family, label if vocabulary else f"{label} (random weights)", model, vocabulary, shards)
         )
-    if problems:
-        raise StudyError("\n".join(problems))
     return found
 
 
@@ -312,7 +312,7 @@ def plan(options, given):
         Measure("memory", "mean memory, MiB a rank", of_samples("memory", 2**-20), 0),
         Measure("peak", "peak memory, MiB a rank", lambda run: float(max(most_of_ranks(run))), 0),
     ]
-    report = source_tables.Report(encoders, path, given.pooling, size)
+    report = source_tables.Report(encoders, size)
     return Plan(
         "Sources of texts: embeddings and a Bi-LSTM in several layouts",
         {encoder.shards: prep_of(encoder, path, size) for encoder in encoders},

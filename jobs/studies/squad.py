@@ -4,6 +4,7 @@ import json
 import pathlib
 
 from command_line import StudyError
+from study_plan import write_source
 
 SIZES = {"tiny": {"max_tokens": 96, "doc_stride": 32, "articles": 4, "paragraphs": 6, "words": 2000},
          "small": {"max_tokens": 192, "doc_stride": 64, "articles": 0, "paragraphs": 4, "words": 8192},
@@ -39,7 +40,7 @@ class Sources:
         self.paths = [folder / path.name for path in self.whole] if size["paragraphs"] else self.whole
 
     def write(self):
-        """Writes the smaller files where they do not exist already: their time decides whether shards are made again."""
+        """Writes the smaller files."""
         for whole, path in zip(self.whole, self.paths):
             if path == whole:
                 continue
@@ -47,10 +48,7 @@ class Sources:
                 data = json.load(file)
             data["data"] = [{**article, "paragraphs": article["paragraphs"][: self.size["paragraphs"]]}
                             for article in data["data"][: self.size["articles"] or None]]
-            text = json.dumps(data)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if not path.is_file() or path.read_text(encoding="utf-8") != text:
-                path.write_text(text, encoding="utf-8")
+            write_source(path, json.dumps(data))
 
 
 def prepared(options):

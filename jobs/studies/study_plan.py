@@ -88,3 +88,10 @@ def toml_text(tables):
 def shards_of(folder, splits=SPLITS):
     """The table [data] of a folder of shards."""
     return {split: [str(folder / f"{split}-*.h5")] for split in splits}
+
+
+def write_source(path, text):
+    """Writes a file for bert_hpc_prep, unless it has this text: its time decides whether shards are made again."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")

@@ -17,6 +17,7 @@ import plot_throughput
 import reading
 import writing
 from atomic import written
+from failures import reason_of, status_of
 
 
 @dataclass
@@ -41,19 +42,13 @@ class Row:
 
 
 def reason(study, variant, name):
-    """Why a run did not finish: what refused its input, a run that it needs, or the last error of its log."""
+    """Why a run did not finish: what refused its input, a run that it needs, or its last error."""
     folder = study.output / "runs" / name
-    log = folder / "log.txt"
     if variant.name in study.refused:
         return study.refused[variant.name]
     if missing := study.missing(variant):
         return f"it needs {', '.join(missing)}, which has not finished"
-    if not log.is_file():
-        return "it did not start"
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    errors = [line for line in lines if line.lower().startswith(("error", "fatal"))]
-    status = (folder / ".status").read_text().strip() if (folder / ".status").is_file() else "unknown"
-    return errors[-1] if errors else f"status {status}; the end of {log}: " + (lines[-1] if lines else "nothing")
+    return "it did not start" if status_of(folder) == "not started" else reason_of(folder)
 
 
 def load(study):

@@ -5,6 +5,7 @@ import itertools
 import pathlib
 
 from command_line import StudyError
+from study_plan import write_source
 
 COLUMNS = ["QuestionID", "Question", "DocumentID", "DocumentTitle", "SentenceID", "Sentence", "Label"]
 DATA = """--data is a folder with WikiQA-train.tsv, WikiQA-dev.tsv and WikiQA-test.tsv (the corpus of Yang et al.
@@ -13,15 +14,22 @@ the other half choose the best model."""
 
 
 def rows_of(path):
-    """The header and the rows of a file."""
+    """The header and the rows of a file, without blank ones."""
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+            reader = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+            rows = [(reader.line_num, row) for row in reader if row]
     except (OSError, UnicodeDecodeError, csv.Error) as problem:
         raise StudyError(f"--data: {path} cannot be read: {problem}") from None
-    if not rows or rows[0][:6] != COLUMNS[:6]:
+    header = rows[0][1] if rows else []
+    if header[:6] != COLUMNS[:6]:
         raise StudyError(f"--data: {path} does not begin with the columns {', '.join(COLUMNS)}, between tabs")
-    return rows[0], rows[1:]
+    if len(rows) == 1:
+        raise StudyError(f"--data: {path} has no rows")
+    for line, row in rows:
+        if len(row) != len(header):
+            raise StudyError(f"--data: {path}, line {line}: {len(row)} fields between tabs, not {len(header)}")
+    return header, [row for _, row in rows[1:]]
 
 
 def groups_of(rows):
@@ -38,11 +46,11 @@ def relevance_of(path):
 
 
 def chance_of(groups):
-    """{measure: its expected value} where each question's sentences are in random order."""
+    """{measure: its expected value} of sentences in random order."""
     precision, reciprocal = 0.0, 0.0
     for labels in groups:
         n, right = len(labels), sum(labels)
-        # A relevant sentence at rank k has (right − 1) others among the n − 1 places, (k − 1) of which are before it.
+        # A relevant sentence at rank k has (right − 1) others among n − 1 ranks, (k − 1) of which are before it.
         precision += sum((1 + (k - 1) * (right - 1) / max(1, n - 1)) / k for k in range(1, n + 1)) / n
         none = 1.0
         for k in range(1, n - right + 2):  # the first relevant one is at rank k
@@ -53,12 +61,12 @@ def chance_of(groups):
 
 
 class Sources:
-    """The files of the three splits: the user's where they serve as they are, else files in the study's folder."""
+    """The files of the three splits: the user's if they serve as they are, else files in the study's folder."""
 
     def __init__(self, options, most):
         folder, own = pathlib.Path(options.data), options.output / "source"
         if not folder.is_dir():
-            raise StudyError(f"--data {folder}: it is no folder; {DATA.splitlines()[0].removeprefix('--data is ')}")
+            raise StudyError(f"--data {folder}: it is no folder; take one with WikiQA-train.tsv and WikiQA-dev.tsv")
         self.train, self.dev, test = (folder / f"WikiQA-{split}.tsv" for split in ("train", "dev", "test"))
         for path in (self.train, self.dev):
             if not path.is_file():
@@ -80,9 +88,9 @@ class Sources:
         )
 
     def write(self):
-        """Writes the files where they do not exist already: their time decides whether shards are made again."""
+        """Writes the files that are not the user's."""
         if self.most:
-            self.keep(self.paths[0], groups_of(rows_of(self.train)[1])[: self.most])
+            self.write_groups(self.paths[0], groups_of(rows_of(self.train)[1])[: self.most])
         if not self.labelled:
             groups = groups_of(rows_of(self.dev)[1])
             kinds = [
@@ -90,11 +98,8 @@ class Sources:
                 for answered in (True, False)
             ]
             for path, begin in zip(self.paths[1:], (0, 1)):
-                self.keep(path, itertools.chain(*(kind[begin::2] for kind in kinds)))
+                self.write_groups(path, itertools.chain(*(kind[begin::2] for kind in kinds)))
 
     @staticmethod
-    def keep(path, groups):
-        text = "".join("\t".join(row) + "\n" for row in [COLUMNS, *itertools.chain(*groups)])
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.is_file() or path.read_text(encoding="utf-8") != text:
-            path.write_text(text, encoding="utf-8")
+    def write_groups(path, groups):
+        write_source(path, "".join("\t".join(row) + "\n" for row in [COLUMNS, *itertools.chain(*groups)]))
