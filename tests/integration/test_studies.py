@@ -2,44 +2,36 @@
 command lines. The data are made here: an essay's score follows from its words, a question's answer from its context."""
 
 import csv
-import itertools
 import json
 import os
 import pathlib
 import random
+import shutil
 import stat
 import subprocess
 import sys
-import types
 import unittest
-import unittest.mock
 
 import h5py
 
 from program import Case, installed_tree
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "jobs/studies"))
-import harness  # noqa: E402
-import paired_statistics  # noqa: E402
-import distillation  # noqa: E402
-import study_plan  # noqa: E402
-import wikiqa  # noqa: E402
-import study_report  # noqa: E402
-
 WORDS = "clear good weak poor strong idea essay town river people work school money road train city tree house".split()
 
 
-def write_essays(path, rows=120):
+def write_table(path, header, rows):
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([header, *rows])
+
+
+def essays(count=120):
     """Scores are 5 with half a band for each "good" and against each "weak"; one row has none."""
     chance = random.Random(1)
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["Task_Type", "Question", "Essay", "Examiner_Commen", "Overall"])
-        for i in range(rows):
-            words = chance.choices(WORDS, k=chance.randint(20, 60))
-            score = 5 + 0.5 * (words.count("good") - words.count("weak"))
-            writer.writerow([1 + i % 2, "Is it good, \"really\"?", " ".join(words) + ".\nA second line.", "a comment" if i < 9 else "",
-                             "" if i == 3 else score])
+    for i in range(count):
+        words = chance.choices(WORDS, k=chance.randint(20, 60))
+        score = 5 + 0.5 * (words.count("good") - words.count("weak"))
+        text = " ".join(words) + ".\nA second line."
+        yield [1 + i % 2, 'Is it good, "really"?', text, "a comment" if i < 9 else "", "" if i == 3 else score]
 
 
 def write_squad(folder):
@@ -64,21 +56,19 @@ def write_squad(folder):
 SOURCES = {"Human": "river town tree", "model-a": "clear strong good", "model-b": "weak poor money"}
 
 
-def write_sources(path, rows=240):
-    """The columns of the corpus; each source prefers three words. Five texts are too long, and six are of a rare source."""
+def source_texts(count=240):
+    """Each source prefers three words. Five texts are too long, and six are of a rare source."""
     chance = random.Random(3)
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["text", "source", "prompt_id", "text_length", "word_count"])
-        for i in range(rows):
-            source = "rare" if i % 40 == 7 else list(SOURCES)[i % 3]
-            words = chance.choices(WORDS + 10 * SOURCES.get(source, "").split(), k=400 if i % 48 == 5 else 20)
-            text = " ".join(words) + ", \"so\"\nand on."
-            writer.writerow([text, source, i, len(text), len(words)])
+    for i in range(count):
+        source = "rare" if i % 40 == 7 else list(SOURCES)[i % 3]
+        words = chance.choices(WORDS + 10 * SOURCES.get(source, "").split(), k=400 if i % 48 == 5 else 20)
+        text = " ".join(words) + ', "so"\nand on.'
+        yield [text, source, i, len(text), len(words)]
 
 
 def write_wikiqa(folder):
-    """A sentence with the question's word is its answer; every fourth question has none. The test file has no labels."""
+    """A sentence with the question's word is its answer; every fourth question has none. The test file has no
+    labels."""
     chance = random.Random(4)
     header = ["QuestionID", "Question", "DocumentID", "DocumentTitle", "SentenceID", "Sentence", "Label"]
     for split, questions in (("train", 50), ("dev", 24), ("test", 6)):
@@ -87,7 +77,8 @@ def write_wikiqa(folder):
             word, right = WORDS[q % len(WORDS)], chance.randrange(5) if q % 4 else -1
             for s in range(5):
                 words = [other for other in chance.choices(WORDS, k=8) if other != word] + [word] * (s == right)
-                rows.append([f"{split}{q}", f"Where is the {word} ?", f"D{q}", word, f"D{q}-{s}", " ".join(words) + " .", str(int(s == right))])
+                text, label = " ".join(words) + " .", str(int(s == right))
+                rows.append([f"{split}{q}", f"Where is the {word} ?", f"D{q}", word, f"D{q}-{s}", text, label])
         text = "".join("\t".join(row[: 6 if split == "test" else 7]) + "\n" for row in rows)
         (folder / f"WikiQA-{split}.tsv").write_text(text)
 
@@ -98,14 +89,15 @@ class Studies(Case):
         super().setUpClass()
         cls.jobs = installed_tree(cls.work.folder, "jobs", "postprocess")
         cls.essays, cls.squad = cls.work.folder / "essays.csv", cls.work.folder / "squad"
-        write_essays(cls.essays)
+        write_table(cls.essays, ["Task_Type", "Question", "Essay", "Examiner_Commen", "Overall"], essays())
         cls.squad.mkdir()
         write_squad(cls.squad)
         cls.wikiqa = cls.work.folder / "wikiqa"
         cls.wikiqa.mkdir()
         write_wikiqa(cls.wikiqa)
         cls.sources = cls.work.folder / "sources.csv"
-        write_sources(cls.sources)
+        columns = ["text", "source", "prompt_id", "text_length", "word_count"]
+        write_table(cls.sources, columns, source_texts())
 
     def study(self, name, *words, status=0, **variables):
         environment = {key: value for key, value in os.environ.items() if not key.startswith("SLURM_")} | variables
@@ -227,17 +219,18 @@ class Studies(Case):
         # What is finished does not run again. With other weights of an encoder all runs on its embeddings do.
         again = self.study("sources", *words)
         self.assertEqual(again.stdout.count("finished before"), 15)
-        changed = self.study("sources", "--data", self.sources, "--size", "tiny", "--output", output, "--only", "^(bert|gpt2)-none$", "--encoders",
-                             "layers=1,hidden=32,heads=2", "layers=1,hidden=16,heads=2")
+        other = ["--data", self.sources, "--size", "tiny", "--output", output, "--only", "^(bert|gpt2)-none$",
+                 "--encoders", "layers=1,hidden=32,heads=2", "layers=1,hidden=16,heads=2"]
+        changed = self.study("sources", *other)
         for run in ("gpt2-weights", "gpt2-embeddings-fp16", "gpt2-none"):
             self.assertIn(f"{run}: its settings changed", changed.stdout)
         self.assertNotIn("bert-none: its settings changed", changed.stdout)
         # A run whose needed run failed says so.
         (output / "runs/gpt2-embeddings-fp16/.status").write_text("failed\n")
         (output / "runs/gpt2-none/.status").write_text("failed\n")
-        self.study("sources", "--data", self.sources, "--size", "tiny", "--output", output, "--only", "^(bert|gpt2)-none$", "--report-only", "--encoders",
-                   "layers=1,hidden=32,heads=2", "layers=1,hidden=16,heads=2")
-        self.assertIn("it needs gpt2-embeddings-fp16, which has not finished", (output / "report/README.md").read_text())
+        self.study("sources", *other, "--report-only")
+        page = (output / "report/README.md").read_text()
+        self.assertIn("it needs gpt2-embeddings-fp16, which has not finished", page)
 
     def test_distillation(self):
         output = self.work.folder / "three"
@@ -267,7 +260,8 @@ class Studies(Case):
             self.assertTrue((output / f"report/{picture}.png").is_file(), picture)
         self.assertNotIn("failed", done.stdout)
         # The teacher is kept; students with other settings run again.
-        again = self.study("distillation", *words, "--student", "layers=1,hidden=16,heads=2", "--only", "^(distilled|student)$")
+        again = self.study("distillation", *words, "--student", "layers=1,hidden=16,heads=2",
+                           "--only", "^(distilled|student)$")
         self.assertIn("teacher: finished before", again.stdout)
         self.assertIn("distilled-seed1: its settings changed", again.stdout)
 
@@ -287,7 +281,8 @@ class Studies(Case):
         folder = self.work.folder / "stages"
         folder.mkdir()
         self.write_sbatch(folder)
-        self.study("sources", "--data", self.sources, "--size", "tiny", "--only", "^(bert-none|bert-data|bert-finetuned-one)$", "--output", folder / "out", "--slurm",
+        words = ["--data", self.sources, "--size", "tiny", "--output", folder / "out"]
+        self.study("sources", *words, "--only", "^(bert-none|bert-data|bert-finetuned-one)$", "--slurm",
                    PATH=f"{folder}:{os.environ['PATH']}")
         calls = (folder / "calls").read_text().splitlines()
         weights, embeddings = calls[0], calls[2]
@@ -327,29 +322,43 @@ class Studies(Case):
         output = self.work.folder / "none"
         table = self.work.folder / "short.csv"
         table.write_text("Question,Essay\na,b\n")
-        for study, words, text in (("essays", ["--data", table], "there is no column Overall"),
-                                   ("essays", ["--data", self.essays, "--size", "huge"], "invalid choice: 'huge'"),
-                                   ("essays", ["--data", self.essays], "needs --model"),
-                                   ("essays", ["--data", self.essays, "--size", "tiny", "--model", "layers=2,width=3"], "'width=3' is no size"),
-                                   ("essays", ["--data", self.essays, "--size", "tiny", "--model", "layers=2"], "hidden is missing"),
-                                   ("essays", ["--data", self.essays, "--size", "tiny", "--search", "speed=3"], "'speed=3' is not"),
-                                   ("essays", ["--data", self.essays, "--size", "tiny", "--only", "nothing"], "no row has such a name"),
-                                   ("essays", ["--data", self.essays, "--size", "tiny", "--device", "gpu"], "the CPU build"),
-                                   ("parallel", ["--data", self.essays, "--size", "tiny"], "there is no train*.json"),
-                                   ("parallel", ["--data", self.squad, "--size", "tiny", "--ranks", "3"], "an even number"),
-                                   ("sources", ["--data", self.essays, "--size", "tiny"], "there is no column text, source"),
-                                   ("sources", ["--data", self.squad, "--size", "tiny"], "the folder has no CSV files"),
-                                   ("sources", ["--data", self.sources], "--size full needs --encoders"),
-                                   ("sources", ["--data", self.sources, "--size", "tiny", "--encoders", "layers=1", "/nowhere"], "/nowhere: there is no such folder"),
-                                   ("sources", ["--data", self.sources, "--size", "tiny", "--classifier", "layers=3,hidden=8"], "into quarters"),
-                                   ("sources", ["--data", self.sources, "--size", "tiny", "--ranks", "3"], "batches of 64"),
-                                   ("distillation", ["--data", self.wikiqa], "--size full needs --teacher"),
-                                   ("distillation", ["--data", self.squad, "--size", "tiny"], "there is no WikiQA-train.tsv"),
-                                   ("distillation", ["--data", self.essays, "--size", "tiny"], "it is no folder"),
-                                   ("distillation", ["--data", self.wikiqa, "--size", "tiny", "--teacher", "layers=1,hidden=32,heads=2"], "it has one layer"),
-                                   ("distillation", ["--data", self.wikiqa, "--size", "tiny", "--ranks", "1"], "take 2 or more"),
-                                   ("efficient", ["--data", self.work.folder / "absent", "--size", "tiny"], "no such file or folder")):
-            self.assertIn(text, self.study(study, *words, "--output", output, status=2).stderr)
+        anonymous = self.work.folder / "anonymous"
+        anonymous.mkdir()
+        (anonymous / "config.json").write_text("{}")
+        torn = self.work.folder / "torn"
+        shutil.copytree(self.wikiqa, torn)
+        with open(torn / "WikiQA-dev.tsv", "a", encoding="utf-8") as file:
+            file.write("\nQ1\ta question\n")
+        squad, essays, sources, wikiqa = (
+            ["--data", path, "--size", "tiny"] for path in (self.squad, self.essays, self.sources, self.wikiqa))
+        for study, words, text in (
+            ("essays", ["--data", table], "there is no column Overall"),
+            ("essays", ["--data", self.essays, "--size", "huge"], "invalid choice: 'huge'"),
+            ("essays", ["--data", self.essays], "needs --model"),
+            ("essays", [*essays, "--model", "layers=2,width=3"], "'width=3' is no size"),
+            ("essays", [*essays, "--model", "layers=2"], "hidden is missing"),
+            ("essays", [*essays, "--search", "speed=3"], "'speed=3' is not"),
+            ("essays", [*essays, "--only", "nothing"], "no row has such a name"),
+            ("essays", [*essays, "--device", "gpu"], "the CPU build"),
+            ("parallel", essays, "there is no train*.json"),
+            ("parallel", [*squad, "--ranks", "3"], "an even number"),
+            ("sources", essays, "there is no column text, source"),
+            ("sources", squad, "the folder has no CSV files"),
+            ("sources", ["--data", self.sources], "--size full needs --encoders"),
+            ("sources", [*sources, "--encoders", "layers=1", "/nowhere"], "/nowhere: there is no such folder"),
+            ("sources", [*sources, "--encoders", anonymous, anonymous], "config.json has no model_type"),
+            ("sources", [*sources, "--classifier", "layers=3,hidden=8"], "into quarters"),
+            ("sources", [*sources, "--ranks", "3"], "batches of 64"),
+            ("distillation", ["--data", self.wikiqa], "--size full needs --teacher"),
+            ("distillation", squad, "there is no WikiQA-train.tsv"),
+            ("distillation", essays, "it is no folder"),
+            ("distillation", ["--data", torn, "--size", "tiny"], "dev.tsv, line 123: 2 fields between tabs, not 7"),
+            ("distillation", [*wikiqa, "--teacher", "layers=1,hidden=32,heads=2"], "it has one layer"),
+            ("distillation", [*wikiqa, "--ranks", "1"], "take 2 or more"),
+            ("efficient", ["--data", self.work.folder / "absent", "--size", "tiny"], "no such file or folder"),
+        ):
+            error = self.study(study, *words, "--output", output, status=2).stderr
+            self.assertEqual(error.count(text), 1, error)
         self.assertFalse((output / "shards").exists())
 
     def test_a_model_that_is_too_large(self):
@@ -357,67 +366,6 @@ class Studies(Case):
         done = self.study("essays", "--data", self.essays, "--size", "tiny", "--model", "layers=200,hidden=8192,heads=64", "--output", output, status=2)
         self.assertIn("memory", done.stderr)
         self.assertFalse((output / "runs").exists())
-
-
-class Parts(unittest.TestCase):
-    def test_all_problems_of_a_command_line_without_slurm(self):
-        words = ["--data", "/nowhere", "--slurm", "--seeds", "-1", "--model", "tiny"]
-        with unittest.mock.patch("harness.shutil.which", lambda name: None if name == "sbatch" else "/bin/true"):
-            with self.assertRaises(harness.StudyError) as raised:
-                harness.Study("essays", types.SimpleNamespace(ABOUT=""), words)
-        for text in ("there is no sbatch on PATH", "/nowhere: there is no such file", "--seeds are whole numbers", "--model tiny: there is no such folder"):
-            self.assertIn(text, str(raised.exception))
-
-    def test_toml(self):
-        self.assertEqual(harness.toml_text({"a": {"x": True, "y": [1, "b"], "z": 1e-5, "s": 'q"'}}), '[a]\nx = true\ny = [1,"b"]\nz = 1e-05\ns = "q\\""\n')
-
-    def test_command_line_of_the_report_job(self):
-        self.assertEqual(harness.without_slurm(["--data", "x", "--slurm", "--size", "tiny"]), ["--data", "x", "--size", "tiny"])
-        self.assertEqual(harness.without_slurm(["--slurm=-A p", "--data", "x"]), ["--data", "x"])
-        self.assertEqual(harness.without_slurm(["--slurm", "-A p", "--data", "x"]), ["--data", "x"])
-
-    def test_modules_do_not_hide_each_other(self):
-        """Both folders are on Python's path."""
-        own, shared = ({path.name for path in folder.glob("*.py")} for folder in (harness.JOBS / "studies", harness.JOBS.parent / "postprocess"))
-        self.assertFalse(own & shared)
-
-    def test_statistics(self):
-        differences = [0.1, 0.2, 0.15, 0.3, 0.25]
-        low, high = paired_statistics.bootstrap(differences)
-        self.assertLess(0.1, low)
-        self.assertLess(low, 0.2)
-        self.assertLess(high, 0.3)
-        self.assertAlmostEqual(paired_statistics.effect_size(differences), 0.2 / 0.0790569, 4)
-        self.assertAlmostEqual(paired_statistics.wilcoxon(differences), 0.0625, 6)  # the least of five pairs
-        for nothing in (paired_statistics.effect_size([1.0, 1.0]), paired_statistics.wilcoxon([0.0, 0.0]), paired_statistics.bootstrap([1.0])[0]):
-            self.assertNotEqual(nothing, nothing)
-
-    def test_rankings_in_random_order(self):
-        orders = list(itertools.permutations([True, True, False, False]))
-        precision, reciprocal = 0.0, 0.0
-        for order in orders:
-            ranks = [k for k, right in enumerate(order, 1) if right]
-            precision += sum((i + 1) / k for i, k in enumerate(ranks)) / len(ranks) / len(orders)
-            reciprocal += 1 / ranks[0] / len(orders)
-        found = wikiqa.chance_of([[True, True, False, False]])
-        self.assertAlmostEqual(found["map"], precision)
-        self.assertAlmostEqual(found["mrr"], reciprocal)
-
-    def test_blocks_of_a_teacher(self):
-        sizes = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 32, "num_hidden_layers": 12}
-        self.assertEqual(distillation.begins_of({**sizes, "num_hidden_layers": 6}, sizes), [0, 2, 4, 6, 8, 10])
-        self.assertEqual(distillation.begins_of({**sizes, "hidden_size": 4}, sizes), [])
-        self.assertEqual(distillation.begins_of({"pretrained": "folder"}, sizes), [])
-
-    def test_cells(self):
-        one, two = study_report.Row("a", "A", {"t": [10.0, 12.0], "u": [0.00012]}), study_report.Row("b", "B", {"t": [22.0], "u": [float("nan")]})
-        time, share = study_plan.Measure("t", "time", None, 1, change=True), study_plan.Measure("u", "share", None, 2)
-        self.assertEqual(study_report.cell(one, time), "11.0 ± 1.4")
-        self.assertEqual(study_report.change(two, one, time), "+100.0%")
-        self.assertEqual(study_report.change(one, one, time), "–")
-        self.assertEqual(study_report.cell(one, share), "0.00012")
-        self.assertEqual(study_report.cell(two, share), "–")
-        self.assertIn(r"R$^2$ & 5\%", study_report.as_latex(["", "R²"], [["R²", "5%"]]))
 
 
 if __name__ == "__main__":

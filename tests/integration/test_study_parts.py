@@ -1,0 +1,83 @@
+"""Parts of the studies of jobs/studies: command lines, TOML, tables, statistics, rankings in random order."""
+
+import itertools
+import pathlib
+import sys
+import types
+import unittest
+import unittest.mock
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "jobs/studies"))
+import harness  # noqa: E402
+import paired_statistics  # noqa: E402
+import distillation  # noqa: E402
+import study_plan  # noqa: E402
+import wikiqa  # noqa: E402
+import study_report  # noqa: E402
+
+
+class Parts(unittest.TestCase):
+    def test_all_problems_of_a_command_line_without_slurm(self):
+        words = ["--data", "/nowhere", "--slurm", "--seeds", "-1", "--model", "tiny"]
+        with unittest.mock.patch("harness.shutil.which", lambda name: None if name == "sbatch" else "/bin/true"):
+            with self.assertRaises(harness.StudyError) as raised:
+                harness.Study("essays", types.SimpleNamespace(ABOUT=""), words)
+        for text in ("there is no sbatch on PATH", "/nowhere: there is no such file", "--seeds are whole numbers", "--model tiny: there is no such folder"):
+            self.assertIn(text, str(raised.exception))
+
+    def test_toml(self):
+        self.assertEqual(harness.toml_text({"a": {"x": True, "y": [1, "b"], "z": 1e-5, "s": 'q"'}}), '[a]\nx = true\ny = [1,"b"]\nz = 1e-05\ns = "q\\""\n')
+
+    def test_command_line_of_the_report_job(self):
+        self.assertEqual(harness.without_slurm(["--data", "x", "--slurm", "--size", "tiny"]), ["--data", "x", "--size", "tiny"])
+        self.assertEqual(harness.without_slurm(["--slurm=-A p", "--data", "x"]), ["--data", "x"])
+        self.assertEqual(harness.without_slurm(["--slurm", "-A p", "--data", "x"]), ["--data", "x"])
+
+    def test_modules_do_not_hide_each_other(self):
+        """Both folders are on Python's path."""
+        folders = (harness.JOBS / "studies", harness.JOBS.parent / "postprocess")
+        own, shared = ({path.name for path in folder.glob("*.py")} for folder in folders)
+        self.assertFalse(own & shared)
+
+    def test_statistics(self):
+        differences = [0.1, 0.2, 0.15, 0.3, 0.25]
+        low, high = paired_statistics.bootstrap(differences)
+        self.assertLess(0.1, low)
+        self.assertLess(low, 0.2)
+        self.assertLess(high, 0.3)
+        self.assertAlmostEqual(paired_statistics.effect_size(differences), 0.2 / 0.0790569, 4)
+        self.assertAlmostEqual(paired_statistics.wilcoxon(differences), 0.0625, 6)  # the least of five pairs
+        for nothing in (paired_statistics.effect_size([1.0, 1.0]), paired_statistics.wilcoxon([0.0, 0.0]),
+                        paired_statistics.bootstrap([1.0])[0]):
+            self.assertNotEqual(nothing, nothing)
+
+    def test_rankings_in_random_order(self):
+        orders = list(itertools.permutations([True, True, False, False]))
+        precision, reciprocal = 0.0, 0.0
+        for order in orders:
+            ranks = [k for k, right in enumerate(order, 1) if right]
+            precision += sum((i + 1) / k for i, k in enumerate(ranks)) / len(ranks) / len(orders)
+            reciprocal += 1 / ranks[0] / len(orders)
+        found = wikiqa.chance_of([[True, True, False, False]])
+        self.assertAlmostEqual(found["map"], precision)
+        self.assertAlmostEqual(found["mrr"], reciprocal)
+
+    def test_blocks_of_a_teacher(self):
+        sizes = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 32, "num_hidden_layers": 12}
+        self.assertEqual(distillation.begins_of({**sizes, "num_hidden_layers": 6}, sizes), [0, 2, 4, 6, 8, 10])
+        self.assertEqual(distillation.begins_of({**sizes, "hidden_size": 4}, sizes), [])
+        self.assertEqual(distillation.begins_of({"pretrained": "folder"}, sizes), [])
+
+    def test_cells(self):
+        one, two = study_report.Row("a", "A", {"t": [10.0, 12.0], "u": [0.00012]}), study_report.Row("b", "B", {"t": [22.0], "u": [float("nan")]})
+        time, share = study_plan.Measure("t", "time", None, 1, change=True), study_plan.Measure("u", "share", None, 2)
+        self.assertEqual(study_report.cell(one, time), "11.0 ± 1.4")
+        self.assertEqual(study_report.change(two, one, time), "+100.0%")
+        self.assertEqual(study_report.change(one, one, time), "–")
+        self.assertEqual(study_report.cell(one, share), "0.00012")
+        self.assertEqual(study_report.cell(two, share), "–")
+        self.assertIn(r"R$^2$ & 5\%", study_report.as_latex(["", "R²"], [["R²", "5%"]]))
+
+
+if __name__ == "__main__":
+    unittest.main()
