@@ -29,8 +29,10 @@ compared in DIRECTORY/report (not with BERT_HPC_GRID_REPORT=0), with the failed 
 task K runs the K-th line (jobs/train.slurm; its #SBATCH lines have no effect there), and postprocess/report.py DIRECTORY compares
 the runs afterwards.
 
-A finished run is skipped (not with --overwrite). If INPUT.toml or a setting has changed, the line runs again, and the earlier
-run is kept in DIRECTORY/.grid, which also has the settings and errors of each line. Other ranks are no change.
+A finished run is skipped (not with --overwrite). If INPUT.toml or a setting has changed (but those of [debug]), the line
+runs again, and the earlier run is kept in DIRECTORY/.grid, which also has the settings and errors of each line. Other ranks
+are no change. A file DIRECTORY/.grid/NAME.needs may say what else the run depends on: then its text counts as well.
+BERT_HPC_GRID_RUN=0 only moves changed runs to DIRECTORY/.grid.
 Exit status: 0 all runs ended well, else that of the first one that did not; 2 the file or the command line is wrong.
 TEXT
 }
@@ -89,36 +91,51 @@ options_of() {
   for word in "${words[@]}"; do options+=(--set "$word"); done
 }
 
-# settings_of INDEX: what decides the run's result: the last value of each setting, and the input without comments.
+# settings_of INDEX: what decides the run's result: the last value of each setting, the input without comments, and the
+# file NAME.needs.
 settings_of() {
-  local word words
+  local word words needs=$directory/.grid/${names[$1]}.needs
   local -A last=()
   read -ra words <<<"$common ${settings[$1]}"
-  for word in ${words[@]+"${words[@]}"} ${given[@]+"${given[@]}"}; do last[${word%%=*}]=${word#*=}; done
+  for word in ${words[@]+"${words[@]}"} ${given[@]+"${given[@]}"}; do
+    case $word in debug.*) ;; *) last[${word%%=*}]=${word#*=} ;; esac
+  done
   for word in "${!last[@]}"; do printf '%s=%s\n' "$word" "${last[$word]}"; done | LC_ALL=C sort
   printf '\n'
   sed -E 's/[[:space:]]+#[^"'"'"']*$//; s/[[:space:]]+$//; /^[[:space:]]*(#|$)/d' "$input"
+  if [ -f "$needs" ]; then cat "$needs"; fi
 }
 
-# prepare INDEX: records the settings of a line, and moves a run aside that had others.
-prepare() {
-  local name=${names[$1]} now number=1
+# move_changed INDEX: sets `now` to the settings of a line, and moves a run that had others to .grid.
+move_changed() {
+  local name=${names[$1]} number=1
   local run=$directory/$name record=$directory/.grid/$name.settings
   now=$(settings_of "$1")
-  mkdir -p "$directory/.grid" || fail 4 "cannot make the folder $directory/.grid"
-  printf '%s\n' "${names[@]}" >"$directory/.grid/names.$$"  # for report.py; tasks of an array write it at the same time
-  mv "$directory/.grid/names.$$" "$directory/.grid/names"
   if [ -f "$record" ] && [ -d "$run" ] && [ "$now" != "$(cat "$record")" ]; then
     [ ! -e "$run/.lock" ] ||
       fail 4 "$name: its settings have changed, but $run/.lock says that it is still running; remove $run if it is not"
     while [ -e "$directory/.grid/$name.before-$number" ]; do number=$((number + 1)); done
     mv "$run" "$directory/.grid/$name.before-$number"
-    say "$name: its settings have changed, so it runs again; the earlier run is now $directory/.grid/$name.before-$number"
+    say "$name: its settings have changed, so it runs again; the earlier run is in $directory/.grid/$name.before-$number"
     diff <(cat "$record") <(printf '%s\n' "$now") | sed -n 's/^</   before:/p; s/^>/   now:   /p' || true
   fi
-  if [ -f "$record" ] || ! finished "$run"; then printf '%s\n' "$now" >"$record"; fi
+}
+
+# prepare INDEX: moves a changed run, and records the settings of a line.
+prepare() {
+  local now record=$directory/.grid/${names[$1]}.settings
+  move_changed "$1"
+  mkdir -p "$directory/.grid" || fail 4 "cannot make the folder $directory/.grid"
+  printf '%s\n' "${names[@]}" >"$directory/.grid/names.$$"  # for report.py; tasks of an array write it at the same time
+  mv "$directory/.grid/names.$$" "$directory/.grid/names"
+  if [ -f "$record" ] || ! finished "$directory/${names[$1]}"; then printf '%s\n' "$now" >"$record"; fi
 }
 finished() { [ -z "$overwrite" ] && [ "$(cat "$1/.status" 2>/dev/null)" = finished ]; }
+
+if [ "${BERT_HPC_GRID_RUN:-1}" = 0 ]; then
+  for index in "${!names[@]}"; do move_changed "$index"; done
+  exit 0
+fi
 
 if [ -n "${SLURM_ARRAY_TASK_ID:-}" ]; then
   index=$((SLURM_ARRAY_TASK_ID - 1))

@@ -9,7 +9,9 @@ In the folder --output lie
   shards*/                 made again if their input or a source file changed
   grid-STAGE-INPUT-N.txt   lines of jobs/grid.sh: variants of an input on N ranks; a stage needs runs of earlier ones
   runs/NAME                a run of each variant and seed
-  settings/NAME            with what a run was started; if it would be started with something else now, it runs again
+  runs/.grid/NAME.needs    what it depends on beside its line and its input: shards, needed runs, ranks; jobs/grid.sh
+                           runs it again if any of these has changed, and keeps the earlier run in runs/.grid
+  settings/SHARDS          the input and the files of these shards
   report/                  the tables, the pictures and README.md, which says what was shrunk
 """
 
@@ -131,30 +133,43 @@ class Study:
         return stamp
 
     def start_afresh(self, stamp):
-        """Removes runs that were started with other settings, or read such a run; notes with what each is started."""
+        """Moves runs that were started with other settings, or read such a run, to runs/.grid."""
+        records = self.output / "runs" / ".grid"
+        records.mkdir(parents=True, exist_ok=True)
         started = {}  # variant -> the settings of it and of what it needs
         for variant in sorted(self.plan.variants, key=self.plan.stage):
             needed = "".join(started[name] for name in variant.needs)
             started[variant.name] = (
-                f"{needed}{self.input_text(variant.input)}\n# {variant.ranks} ranks:"
-                f" {json.dumps(variant.settings, sort_keys=True)}\n"
+                f"{needed}{self.input_text(variant.input)}\n{json.dumps(variant.settings, sort_keys=True)}\n"
             )
-            for name, seed in self.runs_of(variant):
-                own = f"{stamp}{started[variant.name]}# seed {seed}\n"
-                mark, run = self.output / "settings" / name, self.output / "runs" / name
-                if run.exists() and (not mark.is_file() or mark.read_text() != own):
-                    say(f"{name}: its settings changed: it runs again")
-                    shutil.rmtree(run)
-                mark.write_text(own)
+            for name, _ in self.runs_of(variant):
+                (records / f"{name}.needs").write_text(f"{stamp}{needed}ranks = {variant.ranks}\n")
+        for stage in self.stages():
+            for own, ranks, grid, _ in self.write_grids(stage, everything=True):
+                done = subprocess.run(
+                    self.grid_command(own, grid, ranks),
+                    env={**os.environ, "BERT_HPC_GRID_RUN": "0"},
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    check=False,
+                )
+                if done.returncode != 0:
+                    raise StudyError(done.stderr.strip().removeprefix("error: "))
+
+    def ready(self, stage, everything=False):
+        """The runs of a stage, unless `everything` without those of variants that cannot run."""
+        return [
+            (name, variant, seed)
+            for name, variant, seed in self.runs()
+            if self.plan.stage(variant) == stage
+            and (everything or not (self.missing(variant) or variant.name in self.refused))
+        ]
 
     def write_grids(self, stage, everything=False):
-        """[(input, ranks, file, number of lines)] of a stage, of the variants that can run unless `everything`."""
+        """[(input, ranks, file, number of lines)] of such runs."""
         grids = {}
-        for name, variant, seed in self.runs():
-            if self.plan.stage(variant) == stage and (
-                everything or not (self.missing(variant) or variant.name in self.refused)
-            ):
-                grids.setdefault((variant.input, variant.ranks), []).append(self.line_of(name, variant, seed))
+        for name, variant, seed in self.ready(stage, everything):
+            grids.setdefault((variant.input, variant.ranks), []).append(self.line_of(name, variant, seed))
         found = []
         for (own, ranks), lines in grids.items():
             path = self.output / f"grid-{stage + 1}-{own}-{ranks}.txt"
@@ -211,17 +226,13 @@ class Study:
         ]
 
     def run_here(self):
-        """All runs, stage by stage; returns the first status that is not 0."""
+        """All runs, stage by stage, of which the first was checked; returns the first status that is not 0."""
         status = 0
         for stage in self.stages():
-            self.check(stage)
-            for name, variant, seed in self.runs():
-                if (
-                    variant.killed
-                    and self.plan.stage(variant) == stage
-                    and not self.missing(variant)
-                    and variant.name not in self.refused
-                ):
+            if stage > 0:
+                self.check(stage)
+            for name, variant, seed in self.ready(stage):
+                if variant.killed:
                     self.kill_in_the_middle(name, variant, seed)
             for own, ranks, grid, _ in self.write_grids(stage):
                 ended = self.grid(own, grid, ranks)
@@ -250,8 +261,6 @@ class Study:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
         started.wait()
-        # Without the delay it is no run with changed settings for jobs/grid.sh.
-        (self.output / "runs" / ".grid" / f"{name}.settings").unlink(missing_ok=True)
 
     @staticmethod
     def line_of(name, variant, seed):
@@ -339,9 +348,10 @@ def main(name, module, words):
     study = Study(name, module, words)
     status = 0
     if not study.given.report_only:
-        study.start_afresh(study.prepare())
+        stamp = study.prepare()
+        study.check(0)
+        study.start_afresh(stamp)
         if study.given.slurm is not None:
-            study.check(0)
             study.submit()
             return 0
         status = study.run_here()

@@ -76,6 +76,25 @@ class Grid(Case):
         self.assertIn("same: its settings have changed", done.stdout)
         self.assertEqual(self.values("changed", "same", "steps"), "3")
 
+    def test_what_else_a_run_depends_on(self):
+        """NAME.needs counts, [debug] does not; a run that has a lock stays."""
+        quiet, folder = {"BERT_HPC_GRID_REPORT": "0"}, self.work.folder / "needs"
+        self.assertEqual(self.grid("needs", "a schedule.steps=2\n", "1", **quiet).returncode, 0)
+        lines = "a schedule.steps=2 debug.step_delay_seconds=0.001\n"
+        self.assertIn("a: finished before", self.grid("needs", lines, "1", **quiet).stdout)
+        (folder / ".grid/a.needs").write_text("other data\n")
+        (folder / "a/.lock").touch()
+        done = self.grid("needs", lines, "1", BERT_HPC_GRID_RUN="0")
+        self.assertEqual((done.returncode, "says that it is still running" in done.stderr), (4, True), done.stderr)
+        (folder / "a/.lock").unlink()
+        done = self.grid("needs", lines, "1", BERT_HPC_GRID_RUN="0")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, "now: +other data")
+        self.assertFalse((folder / "a").exists())
+        self.assertTrue((folder / ".grid/a.before-1/metrics.h5").is_file())
+        self.assertEqual(self.grid("needs", lines, "1", **quiet).returncode, 0)
+        self.assertIn("a: finished before", self.grid("needs", lines, "1", **quiet).stdout)
+
     def test_run_directory_belongs_to_the_script(self):
         for lines, arguments in (("a run.directory=\"x\"\n", []), ("a\n", ["--set", 'run.directory="x"']),
                                  ("a\n", ['--set=run.directory="x"'])):
@@ -112,7 +131,7 @@ class Grid(Case):
         for setting in ("schedule.epochs=1", 'model.lora.targets=["query","value"]', "run.seed=7",
                         f'run.directory="{self.work.folder}/array/lora"'):
             self.assertEqual(words[words.index(setting) - 1], "--set")
-        self.assertLess(words.index("schedule.epochs=1"), words.index("run.seed=7"))  # of two values the last counts
+        self.assertLess(words.index("schedule.epochs=1"), words.index("run.seed=7"))  # the last of two values counts
         self.assertNotIn('optimizer.name="adamw8bit"', words)
         done = task(4)
         self.assertEqual((done.returncode, "--array=1-3" in done.stderr), (2, True))

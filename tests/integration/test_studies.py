@@ -135,7 +135,8 @@ class Studies(Case):
         self.assertEqual(again.stdout.count("finished before"), 3)
         self.assertIn(("search-learning_rate1e-3-epochs1", "rmse"), self.figures(output))
         changed = self.study("essays", *words, "--only", "^one$", "--model", "layers=1,hidden=16,heads=2")
-        self.assertIn("one: its settings changed", changed.stdout)
+        self.assertIn("one: its settings have changed", changed.stdout)
+        self.assertTrue((output / "runs/.grid/one.before-1/metrics.h5").is_file())
         self.assertNotEqual(self.figures(output)["one", "rmse"], found["one", "rmse"])
         self.assertNotIn("failed", done.stdout)
 
@@ -223,8 +224,8 @@ class Studies(Case):
                  "--encoders", "layers=1,hidden=32,heads=2", "layers=1,hidden=16,heads=2"]
         changed = self.study("sources", *other)
         for run in ("gpt2-weights", "gpt2-embeddings-fp16", "gpt2-none"):
-            self.assertIn(f"{run}: its settings changed", changed.stdout)
-        self.assertNotIn("bert-none: its settings changed", changed.stdout)
+            self.assertIn(f"{run}: its settings have changed", changed.stdout)
+        self.assertNotIn("bert-none: its settings have changed", changed.stdout)
         # A run whose needed run failed says so.
         (output / "runs/gpt2-embeddings-fp16/.status").write_text("failed\n")
         (output / "runs/gpt2-none/.status").write_text("failed\n")
@@ -263,7 +264,7 @@ class Studies(Case):
         again = self.study("distillation", *words, "--student", "layers=1,hidden=16,heads=2",
                            "--only", "^(distilled|student)$")
         self.assertIn("teacher: finished before", again.stdout)
-        self.assertIn("distilled-seed1: its settings changed", again.stdout)
+        self.assertIn("distilled-seed1: its settings have changed", again.stdout)
 
     def run_figure(self, output, run, name):
         with h5py.File(output / f"runs/{run}/metrics.h5") as file:
