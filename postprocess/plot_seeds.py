@@ -101,11 +101,14 @@ def headline(found):
     return split, metrics[0]
 
 
-def draw_points(axes, at, values, colour):
+def draw_points(axes, at, values, colour, interval=None):
+    """The values and below them their mean, with 2 standard errors or with an interval (low, high)."""
     mean, error = mean_and_error(values)
+    low, high = interval or (mean - 2 * error, mean + 2 * error)
     spread = np.linspace(-0.12, 0.12, len(values)) if len(values) > 1 else [0.0]
     axes.plot(values, at + np.asarray(spread), "o", color=colour, alpha=0.5, markersize=5)
-    axes.errorbar([mean], [at + 0.27], xerr=None if math.isnan(error) else [2 * error], fmt="D", color=colour, markersize=6, capsize=4)
+    axes.errorbar([mean], [at + 0.27], xerr=None if math.isnan(low) else [[mean - low], [high - mean]], fmt="D", color=colour,
+                  markersize=6, capsize=4)
 
 
 def draw(runs, style=drawing.USUAL):

@@ -88,13 +88,13 @@ class Options:
     ranks: int
     seeds: int
     model: dict  # the table [model] of --model: "pretrained", or sizes; empty if the study has other options for models
-    vocabulary: str  # of the pretrained model; "": it is trained on the texts
+    vocabulary: str  # folder of the pretrained model; "": a vocabulary is trained on the texts
     gpu: bool
     has_library: bool  # for matrix products
 
     @property
     def compute(self):
-        """Mixed precision where it is fast."""
+        """Mixed precision on GPUs, where it is fast."""
         return "bf16" if self.gpu else "fp32"
 
     @property

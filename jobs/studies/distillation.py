@@ -301,7 +301,7 @@ def shrunk_of(options, sources, size, scratch):
     said.append(sources.held_out)
     said.append(
         "Precision, recall and F1 are WikiQA's of answer triggering: the best sentence of a question is its answer"
-        " where its probability is at least 0.11. Best F1 is that of the best such limit."
+        " if its probability is at least 0.11. Best F1 is that of the best such limit."
     )
     if not options.gpu:
         said.append(

@@ -95,7 +95,8 @@ def plan(options, given):
     for variant in variants:
         if "schedule.steps" not in variant.settings:
             variant.settings |= {"schedule.epochs": length["epochs"], "evaluation.every_epochs": 1}
-    return Plan("Efficient fine-tuning: SQuAD 2.0", {"shards": prep}, {"train": train}, variants, measures, sources.paths, "A1", shrunk, write_sources=sources.write, pictures=pictures, learned=squad.learned)
+    return Plan("Efficient fine-tuning: SQuAD 2.0", {"shards": prep}, {"train": train}, variants, measures,
+                sources.paths, "A1", shrunk, write_sources=sources.write, pictures=pictures, learned=squad.learned)
 
 
 def pictures(study, runs):

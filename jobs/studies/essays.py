@@ -87,8 +87,8 @@ def plan(options, given):
     measures = [Measure("rmse", "RMSE", metric("test", "rmse"), 3, change=True), Measure("mae", "MAE", metric("test", "mae"), 3, change=True),
                 Measure("r2", "R²", metric("test", "r2"), 3), Measure("within", "within 0.5", within_half, 3),
                 Measure("epoch", "s an epoch", epoch_seconds, 1, change=True), Measure("runtime", "training, s", runtime, 1)]
-    return Plan("Essay scoring: BERT as a regression, data parallel", {"shards": prep}, {"train": train}, variants, measures, [options.data], "one", shrunk,
-                others=baselines, pictures=pictures, learned=learned)
+    return Plan("Essay scoring: BERT as a regression, data parallel", {"shards": prep}, {"train": train}, variants,
+                measures, [options.data], "one", shrunk, others=baselines, pictures=pictures, learned=learned)
 
 
 def split_texts(study):

@@ -1,23 +1,17 @@
-"""Functions of a run for the columns of a study's table. Each returns a number, NaN where the run has none."""
+"""Functions of a run for the columns of a study's table. Each returns a number, NaN if the run has none."""
 
 import math
 
 import numpy as np
 
 import command_line  # noqa: F401  (first: it makes the modules of postprocess/ visible)
-import rundata
+import comparison
 import smoothing
 
 
 def metric(split, name):
     """A measure's function: the chosen evaluation's metric of a split."""
-
-    def of(run):
-        columns = run.evaluations.get(split, {})
-        row, _ = rundata.chosen(run, split)
-        return float(columns[name][row]) if name in columns and row is not None else math.nan
-
-    return of
+    return lambda run: comparison.value_of(run, split, name)
 
 
 def runtime(run):
@@ -62,7 +56,8 @@ def of_ranks(run, name, factor=1.0):
     if values.ndim != 2:
         return np.full(run.rank_count, math.nan)
     known = np.isfinite(values)
-    return factor * np.divide(np.where(known, values, 0).sum(axis=0), known.sum(axis=0), out=np.full(values.shape[1], math.nan), where=known.any(axis=0))
+    sums, counts = np.where(known, values, 0).sum(axis=0), known.sum(axis=0)
+    return factor * np.divide(sums, counts, out=np.full(values.shape[1], math.nan), where=counts > 0)
 
 
 def peak_of_ranks(run):
@@ -75,7 +70,8 @@ def peak_of_ranks(run):
 
 
 def most_of_ranks(run):
-    """The most memory of each rank in MiB (ranks): its peak, or of the samples, which on CPUs count what ranks share."""
+    """The most memory of each rank in MiB (ranks): its peak or its largest sample, which on CPUs counts what ranks
+    share."""
     peak, samples = peak_of_ranks(run), np.asarray(run.rank_samples.get("memory", []), dtype=float)
     if samples.ndim != 2 or samples.shape[1] != len(peak):
         return peak

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 import command_line  # noqa: F401  (first: it makes the modules of postprocess/ visible)
+import plot_seeds
 import queries
 
 MEASURES = (("map", "MAP"), ("mrr", "MRR"), ("precision", "precision"), ("recall", "recall"), ("f1", "F1"))
@@ -87,20 +88,14 @@ def lines_of(study, runs):
         for variant in variants:
             if variant.name in REFERENCES[: place + 1]:
                 continue
-            own, other = known[variant.name], known[reference]
-            seeds = [seed for seed in own if seed in other]
-            if not seeds:
+            own, other, labels = known[variant.name], known[reference], [variant.label, base.label]
+            if not own.keys() & other.keys():
                 continue
             for key, title in MEASURES:
-                yield [
-                    variant.label,
-                    base.label,
-                    title,
-                    "seeds",
-                    *compared([of[key](own[seed]) - of[key](other[seed]) for seed in seeds]),
-                ]
+                scores, others = ({seed: of[key](run) for seed, run in found.items()} for found in (own, other))
+                yield [*labels, title, "seeds", *compared(plot_seeds.differences(scores, others))]
             if found := over_questions(own, other):
-                yield [variant.label, base.label, "average precision", "questions", *compared(found)]
+                yield [*labels, "average precision", "questions", *compared(found)]
 
 
 HEADER = [

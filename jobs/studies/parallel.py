@@ -56,4 +56,5 @@ def plan(options, given):
         shrunk.append("On CPUs, in fp32: utilisation is the part of the threads' time in which processors worked, waits of MPI included;"
                       " mean memory counts what ranks share with each of them.")
     shrunk.append("Statistical efficiency and goodput follow Pollux (Qiao et al. 2021); the paper does not define its own.")
-    return Plan("Parallel architectures: SQuAD 2.0 in several layouts", {"shards": prep}, {"train": train}, variants, measures, sources.paths, "data", shrunk, write_sources=sources.write, learned=squad.learned)
+    return Plan("Parallel architectures: SQuAD 2.0 in several layouts", {"shards": prep}, {"train": train}, variants,
+                measures, sources.paths, "data", shrunk, write_sources=sources.write, learned=squad.learned)

@@ -53,7 +53,7 @@ def learned(rows):
 
 
 def human_scores(run):
-    """{measure: value} of "a person wrote it" against all other sources, or None where no source is named human."""
+    """{measure: value} of "a person wrote it" against all other sources, or None if no source is named human."""
     counts, names = confusion(run), [name.lower() for name in run.label_names]
     if counts is None or "human" not in names:
         return None
@@ -149,9 +149,8 @@ class Report:
                         rare.add(name[1])
                     reasons["long" if "max_characters" in reason else "rare" if name else "broken"] += 1
         log = (study.output / "prep.log").read_text(encoding="utf-8")
-        read, others = re.search(r"^rows +([\d,]+) read", log, re.MULTILINE), re.search(
-            r"([\d,]+) not in the sample", log
-        )
+        read = re.search(r"^rows +([\d,]+) read", log, re.MULTILINE)
+        others = re.search(r"([\d,]+) not in the sample", log)
         names, labels = labels_of(folder)
         kept = sum(map(len, labels.values()))
         sampled = int(others[1].replace(",", "")) if others else 0

@@ -57,7 +57,7 @@ SIZES = {
     },
 }
 MOST_CHARACTERS = 2000
-TYPES = ("fp16", "fp32", "int8")  # of embeddings in the files; all layouts read the first
+TYPES = ("fp16", "fp32", "int8")  # types of embeddings in the files; all layouts read the first
 NAMES = {"bert": "BERT", "gpt2": "GPT-2", "roberta": "RoBERTa", "distilbert": "DistilBERT", "electra": "ELECTRA"}
 CHUNKS = (8, 16, 32)
 PUBLISHED = {"bert": {"accuracy": 0.80}, "gpt2": {"accuracy": 0.77}}

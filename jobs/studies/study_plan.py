@@ -13,12 +13,12 @@ class Variant:
 
     name: str  # in file names
     label: str
-    settings: dict = field(default_factory=dict)  # of bert_hpc, beside the variant's input
+    settings: dict = field(default_factory=dict)  # keys of bert_hpc, beside the variant's input
     ranks: int = 1
     published: dict = field(default_factory=dict)  # measure -> the paper's number
     note: str = ""  # what differs from the paper
     killed: bool = False  # its ranks are killed after the first checkpoint, and it resumes
-    input: str = "train"  # of Plan.inputs
+    input: str = "train"  # key of Plan.inputs
     needs: tuple = ()  # names of variants with one run, which this one reads
     once: bool = False  # one run, whatever the number of seeds
     hidden: bool = False  # no row of the table, unless it fails
@@ -26,7 +26,7 @@ class Variant:
 
 @dataclass
 class Measure:
-    """A column of the table. of(run) returns a number, NaN where the run has none."""
+    """A column of the table. of(run) returns a number, NaN if the run has none."""
 
     key: str
     title: str

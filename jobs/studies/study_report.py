@@ -84,7 +84,9 @@ def number(value, digits):
 def cell(row, measure):
     text = number(row.mean(measure.key), measure.digits)
     deviation = row.deviation(measure.key)
-    return text + (f" ± {number(deviation, measure.digits)}" if math.isfinite(deviation) and (deviation or measure.digits) else "")
+    if math.isfinite(deviation) and (deviation or measure.digits):
+        text += f" ± {number(deviation, measure.digits)}"
+    return text
 
 
 def change(row, base, measure):
@@ -141,7 +143,8 @@ def write_table(study, rows, folder):
             known = [value for value in row.values.get(measure.key, []) if math.isfinite(value)]
             figures.append([row.name, row.label, row.ranks, measure.key, repr(row.mean(measure.key)) if known else "",
                             repr(row.deviation(measure.key)) if len(known) > 1 else "", len(known), row.published.get(measure.key, "")])
-    writing.write_csv(folder / "table.csv", ["row", "label", "ranks", "measure", "mean", "deviation", "runs", "published"], figures)
+    header = ["row", "label", "ranks", "measure", "mean", "deviation", "runs", "published"]
+    writing.write_csv(folder / "table.csv", header, figures)
     return markdown
 
 
@@ -155,11 +158,15 @@ def machine_of(runs):
     return "no run finished"
 
 
+def further_cell(value):
+    return value if isinstance(value, str) else number(float(value), 3 if isinstance(value, float) else 0)
+
+
 def write_tables(study, runs, folder):
     """The further tables of a study; returns their part of the page."""
     parts = []
     for name, title, header, body in study.plan.tables(study, runs) if study.plan.tables else []:
-        cells = [[cell if isinstance(cell, str) else number(float(cell), 3 if isinstance(cell, float) else 0) for cell in line] for line in body]
+        cells = [[further_cell(cell) for cell in line] for line in body]
         writing.write_csv(folder / f"{name}.csv", header, body)
         with written(folder / f"{name}.tex") as file:
             file.write(as_latex(header, cells))

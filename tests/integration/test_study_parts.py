@@ -22,16 +22,17 @@ class Parts(unittest.TestCase):
         with unittest.mock.patch("harness.shutil.which", lambda name: None if name == "sbatch" else "/bin/true"):
             with self.assertRaises(harness.StudyError) as raised:
                 harness.Study("essays", types.SimpleNamespace(ABOUT=""), words)
-        for text in ("there is no sbatch on PATH", "/nowhere: there is no such file", "--seeds are whole numbers", "--model tiny: there is no such folder"):
+        for text in ("there is no sbatch on PATH", "/nowhere: there is no such file", "--seeds are whole numbers",
+                     "--model tiny: there is no such folder"):
             self.assertIn(text, str(raised.exception))
 
     def test_toml(self):
-        self.assertEqual(harness.toml_text({"a": {"x": True, "y": [1, "b"], "z": 1e-5, "s": 'q"'}}), '[a]\nx = true\ny = [1,"b"]\nz = 1e-05\ns = "q\\""\n')
+        text = harness.toml_text({"a": {"x": True, "y": [1, "b"], "z": 1e-5, "s": 'q"'}})
+        self.assertEqual(text, '[a]\nx = true\ny = [1,"b"]\nz = 1e-05\ns = "q\\""\n')
 
     def test_command_line_of_the_report_job(self):
-        self.assertEqual(harness.without_slurm(["--data", "x", "--slurm", "--size", "tiny"]), ["--data", "x", "--size", "tiny"])
-        self.assertEqual(harness.without_slurm(["--slurm=-A p", "--data", "x"]), ["--data", "x"])
-        self.assertEqual(harness.without_slurm(["--slurm", "-A p", "--data", "x"]), ["--data", "x"])
+        for words in (["--data", "x", "--slurm"], ["--slurm=-A p", "--data", "x"], ["--slurm", "-A p", "--data", "x"]):
+            self.assertEqual(harness.without_slurm([*words, "--size", "tiny"]), ["--data", "x", "--size", "tiny"])
 
     def test_modules_do_not_hide_each_other(self):
         """Both folders are on Python's path."""
@@ -69,7 +70,8 @@ class Parts(unittest.TestCase):
         self.assertEqual(distillation.begins_of({"pretrained": "folder"}, sizes), [])
 
     def test_cells(self):
-        one, two = study_report.Row("a", "A", {"t": [10.0, 12.0], "u": [0.00012]}), study_report.Row("b", "B", {"t": [22.0], "u": [float("nan")]})
+        one = study_report.Row("a", "A", {"t": [10.0, 12.0], "u": [0.00012]})
+        two = study_report.Row("b", "B", {"t": [22.0], "u": [float("nan")]})
         time, share = study_plan.Measure("t", "time", None, 1, change=True), study_plan.Measure("u", "share", None, 2)
         self.assertEqual(study_report.cell(one, time), "11.0 ± 1.4")
         self.assertEqual(study_report.change(two, one, time), "+100.0%")
