@@ -1,5 +1,6 @@
 #include "bert_hpc/comm/launch.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "bert_hpc/core/environment.hpp"
@@ -29,6 +30,13 @@ LaunchProblem launch_problem(int world_size, const std::function<std::string(con
             rank == "0"};
   }
   return {};
+}
+
+bool starts_alone(const std::function<std::string(const char*)>& variable) {
+  // Of Open MPI and PRRTE, PMIx (also under srun), PMI 1 and 2, MPICH's Hydra.
+  static constexpr const char* set_by_launchers[] = {
+      "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMIX_NAMESPACE", "PMI_RANK", "PMI_FD", "PMI_SIZE"};
+  return std::ranges::all_of(set_by_launchers, [&](const char* name) { return variable(name).empty(); });
 }
 
 LaunchProblem launch_problem(int world_size) {

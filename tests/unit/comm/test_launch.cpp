@@ -3,6 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <map>
+#include <string>
 
 using namespace bert_hpc;
 using Catch::Matchers::ContainsSubstring;
@@ -29,4 +30,13 @@ TEST_CASE("processes that were started together, but are each alone, get an erro
                   {"SLURM_PROCID", "1"}})
             .text.empty());
   CHECK_THAT(found(1, {{"PMI_SIZE", "4"}, {"PMI_RANK", "3"}}).text, ContainsSubstring("another MPI"));
+}
+
+TEST_CASE("a process starts alone if no launcher's variable is set") {
+  const auto alone = [](const std::string& set) {
+    return comm::starts_alone([&](const char* name) { return std::string(name == set ? "0" : ""); });
+  };
+  CHECK(alone(""));
+  CHECK(alone("SLURM_PROCID"));  // of a job's script too
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_FD"}) CHECK_FALSE(alone(name));
 }
