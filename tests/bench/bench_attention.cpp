@@ -1,10 +1,10 @@
-// How fast attention is: fused and portable kernels side by side, on lengths of real work, in device memory, as time
-// and rate: 4·hidden operations a pair of query and key in the mask forward and 10 backward, whatever a kernel computes
-// twice. Arguments: bf16, fp16, fp32 or tf32 (default bf16), heads and head_dim (default 12 of 64), tokens of a batch
-// (default 16384; 512 on a CPU), one implementation alone: fused, plain, or on GPUs fused-split, whose backward pass
-// computes d_q in a kernel of its own at every length, as that of fp32 always does (default or "all": all), and the
-// mask: full or causal (default full). The last line begins with "= " and sums up: the fused kernels with dropout, in
-// brackets the backward pass of fused-split.
+// How fast attention is: fused, plain and portable kernels side by side, on lengths of real work, in device memory, as
+// time and rate: 4·hidden operations a pair of query and key in the mask forward and 10 backward, whatever a kernel
+// computes twice. Arguments: bf16, fp16, fp32 or tf32 (default bf16), heads and head_dim (default 12 of 64), tokens of
+// a batch (default 16384; 512 on a CPU), one implementation alone: fused, plain, portable, or on GPUs fused-split,
+// whose backward pass computes d_q in a kernel of its own at every length, as that of fp32 always does (default or
+// "all": all), and the mask: full or causal (default full). The last line begins with "= " and sums up: the fused
+// kernels with dropout, in brackets the backward pass of fused-split.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -96,10 +96,12 @@ std::string bench(const char* title, const tests::Compute& compute, std::int64_t
 
   std::string fused;
   const bool has_split = core::is_gpu_build() && type != core::DataType::fp32;
-  for (const std::string kind : {"fused", "fused-split", "plain"}) {
-    if (only.empty() ? (kind == "plain" && !with_portable) || (kind == "fused-split" && !has_split) : kind != only) {
-      continue;
-    }
+  for (const std::string kind : {"fused", "fused-split", "plain", "portable"}) {
+    const bool chosen = kind == "portable"      ? with_portable
+                        : kind == "plain"       ? !core::is_gpu_build()
+                        : kind == "fused-split" ? has_split
+                                                : true;
+    if (only.empty() ? !chosen : kind != only) continue;
     const auto attention = ops::make_attention(kind, type, compute.tf32);
     attention->reserve(extents.max_length, head_dim);
     const std::int64_t tiles = attention->dropout_tiles(extents.max_length, head_dim);

@@ -31,8 +31,8 @@ TIME, BYTES = "gpu__time_duration.sum", "dram__bytes.sum"
 # (group, names of kernels, names of the roofline's rows): the first that fits. Kernels of ours are "file: function",
 # where the mangled name has the file.
 GROUPS = [
-    ("attention: forward", r"attention_forward|plain_forward", r"^attention: forward"),
-    ("attention: backward", r"attention_|plain_backward", r"^attention: backward"),
+    ("attention: forward", r"attention_forward|portable_forward", r"^attention: forward"),
+    ("attention: backward", r"attention_|portable_backward", r"^attention: backward"),
     ("matrix products", r"gemm|nvjet|cutlass|xmma|split_?k|cublas", r": (forward|gradient of (input|weight))$"),
     ("layer norm: gradients of weights", r"NormWeight|layer_norm.*weight", r"layer norm: gradients of weights"),
     ("layer norm: backward", r"norm.*backward", r"layer norm.*backward"),

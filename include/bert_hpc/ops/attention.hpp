@@ -93,7 +93,9 @@ class Attention {
 /// products to TF32 numbers of 11 significant bits; otherwise fp32 products are as exact as fp32 sums of them. `kind`:
 /// "fused" (the fastest for this build and processor), "fused-baseline" (the same without the processor's wider
 /// vectors; CPU builds, for tests), "fused-split" (GPU builds, for tests and benchmarks: backward computes d_q in a
-/// kernel of its own at every length) or "plain" (the portable reference). Throws Error(input) for any other.
+/// kernel of its own at every length), "plain" (as programs without a fused kernel compute it: matrix products and
+/// scores in memory; in GPU builds the portable one) or "portable" (the reference, a work item a row). Throws
+/// Error(input) for any other.
 std::unique_ptr<Attention> make_attention(const std::string& kind = "fused", core::DataType type = core::DataType::fp32,
                                           bool tf32 = false);
 

@@ -205,6 +205,10 @@ std::int64_t block_floats(const TileKernels& kernels) {
   return kernels.row_block + max_block_rows * block_columns;
 }
 
+void run_alone(const TileKernels& kernels, const BlockedProduct& product, const ProductScratch& scratch) {
+  Runner(kernels, product, scratch).work(0, 1);
+}
+
 void run(const TileKernels& kernels, const BlockedProduct& product, const ProductScratch& scratch) {
   const Runner runner(kernels, product, scratch);
   const int most = omp_get_max_threads();

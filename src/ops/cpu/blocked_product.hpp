@@ -46,6 +46,9 @@ struct ProductScratch {
   std::int64_t threads = 0;
 };
 
+/// Runs the gemm on the calling thread, with scratch of one thread; m, n, k ≥ 1.
+void run_alone(const TileKernels& kernels, const BlockedProduct& product, const ProductScratch& scratch);
+
 /// Runs the gemm; m, n, k ≥ 1.
 void run(const TileKernels& kernels, const BlockedProduct& product, const ProductScratch& scratch);
 

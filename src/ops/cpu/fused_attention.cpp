@@ -1,21 +1,15 @@
-// Fused attention on CPUs. Threads take tasks of (sequence, head) from a counter, longest sequences first if a batch is
-// ordered by length. A task writes only its own results and computes the same on any thread, so results depend neither
-// on the number of threads nor on the other sequences of a batch. Rows of 16-bit types are converted to floats in a
-// task's scratch, where they stay in cache, and results are rounded from there. Rows of bf16 that are only multiplied
-// as pairs are read in place.
+// Fused attention on CPUs. Rows of 16-bit types are converted to floats in a task's scratch, where they stay in cache,
+// and results are rounded from there. Rows of bf16 that are only multiplied as pairs are read in place.
 #include "fused_attention.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <initializer_list>
 #include <string>
 
-#include "../kernel.hpp"
 #include "attention_task.hpp"
-#include "bert_hpc/core/buffer.hpp"
-#include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/attention_dropout.hpp"
+#include "head_tasks.hpp"
 
 namespace bert_hpc::ops::cpu {
 namespace {
@@ -59,14 +53,6 @@ struct Call {
     return t;
   }
 };
-
-/// One operand of a task: the rows of a sequence and the columns of a head.
-template <class Address>
-core::BasicMatrix<Address> part_of(const core::BasicMatrix<Address>& all, const TokenRows& rows, std::int64_t sequence,
-                                   const AttentionExtents& extents, std::int64_t head) {
-  const std::int64_t begin = rows.offsets[sequence], count = rows.offsets[sequence + 1] - begin;
-  return all.row_range(begin, count).column_range(head * extents.head_dim, extents.head_dim);
-}
 
 template <class T>
 void widen(const Tensor<const T>& from, float* to) {
@@ -145,20 +131,12 @@ class FusedAttention : public Attention {
   std::string name() const override { return std::string("fused, ") + kernels_.instruction_set; }
 
   std::int64_t reserve(std::int64_t max_length, std::int64_t head_dim) override {
-    const std::int64_t floats = (scratch_floats(max_length, head_dim) + 1023) / 1024 * 1024 + 16;
-    const std::int64_t workers = Kokkos::DefaultHostExecutionSpace().concurrency();
-    if (floats > worker_floats_ || workers > workers_) {
-      worker_floats_ = std::max(floats, worker_floats_);
-      workers_ = std::max(workers, workers_);
-      scratch_ = core::Buffer<float>();  // free the old memory before allocating the new
-      scratch_ = core::Buffer<float>(worker_floats_ * workers_, core::MemoryKind::host);
-    }
-    return scratch_.size() * static_cast<std::int64_t>(sizeof(float));
+    return tasks_.reserve(scratch_floats(max_length, head_dim));
   }
 
   void forward(const AttentionInputs& in, const AttentionResults& results) override {
     const Call call{in, results};
-    require_on_device(call);
+    require_operands(in, results, type_);
     const bool pairs = reads_pairs(in.extents, {in.q, in.k});
     for_tasks({"bert_hpc::ops::fused_attention_forward", attention_work(in, 2, 2, 2)}, in.extents,
               [&](std::int64_t sequence, std::int64_t head, float* scratch) {
@@ -173,11 +151,8 @@ class FusedAttention : public Attention {
   void backward(const AttentionInputs& in, const AttentionResults& results, ConstMatrix d_out,
                 const AttentionGradients& gradients) override {
     const Call call{in, results};
-    require_on_device(call);
-    for (const ConstMatrix& gradient :
-         {d_out, ConstMatrix(gradients.d_q), ConstMatrix(gradients.d_k), ConstMatrix(gradients.d_v)}) {
-      core::require_device_memory(gradient.data, "attention");
-    }
+    require_operands(in, results, type_);
+    require_gradients(d_out, gradients);
     const bool pairs = reads_pairs(in.extents, {in.q, in.k, in.v, d_out});
     for_tasks({"bert_hpc::ops::fused_attention_backward", attention_work(in, 5, 4, 4)}, in.extents,
               [&](std::int64_t sequence, std::int64_t head, float* scratch) {
@@ -236,42 +211,14 @@ class FusedAttention : public Attention {
     return task;
   }
 
-  void require_on_device(const Call& call) const {
-    const AttentionInputs& in = call.in;
-    core::require(in.q.type == type_, "attention: not made for operands of this type");
-    for (const void* operand : {in.q.data, in.k.data, in.v.data, static_cast<const void*>(call.results.out.data),
-                                static_cast<const void*>(call.results.log_sum_exp.data),
-                                static_cast<const void*>(in.queries.offsets), static_cast<const void*>(in.keys.offsets),
-                                static_cast<const void*>(in.dropout.sample), static_cast<const void*>(in.real_keys)}) {
-      core::require_device_memory(operand, "attention");
-    }
-  }
-
-  /// Calls run(sequence, head, scratch) for every pair, with one work item per thread, which takes pairs until none is
-  /// left.
   template <class Run>
   void for_tasks(const kernel::Label& label, const AttentionExtents& extents, const Run& run) {
-    core::require(scratch_floats(extents.max_length, extents.head_dim) <= worker_floats_,
-                  "attention: sequences are longer than reserve() planned");
-    const std::int64_t tasks = extents.sequences * extents.heads;
-    std::atomic<std::int64_t> next{0};
-    const std::int64_t workers = std::min<std::int64_t>(workers_, tasks);
-    using HostRange = Kokkos::RangePolicy<Kokkos::DefaultHostExecutionSpace, Kokkos::IndexType<std::int64_t>>;
-    if (workers == 0) return;
-    const core::DeviceAccess access;
-    kernel::run(label, HostRange(0, workers), [&](std::int64_t worker) {
-      float* scratch = scratch_.data() + worker * worker_floats_;
-      for (std::int64_t t; (t = next.fetch_add(1, std::memory_order_relaxed)) < tasks;) {
-        const std::int64_t from_the_end = tasks - 1 - t;
-        run(from_the_end / extents.heads, from_the_end % extents.heads, scratch);
-      }
-    });
+    tasks_.for_all(label, extents, scratch_floats(extents.max_length, extents.head_dim), run);
   }
 
   AttentionKernels kernels_;
   core::DataType type_;
-  core::Buffer<float> scratch_;  // (workers, worker_floats)
-  std::int64_t workers_ = 0, worker_floats_ = 0;
+  HeadTasks tasks_;
 };
 
 }  // namespace

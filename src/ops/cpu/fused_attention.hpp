@@ -1,4 +1,4 @@
-// The CPU's fused attention, one of the choices of ops/attention.cpp.
+// The CPU's fused attention, one of the choices of ops/attention_kinds.cpp.
 #pragma once
 
 #include <memory>

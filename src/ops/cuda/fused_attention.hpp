@@ -1,4 +1,4 @@
-// The GPU's fused attention, one of the choices of ops/attention.cpp.
+// The GPU's fused attention, one of the choices of ops/attention_kinds.cpp.
 #pragma once
 
 #include <memory>

@@ -21,8 +21,8 @@ core::Dropout a_site() {
 }
 
 std::string a_kind() {
-  if (core::is_gpu_build()) return GENERATE("plain", "fused");
-  return GENERATE("plain", "fused", "fused-baseline");
+  if (core::is_gpu_build()) return GENERATE("portable", "fused");
+  return GENERATE("portable", "plain", "fused", "fused-baseline");
 }
 
 }  // namespace

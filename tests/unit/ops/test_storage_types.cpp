@@ -241,7 +241,7 @@ TEST_CASE("embeddings to and from 16-bit matrices") {
 // The reference is attention on floats, tested against double elsewhere, given the same numbers.
 TEST_CASE("attention on 16-bit matrices is attention on floats, rounded once") {
   const DataType type = a_type();
-  const std::string kind = GENERATE("plain", "fused", "fused-baseline");
+  const std::string kind = GENERATE("portable", "plain", "fused", "fused-baseline");
   const std::int64_t head_dim = GENERATE(5, 32, 200), heads = 2, hidden = heads * head_dim;
   const float probability = GENERATE(0.0f, 0.2f);
   CAPTURE(kind, head_dim, probability);
@@ -272,7 +272,7 @@ TEST_CASE("attention on 16-bit matrices is attention on floats, rounded once") {
   attention->forward({extents, rows.view(), rows.view(), site, q, k, v}, {out, lse, kept});
   attention->backward({extents, rows.view(), rows.view(), site, q, k, v}, {out, lse, kept}, d_out, {d_q, d_k, d_v});
 
-  const auto reference = ops::make_attention("plain");
+  const auto reference = ops::make_attention("portable");
   Matrix r_out(count, hidden), r_d_q(count, hidden), r_d_k(count, hidden), r_d_v(count, hidden), r_lse(heads, count);
   const Matrix wide_q = wide(q), wide_k = wide(k), wide_v = wide(v), wide_d_out = wide(d_out);
   Matrix wide_out = wide(out);

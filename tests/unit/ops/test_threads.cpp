@@ -86,6 +86,7 @@ TEST_CASE("bits of all kernels as one number", "[.bits]") {
   ops::set_dropout_key(site, 1, 2);
   Sum sum;
   add_row_kernels(sum, site, rows);
+  add_attention(sum, "portable", site, rows);
   add_attention(sum, "plain", site, rows);
   add_attention(sum, "fused", site, rows);
   std::printf("bits: %016llx\n", static_cast<unsigned long long>(sum.hash));

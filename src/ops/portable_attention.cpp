@@ -1,18 +1,12 @@
-// The choice of an attention implementation, and the portable one ("plain"), which is the reference for the others: a
-// work item is one row of one head; scores are recomputed instead of stored; items share nothing.
+// The choice of an attention implementation, and the portable one, which is the reference for the others: a work item
+// is one row of one head; scores are recomputed instead of stored; items share nothing.
 #include "bert_hpc/ops/attention.hpp"
 
 #include <cmath>
 #include <limits>
 
-#include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/attention_dropout.hpp"
 #include "kernel.hpp"
-#if BERT_HPC_KERNELS_ON_GPU
-#include "cuda/fused_attention.hpp"
-#else
-#include "cpu/fused_attention.hpp"
-#endif
 
 namespace bert_hpc::ops {
 namespace {
@@ -107,7 +101,7 @@ Problem<T> make_problem(const AttentionInputs& in) {
 
 // s_j = q·k_j / √d,  lse = log Σ_j exp(s_j),  out = Σ_j kept_j · exp(s_j − lse) · v_j
 template <class T>
-void plain_forward(const core::CallWork& work, const Problem<T>& problem, Tensor<T> out, Tensor<float> log_sum_exp) {
+void portable_forward(const core::CallWork& work, const Problem<T>& problem, Tensor<T> out, Tensor<float> log_sum_exp) {
   const Problem<T> p = problem;
   kernel::for_items(
       {"bert_hpc::ops::attention_forward", work}, p.queries.count * p.extents.heads, KOKKOS_LAMBDA(std::int64_t item) {
@@ -141,8 +135,8 @@ void plain_forward(const core::CallWork& work, const Problem<T>& problem, Tensor
 // With p_ij = exp(s_ij − lse_i), D_i = d_out_i · out_i and ds_ij = p_ij · (kept_ij · d_out_i · v_j − D_i):
 // d_q_i = Σ_j ds_ij · k_j / √d,  d_k_j = Σ_i ds_ij · q_i / √d,  d_v_j = Σ_i kept_ij · p_ij · d_out_i
 template <class T>
-void plain_backward_q(const core::CallWork& work, const Problem<T>& problem, Tensor<const T> out,
-                      Tensor<const float> log_sum_exp, Tensor<const T> d_out, Tensor<T> d_q) {
+void portable_backward_q(const core::CallWork& work, const Problem<T>& problem, Tensor<const T> out,
+                         Tensor<const float> log_sum_exp, Tensor<const T> d_out, Tensor<T> d_q) {
   const Problem<T> p = problem;
   kernel::for_items(
       {"bert_hpc::ops::attention_backward_q", work}, p.queries.count * p.extents.heads,
@@ -166,8 +160,8 @@ void plain_backward_q(const core::CallWork& work, const Problem<T>& problem, Ten
 }
 
 template <class T>
-void plain_backward_kv(const core::CallWork& work, const Problem<T>& problem, Tensor<const T> out,
-                       Tensor<const float> log_sum_exp, Tensor<const T> d_out, Tensor<T> d_k, Tensor<T> d_v) {
+void portable_backward_kv(const core::CallWork& work, const Problem<T>& problem, Tensor<const T> out,
+                          Tensor<const float> log_sum_exp, Tensor<const T> d_out, Tensor<T> d_k, Tensor<T> d_v) {
   const Problem<T> p = problem;
   kernel::for_items(
       {"bert_hpc::ops::attention_backward_kv", work}, p.keys.count * p.extents.heads, KOKKOS_LAMBDA(std::int64_t item) {
@@ -192,15 +186,15 @@ void plain_backward_kv(const core::CallWork& work, const Problem<T>& problem, Te
       });
 }
 
-class PlainAttention : public Attention {
+class PortableAttention : public Attention {
  public:
-  std::string name() const override { return "plain"; }
+  std::string name() const override { return "portable"; }
   std::int64_t reserve(std::int64_t, std::int64_t) override { return 0; }
 
   void forward(const AttentionInputs& inputs, const AttentionResults& results) override {
     core::with_type(inputs.q.type, [&]<class T>() {
-      plain_forward<T>(attention_work(inputs, 2, 2, 2), make_problem<T>(inputs), results.out.as<T>(),
-                       results.log_sum_exp);
+      portable_forward<T>(attention_work(inputs, 2, 2, 2), make_problem<T>(inputs), results.out.as<T>(),
+                          results.log_sum_exp);
     });
   }
 
@@ -209,29 +203,18 @@ class PlainAttention : public Attention {
     core::with_type(inputs.q.type, [&]<class T>() {
       const Problem<T> problem = make_problem<T>(inputs);
       const Tensor<const T> out = results.out.as<T>();
-      plain_backward_q<T>(attention_work(inputs, 1, 4, 2), problem, out, results.log_sum_exp, d_out.as<T>(),
-                          gradients.d_q.as<T>());
-      plain_backward_kv<T>(attention_work(inputs, 4, 3, 4), problem, out, results.log_sum_exp, d_out.as<T>(),
-                           gradients.d_k.as<T>(), gradients.d_v.as<T>());
+      portable_backward_q<T>(attention_work(inputs, 1, 4, 2), problem, out, results.log_sum_exp, d_out.as<T>(),
+                             gradients.d_q.as<T>());
+      portable_backward_kv<T>(attention_work(inputs, 4, 3, 4), problem, out, results.log_sum_exp, d_out.as<T>(),
+                              gradients.d_k.as<T>(), gradients.d_v.as<T>());
     });
   }
 };
 
 }  // namespace
 
-std::unique_ptr<Attention> make_attention(const std::string& kind, [[maybe_unused]] core::DataType type,
-                                          [[maybe_unused]] bool tf32) {
-  if (kind == "plain") return std::make_unique<PlainAttention>();
-#if BERT_HPC_KERNELS_ON_GPU
-  if (kind == "fused" || kind == "fused-split") {
-    return cuda::make_fused_attention(type, tf32, std::make_unique<PlainAttention>(), kind == "fused-split");
-  }
-#else
-  if (kind == "fused") return cpu::make_fused_attention(cpu::widest_instruction_set(), type);
-  if (kind == "fused-baseline") return cpu::make_fused_attention(cpu::InstructionSet::baseline, type);
-#endif
-  throw core::Error(core::ExitCode::input,
-                    "model.attention = \"" + kind + "\" is not known; there are \"fused\" and \"plain\".");
+std::unique_ptr<Attention> make_portable_attention() {
+  return std::make_unique<PortableAttention>();
 }
 
 }  // namespace bert_hpc::ops

@@ -1,0 +1,33 @@
+// The choice of an implementation of attention.
+#include "bert_hpc/ops/attention.hpp"
+
+#include "bert_hpc/core/error.hpp"
+#include "kernel.hpp"
+#include "portable_attention.hpp"
+#if BERT_HPC_KERNELS_ON_GPU
+#include "cuda/fused_attention.hpp"
+#else
+#include "cpu/fused_attention.hpp"
+#include "cpu/unfused_attention.hpp"
+#endif
+
+namespace bert_hpc::ops {
+
+std::unique_ptr<Attention> make_attention(const std::string& kind, [[maybe_unused]] core::DataType type,
+                                          [[maybe_unused]] bool tf32) {
+  if (kind == "portable") return make_portable_attention();
+#if BERT_HPC_KERNELS_ON_GPU
+  if (kind == "plain") return make_portable_attention();
+  if (kind == "fused" || kind == "fused-split") {
+    return cuda::make_fused_attention(type, tf32, make_portable_attention(), kind == "fused-split");
+  }
+#else
+  if (kind == "plain") return cpu::make_unfused_attention(cpu::widest_instruction_set(), type);
+  if (kind == "fused") return cpu::make_fused_attention(cpu::widest_instruction_set(), type);
+  if (kind == "fused-baseline") return cpu::make_fused_attention(cpu::InstructionSet::baseline, type);
+#endif
+  throw core::Error(core::ExitCode::input,
+                    "model.attention = \"" + kind + "\" is not known; there are \"fused\" and \"plain\".");
+}
+
+}  // namespace bert_hpc::ops
