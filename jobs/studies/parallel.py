@@ -12,14 +12,14 @@ together; 16 sequences in all, 5 epochs, learning rate 3e-5, 500 warm-up steps, 
 The table has runtime, sequences a second, steps, validation loss, utilisation and memory of the devices, statistical efficiency
 and goodput, each with its change to the baseline. All layouts compute the same training: their losses lie on one curve."""
 
-LENGTHS = {"tiny": {"epochs": 1, "warmup_steps": 4, "evaluate": 10, "checkpoint": 5, "log": 1},
-           "small": {"epochs": 1, "warmup_steps": 10, "evaluate": 200, "checkpoint": 200, "log": 10},
-           "full": {"epochs": 5, "warmup_steps": 500, "evaluate": 500, "checkpoint": 1000, "log": 50}}
+LENGTHS = {"tiny": {"paragraphs": 6, "epochs": 1, "warmup_steps": 4, "evaluate": 10, "checkpoint": 5, "log": 1},
+           "small": {"paragraphs": 4, "epochs": 1, "warmup_steps": 10, "evaluate": 200, "checkpoint": 200, "log": 10},
+           "full": {"paragraphs": 0, "epochs": 5, "warmup_steps": 500, "evaluate": 500, "checkpoint": 1000, "log": 50}}
 
 
 def plan(options, given):
-    prep, sources, shrunk = squad.prepared(options)
     length, ranks = LENGTHS[options.size], options.ranks or 4
+    prep, sources, shrunk = squad.prepared(options, length["paragraphs"])
     if ranks % 2:
         raise squad.StudyError(f"--ranks {ranks}: two pipeline stages need an even number of ranks")
     train = {"task": {"name": "question_answering"}, "batch": {"global": 16},
@@ -56,5 +56,6 @@ def plan(options, given):
         shrunk.append("On CPUs, in fp32: utilisation is the part of the threads' time in which processors worked, waits of MPI included;"
                       " mean memory counts what ranks share with each of them.")
     shrunk.append("Statistical efficiency and goodput follow Pollux (Qiao et al. 2021); the paper does not define its own.")
-    return Plan("Parallel architectures: SQuAD 2.0 in several layouts", {"shards": prep}, {"train": train}, variants,
-                measures, sources.paths, "data", shrunk, write_sources=sources.write, learned=squad.learned)
+    whole = Plan("Parallel architectures: SQuAD 2.0 in several layouts", {"shards": prep}, {"train": train}, variants,
+                 measures, sources.all(), "data", shrunk, headline="rate", relative=True, write_sources=sources.write, learned=squad.learned)
+    return squad.begin_with_answers(whole, options, sources)

@@ -45,6 +45,8 @@ class Plan:
     sources: list  # files that bert_hpc_prep reads
     baseline: str = ""  # the variant that changes are relative to
     shrunk: list = field(default_factory=list)  # sentences: what differs from the paper's setting
+    headline: str = ""  # the measure of overview.csv; default: the first
+    relative: bool = False  # overview.csv divides the measure by the baseline's
     write_sources: object = None  # write_sources() makes those of `sources` that are not the user's
     others: object = None  # others(study) returns rows without a run: [(label, {measure: value}, note)]
     tables: object = None  # tables(study, runs) returns further tables: [(name of the file, title, header, rows)]

@@ -148,6 +148,20 @@ def write_table(study, rows, folder):
     return markdown
 
 
+def write_overview(study, rows, folder):
+    """overview.csv, which overview.py draws beside those of other studies: the main measure of each row."""
+    plan = study.plan
+    measure = next((measure for measure in plan.measures if measure.key == plan.headline), plan.measures[0])
+    base = next((row for row in rows if row.name == plan.baseline), None) if plan.relative else None
+    own = base.mean(measure.key) if base else 1.0
+    theirs = float(base.published.get(measure.key, math.nan)) if base else 1.0
+    title = f"{measure.title} ÷ {base.label}" if base else measure.title
+    lines = [[plan.title, title, row.label, row.mean(measure.key) / own, row.deviation(measure.key) / own,
+              float(row.published.get(measure.key, math.nan)) / theirs] for row in rows]
+    writing.write_csv(folder / "overview.csv", ["study", "measure", "row", "mean", "deviation", "published"],
+                      [line for line in lines if math.isfinite(line[3])])
+
+
 def machine_of(runs):
     """The machine and the program, from what a run recorded."""
     for run in runs.values():
@@ -219,6 +233,7 @@ def write(study):
     folder.mkdir(parents=True, exist_ok=True)
     rows, runs = load(study)
     markdown = write_table(study, rows, folder)
+    write_overview(study, rows, folder)
     pictures = draw(study, runs, folder)
     text, failures, unlearned = page(study, rows, runs, markdown, write_tables(study, runs, folder), pictures)
     with written(folder / "README.md") as file:

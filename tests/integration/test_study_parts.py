@@ -3,6 +3,7 @@
 import itertools
 import pathlib
 import sys
+import tempfile
 import types
 import unittest
 import unittest.mock
@@ -11,6 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "jobs/studi
 import harness  # noqa: E402
 import paired_statistics  # noqa: E402
 import distillation  # noqa: E402
+import overview  # noqa: E402
 import study_plan  # noqa: E402
 import wikiqa  # noqa: E402
 import study_report  # noqa: E402
@@ -68,6 +70,26 @@ class Parts(unittest.TestCase):
         self.assertEqual(distillation.begins_of({**sizes, "num_hidden_layers": 6}, sizes), [0, 2, 4, 6, 8, 10])
         self.assertEqual(distillation.begins_of({**sizes, "hidden_size": 4}, sizes), [])
         self.assertEqual(distillation.begins_of({"pretrained": "folder"}, sizes), [])
+
+    def test_overview(self):
+        """Divided by the baseline's, ours by ours and the published by the published; rows without a result are left out."""
+        measure = study_plan.Measure("rate", "pairs/s", None)
+        rows = [study_report.Row("a", "A", {"rate": [10.0, 14.0]}, {"rate": 3}), study_report.Row("b", "B", {"rate": [24.0]}, {"rate": 4.5}),
+                study_report.Row("c", "C", {"rate": []}, {"rate": 9})]
+        plan = study_plan.Plan("Study", {}, {}, [], [study_plan.Measure("x", "x", None), measure], [], "a", headline="rate", relative=True)
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "report").mkdir()
+            study_report.write_overview(types.SimpleNamespace(plan=plan), rows, pathlib.Path(folder) / "report")
+            panel = overview.read(folder)
+            self.assertEqual((panel.title, panel.measure), ("Study", "pairs/s ÷ A"))
+            self.assertEqual([row[0] for row in panel.rows], ["A", "B"])
+            self.assertEqual([row[1] for row in panel.rows], [1.0, 2.0])
+            self.assertAlmostEqual(panel.rows[0][2], 8**0.5 / 12)
+            self.assertEqual([row[3] for row in panel.rows], [1.0, 1.5])
+            (path, _) = overview.drawing.save(overview.draw([panel, panel]), "studies", pathlib.Path(folder))
+            self.assertGreater(path.stat().st_size, 0)
+        columns = overview.in_columns([overview.Panel(str(n), "", [None] * n) for n in (3, 30, 4, 20)], 2)
+        self.assertEqual([[panel.title for panel in column] for column in columns], [["30"], ["3", "4", "20"]])
 
     def test_cells(self):
         one = study_report.Row("a", "A", {"t": [10.0, 12.0], "u": [0.00012]})
