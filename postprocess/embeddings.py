@@ -106,6 +106,8 @@ class Embedded:
             raise ReportError(f"All rows have the label {self.names[self.groups[0]]!r}; pictures by label need two or more labels.")
 
     def set_labels(self, labels):
+        if labels.ndim == 2 and labels.dtype.kind == "f":  # several label columns: the last one, usually the overall score
+            labels = labels[:, -1]
         if labels.ndim == 2:  # sets of names
             several, none = len(self.names), len(self.names) + 1
             counts = labels.sum(axis=1)

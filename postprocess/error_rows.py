@@ -58,7 +58,22 @@ def of_sets(run, labels):
                                              for row in worst(loss, known)]
 
 
+def of_value_columns(run, labels):
+    """By the largest error of a row's columns, each in deviations of the column's labels."""
+    error = np.asarray(run.predictions["prediction"], dtype=float) - labels
+    spread = [np.std(column[np.isfinite(column)]) if np.isfinite(column).any() else 1.0 for column in labels.T]
+    severity = np.nan_to_num(np.abs(error) / [each or 1.0 for each in spread], nan=-1.0)
+    column = severity.argmax(axis=1)
+    found = []
+    for row in worst(severity.max(axis=1), severity.max(axis=1) >= 0):
+        at = (row, column[row])
+        found.append((row, [error[at], name_of(run.predictions, column[row]), float(labels[at]), float(run.predictions["prediction"][at])]))
+    return ["error", "column", "label", "prediction"], found
+
+
 def of_values(run, labels):
+    if labels.ndim > 1:
+        return of_value_columns(run, labels)
     predicted = np.asarray(run.predictions["prediction"], dtype=float)
     error = predicted - labels
     return ["error", "label", "prediction"], [(row, [error[row], float(labels[row]), predicted[row]])

@@ -104,8 +104,10 @@ def draw_bars(names, counts, xlabel, title, style):
 
 
 def draw_labels(shards, style):
-    """Bars of classes, words or names; a histogram of numbers."""
+    """Bars of classes, words or names; a histogram of numbers, of each label column."""
     labels = shards.labels
+    if shards.task == "regression" and labels.ndim > 1:
+        return draw_columns(labels.astype(float), shards.names, style)
     if shards.task == "multi_label":
         return draw_bars(shards.names, labels.sum(axis=0).astype(int), "Rows", f"Label names of {len(labels):,} rows", style)
     labels = np.ravel(labels)
@@ -116,8 +118,25 @@ def draw_labels(shards, style):
     return draw_numbers(known, shards.label, style)
 
 
+def draw_columns(labels, names, style):
+    """The known numbers of each label column, one below the other."""
+    figure, all_axes = style.subplots(len(names), 1, 7, 3 * len(names))
+    for name, axes, column in zip(names, np.ravel(all_axes), labels.T):
+        known = column[np.isfinite(column)]
+        if len(known) > 0:
+            fill_numbers(axes, known, name)
+    figure.suptitle(f"Labels of {len(labels):,} rows")
+    return figure
+
+
 def draw_numbers(values, name, style):
     figure, axes = style.subplots(1, 1, 7, 4)
+    fill_numbers(axes, values, name)
+    figure.suptitle(f"{name} of {len(values):,} rows")
+    return figure
+
+
+def fill_numbers(axes, values, name):
     different = np.unique(values)
     if len(different) <= MOST_CLASSES:  # levels: a bar each
         apart = np.diff(different).min() if len(different) > 1 else 1.0
@@ -127,8 +146,6 @@ def draw_numbers(values, name, style):
     axes.axvline(values.mean(), color=drawing.colour(1), linestyle="--", linewidth=1.2, label=f"mean {values.mean():.3g}, deviation {values.std():.3g}")
     axes.set(xlabel=name, ylabel="Rows")
     axes.legend()
-    figure.suptitle(f"{name} of {len(values):,} rows")
-    return figure
 
 
 def draw_matrix(values, names, bar, title, style, limits):

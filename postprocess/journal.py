@@ -70,12 +70,16 @@ def read_journal(run, path):
             names = ["version", "source_revision", "started", "mode", "task", "resolved_input"]
             run.attributes.update(zip(names, fields))
             labels, rest = take_groups(fields[6:], 1)
-            _, grid = take_groups(rest, 2)
+            _, rest = take_groups(rest, 2)
+            grid, rest = rest[:3], rest[3:]
             run.attributes.update((f"parallel_{name}", int(size)) for name, size in zip(("data", "pipeline", "tensor"), grid))
-            if len(grid) > 4 and float(grid[4]) > 0:  # journals of early versions lack them
-                run.attributes.update(label_mean=float(grid[3]), label_deviation=float(grid[4]))
-            if len(grid) > 6:
-                counted = zip(("parameters", "trained_parameters"), map(int, grid[5:7]))
+            for name in ("label_mean", "label_deviation"):
+                columns, rest = take_groups(rest, 1)
+                numbers = [float(column[0]) for column in columns]
+                if numbers:
+                    run.attributes[name] = numbers[0] if len(numbers) == 1 else np.array(numbers)
+            if len(rest) > 1:
+                counted = zip(("parameters", "trained_parameters"), map(int, rest[:2]))
                 run.attributes.update((name, number) for name, number in counted if number > 0)
             starts.append(run.attributes["started"])
             run.attributes.update(started=starts[0], restarts=starts[1:])

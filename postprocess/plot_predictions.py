@@ -68,18 +68,20 @@ def draw(runs, style=drawing.USUAL):
             continue
         if data is None or data["task"] not in ("classification", "regression") or predictions.known(predictions.labels(run)).any():
             continue
-        predicted = data["prediction"][np.isfinite(data["prediction"])]
-        if len(predicted) < 2:
-            continue
-        title = style.title_of("Predictions", [run], f"{len(predicted):,} samples without labels")
-        if data["task"] == "classification":
-            figure = draw_classes(run, predicted, title, style)
-        else:
-            figure, axes = style.subplots(1, 1, 7, 4.4)
-            draw_histogram(axes, predicted.astype(float), f"Predicted {style.label_name or data.get('label_column') or 'value'}")
-            axes.set_title(title)
-        name = "predictions" + (f"-{run.name}" if len(runs) > 1 else "")
-        yield wording.file_name(name), figure
+        several = data["label_names"] if data["prediction"].ndim > 1 else [""]
+        for column, values in zip(several, np.atleast_2d(data["prediction"].T)):
+            predicted = values[np.isfinite(values)]
+            if len(predicted) < 2:
+                continue
+            title = style.title_of("Predictions", [run], f"{len(predicted):,} samples without labels")
+            if data["task"] == "classification":
+                figure = draw_classes(run, predicted, title, style)
+            else:
+                figure, axes = style.subplots(1, 1, 7, 4.4)
+                draw_histogram(axes, predicted.astype(float), f"Predicted {column or style.label_name or data.get('label_column') or 'value'}")
+                axes.set_title(title)
+            name = "predictions" + (f"-{run.name}" if len(runs) > 1 else "") + (f"-{column}" if column else "")
+            yield wording.file_name(name), figure
 
 
 if __name__ == "__main__":

@@ -13,13 +13,18 @@ import wording
 
 
 def known_pairs(run):
-    """Actual and predicted values where both are known; None for other tasks."""
+    """(label column or "", actual and predicted values where both are known) of each label column; none for other tasks."""
     if run.predictions is None or run.predictions["task"] != "regression":
-        return None
+        return []
     actual = np.asarray(predictions.labels(run), dtype=float)
     predicted = np.asarray(run.predictions["prediction"], dtype=float)
-    known = np.isfinite(actual) & np.isfinite(predicted)
-    return (actual[known], predicted[known]) if known.sum() > 1 else None
+    several = run.predictions["label_names"] if actual.ndim > 1 else [""]
+    pairs = []
+    for column, own, guess in zip(several, np.atleast_2d(actual.T), np.atleast_2d(predicted.T)):
+        known = np.isfinite(own) & np.isfinite(guess)
+        if known.sum() > 1:
+            pairs.append((column, own[known], guess[known]))
+    return pairs
 
 
 def r_squared(actual, errors):
@@ -56,10 +61,10 @@ def draw_errors(axes, errors, label):
     axes.legend(loc="upper right")
 
 
-def draw_run(run, actual, predicted, style):
+def draw_run(run, column, actual, predicted, style):
     errors = predicted - actual
     r2 = r_squared(actual, errors)
-    label = style.label_name or run.predictions.get("label_column") or "value"
+    label = column or style.label_name or run.predictions.get("label_column") or "value"
     figure, (left, right) = style.subplots(1, 2, 10.5, 5)
     draw_scatter(figure, left, actual, predicted, label)
     draw_errors(right, errors, label)
@@ -76,10 +81,9 @@ def draw_run(run, actual, predicted, style):
 def draw(runs, style=drawing.USUAL):
     """Yields one figure at a time, so that only one is open: there may be many."""
     for run in runs:
-        pairs = known_pairs(run)
-        if pairs is not None:
-            name = "regression" + (f"-{run.name}" if len(runs) > 1 else "")
-            yield wording.file_name(name), draw_run(run, *pairs, style)
+        for column, actual, predicted in known_pairs(run):
+            name = "regression" + (f"-{run.name}" if len(runs) > 1 else "") + (f"-{column}" if column else "")
+            yield wording.file_name(name), draw_run(run, column, actual, predicted, style)
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ def labels_of_shards(run):
                 own = file["labels"][()]
                 rows = np.ravel(file["source_index"][()])
                 taken = first_windows(rows) if "window_count" in run.predictions else np.ones(len(rows), dtype=bool)
-                labels.append((own if run.predictions["task"] == "multi_label" else np.ravel(own))[taken])
+                labels.append(own[taken])
                 sources.append(rows[taken])
     except (OSError, KeyError, ValueError, TypeError, IndexError):
         return None
@@ -64,7 +64,7 @@ def labels_of_shards(run):
 
 
 def labels(run):
-    """(samples), or (samples, names) of sets, as many as predictions; unknown if neither they nor the shards have labels."""
+    """(samples), or (samples, names) of sets and of several label columns, as many as predictions; unknown if neither they nor the shards have labels."""
     own = run.predictions["label"]
     if not known(own).any():
         found = labels_of_shards(run)

@@ -24,7 +24,7 @@ namespace {
 /// Notes on the use of the pretrained model, and on the meaning of label numbers without names.
 void report_labels(const LoadNotes& notes, const Session& session, const SessionData& data, const RunBasics& run) {
   report_load(notes, run);
-  if (run.input.run.mode == "predict" || !session.model->objective.task->has_label_names()) return;
+  if (run.input.run.mode == "predict" || !session.model->objective.task->names_outputs(session.model->config.label_names.size())) return;
   const std::string numbers = numbers_note(session.model->config.label_names, data.primary().info().label_names);
   if (!numbers.empty()) run.log.info("note: " + numbers);
 }

@@ -90,8 +90,8 @@ void Session::make_model() {
                                    .label_names = config.label_names,
                                    .exported = config.prediction_range};
     if (objective.output_rules != nullptr) output_rules = objective.output_rules(run);
-    batches.label_scale = output_rules.scale;
-    config.prediction_range = objectives::exported_range(output_rules.scale);
+    batches.label_scales = output_rules.scales;
+    config.prediction_range = objectives::exported_range(output_rules.scales);
     for (const auto* set : {&sets.train, &sets.validation, &sets.test}) {
       if (*set && objective.check_labels != nullptr) objective.check_labels(input.task, **set);
     }
@@ -156,7 +156,7 @@ void Session::make_instance(const model::ModelConfig& config, bool allocates,
                             const core::ParameterStore::Memory& memory) {
   model.emplace(model_request(context_.input, config, trains_), context_.grid, own_place(), pipeline.balance, allocates,
                 memory);
-  objectives::require_foldable(output_rules.scale, model->plan.head);
+  objectives::require_foldable(output_rules.scales, model->plan.head);
   model->output_rules = output_rules;
 }
 

@@ -184,7 +184,7 @@ TrainingState TrainingLoop::current_state(bool evaluation_due) {
   state.noise = trainer_.noise().sums();
   state.skipped = trainer_.skipped();
   state.loss_scale = trainer_.loss_scale().state();
-  state.label_scale = session_.model->output_rules.scale;
+  state.label_unit = objectives::unit_text(session_.model->output_rules.scales);
   state.best = best_.state();
   return state;
 }

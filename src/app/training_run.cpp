@@ -47,9 +47,11 @@ std::int64_t last_checkpoint_bytes(const Session& session, const RunContext& con
   const ModelInstance& model = *session.model;
   const std::int64_t steps = session.loader->total_steps();
   const std::vector<ops::StateTensor> states = optimizer_states(context.input);
+  constexpr std::int64_t real_characters = 25;  // at most, of a number and its separator
   io::JournalPlan plan;
   plan.text = static_cast<std::int64_t>(context.resolved.text.size());
   for (const std::string& name : model.config.label_names) plan.text += static_cast<std::int64_t>(name.size()) + 1;
+  plan.text += 2 * real_characters * std::ssize(model.output_rules.scales);
   plan.evaluations = steps / evaluation_steps(context.input, session.loader->steps_per_epoch()) + 1;
   plan.rows = steps / context.input.log.every_steps + plan.evaluations;
   plan.epochs = steps / session.loader->steps_per_epoch() + 1;
@@ -61,6 +63,13 @@ std::int64_t last_checkpoint_bytes(const Session& session, const RunContext& con
   plan.classes = metrics::matrix_classes(families, set);
   plan.counted_classes = metrics::reported_classes(families, set);
   plan.metrics = std::ssize(metrics::names_of(families));
+  for (const metrics::Family* family : families) {
+    if (family->column_values == nullptr || set.outputs == 1) continue;
+    for (const std::string& name : model.config.label_names) {
+      plan.metrics += std::ssize(family->metrics);
+      plan.metric_text += std::ssize(family->metrics) * static_cast<std::int64_t>(name.size());
+    }
+  }
   if (session.sets.validation) plan.samples = session.sets.validation->samples();
   if (!session.sets.validation) plan.evaluations = 0;
   return checkpoint_bytes(model, states, context.ranks()) + io::journal_bytes(plan);

@@ -126,6 +126,14 @@ TomlKeys& TomlReader::key(const char* name, std::vector<std::string>& value) {
   return *this;
 }
 
+TomlKeys& TomlReader::key(const char* name, std::string& value, std::vector<std::string>& several) {
+  std::vector<std::string> all;
+  if (!state_->read(name, "a string or a list of strings", all)) return *this;
+  value = all.size() == 1 ? all.front() : "";
+  if (all.size() > 1) several = std::move(all);
+  return *this;
+}
+
 TomlKeys& TomlReader::key(const char* name, std::vector<double>& value, const Range& each) {
   state_->read(name, "a list of numbers", value, each);
   return *this;

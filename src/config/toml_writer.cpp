@@ -79,6 +79,11 @@ TomlKeys& TomlWriter::key(const char* name, std::vector<std::string>& value) {
   return *this;
 }
 
+TomlKeys& TomlWriter::key(const char* name, std::string& value, std::vector<std::string>& several) {
+  several.empty() ? line(name, written(value)) : line(name, written(several));
+  return *this;
+}
+
 TomlKeys& TomlWriter::key(const char* name, std::vector<double>& value, const Range&) {
   line(name, written(value));
   return *this;

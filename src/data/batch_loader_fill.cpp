@@ -1,5 +1,6 @@
 // What a step holds: the plan, then each micro-batch's rows, targets and sorted ids.
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -188,21 +189,34 @@ void BatchLoader::fill_labels(Slot& slot, core::MicroBatch& batch) const {
     auto* taken = take<T>(slot, batch.sequences * columns);
     for (std::int64_t s = 0; s < batch.sequences; ++s) {
       const auto row = labels.subspan(static_cast<std::size_t>(batch.sample[s] * columns));
-      for (std::int64_t c = 0; c < columns; ++c) taken[s * columns + c] = convert(row[static_cast<std::size_t>(c)]);
+      for (std::int64_t c = 0; c < columns; ++c) taken[s * columns + c] = convert(row[static_cast<std::size_t>(c)], c);
     }
     target = taken;
   };
   auto& values = batch.targets.get<core::ValueTargets>();
-  values.columns = reader_.sets().empty() ? 1 : std::ssize(reader_.info().label_names);
-  values.bounded = options_.label_scale.bounded;
+  const LabelScales& scales = options_.label_scales;
+  values.columns = reader_.sets().empty() ? reader_.value_columns() : std::ssize(reader_.info().label_names);
+  values.bounded = is_bounded(scales);
+  for (std::int64_t s = 0; values.columns > 1 && !reader_.values().empty() && s < batch.sequences; ++s) {
+    values.known += known_values(batch.sample[s]);
+  }
   labels_of(reader_.spans(), 2, batch.targets.get<core::SpanTargets>().data,
-            [](std::int32_t position) { return position; });
-  labels_of(reader_.levels(), 1, values.data, [](std::int32_t level) { return level > 0 ? 1.0f : 0.0f; });
+            [](std::int32_t position, std::int64_t) { return position; });
+  labels_of(reader_.levels(), 1, values.data, [](std::int32_t level, std::int64_t) { return level > 0 ? 1.0f : 0.0f; });
   labels_of(reader_.classes(), 1, batch.targets.get<core::ClassTargets>().data,
-            [](std::int32_t label) { return label; });
-  labels_of(reader_.values(), 1, values.data, [this](float label) { return options_.label_scale.standardized(label); });
+            [](std::int32_t label, std::int64_t) { return label; });
+  labels_of(reader_.values(), values.columns, values.data, [&scales](float label, std::int64_t column) {
+    return scales.empty() ? label : scales[static_cast<std::size_t>(column)].standardized(label);
+  });
   labels_of(reader_.sets(), values.columns, values.data,
-            [](std::uint8_t element) { return static_cast<float>(element); });
+            [](std::uint8_t element, std::int64_t) { return static_cast<float>(element); });
+}
+
+/// Known numbers of a sample with several label columns.
+std::int64_t BatchLoader::known_values(std::int64_t sample) const {
+  const auto columns = static_cast<std::size_t>(reader_.value_columns());
+  const std::span<const float> own = reader_.values().subspan(static_cast<std::size_t>(sample) * columns, columns);
+  return std::count_if(own.begin(), own.end(), [](float value) { return !std::isnan(value); });
 }
 
 /// Rows that the head reads of a sample's words.
@@ -225,6 +239,10 @@ std::int64_t BatchLoader::targets_of(const core::BatchPlan& plan) const {
   std::int64_t targets = 0;
   if (options_.task->predicts_next_tokens()) {
     for (const core::PlannedSample& sample : plan.samples) targets += sample.length - 1;
+    return targets;
+  }
+  if (reader_.value_columns() > 1 && !reader_.values().empty()) {
+    for (const std::int64_t sample : samples_) targets += known_values(sample);
     return targets;
   }
   if (options_.task->rows != tasks::HeadRows::words) return plan.sequences();

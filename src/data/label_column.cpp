@@ -52,6 +52,7 @@ LabelType label_type(Labels kind, std::int64_t sequences, std::int64_t names, st
   if (kind == Labels::sets) return {Type::integer, 1, false, {sequences, names}};
   if (kind == Labels::spans) return {Type::integer, 4, true, {sequences, 2}};
   if (kind == Labels::words) return {Type::integer, 4, true, {words}};
+  if (names > 0) return {Type::real, 4, false, {sequences, names}};
   return {Type::real, 4, false, {sequences}};
 }
 
@@ -79,13 +80,15 @@ void check_words(const std::vector<std::int32_t>& classes, std::span<const std::
                      std::to_string(*bad) + "; labels must lie between 0 and " + std::to_string(names - 1) + ".");
 }
 
-void check_values(const std::vector<float>& values, const Fail& fail) {
-  for (std::size_t s = 0; s < values.size(); ++s) {
-    const float value = values[s];
-    if (std::isfinite(value)) continue;
-    fail(static_cast<std::int64_t>(s),
-         std::string(std::isnan(value) ? " has no label (NaN)" : " has an infinite label") +
-             "; regression needs a finite value for every sequence.");
+/// columns: of labels; of several some may be unknown, but not all.
+void check_values(std::span<const float> values, std::size_t columns, const Fail& fail) {
+  for (std::size_t s = 0; s * columns < values.size(); ++s) {
+    const std::span<const float> own = values.subspan(s * columns, columns);
+    const bool infinite = std::any_of(own.begin(), own.end(), [](float value) { return std::isinf(value); });
+    const bool known = std::any_of(own.begin(), own.end(), [](float value) { return std::isfinite(value); });
+    if (known && !infinite) continue;
+    fail(static_cast<std::int64_t>(s), std::string(infinite ? " has an infinite label" : " has no label (NaN)") +
+                                           "; regression needs a finite value for every sequence.");
   }
 }
 
@@ -125,9 +128,10 @@ LabelColumn read_labels(const io::Dataset& dataset, Labels kind, std::span<const
     check_classes(labels.classes, names, fail);
   }
   if (kind == Labels::values) {
-    labels.values.resize(count);
+    const std::size_t columns = std::max<std::size_t>(1, static_cast<std::size_t>(names));
+    labels.values.resize(count * columns);
     dataset.read_rows(0, labels.values);
-    check_values(labels.values, fail);
+    check_values(labels.values, columns, fail);
   }
   if (kind == Labels::sets) {
     labels.sets.resize(count * static_cast<std::size_t>(names));
@@ -156,7 +160,10 @@ LabelColumn planned_labels(Labels kind, std::int64_t sequences, std::int64_t nam
   LabelColumn labels;
   if (kind == Labels::classes) labels.classes.assign(static_cast<std::size_t>(sequences), 0);
   if (kind == Labels::values) {
-    for (std::int64_t s = 0; s < sequences; ++s) labels.values.push_back(s % 2 == 0 ? -1.0f : 1.0f);
+    const auto columns = static_cast<std::size_t>(std::max<std::int64_t>(1, names));
+    for (std::int64_t s = 0; s < sequences; ++s) {
+      labels.values.insert(labels.values.end(), columns, s % 2 == 0 ? -1.0f : 1.0f);
+    }
   }
   if (kind == Labels::sets) {
     labels.sets.assign(static_cast<std::size_t>(sequences * names), 0);
@@ -182,7 +189,7 @@ io::Storage storage_of_sets(io::Storage storage, std::int64_t names) {
 
 LabelWriter::LabelWriter(io::Hdf5File& file, Labels kind, std::int64_t names, const io::Storage& storage) {
   if (kind == Labels::classes || kind == Labels::levels) classes_.emplace_back(file, shard_dataset::labels, storage);
-  if (kind == Labels::values) values_.emplace_back(file, shard_dataset::labels, storage);
+  if (kind == Labels::values) values_.emplace_back(file, shard_dataset::labels, storage, names);
   if (kind == Labels::spans) spans_.emplace_back(file, shard_dataset::labels, storage, 2);
   if (kind == Labels::words) words_.emplace_back(file, shard_dataset::labels, storage);
   if (kind == Labels::sets) {
@@ -194,7 +201,7 @@ LabelWriter::LabelWriter(io::Hdf5File& file, Labels kind, std::int64_t names, co
 
 void LabelWriter::append(const Label& label) {
   for (auto& classes : classes_) classes.append(label.number);
-  for (auto& values : values_) values.append(label.value);
+  for (auto& values : values_) values.append(label.values);
   for (auto& spans : spans_) spans.append(std::span<const std::int32_t>(std::array{label.first, label.last}));
   for (auto& words : words_) words.append(label.words);
   for (auto& sets : sets_) {

@@ -37,18 +37,33 @@ bool all_equal(std::span<const float> labels) {
   return std::all_of(labels.begin(), labels.end(), [&](float label) { return label == labels.front(); });
 }
 
-void fold_into_head(const LabelScale& scale, HeadPart part, std::span<float> values) {
-  if (scale.is_identity() || scale.bounded) return;
-  const double shift = part == HeadPart::bias ? scale.mean : 0.0;
-  for (float& value : values) {
-    value = static_cast<float>(std::fma(scale.deviation, static_cast<double>(value), shift));
+namespace {
+
+/// Calls change(value, scale, shift) for each of the values.
+template <class Change>
+void for_each_output(const LabelScales& scales, HeadPart part, std::int64_t begin, std::int64_t size,
+                     std::span<float> values, const Change& change) {
+  if (scales.empty() || is_bounded(scales)) return;
+  const std::int64_t columns = size / std::ssize(scales);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const LabelScale& scale = scales[static_cast<std::size_t>((begin + static_cast<std::int64_t>(i)) / columns)];
+    const double shift = part == HeadPart::bias ? scale.mean : 0.0;
+    values[i] = static_cast<float>(change(static_cast<double>(values[i]), scale.deviation, shift));
   }
 }
 
-void unfold_from_head(const LabelScale& scale, HeadPart part, std::span<float> values) {
-  if (scale.is_identity() || scale.bounded) return;
-  const double shift = part == HeadPart::bias ? scale.mean : 0.0;
-  for (float& value : values) value = static_cast<float>((static_cast<double>(value) - shift) / scale.deviation);
+}  // namespace
+
+void fold_into_head(const LabelScales& scales, HeadPart part, std::int64_t begin, std::int64_t size,
+                    std::span<float> values) {
+  for_each_output(scales, part, begin, size, values,
+                  [](double value, double deviation, double shift) { return std::fma(deviation, value, shift); });
+}
+
+void unfold_from_head(const LabelScales& scales, HeadPart part, std::int64_t begin, std::int64_t size,
+                      std::span<float> values) {
+  for_each_output(scales, part, begin, size, values,
+                  [](double value, double deviation, double shift) { return (value - shift) / deviation; });
 }
 
 }  // namespace bert_hpc::data

@@ -20,6 +20,12 @@ std::vector<std::int64_t> row_begins(const ShardReader& reader) {
   return begins;
 }
 
+/// Equal, or both unknown.
+template <class T>
+bool same(T a, T b) {
+  return a == b || (a != a && b != b);
+}
+
 /// Labels of the rows' first sequences; all sequences of a row have the same ones. `width`: elements of a label.
 template <class T>
 std::vector<T> row_labels(const ShardReader& reader, std::span<const T> labels, std::span<const std::int64_t> begins,
@@ -31,7 +37,7 @@ std::vector<T> row_labels(const ShardReader& reader, std::span<const T> labels, 
     const std::span<const T> first = labels.subspan(static_cast<std::size_t>(begins[r]) * width, width);
     for (std::int64_t s = begins[r] + 1; s < begins[r + 1]; ++s) {
       const std::span<const T> other = labels.subspan(static_cast<std::size_t>(s) * width, width);
-      if (std::equal(first.begin(), first.end(), other.begin())) continue;
+      if (std::equal(first.begin(), first.end(), other.begin(), same<T>)) continue;
       const SamplePlace place = reader.place(s);
       throw core::Error(core::ExitCode::data,
                         place.file + ": sequences " + std::to_string(place.sequence - 1) + " and " +
@@ -51,7 +57,7 @@ SourceRows::SourceRows(const ShardReader& reader) {
   std::vector<std::int64_t> begins = row_begins(reader);
   if (std::ssize(begins) - 1 == reader.samples()) return;
   classes_ = row_labels(reader, reader.classes(), begins, 1);
-  values_ = row_labels(reader, reader.values(), begins, 1);
+  values_ = row_labels(reader, reader.values(), begins, static_cast<std::size_t>(reader.value_columns()));
   sets_ = row_labels(reader, reader.sets(), begins, reader.info().label_names.size());
   begins_ = std::move(begins);
 }

@@ -320,7 +320,7 @@ std::int64_t journal_bytes(const JournalPlan& plan) {
   const auto longest_count = static_cast<std::int64_t>(std::to_string(plan.samples).size());
   const std::int64_t evaluation =
       bytes(detail::encode("validation", EvaluationRow{integer, real, metrics, 0, {}, real, {}, {}})) + matrix +
-      3 * plan.counted_classes * (1 + longest_count);
+      escaped * plan.metric_text + 3 * plan.counted_classes * (1 + longest_count);
   const DataRow data{integer, real, integer, std::vector<std::int64_t>(static_cast<std::size_t>(plan.nodes), integer)};
   // A call has some 200 bytes, and a step calls some hundred different ones.
   const std::int64_t profile = plan.profile ? std::int64_t{64} << 10 : 0;

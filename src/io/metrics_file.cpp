@@ -110,10 +110,12 @@ void write_counts(Hdf5File& file, const std::string& group, const std::vector<Ev
   write("support", all.support, "samples");
 }
 
-/// What a reader needs to know of a metric; of one of another version its name alone. `names`: all of its evaluation.
+/// What a reader needs to know of a metric, also of one of a label column ("rmse_NAME"); of one of another version its name
+/// alone. `names`: all of its evaluation.
 void describe_metric(Hdf5File& file, const std::string& dataset, const std::string& name,
                      const std::set<std::string>& names) {
-  const metrics::Metric* const metric = metrics::find_metric(name, names);
+  const metrics::Metric* metric = metrics::find_metric(name, names);
+  if (metric == nullptr) metric = metrics::find_metric(name.substr(0, name.find('_')));
   const bool has_label = metric != nullptr && !metric->label.empty();
   file.write_attribute(dataset, "label", has_label ? metric->label : name);
   if (metric != nullptr && metric->is_goal) {
@@ -251,10 +253,12 @@ void write_root(Hdf5File& file, const MetricsTables& tables) {
     file.write_attribute("/", "parallel_pipeline", info.pipeline);
     file.write_attribute("/", "parallel_tensor", info.tensor);
   }
-  if (info.label_deviation > 0) {
-    file.write_attribute("/", "label_mean", info.label_mean);
-    file.write_attribute("/", "label_deviation", info.label_deviation);
-  }
+  const auto write_columns = [&file](const char* name, const std::vector<double>& values) {  // one, or a list
+    if (values.size() == 1) file.write_attribute("/", name, values.front());
+    if (values.size() > 1) file.write_attribute("/", name, values);
+  };
+  write_columns("label_mean", info.label_means);
+  write_columns("label_deviation", info.label_deviations);
   if (info.parameters > 0) file.write_attribute("/", "parameters", info.parameters);
   if (info.trained_parameters > 0) file.write_attribute("/", "trained_parameters", info.trained_parameters);
   std::int64_t samples = 0, tokens = 0, computed_tokens = 0;

@@ -30,8 +30,8 @@ void fields(Line& line, Is<RunInfo> auto& info) {
   line.last(info.data);
   line.last(info.pipeline);
   line.last(info.tensor);
-  line.last(info.label_mean);
-  line.last(info.label_deviation);
+  line.last_list(info.label_means, one_field);
+  line.last_list(info.label_deviations, one_field);
   line.last(info.parameters);
   line.last(info.trained_parameters);
 }

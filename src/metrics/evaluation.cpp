@@ -70,6 +70,12 @@ std::vector<std::pair<std::string, double>> Evaluation::values() const {
       const Metric& metric = families_[f]->metrics[m];
       if (metric.outputs == 0 || metric.outputs == set_.outputs) all.emplace_back(metric.name, values[m]);
     }
+    if (families_[f]->column_values == nullptr) continue;
+    const std::vector<double> own = families_[f]->column_values(set_, sums_of(f));
+    const std::size_t metrics = families_[f]->metrics.size();
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      all.emplace_back(families_[f]->metrics[i % metrics].name + '_' + set_.columns[i / metrics], own[i]);
+    }
   }
   return all;
 }

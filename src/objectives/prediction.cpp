@@ -78,7 +78,35 @@ PredictedRows predict_classes(const SampleOutputs& samples) {
   return predicted;
 }
 
+namespace {
+
+/// A column for each of several outputs, "prediction_NAME". values (rows, outputs).
+void show_values(const SampleOutputs& samples, const std::string& name, const Numbers& values,
+                 PredictedRows& predicted) {
+  const std::size_t columns = columns_of(samples);
+  for (std::size_t c = 0; c < columns; ++c) {
+    Numbers column(rows_of(samples));
+    for (std::size_t row = 0; row < column.size(); ++row) column[row] = values[row * columns + c];
+    predicted.shown.push_back({name + '_' + name_of(samples, c), std::move(column)});
+  }
+}
+
+PredictedRows predict_value_columns(const SampleOutputs& samples) {
+  const std::span<const float> labels = samples.labels.values;
+  Numbers label(labels.begin(), labels.end()), prediction(samples.outputs.begin(), samples.outputs.end());
+  label.resize(rows_of(samples) * columns_of(samples), std::numeric_limits<float>::quiet_NaN());
+  PredictedRows predicted;
+  show_values(samples, "label", label, predicted);
+  show_values(samples, "prediction", prediction, predicted);
+  const std::int64_t width = samples.labels.outputs;
+  predicted.stored = {{"label", std::move(label), width}, {"prediction", std::move(prediction), width}};
+  return predicted;
+}
+
+}  // namespace
+
 PredictedRows predict_values(const SampleOutputs& samples) {
+  if (samples.labels.outputs > 1) return predict_value_columns(samples);
   const std::span<const float> labels = samples.labels.values;
   Numbers label(labels.begin(), labels.end());
   label.resize(rows_of(samples), std::numeric_limits<float>::quiet_NaN());

@@ -8,7 +8,7 @@ io::PredictionsInfo info_of(const PredictionsFacts& facts, const data::ShardRead
   info.task = facts.task.name;
   info.attributes = {{"split", facts.split}};
   if (!reader.info().label_column.empty()) info.attributes.emplace_back("label_column", reader.info().label_column);
-  if (facts.task.has_label_names()) info.label_names = facts.label_names;
+  if (facts.task.names_outputs(facts.label_names.size())) info.label_names = facts.label_names;
   return info;
 }
 

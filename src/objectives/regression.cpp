@@ -1,6 +1,8 @@
-// A number for each sequence, as Transformers' sequence classification with one label has it. The loss is the squared
-// error, or 1 − the concordance between a step's predictions and labels. Concordance is the same for standardized
-// numbers. With a range of predictions (a batch says so) the loss is the squared error of the outputs' sigmoids.
+// A number for each sequence, or one for each of several label columns, as Transformers' sequence classification with
+// the problem_type "regression" has them. The loss is the squared error; of several columns it is the mean over the
+// known labels of a step, and some labels of a sequence may be unknown. With one column the loss may also be 1 − the
+// concordance between a step's predictions and labels, which is the same for standardized numbers, and with a range of
+// predictions (a batch says so) the squared error of the outputs' sigmoids.
 #include "bert_hpc/objectives/regression.hpp"
 
 #include <algorithm>
@@ -118,6 +120,48 @@ data::LabelScale training_label_scale(const RegressionSettings& settings, std::s
   return settings.standardize && !train_labels.empty() ? data::fit_label_scale(train_labels) : data::LabelScale();
 }
 
+namespace {
+
+/// Known labels of a column. labels (samples, columns).
+std::vector<float> known_labels(std::span<const float> labels, std::size_t columns, std::size_t column) {
+  std::vector<float> known;
+  for (std::size_t i = column; i < labels.size(); i += columns) {
+    if (!std::isnan(labels[i])) known.push_back(labels[i]);
+  }
+  return known;
+}
+
+}  // namespace
+
+data::LabelScales training_label_scales(const RegressionSettings& settings, std::span<const float> train_labels,
+                                        std::span<const std::string> columns) {
+  data::LabelScales scales;
+  for (std::size_t c = 0; c < columns.size() && !train_labels.empty(); ++c) {
+    const std::vector<float> known = known_labels(train_labels, columns.size(), c);
+    if (known.empty()) {
+      throw core::Error(core::ExitCode::data, "no row of the training data has a number in the label column \"" +
+                                                  columns[c] +
+                                                  "\": take it out of [source] label in the input of bert_hpc_prep.");
+    }
+    if (settings.standardize) scales.push_back(data::fit_label_scale(known));
+  }
+  return scales;
+}
+
+void require_fit_of_columns(const RegressionSettings& settings, std::span<const std::string> columns) {
+  core::ProblemList problems;
+  const auto refuse = [&problems](bool given, const std::string& key) {
+    if (given) problems.add("[task] " + key + ": remove it, or prepare the data with one of the columns.");
+  };
+  refuse(settings.range.has_value(), "range");
+  refuse(!settings.clip_predictions.word.empty(), "clip_predictions = \"labels\" (two numbers are for all columns)");
+  refuse(settings.levels.has_value(), "levels");
+  refuse(settings.concordance, "loss = \"concordance\"");
+  problems.throw_if_any(core::ExitCode::input, "the data have " + core::counted(std::ssize(columns), "label column") +
+                                                   " (" + core::listed({columns.begin(), columns.end()}, "and", false) +
+                                                   "), and these settings are for one:");
+}
+
 PredictionRange prediction_range(const RegressionSettings& settings, std::span<const float> train_labels) {
   const config::WordOrNumbers& range = settings.clip_predictions;
   if (!range.numbers.empty()) {
@@ -135,7 +179,28 @@ std::string prediction_range_text(const RegressionSettings& settings, const Pred
          (of_labels ? ", the range of the training labels" : "");
 }
 
-std::string regression_loss_text(const RegressionSettings& settings, const data::LabelScale& scale) {
+namespace {
+
+/// "mean 6.5, deviation 1.1"
+std::string scale_text(const data::LabelScale& scale) {
+  return "mean " + core::format_number(scale.mean) + ", deviation " + core::format_number(scale.deviation);
+}
+
+std::string loss_text_of_columns(const data::LabelScales& scales, std::span<const std::string> columns) {
+  std::string text = "mean squared error of the known labels of " + core::counted(std::ssize(columns), "column");
+  if (scales.empty()) return text + " (task.standardize = false)";
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    text += (c == 0 ? ", each standardized: " : "; ") + columns[c] + ' ' + scale_text(scales[c]);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string regression_loss_text(const RegressionSettings& settings, const data::LabelScales& scales,
+                                 std::span<const std::string> columns) {
+  if (columns.size() > 1) return loss_text_of_columns(scales, columns);
+  const data::LabelScale scale = scales.empty() ? data::LabelScale() : scales.front();
   if (scale.bounded) {
     return "squared error of predictions within " + range_text(scale.low(), scale.high()) +
            ", both scaled to 0 … 1 (task.range)";
@@ -145,15 +210,20 @@ std::string regression_loss_text(const RegressionSettings& settings, const data:
   if (!settings.standardize) {
     return kind + (settings.concordance ? "labels" : "the labels") + " (task.standardize = false)";
   }
-  return kind + "standardized labels (mean " + core::format_number(scale.mean) + ", deviation " +
-         core::format_number(scale.deviation) + ")";
+  return kind + "standardized labels (" + scale_text(scale) + ")";
 }
 
 std::string equal_labels_warning(const data::ShardReader& train) {
-  if (train.values().empty() || !data::all_equal(train.values())) return {};
-  return "all " + core::counted(train.samples(), "label") + " of the training data are equal (" +
-         core::format_number(train.values().front()) +
-         "): there is nothing to learn from them. Check [source] label in the input of bert_hpc_prep.";
+  const auto columns = static_cast<std::size_t>(train.value_columns());
+  for (std::size_t c = 0; c < columns && !train.values().empty(); ++c) {
+    const std::vector<float> known = known_labels(train.values(), columns, c);
+    if (known.empty() || !data::all_equal(known)) continue;
+    return "all " + core::counted(std::ssize(known), "label") + " of the training data" +
+           (columns > 1 ? " in \"" + train.info().label_names[c] + "\"" : "") + " are equal (" +
+           core::format_number(known.front()) +
+           "): there is nothing to learn from them. Check [source] label in the input of bert_hpc_prep.";
+  }
+  return {};
 }
 
 namespace {
@@ -161,14 +231,21 @@ namespace {
 OutputRules rules_of(const RunFacts& run) {
   const RegressionSettings settings = regression_settings(run.task);
   const std::span<const float> labels = run.trains ? run.reader.values() : std::span<const float>();
-  return {.scale = run.trains ? training_label_scale(settings, labels) : evaluation_label_scale(settings, run.exported),
+  if (run.label_names.size() > 1) {
+    require_fit_of_columns(settings, run.label_names);
+    return {.scales = training_label_scales(settings, labels, run.label_names),
+            .range = prediction_range(settings, {})};
+  }
+  const data::LabelScale scale =
+      run.trains ? training_label_scale(settings, labels) : evaluation_label_scale(settings, run.exported);
+  return {.scales = scale.is_identity() ? data::LabelScales() : data::LabelScales{scale},
           .range = prediction_range(settings, labels),
           .levels = value_levels(settings, labels)};
 }
 
 Lines lines_of(const TrainingFacts& training) {
   const RegressionSettings settings = regression_settings(training.task);
-  return {{"loss", regression_loss_text(settings, training.rules.scale)},
+  return {{"loss", regression_loss_text(settings, training.rules.scales, training.label_names)},
           {"predictions", prediction_range_text(settings, training.rules.range)},
           {"metrics", levels_text(training.rules.levels)}};
 }

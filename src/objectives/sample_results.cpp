@@ -43,7 +43,7 @@ class RowCollector : public ResultCollector {
     return facts_.predict({.rows = rows,
                            .outputs = block_,
                            .labels = {.outputs = outputs_,
-                                      .values = part(reader_.values(), begin, rows),
+                                      .values = part(reader_.values(), begin, rows, reader_.value_columns()),
                                       .classes = part(reader_.classes(), begin, rows),
                                       .sets = part(reader_.sets(), begin, rows, outputs_),
                                       .least_output = facts_.least_output,

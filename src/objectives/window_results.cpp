@@ -76,7 +76,7 @@ class WindowCollector : public ResultCollector {
     if (counts_.empty()) return;
     const std::int64_t begin = row_ - rows();
     const std::span<const float> outputs =
-        outputs_in_labels_unit(settings_.rules.scale, settings_.rules.range, pooled_, in_labels_unit_);
+        outputs_in_labels_unit(settings_.rules.scales, settings_.rules.range, pooled_, in_labels_unit_);
     if (settings_.evaluation != nullptr) add_metrics(begin, outputs);
     if (tables_) write(begin, outputs);
     counts_.clear();
@@ -117,7 +117,7 @@ class WindowCollector : public ResultCollector {
     tables_->append_rows(source_, row_columns(begin, outputs));
     const std::int64_t first = settings_.rows.begin(begin);
     tables_->append_windows(part(reader_.source_index(), first, window_ - first),
-                            window_columns(first, outputs_in_labels_unit(settings_.rules.scale, settings_.rules.range,
+                            window_columns(first, outputs_in_labels_unit(settings_.rules.scales, settings_.rules.range,
                                                                          windows_, in_labels_unit_)));
   }
 
@@ -129,7 +129,7 @@ class WindowCollector : public ResultCollector {
   PredictedRows row_columns(std::int64_t begin, std::span<const float> outputs = {}) const {
     const std::int64_t count = std::ssize(outputs) / settings_.outputs;
     metrics::EvaluatedSet known = labels();
-    known.values = part(settings_.rows.values(), begin, count);
+    known.values = part(settings_.rows.values(), begin, count, reader_.value_columns());
     known.classes = part(settings_.rows.classes(), begin, count);
     known.sets = part(settings_.rows.sets(), begin, count, settings_.outputs);
     PredictedRows predicted =
@@ -143,7 +143,7 @@ class WindowCollector : public ResultCollector {
   PredictedRows window_columns(std::int64_t begin, std::span<const float> outputs = {}) const {
     const std::int64_t count = std::ssize(outputs) / settings_.outputs;
     metrics::EvaluatedSet known = labels();
-    known.values = part(reader_.values(), begin, count);
+    known.values = part(reader_.values(), begin, count, reader_.value_columns());
     known.classes = part(reader_.classes(), begin, count);
     known.sets = part(reader_.sets(), begin, count, settings_.outputs);
     return facts_->predict({.rows = count, .outputs = outputs, .labels = known, .label_names = facts_->label_names});

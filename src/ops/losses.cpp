@@ -173,14 +173,21 @@ void class_shard_cross_entropy(std::int64_t first, const std::int32_t* labels, f
       });
 }
 
-// loss = (x − t)²,  d_x = scale · 2 · (x − t)
+// loss = Σ_j (x_j − t_j)² over known targets,  d_x = scale · 2 · (x − t), or 0
 void squared_error(Tensor<const float> logits, const float* targets, float scale, float* row_loss,
                    Tensor<float> d_logits) {
   kernel::for_flat(
       "bert_hpc::ops::squared_error", logits.rows, KOKKOS_LAMBDA(std::int64_t i) {
-        const float difference = logits(i, 0) - targets[i];
-        row_loss[i] = difference * difference;
-        if (d_logits.data != nullptr) d_logits(i, 0) = scale * 2.0f * difference;
+        const std::int64_t columns = logits.columns;
+        float loss = 0.0f;
+        for (std::int64_t j = 0; j < columns; ++j) {
+          const float target = targets[i * columns + j];
+          const bool unknown = target != target;
+          const float difference = unknown ? 0.0f : logits(i, j) - target;
+          loss += difference * difference;
+          if (d_logits.data != nullptr) d_logits(i, j) = scale * 2.0f * difference;
+        }
+        row_loss[i] = loss;
       });
 }
 

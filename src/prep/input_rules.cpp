@@ -88,13 +88,16 @@ void check_unlabelled(const PrepConfig& c, config::TomlReader& reader) {
   }
 }
 
-/// A column for each name of a set, in place of one column with the names.
+/// Several label columns: one for each name of a set, in place of one column with the names, or for each number.
 void check_label_columns(const PrepConfig& c, config::TomlReader& reader) {
   const auto& columns = c.source.label_columns;
   if (columns.empty()) return;
   const bool of_sets = label_rules(c.kind().labels).separates_names;
-  if (!of_sets && !c.task.name.empty()) {
-    return complain(reader, "source.label_columns", "is for multi_label, and the task is " + c.task.name + ".");
+  const char* const key = reader.given("source.label_columns") ? "source.label_columns" : "source.label";
+  if (!of_sets && !c.has_value_columns() && !c.task.name.empty()) {
+    return complain(reader, key,
+                    std::string(reader.given("source.label_columns") ? "is" : "names several columns, which is") +
+                        " for multi_label and regression, and the task is " + c.task.name + ".");
   }
   if (!c.source.label.empty()) {
     complain(reader, "source.label_columns", "and label are both given: keep one of them.", {"source.label"});
@@ -104,11 +107,16 @@ void check_label_columns(const PrepConfig& c, config::TomlReader& reader) {
     const std::string& separator = c.source.label_separator;
     if (std::find(columns.begin(), columns.begin() + static_cast<std::ptrdiff_t>(i), name) !=
         columns.begin() + static_cast<std::ptrdiff_t>(i)) {
-      complain(reader, "source.label_columns", "names \"" + name + "\" twice.");
+      complain(reader, key, "names \"" + name + "\" twice.");
     } else if (name.empty() || core::trimmed(name) != name) {
-      complain(reader, "source.label_columns", "has the name \"" + name + "\": a label name has no blanks around it.");
+      complain(reader, key, "has the name \"" + name + "\": a label name has no blanks around it.");
+    } else if (c.has_value_columns()) {
+      if (name.find('/') == std::string::npos) continue;
+      complain(
+          reader, key,
+          "names \"" + name + "\", and metrics have the names of label columns, without \"/\": rename the column.");
     } else if (separator.empty() || name.find(separator) != std::string::npos) {
-      complain(reader, "source.label_columns",
+      complain(reader, key,
                "needs a label_separator that is in no name, and it is \"" + separator + "\": set another one.",
                {"source.label_separator"});
       return;

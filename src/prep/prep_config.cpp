@@ -2,6 +2,7 @@
 #include "bert_hpc/prep/prep_config.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
@@ -31,6 +32,16 @@ void visit_switch(config::TomlKeys& keys, const char* name, tokenize::TokenizerS
   if (value) settings[name] = *value;
 }
 
+/// A column, or a list of several, as label_columns has them.
+void visit_label(config::TomlKeys& keys, SourceConfig& source) {
+  std::vector<std::string> several;
+  keys.key("label", source.label, several);
+  keys.key("label_columns", source.label_columns);
+  if (several.empty()) return;
+  if (!source.label_columns.empty()) source.label = several.front();  // both are given, which is a problem
+  if (source.label_columns.empty()) source.label_columns = std::move(several);
+}
+
 }  // namespace
 
 void visit_keys(config::TomlKeys& keys, PrepConfig& c) {
@@ -41,8 +52,7 @@ void visit_keys(config::TomlKeys& keys, PrepConfig& c) {
   keys.key("test_files", c.source.test_files);
   keys.key("text", c.source.text);
   keys.key("text_pair", c.source.text_pair);
-  keys.key("label", c.source.label);
-  keys.key("label_columns", c.source.label_columns);
+  visit_label(keys, c.source);
   keys.key("id", c.source.id);
   keys.key("query_id", c.source.query_id);
   keys.key("qrels", c.source.qrels);
@@ -117,9 +127,15 @@ void complete_words(PrepConfig& c, const config::TomlReader& reader) {
   if (!reader.given("source.label")) c.source.label = "tags";
 }
 
-/// The names of a set that has a column for each: in the order of the columns, also those that no row has.
+/// The names of a set that has a column for each: in the order of the columns, also those that no row has. One column
+/// of numbers is a label as usual.
 void complete_label_columns(PrepConfig& c, const config::TomlReader& reader) {
   if (!reader.given("source.label")) c.source.label.clear();
+  if (c.has_value_columns()) {
+    const bool is_one = c.source.label_columns.size() == 1 && c.source.label.empty();
+    if (is_one) c.source.label = std::exchange(c.source.label_columns, {}).front();
+    return;
+  }
   std::vector<std::string> names = c.source.label_columns;
   std::sort(names.begin(), names.end());
   const bool each_once = std::adjacent_find(names.begin(), names.end()) == names.end();

@@ -53,7 +53,7 @@ std::string likely_cause(const RowTable& table, const PrepConfig& config, const 
   if (std::string cause = delimiter_cause(table, config, broken); !cause.empty()) return cause;
   const auto mostly = [&](RowStatus status) { return 2 * count_of(counts, status) > broken; };
   if (mostly(RowStatus::no_number)) {
-    return " Check [source] label = \"" + core::printable(config.source.label, 40) +
+    return " Check [source] label = \"" + core::printable(core::listed(config.columns_of_labels(), "and", false), 40) +
            "\"; for labels that are names set [task] name = \"classification\".";
   }
   if (mostly(RowStatus::empty_pair) && !config.has_answers()) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
@@ -63,6 +64,12 @@ std::span<const std::int32_t> set_of(const RowTable& table, std::size_t row) {
   return std::span(table.set_names).subspan(begin, static_cast<std::size_t>(table.set_begins[row + 1]) - begin);
 }
 
+/// One number, or one for each label column.
+std::span<const float> values_of(const RowTable& table, std::size_t row) {
+  const std::size_t columns = std::max<std::size_t>(1, table.label_names.size());
+  return std::span(table.values).subspan(row * columns, columns);
+}
+
 }  // namespace
 
 LabelRules label_rules(Labels kind) {
@@ -91,6 +98,28 @@ std::string_view label_text(std::string_view column, std::string_view end) {
   return core::trimmed(end.empty() ? column : column.substr(0, column.find(end)));
 }
 
+namespace {
+
+/// The cells of several label columns; one without any.
+std::vector<std::string_view> cells_in(std::string_view text) {
+  std::vector<std::string_view> cells;
+  for (std::size_t end = 0; end != std::string_view::npos;) {
+    end = text.find(value_end);
+    cells.push_back(text.substr(0, end));
+    if (end != std::string_view::npos) text.remove_prefix(end + 1);
+  }
+  return cells;
+}
+
+/// A number of a label column. One of several columns may be empty, so that its number is unknown (NaN).
+bool read_number(std::string_view cell, const PrepConfig& config, float& value) {
+  value = std::numeric_limits<float>::quiet_NaN();
+  if (cell.empty() && config.has_value_columns()) return true;
+  return config.source.decimal == "," ? parse_number_with_comma(cell, value) : parse_number(cell, value);
+}
+
+}  // namespace
+
 bool has_decimal_comma(std::string_view text) {
   float value = 0;
   return text.find(',') != std::string_view::npos && parse_number_with_comma(text, value);
@@ -99,6 +128,10 @@ bool has_decimal_comma(std::string_view text) {
 LabelReader::LabelReader(const PrepConfig& config, RowTable& table)
     : config_(config), table_(table), kind_(config.labels()) {
   for (const std::string& name : config.task.labels) add(name);
+  if (config.has_value_columns()) {
+    for (const std::string& name : config.source.label_columns) add(name);
+  }
+  if (kind_ == Labels::values) values_.resize(std::max<std::size_t>(1, table.label_names.size()));
   if (kind_ == Labels::sets || kind_ == Labels::words) table.set_begins = {0};
 }
 
@@ -107,7 +140,7 @@ RowStatus LabelReader::read(std::string_view text) {
     case Labels::classes:
       return read_class(text);
     case Labels::values:
-      return read_value(text);
+      return read_values(text);
     case Labels::sets:
       return read_set(text);
     case Labels::spans:
@@ -123,10 +156,15 @@ RowStatus LabelReader::read(std::string_view text) {
   return RowStatus::train;
 }
 
-RowStatus LabelReader::read_value(std::string_view text) {
-  const bool is_number =
-      config_.source.decimal == "," ? parse_number_with_comma(text, value_) : parse_number(text, value_);
-  return is_number ? RowStatus::train : RowStatus::no_number;
+RowStatus LabelReader::read_values(std::string_view text) {
+  const std::vector<std::string_view> cells = cells_in(text);
+  bool are_numbers = cells.size() == values_.size();  // a cell may hold the character between cells
+  for (std::size_t i = 0; are_numbers && i < cells.size(); ++i) {
+    are_numbers = read_number(cells[i], config_, values_[i]);
+  }
+  if (!are_numbers) return RowStatus::no_number;
+  for (std::size_t i = 0; i < table_.label_rows.size(); ++i) table_.label_rows[i] += !std::isnan(values_[i]);
+  return RowStatus::train;
 }
 
 RowStatus LabelReader::read_class(std::string_view text) {
@@ -176,7 +214,7 @@ void LabelReader::end_row() {
       table_.classes.push_back(class_);
       break;
     case Labels::values:
-      table_.values.push_back(value_);
+      table_.values.insert(table_.values.end(), values_.begin(), values_.end());
       break;
     case Labels::sets:
     case Labels::words:
@@ -193,7 +231,7 @@ void LabelReader::end_row() {
       break;
   }
   class_ = 0;
-  value_ = 0;
+  std::fill(values_.begin(), values_.end(), 0.0f);
   set_.clear();
   answer_ = no_answer;
 }
@@ -230,7 +268,7 @@ data::Label label_of(const RowTable& table, std::int64_t row) {
   const auto place = static_cast<std::size_t>(row);
   data::Label label;
   if (!table.classes.empty()) label.number = table.classes[place];
-  if (!table.values.empty()) label.value = table.values[place];
+  if (!table.values.empty()) label.values = values_of(table, place);
   if (!table.levels.empty()) label.number = table.levels[place];
   if (!table.set_begins.empty()) label.names = set_of(table, place);
   return label;
@@ -238,6 +276,10 @@ data::Label label_of(const RowTable& table, std::int64_t row) {
 
 void uncount_label(RowTable& table, std::int64_t row) {
   const auto place = static_cast<std::size_t>(row);
+  if (!table.values.empty()) {
+    const std::span<const float> values = values_of(table, place);
+    for (std::size_t i = 0; i < table.label_rows.size(); ++i) table.label_rows[i] -= !std::isnan(values[i]);
+  }
   if (!table.classes.empty()) --table.label_rows[static_cast<std::size_t>(table.classes[place])];
   if (table.set_begins.empty()) return;
   for (const std::int32_t name : set_of(table, place)) --table.label_rows[static_cast<std::size_t>(name)];
@@ -298,6 +340,13 @@ std::vector<std::vector<RowNumber>> strata_of(std::vector<RowNumber> rows, const
 
 std::string rejected_label(RowStatus status, std::string_view label, const PrepConfig& config) {
   const bool of_words = config.has_words();
+  if (config.has_value_columns()) {
+    const std::vector<std::string_view> cells = cells_in(label);
+    float value = 0;
+    for (std::size_t i = 0; i < std::min(cells.size(), config.source.label_columns.size()); ++i) {
+      if (!read_number(cells[i], config, value)) return std::string(cells[i]);
+    }
+  }
   if (!of_words && !label_rules(config.kind().labels).separates_names) return std::string(label);
   const std::vector<std::string_view> names =
       of_words ? words_in(label) : names_in(label, config.source.label_separator);

@@ -23,6 +23,9 @@ struct LabelRules {
 };
 LabelRules label_rules(tasks::Labels kind);
 
+/// Between the cells of several label columns, in the text of a row's label.
+inline constexpr char value_end = '\x1F';
+
 /// What ends a label in its column; "": it takes the whole column.
 std::string label_end(const PrepConfig& config);
 /// The part of the label column's text that is the label, without blanks around it. end: label_end().
@@ -44,7 +47,7 @@ class LabelReader {
   void end_row();
 
  private:
-  RowStatus read_value(std::string_view text);
+  RowStatus read_values(std::string_view text);
   RowStatus read_class(std::string_view text);
   RowStatus read_set(std::string_view text);
   RowStatus read_words(std::string_view text);
@@ -56,8 +59,8 @@ class LabelReader {
   const tasks::Labels kind_;  // of the rows' labels
   std::unordered_map<std::string, std::int32_t> numbers_;
   // Of the row under way:
-  std::int32_t class_ = 0;  // or level
-  float value_ = 0;
+  std::int32_t class_ = 0;     // or level
+  std::vector<float> values_;  // one, or one for each label column
   std::vector<std::int32_t> set_;
   tokenize::TokenSpan answer_ = {-1, -1};
 };

@@ -123,7 +123,8 @@ bool RowStream::next(SourceRow& out) {
   return true;
 }
 
-/// The label's text; of a set that has a column for each name, the names whose columns hold 1, with separators between.
+/// The label's text; of a set that has a column for each name, the names whose columns hold 1, with separators between;
+/// of several numbers all cells, value_end between, or nothing if all are empty.
 std::string_view RowStream::label(SourceRow& out) {
   const std::size_t first = text_columns_ + pair_columns_;
   for (std::size_t i = first; i < first + label_columns_; ++i) {
@@ -135,6 +136,16 @@ std::string_view RowStream::label(SourceRow& out) {
     return label_columns_ > 0 ? label_text(*row_.values[first], label_end_) : std::string_view{};
   }
   label_.clear();
+  if (config_.has_value_columns()) {
+    bool any = false;
+    for (std::size_t i = first; i < first + label_columns_; ++i) {
+      const std::string_view cell = label_text(*row_.values[i], label_end_);
+      any = any || !cell.empty();
+      if (i > first) label_ += value_end;
+      label_ += cell;
+    }
+    return any ? std::string_view(label_) : std::string_view{};
+  }
   for (std::size_t i = first; i < first + label_columns_; ++i) {
     const std::string_view value = core::trimmed(*row_.values[i]);
     const std::optional<bool> truth = truth_of(value);

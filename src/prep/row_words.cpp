@@ -104,7 +104,7 @@ std::vector<std::string> warnings(const RowTable& table, const PrepConfig& confi
         "first is " +
         table.first_absent + ").");
   }
-  if (!table.label_names.empty()) add_label_warnings(table, config, all);
+  if (config.kind().has_label_names() && !table.label_names.empty()) add_label_warnings(table, config, all);
   warn_of_empty_splits(table, config, all);
   return all;
 }
@@ -198,7 +198,8 @@ std::string describe_reject(RowStatus status, const SourceRow& row, const PrepCo
         return "the label is no level of relevance, a whole number from 0 on (\"" + core::printable(row.label, 60) +
                "\")";
       }
-      return reason(status) + (" (\"" + core::printable(row.label, 60) + "\")") + decimal_advice(row.label, config);
+      return reason(status) + (" (\"" + core::printable(rejected_label(status, row.label, config), 60) + "\")") +
+             decimal_advice(rejected_label(status, row.label, config), config);
     case RowStatus::repeated_label:
     case RowStatus::unlisted_label:
     case RowStatus::rare_label:

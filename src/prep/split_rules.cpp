@@ -100,6 +100,9 @@ void complete_split(PrepConfig& c, config::TomlReader& reader) {
     c.split.stratify = c.split.group.empty() && label_rules(c.kind().labels).stratifies_usually;
   } else if (c.split.stratify && !c.split.group.empty()) {
     complain(reader, "split.stratify", "= true does not go with group: rows of one group may have different labels.");
+  } else if (c.split.stratify && c.has_value_columns()) {
+    complain(reader, "split.stratify",
+             "= true divides by one label, and [source] label has several columns: remove it.");
   } else if (c.split.stratify && c.wants_labels() && !label_rules(c.kind().labels).can_stratify) {
     complain(reader, "split.stratify", "= true has no meaning for " + c.task.name + ": remove it.");
   }

@@ -1,7 +1,7 @@
-// A number for each sequence. Training works on standardized labels (data/label_scale.hpp) unless
-// task.standardize = false, or with task.range on labels scaled to 0 … 1, where a sigmoid bounds predictions.
-// Predictions may be clipped; the loss never is. With loss = "concordance" it is one over all sequences of a step. With
-// task.levels metrics and predictions name the nearest of the labels' values too.
+// A number for each sequence, or one for each of several label columns. Training works on standardized labels
+// (data/label_scale.hpp) unless task.standardize = false, or with task.range on labels scaled to 0 … 1, where a sigmoid
+// bounds predictions. Predictions may be clipped; the loss never is. With loss = "concordance" it is one over all
+// sequences of a step. With task.levels metrics and predictions name the nearest of the labels' values too.
 #include <limits>
 
 #include "bert_hpc/metrics/registry.hpp"

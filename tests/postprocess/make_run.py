@@ -135,7 +135,7 @@ def write_journal(folder, steps, torn=True):
     """The same steps as a journal whose last line the kill cut."""
     lines = ["bert_hpc metrics journal 1",
              "\t".join(["info", "0.1.0", "0123", "2026-01-31T12:00:00Z", "train", "classification", "a = 1\\n", "2", "x\\\\y", "z",
-                        "1", "HDF5", "1.10.8", "3", "2", "1", "6.5", "0.5"])]
+                        "1", "HDF5", "1.10.8", "3", "2", "1", "1", "6.5", "1", "0.5"])]
     columns = ("step", "epoch", "loss", "learning_rate", "gradient_norm", "samples", "tokens", "seconds", "skipped")
     for number, row in enumerate(zip(*(steps[name] for name in columns))):
         time = ["1770000000.25"] if number > 0 else []  # lines of older versions have none

@@ -121,6 +121,12 @@ class Errors(unittest.TestCase):
         self.assertEqual(lines, [["row", "error", "label", "prediction", "1"], ["1", "-2", "2", "0", "two"],
                                  ["0", "0.5", "1.1", "1.6", 'one; "and\nmore'], ["3", "0.25", "4", "4.25", "four"]])
 
+    def test_values_of_several_columns_by_the_largest_error_of_one(self):
+        label, prediction = np.float32([[1, 50], [2, np.nan], [3, 70]]), np.float32([[1.5, 51], [2.25, 0], [3, 40]])
+        run = self.predicted("regression", label, prediction, names=["a", "b"])
+        self.assertEqual(self.reported(run)[0], [["row", "error", "column", "label", "prediction"], ["2", "-30", "b", "70", "40"],
+                                                 ["0", "0.5", "a", "1", "1.5"], ["1", "0.25", "a", "2", "2.25"]])
+
     def test_sets_by_their_mean_loss(self):
         label, probabilities = np.int32([[1, 0], [0, 0], [1, 1]]), np.float32([[0.5, 0.5], [1.0, 0.25], [0.9, 0.6]])
         run = self.predicted("multi_label", label, (probabilities >= 0.5).astype("i4"), probabilities, ["a", "b"])

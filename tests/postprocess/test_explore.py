@@ -41,6 +41,8 @@ class Explore(unittest.TestCase):
         (self.folder / "vocab.txt").write_text("[PAD]\n[CLS]\nriver\ntown\n")
         for task, labels, names, expected in (("classification", np.array([0, 1, 1]), ("a", "b"), {"lengths", "labels", "tokens"}),
                                               ("regression", np.array([1.5, 2.0, np.nan]), (), {"lengths", "labels", "tokens"}),
+                                              ("regression", np.array([[1.5, np.nan], [2.0, 3], [np.nan, 4]]), ("a", "b"),
+                                               {"lengths", "labels", "tokens"}),
                                               ("multi_label", np.array([[1, 0], [1, 1], [0, 1]], dtype=np.uint8), ("a", "b"),
                                                {"lengths", "labels", "together", "tokens"})):
             write_shard(self.folder / "train-00000.h5", task, labels, names)

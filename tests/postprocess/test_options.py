@@ -224,6 +224,15 @@ class Regression(InFolder):
         self.assertEqual(figure.axes[0].get_xlabel(), "Actual band")
         self.assertNotIn("R² below 0", words)
 
+    def test_several_label_columns_have_a_picture_each(self):
+        run = rundata.Run(self.folder, "run")
+        label, prediction = np.array([[1.0, 5], [2, np.nan], [3, 6], [4, 7]]), np.array([[1.0, 5], [2, 0], [3, 6], [4, 7.5]])
+        run.predictions = {"task": "regression", "label": label, "prediction": prediction, "label_names": ["grammar", "over all"]}
+        figures = dict(plot_regression.draw([run]))
+        self.assertEqual(list(figures), ["regression-grammar", "regression-over-all"])
+        self.assertEqual(figures["regression-grammar"].axes[0].get_xlabel(), "Actual grammar")
+        self.assertIn("3 samples", " ".join(texts(figures["regression-over-all"])))
+
     def test_a_model_that_has_learnt_nothing(self):
         self.assertIn("worse than predicting the mean", self.drawn([1.0, 2, 3], [3.0, 2, 1])[1])
         self.assertIn("nearly all the same", self.drawn([1.0, 2, 3], [2.0, 2.001, 2])[1])

@@ -72,6 +72,8 @@ class TomlKeys {
   virtual TomlKeys& key(const char* name, double& value, const Range& range = {}) = 0;  ///< accepts whole numbers too
   virtual TomlKeys& key(const char* name, std::string& value, const Choices& choices = {}) = 0;
   virtual TomlKeys& key(const char* name, std::vector<std::string>& value) = 0;  ///< one string counts as a list of one
+  /// A string, or a list: one of several strings is stored in `several`, and `value` is then empty.
+  virtual TomlKeys& key(const char* name, std::string& value, std::vector<std::string>& several) = 0;
   virtual TomlKeys& key(const char* name, std::vector<double>& value, const Range& each = {}) = 0;
   /// A list of numbers or one of the words: a word is stored in `word`; otherwise `word` is unchanged.
   virtual TomlKeys& key(const char* name, std::vector<double>& value, const Range& each, std::string& word,
@@ -116,6 +118,7 @@ class TomlReader : public TomlKeys {
   TomlKeys& key(const char* name, double& value, const Range& range = {}) override;
   TomlKeys& key(const char* name, std::string& value, const Choices& choices = {}) override;
   TomlKeys& key(const char* name, std::vector<std::string>& value) override;
+  TomlKeys& key(const char* name, std::string& value, std::vector<std::string>& several) override;
   TomlKeys& key(const char* name, std::vector<double>& value, const Range& each = {}) override;
   TomlKeys& key(const char* name, std::vector<double>& value, const Range& each, std::string& word,
                 const Choices& words) override;
@@ -158,6 +161,7 @@ class TomlWriter : public TomlKeys {
   TomlKeys& key(const char* name, double& value, const Range& range = {}) override;
   TomlKeys& key(const char* name, std::string& value, const Choices& choices = {}) override;
   TomlKeys& key(const char* name, std::vector<std::string>& value) override;
+  TomlKeys& key(const char* name, std::string& value, std::vector<std::string>& several) override;
   TomlKeys& key(const char* name, std::vector<double>& value, const Range& each = {}) override;
   TomlKeys& key(const char* name, std::vector<double>& value, const Range& each, std::string& word,
                 const Choices& words) override;

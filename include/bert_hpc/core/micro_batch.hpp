@@ -60,9 +60,10 @@ struct ClassTargets {
 
 /// Numbers of the rows that the head reads, or 1 for each label name in a row's set.
 struct ValueTargets {
-  const float* data = nullptr;  ///< (rows, columns)
+  const float* data = nullptr;  ///< (rows, columns); NaN: unknown, of numbers in several columns
   std::int64_t columns = 1;
-  bool bounded = false;  ///< numbers are from 0 to 1, for the sigmoids of outputs
+  bool bounded = false;    ///< numbers are from 0 to 1, for the sigmoids of outputs
+  std::int64_t known = 0;  ///< number of known elements in several columns; 0: the loss is one of rows
   std::int64_t elements(std::int64_t rows, std::int64_t) const { return rows * columns; }
 };
 
@@ -110,8 +111,10 @@ struct MicroBatch {
   Targets targets;
 };
 
-/// What the loss of a micro-batch is a sum over: answers, queries, or the rows that the head reads.
+/// What the loss of a micro-batch is a sum over: answers, queries, known numbers of several columns, or the rows that
+/// the head reads.
 inline std::int64_t target_count(const MicroBatch& batch) {
+  if (const auto& values = batch.targets.get<ValueTargets>(); values.known > 0) return values.known;
   if (const auto& lists = batch.targets.get<ListTargets>(); lists.data != nullptr) return lists.count;
   return batch.targets.get<SpanTargets>().data != nullptr ? batch.sequences : batch.targets.rows.count;
 }

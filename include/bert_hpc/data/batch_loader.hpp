@@ -40,9 +40,9 @@ struct BatchLoaderOptions {
   /// Of tasks that rank candidates: a step draws queries instead of sequences, and a query's candidates have one loss.
   /// Sequences of plan.global_batch and plan.micro_sequences are then queries.
   bool lists = false;
-  LabelScale label_scale = {};  ///< of values: batches hold standardized labels
-  bool last_tokens = false;     ///< heads of sequences read their last real tokens, else the first
-  bool all_pieces = false;      ///< of classes of words: the head reads every token of a word, else its first
+  LabelScales label_scales = {};  ///< of values: batches hold standardized labels
+  bool last_tokens = false;       ///< heads of sequences read their last real tokens, else the first
+  bool all_pieces = false;        ///< of classes of words: the head reads every token of a word, else its first
 };
 
 /// Sequences of an evaluation's step for each replica.
@@ -132,6 +132,7 @@ class BatchLoader {
   void fill_labels(Slot& slot, core::MicroBatch& batch) const;
   void fill_words(Slot& slot, core::MicroBatch& batch) const;
   std::int64_t targets_of(const core::BatchPlan& plan) const;
+  std::int64_t known_values(std::int64_t sample) const;
   std::int64_t word_rows(std::int64_t sample) const;
   void fill_lists(std::span<const core::PlannedSample> samples, Slot& slot, core::MicroBatch& batch) const;
   void fill_next_tokens(std::span<const core::PlannedSample> samples, Slot& slot, core::MicroBatch& batch) const;

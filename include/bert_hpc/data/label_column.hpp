@@ -17,7 +17,7 @@ namespace bert_hpc::data {
 /// Of the arrays that of the task's kind is filled; none where the labels are not known.
 struct LabelColumn {
   std::vector<std::int32_t> classes;  ///< (sequences)
-  std::vector<float> values;          ///< (sequences)
+  std::vector<float> values;          ///< (sequences), or (sequences, label columns); NaN: unknown, of several
   std::vector<std::uint8_t> sets;     ///< (sequences, label names), 0 or 1
   std::vector<std::int32_t> spans;    ///< (sequences, 2): positions of the answer's first and last token
   std::vector<std::int32_t> words;    ///< (words): the class of each, one sequence's after the other's
@@ -38,7 +38,7 @@ struct LabelColumn {
 /// The label of one sequence: the member of the task's kind counts.
 struct Label {
   std::int32_t number = 0;                ///< the class, or the level
-  float value = 0;                        ///< the value
+  std::span<const float> values{};        ///< the value, or those of several label columns
   std::span<const std::int32_t> names{};  ///< numbers of the label names in the set, each once
   std::int32_t first = 0, last = 0;       ///< the span; (0, 0): the sequence holds no answer
   std::span<const std::int32_t> words{};  ///< the class of each word
@@ -53,10 +53,11 @@ struct LabelType {
 };
 LabelType label_type(tasks::Labels kind, std::int64_t sequences, std::int64_t names, std::int64_t words = 0);
 
-/// Reads the dataset, which has that type and shape. `offsets` (sequences + 1): where each begins among the tokens, or
-/// for classes of words among the words. `fail(sequence, what)` throws; it is called for a class outside [0, names),
-/// for a value that is not finite, for a set's element other than 0 and 1, for a span that does not lie within its
-/// sequence, and for a level below 0.
+/// Reads the dataset, which has that type and shape. `names`: label names, or several label columns of values.
+/// `offsets` (sequences + 1): where each begins among the tokens, or for classes of words among the words.
+/// `fail(sequence, what)` throws; it is called for a class outside [0, names), for a value that is not finite, or if
+/// none of several is, for a set's element other than 0 and 1, for a span that does not lie within its sequence, and
+/// for a level below 0.
 LabelColumn read_labels(const io::Dataset& dataset, tasks::Labels kind, std::span<const std::int64_t> offsets,
                         std::int64_t names,
                         const std::function<void(std::int64_t sequence, const std::string& what)>& fail);
@@ -68,7 +69,7 @@ LabelColumn planned_labels(tasks::Labels kind, std::int64_t sequences, std::int6
 /// Appends to the dataset, which is made where the kind has one.
 class LabelWriter {
  public:
-  /// `names`: the number of label names.
+  /// `names`: as of read_labels().
   LabelWriter(io::Hdf5File& file, tasks::Labels kind, std::int64_t names, const io::Storage& storage);
   void append(const Label& label);  ///< ignored where there is no dataset
   void finish();

@@ -13,7 +13,9 @@
 // labels, and its products and sums are rounded at fixed places.
 #pragma once
 
+#include <cstdint>
 #include <span>
+#include <vector>
 
 namespace bert_hpc::data {
 
@@ -34,18 +36,28 @@ struct LabelScale {
   bool operator==(const LabelScale&) const = default;
 };
 
+/// The unit of each output; none: labels as they are. Several are not bounded.
+using LabelScales = std::vector<LabelScale>;
+
+/// Whether outputs are logits.
+inline bool is_bounded(const LabelScales& scales) {
+  return !scales.empty() && scales.front().bounded;
+}
+
 /// Mean and deviation of the labels. Where all labels are equal, the deviation is 1, so that they become 0. `labels` is
 /// finite and not empty.
 LabelScale fit_label_scale(std::span<const float> labels);
 
 bool all_equal(std::span<const float> labels);
 
-/// The two parameters of a head with one output.
+/// The two parameters of a head, an output after the other.
 enum class HeadPart { weight, bias };
 
 /// In place: of a head in training to one in the labels' unit, as files hold it; and back. Bounded scales change
-/// nothing.
-void fold_into_head(const LabelScale& scale, HeadPart part, std::span<float> values);
-void unfold_from_head(const LabelScale& scale, HeadPart part, std::span<float> values);
+/// nothing. `values`: elements from `begin` on of a parameter of `size` elements, (outputs, columns).
+void fold_into_head(const LabelScales& scales, HeadPart part, std::int64_t begin, std::int64_t size,
+                    std::span<float> values);
+void unfold_from_head(const LabelScales& scales, HeadPart part, std::int64_t begin, std::int64_t size,
+                      std::span<float> values);
 
 }  // namespace bert_hpc::data

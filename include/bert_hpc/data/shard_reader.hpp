@@ -7,9 +7,11 @@
 // do not depend on ranks, and neither does anything that is keyed by them.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -113,6 +115,10 @@ class ShardReader {
   /// source_index was asked for.
   std::span<const std::int32_t> classes() const { return labels_.classes; }
   std::span<const float> values() const { return labels_.values; }
+  /// Columns of values(): (samples, columns).
+  std::int64_t value_columns() const {
+    return labels_.values.empty() ? 1 : std::max<std::int64_t>(1, std::ssize(info_.label_names));
+  }
   std::span<const std::uint8_t> sets() const { return labels_.sets; }
   std::span<const std::int32_t> spans() const { return labels_.spans; }
   /// (words().count())

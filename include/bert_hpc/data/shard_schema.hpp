@@ -96,7 +96,7 @@ struct ShardInfo {
   const tasks::Task* task = &tasks::named({});
   std::string vocabulary_hash;
   std::int64_t vocabulary_size = 0;
-  std::vector<std::string> label_names;  ///< of tasks with label names: name of label c; else empty
+  std::vector<std::string> label_names;  ///< name of label c, or of label column c of several; else empty
   std::string label_column;              ///< name of the source's column with the labels; "" where it has none
   std::string tokenizer;                 ///< JSON object text
   std::string tokenizer_hash;            ///< "" if not known

@@ -23,7 +23,7 @@ class SourceRows {
   /// Sequences [begin(row), begin(row + 1)) are the row's windows.
   std::int64_t begin(std::int64_t row) const { return begins_[static_cast<std::size_t>(row)]; }
 
-  /// (rows), of sets (rows, label names); empty unless the data set has such labels.
+  /// (rows), of sets and of several label columns (rows, label names); empty unless the data set has such labels.
   std::span<const std::int32_t> classes() const { return classes_; }
   std::span<const float> values() const { return values_; }
   std::span<const std::uint8_t> sets() const { return sets_; }

@@ -31,12 +31,12 @@ struct RunInfo {
   std::string resolved_input;                                   ///< TOML
   std::string started;                                          ///< UTC, "2026-01-31T12:00:00Z"; empty: now
   std::string mode, task;                                       ///< as in the input file
-  std::vector<std::string> label_names;                         ///< classes, for confusion matrices
+  std::vector<std::string> label_names;                         ///< of the outputs
   std::vector<std::pair<std::string, std::string>> provenance;  ///< name, value: library versions, hashes
   std::int64_t data = 0, pipeline = 0, tensor = 0;              ///< parallel grid sizes; 0: unknown
-  /// Mean and standard deviation of the training labels if the model trains on standardized labels; deviation 0: it
-  /// does not.
-  double label_mean = 0, label_deviation = 0;
+  /// Mean and standard deviation of the training labels, of each label column, if the model trains on standardized
+  /// labels.
+  std::vector<double> label_means, label_deviations;
   std::int64_t parameters = 0, trained_parameters = 0;  ///< of the whole model; 0: unknown
 };
 
@@ -228,6 +228,7 @@ struct JournalPlan {
   std::int64_t classes = 0, samples = 0;  ///< classes = 0: no confusion matrix
   std::int64_t counted_classes = 0;       ///< in EvaluationRow::class_counts
   std::int64_t metrics = 0;
+  std::int64_t metric_text = 0;  ///< bytes of label columns' names in names of metrics
 };
 /// Upper bound of the journal's size in bytes; rows that restarts repeat come on top. Pure.
 std::int64_t journal_bytes(const JournalPlan& plan);

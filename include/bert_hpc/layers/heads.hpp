@@ -71,7 +71,7 @@ struct StepOutputs {
 using StepLossFunction = void (*)(const StepOutputs& all, std::int64_t begin, float scale, float* row_losses,
                                   Tensor<float> d_logits);
 
-/// Cross entropy with ClassTargets; squared error with ValueTargets of one output; cross entropy of spans' ends with
+/// Cross entropy with ClassTargets; squared error with ValueTargets; cross entropy of spans' ends with
 /// SpanTargets (ops/span_cross_entropy.hpp).
 void cross_entropy_loss(const LossInput& input);
 void squared_error_loss(const LossInput& input);

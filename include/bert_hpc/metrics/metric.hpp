@@ -27,9 +27,10 @@ struct Metric {
 
 /// The data set under evaluation.
 struct EvaluatedSet {
-  std::int64_t outputs = 0;  ///< columns of the logits
+  std::int64_t outputs = 0;                ///< columns of the logits
+  std::span<const std::string> columns{};  ///< names of the outputs; must outlive its users
   // Labels, which must outlive their users; empty but for what the task has.
-  std::span<const float> values{};          ///< (samples, outputs)
+  std::span<const float> values{};          ///< (samples, outputs); NaN: unknown, of several outputs
   std::span<const std::int32_t> classes{};  ///< (samples)
   std::span<const std::uint8_t> sets{};     ///< (samples, outputs): 1 for each label name in a sample's set, else 0
   std::int64_t entity_types = 0;            ///< of words: types that their tags name
@@ -75,6 +76,8 @@ struct Family {
   std::vector<double> (*values)(const EvaluatedSet&, const LossSum&, ConstSums sums) = nullptr;
 
   // What a family may have besides:
+  /// (outputs, metrics): the metrics of each output alone, which are NaN if undefined; empty for one output.
+  std::vector<double> (*column_values)(const EvaluatedSet&, ConstSums sums) = nullptr;
   std::int64_t (*bytes)(const EvaluatedSet&) = nullptr;  ///< memory while figures are made, with the sums
   std::optional<OneAnswer> (*one_answer)(const EvaluatedSet&, ConstSums sums) = nullptr;
   /// Views of the sums.
@@ -104,7 +107,8 @@ class Evaluation {
   Sums sums_of(const Family& family);
 
   double loss() const { return loss_sum().mean(); }
-  std::vector<std::pair<std::string, double>> values() const;  ///< name, value
+  /// Name and value of each metric. Those of outputs alone follow, as "rmse_NAME".
+  std::vector<std::pair<std::string, double>> values() const;
   std::optional<OneAnswer> one_answer() const;
   /// (3, classes): labels, predictions and hits of each class; empty where there are none, or too many classes.
   std::vector<std::int64_t> class_counts() const;

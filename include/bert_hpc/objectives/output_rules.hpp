@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <limits>
 #include <optional>
 #include <span>
@@ -24,7 +25,7 @@ struct PredictionRange {
 
 /// Rules of a run for the outputs of its model. A task without such rules has the defaults.
 struct OutputRules {
-  data::LabelScale scale{};         ///< of a regression; in modes that do not train it may have a range alone
+  data::LabelScales scales{};       ///< of a regression; in modes that do not train it may have a range alone
   PredictionRange range{};          ///< of a regression
   std::vector<float> levels{};      ///< as metrics::EvaluatedSet::value_levels
   double least_output = 0;          ///< as of metrics::EvaluatedSet
@@ -34,29 +35,39 @@ struct OutputRules {
 /// The logit whose sigmoid is this.
 double output_of(double probability);
 
-/// What config.json holds of the scale.
-std::optional<std::array<double, 2>> exported_range(const data::LabelScale& scale);
+/// What config.json holds of the scales.
+std::optional<std::array<double, 2>> exported_range(const data::LabelScales& scales);
 
+/// The labels' unit with all digits, for checkpoints: "mean 6.5, deviation 1.1", of several columns one after the
+/// other;
+/// "" if labels are as they are.
+std::string unit_text(const data::LabelScales& scales);
 /// What keeps a run from resuming: "the labels' unit: mean 6.5, deviation 1.1 there, labels as they are here"; "" if
-/// the units are equal.
-std::string unit_difference(const data::LabelScale& there, const data::LabelScale& here);
+/// the units are equal. Both are unit_text().
+std::string unit_difference(const std::string& there, const std::string& here);
 
 /// Throws Error(input) if the export cannot put the labels' unit into this head, which has no bias.
-void require_foldable(const data::LabelScale& scale, const layers::HeadSettings& head);
+void require_foldable(const data::LabelScales& scales, const layers::HeadSettings& head);
 
 /// The head that was read from a file, in the labels' unit, becomes one for training. `classifier`: the name of its
 /// layer to the outputs (layers::HeadSettings). `fresh`: parameters that were not read.
-void head_into_training_unit(const data::LabelScale& scale, const std::string& classifier,
+void head_into_training_unit(const data::LabelScales& scales, const std::string& classifier,
                              const std::vector<std::string>& fresh, core::ParameterStore& parameters);
 
-/// Values of the parameter `name` as a file holds them: `values`, or `folded`, which gets the head's in the labels'
-/// unit. `values` is in host memory.
-std::span<const float> head_in_labels_unit(const data::LabelScale& scale, const std::string& classifier,
-                                           const std::string& name, std::span<const float> values,
-                                           std::vector<float>& folded);
+/// Elements of a parameter.
+struct ParameterPart {
+  const std::string& name;
+  std::int64_t size, begin;       ///< of the whole parameter; of the first element
+  std::span<const float> values;  ///< in host memory
+};
 
-/// Outputs in the labels' unit, clipped to the range: `outputs`, or `converted`, which gets them.
-std::span<const float> outputs_in_labels_unit(const data::LabelScale& scale, const PredictionRange& range,
+/// Values as a file holds them: `part.values`, or `folded`, which gets the head's in the labels' unit.
+std::span<const float> head_in_labels_unit(const data::LabelScales& scales, const std::string& classifier,
+                                           const ParameterPart& part, std::vector<float>& folded);
+
+/// Outputs, those of whole rows, in the labels' unit and clipped to the range: `outputs`, or `converted`, which gets
+/// them.
+std::span<const float> outputs_in_labels_unit(const data::LabelScales& scales, const PredictionRange& range,
                                               std::span<const float> outputs, std::vector<float>& converted);
 
 }  // namespace bert_hpc::objectives

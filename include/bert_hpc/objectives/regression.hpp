@@ -32,6 +32,13 @@ data::LabelScale training_label_scale(const RegressionSettings& settings, std::s
 data::LabelScale evaluation_label_scale(const RegressionSettings& settings,
                                         const std::optional<std::array<double, 2>>& exported);
 
+/// The same for several label columns, labels (samples, columns): standardized ones, of each column's known labels, or
+/// labels as they are. Throws Error(data) if no label of a column is known.
+data::LabelScales training_label_scales(const RegressionSettings& settings, std::span<const float> train_labels,
+                                        std::span<const std::string> columns);
+/// Throws Error(input) with all settings that are for one label column.
+void require_fit_of_columns(const RegressionSettings& settings, std::span<const std::string> columns);
+
 /// Ascending; none without the key, and for "labels" without training labels. Throws Error(data) if the training labels
 /// have too many values.
 std::vector<float> value_levels(const RegressionSettings& settings, std::span<const float> train_labels);
@@ -45,10 +52,12 @@ PredictionRange prediction_range(const RegressionSettings& settings, std::span<c
 /// "clipped to 4 … 9, the range of the training labels"; "" without limits.
 std::string prediction_range_text(const RegressionSettings& settings, const PredictionRange& range);
 
-/// "mean squared error of standardized labels (mean 6.5, deviation 1.1)", or what it is with a range.
-std::string regression_loss_text(const RegressionSettings& settings, const data::LabelScale& scale);
+/// "mean squared error of standardized labels (mean 6.5, deviation 1.1)", or what it is with a range. `columns`: names
+/// of the outputs.
+std::string regression_loss_text(const RegressionSettings& settings, const data::LabelScales& scales,
+                                 std::span<const std::string> columns);
 
-/// A warning if all training labels are equal; else "".
+/// A warning if all training labels are equal, or all known ones of a column; else "".
 std::string equal_labels_warning(const data::ShardReader& train);
 
 }  // namespace bert_hpc::objectives

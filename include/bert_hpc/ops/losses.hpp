@@ -27,7 +27,9 @@ void class_shard_totals(Tensor<const float> logits, std::int64_t first, const st
 void class_shard_cross_entropy(std::int64_t first, const std::int32_t* labels, float scale, Tensor<const float> totals,
                                float* row_loss, Tensor<float> d_logits);
 
-/// Squared error (logits[r] − target[r])². logits (rows, 1); d_logits = scale·2·(logits − target) if it has data.
+/// Squared error: row_loss[r] = Σ_j (logits[r, j] − targets[r, j])² over the targets that are known, i.e. not NaN.
+/// logits (rows, columns), targets (rows, columns), contiguous. d_logits = scale·2·(logits − targets), 0 if the target
+/// is unknown, if it has data; it may be logits.
 void squared_error(Tensor<const float> logits, const float* targets, float scale, float* row_loss,
                    Tensor<float> d_logits);
 

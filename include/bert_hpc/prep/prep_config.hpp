@@ -20,9 +20,11 @@ struct SourceConfig {
   std::vector<std::string> validation_files, test_files;  ///< go whole into their split
   std::vector<std::string> text{"text"};                  ///< columns, joined by a blank
   std::vector<std::string> text_pair;                     ///< columns of the second text; none: single texts
-  std::string label = "label";             ///< column; empty: no labels, for text that is only to be predicted
-  std::vector<std::string> label_columns;  ///< columns of 0 or 1, each a label name of a set; then `label` is empty
-  std::string id{};                        ///< column with each row's name in predictions; empty: none
+  std::string label = "label";  ///< column; empty: no labels, for text that is only to be predicted
+  /// Several label columns; then `label` is empty. Of a set each holds 0 or 1 and is a label name, of a regression each
+  /// holds a number.
+  std::vector<std::string> label_columns;
+  std::string id{};          ///< column with each row's name in predictions; empty: none
   std::string query_id{};    ///< column with the id of a row's query; empty: rows of one text are of one query
   std::string qrels{};       ///< file of judgements, of formats whose rows have no labels; empty: none
   std::string sentence{};    ///< column with the sentence of a word a row; empty: rows are sentences
@@ -100,6 +102,8 @@ struct PrepConfig {
   const tasks::Task& kind() const { return tasks::named(task.name); }
   bool wants_labels() const { return kind().labels != tasks::Labels::none; }
   bool has_labels() const { return wants_labels() && (!source.label.empty() || !source.label_columns.empty()); }
+  /// Whether rows have several numbers as labels.
+  bool has_value_columns() const { return kind().labels == tasks::Labels::values && !source.label_columns.empty(); }
   /// Of the labels that rows have; none where they have none.
   tasks::Labels labels() const { return has_labels() ? kind().labels : tasks::Labels::none; }
   /// The columns that name a row's label: one, or of a set several; none where there are no labels.

@@ -84,7 +84,7 @@ struct RowTable {
   std::vector<RowStatus> status;
   // Of labels of a kind (tasks::Labels) one of these is filled.
   core::NarrowArray classes;             ///< (rows): the label's number
-  std::vector<float> values;             ///< (rows)
+  std::vector<float> values;             ///< (rows), or (rows, label_names); NaN: one of several that is unknown
   std::vector<std::int32_t> levels;      ///< (rows): of relevance
   std::vector<std::int64_t> set_begins;  ///< (rows + 1): a row's names in set_names
   std::vector<std::int32_t> set_names;   ///< numbers of the names of all rows' sets, or of the classes of all words
@@ -94,7 +94,7 @@ struct RowTable {
   std::vector<std::uint64_t> queries;  ///< (rows) of candidates: hash of the row's query; else empty
   /// By query's hash: levels from 1 on of what [source] qrels judge and is no candidate.
   std::unordered_map<std::uint64_t, std::vector<std::int32_t>> further_levels;
-  std::vector<std::string> label_names;  ///< of labels with names, by number
+  std::vector<std::string> label_names;  ///< of labels with names, by number; of numbers several label columns
   std::vector<std::int64_t> label_rows;  ///< rows kept that have each
 
   // What a user may not have meant, for warnings().

@@ -17,7 +17,7 @@ namespace bert_hpc::tasks {
 enum class Labels {
   none,     ///< nothing, no dataset: the targets are made of the text, so that shards of any task serve
   classes,  ///< a class: int32 (sequences), each a number of a label name
-  values,   ///< a number: float32 (sequences), finite
+  values,   ///< a number: float32 (sequences), finite; of several columns float32 (sequences, columns), NaN: unknown
   sets,     ///< any number of label names: uint8 (sequences, label names), 1 for each that the sequence has, else 0
   spans,    ///< an answer within the sequence: int32 (sequences, 2), its first and its last token; (0, 0): none here
   words,    ///< a class for each word: int32 (words), each a number of a label name
@@ -74,6 +74,10 @@ struct Task {
   bool ranks_candidates() const { return labels == Labels::levels; }
   bool has_label_names() const {
     return labels == Labels::classes || labels == Labels::sets || labels == Labels::words;
+  }
+  /// Whether so many outputs have names: those of labels, or of several label columns.
+  bool names_outputs(std::size_t outputs) const {
+    return has_label_names() || (labels == Labels::values && outputs > 1);
   }
 };
 

@@ -37,7 +37,8 @@ std::vector<std::string> obstacles(std::vector<std::string> found, const ModelIn
                                    const std::vector<io::QuantityKind>& quantities, std::int64_t total_steps) {
   if (found.empty() && manifest.quantities != quantities) found.emplace_back("the optimizer's states");
   if (found.empty() && manifest.tensors != whole_tensors(model)) found.emplace_back("the model's parameters");
-  const std::string unit = objectives::unit_difference(training_state(manifest).label_scale, model.output_rules.scale);
+  const std::string unit = objectives::unit_difference(training_state(manifest).label_unit,
+                                                       objectives::unit_text(model.output_rules.scales));
   if (found.empty() && !unit.empty()) found.push_back(unit);
   if (found.empty() && manifest.step > total_steps) {
     found.push_back("the checkpoint is of step " + core::with_commas(manifest.step) + ", but [schedule] ends at step " +

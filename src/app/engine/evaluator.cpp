@@ -11,6 +11,7 @@ namespace bert_hpc::app {
 
 metrics::EvaluatedSet evaluated_set(const ModelInstance& model, const data::ShardReader& reader) {
   return {.outputs = model.config.num_labels(),
+          .columns = model.config.label_names,
           .values = reader.values(),
           .classes = reader.classes(),
           .sets = reader.sets(),
@@ -88,7 +89,7 @@ void Evaluator::result(int micro_batch, model::Stage& stage, int slot) {
     const std::span<const float> outputs(all.data, static_cast<std::size_t>(all.size()));
     const std::span<const float> here = core::on_host(outputs, aside_);
     if (results_->makes_metrics()) return here;
-    return objectives::outputs_in_labels_unit(model_.output_rules.scale, model_.output_rules.range, here,
+    return objectives::outputs_in_labels_unit(model_.output_rules.scales, model_.output_rules.range, here,
                                               in_labels_unit_);
   };
   const auto losses = [&] {

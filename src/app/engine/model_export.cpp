@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 #include <functional>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <string>
@@ -226,8 +227,10 @@ void gather(ModelInstance& model, comm::Communicator& world, std::vector<Owned> 
 /// Pieces of the source, those of the head in the labels' unit. Memory for these is `folded`.
 Fetch in_labels_unit(const ModelInstance& model, std::vector<float>& folded) {
   return [&](Source& source, const Owned& parameter, std::int64_t begin) {
-    return objectives::head_in_labels_unit(model.output_rules.scale, model.plan.head.classifier, parameter.name,
-                                           source.fetch(parameter, begin), folded);
+    const std::int64_t size =
+        std::accumulate(parameter.shape.begin(), parameter.shape.end(), std::int64_t{1}, std::multiplies<>());
+    return objectives::head_in_labels_unit(model.output_rules.scales, model.plan.head.classifier,
+                                           {parameter.name, size, begin, source.fetch(parameter, begin)}, folded);
   };
 }
 

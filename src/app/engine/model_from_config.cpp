@@ -185,13 +185,23 @@ data::ShardLimits shard_limits(const config::Config& input, const model::ModelCo
 
 namespace {
 
-/// Throws Error(data) where an evaluation's sets lack names of the model: their columns are the model's outputs.
+/// Throws Error(data) if an evaluation's sets or label columns lack names of the model: their columns are the model's
+/// outputs.
 void require_all_names(const config::Config& input, std::size_t names, std::size_t outputs) {
-  if (objectives::of(input).task->labels != tasks::Labels::sets || input.run.mode == "predict") return;
-  if (names == outputs) return;
+  const tasks::Task& task = *objectives::of(input).task;
+  const bool columns = task.labels == tasks::Labels::values && names > 1;
+  if ((task.labels != tasks::Labels::sets && !columns) || input.run.mode == "predict" || names == outputs) return;
   throw Error(ExitCode::data, "the shards have " + core::counted(static_cast<std::int64_t>(names), "label name") +
                                   ", the model has " + core::counted(static_cast<std::int64_t>(outputs), "output") +
-                                  ". Prepare the text with all names of the model's id2label in [task] labels.");
+                                  ". Prepare the text with all names of the model's id2label in " +
+                                  (columns ? "[source] label." : "[task] labels."));
+}
+
+/// Whether the model's outputs have the names of the shards' labels or label columns.
+bool names_outputs(const config::Config& input, const model::ModelConfig& stated, const data::ShardInfo& shards) {
+  const tasks::Task& task = *objectives::of(input).task;
+  const std::size_t predicted = input.run.mode == "predict" ? stated.label_names.size() : 0;
+  return task.names_outputs(std::max(shards.label_names.size(), predicted));
 }
 
 /// Tokens before and behind a text, which programs that generate text read in config.json.
@@ -219,7 +229,7 @@ model::ModelConfig finalize(const config::Config& input, const model::ModelConfi
   const tasks::Task& task = *objectives::of(input).task;
   if (task.labels != tasks::Labels::none) {
     config.label_names =
-        task.has_label_names()
+        names_outputs(input, stated, shards)
             ? labels_in_use(input, stated.label_names, shards.label_names)
             : model::default_label_names(std::max<std::int64_t>(1, objectives::of(input).head.fixed_outputs));
     require_all_names(input, shards.label_names.size(), config.label_names.size());

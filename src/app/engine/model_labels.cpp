@@ -10,6 +10,7 @@
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/data/name_match.hpp"
 #include "bert_hpc/model/hf_config.hpp"
+#include "bert_hpc/tasks/task.hpp"
 
 namespace bert_hpc::app {
 namespace {
@@ -43,17 +44,19 @@ bool lack_names(const LabelNames& model, const LabelNames& labels) {
   return !has_names(model) || labels == numbers(labels.size()) || !has_names(labels);
 }
 
-/// The line that prepares text with these labels, whole, as it is to be copied.
-std::string task_labels(const LabelNames& names) {
-  if (names.size() > max_copied) return "labels = [ … ]  # config.json's id2label, in the order of its numbers";
+/// The lines that prepare text with these labels, whole, as they are to be copied.
+std::string prep_lines(const config::Config& input, const LabelNames& names) {
+  const bool are_columns = tasks::named(input.task.name).labels == tasks::Labels::values;
+  const std::string key = are_columns ? "  [source]\n  label" : "  [task]\n  labels";
+  if (names.size() > max_copied) return key + " = [ … ]  # config.json's id2label, in the order of its numbers";
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : ", ") + config::toml_string(name);
-  return "labels = [" + text + "]";
+  return key + " = [" + text + "]";
 }
 
 /// End of a sentence that begins with "prepare".
-std::string remedy(const LabelNames& labels) {
-  return " the text with the model's labels; in bert_hpc_prep's input:\n  [task]\n  " + task_labels(labels);
+std::string remedy(const config::Config& input, const LabelNames& labels) {
+  return " the text with the model's labels; in bert_hpc_prep's input:\n" + prep_lines(input, labels);
 }
 
 /// "Positive is positive, Negative is negative, …". rows (labels): the model's class of each label.
@@ -84,7 +87,7 @@ LabelNames with_rest(const LabelNames& model, const LabelNames& shards, const da
 }
 
 /// Throws Error(data) with what to change.
-[[noreturn]] void refuse_labels(const LabelNames& model, const LabelNames& shards) {
+[[noreturn]] void refuse_labels(const config::Config& input, const LabelNames& model, const LabelNames& shards) {
   const std::string theirs =
       "the shards have " + core::counted(std::ssize(shards), "label") + ", " + names_text(shards) + "; the model has ";
   if (!has_names(model)) {
@@ -97,7 +100,7 @@ LabelNames with_rest(const LabelNames& model, const LabelNames& shards, const da
                            pairs_by_number(model, shards) + "); else prepare";
   throw core::Error(core::ExitCode::data, theirs + core::with_commas(std::ssize(model)) + ", " + names_text(model) +
                                               (same_count ? keep : ". Prepare") +
-                                              remedy(are_numbers(shards) ? numbers(model.size()) : model));
+                                              remedy(input, are_numbers(shards) ? numbers(model.size()) : model));
 }
 
 }  // namespace
@@ -110,7 +113,7 @@ LabelNames labels_in_use(const config::Config& input, const LabelNames& model, c
     return model;
   }
   if (shards.size() == model.size() && (!has_names(model) || input.model.head == "keep")) return shards;
-  refuse_labels(model, shards);
+  refuse_labels(input, model, shards);
 }
 
 ClassifierUse classifier_use(const config::Config& input, const LabelNames& model, const LabelNames& labels) {
@@ -164,10 +167,10 @@ std::string folder_of_labels(const config::Model& model) {
   return has_own ? *model.lora.adapter : *model.pretrained;
 }
 
-std::string replaced_classifier(const LabelNames& model, const LabelNames& labels) {
+std::string replaced_classifier(const config::Config& input, const LabelNames& model, const LabelNames& labels) {
   if (!has_names(model) || model.size() <= labels.size() || !data::match_names(labels, model)) return {};
   return "the pretrained classifier has " + core::counted(std::ssize(model), "label") +
-         ", the shards' among them, and a new one takes its place. To keep it, prepare" + remedy(model);
+         ", the shards' among them, and a new one takes its place. To keep it, prepare" + remedy(input, model);
 }
 
 namespace {

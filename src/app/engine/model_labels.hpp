@@ -41,7 +41,7 @@ std::string numbers_note(const LabelNames& in_use, const LabelNames& shards);
 std::string folder_of_labels(const config::Model& model);
 
 /// Advice if a training replaces a classifier of more labels, all of the shards' among them; else empty.
-std::string replaced_classifier(const LabelNames& model, const LabelNames& labels);
+std::string replaced_classifier(const config::Config& input, const LabelNames& model, const LabelNames& labels);
 
 /// A line for the log if training starts from a regression whose predictions had another range, or none.
 std::string kept_range(const std::string& folder, const model::ModelConfig& config);

@@ -15,12 +15,16 @@
 namespace bert_hpc::app {
 namespace {
 
+bool has_names(const ModelInstance& model) {
+  return model.objective.task->names_outputs(model.config.label_names.size());
+}
+
 /// Use of the pretrained head in this run.
 ClassifierUse head_use(const ModelInstance& model, const config::Config& input) {
   const layers::HeadKind& head = model.objective.head;
   if (head.ties_word_embeddings || head.outputs_embeddings) return {};
   const model::ModelConfig there = model::read_hf_config(folder_of_labels(input.model));
-  const bool named = model.objective.task->has_label_names();
+  const bool named = has_names(model);
   return classifier_use(input, there.label_names, named ? model.config.label_names : there.label_names);
 }
 
@@ -169,16 +173,16 @@ LoadNotes report_folder(const ModelInstance& model, const config::Config& input,
   if (keeps || is_among(report.left, weight)) {
     notes.head = report.differences.empty() ? use.note : difference_note(model::read_hf_config(folder).label_names);
     notes.is_doubtful = use.is_doubtful;
-    if (notes.head.empty() && model.objective.task->has_label_names()) {
+    if (notes.head.empty() && has_names(model)) {
       notes.head =
           unnamed_note(model::read_hf_config(folder_of_labels(input.model)).label_names, model.config.label_names);
       notes.is_doubtful = !notes.head.empty();
     }
-  } else if (!report.replaced.empty() && model.objective.task->has_label_names()) {
-    notes.head = replaced_classifier(model::read_hf_config(folder).label_names, model.config.label_names);
+  } else if (!report.replaced.empty() && has_names(model)) {
+    notes.head = replaced_classifier(input, model::read_hf_config(folder).label_names, model.config.label_names);
     notes.is_doubtful = true;
   }
-  if (keeps && model.trains && !model.objective.task->has_label_names()) {
+  if (keeps && model.trains && !has_names(model)) {
     notes.lines += kept_range(folder, model.config);
   }
   return notes;
@@ -244,7 +248,7 @@ void load_pretrained(ModelInstance& model, const config::Config& input, LoadNote
     if (adapter) adapter->load(model.parameters, model.plan.weights);
     remove_replaced(fresh, adapter);
     reorder_rows(model.plan.head.classifier, use.rows, model.parameters);
-    objectives::head_into_training_unit(model.output_rules.scale, model.plan.head.classifier, fresh, model.parameters);
+    objectives::head_into_training_unit(model.output_rules.scales, model.plan.head.classifier, fresh, model.parameters);
   });
 }
 
@@ -266,7 +270,7 @@ void load_folder(ModelInstance& model, const std::string& folder) {
   collectively(model.groups().world, [&] {
     if (model.place.data != 0) return;
     model::load_hf_weights(folder, model.parameters, {.family = model.config.family, .weights = model.plan.weights});
-    objectives::head_into_training_unit(model.output_rules.scale, model.plan.head.classifier, {}, model.parameters);
+    objectives::head_into_training_unit(model.output_rules.scales, model.plan.head.classifier, {}, model.parameters);
     // The folder's weights have what adapters add.
     for (const core::ParameterSlice& slice : model.parameters.slices()) {
       if (!slice.adapter) continue;

@@ -72,6 +72,10 @@ void require_fit(const model::ModelConfig& teacher, const model::ModelConfig& st
                  core::with_commas(outputs(student)) +
                  ": set [model] vocab_size = " + std::to_string(teacher.vocab_size) + ".");
   }
+  if (objective.task->labels == tasks::Labels::values && reader.info().label_names.size() > 1) {
+    problems.add("the shards have " + core::counted(std::ssize(reader.info().label_names), "label column") +
+                 ", and a regression learns from a teacher with one: prepare them with one column in [source] label.");
+  }
   if (teacher.max_position_embeddings < reader.info().max_length) {
     problems.add("it takes at most " + core::counted(teacher.max_position_embeddings, "token") +
                  " and the shards have sequences of " + std::to_string(reader.info().max_length) +
@@ -213,7 +217,7 @@ void take_blocks(ModelInstance& student, const TeacherPlan& plan, const config::
     const std::vector<std::string> fresh =
         model::load_hf_weights(plan.folder, student.parameters, options).newly_initialised;
     reorder_rows(student.plan.head.classifier, plan.classifier.rows, student.parameters);
-    objectives::head_into_training_unit(student.output_rules.scale, student.plan.head.classifier, fresh,
+    objectives::head_into_training_unit(student.output_rules.scales, student.plan.head.classifier, fresh,
                                         student.parameters);
   });
   student.groups().data->broadcast(student.parameters.change_values(), 0);

@@ -6,12 +6,11 @@
 namespace bert_hpc::app {
 namespace {
 
-constexpr const char *fp8_name = "fp8_magnitudes", *targets_name = "row_targets", *computed_name = "computed_tokens",
-                     *row_computed_name = "row_computed_tokens";
+constexpr const char *fp8_name = "fp8_magnitudes", *unit_name = "label_unit", *targets_name = "row_targets",
+                     *computed_name = "computed_tokens", *row_computed_name = "row_computed_tokens";
 
 bool older_lack(std::string_view name) {
-  return name.starts_with("loss_scale") || name.starts_with("label_") || name == targets_name ||
-         name == computed_name || name == row_computed_name;
+  return name.starts_with("loss_scale") || name == targets_name || name == computed_name || name == row_computed_name;
 }
 
 /// Every number with its name in the file: the one list for both directions.
@@ -42,9 +41,6 @@ void visit_fields(State& state, const Visit& visit) {
   visit("loss_scale", state.loss_scale.scale);
   visit("loss_scale_growth_tracker", state.loss_scale.growth_tracker);
   visit("loss_scale_skipped", state.loss_scale.skipped);
-  visit("label_mean", state.label_scale.mean);
-  visit("label_deviation", state.label_scale.deviation);
-  visit("label_bounded", state.label_scale.bounded);
   visit("best_kept", state.best.kept);
   visit("best_value", state.best.value);
   visit("best_step", state.best.step);
@@ -62,6 +58,7 @@ void put(const TrainingState& state, io::CheckpointManifest& manifest) {
       manifest.integers.emplace_back(name, static_cast<std::int64_t>(value));
     }
   });
+  if (!state.label_unit.empty()) manifest.texts.emplace_back(unit_name, state.label_unit);
   if (!state.fp8_magnitudes.empty()) manifest.texts.emplace_back(fp8_name, state.fp8_magnitudes);
 }
 
@@ -87,6 +84,7 @@ TrainingState training_state(const io::CheckpointManifest& manifest) {
   }
   for (const auto& [name, text] : manifest.texts) {
     if (name == fp8_name) state.fp8_magnitudes = text;
+    if (name == unit_name) state.label_unit = text;
   }
   return state;
 }

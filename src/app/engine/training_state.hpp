@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "bert_hpc/data/label_scale.hpp"
 #include "bert_hpc/io/checkpoint_file.hpp"
 #include "bert_hpc/io/metrics.hpp"
 #include "bert_hpc/train/efficiency.hpp"
@@ -45,8 +44,8 @@ struct TrainingState {
   double recorded_noise_scale = -1;
   train::NoiseScale::Sums noise;
   train::LossScale::State loss_scale;
-  std::string fp8_magnitudes;    ///< of FP8's operands, of all ranks (ops::Fp8Scales::text); rank 0 knows
-  data::LabelScale label_scale;  ///< of a regression: the unit of its head; the identity in older checkpoints
+  std::string fp8_magnitudes;  ///< of FP8's operands, of all ranks (ops::Fp8Scales::text); rank 0 knows
+  std::string label_unit;      ///< of a regression: objectives::unit_text() of its head
   BestSoFar best;
   std::int64_t log_bytes = 0;  ///< of log.txt; rank 0 knows
 };

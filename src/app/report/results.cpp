@@ -58,10 +58,10 @@ Results::Results(const RunContext& context, io::RunLock* place, const ModelInsta
     info.data = context.grid.data;
     info.pipeline = context.grid.pipeline;
     info.tensor = context.grid.tensor;
-    const data::LabelScale& scale = model.output_rules.scale;
-    if (!scale.is_identity() && !scale.bounded) {
-      info.label_mean = scale.mean;
-      info.label_deviation = scale.deviation;
+    for (const data::LabelScale& scale : model.output_rules.scales) {
+      if (scale.bounded) continue;
+      info.label_means.push_back(scale.mean);
+      info.label_deviations.push_back(scale.deviation);
     }
     const core::ParameterStore whole_model(model.all_parameters(), core::ParameterStore::Arenas::none);
     info.parameters = whole_model.parameters();

@@ -124,10 +124,11 @@ TEST_CASE("a training on other labels has a new classifier, unless the input kee
 }
 
 TEST_CASE("a training on fewer labels than the model has says how to keep its classifier") {
-  CHECK_THAT(replaced_classifier({"c", "a", "b"}, {"a", "b"}), ContainsSubstring("labels = [\"c\", \"a\", \"b\"]"));
-  CHECK(replaced_classifier({"c", "a", "b"}, {"a", "d"}).empty());
-  CHECK(replaced_classifier({"a", "b"}, {"a", "b", "c"}).empty());
-  CHECK(replaced_classifier(model::default_label_names(3), {"0", "1"}).empty());
+  CHECK_THAT(replaced_classifier(input("train"), {"c", "a", "b"}, {"a", "b"}),
+             ContainsSubstring("labels = [\"c\", \"a\", \"b\"]"));
+  CHECK(replaced_classifier(input("train"), {"c", "a", "b"}, {"a", "d"}).empty());
+  CHECK(replaced_classifier(input("train"), {"a", "b"}, {"a", "b", "c"}).empty());
+  CHECK(replaced_classifier(input("train"), model::default_label_names(3), {"0", "1"}).empty());
 }
 
 TEST_CASE("a model without names takes the shards' labels by number, and a note says so") {

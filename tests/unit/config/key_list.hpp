@@ -25,6 +25,7 @@ class KeyList : public bert_hpc::config::TomlKeys {
   Keys& key(const char* name, double&, const Range&) override { return add(name); }
   Keys& key(const char* name, std::string&, const Choices&) override { return add(name); }
   Keys& key(const char* name, std::vector<std::string>&) override { return add(name); }
+  Keys& key(const char* name, std::string&, std::vector<std::string>&) override { return add(name); }
   Keys& key(const char* name, std::vector<double>&, const Range&) override { return add(name); }
   Keys& key(const char* name, std::vector<double>&, const Range&, std::string&, const Choices&) override {
     return add(name);

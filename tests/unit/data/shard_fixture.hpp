@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -44,7 +45,7 @@ struct ShardContent {
   std::vector<std::int64_t> offsets = {0};
   std::vector<std::uint8_t> token_type_ids;  // written where not empty
   std::vector<std::int32_t> classes;
-  std::vector<float> values;
+  std::vector<float> values;                  // (sequences), or (sequences, 3)
   std::vector<std::uint8_t> sets;             // (sequences, 3)
   std::vector<std::int32_t> spans, contexts;  // (sequences, 2) each
   std::vector<std::int64_t> word_offsets = {0};
@@ -95,6 +96,20 @@ inline ShardContent make_content(const tasks::Task* task, std::int64_t sequences
   return content;
 }
 
+/// Makes three label columns of a regression's values. Each sequence has the first or the last label.
+inline ShardContent with_value_columns(ShardContent content) {
+  constexpr float unknown = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> values;
+  for (std::size_t s = 0; s < content.values.size(); ++s) {
+    const float value = content.values[s];
+    values.insert(values.end(),
+                  {s % 3 == 0 ? unknown : value, s % 4 == 0 ? unknown : 2 * value, s % 3 == 1 ? unknown : value - 5});
+  }
+  content.values = std::move(values);
+  content.label_names = R"(["a", "b", "c"])";
+  return content;
+}
+
 /// Writes a shard. `bend` may change the open file before it is sealed; datasets named in `without` are left out.
 inline void write_shard(const std::string& path, const ShardContent& c, const std::vector<std::string>& without = {},
                         const std::function<void(io::Hdf5File&)>& bend = {}) {
@@ -109,7 +124,11 @@ inline void write_shard(const std::string& path, const ShardContent& c, const st
   if (has(set::offsets)) file.write(set::offsets, c.offsets, {}, storage);
   if (!c.token_type_ids.empty()) file.write(set::token_type_ids, c.token_type_ids, {}, storage);
   if (c.task == tasks::find("classification") && has(set::labels)) file.write(set::labels, c.classes, {}, storage);
-  if (c.task == tasks::find("regression") && has(set::labels)) file.write(set::labels, c.values, {}, storage);
+  if (c.task == tasks::find("regression") && has(set::labels)) {
+    const bool columns = std::ssize(c.values) > c.sequences();
+    file.write(set::labels, c.values,
+               columns ? std::vector<std::int64_t>{c.sequences(), 3} : std::vector<std::int64_t>(), storage);
+  }
   if (c.task->labels == tasks::Labels::sets && has(set::labels)) {
     file.write(set::labels, c.sets, {std::ssize(c.sets) / 3, 3}, storage);
   }

@@ -3,6 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <chrono>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <set>
@@ -33,10 +34,11 @@ struct Data {
   data::ShardReaderOptions reader;
 
   Data(const tasks::Task* task, std::int64_t sequences, std::int64_t longest = 20)
-      : content(test::make_content(task, sequences, 7, longest, true)) {
+      : Data(test::make_content(task, sequences, 7, longest, true)) {}
+  explicit Data(ShardContent made) : content(std::move(made)) {
     test::write_shard(directory / "a.h5", content);
     reader.paths = {directory / "a.h5"};
-    reader.limits.task = task;
+    reader.limits.task = content.task;
   }
 };
 
@@ -256,7 +258,7 @@ TEST_CASE("a regression's batches hold standardized labels, in training and eval
                                     .task = tasks::find("regression"),
                                     .sampler = {.seed = 3},
                                     .epochs = 1,
-                                    .label_scale = scale};
+                                    .label_scales = {scale}};
   for (const BatchLoaderOptions& options : {training, data::evaluation_options(training, 100, 16)}) {
     for (const auto& step : deliver(data, options)) {
       for (const auto& [sample, row] : step) {
@@ -264,6 +266,45 @@ TEST_CASE("a regression's batches hold standardized labels, in training and eval
       }
     }
   }
+}
+
+TEST_CASE("batches of several label columns hold standardized labels, and count the known ones") {
+  const Data data(test::with_value_columns(test::make_content(tasks::find("regression"), 40, 7)));
+  const auto& labels = data.content.values;
+  REQUIRE(labels.size() == 3 * 40);
+  const auto is_known = [](float value) { return !std::isnan(value); };
+  REQUIRE(std::count_if(labels.begin(), labels.end(), is_known) < 3 * 40);
+  const data::LabelScales scales = {{.mean = 4.25, .deviation = 0.75}, {}, {.mean = -1, .deviation = 3}};
+  BatchLoaderOptions options{.plan = {.global_batch = 8, .hidden = 64, .micro_tokens = 100, .replicas = 2},
+                             .task = tasks::find("regression"),
+                             .sampler = {.seed = 3},
+                             .epochs = 1,
+                             .label_scales = scales};
+  std::vector<std::int64_t> global, sums(5, 0);
+  for (options.replica = 0; options.replica < 2; ++options.replica) {
+    ShardReader reader(data.reader);
+    BatchLoader loader(reader, options);
+    for (std::int64_t& sum : sums) {
+      const LoadedStep& loaded = loader.next();
+      if (options.replica == 0) global.push_back(loaded.global_target_count);
+      for (const LoadedMicroBatch& micro : loaded.micro_batches) {
+        const auto& targets = micro.on_host.targets.get<core::ValueTargets>();
+        std::int64_t known = 0;
+        for (std::int64_t s = 0; s < micro.on_host.sequences; ++s) {
+          for (std::int64_t c = 0; c < 3; ++c) {
+            const float label = labels[static_cast<std::size_t>(micro.on_host.sample[s] * 3 + c)];
+            const float target = targets.data[s * 3 + c];
+            known += is_known(label);
+            CHECK(is_known(target) == is_known(label));
+            if (is_known(label)) CHECK(target == scales[static_cast<std::size_t>(c)].standardized(label));
+          }
+        }
+        CHECK(micro.target_count == known);
+        sum += known;
+      }
+    }
+  }
+  CHECK(sums == global);
 }
 
 TEST_CASE("batches of label sets hold 1 for each name in a sequence's set") {

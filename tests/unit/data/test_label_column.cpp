@@ -3,6 +3,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <cmath>
+#include <limits>
 
 #include "bert_hpc/core/error.hpp"
 #include "unit/data/shard_fixture.hpp"
@@ -52,10 +54,26 @@ LabelColumn written_and_read(Labels kind, std::int64_t names, const std::vector<
 TEST_CASE("labels of each kind come back as written") {
   CHECK(written_and_read(Labels::classes, 3, {{.number = 2}, {.number = 0}}).classes ==
         std::vector<std::int32_t>{2, 0});
-  CHECK(written_and_read(Labels::values, 0, {{.value = 2.5f}, {.value = -1}}).values == std::vector<float>{2.5f, -1});
+  const std::vector<float> values = {2.5f, -1};
+  CHECK(written_and_read(Labels::values, 0,
+                         {{.values = std::span(values).first(1)}, {.values = std::span(values).last(1)}})
+            .values == values);
   const std::vector<std::int32_t> two = {2, 0}, one = {1}, none;
   CHECK(written_and_read(Labels::sets, 3, {{.names = two}, {.names = none}, {.names = one}}).sets ==
         std::vector<std::uint8_t>{1, 0, 1, 0, 0, 0, 0, 1, 0});
+}
+
+TEST_CASE("values of several columns come back, also unknown ones, but not rows without any") {
+  constexpr float unknown = std::numeric_limits<float>::quiet_NaN(), infinite = std::numeric_limits<float>::infinity();
+  const std::vector<float> first = {2.5f, unknown}, second = {unknown, -1}, none = {unknown, unknown},
+                           bad = {1, infinite};
+  const std::vector<float> found = written_and_read(Labels::values, 2, {{.values = first}, {.values = second}}).values;
+  REQUIRE(found.size() == 4);
+  CHECK((found[0] == 2.5f && std::isnan(found[1]) && std::isnan(found[2]) && found[3] == -1.0f));
+  CHECK_THROWS_WITH(written_and_read(Labels::values, 2, {{.values = first}, {.values = none}}),
+                    ContainsSubstring("sequence 1 has no label"));
+  CHECK_THROWS_WITH(written_and_read(Labels::values, 2, {{.values = bad}}),
+                    ContainsSubstring("sequence 0 has an infinite label"));
 }
 
 TEST_CASE("sets of many names come back, chunk by chunk") {

@@ -74,8 +74,8 @@ TEST_CASE("without standardization labels and outputs keep their bits") {
     CHECK(same.standardized(value) == value);
     CHECK(same.in_labels_unit(value) == value);
     std::vector<float> head = {value};
-    fold_into_head(same, HeadPart::bias, head);
-    unfold_from_head(same, HeadPart::weight, head);
+    fold_into_head({}, HeadPart::bias, 0, 1, head);
+    unfold_from_head({}, HeadPart::weight, 0, 1, head);
     CHECK(head[0] == value);
   }
 }
@@ -89,17 +89,31 @@ TEST_CASE("a folded head predicts in the labels' unit, and unfolding gives the h
   for (float& value : x) value = normal(random);
 
   std::vector<float> folded_weight = weight, folded_bias = bias;
-  fold_into_head(scale, HeadPart::weight, folded_weight);
-  fold_into_head(scale, HeadPart::bias, folded_bias);
+  fold_into_head({scale}, HeadPart::weight, 0, 64, folded_weight);
+  fold_into_head({scale}, HeadPart::bias, 0, 1, folded_bias);
   const double expected = scale.mean + scale.deviation * output_of(weight, bias[0], x);
   CHECK(std::abs(output_of(folded_weight, folded_bias[0], x) - expected) < 1e-6);
   // The other way round the head would predict something else.
   CHECK(std::abs(output_of(weight, bias[0], x) - expected) > 1);
 
-  unfold_from_head(scale, HeadPart::weight, folded_weight);
-  unfold_from_head(scale, HeadPart::bias, folded_bias);
+  unfold_from_head({scale}, HeadPart::weight, 0, 64, folded_weight);
+  unfold_from_head({scale}, HeadPart::bias, 0, 1, folded_bias);
   for (std::size_t i = 0; i < weight.size(); ++i) {
     CHECK(std::abs(folded_weight[i] - weight[i]) <= 1.2e-7f * std::abs(weight[i]));
   }
   CHECK(std::abs(folded_bias[0] - bias[0]) < 1e-6f);
+}
+
+TEST_CASE("each output of a head is folded by the scale of its label column, from any element on") {
+  const bert_hpc::data::LabelScales scales = {{.mean = 6.5, .deviation = 2}, {.mean = -1, .deviation = 0.5}};
+  const std::vector<float> weight = {1, 2, 3, 4, 5, 6}, bias = {1, 2};  // (2, 3), (2)
+  std::vector<float> folded(weight.begin() + 2, weight.end()), folded_bias = bias;
+  fold_into_head(scales, HeadPart::weight, 2, 6, folded);
+  CHECK(folded == std::vector<float>{6, 2, 2.5f, 3});
+  fold_into_head(scales, HeadPart::bias, 0, 2, folded_bias);
+  CHECK(folded_bias == std::vector<float>{8.5f, 0});
+  unfold_from_head(scales, HeadPart::weight, 2, 6, folded);
+  CHECK(folded == std::vector<float>(weight.begin() + 2, weight.end()));
+  unfold_from_head(scales, HeadPart::bias, 0, 2, folded_bias);
+  CHECK(folded_bias == bias);
 }

@@ -69,8 +69,8 @@ RunInfo example_info() {
   info.data = 3;
   info.pipeline = 2;
   info.tensor = 4;
-  info.label_mean = 6.5;
-  info.label_deviation = 1.0 / 3;
+  info.label_means = {6.5};
+  info.label_deviations = {1.0 / 3};
   info.parameters = 1000;
   info.trained_parameters = 10;
   return info;

@@ -2,6 +2,7 @@
 // r2_score, mean_absolute_error; scipy 1.17: pearsonr, spearmanr. numpy: the concordance by its definition.
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "bert_hpc/metrics/answers.hpp"
@@ -263,6 +264,35 @@ TEST_CASE("predictions of several ranks, in any order, give the same bits as one
     parts[0].sums()[i] += parts[1].sums()[i] + parts[2].sums()[i];
   }
   CHECK(parts[0].values() == evaluated(actual, guessed).values());
+}
+
+TEST_CASE("metrics of several label columns are computed from known labels and averaged") {
+  constexpr float unknown = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> actual = {1, 5, unknown, 2.5f, unknown, unknown, 4, 5, unknown, 7.5f, 5, unknown};
+  const std::vector<std::vector<float>> guessed = {{1.5f, 4, 9}, {2, 9, 9}, {4.5f, 5, 9}, {6, 6, 9}};
+  const std::vector<std::string> columns = {"grammar", "alike", "none"};
+  Evaluation evaluation({&metrics::value_statistics()}, {.outputs = 3, .columns = columns, .values = actual});
+  for (std::int64_t i = 3; i >= 0; --i) add_sample(evaluation, i, guessed[static_cast<std::size_t>(i)]);
+  const auto found = evaluation.values();
+  const auto grammar = evaluated({1, 2.5f, 4, 7.5f}, {1.5, 2, 4.5, 6}).values(),
+             alike = evaluated({5, 5, 5}, {4, 5, 6}).values();
+  REQUIRE(found.size() == 4 * grammar.size());
+  for (std::size_t m = 0; m < grammar.size(); ++m) {
+    const auto& [name, first] = grammar[m];
+    const double second = alike[m].second;
+    const auto at = [&](std::size_t i) { return found[(i + 1) * grammar.size() + m]; };
+    CHECK(at(0) == std::pair(name + "_grammar", first));
+    CHECK(at(1).first == name + "_alike");
+    CHECK((at(1).second == second || (std::isnan(at(1).second) && std::isnan(second))));
+    CHECK(at(2).first == name + "_none");
+    CHECK(std::isnan(at(2).second));
+    CHECK(found[m].first == name);
+    CHECK(found[m].second == (std::isnan(second) ? first : (first + second) / 2));
+  }
+  CHECK(std::isnan(alike[2].second));  // R² of labels that are alike
+  CHECK_FALSE(evaluation.one_answer());
+  add_sample(evaluation, 3, {std::nanf(""), 6, 9});
+  for (std::size_t m = 0; m < grammar.size(); ++m) CHECK(std::isnan(evaluation.values()[m].second));
 }
 
 TEST_CASE("R² and correlations are NaN where all labels are alike, correlations where all predictions are") {

@@ -84,6 +84,24 @@ TEST_CASE("values are predicted as they are") {
   CHECK(std::isnan(values<Numbers>(found.shown, 0)[1]));
 }
 
+TEST_CASE("values of several label columns have a column each in the table") {
+  const Numbers outputs = {6, 1, 7, 2}, label = {6.5f, 2, 7.5f, 3};
+  const Texts names = {"grammar", "overall"};
+  SampleOutputs samples{.rows = 2, .outputs = outputs, .labels = {.outputs = 2, .values = label}, .label_names = names};
+  PredictedRows found = objectives::predict_values(samples);
+  CHECK(names_of(found.stored) == Texts{"label", "prediction"});
+  CHECK((found.stored[0].width == 2 && found.stored[1].width == 2));
+  CHECK(values<Numbers>(found.stored, 0) == label);
+  CHECK(values<Numbers>(found.stored, 1) == outputs);
+  CHECK(names_of(found.shown) == Texts{"label_grammar", "label_overall", "prediction_grammar", "prediction_overall"});
+  CHECK(values<Numbers>(found.shown, 1) == Numbers{2, 3});
+  CHECK(values<Numbers>(found.shown, 2) == Numbers{6, 7});
+  samples.labels.values = {};
+  found = objectives::predict_values(samples);
+  CHECK(std::isnan(values<Numbers>(found.shown, 1)[0]));
+  CHECK(values<Numbers>(found.stored, 0).size() == 4);
+}
+
 TEST_CASE("raw scores have levels, and none where they are unknown") {
   const Numbers outputs = {-1.5f, 2};
   const Integers levels = {0, 2};

@@ -103,6 +103,39 @@ TEST_CASE("squared error and its gradient") {
   ops::squared_error(logits, targets.values.data(), 0.5f, loss.values.data(), core::Tensor<float>());
 }
 
+TEST_CASE(
+    "squared error of several columns against a plain loop, without unknown targets, and its finite differences") {
+  constexpr std::int64_t rows = 3000, columns = 7;
+  const Matrix logits = Matrix::random(rows, columns, 2, 1.0f, 2);
+  Matrix targets = Matrix::random(rows, columns, 2), loss(1, rows), d_logits(rows, columns);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < columns; ++j) {
+      if (i % 5 != 0 && (3 * i + j) % 4 == 0) targets(i, j) = std::numeric_limits<float>::quiet_NaN();
+    }
+  }
+  const auto plain = [&](std::int64_t i, std::int64_t shifted, double shift) {
+    double sum = 0;
+    for (std::int64_t j = 0; j < columns; ++j) {
+      const double error = logits(i, j) + (j == shifted ? shift : 0) - targets(i, j);
+      if (!std::isnan(targets(i, j))) sum += error * error;
+    }
+    return sum;
+  };
+  const float scale = 0.5f;
+  ops::squared_error(logits, targets.values.data(), scale, loss.values.data(), d_logits);
+  // Errors of at most 4, squares of 16 and a sum of 7 of them, each rounded to 2⁻²⁴ of itself.
+  CHECK(test::largest_difference(loss, [&](auto, auto i) { return plain(i, 0, 0); }) < 16 * 7 * 9 * 6e-8);
+  // The loss is a parabola, so that central differences have no error but that of rounding, 1e-13 / h.
+  constexpr double h = 1e-3;
+  CHECK(test::largest_difference(d_logits, [&](auto i, auto j) {
+          return scale * (plain(i, j, h) - plain(i, j, -h)) / (2 * h);
+        }) < 8 * 3 * 6e-8);
+  Matrix in_place = logits, again(1, rows);
+  ops::squared_error(in_place, targets.values.data(), scale, again.values.data(), in_place);
+  CHECK(again.values == loss.values);
+  CHECK(test::largest_difference(in_place, [&](auto i, auto j) { return d_logits(i, j); }) == 0);
+}
+
 TEST_CASE("squared error of a sigmoid against its definition, and its gradient against finite differences") {
   constexpr std::int64_t rows = 5000;
   const Matrix logits = Matrix::random(rows, 1, 1, 4.0f, 2), noise = Matrix::random(1, rows, 2);

@@ -75,13 +75,42 @@ TEST_CASE("columns of 0 or 1 name the labels, and go with nothing that names the
   CHECK(config.label_column().empty());
   CHECK_THAT(message(good, {sets, columns, "source.label=\"x\""}),
              ContainsSubstring("label_columns and label are both given"));
-  CHECK_THAT(message(good, {columns, no_label}), ContainsSubstring("label_columns is for multi_label"));
+  CHECK_THAT(message(good, {columns, no_label}),
+             ContainsSubstring("label_columns is for multi_label and regression, and the task is classification"));
   CHECK_THAT(message(good, {sets, no_label, "source.label_columns=[\"a\", \"a\"]"}),
              ContainsSubstring("names \"a\" twice"));
   CHECK_THAT(message(good, {sets, no_label, "source.label_columns=[\"a \"]"}),
              ContainsSubstring("no blanks around it"));
   CHECK_THAT(message(good, {sets, no_label, "source.label_columns=[\"a,b\"]"}),
              ContainsSubstring("needs a label_separator that is in no name"));
+}
+
+TEST_CASE("a list of label columns is for regression and multi_label") {
+  const std::string list = "source.label=[\"grammar\", \"overall\"]", regression = "task.name=\"regression\"";
+  const PrepConfig config = parse(good, {regression, list});
+  CHECK(config.has_value_columns());
+  CHECK(config.columns_of_labels() == std::vector<std::string>{"grammar", "overall"});
+  CHECK(config.task.labels.empty());
+  CHECK(config.label_column().empty());
+  CHECK_FALSE(config.stratifies());
+  CHECK(parse(resolved_toml(config), {}).columns_of_labels() == config.columns_of_labels());
+  CHECK(parse(good, {regression, "source.label_columns=[\"grammar\", \"overall\"]"}).has_value_columns());
+  for (const std::string one : {"source.label=[\"grammar\"]", "source.label_columns=[\"grammar\"]"}) {
+    const PrepConfig single = parse(good, {regression, one});
+    CHECK_FALSE(single.has_value_columns());
+    CHECK(single.source.label == "grammar");
+    CHECK(single.source.label_columns.empty());
+  }
+  CHECK(parse(good, {"task.name=\"multi_label\"", list}).task.labels == std::vector<std::string>{"grammar", "overall"});
+  CHECK_THAT(message(good, {list}), ContainsSubstring("label names several columns, which is for multi_label and "
+                                                      "regression, and the task is classification"));
+  CHECK_THAT(message(good, {regression, list, "source.label_columns=[\"a\"]"}),
+             ContainsSubstring("label_columns and label are both given"));
+  CHECK_THAT(message(good, {regression, list, "split.stratify=true"}),
+             ContainsSubstring("= true divides by one label, and [source] label has several columns"));
+  CHECK_THAT(message(good, {regression, "source.label=[\"a/b\", \"c\"]"}), ContainsSubstring("without \"/\""));
+  CHECK_THAT(message(good, {regression, "source.label=[\"a\", \"a\"]"}), ContainsSubstring("names \"a\" twice"));
+  CHECK_THAT(message(good, {regression, "source.label=3"}), ContainsSubstring("list of strings"));
 }
 
 TEST_CASE("formats are found by their names") {

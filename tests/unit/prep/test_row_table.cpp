@@ -1,6 +1,8 @@
 // Labels, filters and splits of the first pass over the text.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <cmath>
+#include <limits>
 #include <set>
 
 #include "bert_hpc/core/error.hpp"
@@ -146,6 +148,34 @@ TEST_CASE("regression labels are finite numbers") {
     if (is_kept(rows.status[i])) kept.push_back(rows.values[i]);
   }
   CHECK(kept == std::vector<float>{6.5f, 3, 100, -0.5f});
+}
+
+TEST_CASE("several label columns are numbers, of which some may be missing in a row") {
+  CsvText text("text,a,b,c\nx,6.5,,-1\nx,,,\nx,1,2,3\nx,1,poor,3\nx,, 7 ,\nx,\"1\x1F 2\",3,4\nx,1,2\n");
+  text.config.task.name = "regression";
+  text.config.source.label.clear();
+  text.config.source.label_columns = {"a", "b", "c"};
+  text.config.filter.max_rejected = 1;
+  text.config.split.stratify = false;
+  const RowTable rows = text.scan();
+  CHECK(rows.label_names == std::vector<std::string>{"a", "b", "c"});
+  CHECK(rows.label_rows == std::vector<std::int64_t>{2, 2, 2});
+  using enum RowStatus;
+  const std::vector<RowStatus> rejects = {empty_label, no_number, no_number, missing_column};
+  CHECK(std::vector{rows.status[1], rows.status[3], rows.status[5], rows.status[6]} == rejects);
+  CHECK_THAT(rows.first_rejects[static_cast<std::size_t>(no_number)],
+             ContainsSubstring("row 4, line 5") && ContainsSubstring("(\"poor\")"));
+  REQUIRE(rows.values.size() == 3 * rows.status.size());
+  constexpr float unknown = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> expected[] = {{6.5f, unknown, -1}, {1, 2, 3}, {unknown, 7, unknown}};
+  const std::size_t kept[] = {0, 2, 4};
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(is_kept(rows.status[kept[i]]));
+    for (std::size_t c = 0; c < 3; ++c) {
+      const float found = rows.values[3 * kept[i] + c], value = expected[i][c];
+      CHECK((found == value || (std::isnan(found) && std::isnan(value))));
+    }
+  }
 }
 
 TEST_CASE("an error states the reason where no row is left") {
