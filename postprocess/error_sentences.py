@@ -1,19 +1,22 @@
 """The worst sentences of a token_classification run, from predictions.conll with known tags: those with the most wrong words first, of
 equal ones the shortest."""
 
+import rundata
 from error_rows import MOST, Line, Worst
 
 COLUMNS = 3  # word, gold, predicted
 BEGIN = "⟨"  # of what is said of a wrong word
 
 
-def sentences(path):
-    """(line of the first word, rows of columns) of each sentence."""
+def sentences(run):
+    """(line of the first word, rows of columns without probabilities) of each sentence of predictions.conll."""
     begin, rows = 1, []
-    with open(path, encoding="utf-8", errors="replace") as file:
+    probabilities = rundata.settings(run).get("predictions.probabilities") == "true"
+    with open(run.path / "predictions.conll", encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, 1):
             if line.strip("\n"):
-                rows.append(line.rstrip("\n").split(" "))
+                word, *rest = line.rstrip("\n").split(" ")
+                rows.append([word, *rest[probabilities:]])
                 continue
             if rows:
                 yield begin, rows
@@ -31,7 +34,7 @@ def of_run(run):
     if run.task != "token_classification" or not path.is_file():
         return None
     found = []
-    for number, (line, rows) in enumerate(sentences(path), 1):
+    for number, (line, rows) in enumerate(sentences(run), 1):
         if any(len(row) != COLUMNS for row in rows):
             return None  # without tags
         wrong = sum(gold != predicted for _, gold, predicted in rows)

@@ -21,7 +21,7 @@ def counts(run):
     if run.task != "token_classification" or not path.is_file():
         return None
     types, labels = collections.Counter(), collections.Counter()
-    for _, rows in sentences(path):
+    for _, rows in sentences(run):
         if any(len(row) != 2 for row in rows):
             return None
         before = "O"

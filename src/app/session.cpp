@@ -169,7 +169,7 @@ void Session::plan_memory() {
     options.plan.padding = padding_options(input, model->config, *reader);
     const std::int64_t longest = options.plan.padding.rows(reader->info().max_length);
     const std::int64_t tokens = evaluation_micro_tokens(input, longest, usual_micro_tokens);
-    evaluator.emplace(*model, *reader, rows, input.task, data::evaluation_options(options, tokens), has_targets(input),
+    evaluator.emplace(*model, *reader, rows, input, data::evaluation_options(options, tokens), has_targets(input),
                       sets.hdf5);
     evaluation_bounds = layers::larger(evaluation_bounds, evaluator->bounds());
   };

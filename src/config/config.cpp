@@ -143,6 +143,8 @@ void visit_keys(TomlKeys& toml, Config& config) {
   toml.key("tensorboard", config.log.tensorboard).key("trace", config.log.trace);
   toml.key("profile", config.log.profile);
 
+  toml.table("predictions").key("probabilities", config.predictions.probabilities);
+
   Embed& embed = config.embed;
   toml.table("embed").key("pooling", embed.pooling, one_of({"cls", "mean", "max", "last", "tokens"}));
   toml.key("layer", embed.layer, between(-(1 << 20), 1 << 20)).key("normalize", embed.normalize);

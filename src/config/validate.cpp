@@ -26,6 +26,7 @@ class Rules {
     check_run();
     check_model();
     for (ConfigProblem& problem : task_problems(config_)) problems_.push_back(std::move(problem));
+    check_predictions();
     check_embed();
     check_distill();
     check_data();
@@ -123,6 +124,16 @@ class Rules {
       rule(!rest.is_given(), "model.lora",
            "[model.lora] has only the key adapter with mode \"" + config_.run.mode + "\": remove the others.");
     }
+  }
+
+  void check_predictions() {
+    const tasks::Task* const task = tasks::find(config_.task.name);
+    rule(!config_.predictions.probabilities || task == nullptr || task->labels == tasks::Labels::words,
+         "predictions.probabilities",
+         "[predictions] probabilities = true is for " + tasks::names_where([](const tasks::Task& each) {
+           return each.labels == tasks::Labels::words;
+         }) + ", and the task is " + config_.task.name +
+             ": remove it. Predictions of classification and multi_label always have probabilities.");
   }
 
   void check_embed() {

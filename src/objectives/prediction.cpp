@@ -51,6 +51,12 @@ void show_probabilities(const SampleOutputs& samples, const Numbers& probabiliti
 
 }  // namespace
 
+float probability_of(std::span<const float> outputs, std::size_t output) {
+  double sum = 0;
+  for (const float other : outputs) sum += std::exp(static_cast<double>(other) - static_cast<double>(outputs[output]));
+  return static_cast<float>(1 / sum);
+}
+
 PredictedRows predict_classes(const SampleOutputs& samples) {
   const std::size_t rows = rows_of(samples), columns = columns_of(samples);
   const std::span<const std::int32_t> labels = samples.labels.classes;

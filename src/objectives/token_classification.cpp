@@ -10,6 +10,7 @@
 #include "bert_hpc/metrics/registry.hpp"
 #include "bert_hpc/objectives/conll_file.hpp"
 #include "bert_hpc/objectives/objective.hpp"
+#include "bert_hpc/objectives/prediction.hpp"
 
 namespace bert_hpc::objectives {
 namespace {
@@ -23,19 +24,20 @@ class WordFile {
         rows_(reader, hdf5),
         file_(facts.directory + "/predictions.conll") {}
 
-  /// classes: of the words of the next sample.
-  void add(std::span<const float> classes) {
+  /// Adds the words of the next sample. probabilities: of the classes; empty without.
+  void add(std::span<const float> classes, std::span<const float> probabilities) {
     core::require(rows_.next(), "each sample has a row of texts");
     if (rows_.starts_row()) {
       if (rows_.sample() > 0) file_.end_sentence();
       words_ = rows_.texts().front();
     }
     const std::span<const std::int32_t> known = reader_.word_classes();
-    for (const float predicted : classes) {
+    for (std::size_t i = 0; i < classes.size(); ++i) {
       const std::size_t end = std::min(words_.find(data::word_end), words_.size());
       const std::string_view gold =
           known.empty() ? std::string_view() : names_.at(static_cast<std::size_t>(known[word_]));
-      file_.add(words_.substr(0, end), gold, names_.at(static_cast<std::size_t>(predicted)));
+      const std::optional<float> probability = probabilities.empty() ? std::nullopt : std::optional(probabilities[i]);
+      file_.add(words_.substr(0, end), probability, gold, names_.at(static_cast<std::size_t>(classes[i])));
       words_.remove_prefix(std::min(end + 1, words_.size()));
       ++word_;
     }
@@ -63,15 +65,17 @@ struct Tags {
 
 class WordCollector : public ResultCollector {
  public:
-  WordCollector(const data::ShardReader& reader, const Tags& tags, const PredictionsFacts* files, std::mutex& hdf5)
-      : reader_(reader), tags_(tags) {
+  WordCollector(const data::ShardReader& reader, const Tags& tags, bool probabilities, const PredictionsFacts* files,
+                std::mutex& hdf5)
+      : reader_(reader), tags_(tags), probabilities_(probabilities) {
     if (files != nullptr) file_.emplace(*files, reader, hdf5);
   }
 
   void add(std::span<const float> kept) override {
     if (starts_sentence()) count();
-    if (file_) file_->add(kept);
-    if (!tags_.types.empty() && !reader_.word_classes().empty()) add_tags(kept);
+    const std::span<const float> classes = kept.first(probabilities_ ? kept.size() / 2 : kept.size());
+    if (file_) file_->add(classes, kept.subspan(classes.size()));
+    if (!tags_.types.empty() && !reader_.word_classes().empty()) add_tags(classes);
     ++sample_;
   }
 
@@ -106,6 +110,7 @@ class WordCollector : public ResultCollector {
 
   const data::ShardReader& reader_;
   const Tags& tags_;
+  bool probabilities_;
   std::optional<WordFile> file_;
   std::int64_t sample_ = 0;
   std::vector<metrics::Tag> gold_, found_;  // of the sentence under way
@@ -114,8 +119,9 @@ class WordCollector : public ResultCollector {
 
 class WordResults : public SampleResults {
  public:
-  WordResults(const data::ShardReader& reader, const std::vector<std::string>& names, std::mutex& hdf5)
-      : reader_(reader), outputs_(names.size()), hdf5_(hdf5) {
+  WordResults(const data::ShardReader& reader, const std::vector<std::string>& names, bool probabilities,
+              std::mutex& hdf5)
+      : reader_(reader), outputs_(names.size()), probabilities_(probabilities), hdf5_(hdf5) {
     const auto outside = std::find(names.begin(), names.end(), "O");
     if (outside != names.end()) outside_ = static_cast<std::int32_t>(outside - names.begin());
     tags_.types = metrics::entity_types(names);
@@ -124,14 +130,19 @@ class WordResults : public SampleResults {
     }
   }
 
-  std::int64_t width(std::int64_t sample) const override { return reader_.words().count(sample); }
+  std::int64_t width(std::int64_t sample) const override {
+    return reader_.words().count(sample) * (probabilities_ ? 2 : 1);
+  }
 
-  /// The class of each word, which a float holds exactly below 2²⁴.
+  /// The class of each word, which a float holds exactly below 2²⁴; then, if asked for, the probability of each.
   void keep(std::int64_t sample, std::span<const float> outputs, std::span<float> kept) const override {
-    for (std::size_t word = 0; word < kept.size(); ++word) {
+    const std::size_t words = kept.size() / (probabilities_ ? 2 : 1);
+    for (std::size_t word = 0; word < words; ++word) {
       const auto row = outputs.subspan(word * outputs_, outputs_);
-      kept[word] = static_cast<float>(std::max_element(row.begin(), row.end()) - row.begin());
-      if (is_outside(sample, word)) kept[word] = static_cast<float>(*outside_);
+      auto best = static_cast<std::size_t>(std::max_element(row.begin(), row.end()) - row.begin());
+      if (is_outside(sample, word)) best = static_cast<std::size_t>(*outside_);
+      kept[word] = static_cast<float>(best);
+      if (probabilities_) kept[words + word] = probability_of(row, best);
     }
   }
 
@@ -142,7 +153,7 @@ class WordResults : public SampleResults {
   }
 
   std::unique_ptr<ResultCollector> collect(const PredictionsFacts* files) const override {
-    return std::make_unique<WordCollector>(reader_, tags_, files, hdf5_);
+    return std::make_unique<WordCollector>(reader_, tags_, probabilities_, files, hdf5_);
   }
 
  private:
@@ -153,6 +164,7 @@ class WordResults : public SampleResults {
 
   const data::ShardReader& reader_;
   std::size_t outputs_;
+  bool probabilities_;
   std::optional<std::int32_t> outside_;  // class "O"
   std::mutex& hdf5_;
   Tags tags_;
@@ -167,7 +179,7 @@ Objective token_classification() {
       .distillation = {layers::soft_class_loss, {"kl", "mse_logits"}},
       .results = [](const ResultsRequest& data) -> std::unique_ptr<SampleResults> {
         require_texts(data.reader);
-        return std::make_unique<WordResults>(data.reader, data.label_names, data.hdf5);
+        return std::make_unique<WordResults>(data.reader, data.label_names, data.probabilities, data.hdf5);
       },
       .set_batches = [](const config::Task& task,
                         data::BatchLoaderOptions& options) { options.all_pieces = task.is_on(tasks::all_pieces_key); }};

@@ -118,6 +118,21 @@ class TokenClassification(TaskCase):
             for place, kind in enumerate(test["per_type"].attrs["entity_types"]):
                 self.assertAlmostEqual(100 * test["per_type/f1"][-1][place], official[f"{kind}_FB1"], delta=1e-10)
 
+    def test_probabilities_stand_behind_the_words_and_change_nothing_else(self):
+        self.train("plain", schedule={"epochs": 8})
+        self.train("likely", schedule={"epochs": 8}, predictions={"probabilities": True})
+        lines = [line.split(" ") for line in (self.folder / "likely/predictions.conll").read_text().split("\n")]
+        without = "\n".join(" ".join([line[0], *line[2:]]) for line in lines)
+        self.assertEqual(without, (self.folder / "plain/predictions.conll").read_text())
+        found = [float(line[1]) for line in lines if len(line) > 1]
+        self.assertTrue(all(len(line[1]) == 8 for line in lines if len(line) > 1))
+        self.assertTrue(1 / 7 < min(found) < max(found) <= 1)  # of the likeliest of seven classes
+        wrong = [probability for probability, line in zip(found, (line for line in lines if len(line) > 1)) if line[2] != line[3]]
+        self.assertLess(sum(wrong) / len(wrong), sum(found) / len(found))
+        scores = [run("bert_hpc_score", "conll", "rows.conll", f"{name}/predictions.conll", check=0, cwd=self.folder).stdout
+                  for name in ("plain", "likely")]
+        self.assertEqual(*scores)
+
     def test_a_sentence_of_invisible_words_has_predictions(self):
         text = "".join("the dog B-PER\n".replace("the dog", word) for word in ("Mara", "Oda")) + "\n" + "\u200b O\n\u200d\u200b O\n\nMara B-PER\n"
         (self.folder / "invisible.conll").write_text(text, encoding="utf-8")

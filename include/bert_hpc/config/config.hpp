@@ -142,6 +142,10 @@ struct Log {
   bool profile = false;           ///< time and work of each kind of call in a few steps, in metrics.h5
 };
 
+struct Predictions {
+  bool probabilities = false;  ///< token_classification: of the predicted tag, in predictions.conll
+};
+
 /// Mode "embed".
 struct Embed {
   std::string pooling = "cls";             ///< "cls", "mean", "max", "last": an embedding a sequence; "tokens"
@@ -189,6 +193,7 @@ struct Config {
   Evaluation evaluation;
   Checkpoint checkpoint;
   Log log;
+  Predictions predictions;
   Embed embed;
   Distill distill;
   Debug debug;

@@ -42,6 +42,9 @@ PredictedRows predict_sets(const SampleOutputs& samples);
 /// Raw scores. Stored and shown: label (−1: unknown), prediction.
 PredictedRows predict_scores(const SampleOutputs& samples);
 
+/// The probability of one output by softmax(outputs); NaN if one of them is.
+float probability_of(std::span<const float> outputs, std::size_t output);
+
 /// With more label names than this there are no columns of their own in predictions.csv: a wider table is of no use in
 /// a spreadsheet.
 inline constexpr std::int64_t max_name_columns = 100;

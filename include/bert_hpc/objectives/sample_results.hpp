@@ -60,6 +60,7 @@ struct ResultsRequest {
   const std::vector<std::string>& label_names;  ///< of the outputs
   std::int64_t outputs;                         ///< of a row that the head reads
   const OutputRules& rules;
+  bool probabilities;               ///< [predictions] probabilities
   metrics::Evaluation* evaluation;  ///< gets results of rows of text; null: there are no labels
   std::mutex& hdf5;                 ///< held during HDF5 calls
 };

@@ -24,7 +24,8 @@ metrics::EvaluatedSet evaluated_set(const ModelInstance& model, const data::Shar
 }
 
 Evaluator::Evaluator(ModelInstance& model, data::ShardReader& reader, const data::SourceRows& rows,
-                     const config::Task& task, const data::BatchLoaderOptions& options, bool labels, std::mutex& hdf5)
+                     const config::Config& input, const data::BatchLoaderOptions& options, bool labels,
+                     std::mutex& hdf5)
     : model_(model),
       reader_(reader),
       rows_(rows),
@@ -34,12 +35,13 @@ Evaluator::Evaluator(ModelInstance& model, data::ShardReader& reader, const data
       metrics_(evaluation()) {
   predicted_ = core::MirroredArray<std::int32_t>(bounds().selected);
   if (metrics_.reads_confidences()) confidences_ = core::MirroredArray<float>(bounds().selected);
-  results_ = model.objective.results({.task = task,
+  results_ = model.objective.results({.task = input.task,
                                       .reader = reader,
                                       .rows = rows_,
                                       .label_names = model.config.label_names,
                                       .outputs = model.outputs(),
                                       .rules = model.output_rules,
+                                      .probabilities = input.predictions.probabilities,
                                       .evaluation = labels ? &metrics_ : nullptr,
                                       .hdf5 = hdf5});
 }

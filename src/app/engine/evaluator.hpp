@@ -28,7 +28,7 @@ class Evaluator : private train::PipelineEvents {
   /// All but `task` must outlive it. rows: of windows, if predictions and metrics are of rows; none: each sequence is
   /// one. `labels`: the data have targets. `hdf5` is held while files are read. Throws
   /// Error(data) where a task with answers is to be evaluated on data without their texts.
-  Evaluator(ModelInstance& model, data::ShardReader& reader, const data::SourceRows& rows, const config::Task& task,
+  Evaluator(ModelInstance& model, data::ShardReader& reader, const data::SourceRows& rows, const config::Config& input,
             const data::BatchLoaderOptions& options, bool labels, std::mutex& hdf5);
 
   layers::BatchBounds bounds() const;  ///< of its micro-batches

@@ -20,7 +20,7 @@ std::int64_t result_bytes(const data::ShardReader& reader, const ModelInstance& 
     case tasks::Labels::none:
       return 2 * std::int64_t{sizeof(float)};  // of tokens that are predicted: their number and their loss
     case tasks::Labels::words:
-      return reader.info().max_length * std::int64_t{sizeof(float)};
+      return 2 * reader.info().max_length * std::int64_t{sizeof(float)};  // class and probability of each word
     default:
       return model.outputs() * std::int64_t{sizeof(float)};
   }

@@ -86,6 +86,7 @@ std::vector<KeyChange> non_resumable(const std::vector<KeyChange>& changes) {
                                                           "evaluation.",
                                                           "checkpoint.",
                                                           "log.",
+                                                          "predictions.",
                                                           "debug.",
                                                           "optimizer."};
   std::vector<KeyChange> found;

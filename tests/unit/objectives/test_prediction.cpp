@@ -3,6 +3,10 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
+#include <mutex>
+
+#include "bert_hpc/data/shard_reader.hpp"
+#include "bert_hpc/objectives/objective.hpp"
 
 using namespace bert_hpc;
 using objectives::PredictedRows;
@@ -57,6 +61,43 @@ TEST_CASE("classes: softmax, the first of equal outputs, unknown labels, classes
   found = objectives::predict_classes(samples);
   CHECK(values<Integers>(found.stored, 0) == Integers{-1, -1});
   CHECK(values<Texts>(found.shown, 0) == Texts{"", ""});
+}
+
+TEST_CASE("a word has the probability of its tag, softmax of its logits") {
+  const Numbers outputs = {0.5f, -1, 2.25f, 3, 3, -200, 90, 100, 80};
+  data::PlannedData planned{{}, std::vector<std::int32_t>(1, 5)};  // [CLS], three words, [SEP]
+  planned.info.task = tasks::find("token_classification");
+  planned.info.vocabulary_size = 100;
+  const Texts names = {"B-X", "I-X", "O"};
+  planned.info.label_names = names;
+  const data::ShardReader reader(planned);
+  REQUIRE(reader.words().count(0) == 3);
+  std::mutex hdf5;
+  const objectives::OutputRules rules;
+  const config::Task task;
+  const data::SourceRows rows;
+  const auto results = objectives::named("token_classification")
+                           .results({.task = task,
+                                     .reader = reader,
+                                     .rows = rows,
+                                     .label_names = names,
+                                     .outputs = 3,
+                                     .rules = rules,
+                                     .probabilities = true,
+                                     .evaluation = nullptr,
+                                     .hdf5 = hdf5});
+  REQUIRE(results->width(0) == 6);
+  Numbers kept(6);
+  results->keep(0, outputs, kept);
+  CHECK(Numbers(kept.begin(), kept.begin() + 3) == Numbers{2, 0, 1});
+  std::vector<double> expected;
+  for (std::size_t word = 0; word < 3; ++word) {
+    const double largest = outputs[3 * word + static_cast<std::size_t>(kept[word])];
+    double sum = 0;
+    for (std::size_t c = 0; c < 3; ++c) sum += std::exp(outputs[3 * word + c] - largest);
+    expected.push_back(1 / sum);
+  }
+  CHECK(near(Numbers(kept.begin() + 3, kept.end()), expected));
 }
 
 TEST_CASE("many classes have no columns of their own; no rows have all columns") {

@@ -138,6 +138,6 @@ TEST_CASE("shards without ids cannot be ranked") {
   config::Task task;
   task.name = "answer_ranking";
   std::mutex hdf5;
-  CHECK_THROWS_WITH(objectives::named(task.name).results({task, reader, {}, {}, 1, {}, nullptr, hdf5}),
+  CHECK_THROWS_WITH(objectives::named(task.name).results({task, reader, {}, {}, 1, {}, false, nullptr, hdf5}),
                     ContainsSubstring("it holds no texts"));
 }
