@@ -2,15 +2,16 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/text.hpp"
 #include "bert_hpc/score/ranking.hpp"
 
 namespace bert_hpc::objectives {
 namespace {
 
-constexpr std::size_t most_ranks = 1000;           // of ms_marco_eval.py
-constexpr std::string_view run_name = "bert_hpc";  // the last column of run.trec
+constexpr std::size_t most_ranks = 1000;  // of ms_marco_eval.py
 
 /// Of a query: places of its candidates by rank.
 std::vector<std::size_t> ranking_of(const data::GroupTexts& query, std::span<const float> scores) {
@@ -68,10 +69,21 @@ PredictedRows columns_of(const PredictionsFacts& facts, std::int32_t number, con
 
 }  // namespace
 
+std::string run_name(const std::string& directory) {
+  std::filesystem::path path = std::filesystem::absolute(directory).lexically_normal();
+  if (path.filename().empty()) path = path.parent_path();  // behind a slash at the end
+  std::string name = path.filename().string();
+  for (char& c : name) {
+    if (core::ascii_blanks.find(c) != std::string_view::npos) c = '_';
+  }
+  return name.empty() ? "bert_hpc" : name;
+}
+
 RankingFiles::RankingFiles(const PredictionsFacts& facts, const data::ShardReader& reader, std::mutex& hdf5)
     : facts_(facts),
       reader_(reader),
       groups_(reader, hdf5),
+      run_name_(run_name(facts.directory)),
       tables_(facts, reader, columns_of(facts, 0, {}, {}, {}, {}), hdf5),
       trec_(facts.directory + "/run.trec"),
       ranks_(facts.directory + "/predictions.tsv") {}
@@ -100,7 +112,7 @@ void RankingFiles::write_ranks(const std::vector<std::size_t>& places) {
     const std::string& id = query.candidates[places[i]];
     append_line(trec_, {query.id, "Q0", id, rank, ""}, ' ');
     trec_.write(number_text(scores_[places[i]]));
-    append_line(trec_, {"", run_name}, ' ');
+    append_line(trec_, {"", run_name_}, ' ');
     trec_.write("\n");
     if (i >= most_ranks) continue;
     append_line(ranks_, {query.id, id, rank}, '\t');

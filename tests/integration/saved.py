@@ -40,6 +40,11 @@ def numbers_in(group):
     return found
 
 
+def rankings_of(directory):
+    """The lines of run.trec without their last column, the name of the run."""
+    return [line.rsplit(" ", 1)[0] for line in (directory / "run.trec").read_text(encoding="utf-8").splitlines()]
+
+
 def class_report(label, prediction):
     """Precision, recall, F1 and support by their definitions, of (samples, classes) of 0 and 1: scikit-learn's
     classification_report with zero_division=0, whose numbers it is compared with where scikit-learn is at hand."""

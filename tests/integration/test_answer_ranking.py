@@ -11,6 +11,7 @@ import unittest
 import h5py
 import numpy as np
 from program import SIZES, TaskCase, run
+from saved import rankings_of
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "postprocess"))
 
@@ -83,6 +84,8 @@ class AnswerRanking(TaskCase):
             scores = self.score("wikiqa", "test.tsv", f"{loss}/run.trec")
             for name, official in (("map", "map"), ("mrr", "recip_rank"), ("precision_at_1", "P_1"), ("best_f1", "best_triggering_f1")):
                 self.assertEqual(found[name], scores[official], name)
+            names = {line.split(" ")[5] for line in (self.folder / loss / "run.trec").read_text().splitlines()}
+            self.assertEqual(names, {loss})  # of the run's directory
             # run.trec has the digits that read back as the same number in single precision.
             self.assertEqual(found["best_f1_threshold"], np.float32(scores["best_triggering_thresh"]))
             # At the best threshold.
@@ -104,8 +107,8 @@ class AnswerRanking(TaskCase):
         self.train("predicted", run={"mode": "predict", "directory": "predicted"}, data={"train": None},
                    model=SIZES | {"pretrained": "trained/model"})
         folder = self.folder / "predicted"
-        for name in ("run.trec", "predictions.tsv"):
-            self.assertEqual((folder / name).read_bytes(), (self.folder / "trained" / name).read_bytes(), name)
+        self.assertEqual(rankings_of(folder), rankings_of(self.folder / "trained"))
+        self.assertEqual((folder / "predictions.tsv").read_bytes(), (self.folder / "trained/predictions.tsv").read_bytes())
         with open(folder / "predictions.csv", newline="", encoding="utf-8") as file:
             table = list(csv.DictReader(file))
         expected = [(identity, name) for identity, _, sentences in questions(2, repeat=True) for name, _, _ in sentences]
@@ -143,8 +146,8 @@ class AnswerRanking(TaskCase):
                 folder = f"{loss}_{name}"
                 self.train(folder, ranks, parallel=parallel, run={"mode": "train", "directory": folder, "reproducible": True},
                            task={"loss": loss})
-                found[name] = [(self.folder / folder / file).read_bytes() for file in ("model/model.safetensors", "run.trec", "predictions.tsv")]
-                found[name].append(self.metrics(folder))
+                found[name] = [(self.folder / folder / file).read_bytes() for file in ("model/model.safetensors", "predictions.tsv")]
+                found[name] += [rankings_of(self.folder / folder), self.metrics(folder)]
                 self.assertEqual(found[name], found["one"], folder)
             self.train(f"{loss}_tensor", 2, parallel={"tensor": 2}, task={"loss": loss})
             # Sums over hidden units are taken in two parts: a few roundings of fp32 a step.
@@ -200,7 +203,7 @@ class AnswerRanking(TaskCase):
             first = [row["query"] == "0" for row in csv.DictReader(file)]
         with h5py.File(self.folder / "marco_run/predictions.h5") as file:
             self.assertEqual(set(file["relevant"][:][first]), {sum(line.split()[0] == "0" for line in qrels)})
-        self.assertEqual((self.folder / "blind_run/run.trec").read_bytes(), (self.folder / "marco_run/run.trec").read_bytes())
+        self.assertEqual(rankings_of(self.folder / "blind_run"), rankings_of(self.folder / "marco_run"))
 
     def test_shards_do_not_depend_on_ranks(self):
         self.prepare("many", {"format": "wikiqa", "files": ["train.tsv"], "test_files": ["test.tsv"]}, ranks=3)

@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 
 from program import SIZES, TaskCase, sentences
-from saved import values_of
+from saved import rankings_of, values_of
 
 ORDER = ["music", "animal", "nature", "machine"]
 SORTED = sorted(ORDER)
@@ -289,7 +289,7 @@ class TwoOutputs(TaskCase):
         config |= {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}
         (self.folder / "one/config.json").write_text(json.dumps(config))
         self.predict("one_run", "one")
-        self.assertEqual((self.folder / "two/run.trec").read_text(), (self.folder / "one_run/run.trec").read_text())
+        self.assertEqual(rankings_of(self.folder / "two"), rankings_of(self.folder / "one_run"))
         # The same model with its outputs in the other order, which their names tell.
         shutil.copytree(self.folder / "pairs/model", self.folder / "swapped")
         tensors_two = tensors_of(self.folder / "pairs/model")
@@ -298,7 +298,7 @@ class TwoOutputs(TaskCase):
         (self.folder / "swapped/config.json").write_text(json.dumps(config))
         done = self.predict("swapped_run", "swapped")
         self.assertIn("a score is the first (relevant) minus the second (not_relevant)", done.stdout)
-        self.assertEqual((self.folder / "swapped_run/run.trec").read_text(), (self.folder / "one_run/run.trec").read_text())
+        self.assertEqual(rankings_of(self.folder / "swapped_run"), rankings_of(self.folder / "one_run"))
         # A training on from it begins with that output.
         self.train("on", data={"train": ["ranked/train-*.h5"], "test": None}, optimizer={"learning_rate": 1e-12},
                    model={"pretrained": "pairs/model", **HeadLabels.pretrained}, schedule={"epochs": None, "steps": 1})

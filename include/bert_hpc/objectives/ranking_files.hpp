@@ -12,6 +12,9 @@
 
 namespace bert_hpc::objectives {
 
+/// The last column of run.trec: the name of the run's directory, with "_" for blanks, which separate columns.
+std::string run_name(const std::string& directory);
+
 /// DIRECTORY/predictions.h5 (label, prediction, rank) and DIRECTORY/predictions.csv (with ids), a row for each sample;
 /// DIRECTORY/run.trec, lines "query Q0 passage rank score name" (trec_eval); DIRECTORY/predictions.tsv, lines "query
 /// passage rank" with tabs (ms_marco_eval.py), up to the rank 1000 that it takes. A query at a time. Without close()
@@ -34,6 +37,7 @@ class RankingFiles {
   const data::ShardReader& reader_;
   data::GroupReader groups_;
   std::vector<float> scores_;  // of the query under way
+  std::string run_name_;
   PredictionTables tables_;
   io::TextFile trec_, ranks_;
 };
