@@ -88,7 +88,8 @@ bool TrainingLoop::run() {
     return false;
   }
   // A stop during the test must not cost the steps since the last checkpoint.
-  if (session_.test && state_.done > std::max(first_.done, checkpoints_.last_step())) save(false);
+  const bool predicts = session_.test || predicted_validation() != nullptr;
+  if (predicts && state_.done > std::max(first_.done, checkpoints_.last_step())) save(false);
   checkpoints_.finish();  // a failure is a warning: the results are complete
   if (!best_.kept()) results_.export_model(*session_.model, session_.sets.train->info());
   return true;
@@ -201,21 +202,34 @@ void TrainingLoop::stop() {
   results_.stop();
 }
 
+/// The validation data if a training writes its predictions in place of those of test data; else null.
+Evaluator* TrainingLoop::predicted_validation() const {
+  const bool predicts = !session_.test && session_.validation && session_.model->objective.task->predicts_validation;
+  return predicts ? &*session_.validation : nullptr;
+}
+
 bool TrainingLoop::test() {
-  if (!session_.test) return true;
+  Evaluator* const validation = predicted_validation();
+  if (!session_.test && validation == nullptr) return true;
+  const std::string split = validation != nullptr ? "validation" : "test";
+  Evaluator& evaluator = validation != nullptr ? *validation : *session_.test;
   if (best_.kept()) load_folder(*session_.model, results_.model_folder());
   const auto timed = session_.timers.measure("evaluation");
   if (!search_threshold(session_, context_, state_.done, [this] { return asked_to_stop(); })) {
     stop();
     return false;
   }
-  const objectives::PredictionsFacts predictions = results_.predictions_of("test", *session_.model);
+  const objectives::PredictionsFacts predictions = results_.predictions_of(split, *session_.model);
   const bool writes = session_.model->objective.task->predicts_samples;
-  const std::optional<io::EvaluationRow> row = session_.test->evaluate_unless(
+  const std::optional<io::EvaluationRow> row = evaluator.evaluate_unless(
       best_.kept() ? best_.step() : state_.done, [this] { return asked_to_stop(); }, writes ? &predictions : nullptr);
   if (!row) {
     stop();
     return false;
+  }
+  if (validation != nullptr) {  // its evaluations are recorded
+    context_.log.info("predictions of the validation split are in " + context_.input.run.directory);
+    return true;
   }
   results_.record_evaluation("test", *row);
   context_.log.info(evaluation_line("test", *row, *session_.model->objective.task));

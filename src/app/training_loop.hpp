@@ -24,8 +24,8 @@ class TrainingLoop {
 
   /// Collective. The steps that are left. False where the run was asked to stop and has done so, with a checkpoint.
   bool run();
-  /// Collective. The test data, with the model that is kept. False where the run was asked to stop meanwhile and has
-  /// done so.
+  /// Collective. The test data, or predictions of the validation data, with the model that is kept. False if the run
+  /// was asked to stop meanwhile and has done so.
   bool test();
   /// Collective. Timing table, totals.
   void finish();
@@ -34,6 +34,7 @@ class TrainingLoop {
   bool steps();
   bool step();  // true if it is the last one
   bool evaluate();
+  Evaluator* predicted_validation() const;
   bool asked_to_stop() const { return context_.world.any(checkpoints_.wants_stop()); }
   void report_skipped(const StepResult& result);
   void record();

@@ -178,13 +178,14 @@ void load_teacher(Session& session, const RunContext& context) {
 SimulatedRun simulated_run(const Session& session, const RunContext& context) {
   const std::int64_t steps = session.loader->total_steps();
   const std::int64_t interval = evaluation_steps(context.input, session.loader->steps_per_epoch());
+  const bool predicts = !session.sets.test && session.model->objective.task->predicts_validation;
   return {.reader = *session.sets.train,
           .batches = session.batches,
           .model = *session.model,
           .validation = session.sets.validation.get(),
           .test = session.sets.test.get(),
           .steps = steps,
-          .evaluations = session.sets.validation ? (steps + interval - 1) / interval : 0,
+          .evaluations = session.sets.validation ? (steps + interval - 1) / interval + (predicts ? 1 : 0) : 0,
           .checkpoint_bytes = last_checkpoint_bytes(session, context),
           .usual_micro_tokens = session.usual_micro_tokens};
 }

@@ -10,7 +10,8 @@ const Task& question_answering() {
       .name = "question_answering",
       .labels = Labels::spans,
       .rows = HeadRows::all_tokens,
-      .row_texts = 3,  // id, context, answers: data/answer_data.hpp
+      .predicts_validation = true,  // benchmarks publish no other labelled data
+      .row_texts = 3,               // id, context, answers: data/answer_data.hpp
       .metrics = {&metrics::answers()},
       .keys = {{.name = max_answer_tokens_key, .usual = 30.0, .low = 1, .high = 1e6, .low_open = false},
                {.name = n_best_key, .usual = 20.0, .low = 1, .high = 1000, .low_open = false, .high_open = false},

@@ -195,6 +195,27 @@ class QuestionAnswering(TaskCase):
         config = json.loads((self.folder / "trained/model/config.json").read_text())
         self.assertEqual(config["architectures"], ["BertForQuestionAnswering"])
 
+    def test_a_training_without_test_data_answers_the_validation_split(self):
+        files = ("predictions.json", "nbest_predictions.json", "null_odds.json")
+        for name, ranks, best, tables in (("last", 1, None, {}), ("best", 2, "f1", {"parallel": {"pipeline": 2}})):
+            done = self.train(name, ranks, data={"test": None, "validation": ["test/test-*.h5"]}, schedule={"epochs": 10},
+                              evaluation={"every_epochs": 2, "best": best}, run={"mode": "train", "directory": name, "reproducible": True},
+                              **tables)
+            self.assertIn(f"predictions of the validation split are in {name}\n", done.stdout)
+            self.train(f"{name}_again", run={"mode": "evaluate", "directory": f"{name}_again", "reproducible": True}, data={"train": None},
+                       model=SIZES | {"pretrained": f"{name}/model"})
+            for file in files[:1]:
+                self.assertEqual((self.folder / name / file).read_bytes(), (self.folder / f"{name}_again" / file).read_bytes())
+            for file in files:
+                self.assertTrue((self.folder / name / file).is_file(), file)
+            with h5py.File(self.folder / name / "metrics.h5") as file:
+                self.assertEqual(list(file["evaluations"]), ["validation"])
+                steps = list(file["evaluations/validation/step"])
+                self.assertEqual(steps, sorted(set(steps)))
+                best_f1 = max(file["evaluations/validation/f1"]) if best else file["evaluations/validation/f1"][-1]
+            official = run("bert_hpc_score", "squad", "rows.json", f"{name}/predictions.json", check=0, cwd=self.folder)
+            self.assertAlmostEqual(json.loads(official.stdout)["f1"], best_f1, delta=1e-9)
+
     def test_shards_do_not_depend_on_ranks(self):
         self.prepare("many", {"test_files": ["rows.json"]}, {"vocabulary": "train"}, ranks=3)
         self.assertEqual((self.folder / "many/test-00000.h5").read_bytes(), (self.folder / "test/test-00000.h5").read_bytes())

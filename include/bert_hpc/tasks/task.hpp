@@ -62,7 +62,9 @@ struct Task {
   HeadRows rows = HeadRows::first_tokens;
   bool packs_rows = false;       ///< bert_hpc_prep may fill sequences with several rows of the text ([task] pack)
   bool predicts_samples = true;  ///< a prediction for each sample, which mode predict writes
-  int row_texts = 0;             ///< texts of each row that predictions need (data/row_texts.hpp)
+  /// A training without test data writes predictions of the validation split.
+  bool predicts_validation = false;
+  int row_texts = 0;  ///< texts of each row that predictions need (data/row_texts.hpp)
   std::vector<const metrics::Family*> metrics;
   std::vector<Key> keys;
 

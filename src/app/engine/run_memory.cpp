@@ -29,8 +29,10 @@ std::int64_t result_bytes(const data::ShardReader& reader, const ModelInstance& 
 /// Bytes for the data set whose predictions are written: results of one window of samples (on rank 0 those of all
 /// replicas and the blocks of its files), and the scores that metrics keep of each question or query.
 std::int64_t prediction_bytes(const DataSets& sets, const ModelInstance& model) {
-  const data::ShardReader* const reader = sets.test ? sets.test.get() : sets.train ? nullptr : sets.validation.get();
-  if (reader == nullptr || !model.objective.task->predicts_samples) return 0;
+  const tasks::Task& task = *model.objective.task;
+  const bool of_validation = !sets.train || task.predicts_validation;
+  const data::ShardReader* const reader = sets.test ? sets.test.get() : of_validation ? sets.validation.get() : nullptr;
+  if (reader == nullptr || !task.predicts_samples) return 0;
   constexpr std::int64_t files = std::int64_t{4} << 20;  // 16 blocks of 256 KiB: columns before and in the files
   constexpr std::int64_t scores = 32;
   constexpr std::int64_t growth = 2;  // of arrays
@@ -39,7 +41,7 @@ std::int64_t prediction_bytes(const DataSets& sets, const ModelInstance& model) 
       std::min(reader->samples(), data::evaluation_window * (is_root ? model.grid.data : std::int64_t{1}));
   const std::int64_t results = window * (result_bytes(*reader, model) + std::int64_t{sizeof(std::int64_t)});
   if (!is_root) return growth * results;
-  const bool answers = model.objective.task->labels == tasks::Labels::spans;
+  const bool answers = task.labels == tasks::Labels::spans;
   const std::int64_t scored = answers ? reader->samples() : std::ssize(reader->groups());
   return growth * (results + scores * scored) + files;
 }
