@@ -149,6 +149,13 @@ class Classification(Case):
         done = run("bert_hpc_prep", self.work.folder / "missing.toml", check=3)
         self.assertIn('"label"', done.stderr)
 
+    def test_each_update_is_timed_once(self):
+        for ranks in (1, 2):
+            directory = self.train(f"timed-{ranks}", ranks=ranks, schedule={"epochs": 1})
+            with h5py.File(directory / "metrics.h5") as file:
+                calls = dict(zip(file["timers/name"].asstr(), file["timers/calls"]))
+                self.assertEqual(calls["optimizer"], file["steps/step"][-1])
+
     def check_timers(self, file, log):
         """The log's table of sections can be made again from metrics.h5, per cents too; it omits sections without time."""
         rows = {row[0]: row[1:] for row in re.findall(r"^  (\S.*?)  .*?([\d.]+) +[\d.]+ +([\d.]+)$", log, re.MULTILINE)}

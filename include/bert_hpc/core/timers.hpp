@@ -87,6 +87,11 @@ class Timers {
   /// `name` is a string literal. Sections appear in the order of first use.
   [[nodiscard]] Scope measure(std::string_view name) { return Scope(*this, find(name)); }
 
+  /// None if `skipped`.
+  [[nodiscard]] std::optional<Scope> measure_unless(bool skipped, std::string_view name) {
+    return skipped ? std::nullopt : std::optional<Scope>(std::in_place, *this, find(name));
+  }
+
   const std::vector<Section>& sections() const { return sections_; }
 
   /// Also measures by the device's clock from now on. `laps`: most measurements between two calls of collect();

@@ -182,8 +182,8 @@ void Trainer::update_at_once(double learning_rate, std::int64_t done, std::size_
 
 void Trainer::update(const StepResult& result, std::int64_t done) {
   {
-    const auto timed = timers_.measure("optimizer");
     const bool launched = updates_at_once();
+    const auto timed = timers_.measure_unless(launched, "optimizer");  // it was measured when it was launched
     if (!launched) require_intact(hash_.before_update(done + 1));
     if (result.skipped) {
       if (!launched) optimizer_.discard();
