@@ -91,7 +91,7 @@ LoadedInput load_input(const std::string& text, const Invocation& invocation, in
     const std::string folder = input.model.pretrained.value_or("");
     if (!readable && !folder.empty()) findings.attempt([&] { model::read_hf_config(folder); });
     if (input.run.machine) {
-      findings.attempt([&] { config::parse_machine(*input.run.machine, input.precision.compute); });
+      findings.attempt([&] { config::described_machine(input); });
     }
   }
   if (looks && !planned && (invocation.validate || !findings.empty())) {

@@ -20,7 +20,7 @@ void visit_run(TomlKeys& toml, Run& run) {
   toml.key("peak_gflops", run.peak_gflops, positive());
   toml.key("watchdog_seconds", run.watchdog_seconds, non_negative());
   toml.key("watchdog_limit_seconds", run.watchdog_limit_seconds, non_negative());
-  toml.key("machine", run.machine);
+  toml.key("machine", run.machine).key("node_ranks", run.node_ranks, between(1, 1 << 20));
 }
 
 void visit_batch(TomlKeys& toml, Batch& batch) {

@@ -97,6 +97,12 @@ core::MachineDescription parse_machine(const std::string& path, const std::strin
   return parse_machine_text(read_input_text(path), path, compute);
 }
 
+core::MachineDescription described_machine(const Config& config) {
+  core::MachineDescription machine = parse_machine(config.run.machine.value(), config.precision.compute);
+  machine.node_ranks = config.run.node_ranks.value_or(machine.node_ranks);
+  return machine;
+}
+
 MachineFile read_machine_text(const std::string& text, const std::string& name) {
   MachineFile file;
   TomlReader toml(text, name, {});

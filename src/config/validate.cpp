@@ -56,6 +56,8 @@ class Rules {
          "[run] max_walltime = \"" + core::printable(walltime, 40) +
              "\" is not a time: write it as for Slurm's --time, for instance \"90\" (minutes), \"12:00:00\" or "
              "\"2-12:00:00\".");
+    rule(!config_.run.node_ranks || config_.run.machine, "run.node_ranks",
+         "[run] node_ranks is for estimates of a machine: set machine to its description, or remove node_ranks.");
     const double named = config_.run.watchdog_seconds, limit = config_.run.watchdog_limit_seconds;
     rule(limit == 0 || (named > 0 && limit > named), "run.watchdog_limit_seconds",
          "[run] watchdog_limit_seconds must be longer than watchdog_seconds (a silent rank is reported before the run "
@@ -130,9 +132,9 @@ class Rules {
     const tasks::Task* const task = tasks::find(config_.task.name);
     rule(!config_.predictions.probabilities || task == nullptr || task->labels == tasks::Labels::words,
          "predictions.probabilities",
-         "[predictions] probabilities = true is for " + tasks::names_where([](const tasks::Task& each) {
-           return each.labels == tasks::Labels::words;
-         }) + ", and the task is " + config_.task.name +
+         "[predictions] probabilities = true is for " +
+             tasks::names_where([](const tasks::Task& each) { return each.labels == tasks::Labels::words; }) +
+             ", and the task is " + config_.task.name +
              ": remove it. Predictions of classification and multi_label always have probabilities.");
   }
 

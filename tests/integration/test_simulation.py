@@ -78,7 +78,7 @@ class Simulation(program.Case):
     def test_a_plan_ends_with_time_cost_and_restarts_of_the_whole_run(self):
         said = run("bert_hpc", self.input(), "--validate", "--ranks", 4, check=0).stdout
         self.assertRegex(said, r"total time +[\d.]+ m?s: \d+ steps in [\d.]+ m?s, 1 evaluation in [\d.]+ m?s\n")
-        self.assertRegex(said, r"cost +\S+ node-hours \(2 nodes of 2 ranks\)\n")
+        self.assertRegex(said, r"cost +\S+ node-hours \(2 whole nodes of 2 ranks\)\n")
         self.assertRegex(said, r"restarts +0 in jobs of 24 h \(run.max_walltime is not set\)\n")
         said = run("bert_hpc", self.input(), "--validate", "--set", "schedule.epochs=1000000000", "--set",
                    'run.max_walltime="1-00:00:00"', check=0).stdout
@@ -104,7 +104,7 @@ class Simulation(program.Case):
         said = run("bert_hpc", self.input(), "--validate", "--ranks", 1024, "--set", "batch.global=2048", "--set", "batch.micro=1",
                    check=0).stdout
         self.assertRegex(said, r"warning: data.train has \d+ sequences, fewer than the 1,024 data-parallel replicas")
-        self.assertIn("(512 nodes of 2 ranks)", said)
+        self.assertIn("(512 whole nodes of 2 ranks)", said)
         self.assertIn("The input is valid. Nothing was computed.", said)
 
     def test_traces(self):

@@ -28,8 +28,9 @@ struct Run {
   std::optional<double>
       peak_gflops;               ///< of one rank's hardware, GFLOP/s: for the share of the peak in the timing table
   double watchdog_seconds = 60;  ///< a rank that gives no sign of life for so long is named; 0: never
-  double watchdog_limit_seconds = 600;  ///< for so long, and the run ends; 0: never
-  std::optional<std::string> machine;   ///< a machine description (config/machine_description.hpp), for estimates
+  double watchdog_limit_seconds = 600;     ///< for so long, and the run ends; 0: never
+  std::optional<std::string> machine;      ///< a machine description (config/machine_description.hpp), for estimates
+  std::optional<std::int64_t> node_ranks;  ///< ranks on a node, in place of the description's
 };
 
 /// A key that is a word, a number (a list of one) or a list of numbers; unset where both are empty.

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "bert_hpc/config/config.hpp"
 #include "bert_hpc/core/machine_description.hpp"
 
 namespace bert_hpc::config {
@@ -41,6 +42,8 @@ std::string machine_text(const MachineFile& file);
 
 /// `compute` as in precision.compute selects the machine's rate. Throws Error(input) with every problem.
 core::MachineDescription parse_machine(const std::string& path, const std::string& compute);
+/// The machine that [run] machine describes, with [run] node_ranks if it is given. Throws as parse_machine().
+core::MachineDescription described_machine(const Config& config);
 /// The same for text already in memory; `name` stands for it in messages.
 core::MachineDescription parse_machine_text(const std::string& text, const std::string& name,
                                             const std::string& compute);

@@ -105,8 +105,7 @@ std::int64_t memory_budget(const RunContext& context) {
   if (!batch.memory.empty()) return static_cast<std::int64_t>(std::min(batch.memory.front(), 1e18));
   if (batch.memory_word.empty()) return 0;
   if (context.invocation.validate && context.input.run.machine) {  // the plan's machine may be another one
-    const core::MachineDescription machine =
-        config::parse_machine(*context.input.run.machine, context.input.precision.compute);
+    const core::MachineDescription machine = config::described_machine(context.input);
     if (machine.memory > 0) return usable(static_cast<std::int64_t>(machine.memory));
   }
   if (core::is_gpu_build()) return usable(context.device.memory);

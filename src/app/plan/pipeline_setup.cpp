@@ -109,8 +109,7 @@ int stated_micro_batches(const config::Config& input, double sequences, double t
 
 core::MachineDescription machine_of(const config::Config& input, const model::ModelConfig& model) {
   if (!input.run.machine) return usual_machine();
-  return core::at_hidden(config::parse_machine(*input.run.machine, input.precision.compute),
-                         static_cast<double>(model.hidden_size));
+  return core::at_hidden(config::described_machine(input), static_cast<double>(model.hidden_size));
 }
 
 /// Rows that the head reads, of all computed tokens.

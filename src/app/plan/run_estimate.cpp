@@ -31,6 +31,12 @@ std::string part(std::int64_t count, const char* what, double seconds) {
   return count == 0 ? "" : ", " + core::counted(count, what) + " in " + core::format_duration(seconds);
 }
 
+/// ", of which the run uses 4"; "" if it uses all.
+std::string unused_text(const RunPlan& plan, const RunEstimate& run) {
+  if (run.nodes * plan.node_ranks == plan.ranks) return {};
+  return ", of which the run uses " + core::with_commas(plan.ranks) + "; run.node_ranks sets the size of a node";
+}
+
 std::string line(const char* name, const std::string& text) {
   return "  " + std::string(name) + std::string(12 - std::string(name).size(), ' ') + text + '\n';
 }
@@ -63,7 +69,8 @@ std::string run_estimate_text(const RunPlan& plan, const RunEstimate& run) {
                                             part(run.checkpoints, "checkpoint", run.checkpoint_seconds));
   text += line("cost", hours_text(run.node_hours) + " node-hours" +
                            (plan.gpu ? ", " + hours_text(run.gpu_hours) + " GPU-hours" : "") + " (" +
-                           core::counted(run.nodes, "node") + " of " + core::counted(plan.node_ranks, "rank") + ')');
+                           core::counted(run.nodes, "whole node") + " of " +
+                           core::counted(plan.node_ranks, plan.gpu ? "GPU" : "rank") + unused_text(plan, run) + ')');
   const std::string limit = core::format_duration(walltime(plan));
   text += line("restarts", core::with_commas(run.restarts) + (plan.max_walltime
                                                                   ? " with run.max_walltime = " + limit

@@ -113,7 +113,7 @@ train::SimulationInput input_of(const RunContext& context, const SimulatedRun& r
 
 std::optional<core::MachineDescription> machine_of(const config::Config& input) {
   if (!input.run.machine) return std::nullopt;
-  return config::parse_machine(*input.run.machine, input.precision.compute);
+  return config::described_machine(input);
 }
 
 std::string run_text(const RunContext& context, const SimulatedRun& run, const train::SimulationInput& simulated,

@@ -89,7 +89,7 @@ std::string plan_warning(const RunContext& context, std::int64_t most_bytes, int
   if (context.world.rank() != 0) return {};
   const config::Config& input = context.input;
   if (input.run.machine) {
-    const core::MachineDescription machine = config::parse_machine(*input.run.machine, input.precision.compute);
+    const core::MachineDescription machine = config::machine_of(input);
     return memory_warning(most_bytes, 1, static_cast<std::int64_t>(machine.memory), "a rank of " + machine.name);
   }
   if (!core::host_sees_device_memory()) return {};

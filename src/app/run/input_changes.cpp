@@ -66,6 +66,7 @@ std::vector<KeyChange> non_resumable(const std::vector<KeyChange>& changes) {
                                                           "run.epilogues",
                                                           "run.peak_gflops",
                                                           "run.machine",
+                                                          "run.node_ranks",
                                                           "run.watchdog_seconds",
                                                           "run.watchdog_limit_seconds",
                                                           "model.pretrained",

@@ -69,6 +69,7 @@ TEST_CASE("any key that is given since then is reported") {
   const std::map<std::string, std::vector<std::string>> given = {
       {"run.peak_gflops", {"run.peak_gflops=100.0"}},
       {"run.machine", {"run.machine=\"m.toml\""}},
+      {"run.node_ranks", {"run.machine=\"m.toml\"", "run.node_ranks=4"}},
       {"model.vocab_size", {"model.vocab_size=1000"}},
       {"model.classifier_dropout", {"model.classifier_dropout=0.3"}},
       {"schedule.warmup_steps", {"schedule.warmup_steps=2"}},

@@ -43,7 +43,8 @@ TEST_CASE("the total is that of steps, evaluations and checkpoints; whole nodes 
   CHECK_THAT(text,
              ContainsSubstring("  total time  1 h 02 min: 1,000 steps in 1 h 00 min, 4 evaluations in 1 min 40 s, "
                                "10 checkpoints in 20 s\n"));
-  CHECK_THAT(text, ContainsSubstring("2.07 node-hours, 132 GPU-hours (2 nodes of 64 ranks)\n"));
+  CHECK_THAT(text, ContainsSubstring("2.07 node-hours, 132 GPU-hours (2 whole nodes of 64 GPUs, of which the run "
+                                     "uses 96; run.node_ranks sets the size of a node)\n"));
   CHECK_THAT(text, ContainsSubstring("0 in jobs of 24 h (run.max_walltime is not set)\n"));
 }
 
