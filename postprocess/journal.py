@@ -78,6 +78,7 @@ def read_journal(run, path):
                 numbers = [float(column[0]) for column in columns]
                 if numbers:
                     run.attributes[name] = numbers[0] if len(numbers) == 1 else np.array(numbers)
+                    run.metric_labels["loss"] = "loss of standardized labels"
             if len(rest) > 1:
                 counted = zip(("parameters", "trained_parameters"), map(int, rest[:2]))
                 run.attributes.update((name, number) for name, number in counted if number > 0)

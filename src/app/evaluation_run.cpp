@@ -24,7 +24,9 @@ namespace {
 /// Notes on the use of the pretrained model, and on the meaning of label numbers without names.
 void report_labels(const LoadNotes& notes, const Session& session, const SessionData& data, const RunBasics& run) {
   report_load(notes, run);
-  if (run.input.run.mode == "predict" || !session.model->objective.task->names_outputs(session.model->config.label_names.size())) return;
+  if (run.input.run.mode == "predict" ||
+      !session.model->objective.task->names_outputs(session.model->config.label_names.size()))
+    return;
   const std::string numbers = numbers_note(session.model->config.label_names, data.primary().info().label_names);
   if (!numbers.empty()) run.log.info("note: " + numbers);
 }
@@ -58,7 +60,7 @@ void evaluate(Session& session, data::ShardReader& reader, Results& results, con
   }
   if (input.run.mode != "predict") {
     results.record_evaluation(split, *row);
-    context.log.info(evaluation_line(split, *row, *session.model->objective.task));
+    context.log.info(evaluation_line(split, *row, *session.model));
     if (const auto answer = evaluator.one_answer()) {
       context.log.warning(objectives::one_answer_in_evaluation(split, *answer, labels, input.task.name));
     }

@@ -232,7 +232,7 @@ bool TrainingLoop::test() {
     return true;
   }
   results_.record_evaluation("test", *row);
-  context_.log.info(evaluation_line("test", *row, *session_.model->objective.task));
+  context_.log.info(evaluation_line("test", *row, *session_.model));
   health_.check_answers("test", *session_.test, true, state_.done);
   return true;
 }
@@ -285,7 +285,7 @@ bool TrainingLoop::evaluate() {
     return true;
   }
   results_.record_evaluation("validation", *row);
-  context_.log.info(evaluation_line("validation", *row, *session_.model->objective.task));
+  context_.log.info(evaluation_line("validation", *row, *session_.model));
   const bool untrained = trainer_.skipped().total > 0 && trainer_.skipped().total == state_.done;
   better_ = !untrained && best_.offer(*row);
   if (const std::string metric = best_.undefined_metric(*row); !metric.empty()) {

@@ -110,8 +110,8 @@ void write_counts(Hdf5File& file, const std::string& group, const std::vector<Ev
   write("support", all.support, "samples");
 }
 
-/// What a reader needs to know of a metric, also of one of a label column ("rmse_NAME"); of one of another version its name
-/// alone. `names`: all of its evaluation.
+/// What a reader needs to know of a metric, also of one of a label column ("rmse_NAME"); of one of another version its
+/// name alone. `names`: all of its evaluation.
 void describe_metric(Hdf5File& file, const std::string& dataset, const std::string& name,
                      const std::set<std::string>& names) {
   const metrics::Metric* metric = metrics::find_metric(name, names);
@@ -124,11 +124,12 @@ void describe_metric(Hdf5File& file, const std::string& dataset, const std::stri
 }
 
 void write_evaluations(Hdf5File& file, const std::string& split, const std::vector<EvaluationRow>& rows,
-                       const std::vector<std::string>& label_names) {
+                       const RunInfo& info) {
   const std::string group = "evaluations/" + split;
   write_column(file, group + "/step", rows, &EvaluationRow::step, "updates");
   write_column(file, group + "/loss", rows, &EvaluationRow::loss, "1");
   describe_metric(file, group + "/loss", "loss", {});
+  if (info.standardizes()) file.write_attribute(group + "/loss", "label", standardized_loss);
   std::set<std::string> names;
   for (const EvaluationRow& row : rows) {
     for (const auto& [name, value] : row.metrics) names.insert(name);
@@ -147,7 +148,7 @@ void write_evaluations(Hdf5File& file, const std::string& split, const std::vect
   write_counts(file, group + "/per_class", rows, &EvaluationRow::class_counts, "classes");
   write_counts(file, group + "/per_type", rows, &EvaluationRow::type_counts, "entity types");
   if (file.exists(group + "/per_type")) {
-    file.write_attribute(group + "/per_type", "entity_types", metrics::entity_types(label_names));
+    file.write_attribute(group + "/per_type", "entity_types", metrics::entity_types(info.label_names));
   }
 }
 
@@ -287,7 +288,7 @@ std::vector<std::byte> MetricsTables::to_hdf5(const std::string& path) const {
   write_steps(file, steps);
   file.create_group("evaluations");
   for (const auto& [split, rows] : evaluations) {
-    if (!rows.empty()) write_evaluations(file, split, rows, info.label_names);
+    if (!rows.empty()) write_evaluations(file, split, rows, info);
   }
   write_column(file, "timers/name", timers, &TimerRow::name, "");
   write_column(file, "timers/calls", timers, &TimerRow::calls, "calls");

@@ -111,7 +111,7 @@ class LabelColumns(Case):
             self.assertEqual(written[name], written["one"], name)
             for column, (mean, deviation) in zip(COLUMNS, scales):
                 self.assertIn(f"{column} mean {mean:.4g}, deviation {deviation:.4g}", done.stdout)
-        self.assertRegex(done.stdout, r"test at step \d+: loss .*, rmse .*, rmse_grammar .*, rmse_coherence .*, rmse_overall ")
+        self.assertRegex(done.stdout, r"test at step \d+: loss of standardized labels .*, rmse .*, rmse_grammar .*, rmse_coherence .*, rmse_overall ")
         self.assertNotIn("mae_grammar", done.stdout)
         config = json.loads((directory / "model/config.json").read_text())
         self.assertEqual(config["problem_type"], "regression")

@@ -75,9 +75,11 @@ class Standardized(Case):
             done, directory = self.train(name, ranks=ranks, **tables, **test)
             mean, deviation = plain_scale(self.work.labels("train"))
             self.assertIn(f"mean squared error of standardized labels (mean {mean:.4g}, deviation {deviation:.4g})", done.stdout)
+            self.assertRegex(done.stdout, r"\ntest at step \d+: loss of standardized labels \d")
             with h5py.File(directory / "metrics.h5") as file:
                 self.assertAlmostEqual(file.attrs["label_mean"], mean, delta=1e-12)
                 self.assertAlmostEqual(file.attrs["label_deviation"], deviation, delta=1e-12)
+                self.assertEqual(file["evaluations/test/loss"].attrs["label"], "loss of standardized labels")
                 found = {split: {key: values[-1] for key, values in file[f"evaluations/{split}"].items()}
                          for split in ("validation", "test")}
             for split in found:
@@ -92,6 +94,7 @@ class Standardized(Case):
             np.testing.assert_allclose(again, prediction, atol=5e-6)
             with h5py.File(self.evaluate(f"{name}-evaluated", directory / "model", "evaluate", "test") / "metrics.h5") as file:
                 self.assertNotIn("label_mean", file.attrs)
+                self.assertEqual(file["evaluations/test/loss"].attrs["label"], "loss")
                 for key in ("rmse", "r2", "pearson"):
                     self.assertAlmostEqual(file[f"evaluations/test/{key}"][0], found["test"][key], delta=1e-5)
                 self.assertAlmostEqual(file["evaluations/test/loss"][0], found["test"]["rmse"] ** 2, delta=1e-5)

@@ -24,6 +24,10 @@
 
 namespace bert_hpc::io {
 
+/// The loss of evaluations in a training on standardized labels, in words; in mode evaluate it is of labels as they
+/// are.
+inline constexpr const char* standardized_loss = "loss of standardized labels";
+
 /// Provenance of a run. All text is UTF-8.
 struct RunInfo {
   std::string version;                                          ///< of bert_hpc
@@ -37,6 +41,8 @@ struct RunInfo {
   /// Mean and standard deviation of the training labels, of each label column, if the model trains on standardized
   /// labels.
   std::vector<double> label_means, label_deviations;
+
+  bool standardizes() const { return !label_deviations.empty(); }
   std::int64_t parameters = 0, trained_parameters = 0;  ///< of the whole model; 0: unknown
 };
 

@@ -89,7 +89,7 @@ std::string plan_warning(const RunContext& context, std::int64_t most_bytes, int
   if (context.world.rank() != 0) return {};
   const config::Config& input = context.input;
   if (input.run.machine) {
-    const core::MachineDescription machine = config::machine_of(input);
+    const core::MachineDescription machine = config::described_machine(input);
     return memory_warning(most_bytes, 1, static_cast<std::int64_t>(machine.memory), "a rank of " + machine.name);
   }
   if (!core::host_sees_device_memory()) return {};
@@ -187,13 +187,17 @@ std::string memory_line(const std::vector<io::RankRow>& ranks) {
          core::format_bytes(worst->peak_memory);
 }
 
-std::string evaluation_line(const std::string& split, const io::EvaluationRow& row, const tasks::Task& task) {
+std::string evaluation_line(const std::string& split, const io::EvaluationRow& row, const ModelInstance& model) {
+  const tasks::Task& task = *model.objective.task;
+  const data::LabelScales& scales = model.output_rules.scales;
   const std::string place = row.step > 0 ? " at step " + core::with_commas(row.step) : "";
-  std::string text = split + place + ": loss " + core::format_number(row.loss);
+  const bool standardized = !scales.empty() && !is_bounded(scales);
+  std::string text =
+      split + place + ": " + (standardized ? io::standardized_loss : "loss") + ' ' + core::format_number(row.loss);
   for (const auto& [name, value] : row.metrics) {
     const metrics::Metric* const metric = metrics::find_metric(name, task.metrics);
     if (metric != nullptr && !metric->in_log) continue;
-    // Of the metrics of single outputs the log shows one.
+    // The log shows one metric of single outputs.
     if (metric == nullptr && !name.starts_with(task.metrics.front()->metrics.front().name + '_')) continue;
     const bool has_label = metric != nullptr && !metric->label.empty();
     text += ", " + (has_label ? metric->label : name) + " " + core::format_number(value);

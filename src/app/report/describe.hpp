@@ -26,7 +26,7 @@ std::string memory_line(const std::vector<io::RankRow>& ranks);
 
 /// "validation at step 120: loss 0.5123, accuracy 0.8412, macro f1 0.8123, …"; without a step where nothing was
 /// trained.
-std::string evaluation_line(const std::string& split, const io::EvaluationRow& row, const tasks::Task& task);
+std::string evaluation_line(const std::string& split, const io::EvaluationRow& row, const ModelInstance& model);
 
 /// Last line of --validate.
 inline constexpr const char* valid_input = "The input is valid. Nothing was computed.";
