@@ -168,10 +168,6 @@ class Rules {
          "[distill] match_embeddings is read by losses = [\"hidden_mse\"] alone: add it, or remove match_embeddings.");
     rule(config_.task.word(tasks::loss_key) != tasks::concordance_loss, "distill",
          "[distill] does not go with [task] loss = \"concordance\", a loss over a whole step: remove one of them.");
-    const tasks::Task* const task = tasks::find(config_.task.name);
-    rule(task == nullptr || !task->predicts_tokens() || config_.parallel.tensor == 1, "parallel.tensor",
-         "[parallel] tensor must be 1 to distil the task \"" + config_.task.name +
-             "\": with more, ranks share out the vocabulary over which the teacher's distribution is.");
   }
 
   void check_data() {

@@ -1,9 +1,23 @@
 #include "bert_hpc/layers/soft_losses.hpp"
 
+#include <cstddef>
+#include <span>
+
+#include "bert_hpc/ops/losses.hpp"
+
 namespace bert_hpc::layers {
 
 void soft_class_loss(const SoftLossInput& in) {
-  ops::soft_classes(in.terms, in.student, in.teacher, in.row_losses);
+  if (in.share == nullptr) return ops::soft_classes(in.terms, in.student, in.teacher, in.row_losses);
+  const auto& [group, first_output, all_outputs, sums] = *in.share;
+  const Tensor<const float> student = in.student.as<float>();
+  const Tensor<float> maxima = sums.row_range(0, 2), totals = sums.row_range(2, 4);
+  ops::class_shard_maxima(student, maxima.row(0));
+  ops::class_shard_maxima(in.teacher, maxima.row(1));
+  group.all_reduce({maxima.data, static_cast<std::size_t>(maxima.size())}, comm::Reduction::maximum);
+  ops::soft_class_shard_totals(in.terms, student, in.teacher, maxima, totals);
+  group.all_reduce({totals.data, static_cast<std::size_t>(totals.size())}, comm::Reduction::sum);
+  ops::soft_class_shards(in.terms, all_outputs, student, in.teacher, maxima, totals, in.row_losses);
 }
 
 void soft_name_loss(const SoftLossInput& in) {

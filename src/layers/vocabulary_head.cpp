@@ -50,7 +50,7 @@ void VocabularyHead::allocate_saved(core::Workspace& workspace, std::int64_t row
   const std::int64_t stride = settings_.pads_logits ? ops::padded_columns(outputs_) : outputs_;
   saved.logits =
       workspace.take(rows, stride, group_.shared() ? DataType::fp32 : settings_.logits).column_range(0, outputs_);
-  if (group_.shared()) saved.shard_sums = workspace.take<float>(3, rows);
+  if (group_.shared()) saved.shard_sums = workspace.take<float>(shard_sum_rows, rows);
   saved.row_losses = workspace.take<float>(1, rows);
 }
 
@@ -86,7 +86,8 @@ void VocabularyHead::forward(Engine& engine, const StepContext& context, ConstMa
 
 std::optional<VocabularyShare> VocabularyHead::vocabulary_share(const SavedActivations& of_micro_batch) const {
   if (!group_.shared()) return std::nullopt;
-  return VocabularyShare{group_, first_output_, static_cast<const Saved&>(of_micro_batch).shard_sums};
+  return VocabularyShare{group_, first_output_, settings_.outputs,
+                         static_cast<const Saved&>(of_micro_batch).shard_sums};
 }
 
 void VocabularyHead::loss(const LossInput& in) {
@@ -94,7 +95,7 @@ void VocabularyHead::loss(const LossInput& in) {
   if (in.share == nullptr) {
     return ops::cross_entropy(in.outputs, ids, in.scale, in.row_losses, in.training ? in.outputs : Matrix());
   }
-  const auto& [group, first_output, sums] = *in.share;
+  const auto& [group, first_output, all_outputs, sums] = *in.share;
   const Tensor<float> largest = sums.row_range(0, 1), totals = sums.row_range(1, 2);
   ops::class_shard_maxima(in.logits(), largest.data);
   group.all_reduce({largest.data, static_cast<std::size_t>(largest.size())}, comm::Reduction::maximum);

@@ -23,13 +23,15 @@ class VocabularyHead : public Head {
   void backward_weight(Engine& engine, const SavedActivations& saved, ConstMatrix x) const override;
 
  private:
+  static constexpr std::int64_t shard_sum_rows = 6;  ///< of VocabularyShare::sums
+
   /// "piece": this rank's rows in a tensor group, otherwise all. Without a dense layer there are only logits.
   struct Saved : SavedActivations {
     Matrix dense;              ///< (piece, hidden): before GELU
     Matrix activated;          ///< (piece, hidden)
     Tensor<float> statistics;  ///< (2, piece): mean, rstd
     Matrix features;           ///< (piece, hidden): what the logits are made of
-    Tensor<float> shard_sums;  ///< (3, rows): where outputs are shared out
+    Tensor<float> shard_sums;  ///< (shard_sum_rows, rows): if outputs are shared out
     Matrix d_features;         ///< (piece, hidden)
     Matrix d_dense;            ///< (piece, hidden): at the result of the dense layer
   };

@@ -34,6 +34,12 @@ std::int64_t ModelPlan::most_columns() const {
   return most;
 }
 
+std::int64_t ModelPlan::most_exchanged_columns() const {
+  std::int64_t most = most_columns();
+  for (const Projection& projection : projections) most = std::max(most, projection.out);
+  return most;
+}
+
 bool ModelPlan::can_be_shared() const {
   return input->can_be_shared() &&
          std::all_of(sublayers.begin(), sublayers.end(), [](const auto& s) { return s.kind->can_be_shared(); });

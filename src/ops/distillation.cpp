@@ -164,7 +164,7 @@ void add_in(float factor, Tensor<const float> gradient, Tensor<T> d_logits) {
       });
 }
 
-void require_shapes(core::ConstMatrix student, const Tensor<float>& teacher) {
+void require_shapes(const core::ConstMatrix& student, const core::ConstMatrix& teacher) {
   core::require(student.rows == teacher.rows && student.columns == teacher.columns,
                 "distillation: student and teacher have other shapes");
 }
@@ -174,6 +174,60 @@ void require_shapes(core::ConstMatrix student, const Tensor<float>& teacher) {
 void soft_classes(const SoftTerms& terms, core::ConstMatrix student, Tensor<float> teacher, float* row_loss) {
   require_shapes(student, teacher);
   core::with_type(student.type, [&]<class T>() { classes_in<T>(terms, student.as<T>(), teacher, row_loss); });
+}
+
+// With x and y less their maxima: totals_0 = Σ exp(x_j / T), totals_1 = Σ exp(y_j / T),
+// totals_2 = Σ exp(y_j / T) · (y_j − x_j) / T, totals_3 = Σ (difference of the outputs)²
+void soft_class_shard_totals(const SoftTerms& terms, Tensor<const float> student, Tensor<const float> teacher,
+                             Tensor<const float> maxima, Tensor<float> totals) {
+  require_shapes(student, teacher);
+  const std::int64_t columns = student.columns;
+  const float cold = 1.0f / terms.temperature;
+  kernel::for_rows(
+      {"bert_hpc::ops::soft_class_shard_totals", kernel::bytes_of<float, float>(student.size())}, student.rows,
+      KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t i) {
+        const float *const x = student.row(i), *const y = teacher.row(i);
+        const float x_largest = maxima(0, i), y_largest = maxima(1, i);
+        const float of_student =
+            team.sum<float>(columns, [=](std::int64_t j) { return fast_exp((x[j] - x_largest) * cold); });
+        const float of_teacher =
+            team.sum<float>(columns, [=](std::int64_t j) { return fast_exp((y[j] - y_largest) * cold); });
+        const float apart = team.sum<float>(columns, [=](std::int64_t j) {
+          const float below_x = x[j] - x_largest, below_y = y[j] - y_largest;
+          return fast_exp(below_y * cold) * ((below_y - below_x) * cold);
+        });
+        const float squares = team.sum<float>(columns, [=](std::int64_t j) { return (x[j] - y[j]) * (x[j] - y[j]); });
+        if (!team.leads()) return;
+        totals(0, i) = of_student;
+        totals(1, i) = of_teacher;
+        totals(2, i) = apart;
+        totals(3, i) = squares;
+      });
+}
+
+// KL = totals_2 / totals_1 + log totals_0 − log totals_1; gradients are those of soft_distribution().
+void soft_class_shards(const SoftTerms& terms, std::int64_t classes, Tensor<const float> student, Tensor<float> teacher,
+                       Tensor<const float> maxima, Tensor<const float> totals, float* row_loss) {
+  require_shapes(student, teacher);
+  const std::int64_t columns = student.columns;
+  const float cold = 1.0f / terms.temperature, slope = terms.divergence * terms.temperature;
+  const float divergence = slope * terms.temperature, squares = terms.squares / static_cast<float>(classes);
+  kernel::for_rows(
+      {"bert_hpc::ops::soft_class_shards", kernel::bytes_of<float, float, float>(student.size())}, student.rows,
+      KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t i) {
+        const float* const x = student.row(i);
+        float* const y = teacher.row(i);
+        const float x_offset = maxima(0, i) * cold + std::log(totals(0, i));
+        const float y_offset = maxima(1, i) * cold + std::log(totals(1, i));
+        if (team.leads()) {
+          row_loss[i] = divergence * (totals(2, i) / totals(1, i) + (std::log(totals(0, i)) - std::log(totals(1, i)))) +
+                        squares * totals(3, i);
+        }
+        team.each(columns, [=](std::int64_t j) {
+          const float q = fast_exp(x[j] * cold - x_offset), p = fast_exp(y[j] * cold - y_offset);
+          y[j] = slope * (q - p) + 2.0f * squares * (x[j] - y[j]);
+        });
+      });
 }
 
 void soft_names(const SoftTerms& terms, core::ConstMatrix student, Tensor<float> teacher, float* row_loss) {

@@ -1,5 +1,6 @@
 #include "bert_hpc/train/distillation.hpp"
 
+#include <optional>
 #include <utility>
 
 #include "bert_hpc/core/error.hpp"
@@ -22,11 +23,13 @@ std::span<const ForwardResult> DistillationLoss::add(const ForwardResult& result
   model::Stage& student = *result.stage;
   const core::Tensor<float> teacher = teacher_(result.micro_batch);
   core::require(teacher.rows <= settings_.rows, "distillation: more rows than planned");
+  const std::optional<layers::VocabularyShare> share = student.vocabulary_share(result.slot);
   settings_.loss({.batch = context.batch,
                   .terms = settings_.terms,
                   .student = student.logits(result.slot),
                   .teacher = teacher,
-                  .row_losses = soft_losses_.data()});
+                  .row_losses = soft_losses_.data(),
+                  .share = share ? &*share : nullptr});
   const std::span<const ForwardResult> done = task_loss_.add(result, context);
   student.mix_loss(settings_.share, soft_losses_.data(), settings_.share * scale_, teacher, result.slot);
   return done;

@@ -78,7 +78,9 @@ void HiddenLoss::backward(const layers::StreamEdge& edge, const layers::StepCont
     }
     ops::scale(factor, gradient);
     edge.projection->backward_input(edge.engine, core::ConstMatrix(gradient), d_state, ops::Write::accumulate);
-    edge.projection->backward_weight(edge.engine, gradient, core::ConstMatrix(copied(i, context, d_state.rows)));
+    const std::int64_t tokens = context.batch.tokens.count;
+    const core::ConstMatrix all = edge.group.gather(gradient, tokens);
+    edge.projection->backward_weight(edge.engine, all, edge.group.gather(copied(i, context, d_state.rows), tokens));
   }
 }
 

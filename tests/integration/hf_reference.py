@@ -102,11 +102,16 @@ def bounded_loss(model, shard, chosen):
     return torch.nn.functional.mse_loss(torch.sigmoid(model(**batch_of(shard, chosen)).logits[:, 0]), shares[chosen])
 
 
+def next_tokens(model, shard, chosen):
+    """(logits, token) of each token after the first of its sequence."""
+    batch = batch_of(shard, chosen)
+    real = batch["attention_mask"][:, 1:] == 1
+    return model(**batch).logits[:, :-1][real], batch["input_ids"][:, 1:][real]
+
+
 def token_losses(model, shard, chosen):
     """Cross entropy of each token after the first of its sequence, in double precision unlike Transformers' own."""
-    batch = batch_of(shard, chosen)
-    logits, real = model(**batch).logits[:, :-1], batch["attention_mask"][:, 1:] == 1
-    return torch.nn.functional.cross_entropy(logits[real], batch["input_ids"][:, 1:][real], reduction="none")
+    return torch.nn.functional.cross_entropy(*next_tokens(model, shard, chosen), reduction="none")
 
 
 def token_loss(model, shard, chosen):
@@ -198,6 +203,8 @@ def soft_loss(task, terms, models, shard, chosen):
     """The loss between the outputs of (student, teacher)."""
     if not set(terms["losses"]) - STATE_LOSSES:
         return 0
+    if task == "gpt2_causal_lm":
+        return distributions(*(next_tokens(model, shard, chosen)[0] for model in models), terms)
     if task == "question_answering":
         losses = []
         for i in chosen:

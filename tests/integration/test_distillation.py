@@ -32,15 +32,16 @@ class Distillation(cases.Trainings):
 
     def test_a_student_that_is_its_teacher_has_no_soft_loss(self):
         states = ["hidden_mse", "hidden_cosine"]
-        for task, words in (("classification", ["kl", "mse_logits"]), ("classification", states), ("regression", ["mse_logits"]),
-                            ("question_answering", ["kl", *states]), ("gpt2_causal_lm", ["kl", *states])):
+        for task, words, parallel in (
+            ("classification", ["kl", "mse_logits"], {}), ("classification", states, {}), ("regression", ["mse_logits"], {}),
+            ("question_answering", ["kl", *states], {}), ("gpt2_causal_lm", ["kl", *states], {}), ("gpt2_causal_lm", ["kl", *states], {"tensor": 2})):
             self.prepare(task)
             shutil.rmtree(self.folder / f"{task}_itself", ignore_errors=True)
             more = {"distill": {"teacher": f"{task}_start", "alpha": 1.0, "losses": words}}
             if task == "regression":  # in the unit of the training, whatever it is
                 more["task"] = {"name": task, "standardize": True}
             more["optimizer"] = {"learning_rate": cases.RATE, "weight_decay": 0.0}  # which would make another model of the student
-            self.assertEqual(self.train(task, f"{task}_itself", {}, 3, **more).tolist(), [0, 0, 0], task)
+            self.assertEqual(self.train(task, f"{task}_itself", parallel, 3, **more).tolist(), [0, 0, 0], task)
 
     def test_every_layout_has_the_same_bits(self):
         self.teacher_of("classification")
@@ -159,7 +160,7 @@ class Distillation(cases.Trainings):
         self.assertEqual(same[0], 0)
         student = {"model": {"vocab_size": 250, **SIZES, "num_hidden_layers": 1}}
         losses = [self.train("masked_lm", f"masked_student_{n}", parallel, 4, distill=distill | {"alpha": 0.5}, **student, **base)
-                  for n, parallel in enumerate(({}, {"data": 2}, {"pipeline": 2}))]
+                  for n, parallel in enumerate(({}, {"data": 2}, {"pipeline": 2}, {"tensor": 2}, {"pipeline": 2, "tensor": 2}))]
         self.assertGreater(losses[0][0], 0.1)
         for other in losses[1:]:  # sums in another order
             self.assertLess(np.abs(other - losses[0]).max(), 1e-5)

@@ -61,6 +61,7 @@ DISTILLED = {
     "states_answers": {"task": "question_answering", "losses": ["mse_logits", "hidden_mse", "hidden_cosine"], "layer_map": [2, 0], "alpha": 0.5},
     "states_ranking": {"task": LISTWISE, "losses": ["margin_mse", "hidden_mse"], "alpha": 0.8},
     "states_projected": {"task": "token_classification", "narrow": True, "losses": ["kl", "hidden_mse"], "alpha": 0.5, "temperature": 2.0},
+    "causal_lm": {"task": "gpt2_causal_lm", "losses": ["kl", "mse_logits"], "temperature": 2.0, "alpha": 0.5},
     "states_gpt2": {"task": "gpt2_causal_lm", "losses": ["hidden_mse", "hidden_cosine"], "alpha": 0.5},
 }
 

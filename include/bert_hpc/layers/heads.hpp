@@ -35,7 +35,8 @@ struct HeadSettings;
 struct VocabularyShare {
   const TensorGroup& group;
   std::int64_t first_output;  ///< of this rank
-  Tensor<float> sums;         ///< (3, rows): scratch memory
+  std::int64_t all_outputs;   ///< of the group
+  Tensor<float> sums;         ///< (6, rows): scratch memory
 };
 
 /// A micro-batch whose forward pass is done, as a loss reads and writes it.

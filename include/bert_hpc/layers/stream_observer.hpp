@@ -13,6 +13,7 @@
 namespace bert_hpc::layers {
 
 class Linear;
+class TensorGroup;
 struct Engine;
 struct StepContext;
 
@@ -20,6 +21,7 @@ struct StepContext;
 struct StreamEdge {
   std::int64_t number = 0;
   const Engine& engine;
+  const TensorGroup& group;            ///< that has the rows of the state
   const Linear* projection = nullptr;  ///< beside the stream, for the observer alone; null: none
 };
 
@@ -29,7 +31,8 @@ class StreamObserver {
   /// After the forward pass up to an edge. state (this rank's piece of the rows there, columns); it may change later.
   virtual void forward(const StreamEdge& edge, const StepContext& context, core::ConstMatrix state) = 0;
   /// Before the backward pass of the layer in front of an edge. d_state, shaped as the state, is the gradient of all
-  /// behind it; the observer may add to it, and adds to the gradients of the projection.
+  /// behind it; the observer may add to it, and adds to the gradients of the projection: on each rank of the group
+  /// those of all rows.
   virtual void backward(const StreamEdge& edge, const StepContext& context, core::Matrix d_state) = 0;
 };
 

@@ -133,6 +133,10 @@ class Stage {
   /// (rows the head reads, outputs here): contiguous floats but for a tied decoder on GPUs, which pads rows, and
   /// stores logits in the storage type where one rank has all outputs.
   Matrix logits(int slot = 0) const { return at(slot).head->logits; }
+  /// As of layers::Head.
+  std::optional<layers::VocabularyShare> vocabulary_share(int slot = 0) const {
+    return head_->vocabulary_share(*at(slot).head);
+  }
   const float* row_losses(int slot = 0) const { return at(slot).head->row_losses.data; }  ///< (rows the head reads)
   /// Of each row that the head reads, in evaluation.
   void predict(std::int32_t* predicted, int slot = 0) { head_->predict(*at(slot).head, predicted); }
@@ -213,7 +217,7 @@ class Stage {
                std::size_t sublayer) const;
   layers::StreamEdge edge_at(const layers::Engine& engine, std::size_t sublayer) const {
     const std::optional<layers::Linear>& projection = projections_[sublayer];
-    return {range_.first + static_cast<std::int64_t>(sublayer), engine, projection ? &*projection : nullptr};
+    return {range_.first + static_cast<std::int64_t>(sublayer), engine, group_, projection ? &*projection : nullptr};
   }
   void progress() const {
     if (progress_) progress_();

@@ -22,6 +22,18 @@ struct SoftTerms {
 /// One distribution a row: student, teacher (rows, classes). row_loss (rows), unscaled.
 void soft_classes(const SoftTerms& terms, core::ConstMatrix student, core::Tensor<float> teacher, float* row_loss);
 
+/// soft_classes() with the classes distributed over ranks: student and teacher (rows, some classes) are of this rank's.
+/// There are three steps. Before the first, the caller computes class_shard_maxima() (ops/losses.hpp) of both, and
+/// takes their maximum over ranks: maxima (2, rows), the student's and the teacher's. After it, the caller takes the
+/// sum of `totals` (4, rows) over ranks.
+void soft_class_shard_totals(const SoftTerms& terms, core::Tensor<const float> student,
+                             core::Tensor<const float> teacher, core::Tensor<const float> maxima,
+                             core::Tensor<float> totals);
+/// `classes`: of all ranks. Writes row_loss, the same on each rank, and the gradient like soft_classes().
+void soft_class_shards(const SoftTerms& terms, std::int64_t classes, core::Tensor<const float> student,
+                       core::Tensor<float> teacher, core::Tensor<const float> maxima, core::Tensor<const float> totals,
+                       float* row_loss);
+
 /// A sigmoid for each output: student, teacher (rows, names). row_loss (rows) = the mean over names.
 void soft_names(const SoftTerms& terms, core::ConstMatrix student, core::Tensor<float> teacher, float* row_loss);
 

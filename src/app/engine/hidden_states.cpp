@@ -38,7 +38,6 @@ void require_projections(const config::Config& input) {
   if (input.model.trainable != "all" || input.model.freeze_layers > 0) {
     problems.add("[model] trainable must be \"all\" and freeze_layers 0.");
   }
-  if (input.parallel.tensor > 1) problems.add("[parallel] tensor must be 1.");
   if (input.parallel.pipeline_schedule == "zb_h1") {
     problems.add("[parallel] pipeline_schedule must not be \"zb_h1\".");
   }

@@ -99,6 +99,10 @@ std::int64_t ModelInstance::outputs() const {
   return plan.head.outputs;
 }
 
+std::int64_t ModelInstance::own_outputs() const {
+  return objective.head.ties_word_embeddings ? tensor_place().share(outputs()) : outputs();
+}
+
 bool ModelInstance::trains_tied_embeddings() const {
   return objective.head.ties_word_embeddings && (!plan.trains || plan.trains(plan.head.word_embeddings));
 }
@@ -153,7 +157,7 @@ void ModelInstance::allocate(const layers::BatchBounds& training, int micro_batc
 
 void ModelInstance::connect(const comm::ProcessGroups& groups, core::Timers& timers) {
   groups_ = &groups;
-  exchange_.connect(*groups.tensor, exchanged_rows_, plan.most_columns(), storage);
+  exchange_.connect(*groups.tensor, exchanged_rows_, plan.most_exchanged_columns(), storage);
   groups.pipeline->reserve_messages(message_bytes());
   pipeline_.emplace(pipeline_settings_, stages, workspace, *groups.pipeline, timers);
 }

@@ -50,7 +50,8 @@ class ModelInstance {
                                                  const layers::TensorRank& share = {}) const;
   /// Of the whole model, copies left out.
   std::vector<core::ParameterSpec> all_parameters() const;
-  std::int64_t outputs() const;  ///< columns of the logits
+  std::int64_t outputs() const;      ///< columns of the logits
+  std::int64_t own_outputs() const;  ///< of them, on this rank of the tensor group
   /// Are there word embeddings tied to the decoder, and does this training change them?
   bool trains_tied_embeddings() const;
   /// Does their gradient come from two slices (of one rank or of two)?

@@ -58,7 +58,7 @@ MemoryPlan model_memory(const ModelInstance& model, bool trains) {
   if (dropout_bytes > 0) plan.emplace_back("dropout's decisions in attention", dropout_bytes);
   if (model.grid.tensor > 1) {
     plan.emplace_back("token rows shared by tensor ranks",
-                      layers::TensorExchange::bytes(model.exchanged_rows(), model.plan.most_columns(),
+                      layers::TensorExchange::bytes(model.exchanged_rows(), model.plan.most_exchanged_columns(),
                                                     model.grid.tensor, model.storage));
   }
   if (model.grid.pipeline > 1) {

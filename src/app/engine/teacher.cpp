@@ -263,7 +263,7 @@ Teacher::Teacher(const TeacherPlan& plan, const comm::GridShape& grid, const com
                                               .storage = plan.storage},
                     model_.tensor_group(), allocates);
   }
-  if (allocates && has_head()) outputs_ = core::Buffer<float>(micro_batches * rows_ * model_.outputs());
+  if (allocates && has_head()) outputs_ = core::Buffer<float>(micro_batches * rows_ * model_.own_outputs());
 }
 
 bool Teacher::has_head() const {
@@ -298,7 +298,7 @@ void Teacher::result(int micro_batch, model::Stage& stage, int slot) {
 }
 
 core::Tensor<float> Teacher::outputs(int micro_batch) {
-  const std::int64_t columns = model_.outputs();
+  const std::int64_t columns = model_.own_outputs();
   const std::int64_t rows = passes_[static_cast<std::size_t>(micro_batch)].batch.targets.rows.count;
   return {outputs_.data() + micro_batch * rows_ * columns, rows, columns};
 }
@@ -308,7 +308,7 @@ MemoryPlan Teacher::memory() const {
   for (const auto& [purpose, bytes] : model_memory(model_, false)) memory.emplace_back("teacher: " + purpose, bytes);
   if (has_head()) {
     memory.emplace_back("teacher: outputs of a step",
-                        micro_batches_ * rows_ * model_.outputs() * static_cast<std::int64_t>(sizeof(float)));
+                        micro_batches_ * rows_ * model_.own_outputs() * static_cast<std::int64_t>(sizeof(float)));
   }
   if (states_) memory.emplace_back("teacher: hidden states of a step", states_->bytes());
   return memory;

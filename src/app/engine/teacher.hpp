@@ -73,7 +73,7 @@ class Teacher : private train::PipelineEvents {
   /// Collective over the pipeline and tensor groups: the outputs of a step's micro-batches, whose passes are the
   /// student's.
   void compute(std::span<const layers::StepContext> passes);
-  /// (rows that the head reads, outputs) of a micro-batch of the last compute(), on ranks with the head.
+  /// (rows that the head reads, outputs of this rank) of a micro-batch of the last compute(), on ranks with the head.
   core::Tensor<float> outputs(int micro_batch);
   /// Loss between hidden states, which observes the student's passes; null if there is none.
   train::HiddenLoss* states() { return states_ ? &*states_ : nullptr; }
@@ -88,7 +88,7 @@ class Teacher : private train::PipelineEvents {
   ModelInstance model_;
   std::int64_t rows_ = 0;  // most of a micro-batch
   int micro_batches_ = 0;
-  core::Buffer<float> outputs_;  // (micro-batches, rows, outputs), on ranks with the head
+  core::Buffer<float> outputs_;  // (micro-batches, rows, own outputs), on ranks with the head
   std::optional<train::HiddenLoss> states_;
   std::vector<layers::StepContext> passes_;
 };

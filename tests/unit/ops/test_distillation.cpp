@@ -2,12 +2,15 @@
 // finite differences of these.
 #include "bert_hpc/ops/distillation.hpp"
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <cmath>
 #include <functional>
+#include <utility>
 #include <vector>
 
+#include "bert_hpc/ops/losses.hpp"
 #include "support/sample_tensors.hpp"
 #include "support/stored_matrix.hpp"
 
@@ -121,6 +124,51 @@ TEST_CASE("soft losses of classes and of names against double, and their gradien
   }
 }
 
+TEST_CASE("soft losses of classes that ranks share out are those of all classes") {
+  constexpr std::int64_t rows = 5, classes = 101;
+  constexpr int ranks = 4;
+  const ops::SoftTerms terms = all_terms[static_cast<std::size_t>(GENERATE(0, 1, 2, 3))];
+  Matrix student = Matrix::random(rows, classes, 1, 4.0f, 2), teacher = Matrix::random(rows, classes, 2, 4.0f, 0);
+  student(0, 50) += 200.0f;  // maxima of one row on different ranks
+  teacher(0, 3) += 200.0f;
+  Matrix shared = teacher, loss(1, rows), maxima(2, rows), totals(4, rows);
+  const Matrix before = teacher;
+  ops::soft_classes(terms, student, teacher.tensor(), loss.values.data());
+  const auto shard = [](const auto& of, int rank) {
+    const std::int64_t begin = classes * rank / ranks;
+    return of.column_range(begin, classes * (rank + 1) / ranks - begin);
+  };
+  const core::Tensor<const float> x = std::as_const(student).tensor(), y = before.tensor();
+  // What the ranks' all-reduces do.
+  std::fill(maxima.values.begin(), maxima.values.end(), -INFINITY);
+  std::fill(totals.values.begin(), totals.values.end(), 0.0f);
+  for (int rank = 0; rank < ranks; ++rank) {
+    Matrix part(2, rows);
+    ops::class_shard_maxima(shard(x, rank), part.tensor().row(0));
+    ops::class_shard_maxima(shard(y, rank), part.tensor().row(1));
+    for (std::size_t i = 0; i < part.values.size(); ++i) {
+      maxima.values[i] = std::max(maxima.values[i], part.values[i]);
+    }
+  }
+  for (int rank = 0; rank < ranks; ++rank) {
+    Matrix part(4, rows);
+    ops::soft_class_shard_totals(terms, shard(x, rank), shard(y, rank), maxima, part);
+    for (std::size_t i = 0; i < part.values.size(); ++i) totals.values[i] += part.values[i];
+  }
+  for (int rank = 0; rank < ranks; ++rank) {
+    Matrix row_loss(1, rows);
+    ops::soft_class_shards(terms, classes, shard(x, rank), shard(shared.tensor(), rank), maxima, totals,
+                           row_loss.values.data());
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const double expected = distribution_loss(terms, row_of(student, i, classes), row_of(before, i, classes));
+      // Sums of 101 terms in another order, 101 · 2⁻²⁴ of the loss; outputs of row 0 are twenty times as large.
+      CHECK(std::abs(row_loss(0, i) - expected) < (i == 0 ? 20 : 1) * tolerance + 101 * 6e-8 * expected);
+      CHECK(std::abs(row_loss(0, i) - loss(0, i)) < (i == 0 ? 20 : 1) * tolerance + 101 * 6e-8 * expected);
+    }
+  }
+  CHECK(test::largest_difference(shared, [&](auto i, auto j) { return teacher(i, j); }) < tolerance);
+}
+
 TEST_CASE("soft losses of spans are those of each sequence, and padding has no gradient") {
   const ops::SoftTerms terms = all_terms[static_cast<std::size_t>(GENERATE(0, 1, 2, 3))];
   const bool padded = GENERATE(false, true);
@@ -179,8 +227,18 @@ TEST_CASE("a student with the teacher's outputs has no soft loss and no gradient
   const std::int64_t rows = 4, columns = 9;
   Matrix teacher = Matrix::random(rows, columns, 2, 5.0f, 0), loss(1, rows);
   const Matrix student = teacher;
-  (GENERATE(false, true) ? ops::soft_names : ops::soft_classes)(all_terms[3], student.tensor(), teacher.tensor(),
-                                                                loss.values.data());
+  const int kind = GENERATE(0, 1, 2);
+  if (kind < 2) {
+    (kind == 0 ? ops::soft_names : ops::soft_classes)(all_terms[3], student.tensor(), teacher.tensor(),
+                                                      loss.values.data());
+  } else {
+    Matrix maxima(2, rows), totals(4, rows);
+    ops::class_shard_maxima(student.tensor(), maxima.tensor().row(0));
+    ops::class_shard_maxima(teacher.tensor(), maxima.tensor().row(1));
+    ops::soft_class_shard_totals(all_terms[3], student.tensor(), teacher.tensor(), maxima, totals);
+    ops::soft_class_shards(all_terms[3], columns, student.tensor(), teacher.tensor(), maxima, totals,
+                           loss.values.data());
+  }
   for (std::int64_t i = 0; i < rows; ++i) {
     CHECK(loss(0, i) == 0);
     for (std::int64_t j = 0; j < columns; ++j) CHECK(teacher(i, j) == 0);
