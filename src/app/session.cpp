@@ -103,7 +103,7 @@ void Session::make_model() {
     if (teacher_plan) {
       config::Config of_teacher = input;
       of_teacher.parallel.balance.clear();
-      teacher_plan->balance = aligned_balance(teacher_plan->pairs, pipeline.balance,
+      teacher_plan->balance = aligned_balance(teacher_plan->edges, pipeline.balance,
                                               balance_of_applied(teacher_plan->request.config, of_teacher));
     }
   });

@@ -161,10 +161,11 @@ class Rules {
     rule(d.initialize.empty() || !config_.model.pretrained, "distill.initialize",
          "[distill] initialize gives the student's blocks their first values, and so does [model] pretrained: remove "
          "one of them.");
-    const bool matches = !d.teacher || config_.distills_by(hidden_squares_word);
-    rule(d.layer_map.empty() || matches, "distill.layer_map",
-         "[distill] layer_map is read by losses = [\"hidden_mse\"] alone: add it, or remove layer_map.");
-    rule(d.match_embeddings || matches, "distill.match_embeddings",
+    const bool compares_states = !d.teacher || config_.distills_by(hidden_squares_word);
+    rule(d.layer_map.empty() || compares_states || config_.distills_by(attention_squares_word), "distill.layer_map",
+         "[distill] layer_map is read by losses = [\"hidden_mse\", \"attention_mse\"]: add one of them, or remove "
+         "layer_map.");
+    rule(d.match_embeddings || compares_states, "distill.match_embeddings",
          "[distill] match_embeddings is read by losses = [\"hidden_mse\"] alone: add it, or remove match_embeddings.");
     rule(config_.task.word(tasks::loss_key) != tasks::concordance_loss, "distill",
          "[distill] does not go with [task] loss = \"concordance\", a loss over a whole step: remove one of them.");

@@ -4,6 +4,7 @@
 
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/layers/attention_observer.hpp"
 #include "bert_hpc/ops/activation.hpp"
 #include "sublayer_kind.hpp"
 
@@ -204,7 +205,11 @@ void SelfAttention::forward(Engine& engine, const StepContext& context, const Ro
   } else {
     query_key_value_.forward(engine, all, saved.query_key_value, of(context, rows, saved.inner.query_key_value));
   }
-  engine.attention.forward(inputs(context, rows, saved), saved.results());
+  const ops::AttentionInputs in = inputs(context, rows, saved);
+  if (context.attention_observer != nullptr) {
+    context.attention_observer->forward({settings_.block, own_.heads, in}, context);
+  }
+  engine.attention.forward(in, saved.results());
   finish_forward(engine, context, rows, saved.context, residual, saved);
 }
 
@@ -236,9 +241,13 @@ void SelfAttention::backward_input(Engine& engine, const StepContext& context, c
   }
   output_.backward_input(engine, group_.gather(deferred.d_product, rows.count), d_context, Write::replace,
                          of(context, rows, {}, deferred.output_inner));
-  engine.attention.backward(inputs(context, rows, saved), saved.results(), d_context,
-                            {deferred.d_query, deferred.d_key_value.column_range(0, width_),
-                             deferred.d_key_value.column_range(width_, width_)});
+  const ops::AttentionInputs in = inputs(context, rows, saved);
+  const Matrix d_key = deferred.d_key_value.column_range(0, width_);
+  engine.attention.backward(in, saved.results(), d_context,
+                            {deferred.d_query, d_key, deferred.d_key_value.column_range(width_, width_)});
+  if (context.attention_observer != nullptr) {
+    context.attention_observer->backward({settings_.block, own_.heads, in}, context, deferred.d_query, d_key);
+  }
   const Matrix sum = group_.partial(d_x.y, tokens);
   if (selection != nullptr) {
     query_.backward_input(engine, deferred.d_query, d_rows, add, of(context, rows, {}, deferred.inner.query));

@@ -164,10 +164,12 @@ void Stage::find_runs() {
 
 void Stage::recompute(layers::Engine& engine, const layers::StepContext& context, Slot& slot, std::size_t run) {
   const auto [first, last] = runs_[run];
+  layers::StepContext again = context;
+  again.attention_observer = nullptr;  // it has seen this pass
   Matrix& result = slot.sublayers[last - 1]->output;
   const Matrix kept = std::exchange(result, slot.results[run]);
   for (std::size_t i = first; i < last; ++i) {
-    sublayers_[i]->forward(engine, context, selection(slot, i), sublayer_input(slot, i), *slot.sublayers[i]);
+    sublayers_[i]->forward(engine, again, selection(slot, i), sublayer_input(slot, i), *slot.sublayers[i]);
     progress();
   }
   result = kept;

@@ -188,11 +188,55 @@ def states_loss(task, terms, models, shard, chosen):
     here, there = len(student) - 1, len(teacher) - 1
     loss, projections = 0, getattr(models[0], "projections", [lambda state: state] * len(student))
     if "hidden_mse" in terms["losses"]:
-        layer_map = terms.get("layer_map", [-(-(i + 1) * there // here) - 1 for i in range(here)])  # TinyBERT's, rounded up
-        pairs = [(i + 1, block + 1) for i, block in enumerate(layer_map)] + ([(0, 0)] if terms.get("match_embeddings", True) else [])
+        pairs = [(i + 1, block + 1) for i, block in enumerate(layer_map_of(terms, here, there))] + ([(0, 0)] if terms.get("match_embeddings", True) else [])
         loss += sum(torch.nn.functional.mse_loss(projections[i](student[i]), teacher[j]) for i, j in pairs)
     if "hidden_cosine" in terms["losses"]:
         loss += torch.nn.functional.cosine_embedding_loss(student[-1], teacher[-1], torch.ones(len(student[-1])).double())
+    return loss
+
+
+def layer_map_of(terms, here, there):
+    return terms.get("layer_map", [-(-(i + 1) * there // here) - 1 for i in range(here)])  # TinyBERT's, rounded up
+
+
+def scores_of_heads(model, batch):
+    """Attention scores before the softmax of each block: (batch, heads, queries, keys)."""
+    causal = hasattr(model, "transformer")
+    layers = model.transformer.h if causal else model.bert.encoder.layer
+    found = []
+
+    def keep(_, __, output):
+        found.append(output)
+
+    hooks = []
+    for layer in layers:
+        parts = [layer.attn.c_attn] if causal else [layer.attention.self.query, layer.attention.self.key]
+        hooks += [part.register_forward_hook(keep) for part in parts]
+    model(**batch)
+    for hook in hooks:
+        hook.remove()
+    heads, hidden = model.config.num_attention_heads, model.config.hidden_size
+    pairs = [(both[..., :hidden], both[..., hidden:2 * hidden]) for both in found] if causal else list(zip(found[::2], found[1::2], strict=True))
+    split = [[value.unflatten(-1, (heads, -1)).transpose(1, 2) for value in pair] for pair in pairs]
+    return [q @ k.transpose(2, 3) / (hidden // heads) ** 0.5 for q, k in split]
+
+
+def attention_loss(task, terms, models, shard, chosen):
+    """TinyBERT's loss between attention scores (equation 7): for each real token the mean over the heads and the keys that it attends to;
+    the mean of these over the real tokens of a batch."""
+    if "attention_mse" not in terms["losses"]:
+        return 0
+    batch = batch_of(shard, chosen, *(["token_type_ids"] if shard["types"] else []))
+    student, teacher = (scores_of_heads(model, batch) for model in models)
+    real = batch["attention_mask"].double()
+    visible = real[:, None, :] * real[:, :, None]
+    if task == "gpt2_causal_lm":
+        visible = visible.tril()
+    loss = 0
+    for i, block in enumerate(layer_map_of(terms, len(student), len(teacher))):
+        squares = (student[i] - teacher[block]).square().mean(1) * visible
+        of_rows = squares.sum(-1) / visible.sum(-1).clamp(min=1)
+        loss += of_rows.sum() / real.sum()
     return loss
 
 
@@ -201,7 +245,7 @@ STATE_LOSSES = {"hidden_mse", "hidden_cosine"}
 
 def soft_loss(task, terms, models, shard, chosen):
     """The loss between the outputs of (student, teacher)."""
-    if not set(terms["losses"]) - STATE_LOSSES:
+    if not set(terms["losses"]) - STATE_LOSSES - {"attention_mse"}:
         return 0
     if task == "gpt2_causal_lm":
         return distributions(*(next_tokens(model, shard, chosen)[0] for model in models), terms)
@@ -250,7 +294,7 @@ def distilled(name, folder, teacher_folder, shard, projections):
     alpha, task_loss = terms["alpha"], LOSSES.get(task, padded_loss)
 
     def loss_of(model, chosen):
-        between = sum(loss(task, terms, (model, models[1]), shard, chosen) for loss in (soft_loss, states_loss))
+        between = sum(loss(task, terms, (model, models[1]), shard, chosen) for loss in (soft_loss, states_loss, attention_loss))
         return (1 - alpha) * task_loss(model, shard, chosen) + alpha * between
 
     return train(models[0], loss_of, items_of(task, shard), cases.DISTILLED_STEPS, cases.RATE), models[0].eval()

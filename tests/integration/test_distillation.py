@@ -32,6 +32,7 @@ class Distillation(cases.Trainings):
 
     def test_a_student_that_is_its_teacher_has_no_soft_loss(self):
         states = ["hidden_mse", "hidden_cosine"]
+        states.append("attention_mse")
         for task, words, parallel in (
             ("classification", ["kl", "mse_logits"], {}), ("classification", states, {}), ("regression", ["mse_logits"], {}),
             ("question_answering", ["kl", *states], {}), ("gpt2_causal_lm", ["kl", *states], {}), ("gpt2_causal_lm", ["kl", *states], {"tensor": 2})):
@@ -45,7 +46,7 @@ class Distillation(cases.Trainings):
 
     def test_every_layout_has_the_same_bits(self):
         self.teacher_of("classification")
-        for number, words in enumerate((["kl", "mse_logits"], ["hidden_mse", "hidden_cosine"])):
+        for number, words in enumerate((["kl", "mse_logits"], ["hidden_mse", "hidden_cosine"], ["attention_mse"])):
             results = []
             for parallel in ({}, *LAYOUTS):
                 output = f"same_{number}" + "".join(f"_{key}" for key in parallel)
@@ -58,7 +59,7 @@ class Distillation(cases.Trainings):
 
     def test_hidden_states_do_not_depend_on_how_a_step_is_computed(self):
         self.teacher_of("classification")
-        distill = {"teacher": "classification_teacher", "losses": ["kl", "hidden_mse", "hidden_cosine"]}
+        distill = {"teacher": "classification_teacher", "losses": ["kl", "hidden_mse", "hidden_cosine", "attention_mse"]}
         plain = self.train("classification", "plain", {}, 6, distill=distill)
         base = {"data": {"train": ["classification/train-*.h5"], "order": "file"}}
         others = {"padded": {"data": base["data"] | {"padding": "max"}}, "small": {"batch": {"global": cases.BATCH, "micro": 4}},
@@ -195,6 +196,10 @@ class Distillation(cases.Trainings):
         text = (self.folder / "compared/log.txt").read_text()
         self.assertIn("hidden_mse compares the embeddings and the student's blocks 0 to 1 with the teacher's [1, 2] (evenly spaced)", text)
         self.assertIn("teacher: hidden states of a step", text)
+        self.train("classification", "attended", {"pipeline": 2}, 2, distill={"teacher": "classification_teacher", "losses": ["attention_mse"]})
+        text = (self.folder / "attended/log.txt").read_text()
+        self.assertIn("attention_mse compares the student's blocks 0 to 1 with the teacher's [1, 2] (evenly spaced)", text)
+        self.assertIn("teacher: queries and keys of a step", text)
         resolved = (self.folder / "described/input.toml").read_text()
         self.assertIn('losses = ["kl"]', resolved)
         self.assertIn('compute = "fp32"', resolved)
@@ -222,7 +227,7 @@ class Distillation(cases.Trainings):
               "distill": {"teacher": "classification_teacher", "initialize": [0, 1, 3]}}, 2, "names 3 blocks and the student has 2",
              "blocks are 0 to 2", "hidden_size is 32 and the teacher's is 64"),
             ({"distill": {"teacher": "classification_teacher", "initialize": [0, 1]}}, 2, "remove one of them"),
-            ({"distill": {"teacher": "classification_teacher", "layer_map": [0, 1]}}, 2, "layer_map is read by losses", "hidden_mse"),
+            ({"distill": {"teacher": "classification_teacher", "layer_map": [0, 1]}}, 2, "layer_map is read by losses", "hidden_mse", "attention_mse"),
             ({"distill": {"teacher": "classification_teacher", "match_embeddings": False}}, 2, "match_embeddings is read by losses"),
             ({"distill": {"teacher": "classification_teacher", "losses": ["hidden_mse"], "layer_map": [0, 1, 3]}}, 2,
              "names 3 blocks and the student has 2", "no block 3: its blocks are 0 to 2", "without it, it is [1, 2]"),
@@ -230,6 +235,8 @@ class Distillation(cases.Trainings):
               "distill": {"teacher": "classification_teacher", "losses": ["hidden_mse"]}}, 2, "trains projections", "freeze_layers 0", '"zb_h1"'),
             ({"model": SIZES | {"hidden_size": 32}, "distill": {"teacher": "classification_teacher", "losses": ["hidden_cosine"]}}, 2,
              '"hidden_cosine" compares hidden states of equal size', "have 32 columns and the teacher's 64"),
+            ({"model": SIZES | {"num_attention_heads": 4}, "distill": {"teacher": "classification_teacher", "losses": ["attention_mse"]}}, 2,
+             '"attention_mse" compares each head', "the student has 4 heads and the teacher 2", "num_attention_heads = 2"),
             ({"distill": {"teacher": "short"}}, 2, "at most 9 tokens", "vocabulary has 12 pieces"),
             ({"distill": {"teacher": "multi_label_teacher"}}, 2, "3 labels and the student 4"),
             ({"task": {"name": "answer_ranking"}, "data": {"train": ["answer_ranking/train-*.h5"]}, "model": {"pretrained": "answer_ranking_start"},

@@ -22,7 +22,8 @@ LAYOUTS = {"classification": [{"data": 2, "pipeline": 2}], "lora_all_layers": [{
            "distilled_question_answering": [{"pipeline": 2}], f"distilled_{cases.LISTWISE}": [{"data": 2}],
            "distilled_states": [{"data": 2, "pipeline": 2}, {"tensor": 2}], "distilled_states_words": [{"pipeline": 2}],
            "distilled_states_gpt2": [{"pipeline": 2}], "distilled_states_projected": [{"data": 2, "pipeline": 2}, {"tensor": 2}],
-           "distilled_causal_lm": [{"data": 2}, {"tensor": 2}]}
+           "distilled_causal_lm": [{"data": 2}, {"tensor": 2}], "distilled_attention": [{"data": 2, "pipeline": 2}, {"tensor": 2}],
+           "distilled_attention_words": [{"data": 2, "pipeline": 2}], "distilled_attention_gpt2": [{"tensor": 2}]}
 
 
 class TrainingGoldens(cases.Trainings):

@@ -62,6 +62,9 @@ DISTILLED = {
     "states_ranking": {"task": LISTWISE, "losses": ["margin_mse", "hidden_mse"], "alpha": 0.8},
     "states_projected": {"task": "token_classification", "narrow": True, "losses": ["kl", "hidden_mse"], "alpha": 0.5, "temperature": 2.0},
     "causal_lm": {"task": "gpt2_causal_lm", "losses": ["kl", "mse_logits"], "temperature": 2.0, "alpha": 0.5},
+    "attention": {"task": "classification", "losses": ["kl", "attention_mse"], "alpha": 0.5, "temperature": 2.0},
+    "attention_words": {"task": "token_classification", "losses": ["attention_mse", "hidden_mse"], "layer_map": [0, 2], "alpha": 0.4},
+    "attention_gpt2": {"task": "gpt2_causal_lm", "losses": ["attention_mse"], "layer_map": [1, 1], "alpha": 0.5},
     "states_gpt2": {"task": "gpt2_causal_lm", "losses": ["hidden_mse", "hidden_cosine"], "alpha": 0.5},
 }
 

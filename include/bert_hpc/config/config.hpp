@@ -158,14 +158,15 @@ struct Embed {
   bool operator==(const Embed&) const = default;
 };
 
-/// Words of [distill] losses between hidden states; those between outputs are the tasks'.
-inline constexpr const char *hidden_squares_word = "hidden_mse", *hidden_cosine_word = "hidden_cosine";
+/// Words of [distill] losses between hidden states and between attention scores; those between outputs are the tasks'.
+inline constexpr const char *hidden_squares_word = "hidden_mse", *hidden_cosine_word = "hidden_cosine",
+                            *attention_squares_word = "attention_mse";
 
 /// A training beside a teacher.
 struct Distill {
   std::optional<std::string> teacher;  ///< a Hugging Face folder; none: no distillation
   std::optional<std::string> compute;  ///< as [precision] compute, of the teacher; resolved to that of the student
-  std::vector<std::string> losses;     ///< of outputs and hidden states; resolved to the task's first one
+  std::vector<std::string> losses;     ///< of outputs, hidden states, attention; resolved to the task's first one
   double temperature = 2;              ///< of "kl"
   double alpha = 0.5;                  ///< share of these losses in a step's; 1 − alpha is the task's own
   std::vector<double> initialize;      ///< the teacher's block, from 0, with which each of the student's begins

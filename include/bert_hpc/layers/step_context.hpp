@@ -27,6 +27,7 @@ using core::Matrix;
 using core::Tensor;
 using ops::Activation;
 
+class AttentionObserver;
 class RowFactors;
 class StreamObserver;
 
@@ -46,10 +47,11 @@ struct Engine {
 
 struct StepContext {
   const core::MicroBatch& batch;
-  bool training = false;               ///< dropout is drawn in training only
-  std::uint32_t key0 = 0, key1 = 0;    ///< of the step
-  int number = 0;                      ///< of the pass in its step
-  StreamObserver* observer = nullptr;  ///< of the residual stream; null: none
+  bool training = false;                            ///< dropout is drawn in training only
+  std::uint32_t key0 = 0, key1 = 0;                 ///< of the step
+  int number = 0;                                   ///< of the pass in its step
+  StreamObserver* observer = nullptr;               ///< of the residual stream; null: none
+  AttentionObserver* attention_observer = nullptr;  ///< null: none
 
   core::Dropout dropout(float probability, std::uint32_t site) const {
     return {

@@ -8,7 +8,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "bert_hpc/core/buffer.hpp"
@@ -16,6 +15,7 @@
 #include "bert_hpc/layers/stream_observer.hpp"
 #include "bert_hpc/layers/tensor_group.hpp"
 #include "bert_hpc/ops/hidden_states.hpp"
+#include "bert_hpc/train/observed_step.hpp"
 
 namespace bert_hpc::train {
 
@@ -37,15 +37,6 @@ struct HiddenLossSettings {
   core::DataType storage = core::DataType::fp32;  ///< of the student's activations
 };
 
-/// A step.
-struct HiddenLossStep {
-  double scale = 1;                ///< of the gradient of a loss that is a mean over the step
-  double targets = 1, tokens = 1;  ///< of the global batch; the sums below are divided by `targets` later
-  double* losses = nullptr;        ///< (pairs, micro-batches of all replicas): sums of losses are written here
-  std::int64_t micro_batches = 0;  ///< of all replicas
-  std::span<const std::int64_t> position{};  ///< (passes): number of each among the micro-batches of all replicas
-};
-
 class HiddenLoss : public layers::StreamObserver {
  public:
   /// Without `allocates` an estimate.
@@ -58,7 +49,7 @@ class HiddenLoss : public layers::StreamObserver {
   layers::StreamObserver& teacher() { return keeper_; }
 
   /// Before the student's passes; both pointers of `step` must outlive them.
-  void begin(const HiddenLossStep& step) { step_ = step; }
+  void begin(const ObservedStep& step) { step_ = step; }
   void forward(const layers::StreamEdge& edge, const layers::StepContext& context, core::ConstMatrix state) override;
   void backward(const layers::StreamEdge& edge, const layers::StepContext& context, core::Matrix d_state) override;
 
@@ -93,7 +84,7 @@ class HiddenLoss : public layers::StreamObserver {
   core::Buffer<std::byte> copied_;       // (own pairs, micro-batches, capacity, projected)
   core::Buffer<std::byte> projections_;  // (capacity, columns), if states are projected
   core::Buffer<float> row_losses_;       // (capacity)
-  HiddenLossStep step_;
+  ObservedStep step_;
 };
 
 }  // namespace bert_hpc::train

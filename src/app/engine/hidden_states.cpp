@@ -57,6 +57,10 @@ bool compares_states(const config::Config& input) {
   return input.distills_by(config::hidden_squares_word) || input.distills_by(config::hidden_cosine_word);
 }
 
+bool compares_attention(const config::Config& input) {
+  return input.distills_by(config::attention_squares_word);
+}
+
 std::vector<std::int64_t> even_layer_map(std::int64_t student, std::int64_t teacher) {
   Counts map;
   for (std::int64_t i = 1; i <= student; ++i) map.push_back((i * teacher + student - 1) / student - 1);
@@ -117,6 +121,41 @@ std::vector<train::StatePair> state_pairs(const config::Config& input, const mod
   return pairs;
 }
 
+std::vector<train::AttentionPair> attention_pairs(const config::Config& input, const model::ModelConfig& student,
+                                                  const model::ModelConfig& teacher) {
+  if (!compares_attention(input)) return {};
+  if (student.num_attention_heads != teacher.num_attention_heads) {
+    throw Error(ExitCode::input,
+                "[distill] losses: \"attention_mse\" compares each head with one of the teacher's, but "
+                "the student has " +
+                    core::counted(student.num_attention_heads, "head") + " and the teacher " +
+                    std::to_string(teacher.num_attention_heads) + ": remove it, or set [model] num_attention_heads = " +
+                    std::to_string(teacher.num_attention_heads) + ".");
+  }
+  const Counts map = layer_map_of(input, student.num_hidden_layers, teacher.num_hidden_layers);
+  std::vector<train::AttentionPair> pairs;
+  for (std::int64_t block = 0; block < std::ssize(map); ++block) {
+    pairs.push_back({block, map[static_cast<std::size_t>(block)]});
+  }
+  return pairs;
+}
+
+std::vector<train::StatePair> edges_behind(const std::vector<train::AttentionPair>& pairs,
+                                           const model::ModelPlan& student, const model::ModelPlan& teacher) {
+  const auto behind = [](const model::ModelPlan& plan, std::int64_t block) {
+    const auto found = std::find_if(plan.sublayers.begin(), plan.sublayers.end(), [block](const auto& sublayer) {
+      return sublayer.block == block && sublayer.kind->mixes_tokens();
+    });
+    core::require(found != plan.sublayers.end(), "attention: a block without");
+    return found - plan.sublayers.begin() + 1;
+  };
+  std::vector<train::StatePair> edges;
+  for (const train::AttentionPair& pair : pairs) {
+    edges.push_back({behind(student, pair.student), behind(teacher, pair.teacher), {}});
+  }
+  return edges;
+}
+
 bool projects_states(const config::Config& input, const model::ModelPlan& student, const model::ModelPlan& teacher) {
   return input.distills_by(config::hidden_squares_word) && columns_of(student) != columns_of(teacher);
 }
@@ -168,11 +207,10 @@ std::vector<std::int64_t> aligned_balance(std::span<const train::StatePair> pair
   for (std::size_t p = 0; p < parts; ++p) {
     const std::int64_t low = std::max(lowest[p], before + 1);
     if (low > highest[p]) {
-      throw Error(
-          ExitCode::input,
-          "[distill] losses: \"hidden_mse\" on [parallel] pipeline × virtual_stages = " + std::to_string(parts) +
-              " parts needs a layer_map that ascends from part to part, as the states of a pair lie on one "
-              "rank: change it, or set pipeline = 1.");
+      throw Error(ExitCode::input,
+                  "[distill] layer_map on [parallel] pipeline × virtual_stages = " + std::to_string(parts) +
+                      " parts must ascend from part to part, as what is compared lies on one rank: change it, or set "
+                      "pipeline = 1.");
     }
     const std::int64_t end = std::clamp(ends[p], low, highest[p]);
     balance.push_back(end - before);
@@ -192,6 +230,12 @@ std::string states_text(const config::Config& input, std::int64_t student, std::
   }
   if (input.distills_by(config::hidden_cosine_word)) {
     text += (text.empty() ? "" : "; ") + std::string(config::hidden_cosine_word) + " compares the last blocks";
+  }
+  if (compares_attention(input)) {
+    const Counts map = layer_map_of(input, student, teacher);
+    text += (text.empty() ? "" : "; ") + std::string(config::attention_squares_word) +
+            " compares the student's blocks 0 to " + std::to_string(student - 1) + " with the teacher's " +
+            map_text(map) + (input.distill.layer_map.empty() ? " (evenly spaced)" : "");
   }
   return text;
 }

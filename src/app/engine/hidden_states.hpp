@@ -1,5 +1,5 @@
-// Hidden states of a student and its teacher that [distill] compares: which of them, and the cut of the teacher into
-// stages of a pipeline that puts each pair on one rank.
+// Hidden states and attention of a student and its teacher that [distill] compares: which of them, and the cut of the
+// teacher into stages of a pipeline that puts each pair on one rank.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "bert_hpc/config/config.hpp"
+#include "bert_hpc/model/model_config.hpp"
 #include "bert_hpc/model/model_plan.hpp"
+#include "bert_hpc/train/attention_loss.hpp"
 #include "bert_hpc/train/hidden_loss.hpp"
 
 namespace bert_hpc::app {
@@ -28,6 +30,18 @@ std::vector<std::int64_t> layer_map_of(const config::Config& input, std::int64_t
 std::vector<train::StatePair> state_pairs(const config::Config& input, const model::ModelPlan& student,
                                           const model::ModelPlan& teacher);
 
+/// Whether a loss between attention scores is among those of a distillation.
+bool compares_attention(const config::Config& input);
+
+/// Pairs of blocks of the loss between attention scores, ascending; empty without it. Throws Error(input) if the models
+/// do not fit each other.
+std::vector<train::AttentionPair> attention_pairs(const config::Config& input, const model::ModelConfig& student,
+                                                  const model::ModelConfig& teacher);
+
+/// The edges behind the compared attention sublayers, so that aligned_balance() puts both of a pair on one rank.
+std::vector<train::StatePair> edges_behind(const std::vector<train::AttentionPair>& pairs,
+                                           const model::ModelPlan& student, const model::ModelPlan& teacher);
+
 /// Whether the student's hidden states are projected to the columns of the teacher's.
 bool projects_states(const config::Config& input, const model::ModelPlan& student, const model::ModelPlan& teacher);
 
@@ -45,7 +59,7 @@ bool reads_last_state(std::span<const std::int64_t> edges, const model::ModelPla
 std::vector<std::int64_t> aligned_balance(std::span<const train::StatePair> pairs,
                                           std::span<const std::int64_t> student, std::span<const std::int64_t> teacher);
 
-/// Line of the banner; "" without losses between hidden states.
+/// Line of the banner; "" without losses between hidden states or attention scores.
 std::string states_text(const config::Config& input, std::int64_t student, std::int64_t teacher);
 
 }  // namespace bert_hpc::app

@@ -153,8 +153,8 @@ model::ModelPlan plan_of(const config::Config& input, const model::ModelConfig& 
                                                                .from_scratch = !input.model.pretrained,
                                                                .head = input.model.lora.train_head.value_or(true)}));
     plan.recomputation = recomputation_of(input, plan);
-    // Losses between hidden states always read those behind the student's last block.
-    if (compares_states(input)) compute_all_tokens(plan);
+    // Losses between hidden states or attention scores always read those of the student's last block.
+    if (compares_states(input) || compares_attention(input)) compute_all_tokens(plan);
     if (config.projected_size > 0) add_projections(input, config.projected_size, plan);
   }
   return plan;

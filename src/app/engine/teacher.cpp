@@ -32,7 +32,7 @@ std::vector<std::string> words_of(const config::Config& input) {
   std::vector<std::string> words = objectives::of(input).distillation.words;
   if (words.empty()) return words;
   if (!input.task.is(tasks::loss_key, tasks::listwise_loss)) std::erase(words, margins_word);
-  words.insert(words.end(), {config::hidden_squares_word, config::hidden_cosine_word});
+  words.insert(words.end(), {config::hidden_squares_word, config::hidden_cosine_word, config::attention_squares_word});
   return words;
 }
 
@@ -42,8 +42,8 @@ std::vector<std::int64_t> teacher_edges(const std::vector<train::StatePair>& pai
   return edges;
 }
 
-/// Numbers of the pairs whose teacher's states a rank with these parts computes.
-std::vector<std::size_t> own_pairs(const std::vector<train::StatePair>& pairs, std::span<const model::Stage> stages) {
+/// Indices of the pairs whose teacher's edges a rank with these parts computes.
+std::vector<std::size_t> own_pairs(std::span<const train::StatePair> pairs, std::span<const model::Stage> stages) {
   std::vector<std::size_t> own;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     for (const model::Stage& stage : stages) {
@@ -117,8 +117,8 @@ void require_blocks_of_attention(const std::vector<std::string>& families) {
   for (const std::string& family : families) {
     if (model::has_attention(family)) continue;
     throw Error(ExitCode::input,
-                "[distill] losses: \"hidden_mse\" and \"hidden_cosine\" compare blocks of attention, "
-                "which \"" +
+                "[distill] losses: \"hidden_mse\", \"hidden_cosine\" and \"attention_mse\" compare blocks of "
+                "attention, which \"" +
                     family + "\" does not have: remove them.");
   }
 }
@@ -178,7 +178,9 @@ TeacherPlan plan_teacher(const config::Config& input, const model::ModelConfig& 
   const objectives::Objective& objective = objectives::of(input);
   const model::ModelConfig teacher = model::read_hf_config(folder);
   require_fit(teacher, student, folder, objective, reader);
-  if (compares_states(input)) require_blocks_of_attention({teacher.family, student.family});
+  if (compares_states(input) || compares_attention(input)) {
+    require_blocks_of_attention({teacher.family, student.family});
+  }
   if (!input.distill.initialize.empty()) require_blocks(input.distill.initialize, teacher, student);
   if (!reader.planned()) require_tokenizer(reader, folder);
   ClassifierUse classifier;
@@ -199,7 +201,15 @@ TeacherPlan plan_teacher(const config::Config& input, const model::ModelConfig& 
   const model::ModelPlan of_student = plan_of(input, student, objective.head, true);
   plan.pairs = state_pairs(input, of_student, plan.request.plan);
   if (projects_states(input, of_student, plan.request.plan)) plan.projected = student.hidden_size;
-  if (reads_last_state(teacher_edges(plan.pairs), plan.request.plan)) compute_all_tokens(plan.request.plan);
+  plan.attention = attention_pairs(input, student, teacher);
+  plan.edges = edges_behind(plan.attention, of_student, plan.request.plan);
+  const bool reads_last_attention = std::any_of(plan.attention.begin(), plan.attention.end(), [&](const auto& pair) {
+    return pair.teacher == teacher.num_hidden_layers - 1;
+  });
+  if (reads_last_attention || reads_last_state(teacher_edges(plan.pairs), plan.request.plan)) {
+    compute_all_tokens(plan.request.plan);
+  }
+  plan.edges.insert(plan.edges.end(), plan.pairs.begin(), plan.pairs.end());
   return plan;
 }
 
@@ -251,10 +261,9 @@ Teacher::Teacher(const TeacherPlan& plan, const comm::GridShape& grid, const com
       rows_(bounds.selected),
       micro_batches_(micro_batches) {
   model_.allocate({}, micro_batches, bounds);
-  const std::vector<std::size_t> own = own_pairs(plan.pairs, model_.stages);
   if (!plan.pairs.empty()) {
     states_.emplace(train::HiddenLossSettings{.pairs = plan.pairs,
-                                              .own = own,
+                                              .own = own_pairs(plan.pairs, model_.stages),
                                               .share = plan.share,
                                               .micro_batches = micro_batches,
                                               .rows = bounds.tokens,
@@ -262,6 +271,18 @@ Teacher::Teacher(const TeacherPlan& plan, const comm::GridShape& grid, const com
                                               .projected = plan.projected,
                                               .storage = plan.storage},
                     model_.tensor_group(), allocates);
+  }
+  if (!plan.attention.empty()) {
+    const std::span<const train::StatePair> edges = std::span(plan.edges).first(plan.attention.size());
+    attention_.emplace(train::AttentionLossSettings{.pairs = plan.attention,
+                                                    .own = own_pairs(edges, model_.stages),
+                                                    .share = plan.share,
+                                                    .micro_batches = micro_batches,
+                                                    .rows = bounds.tokens,
+                                                    .heads = model_.config.num_attention_heads / grid.tensor,
+                                                    .columns = model_.config.hidden_size / grid.tensor,
+                                                    .storage = plan.storage},
+                       allocates);
   }
   if (allocates && has_head()) outputs_ = core::Buffer<float>(micro_batches * rows_ * model_.own_outputs());
 }
@@ -284,9 +305,11 @@ void Teacher::load(const objectives::OutputRules& rules) {
 void Teacher::compute(std::span<const layers::StepContext> passes) {
   core::require(std::ssize(passes) <= micro_batches_, "teacher: more micro-batches than planned");
   passes_.clear();
-  layers::StreamObserver* const observer = states_ ? &states_->teacher() : nullptr;
+  layers::StreamObserver* const states = states_ ? &states_->teacher() : nullptr;
+  layers::AttentionObserver* const attention = attention_ ? &attention_->teacher() : nullptr;
   for (const layers::StepContext& pass : passes) {
-    passes_.push_back({.batch = pass.batch, .number = pass.number, .observer = observer});
+    passes_.push_back(
+        {.batch = pass.batch, .number = pass.number, .observer = states, .attention_observer = attention});
   }
   model_.pipeline().evaluate(model_.engine(), passes_, false, *this);
 }
@@ -295,6 +318,19 @@ void Teacher::result(int micro_batch, model::Stage& stage, int slot) {
   const core::Matrix logits = stage.logits(slot);
   core::require(logits.rows <= rows_, "teacher: more rows than planned");
   ops::outputs_as_floats(logits, outputs(micro_batch));
+}
+
+std::int64_t Teacher::pairs() const {
+  return std::ssize(plan_.edges);
+}
+
+void Teacher::begin(const train::ObservedStep& step) {
+  train::ObservedStep next = step;
+  if (states_) {
+    states_->begin(next);
+    next.losses += states_->pairs() * step.micro_batches;
+  }
+  if (attention_) attention_->begin(next);
 }
 
 core::Tensor<float> Teacher::outputs(int micro_batch) {
@@ -311,6 +347,7 @@ MemoryPlan Teacher::memory() const {
                         micro_batches_ * rows_ * model_.own_outputs() * static_cast<std::int64_t>(sizeof(float)));
   }
   if (states_) memory.emplace_back("teacher: hidden states of a step", states_->bytes());
+  if (attention_) memory.emplace_back("teacher: queries and keys of a step", attention_->bytes());
   return memory;
 }
 

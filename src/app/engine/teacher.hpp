@@ -17,8 +17,10 @@
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/core/buffer.hpp"
 #include "bert_hpc/data/shard_reader.hpp"
+#include "bert_hpc/train/attention_loss.hpp"
 #include "bert_hpc/train/distillation.hpp"
 #include "bert_hpc/train/hidden_loss.hpp"
+#include "bert_hpc/train/observed_step.hpp"
 
 namespace bert_hpc::app {
 
@@ -39,6 +41,8 @@ struct TeacherPlan {
   ModelRequest request;
   ClassifierUse classifier;
   std::vector<train::StatePair> pairs{};          ///< hidden states that are compared
+  std::vector<train::AttentionPair> attention{};  ///< blocks whose attention is compared
+  std::vector<train::StatePair> edges{};          ///< of both: each pair's lie on one rank
   float share = 0.5f;                             ///< of these losses in a step's
   core::DataType storage = core::DataType::fp32;  ///< of the student's activations
   std::int64_t projected = 0;                     ///< columns of the student's states, if they are projected; else 0
@@ -75,8 +79,13 @@ class Teacher : private train::PipelineEvents {
   void compute(std::span<const layers::StepContext> passes);
   /// (rows that the head reads, outputs of this rank) of a micro-batch of the last compute(), on ranks with the head.
   core::Tensor<float> outputs(int micro_batch);
-  /// Loss between hidden states, which observes the student's passes; null if there is none.
-  train::HiddenLoss* states() { return states_ ? &*states_ : nullptr; }
+  /// Losses that observe the student's passes; null if there is none.
+  layers::StreamObserver* states() { return states_ ? &*states_ : nullptr; }
+  layers::AttentionObserver* attention() { return attention_ ? &*attention_ : nullptr; }
+  /// Number of pairs that these compare.
+  std::int64_t pairs() const;
+  /// Before the student's passes. step.losses has place for pairs().
+  void begin(const train::ObservedStep& step);
 
   MemoryPlan memory() const;  ///< bytes of this rank
 
@@ -90,6 +99,7 @@ class Teacher : private train::PipelineEvents {
   int micro_batches_ = 0;
   core::Buffer<float> outputs_;  // (micro-batches, rows, own outputs), on ranks with the head
   std::optional<train::HiddenLoss> states_;
+  std::optional<train::AttentionLoss> attention_;
   std::vector<layers::StepContext> passes_;
 };
 

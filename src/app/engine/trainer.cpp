@@ -100,7 +100,8 @@ void Trainer::prepare(const data::LoadedStep& loaded, std::int64_t done) {
   const std::vector<int>& begins = loaded.plan.replica_begin;
   first_index_ = begins[static_cast<std::size_t>(model_.place.data)];
   own_ = loaded.micro_batches.size();
-  train::HiddenLoss* const states = teacher_ != nullptr ? teacher_->states() : nullptr;
+  layers::StreamObserver* const states = teacher_ != nullptr ? teacher_->states() : nullptr;
+  layers::AttentionObserver* const attention = teacher_ != nullptr ? teacher_->attention() : nullptr;
   if (own_ == 0) optimizer_.clear_replaced();
   std::fill(row_counts_.begin(), row_counts_.end(), 0);
   passes_.clear();
@@ -111,19 +112,20 @@ void Trainer::prepare(const data::LoadedStep& loaded, std::int64_t done) {
                        .key0 = key.key0,
                        .key1 = key.key1,
                        .number = static_cast<int>(i),
-                       .observer = states});
+                       .observer = states,
+                       .attention_observer = attention});
     positions_.push_back(first_index_ + static_cast<std::int64_t>(turned(i)));
   }
-  if (states != nullptr) {
+  if (teacher_ != nullptr && teacher_->pairs() > 0) {
     double tokens = 0;
     for (const core::PlannedSample& sample : loaded.plan.samples) tokens += sample.length;
     const std::int64_t micro_batches = loaded.plan.micro_batches();
-    states->begin({.scale = scale_.scale(),
-                   .targets = targets_,
-                   .tokens = tokens,
-                   .losses = losses_.device() + micro_batches,
-                   .micro_batches = micro_batches,
-                   .position = positions_});
+    teacher_->begin({.scale = scale_.scale(),
+                     .targets = targets_,
+                     .tokens = tokens,
+                     .losses = losses_.device() + micro_batches,
+                     .micro_batches = micro_batches,
+                     .position = positions_});
   }
   if (!sums_.plan().shards_gradients()) return;
   // Replicas reduce the gradients of several segments in one order: a replica with fewer micro-batches adds empty ones.
@@ -133,8 +135,7 @@ void Trainer::prepare(const data::LoadedStep& loaded, std::int64_t done) {
 }
 
 std::size_t Trainer::losses_of(const data::LoadedStep& loaded) const {
-  const bool compares_states = teacher_ != nullptr && teacher_->states() != nullptr;
-  const std::int64_t pairs = compares_states ? teacher_->states()->pairs() : 0;
+  const std::int64_t pairs = teacher_ != nullptr ? teacher_->pairs() : 0;
   return static_cast<std::size_t>(loaded.plan.micro_batches() * (1 + pairs));
 }
 

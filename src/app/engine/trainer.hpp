@@ -103,7 +103,7 @@ class Trainer : private train::PipelineEvents {
   bool updates_at_once() const {
     return sums_.norm().is_alone() && optimizer_.steps_on_device() && !model_.kernels.fp8;
   }
-  /// Number of losses that a step adds up: of each micro-batch, and of each with each pair of hidden states.
+  /// Number of losses that a step adds up: of each micro-batch, and of each with each pair that the teacher compares.
   std::size_t losses_of(const data::LoadedStep& loaded) const;
   void update_at_once(double learning_rate, std::int64_t done, std::size_t losses);
   /// The update, or where `result` says so none, unless it has been launched.
@@ -118,7 +118,7 @@ class Trainer : private train::PipelineEvents {
   std::optional<train::TiedGradients> tied_;
   train::ParameterHash hash_;
   train::NoiseScale noise_;
-  /// (micro-batches of all replicas, pairs of hidden states · micro-batches, flags): sums of row losses, zero for those
+  /// (micro-batches of all replicas, the teacher's pairs · micro-batches, flags): sums of row losses, zero for those
   /// of others.
   core::MirroredArray<double> losses_;
   SkippedSteps skipped_;

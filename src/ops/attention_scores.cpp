@@ -1,0 +1,199 @@
+// Loss between attention scores; kernel_rows.hpp describes the threads of a row, here of a query or key and a head.
+// Scores are computed again in each kernel. Equal operands have a loss and gradients of exactly 0.
+#include "bert_hpc/ops/attention_scores.hpp"
+
+#include <cmath>
+
+#include "bert_hpc/core/error.hpp"
+#include "kernel.hpp"
+#include "kernel_rows.hpp"
+
+namespace bert_hpc::ops {
+namespace {
+
+/// Number of gradient columns that a work item sums at once.
+constexpr std::int64_t sum_columns = 128;
+/// Number of these that one thread holds.
+constexpr std::int64_t thread_columns = sum_columns / (kernel::in_warps ? packs::warp_lanes : 1);
+
+KOKKOS_INLINE_FUNCTION std::int64_t own_column(std::int64_t column) {
+  return kernel::in_warps ? column / packs::warp_lanes : column;
+}
+
+/// Queries and keys of one model.
+template <class T>
+struct Operands {
+  Tensor<const T> q, k;
+  std::int64_t head_dim;
+
+  KOKKOS_INLINE_FUNCTION float product(const kernel::RowTeam& team, std::int64_t query, std::int64_t key,
+                                       std::int64_t head) const {
+    const T *const a = q.row(query) + head * head_dim, *const b = k.row(key) + head * head_dim;
+    return team.sum<float>(head_dim,
+                           [=](std::int64_t c) { return static_cast<float>(a[c]) * static_cast<float>(b[c]); });
+  }
+};
+
+template <class T>
+struct Problem {
+  std::int64_t heads;
+  TokenRows rows;
+  const std::int32_t* real;  // tokens of each sequence; null: all
+  bool causal;
+  Operands<T> student, teacher;
+  float scale;  // 1 / √head_dim of the student
+  float ratio;  // the teacher's scale / the student's: exactly 1 for equal ones, so that equal scores differ by 0
+
+  KOKKOS_INLINE_FUNCTION std::int64_t real_end(std::int64_t sequence) const {
+    return real != nullptr ? rows.offsets[sequence] + real[sequence] : rows.offsets[sequence + 1];
+  }
+  KOKKOS_INLINE_FUNCTION std::int64_t keys_end(std::int64_t query, std::int64_t end) const {
+    return causal ? query + 1 : end;
+  }
+  KOKKOS_INLINE_FUNCTION float apart(const kernel::RowTeam& team, std::int64_t query, std::int64_t key,
+                                     std::int64_t head) const {
+    return scale * (student.product(team, query, key, head) - ratio * teacher.product(team, query, key, head));
+  }
+  /// Columns of the group of at most sum_columns of a head that begins at `begin`.
+  KOKKOS_INLINE_FUNCTION std::int64_t width(std::int64_t begin) const {
+    return student.head_dim - begin < sum_columns ? student.head_dim - begin : sum_columns;
+  }
+};
+
+/// sums += factor · x
+template <class T>
+KOKKOS_INLINE_FUNCTION void add_scaled(const kernel::RowTeam& team, std::int64_t count, float factor, const T* x,
+                                       float* sums) {
+  team.each(count, [=](std::int64_t c) { sums[own_column(c)] += factor * static_cast<float>(x[c]); });
+}
+
+/// to += factor · sums
+template <class T>
+KOKKOS_INLINE_FUNCTION void add_sums(const kernel::RowTeam& team, std::int64_t count, float factor, const float* sums,
+                                     T* to) {
+  team.each(count, [=](std::int64_t c) { to[c] = T(static_cast<float>(to[c]) + factor * sums[own_column(c)]); });
+}
+
+template <class T>
+Operands<T> operands_of(const ConstMatrix& q, const ConstMatrix& k, std::int64_t heads) {
+  return {q.as<T>(), k.as<T>(), q.columns / heads};
+}
+
+template <class T>
+Problem<T> problem_of(const ScorePair& pair) {
+  const AttentionInputs& in = pair.student;
+  const auto own = static_cast<double>(in.q.columns), others = static_cast<double>(pair.teacher_q.columns);
+  const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(in.extents.head_dim)));
+  return {in.extents.heads,
+          in.queries,
+          in.real_keys,
+          in.mask == AttentionMask::causal,
+          operands_of<T>(in.q, in.k, in.extents.heads),
+          operands_of<T>(pair.teacher_q, pair.teacher_k, in.extents.heads),
+          scale,
+          static_cast<float>(std::sqrt(own / others))};
+}
+
+/// Work of kernels that compute `products` such products over the pairs as those of scores, of student and teacher.
+core::CallWork work_of(const ScorePair& pair, int products) {
+  core::CallWork work = attention_work(pair.student, products, 1, 1);
+  AttentionInputs teacher = pair.student;
+  teacher.extents.head_dim = pair.teacher_q.columns / teacher.extents.heads;
+  const core::CallWork more = attention_work(teacher, 1, 1, 1);
+  work.flops += more.flops;
+  work.bytes += more.bytes;
+  return work;
+}
+
+// loss = weight / keys · Σ_j (s_ij − t_ij)²
+template <class T>
+void loss_in(const core::CallWork& work, const Problem<T>& problem, float weight, Tensor<float> row_loss) {
+  const Problem<T> p = problem;
+  kernel::for_rows(
+      {"bert_hpc::ops::score_loss", work}, p.rows.count * p.heads,
+      KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t item) {
+        const std::int64_t i = item / p.heads, head = item % p.heads, sequence = p.rows.sequence[i];
+        const std::int64_t begin = p.rows.offsets[sequence], real = p.real_end(sequence), end = p.keys_end(i, real);
+        float sum = 0.0f;
+        for (std::int64_t j = begin; i < real && j < end; ++j) {
+          const float apart = p.apart(team, i, j, head);
+          sum += apart * apart;
+        }
+        if (team.leads()) row_loss(head, i) = weight * sum / static_cast<float>(end - begin);
+      });
+}
+
+// d_q_i += factor · 2 / keys_i · Σ_j (s_ij − t_ij) · k_j / √head_dim
+template <class T>
+void add_query_gradient(const core::CallWork& work, const Problem<T>& problem, float factor, Tensor<T> d_q) {
+  const Problem<T> p = problem;
+  kernel::for_rows(
+      {"bert_hpc::ops::add_score_gradient_q", work}, p.rows.count * p.heads,
+      KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t item) {
+        const std::int64_t i = item / p.heads, head = item % p.heads, sequence = p.rows.sequence[i];
+        const std::int64_t begin = p.rows.offsets[sequence], real = p.real_end(sequence), end = p.keys_end(i, real);
+        if (i >= real) return;
+        const float scale = 2.0f * factor * p.scale / static_cast<float>(end - begin);
+        for (std::int64_t c = 0; c < p.student.head_dim; c += sum_columns) {
+          const std::int64_t column = head * p.student.head_dim + c;
+          float sums[thread_columns] = {};
+          for (std::int64_t j = begin; j < end; ++j) {
+            add_scaled(team, p.width(c), p.apart(team, i, j, head), p.student.k.row(j) + column, sums);
+          }
+          add_sums(team, p.width(c), scale, sums, d_q.row(i) + column);
+        }
+      });
+}
+
+// d_k_j += factor · 2 · Σ_i (s_ij − t_ij) / keys_i · q_i / √head_dim
+template <class T>
+void add_key_gradient(const core::CallWork& work, const Problem<T>& problem, float factor, Tensor<T> d_k) {
+  const Problem<T> p = problem;
+  kernel::for_rows(
+      {"bert_hpc::ops::add_score_gradient_k", work}, p.rows.count * p.heads,
+      KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t item) {
+        const std::int64_t j = item / p.heads, head = item % p.heads, sequence = p.rows.sequence[j];
+        const std::int64_t begin = p.rows.offsets[sequence], real = p.real_end(sequence);
+        if (j >= real) return;
+        const float scale = 2.0f * factor * p.scale;
+        for (std::int64_t c = 0; c < p.student.head_dim; c += sum_columns) {
+          const std::int64_t column = head * p.student.head_dim + c;
+          float sums[thread_columns] = {};
+          for (std::int64_t i = p.causal ? j : begin; i < real; ++i) {
+            const float share = 1.0f / static_cast<float>(p.keys_end(i, real) - begin);
+            add_scaled(team, p.width(c), share * p.apart(team, i, j, head), p.student.q.row(i) + column, sums);
+          }
+          add_sums(team, p.width(c), scale, sums, d_k.row(j) + column);
+        }
+      });
+}
+
+void require_shapes(const ScorePair& pair) {
+  const AttentionInputs& in = pair.student;
+  const bool has_all_rows = in.queries.count == in.keys.count && in.q.rows == in.queries.count &&
+                            in.k.rows == in.q.rows && pair.teacher_q.rows == in.q.rows &&
+                            pair.teacher_k.rows == in.q.rows;
+  core::require(has_all_rows, "attention scores: queries and keys of all tokens");
+  core::require(pair.teacher_q.columns % in.extents.heads == 0 && pair.teacher_k.columns == pair.teacher_q.columns &&
+                    in.q.columns == in.extents.heads * in.extents.head_dim,
+                "attention scores: columns of whole heads");
+}
+
+}  // namespace
+
+void score_loss(const ScorePair& pair, float weight, Tensor<float> row_loss) {
+  require_shapes(pair);
+  core::with_type(pair.student.q.type,
+                  [&]<class T>() { loss_in<T>(work_of(pair, 1), problem_of<T>(pair), weight, row_loss); });
+}
+
+void add_score_gradient(const ScorePair& pair, float factor, const Matrix& d_q, const Matrix& d_k) {
+  require_shapes(pair);
+  core::with_type(pair.student.q.type, [&]<class T>() {
+    const Problem<T> problem = problem_of<T>(pair);
+    add_query_gradient<T>(work_of(pair, 2), problem, factor, d_q.as<T>());
+    add_key_gradient<T>(work_of(pair, 2), problem, factor, d_k.as<T>());
+  });
+}
+
+}  // namespace bert_hpc::ops
