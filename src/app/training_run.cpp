@@ -182,6 +182,7 @@ SimulatedRun simulated_run(const Session& session, const RunContext& context) {
   return {.reader = *session.sets.train,
           .batches = session.batches,
           .model = *session.model,
+          .teacher = session.teacher_plan ? &*session.teacher_plan : nullptr,
           .validation = session.sets.validation.get(),
           .test = session.sets.test.get(),
           .steps = steps,
@@ -229,9 +230,6 @@ void run_training(const RunContext& context) {
   describe(session, context);
   const SimulatedRun simulated = simulated_run(session, context);
   report_simulation(context, simulated);
-  if (session.teacher_plan && context.invocation.validate) {
-    context.log.info("  teacher     its forward pass is not in these times");
-  }
   report_choices(context, simulated,
                  [&session](const config::Config& input) { return session.most_bytes_with(input); });
   if (context.invocation.validate) {

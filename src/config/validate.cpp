@@ -161,6 +161,13 @@ class Rules {
     rule(d.initialize.empty() || !config_.model.pretrained, "distill.initialize",
          "[distill] initialize gives the student's blocks their first values, and so does [model] pretrained: remove "
          "one of them.");
+    const auto is_repeated = [&](const std::string& word) {
+      return std::count(d.losses.begin(), d.losses.end(), word) > 1;
+    };
+    const auto repeated = std::find_if(d.losses.begin(), d.losses.end(), is_repeated);
+    rule(repeated == d.losses.end(), "distill.losses",
+         "[distill] losses names \"" + (repeated != d.losses.end() ? core::printable(*repeated, 60) : std::string()) +
+             "\" more than once, and each loss counts once: name it once.");
     const bool compares_states = !d.teacher || config_.distills_by(hidden_squares_word);
     rule(d.layer_map.empty() || compares_states || config_.distills_by(attention_squares_word), "distill.layer_map",
          "[distill] layer_map is read by losses = [\"hidden_mse\", \"attention_mse\"]: add one of them, or remove "

@@ -272,7 +272,29 @@ class Simulation {
   std::vector<bool> tensor_leaves_, next_leaves_;  // (stages): for the tensor group, and for the link to the next stage
 };
 
+/// Of the stage whose forward pass takes longest.
+double slowest_forward_seconds(const SimulationInput& input, const layers::BatchShape& batch) {
+  std::vector<double> stages(static_cast<std::size_t>(input.grid.pipeline), 0.0);
+  const std::vector<model::ModelRange> parts = model::ranges_of(input.balance);
+  for (std::size_t number = 0; number < parts.size(); ++number) {
+    stages[number % stages.size()] +=
+        model::seconds(range_costs(input.model, parts[number], batch, input.grid.tensor).work.forward, input.machine);
+  }
+  return *std::max_element(stages.begin(), stages.end());
+}
+
 }  // namespace
+
+/// The pipeline fills while the first micro-batch, the longest, passes through the stages.
+double forward_seconds(const SimulationInput& input) {
+  double seconds = 0, longest = 0;
+  for (const layers::BatchShape& batch : input.micro_batches) {
+    const double slowest = slowest_forward_seconds(input, batch);
+    seconds += slowest;
+    longest = std::max(longest, slowest);
+  }
+  return seconds + (input.grid.pipeline - 1) * longest;
+}
 
 double evaluation_seconds(const SimulationInput& input, const layers::BatchShape& all, double micro_tokens) {
   if (all.tokens <= 0) return 0;
@@ -280,15 +302,7 @@ double evaluation_seconds(const SimulationInput& input, const layers::BatchShape
   const double part = 1 / (input.grid.data * count);
   const layers::BatchShape batch{
       .tokens = all.tokens * part, .squared_lengths = all.squared_lengths * part, .head_rows = all.head_rows * part};
-  double slowest = 0;
-  std::vector<double> stages(static_cast<std::size_t>(input.grid.pipeline), 0.0);
-  const std::vector<model::ModelRange> parts = model::ranges_of(input.balance);
-  for (std::size_t number = 0; number < parts.size(); ++number) {
-    stages[number % stages.size()] +=
-        model::seconds(range_costs(input.model, parts[number], batch, input.grid.tensor).work.forward, input.machine);
-  }
-  for (const double stage : stages) slowest = std::max(slowest, stage);
-  return (count + input.grid.pipeline - 1) * slowest;
+  return (count + input.grid.pipeline - 1) * slowest_forward_seconds(input, batch);
 }
 
 SimulatedStep simulate_step(const SimulationInput& input) {

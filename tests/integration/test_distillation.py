@@ -149,6 +149,23 @@ class Distillation(cases.Trainings):
             self.assertLess(float(re.search(r"memory +([\d.]+) MiB per rank", text)[1]) * 2**20, 52e6)
         self.assertLess(most["beside"], most["alone"])
 
+    def test_simulated_steps_have_the_teacher(self):
+        self.teacher_of("classification")
+        tables = {"machine": {"name": "one", "measured": False}, "node": {"ranks": 2},
+                  "rank": {"memory_gib": 8.0, "memory_gb_per_second": 1.0, "fp32_gflops": 1.0},
+                  **{f"link_{link}": {"gb_per_second": 1.0, "latency_us": 5.0} for link in ("in_node", "between_nodes")}}
+        (self.folder / "machine.toml").write_text("".join(f"[{table}]\n" + "".join(f"{key} = {toml(value)}\n" for key, value in keys.items())
+                                                          for table, keys in tables.items()))
+        seconds = []
+        for distill in ({}, {"teacher": "classification_teacher"}):
+            text, status = self.refused(run={"mode": "train", "directory": "refused", "machine": "machine.toml"}, distill=distill,
+                                        batch={"global": 64}, arguments=["--validate"])
+            self.assertEqual(status, 0, text)
+            seconds.append(float(re.search(r"time +([\d.]+) ms per step", text)[1]))
+        teacher = float(re.search(r"teacher +([\d.]+) ms of a step", text)[1])
+        self.assertGreater(teacher, 0)
+        self.assertLess(abs(seconds[1] - seconds[0] - teacher), 0.011 * seconds[1])  # of three numbers with three digits
+
     def test_masked_language_models(self):
         (self.folder / "masked.txt").write_text("\n".join(self.sentences()) + "\n")
         self.start("bert_hpc_prep", "masked_prep.toml", {
@@ -237,6 +254,11 @@ class Distillation(cases.Trainings):
              '"hidden_cosine" compares hidden states of equal size', "have 32 columns and the teacher's 64"),
             ({"model": SIZES | {"num_attention_heads": 4}, "distill": {"teacher": "classification_teacher", "losses": ["attention_mse"]}}, 2,
              '"attention_mse" compares each head', "the student has 4 heads and the teacher 2", "num_attention_heads = 2"),
+            ({"distill": {"teacher": "classification_teacher", "losses": ["kl", "mse_logits", "kl"]}}, 2, 'names "kl" more than once'),
+            ({"model": {"pretrained": "classification_start", "trainable": "head"},
+              "distill": {"teacher": "classification_teacher", "losses": ["kl", "hidden_cosine"]}}, 2, 'nothing to train with [model] trainable = "head"'),
+            ({"model": {"pretrained": "classification_start", "freeze_layers": 2},
+              "distill": {"teacher": "classification_teacher", "losses": ["attention_mse"]}}, 2, "freeze_layers = 2, all blocks"),
             ({"distill": {"teacher": "short"}}, 2, "at most 9 tokens", "vocabulary has 12 pieces"),
             ({"distill": {"teacher": "multi_label_teacher"}}, 2, "3 labels and the student 4"),
             ({"task": {"name": "answer_ranking"}, "data": {"train": ["answer_ranking/train-*.h5"]}, "model": {"pretrained": "answer_ranking_start"},

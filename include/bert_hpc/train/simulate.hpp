@@ -75,6 +75,9 @@ struct SimulatedStep {
 /// Throws Error(input) if the schedule does not support the virtual stages; the balance must have the right length.
 SimulatedStep simulate_step(const SimulationInput& input);
 
+/// Seconds of the forward passes of the step's micro-batches without backward passes: of a model that is only applied.
+double forward_seconds(const SimulationInput& input);
+
 /// Seconds of an evaluation of `all` sequences of a data set in micro-batches of at most `micro_tokens` tokens: only
 /// forward passes, pipelined.
 double evaluation_seconds(const SimulationInput& input, const layers::BatchShape& all, double micro_tokens);

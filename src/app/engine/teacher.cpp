@@ -123,6 +123,20 @@ void require_blocks_of_attention(const std::vector<std::string>& families) {
   }
 }
 
+/// Throws Error(input) if losses between blocks have nothing to train.
+void require_trained_blocks(const config::Config& input, std::int64_t blocks) {
+  const std::string begin =
+      "[distill] losses: \"hidden_mse\", \"hidden_cosine\" and \"attention_mse\" have nothing to "
+      "train with [model] ";
+  if (input.model.trainable == "head") {
+    throw Error(ExitCode::input, begin + "trainable = \"head\": remove them, or set trainable = \"all\".");
+  }
+  if (input.model.freeze_layers >= blocks) {
+    throw Error(ExitCode::input, begin + "freeze_layers = " + std::to_string(input.model.freeze_layers) +
+                                     ", all blocks of the student: remove them, or set fewer.");
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> soft_losses(const config::Config& input) {
@@ -180,6 +194,7 @@ TeacherPlan plan_teacher(const config::Config& input, const model::ModelConfig& 
   require_fit(teacher, student, folder, objective, reader);
   if (compares_states(input) || compares_attention(input)) {
     require_blocks_of_attention({teacher.family, student.family});
+    require_trained_blocks(input, student.num_hidden_layers);
   }
   if (!input.distill.initialize.empty()) require_blocks(input.distill.initialize, teacher, student);
   if (!reader.planned()) require_tokenizer(reader, folder);

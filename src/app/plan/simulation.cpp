@@ -116,6 +116,18 @@ std::optional<core::MachineDescription> machine_of(const config::Config& input) 
   return config::described_machine(input);
 }
 
+/// Seconds of a step in which the teacher computes; 0 without one.
+double teacher_seconds(const SimulatedRun& run, const config::Config& input, const train::SimulationInput& student) {
+  if (run.teacher == nullptr) return 0;
+  train::SimulationInput teacher = student;
+  teacher.model = run.teacher->request.plan;
+  teacher.balance = run.teacher->balance;
+  core::MachineDescription machine = unknown_machine();
+  if (input.run.machine) machine = config::parse_machine(*input.run.machine, input.distill.compute.value());
+  teacher.machine = core::at_hidden(machine, static_cast<double>(teacher.model.width(0)));
+  return train::forward_seconds(teacher);
+}
+
 std::string run_text(const RunContext& context, const SimulatedRun& run, const train::SimulationInput& simulated,
                      const train::SimulatedStep& step) {
   const config::Config& input = context.input;
@@ -174,7 +186,8 @@ std::string step_duration(double seconds) {
 }
 
 double simulated_step_seconds(const RunContext& context, const SimulatedRun& run, const config::Config& input) {
-  return train::simulate_step(input_of(context, run, input, machine_of(input))).seconds;
+  const train::SimulationInput simulated = input_of(context, run, input, machine_of(input));
+  return train::simulate_step(simulated).seconds + teacher_seconds(run, input, simulated);
 }
 
 train::SimulationInput simulation_input(const config::Config& input, const model::ModelConfig& model,
@@ -235,8 +248,14 @@ void report_simulation(const RunContext& context, const SimulatedRun& run) {
     const bool writes = input.log.trace && machine;
     if (!writes && !context.invocation.validate) return;
     const train::SimulationInput simulated = input_of(context, run, input, machine);
-    const train::SimulatedStep step = train::simulate_step(simulated);
+    train::SimulatedStep step = train::simulate_step(simulated);
+    const double teacher = teacher_seconds(run, input, simulated);
+    step.seconds += teacher;
+    step.tokens_per_second = simulated.step_tokens / step.seconds;
     if (context.invocation.validate) text = simulation_text(simulated, step, machine.has_value());
+    if (run.teacher != nullptr && machine) {
+      text += line("teacher", step_duration(teacher) + " of a step, before the student's passes");
+    }
     if (context.invocation.validate && machine) text += run_text(context, run, simulated, step);
     if (writes) text += line("trace", write_simulation(input.run.directory, simulated_trace(simulated, step)));
   });

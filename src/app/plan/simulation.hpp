@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "app/engine/model_instance.hpp"
+#include "app/engine/teacher.hpp"
 #include "app/run/run_context.hpp"
 #include "bert_hpc/comm/process_grid.hpp"
 #include "bert_hpc/config/config.hpp"
@@ -35,6 +36,7 @@ struct SimulatedRun {
   const data::ShardReader& reader;  ///< of the training data
   const data::BatchLoaderOptions& batches;
   const ModelInstance& model;
+  const TeacherPlan* teacher = nullptr;  ///< beside the model; null: none
   // For the time of the whole run, of --validate:
   const data::ShardReader *validation = nullptr, *test = nullptr;
   std::int64_t steps = 0, evaluations = 0;  ///< of the validation data
