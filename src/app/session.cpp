@@ -69,7 +69,8 @@ void Session::make_model() {
   model::ModelConfig config;
   collectively(context_.world, [&] {
     config = finalize(input, data_.stated, reader.info(), reader.special_ids());
-    if (!trains_ || !input.distills()) return;
+    if (trains_ && input.distill.teacher_scores) scores_plan.emplace(plan_scores(input, config, reader));
+    if (!trains_ || !input.distill.teacher) return;
     teacher_plan.emplace(plan_teacher(input, config, reader));
     if (teacher_plan->projected > 0) config.projected_size = teacher_plan->request.config.hidden_size;
   });
@@ -185,6 +186,9 @@ void Session::plan_memory() {
     if (teacher_plan && !estimates()) {
       teacher.emplace(*teacher_plan, context_.grid, own_place(), bounds, micro_batches(), true);
     }
+    if (scores_plan && !estimates()) {
+      scores.emplace(*scores_plan, bounds.selected, model->stages.back().range().head, true);
+    }
     if (estimates()) load_notes = check_pretrained(*model, input);
   });
 }
@@ -255,7 +259,7 @@ std::optional<train::StepLossSettings> Session::step_loss(const ModelInstance& i
 }
 
 std::optional<train::DistillationSettings> Session::distillation() const {
-  if (!teacher_plan) return std::nullopt;
+  if (!teacher_plan && !scores_plan) return std::nullopt;
   return distillation_settings(context_.input, bounds.selected);
 }
 
@@ -280,6 +284,12 @@ MemoryPlan Session::memory_of(const ModelInstance& instance) const {
     }
     if (teacher_plan) {
       for (auto& item : teacher_memory(instance.place)) memory.push_back(std::move(item));
+    }
+    if (scores_plan) {
+      const bool has_head = instance.stages.back().range().head;
+      for (auto& item : TeacherScores(*scores_plan, bounds.selected, has_head, false).memory()) {
+        memory.push_back(std::move(item));
+      }
     }
     memory.emplace_back("snapshot for checkpoints", snapshot);
   }

@@ -22,6 +22,7 @@
 #include "app/engine/model_instance.hpp"
 #include "app/engine/model_loading.hpp"
 #include "app/engine/teacher.hpp"
+#include "app/engine/teacher_scores.hpp"
 #include "app/plan/pipeline_setup.hpp"
 #include "app/report/grid_picture.hpp"
 #include "app/run/run_context.hpp"
@@ -93,12 +94,14 @@ class Session {
   std::optional<ModelInstance> model;
   LoadNotes load_notes;                     ///< of an estimate
   std::optional<TeacherPlan> teacher_plan;  ///< of a training with a teacher
+  std::optional<ScoresPlan> scores_plan;    ///< of a training with a teacher's stored outputs
 
   // Memory.
   std::optional<Evaluator> validation, test;  ///< modes "evaluate" and "predict" have one of them
   std::vector<std::pair<std::string, std::unique_ptr<Embedder>>> embedders;  ///< of mode "embed", by split
   layers::BatchBounds bounds, evaluation_bounds;
   std::optional<Teacher> teacher;             ///< beside the student; none in an estimate
+  std::optional<TeacherScores> scores;        ///< likewise
   std::unique_ptr<train::DataParallel> sums;  ///< the gradient reducer; null unless the model is trained now
   std::int64_t message_bytes = 0;             ///< of the reducer
 

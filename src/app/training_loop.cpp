@@ -36,7 +36,7 @@ TrainingLoop::TrainingLoop(Session& session, const RunContext& context, Results&
       context_(context),
       results_(results),
       trainer_(settings_of(session, context.input), *session.model, *session.sums, session.timers,
-               session.teacher ? &*session.teacher : nullptr),
+               session.teacher ? &*session.teacher : nullptr, session.scores ? &*session.scores : nullptr),
       checkpoints_({context, *session.model, *session.sums, trainer_.optimizer(), context.requests, results,
                     session.sets.hdf5, session.timers},
                    checkpoint_texts(context, *session.model, session.sets)),

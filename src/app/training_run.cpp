@@ -1,6 +1,9 @@
 #include "app/training_run.hpp"
 
+#include <mutex>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "app/checkpoint/checkpoint_contents.hpp"
 #include "app/checkpoint/resume.hpp"
@@ -107,6 +110,7 @@ void describe(const Session& session, const RunContext& context) {
     const std::int64_t blocks = session.model->config.num_hidden_layers;
     for (auto& line : teacher_lines(context.input, *session.teacher_plan, blocks)) lines.push_back(std::move(line));
   }
+  if (session.scores_plan) lines.push_back(scores_line(context.input, *session.scores_plan));
   const std::string adapters = adapters_text(session.model->plan);
   const bool leaves_head = !context.input.model.lora.train_head.value_or(true);
   if (!adapters.empty()) lines.emplace_back("adapters", adapters + (leaves_head ? "; the head is not trained" : ""));
@@ -163,16 +167,28 @@ void begin_from_checkpoint(const Resume& resume, const RunBasics& run) {
   });
 }
 
-/// Collective. Values of the teacher, and a line if its labels are not written as the student's.
-void load_teacher(Session& session, const RunContext& context) {
-  const ClassifierUse& classifier = session.teacher_plan->classifier;
+/// A line if the teacher's labels are not written as the student's.
+void report_teacher(const ClassifierUse& classifier, const RunContext& context) {
   const std::string note = "[distill] teacher: " + classifier.note;
   if (classifier.is_doubtful) {
     context.log.warning(note);
   } else if (!classifier.note.empty()) {
     context.log.info(note);
   }
-  session.teacher->load(session.output_rules);
+}
+
+/// Collective. Rank 0 reads the stored outputs.
+void load_scores(Session& session, const RunContext& context) {
+  const ScoresPlan& plan = *session.scores_plan;
+  report_teacher(plan.classifier, context);
+  std::vector<float> scores(static_cast<std::size_t>(plan.samples * plan.outputs));
+  collectively(context.world, [&] {
+    if (context.world.rank() != 0) return;
+    const std::lock_guard lock(session.sets.hdf5);
+    scores = read_scores(plan, *session.sets.train, session.output_rules.scales);
+  });
+  context.world.broadcast(std::span<float>(scores), 0);
+  session.scores->load(scores);
 }
 
 SimulatedRun simulated_run(const Session& session, const RunContext& context) {
@@ -252,7 +268,11 @@ void run_training(const RunContext& context) {
   if (!resume && !context.input.distill.initialize.empty()) {
     take_blocks(*session.model, *session.teacher_plan, context.input);
   }
-  if (session.teacher) load_teacher(session, context);
+  if (session.teacher) {
+    report_teacher(session.teacher_plan->classifier, context);
+    session.teacher->load(session.output_rules);
+  }
+  if (session.scores) load_scores(session, context);
   leave_if_asked(context);
   report_earlier_start(context, resume);
   std::optional<Results::Continuation> continuation;

@@ -153,7 +153,7 @@ void visit_keys(TomlKeys& toml, Config& config) {
   toml.key("compression", embed.compression, one_of({"none", "gzip"}));
 
   Distill& distill = config.distill;
-  toml.table("distill").key("teacher", distill.teacher);
+  toml.table("distill").key("teacher", distill.teacher).key("teacher_scores", distill.teacher_scores);
   toml.key("compute", distill.compute, one_of({"fp32", "tf32", "bf16", "fp16"}));
   toml.key("losses", distill.losses);
   toml.key("initialize", distill.initialize, multiples(1, 0, 1 << 20));

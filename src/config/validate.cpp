@@ -155,8 +155,16 @@ class Rules {
       rule(false, "distill", "[distill] belongs to [run] mode = \"train\": remove the table.");
       return;
     }
-    rule(d.teacher.has_value(), "distill.teacher",
-         "[distill] teacher is missing: name the folder of the teacher, a trained model of this task.");
+    rule(config_.distills(), "distill.teacher",
+         "[distill] teacher is missing: name the folder of the teacher, a trained model of this task, or "
+         "teacher_scores, a file of its predictions.");
+    rule(!d.teacher || !d.teacher_scores, "distill.teacher_scores",
+         "[distill] teacher and teacher_scores exclude each other: remove one of them.");
+    rule(d.teacher_scores != "", "distill.teacher_scores",
+         "[distill] teacher_scores is empty: name a file predictions.h5.");
+    rule(d.teacher || !d.teacher_scores || (d.initialize.empty() && !d.compute), "distill.initialize",
+         "[distill] initialize and compute need the teacher itself, of which teacher_scores has the outputs alone: "
+         "remove them, or name its folder as teacher.");
     rule(d.teacher != "", "distill.teacher", "[distill] teacher is empty: name the folder of the teacher.");
     rule(d.initialize.empty() || !config_.model.pretrained, "distill.initialize",
          "[distill] initialize gives the student's blocks their first values, and so does [model] pretrained: remove "
@@ -168,7 +176,7 @@ class Rules {
     rule(repeated == d.losses.end(), "distill.losses",
          "[distill] losses names \"" + (repeated != d.losses.end() ? core::printable(*repeated, 60) : std::string()) +
              "\" more than once, and each loss counts once: name it once.");
-    const bool compares_states = !d.teacher || config_.distills_by(hidden_squares_word);
+    const bool compares_states = !config_.distills() || config_.distills_by(hidden_squares_word);
     rule(d.layer_map.empty() || compares_states || config_.distills_by(attention_squares_word), "distill.layer_map",
          "[distill] layer_map is read by losses = [\"hidden_mse\", \"attention_mse\"]: add one of them, or remove "
          "layer_map.");

@@ -10,7 +10,7 @@
 namespace bert_hpc::io {
 namespace {
 
-constexpr const char* windows_group = "windows";
+constexpr const char *schema = "bert_hpc predictions 1", *windows_group = "windows", *source_rows = "source_index";
 using AnyAppender = std::variant<Appender<std::int32_t>, Appender<float>>;
 
 constexpr Storage column_storage{.chunk_rows = 1 << 14, .gzip = 1, .shuffle = true, .fletcher32 = true};
@@ -37,7 +37,7 @@ AnyAppender make_appender(Hdf5File& file, const std::string& name, const Predict
 class PredictionTable {
  public:
   PredictionTable(Hdf5File& file, const std::string& group, std::span<const PredictionColumn> columns)
-      : source_index_(file, group + "source_index", column_storage) {
+      : source_index_(file, group + source_rows, column_storage) {
     for (const PredictionColumn& column : columns) columns_.push_back(make_appender(file, group + column.name, column));
   }
 
@@ -80,7 +80,7 @@ struct PredictionsWriter::State {
 PredictionsWriter::PredictionsWriter(const std::string& path, const PredictionsInfo& info,
                                      std::span<const PredictionColumn> columns) {
   Hdf5File file = Hdf5File::create(name_beside(path), core::ExitCode::files);
-  file.write_attribute("/", "schema", "bert_hpc predictions 1");
+  file.write_attribute("/", "schema", schema);
   file.write_attribute("/", "task", info.task);
   file.write_attribute("/", "label_names", info.label_names);
   for (const auto& [name, value] : info.attributes) file.write_attribute("/", name, value);
@@ -118,6 +118,76 @@ void PredictionsWriter::close() {
   state.file.close();
   publish(state.path);
   state.closed = true;
+}
+
+struct PredictionsReader::State {
+  Hdf5File file;
+  PredictionsInfo info{};
+  std::int64_t rows = 0;
+
+  Dataset column(const std::string& name) const {
+    Dataset dataset = file.dataset(name);
+    const std::vector<std::int64_t>& extents = dataset.info().extents;
+    if (extents.empty() || extents.size() > 2 || extents.front() != rows) {
+      throw core::Error(file.code(), file.path() + ": /" + name + " has the extents " + dataset.info().shape_text() +
+                                         " instead of a row for each prediction.");
+    }
+    dataset.require_stored();
+    return dataset;
+  }
+};
+
+PredictionsReader::PredictionsReader(const std::string& path)
+    : state_(new State{Hdf5File::open_read(path, core::ExitCode::data)}) {
+  State& s = *state_;
+  if (!s.file.has_attribute("/", "schema") || s.file.text_attribute("/", "schema") != schema) {
+    throw core::Error(core::ExitCode::data, path + ": it is no file of predictions, as mode \"predict\" writes it.");
+  }
+  s.info.task = s.file.text_attribute("/", "task");
+  s.info.label_names = s.file.text_attributes("/", "label_names");
+  s.rows = s.file.integer_attribute("/", "rows");
+}
+
+PredictionsReader::~PredictionsReader() = default;
+
+const std::string& PredictionsReader::path() const {
+  return state_->file.path();
+}
+const PredictionsInfo& PredictionsReader::info() const {
+  return state_->info;
+}
+std::string PredictionsReader::attribute(const std::string& name) const {
+  return state_->file.has_attribute("/", name) ? state_->file.text_attribute("/", name) : std::string();
+}
+std::int64_t PredictionsReader::rows() const {
+  return state_->rows;
+}
+bool PredictionsReader::has_windows() const {
+  return has(windows_group);
+}
+bool PredictionsReader::has(const std::string& column) const {
+  return state_->file.exists(column);
+}
+
+std::int64_t PredictionsReader::columns(const std::string& column) const {
+  const std::vector<std::int64_t> extents = state_->column(column).info().extents;
+  return extents.size() == 2 ? extents.back() : 1;
+}
+
+std::vector<std::int64_t> PredictionsReader::source_index() const {
+  const Dataset dataset = state_->column(source_rows);
+  dataset.expect<std::int64_t>(1);
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(state_->rows));
+  dataset.read_rows(0, rows);
+  return rows;
+}
+
+std::vector<float> PredictionsReader::read(const std::string& column) const {
+  const Dataset dataset = state_->column(column);
+  dataset.expect<float>(static_cast<int>(dataset.info().extents.size()));
+  std::vector<float> values(static_cast<std::size_t>(dataset.info().elements()));
+  dataset.read_rows(0, values);
+  return values;
 }
 
 }  // namespace bert_hpc::io

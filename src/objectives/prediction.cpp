@@ -80,7 +80,8 @@ PredictedRows predict_classes(const SampleOutputs& samples) {
   show_probabilities(samples, probabilities, predicted);
   predicted.stored = {{"label", std::move(label)},
                       {"prediction", std::move(prediction)},
-                      {"probabilities", std::move(probabilities), samples.labels.outputs}};
+                      {"probabilities", std::move(probabilities), samples.labels.outputs},
+                      {"logits", Numbers(samples.outputs.begin(), samples.outputs.end()), samples.labels.outputs}};
   return predicted;
 }
 
@@ -180,7 +181,8 @@ PredictedRows predict_sets(const SampleOutputs& samples) {
   const std::int64_t width = samples.labels.outputs;
   predicted.stored = {{"label", std::move(label), width},
                       {"prediction", std::move(prediction), width},
-                      {"probabilities", std::move(probabilities), width}};
+                      {"probabilities", std::move(probabilities), width},
+                      {"logits", Numbers(samples.outputs.begin(), samples.outputs.end()), width}};
   return predicted;
 }
 

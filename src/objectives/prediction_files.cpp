@@ -1,12 +1,14 @@
 #include "bert_hpc/objectives/prediction_files.hpp"
 
+#include "bert_hpc/core/hash.hpp"
+
 namespace bert_hpc::objectives {
 namespace {
 
 io::PredictionsInfo info_of(const PredictionsFacts& facts, const data::ShardReader& reader) {
   io::PredictionsInfo info;
   info.task = facts.task.name;
-  info.attributes = {{"split", facts.split}};
+  info.attributes = {{"split", facts.split}, {data_hash_attribute, core::hash_of_lines(reader.seals())}};
   if (!reader.info().label_column.empty()) info.attributes.emplace_back("label_column", reader.info().label_column);
   if (facts.task.names_outputs(facts.label_names.size())) info.label_names = facts.label_names;
   return info;

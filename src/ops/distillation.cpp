@@ -255,6 +255,13 @@ void outputs_as_floats(core::ConstMatrix logits, Tensor<float> y) {
   core::with_type(logits.type, [&]<class T>() { as_floats_in<T>(logits.as<T>(), y); });
 }
 
+void outputs_of_samples(Tensor<const float> all, const std::int64_t* sample, const std::int32_t* sequence,
+                        Tensor<float> y) {
+  kernel::for_elements(
+      {"bert_hpc::ops::outputs_of_samples", kernel::bytes_of<float, float>(y.size())}, y.rows, y.columns,
+      KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) { y(i, j) = all(sample[sequence[i]], j); });
+}
+
 void add_soft_gradient(float factor, Tensor<const float> gradient, core::Matrix d_logits) {
   core::with_type(d_logits.type, [&]<class T>() { add_in<T>(factor, gradient, d_logits.as<T>()); });
 }

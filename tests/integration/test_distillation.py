@@ -166,6 +166,66 @@ class Distillation(cases.Trainings):
         self.assertGreater(teacher, 0)
         self.assertLess(abs(seconds[1] - seconds[0] - teacher), 0.011 * seconds[1])  # of three numbers with three digits
 
+    def scores_of(self, task, model, shards):
+        """The file of predictions of these shards by a model."""
+        output = f"scores_{model}"
+        if not (self.folder / output).exists():
+            self.start("bert_hpc", f"{output}.toml", {"run": {"mode": "predict", "directory": output}, "model": {"pretrained": model},
+                                                      "task": {"name": task}, "data": {"test": shards}})
+        return f"{output}/predictions.h5"
+
+    def test_stored_outputs_of_a_teacher_do_what_the_teacher_does(self):
+        for task, words, settings in (("classification", ["kl", "mse_logits"], {}), ("multi_label", ["kl"], {}),
+                                      ("regression", ["mse_logits"], {"standardize": True}), ("regression", ["mse_logits"], {"range": [-9.0, 19.0]}),
+                                      ("answer_ranking", ["kl"], {}), ("answer_ranking", ["kl", "margin_mse"], {"loss": "listwise"})):
+            self.teacher_of(task)
+            teacher = f"{task}_teacher"
+            if "range" in settings:  # a teacher that was trained with it
+                shutil.copytree(self.folder / teacher, self.folder / "bounded_teacher")
+                teacher = "bounded_teacher"
+                config = json.loads((self.folder / teacher / "config.json").read_text())
+                (self.folder / teacher / "config.json").write_text(json.dumps(config | {"prediction_range": settings["range"]}))
+            shards = [f"{task}/{'test' if task == 'answer_ranking' else 'train'}-*.h5"]  # of which predictions can be made
+            scores = self.scores_of(task, teacher, shards)
+            losses = []
+            for name, source, parallel in (("live", {"teacher": teacher}, {}), ("stored", {"teacher_scores": scores}, {}),
+                                           ("apart", {"teacher_scores": scores}, {"data": 2, "pipeline": 2})):
+                output = f"{task}_{name}_{len(settings.get('loss', ''))}_{'range' in settings}"
+                losses.append(self.train(task, output, parallel, 6, task={"name": task} | settings, data={"train": shards, "order": "file"},
+                                         distill=source | {"losses": words, "alpha": 0.7}))
+                self.assertIn("stored outputs of" if name != "live" else "3 blocks", (self.folder / output / "log.txt").read_text())
+            for other in losses[1:]:  # outputs of other micro-batches, rounded to single precision: 6e-8 a number, of sums of some hundred
+                self.assertLess(np.abs(other / losses[0] - 1).max(), 2e-5, (task, settings))
+            alone = self.train(task, f"{output}_alone", {}, 6, task={"name": task} | settings, data={"train": shards, "order": "file"})
+            self.assertGreater(np.abs(alone - losses[0]).max(), 1e-3)
+
+    def test_stored_outputs_that_are_refused(self):
+        self.teacher_of("classification")
+        self.teacher_of("multi_label")
+        self.prepare("token_classification")
+        right = self.scores_of("classification", "classification_teacher", ["classification/train-*.h5"])
+        other = self.scores_of("classification", "classification_start", ["classification/test-*.h5"])
+        sets = self.scores_of("multi_label", "multi_label_teacher", ["multi_label/train-*.h5"])
+        words = {"task": {"name": "token_classification"}, "data": {"train": ["token_classification/train-*.h5"]},
+                 "model": {"pretrained": "token_classification_start"}}
+        for tables, status, *texts in (
+            ({"distill": {"teacher_scores": "nowhere.h5"}}, 3, "nowhere.h5"),
+            ({"distill": {"teacher_scores": "classification/train-00000.h5"}}, 3, "no file of predictions"),
+            ({"distill": {"teacher_scores": right, "teacher": "classification_teacher"}}, 2, "exclude each other"),
+            ({"distill": {"teacher_scores": right, "compute": "bf16"}}, 2, "initialize and compute need the teacher itself"),
+            ({"distill": {"teacher_scores": right, "losses": ["kl", "hidden_mse"]}}, 2, '"hidden_mse" needs the teacher itself'),
+            ({"distill": {"teacher_scores": right, "losses": ["attention_mse"]}}, 2, '"attention_mse" needs the teacher itself'),
+            ({"distill": {"teacher_scores": other}}, 3, "other shards than [data] train"),
+            ({"distill": {"teacher_scores": sets}}, 3, 'of the task "multi_label" and this training is of "classification"'),
+            (words | {"distill": {"teacher_scores": right}}, 2, 'teacher_scores is not for the task "token_classification"'),
+        ):
+            text, left_with = self.refused(**tables)
+            with self.subTest(texts):
+                self.assertEqual(left_with, status, text)
+                for expected in texts:
+                    self.assertIn(expected, text)
+                self.assertFalse((self.folder / "refused").exists())
+
     def test_masked_language_models(self):
         (self.folder / "masked.txt").write_text("\n".join(self.sentences()) + "\n")
         self.start("bert_hpc_prep", "masked_prep.toml", {

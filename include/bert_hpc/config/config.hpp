@@ -164,7 +164,9 @@ inline constexpr const char *hidden_squares_word = "hidden_mse", *hidden_cosine_
 
 /// A training beside a teacher.
 struct Distill {
-  std::optional<std::string> teacher;  ///< a Hugging Face folder; none: no distillation
+  // One of the next two; none: no distillation.
+  std::optional<std::string> teacher;         ///< a Hugging Face folder
+  std::optional<std::string> teacher_scores;  ///< predictions.h5 of mode "predict"
   std::optional<std::string> compute;  ///< as [precision] compute, of the teacher; resolved to that of the student
   std::vector<std::string> losses;     ///< of outputs, hidden states, attention; resolved to the task's first one
   double temperature = 2;              ///< of "kl"
@@ -202,7 +204,7 @@ struct Config {
 
   bool trains() const { return run.mode == "train"; }
   bool embeds() const { return run.mode == "embed"; }
-  bool distills() const { return distill.teacher.has_value(); }
+  bool distills() const { return distill.teacher || distill.teacher_scores; }
   /// Whether a loss of this word, as hidden_squares_word, is among those of a distillation.
   bool distills_by(std::string_view word) const;
 };

@@ -53,4 +53,28 @@ class PredictionsWriter {
   std::unique_ptr<State> state_;
 };
 
+/// Reads predictions.h5; one thread at a time.
+class PredictionsReader {
+ public:
+  /// Throws Error(data), as all functions do, unless the file is one of predictions.
+  explicit PredictionsReader(const std::string& path);
+  ~PredictionsReader();
+  PredictionsReader(const PredictionsReader&) = delete;
+  PredictionsReader& operator=(const PredictionsReader&) = delete;
+
+  const std::string& path() const;
+  const PredictionsInfo& info() const;                   ///< without further attributes
+  std::string attribute(const std::string& name) const;  ///< "" if there is none
+  std::int64_t rows() const;
+  bool has_windows() const;
+  bool has(const std::string& column) const;
+  std::int64_t columns(const std::string& column) const;  ///< elements of a row
+  std::vector<std::int64_t> source_index() const;
+  std::vector<float> read(const std::string& column) const;  ///< (rows, columns)
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
 }  // namespace bert_hpc::io

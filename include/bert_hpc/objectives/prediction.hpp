@@ -27,16 +27,16 @@ struct PredictedRows {
 
 using Predict = PredictedRows (*)(const SampleOutputs&);
 
-/// Classes by softmax. Stored: label (−1: unknown), prediction, probabilities (rows, outputs). Shown: label and
-/// prediction by name, the prediction's probability, and a column for each class where they are not many.
+/// Classes by softmax. Stored: label (−1: unknown), prediction, probabilities and logits (rows, outputs). Shown: label
+/// and prediction by name, the prediction's probability, and a column for each class where they are not many.
 PredictedRows predict_classes(const SampleOutputs& samples);
 /// Numbers as they are. Stored and shown: label (NaN: unknown), prediction; with labels.value_levels also the level
 /// that is nearest to the prediction. Of several outputs both are stored as (rows, outputs), and shown as "label_NAME"
 /// and "prediction_NAME" of each.
 PredictedRows predict_values(const SampleOutputs& samples);
 /// Sets of names by sigmoid: a name is in the set where its output is at least labels.least_output.
-/// Stored: label (−1: unknown), prediction, both 1 or 0 for each name, and probabilities, all (rows, outputs). Shown:
-/// label and prediction as names with commas between them, and a column for each name where they are not many.
+/// Stored: label (−1: unknown), prediction, both 1 or 0 for each name, probabilities and logits, all (rows, outputs).
+/// Shown: label and prediction as names with commas between them, and a column for each name where they are not many.
 PredictedRows predict_sets(const SampleOutputs& samples);
 
 /// Raw scores. Stored and shown: label (−1: unknown), prediction.

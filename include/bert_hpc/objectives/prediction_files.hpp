@@ -18,6 +18,9 @@
 
 namespace bert_hpc::objectives {
 
+/// Root attribute of predictions.h5: core::hash_of_lines() of the shards' seals.
+inline constexpr const char* data_hash_attribute = "data_hash";
+
 /// Where files of predictions go, and what they say of the split and the model.
 struct PredictionsFacts {
   std::string directory;

@@ -53,6 +53,10 @@ void soft_lists(const SoftTerms& terms, core::ConstMatrix student, const std::in
 /// y = logits. Both (rows, outputs).
 void outputs_as_floats(core::ConstMatrix logits, core::Tensor<float> y);
 
+/// y = the rows of `all` (samples, outputs) of a batch's samples: of row r sample[sequence[r]]. y (rows, outputs).
+void outputs_of_samples(core::Tensor<const float> all, const std::int64_t* sample, const std::int32_t* sequence,
+                        core::Tensor<float> y);
+
 /// d_logits += factor · gradient. gradient, d_logits (rows, outputs).
 void add_soft_gradient(float factor, core::Tensor<const float> gradient, core::Matrix d_logits);
 

@@ -94,7 +94,8 @@ void open_data(DataSets& sets, const config::Config& input, const model::ModelCo
     options.name = name;
     options.paths = paths;
     options.limits = shard_limits(input, stated, labels);
-    options.source_index = name != train_key || input.embeds();  // for predictions, metrics of rows, embeddings
+    // For predictions, metrics of rows, embeddings, and a teacher's predictions.
+    options.source_index = name != train_key || input.embeds() || input.distill.teacher_scores.has_value();
     options.hdf5_mutex = &sets.hdf5;
     options.memory_limit = left;
     options.cache_bytes = left / budget.ranks;

@@ -71,7 +71,7 @@ ResolvedInput resolved_input(config::Config& input, const model::ModelConfig& st
   }
   if (input.distills()) {
     input.distill.losses = soft_losses(input);
-    input.distill.compute = input.distill.compute.value_or(input.precision.compute);
+    if (input.distill.teacher) input.distill.compute = input.distill.compute.value_or(input.precision.compute);
   }
   return {config::to_toml(input), config::to_toml(with_defaults(input))};
 }

@@ -169,7 +169,9 @@ train::DistillationSettings distillation_settings(const config::Config& input, s
 }
 
 ClassifierUse teacher_use(const config::Config& input, const LabelNames& teacher, const LabelNames& student) {
-  const std::string begin = "[distill] teacher = \"" + input.distill.teacher.value_or("") + "\" has ";
+  const config::Distill& d = input.distill;
+  const std::string begin = d.teacher_scores ? "[distill] teacher_scores = \"" + *d.teacher_scores + "\" has "
+                                             : "[distill] teacher = \"" + d.teacher.value_or("") + "\" has ";
   if (teacher.size() != student.size()) {
     throw Error(ExitCode::input, begin + core::counted(std::ssize(teacher), "label") + " and the student " +
                                      std::to_string(student.size()) +
@@ -248,18 +250,23 @@ void take_blocks(ModelInstance& student, const TeacherPlan& plan, const config::
   student.groups().data->broadcast(student.parameters.change_values(), 0);
 }
 
-std::vector<std::pair<std::string, std::string>> teacher_lines(const config::Config& input, const TeacherPlan& plan,
-                                                               std::int64_t student) {
-  const model::ModelConfig& config = plan.request.config;
+std::string loss_text(const config::Config& input) {
   const config::Distill& distill = input.distill;
-  std::string text = plan.folder + ": " + config.family + ", " + core::counted(config.num_hidden_layers, "block") +
-                     " of " + std::to_string(config.hidden_size) + ", in " + plan.request.precision.name() +
-                     "; loss = " + core::format_number(1 - distill.alpha) + " · the task's + " +
+  std::string text = "loss = " + core::format_number(1 - distill.alpha) + " · the task's + " +
                      core::format_number(distill.alpha) + " · ";
   std::string terms;
   for (const std::string& word : distill.losses) terms += (terms.empty() ? "" : " + ") + word;
   text += distill.losses.size() > 1 ? '(' + terms + ')' : terms;
   if (input.distills_by(divergence_word)) text += " at temperature " + core::format_number(distill.temperature);
+  return text;
+}
+
+std::vector<std::pair<std::string, std::string>> teacher_lines(const config::Config& input, const TeacherPlan& plan,
+                                                               std::int64_t student) {
+  const model::ModelConfig& config = plan.request.config;
+  const std::string text =
+      plan.folder + ": " + config.family + ", " + core::counted(config.num_hidden_layers, "block") + " of " +
+      std::to_string(config.hidden_size) + ", in " + plan.request.precision.name() + "; " + loss_text(input);
   std::vector<std::pair<std::string, std::string>> lines = {{"teacher", text}};
   std::string states = states_text(input, student, config.num_hidden_layers);
   if (plan.projected > 0) {

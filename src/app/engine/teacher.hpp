@@ -58,6 +58,9 @@ TeacherPlan plan_teacher(const config::Config& input, const model::ModelConfig& 
 /// that has the same shape.
 void take_blocks(ModelInstance& student, const TeacherPlan& plan, const config::Config& input);
 
+/// A training's loss in words.
+std::string loss_text(const config::Config& input);
+
 /// Lines of the banner. `student`: its number of blocks.
 std::vector<std::pair<std::string, std::string>> teacher_lines(const config::Config& input, const TeacherPlan& plan,
                                                                std::int64_t student);

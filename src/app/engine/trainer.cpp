@@ -19,12 +19,13 @@ constexpr std::size_t values_per_step = flags_per_step + 1;  // and the squares 
 }  // namespace
 
 Trainer::Trainer(const TrainerSettings& settings, ModelInstance& model, train::DataParallel& sums, core::Timers& timers,
-                 Teacher* teacher)
+                 Teacher* teacher, TeacherScores* scores)
     : settings_(settings),
       model_(model),
       sums_(sums),
       timers_(timers),
       teacher_(teacher),
+      scores_(scores),
       optimizer_(settings.optimizer, model.parameters, sums.owned(), sums.plan().settings.offload,
                  model.kernels.products->kept_weights(),
                  sums.plan().shards_gradients() ? std::vector<train::ArenaRange>() : model.replaced_gradients(),
@@ -34,10 +35,13 @@ Trainer::Trainer(const TrainerSettings& settings, ModelInstance& model, train::D
       hash_(*model.groups().data, model.groups().world, model.parameters, settings.parameter_hash_every),
       row_losses_(settings.rows * settings.micro_batches),
       row_counts_(static_cast<std::size_t>(settings.micro_batches)) {
-  if (teacher_ != nullptr) {
+  if (settings.distillation) {
+    const auto outputs = [this](int micro_batch) {
+      if (teacher_ != nullptr) return teacher_->outputs(micro_batch);
+      return scores_->outputs(passes_[static_cast<std::size_t>(micro_batch)].batch);
+    };
     model.pipeline().set_loss(
-        std::make_unique<train::DistillationLoss>(settings.loss, settings.distillation.value(),
-                                                  [this](int micro_batch) { return teacher_->outputs(micro_batch); }));
+        std::make_unique<train::DistillationLoss>(settings.loss, *settings.distillation, outputs));
   } else {
     model.pipeline().set_loss(train::make_loss(settings.loss, settings.step_loss, *model.groups().data));
   }

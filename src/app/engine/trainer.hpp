@@ -9,6 +9,7 @@
 
 #include "app/engine/model_instance.hpp"
 #include "app/engine/teacher.hpp"
+#include "app/engine/teacher_scores.hpp"
 #include "app/engine/trainer_settings.hpp"
 #include "app/engine/training_state.hpp"
 #include "bert_hpc/core/buffer.hpp"
@@ -58,10 +59,10 @@ struct StepResult {
 
 class Trainer : private train::PipelineEvents {
  public:
-  /// All must outlive the trainer; the model is connected, and `sums` is of its segments. `teacher`: of a training with
-  /// distillation, connected; otherwise null.
+  /// All must outlive the trainer; the model is connected, and `sums` is of its segments. A training with
+  /// distillation has a teacher, connected, or its scores, loaded; otherwise both are null.
   Trainer(const TrainerSettings& settings, ModelInstance& model, train::DataParallel& sums, core::Timers& timers,
-          Teacher* teacher = nullptr);
+          Teacher* teacher = nullptr, TeacherScores* scores = nullptr);
 
   /// Collective over all ranks. Step number `done` + 1. Nothing is updated where loss or gradient norm is not finite:
   /// see StepResult::skipped. Throws Error(numerical), on every rank, if a parameter has changed by itself.
@@ -113,7 +114,8 @@ class Trainer : private train::PipelineEvents {
   ModelInstance& model_;
   train::DataParallel& sums_;
   core::Timers& timers_;
-  Teacher* teacher_;  // null without distillation
+  Teacher* teacher_;       // null without one
+  TeacherScores* scores_;  // likewise
   train::Optimizer optimizer_;
   std::optional<train::TiedGradients> tied_;
   train::ParameterHash hash_;
