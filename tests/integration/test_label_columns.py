@@ -98,7 +98,8 @@ class LabelColumns(Case):
         (self.folder / "rows.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
         done = self.prepare("json", source={"format": "jsonl", "files": [f"{self.folder}/rows.jsonl"], "label": None, "label_columns": COLUMNS})
         known = [sum(scores[c] is not None for _, scores in self.rows) for c in range(3)]
-        self.assertIn("labels      3: " + ", ".join(f"{name} {count}" for name, count in zip(COLUMNS, known)), done.stdout)
+        first, second, third = (f'"{name}" {count}' for name, count in zip(COLUMNS, known))
+        self.assertIn(f"labels      3: {first}, {second} and {third}\n", done.stdout)
         for path in sorted((self.folder / "columns").glob("*.h5")):
             self.assertEqual((self.folder / "json" / path.name).read_bytes(), path.read_bytes())
 

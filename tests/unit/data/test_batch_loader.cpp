@@ -275,7 +275,7 @@ TEST_CASE("batches of several label columns hold standardized labels, and count 
   const auto is_known = [](float value) { return !std::isnan(value); };
   REQUIRE(std::count_if(labels.begin(), labels.end(), is_known) < 3 * 40);
   const data::LabelScales scales = {{.mean = 4.25, .deviation = 0.75}, {}, {.mean = -1, .deviation = 3}};
-  BatchLoaderOptions options{.plan = {.global_batch = 8, .hidden = 64, .micro_tokens = 100, .replicas = 2},
+  BatchLoaderOptions options{.plan = {.global_batch = 8, .hidden = 64, .replicas = 2, .micro_tokens = 100},
                              .task = tasks::find("regression"),
                              .sampler = {.seed = 3},
                              .epochs = 1,
