@@ -272,7 +272,7 @@ class Simulation {
   std::vector<bool> tensor_leaves_, next_leaves_;  // (stages): for the tensor group, and for the link to the next stage
 };
 
-/// Of the stage whose forward pass takes longest.
+/// Seconds of the stage whose forward pass takes longest.
 double slowest_forward_seconds(const SimulationInput& input, const layers::BatchShape& batch) {
   std::vector<double> stages(static_cast<std::size_t>(input.grid.pipeline), 0.0);
   const std::vector<model::ModelRange> parts = model::ranges_of(input.balance);

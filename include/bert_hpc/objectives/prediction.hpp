@@ -31,8 +31,8 @@ using Predict = PredictedRows (*)(const SampleOutputs&);
 /// and prediction by name, the prediction's probability, and a column for each class where they are not many.
 PredictedRows predict_classes(const SampleOutputs& samples);
 /// Numbers as they are. Stored and shown: label (NaN: unknown), prediction; with labels.value_levels also the level
-/// that is nearest to the prediction. Of several outputs both are stored as (rows, outputs), and shown as "label_NAME"
-/// and "prediction_NAME" of each.
+/// that is nearest to the prediction. With several outputs both are stored as (rows, outputs), and shown as
+/// "label_NAME" and "prediction_NAME" of each.
 PredictedRows predict_values(const SampleOutputs& samples);
 /// Sets of names by sigmoid: a name is in the set where its output is at least labels.least_output.
 /// Stored: label (−1: unknown), prediction, both 1 or 0 for each name, probabilities and logits, all (rows, outputs).

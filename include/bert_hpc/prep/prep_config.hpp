@@ -21,7 +21,7 @@ struct SourceConfig {
   std::vector<std::string> text{"text"};                  ///< columns, joined by a blank
   std::vector<std::string> text_pair;                     ///< columns of the second text; none: single texts
   std::string label = "label";  ///< column; empty: no labels, for text that is only to be predicted
-  /// Several label columns; then `label` is empty. Of a set each holds 0 or 1 and is a label name, of a regression each
+  /// Several label columns; then `label` is empty. In a set each holds 0 or 1 and is a label name, of a regression each
   /// holds a number.
   std::vector<std::string> label_columns;
   std::string id{};          ///< column with each row's name in predictions; empty: none

@@ -409,7 +409,7 @@ TEST_CASE("each mode requires only the keys that it needs") {
   CHECK_THAT(problems(evaluate, {"run.mode='embed'"}), ContainsSubstring("[task] is not for mode \"embed\""));
   CHECK_THAT(problems(evaluate, {"embed.pooling='mean'"}), ContainsSubstring("[embed] belongs to [run] mode"));
   CHECK_THAT(problems(evaluate, {"predictions.probabilities=true"}),
-             ContainsSubstring("probabilities = true is for token_classification, and the task is"));
+             ContainsSubstring("probabilities = true is for \"token_classification\", and the task is"));
   const std::string embed =
       "[run]\nmode = \"embed\"\ndirectory = \"o\"\n[model]\npretrained = \"m\"\n[embed]\npooling = \"mean\"\n";
   CHECK(problems(embed, {"data.train=['t.h5']"}) == "no problem");

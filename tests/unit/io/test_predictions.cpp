@@ -28,6 +28,21 @@ TEST_CASE("columns of predictions, block by block") {
     CHECK_FALSE(std::filesystem::exists(path));
     writer.close();
   }
+  const PredictionsReader reader(path);
+  CHECK(reader.info().task == "classification");
+  CHECK(reader.info().label_names == std::vector<std::string>{"a", "b"});
+  CHECK(reader.attribute("split") == "test");
+  CHECK(reader.attribute("none").empty());
+  CHECK(reader.rows() == 3);
+  CHECK(reader.source_index() == std::vector<std::int64_t>{5, 3, 5});
+  CHECK(reader.has("score"));
+  CHECK(!reader.has("logits"));
+  CHECK(!reader.has_windows());
+  CHECK(reader.columns("score") == 1);
+  CHECK(reader.columns("probabilities") == 2);
+  CHECK(reader.read("score") == Numbers{6.5f, 0, -1});
+  CHECK(reader.read("probabilities") == Numbers{0.25f, 0.75f, 0.5f, 0.5f, 1, 0});
+  CHECK_THROWS_AS(reader.read("label"), bert_hpc::core::Error);  // not numbers with a fraction
   const Hdf5File file = Hdf5File::open_read(path, ExitCode::files);
   CHECK(file.integer_attribute("/", "rows") == 3);
   CHECK(file.text_attribute("/", "task") == "classification");
@@ -51,6 +66,7 @@ TEST_CASE("windows of rows have a group of their own") {
   writer.append(rows, Columns{{"score", Numbers{2, 7}}});
   writer.append_windows(windows, Columns{{"score", Numbers{1, 3, 7}}});
   writer.close();
+  CHECK(PredictionsReader(path).has_windows());
   const Hdf5File file = Hdf5File::open_read(path, ExitCode::files);
   CHECK(file.integer_attribute("/", "rows") == 2);
   CHECK(file.read<float>("score", 2) == Numbers{2, 7});

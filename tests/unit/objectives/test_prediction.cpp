@@ -45,7 +45,9 @@ TEST_CASE("classes: softmax, the first of equal outputs, unknown labels, classes
   SampleOutputs samples{
       .rows = 2, .outputs = outputs, .labels = {.outputs = 3, .classes = label}, .label_names = names};
   PredictedRows found = objectives::predict_classes(samples);
-  CHECK(names_of(found.stored) == Texts{"label", "prediction", "probabilities"});
+  CHECK(names_of(found.stored) == Texts{"label", "prediction", "probabilities", "logits"});
+  CHECK(found.stored[3].width == 3);
+  CHECK(values<Numbers>(found.stored, 3) == outputs);
   CHECK(found.stored[0].width == 0);
   CHECK(found.stored[2].width == 3);
   CHECK(values<Integers>(found.stored, 0) == label);
@@ -166,7 +168,9 @@ TEST_CASE("sets: sigmoid, at least one half, names with commas between them") {
   const Texts names = {"a", "b", "c"};
   SampleOutputs samples{.rows = 2, .outputs = outputs, .labels = {.outputs = 3, .sets = label}, .label_names = names};
   PredictedRows found = objectives::predict_sets(samples);
-  CHECK(names_of(found.stored) == Texts{"label", "prediction", "probabilities"});
+  CHECK(names_of(found.stored) == Texts{"label", "prediction", "probabilities", "logits"});
+  CHECK(found.stored[3].width == 3);
+  CHECK(values<Numbers>(found.stored, 3) == outputs);
   for (const auto& column : found.stored) CHECK(column.width == 3);
   CHECK(values<Integers>(found.stored, 0) == Integers{1, 1, 0, 0, 0, 0});
   CHECK(values<Integers>(found.stored, 1) == Integers{1, 0, 1, 0, 0, 0});

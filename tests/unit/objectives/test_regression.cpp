@@ -213,7 +213,7 @@ TEST_CASE("settings for one label column are refused together for several") {
   settings.range.numbers = {0, 9};
   settings.concordance = true;
   CHECK_THROWS_WITH(objectives::require_fit_of_columns(settings, columns),
-                    ContainsSubstring("the data have 2 label columns (grammar, overall)") &&
+                    ContainsSubstring("the data have 2 label columns (grammar and overall)") &&
                         ContainsSubstring("[task] range") && ContainsSubstring("[task] levels") &&
                         ContainsSubstring("[task] clip_predictions") &&
                         ContainsSubstring("[task] loss = \"concordance\""));

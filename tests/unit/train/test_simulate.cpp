@@ -146,6 +146,15 @@ TEST_CASE("an evaluation is forward passes alone, shared by the replicas") {
   CHECK(evaluation_seconds(in, all, 2048) < 2 * pass);
 }
 
+TEST_CASE("a model that is only applied takes the forward passes of a step, which fill a pipeline once") {
+  SimulationInput in = input({.data = 2}, 3);
+  const double pass =
+      model::seconds(range_costs(in.model, {.first = 0, .last = 24}, in.micro_batches[0]).work.forward, in.machine);
+  CHECK(forward_seconds(in) == Approx(3 * pass).epsilon(0.01));
+  in = input({.data = 2, .pipeline = 2}, 3);
+  CHECK(forward_seconds(in) == Approx(4 * pass / 2).epsilon(0.02));
+}
+
 TEST_CASE("a step has the machine's overhead once") {
   SimulationInput in = input({.data = 2}, 2);
   const double before = simulate_step(in).seconds;

@@ -2,7 +2,8 @@
 // combined with all keys: its scores, probabilities and their gradients stay in the second-level cache, and every step
 // is a small gemm (attention_product.hpp) or a pass over score rows. Keys are packed transposed, so that scores need no
 // sums across lanes. Rows of long sequences are packed into panels, because the rows of a fused projection are often a
-// power of two apart and would compete for the same cache sets. Formulas: ops/attention.hpp, ops/portable_attention.cpp.
+// power of two apart and would compete for the same cache sets. Formulas: ops/attention.hpp,
+// ops/portable_attention.cpp.
 //
 // With bf16 operands, the two gemms that read nothing else, q·kᵀ and d_out·vᵀ, multiply pairs if the processor does;
 // probabilities and score gradients stay floats.
