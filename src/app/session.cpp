@@ -119,6 +119,9 @@ std::int64_t Session::beside_model(const ModelInstance& instance) const {
   MemoryPlan memory;
   add_runtime_overhead(sets, instance, memory);
   if (!trains_) return total(memory);
+  if (scores_plan) {
+    for (auto& item : TeacherScores(*scores_plan, 0, true, false).memory()) memory.push_back(std::move(item));
+  }
   const train::ShardPlan plan = train::plan_shards(instance.parameters, shards_of(instance), context_.grid.data);
   std::int64_t largest = 0;
   for (const auto& bucket : plan.buckets) largest = std::max(largest, bucket.size);

@@ -109,6 +109,13 @@ def next_tokens(model, shard, chosen):
     return model(**batch).logits[:, :-1][real], batch["input_ids"][:, 1:][real]
 
 
+def columns_loss(model, shard, chosen):
+    """Mean squared error over the known labels of a padded batch; without missing ones that of Transformers."""
+    labels = torch.tensor(shard["labels"][chosen]).double()
+    known = ~labels.isnan()
+    return torch.nn.functional.mse_loss(model(**batch_of(shard, chosen)).logits[known], labels[known])
+
+
 def token_losses(model, shard, chosen):
     """Cross entropy of each token after the first of its sequence, in double precision unlike Transformers' own."""
     return torch.nn.functional.cross_entropy(*next_tokens(model, shard, chosen), reduction="none")
@@ -119,7 +126,7 @@ def token_loss(model, shard, chosen):
 
 
 LOSSES = {"question_answering": span_loss, "token_classification": word_loss, "answer_ranking": pair_loss, cases.LISTWISE: list_loss,
-          cases.BOUNDED: bounded_loss, "gpt2_causal_lm": token_loss}
+          cases.BOUNDED: bounded_loss, cases.COLUMNS: columns_loss, "gpt2_causal_lm": token_loss}
 
 
 def train(model, loss_of, items, steps, rate):

@@ -15,7 +15,7 @@ GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden/training"
 # weight whose gradient is rounding may differ by some learning rates of 5e-4; none of these reaches a prediction here.
 LOSS_TOLERANCE, PREDICTION_TOLERANCE = 1e-5, 2e-5
 # Layouts beside one rank; that all layouts agree is tested elsewhere.
-LAYOUTS = {"classification": [{"data": 2, "pipeline": 2}], "lora_all_layers": [{"tensor": 2}], "lora_gpt2": [{"data": 2, "pipeline": 2}],
+LAYOUTS = {"classification": [{"data": 2, "pipeline": 2}], cases.COLUMNS: [{"data": 2, "pipeline": 2}, {"tensor": 2}], "lora_all_layers": [{"tensor": 2}], "lora_gpt2": [{"data": 2, "pipeline": 2}],
            "lora_gpt2_magnitudes": [{"tensor": 2}], "bilstm_classification": [{"data": 2, "pipeline": 2}],
            "gpt2_causal_lm": [{"data": 2, "pipeline": 2}, {"tensor": 2}],
            "distilled_classification": [{"data": 2, "pipeline": 2}], "distilled_token_classification": [{"tensor": 2}],

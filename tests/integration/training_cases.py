@@ -20,15 +20,16 @@ STEPS, BATCH, MAX_TOKENS, OVERLAP, RATE = 50, 16, 40, 8, 5e-4
 HIDDEN, LAYERS, HEADS, INNER = 64, 2, 2, 128
 LISTWISE = "answer_ranking_listwise"  # answer_ranking with the other loss
 BOUNDED = "regression_within_range"  # regression with the range of the labels
+COLUMNS = "columns_regression"  # regression on several label columns, some of whose labels are missing
 # Task names of the input, if they differ, and the label column of the table.
-TASKS = {LISTWISE: "answer_ranking", BOUNDED: "regression", "electra_regression": "regression", "roberta_classification": "classification",
+TASKS = {LISTWISE: "answer_ranking", BOUNDED: "regression", COLUMNS: "regression", "electra_regression": "regression", "roberta_classification": "classification",
          "gpt2_causal_lm": "causal_lm", "bilstm_classification": "classification"}
-LABELS = {"classification": "label", "roberta_classification": "label", "regression": "score", BOUNDED: "score",
+LABELS = {"classification": "label", "roberta_classification": "label", "regression": "score", BOUNDED: "score", COLUMNS: ["score", "size", "vowels"],
           "electra_regression": "score", "bilstm_classification": "label", "multi_label": "labels", "token_classification": "tags"}
 CASES = [*LABELS, "answer_ranking", LISTWISE, "question_answering", "gpt2_causal_lm"]
 FAMILIES = {"electra": "Electra", "roberta": "Roberta", "gpt2": "GPT2", "bilstm": "BiLstm"}  # before a task's name; else BERT
 CLASSES = {"question_answering": "ForQuestionAnswering", "token_classification": "ForTokenClassification", "gpt2_causal_lm": "LMHeadModel"}
-PROBLEMS = {"regression": "regression", BOUNDED: "regression", "electra_regression": "regression", "multi_label": "multi_label_classification"}
+PROBLEMS = {"regression": "regression", BOUNDED: "regression", COLUMNS: "regression", "electra_regression": "regression", "multi_label": "multi_label_classification"}
 # LoRA: 20 steps with each of these adapters, of classification unless they name another task.
 LORA_STEPS, LORA_RATE = 20, 5e-3
 ADAPTERS = {
@@ -99,14 +100,16 @@ def questions(count, seed):
 
 
 def write_rows(path, count, seed):
-    """Texts with a class, a number, a set of labels, and a tag for each word."""
+    """Texts with a class, a number, two numbers that most rows have, a set of labels, and a tag for each word."""
     draw = random.Random(seed)
     rows = sentences(count, seed)
     write_tsv(path, rows)
     lines = path.read_text().splitlines()
     sets = ["labels"] + [",".join(name for name in ("even", "rare", "long") if draw.random() < 0.4) for _ in rows]
     tags = ["tags"] + [" ".join("BIO"[(len(word) + i) % 3] for i, word in enumerate(text.split())) for text, _, _ in rows]
-    path.write_text("".join("\t".join(row) + "\n" for row in zip(lines, sets, tags, strict=True)))
+    sizes = ["size"] + [f"{len(text) / 50:.3f}" if i % 3 else "" for i, (text, _, _) in enumerate(rows)]
+    vowels = ["vowels"] + [f"{sum(map(text.count, 'aeiou')) / 10:.3f}" if i % 4 else "" for i, (text, _, _) in enumerate(rows)]
+    path.write_text("".join("\t".join(row) + "\n" for row in zip(lines, sets, tags, sizes, vowels, strict=True)))
 
 
 def read_shard(path):

@@ -257,6 +257,18 @@ TEST_CASE("soft losses survive large outputs") {
   for (std::int64_t j = 0; j < 3; ++j) CHECK(std::isfinite(teacher(0, j)));
 }
 
+TEST_CASE("rows of a batch get the outputs of their samples") {
+  const Matrix all = Matrix::random(9, 3, 1);
+  const test::Vector<std::int64_t> sample{7, 0, 4};
+  const test::Vector<std::int32_t> sequence{0, 1, 1, 2};
+  Matrix y(4, 3, 2);
+  ops::outputs_of_samples(all, sample.data(), sequence.data(), y);
+  CHECK(test::largest_difference(y, [&](auto i, auto j) {
+          return all(sample[static_cast<std::size_t>(sequence[static_cast<std::size_t>(i)])], j);
+        }) == 0);
+  CHECK(y.padding_untouched());
+}
+
 TEST_CASE("a soft gradient is added, and losses are mixed") {
   const test::DataType type = a_type();
   test::StoredMatrix d = test::StoredMatrix::random(type, 3, 4, 1, 1.0f, 8);
