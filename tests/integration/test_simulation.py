@@ -79,6 +79,9 @@ class Simulation(program.Case):
         said = run("bert_hpc", self.input(), "--validate", "--ranks", 4, check=0).stdout
         self.assertRegex(said, r"total time +[\d.]+ m?s: \d+ steps in [\d.]+ m?s, 1 evaluation in [\d.]+ m?s\n")
         self.assertRegex(said, r"cost +\S+ node-hours \(2 whole nodes of 2 ranks\)\n")
+        other = ("--validate", "--ranks", 3, "--set", "batch.global=12", "--set", "run.node_ranks=4")
+        said_of_other = run("bert_hpc", self.input(), *other, check=0).stdout
+        self.assertRegex(said_of_other, r"\(1 whole node of 4 ranks, of which the run uses 3; run.node_ranks sets the size of a node\)\n")
         self.assertRegex(said, r"restarts +0 in jobs of 24 h \(run.max_walltime is not set\)\n")
         said = run("bert_hpc", self.input(), "--validate", "--set", "schedule.epochs=1000000000", "--set",
                    'run.max_walltime="1-00:00:00"', check=0).stdout

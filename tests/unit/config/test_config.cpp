@@ -408,6 +408,8 @@ TEST_CASE("each mode requires only the keys that it needs") {
              ContainsSubstring("= \"embedding\" is unknown: it must be \"train\""));
   CHECK_THAT(problems(evaluate, {"run.mode='embed'"}), ContainsSubstring("[task] is not for mode \"embed\""));
   CHECK_THAT(problems(evaluate, {"embed.pooling='mean'"}), ContainsSubstring("[embed] belongs to [run] mode"));
+  CHECK_THAT(problems(evaluate, {"run.node_ranks=4"}),
+             ContainsSubstring("[run] node_ranks is for estimates of a machine"));
   CHECK_THAT(problems(evaluate, {"predictions.probabilities=true"}),
              ContainsSubstring("probabilities = true is for \"token_classification\", and the task is"));
   const std::string embed =
