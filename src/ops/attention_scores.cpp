@@ -34,6 +34,11 @@ struct Operands {
   }
 };
 
+/// A work item: a token of a sequence, of which [begin, real) are real, and a head.
+struct Item {
+  std::int64_t token, head, begin, real;
+};
+
 template <class T>
 struct Problem {
   std::int64_t heads;
@@ -44,8 +49,9 @@ struct Problem {
   float scale;  // 1 / √head_dim of the student
   float ratio;  // the teacher's scale / the student's: exactly 1 for equal ones, so that equal scores differ by 0
 
-  KOKKOS_INLINE_FUNCTION std::int64_t real_end(std::int64_t sequence) const {
-    return real != nullptr ? rows.offsets[sequence] + real[sequence] : rows.offsets[sequence + 1];
+  KOKKOS_INLINE_FUNCTION Item item(std::int64_t number) const {
+    const std::int64_t token = number / heads, sequence = rows.sequence[token], begin = rows.offsets[sequence];
+    return {token, number % heads, begin, real != nullptr ? begin + real[sequence] : rows.offsets[sequence + 1]};
   }
   KOKKOS_INLINE_FUNCTION std::int64_t keys_end(std::int64_t query, std::int64_t end) const {
     return causal ? query + 1 : end;
@@ -111,9 +117,9 @@ void loss_in(const core::CallWork& work, const Problem<T>& problem, float weight
   const Problem<T> p = problem;
   kernel::for_rows(
       {"bert_hpc::ops::score_loss", work}, p.rows.count * p.heads,
-      KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t item) {
-        const std::int64_t i = item / p.heads, head = item % p.heads, sequence = p.rows.sequence[i];
-        const std::int64_t begin = p.rows.offsets[sequence], real = p.real_end(sequence), end = p.keys_end(i, real);
+      KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t number) {
+        const auto [i, head, begin, real] = p.item(number);
+        const std::int64_t end = p.keys_end(i, real);
         float sum = 0.0f;
         for (std::int64_t j = begin; i < real && j < end; ++j) {
           const float apart = p.apart(team, i, j, head);
@@ -129,9 +135,9 @@ void add_query_gradient(const core::CallWork& work, const Problem<T>& problem, f
   const Problem<T> p = problem;
   kernel::for_rows(
       {"bert_hpc::ops::add_score_gradient_q", work}, p.rows.count * p.heads,
-      KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t item) {
-        const std::int64_t i = item / p.heads, head = item % p.heads, sequence = p.rows.sequence[i];
-        const std::int64_t begin = p.rows.offsets[sequence], real = p.real_end(sequence), end = p.keys_end(i, real);
+      KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t number) {
+        const auto [i, head, begin, real] = p.item(number);
+        const std::int64_t end = p.keys_end(i, real);
         if (i >= real) return;
         const float scale = 2.0f * factor * p.scale / static_cast<float>(end - begin);
         for (std::int64_t c = 0; c < p.student.head_dim; c += sum_columns) {
@@ -151,9 +157,8 @@ void add_key_gradient(const core::CallWork& work, const Problem<T>& problem, flo
   const Problem<T> p = problem;
   kernel::for_rows(
       {"bert_hpc::ops::add_score_gradient_k", work}, p.rows.count * p.heads,
-      KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t item) {
-        const std::int64_t j = item / p.heads, head = item % p.heads, sequence = p.rows.sequence[j];
-        const std::int64_t begin = p.rows.offsets[sequence], real = p.real_end(sequence);
+      KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t number) {
+        const auto [j, head, begin, real] = p.item(number);
         if (j >= real) return;
         const float scale = 2.0f * factor * p.scale;
         for (std::int64_t c = 0; c < p.student.head_dim; c += sum_columns) {

@@ -1,6 +1,6 @@
-// The choice of an attention implementation, and the portable one, which is the reference for the others: a work item
-// is one row of one head; scores are recomputed instead of stored; items share nothing.
-#include "bert_hpc/ops/attention.hpp"
+// The portable attention. A work item is one row of one head; scores are recomputed instead of stored; items share
+// nothing.
+#include "portable_attention.hpp"
 
 #include <cmath>
 #include <limits>

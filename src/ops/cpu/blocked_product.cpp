@@ -188,6 +188,21 @@ class Runner : BlockedSteps {
 
 }  // namespace
 
+const TileKernels& kernels_of([[maybe_unused]] InstructionSet set, [[maybe_unused]] core::DataType compute) {
+#if defined(BERT_HPC_X86_KERNELS)
+  if (set == InstructionSet::x86_64_v4_bf16) {
+    return compute == core::DataType::bf16 ? x86_64_v4_bf16::pair_kernels() : x86_64_v4_bf16::tile_kernels();
+  }
+  if (set == InstructionSet::x86_64_v4) return x86_64_v4::tile_kernels();
+  if (set == InstructionSet::x86_64_v3) return x86_64_v3::tile_kernels();
+#endif
+  return baseline::tile_kernels();
+}
+
+Source source_of(core::DataType type) {
+  return type == core::DataType::bf16 ? Source::bf16 : type == core::DataType::fp16 ? Source::fp16 : Source::fp32;
+}
+
 std::int64_t scratch_floats(const TileKernels& kernels, std::int64_t m, std::int64_t n, std::int64_t k,
                             bool a_transposed, bool rounds, std::int64_t threads) {
   // Upper bounds that grow with every extent, whereas blocking_of() may choose less for a larger extent.

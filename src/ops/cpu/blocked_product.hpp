@@ -5,9 +5,17 @@
 
 #include <cstdint>
 
+#include "bert_hpc/core/data_type.hpp"
+#include "instruction_set.hpp"
 #include "tile_kernels.hpp"
 
 namespace bert_hpc::ops::cpu {
+
+/// The kernels of this instruction set for operands that are read as `compute`.
+const TileKernels& kernels_of(InstructionSet set, core::DataType compute);
+
+/// Storage of elements of this type.
+Source source_of(core::DataType type);
 
 struct BlockedProduct {
   std::int64_t m = 0, n = 0, k = 0;

@@ -11,23 +11,11 @@
 #include "bert_hpc/ops/activation.hpp"
 #include "blocked_product.hpp"
 #include "cpu_products.hpp"
-#include "instruction_set.hpp"
 
 namespace bert_hpc::ops {
 namespace {
 
 using cpu::BlockedProduct;
-
-const cpu::TileKernels& kernels_of([[maybe_unused]] cpu::InstructionSet set, [[maybe_unused]] core::DataType compute) {
-#if defined(BERT_HPC_X86_KERNELS)
-  if (set == cpu::InstructionSet::x86_64_v4_bf16) {
-    return compute == core::DataType::bf16 ? cpu::x86_64_v4_bf16::pair_kernels() : cpu::x86_64_v4_bf16::tile_kernels();
-  }
-  if (set == cpu::InstructionSet::x86_64_v4) return cpu::x86_64_v4::tile_kernels();
-  if (set == cpu::InstructionSet::x86_64_v3) return cpu::x86_64_v3::tile_kernels();
-#endif
-  return cpu::baseline::tile_kernels();
-}
 
 class NativeProduct final : public MatrixProduct {
  public:
@@ -118,14 +106,9 @@ class NativeProduct final : public MatrixProduct {
     return cpu::scratch_floats(kernels_, m, n, k, a_transposed, rounds(), threads);
   }
 
-  static cpu::Source stored(core::DataType type) {
-    return type == core::DataType::bf16   ? cpu::Source::bf16
-           : type == core::DataType::fp16 ? cpu::Source::fp16
-                                          : cpu::Source::fp32;
-  }
   /// The storage form of an operand; if the computation is in 16 bits, floats are rounded when read.
   cpu::Source source(const ConstMatrix& x) const {
-    if (x.type != core::DataType::fp32 || !rounds()) return stored(x.type);
+    if (x.type != core::DataType::fp32 || !rounds()) return cpu::source_of(x.type);
     return compute() == core::DataType::bf16 ? cpu::Source::fp32_as_bf16 : cpu::Source::fp32_as_fp16;
   }
 
@@ -133,7 +116,7 @@ class NativeProduct final : public MatrixProduct {
     BlockedProduct p;
     p.a_source = source(a);
     p.b_source = source(b);
-    p.c_source = stored(c.type);
+    p.c_source = cpu::source_of(c.type);
     p.a = a.data;
     p.a_stride = a.stride;
     p.b = b.data;
@@ -199,11 +182,11 @@ bool native_product_is_tuned() {
 }
 
 std::unique_ptr<MatrixProduct> make_native_product(const ProductSettings& settings) {
-  return std::make_unique<NativeProduct>(kernels_of(cpu::widest_instruction_set(), settings.compute), settings);
+  return std::make_unique<NativeProduct>(cpu::kernels_of(cpu::widest_instruction_set(), settings.compute), settings);
 }
 
 std::unique_ptr<MatrixProduct> make_portable_product(const ProductSettings& settings) {
-  return std::make_unique<NativeProduct>(kernels_of(cpu::InstructionSet::baseline, settings.compute), settings);
+  return std::make_unique<NativeProduct>(cpu::kernels_of(cpu::InstructionSet::baseline, settings.compute), settings);
 }
 
 }  // namespace bert_hpc::ops

@@ -16,21 +16,8 @@
 namespace bert_hpc::ops::cpu {
 namespace {
 
-const TileKernels& kernels_of([[maybe_unused]] InstructionSet set) {
-#if defined(BERT_HPC_X86_KERNELS)
-  if (set == InstructionSet::x86_64_v4_bf16) return x86_64_v4_bf16::tile_kernels();
-  if (set == InstructionSet::x86_64_v4) return x86_64_v4::tile_kernels();
-  if (set == InstructionSet::x86_64_v3) return x86_64_v3::tile_kernels();
-#endif
-  return baseline::tile_kernels();
-}
-
 /// Which operands of a product c = op(a)·op(b) are transposed.
 enum class Form { as_is, a_transposed, b_transposed };
-
-Source source_of(core::DataType type) {
-  return type == core::DataType::bf16 ? Source::bf16 : type == core::DataType::fp16 ? Source::fp16 : Source::fp32;
-}
 
 constexpr std::int64_t rounded_up(std::int64_t floats) {
   return (floats + 15) / 16 * 16;
@@ -272,7 +259,7 @@ class UnfusedAttention : public Attention {
 }  // namespace
 
 std::unique_ptr<Attention> make_unfused_attention(InstructionSet set, core::DataType type) {
-  return std::make_unique<UnfusedAttention>(kernels_of(set), type);
+  return std::make_unique<UnfusedAttention>(kernels_of(set, core::DataType::fp32), type);
 }
 
 }  // namespace bert_hpc::ops::cpu
