@@ -19,6 +19,14 @@ SIZES = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "i
 
 
 class Distillation(cases.Trainings):
+    def check_refusal(self, tables, status, texts):
+        text, left_with = self.refused(**tables)
+        with self.subTest(texts):
+            self.assertEqual(left_with, status, text)
+            for expected in texts:
+                self.assertIn(expected, text)
+            self.assertFalse((self.folder / "refused").exists())
+
     def refused(self, arguments=(), **tables):
         """What a run of classification says that ends with these tables and arguments, and its exit status."""
         everything = {"run": {"mode": "train", "directory": "refused"}, "model": {"pretrained": "classification_start"},
@@ -219,12 +227,7 @@ class Distillation(cases.Trainings):
             ({"distill": {"teacher_scores": sets}}, 3, 'of the task "multi_label" and this training is of "classification"'),
             (words | {"distill": {"teacher_scores": right}}, 2, 'teacher_scores is not for the task "token_classification"'),
         ):
-            text, left_with = self.refused(**tables)
-            with self.subTest(texts):
-                self.assertEqual(left_with, status, text)
-                for expected in texts:
-                    self.assertIn(expected, text)
-                self.assertFalse((self.folder / "refused").exists())
+            self.check_refusal(tables, status, texts)
 
     def test_masked_language_models(self):
         (self.folder / "masked.txt").write_text("\n".join(self.sentences()) + "\n")
@@ -326,12 +329,7 @@ class Distillation(cases.Trainings):
             ({"run": {"mode": "predict", "directory": "refused"}, "data": {"test": ["classification/test-*.h5"]}, "optimizer": {}, "schedule": {}},
              2, '[distill] belongs to [run] mode = "train"'),
         ):
-            text, left_with = self.refused(**tables)
-            with self.subTest(texts):
-                self.assertEqual(left_with, status, text)
-                for expected in texts:
-                    self.assertIn(expected, text)
-                self.assertFalse((self.folder / "refused").exists())
+            self.check_refusal(tables, status, texts)
 
 
 if __name__ == "__main__":
