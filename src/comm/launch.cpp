@@ -33,7 +33,7 @@ LaunchProblem launch_problem(int world_size, const std::function<std::string(con
 }
 
 bool starts_alone(const std::function<std::string(const char*)>& variable) {
-  // Of Open MPI and PRRTE, PMIx (also under srun), PMI 1 and 2, MPICH's Hydra.
+  // Launchers with these variables: Open MPI's and PRRTE's mpirun, srun and others by PMIx or PMI, MPICH's Hydra.
   static constexpr const char* set_by_launchers[] = {
       "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMIX_NAMESPACE", "PMI_RANK", "PMI_FD", "PMI_SIZE"};
   return std::ranges::all_of(set_by_launchers, [&](const char* name) { return variable(name).empty(); });

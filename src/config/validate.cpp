@@ -163,7 +163,7 @@ class Rules {
     rule(d.teacher_scores != "", "distill.teacher_scores",
          "[distill] teacher_scores is empty: name a file predictions.h5.");
     rule(d.teacher || !d.teacher_scores || (d.initialize.empty() && !d.compute), "distill.initialize",
-         "[distill] initialize and compute need the teacher itself, of which teacher_scores has the outputs alone: "
+         "[distill] initialize and compute need the teacher itself, and teacher_scores holds its outputs only: "
          "remove them, or name its folder as teacher.");
     rule(d.teacher != "", "distill.teacher", "[distill] teacher is empty: name the folder of the teacher.");
     rule(d.initialize.empty() || !config_.model.pretrained, "distill.initialize",

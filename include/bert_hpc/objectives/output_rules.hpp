@@ -38,9 +38,8 @@ double output_of(double probability);
 /// What config.json holds of the scales.
 std::optional<std::array<double, 2>> exported_range(const data::LabelScales& scales);
 
-/// The labels' unit with all digits, for checkpoints: "mean 6.5, deviation 1.1", of several columns one after the
-/// other;
-/// "" if labels are as they are.
+/// The labels' unit with all digits, for checkpoints: "mean 6.5, deviation 1.1", with "; " between several columns; ""
+/// if labels are as they are.
 std::string unit_text(const data::LabelScales& scales);
 /// What keeps a run from resuming: "the labels' unit: mean 6.5, deviation 1.1 there, labels as they are here"; "" if
 /// the units are equal. Both are unit_text().

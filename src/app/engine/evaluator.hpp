@@ -25,7 +25,7 @@ metrics::EvaluatedSet evaluated_set(const ModelInstance& model, const data::Shar
 
 class Evaluator : private train::PipelineEvents {
  public:
-  /// All but `task` must outlive it. rows: of windows, if predictions and metrics are of rows; none: each sequence is
+  /// All but `input` must outlive it. rows: of windows, if predictions and metrics are of rows; none: each sequence is
   /// one. `labels`: the data have targets. `hdf5` is held while files are read. Throws
   /// Error(data) where a task with answers is to be evaluated on data without their texts.
   Evaluator(ModelInstance& model, data::ShardReader& reader, const data::SourceRows& rows, const config::Config& input,

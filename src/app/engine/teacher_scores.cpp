@@ -35,7 +35,7 @@ std::string begin_of(const std::string& path) {
 void require_scores_suffice(const config::Config& input) {
   const auto needs_model = [](const std::string& what) {
     throw Error(ExitCode::input, "[distill] " + what +
-                                     " needs the teacher itself, of which teacher_scores has the outputs alone: "
+                                     " needs the teacher itself, and teacher_scores holds its outputs only: "
                                      "name its folder as teacher, or remove this.");
   };
   for (const char* word : {config::hidden_squares_word, config::hidden_cosine_word, config::attention_squares_word}) {

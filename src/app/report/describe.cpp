@@ -197,7 +197,7 @@ std::string evaluation_line(const std::string& split, const io::EvaluationRow& r
   for (const auto& [name, value] : row.metrics) {
     const metrics::Metric* const metric = metrics::find_metric(name, task.metrics);
     if (metric != nullptr && !metric->in_log) continue;
-    // The log shows one metric of single outputs.
+    // The log shows one metric for each output.
     if (metric == nullptr && !name.starts_with(task.metrics.front()->metrics.front().name + '_')) continue;
     const bool has_label = metric != nullptr && !metric->label.empty();
     text += ", " + (has_label ? metric->label : name) + " " + core::format_number(value);
