@@ -41,22 +41,26 @@ phase() {
   phase_name=$1 phase_start=$SECONDS
 }
 
-# Spinners end with this script, however it ends.
-spinners=()
-end_spinners() {
-  if [ ${#spinners[@]} -gt 0 ]; then
-    kill "${spinners[@]}" 2>/dev/null
-    wait "${spinners[@]}" 2>/dev/null
-  fi
+# Programs beside this script end with it, however it ends: each is a process group of its own.
+beside=()
+end_beside() {
+  local group
+  for group in ${beside[@]+"${beside[@]}"}; do kill -- -"$group" 2>/dev/null; done
+  if [ ${#beside[@]} -gt 0 ]; then wait "${beside[@]}" 2>/dev/null; fi
+}
+trap end_beside EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+start_beside() {
+  set -m
+  "$@" &
+  beside+=($!)
+  set +m
 }
 start_spinners() {
   local core
-  trap end_spinners EXIT
-  trap 'exit 130' INT
-  trap 'exit 143' TERM HUP
   for ((core = $(core_count); core > 0; core--)); do
-    nice -n 5 bash -c 'while kill -0 "$1" 2>/dev/null; do for ((i = 0; i < 100000; i++)); do :; done; done' spinner $$ &
-    spinners+=($!)
+    start_beside nice -n 5 bash -c 'while kill -0 "$1" 2>/dev/null; do for ((i = 0; i < 100000; i++)); do :; done; done' spinner $$
   done
 }
 
@@ -116,8 +120,8 @@ keep_times() {
 }
 
 # test_in FOLDER REPORT ARGUMENTS-OF-CTEST…: adds to the counts. ctest's own report counts what it skipped; what could not
-# be started counts as failed. Two jobs a core: a script that starts ranks counts as two, and waits for launchers half of
-# its time.
+# be started counts as failed. Three jobs a core: a script that starts ranks counts as two, and waits for launchers and
+# disks half of its time.
 count() { grep -c "$1" "$report" 2>/dev/null; true; }
 test_in() {
   local folder=$1 report=$PWD/$1/$2 cores status all good left new
@@ -125,7 +129,7 @@ test_in() {
   say "Testing in $folder"
   rm -f "$report"
   cores=$(core_count)
-  ctest --test-dir "$folder" --output-on-failure --timeout 600 -j $((2 * cores)) --output-junit "$report" "$@"
+  ctest --test-dir "$folder" --output-on-failure --timeout 600 -j $((3 * cores)) --output-junit "$report" "$@"
   status=$?
   all=$(count '<testcase ') good=$(count '<testcase .*status="run"') left=$(count '<skipped message="SKIP_')
   passed=$((passed + good)) skipped=$((skipped + left)) failed=$((failed + all - good - left))
@@ -156,14 +160,23 @@ phase "product build"
 cmake --build "$build" -j "$(build_jobs)" --target bert_hpc bert_hpc_prep bert_hpc_score || stop "the build failed, so no test ran"
 phase "test build"
 "${prepare[@]}" || stop "the build failed, so no test ran"
+# The CUDA build takes what the tests leave of the cores.
 phase "run"
+if [ $cuda = 1 ]; then
+  cuda_log=$build/cuda.log
+  build_cuda() { CUDA_ARCHITECTURES=${CUDA_ARCHITECTURES:-90-real} nice -n 19 ./jobs/build.sh --cuda --tests --werror >"$cuda_log" 2>&1; }
+  start_beside build_cuda
+  cuda_build=$!
+fi
 test_in "$build" tests.xml -LE '^first$' ${chosen[@]+"${chosen[@]}"}
 if [ $cuda = 1 ]; then
-  phase "CUDA build"
-  if CUDA_ARCHITECTURES=${CUDA_ARCHITECTURES:-90-real} ./jobs/build.sh --cuda --tests --werror; then
+  phase "rest of the CUDA build"
+  say "Building in build-cuda"
+  if wait "$cuda_build"; then
     phase "CUDA run"
     test_in build-cuda tests.xml ${chosen[@]+"${chosen[@]}"}
   else
+    tail -n 100 "$cuda_log" >&2
     echo "the CUDA build failed (above)" >&2
     failed=$((failed + 1))
   fi

@@ -2,7 +2,7 @@
 jobs in one directory. Nothing is lost but the steps since the last checkpoint, and in reproducible mode a run that was
 disturbed ends with the bits of one that was not.
 
-BERT_HPC_KILLS=1000 makes the long version of the kills; 50 in the usual one."""
+BERT_HPC_KILLS=1000 makes the long version of the kills; 30 in the usual one."""
 
 import hashlib
 import os
@@ -24,7 +24,7 @@ import saved
 from program import BUILD, MPIRUN
 from waiting import LIMIT, wait_until, wait_until_recorded
 
-KILLS = int(os.environ.get("BERT_HPC_KILLS", "50"))
+KILLS = int(os.environ.get("BERT_HPC_KILLS", "30"))
 
 
 def weights(directory):

@@ -13,7 +13,7 @@ cat >jobs/build.sh <<'SCRIPT'
 #!/bin/sh
 echo "build $*"
 [ ! -e broken ] || exit 1
-case $* in *--cuda*) folder=build-cuda ;; *--sanitize*) folder=build-sanitize ;; *) folder=build ;; esac
+case $* in *--cuda*) folder=build-cuda; [ ! -e broken-kernel ] || { echo "kernel.cpp: error"; exit 1; } ;; *--sanitize*) folder=build-sanitize ;; *) folder=build ;; esac
 cmake -S . -B $folder >/dev/null
 SCRIPT
 chmod +x jobs/*.sh
@@ -46,8 +46,8 @@ phases=$(sed -n '/^== Minutes/,$s/^ *[0-9]*:[0-9][0-9]  //p' "$scratch/output" |
 expect [ "$phases" = "set-up,style,product build,test build,run" ]
 run 0 --cuda
 last_line "6 passed, 0 failed, 2 skipped"
-expect_text "CUDA build"
-expect_text "build --cuda --tests --werror"
+expect_text "rest of the CUDA build"
+expect_text "build --cuda --tests --werror" build/cuda.log
 
 # Times of entries of three seconds and more stay, if their entries do not run again.
 printf '400 slurm: slurm\n' >build/seconds.txt
@@ -75,6 +75,11 @@ touch broken
 run 1 --no-cuda
 last_line "0 passed, 1 failed, 0 skipped"
 rm broken
+touch broken-kernel
+run 1 --cuda
+last_line "3 passed, 1 failed, 1 skipped"
+expect_text "kernel.cpp: error"
+rm broken-kernel
 run 1 --no-cuda -R nothing
 last_line "0 passed, 1 failed, 0 skipped"
 
