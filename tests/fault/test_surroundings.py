@@ -181,6 +181,13 @@ class Surroundings(program.Case):
             if left:
                 self.assertEqual((directory / ".status").read_text().strip(), "failed")
 
+    def test_a_rank_alone_needs_no_temporary_directory(self):
+        """Without a launcher. Open MPI would give all such processes of a user one directory, which the first that ends removes."""
+        nothing = self.work.folder / "nothing"
+        nothing.write_text("a file\n")
+        path, _ = self.path("alone")
+        self.run_command(["env", f"TMPDIR={nothing}", BUILD / "bert_hpc", path])
+
     def test_a_directory_that_no_user_may_write(self):
         folder = self.work.folder / "read-only"
         folder.mkdir()
