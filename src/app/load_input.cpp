@@ -6,6 +6,7 @@
 
 #include "app/engine/model_from_config.hpp"
 #include "app/engine/resolved_input.hpp"
+#include "app/engine/sentence_modules.hpp"
 #include "app/plan/grid_layout.hpp"
 #include "bert_hpc/config/machine_description.hpp"
 #include "bert_hpc/core/text.hpp"
@@ -82,6 +83,7 @@ LoadedInput load_input(const std::string& text, const Invocation& invocation, in
   if (readable) {
     findings.attempt([&] {
       const model::ModelConfig stated = model_from_config(input);
+      settle_pooling(input, stated.hidden_size);
       given.grid = grid_layout(input, ranks, stated);
       config::require_valid(input, given.grid.data);
       given.resolved = resolved_input(input, stated);

@@ -90,8 +90,10 @@ void Session::make_model() {
                                    .reader = reader,
                                    .label_names = config.label_names,
                                    .exported = config.prediction_range};
-    if (objective.output_rules != nullptr) output_rules = objective.output_rules(run);
-    batches.label_scales = output_rules.scales;
+    if (objective.output_rules != nullptr) {
+      output_rules = objective.output_rules(run);
+      batches.label_scales = output_rules.scales;
+    }
     config.prediction_range = objectives::exported_range(output_rules.scales);
     for (const auto* set : {&sets.train, &sets.validation, &sets.test}) {
       if (*set && objective.check_labels != nullptr) objective.check_labels(input.task, **set);
@@ -200,7 +202,7 @@ EmbeddingFormat Session::embedding_format() const {
   const config::Embed& embed = context_.input.embed;
   return {.type = embed.type,
           .dimensions = embed.dimensions.value_or(model->config.hidden_size),
-          .normalize = embed.normalize,
+          .normalize = embed.normalize.value_or(false),
           .gzip = embed.compression == "gzip",
           .of_tokens = embed.pooling == "tokens"};
 }

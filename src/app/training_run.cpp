@@ -97,13 +97,12 @@ void describe(const Session& session, const RunContext& context) {
   const bool lists = session.batches.lists;
   auto lines = session.pipeline.lines;
   if (context.invocation.planned_tokens > 0) lines.emplace_back("plan", planned_data_text(session.sets));
-  lines.emplace_back(
-      "steps",
-      core::with_commas(steps) + " of " +
-          core::counted(context.input.batch.global, lists ? "query" : "sequence", lists ? "queries" : "sequences") +
-          ", " + core::with_commas(per_epoch) + " per epoch, micro-batches of at most " +
-          core::counted(session.bounds.tokens, "token") + (context.input.run.reproducible ? "; reproducible" : "") +
-          (context.input.batch.has_memory() ? " (as [batch] memory allows)" : ""));
+  lines.emplace_back("steps", core::with_commas(steps) + " of " +
+                                  units_text(context.input, context.input.batch.global, lists) + ", " +
+                                  core::with_commas(per_epoch) + " per epoch, micro-batches of at most " +
+                                  core::counted(session.bounds.tokens, "token") +
+                                  (context.input.run.reproducible ? "; reproducible" : "") +
+                                  (context.input.batch.has_memory() ? " (as [batch] memory allows)" : ""));
   const std::string padding = padding_text(session.batches.plan.padding);
   if (!padding.empty()) lines.emplace_back("padding", padding + "; limits of micro-batches count it");
   if (session.teacher_plan) {

@@ -47,6 +47,7 @@ class TaskRules {
     check_range();
     check_levels();
     check_threshold();
+    check_texts();
     rule(config_.run.mode != "predict" || task->predicts_samples, "run.mode",
          std::string("[run] mode = \"predict\" has nothing to write for the task \"") + task->name +
              "\": use \"evaluate\".");
@@ -95,6 +96,16 @@ class TaskRules {
              "\" does not read: remove it, as config.json of a model that was trained with a range holds it.");
     rule(!range.has_value() || !config_.task.is(tasks::loss_key, tasks::concordance_loss), "task.loss",
          "[task] loss = \"concordance\" is of predictions without a range: remove loss or range.", {"task.range"});
+  }
+
+  /// Embeddings: in-batch negatives, and scores of known range.
+  void check_texts() {
+    if (config_.task.name != "embedding") return;
+    rule(config_.task.list(tasks::range_key).word.empty(), "task.range",
+         "[task] range must be two numbers for the task \"embedding\", the smaller one first, as in [0, 5].");
+    const bool has_negatives = !config_.task.is(tasks::loss_key, tasks::cosine_similarity_loss);
+    rule(!trains() || !has_negatives || config_.batch.global > 1, "batch.global",
+         "[batch] global = 1 leaves an anchor without negatives, which are the other rows of its step: increase it.");
   }
 
   void check_levels() {

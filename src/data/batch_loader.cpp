@@ -17,7 +17,7 @@ using core::Error;
 using core::ExitCode;
 
 /// Arrays of a micro-batch: no more than this many, each with up to one entry more and padded to the alignment.
-constexpr std::size_t max_arrays = 27;
+constexpr std::size_t max_arrays = 29;
 
 /// Of the masks that judge a model: the same for every run, so that runs of several seeds are judged by the same masks.
 constexpr std::uint64_t evaluation_seed = 0;
@@ -55,7 +55,9 @@ std::unique_ptr<SampleUnits> units_of(const ShardReader& reader, const BatchLoad
 BatchPlanBounds checked_bounds(const ShardReader& reader, const BatchLoaderOptions& o, const SampleUnits* units) {
   const std::int64_t count = units != nullptr ? units->count() : reader.samples();
   if (count < o.plan.replicas) {
-    const std::string what = units != nullptr ? "queries with a relevant candidate" : "samples";
+    const std::string what = units == nullptr         ? "samples"
+                             : o.task->embeds_texts() ? "rows of texts"
+                                                      : "queries with a relevant candidate";
     throw Error(ExitCode::data, "There are fewer " + what + " (" + std::to_string(count) + ", first file " +
                                     reader.files().front() + ") than data-parallel replicas (" +
                                     std::to_string(o.plan.replicas) + "); use fewer ranks or more data.");
@@ -214,7 +216,8 @@ std::size_t BatchLoader::bytes_needed() const {
   const auto targets = static_cast<std::size_t>(most_targets(bounds_.replica_tokens, bounds_.replica_sequences));
   const bool of_words = options_.task->rows == tasks::HeadRows::words;  // a class for each target
   const std::size_t label_columns = of_words ? 0 : reader_.spans().empty() ? reader_.info().label_names.size() : 2;
-  const std::size_t label_elements = sequences * label_columns;
+  const std::size_t texts = options_.task->embeds_texts() ? core::TextTargets::columns : 0;
+  const std::size_t label_elements = sequences * (label_columns + texts);
   const std::size_t lists = units_ ? 2 * sequences : 0;
   const std::size_t lengths = options_.plan.padding.pads() ? sequences : 0;
   const auto steps = static_cast<std::size_t>(max_length());

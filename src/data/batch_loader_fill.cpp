@@ -130,7 +130,11 @@ void BatchLoader::fill(std::span<const core::PlannedSample> samples, Slot& slot,
       break;
     case tasks::HeadRows::all_tokens:
       fill_all_tokens(slot, batch);
-      fill_labels(slot, batch);
+      if (options_.task->embeds_texts()) {
+        fill_texts(samples, slot, batch);
+      } else {
+        fill_labels(slot, batch);
+      }
       break;
     case tasks::HeadRows::first_tokens:
       fill_one_token_each(slot, batch);
@@ -291,6 +295,23 @@ void BatchLoader::fill_lists(std::span<const core::PlannedSample> samples, Slot&
     ++count;
   });
   batch.targets.get<core::ListTargets>() = {lists, count};
+}
+
+/// Without lists, as in evaluations, whose micro-batches cut rows of texts apart, there are no targets.
+void BatchLoader::fill_texts(std::span<const core::PlannedSample> samples, Slot& slot, core::MicroBatch& batch) const {
+  if (!units_) return;
+  fill_lists(samples, slot, batch);
+  const auto& lists = batch.targets.get<core::ListTargets>();
+  auto* texts = take<float>(slot, core::TextTargets::columns * batch.sequences);
+  const LabelScale scale = options_.label_scales.empty() ? LabelScale() : options_.label_scales.front();
+  for (std::int64_t l = 0; l < lists.count; ++l) {
+    for (std::int32_t s = lists.data[2 * l]; s < lists.data[2 * l + 1]; ++s) {
+      const auto sample = static_cast<std::size_t>(batch.sample[s]);
+      texts[2 * s] = static_cast<float>(s - lists.data[2 * l]);
+      texts[2 * s + 1] = reader_.values().empty() ? 0.0f : scale.standardized(reader_.values()[sample]);
+    }
+  }
+  batch.targets.get<core::TextTargets>().data = texts;
 }
 
 void BatchLoader::fill_next_tokens(std::span<const core::PlannedSample> samples, Slot& slot,

@@ -88,7 +88,7 @@ void check_values(std::span<const float> values, std::size_t columns, const Fail
     const bool known = std::any_of(own.begin(), own.end(), [](float value) { return std::isfinite(value); });
     if (known && !infinite) continue;
     fail(static_cast<std::int64_t>(s), std::string(infinite ? " has an infinite label" : " has no label (NaN)") +
-                                           "; regression needs a finite value for every sequence.");
+                                           "; each sequence needs a finite value.");
   }
 }
 
@@ -127,7 +127,7 @@ LabelColumn read_labels(const io::Dataset& dataset, Labels kind, std::span<const
     dataset.read_rows(0, labels.classes);
     check_classes(labels.classes, names, fail);
   }
-  if (kind == Labels::values) {
+  if (kind == Labels::values || kind == Labels::scores) {
     const std::size_t columns = std::max<std::size_t>(1, static_cast<std::size_t>(names));
     labels.values.resize(count * columns);
     dataset.read_rows(0, labels.values);
@@ -159,7 +159,7 @@ LabelColumn read_labels(const io::Dataset& dataset, Labels kind, std::span<const
 LabelColumn planned_labels(Labels kind, std::int64_t sequences, std::int64_t names, std::int64_t words) {
   LabelColumn labels;
   if (kind == Labels::classes) labels.classes.assign(static_cast<std::size_t>(sequences), 0);
-  if (kind == Labels::values) {
+  if (kind == Labels::values || kind == Labels::scores) {
     const auto columns = static_cast<std::size_t>(std::max<std::int64_t>(1, names));
     for (std::int64_t s = 0; s < sequences; ++s) {
       labels.values.insert(labels.values.end(), columns, s % 2 == 0 ? -1.0f : 1.0f);
@@ -189,7 +189,8 @@ io::Storage storage_of_sets(io::Storage storage, std::int64_t names) {
 
 LabelWriter::LabelWriter(io::Hdf5File& file, Labels kind, std::int64_t names, const io::Storage& storage) {
   if (kind == Labels::classes || kind == Labels::levels) classes_.emplace_back(file, shard_dataset::labels, storage);
-  if (kind == Labels::values) values_.emplace_back(file, shard_dataset::labels, storage, names);
+  if (kind == Labels::values || kind == Labels::scores)
+    values_.emplace_back(file, shard_dataset::labels, storage, names);
   if (kind == Labels::spans) spans_.emplace_back(file, shard_dataset::labels, storage, 2);
   if (kind == Labels::words) words_.emplace_back(file, shard_dataset::labels, storage);
   if (kind == Labels::sets) {

@@ -13,7 +13,7 @@ SampleUnits::SampleUnits(std::span<const std::int64_t> groups, std::span<const s
     : lengths_(lengths) {
   for (std::size_t g = 0; g + 1 < groups.size(); ++g) {
     const std::int64_t begin = groups[g], end = groups[g + 1];
-    bool is_relevant = false;
+    bool is_relevant = levels.empty();
     std::int64_t tokens = 0;
     for (auto s = static_cast<std::size_t>(begin); s < static_cast<std::size_t>(end); ++s) {
       is_relevant = is_relevant || levels[s] > 0;
@@ -21,6 +21,7 @@ SampleUnits::SampleUnits(std::span<const std::int64_t> groups, std::span<const s
     }
     if (!is_relevant) continue;
     if (tokens > std::numeric_limits<std::int32_t>::max()) {
+      if (levels.empty()) throw core::Error(core::ExitCode::data, "row " + std::to_string(g) + " has too many texts.");
       throw core::Error(core::ExitCode::data, "the candidates of query " + std::to_string(g) + " have " +
                                                   std::to_string(tokens) +
                                                   " tokens together, more than a micro-batch may have. Use [task] loss "

@@ -13,11 +13,13 @@ void read_parts(const ShardFile& file, const ShardLimits& limits, const ShardPar
   }
   const bool has_words = limits.task->labels == tasks::Labels::words;
   if (has_words) content.words = file.read_words(offsets);
-  if (limits.labels && limits.task->labels != tasks::Labels::none) {
+  const bool may_lack = limits.task->labels == tasks::Labels::scores;
+  const bool has_labels = limits.task->labels != tasks::Labels::none && (file.info().labelled || !may_lack);
+  if (limits.labels && has_labels) {
     content.labels = file.read_labels(has_words ? content.words.offsets : offsets);
   }
   if (limits.task->labels == tasks::Labels::spans) content.contexts = file.read_contexts(offsets);
-  if (limits.task->ranks_candidates()) content.groups = file.read_groups();
+  if (limits.task->has_groups()) content.groups = file.read_groups();
   if (parts.source_index) content.source_index = file.read_source_index();
   if (!parts.tokens) return;
   content.tokens.ids.resize(static_cast<std::size_t>(file.info().tokens));

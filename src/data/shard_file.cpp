@@ -144,9 +144,10 @@ void ShardFile::check_columns() {
   if (limits_.task->row_texts > 0) check_texts();
   if (limits_.task->labels == tasks::Labels::spans) check_answers();
   const std::int64_t words = limits_.task->labels == tasks::Labels::words ? check_words() : 0;
-  if (limits_.task->ranks_candidates()) check_groups();
+  if (limits_.task->has_groups()) check_groups();
   info_.labelled = file_.exists(shard_dataset::labels);
   if (!limits_.labels || limits_.task->labels == tasks::Labels::none) return;
+  if (!info_.labelled && limits_.task->labels == tasks::Labels::scores) return;  // pairs need none
   if (!info_.labelled) {
     fail(
         "it has no dataset '/labels': its texts have no labels (see [source] label of bert_hpc_prep's input). They can "

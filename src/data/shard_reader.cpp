@@ -138,8 +138,9 @@ ShardReader::ShardReader(const PlannedData& planned) : info_(planned.info), plan
   info_.max_length = *std::max_element(planned.lengths.begin(), planned.lengths.end());
   if (info_.task->labels == tasks::Labels::words) words_ = planned_words(planned.lengths);
   labels_ = planned_labels(info_.task->labels, info_.sequences, std::ssize(info_.label_names), words_.count());
-  if (!info_.task->ranks_candidates()) return;
-  for (std::int64_t begin = 0; begin < info_.sequences; begin += planned_candidates) groups_.push_back(begin);
+  if (!info_.task->has_groups()) return;
+  const std::int64_t of_group = info_.task->embeds_texts() ? 2 : planned_candidates;
+  for (std::int64_t begin = 0; begin < info_.sequences; begin += of_group) groups_.push_back(begin);
   groups_.push_back(info_.sequences);
 }
 
@@ -184,6 +185,11 @@ bool ShardReader::open_all() {
       }
       const std::string what = difference(first, content.info, content.special_ids, true);
       if (!what.empty()) content.problem = files_[f] + ": " + what;
+      if (what.empty() && content.info.labelled != first.info.labelled && info_.task->labels == tasks::Labels::scores) {
+        content.problem = files_[f] + ": its rows have " + (first.info.labelled ? "no scores" : "scores") +
+                          ", those of '" + first.path + "' have " + (first.info.labelled ? "some" : "none") +
+                          "; prepare all shards of a split alike.";
+      }
     }
     if (content.problem.empty()) {
       take(std::move(content));
@@ -223,7 +229,7 @@ void ShardReader::take(ShardContent content) {
   if (options_.limits.task->labels == tasks::Labels::words) words_.append(content.words);
   labels_.append(content.labels);
   append(contexts_, content.contexts);
-  if (options_.limits.task->ranks_candidates()) {
+  if (options_.limits.task->has_groups()) {
     if (groups_.empty()) groups_.push_back(0);
     const std::int64_t first = groups_.back();
     for (const std::int64_t end : content.groups) {

@@ -59,7 +59,7 @@ ShardWriter::ShardWriter(const std::string& path, ShardInfo info, bool token_typ
     words_.back().offsets.append(std::int64_t{0});
   }
   if (info_.has_texts) texts_.emplace(file_, storage(token_chunk, 0, compression), per_sequence_);
-  if (info_.task->ranks_candidates()) groups_.emplace_back(file_, shard_dataset::groups, per_sequence_);
+  if (info_.task->has_groups()) groups_.emplace_back(file_, shard_dataset::groups, per_sequence_);
   info_.sequences = info_.tokens = info_.max_length = 0;
   offsets_.append(std::int64_t{0});
 }

@@ -6,9 +6,9 @@ namespace bert_hpc::metrics {
 namespace {
 
 const std::vector<const Family*>& families() {
-  static const std::vector<const Family*> all = {&class_counts(), &binary_ranking(),   &calibration(), &label_sets(),
-                                                 &token_counts(), &value_statistics(), &answers(),     &entities(),
-                                                 &rankings(),     &value_levels()};
+  static const std::vector<const Family*> all = {
+      &class_counts(), &binary_ranking(), &calibration(), &label_sets(),   &token_counts(),    &value_statistics(),
+      &answers(),      &entities(),       &rankings(),    &value_levels(), &text_similarity(), &batch_ranks()};
   return all;
 }
 

@@ -88,7 +88,10 @@ void save_hf_folder(const std::filesystem::path& folder, const ModelConfig& conf
   if (problem) throw Error(ExitCode::files, folder.string() + ": cannot be created (" + problem.message() + ").");
   std::vector<AsideFile> files;
   const auto write_text = [&files, &folder](const std::string& name, const std::string& text) {
-    files.emplace_back(folder / name).write(text);
+    const std::filesystem::path path = folder / name;
+    std::error_code failure;
+    std::filesystem::create_directories(path.parent_path(), failure);  // else opening the file fails
+    files.emplace_back(path).write(text);
   };
   const bool copies = !tokenizer_folder.empty() && !std::filesystem::equivalent(folder, tokenizer_folder, problem);
   for (const char* name : tokenizer_files) {

@@ -135,15 +135,15 @@ layers::Stream Stage::sublayer_input(const Slot& slot, std::size_t sublayer) con
 }
 
 void Stage::open(core::Workspace& workspace, const layers::StepContext& context, int slot) {
-  const Layout& layout = context.training ? training_ : evaluation_;
+  const Layout& layout = context.keeps_activations() ? training_ : evaluation_;
   core::require(slot < layout.slots, "stage: a slot that was not planned");
   const std::int64_t mark = workspace.mark(), begin = layout.slots_begin + slot * layout.slot_size;
   Slot& opened = at(slot);
   opened.selection = {context.batch.targets.rows, context.batch.targets.index};
   workspace.release(begin);
-  allocate_slot(workspace, context.batch.tokens.count, context.training, opened);
+  allocate_slot(workspace, context.batch.tokens.count, context.keeps_activations(), opened);
   core::require(workspace.mark() - begin <= layout.slot_size, "stage: a micro-batch larger than was planned");
-  if (context.training) {
+  if (context.keeps_activations()) {
     workspace.release(training_.recompute_begin);
     allocate_runs(workspace, context.batch.tokens.count, opened);
   }

@@ -110,11 +110,11 @@ void Stage::allocate_slot(core::Workspace& workspace, std::int64_t tokens, bool 
   }
   const std::size_t forward_only = training ? std::min(first_backward_, sublayers_.size()) : sublayers_.size();
   // Forward of a training needs room for what dropout keeps, even where backward does not read it.
-  allocate_forward_only(workspace, tokens, forward_only, training ? training_.dropout_tiles : 0, slot);
+  const std::int64_t dropout_tiles = (training ? training_ : evaluation_).dropout_tiles;
+  allocate_forward_only(workspace, tokens, forward_only, dropout_tiles, slot);
   for (std::size_t i = forward_only; i < sublayers_.size(); ++i) {
     if (!training || !recomputes(i)) {
-      sublayers_[i]->allocate_saved(workspace, tokens, selection(slot, i), training ? training_.dropout_tiles : 0,
-                                    *slot.sublayers[i]);
+      sublayers_[i]->allocate_saved(workspace, tokens, selection(slot, i), dropout_tiles, *slot.sublayers[i]);
     } else if (keeps_result(i)) {
       const layers::RowSelection* const selected = selection(slot, i);
       layers::Sublayer::SavedActivations& kept = *slot.sublayers[i];

@@ -15,12 +15,13 @@ Objective multi_label();
 Objective question_answering();
 Objective token_classification();
 Objective answer_ranking();
-const Objective& embedding(const config::Embed& embed);
+Objective embedding();
+const Objective& embed(const config::Embed& embed);
 
 const Objective& named(std::string_view name) {
   static const std::vector<Objective> all = {
-      classification(),     multi_label(),    regression(), token_classification(),
-      question_answering(), answer_ranking(), masked_lm(),  causal_lm()};
+      classification(), multi_label(), regression(), token_classification(), question_answering(), answer_ranking(),
+      embedding(),      masked_lm(),   causal_lm()};
   const tasks::Task& task = tasks::named(name);
   const auto found = std::find_if(all.begin(), all.end(), [&](const Objective& o) { return o.task == &task; });
   core::require(found != all.end(), "every task has an objective");
@@ -28,7 +29,9 @@ const Objective& named(std::string_view name) {
 }
 
 const Objective& of(const config::Config& input) {
-  return input.embeds() ? embedding(input.embed) : named(input.task.name);
+  if (input.embeds()) return embed(input.embed);
+  const Objective& usual = named(input.task.name);
+  return usual.with != nullptr ? usual.with(input.task) : usual;
 }
 
 }  // namespace bert_hpc::objectives

@@ -52,9 +52,11 @@ void squared_error(const layers::LossInput& in) {
   ops::sigmoid_squared_error(in.logits(), targets.data, in.scale, in.row_losses, in.d_logits());
 }
 
-void concordance(const layers::StepOutputs& all, std::int64_t begin, float scale, float* row_losses,
-                 core::Tensor<float> d_logits) {
-  ops::concordance_loss(all.logits, all.values, begin, scale, row_losses, d_logits);
+layers::StepLossKind concordance(const config::Task&) {
+  return {.compute = [](const layers::StepOutputs& all, std::int64_t begin, float scale, float* row_losses,
+                        core::Tensor<float> d_logits) {
+    ops::concordance_loss(all.logits, all.values, begin, scale, row_losses, d_logits);
+  }};
 }
 
 }  // namespace

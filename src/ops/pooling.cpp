@@ -106,6 +106,7 @@ void pool_in(Tensor<const T> x, const Sequence& of, Tensor<Y> y, Winners winners
 template <Pooling pooling>
 KOKKOS_INLINE_FUNCTION float share_of(const Sequence& of, std::int64_t b, std::int64_t t, std::int64_t j,
                                       std::int64_t half, const std::int32_t* winners, float d_y) {
+  if constexpr (pooling == Pooling::first) return t == of.first(b) ? d_y : 0.0f;
   if constexpr (pooling == Pooling::last) return t == of.last(b) ? d_y : 0.0f;
   if constexpr (pooling == Pooling::max) return winners[j] == t ? d_y : 0.0f;
   if constexpr (pooling == Pooling::ends) return t == (j < half ? of.last(b) : of.first(b)) ? d_y : 0.0f;
@@ -129,6 +130,8 @@ void backward_in(Tensor<const std::int32_t> winners, const core::TokenRows& rows
 template <class Call>
 void with_pooling(Pooling pooling, const Call& call) {
   switch (pooling) {
+    case Pooling::first:
+      return call.template operator()<Pooling::first>();
     case Pooling::last:
       return call.template operator()<Pooling::last>();
     case Pooling::mean:

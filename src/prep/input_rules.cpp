@@ -40,10 +40,14 @@ void check_format(const PrepConfig& c, config::TomlReader& reader) {
              "\"" + c.task.name + "\" needs labels, and " + format->title + " has none: use " +
                  core::listed(format_names(&TextFormat::has_columns), "or", false) + only_predicted);
   }
-  if (c.has_pairs()) {
+  if (c.has_second_text()) {
     complain(reader, "source.text_pair",
              std::string("has no meaning for ") + format->title + ", which has one column.");
   }
+}
+
+bool has_number(tasks::Labels kind) {
+  return kind == tasks::Labels::values || kind == tasks::Labels::scores;
 }
 
 void check_source(const PrepConfig& c, config::TomlReader& reader) {
@@ -64,8 +68,8 @@ void check_source(const PrepConfig& c, config::TomlReader& reader) {
                  "\" is no encoding that this system's iconv knows (iconv -l lists them). Usual ones are \"utf-8\", "
                  "\"utf-16\", \"latin-1\", \"cp1252\", \"gb18030\" and \"shift_jis\".");
   }
-  if (c.source.decimal != "." && !c.task.name.empty() && c.kind().labels != tasks::Labels::values) {
-    complain(reader, "source.decimal", "is for labels that are numbers, those of the task regression.");
+  if (c.source.decimal != "." && !c.task.name.empty() && !has_number(c.kind().labels)) {
+    complain(reader, "source.decimal", "is for labels that are numbers, those of the tasks regression and embedding.");
   }
   check_format(c, reader);
 }
@@ -212,8 +216,9 @@ void check_words(const PrepConfig& c, config::TomlReader& reader) {
 void check_filter(const PrepConfig& c, config::TomlReader& reader) {
   if (c.filter.empty_pairs && (!c.has_pairs() || c.has_answers())) {
     complain(reader, "filter.empty_pairs",
-             c.has_answers() ? "does not go with question_answering, whose answers are in the second text."
-                             : "is for pairs of texts: name the columns of the second text in [source] text_pair.");
+             c.has_answers()   ? "does not go with question_answering, whose answers are in the second text."
+             : c.parts_texts() ? "does not go with embedding, which compares the two texts of a row."
+                               : "is for pairs of texts: name the columns of the second text in [source] text_pair.");
   }
   if (c.filter.undecided && !c.task.name.empty() && c.kind().labels != tasks::Labels::classes) {
     complain(reader, "filter.undecided", "is for classification, and the task is " + c.task.name + ".");
@@ -240,6 +245,18 @@ void check_candidates(const PrepConfig& c, config::TomlReader& reader) {
     complain(reader, "split.group",
              "is empty, but candidates of a query must stay in one split: name a column that they share, such as "
              "query_id.");
+  }
+}
+
+/// A row is two texts, each a sequence.
+void check_texts(const PrepConfig& c, config::TomlReader& reader) {
+  if (!c.parts_texts()) return;
+  if (!c.has_second_text()) {
+    complain(reader, "source.text_pair", "is empty: embedding reads an anchor in text and its positive in text_pair.");
+  }
+  if (c.tokenizer.doc_stride) {
+    complain(reader, "tokenizer.doc_stride",
+             "does not go with embedding, where a text has one embedding: longer ones are truncated.");
   }
 }
 
@@ -289,6 +306,7 @@ void check_input(const PrepConfig& c, config::TomlReader& reader) {
   check_words(c, reader);
   check_filter(c, reader);
   check_candidates(c, reader);
+  check_texts(c, reader);
   check_rest(c, reader);
 }
 

@@ -44,7 +44,7 @@ class TokensOfWords {
 
 NumberedRows::NumberedRows(const PrepConfig& config, const Staging& staging, comm::Communicator& group)
     : group_(group),
-      pairs_(config.has_pairs()),
+      pairs_(config.has_second_text()),
       trainer_(config.tokenizer_kind().trainer(config.tokenizer.settings, config.ends_texts())),
       spool_(staging.file("words-" + std::to_string(group.rank()))) {}
 

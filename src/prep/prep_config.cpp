@@ -161,6 +161,13 @@ void complete_candidates(PrepConfig& c, const TextFormat& format, const config::
   c.split.group = !c.source.query_id.empty() ? c.source.query_id : c.source.text.size() == 1 ? c.source.text[0] : "";
 }
 
+/// The columns of texts that are compared, where the input does not say; rows may have a score.
+void complete_texts(PrepConfig& c, const config::TomlReader& reader) {
+  if (!reader.given("source.text")) c.source.text = {"anchor"};
+  if (!reader.given("source.text_pair")) c.source.text_pair = {"positive"};
+  if (!reader.given("source.label")) c.source.label.clear();
+}
+
 ReadPrepConfig read(config::TomlReader& reader, const std::string& name) {
   config::refuse_input_of("bert_hpc", "run", "source", reader, name);
   PrepConfig c;
@@ -171,6 +178,7 @@ ReadPrepConfig read(config::TomlReader& reader, const std::string& name) {
   if (c.has_words()) complete_words(c, reader);
   if (c.has_answers() || c.has_words()) complete_windows(c);
   if (c.has_candidates() && format != nullptr) complete_candidates(c, *format, reader);
+  if (c.parts_texts()) complete_texts(c, reader);
   if (!c.source.label_columns.empty()) complete_label_columns(c, reader);
   complete_split(c, reader);
   if ((c.has_pairs() || c.tokenizer.doc_stride) && !reader.given("task.pack")) c.task.pack = false;

@@ -148,7 +148,7 @@ std::string describe(const Summary& summary, const PrepConfig& config) {
        (value ? "true" : "false") + "; " + (kind.knows_all_text ? "" : "[UNK] " + unknown + "% of the tokens; ") +
        core::counted(summary.tokens.truncated, "sequence") + " truncated to " +
        std::to_string(config.tokenizer.max_tokens) + " tokens");
-  if (summary.tokens.cut_into_windows > 0) {
+  if (config.tokenizer.doc_stride && summary.tokens.cut_into_windows > 0) {
     line("windows     " + core::counted(summary.tokens.cut_into_windows, "row") + " longer than " +
          std::to_string(config.tokenizer.max_tokens) + " tokens became several sequences, which have the row's number");
   }

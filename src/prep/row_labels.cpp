@@ -83,6 +83,7 @@ LabelRules label_rules(Labels kind) {
     case Labels::spans:
     case Labels::words:
     case Labels::levels:
+    case Labels::scores:
       return {};
     case Labels::none:
       return {.stratifies_usually = true};
@@ -131,7 +132,9 @@ LabelReader::LabelReader(const PrepConfig& config, RowTable& table)
   if (config.has_value_columns()) {
     for (const std::string& name : config.source.label_columns) add(name);
   }
-  if (kind_ == Labels::values) values_.resize(std::max<std::size_t>(1, table.label_names.size()));
+  if (kind_ == Labels::values || kind_ == Labels::scores) {
+    values_.resize(std::max<std::size_t>(1, table.label_names.size()));
+  }
   if (kind_ == Labels::sets || kind_ == Labels::words) table.set_begins = {0};
 }
 
@@ -140,6 +143,7 @@ RowStatus LabelReader::read(std::string_view text) {
     case Labels::classes:
       return read_class(text);
     case Labels::values:
+    case Labels::scores:
       return read_values(text);
     case Labels::sets:
       return read_set(text);
@@ -214,6 +218,7 @@ void LabelReader::end_row() {
       table_.classes.push_back(class_);
       break;
     case Labels::values:
+    case Labels::scores:
       table_.values.insert(table_.values.end(), values_.begin(), values_.end());
       break;
     case Labels::sets:

@@ -146,7 +146,7 @@ class Scan {
   RowTable table_;
   const LabelRules rules_ = label_rules(config_.kind().labels);
   const bool has_labels_ = config_.has_labels(), has_words_ = config_.has_words();
-  const bool needs_pair_ = config_.has_pairs() && !config_.filter.empty_pairs;
+  const bool needs_pair_ = config_.has_second_text() && !config_.filter.empty_pairs;
   LabelReader labels_{config_, table_};
   std::unordered_map<std::uint64_t, std::uint8_t> ids_;  // hash of an id → bits of the splits that may have it
   std::optional<Queries> queries_;                       // of candidates

@@ -87,7 +87,7 @@ std::vector<std::string> warnings(const RowTable& table, const PrepConfig& confi
                   "train on it as a class, set [filter] undecided = true.");
   }
   if (const std::int64_t rows = counts[static_cast<std::size_t>(RowStatus::empty_pair)];
-      rows > 0 && !config.has_answers()) {
+      rows > 0 && !config.has_answers() && !config.parts_texts()) {
     all.push_back(core::counted(rows, "row has", "rows have") + " an empty second text (" +
                   columns_text(config.source.text_pair) + ") and " + (rows == 1 ? "is" : "are") +
                   " left out. To keep such pairs, set [filter] empty_pairs = true.");
@@ -178,7 +178,8 @@ std::string describe_reject(RowStatus status, const SourceRow& row, const PrepCo
     case RowStatus::missing_column:
       return "the row has no column \"" + core::printable(row.missing_column, 60) + "\"" + keys_text(row);
     case RowStatus::empty_text:
-      return config.has_pairs() ? "the first text (" + columns_text(config.source.text) + ") is empty" : reason(status);
+      return config.has_second_text() ? "the first text (" + columns_text(config.source.text) + ") is empty"
+                                      : reason(status);
     case RowStatus::empty_pair:
       return "the second text (" + columns_text(config.source.text_pair) + ") is empty";
     case RowStatus::repeated_id:

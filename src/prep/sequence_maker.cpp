@@ -30,6 +30,7 @@ SequenceMaker::SequenceMaker(const PrepConfig& config, const tokenize::Tokenizer
       settings_(config.tokenizer),
       room_(config.tokenizer.max_tokens - config.sequence(tokenizer.sequence()).special_tokens(config.has_pairs())),
       pairs_(config.has_pairs()),
+      parts_(config.parts_texts()),
       packs_(config.packs()),
       spans_(config.has_answers()),
       words_(config.has_words()),
@@ -65,7 +66,7 @@ void SequenceMaker::make(std::string_view text, std::string_view text_pair, Made
   }
   if (spans_) {
     encoder_->encode_with_spans(text_pair, second_, row.spans);
-  } else if (pairs_) {
+  } else if (pairs_ || parts_) {
     encoder_->encode(text_pair, second_);
   }
   cut(row);
@@ -110,6 +111,14 @@ void SequenceMaker::encode_words(std::string_view text, MadeRow& row) {
 
 void SequenceMaker::make_truncated(MadeRow& row) const {
   const PairLengths all = {std::ssize(first_), std::ssize(second_)};
+  if (parts_) {
+    for (const auto* text : {&first_, &second_}) {
+      const std::size_t kept = std::min(text->size(), static_cast<std::size_t>(room_));
+      row.truncated = row.truncated || kept < text->size();
+      add_sequence(std::span(*text).first(kept), {}, row);
+    }
+    return;
+  }
   const PairLengths kept =
       pairs_ ? truncate_longest_first(all.first, all.second, room_) : PairLengths{std::min(all.first, room_), 0};
   row.truncated = kept.first + kept.second < all.first + all.second;

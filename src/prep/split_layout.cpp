@@ -34,6 +34,7 @@ SplitLayout::SplitLayout(Split split, const PrepConfig& config, const RowTable& 
       parts_(config, static_cast<RowStatus>(split)),
       packs_(config.packs()),
       ranks_(config.has_candidates()),
+      parts_texts_(config.parts_texts()),
       before_(ids_of(config.sequence(tokenizer.sequence()).before, tokenizer.special_ids())),
       after_(ids_of(config.sequence(tokenizer.sequence()).after, tokenizer.special_ids())),
       room_(config.tokenizer.max_tokens - config.sequence(tokenizer.sequence()).special_tokens(false)) {
@@ -182,6 +183,7 @@ void SplitLayout::read(std::int64_t place, Sequence& sequence) const {
     if (sequence.starts_row) sequence.texts = row_store_.texts_of(sequence.source_index);
   }
   if (ranks_) take_candidate(place, sequence);
+  if (parts_texts_) sequence.starts_group = store_.sequences_of(row).begin == number;
   sequence.ids = numbers.subspan(static_cast<std::size_t>(parts_.before()), tokens);
 }
 

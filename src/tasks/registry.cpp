@@ -16,6 +16,7 @@ const Task& multi_label();
 const Task& question_answering();
 const Task& token_classification();
 const Task& answer_ranking();
+const Task& embedding();
 
 std::vector<std::string> Words::names() const {
   std::vector<std::string> names;
@@ -28,7 +29,8 @@ std::vector<std::string> Words::names() const {
 const std::vector<const Task*>& all() {
   static const std::vector<const Task*> tasks = {
       &classification(),     &multi_label(),    &regression(), &token_classification(),
-      &question_answering(), &answer_ranking(), &masked_lm(),  &causal_lm()};
+      &question_answering(), &answer_ranking(), &embedding(),  &masked_lm(),
+      &causal_lm()};
   return tasks;
 }
 

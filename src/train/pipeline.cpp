@@ -59,14 +59,16 @@ Pipeline::Pipeline(const PipelineSettings& settings, std::span<model::Stage> sta
     parts_[v].inputs.resize(most);
     if (settings.stages > 1) stages[v].set_progress([this] { progress(); });
   }
+  if (settings.looks_ahead) looks_.reserve(static_cast<std::size_t>(settings.micro_batches));
 }
 
 void Pipeline::begin(layers::Engine engine, std::span<const layers::StepContext> contexts, PipelineEvents& events,
-                     std::span<const model::StageMemory> memory) {
+                     Round round) {
+  const std::span<const model::StageMemory> memory = round == Round::train ? training_ : evaluation_;
   engine_.emplace(engine);
   contexts_ = contexts;
   events_ = &events;
-  trains_ = memory.front().training;
+  round_ = round;
   begin_ = core::Timers::Clock::now();
   for (std::size_t v = 0; v < parts_.size(); ++v) {
     parts_[v].slots = memory[v].slots;
@@ -84,19 +86,40 @@ void Pipeline::train(layers::Engine engine, std::span<const layers::StepContext>
                      PipelineEvents& events) {
   core::require(static_cast<int>(contexts.size()) <= settings_.micro_batches,
                 "pipeline: more micro-batches than planned");
-  begin(engine, contexts, events, training_);
-  loss_->begin(step);
+  if (looks_ahead(contexts)) {
+    looks_.clear();
+    for (const layers::StepContext& each : contexts) {
+      looks_.push_back(each);
+      looks_.back().forward_only = true;
+    }
+    begin(engine, looks_, events, Round::look);
+    loss_->begin(step);
+    run_forward();
+    begin(engine, contexts, events, Round::train);
+  } else {
+    begin(engine, contexts, events, Round::train);
+    loss_->begin(step);
+  }
   for (const Instruction& instruction : schedule_) execute(instruction);
   finish();
 }
 
-/// Processes groups of as many micro-batches as there are stages, each group through all virtual stages, so that a
-/// stage that waits for an earlier part has as much work as the others.
+bool Pipeline::looks_ahead(std::span<const layers::StepContext> contexts) const {
+  const auto has_sequences = [](const layers::StepContext& each) { return each.batch.sequences > 0; };
+  return settings_.looks_ahead && std::count_if(contexts.begin(), contexts.end(), has_sequences) > 1;
+}
+
 void Pipeline::evaluate(layers::Engine engine, std::span<const layers::StepContext> contexts, bool losses,
                         PipelineEvents& events) {
-  begin(engine, contexts, events, evaluation_);
+  begin(engine, contexts, events, Round::evaluate);
   evaluates_losses_ = losses;
-  const int count = static_cast<int>(contexts.size()), last = settings_.virtual_stages - 1;
+  run_forward();
+}
+
+/// Processes groups of as many micro-batches as there are stages, each group through all virtual stages, so that a
+/// stage that waits for an earlier part has as much work as the others.
+void Pipeline::run_forward() {
+  const int count = static_cast<int>(contexts_.size()), last = settings_.virtual_stages - 1;
   for (int first = 0; first < count; first += settings_.stages) {
     for (int v = 0; v <= last; ++v) {
       for (int m = first; m < std::min(count, first + settings_.stages); ++m) {
@@ -163,7 +186,8 @@ void Pipeline::forward(Part& own, const Instruction& instruction) {
 
 void Pipeline::finish_forward(const ForwardResult& result) {
   const layers::StepContext& pass = context(result.micro_batch);
-  if (trains_) {
+  if (round_ == Round::look) return loss_->look(result, pass);
+  if (round_ == Round::train) {
     for (const ForwardResult& done : loss_->add(result, pass))
       events_->result(done.micro_batch, *done.stage, done.slot);
     return;
@@ -272,7 +296,7 @@ double Pipeline::now() const {
 }
 
 void Pipeline::note(const Instruction& instruction, double begin) {
-  if (record_ != nullptr) record_->push_back({instruction, begin, now()});
+  if (record_ != nullptr && round_ != Round::look) record_->push_back({instruction, begin, now()});
 }
 
 }  // namespace bert_hpc::train

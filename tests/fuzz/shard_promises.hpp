@@ -43,7 +43,7 @@ inline void read_shard(const std::string& path, bool verify, const char* task = 
   }
   if (limits.task->labels == bert_hpc::tasks::Labels::spans) shard.read_contexts(offsets);
   for (const std::int32_t level : labels.levels) require(level >= 0, "a level is at least 0");
-  if (limits.task->ranks_candidates()) {
+  if (limits.task->has_groups()) {
     const std::vector<std::int64_t> groups = shard.read_groups();
     require(groups.front() == 0 && groups.back() == shard.info().sequences, "groups hold all sequences");
     for (std::size_t g = 0; g + 1 < groups.size(); ++g) require(groups[g] < groups[g + 1], "no group is empty");

@@ -23,7 +23,8 @@ torch.set_num_threads(1)
 def first_model(task, folder):
     if cases.family_of(task) == "bilstm":
         return bilstm_reference.BiLstm.from_pretrained(folder, "sequence")
-    model, info = class_of(task).from_pretrained(folder, output_loading_info=True)
+    without = {"add_pooling_layer": False} if task in cases.EMBEDDINGS else {}
+    model, info = class_of(task).from_pretrained(folder, output_loading_info=True, **without)
     unread = {key: value for key, value in info.items() if value}
     assert not unread, unread
     return model
@@ -125,8 +126,43 @@ def token_loss(model, shard, chosen):
     return token_losses(model, shard, chosen).mean()
 
 
+def embeddings_of(task, model, shard, rows):
+    """Pooled token embeddings of a padded batch."""
+    batch = batch_of(shard, rows)
+    states, real = model(**batch).last_hidden_state, batch["attention_mask"][:, :, None]
+    pooling = cases.EMBEDDINGS[task].get("pooling", "mean")
+    if pooling == "cls":
+        return states[:, 0]
+    return (states * real).sum(1) / real.sum(1) if pooling == "mean" else states.masked_fill(real == 0, -torch.inf).amax(1)
+
+
+def pair_embeddings(task, model, shard, chosen):
+    """(anchors, positives) of the rows [begin, end), normalized."""
+    rows = [row for pair in chosen for row in range(*pair)]
+    found = torch.nn.functional.normalize(embeddings_of(task, model, shard, rows), dim=-1)
+    return found[::2], found[1::2]
+
+
+def embedding_loss(task):
+    """sentence-transformers' MultipleNegativesRankingLoss, its symmetric one, or CosineSimilarityLoss."""
+    settings = cases.EMBEDDINGS[task]
+
+    def loss(model, shard, chosen):
+        anchors, positives = pair_embeddings(task, model, shard, chosen)
+        if settings.get("loss") == "cosine_similarity":
+            scores = torch.tensor(shard["labels"][[first for first, _ in chosen]]).double() / settings["range"][1]
+            return torch.nn.functional.mse_loss((anchors * positives).sum(-1), scores)
+        logits, own = settings.get("scale", 20.0) * anchors @ positives.T, torch.arange(len(chosen))
+        losses = [torch.nn.functional.cross_entropy(logits, own)]
+        if settings.get("symmetric"):
+            losses.append(torch.nn.functional.cross_entropy(logits.T, own))
+        return sum(losses) / len(losses)
+
+    return loss
+
+
 LOSSES = {"question_answering": span_loss, "token_classification": word_loss, "answer_ranking": pair_loss, cases.LISTWISE: list_loss,
-          cases.BOUNDED: bounded_loss, cases.COLUMNS: columns_loss, "gpt2_causal_lm": token_loss}
+          cases.BOUNDED: bounded_loss, cases.COLUMNS: columns_loss, "gpt2_causal_lm": token_loss} | {task: embedding_loss(task) for task in cases.EMBEDDINGS}
 
 
 def train(model, loss_of, items, steps, rate):
@@ -279,7 +315,9 @@ def soft_loss(task, terms, models, shard, chosen):
 
 
 def items_of(task, shard):
-    """What a step draws: sequences, or the ends of queries."""
+    """What a step draws: sequences, or the ends of queries or pairs."""
+    if task in cases.EMBEDDINGS:
+        return list(zip(shard["groups"], shard["groups"][1:]))
     if task != cases.LISTWISE:
         return list(range(len(shard["ids"])))
     return [ends for ends in zip(shard["groups"], shard["groups"][1:]) if shard["labels"][ends[0]:ends[1]].any()]

@@ -23,12 +23,16 @@ BOUNDED = "regression_within_range"  # regression with the range of the labels
 COLUMNS = "columns_regression"  # regression on several label columns, some of whose labels are missing
 # Task names of the input, if they differ, and the label column of the table.
 TASKS = {LISTWISE: "answer_ranking", BOUNDED: "regression", COLUMNS: "regression", "electra_regression": "regression", "roberta_classification": "classification",
-         "gpt2_causal_lm": "causal_lm", "bilstm_classification": "classification"}
+         "gpt2_causal_lm": "causal_lm", "bilstm_classification": "classification", "embedding_symmetric": "embedding",
+         "embedding_scores": "embedding"}
 LABELS = {"classification": "label", "roberta_classification": "label", "regression": "score", BOUNDED: "score", COLUMNS: ["score", "size", "vowels"],
           "electra_regression": "score", "bilstm_classification": "label", "multi_label": "labels", "token_classification": "tags"}
-CASES = [*LABELS, "answer_ranking", LISTWISE, "question_answering", "gpt2_causal_lm"]
+# [task] of embeddings.
+EMBEDDINGS = {"embedding": {}, "embedding_symmetric": {"symmetric": True, "scale": 10.0, "pooling": "cls"},
+              "embedding_scores": {"loss": "cosine_similarity", "range": [0.0, 5.0], "pooling": "max"}}
+CASES = [*LABELS, "answer_ranking", LISTWISE, "question_answering", "gpt2_causal_lm", *EMBEDDINGS]
 FAMILIES = {"electra": "Electra", "roberta": "Roberta", "gpt2": "GPT2", "bilstm": "BiLstm"}  # before a task's name; else BERT
-CLASSES = {"question_answering": "ForQuestionAnswering", "token_classification": "ForTokenClassification", "gpt2_causal_lm": "LMHeadModel"}
+CLASSES = dict.fromkeys(EMBEDDINGS, "Model") | {"question_answering": "ForQuestionAnswering", "token_classification": "ForTokenClassification", "gpt2_causal_lm": "LMHeadModel"}
 PROBLEMS = {"regression": "regression", BOUNDED: "regression", COLUMNS: "regression", "electra_regression": "regression", "multi_label": "multi_label_classification"}
 # LoRA: 20 steps with each of these adapters, of classification unless they name another task.
 LORA_STEPS, LORA_RATE = 20, 5e-3
@@ -112,6 +116,17 @@ def write_rows(path, count, seed):
     path.write_text("".join("\t".join(row) + "\n" for row in zip(lines, sets, tags, sizes, vowels, strict=True)))
 
 
+def write_pairs(path, count, seed):
+    """Pairs of texts and their score from 0 to 5, the share of the anchor's words that the other text has."""
+    draw = random.Random(seed)
+    lines = ["anchor\tpositive\tscore"]
+    for text, _, _ in sentences(count, seed):
+        words = text.split()
+        kept = draw.sample(words, draw.randint(1, len(words)))
+        lines.append(f"{text}\t{' '.join(kept)}\t{round(5 * len(kept) / len(words), 2)}")
+    path.write_text("\n".join(lines) + "\n")
+
+
 def read_shard(path):
     """Sequences, labels and what tasks add to them, as lists of a sequence each."""
     with h5py.File(path) as file:
@@ -181,7 +196,7 @@ def config_of(task, shard):
                   "pooling": "mean", "pad_token_id": 0}
     if family == "roberta":  # positions begin after the row of padding, which is 0 in these vocabularies
         config |= {"type_vocab_size": 1, "max_position_embeddings": MAX_TOKENS + 1}
-    if kind != "ForQuestionAnswering":
+    if kind not in ("ForQuestionAnswering", "Model"):
         names = shard["names"] or ["LABEL_0"]
         config |= {"id2label": {str(i): name for i, name in enumerate(names)}, "label2id": {name: i for i, name in enumerate(names)}}
     if task in PROBLEMS:
@@ -221,6 +236,8 @@ def shapes_of(task, config):
         add(f"{layer}.intermediate.dense", inner, hidden)
         add(f"{layer}.output.dense", hidden, inner)
         add(f"{layer}.output.LayerNorm", hidden)
+    if task in EMBEDDINGS:
+        return shapes
     if task == "question_answering":
         add("qa_outputs", 2, hidden)
     elif family == "bert" or task == "token_classification":
@@ -322,6 +339,7 @@ class Trainings(unittest.TestCase):
         for split, count, seed in (("train", 150, 1), ("test", 60, 2)):
             (cls.folder / f"{split}.json").write_text(json.dumps(questions(count, seed)), encoding="utf-8")
             write_rows(cls.folder / f"{split}.tsv", count, seed)
+            write_pairs(cls.folder / f"pairs_{split}.tsv", count, seed)
             (cls.folder / f"ranked_{split}.tsv").write_text(ranking.wikiqa(ranking.questions(seed)))
 
     @classmethod
@@ -339,12 +357,13 @@ class Trainings(unittest.TestCase):
             return self.prepared[task]
         answers, ranks = task == "question_answering", task.startswith("answer_ranking")
         labels = {"label": LABELS[task]} if task in LABELS else {}
-        source = {"format": "squad"} if answers else {"format": "wikiqa"} if ranks else {"format": "tsv", "text": "text"} | labels
+        pairs = {"format": "tsv"} | ({"label": "score"} if task == "embedding_scores" else {})
+        source = {"format": "squad"} if answers else {"format": "wikiqa"} if ranks else pairs if task in EMBEDDINGS else {"format": "tsv", "text": "text"} | labels
         tokenizer = {"type": "byte_bpe", "train_size": 400} if family_of(task) == "gpt2" else {"train_size": 250}
         tokenizer |= {"max_tokens": 16 if task == "token_classification" else MAX_TOKENS}
         if answers:
             tokenizer["doc_stride"] = OVERLAP
-        files = [f"{'ranked_' if ranks else ''}{split}.{'json' if answers else 'tsv'}" for split in ("train", "test")]
+        files = [f"{'ranked_' if ranks else 'pairs_' if task in EMBEDDINGS else ''}{split}.{'json' if answers else 'tsv'}" for split in ("train", "test")]
         self.start("bert_hpc_prep", f"{task}_prep.toml", {
             "source": source | {"files": files[:1], "test_files": files[1:]}, "split": {"train": 1}, "tokenizer": tokenizer,
             "task": {"name": TASKS.get(task, task)}, "output": {"directory": task}})
@@ -360,7 +379,7 @@ class Trainings(unittest.TestCase):
     def train(self, task, output, parallel={}, steps=STEPS, /, **more):
         """The losses of a training of `task` with this [parallel] and `more` tables, in the folder `output`."""
         settings = {"name": TASKS.get(task, task)} | ({"standardize": False} if task.endswith("regression") else {})
-        settings |= {"loss": "listwise"} if task == LISTWISE else {"range": "labels"} if task == BOUNDED else {}
+        settings |= {"loss": "listwise"} if task == LISTWISE else {"range": "labels"} if task == BOUNDED else EMBEDDINGS.get(task, {})
         self.start("bert_hpc", f"{output}.toml", {
             "run": {"mode": "train", "directory": output}, "model": {"pretrained": f"{task}_start"}, "task": settings,
             "data": {"train": [f"{task}/train-*.h5"], "test": [f"{task}/test-*.h5"], "order": "file"}, "batch": {"global": BATCH},
@@ -404,6 +423,13 @@ class Trainings(unittest.TestCase):
     def predictions(self, task, output):
         """What predictions.h5 says of the test rows; question answering: the text and the null odds of each question."""
         folder = self.folder / output
+        if task in EMBEDDINGS:
+            self.start("bert_hpc", f"{output}_embed.toml", {
+                "run": {"mode": "embed", "directory": f"{output}_embed"}, "model": {"pretrained": f"{output}/model"},
+                "embed": {"pooling": EMBEDDINGS[task].get("pooling", "mean"), "normalize": True}, "data": {"test": [f"{task}/test-*.h5"]}})
+            with h5py.File(self.folder / f"{output}_embed/embeddings/test-00000.h5") as file:
+                vectors = file["embeddings"][:].astype(float)
+            return (vectors[::2] * vectors[1::2]).sum(axis=1)
         if task == "question_answering":
             texts, odds = (json.loads((folder / name).read_text()) for name in ("predictions.json", "null_odds.json"))
             return {name: (texts[name], odds[name]) for name in texts}

@@ -22,10 +22,10 @@ constexpr int micro_batches_of_replica = 2;
 constexpr std::int64_t most_sequences = 4, most_tokens = 24;
 constexpr float scale = 0.5f;
 
-void concordance(const layers::StepOutputs& all, std::int64_t begin, float factor, float* row_losses,
-                 core::Tensor<float> d_logits) {
+const layers::StepLossKind concordance = {.compute = [](const layers::StepOutputs& all, std::int64_t begin,
+                                                        float factor, float* row_losses, core::Tensor<float> d_logits) {
   ops::concordance_loss(all.logits, all.values, begin, factor, row_losses, d_logits);
-}
+}};
 
 model::ModelConfig small_config() {
   model::ModelConfig config;
@@ -79,7 +79,9 @@ core::BatchPlan plan_of(const std::vector<Batch>& batches, int replicas) {
 struct Result {
   std::vector<float> logits, losses, gradients;
 
-  Result(const std::vector<Batch>& batches, std::size_t first, std::size_t last, comm::Communicator& replicas) {
+  /// `looks`: with a first round of forward passes, which keep nothing and share a slot.
+  Result(const std::vector<Batch>& batches, std::size_t first, std::size_t last, comm::Communicator& replicas,
+         bool looks = false) {
     const model::ModelConfig config = small_config();
     const model::ModelPlan model_plan = model::make_plan(config, tests::regression_head, 1);
     core::ParameterStore store(model::model_parameters(model_plan, model::whole(model_plan)),
@@ -91,8 +93,10 @@ struct Result {
     core::Workspace workspace;
     const layers::BatchBounds bounds{
         .tokens = most_tokens, .sequences = most_sequences, .max_length = 6, .selected = most_sequences};
-    const std::vector<model::StageMemory> memory = {{.slots = static_cast<int>(last - first)}};
+    const std::vector<model::StageMemory> memory = {{.slots = static_cast<int>(last - first)}},
+                                          nothing_kept = {{.training = false}};
     model::Stage::plan(stages, workspace, bounds, memory);
+    model::Stage::plan(stages, workspace, bounds, nothing_kept);
     workspace.allocate();
     const auto products = ops::make_matrix_product(test::independent_products());
     const auto attention = ops::make_attention();
@@ -100,12 +104,19 @@ struct Result {
     attention->reserve(6, config.head_dim());
     layers::Engine engine{*products, *attention};
 
-    train::StepLoss loss(
-        {.loss = concordance, .rows = most_sequences * std::ssize(batches), .outputs = 1, .columns = 1}, replicas);
+    train::StepLoss loss({.loss = concordance, .rows = most_sequences * std::ssize(batches), .outputs = 1}, replicas);
     const core::BatchPlan plan = plan_of(batches, replicas.size());
     for (int step = 0; step < 2; ++step) {  // the second finds what the first has left
       logits.clear();
       loss.begin({.scale = scale, .plan = &plan});
+      for (std::size_t m = first; looks && m < last; ++m) {
+        if (batches[m].sequences() == 0) continue;
+        layers::StepContext context{batches[m].inputs->view(), true, 1, 2};
+        context.forward_only = true;
+        stage.open(workspace, context, 0);
+        stage.forward(engine, context, 0);
+        loss.look({static_cast<int>(m - first), &stage, 0}, context);
+      }
       std::int64_t missing = 0;
       for (std::size_t m = last; m-- > first;) missing += batches[m].sequences();
       for (std::size_t m = last; m-- > first;) {  // any order will do
@@ -118,7 +129,8 @@ struct Result {
         const std::vector<float> found = copied(stage, slot, batches[m].sequences());
         logits.insert(logits.begin(), found.begin(), found.end());
         const auto done = loss.add({slot, &stage, slot}, context);
-        CHECK(done.empty() == (missing > 0));
+        CHECK(done.empty() == (missing > 0 && !looks));
+        CHECK((!looks || (done.size() == 1 && done.front().micro_batch == slot)));
       }
     }
     for (std::size_t m = first; m < last; ++m) {
@@ -156,6 +168,10 @@ TEST_CASE("a step's loss and gradients are those of one rank with all sequences"
   CHECK(mine.logits == part(whole.logits));
   CHECK(mine.losses == part(whole.losses));
   CHECK(mine.gradients == part(whole.gradients));
+  const Result in_two_rounds(batches, first, first + micro_batches_of_replica, world(), true);
+  CHECK(in_two_rounds.logits == mine.logits);
+  CHECK(in_two_rounds.losses == mine.losses);
+  CHECK(in_two_rounds.gradients == mine.gradients);
 
   // By the definition, in double precision; the loss is rounded once, to 2⁻²⁴ of a value below 2.
   std::vector<float> labels;

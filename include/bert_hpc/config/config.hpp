@@ -149,10 +149,12 @@ struct Predictions {
 
 /// Mode "embed".
 struct Embed {
-  std::string pooling = "cls";             ///< "cls", "mean", "max", "last": an embedding a sequence; "tokens"
+  /// "cls", "mean", "max", "last": an embedding a sequence; "tokens". None, until the model's folder is read, which may
+  /// say (app/engine/sentence_modules.hpp).
+  std::optional<std::string> pooling;
   std::optional<std::int64_t> layer;       ///< block whose result is taken, from 1; or from -1, the last one
   std::optional<std::int64_t> dimensions;  ///< the first so many; none: all
-  bool normalize = false;                  ///< to length 1
+  std::optional<bool> normalize;           ///< to length 1; none as for pooling
   std::string type = "fp32";               ///< "fp32", "fp16", "bf16", "int8": in the files
   std::string compression = "none";        ///< "none", "gzip"
   bool operator==(const Embed&) const = default;

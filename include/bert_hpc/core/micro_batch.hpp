@@ -73,11 +73,20 @@ struct SpanTargets {
   static std::int64_t elements(std::int64_t, std::int64_t sequences) { return 2 * sequences; }
 };
 
-/// Rows [begin, end) of each query whose candidates have one loss, beside ValueTargets.
+/// Sequences [begin, end) of each group that has one loss: the candidates of a query, beside ValueTargets, or the texts
+/// of a row, beside TextTargets.
 struct ListTargets {
   const std::int32_t* data = nullptr;  ///< (count, 2)
   std::int64_t count = 0;
   std::int64_t elements(std::int64_t, std::int64_t) const { return 2 * count; }
+};
+
+/// Texts of rows, which are neighbours: the place of each in its row, 0 for the anchor and 1 for the positive, and
+/// the row's score, 0 if it has none.
+struct TextTargets {
+  const float* data = nullptr;  ///< (sequences, 2)
+  static std::int64_t elements(std::int64_t, std::int64_t sequences) { return columns * sequences; }
+  static constexpr std::int64_t columns = 2;
 };
 
 /// The rows that a head reads and its targets there, by type. A batch has the types that the task's loss reads, and
@@ -85,7 +94,7 @@ struct ListTargets {
 struct Targets {
   TokenRows rows;                       ///< a row for each prediction: first tokens, masked tokens, …
   const std::int32_t* index = nullptr;  ///< (rows.count): their row numbers among all tokens
-  std::tuple<ClassTargets, ValueTargets, SpanTargets, ListTargets> list{};
+  std::tuple<ClassTargets, ValueTargets, SpanTargets, ListTargets, TextTargets> list{};
 
   template <class T>
   T& get() {

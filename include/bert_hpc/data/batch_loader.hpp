@@ -37,8 +37,8 @@ struct BatchLoaderOptions {
   std::int64_t steps = 0;          ///< length of the run in steps
   std::int64_t first_step = 0;     ///< where it begins: a resumed run
   double mask_probability = 0.15;  ///< of tasks that mask tokens
-  /// Of tasks that rank candidates: a step draws queries instead of sequences, and a query's candidates have one loss.
-  /// Sequences of plan.global_batch and plan.micro_sequences are then queries.
+  /// Of tasks with groups: a step draws groups instead of sequences, queries or rows of texts, and the sequences of a
+  /// group are in one micro-batch. Sequences of plan.global_batch and plan.micro_sequences are then groups.
   bool lists = false;
   LabelScales label_scales = {};  ///< of values: batches hold standardized labels
   bool last_tokens = false;       ///< heads of sequences read their last real tokens, else the first
@@ -73,7 +73,7 @@ struct LoadedStep {
   std::int64_t sequences = 0, tokens = 0;       ///< of this replica; tokens with padding
 
   /// Targets of the global batch where they are known without asking other replicas (all tasks but those that mask
-  /// tokens; of lists the queries), else −1: sum target_count over the replicas.
+  /// tokens; of lists the groups), else −1: sum target_count over the replicas.
   std::int64_t global_target_count = 0;
 };
 
@@ -135,6 +135,7 @@ class BatchLoader {
   std::int64_t known_values(std::int64_t sample) const;
   std::int64_t word_rows(std::int64_t sample) const;
   void fill_lists(std::span<const core::PlannedSample> samples, Slot& slot, core::MicroBatch& batch) const;
+  void fill_texts(std::span<const core::PlannedSample> samples, Slot& slot, core::MicroBatch& batch) const;
   void fill_next_tokens(std::span<const core::PlannedSample> samples, Slot& slot, core::MicroBatch& batch) const;
   void fill_masked_tokens(std::span<const core::PlannedSample> samples, std::int32_t* ids, Slot& slot,
                           core::MicroBatch& batch);

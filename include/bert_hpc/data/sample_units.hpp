@@ -1,5 +1,5 @@
-// What a step draws as one: the candidates of a query, whose loss needs all of them in one micro-batch. Queries without
-// a relevant candidate, which have no loss, are no units.
+// What a step draws as one: the candidates of a query or the texts of a row, whose loss needs all of them in one
+// micro-batch. Queries without a relevant candidate, which have no loss, are no units.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace bert_hpc::data {
 
 class SampleUnits {
  public:
-  /// groups (groups + 1): samples of each; levels, lengths (samples). Throws Error(data) where no group has a relevant
-  /// sample. `lengths` must outlive it.
+  /// groups (groups + 1): samples of each; levels (samples), or empty if all groups are units; lengths (samples).
+  /// Throws Error(data) where no group has a relevant sample. `lengths` must outlive it.
   SampleUnits(std::span<const std::int64_t> groups, std::span<const std::int32_t> levels,
               std::span<const std::int32_t> lengths);
 

@@ -12,6 +12,7 @@
 // computed of each rank's rows.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -64,13 +65,30 @@ using LossFunction = void (*)(const LossInput& input);
 /// plan.
 struct StepOutputs {
   Tensor<const float> logits;     ///< (rows, outputs)
-  const float* values = nullptr;  ///< (rows, columns), as in core::ValueTargets
+  const float* values = nullptr;  ///< (rows, StepLossKind::columns): targets
+  float* scratch = nullptr;       ///< (rows, StepLossKind::scratch): for intermediate results
 };
 
-/// A loss that needs the outputs of all sequences of a step: for the rows from `begin` on,
-/// row_losses and d_logits (own rows, outputs), which is the gradient of the sum of all rows' losses · scale.
-using StepLossFunction = void (*)(const StepOutputs& all, std::int64_t begin, float scale, float* row_losses,
-                                  Tensor<float> d_logits);
+/// A loss that needs the outputs of all sequences of a step.
+struct StepLossKind {
+  /// For the rows from `begin` on, row_losses and d_logits (own rows, outputs), which is the gradient of the sum of all
+  /// rows' losses · scale.
+  std::function<void(const StepOutputs& all, std::int64_t begin, float scale, float* row_losses,
+                     Tensor<float> d_logits)>
+      compute{};
+  /// A micro-batch's targets (rows, columns).
+  const float* (*targets)(const core::Targets&) = [](const core::Targets& all) {
+    return all.get<core::ValueTargets>().data;
+  };
+  std::int64_t columns = 1, scratch = 0;
+  /// Whether a step of several micro-batches has two rounds of forward passes: one to the outputs, which keeps nothing,
+  /// and one with the backward passes. Memory is then that of a micro-batch, whatever the step's size (Gao et al.,
+  /// "Scaling deep contrastive learning batch size under memory limited setup", 2021). Otherwise all micro-batches are
+  /// kept until the last forward pass.
+  bool looks_ahead = false;
+
+  explicit operator bool() const { return compute != nullptr; }
+};
 
 /// Cross entropy with ClassTargets; squared error with ValueTargets; cross entropy of spans' ends with
 /// SpanTargets (ops/span_cross_entropy.hpp).
@@ -89,7 +107,7 @@ struct HeadKind {
   bool is_token_head = false;             ///< logits of the rows that it reads, without a dense layer before
   const char* classifier = "classifier";  ///< name of the layer to the logits in Transformers; unused where tied
   std::int64_t fixed_outputs = 0;         ///< outputs whatever the labels; 0: one for each label
-  bool outputs_embeddings = false;        ///< the outputs are hidden columns; there are no parameters and no loss
+  bool outputs_embeddings = false;        ///< the outputs are hidden columns; there are no parameters
   std::optional<ops::Pooling> pooling{};  ///< of embeddings: one row of outputs for each sequence, else for each row
   LossFunction loss = nullptr;            ///< of each micro-batch
 
@@ -113,8 +131,8 @@ HeadKind token_head();
 HeadKind span_head();
 /// EmbeddingHead of the selected rows.
 HeadKind embedding_head();
-/// EmbeddingHead of all tokens, which are pooled if `pooling` says how.
-HeadKind token_embedding_head(std::optional<ops::Pooling> pooling);
+/// EmbeddingHead of all tokens, which are pooled if `pooling` says how. `loss`: of a model that is trained.
+HeadKind token_embedding_head(std::optional<ops::Pooling> pooling, LossFunction loss = nullptr);
 
 /// Token of a sequence that a head of sequences reads.
 enum class SequenceToken { first, last };

@@ -52,7 +52,10 @@ struct StepContext {
   int number = 0;                                   ///< of the pass in its step
   StreamObserver* observer = nullptr;               ///< of the residual stream; null: none
   AttentionObserver* attention_observer = nullptr;  ///< null: none
+  /// No backward pass follows, in training either: nothing is kept for it.
+  bool forward_only = false;
 
+  bool keeps_activations() const { return training && !forward_only; }
   core::Dropout dropout(float probability, std::uint32_t site) const {
     return {
         .probability = training ? probability : 0.0f, .key0 = key0, .key1 = key1, .site = site, .sample = batch.sample};

@@ -76,7 +76,8 @@ class Stage {
   std::vector<std::int64_t> finished_begins() const;
 
   /// Makes the workspace (while it is planning) large enough for any micro-batches within the bounds. Training and
-  /// evaluation are planned apart, by two calls; both use the workspace from its begin.
+  /// evaluation, and so passes of a training that keep nothing, are planned apart, by two calls; both use the workspace
+  /// from its begin.
   void plan(core::Workspace& workspace, const layers::BatchBounds& bounds, const StageMemory& memory);
   /// The same for several stages of one rank, memory[i] for stages[i]: slots apart, scratch shared.
   static void plan(std::span<Stage> stages, core::Workspace& workspace, const layers::BatchBounds& bounds,
@@ -100,8 +101,8 @@ class Stage {
     layers::apply_loss(plan_.head.kind.loss, *head_, context, scale, options, *at(slot).head);
   }
 
-  /// In place of loss(), with what a loss over a whole step gives (train/step_loss.hpp): row_losses (rows the head
-  /// reads) and d_logits (such rows, outputs), contiguous. With a head whose logits are contiguous floats.
+  /// In place of loss(), with what a loss over a whole step gives (train/step_loss.hpp): row_losses (rows of the
+  /// logits) and d_logits (such rows, outputs), contiguous. With a head whose logits are contiguous floats.
   void set_loss(const float* row_losses, const float* d_logits, int slot = 0);
 
   /// After loss(), beside a teacher: row losses become (1 − share) · loss + share · soft_losses (rows the head reads);
@@ -130,8 +131,8 @@ class Stage {
   int next_send_buffer() const { return next_send_buffer_; }
 
   // With a head:
-  /// (rows the head reads, outputs here): contiguous floats but for a tied decoder on GPUs, which pads rows, and
-  /// stores logits in the storage type where one rank has all outputs.
+  /// (rows the head reads, or sequences if it pools them, outputs here): contiguous floats but for a tied decoder on
+  /// GPUs, which pads rows, and stores logits in the storage type where one rank has all outputs.
   Matrix logits(int slot = 0) const { return at(slot).head->logits; }
   /// As of layers::Head.
   std::optional<layers::VocabularyShare> vocabulary_share(int slot = 0) const {

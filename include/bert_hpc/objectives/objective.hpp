@@ -23,10 +23,10 @@
 
 namespace bert_hpc::objectives {
 
-/// A loss over a whole step, by the word for it in [task] loss. The head reads one row of each sequence.
+/// A loss over a whole step, by the word for it in [task] loss. The head has one row of outputs for each sequence.
 struct NamedStepLoss {
   const char* name;
-  layers::StepLossFunction loss;
+  layers::StepLossKind (*make)(const config::Task&);
 };
 
 /// A run, as far as a task's settings refer to it.
@@ -63,6 +63,8 @@ struct Objective {
   Distillation distillation{};
   MakeResults results = row_or_window_results;  ///< what is made of a data set's outputs
 
+  /// The objective with these settings, if its head depends on them; otherwise null.
+  const Objective& (*with)(const config::Task&) = nullptr;
   // Functions of settings and data; null if the task has nothing of the kind.
   /// Throws Error(input) and Error(data) if settings and labels do not fit each other.
   OutputRules (*output_rules)(const RunFacts&) = nullptr;

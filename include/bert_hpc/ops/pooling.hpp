@@ -7,14 +7,14 @@
 
 namespace bert_hpc::ops {
 
-/// ends: the first half of the last row's columns and the second half of the first row's, in which a forward and a
-/// backward recurrence end.
-enum class Pooling { last, mean, max, ends };
+/// first: of each sequence's rows, as BERT's [CLS]. ends: the first half of the last row's columns and the second half
+/// of the first row's, in which a forward and a backward recurrence end.
+enum class Pooling { first, last, mean, max, ends };
 
-/// Row b of y: the last row of sequence b of x, the mean or the maximum of its rows, column by column, or its ends. x
-/// (rows.count, columns); lengths (sequences) or null: real rows of each sequence, at least one, before its padding; y
-/// (sequences, columns), of floats or of x's type. Sums are in fp32, in the order of the rows. winners (sequences,
-/// columns), if it has data and of maxima alone: the row of each maximum, the first among equals.
+/// Row b of y: the first or the last row of sequence b of x, the mean or the maximum of its rows, column by column, or
+/// its ends. x (rows.count, columns); lengths (sequences) or null: real rows of each sequence, at least one, before its
+/// padding; y (sequences, columns), of floats or of x's type. Sums are in fp32, in the order of the rows. winners
+/// (sequences, columns), if it has data and of maxima alone: the row of each maximum, the first among equals.
 void pool_rows(Pooling pooling, core::ConstMatrix x, const core::TokenRows& rows, const std::int32_t* lengths,
                core::Matrix y, core::Tensor<std::int32_t> winners = {});
 

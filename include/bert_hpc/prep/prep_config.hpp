@@ -100,7 +100,10 @@ struct PrepConfig {
 
   /// Does the task learn from labels, and does the text have them?
   const tasks::Task& kind() const { return tasks::named(task.name); }
-  bool wants_labels() const { return kind().labels != tasks::Labels::none; }
+  bool wants_labels() const {
+    const bool may_lack = kind().embeds_texts() && source.label.empty() && source.label_columns.empty();
+    return kind().labels != tasks::Labels::none && !may_lack;
+  }
   bool has_labels() const { return wants_labels() && (!source.label.empty() || !source.label_columns.empty()); }
   /// Whether rows have several numbers as labels.
   bool has_value_columns() const { return kind().labels == tasks::Labels::values && !source.label_columns.empty(); }
@@ -120,7 +123,10 @@ struct PrepConfig {
   bool has_words() const { return kind().labels == tasks::Labels::words; }
   /// Are rows candidates of queries?
   bool has_candidates() const { return kind().ranks_candidates(); }
-  bool has_pairs() const { return !source.text_pair.empty(); }
+  bool has_second_text() const { return !source.text_pair.empty(); }
+  /// Whether each text of a row is a sequence of its own. Else a sequence has both texts of a pair.
+  bool parts_texts() const { return kind().embeds_texts(); }
+  bool has_pairs() const { return has_second_text() && !parts_texts(); }
   /// The kind of tokenizer that [tokenizer] type names; the first one if it names none.
   const tokenize::TokenizerKind& tokenizer_kind() const;
   bool packs() const { return kind().packs_rows && task.pack; }

@@ -1,6 +1,6 @@
 // From a row's texts to the ids that a model reads: the tokenizer's template around a text or a pair. A text that is
-// too long is shortened, of a pair the longer first; or with [tokenizer] doc_stride the last text is cut into
-// overlapping windows, each a sequence of its own. For packed text the bare ids.
+// too long is shortened, of a pair the longer first; of texts that are compared each is a sequence. Or with [tokenizer]
+// doc_stride the last text is cut into overlapping windows, each a sequence of its own. For packed text the bare ids.
 #pragma once
 
 #include <cstdint>
@@ -59,8 +59,8 @@ class SequenceMaker {
   /// `tokenizer` must outlive it.
   SequenceMaker(const PrepConfig& config, const tokenize::Tokenizer& tokenizer);
 
-  /// Replaces `row` by the sequences of these texts: one, or with doc_stride at least one. Each has at most max_tokens,
-  /// or any number where text is packed.
+  /// Replaces `row` by the sequences of these texts: one, with doc_stride at least one, or one for each text. Each has
+  /// at most max_tokens, or any number where text is packed.
   void make(std::string_view text, std::string_view text_pair, MadeRow& row);
   /// The same of texts whose ids are known; not of tasks with answers or words. Takes the arrays and leaves others.
   void make_of_ids(std::vector<std::int32_t>& ids, std::vector<std::int32_t>& pair_ids, MadeRow& row);
@@ -77,7 +77,7 @@ class SequenceMaker {
   std::unique_ptr<tokenize::TextEncoder> encoder_;
   TokenizerConfig settings_;
   std::int64_t room_;  // for the tokens of both texts
-  bool pairs_, packs_, spans_, words_;
+  bool pairs_, parts_, packs_, spans_, words_;
   std::int32_t unknown_;                                   // token
   std::int32_t end_;                                       // token behind each text; -1: none
   std::vector<std::int32_t> before_, after_, after_pair_;  // special tokens; after_: after the first text

@@ -47,7 +47,7 @@ class SplitLayout {
     std::vector<std::int32_t> word_classes;  ///< that the label refers to
     bool starts_row = false;                 ///< where predictions are made: then `texts` are its row's
     std::vector<std::string> texts;
-    bool starts_group = false;  ///< of candidates: the first of its query
+    bool starts_group = false;  ///< the first candidate of its query, or text of its row if each is a sequence
 
     /// For ShardWriter; valid as long as the sequence.
     data::SequenceParts parts() const {
@@ -91,7 +91,7 @@ class SplitLayout {
   const RowStore& row_store_;
   const TokenStore& store_;
   StoredParts parts_;
-  bool packs_, ranks_;
+  bool packs_, ranks_, parts_texts_;
   std::vector<std::int32_t> before_, after_;  // special tokens around packed text
   std::int64_t room_;                         // tokens of packed text in a sequence
   // Packed:

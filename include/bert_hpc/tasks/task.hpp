@@ -22,6 +22,8 @@ enum class Labels {
   spans,    ///< an answer within the sequence: int32 (sequences, 2), its first and its last token; (0, 0): none here
   words,    ///< a class for each word: int32 (words), each a number of a label name
   levels,   ///< relevance to a query, whose candidates are neighbours: int32 (sequences), 0 for none, then ascending
+  scores,   ///< similarity of the texts of a row, which are neighbours: float32 (sequences), finite, the row's for each
+            ///< of its texts; no dataset if the rows have no scores
 };
 
 /// Which tokens a head reads.
@@ -74,6 +76,10 @@ struct Task {
   bool predicts_next_tokens() const { return rows == HeadRows::next_tokens; }
   bool predicts_tokens() const { return masks_tokens() || predicts_next_tokens(); }
   bool ranks_candidates() const { return labels == Labels::levels; }
+  /// Whether each text of a row is a sequence of its own.
+  bool embeds_texts() const { return labels == Labels::scores; }
+  /// Whether neighbouring sequences are a group: a query's candidates, or the texts of a row.
+  bool has_groups() const { return ranks_candidates() || embeds_texts(); }
   bool has_label_names() const {
     return labels == Labels::classes || labels == Labels::sets || labels == Labels::words;
   }
@@ -118,6 +124,11 @@ inline constexpr const char* answer_threshold_key = "answer_threshold";
 inline constexpr const char* loss_key = "loss";
 inline constexpr const char* listwise_loss = "listwise";        ///< a value of it
 inline constexpr const char* concordance_loss = "concordance";  ///< another
+inline constexpr const char* multiple_negatives_loss = "multiple_negatives";
+inline constexpr const char* cosine_similarity_loss = "cosine_similarity";
+inline constexpr const char* pooling_key = "pooling";
+inline constexpr const char* scale_key = "scale";
+inline constexpr const char* symmetric_key = "symmetric";
 inline constexpr const char* skip_unanswerable_key = "skip_unanswerable";
 inline constexpr const char* label_smoothing_key = "label_smoothing";
 inline constexpr const char* threshold_key = "threshold";

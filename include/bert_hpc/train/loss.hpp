@@ -32,6 +32,9 @@ class Loss {
   virtual ~Loss() = default;
   /// Before the first forward pass of a step.
   virtual void begin(const LossStep& step) = 0;
+  /// After each forward pass of a first round over all micro-batches with sequences, which keeps nothing
+  /// (PipelineSettings::looks_ahead): the outputs, before add() asks for their gradients.
+  virtual void look(const ForwardResult& /*result*/, const layers::StepContext& /*context*/) {}
   /// After each forward pass of a micro-batch with sequences. Returns the micro-batches of the step that have got row
   /// losses and gradients by this call; valid until the next call.
   virtual std::span<const ForwardResult> add(const ForwardResult& result, const layers::StepContext& context) = 0;

@@ -35,6 +35,9 @@ struct PipelineSettings {
   /// Gradients are zero when a step begins, so the first micro-batch with sequences of a virtual stage overwrites the
   /// weight gradients instead of adding to them (train/weight_gradients.hpp).
   bool replaces_first = false;
+  /// Whether a training step of several micro-batches begins with a round of forward passes that keep nothing and show
+  /// the loss all outputs (Loss::look()).
+  bool looks_ahead = false;
 };
 
 /// Memory that each virtual stage of this rank needs for training. Pure.
@@ -91,8 +94,13 @@ class Pipeline {
     bool has_gradients = false;                // of weights, in the current step
   };
 
-  void begin(layers::Engine engine, std::span<const layers::StepContext> contexts, PipelineEvents& events,
-             std::span<const model::StageMemory> memory);
+  enum class Round { look, train, evaluate };
+
+  void begin(layers::Engine engine, std::span<const layers::StepContext> contexts, PipelineEvents& events, Round round);
+  /// Runs only forward.
+  void run_forward();
+  /// Whether this step has a round of forward passes that keep nothing.
+  bool looks_ahead(std::span<const layers::StepContext> contexts) const;
   /// True if the micro-batch is not in this step or has no sequences.
   bool absent(int micro_batch) const;
   /// Both ends of a message know the same: a gradient is sent where the receiver trains something or sends it on.
@@ -118,7 +126,7 @@ class Pipeline {
   static int slot(const Part& part, int micro_batch) { return micro_batch % part.slots; }
   static int deferred(const Part& part, int micro_batch) { return micro_batch % part.deferred; }
   double now() const;
-  core::Timers& timers() { return trains_ ? timers_ : discarded_; }
+  core::Timers& timers() { return round_ != Round::evaluate ? timers_ : discarded_; }
   void note(const Instruction& instruction, double begin);
   /// The engine for the next gradients of the part's weights.
   layers::Engine engine_of(Part& part) const;
@@ -137,9 +145,10 @@ class Pipeline {
   std::optional<layers::Engine> engine_;
   std::span<const layers::StepContext> contexts_;
   PipelineEvents* events_ = nullptr;
-  bool trains_ = true;  // else it evaluates, with or without losses
+  Round round_ = Round::train;
   bool evaluates_losses_ = true;
-  core::Timers discarded_;  // discards the times of evaluations
+  std::vector<layers::StepContext> looks_;  // contexts of the first round
+  core::Timers discarded_;                  // discards the times of evaluations
   core::Timers::Clock::time_point begin_;
 };
 

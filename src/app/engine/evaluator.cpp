@@ -65,14 +65,16 @@ std::span<const core::PlannedSample> Evaluator::samples_of(int micro_batch) cons
   return loaded_->plan.micro_batch(first + micro_batch);
 }
 
-/// outputs: (rows of the head, outputs), or (rows of the head) losses. Of heads that read all tokens, a sequence's
+/// outputs: (rows of the logits, outputs), or (rows of the head) losses. Of heads that read all tokens, a sequence's
 /// padding comes last.
 void Evaluator::keep(int micro_batch, const core::TokenRows& rows, std::span<const float> outputs) {
   const auto columns = results_->keeps_losses() ? std::size_t{1} : static_cast<std::size_t>(model_.outputs());
+  const bool pools = model_.objective.head.pooling.has_value();
   std::size_t s = 0;
   for (const core::PlannedSample& sample : samples_of(micro_batch)) {
-    const auto begin = static_cast<std::size_t>(rows.offsets[s]);
-    const auto count = static_cast<std::size_t>(std::min(rows.offsets[s + 1] - rows.offsets[s], sample.length));
+    const auto begin = pools ? s : static_cast<std::size_t>(rows.offsets[s]);
+    const std::int32_t all = pools ? 1 : rows.offsets[s + 1] - rows.offsets[s];
+    const auto count = static_cast<std::size_t>(std::min(all, sample.length));
     const std::int64_t width = results_->width(sample.index);
     results_->keep(sample.index, outputs.subspan(begin * columns, count * columns), kept_.add(sample.index, width));
     ++s;
@@ -98,7 +100,7 @@ void Evaluator::result(int micro_batch, model::Stage& stage, int slot) {
     return core::on_host(std::span<const float>(stage.row_losses(slot), static_cast<std::size_t>(rows)), aside_);
   };
   if (keep_) keep(micro_batch, batch.targets.rows, results_->keeps_losses() ? losses() : logits());
-  if (!labels_) return;
+  if (!computes_losses()) return;
   ops::sum(stage.row_losses(slot), rows, loss_.device());
   const double loss = loss_.to_host(1)[0];
   if (!adds) {
@@ -149,7 +151,7 @@ bool Evaluator::pass_over_data(const std::function<bool()>& give_up, const objec
     loaded_ = &loader_.next();
     passes_.clear();
     for (const data::LoadedMicroBatch& micro : loaded_->micro_batches) passes_.push_back({.batch = micro.batch});
-    model_.pipeline().evaluate(model_.engine(), passes_, labels_, *this);
+    model_.pipeline().evaluate(model_.engine(), passes_, computes_losses(), *this);
     if (keep_) kept_.gather(world, 0);
     on_root([&] {
       const std::int64_t first = delivered_;
@@ -164,7 +166,7 @@ bool Evaluator::pass_over_data(const std::function<bool()>& give_up, const objec
     if (predictions != nullptr) predictions->require_directory();
     collector->finish(labels_ ? &metrics_ : nullptr);
   });
-  if (labels_ && results_->makes_metrics()) metrics_.set_loss(window_loss_);
+  if (computes_losses() && results_->makes_metrics()) metrics_.set_loss(window_loss_);
   world.all_reduce(metrics_.sums(), comm::Reduction::sum);
   return true;
 }

@@ -49,6 +49,8 @@ class Evaluator : private train::PipelineEvents {
   metrics::Evaluation evaluation() const;  ///< of nothing yet
   io::EvaluationRow row(std::int64_t step);
   void result(int micro_batch, model::Stage& stage, int slot) override;
+  /// Whether micro-batches have losses: unless rank 0 makes loss and metrics.
+  bool computes_losses() const { return labels_ && !(results_->makes_loss() && results_->makes_metrics()); }
   std::span<const core::PlannedSample> samples_of(int micro_batch) const;
   void keep(int micro_batch, const core::TokenRows& rows, std::span<const float> outputs);
 

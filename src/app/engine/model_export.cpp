@@ -237,15 +237,17 @@ Fetch in_labels_unit(const ModelInstance& model, std::vector<float>& folded) {
 }  // namespace
 
 void export_model(ModelInstance& model, comm::Communicator& world, const std::string& folder,
-                  const std::string& tokenizer_folder) {
+                  const std::string& tokenizer_folder, const model::NamedTexts& more_files) {
   std::vector<float> folded;
   const Fetch fetch = in_labels_unit(model, folded);
   // Norms of rows that tensor ranks share out are collective: not while rank 0 asks for one tensor after the other.
   if (model.plan.low_rank) model.kernels.factors().renew(static_cast<float>(model.plan.low_rank->scale()));
   const model::WeightTable& table = model.plan.weights;
   gather(model, world, owners(model, Part::model), table, fetch, [&](std::vector<model::TensorToWrite> tensors) {
-    const model::NamedTexts more =
-        tokenizer_folder.empty() ? model::NamedTexts() : tokenize::lacking_tokenizer_files(tokenizer_folder);
+    model::NamedTexts more = more_files;
+    if (!tokenizer_folder.empty()) {
+      for (auto& file : tokenize::lacking_tokenizer_files(tokenizer_folder)) more.push_back(std::move(file));
+    }
     model::save_hf_folder(folder, model.config, model.objective.head, std::move(tensors), tokenizer_folder, more);
   });
 }

@@ -167,7 +167,9 @@ ModelRequest model_request(const config::Config& input, const model::ModelConfig
   request.attention = input.model.attention;
   if (trains) {
     request.plan = plan_of(input, config, request.objective.head, true);
-    request.training = {.schedule = schedule_of(input), .shards = shard_settings(input)};
+    request.training = {.schedule = schedule_of(input),
+                        .looks_ahead = step_loss_of(input).looks_ahead,
+                        .shards = shard_settings(input)};
   }
   return request;
 }

@@ -64,7 +64,8 @@ ModelInstance::ModelInstance(const ModelRequest& request, const comm::GridShape&
                         .virtual_stages = static_cast<int>(own.size()),
                         .micro_batches = 1,
                         .replaces_first = train::replaces_first_gradients(core::is_gpu_build(), request.reproducible) ||
-                                          memory.product_gradients != core::DataType::fp32};
+                                          memory.product_gradients != core::DataType::fp32,
+                        .looks_ahead = request.training && request.training->looks_ahead};
   require_precision(request.precision, config, grid.tensor, trains);
   if (request.precision.fp8 && trains) kernels.make_fp8(stages, allocates);
 }
@@ -135,13 +136,19 @@ std::vector<std::int64_t> ModelInstance::units() const {
 void ModelInstance::allocate(const layers::BatchBounds& training, int micro_batches,
                              const layers::BatchBounds& evaluation) {
   pipeline_settings_.micro_batches = std::max(1, micro_batches);
+  const std::int64_t dropout_tiles = kernels.attention->dropout_tiles(training.max_length, config.head_dim());
   if (training.tokens > 0) {
     layers::BatchBounds planned = training;
-    planned.dropout_tiles = kernels.attention->dropout_tiles(training.max_length, config.head_dim());
+    planned.dropout_tiles = dropout_tiles;
     model::Stage::plan(stages, workspace, planned, train::training_memory(pipeline_settings_));
   }
-  if (evaluation.tokens > 0) {
-    model::Stage::plan(stages, workspace, evaluation, train::evaluation_memory(pipeline_settings_));
+  layers::BatchBounds forward_only = evaluation;
+  if (pipeline_settings_.looks_ahead) {
+    forward_only = layers::larger(training, evaluation);
+    forward_only.dropout_tiles = dropout_tiles;
+  }
+  if (forward_only.tokens > 0) {
+    model::Stage::plan(stages, workspace, forward_only, train::evaluation_memory(pipeline_settings_));
   }
   exchanged_rows_ = layers::larger(training, evaluation).tokens;
   if (grid.tensor > 1 && plan.low_rank) {

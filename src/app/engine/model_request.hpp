@@ -16,6 +16,7 @@ namespace bert_hpc::app {
 /// Training of a model: what its instance has beside the values.
 struct TrainingRequest {
   train::ScheduleKind schedule = train::ScheduleKind::one_f_one_b;
+  bool looks_ahead = false;     ///< train::PipelineSettings
   train::ShardSettings shards;  ///< how replicas share gradients and states; segments and units are not set
 };
 

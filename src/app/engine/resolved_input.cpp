@@ -4,6 +4,7 @@
 
 #include "app/engine/low_rank.hpp"
 #include "app/engine/model_from_config.hpp"
+#include "app/engine/sentence_modules.hpp"
 #include "app/engine/teacher.hpp"
 #include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/objectives/objective.hpp"
@@ -48,7 +49,9 @@ config::Config with_defaults(const config::Config& input) {
   usual.schedule.name = input.schedule.name;
   usual.optimizer.name = input.optimizer.name;
   config::resolve(usual);
-  fill(usual.model, model_from_config(usual));
+  const model::ModelConfig stated = model_from_config(usual);
+  settle_pooling(usual, stated.hidden_size);
+  fill(usual.model, stated);
   usual.model.pretrained.reset();
   if (input.evaluation.every_steps) usual.evaluation.every_epochs.reset();
   return usual;

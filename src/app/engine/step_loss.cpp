@@ -5,18 +5,19 @@
 
 namespace bert_hpc::app {
 
-layers::StepLossFunction step_loss_of(const config::Config& input) {
-  if (!input.trains()) return nullptr;
+layers::StepLossKind step_loss_of(const config::Config& input) {
+  if (!input.trains()) return {};
   for (const objectives::NamedStepLoss& named : objectives::of(input).step_losses) {
-    if (input.task.is(tasks::loss_key, named.name)) return named.loss;
+    if (input.task.is(tasks::loss_key, named.name)) return named.make(input.task);
   }
-  return nullptr;
+  return {};
 }
 
 train::ScheduleKind schedule_of(const config::Config& input) {
   const std::string& name = input.parallel.pipeline_schedule;
   const train::ScheduleKind kind = train::schedule_kind(name).value();
-  if (step_loss_of(input) == nullptr) return kind;
+  const layers::StepLossKind loss = step_loss_of(input);
+  if (!loss || loss.looks_ahead) return kind;
   if (kind == train::ScheduleKind::interleaved || kind == train::ScheduleKind::zb_h1) {
     throw core::Error(core::ExitCode::input,
                       "[parallel] pipeline_schedule = \"" + name +
@@ -30,9 +31,9 @@ train::ScheduleKind schedule_of(const config::Config& input) {
 
 std::optional<train::StepLossSettings> step_loss_settings(const config::Config& input, const ModelInstance& model,
                                                           std::int64_t rows) {
-  const layers::StepLossFunction loss = step_loss_of(input);
-  if (loss == nullptr || !model.stages.back().range().head) return std::nullopt;
-  return train::StepLossSettings{.loss = loss, .rows = rows, .outputs = model.outputs(), .columns = 1};
+  layers::StepLossKind loss = step_loss_of(input);
+  if (!loss || !model.stages.back().range().head) return std::nullopt;
+  return train::StepLossSettings{.loss = std::move(loss), .rows = rows, .outputs = model.outputs()};
 }
 
 }  // namespace bert_hpc::app

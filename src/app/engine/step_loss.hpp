@@ -9,11 +9,11 @@
 
 namespace bert_hpc::app {
 
-/// Null where each micro-batch has its own loss, and where the input does not train.
-layers::StepLossFunction step_loss_of(const config::Config& input);
+/// False if each micro-batch has its own loss, and if the input does not train.
+layers::StepLossKind step_loss_of(const config::Config& input);
 
-/// Of [parallel] pipeline_schedule; forwards_first for a loss over a whole step. Throws Error(input) where the given
-/// schedule has another order.
+/// Of [parallel] pipeline_schedule; forwards_first for a loss over a whole step that does not look ahead. Throws
+/// Error(input) if the given schedule has another order than that.
 train::ScheduleKind schedule_of(const config::Config& input);
 
 /// Of a training with a loss over a whole step and at most `rows` sequences of a replica in a step; none on ranks

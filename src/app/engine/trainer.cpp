@@ -146,7 +146,7 @@ std::size_t Trainer::losses_of(const data::LoadedStep& loaded) const {
 void Trainer::result(int micro_batch, model::Stage& stage, int slot) {
   if (model_.place.tensor != 0) return;  // those ranks know the same
   const std::size_t number = turned(static_cast<std::size_t>(micro_batch));
-  const std::int64_t count = passes_[static_cast<std::size_t>(micro_batch)].batch.targets.rows.count;
+  const std::int64_t count = stage.logits(slot).rows;
   ops::sum(stage.row_losses(slot), count, losses_.device() + first_index_ + number);
   const auto rows = static_cast<std::size_t>(count);
   ops::copy({stage.row_losses(slot), rows},
@@ -162,9 +162,10 @@ std::vector<std::int64_t> Trainer::samples_without_loss(const data::LoadedStep& 
     core::copy_to_host(row_losses_.data() + settings_.rows * static_cast<std::int64_t>(m), rows.data(),
                        rows.size() * sizeof(float));
     const core::MicroBatch& batch = loaded.micro_batches[m].on_host;
+    const bool pools = model_.objective.head.pooling.has_value();  // a row is a sequence
     for (std::size_t r = 0; r < rows.size(); ++r) {
       if (std::isfinite(rows[r])) continue;
-      mine.push_back(batch.sample[batch.targets.rows.sequence[r]]);
+      mine.push_back(batch.sample[pools ? static_cast<std::int32_t>(r) : batch.targets.rows.sequence[r]]);
     }
   }
   std::vector<std::int64_t> samples;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "bert_hpc/metrics/registry.hpp"
 
@@ -29,7 +30,7 @@ double metric_of(const io::EvaluationRow& row, const std::string& name) {
   for (const auto& [metric, value] : row.metrics) {
     if (metric == name) return value;
   }
-  return row.loss;
+  return name == "loss" ? row.loss : std::numeric_limits<double>::quiet_NaN();  // the data have no such metric
 }
 
 }  // namespace

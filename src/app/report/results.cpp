@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "app/engine/model_export.hpp"
+#include "app/engine/sentence_modules.hpp"
 #include "app/report/bytes_read.hpp"
 #include "app/run/collective.hpp"
 #include "app/run/machine.hpp"
@@ -155,7 +156,7 @@ void Results::export_model(ModelInstance& model, const data::ShardInfo& shards) 
     require_lock();
     if (world_.rank() == 0) tokenizer = tokenizer_folder(input_, shards, model.config.vocab_size);
   });
-  app::export_model(model, world_, model_folder(), tokenizer);
+  app::export_model(model, world_, model_folder(), tokenizer, sentence_files_of(input_, model, shards));
   if (!model.plan.low_rank) return;
   app::export_adapter(model, world_, adapter_folder(), input_.model.pretrained.value_or(""));
 }

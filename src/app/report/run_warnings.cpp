@@ -157,8 +157,14 @@ std::string memory_warning(std::int64_t rank_bytes, int ranks, std::int64_t avai
          "(parallel.pipeline, parallel.tensor, parallel.zero)";
 }
 
+std::string units_text(const config::Config& input, std::int64_t units, bool groups) {
+  if (!groups) return core::counted(units, "sequence");
+  const bool texts = tasks::named(input.task.name).embeds_texts();
+  return core::counted(units, texts ? "row of texts" : "query", texts ? "rows of texts" : "queries");
+}
+
 std::vector<std::string> training_warnings(const config::Config& input, std::int64_t steps, std::int64_t units,
-                                           bool queries) {
+                                           bool groups) {
   std::vector<std::string> warnings;
   if (input.schedule.warmup_steps.value_or(0) > steps) {
     warnings.push_back("schedule.warmup_steps = " + core::with_commas(*input.schedule.warmup_steps) +
@@ -167,8 +173,7 @@ std::vector<std::string> training_warnings(const config::Config& input, std::int
   }
   if (input.batch.global > units) {
     warnings.push_back("batch.global = " + core::with_commas(input.batch.global) + " is more than the " +
-                       core::counted(units, queries ? "query" : "sequence", queries ? "queries" : "sequences") +
-                       " to train on: every update takes all of them");
+                       units_text(input, units, groups) + " to train on: every update takes all of them");
   }
   return warnings;
 }

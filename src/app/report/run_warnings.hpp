@@ -20,10 +20,13 @@ std::vector<std::string> placement_warnings(const std::vector<RankPlacement>& ra
 /// rank of NAME"); "" where they fit, or where `available` is unknown (0).
 std::string memory_warning(std::int64_t rank_bytes, int ranks, std::int64_t available, const std::string& where);
 
+/// "64 sequences", or if a step draws groups "64 queries", "64 rows of texts".
+std::string units_text(const config::Config& input, std::int64_t units, bool groups);
+
 /// What of a training's input asks for more than there is: a warm-up beyond the last step, a batch beyond the data.
-/// `units`: what there is to train on, sequences or queries.
+/// `units`: what there is to train on, sequences or groups.
 std::vector<std::string> training_warnings(const config::Config& input, std::int64_t steps, std::int64_t units,
-                                           bool queries = false);
+                                           bool groups = false);
 
 /// Note that a run on a GPU computes in fp32 because its input does not choose; "" if it does, or on CPUs.
 std::string precision_note(const config::Precision& precision, bool on_gpu);

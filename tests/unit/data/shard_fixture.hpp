@@ -85,13 +85,14 @@ inline ShardContent make_content(const tasks::Task* task, std::int64_t sequences
       content.word_classes.push_back(static_cast<std::int32_t>(random() % 3));
     }
     content.word_offsets.push_back(std::ssize(content.word_classes));
-    if (task->ranks_candidates()) {
-      content.levels.push_back(static_cast<std::int32_t>(random() % 2));
-      if (s % 2 == 0) content.groups.push_back(s);
+    if (task->ranks_candidates()) content.levels.push_back(static_cast<std::int32_t>(random() % 2));
+    if (task->embeds_texts()) {
+      content.values.push_back(s % 2 == 0 ? static_cast<float>(random() % 10) / 10.0f : content.values.back());
     }
+    if (task->has_groups() && s % 2 == 0) content.groups.push_back(s);
     content.source_index.push_back(1000 + s);
   }
-  if (task->ranks_candidates()) content.groups.push_back(sequences);
+  if (task->has_groups()) content.groups.push_back(sequences);
   if (!task->has_label_names()) content.label_names = "[]";
   return content;
 }
@@ -124,7 +125,7 @@ inline void write_shard(const std::string& path, const ShardContent& c, const st
   if (has(set::offsets)) file.write(set::offsets, c.offsets, {}, storage);
   if (!c.token_type_ids.empty()) file.write(set::token_type_ids, c.token_type_ids, {}, storage);
   if (c.task == tasks::find("classification") && has(set::labels)) file.write(set::labels, c.classes, {}, storage);
-  if (c.task == tasks::find("regression") && has(set::labels)) {
+  if (!c.values.empty() && has(set::labels)) {
     const bool columns = std::ssize(c.values) > c.sequences();
     file.write(set::labels, c.values,
                columns ? std::vector<std::int64_t>{c.sequences(), 3} : std::vector<std::int64_t>(), storage);
@@ -144,11 +145,11 @@ inline void write_shard(const std::string& path, const ShardContent& c, const st
   }
   if (c.task->ranks_candidates()) {
     if (has(set::labels)) file.write(set::labels, c.levels, {}, storage);
-    if (has(set::groups)) file.write(set::groups, c.groups, {}, storage);
     file.write(set::texts, std::vector<std::uint8_t>{'?'});
     const std::vector<std::int64_t> offsets(static_cast<std::size_t>(3 * c.sequences() + 1), 0);  // empty texts
     if (has(set::text_offsets)) file.write(set::text_offsets, offsets);
   }
+  if (c.task->has_groups() && has(set::groups)) file.write(set::groups, c.groups, {}, storage);
   if (has(set::source_index)) file.write(set::source_index, c.source_index, {}, storage);
   const auto text = [&](const char* name, const std::string& value) {
     if (has(name)) file.write_attribute("/", name, value);

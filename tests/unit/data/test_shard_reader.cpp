@@ -58,7 +58,7 @@ void check_samples(ShardReader& reader, const std::vector<ShardContent>& content
       }
       const auto i = static_cast<std::size_t>(s), all = static_cast<std::size_t>(sample);
       if (content.task == tasks::find("classification")) REQUIRE(reader.classes()[all] == content.classes[i]);
-      if (content.task == tasks::find("regression")) REQUIRE(reader.values()[all] == content.values[i]);
+      if (!content.values.empty()) REQUIRE(reader.values()[all] == content.values[i]);
       if (content.task == tasks::find("question_answering")) {
         for (std::size_t side = 0; side < 2; ++side) {
           REQUIRE(reader.spans()[2 * all + side] == content.spans[2 * i + side]);

@@ -427,3 +427,20 @@ TEST_CASE("labels of metrics are their names but for averages over classes") {
   CHECK(metrics::find_metric("f1", names)->label == "f1");
   CHECK(metrics::find_metric("of_another_version") == nullptr);
 }
+
+TEST_CASE("embeddings of texts have correlations with their scores, or ranks if there are none") {
+  const std::vector<float> scores = {1, 1, 5, 5, 3, 3, 2, 2};  // of both texts of a pair
+  Evaluation scored({&metrics::text_similarity(), &metrics::batch_ranks()}, {.outputs = 1, .values = scores});
+  const metrics::Sums cosines = scored.sums_of(metrics::text_similarity());
+  REQUIRE(cosines.size() == 4);
+  const std::vector<double> found = {0.1, 0.8, 0.9, 0.2};
+  std::copy(found.begin(), found.end(), cosines.begin());
+  // scipy.stats.pearsonr and spearmanr of ([1, 5, 3, 2], found)
+  agrees(scored, {{"pearson", 0.8127554543473877}, {"spearman", 0.8}});
+  Evaluation unscored({&metrics::text_similarity(), &metrics::batch_ranks()}, {.outputs = 1});
+  const metrics::Sums sums = unscored.sums_of(metrics::batch_ranks());
+  sums[0] = 4;
+  sums[1] = 1;
+  sums[2] = 2.5;
+  agrees(unscored, {{"accuracy", 0.25}, {"mrr", 0.625}});
+}

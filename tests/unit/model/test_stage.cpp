@@ -336,6 +336,7 @@ TEST_CASE("attention's kept dropout is planned for every slot of training, by th
   CHECK(with - without == kept);
   CHECK(plan(0.0, 3, true, none) == without);
   CHECK(none == 0);
-  CHECK(plan(0.1, 3, false, none) == plan(0.1, 0, false, none));
+  // Passes that keep nothing have room for dropout that they draw, in a step that looks ahead.
+  CHECK(plan(0.1, 3, false, none) > plan(0.1, 0, false, none));
   CHECK(none == 0);
 }

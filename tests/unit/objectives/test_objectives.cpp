@@ -11,6 +11,7 @@ TEST_CASE("every task has an objective of its own") {
     INFO(task->name);
     CHECK(objective.task == task);
     CHECK((objective.head.loss != nullptr || objective.head.ties_word_embeddings));
+    CHECK((objective.head.outputs_embeddings == task->embeds_texts()));
     // Answers are made of several samples, and a sample has several words. A candidate has a score of its own.
     const bool of_samples = task->predicts_samples && (task->row_texts == 0 || task->ranks_candidates());
     CHECK((objective.predict != nullptr) == of_samples);
@@ -36,6 +37,20 @@ TEST_CASE("a task sets its own options of batches") {
   CHECK(options_of("masked_lm").mask_probability == 0.3);
   CHECK(options_of("token_classification").all_pieces);
   CHECK(options_of("answer_ranking").lists);
+}
+
+TEST_CASE("the head of embeddings is that of [task] pooling") {
+  config::Config input;
+  input.run.mode = "train";
+  input.task.name = "embedding";
+  CHECK(objectives::of(input).head.pooling == ops::Pooling::mean);
+  for (const auto& [word, pooling] : {std::pair("mean", ops::Pooling::mean), std::pair("cls", ops::Pooling::first),
+                                      std::pair("max", ops::Pooling::max), std::pair("last", ops::Pooling::last)}) {
+    input.task.words["pooling"] = word;
+    const objectives::Objective& objective = objectives::of(input);
+    CHECK(objective.head.pooling == pooling);
+    CHECK(objective.task == tasks::find("embedding"));
+  }
 }
 
 TEST_CASE("a log names the loss of a ranking") {

@@ -12,7 +12,7 @@ using test::DataType;
 using test::StoredMatrix;
 
 TEST_CASE("Pooled rows are those of a plain loop, without padding") {
-  const Pooling pooling = GENERATE(Pooling::last, Pooling::mean, Pooling::max, Pooling::ends);
+  const Pooling pooling = GENERATE(Pooling::first, Pooling::last, Pooling::mean, Pooling::max, Pooling::ends);
   const DataType type = GENERATE(DataType::fp32, DataType::bf16, DataType::fp16);
   const std::int64_t columns = GENERATE(8, 37, 264);
   const bool padded = GENERATE(false, true);
@@ -35,7 +35,8 @@ TEST_CASE("Pooled rows are those of a plain loop, without padding") {
         largest = std::max<double>(largest, x(t, j));
       }
       const auto n = static_cast<double>(count);
-      const double expected = pooling == Pooling::last   ? x(first + count - 1, j)
+      const double expected = pooling == Pooling::first  ? x(first, j)
+                              : pooling == Pooling::last ? x(first + count - 1, j)
                               : pooling == Pooling::mean ? sum / n
                               : pooling == Pooling::ends ? x(j < columns / 2 ? first + count - 1 : first, j)
                                                          : largest;
@@ -48,7 +49,7 @@ TEST_CASE("Pooled rows are those of a plain loop, without padding") {
 }
 
 TEST_CASE("Gradients of pooled rows are central differences, in the type of the rows") {
-  const Pooling pooling = GENERATE(Pooling::last, Pooling::mean, Pooling::max, Pooling::ends);
+  const Pooling pooling = GENERATE(Pooling::first, Pooling::last, Pooling::mean, Pooling::max, Pooling::ends);
   const DataType type = GENERATE(DataType::fp32, DataType::bf16);
   const bool padded = GENERATE(false, true);
   CAPTURE(static_cast<int>(pooling), core::name_of(type), padded);

@@ -54,6 +54,25 @@ TEST_CASE("sequences have their special tokens and never exceed max_tokens") {
   CHECK(row.ids == Ids{5, 6, 5, 6, 5, 6, 5});
 }
 
+TEST_CASE("texts that are compared are sequences of their own") {
+  PrepConfig config;
+  const auto tokenizer =
+      config.tokenizer_kind().make({.vocabulary = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"}}, "test");
+  config.task.name = "embedding";
+  config.source.text_pair = {"b"};
+  config.tokenizer.max_tokens = 4;
+  MadeRow row;
+  SequenceMaker maker(config, *tokenizer);
+  maker.make("a", "b a", row);
+  CHECK(row.ids == Ids{2, 5, 3, 2, 6, 5, 3});
+  REQUIRE(row.sequences.size() == 2);
+  CHECK(row.sequences[0].end == 3);
+  CHECK_FALSE(row.truncated);
+  maker.make("a b", "a b a", row);
+  CHECK(row.ids == Ids{2, 5, 6, 3, 2, 5, 6, 3});
+  CHECK(row.truncated);
+}
+
 TEST_CASE("texts of causal language modelling end in a token and have no template") {
   PrepConfig config;
   const auto tokenizer =

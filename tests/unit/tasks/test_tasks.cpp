@@ -11,7 +11,7 @@ TEST_CASE("tasks are found by name") {
   CHECK(tasks::find("Classification") == nullptr);
   CHECK(tasks::names() == std::vector<std::string>{"classification", "multi_label", "regression",
                                                    "token_classification", "question_answering", "answer_ranking",
-                                                   "masked_lm", "causal_lm"});
+                                                   "embedding", "masked_lm", "causal_lm"});
 }
 
 TEST_CASE("keys come by name, each once with its tasks") {
@@ -25,7 +25,8 @@ TEST_CASE("keys come by name, each once with its tasks") {
       CHECK(shared.belongs_to(*task) == (task->find_key(shared.key.name) != nullptr));
     }
     if (before != tasks::loss_key) continue;
-    CHECK(shared.words == std::vector<std::string>{"squared_error", "concordance", "binary", "listwise"});
+    CHECK(shared.words == std::vector<std::string>{"squared_error", "concordance", "binary", "listwise",
+                                                   "multiple_negatives", "cosine_similarity"});
   }
   CHECK(seen.contains(tasks::mask_probability_key));
   CHECK(seen.contains(tasks::standardize_key));
@@ -54,17 +55,19 @@ TEST_CASE("a task's default values are within the limits of their keys, and keys
 TEST_CASE("what a task's labels are decides which facts hold for it") {
   const auto facts = [](const char* name) {
     const tasks::Task& task = tasks::named(name);
-    return std::vector<bool>{task.has_label_names(), task.masks_tokens(), task.ranks_candidates()};
+    return std::vector<bool>{task.has_label_names(), task.masks_tokens(), task.ranks_candidates(), task.has_groups(),
+                             task.embeds_texts()};
   };
   using Facts = std::vector<bool>;
-  CHECK(facts("classification") == Facts{true, false, false});
-  CHECK(facts("multi_label") == Facts{true, false, false});
-  CHECK(facts("token_classification") == Facts{true, false, false});
-  CHECK(facts("regression") == Facts{false, false, false});
-  CHECK(facts("question_answering") == Facts{false, false, false});
-  CHECK(facts("answer_ranking") == Facts{false, false, true});
-  CHECK(facts("masked_lm") == Facts{false, true, false});
-  CHECK(facts("causal_lm") == Facts{false, false, false});
+  CHECK(facts("classification") == Facts{true, false, false, false, false});
+  CHECK(facts("multi_label") == Facts{true, false, false, false, false});
+  CHECK(facts("token_classification") == Facts{true, false, false, false, false});
+  CHECK(facts("regression") == Facts{false, false, false, false, false});
+  CHECK(facts("question_answering") == Facts{false, false, false, false, false});
+  CHECK(facts("answer_ranking") == Facts{false, false, true, true, false});
+  CHECK(facts("embedding") == Facts{false, false, false, true, true});
+  CHECK(facts("masked_lm") == Facts{false, true, false, false, false});
+  CHECK(facts("causal_lm") == Facts{false, false, false, false, false});
   CHECK(tasks::names_where([](const tasks::Task& task) { return task.has_label_names(); }) ==
         R"("classification", "multi_label" and "token_classification")");
   CHECK(tasks::names_where([](const tasks::Task& task) { return task.masks_tokens(); }) == R"("masked_lm")");

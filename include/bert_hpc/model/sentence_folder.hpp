@@ -1,0 +1,30 @@
+// Folders of sentence-transformers: a Hugging Face folder with files that say how embeddings of texts are made of those
+// of tokens (modules.json and the folders that it names).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "bert_hpc/model/hf_weights.hpp"
+
+namespace bert_hpc::model {
+
+struct SentenceModules {
+  std::string pooling;          ///< "mean", "cls", "max" or "last"
+  bool normalize = false;       ///< embeddings have length 1
+  std::int64_t dimensions = 0;  ///< of an embedding
+  std::int64_t max_tokens = 0;  ///< of a text, special tokens included; 0: unknown
+
+  bool operator==(const SentenceModules&) const = default;
+};
+
+/// The modules of a folder; none if it has no modules.json. Throws Error(files) if these files cannot be read, and
+/// Error(input) for modules or poolings that this program does not compute.
+std::optional<SentenceModules> read_sentence_modules(const std::filesystem::path& folder);
+
+/// Files beside config.json and the weights with which `SentenceTransformer(folder)` makes the same embeddings.
+NamedTexts sentence_files(const SentenceModules& modules);
+
+}  // namespace bert_hpc::model

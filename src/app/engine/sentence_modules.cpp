@@ -1,0 +1,50 @@
+#include "app/engine/sentence_modules.hpp"
+
+#include <optional>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/tasks/task.hpp"
+
+namespace bert_hpc::app {
+namespace {
+
+std::optional<model::SentenceModules> modules_of(const config::Config& input, std::int64_t hidden) {
+  if (!input.model.pretrained) return std::nullopt;
+  std::optional<model::SentenceModules> modules = model::read_sentence_modules(*input.model.pretrained);
+  if (modules && modules->dimensions > 0 && modules->dimensions != hidden) {
+    throw core::Error(core::ExitCode::input,
+                      *input.model.pretrained + ": its pooling is of " + std::to_string(modules->dimensions) +
+                          " dimensions (word_embedding_dimension), and the model in config.json has " +
+                          std::to_string(hidden) + " (hidden_size): these files are of different models.");
+  }
+  return modules;
+}
+
+}  // namespace
+
+void settle_pooling(config::Config& input, std::int64_t hidden) {
+  if (input.embeds()) {
+    config::Embed& embed = input.embed;
+    std::optional<model::SentenceModules> modules;
+    if (!embed.pooling) modules = modules_of(input, hidden);
+    if (!embed.pooling) embed.pooling = modules ? modules->pooling : "cls";
+    if (!embed.normalize) embed.normalize = modules && modules->normalize;
+  } else if (tasks::named(input.task.name).embeds_texts()) {
+    std::optional<std::string>& pooling = input.task.words[tasks::pooling_key];
+    if (pooling) return;
+    const std::optional<model::SentenceModules> modules = modules_of(input, hidden);
+    pooling = modules ? modules->pooling : "mean";
+  }
+}
+
+model::NamedTexts sentence_files_of(const config::Config& input, const ModelInstance& model,
+                                    const data::ShardInfo& shards) {
+  if (!model.objective.task->embeds_texts()) return {};
+  // The losses compare cosines: lengths of embeddings are not trained.
+  return model::sentence_files({.pooling = input.task.word(tasks::pooling_key),
+                                .normalize = true,
+                                .dimensions = model.outputs(),
+                                .max_tokens = data::max_tokens_from_json(shards.tokenizer, "the shards")});
+}
+
+}  // namespace bert_hpc::app

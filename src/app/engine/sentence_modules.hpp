@@ -1,0 +1,23 @@
+// Poolings and folders of sentence-transformers: what an input leaves to the model's folder, and what is exported.
+#pragma once
+
+#include <string>
+
+#include "app/engine/model_instance.hpp"
+#include "bert_hpc/config/config.hpp"
+#include "bert_hpc/data/shard_schema.hpp"
+#include "bert_hpc/model/sentence_folder.hpp"
+
+namespace bert_hpc::app {
+
+/// Sets [embed] pooling and normalize of mode "embed", or [task] pooling of the task "embedding", if the input does
+/// not: as the pretrained model's folder says, or the usual ones. Throws Error(input) if the folder's modules are not
+/// those of its model (`hidden`: columns of that), or are not computed here, and Error(files).
+void settle_pooling(config::Config& input, std::int64_t hidden);
+
+/// Files of sentence-transformers beside an exported model; none unless its task is "embedding". `shards`: of the
+/// training.
+model::NamedTexts sentence_files_of(const config::Config& input, const ModelInstance& model,
+                                    const data::ShardInfo& shards);
+
+}  // namespace bert_hpc::app

@@ -1,0 +1,28 @@
+// Embeddings of texts, trained so that the cosine of two embeddings says how alike their texts are. A row has an anchor
+// and a positive, which is nearer to it than those of a step's other rows, or two texts and a score.
+#include <limits>
+
+#include "bert_hpc/metrics/registry.hpp"
+#include "bert_hpc/tasks/task.hpp"
+
+namespace bert_hpc::tasks {
+
+const Task& embedding() {
+  static const Task task = {
+      .name = "embedding",
+      .labels = Labels::scores,
+      .rows = HeadRows::all_tokens,
+      .predicts_samples = false,
+      .metrics = {&metrics::text_similarity(), &metrics::batch_ranks()},
+      .keys = {{.name = loss_key, .usual = Words{{multiple_negatives_loss, cosine_similarity_loss}}},
+               {.name = pooling_key, .usual = Words{{"mean", "cls", "max", "last"}}, .optional = true},
+               {.name = range_key,
+                .usual = WordOrNumbers{"labels"},
+                .low = -std::numeric_limits<float>::max(),
+                .high = std::numeric_limits<float>::max()},
+               {.name = scale_key, .usual = 20.0, .low = 0, .high = 1e4, .high_open = false},
+               {.name = symmetric_key, .usual = false}}};
+  return task;
+}
+
+}  // namespace bert_hpc::tasks

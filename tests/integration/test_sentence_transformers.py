@@ -1,0 +1,64 @@
+"""Models of the task embedding as folders of sentence-transformers: SentenceTransformer(folder).encode() gives the embeddings of mode
+embed, and a folder that it has saved is read. Needs torch and sentence_transformers, skipped without."""
+
+import json
+import os
+import unittest
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+import h5py  # noqa: E402
+import numpy as np  # noqa: E402
+import sentence_transformers  # noqa: E402
+
+import training_cases as cases  # noqa: E402
+
+
+class SentenceTransformers(cases.Trainings):
+    def embed(self, name, model, task, **more):
+        """Embeddings of the test texts; by default as the folder of the model says."""
+        self.start("bert_hpc", f"{name}.toml", {"run": {"mode": "embed", "directory": name}, "model": {"pretrained": model},
+                                                "embed": more, "data": {"test": [f"{task}/test-*.h5"]}})
+        with h5py.File(self.folder / name / "embeddings/test-00000.h5") as file:
+            return file["embeddings"][:], file["source_index"][:]
+
+    def texts(self, task):
+        """The test texts in the order of the shard, which is that of the table."""
+        lines = (self.folder / "pairs_test.tsv").read_text().splitlines()[1:]
+        return [text for line in lines for text in line.split("\t")[:2]]
+
+    def test_trained_models_are_loaded(self):
+        for task in cases.EMBEDDINGS:
+            with self.subTest(task):
+                self.prepare(task)
+                self.train(task, f"{task}_run", {}, 10)
+                folder = self.folder / f"{task}_run/model"
+                model = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
+                self.assertEqual(model.max_seq_length, cases.MAX_TOKENS)
+                self.assertEqual([type(module).__name__ for module in model], ["Transformer", "Pooling", "Normalize"])
+                ours, _ = self.embed(f"{task}_embedded", f"{task}_run/model", task)
+                theirs = model.encode(self.texts(task), batch_size=16)
+                apart = np.abs(ours - theirs).max()
+                print(f"{task}: embeddings at most {apart:.1e} apart")
+                self.assertLess(apart, 1e-6)
+                # What it saves is read as what it has read, also by a training.
+                model.save(str(self.folder / f"{task}_saved"))
+                again, _ = self.embed(f"{task}_again", f"{task}_saved", task)
+                self.assertTrue((again == ours).all())
+                self.train(task, f"{task}_more", {}, 1, model={"pretrained": f"{task}_saved"})
+                resolved = (self.folder / f"{task}_more/input.toml").read_text()
+                self.assertIn(f'pooling = "{cases.EMBEDDINGS[task].get("pooling", "mean")}"', resolved)
+
+    def test_modules_of_another_model_are_refused(self):
+        task = next(iter(cases.EMBEDDINGS))
+        self.prepare(task)
+        self.train(task, "other_run", {}, 1)
+        path = self.folder / "other_run/model/1_Pooling/config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"word_embedding_dimension": 8}))
+        with self.assertRaisesRegex(AssertionError, "its pooling is of 8 dimensions .*are of different models"):
+            self.embed("other", "other_run/model", task)
+
+
+if __name__ == "__main__":
+    unittest.main()

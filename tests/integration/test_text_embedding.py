@@ -1,0 +1,199 @@
+"""The task embedding from tables to embeddings: shards; in-batch negatives of the whole batch on every layout; memory of a micro-batch;
+figures of evaluations against numpy; what cannot be is refused."""
+
+import hashlib
+import random
+import re
+import unittest
+
+import h5py
+import numpy as np
+from program import SIZES, TaskCase, run
+from training_cases import write_pairs
+
+WORDS = "tea leaf water cup mountain river garden salt sugar paper stone light engine wheel bridge tower".split()
+
+
+def write_matches(path, count, seed):
+    """An anchor and a positive have two words in common, which decide what belongs together."""
+    draw = random.Random(seed)
+    lines = ["anchor\tpositive"]
+    for _ in range(count):
+        both = draw.sample(WORDS, 2)
+        texts = [draw.sample(both, 2) + draw.choices("the a old small very often".split(), k=draw.randint(1, 6)) for _ in range(2)]
+        lines.append("\t".join(" ".join(text) for text in texts))
+    path.write_text("\n".join(lines) + "\n")
+
+
+def unit(vectors):
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def ranks_of(values):
+    """Mean ranks of equal values."""
+    order = np.sort(values)
+    return (np.searchsorted(order, values, "left") + np.searchsorted(order, values, "right")) / 2
+
+
+class TextEmbedding(TaskCase):
+    task = "embedding"
+    hidden_size, max_tokens = 32, 24
+    dropout = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
+    shards = {"train": ["shards/train-*.h5"], "validation": ["shards/validation-*.h5"]}
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        write_matches(cls.folder / "train.tsv", 400, 1)
+        write_matches(cls.folder / "validation.tsv", 130, 2)
+        write_pairs(cls.folder / "scored.tsv", 200, 3)
+        cls.prepare("shards", {"format": "tsv", "files": ["train.tsv"], "validation_files": ["validation.tsv"]})
+        cls.prepare("scored", {"format": "tsv", "files": ["scored.tsv"], "label": "score"}, split={"train": 0.8, "test": 0.2})
+
+    @classmethod
+    def prepare(cls, output, source, ranks=1, check=0, **more):
+        tables = {"source": source, "tokenizer": {"max_tokens": 24, "train_size": 120}, "task": {"name": "embedding"},
+                  "output": {"directory": output}} | more
+        return cls.start("bert_hpc_prep", f"{output}_prep.toml", tables, ranks, check)
+
+    def steps(self, name):
+        with h5py.File(self.folder / name / "metrics.h5") as file:
+            return list(file["steps/loss"][:])
+
+    def evaluation(self, name, split):
+        with h5py.File(self.folder / name / "metrics.h5") as file:
+            return {metric: data[-1] for metric, data in file[f"evaluations/{split}"].items()}
+
+    def weights(self, name):
+        return hashlib.sha256((self.folder / name / "model/model.safetensors").read_bytes()).hexdigest()
+
+    def embeddings(self, name, model, **data):
+        """Of the texts of a split, by mode embed."""
+        split = next(iter(data))
+        self.start("bert_hpc", f"{name}.toml", {"run": {"mode": "embed", "directory": name}, "model": {"pretrained": f"{model}/model"},
+                                                "embed": {"pooling": "mean"}, "data": data}, 1, 0)
+        with h5py.File(self.folder / name / f"embeddings/{split}-00000.h5") as file:
+            return file["embeddings"][:].astype(float)
+
+    def test_each_text_is_a_sequence_beside_the_other_of_its_row(self):
+        (self.folder / "few.csv").write_text("q,a,n\nriver water,stone,1\nsalt,\"tea, leaf\",2\nsugar,,3\n,cup,4\n")
+        for ranks in (1, 2):
+            done = self.prepare(f"few{ranks}", {"format": "csv", "files": ["few.csv"], "text": "q", "text_pair": "a"}, ranks,
+                                split={"train": 1}, filter={"max_rejected": 1})
+            self.assertIn("4 sequences", done.stdout)
+            rejects = (self.folder / f"few{ranks}/rejects.tsv").read_text()
+            self.assertIn('the second text ("a") is empty', rejects)
+            self.assertIn('the first text ("q") is empty', rejects)
+            with h5py.File(self.folder / f"few{ranks}/train-00000.h5") as file:
+                self.assertNotIn("labels", file)
+                self.assertNotIn("token_type_ids", file)
+                self.assertEqual(file["groups"][:].tolist(), [0, 2, 4])
+                rows, ids, offsets = file["source_index"][:].tolist(), file["input_ids"][:], file["offsets"][:]
+            vocabulary = (self.folder / f"few{ranks}/vocab.txt").read_text().splitlines()
+            texts = [" ".join(vocabulary[i] for i in ids[a:b]) for a, b in zip(offsets, offsets[1:])]
+            self.assertEqual(sorted(rows), [0, 0, 1, 1])
+            for row, first in ((0, "river"), (1, "salt")):
+                at = rows.index(row)
+                self.assertTrue(texts[at].replace(" ##", "").startswith(f"[CLS] {first}"), texts)
+                self.assertEqual(texts[at + 1].count("[CLS]"), 1)
+                self.assertEqual(texts[at + 1].count("[SEP]"), 1)
+
+    def test_layouts_agree(self):
+        """One batch on any ranks and micro-batches, with dropout; bit for bit where results are reproducible."""
+        layouts = {"one": (1, {}, {}), "eight": (1, {}, {"micro": 6}), "ranks": (4, {"data": 4}, {"micro": 6}),
+                   "stages": (2, {"pipeline": 2}, {"micro_batches": 4}), "both": (4, {"data": 2, "pipeline": 2}, {"micro_batches": 3}),
+                   "zero": (2, {"data": 2, "zero": 2}, {"micro": 12}), "zb": (2, {"pipeline": 2, "pipeline_schedule": "zb_h1"}, {"micro_batches": 4})}
+        steps = 6
+        for reproducible in (False, True):
+            found = {}
+            for name, (ranks, parallel, batch) in layouts.items():
+                output = f"{name}_{reproducible}"
+                self.train(output, ranks, parallel=parallel, batch={"global": 48} | batch, schedule={"steps": steps, "epochs": None},
+                           task={"symmetric": True}, run={"directory": output, "reproducible": reproducible}, model=self.dropout)
+                found[name] = (self.steps(output), self.weights(output))
+            for name, (losses, weights) in found.items():
+                if reproducible:
+                    self.assertEqual((losses, weights), found["one"], name)
+                else:
+                    # The same sums in another order: some roundings of 6e-8 a step of losses of about 4.
+                    np.testing.assert_allclose(losses, found["one"][0], atol=1e-5, err_msg=name)
+        self.train("tensor", 2, parallel={"tensor": 2}, batch={"global": 48, "micro": 6}, schedule={"steps": steps, "epochs": None},
+                   task={"symmetric": True}, model=self.dropout)
+        np.testing.assert_allclose(self.steps("tensor"), self.steps("one_False"), atol=1e-5)
+
+    def test_the_loss_of_a_step_is_that_of_all_its_rows(self):
+        """Against numpy, with the weights of a training and no dropout: the first batch is the whole data set."""
+        self.train("learns", 2, schedule={"epochs": 8}, batch={"global": 32, "micro": 8})
+        metrics = self.evaluation("learns", "validation")
+        self.assertGreater(metrics["accuracy"], 0.5)  # of chance 1/64
+        vectors = self.embeddings("learned", "learns", train=self.shards["train"])
+        anchors, positives = (unit(vectors[i::2]) for i in (0, 1))
+        logits = 20 * anchors @ positives.T
+        expected = np.mean(np.log(np.exp(logits).sum(axis=1)) - np.diag(logits))
+        model = SIZES | {"pretrained": "learns/model", "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+        self.train("whole", 2, model=model, batch={"global": 400, "micro": 16}, schedule={"steps": 1, "epochs": None})
+        # Logits of up to 20 are rounded to 1e-6.
+        self.assertAlmostEqual(self.steps("whole")[0], expected, delta=2e-5)
+
+    def test_figures_of_evaluations(self):
+        self.train("figures", schedule={"epochs": 2}, batch={"global": 32})
+        vectors = unit(self.embeddings("figures_embedded", "figures", validation=self.shards["validation"]))
+        losses, right, reciprocal = [], [], []
+        for begin in range(0, 130, 64):
+            anchors, positives = (vectors[2 * begin:2 * begin + 128][i::2] for i in (0, 1))
+            logits = 20 * anchors @ positives.T
+            losses += list(np.log(np.exp(logits).sum(axis=1)) - np.diag(logits))
+            rank = 1 + (logits > np.diag(logits)[:, None] + 1e-9).sum(axis=1)
+            right += list(rank == 1)
+            reciprocal += list(1 / rank)
+        found = self.evaluation("figures", "validation")
+        self.assertEqual(set(found) & {"pearson", "spearman"}, set())
+        self.assertAlmostEqual(found["loss"], np.mean(losses), delta=2e-5)
+        self.assertAlmostEqual(found["accuracy"], np.mean(right), delta=1e-9)
+        self.assertAlmostEqual(found["mrr"], np.mean(reciprocal), delta=1e-9)
+
+    def test_scores(self):
+        data = {"train": ["scored/train-*.h5"], "validation": None, "test": ["scored/test-*.h5"]}
+        settings = {"task": {"loss": "cosine_similarity", "range": [0.0, 5.0]}, "data": data, "batch": {"global": 16}}
+        self.train("scores", 2, schedule={"epochs": 4}, **settings)
+        with h5py.File(self.folder / "scored/test-00000.h5") as file:
+            scores = file["labels"][::2].astype(float)
+        vectors = unit(self.embeddings("scores_embedded", "scores", test=data["test"]))
+        cosines = (vectors[::2] * vectors[1::2]).sum(axis=1)
+        found = self.evaluation("scores", "test")
+        self.assertAlmostEqual(found["pearson"], np.corrcoef(cosines, scores)[0, 1], delta=1e-5)
+        self.assertAlmostEqual(found["spearman"], np.corrcoef(ranks_of(cosines), ranks_of(scores))[0, 1], delta=1e-3)
+        self.assertAlmostEqual(found["loss"], np.mean((cosines - scores / 5) ** 2), delta=1e-6)
+        self.assertEqual(set(found) & {"accuracy", "mrr"}, set())
+        evaluation = {"run": {"mode": "evaluate", "directory": "scores_again"}, "model": SIZES | {"pretrained": "scores/model"},
+                      "data": data | {"train": None}, "task": {"range": [0.0, 5.0]}}
+        self.train("scores_again", 2, **evaluation)
+        self.assertAlmostEqual(self.evaluation("scores_again", "test")["spearman"], found["spearman"], delta=1e-3)
+
+    def test_memory_is_that_of_a_micro_batch(self):
+        found = {}
+        for rows in (16, 256):
+            self.train(f"planned{rows}", batch={"global": rows, "micro": 8}, schedule={"steps": 1, "epochs": None})
+            done = run("bert_hpc", f"planned{rows}.toml", "--validate", check=0, cwd=self.folder)
+            found[rows] = re.search(r"activations\s+([0-9.]+ \w+)", done.stdout).group(1)
+        self.assertEqual(found[16], found[256])
+
+    def test_what_cannot_be_is_refused(self):
+        done = self.train("alone", batch={"global": 1}, check=2)
+        self.assertIn("leaves an anchor without negatives", done.stderr)
+        done = self.train("unscored", task={"loss": "cosine_similarity"}, check=3)
+        self.assertIn("its rows have no scores", done.stderr)
+        data = {"train": ["scored/train-*.h5"], "validation": None}
+        done = self.train("outside", task={"loss": "cosine_similarity"}, data=data, check=2)
+        self.assertRegex(done.stderr, r"sequence \d+ has the score [0-9.]+, outside of 0 to 1: set \[task\] range")
+        done = self.train("word", task={"range": "labels"}, data=data, check=2)
+        self.assertIn("range must be two numbers for the task", done.stderr)
+        done = self.prepare("unpaired", {"format": "tsv", "files": ["train.tsv"], "text_pair": []}, check=2)
+        self.assertIn("embedding reads an anchor in text and its positive in text_pair", done.stderr)
+        done = self.prepare("windows", {"format": "tsv", "files": ["train.tsv"]}, check=2,
+                            tokenizer={"max_tokens": 24, "train_size": 120, "doc_stride": 4})
+        self.assertIn("where a text has one embedding", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

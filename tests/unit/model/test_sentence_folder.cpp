@@ -1,0 +1,63 @@
+#include "bert_hpc/model/sentence_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "unit/model/files.hpp"
+
+using namespace bert_hpc;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+void write(const std::filesystem::path& folder, const std::string& name, const std::string& text) {
+  std::filesystem::create_directories((folder / name).parent_path());
+  std::ofstream(folder / name) << text;
+}
+
+const std::string transformer = R"({"idx":0,"name":"0","path":"","type":"sentence_transformers.models.Transformer"})",
+                  pooling = R"({"idx":1,"name":"1","path":"1_Pooling","type":"sentence_transformers.models.Pooling"})";
+
+}  // namespace
+
+TEST_CASE("modules of sentence-transformers are read as they are written") {
+  for (const char* word : {"mean", "cls", "max", "last"}) {
+    const tests::ScratchFolder folder;
+    CHECK_FALSE(model::read_sentence_modules(folder.path()).has_value());
+    const model::SentenceModules modules{
+        .pooling = word, .normalize = std::string(word) != "max", .dimensions = 48, .max_tokens = 128};
+    for (const auto& [name, text] : model::sentence_files(modules)) write(folder.path(), name, text);
+    CHECK(model::read_sentence_modules(folder.path()) == modules);
+  }
+}
+
+TEST_CASE("modules that are not computed, and broken ones, are refused by name") {
+  const tests::ScratchFolder folder;
+  const auto read = [&](const std::string& modules, const std::string& config) {
+    write(folder.path(), "modules.json", modules);
+    write(folder.path(), "1_Pooling/config.json", config);
+    return model::read_sentence_modules(folder.path());
+  };
+  const std::string both = "[" + transformer + ", " + pooling + "]", mean = R"({"pooling_mode_mean_tokens": true})";
+  CHECK(read(both, mean)->pooling == "mean");
+  CHECK_FALSE(read(both, mean)->normalize);
+  CHECK(read(both, R"({"embedding_dimension": 8, "pooling_mode": "lasttoken"})")->pooling == "last");
+  CHECK(read(both, R"({"embedding_dimension": 8, "pooling_mode": "lasttoken"})")->dimensions == 8);
+  CHECK_THROWS_WITH(read(both, R"({"pooling_mode": ["mean", "max"]})"),
+                    ContainsSubstring("pools by [\"mean\",\"max\"]"));
+  const std::string dense = R"({"idx":2,"name":"2","path":"2_Dense","type":"sentence_transformers.models.Dense"})";
+  CHECK_THROWS_WITH(read("[" + transformer + ", " + pooling + ", " + dense + "]", mean),
+                    ContainsSubstring("2_Dense") && ContainsSubstring("is not computed here"));
+  CHECK_THROWS_WITH(read(both, R"({"pooling_mode_mean_tokens": true, "pooling_mode_max_tokens": true})"),
+                    ContainsSubstring("pools by pooling_mode_max_tokens and pooling_mode_mean_tokens"));
+  CHECK_THROWS_WITH(read(both, R"({"pooling_mode_weightedmean_tokens": true})"),
+                    ContainsSubstring("pools by pooling_mode_weightedmean_tokens"));
+  CHECK_THROWS_WITH(read("{}", mean), ContainsSubstring("is no JSON array of modules"));
+  CHECK_THROWS_WITH(read("[" + transformer + "]", mean), ContainsSubstring("names no pooling"));
+  CHECK_THROWS_WITH(read("[3]", mean), ContainsSubstring("the module 3"));
+  CHECK_THROWS_WITH(read(both, "["), ContainsSubstring("config.json"));
+  const std::string outside = R"({"path":"../1_Pooling","type":"sentence_transformers.models.Pooling"})";
+  CHECK_THROWS_WITH(read("[" + outside + "]", mean), ContainsSubstring("is not computed here"));
+}

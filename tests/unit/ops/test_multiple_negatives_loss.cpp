@@ -1,0 +1,129 @@
+#include "bert_hpc/ops/multiple_negatives_loss.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <cmath>
+#include <vector>
+
+#include "support/sample_tensors.hpp"
+
+using namespace bert_hpc;
+using test::Matrix;
+
+namespace {
+
+constexpr std::int64_t columns = 11;
+
+/// Places of texts in groups of these sizes.
+test::Vector<float> places_of(const std::vector<int>& groups) {
+  test::Vector<float> texts;
+  for (const int size : groups) {
+    for (int place = 0; place < size; ++place) {
+      texts.push_back(static_cast<float>(place));
+      texts.push_back(0);
+    }
+  }
+  return texts;
+}
+
+/// The losses of all rows, in double precision. `step` is added to element (row, column).
+struct Plain {
+  const Matrix& x;
+  const test::Vector<float>& texts;
+  ops::MultipleNegatives options;
+  std::int64_t row = -1, column = 0;
+  double step = 0;
+
+  double at(std::int64_t i, std::int64_t j) const { return x(i, j) + (i == row && j == column ? step : 0.0); }
+  double place(std::int64_t i) const { return texts[static_cast<std::size_t>(2 * i)]; }
+  double logit(std::int64_t a, std::int64_t b) const {
+    double aa = 0, bb = 0, ab = 0;
+    for (std::int64_t j = 0; j < columns; ++j) {
+      aa += at(a, j) * at(a, j);
+      bb += at(b, j) * at(b, j);
+      ab += at(a, j) * at(b, j);
+    }
+    return options.scale * ab / std::sqrt(aa * bb);
+  }
+  /// Loss of the anchor in row r, or of the positive, over the other texts.
+  double loss(std::int64_t r) const {
+    const bool anchor = place(r) == 0;
+    if (!anchor && (!options.symmetric || place(r) != 1)) return 0;
+    double sum = 0;
+    for (std::int64_t i = 0; i < x.rows; ++i) {
+      if ((place(i) == 0) != anchor) sum += std::exp(logit(r, i));
+    }
+    const double loss = std::log(sum) - logit(r, anchor ? r + 1 : r - 1);
+    return options.symmetric ? loss / 2 : loss;
+  }
+  double total() const {
+    double sum = 0;
+    for (std::int64_t r = 0; r < x.rows; ++r) sum += loss(r);
+    return sum;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("the loss of in-batch negatives against a plain loop, its gradient against finite differences") {
+  const ops::MultipleNegatives options{.scale = GENERATE(1.0f, 20.0f), .symmetric = GENERATE(false, true)};
+  const std::vector<int> groups = GENERATE(std::vector{2, 2, 2, 2, 2}, std::vector{3, 2, 4, 3});
+  CAPTURE(options.scale, options.symmetric, groups.size());
+  const test::Vector<float> texts = places_of(groups);
+  const auto rows = static_cast<std::int64_t>(texts.size()) / 2;
+  const Matrix x = Matrix::random(rows, columns, 7, 1.5f, 2);
+  Matrix loss(1, rows), gradient(rows, columns, 1), scratch(rows, 2);
+  constexpr float scale = 0.25f;
+  ops::multiple_negatives_loss(x, texts.data(), options, 0, scale, scratch.values.data(), loss.values.data(), gradient);
+  const Plain plain{x, texts, options};
+  // A cosine is rounded to some 2⁻²², which `scale` multiplies; a loss is a difference of two logits.
+  const double tolerance = 1e-6 * options.scale;
+  CHECK(test::largest_difference(loss, [&](auto, auto r) { return plain.loss(r); }) < tolerance);
+  // Differences of a step h have an error of h² / 6 of the third derivative (below scale³) and of 1e-15 / h.
+  constexpr double h = 1e-5;
+  CHECK(test::largest_difference(gradient, [&](auto row, auto column) {
+          Plain more = plain, less = plain;
+          more.row = less.row = row;
+          more.column = less.column = column;
+          more.step = h;
+          less.step = -h;
+          return scale * (more.total() - less.total()) / (2 * h);
+        }) < 2 * tolerance);
+  CHECK(gradient.padding_untouched());
+
+  // A part of the rows gets the same bits.
+  const std::int64_t begin = 3, count = 4;
+  Matrix part(count, columns), part_loss(1, count);
+  ops::multiple_negatives_loss(x, texts.data(), options, begin, scale, scratch.values.data(), part_loss.values.data(),
+                               part);
+  for (std::int64_t i = 0; i < count; ++i) {
+    CHECK(part_loss(0, i) == loss(0, begin + i));
+    for (std::int64_t j = 0; j < columns; ++j) CHECK(part(i, j) == gradient(begin + i, j));
+  }
+}
+
+TEST_CASE("in-batch negatives of one pair, of equal embeddings, of zeros and of broken ones") {
+  test::Vector<float> texts = places_of({2});
+  Matrix x = Matrix::random(2, columns, 3), loss(1, 2), gradient(2, columns), scratch(2, 2);
+  const auto compute = [&] {
+    ops::multiple_negatives_loss(x, texts.data(), {}, 0, 1.0f, scratch.values.data(), loss.values.data(), gradient);
+  };
+  compute();
+  CHECK(loss(0, 0) == 0);  // nothing to tell it from
+  CHECK(gradient(0, 0) == 0);
+  texts = places_of({2, 2});
+  x = Matrix(4, columns);
+  loss = Matrix(1, 4);
+  gradient = Matrix(4, columns);
+  scratch = Matrix(4, 2);
+  for (float& value : x.values) value = 2;
+  compute();
+  CHECK(std::abs(loss(0, 0) - std::log(2.0)) < 1e-6);
+  for (float& value : x.values) value = 0;
+  compute();
+  CHECK(std::abs(loss(0, 2) - std::log(2.0)) < 1e-6);
+  CHECK(std::isfinite(gradient(1, 1)));
+  x(3, 3) = std::nanf("");
+  compute();
+  CHECK(std::isnan(loss(0, 0)));
+}
