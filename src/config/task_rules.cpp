@@ -1,6 +1,7 @@
 #include "task_rules.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 
 #include "bert_hpc/core/text.hpp"
@@ -104,6 +105,13 @@ class TaskRules {
     rule(config_.task.list(tasks::range_key).word.empty(), "task.range",
          "[task] range must be two numbers for the task \"embedding\", the smaller one first, as in [0, 5].");
     const bool has_negatives = !config_.task.is(tasks::loss_key, tasks::cosine_similarity_loss);
+    const std::vector<double> dimensions = config_.task.list(tasks::dimensions_key).numbers;
+    const auto falls = [&] { return std::ranges::adjacent_find(dimensions, std::less_equal<>()) == dimensions.end(); };
+    const auto is_whole = [](double number) { return number == std::floor(number); };
+    rule(falls() && std::ranges::all_of(dimensions, is_whole), "task.dimensions",
+         "[task] dimensions must be descending numbers of columns, as in [384, 192, 96], or \"all\".");
+    rule(dimensions.empty() || has_negatives, "task.dimensions",
+         "[task] dimensions belongs to loss = \"multiple_negatives\": remove it.", {"task.loss"});
     rule(!trains() || !has_negatives || config_.batch.global > 1, "batch.global",
          "[batch] global = 1 leaves an anchor without negatives, which are the other rows of its step: increase it.");
   }

@@ -12,17 +12,20 @@
 #include "bert_hpc/metrics/registry.hpp"
 #include "bert_hpc/objectives/objective.hpp"
 #include "bert_hpc/ops/cosine_similarity_loss.hpp"
+#include "bert_hpc/ops/flat.hpp"
 #include "bert_hpc/ops/multiple_negatives_loss.hpp"
 
 namespace bert_hpc::objectives {
 
 EmbeddingSettings embedding_settings(const config::Task& task) {
   const std::vector<double> range = task.list(tasks::range_key).numbers;
+  const std::vector<double> dimensions = task.list(tasks::dimensions_key).numbers;
   return {.scale = task.number(tasks::scale_key),
           .symmetric = task.is_on(tasks::symmetric_key),
           .low = range.empty() ? 0.0 : range.front(),
           .high = range.empty() ? 1.0 : range.back(),
-          .reads_scores = task.is(tasks::loss_key, tasks::cosine_similarity_loss)};
+          .reads_scores = task.is(tasks::loss_key, tasks::cosine_similarity_loss),
+          .dimensions = {dimensions.begin(), dimensions.end()}};
 }
 
 void require_texts_of_rows(const EmbeddingSettings& settings, std::span<const std::int64_t> groups,
@@ -130,16 +133,25 @@ void cosine_loss(const layers::LossInput& in) {
 layers::StepLossKind multiple_negatives(const config::Task& task) {
   const EmbeddingSettings settings = embedding_settings(task);
   const ops::MultipleNegatives options{.scale = static_cast<float>(settings.scale), .symmetric = settings.symmetric};
-  return {.compute =
-              [options](const layers::StepOutputs& all, std::int64_t begin, float scale, float* row_losses,
-                        core::Tensor<float> d_logits) {
-                ops::multiple_negatives_loss(all.logits, all.values, options, begin, scale, all.scratch, row_losses,
-                                             d_logits);
-              },
-          .targets = [](const core::Targets& targets) { return targets.get<core::TextTargets>().data; },
-          .columns = core::TextTargets::columns,
-          .scratch = ops::MultipleNegatives::scratch,
-          .looks_ahead = true};
+  // Of several numbers of columns the losses are added (Kusupati et al., "Matryoshka representation learning", 2022).
+  return {
+      .compute =
+          [options, dimensions = settings.dimensions](const layers::StepOutputs& all, std::int64_t begin, float scale,
+                                                      float* row_losses, core::Tensor<float> d_logits) {
+            ops::set_zero({row_losses, static_cast<std::size_t>(d_logits.rows)});
+            ops::set_zero({d_logits.data, static_cast<std::size_t>(d_logits.size())});
+            const auto add = [&](std::int64_t columns) {
+              ops::multiple_negatives_loss({all.logits.data, all.logits.rows, columns, all.logits.stride}, all.values,
+                                           options, begin, scale, all.scratch, row_losses,
+                                           {d_logits.data, d_logits.rows, columns, d_logits.stride});
+            };
+            for (const std::int64_t columns : dimensions) add(columns);
+            if (dimensions.empty()) add(d_logits.columns);
+          },
+      .targets = [](const core::Targets& targets) { return targets.get<core::TextTargets>().data; },
+      .columns = core::TextTargets::columns,
+      .scratch = ops::MultipleNegatives::scratch,
+      .looks_ahead = true};
 }
 
 /// Gets the embeddings of all texts, in the order of the data.
@@ -225,8 +237,13 @@ std::string loss_text(const config::Task& task) {
            core::format_number(settings.low) + " to " + core::format_number(settings.high) +
            ", as a number from 0 to 1";
   }
+  std::string dimensions;
+  for (const std::int64_t columns : settings.dimensions) {
+    dimensions += (dimensions.empty() ? "; of the first " : " + ") + std::to_string(columns);
+  }
+  if (!dimensions.empty()) dimensions += " columns";
   return "in-batch negatives: of " + std::string(settings.symmetric ? "each text of a pair" : "each anchor") +
-         " all other rows of the step; cosines times " + core::format_number(settings.scale);
+         " all other rows of the step; cosines times " + core::format_number(settings.scale) + dimensions;
 }
 
 Objective with_pooling(Pooling pooling) {

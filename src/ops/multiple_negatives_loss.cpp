@@ -75,13 +75,13 @@ void find_log_sums(const Batch& batch, float* log_sums) {
       });
 }
 
-/// With e = x / |x| and g the gradient at e: d_x = (g − (g · e) e) / |x|.
+/// With e = x / |x| and g the gradient at e: d_x += (g − (g · e) e) / |x|.
 void find_gradients(const Batch& batch, std::int64_t begin, float gradient_scale, float* row_loss, Tensor<float> d) {
   kernel::for_rows(
       "bert_hpc::ops::multiple_negatives_gradients", d.rows, KOKKOS_LAMBDA(const RowTeam& team, std::int64_t own) {
         const std::int64_t r = begin + own;
         float* const to = d.row(own);
-        team.each(d.columns, [=](std::int64_t j) { to[j] = 0.0f; });
+        const float own_factor = gradient_scale * batch.inverse[r];
         const bool is_anchor = batch.is_anchor(r);
         float along = 0.0f, loss = 0.0f;
         for (std::int64_t other = 0; other < batch.x.rows; ++other) {
@@ -89,15 +89,14 @@ void find_gradients(const Batch& batch, std::int64_t begin, float gradient_scale
           const float cosine = batch.cosine(team, r, other), logit = batch.scale * cosine;
           const float weight =
               batch.scale * (is_anchor ? batch.weight(r, other, logit) : batch.weight(other, r, logit));
-          const float *const from = batch.x.row(other), factor = weight * batch.inverse[other];
+          const float *const from = batch.x.row(other), factor = own_factor * weight * batch.inverse[other];
           team.each(d.columns, [=](std::int64_t j) { to[j] += factor * from[j]; });
           along += weight * cosine;
           if (batch.has_loss(r) && other == batch.partner(r)) loss = batch.log_sums[r] - logit;
         }
-        const float* const row = batch.x.row(r);
-        const float inverse = batch.inverse[r], factor = gradient_scale * inverse;
-        team.each(d.columns, [=](std::int64_t j) { to[j] = factor * (to[j] - along * inverse * row[j]); });
-        if (team.leads()) row_loss[own] = batch.symmetric ? 0.5f * loss : loss;
+        const float *const row = batch.x.row(r), factor = own_factor * along * batch.inverse[r];
+        team.each(d.columns, [=](std::int64_t j) { to[j] -= factor * row[j]; });
+        if (team.leads()) row_loss[own] += batch.symmetric ? 0.5f * loss : loss;
       });
 }
 

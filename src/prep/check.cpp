@@ -129,6 +129,7 @@ void check_text(const PrepConfig& config, core::ProblemList& problems, ExitCode&
 void check_source_files(const PrepConfig& config, bool columns_known, core::ProblemList& problems, ExitCode& code) {
   std::vector<std::string> columns = config.source.text;
   columns.insert(columns.end(), config.source.text_pair.begin(), config.source.text_pair.end());
+  columns.insert(columns.end(), config.source.negatives.begin(), config.source.negatives.end());
   const std::vector<std::string> labels = config.columns_of_labels();
   columns.insert(columns.end(), labels.begin(), labels.end());
   if (!config.source.id.empty()) columns.push_back(config.source.id);

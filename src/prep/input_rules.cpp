@@ -248,9 +248,18 @@ void check_candidates(const PrepConfig& c, config::TomlReader& reader) {
   }
 }
 
-/// A row is two texts, each a sequence.
+/// The texts of a row are sequences.
 void check_texts(const PrepConfig& c, config::TomlReader& reader) {
-  if (!c.parts_texts()) return;
+  if (!c.parts_texts()) {
+    if (!c.source.negatives.empty()) {
+      complain(reader, "source.negatives", "is for the task embedding, which compares the texts of a row.");
+    }
+    return;
+  }
+  if (!c.source.negatives.empty() && c.wants_labels()) {
+    complain(reader, "source.negatives",
+             "does not go with label: a row with a score has two texts. Remove the column that is not meant.");
+  }
   if (!c.has_second_text()) {
     complain(reader, "source.text_pair", "is empty: embedding reads an anchor in text and its positive in text_pair.");
   }

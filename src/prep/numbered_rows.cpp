@@ -45,6 +45,7 @@ class TokensOfWords {
 NumberedRows::NumberedRows(const PrepConfig& config, const Staging& staging, comm::Communicator& group)
     : group_(group),
       pairs_(config.has_second_text()),
+      has_negatives_(!config.source.negatives.empty()),
       trainer_(config.tokenizer_kind().trainer(config.tokenizer.settings, config.ends_texts())),
       spool_(staging.file("words-" + std::to_string(group.rank()))) {}
 
@@ -58,9 +59,13 @@ void NumberedRows::add(const SourceRow& row, RowStatus status) {
   };
   add_text(row.text);
   if (pairs_) add_text(row.text_pair);
+  if (!has_negatives_) return;
+  numbers_.assign(1, static_cast<std::int32_t>(row.negatives.size()));
+  spool_.add(numbers_);
+  for (const std::string_view text : row.negatives) add_text(text);
 }
 
-/// Calls visit(row, split) for each row of this rank, with its words in numbers_ and pair_numbers_.
+/// Calls visit(row, split) for each row of this rank, with its words in numbers_, pair_numbers_ and negatives_.
 template <class Visit>
 void NumberedRows::each(const RowTable& table, const Visit& visit) {
   spool_.rewind();
@@ -71,7 +76,18 @@ void NumberedRows::each(const RowTable& table, const Visit& visit) {
     pair_numbers_.clear();
     spool_.read(numbers_);
     if (pairs_) spool_.read(pair_numbers_);
+    if (has_negatives_) read_negatives();
     visit(row, status);
+  }
+}
+
+void NumberedRows::read_negatives() {
+  std::vector<std::int32_t> count;
+  spool_.read(count);
+  negatives_.resize(static_cast<std::size_t>(count.front()));
+  for (std::vector<std::int32_t>& text : negatives_) {
+    text.clear();
+    spool_.read(text);
   }
 }
 
@@ -81,6 +97,7 @@ tokenize::WordCounts& NumberedRows::count(const RowTable& table) {
     if (any_training && split != RowStatus::train) return;
     counts_.add_all(numbers_);
     counts_.add_all(pair_numbers_);
+    for (const std::vector<std::int32_t>& text : negatives_) counts_.add_all(text);
   });
   return counts_;
 }
@@ -88,12 +105,18 @@ tokenize::WordCounts& NumberedRows::count(const RowTable& table) {
 void NumberedRows::tokenize(const RowTable& table, const tokenize::Tokenizer& tokenizer, RowTokenizer& rows) {
   const TokensOfWords tokens(counts_.words(), tokenizer);
   std::vector<std::int32_t> ids, pair_ids;
+  std::vector<std::vector<std::int32_t>> negatives;
   each(table, [&](std::int64_t row, RowStatus split) {
     ids.clear();
     pair_ids.clear();
     tokens.append(numbers_, ids);
     tokens.append(pair_numbers_, pair_ids);
-    rows.add_ids(row, split, ids, pair_ids);
+    negatives.resize(negatives_.size());
+    for (std::size_t i = 0; i < negatives.size(); ++i) {
+      negatives[i].clear();
+      tokens.append(negatives_[i], negatives[i]);
+    }
+    rows.add_ids(row, split, ids, pair_ids, negatives);
   });
   rows.count_text(text_bytes_);
 }

@@ -29,16 +29,18 @@ class NumberedRows {
   void tokenize(const RowTable& table, const tokenize::Tokenizer& tokenizer, RowTokenizer& rows);
 
  private:
+  void read_negatives();
   template <class Visit>
   void each(const RowTable& table, const Visit& visit);
 
   comm::Communicator& group_;
-  const bool pairs_;
+  const bool pairs_, has_negatives_;
   std::unique_ptr<tokenize::VocabularyTrainer> trainer_;
   tokenize::WordCounts counts_;
   WordSpool spool_;
   std::int64_t text_bytes_ = 0;
   std::vector<std::int32_t> numbers_, pair_numbers_;
+  std::vector<std::vector<std::int32_t>> negatives_;
 };
 
 }  // namespace bert_hpc::prep

@@ -52,6 +52,7 @@ void visit_keys(config::TomlKeys& keys, PrepConfig& c) {
   keys.key("test_files", c.source.test_files);
   keys.key("text", c.source.text);
   keys.key("text_pair", c.source.text_pair);
+  keys.key("negatives", c.source.negatives);
   visit_label(keys, c.source);
   keys.key("id", c.source.id);
   keys.key("query_id", c.source.query_id);

@@ -54,6 +54,7 @@ RowStream::RowStream(const PrepConfig& config)
       columns_(config.source.text),
       text_columns_(config.source.text.size()),
       pair_columns_(config.source.text_pair.size()),
+      negative_columns_(config.source.negatives.size()),
       label_columns_(config.columns_of_labels().size()),
       has_candidates_(config.has_candidates()),
       has_words_(config.has_words()),
@@ -65,6 +66,7 @@ RowStream::RowStream(const PrepConfig& config)
   for (const std::string& path : config.source.validation_files) files_.push_back({path, false, Split::validation});
   for (const std::string& path : config.source.test_files) files_.push_back({path, false, Split::test});
   columns_.insert(columns_.end(), config.source.text_pair.begin(), config.source.text_pair.end());
+  columns_.insert(columns_.end(), config.source.negatives.begin(), config.source.negatives.end());
   const std::vector<std::string> labels = config.columns_of_labels();
   columns_.insert(columns_.end(), labels.begin(), labels.end());
   if (ids_) columns_.push_back(config.source.id);
@@ -99,9 +101,10 @@ bool RowStream::next(SourceRow& out) {
   out.record = row_.record;
   out.text = join(0, text_columns_, out, text_);
   out.text_pair = join(text_columns_, pair_columns_, out, text_pair_);
+  out.negatives = negatives(out);
   out.label = label(out);
   out.note = row_.note;
-  std::size_t column = text_columns_ + pair_columns_ + label_columns_;
+  std::size_t column = text_columns_ + pair_columns_ + negative_columns_ + label_columns_;
   const auto next_value = [&]() -> std::string_view {
     const std::size_t at = column++;
     if (row_.values[at]) return *row_.values[at];
@@ -123,10 +126,19 @@ bool RowStream::next(SourceRow& out) {
   return true;
 }
 
+std::span<const std::string_view> RowStream::negatives(SourceRow& out) {
+  negatives_.clear();
+  for (std::size_t i = 0; i < negative_columns_; ++i) {
+    const std::string_view text = join(text_columns_ + pair_columns_ + i, 1, out, text_);
+    if (!text.empty()) negatives_.push_back(text);
+  }
+  return negatives_;
+}
+
 /// The label's text; of a set that has a column for each name, the names whose columns hold 1, with separators between;
 /// of several numbers all cells, value_end between, or nothing if all are empty.
 std::string_view RowStream::label(SourceRow& out) {
-  const std::size_t first = text_columns_ + pair_columns_;
+  const std::size_t first = text_columns_ + pair_columns_ + negative_columns_;
   for (std::size_t i = first; i < first + label_columns_; ++i) {
     if (row_.values[i]) continue;
     if (out.missing_column.empty()) out.missing_column = columns_[i];

@@ -30,6 +30,16 @@ std::string place_of(const SourceRow& row, const std::string& file) {
   return file + ", row " + std::to_string(row.number) + ", line " + std::to_string(row.line);
 }
 
+/// Whether the texts of the row have more characters together. Bytes, which are no fewer, are counted first.
+bool characters_exceed(std::int64_t limit, const SourceRow& row) {
+  const auto sum = [&](const auto& size_of) {
+    std::int64_t all = size_of(row.text) + size_of(row.text_pair);
+    for (const std::string_view text : row.negatives) all += size_of(text);
+    return all;
+  };
+  return sum([](std::string_view text) { return std::ssize(text); }) > limit && sum(tokenize::count_characters) > limit;
+}
+
 /// The pass over the text: statuses but for rare labels and splits, labels numbered as they come.
 class Scan {
  public:
@@ -102,10 +112,7 @@ class Scan {
     if (needs_pair_ && row.text_pair.empty()) return RowStatus::empty_pair;
     if (has_labels_ && row.label.empty() && !rules_.may_be_empty) return RowStatus::empty_label;
     const std::int64_t limit = config_.filter.max_characters;
-    if (limit > 0 && static_cast<std::int64_t>(row.text.size() + row.text_pair.size()) > limit &&
-        tokenize::count_characters(row.text) + tokenize::count_characters(row.text_pair) > limit) {
-      return RowStatus::too_many_characters;
-    }
+    if (limit > 0 && characters_exceed(limit, row)) return RowStatus::too_many_characters;
     if (has_words_ && has_labels_ && count_words(row.text) != count_words(row.label)) {
       return RowStatus::unequal_words;
     }
@@ -135,6 +142,7 @@ class Scan {
     if (!is_kept(status)) return;
     if (!row.note.empty() && table_.noted_rows++ == 0) table_.first_note = place_of(row, file) + ": " + row.note;
     const bool valid = !row.malformed && tokenize::is_valid_utf8(row.text) && tokenize::is_valid_utf8(row.text_pair) &&
+                       std::ranges::all_of(row.negatives, tokenize::is_valid_utf8) &&
                        tokenize::is_valid_utf8(row.label);
     if (!valid && table_.malformed_rows++ == 0) table_.first_malformed = place_of(row, file);
   }

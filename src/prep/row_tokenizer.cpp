@@ -19,15 +19,17 @@ RowTokenizer::RowTokenizer(const PrepConfig& config, const tokenize::Tokenizer& 
 
 void RowTokenizer::add(const SourceRow& row, RowStatus status, tokenize::TokenSpan answer) {
   if (!is_kept(status) || TokenStore::owner(row.index, group_.size()) != group_.rank()) return;
-  maker_.make(row.text, row.text_pair, made_);
+  maker_.make(row.text, row.text_pair, made_, row.negatives);
   store_->add(row, status, answer, made_);
-  count_text(static_cast<std::int64_t>(row.text.size() + row.text_pair.size()));
+  std::size_t bytes = row.text.size() + row.text_pair.size();
+  for (const std::string_view text : row.negatives) bytes += text.size();
+  count_text(static_cast<std::int64_t>(bytes));
   count();
 }
 
 void RowTokenizer::add_ids(std::int64_t row, RowStatus split, std::vector<std::int32_t>& ids,
-                           std::vector<std::int32_t>& pair_ids) {
-  maker_.make_of_ids(ids, pair_ids, made_);
+                           std::vector<std::int32_t>& pair_ids, std::span<std::vector<std::int32_t>> negatives) {
+  maker_.make_of_ids(ids, pair_ids, made_, negatives);
   SourceRow place;
   place.index = row;
   store_->add(place, split, no_answer, made_);

@@ -31,7 +31,8 @@ class RowTokenizer {
   /// tasks with answers.
   void add(const SourceRow& row, RowStatus status, tokenize::TokenSpan answer);
   /// The same of a row of this rank that is kept, of a task without answers and words, by the ids of its texts.
-  void add_ids(std::int64_t row, RowStatus split, std::vector<std::int32_t>& ids, std::vector<std::int32_t>& pair_ids);
+  void add_ids(std::int64_t row, RowStatus split, std::vector<std::int32_t>& ids, std::vector<std::int32_t>& pair_ids,
+               std::span<std::vector<std::int32_t>> negatives);
   /// Of the texts of rows that were added by their ids.
   void count_text(std::int64_t bytes) { counts_.text_bytes += bytes; }
   /// Collective: after the last of `rows`. Returns the store, open for reading.

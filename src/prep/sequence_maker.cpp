@@ -55,10 +55,16 @@ void MadeRow::clear() {
   truncated = false;
 }
 
-void SequenceMaker::make(std::string_view text, std::string_view text_pair, MadeRow& row) {
+void SequenceMaker::make(std::string_view text, std::string_view text_pair, MadeRow& row,
+                         std::span<const std::string_view> negatives) {
   row.clear();
   first_.clear();
   second_.clear();
+  negatives_.resize(negatives.size());
+  for (std::size_t i = 0; i < negatives.size(); ++i) {
+    negatives_[i].clear();
+    encoder_->encode(negatives[i], negatives_[i]);
+  }
   if (words_) {
     encode_words(text, row);
   } else {
@@ -76,10 +82,13 @@ void SequenceMaker::make(std::string_view text, std::string_view text_pair, Made
   assign_words(windows, row.word_ends, row.word_window);
 }
 
-void SequenceMaker::make_of_ids(std::vector<std::int32_t>& ids, std::vector<std::int32_t>& pair_ids, MadeRow& row) {
+void SequenceMaker::make_of_ids(std::vector<std::int32_t>& ids, std::vector<std::int32_t>& pair_ids, MadeRow& row,
+                                std::span<std::vector<std::int32_t>> negatives) {
   row.clear();
   first_.swap(ids);
   second_.swap(pair_ids);
+  negatives_.resize(negatives.size());
+  for (std::size_t i = 0; i < negatives.size(); ++i) negatives_[i].swap(negatives[i]);
   cut(row);
 }
 
@@ -112,11 +121,14 @@ void SequenceMaker::encode_words(std::string_view text, MadeRow& row) {
 void SequenceMaker::make_truncated(MadeRow& row) const {
   const PairLengths all = {std::ssize(first_), std::ssize(second_)};
   if (parts_) {
-    for (const auto* text : {&first_, &second_}) {
-      const std::size_t kept = std::min(text->size(), static_cast<std::size_t>(room_));
-      row.truncated = row.truncated || kept < text->size();
-      add_sequence(std::span(*text).first(kept), {}, row);
-    }
+    const auto add = [&](std::span<const std::int32_t> text) {
+      const std::size_t kept = std::min(text.size(), static_cast<std::size_t>(room_));
+      row.truncated = row.truncated || kept < text.size();
+      add_sequence(text.first(kept), {}, row);
+    };
+    add(first_);
+    add(second_);
+    for (const std::vector<std::int32_t>& text : negatives_) add(text);
     return;
   }
   const PairLengths kept =

@@ -45,6 +45,7 @@ void count_words(const PrepConfig& config, const RowTable& table, const comm::Co
     }
     trainer.count(row.text, counts);
     trainer.count(row.text_pair, counts);
+    for (const std::string_view text : row.negatives) trainer.count(text, counts);
   }
 }
 

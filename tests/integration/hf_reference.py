@@ -136,29 +136,30 @@ def embeddings_of(task, model, shard, rows):
     return (states * real).sum(1) / real.sum(1) if pooling == "mean" else states.masked_fill(real == 0, -torch.inf).amax(1)
 
 
-def pair_embeddings(task, model, shard, chosen):
-    """(anchors, positives) of the rows [begin, end), normalized."""
-    rows = [row for pair in chosen for row in range(*pair)]
-    found = torch.nn.functional.normalize(embeddings_of(task, model, shard, rows), dim=-1)
-    return found[::2], found[1::2]
+def row_embeddings(task, model, shard, chosen, columns=None):
+    """(anchors, positives, negatives) of the rows [begin, end): the first columns of their embeddings, normalized."""
+    rows = [row for texts in chosen for row in range(*texts)]
+    places = torch.tensor([row - texts[0] for texts in chosen for row in range(*texts)])
+    found = torch.nn.functional.normalize(embeddings_of(task, model, shard, rows)[:, :columns], dim=-1)
+    return found[places == 0], found[places == 1], found[places > 1]
 
 
 def embedding_loss(task):
-    """sentence-transformers' MultipleNegativesRankingLoss, its symmetric one, or CosineSimilarityLoss."""
+    """sentence-transformers' MultipleNegativesRankingLoss, its symmetric one, MatryoshkaLoss of it, or CosineSimilarityLoss."""
     settings = cases.EMBEDDINGS[task]
 
-    def loss(model, shard, chosen):
-        anchors, positives = pair_embeddings(task, model, shard, chosen)
+    def of_columns(model, shard, chosen, columns):
+        anchors, positives, negatives = row_embeddings(task, model, shard, chosen, columns)
         if settings.get("loss") == "cosine_similarity":
             scores = torch.tensor(shard["labels"][[first for first, _ in chosen]]).double() / settings["range"][1]
             return torch.nn.functional.mse_loss((anchors * positives).sum(-1), scores)
-        logits, own = settings.get("scale", 20.0) * anchors @ positives.T, torch.arange(len(chosen))
+        logits, own = settings.get("scale", 20.0) * anchors @ torch.cat([positives, negatives]).T, torch.arange(len(chosen))
         losses = [torch.nn.functional.cross_entropy(logits, own)]
         if settings.get("symmetric"):
-            losses.append(torch.nn.functional.cross_entropy(logits.T, own))
+            losses.append(torch.nn.functional.cross_entropy(logits[:, :len(chosen)].T, own))
         return sum(losses) / len(losses)
 
-    return loss
+    return lambda model, shard, chosen: sum(of_columns(model, shard, chosen, columns) for columns in settings.get("dimensions", [None]))
 
 
 LOSSES = {"question_answering": span_loss, "token_classification": word_loss, "answer_ranking": pair_loss, cases.LISTWISE: list_loss,

@@ -98,6 +98,21 @@ class TextEmbedding(TaskCase):
                 self.assertEqual(texts[at + 1].count("[CLS]"), 1)
                 self.assertEqual(texts[at + 1].count("[SEP]"), 1)
 
+    def test_negatives_stand_behind_the_positive(self):
+        (self.folder / "more.csv").write_text("anchor,positive,near,far\nsalt,tea,cup,stone water\nsugar,leaf,,river\nlight,paper,,\n")
+        source = {"format": "csv", "files": ["more.csv"], "negatives": ["near", "far"]}
+        expected = {0: ["salt", "tea", "cup", "stone water"], 1: ["sugar", "leaf", "river"], 2: ["light", "paper"]}
+        for name, ranks, tokenizer in (("trained", 1, {"train_size": 120}), ("trained_by_two", 2, {"train_size": 120}), ("given", 2, {"vocabulary": "shards"})):
+            done = self.prepare(name, source, ranks, split={"train": 1}, tokenizer=tokenizer | {"max_tokens": 24})
+            self.assertIn("9 sequences", done.stdout)
+            vocabulary = (self.folder / name / "vocab.txt").read_text().splitlines()
+            with h5py.File(self.folder / name / "train-00000.h5") as file:
+                groups, rows, ids, offsets = (file[data][:] for data in ("groups", "source_index", "input_ids", "offsets"))
+            texts = [" ".join(vocabulary[i] for i in ids[a + 1:b - 1]).replace(" ##", "") for a, b in zip(offsets, offsets[1:])]
+            self.assertEqual({rows[a]: texts[a:b] for a, b in zip(groups, groups[1:])}, expected)
+        refused = self.prepare("refused", source | {"label": "far"}, check=2)
+        self.assertIn("a row with a score has two texts", refused.stderr)
+
     def test_layouts_agree(self):
         """One batch on any ranks and micro-batches, with dropout; bit for bit where results are reproducible."""
         layouts = {"one": (1, {}, {}), "eight": (1, {}, {"micro": 6}), "ranks": (4, {"data": 4}, {"micro": 6}),

@@ -19,7 +19,7 @@ LAYOUTS = {"classification": [{"data": 2, "pipeline": 2}], cases.COLUMNS: [{"dat
            "lora_gpt2_magnitudes": [{"tensor": 2}], "bilstm_classification": [{"data": 2, "pipeline": 2}],
            "gpt2_causal_lm": [{"data": 2, "pipeline": 2}, {"tensor": 2}],
            "embedding": [{"data": 2, "pipeline": 2}, {"tensor": 2}], "embedding_symmetric": [{"data": 2}, {"tensor": 2}],
-           "embedding_scores": [{"data": 2, "pipeline": 2}, {"tensor": 2}],
+           "embedding_negatives": [{"data": 2, "pipeline": 2}], "embedding_scores": [{"data": 2, "pipeline": 2}, {"tensor": 2}],
            "distilled_classification": [{"data": 2, "pipeline": 2}], "distilled_token_classification": [{"tensor": 2}],
            "distilled_question_answering": [{"pipeline": 2}], f"distilled_{cases.LISTWISE}": [{"data": 2}],
            "distilled_states": [{"data": 2, "pipeline": 2}, {"tensor": 2}], "distilled_states_words": [{"pipeline": 2}],

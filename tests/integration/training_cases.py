@@ -24,11 +24,12 @@ COLUMNS = "columns_regression"  # regression on several label columns, some of w
 # Task names of the input, if they differ, and the label column of the table.
 TASKS = {LISTWISE: "answer_ranking", BOUNDED: "regression", COLUMNS: "regression", "electra_regression": "regression", "roberta_classification": "classification",
          "gpt2_causal_lm": "causal_lm", "bilstm_classification": "classification", "embedding_symmetric": "embedding",
-         "embedding_scores": "embedding"}
+         "embedding_scores": "embedding", "embedding_negatives": "embedding"}
 LABELS = {"classification": "label", "roberta_classification": "label", "regression": "score", BOUNDED: "score", COLUMNS: ["score", "size", "vowels"],
           "electra_regression": "score", "bilstm_classification": "label", "multi_label": "labels", "token_classification": "tags"}
 # [task] of embeddings.
 EMBEDDINGS = {"embedding": {}, "embedding_symmetric": {"symmetric": True, "scale": 10.0, "pooling": "cls"},
+              "embedding_negatives": {"dimensions": [48, 20]},
               "embedding_scores": {"loss": "cosine_similarity", "range": [0.0, 5.0], "pooling": "max"}}
 CASES = [*LABELS, "answer_ranking", LISTWISE, "question_answering", "gpt2_causal_lm", *EMBEDDINGS]
 FAMILIES = {"electra": "Electra", "roberta": "Roberta", "gpt2": "GPT2", "bilstm": "BiLstm"}  # before a task's name; else BERT
@@ -117,13 +118,16 @@ def write_rows(path, count, seed):
 
 
 def write_pairs(path, count, seed):
-    """Pairs of texts and their score from 0 to 5, the share of the anchor's words that the other text has."""
-    draw = random.Random(seed)
-    lines = ["anchor\tpositive\tscore"]
-    for text, _, _ in sentences(count, seed):
+    """Pairs of texts and their score from 0 to 5, the share of the anchor's words that the other text has; and two texts of other
+    words, the second of which every third row lacks."""
+    draw, others = random.Random(seed), sentences(count, seed + 100)
+    lines = ["anchor\tpositive\tscore\tnear\tfar"]
+    for row, (text, _, _) in enumerate(sentences(count, seed)):
         words = text.split()
         kept = draw.sample(words, draw.randint(1, len(words)))
-        lines.append(f"{text}\t{' '.join(kept)}\t{round(5 * len(kept) / len(words), 2)}")
+        other = others[row][0].split()
+        lines.append("\t".join([text, " ".join(kept), str(round(5 * len(kept) / len(words), 2)), " ".join(kept[:1] + other),
+                                "" if row % 3 == 0 else " ".join(other)]))
     path.write_text("\n".join(lines) + "\n")
 
 
@@ -357,7 +361,7 @@ class Trainings(unittest.TestCase):
             return self.prepared[task]
         answers, ranks = task == "question_answering", task.startswith("answer_ranking")
         labels = {"label": LABELS[task]} if task in LABELS else {}
-        pairs = {"format": "tsv"} | ({"label": "score"} if task == "embedding_scores" else {})
+        pairs = {"format": "tsv"} | ({"label": "score"} if task == "embedding_scores" else {"negatives": ["near", "far"]} if task == "embedding_negatives" else {})
         source = {"format": "squad"} if answers else {"format": "wikiqa"} if ranks else pairs if task in EMBEDDINGS else {"format": "tsv", "text": "text"} | labels
         tokenizer = {"type": "byte_bpe", "train_size": 400} if family_of(task) == "gpt2" else {"train_size": 250}
         tokenizer |= {"max_tokens": 16 if task == "token_classification" else MAX_TOKENS}
@@ -429,7 +433,8 @@ class Trainings(unittest.TestCase):
                 "embed": {"pooling": EMBEDDINGS[task].get("pooling", "mean"), "normalize": True}, "data": {"test": [f"{task}/test-*.h5"]}})
             with h5py.File(self.folder / f"{output}_embed/embeddings/test-00000.h5") as file:
                 vectors = file["embeddings"][:].astype(float)
-            return (vectors[::2] * vectors[1::2]).sum(axis=1)
+            anchors = read_shard(self.folder / f"{task}/test-00000.h5")["groups"][:-1]
+            return (vectors[anchors] * vectors[[row + 1 for row in anchors]]).sum(axis=1)
         if task == "question_answering":
             texts, odds = (json.loads((folder / name).read_text()) for name in ("predictions.json", "null_odds.json"))
             return {name: (texts[name], odds[name]) for name in texts}

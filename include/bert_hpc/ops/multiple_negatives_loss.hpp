@@ -22,8 +22,8 @@ struct MultipleNegatives {
 
 /// embeddings (rows, columns), not shorter than 1e-12; texts (rows, 2): first the place of each row's text in its
 /// group, as core::TextTargets; the rows of a group are neighbours, its anchor first, then its positive, and further
-/// negatives. scratch (rows, 2). For the rows from `begin` on, as many as d_embeddings has: row_loss (own rows), that
-/// of a pair with its anchor, with `symmetric` half of it with its positive, else 0; d_embeddings (own rows, columns),
+/// negatives. scratch (rows, 2). Adds for the rows from `begin` on, as many as d_embeddings has: to row_loss (own rows)
+/// that of a pair with its anchor, with `symmetric` half of it with its positive; to d_embeddings (own rows, columns)
 /// the gradient of gradient_scale · Σ of all rows' losses. Bits of a row depend neither on `begin` nor on the number of
 /// own rows.
 void multiple_negatives_loss(core::Tensor<const float> embeddings, const float* texts, const MultipleNegatives& options,

@@ -20,6 +20,7 @@ struct SourceConfig {
   std::vector<std::string> validation_files, test_files;  ///< go whole into their split
   std::vector<std::string> text{"text"};                  ///< columns, joined by a blank
   std::vector<std::string> text_pair;                     ///< columns of the second text; none: single texts
+  std::vector<std::string> negatives;                     ///< columns of texts that do not belong to a row's anchor
   std::string label = "label";  ///< column; empty: no labels, for text that is only to be predicted
   /// Several label columns; then `label` is empty. In a set each holds 0 or 1 and is a label name, of a regression each
   /// holds a number.
@@ -42,7 +43,7 @@ struct SourceConfig {
 };
 
 struct FilterConfig {
-  std::int64_t max_characters = 0;  ///< of both texts together; 0: any
+  std::int64_t max_characters = 0;  ///< of a row's texts together; 0: any
   std::int64_t min_rows_per_label = 1;
   std::int64_t most_frequent_labels = 0;  ///< keep rows of so many labels; 0: all
   bool empty_pairs = false;               ///< rows with an empty second text are kept

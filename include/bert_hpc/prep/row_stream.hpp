@@ -25,17 +25,18 @@ struct SourceRow {
   std::int64_t line = 0;    ///< on which it begins, from 1
   std::size_t file = 0;     ///< index into RowStream::files()
   std::string_view text, text_pair, label;
-  std::string_view id;                ///< [source] id; empty where there is none
-  std::string_view query;             ///< of candidates: the id of its query, or without ids its text
-  bool own_query = false;             ///< Row::own_query
-  std::string note;                   ///< Row::note
-  std::string_view group;             ///< [split] group, trimmed; empty where there is none
-  std::string_view record;            ///< csv, tsv: the row's bytes as the file has them
-  std::string problem;                ///< why it cannot be read; empty if it can
-  bool too_wide = false;              ///< because it has more columns than the header
-  std::string missing_column;         ///< name of a column asked for that the row lacks; empty if none
-  std::span<const std::string> keys;  ///< jsonl: what it has instead
-  bool malformed = false;             ///< held bytes that are not UTF-8, beyond those that the views still hold
+  std::span<const std::string_view> negatives;  ///< those of [source] negatives that are not empty
+  std::string_view id;                          ///< [source] id; empty where there is none
+  std::string_view query;                       ///< of candidates: the id of its query, or without ids its text
+  bool own_query = false;                       ///< Row::own_query
+  std::string note;                             ///< Row::note
+  std::string_view group;                       ///< [split] group, trimmed; empty where there is none
+  std::string_view record;                      ///< csv, tsv: the row's bytes as the file has them
+  std::string problem;                          ///< why it cannot be read; empty if it can
+  bool too_wide = false;                        ///< because it has more columns than the header
+  std::string missing_column;                   ///< name of a column asked for that the row lacks; empty if none
+  std::span<const std::string> keys;            ///< jsonl: what it has instead
+  bool malformed = false;  ///< held bytes that are not UTF-8, beyond those that the views still hold
 };
 
 class RowStream {
@@ -58,13 +59,14 @@ class RowStream {
   void open(std::size_t file);
   std::string_view join(std::size_t first, std::size_t count, SourceRow& out, std::string& storage);
   std::string_view label(SourceRow& out);
+  std::span<const std::string_view> negatives(SourceRow& out);
 
   const PrepConfig& config_;
   std::vector<File> files_;
   RowFormat format_;
-  /// Texts, second texts, labels, id, query's id, group; the group in files that are divided only.
+  /// Texts, second texts, negatives, labels, id, query's id, group; the group in files that are divided only.
   std::vector<std::string> columns_;
-  std::size_t text_columns_, pair_columns_, label_columns_;
+  std::size_t text_columns_, pair_columns_, negative_columns_, label_columns_;
   bool has_candidates_, has_words_;
   std::string label_end_;
   bool ids_, queries_, groups_;
@@ -73,6 +75,7 @@ class RowStream {
   std::int64_t index_ = 0, skipped_lines_ = 0;
   Row row_;
   std::string text_, text_pair_, label_;
+  std::vector<std::string_view> negatives_;
 };
 
 }  // namespace bert_hpc::prep

@@ -60,10 +60,12 @@ class SequenceMaker {
   SequenceMaker(const PrepConfig& config, const tokenize::Tokenizer& tokenizer);
 
   /// Replaces `row` by the sequences of these texts: one, with doc_stride at least one, or one for each text. Each has
-  /// at most max_tokens, or any number where text is packed.
-  void make(std::string_view text, std::string_view text_pair, MadeRow& row);
+  /// at most max_tokens, or any number where text is packed. `negatives`: more texts of tasks that compare them.
+  void make(std::string_view text, std::string_view text_pair, MadeRow& row,
+            std::span<const std::string_view> negatives = {});
   /// The same of texts whose ids are known; not of tasks with answers or words. Takes the arrays and leaves others.
-  void make_of_ids(std::vector<std::int32_t>& ids, std::vector<std::int32_t>& pair_ids, MadeRow& row);
+  void make_of_ids(std::vector<std::int32_t>& ids, std::vector<std::int32_t>& pair_ids, MadeRow& row,
+                   std::span<std::vector<std::int32_t>> negatives = {});
 
  private:
   void cut(MadeRow& row);
@@ -83,6 +85,7 @@ class SequenceMaker {
   std::vector<std::int32_t> before_, after_, after_pair_;  // special tokens; after_: after the first text
   bool after_counts_, second_counts_;  // as tokens of type 0: after_; the second text and after_pair_
   std::vector<std::int32_t> first_, second_;
+  std::vector<std::vector<std::int32_t>> negatives_;
 };
 
 }  // namespace bert_hpc::prep

@@ -129,6 +129,7 @@ inline constexpr const char* cosine_similarity_loss = "cosine_similarity";
 inline constexpr const char* pooling_key = "pooling";
 inline constexpr const char* scale_key = "scale";
 inline constexpr const char* symmetric_key = "symmetric";
+inline constexpr const char* dimensions_key = "dimensions";
 inline constexpr const char* skip_unanswerable_key = "skip_unanswerable";
 inline constexpr const char* label_smoothing_key = "label_smoothing";
 inline constexpr const char* threshold_key = "threshold";

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/text.hpp"
 #include "bert_hpc/tasks/task.hpp"
 
 namespace bert_hpc::app {
@@ -23,6 +24,12 @@ std::optional<model::SentenceModules> modules_of(const config::Config& input, st
 }  // namespace
 
 void settle_pooling(config::Config& input, std::int64_t hidden) {
+  for (const double columns : input.task.list(tasks::dimensions_key).numbers) {
+    if (columns <= static_cast<double>(hidden)) continue;
+    throw core::Error(core::ExitCode::input, "[task] dimensions has " + core::format_number(columns) +
+                                                 ", and embeddings of this model have " + std::to_string(hidden) +
+                                                 " columns (hidden_size): name at most as many.");
+  }
   if (input.embeds()) {
     config::Embed& embed = input.embed;
     std::optional<model::SentenceModules> modules;

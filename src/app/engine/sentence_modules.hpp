@@ -12,7 +12,8 @@ namespace bert_hpc::app {
 
 /// Sets [embed] pooling and normalize of mode "embed", or [task] pooling of the task "embedding", if the input does
 /// not: as the pretrained model's folder says, or the usual ones. Throws Error(input) if the folder's modules are not
-/// those of its model (`hidden`: columns of that), or are not computed here, and Error(files).
+/// those of its model (`hidden`: columns of that), or are not computed here, or [task] dimensions are more, and
+/// Error(files).
 void settle_pooling(config::Config& input, std::int64_t hidden);
 
 /// Files of sentence-transformers beside an exported model; none unless its task is "embedding". `shards`: of the

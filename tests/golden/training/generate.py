@@ -41,7 +41,7 @@ def predictions(task, train, test, model, folder):
         return {name: [text, round(odds, 7)] for name, (text, _, odds) in answers_of(asked[1], windows[1], scores, {}).items()}
     if task in cases.EMBEDDINGS:  # the cosine of each pair
         with torch.no_grad():
-            pairs = hf_reference.pair_embeddings(task, model, test, hf_reference.items_of(task, test))
+            pairs = hf_reference.row_embeddings(task, model, test, hf_reference.items_of(task, test))
         return [round(value, 7) for value in (pairs[0] * pairs[1]).sum(-1).tolist()]
     if task == "gpt2_causal_lm":  # the mean loss of each sequence
         with torch.no_grad():

@@ -101,6 +101,7 @@ TEST_CASE("any key that is given since then is reported") {
                                            "task.pooling",
                                            "task.scale",
                                            "task.symmetric",
+                                           "task.dimensions",
                                            "task.loss",
                                            "task.answer_threshold",
                                            "task.skip_unanswerable",

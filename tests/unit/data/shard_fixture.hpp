@@ -125,7 +125,8 @@ inline void write_shard(const std::string& path, const ShardContent& c, const st
   if (has(set::offsets)) file.write(set::offsets, c.offsets, {}, storage);
   if (!c.token_type_ids.empty()) file.write(set::token_type_ids, c.token_type_ids, {}, storage);
   if (c.task == tasks::find("classification") && has(set::labels)) file.write(set::labels, c.classes, {}, storage);
-  if (!c.values.empty() && has(set::labels)) {
+  const bool has_values = c.task == tasks::find("regression") || c.task->embeds_texts();
+  if (has_values && has(set::labels)) {
     const bool columns = std::ssize(c.values) > c.sequences();
     file.write(set::labels, c.values,
                columns ? std::vector<std::int64_t>{c.sequences(), 3} : std::vector<std::int64_t>(), storage);

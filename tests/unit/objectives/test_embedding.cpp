@@ -1,10 +1,14 @@
 #include "bert_hpc/objectives/embedding.hpp"
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <cmath>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/objectives/objective.hpp"
+#include "bert_hpc/ops/multiple_negatives_loss.hpp"
+#include "support/sample_tensors.hpp"
 
 using namespace bert_hpc;
 using Catch::Matchers::ContainsSubstring;
@@ -80,4 +84,29 @@ TEST_CASE("a block's loss and ranks") {
       std::log(std::exp(2 * half) + 1) - 2 * half + std::log(std::exp(2 * half) + std::exp(2)) - 2;
   const double to_anchors = std::log(2.0) + std::log(1 + std::exp(2.0)) - 2;
   CHECK(std::abs(both.sums().loss - (to_candidates + to_anchors) / 2) < 1e-12);
+}
+
+TEST_CASE("the loss of several numbers of columns is the sum of their losses") {
+  config::Task task;
+  task.name = "embedding";
+  task.lists["dimensions"].numbers = {8, 3};
+  using test::Matrix;
+  constexpr std::int64_t rows = 6, columns = 10;
+  const Matrix x = Matrix::random(rows, columns, 5);
+  const test::Vector<float> texts{0, 0, 1, 0, 2, 0, 0, 0, 1, 0, 2, 0};
+  Matrix scratch(rows, 2), loss(1, rows), gradient(rows, columns), expected_loss(1, rows), expected(rows, columns);
+  for (Matrix* sums : {&expected_loss, &expected}) std::fill(sums->values.begin(), sums->values.end(), 0.0f);
+  const layers::StepLossKind kind = objectives::named("embedding").step_losses.front().make(task);
+  kind.compute({.logits = x, .values = texts.data(), .scratch = scratch.values.data()}, 0, 0.5f, loss.values.data(),
+               gradient);
+  const core::Tensor<const float> all = x;
+  const core::Tensor<float> sums = expected;
+  for (const std::int64_t first : {8, 3}) {
+    ops::multiple_negatives_loss({all.data, rows, first, all.stride}, texts.data(), {}, 0, 0.5f, scratch.values.data(),
+                                 expected_loss.values.data(), {sums.data, rows, first, sums.stride});
+  }
+  CHECK(loss.values == expected_loss.values);
+  CHECK(gradient.values == expected.values);
+  CHECK(gradient(0, 9) == 0);
+  CHECK(loss(0, 0) > 0);
 }

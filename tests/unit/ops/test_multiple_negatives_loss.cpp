@@ -1,5 +1,6 @@
 #include "bert_hpc/ops/multiple_negatives_loss.hpp"
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <cmath>
@@ -63,6 +64,14 @@ struct Plain {
   }
 };
 
+Matrix zeros(std::int64_t rows, std::int64_t columns_of_it, std::int64_t padding = 0) {
+  Matrix x(rows, columns_of_it, padding);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t j = 0; j < columns_of_it; ++j) x(r, j) = 0;
+  }
+  return x;
+}
+
 }  // namespace
 
 TEST_CASE("the loss of in-batch negatives against a plain loop, its gradient against finite differences") {
@@ -72,7 +81,7 @@ TEST_CASE("the loss of in-batch negatives against a plain loop, its gradient aga
   const test::Vector<float> texts = places_of(groups);
   const auto rows = static_cast<std::int64_t>(texts.size()) / 2;
   const Matrix x = Matrix::random(rows, columns, 7, 1.5f, 2);
-  Matrix loss(1, rows), gradient(rows, columns, 1), scratch(rows, 2);
+  Matrix loss = zeros(1, rows), gradient = zeros(rows, columns, 1), scratch(rows, 2);
   constexpr float scale = 0.25f;
   ops::multiple_negatives_loss(x, texts.data(), options, 0, scale, scratch.values.data(), loss.values.data(), gradient);
   const Plain plain{x, texts, options};
@@ -90,15 +99,19 @@ TEST_CASE("the loss of in-batch negatives against a plain loop, its gradient aga
           return scale * (more.total() - less.total()) / (2 * h);
         }) < 2 * tolerance);
   CHECK(gradient.padding_untouched());
+  const Matrix once_loss = loss, once = gradient;
+  ops::multiple_negatives_loss(x, texts.data(), options, 0, scale, scratch.values.data(), loss.values.data(), gradient);
+  CHECK(test::largest_difference(loss, [&](auto, auto r) { return 2 * once_loss(0, r); }) < 1e-5);
+  CHECK(test::largest_difference(gradient, [&](auto r, auto j) { return 2 * once(r, j); }) < 1e-5);
 
   // A part of the rows gets the same bits.
   const std::int64_t begin = 3, count = 4;
-  Matrix part(count, columns), part_loss(1, count);
+  Matrix part = zeros(count, columns), part_loss = zeros(1, count);
   ops::multiple_negatives_loss(x, texts.data(), options, begin, scale, scratch.values.data(), part_loss.values.data(),
                                part);
   for (std::int64_t i = 0; i < count; ++i) {
-    CHECK(part_loss(0, i) == loss(0, begin + i));
-    for (std::int64_t j = 0; j < columns; ++j) CHECK(part(i, j) == gradient(begin + i, j));
+    CHECK(part_loss(0, i) == once_loss(0, begin + i));
+    for (std::int64_t j = 0; j < columns; ++j) CHECK(part(i, j) == once(begin + i, j));
   }
 }
 
@@ -106,6 +119,7 @@ TEST_CASE("in-batch negatives of one pair, of equal embeddings, of zeros and of 
   test::Vector<float> texts = places_of({2});
   Matrix x = Matrix::random(2, columns, 3), loss(1, 2), gradient(2, columns), scratch(2, 2);
   const auto compute = [&] {
+    for (Matrix* sums : {&loss, &gradient}) std::fill(sums->values.begin(), sums->values.end(), 0.0f);
     ops::multiple_negatives_loss(x, texts.data(), {}, 0, 1.0f, scratch.values.data(), loss.values.data(), gradient);
   };
   compute();

@@ -71,6 +71,17 @@ TEST_CASE("texts that are compared are sequences of their own") {
   maker.make("a b", "a b a", row);
   CHECK(row.ids == Ids{2, 5, 6, 3, 2, 5, 6, 3});
   CHECK(row.truncated);
+  const std::vector<std::string_view> negatives{"b", "b b b"};
+  maker.make("a", "a", row, negatives);
+  CHECK(row.ids == Ids{2, 5, 3, 2, 5, 3, 2, 6, 3, 2, 6, 6, 3});
+  CHECK(row.sequences.size() == 4);
+  CHECK(row.truncated);
+  std::vector<std::int32_t> ids{5}, pair_ids{6};
+  std::vector<std::vector<std::int32_t>> more{{6, 5}};
+  maker.make_of_ids(ids, pair_ids, row, more);
+  CHECK(row.ids == Ids{2, 5, 3, 2, 6, 3, 2, 6, 5, 3});
+  maker.make("a", "b", row);
+  CHECK(row.sequences.size() == 2);
 }
 
 TEST_CASE("texts of causal language modelling end in a token and have no template") {
