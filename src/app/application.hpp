@@ -5,7 +5,7 @@
 
 namespace bert_hpc::app {
 
-/// Collective over all ranks. Returns the exit status, the same on every rank. Throws core::Error where a rank fails
+/// Collective over all ranks. Returns the exit status, the same on every rank. Throws core::Error if a rank fails
 /// alone: the caller then ends all ranks.
 /// The device layer is up, unless the input is only validated.
 int run_application(const Invocation& invocation, comm::Communicator& world, int threads, StopRequest& requests,

@@ -43,7 +43,7 @@ std::vector<std::string> result_files(const std::string& directory) {
   return files;
 }
 
-/// Collective. Throws Stop where the run was asked to stop.
+/// Collective. Throws Stop if the run was asked to stop.
 void evaluate(Session& session, data::ShardReader& reader, Results& results, const RunContext& context) {
   const config::Config& input = context.input;
   const std::vector<std::string>& labels = session.model->config.label_names;

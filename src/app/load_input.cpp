@@ -20,7 +20,7 @@ namespace {
 /// Failures of steps that do not need each other.
 class Findings {
  public:
-  /// False where the step failed.
+  /// False if the step failed.
   bool attempt(const std::function<void()>& step) {
     try {
       step();

@@ -10,14 +10,14 @@
 namespace bert_hpc::app {
 namespace {
 
-/// Does [run] resume name one of the directory's own checkpoints?
+/// Whether [run] resume names one of the directory's own checkpoints.
 bool names_own_checkpoint(const config::Config& input) {
   std::error_code problem;
   const std::filesystem::path own = checkpoint_folder(input).path();
   return std::filesystem::equivalent(named_checkpoint(input.run.resume).parent_path(), own, problem);
 }
 
-/// Is an unfinished run in the run's directory to be continued? What evaluates begins again, as it has nothing to lose.
+/// Whether to continue an unfinished run in the run's directory. Evaluations begin again, as they have nothing to lose.
 bool continues_there(const RunContext& context) {
   if (!context.input.trains()) return true;
   if (start_of(context.input).resume == "never") return false;

@@ -10,7 +10,7 @@
 
 namespace bert_hpc::app {
 
-/// On rank 0. Throws Error where the run may not begin in its directory; with --validate only where the directory
+/// On rank 0. Throws Error if the run may not begin in its directory; with --validate only where the directory
 /// cannot be used at all.
 void check_directory(const RunContext& context);
 
@@ -18,7 +18,7 @@ void check_directory(const RunContext& context);
 /// again whether the run may begin: another one may have done so meanwhile. Throws Stop.
 std::unique_ptr<io::RunLock> lock_run_directory(const RunContext& context);
 
-/// Collective. For --validate: why the run may not begin in its directory as that is now, and the cure; "" where it
+/// Collective. For --validate: why the run may not begin in its directory as that is now, and the cure; "" if it
 /// may. A note, no error: what is planned may be meant for another one.
 std::string directory_note(const RunContext& context);
 

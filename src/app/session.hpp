@@ -1,5 +1,5 @@
-// What every mode computes with, made in phases. The phases run in this order; each is collective and needs those
-// before it. Members are declared in the order of the phases, so that each outlives those that use it:
+// Everything that a mode computes with, made in phases. The phases run in this order. Each is collective and needs the
+// phases before it. Members are declared in the order of the phases, so that each outlives its users:
 //
 //   data           the model that the input states, the data sets                            SessionData
 //   communicators  the groups of ranks                                                       Session
@@ -38,7 +38,7 @@ struct SessionData {
   /// Collective.
   explicit SessionData(const RunContext& context);
 
-  /// The training data; in other modes the test data or, where there are none, the validation data.
+  /// The training data; in other modes the test data or, if there are none, the validation data.
   data::ShardReader& primary() const;
 
   model::ModelConfig stated;
@@ -64,7 +64,7 @@ class Session {
 
   /// How replicas share this model's arena. Pure.
   train::ShardSettings shards_of(const ModelInstance& instance) const;
-  /// Of the model's rank: app/engine/step_loss.hpp.
+  /// Settings of the step loss on the model's rank (app/engine/step_loss.hpp).
   std::optional<train::StepLossSettings> step_loss(const ModelInstance& instance) const;
   /// Loss between the outputs of student and teacher; none without a teacher.
   std::optional<train::DistillationSettings> distillation() const;
@@ -85,7 +85,7 @@ class Session {
   core::Timers timers;
 
   // Model.
-  std::int64_t usual_micro_tokens = 0;  ///< where the input does not say
+  std::int64_t usual_micro_tokens = 0;  ///< if the input does not say
   PipelineSetup pipeline;
   data::BatchLoaderOptions batches;
   train::LossOptions loss;

@@ -20,7 +20,7 @@ class TrainingHealth {
   /// Logs step `done`, which was skipped; `loss_scale`: after it. Throws AgreedError(numerical) where ends().
   void report_skipped(const StepResult& result, const SkippedSteps& skipped, double loss_scale,
                       std::int64_t done) const;
-  /// Throws AgreedError(numerical) where all of `done` steps were skipped: the model is untrained.
+  /// Throws AgreedError(numerical) if all of `done` steps were skipped: the model is untrained.
   void require_updates(const SkippedSteps& skipped, std::int64_t done) const;
 
   /// After each evaluation. Warns of a model that predicts one answer in the second evaluation in a row, because the

@@ -22,7 +22,7 @@ class TrainingLoop {
   /// Collective. Before run(): resumes from this checkpoint.
   void restore(const Resume& resume);
 
-  /// Collective. The steps that are left. False where the run was asked to stop and has done so, with a checkpoint.
+  /// Collective. The steps that are left. False if the run was asked to stop and has done so, with a checkpoint.
   bool run();
   /// Collective. The test data, or predictions of the validation data, with the model that is kept. False if the run
   /// was asked to stop meanwhile and has done so.

@@ -44,7 +44,7 @@ std::string seconds_text(double seconds) {
   return core::format_number(seconds, 3) + " s";
 }
 
-/// Are these the same operation? The two sides of an exchange name each other as peer.
+/// Whether these are the same operation. The two sides of an exchange name each other as peer.
 bool agree(const Operation& a, const Operation& b) {
   Operation other = b;
   other.peer = a.peer;

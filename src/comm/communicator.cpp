@@ -74,7 +74,7 @@ std::int64_t Communicator::reserve_messages(std::int64_t) {
   return 0;
 }
 
-// Where a group makes no use of known zeros: all lines are computed, none is known to be zero.
+// For a group that makes no use of known zeros: all lines are computed, none is known to be zero.
 RequestHandle Communicator::start_reduce_scatter(std::span<const float> data, std::span<float> mine,
                                                  const ZeroLines& zeros) {
   core::fill_on_device(zeros.mine, 1, mine.size() / ZeroLines::line);

@@ -49,7 +49,7 @@ Descriptor bound_socket() {
   return made;
 }
 
-/// Of this host's interfaces that are up; the loopback, which serves ranks of the same host, first.
+/// Adds the addresses of this host's interfaces that are up; first the loopback, for ranks of the same host.
 void add_addresses(Meeting& meeting) {
   meeting.addresses[meeting.count++] = htonl(INADDR_LOOPBACK);
   ifaddrs* all = nullptr;

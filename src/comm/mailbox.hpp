@@ -36,7 +36,7 @@ class Mailbox {
   static std::int64_t bytes(std::size_t message_bytes, int ranks);
   std::size_t message_bytes() const { return slot_bytes_; }  ///< size of the largest message
 
-  /// Does a message of this size to or from this rank use the mailbox? Both ends compute the same answer.
+  /// Whether a message of this size to or from this rank uses the mailbox. Both ends compute the same answer.
   bool carries(std::size_t size, int peer) const;
 
   /// Like Communicator::start_…, for messages that it carries. Returns true if the data was copied and may be

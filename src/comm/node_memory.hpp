@@ -47,8 +47,8 @@ class NodeMemory {
 
   bool finished(std::uint64_t operation);  ///< `operation` counts from 1; performs the parts that are possible now
 
-  /// Do other ranks wait for operations that this rank has started but not performed? Before this rank waits for them
-  /// in turn, it must perform its parts with catch_up() (before a collective, which all ranks enter after the same
+  /// Whether other ranks wait for operations that this rank has started but not performed. Before this rank waits for
+  /// them in turn, it must perform its parts with catch_up() (before a collective, which all ranks enter after the same
   /// starts) or meanwhile with progress() (while waiting for a message).
   bool pending() const { return done_ < started_; }
   void catch_up();
@@ -60,7 +60,7 @@ class NodeMemory {
   /// Call while waiting for other ranks: yields this core to them and lets MPI make progress.
   void breathe(int spins) const;
 
-  /// Is this memory that all ranks map once?
+  /// Whether all ranks map this memory once.
   bool is_replicated(const void* begin, std::size_t bytes) const;
 
  private:

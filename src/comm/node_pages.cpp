@@ -13,7 +13,7 @@
 namespace bert_hpc::comm {
 namespace {
 
-/// Null where it cannot be mapped. `file`: -1 for memory of this rank alone.
+/// Null if it cannot be mapped. `file`: -1 for memory of this rank alone.
 std::byte* mapped(int file, std::size_t bytes) {
   const int kind = file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
   void* const begin = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, kind | MAP_NORESERVE, file, 0);

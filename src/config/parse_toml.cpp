@@ -68,7 +68,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
 }
 
-/// Does it look like a string whose quotes were forgotten?
+/// Whether it looks like a string whose quotes were forgotten.
 bool is_bare_text(std::string_view value) {
   if (value.empty() || value.find_first_of("\"'[]{}\n") != std::string_view::npos) return false;
   if (value == "true" || value == "false") return false;

@@ -40,7 +40,7 @@ std::int64_t end_of(bool ParameterSpec::*such, const std::vector<ParameterSpec>&
   return count == 0 ? 0 : count < slices.size() ? slices[count].offset : trainable;
 }
 
-/// That a range of gradients takes, so that the next one begins with a cache line.
+/// Size of a range of gradients in floats, rounded up to a cache line.
 std::int64_t floats_of(const ParameterStore::GradientRange& range) {
   const std::int64_t elements = range.end - range.begin;
   if (range.type == DataType::fp32) return elements;

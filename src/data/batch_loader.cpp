@@ -19,7 +19,7 @@ using core::ExitCode;
 /// Arrays of a micro-batch: no more than this many, each with up to one entry more and padded to the alignment.
 constexpr std::size_t max_arrays = 29;
 
-/// Of the masks that judge a model: the same for every run, so that runs of several seeds are judged by the same masks.
+/// Seed of the masks of evaluations: equal for every run, so that runs of several seeds are compared on the same masks.
 constexpr std::uint64_t evaluation_seed = 0;
 
 /// The most tokens that `sequences` different samples can have.

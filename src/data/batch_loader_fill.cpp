@@ -52,7 +52,7 @@ core::MicroBatch relocated(core::MicroBatch batch, const std::byte* from, const 
   return batch;
 }
 
-/// Of rows in host memory.
+/// Number of pairs of a row that the head reads and a token of its sequence; rows are in host memory.
 double pairs_of(const core::TokenRows& rows, const core::MicroBatch& batch) {
   double pairs = 0;
   for (std::int64_t s = 0; s < batch.sequences; ++s) {
@@ -236,7 +236,7 @@ std::int64_t BatchLoader::word_rows(std::int64_t sample) const {
   return rows;
 }
 
-/// What the loss of a global batch is a mean of; −1 where one replica cannot know.
+/// What the loss of a global batch is a mean of; −1 if one replica cannot know.
 std::int64_t BatchLoader::targets_of(const core::BatchPlan& plan) const {
   if (masker_) return -1;
   if (units_) return std::ssize(samples_);

@@ -14,7 +14,7 @@ using tasks::Labels;
 
 namespace {
 
-/// Of the arrays of a LabelColumn.
+/// Calls `each` for each array of a LabelColumn.
 template <class Column, class Do>
 void for_each_array(Column& column, const Do& each) {
   std::apply([&each](auto&... all) { (each(all), ...); }, LabelColumn::fields(column));

@@ -134,7 +134,7 @@ void ShardFile::check_tokens() {
   }
 }
 
-/// Of a dataset that the caller may read as a whole, once.
+/// Checks a dataset that the caller may read as a whole, once.
 void ShardFile::check_column(const char* name, const LabelType& type) {
   columns_.push_back(checked_dataset(name, type));
 }

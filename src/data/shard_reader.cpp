@@ -25,7 +25,7 @@ using core::ExitCode;
 /// Problems reported one by one; the rest is counted.
 constexpr std::size_t most_problems = 20;
 
-/// Of a query of planned data: as in WikiQA, about.
+/// Candidates of a query of planned data, about as many as in WikiQA.
 constexpr std::int64_t planned_candidates = 10;
 
 /// What the shards of a data set have in common.
@@ -145,7 +145,7 @@ ShardReader::ShardReader(const PlannedData& planned) : info_(planned.info), plan
 }
 
 /// Shards that have been read go to the end of the data set one by one, so that neither open files nor memory grow with
-/// their number. False where another rank has failed alone.
+/// their number. False if another rank has failed alone.
 bool ShardReader::open_all() {
   SharedReading reading(options_.ranks);
   const auto listed = reading.once([this] { return list_shards(options_.name, options_.paths); });

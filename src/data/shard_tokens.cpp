@@ -46,7 +46,7 @@ TokenCache::Read ShardReader::block_reader() {
   };
 }
 
-/// Do all tokens, else they go through a cache?
+/// Whether all tokens fit into memory_limit; else they go through a cache.
 bool ShardReader::fits() const {
   return table_.tokens() * token_layout().token_bytes() <= options_.memory_limit;
 }

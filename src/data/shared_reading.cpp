@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::size_t most_repeated = 20;  // files that are listed twice and named
 
-// Of files, unless one is larger. Messages are few, and their contents take little memory.
+// Bytes of the files that are sent together, unless one file is larger. Messages are few, and their contents take
+// little memory.
 constexpr std::int64_t bytes_of_part = std::int64_t{32} << 20;
 constexpr std::size_t most_files_of_part = 256;
 

@@ -8,7 +8,7 @@
 
 namespace bert_hpc::data {
 
-/// Of the parts of memory that processes share, in bytes.
+/// Alignment of the parts of memory that processes share, in bytes.
 inline constexpr std::int64_t token_alignment = core::floats_of_cache_line * std::int64_t{sizeof(float)};
 
 inline std::int64_t aligned(std::int64_t bytes) {

@@ -1,4 +1,4 @@
-// Where the numbers of a checkpoint file are, as its manifest describes it.
+// Offsets of the numbers in a checkpoint file that its manifest describes.
 #pragma once
 
 #include <array>
@@ -27,12 +27,12 @@ struct PieceBegins {
 
 /// A file as the manifest describes it.
 struct FileLayout {
-  std::vector<std::int64_t> places;  // of the datasets, in bytes from the file's begin; 0 where there is none
+  std::vector<std::int64_t> places;  // of the datasets, in bytes from the file's begin; 0 if there is none
   std::vector<PieceBegins> begins;   // by piece, and one more
 };
 
-/// Of the file number `number` at `path`. Checks its attributes and datasets: throws Error(files) if they are not what
-/// the manifest says.
+/// Layout of file number `number` at `path`. Checks its attributes and datasets: throws Error(files) if they are not
+/// what the manifest says.
 FileLayout layout_of(const std::string& path, const CheckpointManifest& manifest, std::size_t number, std::mutex& hdf5);
 
 }  // namespace bert_hpc::io

@@ -118,7 +118,7 @@ struct CheckpointReader::State {
                                            manifest.tensors[static_cast<std::size_t>(tensor)].name + "'.");
   }
 
-  /// Of a quantity that has one element for each of the tensor's.
+  /// Elements of a quantity that has one for each of the tensor's.
   template <class T>
   void read_elements(std::size_t quantity, std::int64_t tensor, std::int64_t first, std::span<T> out) {
     read(quantity, tensor, first, out, [&](const Place& place, std::int64_t from, std::span<T> to) {

@@ -113,7 +113,7 @@ std::vector<double> values(const EvaluatedSet& set, const LossSum&, ConstSums su
           kappa(counts)};
 }
 
-/// Is one class predicted for every sample though several occur?
+/// Whether one class is predicted for every sample although several occur.
 std::optional<OneAnswer> one_answer(const EvaluatedSet& set, ConstSums sums) {
   const ClassCounts counts = counts_of(set, sums);
   OneAnswer answer;

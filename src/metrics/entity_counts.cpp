@@ -5,14 +5,14 @@
 namespace bert_hpc::metrics {
 namespace {
 
-/// Does an entity end between two neighbouring tokens?
+/// Whether an entity ends between two neighbouring tokens.
 bool ends(const Tag& before, const Tag& after) {
   if (before.kind == 'O') return false;
   if (before.kind == 'E' || before.kind == 'S') return true;
   return after.kind == 'B' || after.kind == 'S' || after.kind == 'O' || before.type != after.type;
 }
 
-/// Does one begin?
+/// Whether an entity begins there.
 bool begins(const Tag& before, const Tag& after) {
   if (after.kind == 'O') return false;
   if (after.kind == 'B' || after.kind == 'S') return true;
@@ -32,7 +32,7 @@ class Entities {
     ends_ = ends(tags_[token_], after);
     ++token_;
   }
-  /// Does an entity end at the token? Then it begins at first().
+  /// Whether an entity ends at the token. It began at first().
   bool ends_here() const { return ends_; }
   std::size_t first() const { return first_; }
   std::string_view type() const { return tags_[token_ - 1].type; }

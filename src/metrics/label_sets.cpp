@@ -25,7 +25,7 @@ std::size_t names_of(const EvaluatedSet& set) {
   return static_cast<std::size_t>(set.outputs);
 }
 
-/// Are the outputs kept one by one?
+/// Whether the outputs are kept one by one.
 bool keeps_outputs(const EvaluatedSet& set) {
   return set.sets.size() <= max_kept_scores;
 }
@@ -106,7 +106,7 @@ double area_of_bins(ConstSums counts, std::size_t name, std::size_t bins) {
   return roc_auc_of_bins(counts.subspan(2 * name * bins, bins), counts.subspan((2 * name + 1) * bins, bins));
 }
 
-/// The mean over the names that some samples have and others have not; NaN where there is none, or of NaN.
+/// The mean over the names that some samples have and others have not; NaN if there is none, or of NaN.
 double macro_roc_auc(const EvaluatedSet& set, ConstSums sums) {
   const std::size_t names = names_of(set), bins = bins_of(set);
   const ConstSums scores = sums.subspan(counts_size(names));
@@ -121,7 +121,7 @@ double macro_roc_auc(const EvaluatedSet& set, ConstSums sums) {
   return defined > 0 ? sum / defined : undefined;
 }
 
-/// Of the decisions of all names.
+/// The best threshold for the decisions of all names.
 BestThreshold threshold_of(const EvaluatedSet& set, ConstSums scores) {
   const std::size_t names = names_of(set), bins = bins_of(set);
   if (bins == 0) return best_threshold(scores, set.sets.first(scores.size()));

@@ -9,7 +9,7 @@ namespace {
 
 constexpr double undefined = std::numeric_limits<double>::quiet_NaN();
 
-/// Of any logit neither 0 nor 1, because both would decide alike for all.
+/// The probability of a logit, never 0 or 1, because both would decide alike for all.
 double probability(double logit) {
   constexpr double least = std::numeric_limits<float>::min(), most = 1 - std::numeric_limits<float>::epsilon();
   return std::clamp(1 / (1 + std::exp(-logit)), least, most);

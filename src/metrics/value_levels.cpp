@@ -1,5 +1,5 @@
 // Predicted numbers as levels: both the label and the prediction count as the nearest level. Sums: the confusion matrix
-// (levels, levels), actual by row, predicted by column; all NaN where a prediction is. Without levels there is nothing.
+// (levels, levels), actual by row, predicted by column; all NaN if a prediction is. Without levels there is nothing.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -32,7 +32,7 @@ void add(const EvaluatedSet& set, const Results& results, Sums sums) {
 }
 
 /// 1 − Σ (i − j)² · observed / Σ (i − j)² · expected, as scikit-learn's cohen_kappa_score(labels=levels,
-/// weights="quadratic"); NaN where all labels and predictions are one level.
+/// weights="quadratic"); NaN if all labels and predictions are one level.
 double quadratic_kappa(ConstSums counts, std::span<const double> actual, std::span<const double> predicted,
                        double total) {
   double observed = 0, expected = 0;

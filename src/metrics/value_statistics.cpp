@@ -41,8 +41,8 @@ void add(const EvaluatedSet& set, const Results& results, Sums sums) {
   }
 }
 
-/// rmse, mae, r2 (NaN where all labels are alike), pearson and spearman (NaN where all labels or all predictions are),
-/// Lin's concordance (doi:10.2307/2532051; NaN where all of both are alike).
+/// rmse, mae, r2 (NaN if all labels are alike), pearson and spearman (NaN if all labels or all predictions are),
+/// Lin's concordance (doi:10.2307/2532051; NaN if all of both are alike).
 std::vector<double> values_of(std::span<const double> actual, std::span<const double> predicted) {
   const double mean = mean_of(actual);
   double squares = 0, errors = 0, absolute = 0;
@@ -106,7 +106,7 @@ std::vector<double> values(const EvaluatedSet& set, const LossSum&, ConstSums pr
   return means;
 }
 
-/// Is nearly one value predicted (the predictions' deviation is less than 2% of the labels')? Not asked of several
+/// Whether nearly one value is predicted: the predictions' deviation is less than 2% of the labels'. False for several
 /// columns.
 std::optional<OneAnswer> one_answer(const EvaluatedSet& set, ConstSums predicted) {
   if (columns_of(set) > 1) return std::nullopt;

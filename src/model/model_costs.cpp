@@ -9,7 +9,7 @@ void scale(layers::Work& work, double factor) {
   for (double* amount : {&work.flops, &work.bytes, &work.attention, &work.moved, &work.head_rows}) *amount *= factor;
 }
 
-/// Of what is trained of a layer.
+/// Costs of the part of a layer that is trained.
 layers::LayerCosts trained(layers::LayerCosts costs, const LayerTraining& training) {
   if (training.backward) {
     scale(costs.work.backward_weight, training.weights);
@@ -18,8 +18,9 @@ layers::LayerCosts trained(layers::LayerCosts costs, const LayerTraining& traini
   return {.work = {.forward = costs.work.forward, .backward_input = {}, .backward_weight = {}}};
 }
 
-/// Of the products with weights beside which magnitudes are (layers/low_rank_adapter.hpp): one more for the gradients
-/// of the magnitudes, with dropout one more in each of the other passes. Products of the rank's size are left out.
+/// Adds the products with the weights of layers whose adapters have magnitudes (layers/low_rank_adapter.hpp): one more
+/// for the gradients of the magnitudes, with dropout one more in each of the other passes. Products of the rank's size
+/// are left out.
 void add_magnitudes(const layers::SublayerSettings& sublayer, const layers::BatchShape& batch, bool selects,
                     layers::PassWork& work) {
   const layers::AdapterSettings& a = sublayer.adapters;

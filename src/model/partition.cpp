@@ -30,7 +30,7 @@ class RangeSums {
   std::vector<double> before_;
 };
 
-/// Sublayers of each part when none may cost more than `limit`, as many as can be in the first parts; empty where they
+/// Sublayers of each part when none may cost more than `limit`, as many as can be in the first parts; empty if they
 /// do not fit. Found from the last part on: part p can begin where it reaches a beginning of the next one. (Filling
 /// from the front alone would not do: a slow part may be left no sublayer that it can afford.)
 Counts fill(std::int64_t sublayers, std::span<const RangeSums> parts, double limit) {

@@ -61,7 +61,7 @@ bool to_size(const json& value, std::int64_t& size) {
   return wide <= std::uint64_t{std::numeric_limits<std::int64_t>::max()};
 }
 
-// Product of the shape; false where it overflows.
+// Product of the shape; false if it overflows.
 bool product(const std::vector<std::int64_t>& shape, std::int64_t& elements) {
   elements = 1;
   for (const std::int64_t extent : shape) {

@@ -11,7 +11,7 @@
 namespace bert_hpc::model {
 namespace {
 
-/// Where in the arena the trainable ones of these parameters begin; -1 where none is.
+/// Arena offset of the first trainable one of these parameters; -1 if none is trainable.
 std::int64_t trainable_begin(const core::ParameterStore& parameters, const std::vector<core::ParameterSpec>& specs) {
   for (const core::ParameterSpec& spec : specs) {
     const core::ParameterSlice& slice = parameters.slices()[static_cast<std::size_t>(parameters.find(spec.name))];

@@ -1,4 +1,4 @@
-// Where a stage's tensors lie in the workspace: slots one behind the other, then what is kept between the parts of a
+// Layout of a stage's tensors in the workspace: slots one behind the other, then what is kept between the parts of a
 // backward pass, gradients to be sent, and scratch. A slot is as large as the largest micro-batch needs; a smaller one
 // uses its begin.
 #include <algorithm>

@@ -23,7 +23,7 @@ std::vector<std::int64_t> best_tokens(std::span<const float> logits, std::size_t
   return places;
 }
 
-/// Where each character of UTF-8 begins, and the text's size behind the last.
+/// Offset of each UTF-8 character, and the text's size behind the last.
 std::vector<std::size_t> character_begins(std::string_view text) {
   std::vector<std::size_t> begins;
   for (std::size_t i = 0; i < text.size(); ++i) {

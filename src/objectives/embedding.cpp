@@ -133,7 +133,7 @@ void cosine_loss(const layers::LossInput& in) {
 layers::StepLossKind multiple_negatives(const config::Task& task) {
   const EmbeddingSettings settings = embedding_settings(task);
   const ops::MultipleNegatives options{.scale = static_cast<float>(settings.scale), .symmetric = settings.symmetric};
-  // Of several numbers of columns the losses are added (Kusupati et al., "Matryoshka representation learning", 2022).
+  // The losses of several numbers of columns are added (Kusupati et al., "Matryoshka representation learning", 2022).
   return {
       .compute =
           [options, dimensions = settings.dimensions](const layers::StepOutputs& all, std::int64_t begin, float scale,

@@ -146,7 +146,7 @@ PredictedRows predict_scores(const SampleOutputs& samples) {
 
 namespace {
 
-/// The names of the row's members, "a,c"; empty where the set is empty or unknown.
+/// The names of the row's members, "a,c"; empty if the set is empty or unknown.
 std::string names_of(const SampleOutputs& samples, std::span<const std::int32_t> row) {
   std::string names;
   for (std::size_t c = 0; c < row.size(); ++c) {

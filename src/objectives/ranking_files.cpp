@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t most_ranks = 1000;  // of ms_marco_eval.py
 
-/// Of a query: places of its candidates by rank.
+/// Indices of a query's candidates by rank.
 std::vector<std::size_t> ranking_of(const data::GroupTexts& query, std::span<const float> scores) {
   std::vector<score::RankedCandidate> candidates;
   // The place goes along as the level, which the order does not depend on.
@@ -41,7 +41,7 @@ void append_line(io::TextFile& file, std::initializer_list<std::string_view> col
   }
 }
 
-/// How many passages are relevant to a query, candidates or not; -1 where the levels are not known.
+/// How many passages are relevant to a query, candidates or not; -1 if the levels are not known.
 std::int32_t relevant_to(const data::GroupTexts& query, std::span<const std::int32_t> levels) {
   if (levels.empty()) return -1;
   const auto found = std::count_if(levels.begin(), levels.end(), [](std::int32_t level) { return level > 0; });

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t block_values = 1 << 16;  // of outputs that are turned into columns at a time
 
-/// Rows of a column of labels; none where the column is empty.
+/// Rows of a column of labels; none if the column is empty.
 template <class T>
 std::span<const T> part(std::span<const T> column, std::int64_t begin, std::int64_t rows, std::int64_t width = 1) {
   if (column.empty()) return column;
@@ -38,7 +38,7 @@ class RowCollector : public ResultCollector {
   std::int64_t block_rows() const { return std::max<std::int64_t>(1, block_values / outputs_); }
   std::int64_t rows() const { return std::ssize(block_) / outputs_; }
 
-  /// Of samples [begin, begin + rows), whose outputs are the block.
+  /// Predictions of samples [begin, begin + rows), whose outputs are the block.
   PredictedRows predict(std::int64_t begin, std::int64_t rows) const {
     return facts_.predict({.rows = rows,
                            .outputs = block_,

@@ -147,7 +147,7 @@ struct EmbeddingGradient {
   }
 };
 
-/// Of gradients that are read, and of so many rows that they are added to.
+/// Bytes of gradients that are read, and of so many rows that they are added to.
 template <class T>
 double backward_bytes(std::int64_t rows, Tensor<const T> d_y) {
   return kernel::bytes_of<T>(d_y.size()) + kernel::bytes_of<float, float>(rows * d_y.columns);
@@ -220,7 +220,7 @@ __global__ void __launch_bounds__(row_threads, 4) add_rows(const RowGradients<T>
   }
 }
 
-/// Of positions and words.
+/// Adds the gradients of words and positions.
 template <class T>
 void add_row_gradients(const core::MicroBatch& batch, Tensor<const T> d_y, Tensor<float> d_word,
                        Tensor<float> d_position, std::int64_t first) {

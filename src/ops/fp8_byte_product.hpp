@@ -44,7 +44,7 @@ class ByteFp8Product : public Fp8Product {
 
  protected:
   virtual void multiply(const Fp8Matmul& product) = 0;
-  /// Can multiply() add the bias of such a product?
+  /// Whether multiply() can add the bias of such a product.
   virtual bool adds_bias(const Fp8Matmul&) { return false; }
   std::int64_t reserve_rounded(const ProductExtents& largest) override;
 

@@ -31,7 +31,7 @@ void require_product_shapes(core::DataType compute, const ConstMatrix& x, const 
 void require_weight_gradient(core::DataType compute, const ConstMatrix& x, const ConstMatrix& d_w,
                              const ConstMatrix& d_y, Write write);
 
-/// Of c (m, n) = or += a (m, k) · b (k, n), from the bytes of an element of each.
+/// Work of c (m, n) = or += a (m, k) · b (k, n), from the bytes of an element of each.
 inline core::CallWork product_work(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t a_bytes,
                                    std::int64_t b_bytes, std::int64_t c_bytes, bool adds) {
   const auto rows = static_cast<double>(m), columns = static_cast<double>(n), inner = static_cast<double>(k);

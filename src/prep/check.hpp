@@ -10,7 +10,7 @@
 
 namespace bert_hpc::prep {
 
-/// check_files(), keeping the tokenizer of [tokenizer] vocabulary; null where a vocabulary is to be trained.
+/// check_files(), keeping the tokenizer of [tokenizer] vocabulary; null if a vocabulary is to be trained.
 std::unique_ptr<tokenize::Tokenizer> checked_tokenizer(const PrepConfig& config);
 
 /// Warnings on the vocabulary: its files contradict each other, it seems to be for cased text and neither the input nor

@@ -27,7 +27,7 @@ fs::path model_folder(const TokenizerConfig& tokenizer) {
   return vocabulary.has_parent_path() ? vocabulary.parent_path() : fs::path(".");
 }
 
-/// max_position_embeddings of the config.json in `folder`; 0 where it is not known.
+/// max_position_embeddings of the config.json in `folder`; 0 if it is not known.
 std::int64_t positions_of(const fs::path& folder) {
   const fs::path path = folder / "config.json";
   std::error_code ignored;

@@ -11,11 +11,11 @@
 
 namespace bert_hpc::prep {
 
-/// What the files of the vocabulary's folder say of the tokenizer; nothing where a vocabulary is to be made, or is a
+/// What the files of the vocabulary's folder say of the tokenizer; nothing if a vocabulary is to be made, or is a
 /// file of another name than those of Hugging Face folders and *.json. Throws Error(files).
 tokenize::TokenizerFolder given_tokenizer(const TokenizerConfig& tokenizer);
 
-/// The tokenizer of that vocabulary, which reads text as `config` says. Throws Error(files) where there is none to
+/// The tokenizer of that vocabulary, which reads text as `config` says. Throws Error(files) if there is none to
 /// read, Error(data) where it is not a vocabulary of the kind that [tokenizer] type names.
 std::unique_ptr<tokenize::Tokenizer> load_tokenizer(const PrepConfig& config);
 

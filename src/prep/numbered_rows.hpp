@@ -18,10 +18,10 @@ namespace bert_hpc::prep {
 
 class NumberedRows {
  public:
-  /// Of rows_are_independent(). The group must outlive it. Throws Error(files), as all functions.
+  /// Requires rows_are_independent(). The group must outlive it. Throws Error(files), as all functions.
   NumberedRows(const PrepConfig& config, const Staging& staging, comm::Communicator& group);
 
-  /// Of every row of the source, in order: does nothing with those that are not kept or another rank's.
+  /// Call it for every row of the source, in order. Rows that are not kept, or are another rank's, are left out.
   void add(const SourceRow& row, RowStatus status);
   /// The words of this rank's rows, which `table` has all: those of the training split, if there are any.
   tokenize::WordCounts& count(const RowTable& table);

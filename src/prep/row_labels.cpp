@@ -52,7 +52,7 @@ std::vector<std::string_view> names_in(std::string_view text, std::string_view s
   return names;
 }
 
-/// Is `tag` none of the names but the number of one, as data sets of Transformers have tags?
+/// Whether `tag` is the number of a name and no name itself, as in data sets of Transformers.
 bool is_number_of(std::string_view tag, const std::vector<std::string>& names, std::int32_t& number) {
   const auto [end, error] = std::from_chars(tag.data(), tag.data() + tag.size(), number);
   return error == std::errc{} && end == tag.data() + tag.size() && number >= 0 && number < std::ssize(names) &&

@@ -16,7 +16,7 @@ class RowLists {
   /// `writes`: this is rank 0, else nothing is done. Both must outlive it. Throws Error(files), as all functions.
   RowLists(const PrepConfig& config, const Staging& staging, bool writes);
 
-  /// Of every row of the source, in order. file: its path.
+  /// Call it for every row of the source, in order. file: its path.
   void add(const SourceRow& row, RowStatus status, const std::string& file);
   void close();
 

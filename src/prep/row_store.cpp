@@ -15,7 +15,7 @@ void fill(core::NarrowArray& counts, std::size_t row) {
   while (counts.size() < row) counts.push_back(0);
 }
 
-/// Are the stored values ids and lengths of a type, all below 65,536?
+/// Whether the stored values are ids and lengths of a type, all below 65,536.
 ValueWidth width_of(const PrepConfig& config, std::int64_t vocabulary_size) {
   const bool is_narrow = !config.has_answers() && !config.has_words() && !data::is_wide(vocabulary_size) &&
                          config.tokenizer.max_tokens < data::narrow_ids;

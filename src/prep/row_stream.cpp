@@ -29,7 +29,7 @@ std::optional<bool> truth_of(std::string_view cell) {
   return number == 1;
 }
 
-/// Does the text hold no character that is a token or part of one? U+200B and NUL are as invisible as a blank.
+/// Whether no character of the text is a token or part of one. U+200B and NUL are as invisible as a blank.
 bool is_invisible(std::string_view text) {
   constexpr std::uint8_t invisible = tokenize::character_flag::space | tokenize::character_flag::removed;
   const auto* at = reinterpret_cast<const unsigned char*>(text.data());

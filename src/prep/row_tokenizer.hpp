@@ -17,8 +17,8 @@
 
 namespace bert_hpc::prep {
 
-/// Does what becomes of a row depend on the row alone? Then it can be tokenized as scan_rows() judges it: no filter
-/// rejects it by what the other rows are, and no split keeps more of it than another.
+/// Whether a row's status depends on the row alone, so that it can be tokenized when scan_rows() reads it: no filter
+/// looks at other rows, and all splits keep the same of it.
 bool rows_are_independent(const PrepConfig& config);
 
 class RowTokenizer {
@@ -27,13 +27,13 @@ class RowTokenizer {
   RowTokenizer(const PrepConfig& config, const tokenize::Tokenizer& tokenizer, const std::string& directory,
                comm::Communicator& group);
 
-  /// Of every row of the source, in order: does nothing with those that are not kept or another rank's. answer: of
-  /// tasks with answers.
+  /// Call it for every row of the source, in order. Rows that are not kept, or are another rank's, are left out.
+  /// answer: of tasks with answers.
   void add(const SourceRow& row, RowStatus status, tokenize::TokenSpan answer);
   /// The same of a row of this rank that is kept, of a task without answers and words, by the ids of its texts.
   void add_ids(std::int64_t row, RowStatus split, std::vector<std::int32_t>& ids, std::vector<std::int32_t>& pair_ids,
                std::span<std::vector<std::int32_t>> negatives);
-  /// Of the texts of rows that were added by their ids.
+  /// Counts the texts of rows that were added by their ids.
   void count_text(std::int64_t bytes) { counts_.text_bytes += bytes; }
   /// Collective: after the last of `rows`. Returns the store, open for reading.
   std::unique_ptr<RowStore> finish(std::int64_t rows);

@@ -128,8 +128,8 @@ std::uint64_t SplitLayout::query_at(std::int64_t place) const {
   return table_.queries[static_cast<std::size_t>(stored(place).row)];
 }
 
-/// Is the next place that of another row, or of another query? Windows of a row and candidates of a query stay in one
-/// shard.
+/// Whether the next place is that of another row, or of another query. Windows of a row and candidates of a query stay
+/// in one shard.
 bool SplitLayout::ends_unit(std::int64_t place) const {
   if (packs_ || place + 1 == sequences()) return true;
   if (ranks_) return query_at(place) != query_at(place + 1);

@@ -59,7 +59,7 @@ bool are_same(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](char x, char y) { return written(x) == written(y); });
 }
 
-/// Throws Error(data) where a line has no tag, or not as many columns as the first.
+/// Throws Error(data) if a line has no tag, or not as many columns as the first.
 std::vector<Token> read_tokens(const std::string& path, std::string_view text) {
   std::vector<Token> tokens;
   std::size_t columns = 0;

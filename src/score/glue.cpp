@@ -123,7 +123,7 @@ Pairs read_pairs(const Files& files, const Task& task, Result& result) {
   return pairs;
 }
 
-/// Of two labels, the second being the positive one.
+/// Counts of two labels, the second of which is the positive one.
 struct Confusion {
   double rows = 0.0, gold = 0.0, predicted = 0.0, both = 0.0;
 };
@@ -139,7 +139,7 @@ Confusion confusion(const Pairs& pairs) {
   return counts;
 }
 
-/// In the order of operations of scikit-learn's matthews_corrcoef; 0 where all labels or all predictions are equal.
+/// In the order of operations of scikit-learn's matthews_corrcoef; 0 if all labels or all predictions are equal.
 double matthews(const Confusion& counts) {
   const double neither = counts.rows - counts.gold - counts.predicted + counts.both;
   const auto squares = [&](double positive) {

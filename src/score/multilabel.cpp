@@ -122,7 +122,7 @@ Table read_predictions(const Files& files, const Table& gold, Result& result) {
   return ordered;
 }
 
-/// Of one label: rows with it, rows predicted to have it, both.
+/// Counts of one label: rows with it, rows predicted to have it, both.
 struct Counts {
   double gold = 0.0, predicted = 0.0, both = 0.0;
   double f1() const { return gold + predicted > 0.0 ? 2.0 * both / (gold + predicted) : 0.0; }
@@ -200,7 +200,7 @@ void add_roc_auc(Result& result, const Table& gold, const Table& predictions) {
                          ", which all rows have or none has: not in macro_roc_auc.");
 }
 
-/// Of one row: the mean over its labels of (its labels ranked as high or higher) / (all labels ranked so).
+/// Mean over the labels of a row of (its labels ranked as high or higher) / (all labels ranked so).
 double ranking_precision(std::span<const double> has, std::span<const double> scores) {
   const auto relevant = static_cast<std::size_t>(std::count(has.begin(), has.end(), 1.0));
   if (relevant == 0 || relevant == has.size()) return 1.0;

@@ -41,7 +41,7 @@ Run read_run(const std::string& path) {
   return run;
 }
 
-/// The numbers of one query; 0 where it has no relevant document. ideal: the judgements, descending.
+/// The numbers of one query; 0 if it has no relevant document. ideal: the judgements, descending.
 std::vector<Number> query_numbers(std::span<const std::int64_t> ranked, std::span<const std::int64_t> ideal) {
   const auto relevant = static_cast<double>(std::count_if(ideal.begin(), ideal.end(), [](auto l) { return l > 0; }));
   std::vector<Number> numbers = {{"map", average_precision(ranked, relevant)},

@@ -90,7 +90,7 @@ std::vector<std::string> settle_added_tokens(const std::vector<std::string>& pie
            !seen.insert(token.content).second;
   });
   if (tokens.empty()) return problems;
-  // Those without an id come last.
+  // Tokens without an id come last.
   std::stable_sort(tokens.begin(), tokens.end(), [](const AddedToken& a, const AddedToken& b) {
     return static_cast<std::uint32_t>(a.id) < static_cast<std::uint32_t>(b.id);
   });

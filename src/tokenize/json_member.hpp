@@ -5,7 +5,7 @@
 
 namespace bert_hpc::tokenize {
 
-/// The member `key` of an object; null where there is none, or `value` is no object.
+/// The member `key` of an object; null if there is none, or `value` is no object.
 inline const nlohmann::json& member(const nlohmann::json& value, const char* key) {
   static const nlohmann::json absent;
   if (!value.is_object()) return absent;

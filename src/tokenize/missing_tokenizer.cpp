@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The model_type of the folder's config.json; "" where it does not say.
+/// The model_type of the folder's config.json; "" if it does not say.
 std::string model_type(const std::string& path) {
   try {
     const nlohmann::json config =

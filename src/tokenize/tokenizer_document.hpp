@@ -29,7 +29,7 @@ struct ConfigFile {
 
 inline constexpr std::size_t max_entries = std::size_t{1} << 20;  ///< pieces that a vocabulary may have
 
-/// Throws Error(files) where the file cannot be read, is longer or nests deeper than any tokenizer.json, or is not a
+/// Throws Error(files) if the file cannot be read, is longer or nests deeper than any tokenizer.json, or is not a
 /// JSON object. A key that occurs twice in one object is refused too; in model.vocab it is left to the caller.
 TokenizerDocument read_tokenizer_document(const std::string& path);
 

@@ -17,7 +17,7 @@ using core::floats_of_cache_line;
 
 constexpr std::int64_t float_bytes = sizeof(float);
 
-/// Where buckets must begin: with segments, around tied parameters, and where marks of known zeros end.
+/// Offsets at which buckets must begin: segments, both ends of tied parameters, and the end of marks of known zeros.
 std::vector<std::int64_t> cuts_of(const core::ParameterStore& parameters, const ShardPlan& plan) {
   std::vector<std::int64_t> cuts = plan.settings.segments;
   for (const ShardPlan::Unit& unit : plan.units) cuts.push_back(unit.begin);
@@ -141,7 +141,7 @@ core::ParameterStore::Memory shard_memory(const ShardSettings& settings, comm::C
   const auto from = [&group](comm::Sharing sharing) {
     return [&group, sharing](std::size_t bytes) -> void* { return group.allocate(bytes, sharing).data(); };
   };
-  // Where every rank updates all parameters, each needs its own.
+  // If every rank updates all parameters, each needs its own.
   if (settings.zero > 0) memory.values = from(comm::Sharing::replicated);
   if (!settings.reproducible) memory.gradients = from(comm::Sharing::exposed);
   return memory;

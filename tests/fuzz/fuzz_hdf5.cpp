@@ -73,7 +73,7 @@ struct Inputs {
   }
 };
 
-/// True where it was accepted.
+/// True if it was accepted.
 bool read(const std::string& folder, const Inputs& inputs, const Image& image) {
   const std::string path = folder + '/' + image.file;
   if (image.kind == "checkpoint") fuzz::write_file(folder + "/manifest.h5", inputs.manifest);

@@ -61,7 +61,7 @@ std::map<std::pair<std::string, std::string>, int> judgements(const std::string&
 
 struct Expected {
   std::int64_t line = 0;
-  Fields values;  // empty where the row has a problem
+  Fields values;  // empty if the row has a problem
 };
 
 std::vector<Expected> walk(const std::string& text, const std::string& qrels, bool judged) {

@@ -37,7 +37,7 @@ void demand(bool holds) {
   if (!holds) throw NoSquad();
 }
 
-/// A member of this type; `optional`: null where there is none.
+/// A member of this type; `optional`: null if there is none.
 const json& member(const json& object, const char* name, Type type, bool optional = false) {
   static const json none;
   const auto found = object.find(name);
@@ -98,7 +98,7 @@ std::vector<Question> walk(const json& root) {
   return rows;
 }
 
-/// Rows of the file; the error, or "" where there is none, in `refused`.
+/// Rows of the file; the error, or "" if there is none, in `refused`.
 std::vector<Question> read(const std::string& path, std::string& refused) {
   std::vector<Question> rows;
   try {
@@ -158,7 +158,7 @@ json document_question(json question) {
   return question;
 }
 
-/// Does each row say what its line says? Not of text that other readers change on its way here.
+/// Whether each row says what its line says. Text that other readers change on its way here is not compared.
 bool lines_hold(const std::string& text, const std::vector<Question>& rows) {
   if (text.find('\r') != std::string::npos || text.starts_with("\xEF") || text.starts_with("\x1F\x8B")) return true;
   std::size_t number = 0;

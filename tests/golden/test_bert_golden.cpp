@@ -54,9 +54,9 @@ HeadKind kind_of(const std::string& task) {
   return objectives::named(task).head;
 }
 
-// Is the true gradient zero? A key's bias shifts all scores of a row of attention equally; a span's softmax is over all
-// tokens of a sequence, whose scores the last two biases shift equally; a query's over its candidates, whose scores the
-// last bias shifts equally.
+// Whether the true gradient is zero. A key's bias shifts all scores of a row of attention equally; a span's softmax is
+// over all tokens of a sequence, whose scores the last two biases shift equally; a query's over its candidates, whose
+// scores the last bias shifts equally.
 bool has_zero_gradient(const tests::GoldenBatch& batch, const std::string& name) {
   if (name.ends_with("key.bias") || name.ends_with("k_lin.bias")) return true;
   if (!batch.lists.empty() && name == "classifier.bias") return true;

@@ -23,7 +23,7 @@ namespace {
 
 using test::world;
 
-/// True where the condition holds on every rank of the world, for any group of the case.
+/// True if the condition holds on every rank of the world, for any group of the case.
 bool everywhere(bool holds) {
   return !world().any(!holds);
 }

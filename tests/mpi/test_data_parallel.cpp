@@ -26,7 +26,7 @@ namespace {
 
 using test::world;
 
-/// True where it holds on every rank.
+/// True if it holds on every rank.
 bool everywhere(bool holds) {
   return !world().any(!holds);
 }
@@ -86,7 +86,7 @@ std::vector<float> values_of(const ParameterStore& store) {
   return values;
 }
 
-// Are the copies of all weights these weights, rounded?
+// Whether the copies of all weights are these weights, rounded.
 bool all_current(ops::RoundedWeights& copies, const ParameterStore& store) {
   for (std::size_t s = 1; s < store.slices().size(); ++s) {
     const core::ConstMatrix copy = copies.of(store.value(static_cast<int>(s)));

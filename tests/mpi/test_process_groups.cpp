@@ -13,7 +13,7 @@ namespace {
 
 using test::world;
 
-/// True where it holds on every rank.
+/// True if it holds on every rank.
 bool everywhere(bool holds) {
   return !world().any(!holds);
 }

@@ -130,7 +130,7 @@ class Communicator {
   double maximum(double value);
   double minimum(double value);
   std::int64_t sum(std::int64_t value);
-  bool any(bool value);  ///< is it true on some rank?
+  bool any(bool value);  ///< whether it is true on some rank
   std::string broadcast(std::string text, int root);
   /// The texts of all ranks, by rank; they may contain any bytes.
   std::vector<std::string> all_gather(const std::string& text);

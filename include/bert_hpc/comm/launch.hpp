@@ -10,7 +10,7 @@ namespace bert_hpc::comm {
 
 struct LaunchProblem {
   std::string text;       ///< the problem and the remedy; empty: none
-  bool is_first = false;  ///< is this the first process, which reports for all?
+  bool is_first = false;  ///< whether this is the first process, which reports for all
 };
 
 /// `variable` returns the value of an environment variable, "" if it is not set. Pure.

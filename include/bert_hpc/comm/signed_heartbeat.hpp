@@ -29,7 +29,7 @@ static_assert(std::has_unique_object_representations_v<SignedHeartbeat>,
 
 std::uint64_t code_of(const SignedHeartbeat& heartbeat, const core::HashKey& key);
 
-/// Does it belong to this run and to rank `to`, and is it newer than the last one from its sender (0: none yet)?
+/// Whether it belongs to this run and to rank `to`, and is newer than the last one from its sender (0: none yet).
 bool is_genuine(const SignedHeartbeat& heartbeat, const core::HashKey& key, int to, std::uint64_t last_number);
 
 }  // namespace bert_hpc::comm

@@ -33,7 +33,7 @@ struct Run {
   std::optional<std::int64_t> node_ranks;  ///< ranks on a node, in place of the description's
 };
 
-/// A key that is a word, a number (a list of one) or a list of numbers; unset where both are empty.
+/// A key that is a word, a number (a list of one) or a list of numbers; unset if both are empty.
 struct WordOrNumbers {
   std::string word;
   std::vector<double> numbers;
@@ -64,7 +64,7 @@ struct Data {
   std::vector<std::string> train, validation, test;  ///< shard files or globs
   std::string order = "random";                      ///< "random", "file", "by_length"
   std::string padding = "none";                      ///< "none", "longest", "max"
-  // Of a node, for tokens: bytes (a list of one), or the word "auto", a share of what the node has.
+  // Memory of a node for tokens: bytes (a list of one), or the word "auto", a share of the node's memory.
   std::vector<double> cache;
   std::string cache_word = "auto";
 };
@@ -96,7 +96,7 @@ struct Optimizer {
 struct Schedule {
   std::string name = "linear";  ///< "linear", "cosine", "polynomial", "constant"
   std::optional<std::int64_t> warmup_steps;
-  std::optional<double> warmup_ratio;  ///< of all steps; 0 after resolve() where training has neither
+  std::optional<double> warmup_ratio;  ///< of all steps; 0 after resolve() if training has neither
   std::optional<std::int64_t> epochs, steps;
   std::optional<double> power;       ///< polynomial; 1 after resolve()
   std::optional<double> end_factor;  ///< polynomial: last rate over the peak; 0 after resolve()
@@ -124,15 +124,15 @@ struct Precision {
 
 struct Evaluation {
   std::optional<std::int64_t> every_steps,
-      every_epochs;                      ///< at most one; each epoch after resolve() where there is data
+      every_epochs;                      ///< at most one; each epoch after resolve() if there is data
   std::optional<std::string> best;       ///< metric on the validation data that decides which model is kept
   std::optional<std::int64_t> patience;  ///< stop after so many evaluations without a better one
 };
 
 struct Checkpoint {
   std::optional<std::int64_t> every_steps;
-  std::optional<double> every_minutes;  ///< where neither is given: app::checkpoint_interval()
-  std::int64_t keep = 2;                ///< the newest so many, and those that `latest` and `best` name
+  std::optional<double> every_minutes;  ///< if neither is given: app::checkpoint_interval()
+  std::int64_t keep = 2;                ///< number of newest ones, beside those of `latest` and `best`
 };
 
 struct Log {
@@ -215,7 +215,7 @@ struct Config {
 struct ConfigProblem {
   std::string key;
   std::string text;
-  std::vector<std::string> alternatives = {};  ///< other keys that would do as well, where the key is missing
+  std::vector<std::string> alternatives = {};  ///< other keys that would do as well, if the key is missing
 };
 
 /// Defaults of a program that has these optimizers and families of models.
@@ -235,7 +235,7 @@ std::int64_t least_batch_of(std::int64_t chunks);
 /// Fills in defaults that depend on other keys. Doing it twice changes nothing.
 void resolve(Config& config);
 
-/// Rules that span keys. `replicas`: ranks in the data direction, 0 where unknown yet. Pure.
+/// Rules that span keys. `replicas`: ranks in the data direction, 0 if unknown yet. Pure.
 std::vector<ConfigProblem> validate(const Config& config, int replicas);
 
 /// Throws Error(input) with all that validate() finds.

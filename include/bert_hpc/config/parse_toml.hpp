@@ -11,7 +11,7 @@
 
 namespace bert_hpc::config {
 
-/// Where something stands: source 0 is the file, n the n-th --set (which has no lines).
+/// Position of a value: source 0 is the file, n the n-th --set (which has no lines).
 struct Place {
   int source = 0;
   int line = 0, column = 0;  ///< from 1; 0: the whole source
@@ -30,7 +30,7 @@ struct TomlValue {
   double number = 0;
   std::string text;
   std::vector<TomlValue> children;  ///< of a list or table
-  bool asked = false;               ///< for the reader: was it visited?
+  bool asked = false;               ///< for the reader: whether it was visited
 
   TomlValue* find(std::string_view key);
   std::string description() const;  ///< "the string \"64\"", "the whole number 3", "a list"

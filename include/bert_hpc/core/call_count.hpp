@@ -25,11 +25,11 @@ struct CallWork {
   double flops = unknown_work, bytes = unknown_work;
 };
 
-/// Of a copy, which moves nothing to where it came from.
+/// Work of a copy; a copy onto itself moves nothing.
 inline CallWork copy_work(const void* from, const void* to, std::size_t bytes) {
   return {.flops = unknown_work, .bytes = from == to ? 0.0 : static_cast<double>(bytes)};
 }
-/// Of what writes, fills or sends so many bytes.
+/// Work of a call that writes, fills or sends so many bytes.
 inline CallWork bytes_work(std::size_t bytes) {
   return {.flops = unknown_work, .bytes = static_cast<double>(bytes)};
 }

@@ -41,7 +41,7 @@ class CallProfile final : public CallObserver {
   const std::vector<Entry>& entries() const { return entries_; }
 
  private:
-  /// Of literals, by address: found in the time of a few calls.
+  /// Names are literals and compared by address, which takes the time of a few calls.
   struct Key {
     const char *section, *name;
     DeviceCall call;

@@ -16,7 +16,7 @@
 
 namespace bert_hpc::core {
 
-/// Can the host read and write device memory directly? True on CPU builds without the guard.
+/// Whether the host can read and write device memory directly. True on CPU builds without the guard.
 bool host_sees_device_memory();
 
 /// Copies between host and device. They wait for all earlier kernels and for the copy itself. If both addresses are
@@ -32,7 +32,7 @@ void start_copy_to_host(const void* device, void* host, std::size_t bytes);
 void copy_on_device(const void* from, void* to, std::size_t bytes);
 void fill_on_device(void* device, unsigned char value, std::size_t bytes);
 
-/// Does this build run kernels on a GPU?
+/// Whether this build runs kernels on a GPU.
 bool is_gpu_build();
 
 /// CUDA builds: the stream of kernels, for libraries that must enqueue their work in the same order. It may be the null
@@ -128,7 +128,7 @@ class DeviceAccess {
   DeviceAccess& operator=(const DeviceAccess&) = delete;
 };
 
-/// Is BERT_HPC_GUARD_DEVICE_MEMORY set (CPU builds)?
+/// Whether BERT_HPC_GUARD_DEVICE_MEMORY is set (CPU builds).
 bool device_memory_is_guarded();
 
 /// With guarded device memory: throws Error(internal) that names `what` unless `pointer` is null or points to memory

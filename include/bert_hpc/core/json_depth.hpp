@@ -6,7 +6,7 @@
 
 namespace bert_hpc::core {
 
-/// Do brackets outside of strings nest deeper than `most`? Invalid JSON is left to the parser to report.
+/// Whether brackets outside of strings nest deeper than `most`. Invalid JSON is left to the parser to report.
 bool nests_too_deep(std::string_view json, int most);
 
 }  // namespace bert_hpc::core

@@ -11,8 +11,8 @@
 
 namespace bert_hpc::core {
 
-/// Of 32-bit numbers that are rarely negative. An element takes 1, 2 or 4 bytes, and none while all are equal. A larger
-/// number widens the array, which copies it: at most three times.
+/// An array of 32-bit numbers that are rarely negative. An element takes 1, 2 or 4 bytes, and none while all are equal.
+/// A larger number widens the array, which copies it: at most three times.
 class NarrowArray {
  public:
   std::size_t size() const { return size_; }
@@ -66,7 +66,7 @@ class NarrowArray {
     }
   }
 
-  /// Of the elements [first, last).
+  /// Sum of the elements [first, last).
   std::int64_t sum(std::size_t first, std::size_t last) const {
     // In parts whose sums take 32 bits, as vector units add twice as many of these at once.
     const auto sum_of = [&](const auto& array) {

@@ -33,7 +33,7 @@ enum class InitialValues {
 /// What a layer asks for. `rows` × `columns`, a vector being one row; `shape` as in the Hugging Face file.
 struct ParameterSpec {
   std::string name;                 ///< Hugging Face name, e.g. "bert.encoder.layer.0.attention.self.query.weight"
-  std::vector<std::int64_t> shape;  ///< e.g. {hidden, hidden} or {hidden}; of this rank's part, where it is a shard
+  std::vector<std::int64_t> shape;  ///< e.g. {hidden, hidden} or {hidden}; of this rank's part if it is a shard
   bool decay = true;                ///< false for biases and layer norms: no weight decay
   bool joined = false;              ///< directly behind the parameter before, so that both form one taller matrix
   std::string copy_of{};            ///< name of the parameter, perhaps on another rank, that this one always equals
@@ -81,11 +81,11 @@ class ParameterStore {
     std::int64_t slice = floats_of_cache_line, arena = floats_of_cache_line;
   };
 
-  /// Where arenas lie: each function gives zeroed memory of that many bytes that outlives the store; the store's own
-  /// memory where there is none.
+  /// Allocators of the arenas: each returns zeroed memory of so many bytes, which outlives the store. An empty one
+  /// leaves the arena in the store's own memory.
   struct Memory {
     std::function<void*(std::size_t)> values{}, gradients{};
-    bool zero_lines = false;  ///< keep marks of what parameters with row_sparse have no gradient for
+    bool zero_lines = false;  ///< mark the lines of row_sparse parameters that have a gradient
     /// In what gradients of parameters with one_product are stored. Others than fp32 are in the store's own memory.
     DataType product_gradients = DataType::fp32;
   };
@@ -103,7 +103,7 @@ class ParameterStore {
       : ParameterStore(specs, arenas, alignment, Memory{}) {}
   ParameterStore(const std::vector<ParameterSpec>& specs, Arenas arenas) : ParameterStore(specs, arenas, Alignment{}) {}
 
-  /// In the order of the arena: trainable ones as in the specs; then frozen ones, those that are looked up last.
+  /// Slices in the order of the arena: trainable ones as in the specs, then frozen ones, looked-up ones last.
   const std::vector<ParameterSlice>& slices() const { return slices_; }
   /// Index of a name; throws Error(internal) if there is none.
   int find(const std::string& name) const;
@@ -142,22 +142,22 @@ class ParameterStore {
   }
   /// In what gradients of parameters with one_product are stored.
   DataType product_gradients() const { return product_gradients_; }
-  /// Of all gradients, marks excluded; also of a layout alone.
+  /// Bytes of all gradients without marks, also for a layout alone.
   std::int64_t gradient_bytes() const { return gradient_floats_ * static_cast<std::int64_t>(sizeof(float)); }
   /// From now on the gradients of the slices in [begin, end) of the arena are those from `gradients` on, in the same
   /// layout.
   void place_gradients(std::int64_t begin, std::int64_t end, float* gradients);
 
-  /// The gradients [0, marked()) have marks, one for each cache line (ops/flat.hpp): 0 where the line is
+  /// The gradients [0, marked()) have marks, one for each cache line (ops/flat.hpp): 0 if the line is
   /// zero. The code that writes gradients sets them.
   std::int64_t marked() const { return marks_.size() * floats_of_cache_line; }
-  /// Of the line that holds element `begin` on; null from marked() on.
+  /// Marks from the line of element `begin` on; null from marked() on.
   std::uint8_t* marks(std::int64_t begin) const {
     return begin < marked() ? marks_.data() + begin / floats_of_cache_line : nullptr;
   }
   std::uint8_t* marks_of(int slice) const { return marks(slices_[static_cast<std::size_t>(slice)].offset); }
 
-  /// Empty where there is no arena of them. Throws Error(internal) where some are not stored in fp32.
+  /// Empty if there is no arena of gradients. Throws Error(internal) if some are not stored in fp32.
   std::span<float> gradients() const {
     require(product_gradients_ == DataType::fp32, "parameter store: gradients of several types are no arena of floats");
     return {gradients_.data(), static_cast<std::size_t>(gradients_.size())};

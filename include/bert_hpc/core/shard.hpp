@@ -25,7 +25,7 @@ std::int64_t elements_of(std::span<const std::int64_t> shape);
 struct ShardRuns {
   std::int64_t count = 0, length = 0, first = 0, stride = 0;
 
-  /// Where an element of the shard lies in the whole.
+  /// Index of the shard's element in the whole parameter.
   constexpr std::int64_t index(std::int64_t element) const {
     return first + (count <= 1 ? element : element / length * stride + element % length);
   }

@@ -37,7 +37,7 @@ struct TensorPiece {
   }
 };
 
-/// Do the pieces cover every element of a tensor of `elements` elements exactly once? Each piece lies inside the
+/// Whether the pieces cover every element of a tensor of `elements` elements exactly once. Each piece lies inside the
 /// tensor; pieces of several runs must have one common stride, the tensor's row. Pure.
 bool cover_once(std::int64_t elements, std::span<const TensorPiece> pieces);
 

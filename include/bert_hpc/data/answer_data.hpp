@@ -15,13 +15,13 @@ namespace bert_hpc::data {
 
 struct QuestionTexts {
   std::string id, context;
-  /// All right answers, empty where there is none; nullopt where they are not known.
+  /// All right answers, empty if there is none; nullopt where they are not known.
   std::optional<std::vector<std::string>> answers;
 };
-/// `answers` as the shard holds them: "" where they are not known.
+/// `answers` as the shard holds them: "" if they are not known.
 std::string answers_to_json(const std::optional<std::vector<std::string>>& answers);
 
-/// Reads the windows of a data set, one after the other. Throws Error(data) where the shards lack what predictions are
+/// Reads the windows of a data set, one after the other. Throws Error(data) if the shards lack what predictions are
 /// made of, or are damaged.
 class AnswerReader {
  public:

@@ -33,12 +33,12 @@ struct BatchLoaderOptions {
   const tasks::Task* task = &tasks::named({});
   SamplerOptions sampler;
   bool drop_last = false;
-  std::int64_t epochs = 0;         ///< length of the run in epochs, where `steps` is 0
+  std::int64_t epochs = 0;         ///< length of the run in epochs, if `steps` is 0
   std::int64_t steps = 0;          ///< length of the run in steps
-  std::int64_t first_step = 0;     ///< where it begins: a resumed run
+  std::int64_t first_step = 0;     ///< the first one of a resumed run
   double mask_probability = 0.15;  ///< of tasks that mask tokens
-  /// Of tasks with groups: a step draws groups instead of sequences, queries or rows of texts, and the sequences of a
-  /// group are in one micro-batch. Sequences of plan.global_batch and plan.micro_sequences are then groups.
+  /// Whether a step draws groups, queries or rows of texts, instead of sequences. All sequences of a group are in one
+  /// micro-batch, and plan.global_batch and plan.micro_sequences count groups.
   bool lists = false;
   LabelScales label_scales = {};  ///< of values: batches hold standardized labels
   bool last_tokens = false;       ///< heads of sequences read their last real tokens, else the first
@@ -72,8 +72,8 @@ struct LoadedStep {
   std::int64_t target_count = 0;                ///< of this replica
   std::int64_t sequences = 0, tokens = 0;       ///< of this replica; tokens with padding
 
-  /// Targets of the global batch where they are known without asking other replicas (all tasks but those that mask
-  /// tokens; of lists the groups), else −1: sum target_count over the replicas.
+  /// Number of targets of the global batch, with lists the number of groups; −1 if the task masks tokens: sum
+  /// target_count over the replicas then.
   std::int64_t global_target_count = 0;
 };
 
@@ -154,7 +154,7 @@ class BatchLoader {
   IdSorter id_sorter_;
   std::unique_ptr<Masker> masker_;
   std::vector<std::int32_t> class_inside_;  // of classes of words: that of a word's further tokens
-  std::int32_t pad_id_ = 0;                 // that Hugging Face's models have where shards do not know it
+  std::int32_t pad_id_ = 0;                 // that of Hugging Face's models if shards do not know it
   std::int64_t max_targets_ = 0;
   std::int64_t total_steps_ = 0;
   std::size_t slot_bytes_ = 0;
@@ -170,7 +170,7 @@ class BatchLoader {
   std::int64_t free_ = 0;      // steps before it may be prepared
   bool stopping_ = false;
   std::exception_ptr error_;
-  // Of the caller's thread:
+  // The caller's thread alone reads and writes these:
   std::int64_t next_step_ = 0;
 };
 

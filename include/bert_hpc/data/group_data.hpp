@@ -19,10 +19,10 @@ struct GroupTexts {
   std::vector<std::int32_t> further_levels;  ///< from 1 on, of what is relevant to the query and no candidate
 };
 
-/// `further_levels` as the shard holds them: "" where there are none.
+/// `further_levels` as the shard holds them: "" if there are none.
 std::string levels_to_json(const std::vector<std::int32_t>& levels);
 
-/// Reads the groups of a data set, one after the other. Throws Error(data) where the shards lack what predictions are
+/// Reads the groups of a data set, one after the other. Throws Error(data) if the shards lack what predictions are
 /// made of, or are damaged.
 class GroupReader {
  public:

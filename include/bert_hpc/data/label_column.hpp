@@ -14,7 +14,7 @@
 
 namespace bert_hpc::data {
 
-/// Of the arrays that of the task's kind is filled; none where the labels are not known.
+/// Labels of a data set: the array of the task's kind is filled, none if the labels are not known.
 struct LabelColumn {
   std::vector<std::int32_t> classes;  ///< (sequences)
   std::vector<float> values;          ///< (sequences), or (sequences, label columns); NaN: unknown, of several

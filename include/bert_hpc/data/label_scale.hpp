@@ -28,7 +28,7 @@ struct LabelScale {
   double high() const { return mean + deviation; }  ///< where bounded
 
   bool is_identity() const { return mean == 0 && deviation == 1 && !bounded; }
-  /// Where bounded, a label outside the range counts as the end that is nearest.
+  /// With a range, a label outside of it counts as the nearest end.
   float standardized(float label) const;
   /// A prediction of the model in training, in the labels' unit.
   float in_labels_unit(float output) const;

@@ -20,7 +20,7 @@ class RowTextsWriter {
  public:
   /// Makes the datasets /texts and /text_offsets.
   RowTextsWriter(io::Hdf5File& file, const io::Storage& texts, const io::Storage& offsets);
-  /// Of the next row.
+  /// Appends the texts of the next row.
   void append(std::span<const std::string> texts);
   void finish();
 
@@ -30,7 +30,7 @@ class RowTextsWriter {
   std::int64_t bytes_ = 0;
 };
 
-/// Walks the samples of a data set whose shards have texts. Throws Error(data) where they are damaged.
+/// Walks the samples of a data set whose shards have texts. Throws Error(data) if they are damaged.
 class RowTextsReader {
  public:
   /// `reader`, which keeps source_index(), must outlive it. `hdf5` is held during HDF5 calls.
@@ -48,7 +48,7 @@ class RowTextsReader {
   std::int64_t sample() const { return sample_; }
   /// The number of the row among those of file(), from 0.
   std::int64_t row() const { return row_ - 1; }
-  /// Of the sample's shard.
+  /// Path of the sample's shard.
   const std::string& file() const { return path_; }
   const io::Hdf5File& hdf5() const { return *file_; }
 

@@ -13,7 +13,7 @@ namespace bert_hpc::data {
 class SampleUnits {
  public:
   /// groups (groups + 1): samples of each; levels (samples), or empty if all groups are units; lengths (samples).
-  /// Throws Error(data) where no group has a relevant sample. `lengths` must outlive it.
+  /// Throws Error(data) if no group has a relevant sample. `lengths` must outlive it.
   SampleUnits(std::span<const std::int64_t> groups, std::span<const std::int32_t> levels,
               std::span<const std::int32_t> lengths);
 
@@ -46,7 +46,7 @@ class SampleUnits {
   }
 
  private:
-  /// Of a sample that is the first of one.
+  /// Index of the unit that begins with this sample.
   std::size_t unit_of(std::int64_t sample) const;
 
   std::span<const std::int32_t> lengths_;

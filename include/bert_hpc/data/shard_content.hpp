@@ -16,7 +16,7 @@ namespace bert_hpc::data {
 
 struct ShardTokens {
   std::vector<std::int32_t> ids;
-  std::vector<std::uint8_t> types;  ///< empty where the shard has none
+  std::vector<std::uint8_t> types;  ///< empty if the shard has none
 };
 
 struct ShardContent {

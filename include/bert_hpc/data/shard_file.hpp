@@ -41,8 +41,8 @@ class ShardFile {
 
   /// (sequences + 1), checked: from 0, each sequence at least one token and within the limits, up to info().tokens.
   std::vector<std::int64_t> read_offsets() const;
-  /// Of all sequences, checked: read_labels() of label_column.hpp. Only where limits.labels and the task has them.
-  /// `offsets`: read_offsets(), or of tasks with classes of words Words::offsets.
+  /// Checked labels of all sequences: read_labels() of label_column.hpp. Only if limits.labels is set and the task has
+  /// them. `offsets`: read_offsets(), or of tasks with classes of words Words::offsets.
   LabelColumn read_labels(std::span<const std::int64_t> offsets) const;
   /// (sequences, 2), checked: tokens [begin, end) of the contexts. Only of tasks with answers.
   std::vector<std::int32_t> read_contexts(std::span<const std::int64_t> offsets) const;

@@ -1,7 +1,7 @@
 // ShardReader: a data set made of shards, as one list of samples. Lengths and labels of all samples are in memory.
-// Tokens are too, block by block as they are needed or read ahead, where they fit into memory_limit, else they come
-// through a cache. Processes may share either. Files of a few MiB are verified and read at once; of larger ones each
-// block has a checksum, which is verified when the block is read.
+// Tokens that fit into memory_limit are too; blocks are read when they are needed, or ahead. Otherwise tokens come
+// through a cache. Processes may share either. Files of a few MiB are verified and read at once. Each block of a larger
+// file has a checksum, which is verified when the block is read.
 //
 // Sample i is a sequence of the shards in the order given, files that a pattern matches sorted by name; so the numbers
 // do not depend on ranks, and neither does anything that is keyed by them.
@@ -34,7 +34,7 @@ struct ReadingRanks {
   int rank = 0, count = 1;
   bool checks_files = false;  ///< that others have read: one rank of a node does
   std::function<void(std::span<std::byte> data, int root)> broadcast{};  ///< collective
-  std::function<bool(bool value)> any{};                                 ///< collective: is it true on some rank?
+  std::function<bool(bool value)> any{};  ///< collective: whether it is true on some rank
 };
 
 struct ShardReaderOptions {
@@ -42,10 +42,10 @@ struct ShardReaderOptions {
   std::vector<std::string> paths;                     ///< shard files or patterns (*, ?, [...])
   ShardLimits limits;                                 ///< what the model can take
   std::int64_t memory_limit = std::int64_t{2} << 30;  ///< bytes of tokens kept in memory; above, they are cached
-  std::int64_t cache_bytes = std::int64_t{1} << 30;   ///< of tokens of each process, where they are not kept
+  std::int64_t cache_bytes = std::int64_t{1} << 30;   ///< for tokens of each process, if they are not kept
   // Tokens read at once: a chunk of the files.
-  std::int64_t cache_unit = std::int64_t{1} << 16;  ///< where they are not kept
-  std::int64_t block = std::int64_t{1} << 16;       ///< where they are
+  std::int64_t cache_unit = std::int64_t{1} << 16;  ///< if they are not kept
+  std::int64_t block = std::int64_t{1} << 16;       ///< if they are
   /// Bytes of files that are verified and read before the first use.
   std::int64_t read_at_once = std::int64_t{8} << 20;
   bool source_index = false;  ///< keep the rows of the source text
@@ -69,10 +69,10 @@ struct SamplePlace {
 class ShardReader {
  public:
   /// Opens and checks everything; throws one Error(data) with all problems found, at most one a file. Collective over
-  /// options.ranks. Where one rank alone fails, for example without memory, it throws there, and the readers of the
-  /// other ranks have no files.
+  /// options.ranks. If one rank alone fails, for example without memory, it throws there, and the readers of the other
+  /// ranks have no files.
   explicit ShardReader(const ShardReaderOptions& options);
-  /// Of planned data: no file is read; labels, tokens and places are made up.
+  /// Reader of planned data: no file is read; labels, tokens and places are made up.
   explicit ShardReader(const PlannedData& planned);
   ~ShardReader();
   ShardReader(const ShardReader&) = delete;
@@ -87,7 +87,7 @@ class ShardReader {
   /// Whether its files hold embeddings. Ids of its tokens are then numbers of rows, from set_first_row()'s on.
   bool has_embeddings() const { return info_.columns > 0; }
   void set_first_row(std::int64_t row) { first_row_ = row; }
-  /// Of what it keeps, with all tokens read or a full cache; of tokens that processes share, this one's part.
+  /// Bytes that it keeps with all tokens read or a full cache, of shared tokens the part of this process.
   std::int64_t memory_bytes() const;
 
   std::int64_t file_bytes() const { return file_bytes_; }  ///< of all files
@@ -99,13 +99,13 @@ class ShardReader {
 
   bool keeps_tokens() const { return store_ != nullptr; }  ///< all of them, else some in a cache
   std::int64_t token_bytes() const;                        ///< of the tokens that are kept, or of the full cache
-  /// Of memory for tokens that `processes` processes may share: all, where they are kept and not all read yet, or the
-  /// caches of all processes; else 0. The same for every process that has opened the same shards with the same limits.
+  /// Bytes of shared memory for `processes` processes: all tokens, if they are kept and not all read yet, or the caches
+  /// of all processes; else 0. Equal on all processes that have opened the same shards with the same limits.
   std::int64_t bytes_to_share(int processes) const;
-  /// Keeps tokens in `memory` (bytes_to_share(), zero where no process has written to it), which `processes` processes
-  /// share, of which this is number `place`. `owner` keeps the memory alive. Before the first read().
+  /// Keeps tokens in `memory`, bytes_to_share() bytes that begin as zeros. `processes` processes share it; this is
+  /// number `place`. `owner` keeps the memory alive. Call it before the first read().
   void share(std::span<std::byte> memory, int processes, int place, std::shared_ptr<void> owner);
-  /// Where not all tokens are read yet, a thread begins to.
+  /// Starts a thread that reads ahead, unless all tokens are read.
   void start_reading();
 
   const std::vector<std::string>& files() const { return files_; }  ///< after patterns were matched
@@ -123,7 +123,7 @@ class ShardReader {
   std::span<const std::int32_t> spans() const { return labels_.spans; }
   /// (words().count())
   std::span<const std::int32_t> word_classes() const { return labels_.words; }
-  /// Of all samples; without words unless the task has classes of words.
+  /// Words of all samples; none unless the task has classes of words.
   const Words& words() const { return words_; }
   std::span<const std::int32_t> levels() const { return labels_.levels; }
   /// (groups + 1): samples of each group; empty unless the task ranks candidates.
@@ -132,11 +132,11 @@ class ShardReader {
   std::span<const std::int32_t> contexts() const { return contexts_; }
   std::span<const std::int64_t> source_index() const { return source_index_; }
 
-  /// Copies a sample's tokens to ids and types (length of the sample each; types 0 where the shards have none). One
+  /// Copies a sample's tokens to ids and types (length of the sample each; types 0 if the shards have none). One
   /// thread at a time. Throws Error(data) on bad data, naming file and row, and on a file that was replaced since.
   void read(std::int64_t sample, std::int32_t* ids, std::int32_t* types);
 
-  /// Where a sample lies, for messages.
+  /// File and sequence of a sample, for messages.
   SamplePlace place(std::int64_t sample) const;
 
  private:
@@ -174,7 +174,7 @@ class ShardReader {
   std::int64_t file_bytes_ = 0, opening_bytes_ = 0;
   std::atomic<std::int64_t> bytes_read_ = 0;
   std::vector<ShardTokens> early_;                      // (files) until the store has them
-  std::unique_ptr<TokenStore> store_;                   // where tokens are kept
+  std::unique_ptr<TokenStore> store_;                   // if tokens are kept
   std::unique_ptr<TokenCache> cache_;                   // else
   std::shared_ptr<void> memory_;                        // of either
   int processes_ = 1, place_ = 0;                       // that share it, and which this is
@@ -185,8 +185,8 @@ class ShardReader {
   std::thread reader_;
 };
 
-/// Throws Error(data) where two data sets of one run do not go together: tokens of another vocabulary, other label
-/// names, another task. Without `labels` those are not compared.
+/// Throws Error(data) if two data sets of one run do not go together: tokens of another vocabulary, other label names,
+/// another task. Without `labels` those are not compared.
 void require_alike(const ShardReader& first, const ShardReader& other, bool labels);
 
 }  // namespace bert_hpc::data

@@ -22,7 +22,7 @@ inline constexpr std::int64_t shard_user_block = 512;  ///< bytes
 
 /// Ids below this one fit into 16 bits.
 inline constexpr std::int64_t narrow_ids = 65536;
-/// Are there others?
+/// Whether there are others.
 constexpr bool is_wide(std::int64_t vocabulary_size) {
   return vocabulary_size > narrow_ids;
 }
@@ -98,7 +98,7 @@ struct ShardInfo {
   std::string vocabulary_hash;
   std::int64_t vocabulary_size = 0;
   std::vector<std::string> label_names;  ///< name of label c, or of label column c of several; else empty
-  std::string label_column;              ///< name of the source's column with the labels; "" where it has none
+  std::string label_column;              ///< name of the source's column with the labels; "" if it has none
   std::string tokenizer;                 ///< JSON object text
   std::string tokenizer_hash;            ///< "" if not known
   std::int64_t sequences = 0;
@@ -137,7 +137,7 @@ struct ShardTokenizer {
 };
 /// How the text was read, as far as the tokenizer's JSON text states it; throws as special_ids_from_json().
 ShardTokenizer shard_tokenizer(const std::string& json, const std::string& file);
-/// Most tokens of a sequence that the tokenizer's JSON text allows; 0 where it does not say. Throws as
+/// Most tokens of a sequence that the tokenizer's JSON text allows; 0 if it does not say. Throws as
 /// special_ids_from_json().
 std::int64_t max_tokens_from_json(const std::string& json, const std::string& file);
 /// Id of the token that ends a text, of tokenizer JSON text; -1 if there is none. Throws as special_ids_from_json().

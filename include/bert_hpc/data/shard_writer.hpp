@@ -32,10 +32,10 @@ enum class Compression { none, gzip };
 class ShardWriter {
  public:
   /// Makes the file, which is no valid shard until finish(). `info`: all but the counts; sequences and tokens are how
-  /// many are expected, 0 where that is not known. Throws Error(files).
+  /// many are expected, 0 if that is not known. Throws Error(files).
   ShardWriter(const std::string& path, ShardInfo info, bool token_types, Compression compression = Compression::none);
 
-  /// One sequence. `token_types` is as long as `ids`, or empty where the shard has none; `label` is ignored where the
+  /// One sequence. `token_types` is as long as `ids`, or empty if the shard has none; `label` is ignored where the
   /// task has none; `source_index` is the row in the source.
   void add(std::span<const std::int32_t> ids, std::span<const std::uint8_t> token_types, const Label& label,
            std::int64_t source_index, const SequenceParts& parts = {});

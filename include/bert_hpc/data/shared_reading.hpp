@@ -19,7 +19,7 @@ namespace bert_hpc::data {
 /// The files of a data set.
 struct ListedShards {
   std::vector<std::string> files;
-  std::vector<std::int64_t> sizes;    ///< (files): bytes; 0 where that cannot be read
+  std::vector<std::int64_t> sizes;    ///< (files): bytes; 0 if that cannot be read
   std::vector<std::string> problems;  ///< files that are missing or listed twice
 
   /// For core/message.hpp.
@@ -44,11 +44,11 @@ class SharedReading {
  public:
   explicit SharedReading(const ReadingRanks& ranks) : ranks_(ranks) {}
 
-  /// Collective. What `make` returns on rank 0; nothing where a rank has failed.
+  /// Collective. What `make` returns on rank 0; nothing if a rank has failed.
   std::optional<ListedShards> once(const std::function<ListedShards()>& make);
 
   /// Collective. Calls add(f, read(f)) for each shard f, in order: add on each rank, read on one. sizes (shards):
-  /// bytes. False where another rank has failed.
+  /// bytes. False if another rank has failed.
   bool each(std::span<const std::int64_t> sizes, const std::function<ShardContent(std::size_t)>& read,
             const std::function<void(std::size_t, ShardContent)>& add);
 

@@ -27,7 +27,7 @@ class TokenStore {
   TokenStore(std::span<const std::int64_t> file_tokens, const TokenLayout& layout, std::int64_t block_tokens,
              std::span<std::byte> memory, Read read);
 
-  /// Copies tokens [begin, begin + length) of a file into ids and types (length each; types are zeros where none are
+  /// Copies tokens [begin, begin + length) of a file into ids and types (length each; types are zeros if none are
   /// kept). Throws what `read` throws; waits where another thread or process is reading a block.
   void copy(int file, std::int64_t begin, std::int64_t length, std::int32_t* ids, std::int32_t* types);
 

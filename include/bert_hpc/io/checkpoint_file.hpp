@@ -69,7 +69,7 @@ struct CheckpointManifest {
   double real(const std::string& name) const;
   bool has_number(const std::string& name) const;  ///< of either type
   const std::string& text(const std::string& name) const;
-  /// Has the tensor of this number elements in quantity number `quantity`?
+  /// Whether the tensor of this number has elements in quantity number `quantity`.
   bool holds(std::size_t quantity, std::int64_t tensor) const;
 };
 

@@ -230,7 +230,7 @@ struct JournalPlan {
   std::int64_t nodes = 1;
   bool loss_scales = false;  ///< one with each step row
   bool profile = false;
-  // Of an evaluation.
+  // Confusion matrix of an evaluation.
   std::int64_t classes = 0, samples = 0;  ///< classes = 0: no confusion matrix
   std::int64_t counted_classes = 0;       ///< in EvaluationRow::class_counts
   std::int64_t metrics = 0;

@@ -26,7 +26,7 @@ struct PredictionColumn {
 
 struct PredictionsInfo {
   std::string task;                                             ///< as in the input file
-  std::vector<std::string> label_names;                         ///< of the outputs; empty where they have none
+  std::vector<std::string> label_names;                         ///< of the outputs; empty if they have none
   std::vector<std::pair<std::string, std::string>> attributes;  ///< further root attributes
 };
 

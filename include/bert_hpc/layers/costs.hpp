@@ -24,7 +24,7 @@ struct Work {
   Work& operator+=(const Work& other);
 };
 
-/// Of one micro-batch: the passes that schedules distinguish.
+/// Work of the passes of one micro-batch that schedules distinguish.
 struct PassWork {
   Work forward, backward_input, backward_weight;
 
@@ -33,7 +33,7 @@ struct PassWork {
   PassWork& operator/=(double ranks);
 };
 
-/// Of a whole layer, not of one rank's share.
+/// Costs of a whole layer, not of one rank's share.
 struct LayerCosts {
   PassWork work;
   double saved_bytes = 0;     ///< of activations that a micro-batch in flight holds

@@ -145,7 +145,7 @@ struct HeadSettings {
   float input_dropout = 0.0f;  ///< SequenceHead: before the dense layer; its site is the next after `site`
   float layer_norm_epsilon = 1e-12f;
   DataType storage = DataType::fp32;  ///< of activations
-  /// VocabularyHead: of logits and their gradients where one rank has all outputs; of a share of them they are floats.
+  /// VocabularyHead: type of logits and their gradients if one rank has all outputs; a share of them is fp32.
   DataType logits = DataType::fp32;
   bool pads_logits = false;  ///< VocabularyHead: rows of logits begin at multiples of ops::padded_columns()
   std::uint32_t site = 0;
@@ -160,7 +160,7 @@ struct HeadSettings {
   std::string word_embeddings = "word.weight";  ///< to which the decoder is tied
   std::int64_t padding_row = -1;                ///< as in EmbeddingsSettings
   /// The parameter that holds the decoder's weights, and whether the head declares it: a copy of the word embeddings
-  /// where they are elsewhere, or are to have their gradients summed apart.
+  /// if another stage has these, or if the gradients of both are to be summed separately.
   std::string decoder = "decoder.weight";
   bool declares_decoder = false;
 };

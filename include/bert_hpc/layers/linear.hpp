@@ -26,17 +26,17 @@ struct LinearSettings {
   std::string weight;       ///< name of its parameter (out, in)
   std::string bias{};       ///< name of its parameter (out); empty: no bias
   std::int64_t joined = 1;  ///< so many layers, whose parameters follow one another in the arena, computed as one
-  /// A layer of the encoder: it is computed in FP8 where the engine has FP8, and its weight gradient is written as
+  /// A layer of the encoder: it is computed in FP8 if the engine has FP8, and its weight gradient is written as
   /// Engine::weight_gradients says. Other layers are never computed in FP8, and add to their gradients.
   bool in_encoder = true;
-  AdapterSettings adapters{};      ///< it has those that the parameters have
+  AdapterSettings adapters{};      ///< as the parameters have them
   std::uint32_t adapter_site = 0;  ///< of their dropout
   TensorGroup group{};             ///< that shares out the layer
 };
 
 class Linear {
  public:
-  /// `parameters` must outlive it. Throws Error(internal) where there is no parameter of a name.
+  /// `parameters` must outlive it. Throws Error(internal) if a parameter is missing.
   Linear(const core::ParameterStore& parameters, const LinearSettings& settings);
 
   // An adapter's part is in y and d_x, and its gradients are written with the weight's. A layer with adapters is given

@@ -16,7 +16,7 @@ struct LinearWeight {
   std::string name;             ///< likewise
   Tensor<const float> weights;  ///< (out, in) on this rank; no data where there are no values
   bool selected = false;        ///< applied to the rows that the head reads; else to all tokens
-  /// Of adapters: elements of each matrix that their products take from Engine::scratch, a row.
+  /// Elements of each matrix of adapters that their products take from Engine::scratch, a row.
   std::vector<std::int64_t> scratch_columns{};
   std::int64_t series = 1;  ///< number of such weights whose products are a series
   /// Bytes that a recurrence takes from Engine::scratch for each sequence.

@@ -88,7 +88,7 @@ struct LinearRows {
   Matrix of_d_y{};  ///< (rows, adapters · rank): s·d_y·b̂ᵀ, which backward_input writes
 };
 
-/// The adapters of joined linear layers. Scratch comes from Engine::scratch. Functions do nothing where there are none.
+/// The adapters of joined linear layers. Scratch comes from Engine::scratch. Functions do nothing if there are none.
 class Adapters {
  public:
   Adapters() = default;

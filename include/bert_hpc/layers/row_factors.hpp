@@ -13,7 +13,7 @@ namespace bert_hpc::layers {
 
 class RowFactors {
  public:
-  /// Of `parameters`, which must outlive this object. Allocates nothing if they are only a layout. `group`: the ranks
+  /// `parameters` must outlive this object. Allocates nothing if they are only a layout. `group`: the ranks
   /// that share out each layer.
   explicit RowFactors(const core::ParameterStore& parameters, const TensorGroup& group = {});
 
@@ -21,7 +21,7 @@ class RowFactors {
     const float* factors = nullptr;  ///< g; 1 in joined layers without a magnitude
     const float* norms = nullptr;    ///< 1 there
   };
-  /// Those of `joined` weights, the first of which is the slice `weight`. `scale`: s. Collective over the group, the
+  /// Factors of `joined` weights, the first of which is the slice `weight`. `scale`: s. Collective over the group, the
   /// first time after a change of the parameters.
   Rows of(int weight, std::int64_t joined, float scale);
   /// Computes what a change of the parameters has made old. Collective over the group.

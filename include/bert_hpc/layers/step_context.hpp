@@ -38,8 +38,8 @@ struct Engine {
   /// How backward_weight writes the gradients of the encoder's linear layers: it may replace what is zero anyway, which
   /// spares reading it. All other gradients are added to.
   ops::Write weight_gradients = ops::Write::accumulate;
-  core::Workspace* scratch = nullptr;  ///< of adapters and recurrences; null where there are none
-  RowFactors* factors = nullptr;       ///< of adapters with magnitudes; null where there are none
+  core::Workspace* scratch = nullptr;  ///< of adapters and recurrences; null if there are none
+  RowFactors* factors = nullptr;       ///< of adapters with magnitudes; null if there are none
 
   /// The products of the encoder's layer whose weight, or first weight, is this slice of the parameters.
   ops::MatrixProduct& products_of(int weight) const { return fp8 != nullptr ? fp8->of(weight) : products; }

@@ -9,8 +9,8 @@
 //          embeddings ── norm ──┬── y ──► attention ── + ── norm ──┬── y ──► feed-forward ── + ── norm ── … ──► head
 //                               └── y or z ────────────┘           └── y or z ───────────────┘
 //
-// The last block of a model computes a selection of its rows only, those that the head reads: a classifier one row a
-// sequence, masked language modelling 15% of them. Its attention computes keys and values for every token, all else for
+// The last block of a model computes only the rows that the head reads: a classifier reads one row a sequence, masked
+// language modelling 15% of them. Its attention computes keys and values for every token, all else for
 // the selected rows alone, and its feed-forward is given nothing but these: the same numbers for a fraction of the
 // work.
 //
@@ -42,7 +42,7 @@ struct SublayerLinear {
   std::string name;  ///< without ".weight"
   std::int64_t in = 0, out = 0;
   bool all_tokens = false;       ///< computed for every token, even if the sublayer computes a selection of rows
-  bool usually_adapted = false;  ///< one of those that PEFT adapts if it is given no names
+  bool usually_adapted = false;  ///< PEFT adapts it if it is given no names
 };
 
 /// A kind of sublayer, with the settings that it alone has (encoder_sublayers.hpp).
@@ -89,7 +89,7 @@ class Sublayer {
  public:
   virtual ~Sublayer() = default;
 
-  /// The weights of all its products, adapters included, where it computes a selection of its rows or all of them.
+  /// The weights of all its products, adapters included, for a selection of its rows or for all of them.
   virtual std::vector<LinearWeight> linear_weights(bool selects) const = 0;
 
   /// What backward needs of forward, in the workspace. Each kind of sublayer derives its own.
@@ -112,7 +112,7 @@ class Sublayer {
   virtual std::unique_ptr<SavedActivations> make_saved() const = 0;
   virtual std::unique_ptr<WeightGradientInputs> make_deferred() const = 0;
 
-  /// `saved` and `deferred` must come from this sublayer. `selection` is null where every row is computed;
+  /// `saved` and `deferred` must come from this sublayer. `selection` is null if every row is computed;
   /// `dropout_tiles` as in BatchBounds, 0 without a backward pass.
   virtual void allocate_saved(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection,
                               std::int64_t dropout_tiles, SavedActivations& saved) const = 0;

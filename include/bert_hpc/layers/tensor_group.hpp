@@ -31,7 +31,7 @@ using core::Tensor;
 struct TensorRank {
   int rank = 0, size = 1;
 
-  /// Of n rows or columns of a parameter it holds [begin(n), begin(n) + share(n)): shares differ by one at most.
+  /// This rank holds [begin(n), begin(n) + share(n)) of n rows or columns of a parameter: shares differ by one at most.
   std::int64_t begin(std::int64_t n) const { return n * rank / size; }
   std::int64_t share(std::int64_t n) const { return n * (rank + 1) / size - begin(n); }
   core::Shard rows(std::int64_t n) const { return size == 1 ? core::Shard() : core::Shard{0, begin(n), n}; }
@@ -68,7 +68,7 @@ class TensorGroup {
   const TensorRank& place() const { return place_; }
   bool shared() const { return place_.size > 1; }
 
-  // Of `rows` token rows this rank has the piece [begin, begin + count); all pieces have room for `capacity` rows.
+  // This rank has the piece [begin, begin + count) of `rows` token rows; all pieces have room for `capacity` rows.
   std::int64_t capacity(std::int64_t rows) const { return (rows + place_.size - 1) / place_.size; }
   std::int64_t begin(std::int64_t rows) const { return std::min(rows, capacity(rows) * place_.rank); }
   std::int64_t count(std::int64_t rows) const { return std::min(rows - begin(rows), capacity(rows)); }
@@ -91,7 +91,7 @@ class TensorGroup {
   /// Collective. All `rows` rows of what the ranks have pieces of; valid until the next gather but one.
   ConstMatrix gather(const ConstMatrix& piece, std::int64_t rows) const;
 
-  /// Where to put what sum() will add up over the ranks into `piece`, which take() has given: (rows, columns). Only one
+  /// Input of sum(), which adds it up over the ranks into `piece`, a matrix of take(): (rows, columns). Only one
   /// is in use at a time. In a group of one it is `piece`; otherwise its elements are partial_type(), always float.
   Matrix partial(const Matrix& piece, std::int64_t rows) const;
   DataType partial_type(DataType type) const { return shared() ? DataType::fp32 : type; }

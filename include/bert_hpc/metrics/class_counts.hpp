@@ -7,13 +7,13 @@
 
 namespace bert_hpc::metrics {
 
-/// Of a data set: how often each class is the label, is predicted, and is both. Where a sample may have several labels,
-/// a class is a label name.
+/// Counts of a data set: how often each class is the label, is predicted, and is both. If a sample may have several
+/// labels, a class is a label name.
 struct ClassCounts {
   std::span<const double> actual, predicted, hits;  ///< (classes)
 };
 
-/// Of each class, (classes); 0 where the denominator is 0, as in scikit-learn's classification_report with
+/// Values of each class, (classes); 0 if the denominator is 0, as in scikit-learn's classification_report with
 /// zero_division = 0. The support is `actual`.
 std::vector<double> class_precision(const ClassCounts& counts);
 std::vector<double> class_recall(const ClassCounts& counts);
@@ -23,7 +23,7 @@ std::vector<double> class_f1(const ClassCounts& counts);
 /// At this limit it takes 320 kB of metrics.h5 per evaluation, 4% of the largest confusion matrix.
 inline constexpr std::int64_t max_reported_classes = 10000;
 
-/// Of data with one label a sample: averages over the classes that occur, as actual or as predicted, as scikit-learn's
+/// For data with one label a sample: averages over the classes that occur, as actual or as predicted, as scikit-learn's
 /// with zero_division = 0.
 double accuracy(const ClassCounts& counts);
 double macro_precision(const ClassCounts& counts);
@@ -35,7 +35,7 @@ double weighted_f1(const ClassCounts& counts);
 double micro_f1(const ClassCounts& counts);
 /// F1 of class 1 of two classes; NaN of any other number.
 double positive_f1(const ClassCounts& counts);
-/// Matthews' correlation coefficient of any number of classes (Gorodkin 2004), in [-1, 1]; 0 where all labels or all
+/// Matthews' correlation coefficient of any number of classes (Gorodkin 2004), in [-1, 1]; 0 if all labels or all
 /// predictions are one class.
 double matthews_correlation(const ClassCounts& counts);
 

@@ -10,8 +10,8 @@ namespace bert_hpc::metrics {
 /// Spearman's.
 double pearson(std::span<const double> x, std::span<const double> y);
 
-/// Lin's concordance correlation coefficient (doi:10.2307/2532051): 1 where x and y are equal, 0 where they have
-/// nothing in common. NaN where all values of both are one and the same.
+/// Lin's concordance correlation coefficient (doi:10.2307/2532051): 1 where x and y are equal, 0 if they have
+/// nothing in common. NaN if all values of both are one and the same.
 double concordance(std::span<const double> x, std::span<const double> y);
 
 /// Ranks from 1 by value; equal values share the mean of theirs. `values` has no NaN.

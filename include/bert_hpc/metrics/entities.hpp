@@ -29,7 +29,7 @@ struct EntityCounts {
   double gold = 0.0, found = 0.0, correct = 0.0;
 
   EntityCounts& operator+=(const EntityCounts& more);
-  // In percent; 0 where nothing was found, or there is nothing to find.
+  // In percent; 0 if nothing was found, or there is nothing to find.
   double precision() const;
   double recall() const;
   double f1() const;
@@ -42,7 +42,7 @@ void count_entities(std::span<const Tag> gold, std::span<const Tag> predicted, C
 /// Adds to the sums of entities(). types: entity_types(); each of the counts' is among them.
 void add_entities(const CountsByType& counts, const std::vector<std::string>& types, Sums sums);
 
-/// The types of these tags, ascending; none where one of them is no tag, as of parts of speech.
+/// The types of these tags, ascending; none if one of them is no tag, as of parts of speech.
 std::vector<std::string> entity_types(const std::vector<std::string>& label_names);
 
 }  // namespace bert_hpc::metrics

@@ -39,7 +39,7 @@ struct EvaluatedSet {
   std::span<const float> value_levels{};    ///< ascending, of numbers: what they count as; empty: as they are
 };
 
-/// Of one micro-batch, all in host memory.
+/// Results of one micro-batch, all in host memory.
 struct Results {
   const core::MicroBatch& batch;              ///< with targets
   std::span<const std::int32_t> predicted{};  ///< (rows of the head): the index of the largest output
@@ -70,9 +70,9 @@ struct Family {
   std::vector<Metric> metrics;
   bool reads_predicted = false, reads_outputs = false, reads_confidences = false;  ///< of Results
   std::int64_t (*size)(const EvaluatedSet&) = nullptr;                             ///< doubles that it adds up
-  /// Null where the sums are not of micro-batches (Evaluation::sums_of()).
+  /// Null if the sums are not of micro-batches (Evaluation::sums_of()).
   void (*add)(const EvaluatedSet&, const Results&, Sums sums) = nullptr;
-  /// One for each of `metrics`; NaN where it is undefined.
+  /// One for each of `metrics`; NaN if it is undefined.
   std::vector<double> (*values)(const EvaluatedSet&, const LossSum&, ConstSums sums) = nullptr;
 
   // What a family may have besides:
@@ -85,7 +85,7 @@ struct Family {
   ClassCounts (*type_counts)(const EvaluatedSet&, ConstSums sums) = nullptr;  ///< of entity types
   /// Rows of the confusion matrix; 0: there is none.
   std::int64_t (*matrix_classes)(const EvaluatedSet&) = nullptr;
-  /// (classes, classes), actual by row, predicted by column; empty where there is none.
+  /// (classes, classes), actual by row, predicted by column; empty if there is none.
   std::vector<std::int64_t> (*confusion_matrix)(const EvaluatedSet&, ConstSums sums) = nullptr;
 };
 
@@ -103,16 +103,16 @@ class Evaluation {
   /// Instead of what add() was given: of a loss that is not made micro-batch by micro-batch.
   void set_loss(const LossSum& loss);
   Sums sums() { return sums_; }  ///< add these over ranks before asking for figures
-  /// Those of one family, before they are added over ranks; empty where it is none of these.
+  /// Sums of one family, before they are added over ranks; empty if it is none of these.
   Sums sums_of(const Family& family);
 
   double loss() const { return loss_sum().mean(); }
   /// Name and value of each metric. Those of outputs alone follow, as "rmse_NAME".
   std::vector<std::pair<std::string, double>> values() const;
   std::optional<OneAnswer> one_answer() const;
-  /// (3, classes): labels, predictions and hits of each class; empty where there are none, or too many classes.
+  /// (3, classes): labels, predictions and hits of each class; empty if there are none, or too many classes.
   std::vector<std::int64_t> class_counts() const;
-  /// (3, entity types): gold, found and correct entities; empty where there are none.
+  /// (3, entity types): gold, found and correct entities; empty if there are none.
   std::vector<std::int64_t> type_counts() const;
   std::int64_t matrix_classes() const;
   std::vector<std::int64_t> confusion_matrix() const;

@@ -5,7 +5,7 @@
 
 namespace bert_hpc::metrics {
 
-/// Sums over queries, all NaN where a score is.
+/// Sums over queries, all NaN if a score is.
 struct RankingSums {
   // Of queries that are judged by their ranking:
   double queries = 0, average_precision = 0, reciprocal_rank = 0, reciprocal_rank_at_10 = 0, first_right = 0,

@@ -22,16 +22,16 @@ const Family& token_counts();      ///< masked tokens: accuracy, perplexity
 const Family& value_levels();      ///< numbers that count as the nearest of some levels: accuracy, qwk, macro_mae
 const Family& value_statistics();  ///< numbers: rmse, mae, r2, pearson, spearman, concordance
 
-/// The loss, or a metric of any family; null where there is none of that name.
+/// The loss, or a metric of any family; null if there is none of that name.
 const Metric* find_metric(std::string_view name);
 
 /// The metric of this name in an evaluation that has all of `names`, or find_metric(name): families share some names.
 const Metric* find_metric(std::string_view name, const std::set<std::string>& names);
 
-/// A metric of these families; null where there is none of that name.
+/// A metric of these families; null if there is none of that name.
 const Metric* find_metric(std::string_view name, const std::vector<const Family*>& families);
 
-/// Of a name that is no metric, true.
+/// Whether larger values of a metric are better; true for other names.
 bool larger_is_better(std::string_view name);
 /// "loss" and the names of the families' metrics; of those that a model can be selected by.
 std::vector<std::string> names_of(const std::vector<const Family*>& families);

@@ -27,7 +27,7 @@ void count_score(double score, std::span<double> counts);
 double bin_begin(std::size_t bin, std::size_t bins);
 
 /// The area under the ROC curve as roc_auc() of scores that are the number of their bin. negatives, positives (bins):
-/// samples of each kind. NaN where one kind has none, or a count is NaN.
+/// samples of each kind. NaN if one kind has none, or a count is NaN.
 double roc_auc_of_bins(std::span<const double> negatives, std::span<const double> positives);
 
 /// The best of the thresholds where a bin begins. absent, present (bins): decisions of each kind. Both NaN where

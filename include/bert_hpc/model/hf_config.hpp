@@ -24,7 +24,7 @@ std::vector<std::string> family_names();
 /// Names of families without attention.
 std::vector<std::string> recurrent_family_names();
 
-/// What a config.json of this family means that states nothing. Throws Error(input) where there is no such family.
+/// What a config.json of this family means that states nothing. Throws Error(input) if there is no such family.
 ModelConfig default_config(const std::string& family);
 
 /// Adds one sentence to `problems` for each value that cannot be (check_sizes() in model_config.hpp), the family's

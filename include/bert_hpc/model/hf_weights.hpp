@@ -44,7 +44,7 @@ struct LoadReport {
   std::vector<std::string> left;         ///< LoadOptions::not_wanted that the folder has in the right shape
   std::vector<std::string> differences;  ///< LoadOptions::differences that have two rows in the folder
   std::string wrapper;                   ///< what was removed from the beginning of names: "module."; or empty
-  std::string text() const;              ///< for the log: one line each, empty where there is nothing to report
+  std::string text() const;              ///< for the log: one line each, empty if there is nothing to report
 };
 
 /// Prefixes of the parameters that a pretrained encoder often lacks for this head: what a new task initialises.
@@ -64,7 +64,7 @@ LoadReport check_hf_weights(const std::filesystem::path& folder, const core::Par
 LoadReport check_hf_weights(const std::filesystem::path& folder, const std::vector<core::ParameterSpec>& specs,
                             const LoadOptions& options = {});
 
-/// Throws Error(files) where a tokenizer's file in `folder` (vocab.txt, tokenizer.json, …) is not what its name says.
+/// Throws Error(files) if a tokenizer's file in `folder` (vocab.txt, tokenizer.json, …) is not what its name says.
 void check_tokenizer_files(const std::filesystem::path& folder);
 
 /// Texts of files by name.

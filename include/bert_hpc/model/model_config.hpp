@@ -35,7 +35,8 @@ struct ModelConfig {
   FamilySettings own;                                             ///< what the family alone reads
   std::vector<std::string> label_names = {"LABEL_0", "LABEL_1"};  ///< id2label in order; one name for regression
   std::string problem_type;                                       ///< empty, or as in Transformers
-  /// Of a regression with a range, an own key of config.json: predictions are low + (high − low) · σ(logit).
+  /// Range of a regression, a key of config.json that only this program knows: predictions are low + (high − low) ·
+  /// σ(logit).
   std::optional<std::array<double, 2>> prediction_range;
   std::string embedded_by;  ///< the encoder whose embeddings the model reads instead of token ids; empty: it reads ids
   std::shared_ptr<const layers::FeatureTable> features{};  ///< these embeddings; null in estimates

@@ -19,12 +19,12 @@ void declare_projection(const ModelPlan& plan, std::int64_t edge, std::vector<co
 layers::HeadSettings head_of(const ModelPlan& plan, const ModelRange& range);
 
 /// Every parameter of a range of the model, or what a rank of a tensor group holds of it, in the order of a forward
-/// pass. `outputs`: labels, unused where the outputs are the vocabulary.
+/// pass. `outputs`: labels, unused if the outputs are the vocabulary.
 std::vector<core::ParameterSpec> model_parameters(const ModelPlan& plan, const ModelRange& range,
                                                   const layers::TensorRank& place = {});
 std::vector<core::ParameterSpec> model_parameters(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs,
                                                   const ModelRange& range, const layers::TensorRank& place = {});
-/// Of the whole model.
+/// Parameters of the whole model.
 std::vector<core::ParameterSpec> model_parameters(const ModelConfig& config, const HeadKind& kind,
                                                   std::int64_t outputs);
 

@@ -21,7 +21,7 @@ namespace bert_hpc::model {
 using core::DataType;
 using HeadKind = layers::HeadKind;
 
-/// Does a training change the whole parameter of this name?
+/// Whether a training changes the whole parameter of this name.
 using Trains = std::function<bool(const std::string& name)>;
 
 /// What of a layer takes part in a training.
@@ -79,16 +79,16 @@ struct ModelPlan {
   LayerTraining input_training() const { return training_of(0); }
   LayerTraining sublayer_training(std::int64_t sublayer) const { return training_of(1 + sublayer); }
   LayerTraining head_training() const { return training_of(1 + sublayer_count()); }
-  /// Is a layer trained that comes before this sublayer?
+  /// Whether a layer before this sublayer is trained.
   bool trains_below(std::int64_t sublayer) const { return training_of(sublayer).backward; }
 
-  /// Is this sublayer computed again in the backward pass?
+  /// Whether the backward pass computes this sublayer again.
   bool recomputes(std::int64_t sublayer) const {
     const bool attention = sublayers[static_cast<std::size_t>(sublayer)].kind->mixes_tokens();
     return sublayer_training(sublayer).backward &&
            (sublayer < recomputation.sublayers || (recomputation.attention && attention));
   }
-  /// Is its result kept? Not where the next sublayer of its block is computed again together with it.
+  /// Whether its result is kept. It is not if the next sublayer of its block is computed again together with it.
   bool keeps_result(std::int64_t sublayer) const {
     const auto at = static_cast<std::size_t>(sublayer);
     return sublayer + 1 == sublayer_count() || sublayers[at].block != sublayers[at + 1].block ||
@@ -116,9 +116,9 @@ struct ModelPlan {
     if (sublayer == sublayer_count()) return false;
     return sublayer == 0 ? input->sum_out() : sublayers[static_cast<std::size_t>(sublayer) - 1].sum_out;
   }
-  /// Does this sublayer compute only the rows that the head reads?
+  /// Whether this sublayer computes only the rows that the head reads.
   bool computes_selection(std::int64_t sublayer) const { return sublayer >= selects_from; }
-  /// And does it get nothing but those?
+  /// Whether its input has only these rows.
   bool receives_selection(std::int64_t sublayer) const { return sublayer > selects_from; }
 
   /// Columns of the stream into a sublayer, or into the head behind the last one.
@@ -135,7 +135,7 @@ struct ModelPlan {
   }
 };
 
-/// By the family of the configuration. `outputs`: labels, unused where the outputs are the vocabulary. `storage`: of
+/// By the family of the configuration. `outputs`: labels, unused if the outputs are the vocabulary. `storage`: of
 /// activations.
 ModelPlan make_plan(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs,
                     core::DataType storage = core::DataType::fp32);

@@ -37,7 +37,7 @@ struct ModelCosts {
   double embeddings = 0;
   std::vector<double> sublayers{};  ///< (sublayers); the last one's includes the head
 
-  /// Of sublayers [first, last), with the embeddings where they are at the begin.
+  /// Seconds of sublayers [first, last), with the embeddings if they are at the begin.
   double of(std::int64_t first, std::int64_t last) const;
 };
 /// A model whose sublayers cost the same, its embeddings and head nothing.

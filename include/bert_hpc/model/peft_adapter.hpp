@@ -22,7 +22,7 @@ class PeftAdapter {
 
   /// Its targets are the whole names, in files, of the layers that have an adapter.
   const LowRankSettings& settings() const { return settings_; }
-  /// The hash of the base model's parameters; none where another program wrote the adapter.
+  /// The hash of the base model's parameters; none if another program wrote the adapter.
   std::optional<std::uint64_t> base_hash() const { return base_hash_; }
   /// Names of the model's own parameters that it has: those of the head.
   const std::vector<std::string>& replaced() const { return replaced_; }
@@ -32,7 +32,7 @@ class PeftAdapter {
   /// Throws Error(files) with every tensor that has no place, or another shape, in a model of these parameters, which
   /// has the adapters or not. `table` is the model's.
   void check(const std::vector<core::ParameterSpec>& whole_model, const WeightTable& table = {}) const;
-  /// Of the parameters in the store, those that the folder has get its values; a layer without an adapter in the store
+  /// Gives parameters of the store the values of the folder, if it has them; a layer without an adapter in the store
   /// gets the folder's added to its weight. Call check() first.
   void load(core::ParameterStore& store, const WeightTable& table = {}) const;
 

@@ -69,7 +69,7 @@ class SafetensorsFile {
 struct TensorToWrite {
   std::string name;
   std::vector<std::int64_t> shape;
-  std::span<const float> values{};  ///< row-major, product of shape elements; empty where they come piece by piece:
+  std::span<const float> values{};  ///< row-major, product of shape elements; empty if they come piece by piece:
   /// The next elements from `begin` on, one or more; called until all are there, tensors in the order of their names.
   std::function<std::span<const float>(std::int64_t begin)> fetch{};
 

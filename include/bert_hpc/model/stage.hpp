@@ -1,13 +1,13 @@
-// Stage: a range of the sublayers of a BERT's blocks with the embeddings before the first and the head behind the last;
-// the whole model where there is one stage. Several micro-batches may be in flight, each in a slot of its own: a fixed
-// region of the workspace with everything that its backward pass needs.
+// Stage: a range of the sublayers of a model, with the input before the first one and the head behind the last one. A
+// single stage is the whole model. Several micro-batches may be in flight. Each has a slot, a fixed region of the
+// workspace with everything that its backward pass needs.
 //
 // A micro-batch goes through a slot in this order: open (its tensors are laid out), forward (from input(), which the
 // caller has filled, or from the embeddings), loss (head only), backward (from d_output(), filled by the caller, to
-// d_input()). backward is backward_input and backward_weight at once, with less memory: gradients inside the stage take
-// turns in two tensors. Zero-bubble schedules call the two parts apart; what the second needs of the first is then kept
-// in regions of their own, fewer than the slots. What d_input() gives is outside the slot, so that it can be on its way
-// while the slot is used again: two such tensors take turns.
+// d_input()). backward is backward_input and backward_weight at once, with less memory: gradients inside the stage
+// alternate between two tensors. Zero-bubble schedules call the two parts separately. Regions outside the slots, fewer
+// than these, then keep what the second part needs from the first. d_input() lies outside the slot, so that a message
+// can read it while the next micro-batch uses the slot; it alternates between two tensors.
 //
 // Backward ends at the lowest part with a trainable parameter, unless the gradient at the stage's input is needed.
 // Below it nothing is kept of a forward pass, and a stage that lies below all trainable parameters has no backward
@@ -63,14 +63,14 @@ class Stage {
   const ModelRange& range() const { return range_; }
   /// The weights of the products of all blocks here.
   std::vector<layers::LinearWeight> block_weights() const;
-  /// Those and the head's: of every matrix product here.
+  /// Weights of every matrix product here: of all blocks and the head.
   std::vector<layers::LinearWeight> linear_weights() const;
-  /// Has it a backward pass, and does that compute d_input()?
+  /// Whether this stage has a backward pass.
   bool has_backward() const { return trains_embeddings() || first_backward_ <= sublayers_.size(); }
+  /// Whether backward produces d_input().
   bool sends_gradient() const { return !range_.embeddings && range_.sends_gradient; }
 
-  /// Where in the arena this stage's trainable parameters begin. Without any, it is the end of all trainable
-  /// parameters.
+  /// Arena offset of this stage's first trainable parameter; the end of all trainable parameters if it has none.
   std::int64_t arena_begin() const { return arena_begin_; }
   /// What the backward passes call `finished` with, ascending.
   std::vector<std::int64_t> finished_begins() const;
@@ -121,25 +121,25 @@ class Stage {
   void backward_weight(layers::Engine& engine, const layers::StepContext& context, const Finished& finished, int slot,
                        int deferred);
 
-  // Ends of a slot, all (rows, hidden) and without data where the stage has embeddings or head instead. The rows are
-  // all tokens, or behind the last block's attention those that the head reads; in a pre-norm model z's, then y's.
+  // Ends of a slot: (rows, hidden), without data if the stage has the embeddings or the head instead. The rows are all
+  // tokens, or behind the last block's attention the rows that the head reads; in a pre-norm model z's, then y's.
   Matrix input(int slot) const { return at(slot).input; }
   Matrix output(int slot) const;  ///< stays until d_output is filled, whose memory it may be
   Matrix d_output(int slot) const;
-  Matrix d_input(int slot) const { return at(slot).d_input; }  ///< where sends_gradient()
+  Matrix d_input(int slot) const { return at(slot).d_input; }  ///< if sends_gradient()
   /// Which of the two tensors, 0 or 1, the next backward pass writes its d_input to.
   int next_send_buffer() const { return next_send_buffer_; }
 
   // With a head:
   /// (rows the head reads, or sequences if it pools them, outputs here): contiguous floats but for a tied decoder on
-  /// GPUs, which pads rows, and stores logits in the storage type where one rank has all outputs.
+  /// GPUs, which pads rows, and stores logits in the storage type if one rank has all outputs.
   Matrix logits(int slot = 0) const { return at(slot).head->logits; }
   /// As of layers::Head.
   std::optional<layers::VocabularyShare> vocabulary_share(int slot = 0) const {
     return head_->vocabulary_share(*at(slot).head);
   }
   const float* row_losses(int slot = 0) const { return at(slot).head->row_losses.data; }  ///< (rows the head reads)
-  /// Of each row that the head reads, in evaluation.
+  /// Writes the predicted class of each row that the head reads, in evaluation.
   void predict(std::int32_t* predicted, int slot = 0) { head_->predict(*at(slot).head, predicted); }
 
  private:
@@ -149,10 +149,10 @@ class Stage {
     Matrix d_output;                 // of both values, if the stage hands on a sum; else it is the output's memory
     std::unique_ptr<layers::Input::SavedActivations> embeddings;  // null: another stage has them
     std::vector<std::unique_ptr<layers::Sublayer::SavedActivations>> sublayers;
-    std::vector<Matrix> results;  // of runs_: where the result lies that backward writes again
+    std::vector<Matrix> results;  // of runs_: the results that backward computes again
     // If gathers_rows(): the rows that the head reads, their gradient, and the same in the type of sums over ranks.
     Matrix selected, d_selected, d_summed;
-    std::unique_ptr<layers::Head::SavedActivations> head;  // null where the head is elsewhere
+    std::unique_ptr<layers::Head::SavedActivations> head;  // null if another stage has the head
   };
   struct DeferredGradients {
     /// Gradients into each sublayer with a backward pass, except the one that is sent, and into the head if it is here.
@@ -163,7 +163,7 @@ class Stage {
   struct Run {
     std::size_t first = 0, last = 0;
   };
-  /// Where slots lie in the workspace, bytes.
+  /// Offsets and sizes of the slots in the workspace, in bytes.
   struct Layout {
     std::int64_t slots_begin = 0, slot_size = 0, deferred_begin = 0, deferred_size = 0, send_buffers_begin = 0,
                  send_buffer_size = 0;
@@ -175,11 +175,11 @@ class Stage {
 
   Slot& at(int slot) { return slots_[static_cast<std::size_t>(slot)]; }
   const Slot& at(int slot) const { return slots_[static_cast<std::size_t>(slot)]; }
-  /// Null where the sublayer (counted from the stage's first) computes every row.
+  /// Null if the sublayer (counted from the stage's first) computes every row.
   const layers::RowSelection* selection(const Slot& slot, std::size_t sublayer) const {
     return plan_.computes_selection(range_.first + static_cast<std::int64_t>(sublayer)) ? &slot.selection : nullptr;
   }
-  /// Rows, on all ranks of the group, of what goes into it.
+  /// Number of rows of the sublayer's input, on all ranks of the group.
   std::int64_t rows_into(const Slot& slot, std::size_t sublayer, std::int64_t tokens) const {
     return plan_.receives_selection(range_.first + static_cast<std::int64_t>(sublayer)) ? slot.selection.rows.count
                                                                                         : tokens;
@@ -226,19 +226,19 @@ class Stage {
   void allocate_send_buffer(core::Workspace& workspace, std::int64_t tokens, Slot& slot);
   void allocate_ping_pong(core::Workspace& workspace, std::int64_t tokens, const Slot& slot,
                           layers::StreamGradient* ping_pong) const;
-  /// The first rows of what allocate_ping_pong() gave, as many as go into a sublayer.
+  /// The first rows of a tensor of allocate_ping_pong(): as many as the input of a sublayer has.
   layers::StreamGradient first_rows(const layers::StreamGradient& gradient, std::int64_t rows,
                                     std::size_t sublayer) const;
   bool recomputes(std::size_t sublayer) const {
     return sublayer >= first_backward_ && plan_.recomputes(range_.first + static_cast<std::int64_t>(sublayer));
   }
-  /// The last one's is the stage's.
+  /// Whether a forward pass keeps the sublayer's result; that of the last one is the stage's.
   bool keeps_result(std::size_t sublayer) const {
     return sublayer + 1 == sublayers_.size() || plan_.keeps_result(range_.first + static_cast<std::int64_t>(sublayer));
   }
   void find_runs();
-  /// Lays out each run in the region that all runs share, from the workspace's mark on, and sets slot.results; results
-  /// of the forward pass stay where they are. Returns the region's end.
+  /// Lays out each run in the region that all runs share, from the workspace's mark on, and sets slot.results. Results
+  /// of the forward pass are not moved. Returns the region's end.
   std::int64_t allocate_runs(core::Workspace& workspace, std::int64_t tokens, Slot& slot) const;
   /// Computes the forward pass of a run again. Its result, which a gradient may have replaced, is written elsewhere.
   void recompute(layers::Engine& engine, const layers::StepContext& context, Slot& slot, std::size_t run);
@@ -257,7 +257,7 @@ class Stage {
   layers::TensorGroup group_;
   std::unique_ptr<layers::Input> embeddings_;  // the model's input; null: another stage has it
   std::vector<std::unique_ptr<layers::Sublayer>> sublayers_;
-  std::unique_ptr<layers::Head> head_;                      // null where it is elsewhere
+  std::unique_ptr<layers::Head> head_;                      // null if another stage has it
   std::vector<std::optional<layers::Linear>> projections_;  // in front of each sublayer and behind the last one
   // Arena offset of the first trainable parameter of each part; -1: it has none.
   std::vector<std::int64_t> sublayer_begin_, projection_begin_;
@@ -280,7 +280,7 @@ class Stage {
 /// product that has reserved memory for all of them needs no more in any pass.
 std::vector<ops::ProductExtents> product_extents(std::span<const layers::LinearWeight> weights,
                                                  const layers::BatchBounds& bounds);
-/// Of all products of the stages.
+/// The same for all products of the stages.
 std::vector<ops::ProductExtents> product_extents(std::span<const Stage> stages, const layers::BatchBounds& bounds);
 
 }  // namespace bert_hpc::model

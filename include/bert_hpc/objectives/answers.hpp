@@ -15,7 +15,7 @@ namespace bert_hpc::objectives {
 struct AnswerSettings {
   std::int64_t n_best = 20;             ///< starts, ends and answers that are kept
   std::int64_t max_answer_tokens = 30;  ///< longer spans are no answers
-  bool no_answer = true;                ///< may a question have no answer? Then the first token says so
+  bool no_answer = true;                ///< whether a question may have no answer; the first token then says so
   double null_threshold = 0;  ///< "no answer" where its score exceeds that of the best answer by more than this
 };
 

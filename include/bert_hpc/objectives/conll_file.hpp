@@ -17,7 +17,7 @@ class ConllFile {
   /// Throws Error(files), as do all functions below.
   explicit ConllFile(const std::string& path) : file_(path) {}
 
-  /// gold: "" where it is not known. probability: of the predicted tag, with six digits; without it there is no such
+  /// gold: "" if it is not known. probability: of the predicted tag, with six digits; without it there is no such
   /// column.
   void add(std::string_view word, std::optional<float> probability, std::string_view gold, std::string_view predicted);
   void end_sentence() { file_.write("\n"); }

@@ -78,7 +78,7 @@ struct Objective {
   std::string (*training_warning)(const data::ShardReader&) = nullptr;
 };
 
-/// Of a valid input's task; that of the first task where `name` is none.
+/// Objective of a valid input's task; that of the first task if `name` is none.
 const Objective& named(std::string_view name);
 /// Objective of a run: its task's, or that of embeddings.
 const Objective& of(const config::Config& input);

@@ -16,7 +16,7 @@ std::string one_answer_in_training(const std::string& split, const metrics::OneA
                                    const std::vector<std::string>& label_names, const config::Config& input,
                                    std::int64_t steps);
 
-/// Of a model for `task` that was trained before.
+/// Message about a model for `task` that was trained before.
 std::string one_answer_in_evaluation(const std::string& split, const metrics::OneAnswer& answer,
                                      const std::vector<std::string>& label_names, const std::string& task);
 

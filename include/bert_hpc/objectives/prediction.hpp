@@ -15,7 +15,7 @@ namespace bert_hpc::objectives {
 struct SampleOutputs {
   std::int64_t rows = 0;
   std::span<const float> outputs;               ///< (rows, labels.outputs), in the labels' unit
-  metrics::EvaluatedSet labels;                 ///< of these rows; empty where they are unknown
+  metrics::EvaluatedSet labels;                 ///< of these rows; empty if they are unknown
   const std::vector<std::string>& label_names;  ///< of the outputs; one without a name has its number
 };
 

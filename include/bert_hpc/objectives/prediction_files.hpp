@@ -21,7 +21,7 @@ namespace bert_hpc::objectives {
 /// Root attribute of predictions.h5: core::hash_of_lines() of the shards' seals.
 inline constexpr const char* data_hash_attribute = "data_hash";
 
-/// Where files of predictions go, and what they say of the split and the model.
+/// Directory of the files of predictions, and what they say of the split and the model.
 struct PredictionsFacts {
   std::string directory;
   const tasks::Task& task;
@@ -30,7 +30,7 @@ struct PredictionsFacts {
   std::vector<std::string> label_names;   ///< of the outputs
   double least_output = 0;                ///< as of metrics::EvaluatedSet
   std::span<const float> value_levels{};  ///< the same
-  /// Throws Error(files) where the directory belongs to another run now.
+  /// Throws Error(files) if the directory belongs to another run now.
   std::function<void()> require_directory;
 };
 
@@ -45,7 +45,7 @@ class PredictionTables {
   PredictionTables(const PredictionTables&) = delete;
   PredictionTables& operator=(const PredictionTables&) = delete;
 
-  /// Of the next samples.
+  /// Appends predictions of the next samples.
   void append(std::int64_t samples, const PredictedRows& rows);
   std::int64_t samples() const { return samples_; }  ///< appended so far
   /// Appends rows of the source instead of samples.

@@ -29,7 +29,7 @@ class RankingScorer {
   void add(float score);
   /// After the last sample: sums (RankingSums::count) of the whole data set. Only where levels are known.
   void finish(metrics::Sums sums);
-  /// Of finished queries with a relevant candidate, where settings.has_list_loss: Σ losses, and their number.
+  /// Σ losses of finished queries with a relevant candidate, and their number, if settings.has_list_loss.
   metrics::LossSum loss() const { return loss_; }
 
  private:

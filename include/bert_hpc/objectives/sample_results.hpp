@@ -44,7 +44,7 @@ class SampleResults {
   /// For a pass over the data, on rank 0. It writes files where `files` is not null: both, and this, must outlive it.
   /// Throws Error(files).
   virtual std::unique_ptr<ResultCollector> collect(const PredictionsFacts* files) const = 0;
-  /// Does the collector's finish() set the loss, which no rank but rank 0 then knows?
+  /// Whether the collector's finish() sets the loss, which then only rank 0 knows.
   virtual bool makes_loss() const { return false; }
   /// Whether a pass without files needs no collector.
   virtual bool is_for_files_alone() const { return false; }

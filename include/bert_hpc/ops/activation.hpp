@@ -37,8 +37,8 @@ void gelu_backward(ConstMatrix pre, ConstMatrix d_y, Matrix d_pre);
 void gelu_backward(ConstMatrix pre, ConstMatrix d_y, Matrix d_pre, float* sums, Write write,
                    const ColumnSums& more = {});
 
-/// Do layers request such sums? Yes on GPUs if fusion() enables them, as they save a pass over the matrix. On CPUs that
-/// pass is cheap.
+/// Whether layers request such sums. They do on GPUs if fusion() enables them, as this saves a pass over the matrix. On
+/// CPUs that pass is cheap.
 bool fuses_row_sums();
 
 /// y = tanh(x); y may be x.

@@ -75,7 +75,7 @@ class Attention {
   /// Allocates scratch for sequences up to this length; nothing is allocated afterwards. Returns bytes held.
   virtual std::int64_t reserve(std::int64_t max_length, std::int64_t head_dim) = 0;
 
-  /// Where forward keeps for backward which pairs dropout keeps: 64-bit words for each head and query row of sequences
+  /// Size of the dropout mask that forward keeps for backward: 64-bit words for each head and query row of sequences
   /// up to this length. 0: backward draws them again, and `kept` below stays empty.
   virtual std::int64_t dropout_tiles([[maybe_unused]] std::int64_t max_length,
                                      [[maybe_unused]] std::int64_t head_dim) const {

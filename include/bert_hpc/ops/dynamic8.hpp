@@ -25,8 +25,8 @@ namespace detail {
 template <int least>
 BERT_HPC_DEVICE int rank_of(float y) {
   constexpr float n0 = least;
-  // Where the upper decade's lowest value becomes nearer than the lower one's highest: 10^(i-7) (1 + 0.9 / n of the
-  // lower).
+  // Points from which the upper decade's lowest value is nearer than the lower one's highest: 10^(i-7) (1 + 0.9 / n of
+  // the lower).
   constexpr float border[6] = {1e-6f * (1 + 0.9f / n0),        1e-5f * (1 + 0.9f / (2 * n0)),
                                1e-4f * (1 + 0.9f / (4 * n0)),  1e-3f * (1 + 0.9f / (8 * n0)),
                                1e-2f * (1 + 0.9f / (16 * n0)), 1e-1f * (1 + 0.9f / (32 * n0))};

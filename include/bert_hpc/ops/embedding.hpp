@@ -19,7 +19,7 @@ void embedding_forward(const core::MicroBatch& batch, Tensor<const float> word, 
                        Tensor<const float> type, Matrix y);
 
 /// The same in two steps, where ranks share out the rows of `word` and this one has those from `first` on: y[t] =
-/// word's row of input_ids[t], or zeros where it is another rank's. y (tokens, hidden).
+/// word's row of input_ids[t], or zeros if it is another rank's. y (tokens, hidden).
 void word_embedding_forward(const core::MicroBatch& batch, Tensor<const float> word, std::int64_t first, Matrix y);
 /// y += position[position of t] + type[type of t] for the tokens t = begin, begin + 1, …; y (some tokens, hidden).
 void add_position_and_type(const core::MicroBatch& batch, std::int64_t begin, Tensor<const float> position,

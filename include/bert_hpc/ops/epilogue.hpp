@@ -13,7 +13,7 @@ enum class Write {
   accumulate,  ///< destination += result
 };
 
-/// Of a forward product: y = activation(pre), pre = x·wᵀ + bias; without an activation y = x·wᵀ + bias.
+/// Epilogue of a forward product: y = activation(pre), pre = x·wᵀ + bias; without an activation y = x·wᵀ + bias.
 struct Epilogue {
   // Implicit, as a product with a bias or with none is the usual one.
   Epilogue(const float* added = nullptr) : bias(added) {}  // NOLINT(google-explicit-constructor)
@@ -24,11 +24,11 @@ struct Epilogue {
   Activation activation = Activation::none;
   core::Matrix pre{};  ///< with an activation, (rows, out), of y's type and not y: the activation reads it as stored
 
-  /// Where the product and the bias go.
+  /// Destination of the product with its bias.
   const core::Matrix& sum(const core::Matrix& y) const { return activation == Activation::none ? y : pre; }
 };
 
-/// Of a backward product: d_x = or += d_y·w, or the gradient through the activation that made x of `pre`:
+/// Epilogue of a backward product: d_x = or += d_y·w, or the gradient through the activation that made x of `pre`:
 /// d_pre = (d_y·w) ∘ activation'(pre).
 struct InputEpilogue {
   InputEpilogue(Write how) : write(how) {}  // NOLINT(google-explicit-constructor)

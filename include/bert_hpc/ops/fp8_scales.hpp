@@ -60,7 +60,7 @@ class Fp8Scales {
   Fp8Scales(std::vector<std::string> layers, bool allocates);
 
   std::int64_t bytes() const;
-  /// Is there a history?
+  /// Whether there is a history.
   bool known() const { return steps_ > 0; }
   Fp8Scale of(std::size_t layer, Fp8Operand operand) const;
 

@@ -65,7 +65,7 @@ struct ClippingSums {
 };
 
 /// squares[0] = Σ partial, in a fixed order (on CPUs one after the other); factor[0] = clipping_factor() of its root
-/// divided by `scale`, or NaN where this root or the mean loss is not finite: then nothing is to be updated. One
+/// divided by `scale`, or NaN if this root or the mean loss is not finite: then nothing is to be updated. One
 /// kernel; all in device memory.
 void sum_and_clip(const ClippingSums& sums, double max_norm, double scale, double* squares, float* factor);
 

@@ -41,7 +41,7 @@ void sigmoid_squared_error(Tensor<const float> logits, const float* targets, flo
 /// predicted[r] = index of the largest logit of row r, the first one among equals.
 void arg_max(ConstMatrix logits, std::int32_t* predicted);
 
-/// probability[r] = the largest of softmax(logits of row r); NaN where a logit is NaN.
+/// probability[r] = the largest of softmax(logits of row r); NaN if a logit is NaN.
 void largest_probability(ConstMatrix logits, float* probability);
 
 /// For a shard of the classes that begins at class `first`: place[r] = the first class of row r whose logit equals

@@ -122,7 +122,7 @@ class MatrixProduct {
   std::optional<RoundedWeights> kept_;
 };
 
-/// Can products of this build's kind of device read fp32 operands as TF32?
+/// Whether products of this build's kind of device can read fp32 operands as TF32.
 bool has_tf32();
 
 /// An implementation for this build and processor. `preferred`: "" or "tuned" (the fastest), "library" (a library's),

@@ -17,7 +17,7 @@ struct LowRankSum {
   float scale = 1;
 };
 
-/// norms = ‖row‖ of the sum, and factors = magnitudes / norms, 0 where a norm is 0. All (out); magnitudes and factors
+/// norms = ‖row‖ of the sum, and factors = magnitudes / norms, 0 if a norm is 0. All (out); magnitudes and factors
 /// may be null. Squares are added in double and in a fixed order.
 void row_norms(const LowRankSum& sum, const float* magnitudes, float* norms, float* factors);
 
@@ -35,7 +35,7 @@ struct ColumnScale {
 /// y = or += it. Shapes equal; y may be x.
 void scale_columns(const ColumnScale& scale, ConstMatrix x, Matrix y, Write write);
 
-/// sums_j += Σ_i x_ij·y_ij / divisors_j, 0 where a divisor is 0. Rows are added in a fixed order. Shapes of x and y
+/// sums_j += Σ_i x_ij·y_ij / divisors_j, 0 if a divisor is 0. Rows are added in a fixed order. Shapes of x and y
 /// equal, divisors and sums (columns).
 void add_column_products(ConstMatrix x, ConstMatrix y, const float* divisors, float* sums);
 

@@ -31,11 +31,11 @@ struct StateTensor {
   bool in_blocks() const { return form != StateForm::fp32; }
 };
 
-/// Does an optimizer with these states keep any in blocks? It then keeps all of them so.
+/// Whether an optimizer with these states keeps any in blocks. It then keeps all of them so.
 bool have_blocks(std::span<const StateTensor> states);
 /// Bytes of the states of `elements` elements, `in_blocks` of which are of tensors that are kept in blocks.
 std::int64_t bytes_of_states(std::span<const StateTensor> states, std::int64_t elements, std::int64_t in_blocks);
-/// Of all states of one parameter of a large tensor.
+/// Bytes of all states of one parameter of a large tensor.
 double bytes_per_parameter(std::span<const StateTensor> states);
 
 inline constexpr std::size_t max_states = 4;
@@ -107,11 +107,11 @@ class UpdateRanges {
   const UpdateRange* ranges() const { return ranges_.data(); }
   const Piece* pieces() const { return pieces_.data(); }
   const core::Buffer<Piece>& blocks() const { return blocks_; }
-  /// Throws Error(internal) where there are not so many ranges.
+  /// Throws Error(internal) if there are not so many ranges.
   std::int64_t piece_of(std::size_t range) const;
   core::DataType copies() const { return copies_; }
-  /// That an update of ranges [first, last) moves at least: gradients that are known to be zero are not read, so those
-  /// of ranges with marks do not count.
+  /// Least bytes that an update of ranges [first, last) moves: gradients that are known to be zero are not read, so
+  /// those of ranges with marks do not count.
   double bytes(std::size_t first, std::size_t last) const;
 
  private:
@@ -145,7 +145,7 @@ class UpdateRule {
   /// The same by the host's processors, with CPU kernels the same bits; gradients stay.
   virtual void update_on_host(const UpdateStep& step, const HostRange& range) const = 0;
 
-  /// Does update() need to know norms of whole tensors? Then ranges are parts of one tensor each, and before update()
+  /// Whether update() needs norms of whole tensors. Then ranges are parts of one tensor each, and before update()
   /// come begin() for all of them, and tensor_scale() of sums that are complete.
   virtual bool needs_tensor_norms() const { return false; }
   /// Squares of values and of what the first pass gives, summed over each block: sums[2·place] and sums[2·place + 1],
@@ -166,7 +166,7 @@ struct OptimizerKind {
 
 /// The default first.
 const std::vector<OptimizerKind>& optimizer_kinds();
-/// "": the default. Throws Error(input) where there is none of that name.
+/// "": the default. Throws Error(input) if there is none of that name.
 const OptimizerKind& optimizer_kind(const std::string& name);
 /// Names and keys of all of them, and of those that are planned, for the reader of inputs.
 std::vector<core::NamedSettings> optimizer_inputs();

@@ -13,7 +13,7 @@ struct CrossEntropyOptions {
   float label_smoothing = 0;             ///< ε in [0, 1): the part of a target that all classes share equally
   float focal_gamma = 0;                 ///< γ ≥ 0 of the focal loss
 
-  /// Is it ops::cross_entropy()?
+  /// Whether it is ops::cross_entropy().
   bool is_plain() const { return class_weights == nullptr && label_smoothing == 0 && focal_gamma == 0; }
 };
 

@@ -29,7 +29,7 @@ struct SourceConfig {
   std::string query_id{};    ///< column with the id of a row's query; empty: rows of one text are of one query
   std::string qrels{};       ///< file of judgements, of formats whose rows have no labels; empty: none
   std::string sentence{};    ///< column with the sentence of a word a row; empty: rows are sentences
-  bool label_given = false;  ///< no key: was the column named? Else text may do without it (find_labels())
+  bool label_given = false;  ///< no key: whether the column was named; else text may do without it (find_labels())
   /// A label ends before it: ":" makes "DESC:manner" "DESC"; of a set of names it stands between them. Empty: whole.
   std::string label_separator;
   std::string decimal = ".";       ///< character before a number's fraction: "." | ","
@@ -66,7 +66,7 @@ struct TokenizerConfig {
   std::int64_t train_size = 0;  ///< tokens of a vocabulary trained on the training split; one of the two is given
   /// Switches of the kind. Absent ones are as the vocabulary's folder says, else usual (settle()).
   tokenize::TokenizerSettings settings;
-  std::string conflict;  ///< no key: where the vocabulary's files contradict each other, a warning; or ""
+  std::string conflict;  ///< no key: a warning if the files of the vocabulary contradict each other; or ""
   std::string note;      ///< no key: what was decided for text in words, a line; or ""
   tokenize::TokenizerSettings assumed;  ///< no key: switches that neither the input nor the vocabulary's folder states
   std::int64_t max_tokens = 512;        ///< of a sequence, special tokens included
@@ -99,30 +99,31 @@ struct PrepConfig {
   TaskConfig task;
   OutputConfig output;
 
-  /// Does the task learn from labels, and does the text have them?
   const tasks::Task& kind() const { return tasks::named(task.name); }
+  /// Whether the task learns from labels.
   bool wants_labels() const {
     const bool may_lack = kind().embeds_texts() && source.label.empty() && source.label_columns.empty();
     return kind().labels != tasks::Labels::none && !may_lack;
   }
+  /// Whether it does and the text has them.
   bool has_labels() const { return wants_labels() && (!source.label.empty() || !source.label_columns.empty()); }
   /// Whether rows have several numbers as labels.
   bool has_value_columns() const { return kind().labels == tasks::Labels::values && !source.label_columns.empty(); }
-  /// Of the labels that rows have; none where they have none.
+  /// Kind of the rows' labels; none if rows have no labels.
   tasks::Labels labels() const { return has_labels() ? kind().labels : tasks::Labels::none; }
-  /// The columns that name a row's label: one, or of a set several; none where there are no labels.
+  /// The columns that name a row's label: one, or several for a set; none if rows have no labels.
   std::vector<std::string> columns_of_labels() const;
-  /// The name of the column with the labels; "" where there is none, or it has a number alone.
+  /// The name of the column with the labels; "" if there is none, or if the column has a number but no name.
   std::string label_column() const;
-  /// Are all rows for the test split?
+  /// Whether all rows are for the test split.
   bool only_tests() const;
-  /// Are rows divided by their labels? Not where whole groups are.
+  /// Whether the split keeps the shares of labels. It does not if it divides whole groups.
   bool stratifies() const;
-  /// Is the label a part of the second text?
+  /// Whether the label is a part of the second text.
   bool has_answers() const { return kind().labels == tasks::Labels::spans; }
-  /// Is the text given in words, each with a label?
+  /// Whether the text is given in words, each with a label.
   bool has_words() const { return kind().labels == tasks::Labels::words; }
-  /// Are rows candidates of queries?
+  /// Whether rows are candidates of queries.
   bool has_candidates() const { return kind().ranks_candidates(); }
   bool has_second_text() const { return !source.text_pair.empty(); }
   /// Whether each text of a row is a sequence of its own. Else a sequence has both texts of a pair.
@@ -137,7 +138,7 @@ struct PrepConfig {
   tokenize::SequenceTemplate sequence(const tokenize::SequenceTemplate& usual) const {
     return ends_texts() ? tokenize::SequenceTemplate() : usual;
   }
-  /// The format that [source] format names. Throws Error(internal) where there is none of that name.
+  /// The format that [source] format names. Throws Error(internal) if there is none of that name.
   const TextFormat& text_format() const;
   RowFormat row_format() const;
 };
@@ -150,7 +151,7 @@ struct ReadPrepConfig {
   PrepConfig config;
   core::ProblemList problems;
 };
-/// Throws Error(input) where the file cannot be read, or is for another program.
+/// Throws Error(input) if the file cannot be read, or is for another program.
 ReadPrepConfig read_with_problems(const std::string& path, const std::vector<std::string>& overrides);
 
 /// Reads `path` and applies `overrides` ("table.key=VALUE"). Throws Error(input) with all problems.

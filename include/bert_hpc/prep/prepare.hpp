@@ -31,7 +31,7 @@ struct SplitSummary {
   std::int64_t queries = 0, answerable = 0;  ///< of candidates: all, and those with a relevant candidate
 };
 
-/// Of rows that are kept.
+/// Counts of rows that are kept.
 struct TokenCounts {
   std::int64_t text_bytes = 0, tokens = 0, unknown = 0;
   std::int64_t truncated = 0;         ///< rows that lost tokens
@@ -60,13 +60,13 @@ PrepConfig given_config(const std::string& path, const std::vector<std::string>&
 /// Throws Error(files) if a file that says so cannot be read.
 void settle(PrepConfig& config);
 
-/// Collective over `group`. `config` is settled. `say` gets progress lines on rank 0. Throws AgreedError where all
+/// Collective over `group`. `config` is settled. `say` gets progress lines on rank 0. Throws AgreedError if all
 /// ranks know, Error where this rank alone does (the others must then be aborted). Files in [output] directory change
 /// at the very end only.
 Summary prepare(const PrepConfig& config, comm::Communicator& group,
                 const std::function<void(const std::string&)>& say);
 
-/// Where the input names no label column and all rows are for the test split, text without a column "label" has no
+/// If the input names no label column and all rows are for the test split, text without a column "label" has no
 /// labels and is prepared to be predicted. `config` is settled. Looks at the first row of each file. Throws nothing:
 /// check_files() reports what cannot be read.
 void find_labels(PrepConfig& config);

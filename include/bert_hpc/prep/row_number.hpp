@@ -14,7 +14,7 @@ namespace bert_hpc::prep {
 using RowNumber = std::uint32_t;
 inline constexpr std::int64_t most_rows = std::numeric_limits<RowNumber>::max();
 
-/// Throws Error(data) where there are more than `most_rows`; what: "row" or "sequence".
+/// Throws Error(data) if there are more than `most_rows`; what: "row" or "sequence".
 inline void require_numbers(std::int64_t count, const char* what) {
   if (count <= most_rows) return;
   throw core::Error(core::ExitCode::data,

@@ -1,5 +1,5 @@
 // What tokenization makes of each row, on its way to the shards through scratch files. A sequence
-// is the number of its tokens of type 0 where there are pairs, then answer_numbers() of tasks with answers, its ids,
+// is the number of its tokens of type 0 if there are pairs, then answer_numbers() of tasks with answers, its ids,
 // and the characters of its tokens where predictions are made of it, or the words that its tokens are parts of. Rows
 // that predictions are made of may have texts too, apart.
 #pragma once
@@ -45,7 +45,7 @@ class RowStore {
   RowStore(const PrepConfig& config, std::int64_t vocabulary_size, const std::string& directory,
            comm::Communicator& group);
 
-  /// Of this rank's rows, in order. split: the row is kept. answer: of tasks with answers.
+  /// Call it for this rank's rows, in order. split: the row is kept. answer: of tasks with answers.
   void add(const SourceRow& row, RowStatus split, tokenize::TokenSpan answer, const MadeRow& made);
   /// Collective: after the last of `rows`.
   void open_for_reading(std::int64_t rows);

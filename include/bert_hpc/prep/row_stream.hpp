@@ -26,11 +26,11 @@ struct SourceRow {
   std::size_t file = 0;     ///< index into RowStream::files()
   std::string_view text, text_pair, label;
   std::span<const std::string_view> negatives;  ///< those of [source] negatives that are not empty
-  std::string_view id;                          ///< [source] id; empty where there is none
+  std::string_view id;                          ///< [source] id; empty if there is none
   std::string_view query;                       ///< of candidates: the id of its query, or without ids its text
   bool own_query = false;                       ///< Row::own_query
   std::string note;                             ///< Row::note
-  std::string_view group;                       ///< [split] group, trimmed; empty where there is none
+  std::string_view group;                       ///< [split] group, trimmed; empty if there is none
   std::string_view record;                      ///< csv, tsv: the row's bytes as the file has them
   std::string problem;                          ///< why it cannot be read; empty if it can
   bool too_wide = false;                        ///< because it has more columns than the header

@@ -52,7 +52,7 @@ inline constexpr std::array<char, 4> likely_delimiters = {'\t', ';', '|', ','};
 inline bool is_kept(RowStatus status) {
   return status <= RowStatus::test;
 }
-/// Is something wrong with the row itself? Else it is used, or a filter of the user's excludes it.
+/// Whether something is wrong with the row itself. Else it is used, or a filter of the user excludes it.
 inline bool is_broken(RowStatus status) {
   switch (status) {
     case RowStatus::unreadable:
@@ -75,14 +75,14 @@ inline bool is_broken(RowStatus status) {
 /// For summaries: "the text is empty".
 const char* reason(RowStatus status);
 
-/// Of a split, of tasks with answers.
+/// Answers of a split, for tasks with answers.
 struct AnswerCounts {
   std::int64_t questions = 0, unanswerable = 0;
 };
 
 struct RowTable {
   std::vector<RowStatus> status;
-  // Of labels of a kind (tasks::Labels) one of these is filled.
+  // One of these is filled, by the kind of labels (tasks::Labels).
   core::NarrowArray classes;             ///< (rows): the label's number
   std::vector<float> values;             ///< (rows), or (rows, label_names); NaN: one of several that is unknown
   std::vector<std::int32_t> levels;      ///< (rows): of relevance
@@ -127,7 +127,7 @@ using RowVisit = std::function<void(const SourceRow& row, RowStatus status, cons
 /// path; its split, and whether filters keep it, may change.
 RowTable scan_rows(const PrepConfig& config, const RowVisit& visit = {});
 
-/// Of a row that is read again. Throws Error(data) where the text has grown since the scan.
+/// Status of a row that is read again. Throws Error(data) if the text has grown since the scan.
 RowStatus status_of(const RowTable& table, const SourceRow& row);
 
 /// Why a row of this status is rejected, with its particulars: a line of rejects.tsv.

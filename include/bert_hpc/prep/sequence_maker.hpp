@@ -41,7 +41,7 @@ struct MadeRow {
   std::vector<std::int32_t> ids;
   std::vector<Sequence> sequences;
   std::vector<tokenize::TokenSpan> spans;  ///< of tasks with answers: of each token of the text in windows
-  // Of texts in words (prep/word_rows.hpp):
+  // For texts in words (prep/word_rows.hpp):
   std::vector<std::int32_t> word_ends;    ///< (words): tokens of the text up to the end of each
   std::vector<std::int32_t> word_window;  ///< (words): the sequence that each belongs to
   std::vector<std::int32_t> empty_words;  ///< ascending: those without characters, for which an unknown token stands

@@ -39,10 +39,10 @@ class SplitLayout {
     std::vector<std::uint8_t> token_types;  ///< empty unless there are pairs
     data::Label label;
     std::int64_t source_index = 0;
-    // Of tasks with answers:
+    // For tasks with answers:
     std::int32_t context_begin = 0, context_end = 0;
     std::vector<std::int32_t> characters;  ///< (tokens, 2) where predictions are made
-    // Of tasks with classes of words:
+    // For tasks with classes of words:
     std::vector<std::int32_t> words;         ///< (words, 2)
     std::vector<std::int32_t> word_classes;  ///< that the label refers to
     bool starts_row = false;                 ///< where predictions are made: then `texts` are its row's
@@ -69,7 +69,7 @@ class SplitLayout {
  private:
   static constexpr std::int64_t stride = 64;  // of starts_
 
-  /// Of a row that is one sequence in the store.
+  /// Index of the sequence of a row that is one sequence in the store.
   std::int64_t only_sequence(std::int64_t row) const { return store_.sequences_of(row).begin; }
   struct Stored {
     std::int64_t sequence, row;  ///< numbers in the store

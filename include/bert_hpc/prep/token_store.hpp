@@ -60,7 +60,7 @@ class TokenStore {
 
  private:
   static constexpr std::int64_t stride = 64;
-  /// Of a block of rows.
+  /// Begin of a block of rows.
   struct First {
     std::int64_t sequence;  ///< its first
     std::int64_t value;     ///< place of its first value in its owner's file

@@ -22,9 +22,9 @@ void rank_candidates(std::vector<RankedCandidate>& candidates);
 inline constexpr std::size_t whole_ranking = std::numeric_limits<std::size_t>::max();
 
 /// `ranked`: levels in the order of the ranking. `relevant`: how many are relevant to the query, those that are no
-/// candidates too. 0 where there is none.
+/// candidates too. 0 if there is none.
 double average_precision(std::span<const std::int64_t> ranked, double relevant);
-/// 1 / the first rank of a relevant candidate among the first `cut`; 0 where there is none.
+/// 1 / the first rank of a relevant candidate among the first `cut`; 0 if there is none.
 double reciprocal_rank(std::span<const std::int64_t> ranked, std::size_t cut = whole_ranking);
 /// Discounted cumulative gain of the first `cut` against that of `ideal`: all levels that the query has, descending.
 double normalized_gain(std::span<const std::int64_t> ranked, std::span<const std::int64_t> ideal,
@@ -41,7 +41,8 @@ struct Triggering {
   double precision = 0, recall = 0, f1 = 0;
 };
 
-/// Of `answered` questions `right` ones have the right answer; `answerable` questions have one.
+/// Precision, recall and F1 if `right` of `answered` questions have the right answer and `answerable` questions have
+/// one.
 Triggering triggering(double right, double answered, double answerable);
 
 struct BestTriggering {

@@ -29,10 +29,10 @@ enum class Labels {
 /// Which tokens a head reads.
 enum class HeadRows {
   first_tokens,   ///< the first of each sequence
-  masked_tokens,  ///< those that a batch masks, which are its targets
+  masked_tokens,  ///< the masked tokens of a batch, which are its targets
   all_tokens,
   next_tokens,  ///< all but the last of each sequence; the target is the token after each
-  words,  ///< the first token of each word with a label; in training others of it too, where the input asks for it
+  words,        ///< the first token of each word with a label; in training others of it too, if the input asks for it
 };
 
 /// The type of a key that is a word, a number or a list of numbers. It has no default.
@@ -51,7 +51,7 @@ struct Key {
   const char* name;
   std::variant<double, bool, WordOrNumbers, Words> usual;  ///< its default, and so its type
   double low = 0, high = 1;                                ///< limits of a number, or of each number of a list
-  bool low_open = true, high_open = true;                  ///< is the limit excluded?
+  bool low_open = true, high_open = true;                  ///< whether the limit is excluded
   bool usual_in_training_only = false;                     ///< other modes leave it unset
   bool optional = false;                                   ///< unset unless given: what `usual` holds is its type only
   const char* other = "";                                  ///< a list that it does not go with; "": none
@@ -70,7 +70,7 @@ struct Task {
   std::vector<const metrics::Family*> metrics;
   std::vector<Key> keys;
 
-  /// Null where it has no such key.
+  /// Null if it has no such key.
   const Key* find_key(std::string_view key) const;
   bool masks_tokens() const { return rows == HeadRows::masked_tokens; }
   bool predicts_next_tokens() const { return rows == HeadRows::next_tokens; }
@@ -91,7 +91,7 @@ struct Task {
 
 /// Every task, in the order in which messages list them.
 const std::vector<const Task*>& all();
-/// Null where there is none of that name.
+/// Null if there is none of that name.
 const Task* find(std::string_view name);
 /// The task of a valid input; classification where `name` is none.
 const Task& named(std::string_view name);

@@ -26,7 +26,7 @@ struct SequenceTemplate {
 /// "[CLS] a [SEP] b [SEP]", or of a text alone "[CLS] a [SEP]".
 std::string describe(const SequenceTemplate& sequence, bool pair);
 
-/// Ids of the tokens of these roles. Throws Error(internal) where the tokenizer lacks one.
+/// Ids of the tokens of these roles. Throws Error(internal) if the tokenizer lacks one.
 std::vector<std::int32_t> ids_of(const SequenceTemplate::Roles& roles, const SpecialIds& ids);
 
 }  // namespace bert_hpc::tokenize

@@ -7,7 +7,7 @@
 
 namespace bert_hpc::tokenize {
 
-/// Ids of the special tokens by role; -1 where the tokenizer has none.
+/// Ids of the special tokens by role; -1 if the tokenizer has none.
 struct SpecialIds {
   std::int32_t cls = -1, sep = -1, mask = -1, pad = -1, unk = -1;
   bool operator==(const SpecialIds&) const = default;

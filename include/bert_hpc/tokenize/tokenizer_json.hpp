@@ -20,7 +20,7 @@ struct TokenizerJson {
       problems;  ///< why this program's encoder gives other ids than this tokenizer, each a sentence
 };
 
-/// Throws Error(files) where the file cannot be read or is not a JSON object, or is longer, deeper or larger than any
+/// Throws Error(files) if the file cannot be read or is not a JSON object, or is longer, deeper or larger than any
 /// tokenizer.json. A tokenizer of a kind that is not read is no error here, but one of the problems.
 TokenizerJson read_tokenizer_json(const std::string& path);
 

@@ -50,7 +50,7 @@ inline char* encode_utf8(char32_t point, char* out) {
   return out;
 }
 
-/// Is `text` well-formed UTF-8?
+/// Whether `text` is well-formed UTF-8.
 bool is_valid_utf8(std::string_view text);
 
 /// `text` with U+FFFD for each malformed part.

@@ -20,7 +20,7 @@ class WordNumbers {
  public:
   static constexpr std::int32_t first_word = static_cast<std::int32_t>(special_roles.size());
 
-  /// Of a word, which is added where it is new.
+  /// Number of a word; a new word is added.
   std::int32_t number_of(const Word& word);
   std::int32_t number_of(std::string_view word);
 

@@ -101,7 +101,7 @@ class WordSplitter {
 
   int special_at(const unsigned char* p, const unsigned char* end) const;
 
-  /// Reads at least one character from `p` and at most one word, which is empty where nothing of it remains.
+  /// Reads at least one character from `p` and at most one word, which is empty if nothing of it remains.
   Word unicode_word(const unsigned char*& p, const unsigned char* end);
   bool is_punctuation(char32_t point, std::uint8_t flags) const;
   void append(char32_t point);

@@ -30,7 +30,7 @@ struct OwnedRange {
 struct NormScope {
   comm::Communicator* all_ranks = nullptr;  ///< all ranks that hold a part of the gradient
   std::int64_t blocks = 0;                  ///< of the whole model
-  /// By slice: the place of its first block in the whole model; −1 where another rank counts it. Of joined slices the
+  /// By slice: the place of its first block in the whole model; −1 if another rank counts it. Of joined slices the
   /// first reports for all.
   std::vector<std::int64_t> first_block;
   /// The slice whose gradient measurements of noise leave out (train/efficiency.hpp); −1: none is here.
@@ -51,7 +51,7 @@ struct ArenaRange {
   bool operator==(const ArenaRange&) const = default;
 };
 std::vector<ArenaRange> noise_ranges(const std::vector<core::ParameterSlice>& local, const NormScope& scope);
-/// Where `local` is the whole model and `all_ranks` shares it.
+/// Scope of a rank whose `local` slices are the whole model, which `all_ranks` share.
 NormScope whole_model_scope(const std::vector<core::ParameterSlice>& local, comm::Communicator& all_ranks);
 
 class GradientNorm {

@@ -37,7 +37,7 @@ class Optimizer {
   /// `parameters`, and their `copies` if there are any, must outlive the optimizer. `owned` is copied. An update of
   /// everything in device memory writes the copies too. Gradients of slices within `replaced` (parts of the arena) stay
   /// as they are, unless offloaded: the next step replaces them, or clear_replaced() does. `norms`: for rules that need
-  /// norms of whole tensors; without it, this rank has the whole model alone. Throws Error(input) where there is no
+  /// norms of whole tensors; without it, this rank has the whole model alone. Throws Error(input) if there is no
   /// such optimizer.
   Optimizer(const OptimizerSettings& settings, core::ParameterStore& parameters, std::span<const OwnedRange> owned,
             bool offload = false, ops::RoundedWeights* copies = nullptr, std::span<const ArenaRange> replaced = {},
@@ -67,7 +67,7 @@ class Optimizer {
   /// Offloaded: the parameters have been set from elsewhere.
   void parameters_changed() { has_masters_ = false; }
 
-  /// Of the owned ranges; in device memory, unless offloaded.
+  /// States of the owned ranges; in device memory, unless offloaded.
   const OptimizerStates& states() const { return states_; }
 
  private:

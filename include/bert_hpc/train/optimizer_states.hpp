@@ -16,8 +16,8 @@ namespace bert_hpc::train {
 
 class OptimizerStates {
  public:
-  /// Where the states of an element are: an index into numbers(), or into codes(), whose scales are one for each block
-  /// from index / dynamic8::block on.
+  /// Position of the states of an element: an index into numbers(), or into codes(), whose scales are one for each
+  /// block from index / dynamic8::block on.
   struct Place {
     bool in_blocks = false;
     std::int64_t index = 0;
@@ -32,11 +32,11 @@ class OptimizerStates {
   void allocate(core::MemoryKind memory);
 
   std::span<const ops::StateTensor> kinds() const { return kinds_; }
-  /// Of an element that was added.
+  /// Position of an element that was added.
   Place place_of(std::int64_t arena) const;
   std::int64_t elements() const { return numbers_ + codes_; }
 
-  // Of state number `index`, in the memory that was asked for.
+  // Numbers of state number `index`, in the memory that was asked for.
   std::span<float> numbers(std::size_t index) const { return all(arrays_[index].numbers); }
   std::span<std::uint8_t> codes(std::size_t index) const { return all(arrays_[index].codes); }
   std::span<float> scales(std::size_t index) const { return all(arrays_[index].scales); }
@@ -62,7 +62,7 @@ class OptimizerStates {
   std::vector<Arrays> arrays_;  // by state
 };
 
-/// Does an optimizer that keeps blocks keep the states of this parameter so? Pure, and the same on every layout.
+/// Whether an optimizer that keeps blocks keeps the states of this parameter so. Pure, and the same on every layout.
 bool is_kept_in_blocks(const core::ParameterSlice& slice);
 
 }  // namespace bert_hpc::train

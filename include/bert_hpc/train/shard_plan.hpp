@@ -23,10 +23,10 @@ struct ShardSettings {
   std::vector<ops::StateTensor> states{};  ///< that the optimizer keeps
   std::int64_t chunks = 1;                 ///< reproducible: of a global batch
   std::int64_t bucket_elements = 0;        ///< fast: of one reduce-scatter, about; 0: usual_bucket_elements()
-  /// Where the segments of the trainable elements begin, ascending from 0. A segment is what goes through backward as
+  /// Offsets of the segments of the trainable elements, ascending from 0. A segment is what goes through backward as
   /// one: a virtual stage of a pipeline. One without trainable parameters is empty.
   std::vector<std::int64_t> segments = {0};
-  /// Where the parameters' own pieces must lie the same way on two stages: the name of a parameter that has a copy.
+  /// Name of a parameter that has a copy, if the parameters' own pieces must lie the same way on two stages.
   /// Buckets begin and end with it and with its copy.
   std::string tied{};
 
@@ -47,8 +47,8 @@ std::int64_t usual_bucket_elements(std::int64_t arena, bool gpu);
 /// none of which may have two owners.
 core::ParameterStore::Alignment shard_alignment(bool reproducible, int ranks, bool blocks = false);
 
-/// Does a group of `ranks` shard its gradients, so that parameter stores hold values alone? Reproducible sums need them
-/// whole.
+/// Whether a group of `ranks` shards its gradients, so that parameter stores hold values alone. Reproducible sums need
+/// them whole.
 bool shards_gradients(const ShardSettings& settings, int ranks);
 
 /// Memory of a store for these settings: what the group's operations work on is memory of the group.
@@ -86,9 +86,9 @@ struct ShardPlan {
 
   std::int64_t segment_end(int segment) const;
   int segments() const { return static_cast<int>(settings.segments.size()); }
-  /// Does a rank update a part only, so that the parts must be gathered afterwards?
+  /// Whether a rank updates a part only, so that the parts must be gathered afterwards.
   bool shares_update() const { return ranks > 1 && settings.zero > 0; }
-  /// Is there no arena of gradients?
+  /// Whether there is no arena of gradients.
   bool shards_gradients() const { return train::shards_gradients(settings, ranks); }
 
   /// Bytes of one rank's optimizer states.

@@ -14,7 +14,7 @@
 
 namespace bert_hpc::train {
 
-/// Where the parameters of a rank stand in the whole model.
+/// Position of a rank's parameters in the whole model.
 struct TensorNormScope {
   struct Slice {
     std::int64_t tensor = 0;       ///< of the whole model's; a copy's is that of its original
@@ -34,7 +34,7 @@ struct TensorNormScope {
 
 /// `local` are slices of one stage, `model` the parameters of the whole model in order. What every rank of a tensor
 /// group has whole is counted by the first of them. `counts`: false on all replicas but one, where each updates
-/// everything. Throws Error(internal) where a slice is not in the model. Pure.
+/// everything. Throws Error(internal) if a slice is not in the model. Pure.
 TensorNormScope tensor_norm_scope(const std::vector<core::ParameterSlice>& local,
                                   const std::vector<core::ParameterSpec>& model, comm::Communicator& all_ranks,
                                   bool reproducible, int tensor_rank = 0, bool counts = true);

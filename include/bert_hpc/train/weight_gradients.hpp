@@ -15,7 +15,7 @@
 
 namespace bert_hpc::train {
 
-/// Does the first micro-batch of a step replace gradients of the blocks' weights? On GPUs this spares a pass of the
+/// Whether the first micro-batch of a step replaces gradients of the blocks' weights. On GPUs this spares a pass of the
 /// memory over them. But another kind of product may add in another order: which micro-batch is first depends on the
 /// layout, so reproducible runs add all. Pure.
 bool replaces_first_gradients(bool gpu, bool reproducible);
@@ -33,7 +33,7 @@ struct WeightGradientFacts {
 /// and nothing is added to a gradient. Throws Error(input) for other texts. Pure.
 core::DataType weight_gradient_type(const WeightGradientFacts& facts, const std::string& stated = "auto");
 
-/// Where in the arena the gradients are that are replaced. Pure.
+/// Arena ranges of the gradients that are replaced. Pure.
 std::vector<ArenaRange> replaced_gradients(const core::ParameterStore& parameters);
 
 }  // namespace bert_hpc::train

@@ -8,7 +8,7 @@
 namespace bert_hpc::app {
 namespace {
 
-/// "" where there is no text of this name, as in checkpoints of a version that did not keep it yet.
+/// "" if there is no text of this name, as in checkpoints of a version that did not keep it yet.
 std::string text_of(const CheckpointTexts& texts, const std::string& name) {
   const auto text = std::find_if(texts.begin(), texts.end(), [&](const auto& entry) { return entry.first == name; });
   return text == texts.end() ? std::string() : text->second;
@@ -21,7 +21,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// "" where the texts agree, else the first line that does not.
+/// "" if the texts agree, else the first line that does not.
 std::string first_difference(const std::string& there, const std::string& here) {
   const std::vector<std::string> before = lines_of(there), now = lines_of(here);
   for (std::size_t i = 0; i < std::max(before.size(), now.size()); ++i) {

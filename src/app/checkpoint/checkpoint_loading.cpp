@@ -131,7 +131,7 @@ void load_parameters(const io::CheckpointFolder& folder, const io::CheckpointMan
 void load_states(const io::CheckpointFolder& folder, const io::CheckpointManifest& manifest, ModelInstance& model,
                  const train::DataParallel& sums, train::Optimizer& optimizer, std::mutex& hdf5) {
   const comm::ProcessGroups& groups = model.groups();
-  // Where every replica owns all, one reads for the others.
+  // If every replica owns all, one reads for the others.
   const bool shared = !sums.plan().shares_update();
   collectively(groups.world, [&] {
     if (shared && model.place.data != 0) return;

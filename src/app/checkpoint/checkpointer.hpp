@@ -48,15 +48,15 @@ class Checkpointer {
   void expect(double run_seconds);
   /// What this rank has to say with the next step: signals; of rank 0 the clock too.
   StepFlags flags();
-  /// Has this rank been asked to stop, by a signal or (rank 0) by the clock?
+  /// Whether this rank was asked to stop, by a signal or (rank 0) by the clock.
   bool wants_stop() const;
   /// After every step, with all ranks' flags: ends what is under way where all have written. Communicates only where
   /// some have failed; that is a warning, and the run continues.
   void follow(const StepFlags& agreed);
-  /// Does a checkpoint follow this step?
+  /// Whether a checkpoint follows this step.
   bool due(std::int64_t done, const StepFlags& agreed) const;
 
-  /// Of the last one that was begun; -1 where there was none.
+  /// Step of the last checkpoint that was begun; -1 if there was none.
   std::int64_t last_step() const;
   /// Collective. Saves the state; first waits for the one under way.
   void save(const TrainingState& state);

@@ -27,7 +27,7 @@ std::string mark_in(const std::string& place, int rank) {
   return place + "/rank-" + std::to_string(rank) + ".written";
 }
 
-/// Where the folder has been renamed already, there is nothing to mark.
+/// Does nothing if the folder has been renamed already.
 void leave_mark(const std::string& place, int rank) {
   const core::Descriptor file(core::open_own_file(mark_in(place, rank), O_WRONLY | O_CREAT));
 }
@@ -87,7 +87,7 @@ void Checkpointer::State::write_early() {
   if (is_root()) name_early();
 }
 
-/// False where there is nothing to copy: the main thread writes already, or the state has been written.
+/// False if there is nothing to copy: the main thread writes already, or the state has been written.
 bool Checkpointer::State::copy_held(TrainingState& state) {
   std::unique_lock lock(hold_mutex);
   hold_changed.wait_for(lock, longest_wait, [this] { return saving || held; });

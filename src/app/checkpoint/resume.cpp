@@ -47,7 +47,7 @@ std::vector<std::string> obstacles(std::vector<std::string> found, const ModelIn
   return found;
 }
 
-/// Where to look: the folder and the steps there, the first choice first.
+/// Checkpoints to try: the folder and the steps there, the first choice first.
 struct Candidates {
   io::CheckpointFolder folder;
   std::vector<std::int64_t> steps;
@@ -75,7 +75,7 @@ Candidates candidates(const RunContext& context) {
   return {io::CheckpointFolder(folder.empty() ? "." : folder.string()), {*step}};
 }
 
-/// Collective. The link that keeps the checkpoint from being read; "" where there is none.
+/// Collective. The link that keeps the checkpoint from being read; "" if there is none.
 std::string link_in(comm::Communicator& world, const io::CheckpointFolder& folder, std::int64_t step) {
   std::string why;
   try {
@@ -168,7 +168,7 @@ Found find_checkpoints(const RunContext& context) {
   return {io::CheckpointFolder(choice.folder), choice.own, choice.steps};
 }
 
-/// Throws AgreedError(input) where the checkpoint, which is whole, does not fit data, model or input.
+/// Throws AgreedError(input) if the checkpoint, which is whole, does not fit data, model or input.
 Resume resume_from(const Found& found, io::CheckpointManifest manifest, const RunContext& context,
                    const ModelInstance& model, const DataSets& sets, std::int64_t total_steps) {
   CheckpointDifferences differences = checkpoint_differences(manifest.texts, checkpoint_texts(context, model, sets),

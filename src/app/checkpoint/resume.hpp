@@ -37,7 +37,7 @@ struct Resume {
   std::string place() const { return folder.place(manifest.step); }
 };
 
-/// Collective. Nothing where the run begins from its start. Damaged checkpoints are passed over with a warning. Throws
+/// Collective. Nothing if the run begins from its start. Damaged checkpoints are passed over with a warning. Throws
 /// AgreedError: input where what is found does not fit data, model or input, naming what differs; files where there are
 /// checkpoints and none is whole, and where a part of the one to be taken is a link.
 std::optional<Resume> choose_checkpoint(const RunContext& context, const ModelInstance& model, DataSets& sets,

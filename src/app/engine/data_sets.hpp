@@ -17,7 +17,7 @@ namespace bert_hpc::app {
 
 struct DataSets {
   std::mutex hdf5;                                             ///< held during every HDF5 call once loaders run
-  std::unique_ptr<data::ShardReader> train, validation, test;  ///< null where the mode or the input has none
+  std::unique_ptr<data::ShardReader> train, validation, test;  ///< null if the mode or the input has none
   /// Rows of text whose sequences are windows; none unless the task predicts for each row.
   data::SourceRows validation_rows, test_rows;
   std::shared_ptr<const layers::FeatureTable> features;  ///< rows of data sets of embeddings; null for token ids

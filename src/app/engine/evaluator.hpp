@@ -40,7 +40,7 @@ class Evaluator : private train::PipelineEvents {
   std::optional<io::EvaluationRow> evaluate_unless(std::int64_t step, const std::function<bool()>& give_up,
                                                    const objectives::PredictionsFacts* predictions = nullptr);
 
-  /// Of the last pass over data with labels, the same on every rank.
+  /// Single prediction of the last pass over data with labels, if there was one; equal on every rank.
   std::optional<metrics::OneAnswer> one_answer() const { return metrics_.one_answer(); }
 
  private:

@@ -16,14 +16,14 @@ namespace bert_hpc::app {
 /// The adapter that [model.lora] adapter names. Throws Error(files).
 std::optional<model::PeftAdapter> adapter_of(const config::Config& input, const std::string& family);
 
-/// The settings of a training with trainable = "lora". Throws Error(input) where the input says other things than the
+/// The settings of a training with trainable = "lora". Throws Error(input) if the input says other things than the
 /// adapter that it names, or excludes adapters, and Error(files) where that cannot be read.
 model::LowRankSettings low_rank_settings(const config::Config& input, const std::string& family);
 
-/// "24 of rank 4 beside query, value; scale 2"; "" where there are none. Pure.
+/// "24 of rank 4 beside query, value; scale 2"; "" if there are none. Pure.
 std::string adapters_text(const model::ModelPlan& plan);
 
-/// Throws Error(files) where the adapter does not fit the model, or belongs to another base model: its parameters'
+/// Throws Error(files) if the adapter does not fit the model, or belongs to another base model: its parameters'
 /// hash is compared where one is given.
 void require_fit(const model::PeftAdapter& adapter, const ModelInstance& model, const std::string& folder,
                  std::optional<std::uint64_t> base_hash);

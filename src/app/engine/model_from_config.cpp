@@ -28,7 +28,7 @@ bool vocabulary_is_stated(const config::Config& input) {
   return input.model.pretrained.has_value() || input.model.vocab_size.has_value();
 }
 
-/// Throws Error(input) where the data do not have what the metric of evaluation.best needs.
+/// Throws Error(input) if the data do not have what the metric of evaluation.best needs.
 void require_best_metric(const config::Config& input, std::int64_t labels) {
   const metrics::Metric* const metric = metrics::find_metric(input.evaluation.best.value_or(""));
   if (metric == nullptr || metric->outputs == 0 || metric->outputs == labels) return;

@@ -29,7 +29,7 @@ model::ModelPlan plan_of(const config::Config& input, const model::ModelConfig& 
 /// The request of this run's model: `trains`, or only applied. Throws as plan_of() and schedule_of().
 ModelRequest model_request(const config::Config& input, const model::ModelConfig& config, bool trains);
 
-/// Limits that the model sets to its shards; zeros where the model takes its values from the data.
+/// Limits that the model sets to its shards; zeros if the model takes its values from the data.
 data::ShardLimits shard_limits(const config::Config& input, const model::ModelConfig& stated, bool labels);
 
 }  // namespace bert_hpc::app

@@ -48,21 +48,21 @@ class ModelInstance {
   /// What a part of the model consists of, or what one rank of a tensor group has of it.
   std::vector<core::ParameterSpec> parameters_of(const model::ModelRange& part,
                                                  const layers::TensorRank& share = {}) const;
-  /// Of the whole model, copies left out.
+  /// Parameters of the whole model without copies.
   std::vector<core::ParameterSpec> all_parameters() const;
   std::int64_t outputs() const;      ///< columns of the logits
   std::int64_t own_outputs() const;  ///< of them, on this rank of the tensor group
-  /// Are there word embeddings tied to the decoder, and does this training change them?
+  /// Whether this training changes word embeddings that are tied to the decoder.
   bool trains_tied_embeddings() const;
-  /// Does their gradient come from two slices (of one rank or of two)?
+  /// Whether their gradient comes from two slices (of one rank or of two).
   bool ties_gradients() const;
 
-  /// Where in the arena each virtual stage's trainable parameters begin: segments of sums over replicas
+  /// Arena offset of each virtual stage's trainable parameters: segments of sums over replicas
   /// (train/shard_plan.hpp).
   std::vector<std::int64_t> segments() const;
   /// Gradients that the first micro-batch of a step replaces: those of the encoder's weights, or none.
   std::vector<train::ArenaRange> replaced_gradients() const;
-  /// Where what backward finishes at once begins, ascending.
+  /// Arena offsets of the ranges that backward finishes at once, ascending.
   std::vector<std::int64_t> units() const;
 
   const objectives::Objective& objective;

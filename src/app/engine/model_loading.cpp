@@ -85,7 +85,7 @@ bool leaves_head(const ModelInstance& model, const config::Config& input) {
          !model.objective.head.ties_word_embeddings;
 }
 
-/// Throws Error(input) where the pretrained model lacks parameters that the training leaves as they are.
+/// Throws Error(input) if the pretrained model lacks parameters that the training leaves as they are.
 void require_values(const std::string& names, const config::Config& input) {
   if (names.empty()) return;
   throw core::Error(core::ExitCode::input, *input.model.pretrained + " lacks " + names +
@@ -106,7 +106,7 @@ std::vector<std::string> adapter_names(const core::ParameterStore& parameters) {
   return names;
 }
 
-/// Throws Error(input) where the adapter is to be added to weights of which this rank has some columns only.
+/// Throws Error(input) if the adapter is to be added to weights of which this rank has some columns only.
 void require_mergeable(const model::PeftAdapter& adapter, const ModelInstance& model, const config::Config& input) {
   if (model.plan.low_rank || !adapter.settings().magnitudes || model.grid.tensor == 1) return;
   throw core::Error(core::ExitCode::input, *input.model.lora.adapter +

@@ -20,7 +20,7 @@ struct LoadNotes {
 LoadNotes check_pretrained(const ModelInstance& model, const config::Config& input);
 
 /// Whether the head of a training that leaves it as it is has other values than model.pretrained: new ones, an
-/// adapter's, or rows in another order. False where the head is trained. Reads headers alone.
+/// adapter's, or rows in another order. False if the head is trained. Reads headers alone.
 bool keeps_new_head(const ModelInstance& model, const config::Config& input);
 
 /// Collective over all ranks, after connect(). The ranks of the first replica initialise or load their parameters, the

@@ -48,11 +48,11 @@ struct StepResult {
   std::int64_t computed_tokens = 0;      ///< with padding
   double targets = 0;                    ///< of the global batch: what its loss is a mean over
   double sum_of_squared_lengths = 0;
-  double noise_scale = 0;   ///< of the gradient so far, in sequences; NaN where it is not known
+  double noise_scale = 0;   ///< of the gradient so far, in sequences; NaN if unknown
   bool skipped = false;     ///< loss or gradient norm is not finite: parameters and states are as before
-  bool backed_off = false;  ///< where skipped: the loss scale was the likely reason, and is smaller now
-  /// Where skipped: the samples with losses that are not finite, ascending; those of the whole batch where the gradient
-  /// alone is not.
+  bool backed_off = false;  ///< if skipped: the loss scale was the likely reason, and is smaller now
+  /// If skipped: the samples whose losses are not finite, ascending, or all samples of the batch if only the gradient
+  /// is not finite.
   std::vector<std::int64_t> bad_samples;
   StepFlags flags;  ///< of all ranks
 };
@@ -64,7 +64,7 @@ class Trainer : private train::PipelineEvents {
   Trainer(const TrainerSettings& settings, ModelInstance& model, train::DataParallel& sums, core::Timers& timers,
           Teacher* teacher = nullptr, TeacherScores* scores = nullptr);
 
-  /// Collective over all ranks. Step number `done` + 1. Nothing is updated where loss or gradient norm is not finite:
+  /// Collective over all ranks. Step number `done` + 1. Nothing is updated if loss or gradient norm is not finite:
   /// see StepResult::skipped. Throws Error(numerical), on every rank, if a parameter has changed by itself.
   StepResult step(const data::LoadedStep& loaded, std::int64_t done, const StepHooks& hooks = {});
 
@@ -74,9 +74,9 @@ class Trainer : private train::PipelineEvents {
   train::NoiseScale& noise() { return noise_; }
   SkippedSteps& skipped() { return skipped_; }
   train::LossScale& loss_scale() { return scale_; }
-  /// Collective over all ranks. What is known of FP8's operands, of all ranks, on rank 0; empty without FP8.
+  /// Collective over all ranks. Statistics of FP8's operands on all ranks, on rank 0; empty without FP8.
   std::string fp8_magnitudes() const;
-  /// Collective over all ranks. Throws AgreedError(files) where it does not have this rank's layers.
+  /// Collective over all ranks. Throws AgreedError(files) if it does not have this rank's layers.
   void restore_fp8(const std::string& magnitudes);
 
  private:
@@ -96,9 +96,9 @@ class Trainer : private train::PipelineEvents {
   void measure_noise(const data::LoadedStep& loaded, double norm);
   /// Loss and gradient norm, over all ranks; sums `flags` too. Waits for the kernels.
   void agree(const data::LoadedStep& loaded, StepResult& result);
-  /// Collective. Of a step whose loss is not finite.
+  /// Collective. Completes a step whose loss is not finite.
   std::vector<std::int64_t> samples_without_loss(const data::LoadedStep& loaded);
-  /// Collective. Of a skipped step: StepResult::bad_samples.
+  /// Collective. StepResult::bad_samples of a skipped step.
   std::vector<std::int64_t> bad_samples(const data::LoadedStep& loaded, double loss);
   /// One rank alone launches the update before it knows loss and norm.
   bool updates_at_once() const {
@@ -107,7 +107,7 @@ class Trainer : private train::PipelineEvents {
   /// Number of losses that a step adds up: of each micro-batch, and of each with each pair that the teacher compares.
   std::size_t losses_of(const data::LoadedStep& loaded) const;
   void update_at_once(double learning_rate, std::int64_t done, std::size_t losses);
-  /// The update, or where `result` says so none, unless it has been launched.
+  /// Updates unless the update has been launched or `result` is a skipped step.
   void update(const StepResult& result, std::int64_t done);
 
   TrainerSettings settings_;
@@ -127,7 +127,7 @@ class Trainer : private train::PipelineEvents {
   train::LossScale scale_;
   core::Buffer<float>
       row_losses_;  // (micro-batches of this replica, rows): kept so that non-finite samples can be reported
-  std::vector<std::int64_t> row_counts_;  // (micro-batches of this replica): 0 where the head is elsewhere
+  std::vector<std::int64_t> row_counts_;  // (micro-batches of this replica): 0 on ranks without the head
   // The step under way.
   std::vector<layers::StepContext> passes_;
   std::vector<std::int64_t> positions_;  // of the passes, among the micro-batches of all replicas

@@ -28,7 +28,7 @@ class BestModel {
  public:
   explicit BestModel(const config::Evaluation& settings) : settings_(settings) {}
 
-  /// Is this evaluation better than all before? Never where evaluation.best is not set.
+  /// Whether this evaluation is better than all before. False if evaluation.best is not set.
   bool offer(const io::EvaluationRow& row);
   /// "accuracy" if evaluation.best names it and the evaluation has no number for it, which selects no model; else "".
   std::string undefined_metric(const io::EvaluationRow& row) const;

@@ -50,7 +50,7 @@ struct TrainingState {
   std::int64_t log_bytes = 0;  ///< of log.txt; rank 0 knows
 };
 
-/// Into the manifest's numbers and back. Throws Error(files) where one is missing; those of the loss scale, of FP8,
+/// Into the manifest's numbers and back. Throws Error(files) if one is missing; those of the loss scale, of FP8,
 /// of the labels' scale and the row's targets are left as they are, as checkpoints of before there were any lack them.
 void put(const TrainingState& state, io::CheckpointManifest& manifest);
 TrainingState training_state(const io::CheckpointManifest& manifest);

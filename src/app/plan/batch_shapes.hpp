@@ -11,7 +11,7 @@
 
 namespace bert_hpc::app {
 
-/// Of these sequences with their padding.
+/// Shape of these sequences with their padding.
 layers::BatchShape shape_of(std::span<const core::PlannedSample> samples, const config::Config& input);
 
 /// All sequences of a data set as one micro-batch, with the padding that they have in an evaluation's windows.

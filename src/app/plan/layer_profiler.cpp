@@ -44,7 +44,7 @@ const core::MicroBatch* middle(const data::LoadedStep& step) {
   return nullptr;
 }
 
-/// Collective over all ranks. Tokens are 0 where this rank's replica has nothing to do.
+/// Collective over all ranks. Tokens are 0 if this rank's replica has nothing to do.
 Measurement measure(const comm::ProcessGroups& groups, const model::ModelConfig& config, const MeasuredModel& how,
                     const Pieces& pieces, data::BatchLoader& loader) {
   const core::MicroBatch* const batch = middle(loader.next());

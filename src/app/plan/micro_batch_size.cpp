@@ -23,7 +23,7 @@
 namespace bert_hpc::app {
 namespace {
 
-/// Of this rank's place in the grid, all but the data.
+/// Planned bytes of this rank without the data.
 std::int64_t planned_bytes(const RunContext& context, const model::ModelConfig& config, const data::ShardReader& reader,
                            std::int64_t tokens, const BesideModel& beside, const TeacherPlan* teacher) {
   const config::Config& input = context.input;
@@ -81,7 +81,7 @@ std::optional<std::int64_t> most_tokens_within(std::int64_t available, std::int6
                                                const std::function<std::int64_t(std::int64_t)>& bytes) {
   constexpr std::int64_t unit = 64;
   if (bytes(least) > available) return std::nullopt;
-  // Of `fits` it is known that it fits, of `fails` that it does not; both count units.
+  // `fits` is known to fit, `fails` is known not to; both count units.
   std::int64_t fits = least / unit, fails = max_micro_tokens / unit + 1;
   while (fails - fits > 1) {
     const std::int64_t middle = (fits + fails) / 2;

@@ -19,7 +19,7 @@ struct ModelChoice {
 /// The input with each of the named values of recompute, its own among them; only its own where something excludes
 /// others. Pure.
 std::vector<ModelChoice> recompute_choices(const config::Config& input);
-/// The input as it is and with everything trained; empty where it trains everything. Pure.
+/// The input as it is and with everything trained; empty if it trains everything. Pure.
 std::vector<ModelChoice> trainable_choices(const config::Config& input);
 
 /// What a choice takes. `seconds` counts operations where the machine is not known.

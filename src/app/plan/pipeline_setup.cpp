@@ -20,7 +20,7 @@
 namespace bert_hpc::app {
 namespace {
 
-/// Where no machine is described: five operations in the time of a byte, so that reading a block's weights takes as
+/// The machine if none is described: five operations in the time of a byte, so that reading a block's weights takes as
 /// long as some 20 tokens do, as was measured on processors; and messages by way of a node's memory. Only the
 /// proportions matter.
 core::MachineDescription usual_machine() {

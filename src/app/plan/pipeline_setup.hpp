@@ -23,8 +23,8 @@ struct PipelineSetup {
   std::vector<std::pair<std::string, std::string>> lines;  ///< for the banner
 };
 
-/// Where passes are not measured: [parallel] balance, or by costs, of a model that this run trains or only applies.
-/// Throws Error(input).
+/// Sublayers of each stage without measured passes: [parallel] balance, or by costs, for a model that this run trains
+/// or only applies. Throws Error(input).
 std::vector<std::int64_t> balance_by_cost(const config::Config& input, const model::ModelConfig& config,
                                           const model::HeadKind& kind, bool trains, int pipeline, double mean_length,
                                           double mean_rows);
@@ -32,9 +32,9 @@ std::vector<std::int64_t> balance_by_cost(const config::Config& input, const mod
 /// Numbers of micro-batches that are worth a try: from one a stage on, of no more than `most_tokens` each. Pure.
 std::vector<int> micro_batch_candidates(int stages, std::int64_t sequences, double tokens, double most_tokens);
 
-/// Of a training. Collective over all ranks where passes are measured, which needs the groups; without them (null, in
-/// an estimate) everything is counted. `usual`: most tokens of a micro-batch where the input does not say. Throws
-/// Error(input).
+/// Pipeline of a training. Collective over all ranks if passes are measured, which needs the groups; without them
+/// (null, in an estimate) everything is counted. `usual`: most tokens of a micro-batch where the input does not say.
+/// Throws Error(input).
 PipelineSetup set_up_pipeline(const RunContext& context, const model::ModelConfig& config, const model::HeadKind& kind,
                               data::ShardReader& reader, const comm::ProcessGroups* groups, std::int64_t usual);
 

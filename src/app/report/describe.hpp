@@ -21,7 +21,7 @@ std::vector<std::string> library_versions();
 void describe_run(const RunContext& context, const ModelInstance& model, const DataSets& sets, const MemoryPlan& memory,
                   std::int64_t most_bytes, const std::vector<std::pair<std::string, std::string>>& more);
 
-/// Planned and peak memory of the rank that exceeds its plan by most; "" where the system does not report it.
+/// Planned and peak memory of the rank that exceeds its plan by most; "" if the system does not report it.
 std::string memory_line(const std::vector<io::RankRow>& ranks);
 
 /// "validation at step 120: loss 0.5123, accuracy 0.8412, macro f1 0.8123, …"; without a step where nothing was

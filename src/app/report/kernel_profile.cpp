@@ -9,7 +9,7 @@
 namespace bert_hpc::app {
 namespace {
 
-/// Of one call, with its share of collect(): on scratch calls, the second time that they come.
+/// Seconds of one call, with its share of collect(): on scratch calls, the second time that they come.
 double cost_of_a_call() {
   using Clock = std::chrono::steady_clock;
   constexpr int calls = 1000;

@@ -20,7 +20,7 @@ std::string short_name(const io::ProfileRow& row) {
   return std::string(name) + (row.section.empty() ? "" : ", " + row.section);
 }
 
-/// 10⁹ per second of one rank; "" where it is not known.
+/// 10⁹ per second of one rank; "" if it is not known.
 std::string rate(double work, const io::ProfileRow& row, std::int64_t ranks) {
   if (std::isnan(work) || work <= 0 || !(row.seconds_avg > 0)) return "";
   char text[40];

@@ -24,7 +24,8 @@ namespace bert_hpc::app {
 
 class Results {
  public:
-  /// Where a run resumes: after which update, and how much of log.txt stays; the checkpoint's metric history, if any.
+  /// The point at which a run resumes: after which update, and how much of log.txt stays; the checkpoint's metric
+  /// history, if any.
   struct Continuation {
     std::int64_t step = 0, log_bytes = 0;
     std::string history{};
@@ -50,9 +51,9 @@ class Results {
   void poll();                     ///< a snapshot of metrics.h5 when due
   void sync() const;               ///< forces what was recorded to the disk; any thread
   bool lost() const;               ///< the directory's lock is another's now, as far as was seen
-  void require_lock() const;       ///< looks. Throws Error(files) where it is; any thread
+  void require_lock() const;       ///< looks. Throws Error(files) if it is; any thread
   std::int64_t log_bytes() const;  ///< of log.txt; 0 but on rank 0
-  /// Of the metrics' journal so far, which is what checkpoints keep; 0 but on rank 0.
+  /// Bytes of the metrics' journal so far, which checkpoints keep; 0 on ranks other than 0.
   std::int64_t journal_bytes() const;
   /// On rank 0: those into a file, as io::Journal::copy does. Any thread.
   std::optional<std::uint32_t> copy_journal(std::int64_t bytes, const std::string& to,

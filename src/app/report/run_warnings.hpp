@@ -17,7 +17,7 @@ namespace bert_hpc::app {
 std::vector<std::string> placement_warnings(const std::vector<RankPlacement>& ranks);
 
 /// Warning that `ranks` ranks of `rank_bytes` each do not fit into the `available` bytes of `where` ("this node", "a
-/// rank of NAME"); "" where they fit, or where `available` is unknown (0).
+/// rank of NAME"); "" if they fit, or where `available` is unknown (0).
 std::string memory_warning(std::int64_t rank_bytes, int ranks, std::int64_t available, const std::string& where);
 
 /// "64 sequences", or if a step draws groups "64 queries", "64 rows of texts".

@@ -15,7 +15,7 @@ namespace bert_hpc::app {
 /// What the rank of this model holds.
 StageFacts stage_facts(const ModelInstance& model, const MemoryPlan& memory);
 
-/// Collective over all ranks unless this is an estimate (--validate). Facts of every stage; none where the grid has
+/// Collective over all ranks unless this is an estimate (--validate). Facts of every stage; none if the grid has
 /// data parallelism only. `facts_at` gives those of this rank's place, and in an estimate those of any place.
 std::vector<StageFacts> stage_table(const RunContext& context,
                                     const std::function<StageFacts(const comm::GridCoordinates&)>& facts_at);

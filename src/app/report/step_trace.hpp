@@ -26,14 +26,14 @@ class StepTrace {
   void begin(std::int64_t step);
   void end(std::int64_t step);
 
-  /// Where a pipeline may record what it executes (train::Pipeline::record): its computations give the traced passes
+  /// Records of what a pipeline executes (train::Pipeline::record): its computations give the traced passes
   /// their micro-batches. Without it passes are numbered as they come.
   std::vector<train::TimedInstruction>& instructions() { return instructions_; }
 
   bool pending() const { return on_ && !written_ && traced_ > 0; }  ///< something is there to be written
   bool complete() const { return on_ && !written_ && traced_ == wanted_; }
 
-  /// Collective over the world. Rank 0 writes what was traced, once, and returns it; nothing where there is nothing new
+  /// Collective over the world. Rank 0 writes what was traced, once, and returns it; nothing if there is nothing new
   /// and on other ranks. Throws Error(files) on rank 0.
   std::optional<io::Trace> write(const std::string& path, const comm::GridShape& grid, const std::string& schedule);
 

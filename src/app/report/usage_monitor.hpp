@@ -37,7 +37,7 @@ struct UsageSample {
 /// The library, opened and started; closed at the end of life.
 class Nvml {
  public:
-  /// Null where it is not to be had or does not know the GPU. `identity` as core::DeviceChoice has it ("GPU-…",
+  /// Null if it is not to be had or does not know the GPU. `identity` as core::DeviceChoice has it ("GPU-…",
   /// "MIG-…").
   static std::unique_ptr<Nvml> open(const std::string& identity, const std::string& library = "libnvidia-ml.so.1");
   ~Nvml();
@@ -81,7 +81,7 @@ class SampleSeries {
   std::vector<UsageSample> samples_;
 };
 
-/// Means over a series; NaN where nothing is known.
+/// Means over a series; NaN if nothing is known.
 struct UsageSummary {
   double utilisation = 0, power = 0;
   double peak_memory = 0;  ///< bytes

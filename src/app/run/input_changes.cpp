@@ -45,7 +45,7 @@ std::vector<KeyChange> input_changes(const std::string& before, const ResolvedIn
   const auto new_keys = keys_of(now.text), old_keys = keys_before(before, new_keys), defaults = keys_of(now.defaults);
   std::vector<KeyChange> changes;
   const auto compare = [&](const std::string& key) {
-    // Of a start rather than of the run: the limit is what is left of a job's time.
+    // A property of a start rather than of the run: the limit is what is left of a job's time.
     if (key == "run.directory" || key == "run.max_walltime") return;
     KeyChange change{key, value_of(old_keys, key), value_of(new_keys, key)};
     if (change.before == change.now) return;

@@ -17,7 +17,7 @@ struct ResolvedInput {
   std::string text, defaults;
 };
 
-/// A key whose value has changed; values as TOML, nothing where the key is not given.
+/// A key whose value has changed; values as TOML, nothing if the key is not given.
 struct KeyChange {
   std::string key;  ///< "table.name"
   std::optional<std::string> before, now;
@@ -32,7 +32,7 @@ std::string describe(const KeyChange& change);
 /// run.max_walltime) and keys that are not given there and have their default here.
 std::vector<KeyChange> input_changes(const std::string& before, const ResolvedInput& now);
 
-/// Those that a run cannot resume with. What may change: layout and micro-batches, the optimizer's rates, the
+/// Changes that a run cannot resume with. What may change: layout and micro-batches, the optimizer's rates, the
 /// schedule's length, evaluation, checkpoints, log. Data may lie elsewhere: a checkpoint knows their content.
 std::vector<KeyChange> non_resumable(const std::vector<KeyChange>& changes);
 

@@ -58,7 +58,7 @@ std::string path_in(const std::string& directory, const char* name) {
   throw core::Error(core::ExitCode::files, "cannot " + what + ' ' + core::printable(path) + ": " + why + '.');
 }
 
-/// "" where there is none. Another process may have left a pipe, a device or a huge file there.
+/// "" if there is none. Another process may have left a pipe, a device or a huge file there.
 std::string file_text(const fs::path& path) {
   constexpr std::int64_t most_bytes = std::int64_t{1} << 24;
   std::error_code ignored;

@@ -139,7 +139,7 @@ struct Watchdog::State {
   core::Log& log;
   const FailureMark& mark;
   std::vector<std::string> hosts;
-  std::unique_ptr<comm::Heartbeat> heartbeat;  // null where there are no sockets
+  std::unique_ptr<comm::Heartbeat> heartbeat;  // null if there are no sockets
   Clock::time_point begin = Clock::now();
   LivenessTable table;
   GlobalStall stall;                 // on rank 0
@@ -175,7 +175,7 @@ void Watchdog::State::notify(const std::string& text) {
 }
 
 void Watchdog::State::end(const std::string& text) {
-  // Of the ranks that find rank 0 silent, rank 1 reports and ends all ranks; the others do so if rank 1 has not.
+  // If ranks find rank 0 silent, rank 1 reports and ends all ranks; the others do so if rank 1 has not.
   // mpirun kills a rank a second after SIGTERM, which a rank takes for "stop at the next step", and later under load.
   constexpr auto grace = std::chrono::seconds(5);
   if (rank > 1) std::this_thread::sleep_for(grace);

@@ -42,17 +42,18 @@ class LivenessTable {
   Change heard(int rank, double now);
   /// The rank leaves: no more heartbeats are expected.
   void ended(int rank);
-  /// Has the rank been silent for too long? Each answer but `none` comes once. `step` is the last one that the calling
-  /// rank has finished: if that advances, so does the other rank, whose heartbeats are lost (`unreachable`). It counts
-  /// as never heard until one arrives.
+  /// Change of a rank's state since the last call, such as silence for too long. Each change but `none` comes once.
+  /// `step` is the last one that the calling rank has finished: if that advances, so does the other rank, whose
+  /// heartbeats are lost
+  /// (`unreachable`). It counts as never heard until one arrives.
   Change judge(int rank, double now, std::int64_t step);
   /// The calling rank was suspended until now: heartbeats that it missed do not count.
   void forgive(double now);
-  /// Has a heartbeat of the rank arrived?
+  /// Whether a heartbeat of the rank has arrived.
   bool known(int rank) const { return of(rank).known; }
   double silence(int rank, double now) const { return now - std::max(of(rank).last, of(rank).took_part); }
   double unheard(int rank, double now) const { return now - of(rank).last; }
-  /// Is a rank reported as silent?
+  /// Whether a rank is reported as silent.
   bool anyone_is_silent() const;
 
  private:

@@ -9,7 +9,7 @@ using namespace detail;
 
 namespace {
 
-/// Of a dataset that grows: its last chunks may still be in the library, which cannot close it where they cannot be
+/// Closes a dataset that grows: its last chunks may still be in the library, which cannot close it where they cannot be
 /// written.
 int close_growing_dataset(std::int64_t id) {
   if (H5Dflush(id) < 0) divert_to_memory(id);

@@ -15,7 +15,7 @@
 
 namespace bert_hpc::model {
 
-/// Of weights in Hugging Face's files, as far as reading and writing them must know.
+/// Names of weights in Hugging Face's files that reading and writing must know.
 struct WeightNames {
   std::string base;                     ///< prefix of all but the head, which files of a bare encoder leave out
   std::vector<std::string> base_parts;  ///< how names in such files begin
@@ -67,7 +67,7 @@ struct Family {
 
 /// Every family, BERT first.
 std::span<const Family* const> families();
-/// Throws Error(input) where there is none with this model_type.
+/// Throws Error(input) if there is none with this model_type.
 const Family& family_of(const std::string& model_type);
 /// The model types, quoted, for messages: "bert", "bert" and "distilbert".
 std::string family_list();

@@ -68,8 +68,8 @@ class Runner : BlockedSteps {
     }
   }
 
-  // Is A read from a copy of its rows? Rows of bf16 are usable in place only if they consist of whole pairs at a stride
-  // of whole pairs.
+  // Whether A is read from a copy of its rows. Rows of bf16 are usable in place only if they consist of whole pairs at
+  // a stride of whole pairs.
   bool copies_a() const {
     if (p_.a_transposed) return false;
     if (kernels_.terms == 1) return p_.a_source != Source::fp32;

@@ -7,7 +7,7 @@
 
 namespace bert_hpc::ops {
 
-/// Does the native back end have kernels for this processor, or only portable ones?
+/// Whether the native back end has kernels for this processor, not only portable ones.
 bool native_product_is_tuned();
 
 /// Each function returns null if this build or processor lacks the back end. The libraries only compute in fp32.

@@ -185,7 +185,7 @@ class FusedAttention : public Attention {
 
   enum class Direction { forward, backward };
 
-  /// Do all operands have rows of whole pairs, for kernels that multiply pairs?
+  /// Whether all operands have rows of whole pairs, for kernels that multiply pairs.
   bool reads_pairs(const AttentionExtents& extents, std::initializer_list<ConstMatrix> operands) const {
     return kernels_.multiplies_pairs && type_ == core::DataType::bf16 && extents.head_dim % 2 == 0 &&
            std::all_of(operands.begin(), operands.end(), [](const ConstMatrix& x) { return x.stride % 2 == 0; });

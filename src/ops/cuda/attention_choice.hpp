@@ -61,7 +61,7 @@ constexpr BackwardKernel backward_kernel(core::DataType type, std::int64_t head_
   return BackwardKernel::split;
 }
 
-/// Can kernels copy the rows 16 bytes at a time?
+/// Whether kernels can copy the rows 16 bytes at a time.
 inline bool rows_are_aligned(const core::ConstMatrix& x) {
   return reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0 && (x.stride * bytes_of(x.type) % 16 == 0 || x.rows <= 1);
 }

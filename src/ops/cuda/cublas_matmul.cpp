@@ -206,7 +206,7 @@ cublasStatus_t CublasMatmul::launch(const Call& call, const cublasLtMatmulAlgo_t
                         static_cast<cudaStream_t>(core::kernel_stream()));
 }
 
-/// The least of a few rounds; NaN where the algorithm does not work.
+/// The least of a few rounds; NaN if the algorithm does not work.
 float CublasMatmul::milliseconds(const Call& call, const cublasLtMatmulAlgo_t& algorithm) const {
   const auto stream = static_cast<cudaStream_t>(core::kernel_stream());
   cudaEvent_t begin = nullptr, end = nullptr;

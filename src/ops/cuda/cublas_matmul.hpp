@@ -31,7 +31,8 @@ class CublasMatmul {
 
   /// Makes the handle and allocates, the first time.
   void prepare();
-  /// Has the library an algorithm for products like this one? Not every epilogue exists for all types and alignments.
+  /// Whether the library has an algorithm for products like this one. Not every epilogue exists for all types and
+  /// alignments.
   bool offers(const Matmul& product);
   /// In the order of kernels.
   void run(const Matmul& product);

@@ -230,7 +230,7 @@ class FusedAttention : public Attention {
   }
 
  private:
-  /// Do the tensor cores handle this call? Operands with unaligned rows go to the portable kernels.
+  /// Whether the tensor cores handle this call. Operands with unaligned rows go to the portable kernels.
   bool here(const AttentionExtents& extents, std::initializer_list<ConstMatrix> operands) const {
     bool aligned = true;
     for (const ConstMatrix& x : operands) aligned = aligned && x.type == type_ && rows_are_aligned(x);

@@ -138,7 +138,7 @@ class CublasProduct final : public GemmProduct {
            fusion().bias_gradients;
   }
 
-  /// What an epilogue would add to y; null where the bias is added to the stored result, or is null.
+  /// What an epilogue would add to y; null if the bias is added to the stored result, or is null.
   const void* epilogue_bias(const float* bias, const Matrix& y) {
     if (bias == nullptr) return nullptr;
     const ConstMatrix copy = read(Tensor<const float>(bias, 1, y.columns));
@@ -208,7 +208,7 @@ class CublasProduct final : public GemmProduct {
   bool reproducible_, tf32_;
   core::DataType weight_gradients_;
   CublasMatmul matmul_;
-  // Of the product under way, or null: its bias, what an epilogue adds of it, and where one puts the bias' gradient.
+  // The product under way, or null: its bias, what an epilogue adds of it, and where one puts the bias' gradient.
   const float* bias_ = nullptr;
   const void* epilogue_bias_ = nullptr;
   float* sums_ = nullptr;

@@ -52,7 +52,7 @@ struct Matmul {
   bool sums_over_padded_rows = false;  ///< for 8-bit numbers
   bool fast_sums = false;              ///< for 8-bit numbers: the faster, less accurate sums of Hopper's tensor cores
 
-  /// Are both operands batches (as in weight gradients)?
+  /// Whether both operands are batches (as in weight gradients).
   bool sums_over_rows() const { return a.turned || sums_over_padded_rows; }
   /// The extent that changes from batch to batch.
   std::int64_t& rows() { return sums_over_rows() ? k : m; }

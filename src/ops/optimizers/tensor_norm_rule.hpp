@@ -9,7 +9,7 @@
 
 namespace bert_hpc::ops::optimizers {
 
-/// Of the kernels.
+/// Names of the kernels.
 struct Labels {
   const char *first_pass, *first_pass_on_host, *update, *update_on_host;
 };

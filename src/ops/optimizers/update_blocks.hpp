@@ -86,7 +86,7 @@ KOKKOS_INLINE_FUNCTION void encode(const Team& lanes, int count, bool with_sign,
   if (lanes.leads()) *scale = largest;
 }
 
-/// Are all gradients of a block known to be zero?
+/// Whether all gradients of a block are known to be zero.
 KOKKOS_INLINE_FUNCTION bool known_zeros(const std::uint8_t* marks, int count) {
   if (marks == nullptr) return false;
   std::uint8_t any = 0;
@@ -94,7 +94,7 @@ KOKKOS_INLINE_FUNCTION bool known_zeros(const std::uint8_t* marks, int count) {
   return any == 0;
 }
 
-/// The arrays of one block of two states; `gradient` is null where it is known to be zero, `copy` where there is none.
+/// The arrays of one block of two states; `gradient` is null if it is known to be zero, `copy` where there is none.
 template <class Gradient, class Copy>
 struct Block {
   float* value;

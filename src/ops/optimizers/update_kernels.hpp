@@ -56,7 +56,7 @@ KOKKOS_INLINE_FUNCTION void update_range(const kernel::RowTeam& team, std::int64
   update_piece(team, count, marks, copied);
 }
 
-/// Where a rule has tensor norms, its element has a tensor_scale.
+/// The element of a rule with tensor norms has a tensor_scale.
 template <class Element>
 KOKKOS_INLINE_FUNCTION void scale_tensor(Element& element, const float* scales, std::int64_t tensor) {
   if constexpr (Element::tensor_norms) element.tensor_scale = scales[tensor];

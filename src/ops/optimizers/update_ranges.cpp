@@ -14,7 +14,8 @@ core::Buffer<UpdateRanges::Piece> on_device(const std::vector<UpdateRanges::Piec
   return buffer;
 }
 
-/// That its update moves at least: a gradient that is known to be zero is not read, and scales of blocks are few.
+/// Least bytes that the update of an element moves: a gradient that is known to be zero is not read, and scales of
+/// blocks are few.
 std::int64_t bytes_of_element(const UpdateRange& range) {
   constexpr std::int64_t number = sizeof(float), narrow = sizeof(std::uint16_t);
   std::int64_t gradient = 0;

@@ -49,7 +49,7 @@ struct Columns {
   }
 };
 
-/// Throws Error(data) where the file has no layout of GLUE.
+/// Throws Error(data) if the file has no layout of GLUE.
 Columns columns_of(const std::string& file, const std::string& encoding) {
   LineSource source(file, encoding);
   std::string_view line;

@@ -21,13 +21,13 @@ bool parse_level(std::string_view text, std::int32_t& level);
 
 class Qrels {
  public:
-  /// Throws Error(files) where the file cannot be read, and Error(data) with file and line for lines of another form
+  /// Throws Error(files) if the file cannot be read, and Error(data) with file and line for lines of another form
   /// and a passage that a query has twice.
   explicit Qrels(const std::string& file);
 
   const std::string& file() const { return file_; }
   const std::vector<Judgement>& all() const { return all_; }
-  /// Place in all(); none where the passage is not judged.
+  /// Place in all(); none if the passage is not judged.
   std::optional<std::size_t> find(std::string_view query, std::string_view passage) const;
 
  private:

@@ -12,7 +12,7 @@ using nlohmann::json;
 
 namespace {
 
-/// Where the character of this number, from 0, begins in valid UTF-8; its size for the one after the last.
+/// Offset of a character of valid UTF-8, counted from 0; the size of the text for the one after the last.
 std::optional<std::size_t> byte_of_character(std::string_view text, std::int64_t number) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     const bool begins = (static_cast<unsigned char>(text[i]) & 0xC0) != 0x80;

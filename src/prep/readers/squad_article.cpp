@@ -176,7 +176,7 @@ class ArticleEvents : public nlohmann::json_sax<json> {
   const Level& current() const { return levels[depth_ - 1]; }
   SquadQuestion& question() { return article.paragraphs.back().questions.back(); }
 
-  /// Is the next value one that no column is made of?
+  /// Whether no column needs the next value.
   bool skips() const { return skipped_ > 0 || (!in_list_ && member_ == nullptr); }
   bool enter_skipped() {
     if (++skipped_ > deepest) refuse("is nested too deep");

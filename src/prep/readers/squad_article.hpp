@@ -18,7 +18,7 @@ struct SquadQuestion {
   std::string id, text;
   bool impossible = false;              ///< files of version 1.1 do not say: false
   std::optional<bool> said_impossible;  ///< "is_impossible", where it is given
-  bool lists_answers = false;           ///< has it "answers", be they none?
+  bool lists_answers = false;           ///< whether it has "answers", possibly none
   std::vector<SquadAnswer> answers;     ///< in the file's order
 
   bool answered() const { return !answers.empty(); }
@@ -30,11 +30,11 @@ struct SquadParagraph {
 };
 
 struct SquadArticle {
-  std::string title;  ///< empty where it has none
+  std::string title;  ///< empty if it has none
   std::vector<SquadParagraph> paragraphs;
 };
 
-/// Where an article stands, for messages.
+/// Position of an article, for messages.
 struct ArticlePlace {
   std::string file;
   std::int64_t number = 0;  ///< in the file, from 1

@@ -31,7 +31,7 @@ std::int64_t whole(const json& number) {
   return beyond ? most : number.get<std::int64_t>();
 }
 
-/// Takes a text; returns what is wrong, "" where nothing is.
+/// Takes a text; returns what is wrong, "" if nothing is.
 std::string read_text(const json& object, const char* name, bool required, std::string& text) {
   const auto found = object.find(name);
   if (found == object.end() || (found->is_null() && !required)) {

@@ -77,7 +77,7 @@ std::size_t TextBytes::read(char* out, std::size_t room) {
   return size;
 }
 
-/// Begins the next member of a gzip file; false where there is none.
+/// Begins the next member of a gzip file; false if there is none.
 bool TextBytes::next_member() {
   for (;;) {
     while (begin_ < end_ && input_[begin_] == '\0') ++begin_;

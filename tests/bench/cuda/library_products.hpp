@@ -136,7 +136,7 @@ class LibraryProducts {
     return right(p, way, memory[2]) ? '+' : 'x';
   }
 
-  /// µs of the library's first suggestion and of the best of eight; infinite where none works.
+  /// µs of the library's first suggestion and of the best of eight; infinite if none works.
   std::pair<float, float> microseconds(const Problem& p, const Way& way) {
     fill(device_[0], p.a, extent(p, p.m, p.a_turned));
     fill(device_[1], p.b, extent(p, p.n, p.b_turned));

@@ -172,7 +172,7 @@ TEST_CASE("the example input states every default") {
     } else if (at_default != std::string::npos && (usual == defaults.end() || line.table == "data")) {
       CHECK_THAT(shown.substr(at_default), ContainsSubstring("default: none"));
     } else if (usual == defaults.end()) {
-      CHECK(line.comment);  // an example, or the default where another key asks for it
+      CHECK(line.comment);  // an example, or the default if another key asks for it
     } else {
       CHECK(same(at_default == std::string::npos ? shown : shown.substr(at_default + 9), usual->second));
     }

@@ -31,7 +31,7 @@ const std::pair<const char*, TextForm> forms[] = {{"uncased", uncased},
                                                   {"accented", {.strip_accents = false}},
                                                   {"joined", {.tokenize_chinese_chars = false}}};
 
-/// Does the text hold marks that canonical decomposition may reorder?
+/// Whether the text holds marks that canonical decomposition may reorder.
 bool holds_reordered_marks(std::string_view text) {
   const auto* at = reinterpret_cast<const unsigned char*>(text.data());
   const auto* const end = at + text.size();

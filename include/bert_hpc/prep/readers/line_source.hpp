@@ -16,7 +16,7 @@ class TextDecoder;
 /// Longest record: one line, or one table row with its quoted line feeds. Bytes.
 inline constexpr std::size_t longest_record = 64 << 20;
 
-/// Does the line hold nothing but blanks?
+/// Whether the line holds nothing but blanks.
 inline bool is_blank(std::string_view line) {
   return line.find_first_not_of(" \t\r\v\f") == std::string_view::npos;
 }

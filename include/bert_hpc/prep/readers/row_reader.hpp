@@ -34,11 +34,11 @@ struct RowFormat {
   std::string qrels{};                      ///< file of judgements (qrels.hpp); empty: none
 };
 
-/// Where a row that was read comes from and what is in it. Views last until the next row is read.
+/// A row that was read: its position and its values. Views last until the next row is read.
 struct Row {
   std::int64_t number = 0;                              ///< in its file, from 1, without the header
   std::int64_t line = 0;                                ///< on which it (squad: its article) begins, from 1
-  std::vector<std::optional<std::string_view>> values;  ///< the columns asked for; none where the row lacks one
+  std::vector<std::optional<std::string_view>> values;  ///< the columns asked for; none if the row lacks one
   std::vector<std::string> keys;                        ///< jsonl: of a row that lacks a column; else empty
   bool malformed = false;                               ///< jsonl: held bytes that are not UTF-8; others keep theirs
   std::string problem;                                  ///< why the row cannot be read; empty if it can
@@ -85,7 +85,7 @@ struct TextFormat {
 };
 
 std::span<const TextFormat* const> text_formats();
-/// The format of this name; null where there is none.
+/// The format of this name; null if there is none.
 const TextFormat* find_text_format(std::string_view name);
 /// Names of all formats, or of those for which `which` is true.
 std::vector<std::string> format_names();
