@@ -120,8 +120,8 @@ keep_times() {
 }
 
 # test_in FOLDER REPORT ARGUMENTS-OF-CTEST…: adds to the counts. ctest's own report counts what it skipped; what could not
-# be started counts as failed. Three jobs a core: a script that starts ranks counts as two, and waits for launchers and
-# disks half of its time.
+# be started counts as failed. Two jobs a core: a script that starts ranks counts as two, and waits for launchers half of
+# its time.
 count() { grep -c "$1" "$report" 2>/dev/null; true; }
 test_in() {
   local folder=$1 report=$PWD/$1/$2 cores status all good left new
@@ -129,7 +129,7 @@ test_in() {
   say "Testing in $folder"
   rm -f "$report"
   cores=$(core_count)
-  ctest --test-dir "$folder" --output-on-failure --timeout 600 -j $((3 * cores)) --output-junit "$report" "$@"
+  ctest --test-dir "$folder" --output-on-failure --timeout 600 -j $((2 * cores)) --output-junit "$report" "$@"
   status=$?
   all=$(count '<testcase ') good=$(count '<testcase .*status="run"') left=$(count '<skipped message="SKIP_')
   passed=$((passed + good)) skipped=$((skipped + left)) failed=$((failed + all - good - left))
