@@ -292,7 +292,7 @@ def write_plain_powers(figure):
 
 
 def wrap(text, pixels, renderer):
-    """Breaks a text into lines of at most `pixels`."""
+    """Breaks a text into lines of at most `pixels`. Whether it was longer."""
     def length():
         box = text.get_window_extent(renderer)
         return box.height if text.get_rotation() == 90 else box.width
@@ -301,26 +301,28 @@ def wrap(text, pixels, renderer):
     columns = max(map(len, lines)) * pixels / max(length(), 1)
     for width in (int(columns * share) for share in (1, 0.9, 0.8, 0.7)):  # letters differ in width
         if length() <= pixels or width < 8:
-            return
+            break
         text.set_text("\n".join(textwrap.fill(line, width) for line in lines))
+    return text.get_text().split("\n") != lines
 
 
 def fit_text(figure):
     """Breaks titles and labels into several lines if they are wider than the figure, or than their panel in a row of
-    panels."""
+    panels. The layout is final then: to find it takes as long as to draw."""
     figure.draw_without_rendering()
     renderer, whole = figure.canvas.get_renderer(), figure.bbox
-    if figure._suptitle is not None:
-        wrap(figure._suptitle, 0.98 * whole.width, renderer)
+    wrapped = [figure._suptitle is not None and wrap(figure._suptitle, 0.98 * whole.width, renderer)]
     panels = [axes.get_window_extent(renderer) for axes in figure.axes]
     for axes, box in zip(figure.axes, panels):
         middle, centre = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2
         wide, high = 2 * min(middle, whole.width - middle), 2 * min(centre, whole.height - centre)
         beside = any(other.x0 > box.x1 or other.x1 < box.x0 for other in panels if other.height > 0.5 * box.height)
         below = any(other.y0 > box.y1 or other.y1 < box.y0 for other in panels)
-        wrap(axes.title, wide, renderer)
-        wrap(axes.xaxis.label, min(wide, 1.2 * box.width) if beside else wide, renderer)
-        wrap(axes.yaxis.label, min(high, 1.2 * box.height) if below else high, renderer)
+        wrapped += [wrap(axes.title, wide, renderer), wrap(axes.xaxis.label, min(wide, 1.2 * box.width) if beside else wide, renderer),
+                    wrap(axes.yaxis.label, min(high, 1.2 * box.height) if below else high, renderer)]
+    if any(wrapped):
+        figure.draw_without_rendering()
+    figure.set_layout_engine("none")
 
 
 def save(figure, name, output):
