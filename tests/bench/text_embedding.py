@@ -6,8 +6,8 @@
 MODEL: a Hugging Face folder, e.g. all-MiniLM-L6-v2. PAIRS: a table between tabs with the columns anchor and positive, in
 UTF-8. --python: a Python with sentence-transformers (default: this one). Both train on the same rows in the order of the
 file with in-batch negatives (scale 20, mean pooling, at most 128 tokens a text), clipping to norm 1 and AdamW; theirs is
-MultipleNegativesRankingLoss on batches that were tokenized beforehand, padded to their longest text. The first two steps
-are left out. A program's speed is its best round. Prints a Markdown table of texts a second, and how far the losses of
+MultipleNegativesRankingLoss on batches that were tokenized beforehand, padded to their longest text. A step is one
+micro-batch, as theirs. The first two steps are left out. A program's speed is its best round. Prints a Markdown table of texts a second, and how far the losses of
 the first step are apart: dropout is off. Exit status: 0 measured, 1 a program failed.
 """
 
@@ -25,11 +25,15 @@ import h5py
 LEFT_OUT, MAX_TOKENS = 2, 128
 
 
-def rows_of(path, count):
+def rows_of(path, count=None):
     lines = path.read_text(encoding="utf-8").splitlines()
     columns = lines[0].split("\t")
     places = [columns.index(name) for name in ("anchor", "positive")]
-    return [[line.split("\t")[place] for place in places] for line in lines[1:count + 1]]
+    return [[line.split("\t")[place] for place in places] for line in (lines[1:count + 1] if count else lines[1:])]
+
+
+def write_rows(path, rows):
+    path.write_text("anchor\tpositive\n" + "".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
 
 
 def their_side(options):
@@ -47,7 +51,7 @@ def their_side(options):
     model = sentence_transformers.SentenceTransformer(modules=[encoder, models.Pooling(width, pooling_mode="mean")], device="cpu")
     loss_of = losses.MultipleNegativesRankingLoss(model, scale=20.0)
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5, fused=True)
-    rows = rows_of(options.pairs, options.batch * options.steps)
+    rows = rows_of(options.pairs)
     tokenize = getattr(model, "preprocess", None) or model.tokenize
     batches = [[tokenize([row[side] for row in rows[begin:begin + options.batch]]) for side in (0, 1)]
                for begin in range(0, len(rows), options.batch)]
@@ -81,7 +85,7 @@ run = {{mode = "train", directory = "{folder}/run"}}
 model = {{pretrained = "{options.model.resolve()}", hidden_dropout_prob = 0.0, attention_probs_dropout_prob = 0.0}}
 task = {{name = "embedding", pooling = "mean"}}
 data = {{train = ["{folder}/shards/train-*.h5"], order = "file"}}
-batch = {{global = {options.batch}}}
+batch = {{global = {options.batch}, micro_batches = 1}}
 optimizer = {{learning_rate = 2e-5, max_gradient_norm = 1.0}}
 schedule = {{steps = {options.steps}, name = "constant"}}
 log = {{every_steps = 1}}
@@ -109,7 +113,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         rows = rows_of(options.pairs, options.batch * options.steps)
-        (folder / "pairs.tsv").write_text("anchor\tpositive\n" + "".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+        write_rows(folder / "pairs.tsv", rows)
         (folder / "prep.toml").write_text(f"""
 source = {{format = "tsv", files = ["{folder}/pairs.tsv"], quotes = false}}
 split = {{train = 1.0}}
@@ -120,8 +124,9 @@ output = {{directory = "{folder}/shards"}}
         run([options.build / "bert_hpc_prep", folder / "prep.toml"], options.threads)
         with h5py.File(folder / "shards/train-00000.h5") as file:
             tokens = len(file["input_ids"]) / (len(file["offsets"]) - 1)
+            write_rows(folder / "pairs.tsv", [rows[number] for number in file["source_index"][::2]])  # as the shard has them
         for _ in range(options.rounds):
-            own = [options.python, pathlib.Path(__file__).resolve(), options.model, options.pairs, "--theirs", "--batch", options.batch,
+            own = [options.python, pathlib.Path(__file__).resolve(), options.model, folder / "pairs.tsv", "--theirs", "--batch", options.batch,
                    "--steps", options.steps, "--threads", options.threads]
             for side, found in (("theirs", json.loads(run(own, options.threads).splitlines()[-1])), ("ours", our_side(options, folder))):
                 seconds = found["seconds"][LEFT_OUT:]
