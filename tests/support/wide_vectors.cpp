@@ -13,6 +13,10 @@ InstructionSet widest_instruction_set() {
     std::puts("skipped: this processor has no AVX2");
     std::exit(4);
   }
+  if (__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bf16")) {
+    std::puts("skipped: this processor has AVX512_BF16, so that unit/ops runs these kernels");
+    std::exit(4);
+  }
   return InstructionSet::x86_64_v4_bf16;
 }
 
