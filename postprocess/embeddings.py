@@ -75,6 +75,12 @@ def rows_of(file):
     return rows
 
 
+def at_length_1(rows):
+    """Rows of zeros stay."""
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.where(lengths > 0, lengths, 1)
+
+
 class Embedded:
     """Rows of a split with their labels. `groups` are numbers of `names`: of labels, or of quarters of labels that are numbers, which are
     in `values` then."""
@@ -135,9 +141,7 @@ class Embedded:
         return count
 
     def units(self):
-        """The rows at length 1; rows of zeros stay."""
-        lengths = np.linalg.norm(self.rows, axis=1, keepdims=True)
-        return self.rows / np.where(lengths > 0, lengths, 1)
+        return at_length_1(self.rows)
 
 
 def principal(rows):

@@ -40,8 +40,7 @@ class Rows:
             except (OSError, KeyError) as problem:
                 raise ReportError(f"Cannot read '{path}': {problem}.") from None
         texts, numbers = np.concatenate(parts), np.concatenate(numbers)
-        lengths = np.linalg.norm(texts, axis=1, keepdims=True)
-        texts = texts / np.where(lengths > 0, lengths, 1)
+        texts = embeddings.at_length_1(texts)
         begins = np.flatnonzero(np.diff(numbers, prepend=numbers[:1] - 1))
         counts = np.diff(begins, append=len(numbers))
         if len(begins) < 2 or counts.min() < 2:

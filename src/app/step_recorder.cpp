@@ -91,8 +91,8 @@ void StepRecorder::record(TrainingState& state, const train::LossScale::State& s
   row = {};
 }
 
-/// Does nothing unless the noise scale was measured since the last time. `updating`: the row's samples without those of
-/// skipped steps.
+/// Records statistical efficiency if the noise scale was measured since the last record. `updating`: samples of the row
+/// in steps that were not skipped.
 void StepRecorder::record_efficiency(TrainingState& state, const io::StepRow& row, std::int64_t updating) {
   if (!std::isfinite(noise_scale_) || noise_scale_ == state.recorded_noise_scale) return;
   state.recorded_noise_scale = noise_scale_;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double undefined = std::numeric_limits<double>::quiet_NaN();
 
-/// Number of pairs of a data set, whose two texts have the pair's score each.
+/// Number of pairs of a data set. Both texts of a pair hold its score.
 std::int64_t pairs(const EvaluatedSet& set) {
   return static_cast<std::int64_t>(set.values.size()) / 2;
 }

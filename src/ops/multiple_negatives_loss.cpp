@@ -14,7 +14,7 @@ using kernel::RowTeam;
 
 constexpr float least_length = 1e-12f;  // as PyTorch's normalize()
 
-/// The rows of a batch: which is compared with which, and how alike they are.
+/// Rows of a batch, their roles and similarities.
 struct Batch {
   Tensor<const float> x;
   const float* texts;     // (rows, 2)

@@ -1,5 +1,5 @@
-// Embeddings of texts, trained so that the cosine of two embeddings says how alike their texts are. A row has an anchor
-// and a positive, which is nearer to it than those of a step's other rows, or two texts and a score.
+// Embeddings of texts, trained so that the cosine of two embeddings measures the similarity of their texts. A row has
+// an anchor, a positive and any number of negatives, or two texts and a score.
 #include <limits>
 
 #include "bert_hpc/metrics/registry.hpp"

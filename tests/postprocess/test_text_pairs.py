@@ -7,6 +7,7 @@ import pathlib
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "postprocess"
 sys.path[:0] = [str(SCRIPTS)]
@@ -59,8 +60,8 @@ class TextPairs(unittest.TestCase):
         part = 60  # two files
         write(self.folder / "test-00000.h5", texts[:part], numbers[:part])
         write(self.folder / "test-00001.h5", texts[part:], numbers[part:])
-        text_pairs.BLOCK = 7
-        shown, pictures, found = self.draw(self.folder.parent)
+        with mock.patch.object(text_pairs, "BLOCK", 7):
+            shown, pictures, found = self.draw(self.folder.parent)
         self.assertEqual(pictures, {"pairs-test"})
         anchors, candidates = texts[::3], np.concatenate([texts[1::3], texts[2::3]])
         ranks = []

@@ -1,6 +1,6 @@
-// A library for LD_PRELOAD whose sched_yield() sleeps for a moment. Ranks that wait for a message yield their core
-// again and again. Where ranks outnumber cores, as in tests, each yield ends only after other programs' time slices,
-// and the system spends most of its time in them; a rank that sleeps is woken at once. Messages take some 0.1 ms more.
+// A library for LD_PRELOAD in which sched_yield() sleeps for 50 us. A rank that waits for a message calls sched_yield()
+// in a loop. If ranks outnumber cores, as in tests, such a call returns only after the time slices of other ranks,
+// whereas a rank that sleeps runs as soon as its time is over.
 #include <sched.h>
 #include <time.h>
 

@@ -61,7 +61,7 @@ inline constexpr const char* word_offsets = "/word_offsets";  ///< int64 (sequen
 inline constexpr const char* texts = "/texts";
 inline constexpr const char* text_offsets = "/text_offsets";  ///< int64 (row_texts · rows + 1): from 0, ascending
 
-// Of tasks with groups (tasks::Task::has_groups()):
+// Dataset of tasks with groups (tasks::Task::has_groups()):
 /// int64 (groups + 1): from 0, ascending; group g is sequences [groups[g], groups[g + 1]): the candidates of a query
 /// (tasks::Labels::levels), or the texts of a row, its anchor first, then its positive (tasks::Labels::scores). Texts
 /// of a candidate are the query's id, the levels of what is relevant to the query and no candidate (a JSON array of

@@ -1,5 +1,5 @@
-// Folders of sentence-transformers: a Hugging Face folder with files that say how embeddings of texts are made of those
-// of tokens (modules.json and the folders that it names).
+// Folders of sentence-transformers: a Hugging Face folder with modules.json and the folders that it names, which
+// describe how token embeddings become the embedding of a text.
 #pragma once
 
 #include <cstdint>

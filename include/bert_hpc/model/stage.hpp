@@ -149,7 +149,7 @@ class Stage {
     Matrix d_output;                 // of both values, if the stage hands on a sum; else it is the output's memory
     std::unique_ptr<layers::Input::SavedActivations> embeddings;  // null: another stage has them
     std::vector<std::unique_ptr<layers::Sublayer::SavedActivations>> sublayers;
-    std::vector<Matrix> results;  // of runs_: the results that backward computes again
+    std::vector<Matrix> results;  // of runs_: memory for the result that backward computes again
     // If gathers_rows(): the rows that the head reads, their gradient, and the same in the type of sums over ranks.
     Matrix selected, d_selected, d_summed;
     std::unique_ptr<layers::Head::SavedActivations> head;  // null if another stage has the head

@@ -18,7 +18,7 @@ struct EmbeddingSettings {
   bool symmetric = false;
   double low = 0, high = 1;  ///< range of scores
   bool reads_scores = false;
-  std::vector<std::int64_t> dimensions{};  ///< the loss is the sum of those of so many first columns; none: of all
+  std::vector<std::int64_t> dimensions{};  ///< numbers of first columns whose losses are added; empty: all columns
 };
 
 EmbeddingSettings embedding_settings(const config::Task& task);

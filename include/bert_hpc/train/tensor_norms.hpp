@@ -14,7 +14,7 @@
 
 namespace bert_hpc::train {
 
-/// Position of a rank's parameters in the whole model.
+/// Maps each slice of this rank to a tensor of the whole model, so that ranks can add up its squares.
 struct TensorNormScope {
   struct Slice {
     std::int64_t tensor = 0;       ///< of the whole model's; a copy's is that of its original

@@ -27,7 +27,8 @@ std::string mark_in(const std::string& place, int rank) {
   return place + "/rank-" + std::to_string(rank) + ".written";
 }
 
-/// Does nothing if the folder has been renamed already.
+/// Marks this rank's part as written. If the folder has been renamed already, opening the file fails and no mark is
+/// needed.
 void leave_mark(const std::string& place, int rank) {
   const core::Descriptor file(core::open_own_file(mark_in(place, rank), O_WRONLY | O_CREAT));
 }

@@ -1,4 +1,5 @@
-// Poolings and folders of sentence-transformers: what an input leaves to the model's folder, and what is exported.
+// Settings that an input takes from a folder of sentence-transformers, and the files of such a folder for an exported
+// model.
 #pragma once
 
 #include <string>

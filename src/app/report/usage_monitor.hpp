@@ -1,7 +1,7 @@
-// Measures how busy a rank's device is during a run, and how much of its memory is in use. NVIDIA's management library
-// (NVML) reports both for a GPU, and its power and energy. On CPUs the monitor reads the processor time and the memory
-// of the process. NVML comes with the driver. The program opens it by name at run time, so that it also runs on
-// machines without NVML, and declares the few functions that it calls, so that it builds without NVML's header.
+// Measures utilisation and memory of a rank's device during a run. On GPUs the NVIDIA Management Library (NVML) reports
+// them, with power and energy. On CPUs the monitor reads processor time and memory of the process. The program loads
+// NVML at run time and declares the NVML functions that it calls: it builds without NVML's header and runs on machines
+// without the driver.
 //
 // A thread asks about once a second and keeps a bounded series: when it is full, every second sample goes and the
 // interval doubles.

@@ -42,10 +42,9 @@ class LivenessTable {
   Change heard(int rank, double now);
   /// The rank leaves: no more heartbeats are expected.
   void ended(int rank);
-  /// Change of a rank's state since the last call, such as silence for too long. Each change but `none` comes once.
-  /// `step` is the last one that the calling rank has finished: if that advances, so does the other rank, whose
-  /// heartbeats are lost
-  /// (`unreachable`). It counts as never heard until one arrives.
+  /// Returns what has changed for the rank since the last call; reports each change once. `step`: the last step that
+  /// the calling rank has finished. If it advances, the other rank works too and only its heartbeats are lost
+  /// (`unreachable`): it counts as never heard until one arrives.
   Change judge(int rank, double now, std::int64_t step);
   /// The calling rank was suspended until now: heartbeats that it missed do not count.
   void forgive(double now);

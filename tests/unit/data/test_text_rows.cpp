@@ -1,4 +1,4 @@
-// Rows whose texts are sequences of their own, with scores and without, as steps draw them.
+// Batches of rows of texts, with and without scores. Each text is a sequence.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <span>
