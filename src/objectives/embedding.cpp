@@ -60,21 +60,29 @@ void require_texts_of_rows(const EmbeddingSettings& settings, std::span<const st
   }
 }
 
+namespace {
+
+double product(std::span<const float> a, std::span<const float> b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += static_cast<double>(a[i]) * b[i];
+  return sum;
+}
+
+double length(std::span<const float> a) {
+  constexpr double least = 1e-12;
+  return std::max(std::sqrt(product(a, a)), least);
+}
+
+}  // namespace
+
 double cosine_of(std::span<const float> a, std::span<const float> b) {
-  double aa = 0, bb = 0, ab = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    aa += static_cast<double>(a[i]) * a[i];
-    bb += static_cast<double>(b[i]) * b[i];
-    ab += static_cast<double>(a[i]) * b[i];
-  }
-  constexpr double least_length = 1e-12;
-  return ab / std::max(std::sqrt(aa), least_length) / std::max(std::sqrt(bb), least_length);
+  return product(a, b) / length(a) / length(b);
 }
 
 void BlockScorer::add(std::span<const float> embedding, bool is_anchor) {
-  if (is_anchor) anchors_.push_back(count_);
+  if (is_anchor) anchors_.push_back(lengths_.size());
   embeddings_.insert(embeddings_.end(), embedding.begin(), embedding.end());
-  ++count_;
+  lengths_.push_back(length(embedding));
 }
 
 /// Cross entropy of logits, the first of which is the pair's.
@@ -86,26 +94,27 @@ double BlockScorer::loss_of(std::span<const double> logits) {
 }
 
 void BlockScorer::finish() {
-  const std::size_t columns = count_ > 0 ? embeddings_.size() / count_ : 0;
+  const std::size_t count = lengths_.size(), columns = count > 0 ? embeddings_.size() / count : 0;
   const auto row = [&](std::size_t r) { return std::span<const float>(embeddings_).subspan(r * columns, columns); };
+  const auto cosine = [&](std::size_t a, std::size_t b) { return product(row(a), row(b)) / lengths_[a] / lengths_[b]; };
   const auto is_anchor = [&](std::size_t r) { return std::binary_search(anchors_.begin(), anchors_.end(), r); };
   std::vector<double> logits;
   for (const std::size_t anchor : anchors_) {
     const std::size_t positive = anchor + 1;
-    const double of_pair = cosine_of(row(anchor), row(positive));
+    const double of_pair = cosine(anchor, positive);
     logits.assign(1, scale_ * of_pair);
     std::size_t rank = 1;
-    for (std::size_t other = 0; other < count_; ++other) {
+    for (std::size_t other = 0; other < count; ++other) {
       if (is_anchor(other) || other == positive) continue;
-      const double cosine = cosine_of(row(anchor), row(other));
-      logits.push_back(scale_ * cosine);
-      if (!(cosine < of_pair)) ++rank;
+      const double of_other = cosine(anchor, other);
+      logits.push_back(scale_ * of_other);
+      if (!(of_other < of_pair)) ++rank;
     }
     double loss = loss_of(logits);
     if (symmetric_) {
       logits.assign(1, scale_ * of_pair);
       for (const std::size_t other : anchors_) {
-        if (other != anchor) logits.push_back(scale_ * cosine_of(row(other), row(positive)));
+        if (other != anchor) logits.push_back(scale_ * cosine(other, positive));
       }
       loss = (loss + loss_of(logits)) / 2;
     }
@@ -115,8 +124,8 @@ void BlockScorer::finish() {
     sums_.reciprocal_ranks += 1.0 / static_cast<double>(rank);
   }
   embeddings_.clear();
+  lengths_.clear();
   anchors_.clear();
-  count_ = 0;
 }
 
 namespace {

@@ -82,9 +82,9 @@ void NumberedRows::each(const RowTable& table, const Visit& visit) {
 }
 
 void NumberedRows::read_negatives() {
-  std::vector<std::int32_t> count;
-  spool_.read(count);
-  negatives_.resize(static_cast<std::size_t>(count.front()));
+  count_.clear();
+  spool_.read(count_);
+  negatives_.resize(static_cast<std::size_t>(count_.front()));
   for (std::vector<std::int32_t>& text : negatives_) {
     text.clear();
     spool_.read(text);

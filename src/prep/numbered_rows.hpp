@@ -41,6 +41,7 @@ class NumberedRows {
   std::int64_t text_bytes_ = 0;
   std::vector<std::int32_t> numbers_, pair_numbers_;
   std::vector<std::vector<std::int32_t>> negatives_;
+  std::vector<std::int32_t> count_;  // one element: of negatives_
 };
 
 }  // namespace bert_hpc::prep

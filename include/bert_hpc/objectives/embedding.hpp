@@ -55,8 +55,8 @@ class BlockScorer {
   double scale_;
   bool symmetric_;
   std::vector<float> embeddings_;
+  std::vector<double> lengths_;       // of the block's embeddings
   std::vector<std::size_t> anchors_;  // rows of the block
-  std::size_t count_ = 0;
   Sums sums_;
 };
 
