@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Training of text embeddings beside sentence-transformers, by turns in one run on the same cores.
 
-    python3 text_embedding.py MODEL PAIRS [--build BUILD] [--python PYTHON] [--batch 64] [--steps 12] [--rounds 2] [--threads T]
+    python3 text_embedding.py MODEL SQUAD [--sentences] [--build BUILD] [--python PYTHON] [--batch 64] [--steps 12] [--rounds 2]
+                              [--threads T]
 
-MODEL: a Hugging Face folder, e.g. all-MiniLM-L6-v2. PAIRS: a table between tabs with the columns anchor and positive, in
-UTF-8. --python: a Python with sentence-transformers (default: this one). Both train on the same rows in the order of the
+MODEL: a Hugging Face folder, e.g. all-MiniLM-L6-v2. SQUAD: SQuAD 2.0's train-v2.0.json. A pair is a question and its
+paragraph, or with --sentences the sentence of the answer, in an order drawn by lot. --python: a Python with sentence-transformers (default: this one). Both train on the same rows in the order of the
 file with in-batch negatives (scale 20, mean pooling, at most 128 tokens a text), clipping to norm 1 and AdamW; theirs is
 MultipleNegativesRankingLoss on batches that were tokenized beforehand, padded to their longest text. A step is one
 micro-batch, as theirs. The first two steps are left out. A program's speed is its best round. Prints a Markdown table of texts a second, and how far the losses of
@@ -15,6 +16,8 @@ import argparse
 import json
 import os
 import pathlib
+import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -25,11 +28,23 @@ import h5py
 LEFT_OUT, MAX_TOKENS = 2, 128
 
 
-def rows_of(path, count=None):
-    lines = path.read_text(encoding="utf-8").splitlines()
-    columns = lines[0].split("\t")
-    places = [columns.index(name) for name in ("anchor", "positive")]
-    return [[line.split("\t")[place] for place in places] for line in (lines[1:count + 1] if count else lines[1:])]
+def pairs_of(path, sentences):
+    """(question, paragraph or sentence) of the questions with an answer."""
+    pairs = []
+    for article in json.loads(path.read_text(encoding="utf-8"))["data"]:
+        for paragraph in article["paragraphs"]:
+            context = " ".join(paragraph["context"].split())
+            for question in paragraph["qas"]:
+                if question["answers"] and not question.get("is_impossible"):
+                    answer = question["answers"][0]["text"]
+                    found = [part for part in re.split(r"(?<=[.!?]) ", context) if answer in part] if sentences else [context]
+                    pairs += [(" ".join(question["question"].split()), text) for text in found[:1]]
+    random.Random(1).shuffle(pairs)
+    return pairs
+
+
+def rows_of(path):
+    return [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()[1:]]
 
 
 def write_rows(path, rows):
@@ -51,7 +66,7 @@ def their_side(options):
     model = sentence_transformers.SentenceTransformer(modules=[encoder, models.Pooling(width, pooling_mode="mean")], device="cpu")
     loss_of = losses.MultipleNegativesRankingLoss(model, scale=20.0)
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5, fused=True)
-    rows = rows_of(options.pairs)
+    rows = rows_of(options.squad)
     tokenize = getattr(model, "preprocess", None) or model.tokenize
     batches = [[tokenize([row[side] for row in rows[begin:begin + options.batch]]) for side in (0, 1)]
                for begin in range(0, len(rows), options.batch)]
@@ -98,7 +113,8 @@ log = {{every_steps = 1}}
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=pathlib.Path)
-    parser.add_argument("pairs", type=pathlib.Path)
+    parser.add_argument("squad", type=pathlib.Path)
+    parser.add_argument("--sentences", action="store_true")
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"))
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--batch", type=int, default=64)
@@ -112,7 +128,7 @@ def main():
     best, first = {}, {}
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        rows = rows_of(options.pairs, options.batch * options.steps)
+        rows = pairs_of(options.squad, options.sentences)[:options.batch * options.steps]
         write_rows(folder / "pairs.tsv", rows)
         (folder / "prep.toml").write_text(f"""
 source = {{format = "tsv", files = ["{folder}/pairs.tsv"], quotes = false}}
