@@ -98,6 +98,11 @@ class Options:
         return "bf16" if self.gpu else "fp32"
 
     @property
+    def sizes(self):
+        """Of the model of --model, also if it is a folder."""
+        return self.model if self.from_scratch else sizes_of_folder(self.model["pretrained"], "--model")
+
+    @property
     def from_scratch(self):
         return "pretrained" not in self.model
 
@@ -163,6 +168,25 @@ def config_of(folder, option):
     if not isinstance(config, dict) or "model_type" not in config:
         raise StudyError(f"{option} {folder}: its config.json has no model_type")
     return config
+
+
+DISTILBERT_SIZES = {  # names of the sizes in config.json, and those of DistilBERT
+    "hidden_size": "dim",
+    "num_hidden_layers": "n_layers",
+    "num_attention_heads": "n_heads",
+    "intermediate_size": "hidden_dim",
+    "max_position_embeddings": "max_position_embeddings",
+}
+
+
+def sizes_of_folder(folder, option):
+    """The table [model] of a model from scratch with the sizes of a folder's."""
+    config, sizes = config_of(folder, option), {}
+    for name, other in DISTILBERT_SIZES.items():
+        sizes[name] = config.get(name, config.get(other))
+        if not isinstance(sizes[name], int):
+            raise StudyError(f"{option} {folder}: its config.json has no whole number {name}")
+    return {"family": config["model_type"], **sizes}
 
 
 def program(name):

@@ -7,7 +7,7 @@ import numpy as np
 import paired_statistics
 import distillation_pictures
 import wikiqa
-from command_line import SCRATCH, StudyError, config_of, model_of
+from command_line import SCRATCH, StudyError, model_of, sizes_of_folder
 from study_plan import Measure, Plan, Variant
 from measures import epoch_seconds, metric, of_samples, peak_memory, rate, runtime, trained
 
@@ -29,13 +29,6 @@ SIZES = {
     "full": {"max_tokens": 256, "epochs": 3, "questions": 0, "words": 30522, "log": 20, "checkpoint": 100},
 }
 TEACHERS = {"tiny": "layers=2,hidden=32,heads=2", "small": "layers=4,hidden=128,heads=2"}
-DISTILBERT_SIZES = {  # names of the sizes in config.json, and those of DistilBERT
-    "hidden_size": "dim",
-    "num_hidden_layers": "n_layers",
-    "num_attention_heads": "n_heads",
-    "intermediate_size": "hidden_dim",
-    "max_position_embeddings": "max_position_embeddings",
-}
 THRESHOLD = -2.09  # raw score of the probability 0.11, from which WikiQA's authors count the best sentence as an answer
 
 
@@ -52,16 +45,6 @@ def add_options(parser):
         metavar="FOLDER|SIZES",
         help="the smaller model (default: the teacher's sizes with half its layers, from scratch)",
     )
-
-
-def sizes_of_folder(folder, option):
-    """The table [model] of a model from scratch with the sizes of a folder's."""
-    config, sizes = config_of(folder, option), {}
-    for name, other in DISTILBERT_SIZES.items():
-        sizes[name] = config.get(name, config.get(other))
-        if not isinstance(sizes[name], int):
-            raise StudyError(f"{option} {folder}: its config.json has no whole number {name}")
-    return {"family": config["model_type"], **sizes}
 
 
 def models_of(options, given):

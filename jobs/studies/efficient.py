@@ -36,7 +36,7 @@ def in_16_bits(rows, options):
 
 def variants_of(options):
     """The rows; learning rates of parts of a model are those that suit them (theirs are not published)."""
-    layers, hidden = options.model.get("num_hidden_layers", 12), options.model.get("hidden_size", 768)
+    layers, hidden = options.sizes["num_hidden_layers"], options.sizes["hidden_size"]
     longest = {"data.padding": "longest"}
     fast = {"optimizer.learning_rate": 1e-3}
     padded = {"data.padding": "max"}

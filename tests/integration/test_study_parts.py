@@ -1,6 +1,7 @@
 """Parts of the studies of jobs/studies: command lines, TOML, tables, statistics, rankings in random order."""
 
 import itertools
+import json
 import pathlib
 import sys
 import tempfile
@@ -9,6 +10,8 @@ import unittest
 import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "jobs/studies"))
+import command_line  # noqa: E402
+import efficient  # noqa: E402
 import harness  # noqa: E402
 import paired_statistics  # noqa: E402
 import distillation  # noqa: E402
@@ -70,6 +73,17 @@ class Parts(unittest.TestCase):
         self.assertEqual(distillation.begins_of({**sizes, "num_hidden_layers": 6}, sizes), [0, 2, 4, 6, 8, 10])
         self.assertEqual(distillation.begins_of({**sizes, "hidden_size": 4}, sizes), [])
         self.assertEqual(distillation.begins_of({"pretrained": "folder"}, sizes), [])
+
+    def test_sizes_of_a_folder(self):
+        """A study's rows depend on the sizes of --model, which a folder states in its config.json."""
+        with tempfile.TemporaryDirectory() as folder:
+            sizes = {"hidden_size": 8, "num_hidden_layers": 6, "num_attention_heads": 2, "intermediate_size": 32, "max_position_embeddings": 16}
+            (pathlib.Path(folder) / "config.json").write_text(json.dumps({"model_type": "bert", **sizes}))
+            options = types.SimpleNamespace(gpu=False, size="small", has_library=True, sizes=command_line.sizes_of_folder(folder, "--model"))
+            self.assertEqual(options.sizes, {"family": "bert", **sizes})
+            rows = {row.name: row.settings for row in efficient.variants_of(options)}
+            self.assertEqual(rows["B3"]["model.freeze_layers"], 4)
+            self.assertNotIn("B1-16", rows)
 
     def test_overview(self):
         """Divided by the baseline's, ours by ours and the published by the published; rows without a result are left out."""
