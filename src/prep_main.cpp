@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <exception>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "bert_hpc/config/example_input.hpp"
 #include "bert_hpc/core/installation.hpp"
 #include "bert_hpc/core/standard_streams.hpp"
+#include "bert_hpc/prep/mining.hpp"
 #include "bert_hpc/prep/prepare.hpp"
 #include "bert_hpc/prep/version_facts.hpp"
 
@@ -39,9 +41,15 @@ void run(int argc, char** argv, comm::Communicator& world) {
   prep::PrepConfig config;
   std::string replaced;
   std::vector<std::string> warnings;
+  std::optional<prep::MiningConfig> mining;
   prep::agree(world, [&] {
     line = config::parse_command_line({argv + 1, argv + argc}, program);
     if (line.action != Action::run) return;
+    mining = prep::mining_config(line.input, line.overrides);
+    if (mining) {
+      if (line.validate) prep::check_mining(*mining);
+      return;
+    }
     config = prep::given_config(line.input, line.overrides);
     if (!line.validate) return;
     warnings = prep::check_files(config);
@@ -56,11 +64,14 @@ void run(int argc, char** argv, comm::Communicator& world) {
     if (is_root) std::fputs(std::string(config::example_input(program.name)).c_str(), stdout);
   } else if (line.validate) {
     if (is_root) {
-      say(prep::resolved_toml(config));
+      say(mining ? prep::resolved_toml(*mining) : prep::resolved_toml(config));
       for (const std::string& warning : warnings) say("warning: " + warning);
       if (!replaced.empty()) say("would replace " + replaced);
       say(line.input + ": no problem found");
     }
+  } else if (mining) {
+    const prep::MiningSummary summary = prep::mine(*mining, world, say);
+    if (is_root) std::fputs(prep::describe(summary, *mining).c_str(), stdout);
   } else {
     const prep::Summary summary = prep::prepare(config, world, say);
     if (is_root) std::fputs(prep::describe(summary, config).c_str(), stdout);

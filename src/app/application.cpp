@@ -14,6 +14,7 @@
 #include "app/run/machine.hpp"
 #include "app/run/watchdog.hpp"
 #include "app/run_start.hpp"
+#include "app/search_run.hpp"
 #include "app/training_run.hpp"
 #include "bert_hpc/comm/checked_communicator.hpp"
 #include "bert_hpc/comm/device_communicator.hpp"
@@ -101,6 +102,8 @@ int run_application(const Invocation& invocation, comm::Communicator& world, int
       run_training(context);
     } else if (input.embeds()) {
       run_embedding(context);
+    } else if (input.searches()) {
+      run_search(context);
     } else {
       run_evaluation(context);
     }

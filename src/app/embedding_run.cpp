@@ -157,7 +157,7 @@ void run_embedding(const RunContext& context) {
   report_load(load_values(*session.model, context.input), context);
   leave_if_asked(context);
   const std::unique_ptr<io::RunLock> lock = lock_run_directory(context);
-  Results results(context, lock.get(), *session.model, session.sets.hdf5);
+  Results results(context, lock.get(), facts_of(*session.model), session.sets.hdf5);
   start_reading(session.sets);
   alone_ends_all(context.world.rank(), context.failure, [&] { embed(session, results, context); });
 }

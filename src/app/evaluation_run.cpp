@@ -89,7 +89,7 @@ void run_evaluation(const RunContext& context) {
   report_labels(load_values(*session.model, context.input), session, data, context);
   leave_if_asked(context);
   const std::unique_ptr<io::RunLock> lock = lock_run_directory(context);
-  Results results(context, lock.get(), *session.model, session.sets.hdf5);
+  Results results(context, lock.get(), facts_of(*session.model), session.sets.hdf5);
   start_reading(session.sets);
   alone_ends_all(context.world.rank(), context.failure, [&] { evaluate(session, data.primary(), results, context); });
 }

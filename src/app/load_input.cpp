@@ -53,6 +53,10 @@ void look_for_shards(const config::Config& input, bool validates) {
     }
   };
   if (input.trains() || input.embeds()) look(input.data.train);
+  if (input.searches()) {
+    look(input.search.queries);
+    look(input.search.corpus);
+  }
   if (input.run.mode != "predict") look(input.data.validation);
   look(input.data.test);
   const std::string without =
@@ -80,7 +84,10 @@ LoadedInput load_input(const std::string& text, const Invocation& invocation, in
                       core::printable(input.run.mode) + "\": set mode = \"train\".");
   }
   const bool readable = findings.attempt([&] { config::throw_if_any(read.problems); });
-  if (readable) {
+  if (readable && input.searches()) {
+    given.grid = {.data = ranks};
+    given.resolved = resolved_search(input);
+  } else if (readable) {
     findings.attempt([&] {
       const model::ModelConfig stated = model_from_config(input);
       settle_pooling(input, stated.hidden_size);
@@ -89,7 +96,7 @@ LoadedInput load_input(const std::string& text, const Invocation& invocation, in
       given.resolved = resolved_input(input, stated);
     });
   }
-  if (!findings.empty() && looks) {
+  if (!findings.empty() && looks && !input.searches()) {
     const std::string folder = input.model.pretrained.value_or("");
     if (!readable && !folder.empty()) findings.attempt([&] { model::read_hf_config(folder); });
     if (input.run.machine) {

@@ -279,7 +279,7 @@ void run_training(const RunContext& context) {
     continuation = {resume->manifest.step, resume->state.log_bytes,
                     io::history_path(resume->place(), resume->manifest)};
   }
-  Results results(context, lock.get(), *session.model, session.sets.hdf5, continuation);
+  Results results(context, lock.get(), facts_of(*session.model), session.sets.hdf5, continuation);
   if (resume) begin_from_checkpoint(*resume, context);
   std::optional<TrainingLoop> loop;
   bool whole = false;

@@ -11,7 +11,7 @@ namespace bert_hpc::config {
 namespace {
 
 void visit_run(TomlKeys& toml, Run& run) {
-  toml.table("run").key("mode", run.mode, one_of({"train", "evaluate", "predict", "embed"}));
+  toml.table("run").key("mode", run.mode, one_of({"train", "evaluate", "predict", "embed", "search"}));
   toml.key("directory", run.directory).required();
   toml.key("seed", run.seed, non_negative()).key("reproducible", run.reproducible);
   toml.key("kernels", run.kernels, one_of({"tuned", "library", "portable"}));
@@ -95,7 +95,7 @@ void visit_keys(TomlKeys& toml, Config& config) {
   visit_model(toml, config.model);
 
   toml.table("task").key("name", config.task.name, one_of(tasks::names()));
-  if (!config.embeds()) toml.required();
+  if (!config.embeds() && !config.searches()) toml.required();
   for (const tasks::SharedKey& shared : tasks::keys()) {
     const tasks::Key& key = shared.key;
     const Range range = {
@@ -151,6 +151,11 @@ void visit_keys(TomlKeys& toml, Config& config) {
   toml.key("type", embed.type, one_of({"fp32", "fp16", "bf16", "int8"}));
   toml.key("dimensions", embed.dimensions, between(1, 1 << 20));
   toml.key("compression", embed.compression, one_of({"none", "gzip"}));
+
+  Search& search = config.search;
+  toml.table("search").key("queries", search.queries).key("corpus", search.corpus);
+  toml.key("top_k", search.top_k, between(1, 10000)).key("qrels", search.qrels);
+  toml.key("similarity", search.similarity, one_of({"cosine", "dot"}));
 
   Distill& distill = config.distill;
   toml.table("distill").key("teacher", distill.teacher).key("teacher_scores", distill.teacher_scores);

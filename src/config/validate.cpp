@@ -24,6 +24,8 @@ class Rules {
 
   std::vector<ConfigProblem> check() {
     check_run();
+    check_search();
+    if (config_.searches()) return std::move(problems_);
     check_model();
     for (ConfigProblem& problem : task_problems(config_)) problems_.push_back(std::move(problem));
     check_predictions();
@@ -146,6 +148,31 @@ class Rules {
     }
     rule(config_.task.name.empty(), "task.name",
          "[task] is not for mode \"embed\", which takes shards of any task: remove the table.");
+  }
+
+  void check_search() {
+    const Search& s = config_.search;
+    if (!config_.searches()) {
+      rule(s == Search(), "search", "[search] belongs to [run] mode = \"search\": set that, or remove the table.");
+      return;
+    }
+    rule(!s.queries.empty(), "search.queries",
+         "[search] queries is missing: list the embeddings of the queries, which mode \"embed\" writes, as in "
+         "[\"embedded/embeddings/test-*.h5\"].");
+    rule(s.qrels != "", "search.qrels", "[search] qrels is empty: name a file of judgements, or remove it.");
+    for (const auto& [key, files] : {std::pair("queries", &s.queries), std::pair("corpus", &s.corpus)}) {
+      rule(std::find(files->begin(), files->end(), "") == files->end(), std::string("search.") + key,
+           std::string("[search] ") + key + " has an empty file name: remove it.");
+    }
+    const std::string reads = " is not for mode \"search\", which reads embeddings alone: remove the table.";
+    const Data& data = config_.data;
+    rule(!config_.model.pretrained && !config_.model.hidden_size, "model.pretrained", "[model]" + reads);
+    rule(config_.task.name.empty(), "task.name", "[task]" + reads);
+    rule(data.train.empty() && data.validation.empty() && data.test.empty(), "data.test", "[data]" + reads);
+    rule(config_.embed == Embed(), "embed", "[embed]" + reads);
+    rule(config_.precision.compute != "fp8", "precision.compute",
+         "[precision] compute = \"fp8\" is for trainings: a search compares in fp32, tf32, bf16 or fp16.");
+    rule(config_.distill == Distill(), "distill", "[distill]" + reads);
   }
 
   void check_distill() {

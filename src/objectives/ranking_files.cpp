@@ -79,13 +79,19 @@ std::string run_name(const std::string& directory) {
   return name.empty() ? "bert_hpc" : name;
 }
 
+TrecRun::TrecRun(const std::string& directory) : name_(run_name(directory)), file_(directory + "/run.trec") {}
+
+void TrecRun::add(std::string_view query, std::string_view document, std::int64_t rank, float score) {
+  append_line(file_, {query, "Q0", document, std::to_string(rank), number_text(score), name_}, ' ');
+  file_.write("\n");
+}
+
 RankingFiles::RankingFiles(const PredictionsFacts& facts, const data::ShardReader& reader, std::mutex& hdf5)
     : facts_(facts),
       reader_(reader),
       groups_(reader, hdf5),
-      run_name_(run_name(facts.directory)),
       tables_(facts, reader, columns_of(facts, 0, {}, {}, {}, {}), hdf5),
-      trec_(facts.directory + "/run.trec"),
+      trec_(facts.directory),
       ranks_(facts.directory + "/predictions.tsv") {}
 
 void RankingFiles::add(float score) {
@@ -110,10 +116,7 @@ void RankingFiles::write_ranks(const std::vector<std::size_t>& places) {
   for (std::size_t i = 0; i < places.size(); ++i) {
     const std::string rank = std::to_string(i + 1);
     const std::string& id = query.candidates[places[i]];
-    append_line(trec_, {query.id, "Q0", id, rank, ""}, ' ');
-    trec_.write(number_text(scores_[places[i]]));
-    append_line(trec_, {"", run_name_}, ' ');
-    trec_.write("\n");
+    trec_.add(query.id, id, static_cast<std::int64_t>(i) + 1, scores_[places[i]]);
     if (i >= most_ranks) continue;
     append_line(ranks_, {query.id, id, rank}, '\t');
     ranks_.write("\n");

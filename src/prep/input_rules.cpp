@@ -175,9 +175,9 @@ void check_windows(const PrepConfig& c, config::TomlReader& reader) {
 /// Answers have places in one column, of a file whose reader knows them.
 void check_answers(const PrepConfig& c, config::TomlReader& reader) {
   if (!c.has_answers()) {
-    if (reader.given("source.id") && !c.source.id.empty() && !c.has_candidates()) {
+    if (reader.given("source.id") && !c.source.id.empty() && !c.has_candidates() && !c.parts_texts()) {
       complain(reader, "source.id",
-               "is for question_answering and answer_ranking, and the task is " + c.task.name + ".");
+               "is for question_answering, answer_ranking and embedding, and the task is " + c.task.name + ".");
     }
     return;
   }
@@ -260,8 +260,11 @@ void check_texts(const PrepConfig& c, config::TomlReader& reader) {
     complain(reader, "source.negatives",
              "does not go with label: a row with a score has two texts. Remove the column that is not meant.");
   }
-  if (!c.has_second_text()) {
-    complain(reader, "source.text_pair", "is empty: embedding reads an anchor in text and its positive in text_pair.");
+  if (!c.has_second_text() && (!c.source.negatives.empty() || c.wants_labels())) {
+    complain(
+        reader, "source.text_pair",
+        "is missing: name the column of the positive, or of the second text of a row with a score. Only rows of one "
+        "text, which are good for mode embed, have none.");
   }
   if (c.tokenizer.doc_stride) {
     complain(reader, "tokenizer.doc_stride",

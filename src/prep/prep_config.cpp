@@ -162,10 +162,13 @@ void complete_candidates(PrepConfig& c, const TextFormat& format, const config::
   c.split.group = !c.source.query_id.empty() ? c.source.query_id : c.source.text.size() == 1 ? c.source.text[0] : "";
 }
 
-/// The columns of texts that are compared, where the input does not say; rows may have a score.
+/// Sets the columns of texts that are compared if the input does not say them; rows may have a score. One column is
+/// enough for a corpus.
 void complete_texts(PrepConfig& c, const config::TomlReader& reader) {
-  if (!reader.given("source.text")) c.source.text = {"anchor"};
-  if (!reader.given("source.text_pair")) c.source.text_pair = {"positive"};
+  if (!reader.given("source.text")) {
+    c.source.text = {"anchor"};
+    if (!reader.given("source.text_pair")) c.source.text_pair = {"positive"};
+  }
   if (!reader.given("source.label")) c.source.label.clear();
 }
 

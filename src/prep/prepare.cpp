@@ -238,7 +238,7 @@ class Preparation {
     for (int s = 0; s < split_count; ++s) {
       const auto split = static_cast<Split>(s);
       const SplitLayout layout(split, config_, table_, *store_, *tokenizer_);
-      info.has_texts = config_.kind().row_texts > 0 && split != Split::train;
+      info.has_texts = config_.stores_texts() && split != Split::train;
       SplitSummary& summary = summary_.splits[static_cast<std::size_t>(s)];
       summary.sequences = layout.sequences();
       summary.tokens = layout.tokens();

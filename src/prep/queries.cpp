@@ -10,13 +10,9 @@
 #include "bert_hpc/core/text.hpp"
 
 namespace bert_hpc::prep {
-namespace {
-
-bool is_usable(std::string_view id) {
+bool is_usable_id(std::string_view id) {
   return !id.empty() && id.find_first_of(core::ascii_blanks) == std::string_view::npos;
 }
-
-}  // namespace
 
 Queries::Queries(const PrepConfig& config)
     : config_(config), has_ids_(!config.source.id.empty()), has_query_ids_(!config.source.query_id.empty()) {
@@ -37,7 +33,8 @@ std::uint64_t Queries::candidate_of(std::uint64_t query, const SourceRow& row) {
 }
 
 RowStatus Queries::judge(std::uint64_t query, const SourceRow& row) {
-  if ((has_query_ids_ && !is_usable(row.query)) || (has_ids_ && !is_usable(row.id))) return RowStatus::unusable_id;
+  if ((has_query_ids_ && !is_usable_id(row.query)) || (has_ids_ && !is_usable_id(row.id)))
+    return RowStatus::unusable_id;
   const std::uint64_t text = core::fnv1a_64(row.text);
   if (has_query_ids_ && texts_.try_emplace(query, text).first->second != text) return RowStatus::other_query;
   return RowStatus::train;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -11,6 +12,9 @@
 #include "readers/qrels.hpp"
 
 namespace bert_hpc::prep {
+
+/// Whether files of rankings can have it as an id: it is not empty and holds no blank.
+bool is_usable_id(std::string_view id);
 
 class Queries {
  public:

@@ -69,6 +69,7 @@ namespace {
 
 std::vector<std::string> needed_texts(const SourceRow& row, const PrepConfig& config) {
   if (config.has_words()) return {words_text(row.text)};
+  if (config.names_rows()) return {std::string(row.id)};
   if (config.has_candidates()) {
     return {config.source.query_id.empty() ? std::string() : std::string(row.query), {}, std::string(row.id)};
   }
@@ -84,7 +85,7 @@ RowStore::RowStore(const PrepConfig& config, std::int64_t vocabulary_size, const
       parts_{StoredParts(config, RowStatus::train), StoredParts(config, RowStatus::validation),
              StoredParts(config, RowStatus::test)},
       tokens_(directory, group.rank(), group.size(), width_of(config, vocabulary_size)) {
-  if (config.kind().row_texts > 0) texts_.emplace(directory, group.rank(), group.size(), ValueWidth::whole, "texts");
+  if (config.stores_texts()) texts_.emplace(directory, group.rank(), group.size(), ValueWidth::whole, "texts");
 }
 
 void RowStore::add(const SourceRow& row, RowStatus split, tokenize::TokenSpan answer, const MadeRow& made) {

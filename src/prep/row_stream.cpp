@@ -57,6 +57,7 @@ RowStream::RowStream(const PrepConfig& config)
       negative_columns_(config.source.negatives.size()),
       label_columns_(config.columns_of_labels().size()),
       has_candidates_(config.has_candidates()),
+      names_rows_(config.names_rows()),
       has_words_(config.has_words()),
       label_end_(label_end(config)),
       ids_(!config.source.id.empty()),
@@ -114,7 +115,7 @@ bool RowStream::next(SourceRow& out) {
   out.id = ids_ ? next_value() : std::string_view{};
   out.own_query = row_.own_query;
   out.query = queries_ ? core::trimmed(next_value()) : out.text;
-  if (has_candidates_) out.id = core::trimmed(out.id);
+  if (has_candidates_ || names_rows_) out.id = core::trimmed(out.id);
   out.group = {};
   if (groups_ && files_[file_].is_divided) {
     if (row_.values.back()) {

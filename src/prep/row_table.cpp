@@ -119,6 +119,7 @@ class Scan {
     if (queries_) {
       if (const RowStatus status = queries_->judge(query_, row); !is_kept(status)) return status;
     }
+    if (config_.names_rows() && !is_usable_id(row.id)) return RowStatus::unusable_id;
     if (is_repeated(row, file)) return RowStatus::repeated_id;
     return labels_.read(row.label);
   }

@@ -7,7 +7,7 @@ namespace bert_hpc::prep {
 bool rows_are_independent(const PrepConfig& config) {
   const FilterConfig& filter = config.filter;
   return filter.sample == 0 && filter.most_frequent_labels == 0 && filter.min_rows_per_label <= 1 &&
-         config.kind().row_texts == 0;
+         !config.stores_texts();
 }
 
 RowTokenizer::RowTokenizer(const PrepConfig& config, const tokenize::Tokenizer& tokenizer, const std::string& directory,

@@ -144,7 +144,7 @@ const char* reason(RowStatus status) {
     case RowStatus::unequal_words:
       return "the row has not as many labels as words";
     case RowStatus::unusable_id:
-      return "the id of the query or of the passage is empty or holds a blank, which files of rankings cannot have";
+      return "an id is empty or holds a blank, which files of rankings cannot have";
     case RowStatus::other_query:
       return "an earlier row has the same query id and another query";
     case RowStatus::unlisted_label:
@@ -186,6 +186,8 @@ std::string describe_reject(RowStatus status, const SourceRow& row, const PrepCo
       return (config.has_candidates() ? "an earlier row of this query has the same id" : reason(status)) +
              (" (\"" + core::printable(row.id, 60) + "\")");
     case RowStatus::unusable_id:
+      if (config.names_rows()) return reason(status) + (" (\"" + core::printable(row.id, 60) + "\")");
+      [[fallthrough]];
     case RowStatus::other_query:
       return reason(status) +
              (" (query \"" + core::printable(row.query, 60) + "\", passage \"" + core::printable(row.id, 60) + "\")");

@@ -31,6 +31,7 @@ SequenceMaker::SequenceMaker(const PrepConfig& config, const tokenize::Tokenizer
       room_(config.tokenizer.max_tokens - config.sequence(tokenizer.sequence()).special_tokens(config.has_pairs())),
       pairs_(config.has_pairs()),
       parts_(config.parts_texts()),
+      has_second_(config.has_second_text()),
       packs_(config.packs()),
       spans_(config.has_answers()),
       words_(config.has_words()),
@@ -72,7 +73,7 @@ void SequenceMaker::make(std::string_view text, std::string_view text_pair, Made
   }
   if (spans_) {
     encoder_->encode_with_spans(text_pair, second_, row.spans);
-  } else if (pairs_ || parts_) {
+  } else if (has_second_) {
     encoder_->encode(text_pair, second_);
   }
   cut(row);
@@ -127,7 +128,7 @@ void SequenceMaker::make_truncated(MadeRow& row) const {
       add_sequence(text.first(kept), {}, row);
     };
     add(first_);
-    add(second_);
+    if (has_second_) add(second_);
     for (const std::vector<std::int32_t>& text : negatives_) add(text);
     return;
   }

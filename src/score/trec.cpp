@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 
+#include "bert_hpc/score/qrels.hpp"
 #include "bert_hpc/score/ranking.hpp"
 #include "json_file.hpp"
 #include "lines.hpp"
@@ -15,19 +16,6 @@ namespace bert_hpc::score {
 namespace {
 
 constexpr std::array<std::size_t, 4> cuts = {5, 10, 100, 1000};
-
-using Levels = std::map<std::string, std::int64_t>;  ///< document → level of relevance
-
-std::map<std::string, Levels> read_judgements(const std::string& path) {
-  std::map<std::string, Levels> judgements;
-  each_row(path, Separator::blanks, [&](const Line& line) {
-    line.require_columns(4, "query 0 document level");
-    const auto level = line.integer(3, INT32_MIN, INT32_MAX);
-    const bool is_new = judgements[std::string(line.columns[0])].emplace(line.columns[2], level).second;
-    if (!is_new) line.fail("the query has a judgement of this document already; remove one.");
-  });
-  return judgements;
-}
 
 using Run = std::map<std::string, std::map<std::string, float>>;  ///< query → document → score
 

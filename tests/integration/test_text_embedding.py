@@ -203,8 +203,11 @@ class TextEmbedding(TaskCase):
         self.assertRegex(done.stderr, r"sequence \d+ has the score [0-9.]+, outside of 0 to 1: set \[task\] range")
         done = self.train("word", task={"range": "labels"}, data=data, check=2)
         self.assertIn("range must be two numbers for the task", done.stderr)
-        done = self.prepare("unpaired", {"format": "tsv", "files": ["train.tsv"], "text_pair": []}, check=2)
-        self.assertIn("embedding reads an anchor in text and its positive in text_pair", done.stderr)
+        done = self.prepare("unpaired", {"format": "tsv", "files": ["train.tsv"], "negatives": "positive", "text_pair": []}, check=2)
+        self.assertIn("source] text_pair is missing", done.stderr)
+        self.prepare("alone_in_row", {"format": "tsv", "files": ["train.tsv"], "text": "anchor"}, split={"train": 1})
+        done = self.train("alone_in_row", data={"train": ["alone_in_row/train-*.h5"], "validation": None}, check=3)
+        self.assertIn("begins a row of 1 text; a row has an anchor, a positive", done.stderr)
         done = self.prepare("windows", {"format": "tsv", "files": ["train.tsv"]}, check=2,
                             tokenizer={"max_tokens": 24, "train_size": 120, "doc_stride": 4})
         self.assertIn("where a text has one embedding", done.stderr)

@@ -25,7 +25,7 @@ MAY_USE = {
     "train": {"model", "layers", "ops", "comm"},
     "objectives": {"train", "layers", "data", "score", "config", "tasks", "metrics", "io", "ops"},
     "prep": {"tokenize", "data", "config", "tasks", "comm", "io"},
-    "app": {"objectives", "tokenize", "tasks", "metrics", "train", "model", "layers", "ops", "comm", "data", "config", "io"},
+    "app": {"objectives", "score", "tokenize", "tasks", "metrics", "train", "model", "layers", "ops", "comm", "data", "config", "io"},
 }
 
 # The rooms of a module, from the lowest: a room may include itself and those before it; files in no room, all of them.

@@ -17,7 +17,7 @@
 namespace bert_hpc::config {
 
 struct Run {
-  std::string mode = "train";               ///< "train", "evaluate", "predict", "embed"
+  std::string mode = "train";               ///< "train", "evaluate", "predict", "embed", "search"
   std::string directory;                    ///< results go here
   std::int64_t seed = 1;                    ///< of initial values, order, dropout and masking
   std::string kernels = "tuned";            ///< "tuned", "library", "portable": of matrix products
@@ -160,6 +160,16 @@ struct Embed {
   bool operator==(const Embed&) const = default;
 };
 
+/// Mode "search".
+struct Search {
+  std::vector<std::string> queries;   ///< files of embeddings, or globs
+  std::vector<std::string> corpus;    ///< the same; empty: those of queries
+  std::int64_t top_k = 100;           ///< documents of each query
+  std::string similarity = "cosine";  ///< "cosine", "dot"
+  std::optional<std::string> qrels;   ///< judgements; none: the rows of pairs say what is relevant
+  bool operator==(const Search&) const = default;
+};
+
 /// Words of [distill] losses between hidden states and between attention scores; those between outputs are the tasks'.
 inline constexpr const char *hidden_squares_word = "hidden_mse", *hidden_cosine_word = "hidden_cosine",
                             *attention_squares_word = "attention_mse";
@@ -201,11 +211,13 @@ struct Config {
   Log log;
   Predictions predictions;
   Embed embed;
+  Search search;
   Distill distill;
   Debug debug;
 
   bool trains() const { return run.mode == "train"; }
   bool embeds() const { return run.mode == "embed"; }
+  bool searches() const { return run.mode == "search"; }
   bool distills() const { return distill.teacher || distill.teacher_scores; }
   /// Whether a loss of this word, as hidden_squares_word, is among those of a distillation.
   bool distills_by(std::string_view word) const;

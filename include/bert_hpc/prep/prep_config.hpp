@@ -129,6 +129,10 @@ struct PrepConfig {
   /// Whether each text of a row is a sequence of its own. Else a sequence has both texts of a pair.
   bool parts_texts() const { return kind().embeds_texts(); }
   bool has_pairs() const { return has_second_text() && !parts_texts(); }
+  /// Whether shards name the rows of such texts, for searches.
+  bool names_rows() const { return parts_texts() && !source.id.empty(); }
+  /// Whether shards of validation and test data hold texts of rows (data/row_texts.hpp).
+  bool stores_texts() const { return kind().row_texts > 0 || names_rows(); }
   /// The kind of tokenizer that [tokenizer] type names; the first one if it names none.
   const tokenize::TokenizerKind& tokenizer_kind() const;
   bool packs() const { return kind().packs_rows && task.pack; }

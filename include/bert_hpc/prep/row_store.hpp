@@ -28,7 +28,7 @@ struct StoredParts {
         answers(config.has_answers()),
         characters(answers && split != RowStatus::train),
         words(config.has_words()),
-        texts(config.kind().row_texts > 0 && split != RowStatus::train) {}
+        texts(config.stores_texts() && split != RowStatus::train) {}
 
   std::int64_t before() const { return (pairs ? 1 : 0) + (answers ? answer_numbers : 0); }
   std::int64_t per_token() const { return characters ? 3 : words ? 2 : 1; }

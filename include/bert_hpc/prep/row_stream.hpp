@@ -67,7 +67,7 @@ class RowStream {
   /// Texts, second texts, negatives, labels, id, query's id, group; the group in files that are divided only.
   std::vector<std::string> columns_;
   std::size_t text_columns_, pair_columns_, negative_columns_, label_columns_;
-  bool has_candidates_, has_words_;
+  bool has_candidates_, names_rows_, has_words_;
   std::string label_end_;
   bool ids_, queries_, groups_;
   std::unique_ptr<RowReader> reader_;

@@ -79,7 +79,7 @@ class SequenceMaker {
   std::unique_ptr<tokenize::TextEncoder> encoder_;
   TokenizerConfig settings_;
   std::int64_t room_;  // for the tokens of both texts
-  bool pairs_, parts_, packs_, spans_, words_;
+  bool pairs_, parts_, has_second_, packs_, spans_, words_;
   std::int32_t unknown_;                                   // token
   std::int32_t end_;                                       // token behind each text; -1: none
   std::vector<std::int32_t> before_, after_, after_pair_;  // special tokens; after_: after the first text

@@ -6,6 +6,7 @@
 
 #include "bert_hpc/core/data_type.hpp"
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/data/embedding_names.hpp"
 #include "bert_hpc/io/atomic_write.hpp"
 #include "bert_hpc/io/checksummed_file.hpp"
 
@@ -155,6 +156,28 @@ void EmbeddingFile::copy_labels() {
   write_rows<std::uint8_t>(*file_, labels, extents);
 }
 
+/// Copies the task of the shards and, if they name the rows of texts, a name for each sequence.
+void EmbeddingFile::copy_names() {
+  const std::span<const std::int64_t> rows = reader_.source_index();
+  data::NameList names;
+  for (std::int64_t done = 0; done < sequences_; done = names.count()) {
+    const data::SamplePlace place = reader_.place(first_ + done);
+    const io::Hdf5File shard = io::Hdf5File::open_read(place.file, ExitCode::data);
+    const std::string task = shard.text_attribute("/", data::shard_attribute::task);
+    if (done == 0) file_->write_attribute("/", data::shard_attribute::task, task);
+    const bool has_names = tasks::named(task).embeds_texts() && shard.exists(data::shard_dataset::texts);
+    if (!has_names || rows.empty()) return;
+    const std::int64_t there = shard.integer_attribute("/", data::shard_attribute::sequences);
+    const std::int64_t end = std::min(place.sequence + sequences_ - done, there);
+    data::add_row_names(
+        shard, rows.subspan(static_cast<std::size_t>(first_ + done - place.sequence), static_cast<std::size_t>(end)),
+        place.sequence, names);
+  }
+  file_->write(data::names_dataset,
+               std::span(reinterpret_cast<const std::uint8_t*>(names.bytes.data()), names.bytes.size()));
+  file_->write(data::name_offsets_dataset, names.offsets);
+}
+
 void EmbeddingFile::close() {
   {
     const std::lock_guard lock(hdf5_);
@@ -173,6 +196,7 @@ void EmbeddingFile::close() {
                    sources.subspan(static_cast<std::size_t>(first_), static_cast<std::size_t>(sequences_)));
     }
     copy_labels();
+    copy_names();
     file_->write_attribute("/", "sequences", sequences_);
     file_->close();
     file_.reset();

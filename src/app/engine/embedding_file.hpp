@@ -54,6 +54,7 @@ class EmbeddingFile {
  private:
   void append_row(std::span<const float> row);
   void copy_labels();
+  void copy_names();
 
   std::string path_;
   EmbeddingFormat format_;

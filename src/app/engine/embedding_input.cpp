@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "app/engine/embedding_rows.hpp"
 #include "bert_hpc/comm/node_pages.hpp"
 #include "bert_hpc/core/buffer.hpp"
 #include "bert_hpc/core/cache_line.hpp"
@@ -14,7 +15,6 @@
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/data/embedding_shard.hpp"
-#include "bert_hpc/io/checksummed_file.hpp"
 #include "bert_hpc/layers/feature_rows.hpp"
 
 namespace bert_hpc::app {
@@ -65,13 +65,6 @@ class TableMemory {
 
   std::int64_t value_bytes_, scale_bytes_, rows_;
 };
-
-/// Throws Error(data) if the file is not the one whose labels and lengths the reader knows.
-void require_same(const data::ShardReader& reader, std::size_t file) {
-  const std::string& path = reader.files()[file];
-  if (io::seal_text(path, ExitCode::data) == reader.seals()[file]) return;
-  throw Error(ExitCode::data, path + ": it was replaced after the run began; a run needs its shards until it ends.");
-}
 
 /// Calls read(path, rows of the file, row of the table at which they begin) for this process's part of each file.
 template <class Read>

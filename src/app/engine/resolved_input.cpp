@@ -59,6 +59,13 @@ config::Config with_defaults(const config::Config& input) {
 
 }  // namespace
 
+ResolvedInput resolved_search(const config::Config& input) {
+  config::Config usual = config::default_config(input.optimizer.known, input.model.known, input.model.recurrent);
+  usual.run.mode = input.run.mode;
+  config::resolve(usual);
+  return {config::to_toml(input), config::to_toml(usual)};
+}
+
 ResolvedInput resolved_input(config::Config& input, const model::ModelConfig& stated) {
   fill(input.model, stated);
   if (input.run.mode == "train" && input.model.trainable == "lora") {

@@ -11,5 +11,7 @@ namespace bert_hpc::app {
 /// vocab_size only from there, as it comes with the shards otherwise. Then the input's text, and its defaults'. Throws
 /// Error.
 ResolvedInput resolved_input(config::Config& input, const model::ModelConfig& stated);
+/// The same of mode "search", which has no model.
+ResolvedInput resolved_search(const config::Config& input);
 
 }  // namespace bert_hpc::app

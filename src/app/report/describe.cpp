@@ -117,8 +117,7 @@ std::vector<std::string> library_versions() {
   return versions;
 }
 
-void describe_run(const RunContext& context, const ModelInstance& model, const DataSets& sets, const MemoryPlan& memory,
-                  std::int64_t most_bytes, const std::vector<std::pair<std::string, std::string>>& more) {
+BannerFacts start_facts(const RunContext& context) {
   const Machine machine = inspect_machine();
   const RankPlacement mine{.host = machine.host,
                            .device = context.device.name,
@@ -128,20 +127,26 @@ void describe_run(const RunContext& context, const ModelInstance& model, const D
                            .device_node = context.device.numa_node,
                            .device_identity = context.device.identity,
                            .visible_devices = context.device.visible};
+  const std::string& task = context.input.task.name;
   BannerFacts facts;
   facts.ranks = comm::all_gather_objects(context.world, mine);
   if (context.ranks() != context.world.size()) facts.planned_ranks = context.ranks();
-  const model::ModelConfig& config = model.config;
-  const core::ParameterStore whole_model(model.all_parameters(), core::ParameterStore::Arenas::none);
   facts.version = core::version();
   facts.revision = core::revision();
   facts.libraries = library_versions();
-  facts.kernels = kernels_text(model);
   facts.processor = machine.processor;
   facts.instruction_sets = machine.instruction_sets;
   facts.input = context.invocation.input_path;
-  facts.run = context.input.run.mode + (context.input.embeds() ? "" : " " + context.input.task.name) + " into " +
-              context.input.run.directory;
+  facts.run = context.input.run.mode + (task.empty() ? "" : " " + task) + " into " + context.input.run.directory;
+  return facts;
+}
+
+void describe_run(const RunContext& context, const ModelInstance& model, const DataSets& sets, const MemoryPlan& memory,
+                  std::int64_t most_bytes, const std::vector<std::pair<std::string, std::string>>& more) {
+  BannerFacts facts = start_facts(context);
+  const model::ModelConfig& config = model.config;
+  const core::ParameterStore whole_model(model.all_parameters(), core::ParameterStore::Arenas::none);
+  facts.kernels = kernels_text(model);
   facts.layout = layout_text(context.grid);
   facts.model = model_text(config);
   facts.parameters = whole_model.parameters();
@@ -156,8 +161,9 @@ void describe_run(const RunContext& context, const ModelInstance& model, const D
     facts.flops_of = "forward";
   }
   facts.memory = memory;
+  const std::string host = io::host_name();
   const auto here =
-      std::count_if(facts.ranks.begin(), facts.ranks.end(), [&](const auto& r) { return r.host == machine.host; });
+      std::count_if(facts.ranks.begin(), facts.ranks.end(), [&](const auto& r) { return r.host == host; });
   facts.more.emplace_back("data", data_text(sets));
   if (context.invocation.validate) {
     const std::string text = data_memory_text(sets, here);

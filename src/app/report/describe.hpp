@@ -7,6 +7,7 @@
 
 #include "app/engine/data_sets.hpp"
 #include "app/engine/model_instance.hpp"
+#include "app/report/banner.hpp"
 #include "app/run/run_context.hpp"
 #include "bert_hpc/io/metrics.hpp"
 
@@ -14,6 +15,9 @@ namespace bert_hpc::app {
 
 /// Versions of what this program is built on.
 std::vector<std::string> library_versions();
+
+/// Collective. What the banner says of a run of any mode: program, machine, ranks, input.
+BannerFacts start_facts(const RunContext& context);
 
 /// Collective. The banner and warnings about the ranks' placement; for --validate also a warning where the plan of the
 /// stage with the most memory (`most_bytes` per rank) does not fit. Throws Error(input) for a machine description that

@@ -39,7 +39,20 @@ std::string tokenizer_folder(const config::Config& input, const data::ShardInfo&
   return other ? "" : folder.path;
 }
 
-Results::Results(const RunContext& context, io::RunLock* place, const ModelInstance& model, std::mutex& hdf5,
+ModelFacts facts_of(const ModelInstance& model) {
+  ModelFacts facts{.label_names = model.config.label_names};
+  for (const data::LabelScale& scale : model.output_rules.scales) {
+    if (scale.bounded) continue;
+    facts.label_means.push_back(scale.mean);
+    facts.label_deviations.push_back(scale.deviation);
+  }
+  const core::ParameterStore whole_model(model.all_parameters(), core::ParameterStore::Arenas::none);
+  facts.parameters = whole_model.parameters();
+  if (model.trains) facts.trained_parameters = whole_model.trainable_parameters();
+  return facts;
+}
+
+Results::Results(const RunContext& context, io::RunLock* place, const ModelFacts& model, std::mutex& hdf5,
                  const std::optional<Continuation>& continuation)
     : input_(context.input),
       lock_(place),
@@ -54,19 +67,15 @@ Results::Results(const RunContext& context, io::RunLock* place, const ModelInsta
     info.resolved_input = context.resolved.text;
     info.mode = input_.run.mode;
     info.task = input_.task.name;
-    info.label_names = model.config.label_names;
+    info.label_names = model.label_names;
+    info.label_means = model.label_means;
+    info.label_deviations = model.label_deviations;
+    info.parameters = model.parameters;
+    info.trained_parameters = model.trained_parameters;
     info.provenance = io::collect_provenance();
     info.data = context.grid.data;
     info.pipeline = context.grid.pipeline;
     info.tensor = context.grid.tensor;
-    for (const data::LabelScale& scale : model.output_rules.scales) {
-      if (scale.bounded) continue;
-      info.label_means.push_back(scale.mean);
-      info.label_deviations.push_back(scale.deviation);
-    }
-    const core::ParameterStore whole_model(model.all_parameters(), core::ParameterStore::Arenas::none);
-    info.parameters = whole_model.parameters();
-    if (model.trains) info.trained_parameters = whole_model.trainable_parameters();
     io::MetricsWriter::Options options;
     options.events = input_.log.tensorboard;
     if (continuation) {

@@ -22,6 +22,14 @@
 
 namespace bert_hpc::app {
 
+/// What metrics.h5 says of a run's model.
+struct ModelFacts {
+  std::vector<std::string> label_names{};
+  std::vector<double> label_means{}, label_deviations{};  ///< of standardized labels
+  std::int64_t parameters = 0, trained_parameters = 0;
+};
+ModelFacts facts_of(const ModelInstance& model);
+
 class Results {
  public:
   /// The point at which a run resumes: after which update, and how much of log.txt stays; the checkpoint's metric
@@ -34,7 +42,7 @@ class Results {
   /// Collective. Begins the run in its directory: what an earlier run left there goes now, metrics and log start; or
   /// they are cut back to where the run resumes. `hdf5` is held during HDF5 calls.
   /// `place`: the lock of the directory, on rank 0. It must outlive this.
-  Results(const RunContext& context, io::RunLock* place, const ModelInstance& model, std::mutex& hdf5,
+  Results(const RunContext& context, io::RunLock* place, const ModelFacts& model, std::mutex& hdf5,
           const std::optional<Continuation>& continuation = {});
   /// Marks the run as failed unless finish() was called or the directory is another's now.
   ~Results();

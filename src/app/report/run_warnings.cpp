@@ -9,6 +9,7 @@
 #include "app/report/rank_hosts.hpp"
 #include "app/run/machine.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/tasks/task.hpp"
 
 namespace bert_hpc::app {
 

@@ -123,6 +123,7 @@ TEST_CASE("any key that is given since then is reported") {
                                            "embed.pooling",
                                            "embed.normalize",
                                            "embed.dimensions",
+                                           "search.qrels",
                                            "distill.teacher",
                                            "distill.teacher_scores",
                                            "distill.compute",

@@ -419,6 +419,20 @@ TEST_CASE("each mode requires only the keys that it needs") {
   CHECK_THAT(problems(evaluate, {"model.pretrained=''"}), ContainsSubstring("pretrained is empty"));
 }
 
+TEST_CASE("a search reads embeddings and nothing else") {
+  const std::string search = "[run]\nmode = \"search\"\ndirectory = \"o\"\n[search]\nqueries = [\"q.h5\"]\n";
+  CHECK(problems(search) == "no problem");
+  CHECK(problems(search, {"search.corpus=['c.h5']", "search.qrels='q.tsv'", "search.top_k=10"}) == "no problem");
+  CHECK_THAT(problems(search, {"search.queries=[]"}), ContainsSubstring("[search] queries is missing"));
+  CHECK_THAT(problems(search, {"search.corpus=['']"}), ContainsSubstring("[search] corpus has an empty file name"));
+  CHECK_THAT(problems(search, {"search.qrels=''"}), ContainsSubstring("[search] qrels is empty"));
+  CHECK_THAT(problems(search, {"model.pretrained='m'"}), ContainsSubstring("[model] is not for mode \"search\""));
+  CHECK_THAT(problems(search, {"task.name='embedding'"}), ContainsSubstring("[task] is not for mode \"search\""));
+  CHECK_THAT(problems(search, {"data.test=['t.h5']"}), ContainsSubstring("[data] is not for mode \"search\""));
+  CHECK_THAT(problems(search, {"precision.compute='fp8'"}), ContainsSubstring("\"fp8\" is for trainings"));
+  CHECK_THAT(problems(minimal, {"search.top_k=10"}), ContainsSubstring("[search] belongs to [run] mode"));
+}
+
 TEST_CASE("the example input runs, shows every key, and every key of it is known") {
   CHECK_NOTHROW(test::parsed_input(read_input_text(example_path), example_path, {}, defaults()));
   KeyList list;

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/score/qrels.hpp"
 #include "support/temporary_file.hpp"
 
 using namespace bert_hpc;
@@ -57,6 +58,19 @@ TEST_CASE("trec: two queries by hand, one without a relevant document, one that 
   CHECK(all["recall_5"].get<double>() == Approx(0.5));
   const double ideal = 2 + 1 / std::log2(3.0);
   CHECK(all["ndcg"].get<double>() == Approx((1 + 2 / std::log2(4.0)) / ideal / 2));
+}
+
+TEST_CASE("judgements are read in TREC's form and in BEIR's, with a header or without") {
+  const score::Judgements expected{{"q1", {{"a", 1}, {"c", 2}}}, {"q2", {{"a", 0}}}};
+  for (const char* const text :
+       {"q1 0 a 1\nq1 0 c 2\nq2 0 a 0\n", "query-id\tcorpus-id\tscore\nq1\ta\t1\nq1\tc\t2\nq2\ta\t0\n",
+        "q1\ta\t1\nq1\tc\t2\nq2\ta\t0\n"}) {
+    CHECK(score::read_judgements(test::TemporaryFile(text).path()) == expected);
+  }
+  CHECK_THROWS_MATCHES(score::read_judgements(test::TemporaryFile("q1 a 1\nq1 0 c 2\n").path()), core::Error,
+                       MessageMatches(ContainsSubstring("line 2")));
+  CHECK_THROWS_MATCHES(score::read_judgements(test::TemporaryFile("q1 0 a 1\nq1 0 a 2\n").path()), core::Error,
+                       MessageMatches(ContainsSubstring("a judgement of this document already")));
 }
 
 TEST_CASE("conll: a right, a wrong and a missed entity, per type and together") {
