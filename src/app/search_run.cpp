@@ -191,10 +191,10 @@ SearchScores write_ranking(const RunContext& context, const SearchSets& sets, co
   return scores;
 }
 
-std::string scores_line(const SearchScores& scores) {
+std::string scores_line(const SearchScores& scores, std::int64_t top_k) {
   std::string line = core::counted(static_cast<std::int64_t>(scores.queries), "judged query", "judged queries");
   const std::vector<metrics::Metric>& labels = metrics::rankings().metrics;
-  for (const auto& [name, value] : scores.means()) {
+  for (const auto& [name, value] : scores.means(top_k)) {
     const auto label = std::find_if(labels.begin(), labels.end(), [&](const auto& one) { return one.name == name; });
     line += std::string(", ") + label->label + ' ' + core::format_number(value, 4);
   }
@@ -252,9 +252,9 @@ void search(const RunContext& context, SearchSets& sets, const SearchSize& size,
   if (scores.queries > 0) {
     io::EvaluationRow row;
     row.loss = std::numeric_limits<double>::quiet_NaN();
-    row.metrics = scores.means();
+    row.metrics = scores.means(size.top_k);
     results.record_evaluation("test", row);
-    context.log.info("search: " + scores_line(scores));
+    context.log.info("search: " + scores_line(scores, size.top_k));
   }
   results.record_ranks(context, context.device.name, CorpusSearch::memory(size));
   results.finish(

@@ -113,11 +113,24 @@ void SearchScores::add(std::span<const std::int64_t> levels, std::span<const std
   recall_at_100 += score::recall_at(levels, relevant, 100);
 }
 
-std::vector<std::pair<std::string, double>> SearchScores::means() const {
-  return {{"map", average_precision / queries},           {"mrr", reciprocal_rank / queries},
-          {"mrr_at_10", reciprocal_rank_at_10 / queries}, {"ndcg_at_10", gain_at_10 / queries},
-          {"precision_at_1", first_right / queries},      {"recall_at_10", recall_at_10 / queries},
-          {"recall_at_100", recall_at_100 / queries}};
+std::vector<std::pair<std::string, double>> SearchScores::means(std::int64_t top_k) const {
+  struct Number {
+    const char* name;
+    double sum;
+    std::int64_t documents;  // that it looks at; 0: all
+  };
+  const Number numbers[] = {{"map", average_precision, 0},
+                            {"mrr", reciprocal_rank, 0},
+                            {"mrr_at_10", reciprocal_rank_at_10, 10},
+                            {"ndcg_at_10", gain_at_10, 10},
+                            {"precision_at_1", first_right, 1},
+                            {"recall_at_10", recall_at_10, 10},
+                            {"recall_at_100", recall_at_100, 100}};
+  std::vector<std::pair<std::string, double>> means;
+  for (const Number& number : numbers) {
+    if (number.documents <= top_k) means.emplace_back(number.name, number.sum / queries);
+  }
+  return means;
 }
 
 }  // namespace bert_hpc::app

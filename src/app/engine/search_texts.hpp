@@ -72,8 +72,8 @@ struct SearchScores {
 
   /// levels: of the documents by rank; ideal: as QueryLevels has it.
   void add(std::span<const std::int64_t> levels, std::span<const std::int64_t> ideal);
-  /// Name and mean of each.
-  std::vector<std::pair<std::string, double>> means() const;
+  /// Name and mean of each number that rankings of `top_k` documents have.
+  std::vector<std::pair<std::string, double>> means(std::int64_t top_k) const;
 };
 
 }  // namespace bert_hpc::app

@@ -70,7 +70,7 @@ TEST_CASE("scores of a search are means over judged queries") {
   app::SearchScores scores;
   scores.add(Numbers{0, 1}, Numbers{1, 1});  // at rank 2, one of two
   scores.add(Numbers{1}, Numbers{1});
-  const auto means = scores.means();
+  const auto means = scores.means(100);
   const auto mean = [&](const std::string& name) {
     return std::find_if(means.begin(), means.end(), [&](const auto& one) { return one.first == name; })->second;
   };
@@ -78,6 +78,9 @@ TEST_CASE("scores of a search are means over judged queries") {
   CHECK(mean("map") == Catch::Approx((0.25 + 1) / 2));
   CHECK(mean("recall_at_10") == Catch::Approx(0.75));
   CHECK(mean("precision_at_1") == Catch::Approx(0.5));
+  CHECK(means.size() == 7);
+  CHECK(scores.means(99).size() == 6);
+  CHECK(scores.means(9).size() == 3);
   // Gains 1 / log2(3) of 1 + 1 / log2(3).
   CHECK(mean("ndcg_at_10") == Catch::Approx((0.38685280723454163 + 1) / 2));
 }
