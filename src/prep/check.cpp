@@ -199,7 +199,8 @@ void settle_tokenizer(PrepConfig& config) {
   }
   const bool same_kind = folder.kind == &kind;
   const tokenize::TokenizerSettings stated = same_kind ? folder.parts.settings : tokenize::TokenizerSettings();
-  if (same_kind && !settings.contains(kind.keys.front().name)) tokenizer.conflict = folder.conflict;
+  const bool chooses = !kind.keys.empty() && settings.contains(kind.keys.front().name);
+  if (same_kind && !chooses) tokenizer.conflict = folder.conflict;
   for (const tokenize::TokenizerKey& key : kind.keys) {
     if (!config.has_words() || !key.for_words || settings.contains(key.name)) continue;
     settings[key.name] = *key.for_words;

@@ -278,6 +278,10 @@ void check_rest(const PrepConfig& c, config::TomlReader& reader) {
              "is missing, and so is train_size: give a vocab.txt, a tokenizer.json or a folder that has either, or in "
              "train_size the size of a vocabulary to train.",
              {"tokenizer.train_size"});
+  } else if (const tokenize::TokenizerKind* const kind = tokenize::find_tokenizer_kind(c.tokenizer.type);
+             c.tokenizer.train_size > 0 && kind != nullptr && kind->trainer == nullptr) {
+    complain(reader, "tokenizer.train_size",
+             std::string("cannot train a ") + kind->title + " vocabulary: name the folder of a model in vocabulary.");
   } else if (!c.tokenizer.vocabulary.empty() && c.tokenizer.train_size > 0) {
     complain(reader, "tokenizer.vocabulary", "and train_size are both given: keep one of them.");
   }

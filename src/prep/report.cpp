@@ -141,11 +141,15 @@ std::string describe(const Summary& summary, const PrepConfig& config) {
     line("labels      none: these shards are for [run] mode = \"predict\" alone");
   const double tokens = std::max<double>(1, static_cast<double>(summary.tokens.tokens));
   const tokenize::TokenizerKind& kind = config.tokenizer_kind();
-  const std::string first_switch = kind.keys.front().name;
-  const bool value = resolved(kind, config.tokenizer.settings).at(first_switch);
+  std::string first_switch;
+  if (!kind.keys.empty()) {
+    const char* const name = kind.keys.front().name;
+    first_switch =
+        std::string(name) + (resolved(kind, config.tokenizer.settings).at(name) ? " = true; " : " = false; ");
+  }
   const std::string unknown = core::format_number(100 * static_cast<double>(summary.tokens.unknown) / tokens, 2);
-  line("vocabulary  " + core::counted(summary.vocabulary_size, "token") + "; " + first_switch + " = " +
-       (value ? "true" : "false") + "; " + (kind.knows_all_text ? "" : "[UNK] " + unknown + "% of the tokens; ") +
+  line("vocabulary  " + core::counted(summary.vocabulary_size, "token") + "; " + first_switch +
+       (kind.knows_all_text ? "" : "[UNK] " + unknown + "% of the tokens; ") +
        core::counted(summary.tokens.truncated, "sequence") + " truncated to " +
        std::to_string(config.tokenizer.max_tokens) + " tokens");
   if (config.tokenizer.doc_stride && summary.tokens.cut_into_windows > 0) {

@@ -18,19 +18,6 @@ using Problems = std::vector<std::string>;
 
 constexpr const char* gpt2_regex = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-bool is_on(const json& object, const char* key, bool absent) {
-  const json& value = member(object, key);
-  return value.is_boolean() ? value.get<bool>() : absent;
-}
-
-/// The elements of a Sequence; a component alone is one.
-std::vector<json> elements_of(const json& component, const char* list) {
-  if (component.is_null()) return {};
-  const json& elements = member(component, list);
-  if (!has_type(component, "Sequence") || !elements.is_array()) return {component};
-  return elements.get<std::vector<json>>();
-}
-
 void check_bpe_model(const json& model, ByteBpeForm& form, Problems& problems) {
   const auto must_be_empty = [&](const char* key) {
     const json& value = member(model, key);
@@ -111,33 +98,6 @@ void read_post_processor(const json& given, ByteBpeForm& form, TokenizerSettings
   }
   std::string problem;
   if (!template_of(form.single, form.pair, problem)) problems.push_back("its post_processor " + problem);
-}
-
-/// The ids that the post-processor states are the vocabulary's.
-void check_template_ids(const json& given, const std::vector<std::string>& vocabulary,
-                        const std::vector<AddedToken>& added, Problems& problems) {
-  const auto check = [&](const json& token, const json& id) {
-    if (!token.is_string()) return;
-    const auto found = std::find(vocabulary.begin(), vocabulary.end(), token.get_ref<const std::string&>());
-    std::int64_t own = found - vocabulary.begin();
-    for (const AddedToken& one : added) {
-      if (found == vocabulary.end() && one.content == token.get_ref<const std::string&>()) own = one.id;
-    }
-    if (id == own) return;
-    problems.push_back("its post_processor gives the token " + shown(token) + " the id " + shown(id) +
-                       ", and the vocabulary " +
-                       (own == std::ssize(vocabulary) ? "lacks it." : std::to_string(own) + "."));
-  };
-  for (const json& element : elements_of(given, "processors")) {
-    for (const char* key : {"cls", "sep"}) {
-      const json& token = member(element, key);
-      if (token.is_array() && token.size() == 2) check(token[0], token[1]);
-    }
-    for (const auto& [name, token] : member(element, "special_tokens").items()) {
-      const json& ids = member(token, "ids");
-      check(name, ids.is_array() && ids.size() == 1 ? ids[0] : ids);
-    }
-  }
 }
 
 }  // namespace

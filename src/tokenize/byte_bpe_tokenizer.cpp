@@ -268,17 +268,6 @@ void read_vocabulary_and_merges(const std::string& folder, TokenizerParts& parts
   if (has(end_of_text)) parts.added.push_back({.content = end_of_text, .special = true});
 }
 
-void read_special_tokens(const ConfigFile& config, TokenizerParts& parts, std::vector<std::string>&) {
-  const auto read = [&](const char* name) {
-    const std::string key = std::string(name) + "_token";
-    const nlohmann::json& token = member(config.json, key.c_str());
-    const nlohmann::json& text = token.is_object() ? member(token, "content") : token;
-    if (text.is_string()) parts.special_tokens[name] = text.get<std::string>();
-  };
-  for (const SpecialRole& role : special_roles) read(role.name);
-  read(eos_role);
-}
-
 }  // namespace
 
 const SequenceTemplate& roberta_sequence() {
@@ -305,7 +294,7 @@ const TokenizerKind& byte_bpe_kind() {
     made.make = make_byte_bpe;
     made.trainer = byte_bpe_trainer;
     made.read_own_files = read_vocabulary_and_merges;
-    made.read_config = read_special_tokens;
+    made.read_config = read_special_token_names;
     made.read_json = read_byte_bpe_json;
     return made;
   }();

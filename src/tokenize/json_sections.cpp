@@ -1,5 +1,6 @@
 #include "json_sections.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <unordered_set>
 
@@ -31,6 +32,44 @@ const json& unwrapped(const json& value, const char* list) {
   const json& elements = member(value, list);
   const bool one = has_type(value, "Sequence") && elements.is_array() && elements.size() == 1;
   return one ? elements.front() : value;
+}
+
+bool is_on(const json& object, const char* key, bool absent) {
+  const json& value = member(object, key);
+  return value.is_boolean() ? value.get<bool>() : absent;
+}
+
+std::vector<json> elements_of(const json& component, const char* list) {
+  if (component.is_null()) return {};
+  const json& elements = member(component, list);
+  if (!has_type(component, "Sequence") || !elements.is_array()) return {component};
+  return elements.get<std::vector<json>>();
+}
+
+void check_template_ids(const json& given, const std::vector<std::string>& vocabulary,
+                        const std::vector<AddedToken>& added, std::vector<std::string>& problems) {
+  const auto check = [&](const json& token, const json& id) {
+    if (!token.is_string()) return;
+    const auto found = std::find(vocabulary.begin(), vocabulary.end(), token.get_ref<const std::string&>());
+    std::int64_t own = found - vocabulary.begin();
+    for (const AddedToken& one : added) {
+      if (found == vocabulary.end() && one.content == token.get_ref<const std::string&>()) own = one.id;
+    }
+    if (id == own) return;
+    problems.push_back("its post_processor gives the token " + shown(token) + " the id " + shown(id) +
+                       ", and the vocabulary " +
+                       (own == std::ssize(vocabulary) ? "lacks it." : std::to_string(own) + "."));
+  };
+  for (const json& element : elements_of(given, "processors")) {
+    for (const char* key : {"cls", "sep"}) {
+      const json& token = member(element, key);
+      if (token.is_array() && token.size() == 2) check(token[0], token[1]);
+    }
+    for (const auto& [name, token] : member(element, "special_tokens").items()) {
+      const json& ids = member(token, "ids");
+      check(name, ids.is_array() && ids.size() == 1 ? ids[0] : ids);
+    }
+  }
 }
 
 std::vector<std::string> pieces_of(TokenizerDocument& document, std::string& problem) {
@@ -68,6 +107,17 @@ std::vector<std::string> pieces_of(TokenizerDocument& document, std::string& pro
     pieces[id] = std::move(entry.piece);
   }
   return pieces;
+}
+
+void read_special_token_names(const ConfigFile& config, TokenizerParts& parts, std::vector<std::string>&) {
+  const auto read = [&](const char* name) {
+    const std::string key = std::string(name) + "_token";
+    const json& token = member(config.json, key.c_str());
+    const json& text = token.is_object() ? member(token, "content") : token;
+    if (text.is_string()) parts.special_tokens[name] = text.get<std::string>();
+  };
+  for (const SpecialRole& role : special_roles) read(role.name);
+  read("eos");
 }
 
 std::vector<AddedToken> read_added_tokens(const json& tokens, std::vector<std::string>& problems) {

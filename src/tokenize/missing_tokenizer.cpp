@@ -25,35 +25,17 @@ std::string model_type(const std::string& path) {
   }
 }
 
-/// The kind of tokenizer of a model_type; "" of one that is not known here.
-std::string tokenizer_kind(const std::string& type) {
-  constexpr std::pair<const char*, const char*> kinds[] = {{"bert", "WordPiece"},      {"distilbert", "WordPiece"},
-                                                           {"electra", "WordPiece"},   {"mobilebert", "WordPiece"},
-                                                           {"roberta", "BPE"},         {"gpt2", "BPE"},
-                                                           {"modernbert", "BPE"},      {"bart", "BPE"},
-                                                           {"longformer", "BPE"},      {"deberta", "BPE"},
-                                                           {"gpt_neox", "BPE"},        {"llama", "BPE"},
-                                                           {"xlm-roberta", "Unigram"}, {"albert", "Unigram"},
-                                                           {"camembert", "Unigram"},   {"deberta-v2", "Unigram"},
-                                                           {"t5", "Unigram"}};
-  for (const auto& [name, kind] : kinds) {
-    if (type == name) return kind;
-  }
-  return "";
-}
-
 }  // namespace
 
 std::string missing_tokenizer(const std::string& path) {
-  const std::string type = model_type(path), kind = tokenizer_kind(type);
+  const std::string type = model_type(path);
   std::string text = path + ": holds no tokenizer.json, no vocab.txt, and no vocab.json with merges.txt.";
-  if (!kind.empty() && find_tokenizer_model(kind) == nullptr) {
-    return text + " Its config.json says model_type = \"" + type + "\", whose tokenizer is " + kind +
-           "; this version reads " + readable_tokenizers() + ".";
-  }
   std::error_code ignored;
   if (fs::exists(path + "/merges.txt", ignored)) {
     return text + " Its merges.txt belongs to a BPE tokenizer (RoBERTa, GPT-2), whose vocab.json is missing.";
+  }
+  for (const char* const name : {"sentencepiece.bpe.model", "spiece.model"}) {
+    if (fs::exists(path + "/" + name, ignored)) text += std::string(" Its ") + name + " is not read.";
   }
   if (!type.empty()) text += " Its config.json says model_type = \"" + type + "\".";
   return text +
@@ -67,7 +49,8 @@ std::vector<std::pair<std::string, std::string>> lacking_tokenizer_files(const s
   if (!folder.has_vocabulary() || !folder.problems.empty()) return {};
   const bool has_own = folder.file != "tokenizer.json";
   // Without its first switch, such as the case, the vocabulary alone does not describe the tokenizer.
-  if (has_own && !folder.parts.settings.contains(folder.kind->keys.front().name)) return {};
+  if (has_own && !folder.kind->keys.empty() && !folder.parts.settings.contains(folder.kind->keys.front().name))
+    return {};
   try {
     constexpr std::int64_t any_length = 512;  // of sequences; the vocabulary's files do not have it
     std::vector<std::pair<std::string, std::string>> lacking;

@@ -67,6 +67,7 @@ class Builder : public nlohmann::json_sax<json> {
         merge_.clear();
         is_merge_ = empty.is_array();
         parts_ = 0;
+        begin_scored();
       } else {
         is_merge_ = false;
       }
@@ -75,6 +76,7 @@ class Builder : public nlohmann::json_sax<json> {
     const bool list = begins_long_list();
     in_vocabulary_ = list && empty.is_object() && keys_[1] == "vocab";
     in_merges_ = list && empty.is_array() && keys_[1] == "merges";
+    in_scored_ = list && empty.is_array() && keys_[1] == "vocab";
     json* const placed = place(std::move(empty));
     if (list) {
       list_depth_ = 1;
@@ -100,12 +102,15 @@ class Builder : public nlohmann::json_sax<json> {
       place(std::move(given));
     } else if (list_depth_ == 1) {
       if (in_merges_) record_merge(given.is_string() ? given.get<std::string>() : std::string());
+      begin_scored();  // of no list
       const bool number = given.is_number_integer() && given >= 0 && given <= std::numeric_limits<std::int32_t>::max();
       record(number ? given.get<std::int64_t>() : -1);
     } else if (list_depth_ == 2 && in_merges_) {  // a pair
       const std::string* const part = given.get_ptr<const std::string*>();
       is_merge_ = is_merge_ && part != nullptr && part->find(' ') == std::string::npos;
       if (is_merge_) merge_ += (parts_++ == 0 ? "" : " ") + *part;
+    } else if (list_depth_ == 2 && in_scored_ && !document_.scored.empty()) {
+      add_to_scored(given);
     }
     return true;
   }
@@ -117,6 +122,27 @@ class Builder : public nlohmann::json_sax<json> {
     } else {
       document_.merges.push_back(std::move(merge));
     }
+  }
+
+  void begin_scored() {
+    if (!in_scored_) return;
+    if (document_.scored.size() == max_entries) {
+      document_.too_many_entries = true;
+    } else {
+      document_.scored.emplace_back();
+    }
+  }
+
+  /// The text, then the score, of the piece that was begun.
+  void add_to_scored(const json& given) {
+    ScoredPiece& last = document_.scored.back();
+    last.is_valid = false;
+    const int part = parts_++;
+    if (part == 0 && given.is_string()) last.piece = given.get<std::string>();
+    if (part == 0 && !given.is_string()) parts_ = 2;  // no piece, whatever follows
+    if (part != 1 || !given.is_number()) return;
+    last.score = given.get<double>();
+    last.is_valid = true;
   }
 
   void record(std::int64_t id) {
@@ -148,7 +174,7 @@ class Builder : public nlohmann::json_sax<json> {
   std::vector<std::string> keys_;  // the latest of each
   std::size_t values_ = 0;
   int list_depth_ = 0;  // within model.vocab or model.merges; 0: elsewhere
-  bool in_vocabulary_ = false, in_merges_ = false;
+  bool in_vocabulary_ = false, in_merges_ = false, in_scored_ = false;
   std::string merge_;  // the pair that is being read, and its parts so far
   int parts_ = 0;
   bool is_merge_ = false;

@@ -14,8 +14,15 @@ struct VocabularyEntry {
   std::int64_t id = 0;  ///< -1: the file holds something else than a whole number from 0 on
 };
 
+struct ScoredPiece {
+  std::string piece;
+  double score = 0;
+  bool is_valid = false;  ///< the file holds a text and a number
+};
+
 struct TokenizerDocument {
   nlohmann::json json;                   ///< an object; its model.vocab and model.merges are empty lists or objects
+  std::vector<ScoredPiece> scored;       ///< of model.vocab if that is a list, as Unigram has it
   std::vector<VocabularyEntry> entries;  ///< of model.vocab where that is an object, in the file's order
   bool too_many_entries = false;         ///< more than max_entries: the list is cut there
   std::vector<std::string> merges;       ///< of model.merges, "left right"; "" for an element of another form

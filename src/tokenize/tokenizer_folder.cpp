@@ -149,7 +149,7 @@ const TokenizerKind* kind_of_files(const std::string& path, const std::string& f
     const auto& names = kind->own_files;
     const auto is_given = [&](const char* name) { return file == name; };
     if (!file.empty() && std::none_of(names.begin(), names.end(), is_given)) continue;
-    if (is_file(path + "/" + names.front())) return kind;
+    if (!names.empty() && is_file(path + "/" + names.front())) return kind;
   }
   return nullptr;
 }

@@ -21,8 +21,7 @@ std::string kind_of(const json& model) {
 }
 
 std::string other_kind(const std::string& kind) {
-  const std::string examples = kind == "Unigram" ? " (CamemBERT, XLM-RoBERTa, ALBERT, T5)" : "";
-  return "holds a " + kind + " tokenizer" + examples + "; this version reads " + readable_tokenizers() + ".";
+  return "holds a " + kind + " tokenizer; this version reads " + readable_tokenizers() + ".";
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 model in one is trained further, and what bert_hpc writes has all the forms of the tokenizer."""
 
 import json
+import pathlib
 import shutil
 import unittest
 
@@ -69,11 +70,10 @@ class TokenizerJson(Case):
                 self.assertFalse((self.work.folder / "none").exists())
 
         refused(f"[tokenizer] vocabulary: {folder}: holds no tokenizer.json, no vocab.txt, and no vocab.json with merges.txt.", "save_pretrained")
-        for kind in ("camembert", "xlm-roberta", "t5"):
-            (folder / "config.json").write_text(json.dumps({"model_type": kind}))
-            refused(f'model_type = "{kind}", whose tokenizer is Unigram; this version reads WordPiece and byte-level BPE.')
-        (folder / "tokenizer.json").write_text(json.dumps({"model": {"type": "Unigram", "vocab": []}}))
-        refused("tokenizer.json: holds a Unigram tokenizer (CamemBERT, XLM-RoBERTa, ALBERT, T5); this version reads WordPiece and byte-level BPE.")
+        (folder / "config.json").write_text(json.dumps({"model_type": "t5"}))
+        refused('Its config.json says model_type = "t5".')
+        (folder / "tokenizer.json").write_text(json.dumps({"model": {"type": "WordLevel", "vocab": {}}}))
+        refused("tokenizer.json: holds a WordLevel tokenizer; this version reads WordPiece, byte-level BPE and Unigram.")
         shards = self.work.folder / "shards"
         shutil.copy(shards / "vocab.txt", folder)
         document = json.loads((shards / "tokenizer.json").read_text())
@@ -116,6 +116,27 @@ class TokenizerJson(Case):
         self.assertEqual(done.returncode, 3)
         self.assertIn("another vocabulary (100 tokens", done.stderr)
         self.assertIn(f"{saved}/tokenizer.json (", done.stderr)
+
+    def test_a_unigram_tokenizer_goes_with_its_model(self):
+        golden = json.loads((pathlib.Path(__file__).resolve().parents[1] / "golden/tokenizer/unigram.json").read_text())
+        given = self.work.folder / "unigram"
+        given.mkdir()
+        (given / "tokenizer.json").write_text(json.dumps(golden["cases"][0]["tokenizer"]))
+        done = self.prepare(given, "unigram_shards")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("tokens; [UNK]", done.stdout)
+        data = {split: [f"{self.work.folder}/unigram_shards/{split}-*.h5"] for split in ("train", "validation")}
+        output = self.work.folder / "xlm"
+        run("bert_hpc", self.work.input("xlm.toml", run={"directory": str(output)}, schedule={"epochs": None, "steps": 2}, data=data,
+                                        model={"family": "xlm-roberta", "max_position_embeddings": 34}), check=0)
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            self.assertEqual((output / "model" / name).read_bytes(), (self.work.folder / "unigram_shards" / name).read_bytes(), name)
+        self.assertEqual(self.prepare(output / "model", "unigram_again").returncode, 0)
+        self.assertEqual(self.ids("unigram_again"), self.ids("unigram_shards"))
+        done = run("bert_hpc", self.work.input("other.toml", run={"directory": str(self.work.folder / "never")},
+                                               model={"pretrained": str(output / "model"), **SIZES}))
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("prepare the text with the model's vocabulary", done.stderr)
 
 
 if __name__ == "__main__":

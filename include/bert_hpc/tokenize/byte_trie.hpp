@@ -35,6 +35,17 @@ class ByteTrie {
     return best;
   }
 
+  /// Calls take(value, bytes) for each text that `bytes[0 … size)` begins with, from the shortest on.
+  template <class Take>
+  void each_prefix(std::int32_t root, const char* bytes, int size, const Take& take) const {
+    std::int32_t node = root;
+    for (int i = 0; i < size; ++i) {
+      node = child(node, bytes[i]);
+      if (node < 0) return;
+      if (const std::int32_t id = value_at_[static_cast<std::size_t>(node)]; id >= 0) take(id, i + 1);
+    }
+  }
+
   /// Value of the empty text; -1 if there is none.
   std::int32_t value_at(std::int32_t root) const { return value_at_[static_cast<std::size_t>(root)]; }
 

@@ -291,7 +291,8 @@ TEST_CASE("keys that contradict each other are refused") {
   CHECK(parse(good, {"source.extra_columns=true"}).row_format().extra_columns);
   CHECK_THAT(message(good, {"source.files=[]"}), ContainsSubstring("no file"));
   CHECK_THAT(message(good, {"source.text_pair=\"b\"", "tokenizer.max_tokens=4"}), ContainsSubstring("at least 5"));
-  CHECK_THAT(message(good, {"tokenizer.type=\"unigram\""}), ContainsSubstring("unigram"));
+  CHECK_THAT(message(good, {"tokenizer.type=\"wordlevel\""}), ContainsSubstring("wordlevel"));
+  CHECK_THAT(message(good, {"tokenizer.type=\"unigram\""}), ContainsSubstring("cannot train a Unigram vocabulary"));
 }
 
 TEST_CASE("the resolved input reads back to itself") {

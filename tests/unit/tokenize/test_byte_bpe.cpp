@@ -205,8 +205,7 @@ TEST_CASE("components of tokenizer.json that are not computed are named") {
              has("gives the token \"</s>\" the id 5, and the vocabulary 2"));
   CHECK_THAT(problem_after([](json& d) { d["model"]["dropout"] = 0.1; }), has("model.dropout is 0.1"));
   CHECK_THAT(problem_after([](json& d) { d["model"]["end_of_word_suffix"] = "</w>"; }), has("end_of_word_suffix"));
-  CHECK_THAT(problem_after([](json& d) { d["model"]["type"] = "Unigram"; }),
-             has("holds a Unigram tokenizer (CamemBERT, XLM-RoBERTa"));
+  CHECK_THAT(problem_after([](json& d) { d["model"]["type"] = "WordLevel"; }), has("holds a WordLevel tokenizer"));
 }
 
 TEST_CASE("a vocabulary that lacks merges, bytes, or tokens of its merges is refused") {

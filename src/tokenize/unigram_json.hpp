@@ -1,0 +1,38 @@
+// The tokenizer.json of a Unigram tokenizer, read and written. Internal to the module.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "bert_hpc/tokenize/tokenizer.hpp"
+#include "bert_hpc/tokenize/tokenizer_json.hpp"
+#include "bert_hpc/tokenize/unigram.hpp"
+#include "tokenizer_document.hpp"
+
+namespace bert_hpc::tokenize {
+
+/// What tokenizer.json states beside vocabulary and added tokens; TokenizerParts::sections as JSON.
+struct UnigramForm {
+  std::vector<double> scores{};  ///< (pieces)
+  std::int32_t unknown = -1;
+  bool byte_fallback = false;
+  std::string character_map{};  ///< base64
+  std::vector<UnigramStep> steps{};
+  bool splits_blanks = false, splits_marks = true;
+  UnigramMark mark = UnigramMark::always;
+  /// The lists of a TemplateProcessing; empty if texts have no special tokens around them.
+  nlohmann::json single = nlohmann::json::array(), pair = nlohmann::json::array();
+};
+std::string text_of(const UnigramForm& form);
+/// Throws Error(internal) for other text than text_of() gives.
+UnigramForm unigram_form_of(const std::string& sections);
+
+/// TokenizerKind::read_json of Unigram.
+void read_unigram_json(TokenizerDocument& document, TokenizerJson& result);
+
+/// `ids`: of the template's tokens.
+std::string unigram_json_text(const TokenizerParts& parts, const UnigramForm& form,
+                              const std::vector<std::pair<std::string, std::int32_t>>& ids);
+
+}  // namespace bert_hpc::tokenize

@@ -1,0 +1,117 @@
+// Unigram against Hugging Face's tokenizers (tests/golden/tokenizer/make_unigram.py) and by hand.
+#include "bert_hpc/tokenize/unigram.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/tokenize/tokenizer_folder.hpp"
+#include "support/temporary_directory.hpp"
+#include "support/temporary_file.hpp"
+#include "support/tokenizer_golden.hpp"
+
+using namespace bert_hpc::tokenize;
+using bert_hpc::test::TokenizerGolden;
+using Catch::Matchers::ContainsSubstring;
+using nlohmann::json;
+using Ids = std::vector<std::int32_t>;
+
+std::int64_t allocations_so_far();  // test_allocations.cpp
+
+namespace {
+
+const TokenizerGolden& golden() {
+  static const TokenizerGolden read("unigram.json");
+  return read;
+}
+
+/// Problems of the tokenizer that `change` makes of the first case's.
+std::string problem_after(const std::function<void(json&)>& change) {
+  json document = golden().cases()[0]["tokenizer"];
+  change(document);
+  const TokenizerFolder folder = read_tokenizer_file(bert_hpc::test::TemporaryFile(document.dump()).path());
+  return folder.problems.empty() ? "no problem" : folder.problems.front();
+}
+
+}  // namespace
+
+TEST_CASE("ids and offsets of Unigram equal those of tokenizers on hostile texts, in every form") {
+  for (const json& one : golden().cases()) golden().check_texts(*golden().tokenizer_of(one, unigram_kind()), one);
+}
+
+TEST_CASE("a written tokenizer.json of Unigram reads back to the same tokenizer") {
+  for (const json& one : golden().cases()) {
+    const auto tokenizer = golden().tokenizer_of(one, unigram_kind());
+    json again = one;
+    again["tokenizer"] = json::parse(tokenizer->spec().text);
+    const auto read = golden().tokenizer_of(again, unigram_kind());
+    golden().check_texts(*read, one);
+    CHECK(read->spec().text == tokenizer->spec().text);
+    CHECK(read->spec().hash == tokenizer->spec().hash);
+    CHECK(read->vocabulary_hash() == tokenizer->vocabulary_hash());
+  }
+}
+
+TEST_CASE("templates of Unigram tokenizers stand around texts and pairs") {
+  for (const json& one : golden().cases()) {
+    INFO(one["name"]);
+    const auto tokenizer = golden().tokenizer_of(one, unigram_kind());
+    CHECK(golden().sequence_of(*tokenizer, "the") == one["single"].get<Ids>());
+    CHECK(golden().sequence_of(*tokenizer, "the", "a") == one["pair"].get<Ids>());
+    Ids words;
+    const auto encoder = tokenizer->encoder();
+    for (const char* word : {"the", "Don't", "12"}) encoder->encode(word, words);
+    if (one["name"] != "first" && one["name"] != "blanks, first") CHECK(words == one["words"].get<Ids>());
+  }
+  const auto xlm = golden().tokenizer_of(golden().cases()[0], unigram_kind());
+  CHECK(xlm->special_ids().cls == 0);
+  CHECK(xlm->special_ids().pad == 1);
+  CHECK(xlm->special_ids().sep == 2);
+  CHECK(xlm->special_ids().unk == 3);
+  CHECK(xlm->tokens()[static_cast<std::size_t>(xlm->special_ids().mask)] == "<mask>");
+}
+
+TEST_CASE("Unigram encodes without allocating once its words are known") {
+  const auto tokenizer = golden().tokenizer_of(golden().cases()[0], unigram_kind());
+  const auto encoder = tokenizer->encoder();
+  const std::string text =
+      "The 12 monkeys ate 1,234 bananas, e\xCC\x81 and pneumonoultramicroscopicsilicovolcanoconiosis.";
+  Ids ids;
+  encoder->encode(text, ids);
+  ids.clear();
+  const std::int64_t before = allocations_so_far();
+  encoder->encode(text, ids);
+  CHECK(allocations_so_far() == before);
+}
+
+TEST_CASE("what a Unigram tokenizer.json has that is not computed is named") {
+  const auto has = [](const char* text) { return ContainsSubstring(text); };
+  CHECK(problem_after([](json&) {}) == "no problem");
+  CHECK_THAT(problem_after([](json& d) {
+               d["normalizer"] = {{"type", "NFKC"}};
+             }),
+             has("its normalizer is of type \"NFKC\"; this version reads Precompiled, Strip and Replace"));
+  CHECK_THAT(problem_after([](json& d) { d["normalizer"]["precompiled_charsmap"] = "AAAA"; }),
+             has("its precompiled_charsmap is damaged"));
+  CHECK_THAT(problem_after([](json& d) { d["normalizer"]["precompiled_charsmap"] = "?"; }), has("is no base64"));
+  CHECK_THAT(problem_after([](json& d) {
+               d["pre_tokenizer"] = {{"type", "ByteLevel"}};
+             }),
+             has("its pre_tokenizer is of type \"ByteLevel\"; this version reads Metaspace"));
+  CHECK_THAT(problem_after([](json& d) { d["pre_tokenizer"]["pretokenizers"][1]["replacement"] = "_"; }),
+             has("its pre_tokenizer marks words with \"_\""));
+  CHECK_THAT(problem_after([](json& d) { d["model"]["unk_id"] = nullptr; }), has("model.unk_id is null"));
+  CHECK_THAT(problem_after([](json& d) { d["model"]["unk_id"] = 100000; }), has("model.unk_id is 100000"));
+  CHECK_THAT(problem_after([](json& d) { d["model"]["vocab"][7] = "text"; }),
+             has("model.vocab has the element 7, which is no piece with its score"));
+  CHECK_THAT(problem_after([](json& d) { d["model"]["vocab"][8] = d["model"]["vocab"][9]; }), has("twice"));
+  CHECK_THAT(problem_after([](json& d) { d["model"]["vocab"] = json::array(); }),
+             has("model.vocab is missing or empty"));
+  CHECK_THAT(problem_after([](json& d) { d["post_processor"]["special_tokens"]["<s>"]["ids"] = {9}; }),
+             has("its post_processor gives the token \"<s>\" the id 9"));
+  CHECK_THAT(problem_after([](json& d) { d["added_tokens"][0]["normalized"] = true; }),
+             has("with normalized = true, which this version does not read"));
+}
