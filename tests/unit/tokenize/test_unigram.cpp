@@ -74,6 +74,26 @@ TEST_CASE("templates of Unigram tokenizers stand around texts and pairs") {
   CHECK(xlm->tokens()[static_cast<std::size_t>(xlm->special_ids().mask)] == "<mask>");
 }
 
+TEST_CASE(
+    "of paths with equal scores the one of the longer first piece stays, and unknown characters are the last choice") {
+  json document = golden().cases()[4]["tokenizer"];  // without marks and normalizer
+  document["added_tokens"] = json::array();
+  document["post_processor"] = nullptr;
+  document["model"]["unk_id"] = 0;
+  document["model"]["vocab"] = {{"<unk>", 0.0}, {"a", -1.0}, {"b", -1.0}, {"ab", -2.0}, {"y", -1.0}, {"xy", -9.0}};
+  const auto tokenizer = golden().tokenizer_of({{"tokenizer", document}}, unigram_kind());
+  const auto ids = [&](std::string_view text) {
+    Ids found;
+    tokenizer->encoder()->encode(text, found);
+    return found;
+  };
+  CHECK(ids("ab") == Ids{3});  // −2 as a and b
+  CHECK(ids("xy") == Ids{5});  // −9, and −19 − 1 with an unknown x
+  CHECK(ids("yx") == Ids{4, 0});
+  CHECK(ids("xxa") == Ids{0, 1});  // neighbouring unknown characters are one token
+  CHECK(ids(std::string_view("a\0b", 3)) == Ids{1, 0, 2});
+}
+
 TEST_CASE("Unigram encodes without allocating once its words are known") {
   const auto tokenizer = golden().tokenizer_of(golden().cases()[0], unigram_kind());
   const auto encoder = tokenizer->encoder();
