@@ -80,7 +80,11 @@ TEST_CASE(
   document["added_tokens"] = json::array();
   document["post_processor"] = nullptr;
   document["model"]["unk_id"] = 0;
-  document["model"]["vocab"] = {{"<unk>", 0.0}, {"a", -1.0}, {"b", -1.0}, {"ab", -2.0}, {"y", -1.0}, {"xy", -9.0}};
+  document["model"]["vocab"] = json::array();
+  for (const auto& [piece, score] : {std::pair("<unk>", 0.0), std::pair("a", -1.0), std::pair("b", -1.0),
+                                     std::pair("ab", -2.0), std::pair("y", -1.0), std::pair("xy", -9.0)}) {
+    document["model"]["vocab"].push_back(json::array({piece, score}));
+  }
   const auto tokenizer = golden().tokenizer_of({{"tokenizer", document}}, unigram_kind());
   const auto ids = [&](std::string_view text) {
     Ids found;
