@@ -104,14 +104,29 @@ class TaskRules {
     if (config_.task.name != "embedding") return;
     rule(config_.task.list(tasks::range_key).word.empty(), "task.range",
          "[task] range must be two numbers for the task \"embedding\", the smaller one first, as in [0, 5].");
-    const bool has_negatives = !config_.task.is(tasks::loss_key, tasks::cosine_similarity_loss);
+    const auto is_loss = [&](const char* loss) { return config_.task.is(tasks::loss_key, loss); };
+    const bool scores_pairs = is_loss(tasks::cosine_similarity_loss), scores_margins = is_loss(tasks::margin_mse_loss);
+    const bool has_negatives = !scores_pairs && !scores_margins && !is_loss(tasks::triplet_loss);
     const std::vector<double> dimensions = config_.task.list(tasks::dimensions_key).numbers;
     const auto falls = [&] { return std::ranges::adjacent_find(dimensions, std::less_equal<>()) == dimensions.end(); };
     const auto is_whole = [](double number) { return number == std::floor(number); };
     rule(falls() && std::ranges::all_of(dimensions, is_whole), "task.dimensions",
          "[task] dimensions must be descending numbers of columns, as in [384, 192, 96], or \"all\".");
-    rule(dimensions.empty() || has_negatives, "task.dimensions",
-         "[task] dimensions belongs to loss = \"multiple_negatives\": remove it.", {"task.loss"});
+    const bool is_cosine = scores_margins ? config_.task.is(tasks::similarity_key, "cosine")
+                                          : !config_.task.is(tasks::similarity_key, "dot") &&
+                                                !config_.task.is(tasks::similarity_key, "euclidean");
+    rule(dimensions.empty() || is_cosine, "task.dimensions",
+         "[task] dimensions needs similarity = \"cosine\", as the first columns of embeddings have other lengths: set "
+         "it, or remove dimensions.",
+         {"task.similarity"});
+    const auto found = config_.task.words.find(tasks::similarity_key);
+    const bool has_similarity = found != config_.task.words.end() && found->second.has_value();
+    rule(!has_similarity || scores_margins || is_loss(tasks::triplet_loss), "task.similarity",
+         "[task] similarity is for loss = \"triplet\" and \"margin_mse\"; the other losses compare cosines: remove it.",
+         {"task.loss"});
+    rule(!config_.task.list(tasks::range_key).has_value() || !scores_margins, "task.range",
+         "[task] range does not go with loss = \"margin_mse\", which compares scores as they are: remove it.",
+         {"task.loss"});
     rule(!trains() || !has_negatives || config_.batch.global > 1, "batch.global",
          "[batch] global = 1 leaves an anchor without negatives, which are the other rows of its step: increase it.");
   }

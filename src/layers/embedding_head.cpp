@@ -40,6 +40,7 @@ void EmbeddingHead::allocate_saved(core::Workspace& workspace, std::int64_t rows
   saved.logits = workspace.take<float>(rows, settings_.outputs);
   saved.row_losses = workspace.take<float>(1, rows);
   if (!is_trained()) return;
+  saved.scratch = workspace.take<float>(rows, settings_.kind.loss_scratch);
   if (settings_.kind.pooling == ops::Pooling::max) {
     saved.winners = workspace.take<std::int32_t>(rows, settings_.outputs);
   }
@@ -103,11 +104,12 @@ HeadKind embedding_head() {
           .costs = costs_of_rows};
 }
 
-HeadKind token_embedding_head(std::optional<ops::Pooling> pooling, LossFunction loss) {
+HeadKind token_embedding_head(std::optional<ops::Pooling> pooling, LossFunction loss, std::int64_t loss_scratch) {
   HeadKind kind = embedding_head();
   kind.reads_all_tokens = true;
   kind.pooling = pooling;
   kind.loss = loss;
+  kind.loss_scratch = loss_scratch;
   return kind;
 }
 

@@ -10,8 +10,9 @@ namespace bert_hpc::layers {
 
 void cross_entropy_loss(const LossInput& in) {
   const std::int32_t* const classes = in.targets<core::ClassTargets>().data;
-  if (!in.options.is_plain()) {
-    return ops::weighted_cross_entropy(in.logits(), classes, in.options, in.scale, in.row_losses, in.d_logits());
+  const ops::CrossEntropyOptions& options = in.settings.classes;
+  if (!options.is_plain()) {
+    return ops::weighted_cross_entropy(in.logits(), classes, options, in.scale, in.row_losses, in.d_logits());
   }
   ops::cross_entropy(in.logits(), classes, in.scale, in.row_losses, in.d_logits());
 }
@@ -145,14 +146,15 @@ std::unique_ptr<Head> make_head(const HeadSettings& settings, const core::Parame
 }
 
 void apply_loss(LossFunction loss, const Head& head, const StepContext& context, float scale,
-                const ops::CrossEntropyOptions& options, Head::SavedActivations& saved) {
+                const LossSettings& settings, Head::SavedActivations& saved) {
   const std::optional<VocabularyShare> share = head.vocabulary_share(saved);
   loss({.batch = context.batch,
-        .options = options,
+        .settings = settings,
         .scale = scale,
         .training = context.training,
         .outputs = saved.logits,
         .row_losses = saved.row_losses.data,
+        .scratch = saved.scratch.data,
         .share = share ? &*share : nullptr});
 }
 

@@ -1,7 +1,8 @@
-// Embeddings of texts. With scores: Pearson's and Spearman's correlation of the cosines of pairs with them, as the STS
-// benchmark's scorers have them. Sums are the cosines, of all pairs at once. Without: how the positive of an anchor
-// ranks among the candidates of its block of rows. Sums: blocks' figures, of all anchors. The rank that has the
-// embeddings of all texts adds them.
+// Embeddings of texts. With scores: Pearson's and Spearman's correlation with them of the similarities of pairs, as the
+// STS benchmark's scorers have them, or of the differences of the similarities to a positive and to a negative. Sums
+// are these numbers, of all rows at once. Without: how the positive of an anchor ranks among the candidates of its
+// block of rows. Sums: blocks' figures, of all anchors. With negatives: how often a positive is nearer than a negative
+// of its row. The rank that has the embeddings of all texts adds them.
 #include <cmath>
 #include <limits>
 
@@ -13,22 +14,23 @@ namespace {
 
 constexpr double undefined = std::numeric_limits<double>::quiet_NaN();
 
-/// Number of pairs of a data set. Both texts of a pair hold its score.
-std::int64_t pairs(const EvaluatedSet& set) {
-  return static_cast<std::int64_t>(set.values.size()) / 2;
+/// Number of rows with scores of a data set. Each text of a row holds its score.
+std::int64_t rows(const EvaluatedSet& set) {
+  return static_cast<std::int64_t>(set.values.size()) / set.row_texts;
 }
 
-std::vector<double> correlations(const EvaluatedSet& set, const LossSum&, ConstSums cosines) {
+std::vector<double> correlations(const EvaluatedSet& set, const LossSum&, ConstSums compared) {
   if (set.values.empty()) return {};
   std::vector<double> scores;
-  for (std::size_t i = 0; i < cosines.size(); ++i) scores.push_back(set.values[2 * i]);
-  const double linear = pearson(scores, cosines);  // NaN, too, where a cosine is, which has no rank
-  return {linear, std::isnan(linear) ? undefined : pearson(ranks_of(scores), ranks_of(cosines))};
+  const auto texts = static_cast<std::size_t>(set.row_texts);
+  for (std::size_t i = 0; i < compared.size(); ++i) scores.push_back(set.values[texts * i]);
+  const double linear = pearson(scores, compared);  // NaN, too, if a similarity is, which has no rank
+  return {linear, std::isnan(linear) ? undefined : pearson(ranks_of(scores), ranks_of(compared))};
 }
 
-/// A cosine, a score, two ranks and their order.
+/// A number that is compared, a score, two ranks and their order.
 std::int64_t bytes(const EvaluatedSet& set) {
-  return pairs(set) * 5 * std::int64_t{sizeof(double)};
+  return rows(set) * 5 * std::int64_t{sizeof(double)};
 }
 
 enum Sum : std::size_t { anchors, first, reciprocal_ranks, sums_of_ranks };
@@ -39,11 +41,18 @@ std::vector<double> ranks(const EvaluatedSet& set, const LossSum&, ConstSums sum
   return {sums[first] / sums[anchors], sums[reciprocal_ranks] / sums[anchors]};
 }
 
+enum TripletSum : std::size_t { triplets, correct, sums_of_triplets };
+
+std::vector<double> shares(const EvaluatedSet&, const LossSum&, ConstSums sums) {
+  if (sums[triplets] == 0) return {};
+  return {sums[correct] / sums[triplets]};
+}
+
 }  // namespace
 
 const Family& text_similarity() {
   static const Family family = {
-      .metrics = {{"pearson", ""}, {"spearman", ""}}, .size = pairs, .values = correlations, .bytes = bytes};
+      .metrics = {{"pearson", ""}, {"spearman", ""}}, .size = rows, .values = correlations, .bytes = bytes};
   return family;
 }
 
@@ -51,6 +60,13 @@ const Family& batch_ranks() {
   static const Family family = {.metrics = {{"accuracy", ""}, {"mrr", "MRR"}},
                                 .size = [](const EvaluatedSet&) { return std::int64_t{sums_of_ranks}; },
                                 .values = ranks};
+  return family;
+}
+
+const Family& text_triplets() {
+  static const Family family = {.metrics = {{"triplet_accuracy", ""}},
+                                .size = [](const EvaluatedSet&) { return std::int64_t{sums_of_triplets}; },
+                                .values = shares};
   return family;
 }
 

@@ -108,8 +108,9 @@ NamedTexts sentence_files(const SentenceModules& modules) {
   return {{modules_file, text(listed)},
           {"1_Pooling/config.json", text(pooling)},
           {"sentence_bert_config.json", text(settings)},
-          {"config_sentence_transformers.json",
-           text({{"prompts", json::object()}, {"default_prompt_name", nullptr}, {"similarity_fn_name", "cosine"}})}};
+          {"config_sentence_transformers.json", text({{"prompts", json::object()},
+                                                      {"default_prompt_name", nullptr},
+                                                      {"similarity_fn_name", modules.similarity}})}};
 }
 
 }  // namespace bert_hpc::model

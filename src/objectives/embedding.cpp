@@ -1,53 +1,115 @@
 // Embeddings of texts (Reimers and Gurevych, "Sentence-BERT", 2019): the pooled rows of the encoder, without parameters
-// of their own. Their loss compares cosines: of a step's anchors and candidates over all replicas
-// (ops/multiple_negatives_loss.hpp), or of each pair with its score (ops/cosine_similarity_loss.hpp).
+// of their own. Their loss compares similarities: of a step's anchors and candidates over all replicas
+// (ops/multiple_negatives_loss.hpp), or of the texts of a row (ops/text_group_loss.hpp).
 #include "bert_hpc/objectives/embedding.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/metrics/registry.hpp"
 #include "bert_hpc/objectives/objective.hpp"
-#include "bert_hpc/ops/cosine_similarity_loss.hpp"
 #include "bert_hpc/ops/flat.hpp"
 #include "bert_hpc/ops/multiple_negatives_loss.hpp"
+#include "bert_hpc/ops/text_group_loss.hpp"
 
 namespace bert_hpc::objectives {
+
+using Loss = EmbeddingSettings::Loss;
+
+namespace {
+
+constexpr std::array losses = {std::pair(tasks::multiple_negatives_loss, Loss::multiple_negatives),
+                               std::pair(tasks::cosine_similarity_loss, Loss::cosine_similarity),
+                               std::pair(tasks::triplet_loss, Loss::triplet),
+                               std::pair(tasks::margin_mse_loss, Loss::margin_mse)};
+
+const char* word_of(Loss loss) {
+  return std::find_if(losses.begin(), losses.end(), [loss](const auto& named) { return named.second == loss; })->first;
+}
+
+ops::Similarity similarity_setting(const config::Task& task, Loss loss) {
+  if (task.is(tasks::similarity_key, "dot")) return ops::Similarity::dot;
+  if (task.is(tasks::similarity_key, "euclidean")) return ops::Similarity::euclidean;
+  const bool is_cosine = loss != Loss::margin_mse || task.is(tasks::similarity_key, "cosine");
+  return is_cosine ? ops::Similarity::cosine : ops::Similarity::dot;
+}
+
+}  // namespace
 
 EmbeddingSettings embedding_settings(const config::Task& task) {
   const std::vector<double> range = task.list(tasks::range_key).numbers;
   const std::vector<double> dimensions = task.list(tasks::dimensions_key).numbers;
-  return {.scale = task.number(tasks::scale_key),
+  Loss loss = Loss::multiple_negatives;
+  for (const auto& [word, named] : losses) loss = task.is(tasks::loss_key, word) ? named : loss;
+  return {.loss = loss,
+          .scale = task.number(tasks::scale_key),
           .symmetric = task.is_on(tasks::symmetric_key),
           .low = range.empty() ? 0.0 : range.front(),
           .high = range.empty() ? 1.0 : range.back(),
-          .reads_scores = task.is(tasks::loss_key, tasks::cosine_similarity_loss),
+          .similarity = similarity_setting(task, loss),
+          .margin = task.number(tasks::margin_key),
           .dimensions = {dimensions.begin(), dimensions.end()}};
 }
+
+namespace {
+
+/// Texts that a loss reads of a row.
+struct Texts {
+  std::int64_t least, most;  ///< of the row
+  const char* words;
+};
+
+/// `first`: texts of the first row, whose number all rows with scores share.
+Texts texts_of(Loss loss, bool scored, std::int64_t first) {
+  constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();
+  if (loss == Loss::cosine_similarity) return {2, 2, "two texts and their score"};
+  if (loss == Loss::margin_mse) return {3, 3, "an anchor, a positive, one negative and their score"};
+  if (loss == Loss::triplet && !scored) return {3, any, "an anchor, a positive and one or more negatives"};
+  if (!scored) return {2, any, "an anchor, a positive and any number of negatives"};
+  if (loss == Loss::triplet || first == 3) return {3, 3, "a score, an anchor, a positive and one negative"};
+  return {2, 2, "two texts and their score"};
+}
+
+}  // namespace
 
 void require_texts_of_rows(const EmbeddingSettings& settings, std::span<const std::int64_t> groups,
                            std::span<const float> scores, const std::function<std::string(std::int64_t)>& place) {
   using core::Error;
   using core::ExitCode;
-  if (settings.reads_scores && scores.empty()) {
-    throw Error(ExitCode::data,
-                place(0) +
-                    ": its rows have no scores, which [task] loss = \"cosine_similarity\" needs: name their column in "
-                    "[source] label of bert_hpc_prep's input, or choose \"multiple_negatives\".");
+  const std::string loss = word_of(settings.loss);
+  if (settings.reads_scores() && scores.empty()) {
+    throw Error(ExitCode::data, place(0) + ": its rows have no scores, which [task] loss = \"" + loss +
+                                    "\" needs: name their column in [source] label of bert_hpc_prep's input, or "
+                                    "choose \"multiple_negatives\".");
   }
+  const std::int64_t rows = std::ssize(groups) - 1;
+  const Texts wanted = texts_of(settings.loss, !scores.empty(), rows > 0 ? groups[1] - groups[0] : 2);
+  std::int64_t first_bad = -1, bad = 0;
   for (std::size_t g = 0; g + 1 < groups.size(); ++g) {
     const std::int64_t texts = groups[g + 1] - groups[g];
-    if (texts < 2 || (!scores.empty() && texts != 2)) {
-      throw Error(
-          ExitCode::data,
-          place(groups[g]) + " begins a row of " + core::counted(texts, "text") + "; a row has " +
-              (scores.empty() ? "an anchor, a positive and any number of negatives." : "two texts and their score."));
-    }
+    if (texts >= wanted.least && texts <= wanted.most) continue;
+    if (bad++ == 0) first_bad = static_cast<std::int64_t>(g);
   }
-  if (!settings.reads_scores) return;
+  if (bad > 0) {
+    const std::int64_t begin = groups[static_cast<std::size_t>(first_bad)];
+    const std::int64_t texts = groups[static_cast<std::size_t>(first_bad) + 1] - begin;
+    const bool lacks_negatives = texts == 2 && wanted.least == 3;
+    throw Error(ExitCode::data,
+                place(begin) + " begins a row of " + core::counted(texts, "text") + "; with [task] loss = \"" + loss +
+                    "\" a row has " + wanted.words + " (" + core::with_commas(bad) + " of " +
+                    core::counted(rows, "row") + (bad == 1 ? " does" : " do") + " not)." +
+                    (lacks_negatives ? " Name the columns of negatives in [source] negatives of bert_hpc_prep's input, "
+                                       "or choose another loss."
+                                     : ""));
+  }
+  if (settings.loss != Loss::cosine_similarity) return;
   for (std::size_t s = 0; s < scores.size(); ++s) {
     const double score = scores[s];
     if (score >= settings.low && score <= settings.high) continue;
@@ -62,81 +124,24 @@ void require_texts_of_rows(const EmbeddingSettings& settings, std::span<const st
 
 namespace {
 
-double product(std::span<const float> a, std::span<const float> b) {
-  double sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += static_cast<double>(a[i]) * b[i];
-  return sum;
-}
-
-double length(std::span<const float> a) {
-  constexpr double least = 1e-12;
-  return std::max(std::sqrt(product(a, a)), least);
-}
-
-}  // namespace
-
-double cosine_of(std::span<const float> a, std::span<const float> b) {
-  return product(a, b) / length(a) / length(b);
-}
-
-void BlockScorer::add(std::span<const float> embedding, bool is_anchor) {
-  if (is_anchor) anchors_.push_back(lengths_.size());
-  embeddings_.insert(embeddings_.end(), embedding.begin(), embedding.end());
-  lengths_.push_back(length(embedding));
-}
-
-/// Cross entropy of logits, the first of which is the pair's.
-double BlockScorer::loss_of(std::span<const double> logits) {
-  const double largest = *std::max_element(logits.begin(), logits.end());
-  double sum = 0;
-  for (const double logit : logits) sum += std::exp(logit - largest);
-  return largest + std::log(sum) - logits.front();
-}
-
-void BlockScorer::finish() {
-  const std::size_t count = lengths_.size(), columns = count > 0 ? embeddings_.size() / count : 0;
-  const auto row = [&](std::size_t r) { return std::span<const float>(embeddings_).subspan(r * columns, columns); };
-  const auto cosine = [&](std::size_t a, std::size_t b) { return product(row(a), row(b)) / lengths_[a] / lengths_[b]; };
-  const auto is_anchor = [&](std::size_t r) { return std::binary_search(anchors_.begin(), anchors_.end(), r); };
-  std::vector<double> logits;
-  for (const std::size_t anchor : anchors_) {
-    const std::size_t positive = anchor + 1;
-    const double of_pair = cosine(anchor, positive);
-    logits.assign(1, scale_ * of_pair);
-    std::size_t rank = 1;
-    for (std::size_t other = 0; other < count; ++other) {
-      if (is_anchor(other) || other == positive) continue;
-      const double of_other = cosine(anchor, other);
-      logits.push_back(scale_ * of_other);
-      if (!(of_other < of_pair)) ++rank;
-    }
-    double loss = loss_of(logits);
-    if (symmetric_) {
-      logits.assign(1, scale_ * of_pair);
-      for (const std::size_t other : anchors_) {
-        if (other != anchor) logits.push_back(scale_ * cosine(other, positive));
-      }
-      loss = (loss + loss_of(logits)) / 2;
-    }
-    sums_.loss += loss;
-    sums_.anchors += 1;
-    sums_.first += rank == 1 ? 1 : 0;
-    sums_.reciprocal_ranks += 1.0 / static_cast<double>(rank);
-  }
-  embeddings_.clear();
-  lengths_.clear();
-  anchors_.clear();
-}
-
-namespace {
-
 using ops::Pooling;
 
-/// The loss of pairs with a score.
-void cosine_loss(const layers::LossInput& in) {
-  const auto& pairs = in.targets<core::ListTargets>();
-  ops::cosine_similarity_loss(in.logits(), pairs.data, pairs.count, in.targets<core::TextTargets>().data, in.scale,
-                              in.row_losses, in.d_logits());
+/// The loss of the texts of each row.
+void group_loss(const layers::LossInput& in) {
+  const auto& groups = in.targets<core::ListTargets>();
+  ops::text_group_loss(in.logits(), groups.data, groups.count, in.targets<core::TextTargets>().data, in.settings.texts,
+                       in.scale, in.scratch, in.row_losses, in.d_logits());
+}
+
+train::LossOptions group_loss_options(const RunFacts& run) {
+  using Kind = ops::TextGroupLoss::Kind;
+  const EmbeddingSettings settings = embedding_settings(run.task);
+  return {.texts = {.kind = settings.loss == Loss::triplet      ? Kind::triplet
+                            : settings.loss == Loss::margin_mse ? Kind::margin
+                                                                : Kind::score,
+                    .similarity = settings.similarity,
+                    .margin = static_cast<float>(settings.margin),
+                    .dimensions = settings.dimensions}};
 }
 
 layers::StepLossKind multiple_negatives(const config::Task& task) {
@@ -167,29 +172,41 @@ layers::StepLossKind multiple_negatives(const config::Task& task) {
 class EmbeddingCollector : public ResultCollector {
  public:
   EmbeddingCollector(const data::ShardReader& reader, const EmbeddingSettings& settings)
-      : reader_(reader), settings_(settings), block_(settings.scale, settings.symmetric) {}
+      : reader_(reader),
+        ranks_(reader.values().empty()),
+        is_block_loss_(ranks_ && settings.loss != Loss::triplet),
+        rows_(settings),
+        block_(settings) {}
 
   void add(std::span<const float> kept) override {
-    const bool is_anchor = sample_ == reader_.groups()[static_cast<std::size_t>(group_)];
-    reader_.values().empty() ? add_to_block(kept, is_anchor) : add_to_pair(kept, is_anchor);
-    if (++sample_ == reader_.groups()[static_cast<std::size_t>(group_) + 1]) ++group_;
+    const std::size_t group = static_cast<std::size_t>(group_);
+    const bool is_anchor = sample_ == reader_.groups()[group];
+    if (ranks_) add_to_block(kept, is_anchor);
+    texts_.insert(texts_.end(), kept.begin(), kept.end());
+    if (++sample_ < reader_.groups()[group + 1]) return;
+    const double score = ranks_ ? 0.0 : reader_.values()[static_cast<std::size_t>(sample_) - 1];
+    rows_.add(texts_, std::ssize(kept), !ranks_, score);
+    texts_.clear();
+    ++group_;
   }
 
   void finish(metrics::Evaluation* evaluation) override {
     if (evaluation == nullptr) return;
-    if (!reader_.values().empty()) {
-      const metrics::Sums sums = evaluation->sums_of(metrics::text_similarity());
-      core::require(sums.size() == cosines_.size(), "each pair has a cosine");
-      std::copy(cosines_.begin(), cosines_.end(), sums.begin());
-      return evaluation->set_loss({.sum = errors_, .targets = static_cast<double>(cosines_.size())});
-    }
     block_.finish();
-    const BlockScorer::Sums& found = block_.sums();
-    const metrics::Sums sums = evaluation->sums_of(metrics::batch_ranks());
-    sums[0] = found.anchors;
-    sums[1] = found.first;
-    sums[2] = found.reciprocal_ranks;
-    evaluation->set_loss({.sum = found.loss, .targets = found.anchors});
+    const RowScorer::Sums& of_rows = rows_.sums();
+    const BlockScorer::Sums& of_blocks = block_.sums();
+    const metrics::Sums compared = evaluation->sums_of(metrics::text_similarity());
+    core::require(compared.size() == of_rows.compared.size(), "each row with a score is compared");
+    std::copy(of_rows.compared.begin(), of_rows.compared.end(), compared.begin());
+    const metrics::Sums ranks = evaluation->sums_of(metrics::batch_ranks());
+    ranks[0] = of_blocks.anchors;
+    ranks[1] = of_blocks.first;
+    ranks[2] = of_blocks.reciprocal_ranks;
+    const metrics::Sums triplets = evaluation->sums_of(metrics::text_triplets());
+    triplets[0] = of_rows.triplets;
+    triplets[1] = of_rows.correct;
+    if (is_block_loss_) return evaluation->set_loss({.sum = of_blocks.loss, .targets = of_blocks.anchors});
+    evaluation->set_loss({.sum = of_rows.loss, .targets = of_rows.rows});
   }
 
  private:
@@ -198,24 +215,12 @@ class EmbeddingCollector : public ResultCollector {
     block_.add(kept, is_anchor);
   }
 
-  void add_to_pair(std::span<const float> kept, bool is_anchor) {
-    if (is_anchor) {
-      first_.assign(kept.begin(), kept.end());
-      return;
-    }
-    cosines_.push_back(cosine_of(first_, kept));
-    const double score = reader_.values()[static_cast<std::size_t>(sample_)];
-    const double error = cosines_.back() - (score - settings_.low) / (settings_.high - settings_.low);
-    errors_ += error * error;
-  }
-
   const data::ShardReader& reader_;
-  EmbeddingSettings settings_;
+  bool ranks_, is_block_loss_;
   std::int64_t sample_ = 0, group_ = 0;
+  std::vector<float> texts_;  // embeddings of the row under way
+  RowScorer rows_;
   BlockScorer block_;
-  std::vector<float> first_;  // text of the pair under way
-  std::vector<double> cosines_;
-  double errors_ = 0;
 };
 
 class EmbeddingResults : public SampleResults {
@@ -239,41 +244,62 @@ class EmbeddingResults : public SampleResults {
   std::int64_t columns_;
 };
 
+std::string dimensions_text(const EmbeddingSettings& settings) {
+  std::string text;
+  for (const std::int64_t columns : settings.dimensions) {
+    text += (text.empty() ? "; of the first " : " + ") + std::to_string(columns);
+  }
+  return text.empty() ? text : text + " columns";
+}
+
+const char* similarity_text(ops::Similarity similarity) {
+  if (similarity == ops::Similarity::dot) return "dot product";
+  return similarity == ops::Similarity::cosine ? "cosine" : "negative Euclidean distance";
+}
+
 std::string loss_text(const config::Task& task) {
   const EmbeddingSettings settings = embedding_settings(task);
-  if (settings.reads_scores) {
-    return "squared error of the cosine of a pair's embeddings and its score from " +
-           core::format_number(settings.low) + " to " + core::format_number(settings.high) +
-           ", as a number from 0 to 1";
+  const std::string dimensions = dimensions_text(settings), similarity = similarity_text(settings.similarity);
+  switch (settings.loss) {
+    case Loss::cosine_similarity:
+      return "squared error of the cosine of a pair's embeddings and its score from " +
+             core::format_number(settings.low) + " to " + core::format_number(settings.high) +
+             ", as a number from 0 to 1" + dimensions;
+    case Loss::triplet:
+      return "triplets: the positive is to be nearer than each negative by a margin of " +
+             core::format_number(settings.margin) + "; similarity: " + similarity + dimensions;
+    case Loss::margin_mse:
+      return "squared error of the similarity to the positive less that to the negative, and the score; similarity: " +
+             similarity + dimensions;
+    case Loss::multiple_negatives:
+      break;
   }
-  std::string dimensions;
-  for (const std::int64_t columns : settings.dimensions) {
-    dimensions += (dimensions.empty() ? "; of the first " : " + ") + std::to_string(columns);
-  }
-  if (!dimensions.empty()) dimensions += " columns";
   return "in-batch negatives: of " + std::string(settings.symmetric ? "each text of a pair" : "each anchor") +
          " all other rows of the step; cosines times " + core::format_number(settings.scale) + dimensions;
 }
 
 Objective with_pooling(Pooling pooling) {
   return {.task = tasks::find("embedding"),
-          .head = layers::token_embedding_head(pooling, cosine_loss),
+          .head = layers::token_embedding_head(pooling, group_loss, ops::TextGroupLoss::scratch),
           .step_losses = {{tasks::multiple_negatives_loss, multiple_negatives}},
           .results = [](const ResultsRequest& data) -> std::unique_ptr<SampleResults> {
             return std::make_unique<EmbeddingResults>(data);
           },
           .check_labels =
               [](const config::Task& task, const data::ShardReader& reader) {
+                if (reader.planned()) return;
                 require_texts_of_rows(embedding_settings(task), reader.groups(), reader.values(),
                                       [&reader](std::int64_t sample) {
                                         const data::SamplePlace place = reader.place(sample);
                                         return place.file + ": sequence " + std::to_string(place.sequence);
                                       });
               },
+          .loss_options = group_loss_options,
           .set_batches =
               [](const config::Task& task, data::BatchLoaderOptions& options) {
                 const EmbeddingSettings settings = embedding_settings(task);
                 options.lists = true;
+                if (settings.loss != Loss::cosine_similarity) return;  // else scores are as they are
                 options.label_scales = {data::LabelScale::of_range(settings.low, settings.high)};
               },
           .training_lines = [](const TrainingFacts& training) -> Lines {

@@ -256,9 +256,11 @@ void check_texts(const PrepConfig& c, config::TomlReader& reader) {
     }
     return;
   }
-  if (!c.source.negatives.empty() && c.wants_labels()) {
-    complain(reader, "source.negatives",
-             "does not go with label: a row with a score has two texts. Remove the column that is not meant.");
+  if (c.source.negatives.size() > 1 && c.wants_labels()) {
+    complain(
+        reader, "source.negatives",
+        "names several columns beside label: a row with a score has one negative. Name one column, or remove label.",
+        {"source.label"});
   }
   if (!c.has_second_text() && (!c.source.negatives.empty() || c.wants_labels())) {
     complain(

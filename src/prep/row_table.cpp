@@ -110,6 +110,7 @@ class Scan {
     if (!row.missing_column.empty()) return RowStatus::missing_column;
     if (row.text.empty()) return RowStatus::empty_text;
     if (needs_pair_ && row.text_pair.empty()) return RowStatus::empty_pair;
+    if (needs_negative_ && row.negatives.empty()) return RowStatus::empty_negative;
     if (has_labels_ && row.label.empty() && !rules_.may_be_empty) return RowStatus::empty_label;
     const std::int64_t limit = config_.filter.max_characters;
     if (limit > 0 && characters_exceed(limit, row)) return RowStatus::too_many_characters;
@@ -128,7 +129,8 @@ class Scan {
   void note(RowStatus status, const SourceRow& row, const std::string& file) {
     const auto words = [&] { return place_of(row, file) + ": " + describe_reject(status, row, config_); };
     const bool missing = status == RowStatus::missing_column || status == RowStatus::empty_text ||
-                         status == RowStatus::empty_pair || status == RowStatus::empty_label;
+                         status == RowStatus::empty_pair || status == RowStatus::empty_negative ||
+                         status == RowStatus::empty_label;
     if (missing && !config_.filter.drop_missing && missing_.all().size() < most_missing) missing_.add(words() + ".");
     std::string& first = table_.first_rejects[static_cast<std::size_t>(status)];
     if (!is_kept(status) && first.empty()) {
@@ -156,6 +158,7 @@ class Scan {
   const LabelRules rules_ = label_rules(config_.kind().labels);
   const bool has_labels_ = config_.has_labels(), has_words_ = config_.has_words();
   const bool needs_pair_ = config_.has_second_text() && !config_.filter.empty_pairs;
+  const bool needs_negative_ = config_.has_labels() && !config_.source.negatives.empty();
   LabelReader labels_{config_, table_};
   std::unordered_map<std::uint64_t, std::uint8_t> ids_;  // hash of an id → bits of the splits that may have it
   std::optional<Queries> queries_;                       // of candidates

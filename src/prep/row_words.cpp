@@ -131,6 +131,8 @@ const char* reason(RowStatus status) {
       return "the text is empty";
     case RowStatus::empty_pair:
       return "the second text is empty";
+    case RowStatus::empty_negative:
+      return "the negative is empty";
     case RowStatus::empty_label:
       return "the label is empty";
     case RowStatus::too_many_characters:
@@ -182,6 +184,8 @@ std::string describe_reject(RowStatus status, const SourceRow& row, const PrepCo
                                       : reason(status);
     case RowStatus::empty_pair:
       return "the second text (" + columns_text(config.source.text_pair) + ") is empty";
+    case RowStatus::empty_negative:
+      return "the negative (" + columns_text(config.source.negatives) + ") is empty, and the row has a score";
     case RowStatus::repeated_id:
       return (config.has_candidates() ? "an earlier row of this query has the same id" : reason(status)) +
              (" (\"" + core::printable(row.id, 60) + "\")");

@@ -1,5 +1,5 @@
-// Embeddings of texts, trained so that the cosine of two embeddings measures the similarity of their texts. A row has
-// an anchor, a positive and any number of negatives, or two texts and a score.
+// Embeddings of texts, trained so that the similarity of two embeddings measures that of their texts. A row has an
+// anchor, a positive and any number of negatives; or two texts, or an anchor, a positive and a negative, and a score.
 #include <limits>
 
 #include "bert_hpc/metrics/registry.hpp"
@@ -13,9 +13,12 @@ const Task& embedding() {
       .labels = Labels::scores,
       .rows = HeadRows::all_tokens,
       .predicts_samples = false,
-      .metrics = {&metrics::text_similarity(), &metrics::batch_ranks()},
-      .keys = {{.name = loss_key, .usual = Words{{multiple_negatives_loss, cosine_similarity_loss}}},
+      .metrics = {&metrics::text_similarity(), &metrics::batch_ranks(), &metrics::text_triplets()},
+      .keys = {{.name = loss_key,
+                .usual = Words{{multiple_negatives_loss, cosine_similarity_loss, triplet_loss, margin_mse_loss}}},
                {.name = pooling_key, .usual = Words{{"mean", "cls", "max", "last"}}, .optional = true},
+               {.name = similarity_key, .usual = Words{{"cosine", "dot", "euclidean"}}, .optional = true},
+               {.name = margin_key, .usual = 0.5, .low = 0, .high = 1e4, .high_open = false},
                {.name = range_key,
                 .usual = WordOrNumbers{"labels"},
                 .low = -std::numeric_limits<float>::max(),

@@ -6,15 +6,16 @@ namespace bert_hpc::train {
 
 MicroBatchLoss::MicroBatchLoss(const LossOptions& options)
     : class_weights_(std::ssize(options.class_weights)),
-      options_{.label_smoothing = options.label_smoothing, .focal_gamma = options.focal_gamma} {
+      settings_{.classes = {.label_smoothing = options.label_smoothing, .focal_gamma = options.focal_gamma},
+                .texts = options.texts} {
   if (options.class_weights.empty()) return;
   core::copy_to_device(options.class_weights.data(), class_weights_.data(),
                        options.class_weights.size() * sizeof(float));
-  options_.class_weights = class_weights_.data();
+  settings_.classes.class_weights = class_weights_.data();
 }
 
 std::span<const ForwardResult> MicroBatchLoss::add(const ForwardResult& result, const layers::StepContext& context) {
-  result.stage->loss(context, scale_, result.slot, options_);
+  result.stage->loss(context, scale_, result.slot, settings_);
   result_ = result;
   return {&result_, 1};
 }

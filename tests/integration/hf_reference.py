@@ -144,11 +144,33 @@ def row_embeddings(task, model, shard, chosen, columns=None):
     return found[places == 0], found[places == 1], found[places > 1]
 
 
+def similarities(name, a, b):
+    """sentence-transformers' pairwise similarities."""
+    if name == "euclidean":
+        return -torch.nn.functional.pairwise_distance(a, b)
+    return (a * b).sum(-1) if name == "dot" else torch.nn.functional.cosine_similarity(a, b)
+
+
+def row_loss(settings, texts, score):
+    """TripletLoss or MarginMSELoss of one row: its anchor, its positive and its negatives."""
+    anchor, positive, negatives = texts[:1], texts[1:2], texts[2:]
+    of_triplets = settings["loss"] == "triplet"
+    name = settings.get("similarity", "cosine" if of_triplets else "dot")
+    margins = similarities(name, anchor, positive) - similarities(name, anchor, negatives)
+    return torch.relu(settings["margin"] - margins).mean() if of_triplets else (margins - score).square().mean()
+
+
 def embedding_loss(task):
-    """sentence-transformers' MultipleNegativesRankingLoss, its symmetric one, MatryoshkaLoss of it, or CosineSimilarityLoss."""
+    """sentence-transformers' MultipleNegativesRankingLoss, its symmetric one, CosineSimilarityLoss, TripletLoss, MarginMSELoss, or
+    MatryoshkaLoss of one."""
     settings = cases.EMBEDDINGS[task]
 
     def of_columns(model, shard, chosen, columns):
+        if settings.get("loss") in ("triplet", "margin_mse"):
+            rows = [row for texts in chosen for row in range(*texts)]
+            all_texts = iter(embeddings_of(task, model, shard, rows)[:, :columns].split([end - first for first, end in chosen]))
+            scores = [float(shard["labels"][first]) if len(shard["labels"]) else None for first, _ in chosen]
+            return torch.stack([row_loss(settings, next(all_texts), score) for score in scores]).mean()
         anchors, positives, negatives = row_embeddings(task, model, shard, chosen, columns)
         if settings.get("loss") == "cosine_similarity":
             scores = torch.tensor(shard["labels"][[first for first, _ in chosen]]).double() / settings["range"][1]

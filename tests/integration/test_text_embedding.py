@@ -111,7 +111,21 @@ class TextEmbedding(TaskCase):
             texts = [" ".join(vocabulary[i] for i in ids[a + 1:b - 1]).replace(" ##", "") for a, b in zip(offsets, offsets[1:])]
             self.assertEqual({rows[a]: texts[a:b] for a, b in zip(groups, groups[1:])}, expected)
         refused = self.prepare("refused", source | {"label": "far"}, check=2)
-        self.assertIn("a row with a score has two texts", refused.stderr)
+        self.assertIn("a row with a score has one negative", refused.stderr)
+
+    def test_a_row_with_a_score_may_have_one_negative(self):
+        (self.folder / "margins.csv").write_text("anchor,positive,near,margin\nsalt,tea,cup,2.5\nsugar,leaf,,1\nlight,paper,river,-3\n")
+        source = {"format": "csv", "files": ["margins.csv"], "negatives": "near", "label": "margin"}
+        for ranks, tokenizer in ((1, {"train_size": 120}), (2, {"vocabulary": "shards"})):
+            output = f"margins_{ranks}"
+            self.prepare(output, source, ranks, split={"train": 1}, tokenizer=tokenizer | {"max_tokens": 24})
+            self.assertIn('the negative ("near") is empty, and the row has a score', (self.folder / output / "rejects.tsv").read_text())
+            with h5py.File(self.folder / output / "train-00000.h5") as file:
+                self.assertEqual(file["groups"][:].tolist(), [0, 3, 6])
+                self.assertEqual({row: score for row, score in zip(file["source_index"][:], file["labels"][:])}, {0: 2.5, 2: -3.0})
+                self.assertEqual(sorted(file["labels"][:].tolist()), [-3.0] * 3 + [2.5] * 3)
+        done = self.prepare("incomplete", source, check=3, split={"train": 1}, filter={"drop_missing": False})
+        self.assertIn('margins.csv, row 2, line 3: the negative ("near") is empty', done.stderr)
 
     def test_layouts_agree(self):
         """One batch on any ranks and micro-batches, with dropout; bit for bit where results are reproducible."""
@@ -185,6 +199,52 @@ class TextEmbedding(TaskCase):
         self.train("scores_again", 2, **evaluation)
         self.assertAlmostEqual(self.evaluation("scores_again", "test")["spearman"], found["spearman"], delta=1e-3)
 
+    def cosines_of_rows(self, name, model, split, shards):
+        """(positives, negatives): cosines of the anchors of a split, whose rows have three texts, and their texts."""
+        vectors = unit(self.embeddings(name, model, **{split: [shards]}))
+        return [(vectors[::3] * vectors[place::3]).sum(axis=1) for place in (1, 2)]
+
+    def test_triplets(self):
+        self.prepare("triplets", {"format": "tsv", "files": ["scored.tsv"], "negatives": "near"}, split={"train": 0.8, "validation": 0.2})
+        data = {"train": ["triplets/train-*.h5"], "validation": ["triplets/validation-*.h5"]}
+        settings = {"task": {"loss": "triplet", "margin": 0.3, "dimensions": [32, 8]}, "data": data, "batch": {"global": 16}, "model": self.dropout,
+                    "run": {"reproducible": True}}
+        layouts = {"one": (1, {}), "ranks": (4, {"data": 4}), "both": (4, {"data": 2, "pipeline": 2}), "stages": (2, {"pipeline": 2})}
+        for name, (ranks, parallel) in layouts.items():
+            output = f"triplets_{name}"
+            self.train(output, ranks, parallel=parallel, schedule={"epochs": 4}, **settings | {"run": {"directory": output, "reproducible": True}})
+            self.assertEqual((self.steps(output), self.weights(output)), (self.steps("triplets_one"), self.weights("triplets_one")), name)
+        near, far = self.cosines_of_rows("triplets_embedded", "triplets_one", "validation", "triplets/validation-*.h5")
+        found = self.evaluation("triplets_one", "validation")
+        self.assertAlmostEqual(found["loss"], np.maximum(0, far - near + 0.3).mean(), delta=1e-6)
+        self.assertAlmostEqual(found["triplet_accuracy"], np.mean(near > far), delta=1e-9)
+        self.assertIn("mrr", found)  # in blocks, as with other losses
+        folder = self.folder / "triplets_one/model"
+        self.assertIn("Normalize", (folder / "modules.json").read_text())
+
+    def test_margins(self):
+        """Scores as of a cross-encoder, which margins of cosines can follow."""
+        lines = (self.folder / "scored.tsv").read_text().splitlines()
+        rows = [line.split("\t") for line in lines[1:]]
+        (self.folder / "margins.tsv").write_text("anchor\tpositive\tnear\tscore\n" + "".join(
+            f"{row[0]}\t{row[1]}\t{row[3]}\t{float(row[2]) / 5 - 0.2:.3f}\n" for row in rows))
+        self.prepare("margins", {"format": "tsv", "files": ["margins.tsv"], "negatives": "near", "label": "score"}, split={"train": 0.8, "test": 0.2})
+        data = {"train": ["margins/train-*.h5"], "validation": None, "test": ["margins/test-*.h5"]}
+        settings = {"task": {"loss": "margin_mse", "similarity": "cosine"}, "data": data, "batch": {"global": 16}}
+        self.train("margin", 2, schedule={"epochs": 4}, **settings)
+        near, far = self.cosines_of_rows("margins_embedded", "margin", "test", "margins/test-*.h5")
+        with h5py.File(self.folder / "margins/test-00000.h5") as file:
+            scores = file["labels"][::3].astype(float)
+        found = self.evaluation("margin", "test")
+        self.assertAlmostEqual(found["loss"], np.mean((near - far - scores) ** 2), delta=1e-6)
+        self.assertAlmostEqual(found["triplet_accuracy"], np.mean(near > far), delta=1e-9)
+        self.assertAlmostEqual(found["pearson"], np.corrcoef(near - far, scores)[0, 1], delta=1e-5)
+        self.assertAlmostEqual(found["spearman"], np.corrcoef(ranks_of(near - far), ranks_of(scores))[0, 1], delta=1e-3)
+        # Dot products train lengths, which the exported folder keeps.
+        self.train("dots", schedule={"steps": 2, "epochs": None}, **settings | {"task": {"loss": "margin_mse"}})
+        self.assertNotIn("Normalize", (self.folder / "dots/model/modules.json").read_text())
+        self.assertIn('"dot"', (self.folder / "dots/model/config_sentence_transformers.json").read_text())
+
     def test_memory_is_that_of_a_micro_batch(self):
         found = {}
         for rows in (16, 256):
@@ -207,7 +267,18 @@ class TextEmbedding(TaskCase):
         self.assertIn("source] text_pair is missing", done.stderr)
         self.prepare("alone_in_row", {"format": "tsv", "files": ["train.tsv"], "text": "anchor"}, split={"train": 1})
         done = self.train("alone_in_row", data={"train": ["alone_in_row/train-*.h5"], "validation": None}, check=3)
-        self.assertIn("begins a row of 1 text; a row has an anchor, a positive", done.stderr)
+        self.assertIn("begins a row of 1 text; with [task] loss", done.stderr)
+        done = self.train("no_negatives", task={"loss": "triplet"}, check=3)
+        self.assertIn("(400 of 400 rows do not). Name the columns of negatives in [source] negatives", done.stderr)
+        done = self.train("no_scores", task={"loss": "margin_mse"}, check=3)
+        self.assertIn('[task] loss = "margin_mse" needs', done.stderr)
+        done = self.train("pairs", task={"loss": "margin_mse", "range": [0.0, 5.0], "dimensions": [8]}, data=data, check=2)
+        self.assertIn('range does not go with loss = "margin_mse"', done.stderr)
+        self.assertIn('dimensions needs similarity = "cosine"', done.stderr)
+        done = self.train("pairs", task={"loss": "margin_mse"}, data=data, check=3)
+        self.assertIn("has an anchor, a positive, one negative and their score", done.stderr)
+        done = self.train("compared", task={"similarity": "dot"}, check=2)
+        self.assertIn('similarity is for loss = "triplet" and "margin_mse"', done.stderr)
         done = self.prepare("windows", {"format": "tsv", "files": ["train.tsv"]}, check=2,
                             tokenizer={"max_tokens": 24, "train_size": 120, "doc_stride": 4})
         self.assertIn("where a text has one embedding", done.stderr)

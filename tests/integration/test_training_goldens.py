@@ -14,12 +14,15 @@ GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden/training"
 # steps: found are 5e-7 in losses and 2e-6 in predictions of the two trained models. AdamW divides a gradient by its size, so that a
 # weight whose gradient is rounding may differ by some learning rates of 5e-4; none of these reaches a prediction here.
 LOSS_TOLERANCE, PREDICTION_TOLERANCE = 1e-5, 2e-5
+# Dot products of embeddings are about 60 and rounded to 4e-6, the errors of their differences about 3: squares are rounded to 2e-5.
+LOSS_TOLERANCES = {"embedding_margins": 5e-5}
 # Layouts beside one rank; that all layouts agree is tested elsewhere.
 LAYOUTS = {"classification": [{"data": 2, "pipeline": 2}], cases.COLUMNS: [{"data": 2, "pipeline": 2}, {"tensor": 2}], "lora_all_layers": [{"tensor": 2}], "lora_gpt2": [{"data": 2, "pipeline": 2}],
            "lora_gpt2_magnitudes": [{"tensor": 2}], "bilstm_classification": [{"data": 2, "pipeline": 2}],
            "gpt2_causal_lm": [{"data": 2, "pipeline": 2}, {"tensor": 2}],
            "embedding": [{"data": 2, "pipeline": 2}, {"tensor": 2}], "embedding_symmetric": [{"data": 2}, {"tensor": 2}],
            "embedding_negatives": [{"data": 2, "pipeline": 2}], "embedding_scores": [{"data": 2, "pipeline": 2}, {"tensor": 2}],
+           "embedding_triplets": [{"data": 2, "pipeline": 2}], "embedding_triplet_columns": [{"data": 2}, {"tensor": 2}], "embedding_margins": [{"data": 2, "pipeline": 2}, {"tensor": 2}],
            "distilled_classification": [{"data": 2, "pipeline": 2}], "distilled_token_classification": [{"tensor": 2}],
            "distilled_question_answering": [{"pipeline": 2}], f"distilled_{cases.LISTWISE}": [{"data": 2}],
            "distilled_states": [{"data": 2, "pipeline": 2}, {"tensor": 2}], "distilled_states_words": [{"pipeline": 2}],
@@ -41,7 +44,7 @@ class TrainingGoldens(cases.Trainings):
         self.assertEqual(len(losses), len(expected))
         apart = np.abs(losses - expected).max()
         print(f"{output}: losses {expected[0]:.4f} to {expected[-1]:.4f}, at most {apart:.1e} apart")
-        self.assertLess(apart, LOSS_TOLERANCE)
+        self.assertLess(apart, LOSS_TOLERANCES.get(name, LOSS_TOLERANCE))
         task = cases.task_of(name)
         ours, theirs = self.predictions(task, output), golden["predictions"]
         if task == "token_classification":

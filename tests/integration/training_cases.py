@@ -24,13 +24,20 @@ COLUMNS = "columns_regression"  # regression on several label columns, some of w
 # Task names of the input, if they differ, and the label column of the table.
 TASKS = {LISTWISE: "answer_ranking", BOUNDED: "regression", COLUMNS: "regression", "electra_regression": "regression", "roberta_classification": "classification",
          "gpt2_causal_lm": "causal_lm", "bilstm_classification": "classification", "embedding_symmetric": "embedding",
-         "embedding_scores": "embedding", "embedding_negatives": "embedding"}
+         **dict.fromkeys(["embedding_scores", "embedding_negatives", "embedding_triplets", "embedding_triplet_columns", "embedding_margins"], "embedding")}
 LABELS = {"classification": "label", "roberta_classification": "label", "regression": "score", BOUNDED: "score", COLUMNS: ["score", "size", "vowels"],
           "electra_regression": "score", "bilstm_classification": "label", "multi_label": "labels", "token_classification": "tags"}
 # [task] of embeddings.
 EMBEDDINGS = {"embedding": {}, "embedding_symmetric": {"symmetric": True, "scale": 10.0, "pooling": "cls"},
               "embedding_negatives": {"dimensions": [48, 20]},
-              "embedding_scores": {"loss": "cosine_similarity", "range": [0.0, 5.0], "pooling": "max"}}
+              "embedding_scores": {"loss": "cosine_similarity", "range": [0.0, 5.0], "pooling": "max"},
+              "embedding_triplets": {"loss": "triplet", "similarity": "euclidean", "margin": 5.0},
+              "embedding_triplet_columns": {"loss": "triplet", "margin": 0.6, "dimensions": [64, 20]},
+              "embedding_margins": {"loss": "margin_mse", "pooling": "cls"}}
+# [source] of embeddings.
+EMBEDDING_SOURCES = {"embedding_scores": {"label": "score"}, "embedding_negatives": {"negatives": ["near", "far"]},
+                     "embedding_triplets": {"negatives": ["near", "far"]}, "embedding_triplet_columns": {"negatives": ["near", "far"]},
+                     "embedding_margins": {"label": "score", "negatives": ["near"]}}
 CASES = [*LABELS, "answer_ranking", LISTWISE, "question_answering", "gpt2_causal_lm", *EMBEDDINGS]
 FAMILIES = {"electra": "Electra", "roberta": "Roberta", "gpt2": "GPT2", "bilstm": "BiLstm"}  # before a task's name; else BERT
 CLASSES = dict.fromkeys(EMBEDDINGS, "Model") | {"question_answering": "ForQuestionAnswering", "token_classification": "ForTokenClassification", "gpt2_causal_lm": "LMHeadModel"}
@@ -361,7 +368,7 @@ class Trainings(unittest.TestCase):
             return self.prepared[task]
         answers, ranks = task == "question_answering", task.startswith("answer_ranking")
         labels = {"label": LABELS[task]} if task in LABELS else {}
-        pairs = {"format": "tsv"} | ({"label": "score"} if task == "embedding_scores" else {"negatives": ["near", "far"]} if task == "embedding_negatives" else {})
+        pairs = {"format": "tsv"} | EMBEDDING_SOURCES.get(task, {})
         source = {"format": "squad"} if answers else {"format": "wikiqa"} if ranks else pairs if task in EMBEDDINGS else {"format": "tsv", "text": "text"} | labels
         tokenizer = {"type": "byte_bpe", "train_size": 400} if family_of(task) == "gpt2" else {"train_size": 250}
         tokenizer |= {"max_tokens": 16 if task == "token_classification" else MAX_TOKENS}
@@ -428,13 +435,16 @@ class Trainings(unittest.TestCase):
         """What predictions.h5 says of the test rows; question answering: the text and the null odds of each question."""
         folder = self.folder / output
         if task in EMBEDDINGS:
+            # A loss of distances leaves the last bias free, and cosines with it.
+            apart = EMBEDDINGS[task].get("similarity") == "euclidean"
             self.start("bert_hpc", f"{output}_embed.toml", {
                 "run": {"mode": "embed", "directory": f"{output}_embed"}, "model": {"pretrained": f"{output}/model"},
-                "embed": {"pooling": EMBEDDINGS[task].get("pooling", "mean"), "normalize": True}, "data": {"test": [f"{task}/test-*.h5"]}})
+                "embed": {"pooling": EMBEDDINGS[task].get("pooling", "mean"), "normalize": not apart}, "data": {"test": [f"{task}/test-*.h5"]}})
             with h5py.File(self.folder / f"{output}_embed/embeddings/test-00000.h5") as file:
                 vectors = file["embeddings"][:].astype(float)
             anchors = read_shard(self.folder / f"{task}/test-00000.h5")["groups"][:-1]
-            return (vectors[anchors] * vectors[[row + 1 for row in anchors]]).sum(axis=1)
+            positives = [row + 1 for row in anchors]
+            return np.linalg.norm(vectors[anchors] - vectors[positives], axis=1) if apart else (vectors[anchors] * vectors[positives]).sum(axis=1)
         if task == "question_answering":
             texts, odds = (json.loads((folder / name).read_text()) for name in ("predictions.json", "null_odds.json"))
             return {name: (texts[name], odds[name]) for name in texts}

@@ -25,6 +25,7 @@
 #include "bert_hpc/layers/step_context.hpp"
 #include "bert_hpc/layers/tensor_group.hpp"
 #include "bert_hpc/ops/pooling.hpp"
+#include "bert_hpc/ops/text_group_loss.hpp"
 #include "bert_hpc/ops/weighted_cross_entropy.hpp"
 
 namespace bert_hpc::layers {
@@ -40,14 +41,21 @@ struct VocabularyShare {
   Tensor<float> sums;         ///< (6, rows): scratch memory
 };
 
+/// Settings of losses. Each loss reads its own.
+struct LossSettings {
+  ops::CrossEntropyOptions classes{};
+  ops::TextGroupLoss texts{};
+};
+
 /// A micro-batch whose forward pass is done, as a loss reads and writes it.
 struct LossInput {
-  const core::MicroBatch& batch;            ///< has the targets that the loss reads
-  const ops::CrossEntropyOptions& options;  ///< read by cross entropies with classes
+  const core::MicroBatch& batch;  ///< has the targets that the loss reads
+  const LossSettings& settings;
   float scale;
   bool training;                 ///< the gradient of Σ row losses · scale at the logits replaces them
   Matrix outputs;                ///< (rows, outputs here): the logits
   float* row_losses;             ///< (rows): written
+  float* scratch;                ///< (rows, HeadKind::loss_scratch): for intermediate results
   const VocabularyShare* share;  ///< null: one rank has all outputs
 
   Tensor<float> logits() const { return outputs.as<float>(); }
@@ -110,6 +118,7 @@ struct HeadKind {
   bool outputs_embeddings = false;        ///< the outputs are hidden columns; there are no parameters
   std::optional<ops::Pooling> pooling{};  ///< of embeddings: one row of outputs for each sequence, else for each row
   LossFunction loss = nullptr;            ///< of each micro-batch
+  std::int64_t loss_scratch = 0;          ///< numbers of each row for intermediate results of the loss
 
   void (*declare)(const HeadSettings&, std::vector<core::ParameterSpec>&, const TensorRank&) = nullptr;
   std::unique_ptr<Head> (*make)(const HeadSettings&, const core::ParameterStore&, const TensorGroup&) = nullptr;
@@ -132,7 +141,8 @@ HeadKind span_head();
 /// EmbeddingHead of the selected rows.
 HeadKind embedding_head();
 /// EmbeddingHead of all tokens, which are pooled if `pooling` says how. `loss`: of a model that is trained.
-HeadKind token_embedding_head(std::optional<ops::Pooling> pooling, LossFunction loss = nullptr);
+HeadKind token_embedding_head(std::optional<ops::Pooling> pooling, LossFunction loss = nullptr,
+                              std::int64_t loss_scratch = 0);
 
 /// Token of a sequence that a head of sequences reads.
 enum class SequenceToken { first, last };
@@ -174,6 +184,7 @@ class Head {
     virtual ~SavedActivations() = default;
     Matrix logits;             ///< (rows, here); their gradients after the loss in training
     Tensor<float> row_losses;  ///< (1, rows)
+    Tensor<float> scratch;     ///< (rows, HeadKind::loss_scratch)
   };
   /// An object for micro-batches in flight, made once; allocate_saved() gives it memory for one micro-batch.
   virtual std::unique_ptr<SavedActivations> make_saved() const = 0;
@@ -206,8 +217,8 @@ LayerCosts head_costs(const HeadSettings& settings, const BatchShape& batch);
 std::unique_ptr<Head> make_head(const HeadSettings& settings, const core::ParameterStore& parameters,
                                 const TensorGroup& group = {});
 
-/// Applies a loss to what forward() has saved of a micro-batch with targets. `options`: for training steps.
+/// Applies a loss to what forward() has saved of a micro-batch with targets. `settings`: of training steps.
 void apply_loss(LossFunction loss, const Head& head, const StepContext& context, float scale,
-                const ops::CrossEntropyOptions& options, Head::SavedActivations& saved);
+                const LossSettings& settings, Head::SavedActivations& saved);
 
 }  // namespace bert_hpc::layers

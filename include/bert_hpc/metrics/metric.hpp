@@ -35,6 +35,7 @@ struct EvaluatedSet {
   std::span<const std::uint8_t> sets{};     ///< (samples, outputs): 1 for each label name in a sample's set, else 0
   std::int64_t entity_types = 0;            ///< of words: types that their tags name
   std::span<const std::int32_t> levels{};   ///< (samples): of relevance, relevant from 1 on
+  std::int64_t row_texts = 2;               ///< of embeddings: texts of each row with a score, whose values are equal
   double least_output = 0;                  ///< of sets: a name is in the predicted set from this output on
   std::span<const float> value_levels{};    ///< ascending, of numbers: what they count as; empty: as they are
 };

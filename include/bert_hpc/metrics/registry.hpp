@@ -18,6 +18,7 @@ const Family& entities();          ///< tagged words: entity_precision, entity_r
 const Family& label_sets();        ///< sets of label names: micro_f1, macro_f1, exact_match, macro_roc_auc, lrap
 const Family& rankings();          ///< candidates of queries: map, mrr, mrr_at_10, ndcg_at_10, f1, …
 const Family& text_similarity();   ///< embeddings of texts with scores: pearson, spearman
+const Family& text_triplets();     ///< embeddings of texts with negatives: triplet_accuracy
 const Family& token_counts();      ///< masked tokens: accuracy, perplexity
 const Family& value_levels();      ///< numbers that count as the nearest of some levels: accuracy, qwk, macro_mae
 const Family& value_statistics();  ///< numbers: rmse, mae, r2, pearson, spearman, concordance

@@ -12,8 +12,10 @@
 namespace bert_hpc::model {
 
 struct SentenceModules {
-  std::string pooling;          ///< "mean", "cls", "max" or "last"
-  bool normalize = false;       ///< embeddings have length 1
+  std::string pooling;     ///< "mean", "cls", "max" or "last"
+  bool normalize = false;  ///< embeddings have length 1
+  /// In files that are written: how embeddings are compared, "cosine", "dot" or "euclidean".
+  std::string similarity = "cosine";
   std::int64_t dimensions = 0;  ///< of an embedding
   std::int64_t max_tokens = 0;  ///< of a text, special tokens included; 0: unknown
 

@@ -96,9 +96,8 @@ class Stage {
 
   /// Row losses of the forward pass; in training, the loss gradient too: of Σ row losses · scale. With a head, whose
   /// loss it is.
-  void loss(const layers::StepContext& context, float scale, int slot = 0,
-            const ops::CrossEntropyOptions& options = {}) {
-    layers::apply_loss(plan_.head.kind.loss, *head_, context, scale, options, *at(slot).head);
+  void loss(const layers::StepContext& context, float scale, int slot = 0, const layers::LossSettings& settings = {}) {
+    layers::apply_loss(plan_.head.kind.loss, *head_, context, scale, settings, *at(slot).head);
   }
 
   /// In place of loss(), with what a loss over a whole step gives (train/step_loss.hpp): row_losses (rows of the

@@ -9,34 +9,43 @@
 #include <vector>
 
 #include "bert_hpc/config/config.hpp"
+#include "bert_hpc/ops/text_group_loss.hpp"
 
 namespace bert_hpc::objectives {
 
 /// [task] of embeddings.
 struct EmbeddingSettings {
+  enum class Loss { multiple_negatives, cosine_similarity, triplet, margin_mse };
+  Loss loss = Loss::multiple_negatives;
   double scale = 20;
   bool symmetric = false;
-  double low = 0, high = 1;  ///< range of scores
-  bool reads_scores = false;
+  double low = 0, high = 1;  ///< range of scores that become numbers from 0 to 1
+  ops::Similarity similarity = ops::Similarity::cosine;
+  double margin = 0.5;
   std::vector<std::int64_t> dimensions{};  ///< numbers of first columns whose losses are added; empty: all columns
+
+  bool reads_scores() const { return loss == Loss::cosine_similarity || loss == Loss::margin_mse; }
 };
 
 EmbeddingSettings embedding_settings(const config::Task& task);
 
 /// groups (rows + 1): texts of each row; scores (texts), or empty. place: a text in words. Throws Error(data) if a row
-/// lacks texts, or the rows lack scores that the loss reads, and Error(input) if it reads one outside of the range.
+/// has not the texts that the loss reads, if the rows lack scores that it reads, and if rows with scores have different
+/// numbers of texts; Error(input) if "cosine_similarity" reads a score outside of the range.
 void require_texts_of_rows(const EmbeddingSettings& settings, std::span<const std::int64_t> groups,
                            std::span<const float> scores, const std::function<std::string(std::int64_t)>& place);
 
-double cosine_of(std::span<const float> a, std::span<const float> b);
+/// Similarity of two embeddings as ops::text_group_loss computes it, in double precision.
+double similarity_of(ops::Similarity similarity, std::span<const float> a, std::span<const float> b);
 
 /// Rows of a block of an evaluation, neighbours in the data, of which each is a negative of the others.
 inline constexpr std::int64_t embedding_block = 64;
 
-/// Loss of in-batch negatives and ranks of positives, block by block, in double precision.
+/// Loss of in-batch negatives, which is one of cosines, and ranks of positives by their similarity, block by block, in
+/// double precision.
 class BlockScorer {
  public:
-  BlockScorer(double scale, bool symmetric) : scale_(scale), symmetric_(symmetric) {}
+  explicit BlockScorer(const EmbeddingSettings& settings) : settings_(settings) {}
 
   /// The next text. A row is its anchor, its positive and negatives.
   void add(std::span<const float> embedding, bool is_anchor);
@@ -52,11 +61,31 @@ class BlockScorer {
  private:
   static double loss_of(std::span<const double> logits);
 
-  double scale_;
-  bool symmetric_;
+  EmbeddingSettings settings_;
   std::vector<float> embeddings_;
   std::vector<double> lengths_;       // of the block's embeddings
   std::vector<std::size_t> anchors_;  // rows of the block
+  Sums sums_;
+};
+
+/// Losses and similarities of single rows, in double precision.
+class RowScorer {
+ public:
+  explicit RowScorer(const EmbeddingSettings& settings) : settings_(settings) {}
+
+  /// The next row's texts (texts, columns), the anchor first; its score, which is not read unless `scored`.
+  void add(std::span<const float> texts, std::int64_t columns, bool scored, double score);
+
+  struct Sums {
+    double loss = 0, rows = 0;         ///< of triplets, or of scores
+    double triplets = 0, correct = 0;  ///< pairs of a positive and a negative; those whose positive is nearer
+    std::vector<double> compared;      ///< (rows with scores): the number that a score is compared with
+  };
+  const Sums& sums() const { return sums_; }
+
+ private:
+  EmbeddingSettings settings_;
+  std::vector<double> similarities_;  // of a row's anchor and its other texts
   Sums sums_;
 };
 

@@ -31,6 +31,7 @@ enum class RowStatus : std::uint8_t {
   missing_column,
   empty_text,
   empty_pair,
+  empty_negative,  ///< of a row with a score
   empty_label,
   too_many_characters,
   no_number,
@@ -44,7 +45,7 @@ enum class RowStatus : std::uint8_t {
   undecided_label,  ///< "-" among labels of natural language inference
   not_sampled,      ///< nothing is wrong with it: [filter] sample did not draw it
 };
-inline constexpr int row_status_count = 20;
+inline constexpr int row_status_count = 21;
 
 /// Characters that separate columns in files of other formats.
 inline constexpr std::array<char, 4> likely_delimiters = {'\t', ';', '|', ','};
@@ -60,6 +61,7 @@ inline bool is_broken(RowStatus status) {
     case RowStatus::missing_column:
     case RowStatus::empty_text:
     case RowStatus::empty_pair:
+    case RowStatus::empty_negative:
     case RowStatus::empty_label:
     case RowStatus::no_number:
     case RowStatus::repeated_label:

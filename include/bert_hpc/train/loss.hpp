@@ -40,10 +40,12 @@ class Loss {
   virtual std::span<const ForwardResult> add(const ForwardResult& result, const layers::StepContext& context) = 0;
 };
 
-/// Options of cross entropies with classes (ops/weighted_cross_entropy.hpp). Other losses ignore them.
+/// Settings of the head's loss. Each loss reads its own.
 struct LossOptions {
+  // Of cross entropies with classes (ops/weighted_cross_entropy.hpp):
   std::vector<float> class_weights{};  ///< (classes), their mean over the training sequences is 1; empty: none
   float label_smoothing = 0, focal_gamma = 0;
+  ops::TextGroupLoss texts{};  ///< of the texts of a row
 };
 
 /// The head's loss, of each micro-batch by itself.
@@ -55,7 +57,7 @@ class MicroBatchLoss : public Loss {
 
  private:
   core::Buffer<float> class_weights_;  // (classes); empty: none
-  ops::CrossEntropyOptions options_;
+  layers::LossSettings settings_;
   float scale_ = 1;
   ForwardResult result_;
 };

@@ -19,6 +19,7 @@ metrics::EvaluatedSet evaluated_set(const ModelInstance& model, const data::Shar
                               ? std::ssize(metrics::entity_types(model.config.label_names))
                               : 0,
           .levels = reader.levels(),
+          .row_texts = reader.groups().size() > 1 ? reader.groups()[1] - reader.groups()[0] : 2,
           .least_output = model.output_rules.least_output,
           .value_levels = model.output_rules.levels};
 }

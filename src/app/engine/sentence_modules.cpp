@@ -4,6 +4,7 @@
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/objectives/embedding.hpp"
 #include "bert_hpc/tasks/task.hpp"
 
 namespace bert_hpc::app {
@@ -47,9 +48,14 @@ void settle_pooling(config::Config& input, std::int64_t hidden) {
 model::NamedTexts sentence_files_of(const config::Config& input, const ModelInstance& model,
                                     const data::ShardInfo& shards) {
   if (!model.objective.task->embeds_texts()) return {};
-  // The losses compare cosines: lengths of embeddings are not trained.
+  // Losses that compare cosines do not train lengths of embeddings.
+  const ops::Similarity similarity = objectives::embedding_settings(input.task).similarity;
+  const bool is_cosine = similarity == ops::Similarity::cosine;
   return model::sentence_files({.pooling = input.task.word(tasks::pooling_key),
-                                .normalize = true,
+                                .normalize = is_cosine,
+                                .similarity = is_cosine                            ? "cosine"
+                                              : similarity == ops::Similarity::dot ? "dot"
+                                                                                   : "euclidean",
                                 .dimensions = model.outputs(),
                                 .max_tokens = data::max_tokens_from_json(shards.tokenizer, "the shards")});
 }

@@ -100,6 +100,8 @@ TEST_CASE("any key that is given since then is reported") {
                                            "task.no_answer",
                                            "task.pooling",
                                            "task.scale",
+                                           "task.similarity",
+                                           "task.margin",
                                            "task.symmetric",
                                            "task.dimensions",
                                            "task.loss",

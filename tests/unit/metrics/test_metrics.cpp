@@ -437,7 +437,16 @@ TEST_CASE("embeddings of texts have correlations with their scores, or ranks if 
   std::copy(found.begin(), found.end(), cosines.begin());
   // scipy.stats.pearsonr and spearmanr of ([1, 5, 3, 2], found)
   agrees(scored, {{"pearson", 0.8127554543473877}, {"spearman", 0.8}});
-  Evaluation unscored({&metrics::text_similarity(), &metrics::batch_ranks()}, {.outputs = 1});
+  const std::vector<float> of_three = {1, 1, 1, 5, 5, 5, 3, 3, 3, 2, 2, 2};
+  Evaluation margins({&metrics::text_similarity(), &metrics::text_triplets()},
+                     {.outputs = 1, .values = of_three, .row_texts = 3});
+  REQUIRE(margins.sums_of(metrics::text_similarity()).size() == 4);
+  std::copy(found.begin(), found.end(), margins.sums_of(metrics::text_similarity()).begin());
+  margins.sums_of(metrics::text_triplets())[0] = 4;
+  margins.sums_of(metrics::text_triplets())[1] = 3;
+  agrees(margins, {{"pearson", 0.8127554543473877}, {"spearman", 0.8}, {"triplet_accuracy", 0.75}});
+  Evaluation unscored({&metrics::text_similarity(), &metrics::batch_ranks(), &metrics::text_triplets()},
+                      {.outputs = 1});
   const metrics::Sums sums = unscored.sums_of(metrics::batch_ranks());
   sums[0] = 4;
   sums[1] = 1;

@@ -1,5 +1,6 @@
 #include "bert_hpc/model/sentence_folder.hpp"
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <filesystem>
@@ -31,6 +32,16 @@ TEST_CASE("modules of sentence-transformers are read as they are written") {
     for (const auto& [name, text] : model::sentence_files(modules)) write(folder.path(), name, text);
     CHECK(model::read_sentence_modules(folder.path()) == modules);
   }
+}
+
+TEST_CASE("a folder of sentence-transformers says how its embeddings are compared") {
+  const auto files = model::sentence_files({.pooling = "mean", .similarity = "dot", .dimensions = 48});
+  const auto found = std::find_if(files.begin(), files.end(),
+                                  [](const auto& file) { return file.first == "config_sentence_transformers.json"; });
+  REQUIRE(found != files.end());
+  CHECK_THAT(found->second, ContainsSubstring("\"similarity_fn_name\": \"dot\""));
+  CHECK(std::none_of(files.begin(), files.end(),
+                     [](const auto& file) { return file.second.find("Normalize") != std::string::npos; }));
 }
 
 TEST_CASE("modules that are not computed, and broken ones, are refused by name") {
