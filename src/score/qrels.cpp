@@ -16,10 +16,12 @@ void add(const Line& line, std::size_t document, std::size_t level, Judgements& 
   if (!is_new) line.fail("the query has a judgement of this document already; remove one.");
 }
 
-/// Whether a line of three columns names them, as BEIR's files do.
+/// Whether a line of three columns names them, as BEIR's files do, and is no judgement that lacks its level.
 bool is_header(const Line& line) {
-  return line.columns.size() == beir_columns &&
-         line.columns.back().find_first_not_of("-0123456789") != std::string_view::npos;
+  const auto is_number = [](std::string_view text) {
+    return text.find_first_not_of("-0123456789") == std::string_view::npos;
+  };
+  return line.columns.size() == beir_columns && !is_number(line.columns[1]) && !is_number(line.columns[2]);
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ TEST_CASE("keys come by name, each once with its tasks") {
     }
     if (before != tasks::loss_key) continue;
     CHECK(shared.words == std::vector<std::string>{"squared_error", "concordance", "binary", "listwise",
-                                                   "multiple_negatives", "cosine_similarity"});
+                                                   "multiple_negatives", "cosine_similarity", "triplet", "margin_mse"});
   }
   CHECK(seen.contains(tasks::mask_probability_key));
   CHECK(seen.contains(tasks::standardize_key));
