@@ -124,6 +124,10 @@ class TaskRules {
     rule(!has_similarity || scores_margins || is_loss(tasks::triplet_loss), "task.similarity",
          "[task] similarity is for loss = \"triplet\" and \"margin_mse\"; the other losses compare cosines: remove it.",
          {"task.loss"});
+    rule(!config_.task.is_on(tasks::skip_duplicates_key) || has_negatives, "task.skip_duplicates",
+         "[task] skip_duplicates is for loss = \"multiple_negatives\", whose negatives are texts of other rows: remove "
+         "it.",
+         {"task.loss"});
     rule(!config_.task.list(tasks::range_key).has_value() || !scores_margins, "task.range",
          "[task] range does not go with loss = \"margin_mse\", which compares scores as they are: remove it.",
          {"task.loss"});

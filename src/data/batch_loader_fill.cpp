@@ -7,7 +7,9 @@
 
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/hash.hpp"
 #include "bert_hpc/core/length_order.hpp"
+#include "bert_hpc/core/rng.hpp"
 #include "bert_hpc/data/batch_loader.hpp"
 
 namespace bert_hpc::data {
@@ -297,6 +299,14 @@ void BatchLoader::fill_lists(std::span<const core::PlannedSample> samples, Slot&
   batch.targets.get<core::ListTargets>() = {lists, count};
 }
 
+namespace {
+
+std::uint64_t hash_of(std::span<const std::int32_t> tokens) {
+  return core::mix64(core::fnv1a_64({reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes()}));
+}
+
+}  // namespace
+
 /// Without lists, as in evaluations, whose micro-batches cut rows of texts apart, there are no targets.
 void BatchLoader::fill_texts(std::span<const core::PlannedSample> samples, Slot& slot, core::MicroBatch& batch) const {
   if (!units_) return;
@@ -307,8 +317,13 @@ void BatchLoader::fill_texts(std::span<const core::PlannedSample> samples, Slot&
   for (std::int64_t l = 0; l < lists.count; ++l) {
     for (std::int32_t s = lists.data[2 * l]; s < lists.data[2 * l + 1]; ++s) {
       const auto sample = static_cast<std::size_t>(batch.sample[s]);
-      texts[2 * s] = static_cast<float>(s - lists.data[2 * l]);
-      texts[2 * s + 1] = reader_.values().empty() ? 0.0f : scale.standardized(reader_.values()[sample]);
+      float* const text = texts + core::TextTargets::columns * s;
+      const std::uint64_t hash = hash_of({batch.input_ids + batch.tokens.offsets[s],
+                                          static_cast<std::size_t>(samples[static_cast<std::size_t>(s)].length)});
+      text[0] = static_cast<float>(s - lists.data[2 * l]);
+      text[1] = reader_.values().empty() ? 0.0f : scale.standardized(reader_.values()[sample]);
+      text[2] = static_cast<float>(hash & 0xFFFFFF);
+      text[3] = static_cast<float>(hash >> 24 & 0xFFFFFF);
     }
   }
   batch.targets.get<core::TextTargets>().data = texts;

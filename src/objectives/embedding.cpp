@@ -51,6 +51,7 @@ EmbeddingSettings embedding_settings(const config::Task& task) {
   return {.loss = loss,
           .scale = task.number(tasks::scale_key),
           .symmetric = task.is_on(tasks::symmetric_key),
+          .skips_duplicates = task.is_on(tasks::skip_duplicates_key),
           .low = range.empty() ? 0.0 : range.front(),
           .high = range.empty() ? 1.0 : range.back(),
           .similarity = similarity_setting(task, loss),
@@ -146,7 +147,9 @@ train::LossOptions group_loss_options(const RunFacts& run) {
 
 layers::StepLossKind multiple_negatives(const config::Task& task) {
   const EmbeddingSettings settings = embedding_settings(task);
-  const ops::MultipleNegatives options{.scale = static_cast<float>(settings.scale), .symmetric = settings.symmetric};
+  const ops::MultipleNegatives options{.scale = static_cast<float>(settings.scale),
+                                       .symmetric = settings.symmetric,
+                                       .skips_duplicates = settings.skips_duplicates};
   // The losses of several numbers of columns are added (Kusupati et al., "Matryoshka representation learning", 2022).
   return {
       .compute =
@@ -275,7 +278,8 @@ std::string loss_text(const config::Task& task) {
       break;
   }
   return "in-batch negatives: of " + std::string(settings.symmetric ? "each text of a pair" : "each anchor") +
-         " all other rows of the step; cosines times " + core::format_number(settings.scale) + dimensions;
+         " all other rows of the step" + (settings.skips_duplicates ? " but duplicates" : "") + "; cosines times " +
+         core::format_number(settings.scale) + dimensions;
 }
 
 Objective with_pooling(Pooling pooling) {

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "bert_hpc/core/micro_batch.hpp"
 #include "kernel.hpp"
 #include "kernel_rows.hpp"
 
@@ -17,18 +18,29 @@ constexpr float least_length = 1e-12f;  // as PyTorch's normalize()
 /// Rows of a batch, their roles and similarities.
 struct Batch {
   Tensor<const float> x;
-  const float* texts;     // (rows, 2)
+  const float* texts;     // (rows, 4)
   const float* inverse;   // (rows): 1 / length
   const float* log_sums;  // (rows): log Σ exp of the logits of an anchor, or of a positive with `symmetric`
   float scale;
-  bool symmetric;
+  bool symmetric, skips_duplicates;
 
-  KOKKOS_INLINE_FUNCTION bool is_anchor(std::int64_t r) const { return texts[2 * r] == 0.0f; }
-  KOKKOS_INLINE_FUNCTION bool is_positive(std::int64_t r) const { return texts[2 * r] == 1.0f; }
+  KOKKOS_INLINE_FUNCTION const float* text(std::int64_t r) const { return texts + core::TextTargets::columns * r; }
+  KOKKOS_INLINE_FUNCTION bool is_anchor(std::int64_t r) const { return text(r)[0] == 0.0f; }
+  KOKKOS_INLINE_FUNCTION bool is_positive(std::int64_t r) const { return text(r)[0] == 1.0f; }
+  KOKKOS_INLINE_FUNCTION bool are_equal(std::int64_t a, std::int64_t b) const {
+    return text(a)[2] == text(b)[2] && text(a)[3] == text(b)[3];
+  }
+  /// Whether the candidate is no negative of the anchor, of which it is not the positive.
+  KOKKOS_INLINE_FUNCTION bool is_duplicate(std::int64_t anchor, std::int64_t candidate) const {
+    return are_equal(candidate, anchor + 1) || are_equal(candidate, anchor) ||
+           (is_positive(candidate) && are_equal(candidate - 1, anchor));
+  }
   KOKKOS_INLINE_FUNCTION bool has_loss(std::int64_t r) const { return is_anchor(r) || (symmetric && is_positive(r)); }
   /// Whether `other` is in the sum of row r's loss: of an anchor the candidates, of a positive the anchors.
   KOKKOS_INLINE_FUNCTION bool compares(std::int64_t r, std::int64_t other) const {
-    return is_anchor(r) != is_anchor(other);
+    if (is_anchor(r) == is_anchor(other)) return false;
+    const std::int64_t anchor = is_anchor(r) ? r : other, candidate = is_anchor(r) ? other : r;
+    return !skips_duplicates || candidate == anchor + 1 || !is_duplicate(anchor, candidate);
   }
   KOKKOS_INLINE_FUNCTION float cosine(const RowTeam& team, std::int64_t a, std::int64_t b) const {
     const float *const first = x.row(a), *const second = x.row(b);
@@ -111,7 +123,8 @@ void multiple_negatives_loss(Tensor<const float> embeddings, const float* texts,
                     .inverse = inverse,
                     .log_sums = log_sums,
                     .scale = options.scale,
-                    .symmetric = options.symmetric};
+                    .symmetric = options.symmetric,
+                    .skips_duplicates = options.skips_duplicates};
   find_lengths(batch, inverse);
   find_log_sums(batch, log_sums);
   find_gradients(batch, begin, gradient_scale, row_loss, d_embeddings);

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "bert_hpc/core/micro_batch.hpp"
 #include "kernel.hpp"
 #include "kernel_rows.hpp"
 
@@ -58,7 +59,7 @@ void add_columns(Tensor<const float> x, const std::int32_t* groups, std::int64_t
   kernel::for_rows(
       "bert_hpc::ops::text_group_loss", count, KOKKOS_LAMBDA(const RowTeam& team, std::int64_t group) {
         const std::int64_t anchor = groups[2 * group], positive = anchor + 1, end = groups[2 * group + 1];
-        const float score = values[2 * anchor + 1], *const a = x.row(anchor);
+        const float score = values[core::TextTargets::columns * anchor + 1], *const a = x.row(anchor);
         const bool is_trained = d_x.data != nullptr;
         const auto add = [&](std::int64_t text, const Compared& found, float weight) {
           if (!is_trained || !team.leads()) return;

@@ -25,7 +25,8 @@ const Task& embedding() {
                 .high = std::numeric_limits<float>::max()},
                {.name = dimensions_key, .usual = WordOrNumbers{"all"}, .low = 1, .high = 1e6, .low_open = false},
                {.name = scale_key, .usual = 20.0, .low = 0, .high = 1e4, .high_open = false},
-               {.name = symmetric_key, .usual = false}}};
+               {.name = symmetric_key, .usual = false},
+               {.name = skip_duplicates_key, .usual = false}}};
   return task;
 }
 

@@ -160,6 +160,14 @@ def row_loss(settings, texts, score):
     return torch.relu(settings["margin"] - margins).mean() if of_triplets else (margins - score).square().mean()
 
 
+def duplicates(shard, chosen):
+    """(anchors, positives then negatives): texts that are no negatives of an anchor, apart from its own positive."""
+    text = lambda row: tuple(shard["ids"][row])  # noqa: E731
+    candidates = [first + 1 for first, _ in chosen] + [row for first, end in chosen for row in range(first + 2, end)]
+    return torch.tensor([[j != i and (text(row) in (text(first), text(first + 1)) or (j < len(chosen) and text(row - 1) == text(first)))
+                          for j, row in enumerate(candidates)] for i, (first, _) in enumerate(chosen)])
+
+
 def embedding_loss(task):
     """sentence-transformers' MultipleNegativesRankingLoss, its symmetric one, CosineSimilarityLoss, TripletLoss, MarginMSELoss, or
     MatryoshkaLoss of one."""
@@ -176,6 +184,9 @@ def embedding_loss(task):
             scores = torch.tensor(shard["labels"][[first for first, _ in chosen]]).double() / settings["range"][1]
             return torch.nn.functional.mse_loss((anchors * positives).sum(-1), scores)
         logits, own = settings.get("scale", 20.0) * anchors @ torch.cat([positives, negatives]).T, torch.arange(len(chosen))
+        if settings.get("skip_duplicates"):
+            assert duplicates(shard, chosen).any()
+            logits = logits.masked_fill(duplicates(shard, chosen), -torch.inf)
         losses = [torch.nn.functional.cross_entropy(logits, own)]
         if settings.get("symmetric"):
             losses.append(torch.nn.functional.cross_entropy(logits[:, :len(chosen)].T, own))

@@ -150,6 +150,33 @@ class TextEmbedding(TaskCase):
                    task={"symmetric": True}, model=self.dropout)
         np.testing.assert_allclose(self.steps("tensor"), self.steps("one_False"), atol=1e-5)
 
+    def test_duplicates_are_no_negatives(self):
+        """A text that many rows share; against numpy, with the weights of a training and no dropout, on any layout."""
+        rows = [line.split("\t") for line in (self.folder / "train.tsv").read_text().splitlines()[1:]]
+        (self.folder / "twice.tsv").write_text("anchor\tpositive\n" + "".join(f"{rows[i % 50][0]}\t{rows[i % 40][1]}\n" for i in range(120)))
+        self.prepare("twice", {"format": "tsv", "files": ["twice.tsv"]}, split={"train": 1})
+        data = {"train": ["twice/train-*.h5"], "validation": None}
+        self.train("doubles", schedule={"steps": 20, "epochs": None}, data=data, batch={"global": 32})
+        vectors = self.embeddings("doubled", "doubles", train=data["train"])
+        anchors, positives = (unit(vectors[i::2]) for i in (0, 1))
+        with h5py.File(self.folder / "twice/train-00000.h5") as file:
+            ids, offsets = file["input_ids"][:], file["offsets"][:]
+        texts = [tuple(ids[a:b]) for a, b in zip(offsets, offsets[1:])]
+        same = lambda a, b: np.array([[x == y for y in b] for x in a])  # noqa: E731
+        masked = (same(texts[::2], texts[::2]) | same(texts[1::2], texts[1::2]) | same(texts[::2], texts[1::2])) & ~np.eye(120, dtype=bool)
+        self.assertGreater(masked.sum(), 120)
+        logits = np.where(masked, -np.inf, 20 * anchors @ positives.T)
+        expected = np.mean(np.log(np.exp(logits).sum(axis=1)) - np.diag(logits))
+        model = SIZES | {"pretrained": "doubles/model", "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+        found = {}
+        for name, ranks, parallel, batch in (("one", 1, {}, {}), ("four", 4, {"data": 2, "pipeline": 2}, {"micro_batches": 3})):
+            output = f"doubles_{name}"
+            self.train(output, ranks, model=model, data=data, parallel=parallel, batch={"global": 120} | batch, task={"skip_duplicates": True},
+                       schedule={"steps": 2, "epochs": None}, run={"directory": output, "reproducible": True})
+            found[name] = (self.steps(output), self.weights(output))
+        self.assertEqual(found["four"], found["one"])
+        self.assertAlmostEqual(found["one"][0][0], expected, delta=2e-5)
+
     def test_the_loss_of_a_step_is_that_of_all_its_rows(self):
         """Against numpy, with the weights of a training and no dropout: the first batch is the whole data set."""
         self.train("learns", 2, schedule={"epochs": 8}, batch={"global": 32, "micro": 8})
@@ -277,6 +304,8 @@ class TextEmbedding(TaskCase):
         self.assertIn('dimensions needs similarity = "cosine"', done.stderr)
         done = self.train("pairs", task={"loss": "margin_mse"}, data=data, check=3)
         self.assertIn("has an anchor, a positive, one negative and their score", done.stderr)
+        done = self.train("skipped", task={"loss": "triplet", "skip_duplicates": True}, check=2)
+        self.assertIn('skip_duplicates is for loss = "multiple_negatives"', done.stderr)
         done = self.train("compared", task={"similarity": "dot"}, check=2)
         self.assertIn('similarity is for loss = "triplet" and "margin_mse"', done.stderr)
         done = self.prepare("windows", {"format": "tsv", "files": ["train.tsv"]}, check=2,

@@ -23,6 +23,7 @@ LAYOUTS = {"classification": [{"data": 2, "pipeline": 2}], cases.COLUMNS: [{"dat
            "embedding": [{"data": 2, "pipeline": 2}, {"tensor": 2}], "embedding_symmetric": [{"data": 2}, {"tensor": 2}],
            "embedding_negatives": [{"data": 2, "pipeline": 2}], "embedding_scores": [{"data": 2, "pipeline": 2}, {"tensor": 2}],
            "embedding_triplets": [{"data": 2, "pipeline": 2}], "embedding_triplet_columns": [{"data": 2}, {"tensor": 2}], "embedding_margins": [{"data": 2, "pipeline": 2}, {"tensor": 2}],
+           "embedding_duplicates": [{"data": 2, "pipeline": 2}],
            "distilled_classification": [{"data": 2, "pipeline": 2}], "distilled_token_classification": [{"tensor": 2}],
            "distilled_question_answering": [{"pipeline": 2}], f"distilled_{cases.LISTWISE}": [{"data": 2}],
            "distilled_states": [{"data": 2, "pipeline": 2}, {"tensor": 2}], "distilled_states_words": [{"pipeline": 2}],

@@ -24,7 +24,7 @@ COLUMNS = "columns_regression"  # regression on several label columns, some of w
 # Task names of the input, if they differ, and the label column of the table.
 TASKS = {LISTWISE: "answer_ranking", BOUNDED: "regression", COLUMNS: "regression", "electra_regression": "regression", "roberta_classification": "classification",
          "gpt2_causal_lm": "causal_lm", "bilstm_classification": "classification", "embedding_symmetric": "embedding",
-         **dict.fromkeys(["embedding_scores", "embedding_negatives", "embedding_triplets", "embedding_triplet_columns", "embedding_margins"], "embedding")}
+         **dict.fromkeys(["embedding_scores", "embedding_negatives", "embedding_triplets", "embedding_triplet_columns", "embedding_margins", "embedding_duplicates"], "embedding")}
 LABELS = {"classification": "label", "roberta_classification": "label", "regression": "score", BOUNDED: "score", COLUMNS: ["score", "size", "vowels"],
           "electra_regression": "score", "bilstm_classification": "label", "multi_label": "labels", "token_classification": "tags"}
 # [task] of embeddings.
@@ -33,11 +33,13 @@ EMBEDDINGS = {"embedding": {}, "embedding_symmetric": {"symmetric": True, "scale
               "embedding_scores": {"loss": "cosine_similarity", "range": [0.0, 5.0], "pooling": "max"},
               "embedding_triplets": {"loss": "triplet", "similarity": "euclidean", "margin": 5.0},
               "embedding_triplet_columns": {"loss": "triplet", "margin": 0.6, "dimensions": [64, 20]},
-              "embedding_margins": {"loss": "margin_mse", "pooling": "cls"}}
+              "embedding_margins": {"loss": "margin_mse", "pooling": "cls"},
+              "embedding_duplicates": {"skip_duplicates": True, "symmetric": True}}
 # [source] of embeddings.
 EMBEDDING_SOURCES = {"embedding_scores": {"label": "score"}, "embedding_negatives": {"negatives": ["near", "far"]},
                      "embedding_triplets": {"negatives": ["near", "far"]}, "embedding_triplet_columns": {"negatives": ["near", "far"]},
-                     "embedding_margins": {"label": "score", "negatives": ["near"]}}
+                     "embedding_margins": {"label": "score", "negatives": ["near"]},
+                     "embedding_duplicates": {"text": "topic", "text_pair": "ends", "negatives": ["far"]}}
 CASES = [*LABELS, "answer_ranking", LISTWISE, "question_answering", "gpt2_causal_lm", *EMBEDDINGS]
 FAMILIES = {"electra": "Electra", "roberta": "Roberta", "gpt2": "GPT2", "bilstm": "BiLstm"}  # before a task's name; else BERT
 CLASSES = dict.fromkeys(EMBEDDINGS, "Model") | {"question_answering": "ForQuestionAnswering", "token_classification": "ForTokenClassification", "gpt2_causal_lm": "LMHeadModel"}
@@ -125,16 +127,16 @@ def write_rows(path, count, seed):
 
 
 def write_pairs(path, count, seed):
-    """Pairs of texts and their score from 0 to 5, the share of the anchor's words that the other text has; and two texts of other
-    words, the second of which every third row lacks."""
+    """Pairs of texts and their score from 0 to 5, the share of the anchor's words that the other text has; two texts of other
+    words, the second of which every third row lacks; and two short texts, which many rows share."""
     draw, others = random.Random(seed), sentences(count, seed + 100)
-    lines = ["anchor\tpositive\tscore\tnear\tfar"]
+    lines = ["anchor\tpositive\tscore\tnear\tfar\ttopic\tends"]
     for row, (text, _, _) in enumerate(sentences(count, seed)):
         words = text.split()
         kept = draw.sample(words, draw.randint(1, len(words)))
         other = others[row][0].split()
         lines.append("\t".join([text, " ".join(kept), str(round(5 * len(kept) / len(words), 2)), " ".join(kept[:1] + other),
-                                "" if row % 3 == 0 else " ".join(other)]))
+                                "" if row % 3 == 0 else " ".join(other), words[0], f"{words[0]} {words[-1]}"]))
     path.write_text("\n".join(lines) + "\n")
 
 

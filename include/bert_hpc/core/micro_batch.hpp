@@ -81,12 +81,12 @@ struct ListTargets {
   std::int64_t elements(std::int64_t, std::int64_t) const { return 2 * count; }
 };
 
-/// Texts of rows, which are neighbours: the place of each in its row, 0 for the anchor and 1 for the positive, and
-/// the row's score, 0 if it has none.
+/// Texts of rows, which are neighbours: the place of each in its row, 0 for the anchor and 1 for the positive; the
+/// row's score, 0 if it has none; and 48 bits of a hash of the text's tokens, as two whole numbers below 2^24.
 struct TextTargets {
-  const float* data = nullptr;  ///< (sequences, 2)
+  const float* data = nullptr;  ///< (sequences, 4)
   static std::int64_t elements(std::int64_t, std::int64_t sequences) { return columns * sequences; }
-  static constexpr std::int64_t columns = 2;
+  static constexpr std::int64_t columns = 4;
 };
 
 /// The rows that a head reads and its targets there, by type. A batch has the types that the task's loss reads, and

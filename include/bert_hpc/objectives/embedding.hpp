@@ -18,7 +18,7 @@ struct EmbeddingSettings {
   enum class Loss { multiple_negatives, cosine_similarity, triplet, margin_mse };
   Loss loss = Loss::multiple_negatives;
   double scale = 20;
-  bool symmetric = false;
+  bool symmetric = false, skips_duplicates = false;
   double low = 0, high = 1;  ///< range of scores that become numbers from 0 to 1
   ops::Similarity similarity = ops::Similarity::cosine;
   double margin = 0.5;

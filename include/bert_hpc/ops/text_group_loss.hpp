@@ -30,7 +30,7 @@ struct TextGroupLoss {
 };
 
 /// embeddings (texts, columns); groups (count, 2): texts [begin, end) of each, the anchor first, then the positive and,
-/// except for scores, one or more negatives; values (texts, 2): second the score of each text's group, as
+/// except for scores, one or more negatives; values (texts, 4): second the score of each text's group, as
 /// core::TextTargets; scratch (texts, 2). row_loss (texts): that of a group with its anchor, 0 with its other texts.
 /// d_embeddings: the gradient of scale · Σ row losses, may be `embeddings`; without data there is none. A group's bits
 /// do not depend on other groups.

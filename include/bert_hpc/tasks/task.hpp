@@ -128,6 +128,7 @@ inline constexpr const char* multiple_negatives_loss = "multiple_negatives";
 inline constexpr const char* cosine_similarity_loss = "cosine_similarity";
 inline constexpr const char* triplet_loss = "triplet";
 inline constexpr const char* margin_mse_loss = "margin_mse";
+inline constexpr const char* skip_duplicates_key = "skip_duplicates";
 inline constexpr const char* similarity_key = "similarity";
 inline constexpr const char* margin_key = "margin";
 inline constexpr const char* pooling_key = "pooling";

@@ -101,6 +101,7 @@ TEST_CASE("any key that is given since then is reported") {
                                            "task.pooling",
                                            "task.scale",
                                            "task.similarity",
+                                           "task.skip_duplicates",
                                            "task.margin",
                                            "task.symmetric",
                                            "task.dimensions",

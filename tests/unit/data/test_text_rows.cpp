@@ -1,7 +1,10 @@
 // Batches of rows of texts, with and without scores. Each text is a sequence.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <map>
+#include <set>
 #include <span>
+#include <utility>
 
 #include "bert_hpc/data/batch_loader.hpp"
 #include "bert_hpc/data/shard_writer.hpp"
@@ -58,6 +61,7 @@ TEST_CASE("a step's micro-batches have whole rows of texts with their places and
                                       .lists = true,
                                       .label_scales = {data::LabelScale::of_range(-10, 10)}});
     std::int64_t drawn = 0;
+    std::map<std::int32_t, std::pair<float, float>> hashes;  // by length
     while (loader.has_next()) {
       const data::LoadedStep& step = loader.next();
       CHECK(step.global_target_count <= 5);
@@ -72,14 +76,22 @@ TEST_CASE("a step's micro-batches have whole rows of texts with their places and
         for (std::int64_t r = 0; r < rows.count; ++r) {
           for (std::int32_t s = rows.data[2 * r]; s < rows.data[2 * r + 1]; ++s) {
             CHECK(batch.sample[s] == batch.sample[rows.data[2 * r]] + s - rows.data[2 * r]);
-            CHECK(texts[2 * s] == static_cast<float>(s - rows.data[2 * r]));
+            const float* const text = texts + core::TextTargets::columns * s;
+            CHECK(text[0] == static_cast<float>(s - rows.data[2 * r]));
             const float score = scored ? reader.values()[static_cast<std::size_t>(batch.sample[s])] : -10;
-            CHECK(texts[2 * s + 1] == (score + 10) / 20);
+            CHECK(text[1] == (score + 10) / 20);
+            // Texts of the same length are equal here.
+            const auto [known, is_new] =
+                hashes.emplace(batch.tokens.offsets[s + 1] - batch.tokens.offsets[s], std::pair(text[2], text[3]));
+            CHECK(known->second == std::pair(text[2], text[3]));
           }
         }
       }
     }
     CHECK(drawn == 13);
+    std::set<std::pair<float, float>> different;
+    for (const auto& [length, hash] : hashes) different.insert(hash);
+    CHECK(different.size() == 4);
   }
 }
 

@@ -170,7 +170,7 @@ TEST_CASE("the loss of several numbers of columns is the sum of their losses") {
   using test::Matrix;
   constexpr std::int64_t rows = 6, columns = 10;
   const Matrix x = Matrix::random(rows, columns, 5);
-  const test::Vector<float> texts{0, 0, 1, 0, 2, 0, 0, 0, 1, 0, 2, 0};
+  const test::Vector<float> texts{0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0};
   Matrix scratch(rows, 2), loss(1, rows), gradient(rows, columns), expected_loss(1, rows), expected(rows, columns);
   for (Matrix* sums : {&expected_loss, &expected}) std::fill(sums->values.begin(), sums->values.end(), 0.0f);
   const layers::StepLossKind kind = objectives::named("embedding").step_losses.front().make(task);

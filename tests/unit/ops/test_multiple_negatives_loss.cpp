@@ -15,13 +15,14 @@ namespace {
 
 constexpr std::int64_t columns = 11;
 
-/// Places of texts in groups of these sizes.
-test::Vector<float> places_of(const std::vector<int>& groups) {
+/// Places of texts in groups of these sizes. `names`: a number for each text, equal for equal texts; else all differ.
+test::Vector<float> places_of(const std::vector<int>& groups, const std::vector<int>& names = {}) {
   test::Vector<float> texts;
   for (const int size : groups) {
     for (int place = 0; place < size; ++place) {
-      texts.push_back(static_cast<float>(place));
-      texts.push_back(0);
+      const std::size_t number = texts.size() / 4;
+      const auto name = static_cast<float>(names.empty() ? static_cast<int>(number) : names[number]);
+      texts.insert(texts.end(), {static_cast<float>(place), 0.0f, 1.0f, name});
     }
   }
   return texts;
@@ -36,7 +37,8 @@ struct Plain {
   double step = 0;
 
   double at(std::int64_t i, std::int64_t j) const { return x(i, j) + (i == row && j == column ? step : 0.0); }
-  double place(std::int64_t i) const { return texts[static_cast<std::size_t>(2 * i)]; }
+  double place(std::int64_t i) const { return texts[static_cast<std::size_t>(4 * i)]; }
+  double name(std::int64_t i) const { return texts[static_cast<std::size_t>(4 * i + 3)]; }
   double logit(std::int64_t a, std::int64_t b) const {
     double aa = 0, bb = 0, ab = 0;
     for (std::int64_t j = 0; j < columns; ++j) {
@@ -46,13 +48,19 @@ struct Plain {
     }
     return options.scale * ab / std::sqrt(aa * bb);
   }
+  /// Whether the text in row c is a negative of the anchor in row a, or its positive.
+  bool counts(std::int64_t a, std::int64_t c) const {
+    if (!options.skips_duplicates || c == a + 1) return true;
+    if (name(c) == name(a) || name(c) == name(a + 1)) return false;
+    return place(c) != 1 || name(c - 1) != name(a);
+  }
   /// Loss of the anchor in row r, or of the positive, over the other texts.
   double loss(std::int64_t r) const {
     const bool anchor = place(r) == 0;
     if (!anchor && (!options.symmetric || place(r) != 1)) return 0;
     double sum = 0;
     for (std::int64_t i = 0; i < x.rows; ++i) {
-      if ((place(i) == 0) != anchor) sum += std::exp(logit(r, i));
+      if ((place(i) == 0) != anchor && counts(anchor ? r : i, anchor ? i : r)) sum += std::exp(logit(r, i));
     }
     const double loss = std::log(sum) - logit(r, anchor ? r + 1 : r - 1);
     return options.symmetric ? loss / 2 : loss;
@@ -75,11 +83,15 @@ Matrix zeros(std::int64_t rows, std::int64_t columns_of_it, std::int64_t padding
 }  // namespace
 
 TEST_CASE("the loss of in-batch negatives against a plain loop, its gradient against finite differences") {
-  const ops::MultipleNegatives options{.scale = GENERATE(1.0f, 20.0f), .symmetric = GENERATE(false, true)};
+  const ops::MultipleNegatives options{
+      .scale = GENERATE(1.0f, 20.0f), .symmetric = GENERATE(false, true), .skips_duplicates = GENERATE(false, true)};
   const std::vector<int> groups = GENERATE(std::vector{2, 2, 2, 2, 2}, std::vector{3, 2, 4, 3});
-  CAPTURE(options.scale, options.symmetric, groups.size());
-  const test::Vector<float> texts = places_of(groups);
-  const auto rows = static_cast<std::int64_t>(texts.size()) / 2;
+  CAPTURE(options.scale, options.symmetric, options.skips_duplicates, groups.size());
+  // Rows 1 and 3 have one anchor, rows 2 and 4 one positive; a text of row 3 is the anchor of row 2.
+  const std::vector<int> names =
+      groups.size() == 5 ? std::vector{1, 2, 3, 4, 1, 3, 5, 4, 6, 7} : std::vector{1, 2, 9, 3, 4, 1, 5, 3, 10, 6, 4, 2};
+  const test::Vector<float> texts = places_of(groups, names);
+  const auto rows = static_cast<std::int64_t>(texts.size()) / 4;
   const Matrix x = Matrix::random(rows, columns, 7, 1.5f, 2);
   Matrix loss = zeros(1, rows), gradient = zeros(rows, columns, 1), scratch(rows, 2);
   constexpr float scale = 0.25f;
@@ -113,6 +125,24 @@ TEST_CASE("the loss of in-batch negatives against a plain loop, its gradient aga
     CHECK(part_loss(0, i) == once_loss(0, begin + i));
     for (std::int64_t j = 0; j < columns; ++j) CHECK(part(i, j) == once(begin + i, j));
   }
+}
+
+TEST_CASE("texts that equal an anchor or its positive, and positives of equal anchors, are no negatives") {
+  const auto loss_of = [](const std::vector<int>& groups, const std::vector<int>& names, bool skips) {
+    const test::Vector<float> texts = places_of(groups, names);
+    const auto rows = static_cast<std::int64_t>(names.size());
+    const Matrix x = Matrix::random(rows, columns, 7);
+    Matrix loss = zeros(1, rows), gradient = zeros(rows, columns), scratch(rows, 2);
+    ops::multiple_negatives_loss(x, texts.data(), {.skips_duplicates = skips}, 0, 1.0f, scratch.values.data(),
+                                 loss.values.data(), gradient);
+    return loss(0, 0);
+  };
+  CHECK(loss_of({2, 2}, {1, 2, 1, 3}, true) == 0);  // two answers to one question
+  CHECK(loss_of({2, 2}, {1, 2, 3, 2}, true) == 0);  // one answer to two questions
+  CHECK(loss_of({2, 2}, {1, 2, 3, 1}, true) == 0);  // the text itself
+  CHECK(loss_of({2, 2}, {1, 2, 3, 4}, true) > 0);
+  CHECK(loss_of({2, 3}, {1, 2, 1, 3, 4}, true) > 0);  // a negative of an equal anchor is one
+  CHECK(loss_of({2, 2}, {1, 2, 1, 3}, false) == loss_of({2, 2}, {1, 2, 3, 4}, true));
 }
 
 TEST_CASE("in-batch negatives of one pair, of equal embeddings, of zeros and of broken ones") {

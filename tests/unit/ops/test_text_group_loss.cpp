@@ -22,16 +22,17 @@ constexpr std::int64_t columns = 13;
 struct Groups {
   explicit Groups(const std::vector<int>& sizes) {
     for (std::size_t g = 0; g < sizes.size(); ++g) {
-      ends.push_back(static_cast<std::int32_t>(values.size() / 2));
+      ends.push_back(static_cast<std::int32_t>(values.size() / 4));
       for (int place = 0; place < sizes[g]; ++place) {
         values.push_back(static_cast<float>(place));
         values.push_back(0.3f * static_cast<float>(g) - 0.4f);
+        values.insert(values.end(), 2, 0.0f);
       }
-      ends.push_back(static_cast<std::int32_t>(values.size() / 2));
+      ends.push_back(static_cast<std::int32_t>(values.size() / 4));
     }
   }
   std::int64_t count() const { return static_cast<std::int64_t>(ends.size()) / 2; }
-  std::int64_t texts() const { return static_cast<std::int64_t>(values.size()) / 2; }
+  std::int64_t texts() const { return static_cast<std::int64_t>(values.size()) / 4; }
 
   test::Vector<std::int32_t> ends;
   test::Vector<float> values;
@@ -60,7 +61,7 @@ struct Plain {
   double of_columns(std::int64_t group, std::int64_t first_columns) const {
     const auto g = static_cast<std::size_t>(2 * group);
     const std::int64_t anchor = groups.ends[g], end = groups.ends[g + 1];
-    const double score = groups.values[static_cast<std::size_t>(2 * anchor + 1)];
+    const double score = groups.values[static_cast<std::size_t>(4 * anchor + 1)];
     const double near = similarity(anchor, anchor + 1, first_columns);
     if (loss.kind == Kind::score) return (near - score) * (near - score);
     double sum = 0;
