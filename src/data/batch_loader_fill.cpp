@@ -140,8 +140,12 @@ void BatchLoader::fill(std::span<const core::PlannedSample> samples, Slot& slot,
       break;
     case tasks::HeadRows::first_tokens:
       fill_one_token_each(slot, batch);
-      fill_labels(slot, batch);
-      if (units_) fill_lists(samples, slot, batch);
+      if (options_.task->embeds_texts()) {
+        fill_texts(samples, slot, batch);
+      } else {
+        fill_labels(slot, batch);
+        if (units_) fill_lists(samples, slot, batch);
+      }
       break;
   }
   batch.tokens.pairs = pairs_of(batch.tokens, batch);

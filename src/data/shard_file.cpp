@@ -70,7 +70,7 @@ void ShardFile::read_attributes() {
   info_.task = tasks::find(task);
   if (info_.task == nullptr) fail("attribute 'task' is '" + core::printable(task) + "', which is not a task.");
   // Shards of any task serve one that needs no labels.
-  if (limits_.task->labels != tasks::Labels::none && info_.task != limits_.task) {
+  if (limits_.task->labels != tasks::Labels::none && task != limits_.task->name) {
     fail("it was made for task '" + task + "', but task.name is '" + limits_.task->name + "'.");
   }
   info_.vocabulary_hash = attribute(shard_attribute::vocabulary_hash);

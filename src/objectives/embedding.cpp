@@ -311,8 +311,23 @@ Objective with_pooling(Pooling pooling) {
           }};
 }
 
+/// The head reads first tokens alone, so that the encoder's last block computes no others.
+Objective with_first_tokens() {
+  static const tasks::Task task = [] {
+    tasks::Task first = *tasks::find("embedding");
+    first.rows = tasks::HeadRows::first_tokens;
+    return first;
+  }();
+  Objective objective = with_pooling(Pooling::first);
+  objective.task = &task;
+  objective.head = layers::embedding_head();
+  objective.head.loss = group_loss;
+  objective.head.loss_scratch = ops::TextGroupLoss::scratch;
+  return objective;
+}
+
 const Objective& with_settings(const config::Task& task) {
-  static const Objective mean = with_pooling(Pooling::mean), cls = with_pooling(Pooling::first),
+  static const Objective mean = with_pooling(Pooling::mean), cls = with_first_tokens(),
                          max = with_pooling(Pooling::max), last = with_pooling(Pooling::last);
   if (task.is(tasks::pooling_key, "cls")) return cls;
   if (task.is(tasks::pooling_key, "max")) return max;

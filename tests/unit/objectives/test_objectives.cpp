@@ -44,13 +44,20 @@ TEST_CASE("the head of embeddings is that of [task] pooling") {
   input.run.mode = "train";
   input.task.name = "embedding";
   CHECK(objectives::of(input).head.pooling == ops::Pooling::mean);
-  for (const auto& [word, pooling] : {std::pair("mean", ops::Pooling::mean), std::pair("cls", ops::Pooling::first),
-                                      std::pair("max", ops::Pooling::max), std::pair("last", ops::Pooling::last)}) {
+  for (const auto& [word, pooling] : {std::pair("mean", ops::Pooling::mean), std::pair("max", ops::Pooling::max),
+                                      std::pair("last", ops::Pooling::last)}) {
     input.task.words["pooling"] = word;
     const objectives::Objective& objective = objectives::of(input);
     CHECK(objective.head.pooling == pooling);
+    CHECK(objective.head.reads_all_tokens);
     CHECK(objective.task == tasks::find("embedding"));
   }
+  input.task.words["pooling"] = "cls";  // the last block computes first tokens alone
+  const objectives::Objective& first = objectives::of(input);
+  CHECK_FALSE(first.head.pooling.has_value());
+  CHECK_FALSE(first.head.reads_all_tokens);
+  CHECK(first.task->rows == tasks::HeadRows::first_tokens);
+  CHECK(first.task->embeds_texts());
 }
 
 TEST_CASE("a log names the loss of a ranking") {
