@@ -22,7 +22,7 @@ test::Vector<float> places_of(const std::vector<int>& groups, const std::vector<
     for (int place = 0; place < size; ++place) {
       const std::size_t number = texts.size() / 4;
       const auto name = static_cast<float>(names.empty() ? static_cast<int>(number) : names[number]);
-      texts.insert(texts.end(), {static_cast<float>(place), 0.0f, 1.0f, name});
+      for (const float value : {static_cast<float>(place), 0.0f, 1.0f, name}) texts.push_back(value);
     }
   }
   return texts;

@@ -26,7 +26,7 @@ struct Groups {
       for (int place = 0; place < sizes[g]; ++place) {
         values.push_back(static_cast<float>(place));
         values.push_back(0.3f * static_cast<float>(g) - 0.4f);
-        values.insert(values.end(), 2, 0.0f);
+        for (int part = 0; part < 2; ++part) values.push_back(0);  // of a hash
       }
       ends.push_back(static_cast<std::int32_t>(values.size() / 4));
     }
