@@ -1,5 +1,7 @@
-// The choice of an implementation of attention.
+// The choice of an implementation of attention, and the pairs of a mask.
 #include "bert_hpc/ops/attention.hpp"
+
+#include <algorithm>
 
 #include "bert_hpc/core/error.hpp"
 #include "kernel.hpp"
@@ -12,6 +14,16 @@
 #endif
 
 namespace bert_hpc::ops {
+
+double masked_pairs(const AttentionMask& mask, double pairs, double rows) {
+  if (!mask.is_limited() || rows == 0) return pairs;
+  const double length = pairs / rows;
+  const auto on_a_side = [length](std::int32_t limit) {  // of a sequence of this length
+    const double reach = std::min<double>(limit, length - 1);
+    return length * reach - reach * (reach + 1) / 2;
+  };
+  return rows + rows / length * (on_a_side(mask.before) + on_a_side(mask.after));
+}
 
 std::unique_ptr<Attention> make_attention(const std::string& kind, [[maybe_unused]] core::DataType type,
                                           [[maybe_unused]] bool tf32) {

@@ -44,7 +44,7 @@ struct Problem {
   std::int64_t heads;
   TokenRows rows;
   const std::int32_t* real;  // tokens of each sequence; null: all
-  bool causal;
+  AttentionMask mask;
   Operands<T> student, teacher;
   float scale;  // 1 / √head_dim of the student
   float ratio;  // the teacher's scale / the student's: exactly 1 for equal ones, so that equal scores differ by 0
@@ -53,8 +53,16 @@ struct Problem {
     const std::int64_t token = number / heads, sequence = rows.sequence[token], begin = rows.offsets[sequence];
     return {token, number % heads, begin, real != nullptr ? begin + real[sequence] : rows.offsets[sequence + 1]};
   }
-  KOKKOS_INLINE_FUNCTION std::int64_t keys_end(std::int64_t query, std::int64_t end) const {
-    return causal ? query + 1 : end;
+  /// The keys of a query at `position`, counted from its sequence's first token, of `count` tokens.
+  KOKKOS_INLINE_FUNCTION std::int64_t keys_begin(std::int64_t position, std::int64_t count) const {
+    return mask.is_limited() ? mask.begin(position, count) : 0;
+  }
+  KOKKOS_INLINE_FUNCTION std::int64_t keys_end(std::int64_t position, std::int64_t count) const {
+    return mask.is_limited() ? mask.end(position, count) : count;
+  }
+  /// The first query that attends to the key at `position`.
+  KOKKOS_INLINE_FUNCTION std::int64_t first_query(std::int64_t position) const {
+    return position > mask.after ? position - mask.after : 0;
   }
   KOKKOS_INLINE_FUNCTION float apart(const kernel::RowTeam& team, std::int64_t query, std::int64_t key,
                                      std::int64_t head) const {
@@ -93,7 +101,7 @@ Problem<T> problem_of(const ScorePair& pair) {
   return {in.extents.heads,
           in.queries,
           in.real_keys,
-          in.mask == AttentionMask::causal,
+          in.mask,
           operands_of<T>(in.q, in.k, in.extents.heads),
           operands_of<T>(pair.teacher_q, pair.teacher_k, in.extents.heads),
           scale,
@@ -119,13 +127,14 @@ void loss_in(const core::CallWork& work, const Problem<T>& problem, float weight
       {"bert_hpc::ops::score_loss", work}, p.rows.count * p.heads,
       KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t number) {
         const auto [i, head, begin, real] = p.item(number);
-        const std::int64_t end = p.keys_end(i, real);
+        const std::int64_t first = begin + p.keys_begin(i - begin, real - begin);
+        const std::int64_t end = begin + p.keys_end(i - begin, real - begin);
         float sum = 0.0f;
-        for (std::int64_t j = begin; i < real && j < end; ++j) {
+        for (std::int64_t j = first; i < real && j < end; ++j) {
           const float apart = p.apart(team, i, j, head);
           sum += apart * apart;
         }
-        if (team.leads()) row_loss(head, i) = weight * sum / static_cast<float>(end - begin);
+        if (team.leads()) row_loss(head, i) = weight * sum / static_cast<float>(end - first);
       });
 }
 
@@ -137,13 +146,14 @@ void add_query_gradient(const core::CallWork& work, const Problem<T>& problem, f
       {"bert_hpc::ops::add_score_gradient_q", work}, p.rows.count * p.heads,
       KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t number) {
         const auto [i, head, begin, real] = p.item(number);
-        const std::int64_t end = p.keys_end(i, real);
         if (i >= real) return;
-        const float scale = 2.0f * factor * p.scale / static_cast<float>(end - begin);
+        const std::int64_t first = begin + p.keys_begin(i - begin, real - begin);
+        const std::int64_t end = begin + p.keys_end(i - begin, real - begin);
+        const float scale = 2.0f * factor * p.scale / static_cast<float>(end - first);
         for (std::int64_t c = 0; c < p.student.head_dim; c += sum_columns) {
           const std::int64_t column = head * p.student.head_dim + c;
           float sums[thread_columns] = {};
-          for (std::int64_t j = begin; j < end; ++j) {
+          for (std::int64_t j = first; j < end; ++j) {
             add_scaled(team, p.width(c), p.apart(team, i, j, head), p.student.k.row(j) + column, sums);
           }
           add_sums(team, p.width(c), scale, sums, d_q.row(i) + column);
@@ -164,8 +174,10 @@ void add_key_gradient(const core::CallWork& work, const Problem<T>& problem, flo
         for (std::int64_t c = 0; c < p.student.head_dim; c += sum_columns) {
           const std::int64_t column = head * p.student.head_dim + c;
           float sums[thread_columns] = {};
-          for (std::int64_t i = p.causal ? j : begin; i < real; ++i) {
-            const float share = 1.0f / static_cast<float>(p.keys_end(i, real) - begin);
+          for (std::int64_t i = begin + p.first_query(j - begin); i < real; ++i) {
+            const std::int64_t from = p.keys_begin(i - begin, real - begin), to = p.keys_end(i - begin, real - begin);
+            if (from > j - begin) break;
+            const float share = 1.0f / static_cast<float>(to - from);
             add_scaled(team, p.width(c), share * p.apart(team, i, j, head), p.student.q.row(i) + column, sums);
           }
           add_sums(team, p.width(c), scale, sums, d_k.row(j) + column);

@@ -14,6 +14,10 @@ namespace {
 /// Number of result columns that a work item sums at once. Sums are float for every storage type.
 constexpr std::int64_t sum_columns = 128;
 
+struct RowRange {
+  std::int64_t begin, end;
+};
+
 /// The inputs of every kernel of one call.
 template <class T>
 struct Problem {
@@ -25,7 +29,7 @@ struct Problem {
   float scale;              // 1 / √head_dim
   Tensor<const T> q, k, v;  // (query rows, hidden), (key rows, hidden), (key rows, hidden)
   const std::int32_t* real_keys;
-  bool causal;
+  AttentionMask mask;
 
   KOKKOS_INLINE_FUNCTION float dot(const T* a, const T* b) const {
     float total = 0.0f;
@@ -42,17 +46,22 @@ struct Problem {
     return real_keys != nullptr ? keys.offsets[sequence] + real_keys[sequence] : keys.offsets[sequence + 1];
   }
 
-  /// The end of the keys that the mask shows to a query.
-  KOKKOS_INLINE_FUNCTION std::int64_t keys_end(std::int64_t sequence, std::int64_t query) const {
-    return causal ? keys.offsets[sequence] + queries.position[query] + 1 : keys.offsets[sequence + 1];
+  /// The keys that the mask shows to a query.
+  KOKKOS_INLINE_FUNCTION RowRange keys_of(std::int64_t sequence, std::int64_t query) const {
+    const std::int64_t first = keys.offsets[sequence], end = keys.offsets[sequence + 1];
+    if (!mask.is_limited()) return {first, end};
+    const std::int64_t position = queries.position[query];
+    return {first + mask.begin(position, first_padded(sequence) - first), first + mask.end(position, end - first)};
   }
 
-  /// The first query to which the mask shows the key at this position.
-  KOKKOS_INLINE_FUNCTION std::int64_t first_query(std::int64_t sequence, std::int64_t key_position) const {
-    std::int64_t query = queries.offsets[sequence];
-    const std::int64_t end = queries.offsets[sequence + 1];
-    while (causal && query < end && queries.position[query] < key_position) ++query;
-    return query;
+  /// The queries to which the mask shows the key at this position.
+  KOKKOS_INLINE_FUNCTION RowRange queries_of(std::int64_t sequence, std::int64_t key_position) const {
+    std::int64_t begin = queries.offsets[sequence], end = queries.offsets[sequence + 1];
+    if (!mask.is_limited()) return {begin, end};
+    const std::int64_t real = first_padded(sequence) - keys.offsets[sequence];
+    while (begin < end && queries.position[begin] + mask.after < key_position) ++begin;
+    while (begin < end && mask.begin(queries.position[end - 1], real) > key_position) --end;
+    return {begin, end};
   }
 
   /// The score of a key, after it was computed, if the key is real (below `padded`); else one whose exponential is 0.
@@ -96,7 +105,7 @@ Problem<T> make_problem(const AttentionInputs& in) {
   const std::uint32_t threshold = attention_dropout_threshold(in.dropout.probability);
   const float scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(in.extents.head_dim)));
   return {in.extents, in.queries,   in.keys,      in.dropout,   threshold,    attention_dropout_scale(threshold),
-          scale,      in.q.as<T>(), in.k.as<T>(), in.v.as<T>(), in.real_keys, in.mask == AttentionMask::causal};
+          scale,      in.q.as<T>(), in.k.as<T>(), in.v.as<T>(), in.real_keys, in.mask};
 }
 
 // s_j = q·k_j / √d,  lse = log Σ_j exp(s_j),  out = Σ_j kept_j · exp(s_j − lse) · v_j
@@ -107,8 +116,8 @@ void portable_forward(const core::CallWork& work, const Problem<T>& problem, Ten
       {"bert_hpc::ops::attention_forward", work}, p.queries.count * p.extents.heads, KOKKOS_LAMBDA(std::int64_t item) {
         const std::int64_t i = item / p.extents.heads, head = item % p.extents.heads;
         const std::int64_t sequence = p.queries.sequence[i], column = head * p.extents.head_dim;
-        const std::int64_t begin = p.keys.offsets[sequence], end = p.keys_end(sequence, i);
-        const std::int64_t padded = p.first_padded(sequence);
+        const auto [begin, end] = p.keys_of(sequence, i);
+        const std::int64_t first = p.keys.offsets[sequence], padded = p.first_padded(sequence);
         float largest = p.score(i, begin, column), total = 0.0f;
         for (std::int64_t j = begin; j < end; ++j) {  // the running maximum rescales the sum when it grows
           const float s = p.masked_score(i, j, column, padded);
@@ -124,7 +133,7 @@ void portable_forward(const core::CallWork& work, const Problem<T>& problem, Ten
           float sums[sum_columns] = {};
           for (std::int64_t j = begin; j < end; ++j) {
             const float probability =
-                std::exp(p.masked_score(i, j, column, padded) - lse) * p.kept(sequence, head, i, j - begin);
+                std::exp(p.masked_score(i, j, column, padded) - lse) * p.kept(sequence, head, i, j - first);
             add_scaled(p.width(c), probability, p.v.row(j) + column + c, sums);
           }
           store_sums(p.width(c), sums, out.row(i) + column + c);
@@ -143,15 +152,15 @@ void portable_backward_q(const core::CallWork& work, const Problem<T>& problem, 
       KOKKOS_LAMBDA(std::int64_t item) {
         const std::int64_t i = item / p.extents.heads, head = item % p.extents.heads;
         const std::int64_t sequence = p.queries.sequence[i], column = head * p.extents.head_dim;
-        const std::int64_t begin = p.keys.offsets[sequence], end = p.keys_end(sequence, i);
-        const std::int64_t padded = p.first_padded(sequence);
+        const auto [begin, end] = p.keys_of(sequence, i);
+        const std::int64_t first = p.keys.offsets[sequence], padded = p.first_padded(sequence);
         const T* d_o = d_out.row(i) + column;
         const float diagonal = p.dot(d_o, out.row(i) + column), lse = log_sum_exp(head, i);
         for (std::int64_t c = 0; c < p.extents.head_dim; c += sum_columns) {
           float sums[sum_columns] = {};
           for (std::int64_t j = begin; j < end; ++j) {
             const float probability = std::exp(p.masked_score(i, j, column, padded) - lse);
-            const float d_p = p.kept(sequence, head, i, j - begin) * p.dot(d_o, p.v.row(j) + column);
+            const float d_p = p.kept(sequence, head, i, j - first) * p.dot(d_o, p.v.row(j) + column);
             add_scaled(p.width(c), p.scale * probability * (d_p - diagonal), p.k.row(j) + column + c, sums);
           }
           store_sums(p.width(c), sums, d_q.row(i) + column + c);
@@ -168,10 +177,10 @@ void portable_backward_kv(const core::CallWork& work, const Problem<T>& problem,
         const std::int64_t j = item / p.extents.heads, head = item % p.extents.heads;
         const std::int64_t sequence = p.keys.sequence[j], column = head * p.extents.head_dim;
         const std::int64_t position = j - p.keys.offsets[sequence], padded = p.first_padded(sequence);
-        const std::int64_t first = p.first_query(sequence, position);
+        const auto [begin, end] = p.queries_of(sequence, position);
         for (std::int64_t c = 0; c < p.extents.head_dim; c += sum_columns) {
           float sums_k[sum_columns] = {}, sums_v[sum_columns] = {};
-          for (std::int64_t i = first; i < p.queries.offsets[sequence + 1]; ++i) {
+          for (std::int64_t i = begin; i < end; ++i) {
             const T* d_o = d_out.row(i) + column;
             const float probability = std::exp(p.masked_score(i, j, column, padded) - log_sum_exp(head, i));
             const float kept = p.kept(sequence, head, i, position);

@@ -3,8 +3,8 @@
 // computes twice. Arguments: bf16, fp16, fp32 or tf32 (default bf16), heads and head_dim (default 12 of 64), tokens of
 // a batch (default 16384; 512 on a CPU), one implementation alone: fused, plain, portable, or on GPUs fused-split,
 // whose backward pass computes d_q in a kernel of its own at every length, as that of fp32 always does (default or
-// "all": all), and the mask: full or causal (default full). The last line begins with "= " and sums up: the fused
-// kernels with dropout, in brackets the backward pass of fused-split.
+// "all": all), and the mask: full, causal or window, of 64 tokens on both sides (default full). The last line begins
+// with "= " and sums up: the fused kernels with dropout, in brackets the backward pass of fused-split.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -157,14 +157,16 @@ int main(int argc, char** argv) {
   const tests::Compute compute = tests::compute_named(name);
   const auto argument = [&](int i, std::int64_t otherwise) { return argc > i ? std::atoll(argv[i]) : otherwise; };
   const std::string only = argc > 5 && std::string(argv[5]) != "all" ? argv[5] : "";
-  const bool causal = argc > 6 && std::string(argv[6]) == "causal";
-  const ops::AttentionMask mask = causal ? ops::AttentionMask::causal : ops::AttentionMask::full;
+  const std::string shape = argc > 6 ? argv[6] : "full";
+  const ops::AttentionMask mask = shape == "causal"   ? ops::AttentionMask::causal()
+                                  : shape == "window" ? ops::AttentionMask::window(64)
+                                                      : ops::AttentionMask::full();
   const std::int64_t heads = argument(2, 12), head_dim = argument(3, 64), tokens = argument(4, on_gpu ? 16384 : 512);
-  std::printf("%s, %s, %lld heads of %lld, about %lld tokens%s\n", core::DeviceRuntime::description().c_str(),
+  std::printf("%s, %s, %lld heads of %lld, about %lld tokens, %s\n", core::DeviceRuntime::description().c_str(),
               name.c_str(), static_cast<long long>(heads), static_cast<long long>(head_dim),
-              static_cast<long long>(tokens), causal ? ", causal" : "");
+              static_cast<long long>(tokens), shape.c_str());
   std::string summary;
-  for (const int length : {512, 384, 256, 128, 64, 17}) {
+  for (const int length : {4096, 1024, 512, 384, 256, 128, 64, 17}) {
     const std::vector<int> lengths(static_cast<std::size_t>(std::max<std::int64_t>(1, tokens / length)), length);
     summary += bench(("length " + std::to_string(length)).c_str(), compute, heads, head_dim, lengths, length <= 128,
                      only, mask);

@@ -12,6 +12,11 @@
 
 namespace test {
 
+/// Keys of a sequence.
+struct KeyRange {
+  std::int64_t begin, end;
+};
+
 /// The rows of an attention problem, and what else its inputs have beside matrices.
 struct AttentionRows {
   /// samples: of each sequence.
@@ -42,11 +47,13 @@ struct AttentionRows {
     site.sample = samples.data();
     return site;
   }
-  /// Number of keys, the first of its sequence, that have a weight for a query row.
-  std::int64_t keys_of(std::size_t query) const {
+  /// The keys of its sequence that have a weight for a query row.
+  KeyRange keys_of(std::size_t query) const {
     const auto b = static_cast<std::size_t>(queries.sequence[query]);
-    const std::int32_t real = real_keys.empty() ? keys.offsets[b + 1] - keys.offsets[b] : real_keys[b];
-    return mask == bert_hpc::ops::AttentionMask::causal ? std::min(real, queries.position[query] + 1) : real;
+    const std::int64_t real = real_keys.empty() ? keys.offsets[b + 1] - keys.offsets[b] : real_keys[b];
+    const std::int64_t position = queries.position[query];
+    return {std::max<std::int64_t>(0, std::min(position - mask.before, real - 1)),
+            std::min(position + mask.after + 1, real)};
   }
 
   Rows queries, keys;
@@ -55,11 +62,12 @@ struct AttentionRows {
   Vector<std::int64_t> samples;
   Vector<std::int32_t> real_keys;  // of each sequence; empty: all
   bert_hpc::core::Dropout dropout;
-  bert_hpc::ops::AttentionMask mask = bert_hpc::ops::AttentionMask::full;
+  bert_hpc::ops::AttentionMask mask{};
 };
 
-inline constexpr bert_hpc::ops::AttentionMask every_mask[] = {bert_hpc::ops::AttentionMask::full,
-                                                              bert_hpc::ops::AttentionMask::causal};
+inline constexpr bert_hpc::ops::AttentionMask every_mask[] = {bert_hpc::ops::AttentionMask::full(),
+                                                              bert_hpc::ops::AttentionMask::causal(),
+                                                              bert_hpc::ops::AttentionMask::window(24)};
 
 /// Numbers beyond 32 bits.
 inline Vector<std::int64_t> large_samples(std::size_t sequences) {
@@ -207,7 +215,8 @@ class AttentionCheck {
     const std::int64_t d = c_.extents.head_dim, h = head * d;
     const auto row = static_cast<std::size_t>(i), width = static_cast<std::size_t>(d);
     const auto sequence = static_cast<std::size_t>(c_.queries.sequence[row]);
-    const std::int64_t begin = c_.keys.offsets[sequence], length = c_.keys_of(row);
+    const KeyRange range = c_.keys_of(row);
+    const std::int64_t begin = c_.keys.offsets[sequence] + range.begin, length = range.end - range.begin;
     const double scale = 1.0 / std::sqrt(static_cast<double>(d));
     std::vector<double> q(width), d_o(width), p(static_cast<std::size_t>(length)), d_p(p), size(p), keep(p), error(p);
     double largest = -1e300, total = 0.0, dot = 0.0, dot_size = 0.0, largest_error = 0.0;
@@ -227,7 +236,7 @@ class AttentionCheck {
         d_p[j] += d_o[x] * v;
         size[j] += std::abs(d_o[x] * v);
       }
-      keep[j] = kept(sequence, head, c_.queries.position[row], static_cast<std::int64_t>(j));
+      keep[j] = kept(sequence, head, c_.queries.position[row], range.begin + static_cast<std::int64_t>(j));
       largest = std::max(largest, p[j]);
       largest_error = std::max(largest_error, error[j]);
     }

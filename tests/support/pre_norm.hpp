@@ -30,7 +30,7 @@ inline model::ModelPlan causal(model::ModelPlan plan, const model::ModelConfig& 
          .value = linear[2].name,
          .heads = config.num_attention_heads,
          .dropout = static_cast<float>(model::encoder_settings(config).attention_probs_dropout_prob),
-         .mask = ops::AttentionMask::causal});
+         .mask = ops::AttentionMask::causal()});
   }
   return plan;
 }

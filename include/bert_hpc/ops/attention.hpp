@@ -24,22 +24,46 @@ struct AttentionExtents {
   std::int64_t first_head = 0;           ///< number of head 0 in the layer, where ranks share heads out: for dropout
 };
 
-/// Keys of its sequence that a query attends to: all, or those at its own position and before. With `causal`, the
+/// Keys of its sequence that a query attends to: those at most `before` positions before its own and `after` positions
+/// behind it. A query behind all of these, which is padding, attends to the last real key. If the mask is limited, the
 /// positions of queries ascend within a sequence.
-enum class AttentionMask { full, causal };
+struct AttentionMask {
+  static constexpr std::int32_t unlimited = 1 << 30;  ///< beyond every length, and a position can be added to it
 
-/// Number of the `pairs` of `rows` queries with all tokens of their sequences that the mask leaves: exact if the
-/// queries are all tokens, an average for other selections.
-inline double masked_pairs(AttentionMask mask, double pairs, double rows) {
-  return mask == AttentionMask::causal ? (pairs + rows) / 2 : pairs;
-}
+  std::int32_t before = unlimited, after = unlimited;
+
+  static constexpr AttentionMask full() { return {}; }
+  static constexpr AttentionMask causal() { return {unlimited, 0}; }
+  /// Local attention: keys at most `reach` positions away.
+  static constexpr AttentionMask window(std::int32_t reach) { return {reach, reach}; }
+
+  constexpr bool operator==(const AttentionMask&) const = default;
+  constexpr bool is_limited() const { return before != unlimited || after != unlimited; }
+  /// The same mask for sequences up to this length, without limits that none of them reaches.
+  constexpr AttentionMask within(std::int64_t length) const {
+    return {before >= length - 1 ? unlimited : before, after >= length - 1 ? unlimited : after};
+  }
+
+  /// The first key of a query at this position in a sequence of so many real keys, and the end of its keys.
+  BERT_HPC_DEVICE std::int64_t begin(std::int64_t position, std::int64_t real) const {
+    const std::int64_t first = position - before < real - 1 ? position - before : real - 1;
+    return first > 0 ? first : 0;
+  }
+  BERT_HPC_DEVICE std::int64_t end(std::int64_t position, std::int64_t length) const {
+    return position + after + 1 < length ? position + after + 1 : length;
+  }
+};
+
+/// Number of the `pairs` of `rows` queries with all tokens of their sequences that the mask leaves: exact for full and
+/// causal masks if the queries are all tokens, and for windows if the sequences have one length; an average otherwise.
+double masked_pairs(const AttentionMask& mask, double pairs, double rows);
 
 struct AttentionInputs {
   AttentionExtents extents;
   TokenRows queries, keys;  ///< queries.offsets and keys.offsets are (sequences + 1)
   Dropout dropout;
   ConstMatrix q, k, v;  ///< q (query rows, hidden), k and v (key rows, hidden), all with any row stride
-  AttentionMask mask = AttentionMask::full;
+  AttentionMask mask{};
   /// (sequences): how many keys of each sequence are real, at least 1; those after them have weight 0 and gradients 0.
   /// Null: all.
   const std::int32_t* real_keys = nullptr;

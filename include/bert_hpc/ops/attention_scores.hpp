@@ -3,7 +3,7 @@
 // the paper. They are computed from queries and keys, one row at a time, and never stored.
 //
 // The loss of a row and a head is the mean squared difference of the scores of its query with all keys that it attends
-// to: the real tokens of its sequence, or with a causal mask those up to its own. Rows of padding have none.
+// to: those real tokens of its sequence that the mask shows to it. Rows of padding have none.
 #pragma once
 
 #include "bert_hpc/core/matrix.hpp"

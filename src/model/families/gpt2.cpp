@@ -103,9 +103,9 @@ ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t out
       .intermediate = "mlp.c_fc",
       .output = "mlp.c_proj",
       .norm = "ln_f",
-      .mask = ops::AttentionMask::causal,
+      .mask = ops::AttentionMask::causal(),
       .activation = is_with_tanh(own.hidden_act) ? ops::Activation::gelu_tanh : ops::Activation::gelu};
-  ModelPlan plan = encoder_plan(config, names, kind, outputs);
+  ModelPlan plan = encoder_plan(config, own, names, kind, outputs);
   layers::change_embeddings(plan.input, [&](layers::EmbeddingsSettings& embeddings) {
     embeddings.word = base + "wte";
     embeddings.position = base + "wpe";
@@ -146,7 +146,7 @@ ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t out
 
 void check(const ModelConfig& config, core::ProblemList& problems) {
   const EncoderSettings& own = encoder_settings(config);
-  check_encoder_numbers(config, problems);
+  check_encoder_numbers(own, problems);
   if (!is_with_tanh(own.hidden_act) && own.hidden_act != "gelu") {
     problems.add("activation_function is " + in_quotes(own.hidden_act) +
                  ", but only \"gelu_new\" (with tanh, also as \"gelu_pytorch_tanh\" and \"gelu_fast\") and \"gelu\" "

@@ -25,7 +25,8 @@ struct HeadRowsOut {
 struct AttentionTask {
   std::int64_t queries, keys, head_dim;  ///< rows of q, rows of k and v, columns of a head
   std::int64_t real_keys;                ///< the first of the keys; padding after them has weight 0
-  bool causal;                           ///< a query attends to keys at its position and before, else to all
+  bool masked;                           ///< a query attends to some of the keys (ops::AttentionMask), else to all
+  std::int32_t before, after;            ///< the mask's limits
   float scale;                           ///< 1 / √head_dim
   // Dropout: threshold 0 disables it; counter words and key as in ops/attention_dropout.hpp.
   std::uint32_t threshold;

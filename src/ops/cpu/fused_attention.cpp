@@ -37,7 +37,10 @@ struct Call {
     t.queries = in.queries.offsets[sequence + 1] - first_query;
     t.keys = in.keys.offsets[sequence + 1] - first_key;
     t.real_keys = in.real_keys != nullptr ? in.real_keys[sequence] : t.keys;
-    t.causal = in.mask == AttentionMask::causal;
+    const AttentionMask mask = in.mask.within(t.keys);
+    t.masked = mask.is_limited();
+    t.before = mask.before;
+    t.after = mask.after;
     t.head_dim = in.extents.head_dim;
     t.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(in.extents.head_dim)));
     t.threshold = threshold;
@@ -47,7 +50,7 @@ struct Call {
     t.key0 = in.dropout.key0;
     t.key1 = in.dropout.key1;
     t.first_row = static_cast<std::uint32_t>((in.extents.first_head + head) << 20);
-    t.position = threshold > 0 || t.causal ? in.queries.position + first_query : nullptr;
+    t.position = threshold > 0 || t.masked ? in.queries.position + first_query : nullptr;
     t.log_sum_exp = results.log_sum_exp.row(head) + first_query;
     t.scratch = scratch;
     return t;

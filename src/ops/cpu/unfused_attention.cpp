@@ -67,9 +67,9 @@ class HeadTask {
     multiply(q_, k_, Form::b_transposed, p_);
     for (std::int64_t i = 0; i < p_.rows; ++i) {
       float* const p = p_.row(i);
-      const std::int64_t end = visible(i);
-      const float largest = scaled_largest(p, end);
-      const float total = exponentials(p, end, largest);
+      const KeyRange keys = visible(i);
+      const float largest = scaled_largest(p, keys);
+      const float total = exponentials(p, keys, largest);
       log_sum_exp_[i] = largest + std::log(total);
       scale_kept(i, p, 1.0f / total, p);
     }
@@ -104,18 +104,27 @@ class HeadTask {
   }
 
  private:
-  /// Number of keys that the mask and the padding leave to a query.
-  std::int64_t visible(std::int64_t query) const {
+  struct KeyRange {
+    std::int64_t begin, end;
+  };
+  /// The keys that the mask and the padding leave to a query.
+  KeyRange visible(std::int64_t query) const {
     const std::int64_t real = in_.real_keys != nullptr ? in_.real_keys[sequence_] : keys_;
-    if (in_.mask != AttentionMask::causal) return real;
-    return std::min<std::int64_t>(real, in_.queries.position[first_query_ + query] + 1);
+    if (!in_.mask.is_limited()) return {0, real};
+    const std::int64_t position = in_.queries.position[first_query_ + query];
+    return {in_.mask.begin(position, real), in_.mask.end(position, real)};
+  }
+  /// p = 0 for the other keys.
+  void clear_others(float* p, const KeyRange& visible) const {
+    std::fill(p, p + visible.begin, 0.0f);
+    std::fill(p + visible.end, p + keys_, 0.0f);
   }
 
   /// Scales the scores of the visible keys; returns the largest.
-  float scaled_largest(float* p, std::int64_t end) const {
+  float scaled_largest(float* p, const KeyRange& visible) const {
     float largest = -std::numeric_limits<float>::max();
 #pragma omp simd reduction(max : largest)
-    for (std::int64_t j = 0; j < end; ++j) {
+    for (std::int64_t j = visible.begin; j < visible.end; ++j) {
       p[j] *= scale_;
       largest = p[j] > largest ? p[j] : largest;
     }
@@ -123,14 +132,14 @@ class HeadTask {
   }
 
   /// p = exp(p − largest) of the visible keys, 0 of the others; returns the sum.
-  float exponentials(float* p, std::int64_t end, float largest) const {
+  float exponentials(float* p, const KeyRange& visible, float largest) const {
     float total = 0.0f;
 #pragma omp simd reduction(+ : total)
-    for (std::int64_t j = 0; j < end; ++j) {
+    for (std::int64_t j = visible.begin; j < visible.end; ++j) {
       p[j] = fast_exp(p[j] - largest);
       total += p[j];
     }
-    std::fill(p + end, p + keys_, 0.0f);
+    clear_others(p, visible);
     return total;
   }
 
@@ -167,11 +176,11 @@ class HeadTask {
 
   /// In: scores in p, d_out·v in d. Out: kept·probability in p, d_s in d.
   void backward_row(std::int64_t query, float diagonal, float* p, float* d) const {
-    const std::int64_t end = visible(query);
+    const KeyRange keys = visible(query);
     const float lse = log_sum_exp_[query];
 #pragma omp simd
-    for (std::int64_t j = 0; j < end; ++j) p[j] = fast_exp(scale_ * p[j] - lse);
-    std::fill(p + end, p + keys_, 0.0f);
+    for (std::int64_t j = keys.begin; j < keys.end; ++j) p[j] = fast_exp(scale_ * p[j] - lse);
+    clear_others(p, keys);
     scale_kept(query, d, 1.0f, d);
 #pragma omp simd
     for (std::int64_t j = 0; j < keys_; ++j) d[j] = scale_ * p[j] * (d[j] - diagonal);

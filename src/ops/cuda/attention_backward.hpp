@@ -133,7 +133,7 @@ BERT_HPC_WARP_CODE void probabilities_of_keys(const AttentionCall<T>& call, int 
 /// d_k and d_v of the block's keys of one head. Queries past the end of the sequence are rows of zeros, which add
 /// nothing.
 template <class Warp, class T, int D>
-BERT_HPC_WARP_CODE void attention_backward_keys(const AttentionCall<T>& call, bool causal) {
+BERT_HPC_WARP_CODE void attention_backward_keys(const AttentionCall<T>& call, bool masked) {
   using Shape = BackwardShape<T, D>;
   using F32 = typename Warp::F32;
   constexpr int R = Shape::row_tiles, N = Shape::others / 8, threads = Shape::threads;
@@ -147,8 +147,16 @@ BERT_HPC_WARP_CODE void attention_backward_keys(const AttentionCall<T>& call, bo
   const int own = Warp::warp() * 16 * R;
   const bool has_rows = own < mine.rows;
   static_assert(Shape::others <= 32);
-  const int begin = first_query_of<Warp, Shape::others>(call, causal, queries, count, mine.start);
-  const int own_begin = first_query_of<Warp, Shape::others>(call, causal, queries, count, mine.start + own);
+  int real = 0;
+  if (masked) {
+    const int length = Warp::load_one(call.key_offsets + mine.sequence + 1) - (mine.first - mine.start);
+    real = real_keys<Warp>(call, mine.sequence, length);
+  }
+  const int begin = first_query_of<Warp, Shape::others>(call, masked, queries, count, mine.start);
+  const int end = query_end_of<Warp, Shape::others>(call, masked, real, queries, count, mine.start + Shape::rows - 1);
+  const int own_begin = first_query_of<Warp, Shape::others>(call, masked, queries, count, mine.start + own);
+  const int own_end =
+      query_end_of<Warp, Shape::others>(call, masked, real, queries, count, mine.start + own + 16 * R - 1);
 
   const auto load_queries = [&](int query, int stage) {
     load_tile<Warp, T, D, Shape::others, threads>(q_tiles + stage * Shape::other_tile, call.q, queries + query,
@@ -174,8 +182,8 @@ BERT_HPC_WARP_CODE void attention_backward_keys(const AttentionCall<T>& call, bo
   constexpr bool in_registers = D == 32 && !Shape::floats;
   LeftOperand<Warp, T, D, R, in_registers> k, v;
   int stage = 0;
-  for (int query = begin; query < count; query += Shape::others) {
-    const bool at_work = has_rows && (!causal || query >= own_begin);
+  for (int query = begin; query < end; query += Shape::others) {
+    const bool at_work = has_rows && (!masked || (query >= own_begin && query < own_end));
     typename Warp::U32 kept = ~0u;
     if (call.threshold != 0 && at_work) {  // arrives while products are computed
       const typename Warp::I32 row = Warp::lane() + query;
@@ -188,7 +196,7 @@ BERT_HPC_WARP_CODE void attention_backward_keys(const AttentionCall<T>& call, bo
       k.open(k_tile, row);
       v.open(v_tile, row);
     }
-    if (query + Shape::others < count) load_queries(query + Shape::others, 1 - stage);
+    if (query + Shape::others < end) load_queries(query + Shape::others, 1 - stage);
     if (at_work) {
       const int q_tile = q_tiles + stage * Shape::other_tile, d_tile = d_tiles + stage * Shape::other_tile;
       F32 p[R][N][4], d_p[R][N][4];
@@ -196,7 +204,7 @@ BERT_HPC_WARP_CODE void attention_backward_keys(const AttentionCall<T>& call, bo
       multiply_by_transposed<Warp, T, D>(v, d_tile, d_p);
       const int lse = numbers + stage * 2 * Shape::numbers, dot = lse + Shape::numbers;
       probabilities_of_keys<Warp>(call, lse, dot, kept, own % 32, p, d_p);
-      if (causal) mask_queries_of_keys<Warp>(call, queries + query, count - query, mine.start + own, p, d_p);
+      if (masked) mask_queries_of_keys<Warp>(call, real, queries + query, count - query, mine.start + own, p, d_p);
       multiply_add_rounded<Warp, T, D>(p, d_tile, d_v);
       multiply_add_rounded<Warp, T, D>(d_p, q_tile, d_k);
     }
@@ -231,7 +239,7 @@ BERT_HPC_WARP_CODE void kept_words(const AttentionCall<T>& call, int head, int k
 
 /// d_q of the block's queries of one head.
 template <class Warp, class T, int D>
-BERT_HPC_WARP_CODE void attention_backward_queries(const AttentionCall<T>& call, bool causal) {
+BERT_HPC_WARP_CODE void attention_backward_queries(const AttentionCall<T>& call, bool masked) {
   using Shape = BackwardShape<T, D>;
   using F32 = typename Warp::F32;
   constexpr int R = Shape::row_tiles, N = Shape::others / 8, threads = Shape::threads;
@@ -246,8 +254,10 @@ BERT_HPC_WARP_CODE void attention_backward_queries(const AttentionCall<T>& call,
   const int own = Warp::warp() * 16 * R;
   const bool has_rows = own < mine.rows;
   const int own_rows = mine.rows - own < 16 * R ? mine.rows - own : 16 * R;
-  const int end = keys_of<Warp>(call, causal, real, length, mine.first, mine.rows).end;
-  const KeyRange own_keys = keys_of<Warp>(call, causal, real, length, mine.first + own, own_rows);
+  const KeyRange all_keys = keys_of<Warp>(call, masked, real, length, mine.first, mine.rows);
+  const int begin = all_keys.begin / Shape::others * Shape::others, end = all_keys.end;
+  const KeyRange own_keys = keys_of<Warp>(call, masked, real, length, mine.first + own, own_rows);
+  const int own_begin = own_keys.begin / Shape::others * Shape::others;
   const float scale_log2 = call.scale * log2_e;
 
   const auto load_keys = [&](int key, int stage) {
@@ -259,7 +269,7 @@ BERT_HPC_WARP_CODE void attention_backward_queries(const AttentionCall<T>& call,
   };
   load_tile<Warp, T, D, Shape::rows, threads>(q_tile, call.q, mine.first, mine.rows, column);
   load_tile<Warp, T, D, Shape::rows, threads>(d_tile, call.d_out, mine.first, mine.rows, column);
-  load_keys(0, 0);
+  load_keys(begin, 0);
 
   static_assert(Shape::others <= 32);
   F32 lse[R][2], dot[R][2], factor[R][2], d_q[R][D / 8][4];
@@ -280,13 +290,13 @@ BERT_HPC_WARP_CODE void attention_backward_queries(const AttentionCall<T>& call,
 
   LeftOperand<Warp, T, D, R, true> q, d_out;
   int stage = 0;
-  for (int key = 0; key < end; key += Shape::others) {
-    const bool at_work = has_rows && (!causal || key < own_keys.end);
+  for (int key = begin; key < end; key += Shape::others) {
+    const bool at_work = has_rows && (!masked || own_keys.meets(key, Shape::others));
     typename Warp::U32 kept[R][2];
     kept_words<Warp, Shape::others>(call, head, key, mine, at_work ? own : mine.rows, kept);
     Warp::template wait<0>();
     Warp::sync_block();
-    if (key == 0 && at_work) {
+    if (key == own_begin && at_work) {
       q.open(q_tile, own);
       d_out.open(d_tile, own);
     }
@@ -308,8 +318,8 @@ BERT_HPC_WARP_CODE void attention_backward_queries(const AttentionCall<T>& call,
           }
         }
       }
-      if (own_keys.whole - key < Shape::others) {
-        mask_keys_of_queries<Warp>(call, causal, own_keys, mine.first + own, own_rows, key, 0.0f, d_p);
+      if (own_keys.crosses(key, Shape::others)) {
+        mask_keys_of_queries<Warp>(call, masked, own_keys, mine.first + own, own_rows, key, 0.0f, d_p);
       }
       multiply_add_rounded<Warp, T, D>(d_p, k_tile, d_q);
     }

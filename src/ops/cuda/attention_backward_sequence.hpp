@@ -112,10 +112,10 @@ BERT_HPC_WARP_CODE void store_d_q(const AttentionCall<T>& call, int first, int v
   }
 }
 
-/// d_q, d_k and d_v of a sequence and head. Padded: sequences have padding (call.real_keys), or may have if causal; a
-/// kernel of its own, because registers are short.
+/// d_q, d_k and d_v of a sequence and head. Padded: sequences have padding (call.real_keys), or may have if masked; a
+/// kernel of its own, because registers are short. The mask's limit is behind queries alone.
 template <class Warp, class T, int D, class Shape, bool Padded>
-BERT_HPC_WARP_CODE void attention_backward_sequence(const AttentionCall<T>& call, bool causal) {
+BERT_HPC_WARP_CODE void attention_backward_sequence(const AttentionCall<T>& call, bool masked) {
   using F32 = typename Warp::F32;
   constexpr int threads = Shape::threads, others = Shape::others, sub_tile = 32 * D * 2;
   const int head = Warp::block_x() % call.heads, column = head * D;
@@ -139,10 +139,10 @@ BERT_HPC_WARP_CODE void attention_backward_sequence(const AttentionCall<T>& call
     const bool at_work = own < rows;
     int real = rows;  // of the tile
     if constexpr (Padded) {
-      real = (causal ? real_keys<Warp>(call, sequence, length) : Warp::load_one(call.real_keys + sequence)) - start;
+      real = (masked ? real_keys<Warp>(call, sequence, length) : Warp::load_one(call.real_keys + sequence)) - start;
     }
-    const int begin = first_query_of<Warp, others>(call, causal, first_query, count, start);
-    const int own_begin = first_query_of<Warp, others>(call, causal, first_query, count, start + own);
+    const int begin = first_query_of<Warp, others>(call, masked, first_query, count, start);
+    const int own_begin = first_query_of<Warp, others>(call, masked, first_query, count, start + own);
     if (start > 0) Warp::sync_block();  // waits until all warps have finished with the previous tile
     load_tile<Warp, T, D, Shape::keys, threads>(Shape::k, call.k, first_key + start, rows, column);
     load_tile<Warp, T, D, Shape::keys, threads>(Shape::v, call.v, first_key + start, rows, column);
@@ -176,7 +176,7 @@ BERT_HPC_WARP_CODE void attention_backward_sequence(const AttentionCall<T>& call
       }
       Warp::template wait<0>();
       Warp::sync_block();
-      if (at_work && (!causal || query >= own_begin)) {
+      if (at_work && (!masked || query >= own_begin)) {
         if (query == own_begin) {
           k.open(Shape::k, own);
           v.open(Shape::v, own);
@@ -195,9 +195,9 @@ BERT_HPC_WARP_CODE void attention_backward_sequence(const AttentionCall<T>& call
           multiply_by_transposed<Warp, T, D>(k, q_tile, p);
           multiply_by_transposed<Warp, T, D>(v, d_tile, d_p);
           probabilities_of_keys<Warp>(call, lse + numbers, dots + numbers, bits, 0, p, d_p);
-          if (causal) {
+          if (masked) {
             const int from = query + 32 * sub;
-            mask_queries_of_keys<Warp>(call, first_query + from, count - from, start + own, p, d_p);
+            mask_queries_of_keys<Warp>(call, real + start, first_query + from, count - from, start + own, p, d_p);
           }
           store_slopes<Warp, T, Shape>(own, real - own, sub, d_p);
           multiply_add_rounded<Warp, T, D>(p, d_tile, d_v);
@@ -206,9 +206,9 @@ BERT_HPC_WARP_CODE void attention_backward_sequence(const AttentionCall<T>& call
       }
       Warp::sync_block();
       int end = length;  // of the keys to which the tile's queries attend
-      if (causal) {
+      if (masked) {
         const int of_tile = count - query < others ? count - query : others;
-        end = Warp::load_one(call.query_position + first_query + query + of_tile - 1) + 1;
+        end = Warp::load_one(call.query_position + first_query + query + of_tile - 1) + call.after + 1;
       }
       const bool reads_dots = !Shape::one_tile && start == 0 && query + others < count,
                  last = Shape::one_tile || start + Shape::keys >= end;
@@ -223,7 +223,7 @@ BERT_HPC_WARP_CODE void attention_backward_sequence(const AttentionCall<T>& call
         } else {
           load_tiles<Warp>(left, d_q);
         }
-        multiply_slopes<Warp, T, D, Shape>(causal && end - start < rows ? end - start : rows, d_q);
+        multiply_slopes<Warp, T, D, Shape>(masked && end - start < rows ? end - start : rows, d_q);
         if (last) {
           store_d_q<Warp, T, Shape>(call, first_query + query, count - query, column, d_q);
         } else {

@@ -69,7 +69,7 @@ BERT_HPC_WARP_CODE void softmax_step(float scale_log2, typename Warp::F32 (&s)[R
 /// dropout and writes its decisions as bits; a kernel of its own, so that the generator's instructions are in one
 /// sequence with those of the product that they do not depend on.
 template <class Warp, class T, int D, bool Dropped>
-BERT_HPC_WARP_CODE void attention_forward(const AttentionCall<T>& call, bool causal) {
+BERT_HPC_WARP_CODE void attention_forward(const AttentionCall<T>& call, bool masked) {
   using Shape = ForwardShape<T, D>;
   using F32 = typename Warp::F32;
   constexpr int R = Shape::row_tiles, N = Shape::keys / 8, threads = Shape::threads, bytes = row_bytes<T, D>;
@@ -83,8 +83,10 @@ BERT_HPC_WARP_CODE void attention_forward(const AttentionCall<T>& call, bool cau
   const int own = Warp::warp() * 16 * R;  // this warp's first row of the tile
   const bool has_rows = own < mine.rows;
   const int own_rows = mine.rows - own < 16 * R ? mine.rows - own : 16 * R;
-  const int end = keys_of<Warp>(call, causal, real, length, mine.first, mine.rows).end;
-  const KeyRange own_keys = keys_of<Warp>(call, causal, real, length, mine.first + own, own_rows);
+  const KeyRange all_keys = keys_of<Warp>(call, masked, real, length, mine.first, mine.rows);
+  const int begin = all_keys.begin / Shape::keys * Shape::keys, end = all_keys.end;
+  const KeyRange own_keys = keys_of<Warp>(call, masked, real, length, mine.first + own, own_rows);
+  const int own_begin = own_keys.begin / Shape::keys * Shape::keys;
   const float scale_log2 = call.scale * log2_e;
 
   std::int64_t sample = 0;
@@ -102,10 +104,10 @@ BERT_HPC_WARP_CODE void attention_forward(const AttentionCall<T>& call, bool cau
   set_zero(out);
   LeftOperand<Warp, T, D, R, true> q;
   load_tile<Warp, T, D, Shape::rows, threads>(q_tile, call.q, mine.first, mine.rows, column);
-  load_tile<Warp, T, D, Shape::keys, threads>(k_tile, call.k, keys, end, column);
+  load_tile<Warp, T, D, Shape::keys, threads>(k_tile, call.k, keys + begin, end - begin, column);
   Warp::commit();
-  for (int key = 0; key < end; key += Shape::keys) {
-    const bool at_work = has_rows && (!causal || key < own_keys.end);
+  for (int key = begin; key < end; key += Shape::keys) {
+    const bool at_work = has_rows && (!masked || own_keys.meets(key, Shape::keys));
     F32 s[R][N][4];
     typename Warp::U32 drawn[R][2];
     Warp::template wait<0>();
@@ -113,7 +115,7 @@ BERT_HPC_WARP_CODE void attention_forward(const AttentionCall<T>& call, bool cau
     load_tile<Warp, T, D, Shape::keys, threads>(v_tile, call.v, keys + key, end - key, column);
     Warp::commit();
     if (at_work) {
-      if (key == 0) q.open(q_tile, own);
+      if (key == own_begin) q.open(q_tile, own);
       if constexpr (Dropped) draw<Warp>(call, sample, row_word, key, drawn);
       multiply_by_transposed<Warp, T, D>(q, k_tile, s);
     }
@@ -125,8 +127,8 @@ BERT_HPC_WARP_CODE void attention_forward(const AttentionCall<T>& call, bool cau
       Warp::commit();
     }
     if (at_work) {
-      if (own_keys.whole - key < Shape::keys) {
-        mask_keys_of_queries<Warp>(call, causal, own_keys, mine.first + own, own_rows, key, -__builtin_inff(), s);
+      if (own_keys.crosses(key, Shape::keys)) {
+        mask_keys_of_queries<Warp>(call, masked, own_keys, mine.first + own, own_rows, key, masked_score, s);
       }
       softmax_step<Warp>(scale_log2, s, maximum, total, out);
       if constexpr (Dropped) store_drawn<Warp>(call, head, mine.first + own, mine.rows - own, key, drawn);

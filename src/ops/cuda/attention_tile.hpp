@@ -31,6 +31,7 @@ struct AttentionCall {
   const std::int32_t *query_offsets, *key_offsets;  // (sequences + 1)
   const std::int32_t* query_position;               // (query rows), ascending within a sequence if there is a mask
   const std::int32_t* real_keys;                    // (sequences); null: all keys are real
+  std::int32_t before, after;                       // limits of AttentionMask; read by kernels with a limited mask
   Dropout dropout;
   std::uint32_t threshold;
   float drop_scale;  // 1 / P(keep)
@@ -59,6 +60,8 @@ AttentionCall<T> attention_call(const AttentionInputs& in, std::int64_t kept_row
   call.key_offsets = in.keys.offsets;
   call.query_position = in.queries.position;
   call.real_keys = in.real_keys;
+  call.before = in.mask.before;
+  call.after = in.mask.after;
   call.dropout = in.dropout;
   call.threshold = attention_dropout_threshold(in.dropout.probability);
   call.drop_scale = attention_dropout_scale(call.threshold);

@@ -13,12 +13,12 @@
 
 namespace bert_hpc::ops::cuda {
 
-// Causal: the mask, else the full one.
-template <class T, int D, bool Dropped, bool Causal>
+// Masked: by a limited mask, else full.
+template <class T, int D, bool Dropped, bool Masked>
 __global__ void __launch_bounds__(ForwardShape<T, D>::threads, ForwardShape<T, D>::blocks)
     attention_forward_kernel(const __grid_constant__ AttentionCall<T> call) {
   kernel::wait_for_earlier_kernels();
-  attention_forward<CudaWarp, T, D, Dropped>(call, Causal);
+  attention_forward<CudaWarp, T, D, Dropped>(call, Masked);
 }
 
 template <class T, int D>
@@ -28,25 +28,25 @@ __global__ void __launch_bounds__(BackwardShape<T, D>::threads)
   attention_dots<CudaWarp, T, D>(call);
 }
 
-template <class T, int D, bool Causal>
+template <class T, int D, bool Masked>
 __global__ void __launch_bounds__(BackwardShape<T, D>::threads, BackwardShape<T, D>::blocks)
     attention_backward_keys_kernel(const __grid_constant__ AttentionCall<T> call) {
   kernel::wait_for_earlier_kernels();
-  attention_backward_keys<CudaWarp, T, D>(call, Causal);
+  attention_backward_keys<CudaWarp, T, D>(call, Masked);
 }
 
-template <class T, int D, bool Causal>
+template <class T, int D, bool Masked>
 __global__ void __launch_bounds__(BackwardShape<T, D>::threads, BackwardShape<T, D>::blocks)
     attention_backward_queries_kernel(const __grid_constant__ AttentionCall<T> call) {
   kernel::wait_for_earlier_kernels();
-  attention_backward_queries<CudaWarp, T, D>(call, Causal);
+  attention_backward_queries<CudaWarp, T, D>(call, Masked);
 }
 
-template <class T, int D, class Shape, bool Padded, bool Causal>
+template <class T, int D, class Shape, bool Padded, bool Masked>
 __global__ void __launch_bounds__(Shape::threads, Shape::blocks)
     attention_backward_sequence_kernel(const __grid_constant__ AttentionCall<T> call) {
   kernel::wait_for_earlier_kernels();
-  attention_backward_sequence<CudaWarp, T, D, Shape, Padded>(call, Causal);
+  attention_backward_sequence<CudaWarp, T, D, Shape, Padded>(call, Masked);
 }
 
 namespace {
@@ -65,22 +65,22 @@ void launch(const kernel::Label& label, Kernel<T> function, const Launch& how, c
 }
 
 template <class T, int D>
-Kernel<T> forward_kernel_of(bool dropped, bool causal) {
-  if (causal) return dropped ? attention_forward_kernel<T, D, true, true> : attention_forward_kernel<T, D, false, true>;
+Kernel<T> forward_kernel_of(bool dropped, bool masked) {
+  if (masked) return dropped ? attention_forward_kernel<T, D, true, true> : attention_forward_kernel<T, D, false, true>;
   return dropped ? attention_forward_kernel<T, D, true, false> : attention_forward_kernel<T, D, false, false>;
 }
 template <class T, int D>
-Kernel<T> keys_kernel_of(bool causal) {
-  return causal ? attention_backward_keys_kernel<T, D, true> : attention_backward_keys_kernel<T, D, false>;
+Kernel<T> keys_kernel_of(bool masked) {
+  return masked ? attention_backward_keys_kernel<T, D, true> : attention_backward_keys_kernel<T, D, false>;
 }
 template <class T, int D>
-Kernel<T> queries_kernel_of(bool causal) {
-  return causal ? attention_backward_queries_kernel<T, D, true> : attention_backward_queries_kernel<T, D, false>;
+Kernel<T> queries_kernel_of(bool masked) {
+  return masked ? attention_backward_queries_kernel<T, D, true> : attention_backward_queries_kernel<T, D, false>;
 }
-/// The causal one is for padding too.
+/// The masked one is for padding too.
 template <class T, int D, class Shape>
-Kernel<T> sequence_kernel_of(bool padded, bool causal) {
-  if (causal) return attention_backward_sequence_kernel<T, D, Shape, true, true>;
+Kernel<T> sequence_kernel_of(bool padded, bool masked) {
+  if (masked) return attention_backward_sequence_kernel<T, D, Shape, true, true>;
   return padded ? attention_backward_sequence_kernel<T, D, Shape, true, false>
                 : attention_backward_sequence_kernel<T, D, Shape, false, false>;
 }
@@ -161,17 +161,17 @@ class FusedAttention : public Attention {
     backward_ =
         split_ ? BackwardKernel::split : backward_kernel(type_, head_dim, planned_length_, shared_bytes_of_device());
     with_shape(type_, tf32_, head_dim, [&]<class T, int D>() {
-      for (const bool causal : {false, true}) {
+      for (const bool masked : {false, true}) {
         for (const bool dropped : {false, true}) {
-          allow_shared_memory(forward_kernel_of<T, D>(dropped, causal), ForwardShape<T, D>::shared_bytes);
+          allow_shared_memory(forward_kernel_of<T, D>(dropped, masked), ForwardShape<T, D>::shared_bytes);
         }
-        allow_shared_memory(keys_kernel_of<T, D>(causal), BackwardShape<T, D>::key_bytes);
-        allow_shared_memory(queries_kernel_of<T, D>(causal), BackwardShape<T, D>::query_bytes);
+        allow_shared_memory(keys_kernel_of<T, D>(masked), BackwardShape<T, D>::key_bytes);
+        allow_shared_memory(queries_kernel_of<T, D>(masked), BackwardShape<T, D>::query_bytes);
         with_sequence_shape<T, D>(backward_, [&]<class Shape>() {
           // Requests all that is available: another instance may have reserved for longer sequences.
           const int most = static_cast<int>(shared_bytes_of_device());
           for (const bool padded : {false, true})
-            allow_shared_memory(sequence_kernel_of<T, D, Shape>(padded, causal), most);
+            allow_shared_memory(sequence_kernel_of<T, D, Shape>(padded, masked), most);
         });
       }
     });
@@ -182,7 +182,8 @@ class FusedAttention : public Attention {
     return tensor_cores_attend(head_dim, capability_) ? dropout_tiles_of(max_length) : 0;
   }
 
-  void forward(const AttentionInputs& in, const AttentionResults& results) override {
+  void forward(const AttentionInputs& inputs, const AttentionResults& results) override {
+    const AttentionInputs in = with_planned_mask(inputs);
     if (!here(in.extents, {in.q, in.k, in.v, results.out})) return portable_->forward(in, results);
     with_shape(type_, tf32_, in.extents.head_dim, [&]<class T, int D>() {
       AttentionCall<T> call = attention_call<T>(in, results.kept.rows);
@@ -190,18 +191,20 @@ class FusedAttention : public Attention {
       call.out = results.out.as<Stored<T>>();
       call.log_sum_exp = results.log_sum_exp;
       launch<T>({"bert_hpc::ops::attention_forward", attention_work(in, 2, 2, 2)},
-                forward_kernel_of<T, D>(call.threshold != 0, in.mask == AttentionMask::causal),
+                forward_kernel_of<T, D>(call.threshold != 0, in.mask.is_limited()),
                 forward_launch<T, D>(in.extents, in.queries), call);
     });
   }
 
-  void backward(const AttentionInputs& in, const AttentionResults& results, ConstMatrix d_out,
+  void backward(const AttentionInputs& inputs, const AttentionResults& results, ConstMatrix d_out,
                 const AttentionGradients& gradients) override {
+    const AttentionInputs in = with_planned_mask(inputs);
     const auto& [d_q, d_k, d_v] = gradients;
     if (!here(in.extents, {in.q, in.k, in.v, results.out, d_out, d_q, d_k, d_v})) {
       return portable_->backward(in, results, d_out, gradients);
     }
-    const bool causal = in.mask == AttentionMask::causal;
+    const bool masked = in.mask.is_limited();
+    const BackwardKernel kernel = backward_kernel_of(in.mask);
     with_shape(type_, tf32_, in.extents.head_dim, [&]<class T, int D>() {
       AttentionCall<T> call = attention_call<T>(in, results.kept.rows);
       call.saved_kept = results.kept;
@@ -211,25 +214,35 @@ class FusedAttention : public Attention {
       call.d_q = gradients.d_q.as<Stored<T>>();
       call.d_k = gradients.d_k.as<Stored<T>>();
       call.d_v = gradients.d_v.as<Stored<T>>();
-      with_sequence_shape<T, D>(backward_, [&]<class Shape>() {
+      with_sequence_shape<T, D>(kernel, [&]<class Shape>() {
         core::require(in.extents.max_length <= planned_length_,
                       "attention: sequences are longer than reserve() planned");
         call.planned_rows = Shape::padded(planned_length_);
         launch<T>({"bert_hpc::ops::attention_backward", attention_work(in, 5, 4, 4)},
-                  sequence_kernel_of<T, D, Shape>(call.real_keys != nullptr, causal),
+                  sequence_kernel_of<T, D, Shape>(call.real_keys != nullptr, masked),
                   backward_sequence_launch<Shape>(in.extents, planned_length_), call);
       });
-      if (backward_ != BackwardKernel::split) return;
+      if (kernel != BackwardKernel::split) return;
       launch<T>({"bert_hpc::ops::attention_dots", attention_work(in, 0, 2, 0)}, attention_dots_kernel<T, D>,
                 dots_launch<T, D>(in.extents, in.queries), call);
-      launch<T>({"bert_hpc::ops::attention_backward_keys", attention_work(in, 4, 2, 4)}, keys_kernel_of<T, D>(causal),
+      launch<T>({"bert_hpc::ops::attention_backward_keys", attention_work(in, 4, 2, 4)}, keys_kernel_of<T, D>(masked),
                 backward_keys_launch<T, D>(in.extents, in.keys), call);
       launch<T>({"bert_hpc::ops::attention_backward_queries", attention_work(in, 1, 3, 2)},
-                queries_kernel_of<T, D>(causal), backward_queries_launch<T, D>(in.extents, in.queries), call);
+                queries_kernel_of<T, D>(masked), backward_queries_launch<T, D>(in.extents, in.queries), call);
     });
   }
 
  private:
+  /// Limits that no planned sequence reaches are none. They follow from the plan and not from the batch, so that a
+  /// sequence is computed by the same kernels in every batch.
+  AttentionInputs with_planned_mask(AttentionInputs in) const {
+    in.mask = in.mask.within(planned_length_);
+    return in;
+  }
+  /// A kernel with a block per sequence would compute all keys before those of a window.
+  BackwardKernel backward_kernel_of(const AttentionMask& mask) const {
+    return mask.before == AttentionMask::unlimited ? backward_ : BackwardKernel::split;
+  }
   /// Whether the tensor cores handle this call. Operands with unaligned rows go to the portable kernels.
   bool here(const AttentionExtents& extents, std::initializer_list<ConstMatrix> operands) const {
     bool aligned = true;

@@ -117,7 +117,7 @@ TEST_CASE("a plan of GPT-2 is causal and pre-norm, with a final norm and a head 
                                           "transformer.ln_f"});
   CHECK(plan.hands_on_sum(3));
   CHECK_FALSE(plan.hands_on_sum(4));
-  const auto alike = layers::attention_sublayer({.heads = 3, .mask = ops::AttentionMask::causal});
+  const auto alike = layers::attention_sublayer({.heads = 3, .mask = ops::AttentionMask::causal()});
   CHECK(plan.sublayers[0].kind->computes_like(*alike));
   CHECK(plan.head.token == layers::SequenceToken::last);
   std::vector<core::ParameterSpec> head;

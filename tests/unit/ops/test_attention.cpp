@@ -97,7 +97,8 @@ struct Reference {
   void one_row(const Problem& p, std::int64_t i, std::int64_t head, std::int64_t d) {
     const auto row = static_cast<std::size_t>(i);
     const auto sequence = static_cast<std::size_t>(p.queries.sequence[row]);
-    const std::int64_t begin = p.keys.offsets[sequence], length = p.keys_of(row);
+    const test::KeyRange range = p.keys_of(row);
+    const std::int64_t begin = p.keys.offsets[sequence] + range.begin, length = range.end - range.begin;
     const std::int64_t h = head * d;
     const double scale = 1.0 / std::sqrt(static_cast<double>(d));
     const core::Tensor<const float> k = p.k(), v = p.v();
@@ -112,7 +113,7 @@ struct Reference {
     lse[static_cast<std::size_t>(head * rows + i)] = largest + std::log(total);
     for (std::int64_t j = 0; j < length; ++j) {
       const auto at = static_cast<std::size_t>(j);
-      const double keep = kept(p, sequence, head, p.queries.position[row], j);
+      const double keep = kept(p, sequence, head, p.queries.position[row], range.begin + j);
       probability[at] = std::exp(s[at] - largest) / total;
       for (std::int64_t c = 0; c < d; ++c) {
         const double d_o = p.d_out(i, h + c);
@@ -161,14 +162,14 @@ void check_against_reference(Problem p) {
     p.mask = mask;
     const Reference reference(p);
     for (const std::string& kind : kinds()) {
-      CAPTURE(kind, static_cast<int>(mask));
+      CAPTURE(kind, mask.before, mask.after);
       check_results(run(kind, p), p, reference);
     }
   }
 }
 
 ops::AttentionMask a_mask() {
-  return GENERATE(ops::AttentionMask::full, ops::AttentionMask::causal);
+  return GENERATE(ops::AttentionMask::full(), ops::AttentionMask::causal(), ops::AttentionMask::window(24));
 }
 
 std::vector<std::vector<int>> all_positions(const std::vector<int>& lengths) {
@@ -233,7 +234,7 @@ TEST_CASE("attention of padded sequences against double: padding has no weight a
     p.mask = mask;
     const Reference reference(p);
     for (const std::string& kind : kinds()) {
-      CAPTURE(kind, head_dim, probability, static_cast<int>(mask));
+      CAPTURE(kind, head_dim, probability, mask.before, mask.after);
       const Results r = run(kind, p);
       check_results(r, p, reference);
       std::int64_t not_zero = 0;

@@ -31,7 +31,7 @@ std::int64_t a_head_size() {
   return GENERATE(32, 64, 128);
 }
 ops::AttentionMask a_mask() {
-  return GENERATE(ops::AttentionMask::full, ops::AttentionMask::causal);
+  return GENERATE(ops::AttentionMask::full(), ops::AttentionMask::causal(), ops::AttentionMask::window(24));
 }
 
 /// Largest error of a 16 × 8 by 8 × 8 product of random floats, relative to the sum of its terms' magnitudes.

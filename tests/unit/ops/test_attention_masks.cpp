@@ -1,5 +1,6 @@
 // Attention with every mask on matrices of every type: against a loop in double, what a mask keeps apart, and what it
 // saves.
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <limits>
@@ -66,7 +67,7 @@ TEST_CASE("attention on matrices of every type against double") {
   AttentionCase c(of, positions, {lengths.begin(), lengths.begin() + (on_gpu ? 13 : 8)}, 2, head_dim, probability, 3);
   if (GENERATE(false, true)) c.pad_from_the_middle();
   for (const ops::AttentionMask mask : test::every_mask) {
-    CAPTURE(static_cast<int>(mask));
+    CAPTURE(mask.before, mask.after);
     c.mask = mask;
     const AttentionResults r = run(kind, c), again = run(kind, c);
     test::check_results(c, r);
@@ -84,7 +85,7 @@ TEST_CASE("causal attention of many selected rows against double") {
   for (int p = 90; p < 129; ++p) positions[1].push_back(p);
   for (int p = 0; p < 70; ++p) positions[2].push_back(p);
   AttentionCase c(of, positions, {200, 129, 180, 40}, 2, GENERATE(64, 80), 0.1f);
-  c.mask = ops::AttentionMask::causal;
+  c.mask = ops::AttentionMask::causal();
   if (GENERATE(false, true)) c.pad_from_the_middle();
   CAPTURE(kind, of.name(), c.extents.head_dim);
   test::check_results(c, run(kind, c));
@@ -94,7 +95,7 @@ TEST_CASE("a token's causal attention does not depend on later tokens") {
   const std::string kind = a_kind();
   const std::int64_t first_later = GENERATE(1, 15, 60, 64, 129);
   AttentionCase c(GENERATE(DataType::fp32, DataType::bf16), test::every_position({130}), {130}, 2, 64, 0.1f);
-  c.mask = ops::AttentionMask::causal;
+  c.mask = ops::AttentionMask::causal();
   const AttentionResults before = run(kind, c);
   for (std::int64_t i = first_later; i < 130; ++i) {
     for (std::int64_t j = 0; j < c.hidden; ++j) {
@@ -112,13 +113,64 @@ TEST_CASE("a token's causal attention does not depend on later tokens") {
   CHECK_FALSE(same_rows(before.d_kv, after.d_kv, 0, 1));
 }
 
+TEST_CASE("attention with every limit of a mask against double, on any selection of rows") {
+  const std::string kind = a_kind();
+  const OperandKind of = GENERATE(OperandKind(DataType::bf16), OperandKind(DataType::fp32));
+  std::vector<std::vector<int>> positions = test::every_position({150, 20, 300});
+  for (int p = 290; p > 3; p -= p % 7 == 0 ? 60 : 1) positions.back().push_back(p);
+  std::sort(positions.back().begin(), positions.back().end());
+  positions.back().erase(std::unique(positions.back().begin(), positions.back().end()), positions.back().end());
+  positions.push_back({});
+  for (int p = 5; p < 900; p += 1 + p % 40) positions.back().push_back(p);  // far apart: few share a block of keys
+  AttentionCase c(of, positions, {150, 20, 300, 900}, 1, GENERATE(64, 80), GENERATE(0.0f, 0.1f));
+  if (GENERATE(false, true)) c.pad_from_the_middle();
+  for (const ops::AttentionMask mask :
+       {ops::AttentionMask::window(0), ops::AttentionMask{70, 3}, ops::AttentionMask{1, 200},
+        ops::AttentionMask{40, ops::AttentionMask::unlimited}}) {
+    c.mask = mask;
+    CAPTURE(kind, of.name(), c.extents.head_dim, mask.before, mask.after);
+    test::check_results(c, run(kind, c));
+  }
+}
+
+TEST_CASE("attention in a window does not compute blocks of keys far from the queries") {
+  const std::string kind = a_kind();
+  if (kind == "plain") return;  // it computes all pairs
+  std::vector<int> positions;
+  for (int p = 300; p < 330; ++p) positions.push_back(p);
+  AttentionCase c(operands(), {positions, {}}, {700, 3}, 2, GENERATE(64, 80), GENERATE(0.0f, 0.1f));
+  c.mask = ops::AttentionMask::window(16);
+  const AttentionResults before = run(kind, c);
+  for (std::int64_t i = 0; i < 700; ++i) {
+    if (i == 200) i = 450;  // beyond the tiles of every kernel
+    for (std::int64_t j = 0; j < 2 * c.hidden; ++j) c.kv.set(i, j, std::numeric_limits<float>::quiet_NaN());
+  }
+  const AttentionResults after = run(kind, c);
+  CAPTURE(kind);
+  CHECK(before.out.same_bits(after.out));
+  CHECK(before.d_q.same_bits(after.d_q));
+  CHECK(before.d_kv.same_bits(after.d_kv));
+}
+
+TEST_CASE("a window that holds every sequence has the bits of the full mask") {
+  const std::string kind = a_kind();
+  AttentionCase c(operands(), test::every_position({50, 130, 7}), {50, 130, 7}, 2, 64, 0.1f);
+  const AttentionResults full = run(kind, c);
+  c.mask = ops::AttentionMask::window(129);
+  const AttentionResults window = run(kind, c);
+  CAPTURE(kind);
+  CHECK(full.out.same_bits(window.out));
+  CHECK(full.d_q.same_bits(window.d_q));
+  CHECK(full.d_kv.same_bits(window.d_kv));
+}
+
 TEST_CASE("causal attention does not compute blocks of keys after the queries") {
   const std::string kind = a_kind();
   if (kind == "plain") return;                                 // it computes all pairs
   constexpr int length = 400, queries = 100, first_nan = 256;  // beyond the block of keys of every kernel
   AttentionCase c(operands(), {test::every_position({queries})[0], {}}, {length, 3}, 2, GENERATE(64, 80),
                   GENERATE(0.0f, 0.1f));
-  c.mask = ops::AttentionMask::causal;
+  c.mask = ops::AttentionMask::causal();
   const AttentionResults before = run(kind, c);
   for (std::int64_t i = first_nan; i < length; ++i) {
     for (std::int64_t j = 0; j < 2 * c.hidden; ++j) c.kv.set(i, j, std::numeric_limits<float>::quiet_NaN());
@@ -141,8 +193,15 @@ TEST_CASE("the stated work of attention follows the mask") {
   in.queries.pairs = 9 + 25;
   const core::CallWork full = ops::attention_work(in, 5, 4, 4);
   CHECK(full.flops == 2.0 * 5 * 32 * (9 + 25));
-  in.mask = ops::AttentionMask::causal;
+  in.mask = ops::AttentionMask::causal();
   const core::CallWork causal = ops::attention_work(in, 5, 4, 4);
   CHECK(causal.flops == 2.0 * 5 * 32 * (1 + 2 + 3 + 1 + 2 + 3 + 4 + 5));
   CHECK(causal.bytes == full.bytes);
+  AttentionCase one(DataType::bf16, test::every_position({5}), {5}, 2, 16, 0.0f);
+  ops::AttentionInputs window = one.inputs();
+  window.queries.pairs = 25;
+  window.mask = ops::AttentionMask::window(1);
+  CHECK(ops::attention_work(window, 5, 4, 4).flops == 2.0 * 5 * 32 * (2 + 3 + 3 + 3 + 2));
+  window.mask = ops::AttentionMask::window(4);
+  CHECK(ops::attention_work(window, 5, 4, 4).flops == 2.0 * 5 * 32 * 25);
 }

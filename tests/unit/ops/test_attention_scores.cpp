@@ -53,7 +53,8 @@ struct Case {
     while (end < 15 && sequence(end) == sequence(i)) ++end;
     if (padded) end = begin + lengths[static_cast<std::size_t>(sequence(i))];
     if (i >= end) return 0;
-    if (mask == ops::AttentionMask::causal) end = i + 1;
+    begin = std::max(begin, i - mask.before);
+    end = std::min(end, i + mask.after + 1);
     double sum = 0;
     for (std::int64_t j = begin; j < end; ++j) {
       double s = 0, t = 0;
@@ -94,7 +95,7 @@ TEST_CASE("the loss of attention scores against double, and its gradients agains
   const auto type = GENERATE(test::DataType::fp32, test::DataType::bf16, test::DataType::fp16);
   const std::int64_t head_dim = GENERATE(4, 33, 130);
   const std::int64_t teacher_dim = GENERATE(4, 40);
-  const auto mask = GENERATE(ops::AttentionMask::full, ops::AttentionMask::causal);
+  const auto mask = GENERATE(ops::AttentionMask::full(), ops::AttentionMask::causal(), ops::AttentionMask::window(2));
   const bool padded = GENERATE(false, true);
   CAPTURE(head_dim, teacher_dim, padded);
   const Case c(type, head_dim, teacher_dim, mask, padded);
@@ -135,7 +136,7 @@ TEST_CASE("the loss of attention scores against double, and its gradients agains
 
 TEST_CASE("equal attention scores have neither loss nor gradient") {
   const auto type = GENERATE(test::DataType::fp32, test::DataType::bf16);
-  const auto mask = GENERATE(ops::AttentionMask::full, ops::AttentionMask::causal);
+  const auto mask = GENERATE(ops::AttentionMask::full(), ops::AttentionMask::causal(), ops::AttentionMask::window(2));
   Case c(type, 40, 40, mask, false);
   for (std::int64_t i = 0; i < 15; ++i) {
     for (std::int64_t j = 0; j < 2 * heads * 40; ++j) c.teacher.set(i, j, c.qk(i, j));

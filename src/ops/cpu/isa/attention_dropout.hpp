@@ -59,20 +59,22 @@ inline void order_keys(const std::uint16_t* blocks, std::uint8_t* keys) {
   }
 }
 
-/// Dropout values of query rows [first, first + rows) against keys [0, keys): bits[r][0 … bits_stride(keys)).
-void draw_bits(const AttentionTask& task, std::int64_t first, std::int64_t rows, std::int64_t keys,
-               std::uint8_t* bits) {
+/// Dropout values of query rows [first, first + rows) against keys [first_key, first_key + keys), where first_key is a
+/// multiple of keys_together: bits[r][0 … bits_stride(keys)).
+void draw_bits(const AttentionTask& task, std::int64_t first, std::int64_t rows, std::int64_t first_key,
+               std::int64_t keys, std::uint8_t* bits) {
   constexpr std::int64_t most = 256;
   std::uint32_t block_of[most], row_of[most];
   const PhiloxStream stream{task.c2, task.c3, task.key0, task.key1};
   const std::uint32_t blocks = static_cast<std::uint32_t>(bits_stride(keys) / 16);
+  const std::uint32_t first_block = static_cast<std::uint32_t>(first_key / 16);
   const std::int64_t count = rows * blocks;
   std::uint32_t block = 0;
   std::int64_t row = first;
   for (std::int64_t begin = 0; begin < count; begin += most) {
     const std::int64_t here = count - begin < most ? count - begin : most;
     for (std::int64_t n = 0; n < here; ++n) {
-      block_of[n] = block;
+      block_of[n] = first_block + block;
       row_of[n] = task.first_row + static_cast<std::uint32_t>(task.position[row]);
       if (++block == blocks) {
         block = 0;

@@ -38,13 +38,14 @@ struct Layout {
   std::int64_t keys_transposed, values_transposed;  // (head_dim, keys) in panels
   std::int64_t packed;                              // (keys, head_dim) in panels: values forward, keys backward
   std::int64_t queries_packed, d_out_packed;        // (block rows, head_dim) in panels
-  std::int64_t scores, d_scores;                    // (block rows, keys)
-  std::int64_t bits;                                // (block rows, keys) 8-bit dropout values
+  std::int64_t scores, d_scores;                    // (block rows, block keys)
+  std::int64_t bits;                                // (block rows, block keys) 8-bit dropout values
   std::int64_t row_scale;                           // (block rows)
   std::int64_t size;
 
-  Layout(std::int64_t keys, std::int64_t head_dim) {
-    const std::int64_t rows = max_block_rows(keys);
+  /// A block has at most so many keys, and max_block_rows() of them.
+  Layout(std::int64_t keys, std::int64_t block_keys, std::int64_t head_dim) {
+    const std::int64_t rows = max_block_rows(block_keys);
     const std::int64_t transposed = round_up(keys, panel) * head_dim, columns = round_up(head_dim, panel);
     std::int64_t used = 0;
     const auto take = [&used](std::int64_t floats) {
@@ -57,18 +58,18 @@ struct Layout {
     packed = take(keys * columns);
     queries_packed = take(rows * columns);
     d_out_packed = take(rows * columns);
-    scores = take(rows * score_stride(keys));
-    d_scores = take(rows * score_stride(keys));
-    bits = take(bits_bytes(rows, keys) / 4);
+    scores = take(rows * score_stride(block_keys));
+    d_scores = take(rows * score_stride(block_keys));
+    bits = take(bits_bytes(rows, block_keys) / 4);
     row_scale = take(rows);
     size = used;
   }
 };
 
 std::int64_t scratch_floats(std::int64_t keys, std::int64_t head_dim) {
-  const std::int64_t most = Layout(keys, head_dim).size;
+  const std::int64_t most = Layout(keys, keys, head_dim).size;
   if (keys <= max_keys_of_tall_blocks) return most;
-  const std::int64_t tall = Layout(max_keys_of_tall_blocks, head_dim).size;  // fewer keys may need more
+  const std::int64_t tall = Layout(keys, max_keys_of_tall_blocks, head_dim).size;  // fewer keys may need more
   return tall > most ? tall : most;
 }
 
@@ -80,84 +81,150 @@ inline Vector select(IntVector mask, Vector x) {
   return reinterpret_cast<Vector>(mask & reinterpret_cast<IntVector>(x));
 }
 
-/// Number of keys that a query attends to. They come first; padding and keys outside the mask follow.
-inline std::int64_t keys_of_query(const AttentionTask& task, std::int64_t query) {
-  if (!task.causal) return task.real_keys;
-  const std::int64_t seen = task.position[query] + 1;
-  return seen < task.real_keys ? seen : task.real_keys;
+struct KeyRange {
+  std::int64_t begin, end;
+};
+
+/// The keys that a query attends to (ops::AttentionMask).
+inline KeyRange keys_of_query(const AttentionTask& task, std::int64_t query) {
+  const std::int64_t real = task.real_keys;
+  if (!task.masked) return {0, real};
+  const std::int64_t position = task.position[query], first = position - task.before, end = position + task.after + 1;
+  const std::int64_t begin = first < real - 1 ? first : real - 1;
+  return {begin > 0 ? begin : 0, end < real ? end : real};
 }
 
-/// Number of keys with which a block of queries is combined, where `last` is the last of its queries.
-inline std::int64_t keys_of_block(const AttentionTask& task, std::int64_t last) {
-  return task.causal ? keys_of_query(task, last) : task.keys;
+/// Alignment of a block's first key: to panels of the packed operands, and to keys whose dropout is drawn together.
+inline std::int64_t key_alignment(const AttentionTask& task) {
+  return task.threshold > 0 ? keys_together : panel;
 }
 
-/// Zeros for keys [keys, end) of a row of scores, of which the vector with the last key before is complete.
-inline void clear_rest(std::int64_t keys, std::int64_t end, float* row) {
-  for (std::int64_t j = round_up(keys, lanes); j < end; j += lanes) store(row + j, Vector{});
+/// The keys with which the queries [first, last] of a block are combined.
+inline KeyRange keys_of_block(const AttentionTask& task, std::int64_t first, std::int64_t last) {
+  if (!task.masked) return {0, task.keys};
+  const std::int64_t alignment = key_alignment(task);
+  return {keys_of_query(task, first).begin / alignment * alignment, keys_of_query(task, last).end};
 }
 
-/// Result of converting the first `keys` scores of a row of `end` to probabilities, with dropout, not yet divided by
-/// their sum, and the others to 0: the factor and log-sum-exp of the row.
+/// Calls step(j) for whole vectors of a row's keys and step(j, lanes) for vectors of which only these lanes are keys.
+template <class Step>
+inline void for_keys(const KeyRange& keys, const Step& step) {
+  std::int64_t j = keys.begin / lanes * lanes;
+  if (j < keys.begin) {
+    step(j, ~lanes_below(keys.begin - j) & lanes_below(keys.end - j));
+    j += lanes;
+  }
+  for (; j + lanes <= keys.end; j += lanes) step(j);
+  if (j < keys.end) step(j, lanes_below(keys.end - j));
+}
+
+/// Zeros for the vectors of a row of `end` scores that have no key of the range.
+inline void clear_others(const KeyRange& keys, std::int64_t end, float* row) {
+  for (std::int64_t j = 0; j + lanes <= keys.begin; j += lanes) store(row + j, Vector{});
+  for (std::int64_t j = round_up(keys.end, lanes); j < end; j += lanes) store(row + j, Vector{});
+}
+
+/// Result of converting the scores of the row's keys, of `end` in all, to probabilities, with dropout, not yet divided
+/// by their sum, and the others to 0: the factor and log-sum-exp of the row.
 struct RowResult {
   float factor, log_sum_exp;
 };
-inline RowResult softmax_row(const AttentionTask& task, std::int64_t keys, std::int64_t end, float* s,
+inline RowResult softmax_row(const AttentionTask& task, const KeyRange& keys, std::int64_t end, float* s,
                              const std::uint8_t* bits) {
-  const std::int64_t whole = keys / lanes * lanes, rest = keys - whole;
-  const IntVector tail = lanes_below(rest);
   Vector most = broadcast(-__builtin_inff());
-  for (std::int64_t j = 0; j < whole; j += lanes) most = larger(most, load(s + j));
-  if (rest > 0) most = tail ? larger(most, load(s + whole)) : most;
+  for_keys(keys, [&](std::int64_t j, auto... some) {
+    const Vector more = larger(most, load(s + j));
+    if constexpr (sizeof...(some) == 0) {
+      most = more;
+    } else {
+      most = (some, ...) ? more : most;
+    }
+  });
   const float largest = largest_lane(most);
   const Vector shift = broadcast(largest), scale = broadcast(task.scale);
   Vector sum = {};
-  const auto step = [&](std::int64_t j, Vector e) {
+  for_keys(keys, [&](std::int64_t j, auto... some) {
+    Vector e = exp_of_negative((load(s + j) - shift) * scale);
+    if constexpr (sizeof...(some) > 0) e = select((some, ...), e);
     sum += e;
     if (task.threshold > 0) e = select(kept(bits + j, task.threshold), e);
     store(s + j, e);
-  };
-  for (std::int64_t j = 0; j < whole; j += lanes) step(j, exp_of_negative((load(s + j) - shift) * scale));
-  if (rest > 0) step(whole, select(tail, exp_of_negative((load(s + whole) - shift) * scale)));
-  clear_rest(keys, end, s);
+  });
+  clear_others(keys, end, s);
   const float total = sum_of_lanes(sum);
   return {task.drop_scale / total, largest * task.scale + __builtin_logf(total)};
 }
 
-/// Query rows of block `index`, for blocks of similar size.
+/// Number of keys in a block, at most. A window shows only so many to neighbouring queries.
+inline std::int64_t max_block_keys(const AttentionTask& task) {
+  const std::int64_t fixed = task.before + std::int64_t{task.after} + key_alignment(task);
+  const std::int64_t of_short = fixed + max_block_rows(max_keys_of_tall_blocks + 1);
+  const bool tall = fixed + max_block_rows(0) <= max_keys_of_tall_blocks;
+  const std::int64_t most = tall ? max_keys_of_tall_blocks : of_short;
+  return most < task.keys ? most : task.keys;
+}
+
+/// Blocks of a task's queries, of similar size.
 struct BlockPlan {
-  std::int64_t rows;
-  explicit BlockPlan(const AttentionTask& task) {
-    const std::int64_t most = max_block_rows(task.keys), blocks = (task.queries + most - 1) / most;
+  std::int64_t block_keys, rows;
+  explicit BlockPlan(const AttentionTask& task) : block_keys(max_block_keys(task)) {
+    const std::int64_t most = max_block_rows(block_keys), blocks = (task.queries + most - 1) / most;
     rows = blocks == 0 ? 1 : round_up((task.queries + blocks - 1) / blocks, tile_rows);
   }
 };
 
+/// Queries [first, first + rows) and the keys with which they are combined.
+struct Block {
+  std::int64_t first = 0, rows = 0, first_key = 0, keys = 0;
+
+  Block() = default;
+  /// Fewer queries than planned if they are far apart and see more keys than a block has.
+  Block(const AttentionTask& task, const BlockPlan& plan, std::int64_t first_query)
+      : first(first_query), rows(task.queries - first < plan.rows ? task.queries - first : plan.rows) {
+    KeyRange range = keys_of_block(task, first, first + rows - 1);
+    while (range.end - range.begin > plan.block_keys) range = keys_of_block(task, first, first + --rows - 1);
+    first_key = range.begin;
+    keys = range.end - range.begin;
+  }
+  /// The keys of query first + r, counted from first_key.
+  KeyRange keys_of(const AttentionTask& task, std::int64_t r) const {
+    const KeyRange range = keys_of_query(task, first + r);
+    return {range.begin - first_key, range.end - first_key};
+  }
+};
+
+/// Words of a row of a head: pairs of elements, or elements.
+inline std::int64_t words_of(const HeadPairs& pairs, std::int64_t head_dim) {
+  return pairs.data != nullptr ? head_dim / 2 : head_dim;
+}
+
 void forward(const AttentionTask& task) {
-  const Layout layout(task.keys, task.head_dim);
+  const BlockPlan plan(task);
+  const Layout layout(task.keys, plan.block_keys, task.head_dim);
   float* at = task.scratch;
   if (task.queries == 0) return;
-  const std::int64_t stride = score_stride(task.keys), d = task.head_dim;
+  const std::int64_t stride = score_stride(plan.block_keys), d = task.head_dim;
   pack_heads(task.k, task.k_pairs, task.keys, d, at + layout.keys_transposed);
   const bool pack = must_pack(task.keys, d) && (task.queries > 2 || d % lanes != 0);
   const Panels v = panels_of(task.v, task.keys, d, pack, at + layout.packed);
   float* scores = at + layout.scores;
   float* factors = at + layout.row_scale;
   std::uint8_t* bits = reinterpret_cast<std::uint8_t*>(at + layout.bits);
-  const BlockPlan plan(task);
-  for (std::int64_t first = 0; first < task.queries; first += plan.rows) {
-    const std::int64_t rows = task.queries - first < plan.rows ? task.queries - first : plan.rows;
-    const std::int64_t keys = keys_of_block(task, first + rows - 1), columns = round_up(keys, lanes);
-    multiply_heads(task.q, task.q_pairs, first, rows, columns, d, at + layout.keys_transposed, scores, stride);
-    if (task.threshold > 0) draw_bits(task, first, rows, keys, bits);
+  for (std::int64_t first = 0; first < task.queries;) {
+    const Block block(task, plan, first);
+    const std::int64_t rows = block.rows, keys = block.keys, columns = round_up(keys, lanes);
+    multiply_heads(task.q, task.q_pairs, first, rows, columns, d,
+                   at + layout.keys_transposed + block.first_key * words_of(task.k_pairs, d), scores, stride);
+    if (task.threshold > 0) draw_bits(task, first, rows, block.first_key, keys, bits);
     for (std::int64_t r = 0; r < rows; ++r) {
       const RowResult result =
-          softmax_row(task, keys_of_query(task, first + r), keys, scores + r * stride, bits + r * bits_stride(keys));
+          softmax_row(task, block.keys_of(task, r), keys, scores + r * stride, bits + r * bits_stride(keys));
       factors[r] = result.factor;
       task.log_sum_exp[first + r] = result.log_sum_exp;
     }
-    multiply<Into::scale_rows>({rows, d, keys, scores, stride, 1, v.data, v.row, v.next_panel,
+    multiply<Into::scale_rows>({rows, d, keys, scores, stride, 1, v.data + block.first_key * v.row, v.row, v.next_panel,
                                 task.out.data + first * task.out.stride, task.out.stride, factors});
+    first += rows;
   }
 }
 
@@ -170,15 +237,16 @@ inline float dot(const float* a, const float* b, std::int64_t count) {
   return total;
 }
 
-/// For the first `keys` of a row of `end`, in place: scores become probabilities after dropout, and d_p = d_out·v
-/// becomes d_s / √head_dim. The others become 0.
-inline void gradient_row(const AttentionTask& task, std::int64_t keys, std::int64_t end, float log_sum_exp,
+/// For the row's keys, of `end` in all, in place: scores become probabilities after dropout, and d_p = d_out·v becomes
+/// d_s / √head_dim. The others become 0.
+inline void gradient_row(const AttentionTask& task, const KeyRange& keys, std::int64_t end, float log_sum_exp,
                          float diagonal, float* s, float* d_s, const std::uint8_t* bits) {
-  const std::int64_t whole = keys / lanes * lanes, rest = keys - whole;
   const Vector scale = broadcast(task.scale), shift = broadcast(log_sum_exp);
   const Vector drop_scale = broadcast(task.drop_scale), offset = broadcast(diagonal * task.scale);
   const Vector d_scale = drop_scale * scale;
-  const auto step = [&](std::int64_t j, Vector p) {
+  for_keys(keys, [&](std::int64_t j, auto... some) {
+    Vector p = exp_of_negative(load(s + j) * scale - shift);
+    if constexpr (sizeof...(some) > 0) p = select((some, ...), p);
     Vector dropped = p * drop_scale, d_p = load(d_s + j) * d_scale;
     if (task.threshold > 0) {
       const IntVector keep = kept(bits + j, task.threshold);
@@ -187,11 +255,9 @@ inline void gradient_row(const AttentionTask& task, std::int64_t keys, std::int6
     }
     store(s + j, dropped);
     store(d_s + j, p * (d_p - offset));
-  };
-  for (std::int64_t j = 0; j < whole; j += lanes) step(j, exp_of_negative(load(s + j) * scale - shift));
-  if (rest > 0) step(whole, select(lanes_below(rest), exp_of_negative(load(s + whole) * scale - shift)));
-  clear_rest(keys, end, s);
-  clear_rest(keys, end, d_s);
+  });
+  clear_others(keys, end, s);
+  clear_others(keys, end, d_s);
 }
 
 void set_zero(HeadRowsOut rows, std::int64_t begin, std::int64_t end, std::int64_t columns) {
@@ -200,11 +266,18 @@ void set_zero(HeadRowsOut rows, std::int64_t begin, std::int64_t end, std::int64
   }
 }
 
-/// C (keys, head_dim) = or += Xᵀ·B, where X (rows, keys) has the layout of scores.
-void multiply_transposed(bool first, const AttentionTask& task, const float* x, std::int64_t rows, std::int64_t keys,
-                         const Panels& b, HeadRowsOut c) {
-  const Product product{keys,   task.head_dim, rows,         x,      1,        score_stride(task.keys),
-                        b.data, b.row,         b.next_panel, c.data, c.stride, nullptr};
+/// Zeros for the keys that the block does not have.
+void set_zero_outside(const Block& block, std::int64_t keys, std::int64_t columns, HeadRowsOut rows) {
+  set_zero(rows, 0, block.first_key, columns);
+  set_zero(rows, block.first_key + block.keys, keys, columns);
+}
+
+/// C = or += Xᵀ·B for the block's keys, rows of C (keys, head_dim), where X (rows, block's keys) are rows of scores.
+void multiply_transposed(bool first, const AttentionTask& task, const float* x, std::int64_t stride, std::int64_t rows,
+                         const Block& block, const Panels& b, HeadRowsOut c) {
+  float* const to = c.data + block.first_key * c.stride;
+  const Product product{block.keys, task.head_dim, rows,         x,  1,        stride,
+                        b.data,     b.row,         b.next_panel, to, c.stride, nullptr};
   if (first) {
     multiply<Into::replace>(product);
   } else {
@@ -214,15 +287,14 @@ void multiply_transposed(bool first, const AttentionTask& task, const float* x, 
 
 void backward(const AttentionGradientTask& gradient) {
   const AttentionTask& task = gradient.forward;
-  const Layout layout(task.keys, task.head_dim);
-  float* at = task.scratch;
-  const std::int64_t stride = score_stride(task.keys), d = task.head_dim;
   const BlockPlan plan(task);
-  // The first block writes the gradients of its keys; those of later keys begin with 0.
-  const std::int64_t first_end = plan.rows < task.queries ? plan.rows : task.queries;
-  const std::int64_t written = task.queries == 0 ? 0 : keys_of_block(task, first_end - 1);
-  set_zero(gradient.d_k, written, task.keys, d);
-  set_zero(gradient.d_v, written, task.keys, d);
+  const Layout layout(task.keys, plan.block_keys, task.head_dim);
+  float* at = task.scratch;
+  const std::int64_t stride = score_stride(plan.block_keys), d = task.head_dim;
+  // The first block writes the gradients of its keys; those of other keys begin with 0.
+  const Block written = task.queries > 0 ? Block(task, plan, 0) : Block{};
+  set_zero_outside(written, task.keys, d, gradient.d_k);
+  set_zero_outside(written, task.keys, d, gradient.d_v);
   if (task.queries == 0) return;
   const bool pack = must_pack(task.keys, d);
   pack_heads(task.k, task.k_pairs, task.keys, d, at + layout.keys_transposed);
@@ -231,26 +303,28 @@ void backward(const AttentionGradientTask& gradient) {
   float* scores = at + layout.scores;
   float* d_scores = at + layout.d_scores;
   std::uint8_t* bits = reinterpret_cast<std::uint8_t*>(at + layout.bits);
-  for (std::int64_t first = 0; first < task.queries; first += plan.rows) {
-    const std::int64_t rows = task.queries - first < plan.rows ? task.queries - first : plan.rows;
-    const std::int64_t keys = keys_of_block(task, first + rows - 1), columns = round_up(keys, lanes);
+  for (std::int64_t first = 0; first < task.queries;) {
+    const Block block(task, plan, first);
+    const std::int64_t rows = block.rows, keys = block.keys, columns = round_up(keys, lanes);
     const HeadRows q{task.q.data + first * task.q.stride, task.q.stride};
     const HeadRows d_out{gradient.d_out.data + first * gradient.d_out.stride, gradient.d_out.stride};
-    multiply_heads(task.q, task.q_pairs, first, rows, columns, d, at + layout.keys_transposed, scores, stride);
-    multiply_heads(gradient.d_out, gradient.d_out_pairs, first, rows, columns, d, at + layout.values_transposed,
-                   d_scores, stride);
-    if (task.threshold > 0) draw_bits(task, first, rows, keys, bits);
+    multiply_heads(task.q, task.q_pairs, first, rows, columns, d,
+                   at + layout.keys_transposed + block.first_key * words_of(task.k_pairs, d), scores, stride);
+    multiply_heads(gradient.d_out, gradient.d_out_pairs, first, rows, columns, d,
+                   at + layout.values_transposed + block.first_key * words_of(task.v_pairs, d), d_scores, stride);
+    if (task.threshold > 0) draw_bits(task, first, rows, block.first_key, keys, bits);
     for (std::int64_t r = 0; r < rows; ++r) {
       const float diagonal = dot(d_out.data + r * d_out.stride, task.out.data + (first + r) * task.out.stride, d);
-      gradient_row(task, keys_of_query(task, first + r), keys, task.log_sum_exp[first + r], diagonal,
-                   scores + r * stride, d_scores + r * stride, bits + r * bits_stride(keys));
+      gradient_row(task, block.keys_of(task, r), keys, task.log_sum_exp[first + r], diagonal, scores + r * stride,
+                   d_scores + r * stride, bits + r * bits_stride(keys));
     }
-    multiply<Into::replace>({rows, d, keys, d_scores, stride, 1, k.data, k.row, k.next_panel,
+    multiply<Into::replace>({rows, d, keys, d_scores, stride, 1, k.data + block.first_key * k.row, k.row, k.next_panel,
                              gradient.d_q.data + first * gradient.d_q.stride, gradient.d_q.stride, nullptr});
     const Panels q_panels = panels_of(q, rows, d, pack, at + layout.queries_packed);
     const Panels d_out_panels = panels_of(d_out, rows, d, pack, at + layout.d_out_packed);
-    multiply_transposed(first == 0, task, d_scores, rows, keys, q_panels, gradient.d_k);
-    multiply_transposed(first == 0, task, scores, rows, keys, d_out_panels, gradient.d_v);
+    multiply_transposed(first == 0, task, d_scores, stride, rows, block, q_panels, gradient.d_k);
+    multiply_transposed(first == 0, task, scores, stride, rows, block, d_out_panels, gradient.d_v);
+    first += rows;
   }
 }
 
