@@ -63,6 +63,8 @@ ParameterStore::ParameterStore(const std::vector<ParameterSpec>& given, Arenas a
                          .shard = spec.shard,
                          .one_product = spec.one_product,
                          .initial = spec.initial,
+                         .deviation = spec.deviation,
+                         .cutoff = spec.cutoff,
                          .zero_row = spec.zero_row,
                          .trainable = spec.trainable,
                          .adapter = spec.adapter};

@@ -19,10 +19,12 @@ void Embeddings::declare(const EmbeddingsSettings& settings, std::vector<core::P
                    .shard = place.rows(settings.vocabulary),
                    .row_sparse = row_sparse,
                    .zero_row = settings.padding_row});
-  specs.push_back({.name = settings.position + ".weight",
-                   .shape = {settings.first_position + settings.positions, settings.hidden},
-                   .row_sparse = row_sparse,
-                   .zero_row = settings.first_position - 1});
+  if (settings.positions > 0) {
+    specs.push_back({.name = settings.position + ".weight",
+                     .shape = {settings.first_position + settings.positions, settings.hidden},
+                     .row_sparse = row_sparse,
+                     .zero_row = settings.first_position - 1});
+  }
   if (settings.types > 0) specs.push_back({settings.type + ".weight", {settings.types, settings.hidden}});
   for (std::size_t table = first; table < specs.size(); ++table) specs[table].lookup_only = settings.lookup_only;
   declare_norm(specs, settings.norm, settings.hidden, settings.norm_bias);
@@ -34,7 +36,7 @@ Embeddings::Embeddings(const EmbeddingsSettings& settings, const core::Parameter
       parameters_(parameters),
       group_(group),
       word_(parameters.find(settings.word + ".weight")),
-      position_(parameters.find(settings.position + ".weight")),
+      position_(settings.positions > 0 ? parameters.find(settings.position + ".weight") : -1),
       type_(settings.types > 0 ? parameters.find(settings.type + ".weight") : -1),
       gamma_(parameters.find(settings.norm + ".weight")),
       beta_(settings.norm_bias ? parameters.find(settings.norm + ".bias") : -1) {
@@ -51,8 +53,8 @@ void Embeddings::allocate_saved(core::Workspace& workspace, std::int64_t tokens,
 
 /// saved.sum = word + position + type
 void Embeddings::look_up(const core::MicroBatch& batch, SavedActivations& saved) const {
-  const Tensor<const float> word = parameters_.value(word_), type = types(),
-                            position = positions(Tensor<const float>(parameters_.value(position_)));
+  const Tensor<const float> word = parameters_.value(word_), type = table(type_),
+                            position = positions(table(position_));
   if (!group_.shared()) return ops::embedding_forward(batch, word, position, type, saved.sum);
   const Matrix words = group_.partial(saved.sum, batch.tokens.count);
   ops::word_embedding_forward(batch, word, group_.place().begin(settings_.vocabulary), words);
@@ -98,6 +100,7 @@ void Embeddings::backward_weight(const StepContext& context, const SavedActivati
   if (!settings_.row_sparse() || group_.shared()) return;
   const core::SortedIds& words = context.batch.sorted_ids;
   ops::mark_rows({parameters_.marks_of(word_)}, settings_.hidden, words.ids, words.unique);
+  if (position_ < 0) return;
   std::uint8_t* const marks = parameters_.marks_of(position_);
   const std::int64_t before = settings_.first_position * settings_.hidden / ops::TouchedRows::line;
   ops::mark_first_rows({marks == nullptr ? nullptr : marks + before}, settings_.hidden, context.batch.max_length);

@@ -63,8 +63,21 @@ LayerCosts costs_of_one_product(const HeadSettings& settings, const BatchShape& 
 
 LayerCosts costs_of_sequence_head(const HeadSettings& settings, const BatchShape& batch) {
   if (settings.dense.empty()) return costs_of_one_product(settings, batch);
-  const int more = (settings.input_dropout > 0 ? 1 : 0) + (settings.activation == Activation::gelu ? 1 : 0);
-  return costs_of_two_products(settings, batch, 4 + more);
+  const int more = (settings.input_dropout > 0 ? 1 : 0) + (settings.activation == Activation::gelu ? 1 : 0) +
+                   (settings.norms_dense ? 2 : 0);
+  LayerCosts costs = costs_of_two_products(settings, batch, 4 + more);
+  if (settings.pooling) {
+    const double rows = static_cast<double>(core::bytes_of(settings.storage) * settings.hidden) * batch.tokens;
+    for (Work* const pass : {&costs.work.forward, &costs.work.backward_input}) {
+      pass->bytes += rows;
+      pass->moved += rows;
+    }
+  }
+  return costs;
+}
+
+LayerCosts costs_of_token_head(const HeadSettings& settings, const BatchShape& batch) {
+  return settings.dense_of_tokens ? costs_of_sequence_head(settings, batch) : costs_of_one_product(settings, batch);
 }
 
 LayerCosts costs_of_vocabulary_head(const HeadSettings& settings, const BatchShape& batch) {
@@ -77,6 +90,18 @@ void declare_sequence_head(const HeadSettings& settings, std::vector<core::Param
                            const TensorRank& place) {
   return settings.dense.empty() ? TokenHead::declare(settings, specs, place)
                                 : SequenceHead::declare(settings, specs, place);
+}
+
+void declare_token_head(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs,
+                        const TensorRank& place) {
+  return settings.dense_of_tokens ? SequenceHead::declare(settings, specs, place)
+                                  : TokenHead::declare(settings, specs, place);
+}
+
+std::unique_ptr<Head> make_token_head(const HeadSettings& settings, const core::ParameterStore& parameters,
+                                      const TensorGroup& group) {
+  if (settings.dense_of_tokens) return std::make_unique<SequenceHead>(settings, parameters, group);
+  return std::make_unique<TokenHead>(settings, parameters, group);
 }
 
 std::unique_ptr<Head> make_sequence_head(const HeadSettings& settings, const core::ParameterStore& parameters,
@@ -115,9 +140,9 @@ HeadKind token_head() {
   return {.class_suffix = "ForTokenClassification",
           .is_token_head = true,
           .loss = cross_entropy_loss,
-          .declare = TokenHead::declare,
-          .make = make<TokenHead>,
-          .costs = costs_of_one_product};
+          .declare = declare_token_head,
+          .make = make_token_head,
+          .costs = costs_of_token_head};
 }
 
 HeadKind span_head() {
@@ -127,9 +152,9 @@ HeadKind span_head() {
           .classifier = "qa_outputs",
           .fixed_outputs = 2,
           .loss = span_loss,
-          .declare = TokenHead::declare,
-          .make = make<TokenHead>,
-          .costs = costs_of_one_product};
+          .declare = declare_token_head,
+          .make = make_token_head,
+          .costs = costs_of_token_head};
 }
 
 void declare_head(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs, const TensorRank& place) {

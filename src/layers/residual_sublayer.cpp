@@ -10,7 +10,7 @@ ResidualSublayer::ResidualSublayer(const SublayerSettings& settings, const core:
       output_site_(settings.first_site + site),
       output_(linear(settings.output, site)),
       gamma_(parameters.find(settings.norm + ".weight")),
-      beta_(settings.biases ? parameters.find(settings.norm + ".bias") : -1) {}
+      beta_(settings.norm_bias ? parameters.find(settings.norm + ".bias") : -1) {}
 
 void ResidualSublayer::declare_output(const SublayerSettings& settings, std::int64_t columns,
                                       std::vector<core::ParameterSpec>& specs, const TensorRank& place) {
@@ -19,7 +19,7 @@ void ResidualSublayer::declare_output(const SublayerSettings& settings, std::int
                    .shard = place.columns(columns),
                    .one_product = true});
   if (settings.biases) declare_vector(specs, {.name = settings.output + ".bias", .shape = {settings.hidden}});
-  declare_norm(specs, settings.norm, settings.hidden, settings.biases);
+  declare_norm(specs, settings.norm, settings.hidden, settings.norm_bias);
 }
 
 void ResidualSublayer::declare_adapters(const SublayerSettings& settings, const std::vector<std::string>& reading,

@@ -85,7 +85,7 @@ class ResidualSublayer : public Sublayer {
   TensorGroup group_;
   std::uint32_t output_site_;
   Linear output_;
-  int gamma_, beta_;  // of the layer norm; beta_: -1 without biases
+  int gamma_, beta_;  // of the layer norm; beta_: -1 without a bias
 };
 
 }  // namespace bert_hpc::layers

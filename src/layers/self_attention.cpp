@@ -36,7 +36,7 @@ class AttentionKind final : public KindOf<SelfAttention, AttentionSettings> {
   bool computes_like(const SublayerKind& other) const override {
     const auto* const same = dynamic_cast<const AttentionKind*>(&other);
     return same != nullptr && same->own_.heads == own_.heads && same->own_.dropout == own_.dropout &&
-           same->own_.mask == own_.mask;
+           same->own_.mask == own_.mask && same->own_.rotary_theta == own_.rotary_theta;
   }
 };
 
@@ -94,6 +94,18 @@ SelfAttention::SelfAttention(const SublayerSettings& settings, const AttentionSe
       query_(linear(own.query, attention_input)),
       key_value_(linear(own.key, attention_input, 2)) {
   core::require(own.heads % group.place().size == 0, "attention: heads that the tensor group cannot share out");
+  if (own.rotary_theta > 0) frequencies_ = ops::RotaryFrequencies::of(own.rotary_theta, settings.hidden / own.heads);
+}
+
+void SelfAttention::rotate(ops::Rotation rotation, const StepContext& context, const RowSelection* selection,
+                           const Matrix& query, const Matrix& key_value, const Matrix& query_key_value) const {
+  if (frequencies_.pairs == 0) return;
+  const TokenRows& tokens = context.batch.tokens;
+  if (selection == nullptr) {
+    return ops::rotate(frequencies_, rotation, tokens, query_key_value.column_range(0, 2 * width_));
+  }
+  ops::rotate(frequencies_, rotation, selection->rows, query);
+  ops::rotate(frequencies_, rotation, tokens, key_value.column_range(0, width_));
 }
 
 SelfAttention::Inner SelfAttention::take_inner(core::Workspace& workspace, std::int64_t tokens,
@@ -205,6 +217,7 @@ void SelfAttention::forward(Engine& engine, const StepContext& context, const Ro
   } else {
     query_key_value_.forward(engine, all, saved.query_key_value, of(context, rows, saved.inner.query_key_value));
   }
+  rotate(ops::Rotation::forward, context, selection, saved.query, saved.key_value, saved.query_key_value);
   const ops::AttentionInputs in = inputs(context, rows, saved);
   if (context.attention_observer != nullptr) {
     context.attention_observer->forward({settings_.block, own_.heads, in}, context);
@@ -248,6 +261,8 @@ void SelfAttention::backward_input(Engine& engine, const StepContext& context, c
   if (context.attention_observer != nullptr) {
     context.attention_observer->backward({settings_.block, own_.heads, in}, context, deferred.d_query, d_key);
   }
+  rotate(ops::Rotation::gradient, context, selection, deferred.d_query, deferred.d_key_value,
+         deferred.d_query_key_value);
   const Matrix sum = group_.partial(d_x.y, tokens);
   if (selection != nullptr) {
     query_.backward_input(engine, deferred.d_query, d_rows, add, of(context, rows, {}, deferred.inner.query));

@@ -3,6 +3,7 @@
 
 #include "bert_hpc/layers/encoder_sublayers.hpp"
 #include "bert_hpc/ops/fusion.hpp"
+#include "bert_hpc/ops/rotary.hpp"
 #include "residual_sublayer.hpp"
 
 namespace bert_hpc::layers {
@@ -67,7 +68,12 @@ class SelfAttention : public ResidualSublayer {
                          const Matrix& all) const;
   ops::AttentionInputs inputs(const StepContext& context, const core::TokenRows& rows, const Saved& saved) const;
 
+  /// Rotates queries and keys, or their gradients back. Without a selection they are columns of the joint matrix.
+  void rotate(ops::Rotation rotation, const StepContext& context, const RowSelection* selection, const Matrix& query,
+              const Matrix& key_value, const Matrix& query_key_value) const;
+
   AttentionSettings own_;
+  ops::RotaryFrequencies frequencies_;
   std::int64_t heads_, width_;  // here, and the columns of these heads
   // Without a selection one product computes all three, with one the first is of the selected rows alone.
   Linear query_key_value_, query_, key_value_;

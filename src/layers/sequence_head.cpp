@@ -2,13 +2,15 @@
 
 #include "bert_hpc/ops/activation.hpp"
 #include "bert_hpc/ops/dropout.hpp"
+#include "bert_hpc/ops/layer_norm.hpp"
 #include "bert_hpc/ops/losses.hpp"
 
 namespace bert_hpc::layers {
 
 void SequenceHead::declare(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs, const TensorRank&) {
   specs.push_back({settings.dense + ".weight", {settings.hidden, settings.hidden}});
-  declare_vector(specs, {.name = settings.dense + ".bias", .shape = {settings.hidden}});
+  if (settings.dense_bias) declare_vector(specs, {.name = settings.dense + ".bias", .shape = {settings.hidden}});
+  if (settings.norms_dense) declare_norm(specs, settings.norm, settings.hidden, settings.norm_bias);
   specs.push_back({settings.classifier + ".weight", {settings.outputs, settings.hidden}});
   declare_vector(specs, {.name = settings.classifier + ".bias", .shape = {settings.outputs}});
 }
@@ -18,23 +20,35 @@ SequenceHead::SequenceHead(const HeadSettings& settings, const core::ParameterSt
     : settings_(settings),
       parameters_(parameters),
       group_(group),
-      pooler_(parameters,
-              {.weight = settings.dense + ".weight", .bias = settings.dense + ".bias", .in_encoder = false}),
+      pooler_(parameters, {.weight = settings.dense + ".weight",
+                           .bias = settings.dense_bias ? settings.dense + ".bias" : "",
+                           .in_encoder = false}),
       classifier_(
           parameters,
-          {.weight = settings.classifier + ".weight", .bias = settings.classifier + ".bias", .in_encoder = false}) {}
+          {.weight = settings.classifier + ".weight", .bias = settings.classifier + ".bias", .in_encoder = false}) {
+  core::require(!settings.pooling || !drops_input(), "sequence head: dropout before or behind pooling is not known");
+  if (!settings.norms_dense) return;
+  gamma_ = parameters.find(settings.norm + ".weight");
+  if (settings.norm_bias) beta_ = parameters.find(settings.norm + ".bias");
+}
 
 void SequenceHead::allocate_saved(core::Workspace& workspace, std::int64_t rows,
                                   SavedActivations& of_micro_batch) const {
   auto& saved = static_cast<Saved&>(of_micro_batch);
   saved = {};
-  if (drops_input()) saved.input = workspace.take(rows, settings_.hidden, settings_.storage);
+  if (drops_input() || settings_.pooling) saved.input = workspace.take(rows, settings_.hidden, settings_.storage);
   saved.activated = saved.dense = workspace.take(rows, settings_.hidden, settings_.storage);
   if (settings_.activation == Activation::gelu) {
     saved.activated = workspace.take(rows, settings_.hidden, settings_.storage);
   }
   saved.features = workspace.take(rows, settings_.hidden, settings_.storage);
   saved.d_features = saved.d_dense = workspace.take(rows, settings_.hidden, settings_.storage);
+  if (settings_.norms_dense) {
+    saved.normalized = workspace.take(rows, settings_.hidden, settings_.storage);
+    saved.statistics = workspace.take<float>(2, rows);
+    saved.d_dense = workspace.take(rows, settings_.hidden, settings_.storage);
+  }
+  if (settings_.pooling) saved.d_input = workspace.take(rows, settings_.hidden, settings_.storage);
   saved.logits = workspace.take<float>(rows, settings_.outputs);
   saved.row_losses = workspace.take<float>(1, rows);
 }
@@ -54,28 +68,40 @@ void SequenceHead::activate(Saved& saved) const {
   }
 }
 
-void SequenceHead::activate_backward(const Saved& saved) const {
+void SequenceHead::activate_backward(const Saved& saved, const Matrix& d_activated) const {
   switch (settings_.activation) {
     case Activation::gelu:
-      return ops::gelu_backward(saved.dense, saved.d_features, saved.d_dense);
+      return ops::gelu_backward(saved.dense, d_activated, saved.d_dense);
     case Activation::relu:
-      return ops::relu_backward(saved.activated, saved.d_features, saved.d_dense);
+      return ops::relu_backward(saved.activated, d_activated, saved.d_dense);
     default:
-      return ops::tanh_backward(saved.activated, saved.d_features, saved.d_dense);
+      return ops::tanh_backward(saved.activated, d_activated, saved.d_dense);
   }
+}
+
+void SequenceHead::normalize(const core::TokenRows& rows, Saved& saved) const {
+  ops::residual_layer_norm_forward({}, rows, saved.activated, nullptr, {}, parameters_.value(gamma_).data,
+                                   beta_ < 0 ? nullptr : parameters_.value(beta_).data, settings_.layer_norm_epsilon,
+                                   saved.normalized, saved.statistics.row(0), saved.statistics.row(1));
 }
 
 void SequenceHead::forward(Engine& engine, const StepContext& context, ConstMatrix x,
                            SavedActivations& of_micro_batch) const {
   auto& saved = static_cast<Saved&>(of_micro_batch);
   const core::TokenRows& rows = context.batch.targets.rows;
+  if (settings_.pooling) {
+    const core::TokenRows& tokens = context.batch.tokens;
+    ops::pool_rows(*settings_.pooling, group_.gather(x, tokens.count), tokens, context.batch.lengths, saved.input);
+  }
   if (drops_input()) {
     ops::dropout(context.dropout(settings_.input_dropout, settings_.site + 1), rows, group_.gather(x, rows.count),
                  saved.input);
   }
   pooler_.forward(engine, input(saved, x, rows.count), saved.dense);
   activate(saved);
-  ops::dropout(context.dropout(settings_.classifier_dropout, settings_.site), rows, saved.activated, saved.features);
+  if (settings_.norms_dense) normalize(rows, saved);
+  ops::dropout(context.dropout(settings_.classifier_dropout, settings_.site), rows,
+               settings_.norms_dense ? saved.normalized : saved.activated, saved.features);
   classifier_.forward(engine, saved.features, saved.logits);
 }
 
@@ -89,7 +115,18 @@ void SequenceHead::backward_input(Engine& engine, const StepContext& context, Sa
   classifier_.backward_input(engine, saved.logits, saved.d_features, ops::Write::replace);
   ops::dropout(context.dropout(settings_.classifier_dropout, settings_.site), context.batch.targets.rows,
                saved.d_features, saved.d_features);
-  activate_backward(saved);
+  if (settings_.norms_dense) {
+    ops::residual_layer_norm_backward({}, context.batch.targets.rows, saved.d_features, saved.activated,
+                                      parameters_.value(gamma_).data, saved.statistics.row(0), saved.statistics.row(1),
+                                      saved.d_dense, {});
+  }
+  activate_backward(saved, settings_.norms_dense ? saved.d_dense : saved.d_features);
+  if (settings_.pooling) {
+    pooler_.backward_input(engine, saved.d_dense, saved.d_input, ops::Write::replace);
+    const core::TokenRows tokens = group_.own(context.batch.tokens);
+    return ops::pool_rows_backward(*settings_.pooling, {}, tokens, context.batch.lengths, saved.d_input, d_x,
+                                   group_.begin(context.batch.tokens.count));
+  }
   pooler_.backward_input(engine, group_.own(saved.d_dense), d_x, ops::Write::replace);
   if (!drops_input()) return;
   ops::dropout(context.dropout(settings_.input_dropout, settings_.site + 1), group_.own(context.batch.targets.rows),
@@ -99,6 +136,15 @@ void SequenceHead::backward_input(Engine& engine, const StepContext& context, Sa
 void SequenceHead::backward_weight(Engine& engine, const SavedActivations& of_micro_batch, ConstMatrix x) const {
   const auto& saved = static_cast<const Saved&>(of_micro_batch);
   classifier_.backward_weight(engine, saved.logits, saved.features);
+  if (settings_.norms_dense) {
+    const NormGradient norm = {saved.d_features,
+                               saved.activated,
+                               saved.statistics.row(0),
+                               saved.statistics.row(1),
+                               parameters_.gradient(gamma_).data,
+                               beta_ < 0 ? nullptr : parameters_.gradient(beta_).data};
+    add_norm_gradients({}, {&norm, 1});  // every rank of the group has all rows
+  }
   pooler_.backward_weight(engine, saved.d_dense, input(saved, x, saved.d_dense.rows));
 }
 

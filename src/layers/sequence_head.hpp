@@ -1,4 +1,5 @@
-// The pooler and classifier of BertForSequenceClassification; one output for regression.
+// The pooler and classifier of BertForSequenceClassification, with one output for regression, and the like of other
+// families, also for tokens.
 #pragma once
 
 #include "bert_hpc/layers/heads.hpp"
@@ -21,26 +22,32 @@ class SequenceHead : public Head {
 
  private:
   struct Saved : SavedActivations {
-    Matrix input;       ///< (rows, hidden): x after dropout; empty without
-    Matrix dense;       ///< (rows, hidden): the dense layer's result
-    Matrix activated;   ///< (rows, hidden): the same memory, but with gelu, whose gradient needs `dense`
-    Matrix features;    ///< (rows, hidden): what the logits are made of
-    Matrix d_features;  ///< (rows, hidden)
-    Matrix d_dense;     ///< (rows, hidden): at the result of the dense layer
+    Matrix input;              ///< (rows, hidden): x after pooling or dropout; empty without
+    Matrix dense;              ///< (rows, hidden): the dense layer's result
+    Matrix activated;          ///< (rows, hidden): the same memory, but with gelu, whose gradient needs `dense`
+    Matrix normalized;         ///< (rows, hidden): if there is a layer norm
+    Tensor<float> statistics;  ///< (2, rows): its mean, rstd
+    Matrix features;           ///< (rows, hidden): what the logits are made of
+    Matrix d_features;         ///< (rows, hidden)
+    Matrix d_dense;            ///< (rows, hidden): at the result of the dense layer; the same memory without a norm
+    Matrix d_input;            ///< (rows, hidden): before pooling's gradient; empty without
   };
 
   bool drops_input() const { return settings_.input_dropout > 0.0f; }
   void activate(Saved& saved) const;
-  void activate_backward(const Saved& saved) const;
-  /// x of all ranks of the group, after dropout.
+  /// d_dense from d_activated, which may be d_dense.
+  void activate_backward(const Saved& saved, const Matrix& d_activated) const;
+  void normalize(const core::TokenRows& rows, Saved& saved) const;
+  /// x of all ranks of the group, after pooling or dropout.
   ConstMatrix input(const Saved& saved, ConstMatrix x, std::int64_t rows) const {
-    return drops_input() ? ConstMatrix(saved.input) : group_.gather(x, rows);
+    return drops_input() || settings_.pooling ? ConstMatrix(saved.input) : group_.gather(x, rows);
   }
 
   HeadSettings settings_;
   const core::ParameterStore& parameters_;
   TensorGroup group_;
   Linear pooler_, classifier_;
+  int gamma_ = -1, beta_ = -1;  // of the layer norm; -1: there is none
 };
 
 }  // namespace bert_hpc::layers

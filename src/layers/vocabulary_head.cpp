@@ -15,8 +15,8 @@ void VocabularyHead::declare(const HeadSettings& settings, std::vector<core::Par
   }
   if (!settings.dense.empty()) {
     specs.push_back({settings.dense + ".weight", {settings.hidden, settings.hidden}});
-    declare_vector(specs, {.name = settings.dense + ".bias", .shape = {settings.hidden}});
-    declare_norm(specs, settings.norm, settings.hidden);
+    if (settings.dense_bias) declare_vector(specs, {.name = settings.dense + ".bias", .shape = {settings.hidden}});
+    declare_norm(specs, settings.norm, settings.hidden, settings.norm_bias);
   }
   if (settings.declares_decoder) {
     specs.push_back({.name = settings.decoder,
@@ -36,10 +36,11 @@ VocabularyHead::VocabularyHead(const HeadSettings& settings, const core::Paramet
       outputs_(group.place().share(settings.outputs)),
       decoder_(parameters, {.weight = settings.decoder, .bias = settings.bias, .in_encoder = false}) {
   if (settings.dense.empty()) return;
-  const LinearSettings dense = {
-      .weight = settings.dense + ".weight", .bias = settings.dense + ".bias", .in_encoder = false};
+  const LinearSettings dense = {.weight = settings.dense + ".weight",
+                                .bias = settings.dense_bias ? settings.dense + ".bias" : "",
+                                .in_encoder = false};
   transform_ = {Linear(parameters, dense), parameters.find(settings.norm + ".weight"),
-                parameters.find(settings.norm + ".bias")};
+                settings.norm_bias ? parameters.find(settings.norm + ".bias") : -1};
 }
 
 void VocabularyHead::allocate_saved(core::Workspace& workspace, std::int64_t rows,
@@ -78,8 +79,9 @@ void VocabularyHead::forward(Engine& engine, const StepContext& context, ConstMa
     transform_->dense.forward(engine, x, settings_.activation, saved.dense, saved.activated);
     ops::residual_layer_norm_forward(context.dropout(0.0f, settings_.site), group_.own(rows), saved.activated, nullptr,
                                      {}, parameters_.value(transform_->gamma).data,
-                                     parameters_.value(transform_->beta).data, settings_.layer_norm_epsilon,
-                                     saved.features, saved.statistics.row(0), saved.statistics.row(1));
+                                     transform_->beta < 0 ? nullptr : parameters_.value(transform_->beta).data,
+                                     settings_.layer_norm_epsilon, saved.features, saved.statistics.row(0),
+                                     saved.statistics.row(1));
   }
   decoder_.forward(engine, group_.gather(transform_ ? saved.features : x, rows.count), saved.logits);
 }
@@ -141,7 +143,7 @@ void VocabularyHead::backward_weight(Engine& engine, const SavedActivations& of_
                              saved.statistics.row(0),
                              saved.statistics.row(1),
                              parameters_.gradient(transform_->gamma).data,
-                             parameters_.gradient(transform_->beta).data};
+                             transform_->beta < 0 ? nullptr : parameters_.gradient(transform_->beta).data};
   add_norm_gradients(group_, {&norm, 1});
   const ConstMatrix d_dense = group_.gather(saved.d_dense, rows), all = group_.gather(x, rows);
   transform_->dense.backward_weight(engine, d_dense, all);

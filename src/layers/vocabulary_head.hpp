@@ -39,7 +39,7 @@ class VocabularyHead : public Head {
   /// Layers before the decoder.
   struct Transform {
     Linear dense;
-    int gamma, beta;
+    int gamma, beta;  // beta: -1 without a bias
   };
 
   void allocate_transform(core::Workspace& workspace, std::int64_t rows, Saved& saved) const;

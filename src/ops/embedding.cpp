@@ -26,6 +26,11 @@ void forward_in(const core::MicroBatch& batch, Tensor<const float> word, Tensor<
   kernel::for_packs(label, y.rows, y.columns,
                     embedding_rows::EmbeddingSum<T>{ids, positions, types, word, position, type, y});
 #else
+  if (position.rows == 0) {
+    return kernel::for_elements(
+        label, y.rows, y.columns,
+        KOKKOS_LAMBDA(std::int64_t t, std::int64_t j) { y(t, j) = word(ids[t], j) + type(types(t), j); });
+  }
   if (type.rows == 0) {
     return kernel::for_elements(
         label, y.rows, y.columns,
@@ -49,6 +54,11 @@ void add_position_and_type_in(const core::MicroBatch& batch, std::int64_t begin,
   kernel::for_packs(label, y.rows, y.columns,
                     embedding_rows::EmbeddingSum<T>{nullptr, positions, types, {}, position, type, y});
 #else
+  if (position.rows == 0) {
+    return kernel::for_elements(
+        label, y.rows, y.columns,
+        KOKKOS_LAMBDA(std::int64_t i, std::int64_t j) { y(i, j) = y(i, j) + type(types(i), j); });
+  }
   if (type.rows == 0) {
     return kernel::for_elements(
         label, y.rows, y.columns,
@@ -273,6 +283,7 @@ void word_forward_in(const core::MicroBatch& batch, Tensor<const float> word, st
 
 void embedding_forward(const core::MicroBatch& batch, Tensor<const float> word, Tensor<const float> position,
                        Tensor<const float> type, Matrix y) {
+  if (position.rows == 0 && type.rows == 0) return word_embedding_forward(batch, word, 0, y);
   core::with_type(y.type, [&]<class T>() { forward_in<T>(batch, word, position, type, y.as<T>()); });
 }
 
@@ -282,6 +293,7 @@ void word_embedding_forward(const core::MicroBatch& batch, Tensor<const float> w
 
 void add_position_and_type(const core::MicroBatch& batch, std::int64_t begin, Tensor<const float> position,
                            Tensor<const float> type, Matrix y) {
+  if (position.rows == 0 && type.rows == 0) return;
   core::with_type(y.type, [&]<class T>() { add_position_and_type_in<T>(batch, begin, position, type, y.as<T>()); });
 }
 

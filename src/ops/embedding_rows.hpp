@@ -24,7 +24,7 @@ struct TypeRows {
 };
 
 /// y_t = (W[id_t] + P[position_t]) + T[type_t], for columns [begin, begin + count) of a token. Without ids, y_t itself
-/// is the first term; without types there is no third.
+/// is the first term; without positions or types there is no second or third.
 template <class T>
 struct EmbeddingSum {
   const std::int32_t *ids, *positions;
@@ -39,9 +39,9 @@ struct EmbeddingSum {
     } else {
       packs::load(y.row(token) + begin, count, sum);
     }
-    packs::load(position.row(positions[token]) + begin, count, second);
+    if (position.rows > 0) packs::load(position.row(positions[token]) + begin, count, second);
     if (type.rows > 0) packs::load(type.row(types(token)) + begin, count, third);
-    for (int j = 0; j < packs::width; ++j) sum[j] += second[j];
+    for (int j = 0; j < packs::width && position.rows > 0; ++j) sum[j] += second[j];
     for (int j = 0; j < packs::width && type.rows > 0; ++j) sum[j] += third[j];
     packs::store(sum, count, y.row(token) + begin);
   }

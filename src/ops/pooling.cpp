@@ -115,7 +115,7 @@ KOKKOS_INLINE_FUNCTION float share_of(const Sequence& of, std::int64_t b, std::i
 
 template <Pooling pooling, class T>
 void backward_in(Tensor<const std::int32_t> winners, const core::TokenRows& rows, const Sequence& of,
-                 Tensor<const T> d_y, Tensor<T> d_x) {
+                 Tensor<const T> d_y, Tensor<T> d_x, std::int64_t first_row) {
   const std::int64_t half = d_x.columns / 2;
   const std::int32_t* const sequence = rows.sequence;
   kernel::for_elements(
@@ -123,7 +123,7 @@ void backward_in(Tensor<const std::int32_t> winners, const core::TokenRows& rows
       KOKKOS_LAMBDA(std::int64_t t, std::int64_t j) {
         const std::int64_t b = sequence[t];
         const std::int32_t* const won = pooling == Pooling::max ? winners.row(b) : nullptr;
-        d_x(t, j) = T(share_of<pooling>(of, b, t, j, half, won, static_cast<float>(d_y(b, j))));
+        d_x(t, j) = T(share_of<pooling>(of, b, first_row + t, j, half, won, static_cast<float>(d_y(b, j))));
       });
 }
 
@@ -158,11 +158,12 @@ void pool_rows(Pooling pooling, core::ConstMatrix x, const core::TokenRows& rows
 }
 
 void pool_rows_backward(Pooling pooling, core::Tensor<const std::int32_t> winners, const core::TokenRows& rows,
-                        const std::int32_t* lengths, core::ConstMatrix d_y, core::Matrix d_x) {
+                        const std::int32_t* lengths, core::ConstMatrix d_y, core::Matrix d_x, std::int64_t first_row) {
   core::require(d_x.rows == rows.count && d_x.columns == d_y.columns, "pool_rows: shapes differ");
   const Sequence of{rows.offsets, lengths};
   core::with_type(d_x.type, [&]<class T>() {
-    with_pooling(pooling, [&]<Pooling kind>() { backward_in<kind, T>(winners, rows, of, d_y.as<T>(), d_x.as<T>()); });
+    with_pooling(pooling,
+                 [&]<Pooling kind>() { backward_in<kind, T>(winners, rows, of, d_y.as<T>(), d_x.as<T>(), first_row); });
   });
 }
 

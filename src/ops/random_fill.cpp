@@ -102,6 +102,24 @@ void fill_normal(std::span<float> x, float deviation, std::uint64_t seed, std::i
   fill_random("bert_hpc::ops::fill_normal", x, seed, first, Normal{deviation});
 }
 
+void fill_truncated_normal(std::span<float> x, float deviation, float bound, std::uint64_t seed, std::int64_t first) {
+  fill_normal(x, deviation, seed, first);
+  float* data = x.data();
+  const auto key0 = static_cast<std::uint32_t>(seed), key1 = static_cast<std::uint32_t>(seed >> 32);
+  kernel::for_flat(
+      "bert_hpc::ops::redraw_beyond_bound", static_cast<std::int64_t>(x.size()), KOKKOS_LAMBDA(std::int64_t i) {
+        const auto element = static_cast<std::uint64_t>(first + i);
+        // Each draw is inside with a probability of 0.38 or more: 64 in a row outside do not occur.
+        for (std::uint32_t draw = 1; draw <= 64 && !(data[i] >= -bound && data[i] <= bound); ++draw) {
+          const core::Philox4 bits = core::philox(static_cast<std::uint32_t>(element),
+                                                  static_cast<std::uint32_t>(element >> 32), draw, 0, key0, key1);
+          const float u = 1.0f - core::uniform_float(bits.word[0]);
+          const SineCosine angle = sine_cosine_of_turns(core::uniform_float(bits.word[1]));
+          data[i] = deviation * std::sqrt(-2.0f * fast_log(u)) * angle.cosine;
+        }
+      });
+}
+
 void fill_uniform(std::span<float> x, float bound, std::uint64_t seed, std::int64_t first) {
   fill_random("bert_hpc::ops::fill_uniform", x, seed, first, Uniform{bound});
 }

@@ -45,6 +45,8 @@ struct ParameterSpec {
   /// One matrix product a micro-batch makes its whole gradient: the step's first one may replace it.
   bool one_product = false;
   InitialValues initial = InitialValues::normal;
+  double deviation = 0;        ///< of normal initial values; 0: that of the whole model
+  double cutoff = 0;           ///< normal initial values lie within so many deviations; 0: anywhere
   std::int64_t zero_row = -1;  ///< of the whole parameter: a row that begins as zeros; -1: none
   bool trainable = true;       ///< false: frozen, without gradient; joined parameters are alike
   bool adapter = false;        ///< added to a model: no file of the model's weights has it
@@ -62,9 +64,10 @@ struct ParameterSlice {
   Shard shard{};          ///< as in the spec
   bool one_product = false;
   InitialValues initial = InitialValues::normal;
-  std::int64_t zero_row = -1;  ///< as in the spec
-  bool trainable = true;       ///< as in the spec
-  bool adapter = false;        ///< as in the spec
+  double deviation = 0, cutoff = 0;  ///< as in the spec
+  std::int64_t zero_row = -1;        ///< as in the spec
+  bool trainable = true;             ///< as in the spec
+  bool adapter = false;              ///< as in the spec
 };
 
 class ParameterStore {

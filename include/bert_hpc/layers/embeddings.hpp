@@ -1,7 +1,7 @@
-// An encoder's input: dropout(layer_norm(word + position + token type)), Devlin et al. 2019, or without token types. A
-// pre-norm model's: z = dropout(word + position + token type), y = layer_norm(z), Radford et al. 2019. In a tensor
-// group the rows of the word embeddings are shared out; position and type embeddings are whole, and each rank computes
-// their gradients from all tokens, as it needs them for its words anyway.
+// An encoder's input: dropout(layer_norm(word + position + token type)), Devlin et al. 2019, or without positions or
+// token types. A pre-norm model's: z = dropout(word + position + token type), y = layer_norm(z), Radford et al. 2019.
+// In a tensor group the rows of the word embeddings are shared out; position and type embeddings are whole, and each
+// rank computes their gradients from all tokens, as it needs them for its words anyway.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ namespace bert_hpc::layers {
 struct EmbeddingsSettings {
   /// Names of the tables without ".weight", and of the layer norm.
   std::string word = "word", position = "position", type = "type", norm = "norm";
-  std::int64_t vocabulary = 0, positions = 0, types = 0, hidden = 0;  ///< types: 0 for a model without token types
+  std::int64_t vocabulary = 0, positions = 0, types = 0, hidden = 0;  ///< positions, types: 0 for a model without
   std::int64_t first_position = 0;  ///< rows of the position table before that of a sequence's first token, the last of
                                     ///< them padding's, which begins as zeros (RoBERTa)
   std::int64_t padding_row = -1;    ///< of the words: it begins as zeros; -1: none
@@ -55,21 +55,21 @@ class Embeddings : public Input {
   Tensor<T> positions(const Tensor<T>& table) const {
     return table.rows == 0 ? table : table.row_range(settings_.first_position, settings_.positions);
   }
-  /// Without token types a table without rows.
-  Tensor<const float> types() const { return type_ < 0 ? Tensor<const float>() : parameters_.value(type_); }
+  /// A table without rows if the model does not have it.
+  Tensor<const float> table(int index) const { return index < 0 ? Tensor<const float>() : parameters_.value(index); }
   /// Without rows where there is no such table or it is frozen.
   Tensor<float> table_gradient(int table) const {
     return table >= 0 && parameters_.is_trainable(table) ? parameters_.gradient(table) : Tensor<float>();
   }
   bool trains_tables() const {
-    return parameters_.is_trainable(word_) || parameters_.is_trainable(position_) ||
-           (type_ >= 0 && parameters_.is_trainable(type_));
+    const auto is_trained = [this](int table) { return table >= 0 && parameters_.is_trainable(table); };
+    return is_trained(word_) || is_trained(position_) || is_trained(type_);
   }
 
   EmbeddingsSettings settings_;
   const core::ParameterStore& parameters_;
   TensorGroup group_;
-  int word_, position_, type_, gamma_, beta_;  // type_: -1 without token types; beta_: -1 without a bias
+  int word_, position_, type_, gamma_, beta_;  // -1: the model has no such table, or no bias
 };
 
 std::shared_ptr<const InputKind> token_embeddings(EmbeddingsSettings settings);

@@ -1,6 +1,8 @@
-// The two sublayers of a block of BERT's encoder (Devlin et al. 2019), each a step of the residual stream with
+// The sublayers of an encoder's block. The two of BERT's (Devlin et al. 2019), each a step of the residual stream with
 //   attention     f(y) = attention(y)·Woᵀ,
-//   feed-forward  f(y) = gelu(y·Wiᵀ + bi)·W2ᵀ, in GPT-2 with the gelu of tanh.
+//   feed-forward  f(y) = gelu(y·Wiᵀ + bi)·W2ᵀ, in GPT-2 with the gelu of tanh,
+// and one of newer encoders,
+//   with a gate   f(y) = (gelu(y·Wiᵀ) ∘ y·Wgᵀ)·W2ᵀ.
 // To add a sublayer: a class that derives from Sublayer, its settings, and a function like these.
 #pragma once
 
@@ -18,7 +20,8 @@ struct AttentionSettings {
   std::string query = "query", key = "key", value = "value";  ///< names of the first products
   std::int64_t heads = 0;
   float dropout = 0.1f;  ///< of attention's weights
-  ops::AttentionMask mask = ops::AttentionMask::full;
+  ops::AttentionMask mask{};
+  double rotary_theta = 0;  ///< queries and keys are rotated by their positions (ops/rotary.hpp); 0: they are not
 };
 
 struct FeedForwardSettings {
@@ -27,8 +30,16 @@ struct FeedForwardSettings {
   ops::Activation activation = ops::Activation::gelu;  ///< gelu or gelu_tanh
 };
 
+struct GatedFeedForwardSettings {
+  std::string intermediate = "intermediate", gate = "gate";  ///< names of the first products
+  std::int64_t intermediate_size = 0;
+  ops::Activation activation = ops::Activation::gelu;
+};
+
 /// Query, key and value weights follow one another, as do their biases, so that one product computes all three.
 std::shared_ptr<const SublayerKind> attention_sublayer(AttentionSettings settings);
 std::shared_ptr<const SublayerKind> feed_forward_sublayer(FeedForwardSettings settings);
+/// The weights of its first products follow one another, as do their biases.
+std::shared_ptr<const SublayerKind> gated_feed_forward_sublayer(GatedFeedForwardSettings settings);
 
 }  // namespace bert_hpc::layers

@@ -2,7 +2,8 @@
 // turns them into logits and a loss, and starts the backward pass. The first two have one shape: a dense layer, an
 // activation, features made of it, and a linear layer to the logits.
 //   SequenceHead: logits = dropout(tanh(first·Wpᵀ + bp))·Wcᵀ + bc, the pooler and
-//     classifier of BertForSequenceClassification; other families have relu or gelu for tanh, or drop `first` too.
+//     classifier of BertForSequenceClassification; other families have relu or gelu for tanh, drop `first` too, have a
+//     layer norm behind the activation, the mean of all rows for the first, or this head for tokens (ModernBERT).
 //   VocabularyHead: logits = layer_norm(gelu(masked·Wtᵀ + bt))·Eᵀ + b with the word embeddings E tied to the decoder,
 //     as in BertForMaskedLM; or without all that is before the decoder, row·Eᵀ, as in GPT2LMHeadModel.
 //   TokenHead: logits = dropout(row)·Wcᵀ + bc; also of sequences if these have no dense layer.
@@ -161,9 +162,14 @@ struct HeadSettings {
   std::uint32_t site = 0;
   // Names of parameters without ".weight" and ".bias".
   std::string dense = "dense";               ///< the dense layer's; empty: a head of sequences or tokens has none
+  bool dense_of_tokens = false;              ///< heads of tokens have the dense layer too
+  bool dense_bias = true;                    ///< the dense layer has a bias
+  bool norms_dense = false;                  ///< SequenceHead: a layer norm follows the activation
+  bool norm_bias = true;                     ///< the layer norm has a bias
+  std::optional<ops::Pooling> pooling{};     ///< SequenceHead: reads all tokens and pools those of each sequence
   std::string classifier = "classifier";     ///< SequenceHead, TokenHead: the layer to the logits
   bool classifier_bias = true;               ///< TokenHead
-  std::string norm = "norm";                 ///< VocabularyHead: the layer norm's
+  std::string norm = "norm";                 ///< the layer norm's
   Activation activation = Activation::tanh;  ///< of the dense layer
   // With tied word embeddings, names of whole parameters:
   std::string bias = "bias";                    ///< the decoder's; empty: it has none

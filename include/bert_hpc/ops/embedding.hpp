@@ -13,8 +13,8 @@ using core::Tensor;
 
 /// y[t] = word[input_ids[t]] + position[position of t] + type[token_type_ids[t]]. word (vocabulary, hidden), position
 /// (positions, hidden), type (types, hidden), y (tokens, hidden). Ids were checked when the shard was read. A
-/// `type` of one row is every token's, whatever its type. Without rows of it there are no token types: nothing is added
-/// for them, and nothing is added to their gradient.
+/// `type` of one row is every token's, whatever its type. Of a table without rows, `position` or `type`, nothing is
+/// added.
 void embedding_forward(const core::MicroBatch& batch, Tensor<const float> word, Tensor<const float> position,
                        Tensor<const float> type, Matrix y);
 

@@ -38,7 +38,9 @@ Grid plain_attention(const Grid& query, const Grid& key, const Grid& value, cons
       end += length;
       if (rows[static_cast<std::size_t>(r)] < end) break;
     }
-    if (mask == ops::AttentionMask::causal) end = rows[static_cast<std::size_t>(r)] + 1;
+    const std::int64_t at = rows[static_cast<std::size_t>(r)];
+    begin = std::max(begin, at - mask.before);
+    end = std::min(end, at + mask.after + 1);
     for (std::int64_t h = 0; h < heads; ++h) {
       std::vector<double> weights;
       for (std::int64_t k = begin; k < end; ++k) {
@@ -76,6 +78,10 @@ Grid plain_sublayer(const SublayerSettings& settings, ops::AttentionMask mask, c
                             plain_linear(x, parameters, "value"), rows, mask);
   } else {
     inner = plain_activation(plain_linear(x, parameters, "intermediate"), ops::Activation::gelu);
+    if (parameters.contains("gate.weight")) {
+      const Grid gate = plain_linear(x, parameters, "gate");
+      for (std::size_t i = 0; i < gate.values.size(); ++i) inner.values[i] *= gate.values[i];
+    }
   }
   Grid sum = plain_linear(inner, parameters, "output");
   for (std::size_t i = 0; i < sum.values.size(); ++i) sum.values[i] += residual.values[i];
@@ -138,18 +144,17 @@ struct Runner {
 }  // namespace
 
 TEST_CASE("A sublayer and its gradients are those of plain loops", "[layers][sublayer]") {
-  const bool attends = GENERATE(true, false);
-  const auto mask = GENERATE(ops::AttentionMask::full, ops::AttentionMask::causal);
-  if (!attends && mask != ops::AttentionMask::full) return;
+  const std::string what = GENERATE("attention", "feed-forward", "gated");
+  const bool attends = what == "attention";
+  const auto mask = GENERATE(ops::AttentionMask::full(), ops::AttentionMask::causal(), ops::AttentionMask::window(1));
+  if (!attends && mask != ops::AttentionMask::full()) return;
   const bool selects = GENERATE(false, true), fuses = GENERATE(false, true), at_once = GENERATE(false, true);
-  const SublayerSettings settings{.kind = attends
-                                              ? layers::attention_sublayer({.heads = heads, .dropout = 0, .mask = mask})
-                                              : layers::feed_forward_sublayer({.intermediate_size = intermediate}),
-                                  .hidden = hidden,
-                                  .hidden_dropout = 0,
-                                  .fuses_row_sums = fuses};
-  INFO(settings.kind->name() << ", mask " << static_cast<int>(mask) << ", selects " << selects << ", fuses row sums "
-                             << fuses << ", at once " << at_once);
+  SublayerSettings settings{.hidden = hidden, .hidden_dropout = 0, .fuses_row_sums = fuses};
+  if (attends) settings.kind = layers::attention_sublayer({.heads = heads, .dropout = 0, .mask = mask});
+  if (what == "feed-forward") settings.kind = layers::feed_forward_sublayer({.intermediate_size = intermediate});
+  if (what == "gated") settings.kind = layers::gated_feed_forward_sublayer({.intermediate_size = intermediate});
+  INFO(what << ", mask " << mask.before << ', ' << mask.after << ", selects " << selects << ", fuses row sums " << fuses
+            << ", at once " << at_once);
   Runner runner(settings, selects);
   std::vector<std::int32_t> computed = selected;
   if (!selects) {
@@ -189,10 +194,10 @@ TEST_CASE("A causal sublayer costs the pairs of its mask", "[layers][sublayer]")
     const layers::BatchShape batch{.tokens = 3 + 5, .squared_lengths = 9 + 25, .head_rows = 2};
     return settings.kind->costs(settings, batch, selects).work.forward;
   };
-  const layers::Work full = attention_of(ops::AttentionMask::full, false),
-                     causal = attention_of(ops::AttentionMask::causal, false);
+  const layers::Work full = attention_of(ops::AttentionMask::full(), false),
+                     causal = attention_of(ops::AttentionMask::causal(), false);
   CHECK(full.attention == 4 * hidden * (9 + 25));
   CHECK(causal.attention == 4 * hidden * (1 + 2 + 3 + 1 + 2 + 3 + 4 + 5));
   CHECK(full.flops - causal.flops == full.attention - causal.attention);
-  CHECK(attention_of(ops::AttentionMask::causal, true).attention == causal.attention * 2 / 8);
+  CHECK(attention_of(ops::AttentionMask::causal(), true).attention == causal.attention * 2 / 8);
 }

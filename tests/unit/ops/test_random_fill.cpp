@@ -21,6 +21,25 @@ TEST_CASE("a part of a random vector has the bits of the whole") {
   }
 }
 
+TEST_CASE("truncated random values are those inside the bound, and others in place of those outside") {
+  test::Vector<float> all(1003), inside(1003);
+  ops::fill_normal(all, 0.5f, 42);
+  ops::fill_truncated_normal(inside, 0.5f, 1.0f, 42);
+  std::size_t redrawn = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    CHECK(std::abs(inside[i]) <= 1.0f);
+    if (std::abs(all[i]) <= 1.0f) {
+      CHECK(inside[i] == all[i]);
+    } else {
+      ++redrawn;
+    }
+  }
+  CHECK(redrawn > 20);  // 4.6% of them lie outside two deviations
+  test::Vector<float> part(500);
+  ops::fill_truncated_normal(part, 0.5f, 1.0f, 42, 300);
+  CHECK(std::equal(part.begin(), part.end(), inside.begin() + 300));
+}
+
 TEST_CASE("random values have the mean and deviation asked for") {
   constexpr std::size_t count = 40000;
   test::Vector<float> values(count);
