@@ -30,6 +30,7 @@ class ConfigReader {
   void must_be(const char* key, std::int64_t only, const char* reason);
 
   const nlohmann::json* find(const char* key) const;
+  core::ProblemList& problems() { return problems_; }
   /// `holds`; a problem where it does not.
   bool is(const char* key, bool holds, const char* wanted, const nlohmann::json& value);
 

@@ -246,8 +246,14 @@ std::string LoadReport::text() const {
 
 std::vector<std::string> head_prefixes(const layers::HeadKind& head, const std::string& family) {
   const WeightNames& names = family_of(family).names;
-  if (head.ties_word_embeddings) return names.masked_lm_head;
-  return head.reads_all_tokens ? std::vector<std::string>{std::string(head.classifier) + '.'} : names.sequence_head;
+  std::vector<std::string> prefixes = names.sequence_head;
+  if (head.ties_word_embeddings) {
+    prefixes = names.masked_lm_head;
+  } else if (head.reads_all_tokens) {
+    prefixes = {names.classifier.empty() ? std::string(head.classifier) + '.' : names.classifier};
+  }
+  if (!names.shared_head.empty()) prefixes.push_back(names.shared_head);
+  return prefixes;
 }
 
 LoadReport check_hf_weights(const std::filesystem::path& folder, const core::ParameterStore& store,

@@ -38,6 +38,7 @@ std::vector<core::ParameterSpec> model_parameters(const ModelPlan& plan, const M
   }
   if (range.head) layers::declare_head(head_of(plan, range), specs, place);
   for (core::ParameterSpec& spec : specs) {
+    if (plan.change_spec) plan.change_spec(spec);
     if (plan.trains) spec.trainable = plan.trains(spec.copy_of.empty() ? spec.name : spec.copy_of);
   }
   return specs;
@@ -83,10 +84,13 @@ void initialize_parameters(core::ParameterStore& parameters, const ModelConfig& 
     const std::string& name = slice.copy_of.empty() ? slice.name : slice.copy_of;
     const std::uint64_t own_seed = seed ^ core::fnv1a_64(name);
     if (slice.initial == core::InitialValues::normal) {
-      const auto deviation = static_cast<float>(config.initializer_range);
-      fill_random(elements, slice, own_seed, [deviation](std::span<float> x, std::uint64_t key, std::int64_t first) {
+      const auto deviation = static_cast<float>(slice.deviation > 0 ? slice.deviation : config.initializer_range);
+      const auto bound = static_cast<float>(slice.cutoff > 0 ? slice.cutoff : 0) * deviation;
+      const auto fill = [=](std::span<float> x, std::uint64_t key, std::int64_t first) {
+        if (bound > 0) return ops::fill_truncated_normal(x, deviation, bound, key, first);
         ops::fill_normal(x, deviation, key, first);
-      });
+      };
+      fill_random(elements, slice, own_seed, fill);
     } else if (slice.initial == core::InitialValues::uniform) {
       const std::int64_t columns = slice.shard.dimension == 1 ? slice.shard.whole : slice.columns;
       const auto bound = static_cast<float>(1 / std::sqrt(static_cast<double>(columns)));

@@ -18,7 +18,7 @@ Answer ranking has the losses of sentence-transformers' cross-encoders: of pairs
 row_loss is of queries, ListNetLoss with equal shares of what is relevant.
 
 In question answering each sequence is computed alone: in a padded batch Transformers' softmax over a sequence's tokens
-has terms of its padding.
+has terms of its padding. So is each of ModernBERT's (see loss_of_sequences).
 
 Files of one machine's run are committed; another machine's may differ in the last bits of float64.
 """
@@ -71,6 +71,12 @@ TASKS = {
     "gpt2_regression": dict(layers=1, labels=1, keep_values=False),
     "gpt2_token_classification": dict(layers=1, labels=5, keep_values=False),
     "gpt2_causal_lm": dict(layers=2, labels=2, keep_values=True),
+    # layers 0 and 2 attend to all tokens, layer 1 to a window of 9
+    "modernbert_classification": dict(layers=3, labels=5, keep_values=True, pooling="cls"),
+    "modernbert_classification_mean": dict(layers=2, labels=5, keep_values=False, pooling="mean"),
+    "modernbert_masked_lm": dict(layers=2, labels=2, keep_values=False, pooling="cls"),
+    "modernbert_token_classification": dict(layers=1, labels=5, keep_values=False, pooling="mean"),
+    "modernbert_question_answering": dict(layers=2, labels=2, keep_values=False, pooling="cls"),
     "bilstm_classification": dict(layers=2, labels=5, keep_values=True, pooling="ends"),
     "bilstm_regression": dict(layers=1, labels=1, keep_values=False, pooling="mean"),
     "bilstm_token_classification": dict(layers=2, labels=5, keep_values=False, pooling="ends"),
@@ -88,7 +94,14 @@ CLASSES = {
     "answer_ranking_listwise": "ForSequenceClassification",
 }
 PROBLEM_TYPES = {"regression": "regression", "multi_label": "multi_label_classification"}
-FAMILIES = {"distilbert": "DistilBert", "roberta": "Roberta", "electra": "Electra", "gpt2": "GPT2", "bilstm": "BiLstm"}  # before a task's name; else BERT
+FAMILIES = {  # before a task's name; else BERT
+    "distilbert": "DistilBert",
+    "roberta": "Roberta",
+    "electra": "Electra",
+    "gpt2": "GPT2",
+    "modernbert": "ModernBert",
+    "bilstm": "BiLstm",
+}
 
 
 def family_of(task):
@@ -96,7 +109,7 @@ def family_of(task):
 
 
 def kind_of(task):
-    return task.removeprefix(family_of(task) + "_").removesuffix("_max")
+    return task.removeprefix(family_of(task) + "_").removesuffix("_max").removesuffix("_mean")
 
 
 def padding_of(task):
@@ -119,6 +132,19 @@ def make_config(task, settings):
         special = dict(pad_token_id=0, bos_token_id=96, eos_token_id=96)
         return transformers.GPT2Config(
             n_embd=48, n_layer=settings["layers"], n_head=4, n_inner=80, n_positions=64, **dropout, **special, **common
+        )
+    if family == "modernbert":
+        special = dict(pad_token_id=0, bos_token_id=1, eos_token_id=2, cls_token_id=1, sep_token_id=2)
+        return transformers.ModernBertConfig(
+            hidden_size=48,
+            num_hidden_layers=settings["layers"],
+            num_attention_heads=4,
+            intermediate_size=80,
+            local_attention=8,
+            global_attn_every_n_layers=2,
+            classifier_pooling=settings["pooling"],
+            **special,
+            **common,
         )
     types = 2
     if family == "roberta":  # its positions begin after padding's row; every token has one type
@@ -150,7 +176,7 @@ def is_bias(name):
 
 
 def is_norm(name):
-    return "layernorm" in name.lower() or "layer_norm" in name or ".ln_" in name
+    return "layernorm" in name.lower() or "layer_norm" in name or ".ln_" in name or name.endswith("norm.weight")
 
 
 def make_model(task, settings, random):
@@ -219,7 +245,7 @@ def make_batch(task, settings, lengths, random):
 
 
 def padded(task, batch):
-    """The same batch as Transformers takes it: padded to the longest, with an attention mask. DistilBERT and GPT-2 have no types, RoBERTa one."""
+    """The same batch as Transformers takes it: padded to the longest, with an attention mask. DistilBERT, GPT-2 and ModernBERT have no types, RoBERTa one."""
     offsets = batch["offsets"]
     lengths = numpy.diff(offsets)
     shape = (len(lengths), int(lengths.max()))
@@ -240,9 +266,25 @@ def padded(task, batch):
         arguments["labels"] = torch.from_numpy(batch["labels"]).long()
     if "values" in batch:
         arguments["labels"] = torch.from_numpy(batch["values"]).double()
-    if family_of(task) in ("distilbert", "roberta", "gpt2", "bilstm"):
+    if family_of(task) in ("distilbert", "roberta", "gpt2", "modernbert", "bilstm"):
         del arguments["token_type_ids"]
     return arguments
+
+
+def loss_of_sequences(task, model, batch):
+    """Of sequences computed alone: Transformers' attention in a window makes NaN of padding that sees no token, which the
+    mean of a sequence's rows takes over."""
+    arguments = padded(task, batch)
+    labels = arguments.pop("labels")
+    logits = []
+    for i, length in enumerate(numpy.diff(batch["offsets"])):
+        logits.append(model(**{name: value[i : i + 1, :length] for name, value in arguments.items()}).logits)
+    if "masked_rows" in batch:
+        logits = torch.cat([rows[0] for rows in logits])[torch.from_numpy(batch["masked_rows"]).long()]
+        labels = torch.from_numpy(batch["masked_labels"]).long()
+    else:
+        logits = torch.cat(logits)
+    return logits, torch.nn.functional.cross_entropy(logits, labels, reduction="none")
 
 
 def loss_of_spans(task, model, batch):
@@ -278,6 +320,9 @@ def loss_of(task, model, batch):
         return logits, row_loss, row_loss.mean()
     if "spans" in batch:
         logits, row_loss = loss_of_spans(task, model, batch)
+        return logits, row_loss, row_loss.mean()
+    if family_of(task) == "modernbert":
+        logits, row_loss = loss_of_sequences(task, model, batch)
         return logits, row_loss, row_loss.mean()
     arguments = padded(task, batch)
     labels = arguments["labels"]

@@ -40,6 +40,11 @@ constexpr const char* golden_tasks[] = {"classification",
                                         "gpt2_regression",
                                         "gpt2_token_classification",
                                         "gpt2_causal_lm",
+                                        "modernbert_classification",
+                                        "modernbert_classification_mean",
+                                        "modernbert_masked_lm",
+                                        "modernbert_token_classification",
+                                        "modernbert_question_answering",
                                         "bilstm_classification",
                                         "bilstm_regression",
                                         "bilstm_token_classification",
@@ -47,8 +52,10 @@ constexpr const char* golden_tasks[] = {"classification",
 
 HeadKind kind_of(const std::string& task) {
   if (task.starts_with("answer_ranking")) return objectives::named("answer_ranking").head;
-  if (task == "bilstm_classification_max") return objectives::named("classification").head;
-  for (const std::string family : {"distilbert_", "roberta_", "electra_", "gpt2_", "bilstm_"}) {
+  if (task == "bilstm_classification_max" || task == "modernbert_classification_mean") {
+    return objectives::named("classification").head;
+  }
+  for (const std::string family : {"distilbert_", "roberta_", "electra_", "gpt2_", "modernbert_", "bilstm_"}) {
     if (task.starts_with(family)) return objectives::named(task.substr(family.size())).head;
   }
   return objectives::named(task).head;

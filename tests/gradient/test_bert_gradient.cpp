@@ -22,6 +22,7 @@ namespace {
 
 // Made of BERT's plan.
 const std::string pre_norm = "pre-norm", no_biases = "pre-norm, causal, without biases";
+const std::string mean_modernbert = "modernbert, mean";
 // With kernels that begin the gradients of vectors, as on GPUs.
 const std::string fused_gpt2 = "gpt2, fused";
 
@@ -37,8 +38,29 @@ model::ModelConfig small_bilstm(double dropout) {
   return config;
 }
 
+/// Three layers: the second attends to a window of three tokens.
+model::ModelConfig small_modernbert(const std::string& family, double dropout) {
+  model::ModelConfig config = model::default_config("modernbert");
+  config.vocab_size = 23;
+  config.hidden_size = 24;
+  config.num_hidden_layers = 3;
+  config.num_attention_heads = 3;
+  config.intermediate_size = 40;
+  for (const auto& [key, value] :
+       {std::pair("attention_probs_dropout_prob", dropout), std::pair("attention_output_dropout", dropout),
+        std::pair("embedding_dropout", dropout), std::pair("classifier_dropout", dropout),
+        std::pair("local_attention", 2.0), std::pair("global_attn_every_n_layers", 2.0)}) {
+    REQUIRE(model::set_own_number(config, key, value));
+  }
+  config.pad_token_id = model::no_token;  // a layer norm of its row of zeros is too steep for differences
+  if (family == mean_modernbert) REQUIRE(model::set_own_word(config, "pooling", "mean"));
+  config.initializer_range = 0.3;
+  return config;
+}
+
 model::ModelConfig small_config(const std::string& family, double dropout) {
   if (family == "bilstm") return small_bilstm(dropout);
+  if (family.starts_with("modernbert")) return small_modernbert(family, dropout);
   model::ModelConfig config;
   config.family = family.starts_with(pre_norm) ? "bert" : family.substr(0, family.find(','));
   if (config.family == "gpt2") {
@@ -94,7 +116,7 @@ struct Fixture {
     plan = tests::pre_norm(std::move(plan));
     if (family == pre_norm) return plan;
     layers::change_embeddings(plan.input, [](layers::EmbeddingsSettings& input) { input.norm_bias = false; });
-    for (layers::SublayerSettings& sublayer : plan.sublayers) sublayer.biases = false;
+    for (layers::SublayerSettings& sublayer : plan.sublayers) sublayer.biases = sublayer.norm_bias = false;
     return tests::causal(std::move(plan), fixture.config);
   }
 
@@ -135,7 +157,7 @@ TEST_CASE("gradients of every parameter agree with central differences") {
   const model::HeadKind& kind = head.kind;
   const double dropout = GENERATE(0.0, 0.2);
   const auto family = GENERATE(as<std::string>{}, "bert", "distilbert", "roberta", "electra", "gpt2", fused_gpt2,
-                               pre_norm, no_biases, "bilstm");
+                               pre_norm, no_biases, "modernbert", mean_modernbert, "bilstm");
   if (kind.ties_word_embeddings && (family == "bilstm" || family.starts_with("gpt2") != kind.predicts_next_tokens))
     return;
   Fixture fixture(head, family, dropout);

@@ -48,8 +48,10 @@ struct Model {
   std::optional<std::int64_t> max_position_embeddings, type_vocab_size;
   std::optional<double> hidden_dropout_prob, attention_probs_dropout_prob, classifier_dropout;
   std::optional<double> layer_norm_eps, initializer_range;
+  std::optional<double> embedding_dropout, attention_output_dropout;
+  std::optional<double> local_attention, global_attn_every_n_layers, global_rope_theta, local_rope_theta;
   std::optional<std::int64_t> embedding_size;  ///< of a family without attention
-  std::optional<std::string> pooling;          ///< likewise: "ends", "mean", "max"
+  std::optional<std::string> pooling;          ///< "cls", "ends", "mean", "max", as the family allows
 
   bool has_attention() const { return std::find(recurrent.begin(), recurrent.end(), family) == recurrent.end(); }
 };
@@ -69,7 +71,13 @@ auto own_numbers(AnyModel& model) {
   return std::array{std::pair("hidden_dropout_prob", &model.hidden_dropout_prob),
                     std::pair("attention_probs_dropout_prob", &model.attention_probs_dropout_prob),
                     std::pair("classifier_dropout", &model.classifier_dropout),
-                    std::pair("layer_norm_eps", &model.layer_norm_eps)};
+                    std::pair("layer_norm_eps", &model.layer_norm_eps),
+                    std::pair("embedding_dropout", &model.embedding_dropout),
+                    std::pair("attention_output_dropout", &model.attention_output_dropout),
+                    std::pair("local_attention", &model.local_attention),
+                    std::pair("global_attn_every_n_layers", &model.global_attn_every_n_layers),
+                    std::pair("global_rope_theta", &model.global_rope_theta),
+                    std::pair("local_rope_theta", &model.local_rope_theta)};
 }
 
 inline void visit_model(TomlKeys& toml, Model& model) {
@@ -89,12 +97,18 @@ inline void visit_model(TomlKeys& toml, Model& model) {
   toml.key("num_attention_heads", model.num_attention_heads, size);
   toml.key("intermediate_size", model.intermediate_size, size);
   toml.key("embedding_size", model.embedding_size, size);
-  toml.key("pooling", model.pooling, one_of({"ends", "mean", "max"}));
+  toml.key("pooling", model.pooling, one_of({"cls", "ends", "mean", "max"}));
   toml.key("max_position_embeddings", model.max_position_embeddings, size);
   toml.key("type_vocab_size", model.type_vocab_size, size);
   toml.key("hidden_dropout_prob", model.hidden_dropout_prob, probability);
   toml.key("attention_probs_dropout_prob", model.attention_probs_dropout_prob, probability);
   toml.key("classifier_dropout", model.classifier_dropout, probability);
+  toml.key("embedding_dropout", model.embedding_dropout, probability);
+  toml.key("attention_output_dropout", model.attention_output_dropout, probability);
+  toml.key("local_attention", model.local_attention, between(0, double{core::largest_size}));
+  toml.key("global_attn_every_n_layers", model.global_attn_every_n_layers, between(1, double{core::max_layers}));
+  toml.key("global_rope_theta", model.global_rope_theta, positive());
+  toml.key("local_rope_theta", model.local_rope_theta, positive());
   toml.key("layer_norm_eps", model.layer_norm_eps, above_zero(core::largest_epsilon));
   toml.key("initializer_range", model.initializer_range, above_zero(core::largest_initial_range));
   Lora& lora = model.lora;

@@ -67,9 +67,10 @@ struct ModelPlan {
   /// attention their keys and values.
   std::int64_t selects_from = 0;
   layers::HeadSettings head;
-  DataType storage = DataType::fp32;      ///< of activations
-  WeightTable weights{};                  ///< tensors of files that hold the parameters
-  std::vector<Projection> projections{};  ///< of a training of all parameters, at most one an edge
+  DataType storage = DataType::fp32;                        ///< of activations
+  WeightTable weights{};                                    ///< tensors of files that hold the parameters
+  std::function<void(core::ParameterSpec&)> change_spec{};  ///< of initial values that are the family's own, or empty
+  std::vector<Projection> projections{};                    ///< of a training of all parameters, at most one an edge
   Recomputation recomputation{};
   std::optional<LowRankSettings> low_rank{};  ///< of the sublayers' adapters, where there are any; see add_adapters()
   // What a training changes, of set_trains(); both empty: everything.

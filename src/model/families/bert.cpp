@@ -59,7 +59,7 @@ ModelPlan bert_encoder_plan(const std::string& base, const ModelConfig& config, 
                             .intermediate = "intermediate.dense",
                             .output = "output.dense",
                             .norm = "output.LayerNorm"};
-  ModelPlan plan = encoder_plan(config, names, kind, outputs);
+  ModelPlan plan = encoder_plan(config, encoder_settings(config), names, kind, outputs);
   layers::change_embeddings(plan.input, [&base](layers::EmbeddingsSettings& embeddings) {
     embeddings.word = base + "embeddings.word_embeddings";
     embeddings.position = base + "embeddings.position_embeddings";

@@ -61,7 +61,7 @@ ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t out
                             .intermediate = "ffn.lin1",
                             .output = "ffn.lin2",
                             .norm = "output_layer_norm"};
-  ModelPlan plan = encoder_plan(config, names, kind, outputs);
+  ModelPlan plan = encoder_plan(config, encoder_settings(config), names, kind, outputs);
   layers::change_embeddings(plan.input, [](layers::EmbeddingsSettings& embeddings) {
     embeddings.word = "distilbert.embeddings.word_embeddings";
     embeddings.position = "distilbert.embeddings.position_embeddings";

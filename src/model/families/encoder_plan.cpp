@@ -1,6 +1,5 @@
 #include <utility>
 
-#include "bert_hpc/layers/encoder_sublayers.hpp"
 #include "family.hpp"
 
 namespace bert_hpc::model {
@@ -10,9 +9,9 @@ constexpr std::uint32_t embeddings_site = 0, head_site = 0xFFF0, first_block_sit
 
 }  // namespace
 
-ModelPlan encoder_plan(const ModelConfig& config, const BlockNames& names, const HeadKind& kind, std::int64_t outputs) {
+ModelPlan encoder_plan(const ModelConfig& config, const EncoderSettings& own, const BlockNames& names,
+                       const HeadKind& kind, std::int64_t outputs) {
   const bool masked = kind.ties_word_embeddings;
-  const EncoderSettings& own = encoder_settings(config);
   const auto epsilon = static_cast<float>(own.layer_norm_eps);
   ModelPlan plan;
   layers::EmbeddingsSettings embeddings;
@@ -33,20 +32,31 @@ ModelPlan encoder_plan(const ModelConfig& config, const BlockNames& names, const
     sublayer.block = block;
     sublayer.hidden = config.hidden_size;
     sublayer.layer_norm_epsilon = epsilon;
+    sublayer.biases = names.biases;
+    sublayer.norm_bias = names.norm_bias;
     sublayer.hidden_dropout = static_cast<float>(own.hidden_dropout_prob);
     sublayer.first_site = first_block_site + sites_per_block * static_cast<std::uint32_t>(block);
-    sublayer.kind = layers::attention_sublayer({.query = prefix + names.query,
-                                                .key = prefix + names.key,
-                                                .value = prefix + names.value,
-                                                .heads = config.num_attention_heads,
-                                                .dropout = static_cast<float>(own.attention_probs_dropout_prob),
-                                                .mask = names.mask});
+    layers::AttentionSettings attention = {.query = prefix + names.query,
+                                           .key = prefix + names.key,
+                                           .value = prefix + names.value,
+                                           .heads = config.num_attention_heads,
+                                           .dropout = static_cast<float>(own.attention_probs_dropout_prob),
+                                           .mask = names.mask};
+    if (names.change_attention) names.change_attention(block, attention);
+    sublayer.kind = layers::attention_sublayer(std::move(attention));
     sublayer.output = prefix + names.attention_output;
     sublayer.norm = prefix + names.attention_norm;
     plan.sublayers.push_back(sublayer);
-    sublayer.kind = layers::feed_forward_sublayer({.intermediate = prefix + names.intermediate,
-                                                   .intermediate_size = config.intermediate_size,
-                                                   .activation = names.activation});
+    if (names.gate.empty()) {
+      sublayer.kind = layers::feed_forward_sublayer({.intermediate = prefix + names.intermediate,
+                                                     .intermediate_size = config.intermediate_size,
+                                                     .activation = names.activation});
+    } else {
+      sublayer.kind = layers::gated_feed_forward_sublayer({.intermediate = prefix + names.intermediate,
+                                                           .gate = prefix + names.gate,
+                                                           .intermediate_size = config.intermediate_size,
+                                                           .activation = names.activation});
+    }
     sublayer.output = prefix + names.output;
     sublayer.norm = prefix + names.norm;
     plan.sublayers.push_back(std::move(sublayer));

@@ -39,8 +39,7 @@ void check_probability(const char* key, double value, core::ProblemList& problem
   problems.add(text.str());
 }
 
-void check_encoder_numbers(const ModelConfig& config, core::ProblemList& problems) {
-  const EncoderSettings& own = encoder_settings(config);
+void check_encoder_numbers(const EncoderSettings& own, core::ProblemList& problems) {
   check_probability("hidden_dropout_prob", own.hidden_dropout_prob, problems);
   check_attention_dropout(own.attention_probs_dropout_prob, problems);
   if (own.classifier_dropout) check_probability("classifier_dropout", *own.classifier_dropout, problems);
@@ -55,8 +54,8 @@ void check_encoder_numbers(const ModelConfig& config, core::ProblemList& problem
 }
 
 void check_encoder(const ModelConfig& config, core::ProblemList& problems) {
-  check_encoder_numbers(config, problems);
   const EncoderSettings& own = encoder_settings(config);
+  check_encoder_numbers(own, problems);
   if (config.pad_token_id == no_token) problems.add("pad_token_id is -1, but token ids go from 0 on.");
   if (own.hidden_act != "gelu") {
     problems.add("hidden_act is " + in_quotes(own.hidden_act) +

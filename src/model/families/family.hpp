@@ -2,12 +2,14 @@
 // Face's files. To add one: a file in src/model/families that defines a Family, and a line in families.cpp.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "../config_reader.hpp"
 #include "bert_hpc/layers/embeddings.hpp"
+#include "bert_hpc/layers/encoder_sublayers.hpp"
 #include "bert_hpc/model/encoder_settings.hpp"
 #include "bert_hpc/model/model_plan.hpp"
 #include "bert_hpc/ops/attention.hpp"
@@ -25,6 +27,8 @@ struct WeightNames {
   std::string decoder_bias;                                ///< a second name of the decoder's bias in files, or empty
   std::string prediction_bias;                             ///< the decoder's bias
   std::string prediction_transform;                        ///< the dense layer's weight
+  std::string classifier{};                                ///< prefix of all classifiers; empty: that of the head
+  std::string shared_head{};                               ///< prefix of weights that all heads share, or empty
   std::vector<std::string> sequence_head, masked_lm_head;  ///< prefixes of the weights of each head
   /// Ends of the names of buffers, which hold no weights.
   std::vector<std::string> buffers = {"embeddings.position_ids", "embeddings.token_type_ids"};
@@ -72,24 +76,28 @@ const Family& family_of(const std::string& model_type);
 /// The model types, quoted, for messages: "bert", "bert" and "distilbert".
 std::string family_list();
 
-/// Names of a block's layers, without ".weight", and their functions. The block's index stands between `block` and the
-/// rest: "layer.3.query".
+/// Names of a block's layers, without ".weight", and what they compute. The block's index stands between `block` and
+/// the rest: "layer.3.query".
 struct BlockNames {
   std::string block;  ///< "layer."
   std::string query, key, value, attention_output, attention_norm, intermediate, output, norm;
-  ops::AttentionMask mask = ops::AttentionMask::full;
+  ops::AttentionMask mask{};
   ops::Activation activation = ops::Activation::gelu;
+  std::string gate{};  ///< of a feed-forward layer with a gate, else empty
+  bool biases = true, norm_bias = true;
+  std::function<void(std::int64_t block, layers::AttentionSettings&)> change_attention{};
 };
 
 /// What post-norm encoders share: sizes, dropout, sites, the tie of the decoder. A family adds names and what differs.
-ModelPlan encoder_plan(const ModelConfig& config, const BlockNames& names, const HeadKind& kind, std::int64_t outputs);
+ModelPlan encoder_plan(const ModelConfig& config, const EncoderSettings& own, const BlockNames& names,
+                       const HeadKind& kind, std::int64_t outputs);
 
 // What families of encoders share: EncoderSettings, their checks and keys (encoder_settings.cpp).
 /// Adds a sentence for a probability of dropout that cannot be.
 void check_probability(const char* key, double value, core::ProblemList& problems);
 void check_encoder(const ModelConfig& config, core::ProblemList& problems);
 /// check_encoder() without the activation.
-void check_encoder_numbers(const ModelConfig& config, core::ProblemList& problems);
+void check_encoder_numbers(const EncoderSettings& own, core::ProblemList& problems);
 std::span<const OwnNumber> encoder_numbers();
 
 // What families took over from BERT (bert.cpp): keys of config.json, and the plan of an encoder with BERT's names in
