@@ -123,7 +123,8 @@ void SequenceHead::backward_input(Engine& engine, const StepContext& context, Sa
   activate_backward(saved, settings_.norms_dense ? saved.d_dense : saved.d_features);
   if (settings_.pooling) {
     pooler_.backward_input(engine, saved.d_dense, saved.d_input, ops::Write::replace);
-    const core::TokenRows tokens = group_.own(context.batch.tokens);
+    core::TokenRows tokens = group_.own(context.batch.tokens);
+    tokens.offsets = context.batch.tokens.offsets;
     return ops::pool_rows_backward(*settings_.pooling, {}, tokens, context.batch.lengths, saved.d_input, d_x,
                                    group_.begin(context.batch.tokens.count));
   }

@@ -55,6 +55,12 @@ def padded_loss(model, shard, chosen):
     return model(**batch_of(shard, chosen), labels=labels).loss
 
 
+def alone_loss(model, shard, chosen):
+    """Cross entropy of each sequence alone: in padded batches Transformers' attention in a window makes NaN of padding."""
+    logits = torch.cat([model(input_ids=torch.tensor([shard["ids"][i]])).logits for i in chosen])
+    return torch.nn.functional.cross_entropy(logits, torch.tensor(shard["labels"][chosen]).long())
+
+
 def span_loss(model, shard, chosen):
     """Transformers' loss of each sequence alone: in a padded batch its softmax would have terms of the padding."""
     losses = []
@@ -196,7 +202,7 @@ def embedding_loss(task):
 
 
 LOSSES = {"question_answering": span_loss, "token_classification": word_loss, "answer_ranking": pair_loss, cases.LISTWISE: list_loss,
-          cases.BOUNDED: bounded_loss, cases.COLUMNS: columns_loss, "gpt2_causal_lm": token_loss} | {task: embedding_loss(task) for task in cases.EMBEDDINGS}
+          cases.BOUNDED: bounded_loss, cases.COLUMNS: columns_loss, "gpt2_causal_lm": token_loss, "modernbert_classification": alone_loss} | {task: embedding_loss(task) for task in cases.EMBEDDINGS}
 
 
 def train(model, loss_of, items, steps, rate):

@@ -23,9 +23,9 @@ BOUNDED = "regression_within_range"  # regression with the range of the labels
 COLUMNS = "columns_regression"  # regression on several label columns, some of whose labels are missing
 # Task names of the input, if they differ, and the label column of the table.
 TASKS = {LISTWISE: "answer_ranking", BOUNDED: "regression", COLUMNS: "regression", "electra_regression": "regression", "roberta_classification": "classification",
-         "gpt2_causal_lm": "causal_lm", "bilstm_classification": "classification", "embedding_symmetric": "embedding",
+         "gpt2_causal_lm": "causal_lm", "modernbert_classification": "classification", "bilstm_classification": "classification", "embedding_symmetric": "embedding",
          **dict.fromkeys(["embedding_scores", "embedding_negatives", "embedding_triplets", "embedding_triplet_columns", "embedding_margins", "embedding_duplicates"], "embedding")}
-LABELS = {"classification": "label", "roberta_classification": "label", "regression": "score", BOUNDED: "score", COLUMNS: ["score", "size", "vowels"],
+LABELS = {"classification": "label", "roberta_classification": "label", "modernbert_classification": "label", "regression": "score", BOUNDED: "score", COLUMNS: ["score", "size", "vowels"],
           "electra_regression": "score", "bilstm_classification": "label", "multi_label": "labels", "token_classification": "tags"}
 # [task] of embeddings.
 EMBEDDINGS = {"embedding": {}, "embedding_symmetric": {"symmetric": True, "scale": 10.0, "pooling": "cls"},
@@ -41,7 +41,7 @@ EMBEDDING_SOURCES = {"embedding_scores": {"label": "score"}, "embedding_negative
                      "embedding_margins": {"label": "score", "negatives": ["near"]},
                      "embedding_duplicates": {"text": "topic", "text_pair": "ends", "negatives": ["far"]}}
 CASES = [*LABELS, "answer_ranking", LISTWISE, "question_answering", "gpt2_causal_lm", *EMBEDDINGS]
-FAMILIES = {"electra": "Electra", "roberta": "Roberta", "gpt2": "GPT2", "bilstm": "BiLstm"}  # before a task's name; else BERT
+FAMILIES = {"electra": "Electra", "roberta": "Roberta", "gpt2": "GPT2", "modernbert": "ModernBert", "bilstm": "BiLstm"}  # before a task's name; else BERT
 CLASSES = dict.fromkeys(EMBEDDINGS, "Model") | {"question_answering": "ForQuestionAnswering", "token_classification": "ForTokenClassification", "gpt2_causal_lm": "LMHeadModel"}
 PROBLEMS = {"regression": "regression", BOUNDED: "regression", COLUMNS: "regression", "electra_regression": "regression", "multi_label": "multi_label_classification"}
 # LoRA: 20 steps with each of these adapters, of classification unless they name another task.
@@ -203,6 +203,11 @@ def config_of(task, shard):
               "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "initializer_range": 0.1}
     if family == "electra":
         config["embedding_size"] = HIDDEN
+    if family == "modernbert":  # the second layer attends to 4 tokens on each side; means of all tokens are classified
+        config = {"architectures": ["ModernBert" + kind], "model_type": family, "vocab_size": shard["words"], "hidden_size": HIDDEN,
+                  "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "intermediate_size": INNER, "max_position_embeddings": MAX_TOKENS,
+                  "local_attention": 8, "global_attn_every_n_layers": 2, "classifier_pooling": "mean", "pad_token_id": 0}
+        config |= dict.fromkeys(["bos_token_id", "cls_token_id"], 2) | dict.fromkeys(["eos_token_id", "sep_token_id"], 3)
     if family == "bilstm":
         config = {"architectures": ["BiLstm" + kind], "model_type": family, "vocab_size": shard["words"], "embedding_size": HIDDEN // 2,
                   "hidden_size": HIDDEN // 2, "num_hidden_layers": LAYERS, "hidden_dropout_prob": 0.0, "classifier_dropout": 0.0,
@@ -232,6 +237,16 @@ def shapes_of(task, config):
                 shapes |= {f"lstm.weight_ih_{end}": (4 * hidden, inputs), f"lstm.weight_hh_{end}": (4 * hidden, hidden),
                            f"lstm.bias_ih_{end}": (4 * hidden,), f"lstm.bias_hh_{end}": (4 * hidden,)}
         return shapes
+    if family == "modernbert":
+        shapes = {"model.embeddings.tok_embeddings.weight": (config["vocab_size"], hidden), "head.dense.weight": (hidden, hidden),
+                  "classifier.weight": (labels, hidden), "classifier.bias": (labels,)}
+        norms = ["model.embeddings.norm", "model.final_norm", "head.norm"]
+        for i in range(config["num_hidden_layers"]):
+            layer = f"model.layers.{i}"
+            shapes |= {f"{layer}.attn.Wqkv.weight": (3 * hidden, hidden), f"{layer}.attn.Wo.weight": (hidden, hidden),
+                       f"{layer}.mlp.Wi.weight": (2 * inner, hidden), f"{layer}.mlp.Wo.weight": (hidden, inner)}
+            norms += [f"{layer}.mlp_norm", *([f"{layer}.attn_norm"] if i > 0 else [])]
+        return shapes | {f"{norm}.weight": (hidden,) for norm in norms}
     shapes = {f"{family}.embeddings.word_embeddings.weight": (config["vocab_size"], hidden),
               f"{family}.embeddings.position_embeddings.weight": (config["max_position_embeddings"], hidden),
               f"{family}.embeddings.token_type_embeddings.weight": (config["type_vocab_size"], hidden)}
@@ -264,7 +279,7 @@ def shapes_of(task, config):
 
 
 def is_norm(name):
-    return "LayerNorm" in name or ".ln_" in name
+    return "LayerNorm" in name or ".ln_" in name or name.endswith("norm.weight")
 
 
 def first_values(shapes, seed):
