@@ -53,10 +53,11 @@ ADAPTERS = {
     "magnitudes": {"rank": 4, "alpha": 6.0, "dora": True},
     "gpt2": {"rank": 4, "alpha": 6.0, "task": "gpt2_causal_lm"},
     "gpt2_magnitudes": {"rank": 4, "alpha": 6.0, "dora": True, "task": "gpt2_causal_lm"},
+    "modernbert": {"rank": 4, "alpha": 6.0, "task": "modernbert_classification"},
 }
 TARGETS = {"usual": ["query", "value"], "some": ["key", "intermediate.dense"],
            "magnitudes": ["query", "key", "intermediate.dense", "output.dense"],
-           "gpt2": ["c_attn"], "gpt2_magnitudes": ["c_attn", "attn.c_proj", "c_fc"],
+           "modernbert": ["Wqkv", "Wi", "Wo"], "gpt2": ["c_attn"], "gpt2_magnitudes": ["c_attn", "attn.c_proj", "c_fc"],
            "all_layers": ["query", "key", "value", "attention.output.dense", "intermediate.dense", "output.dense"]}
 # Distillation: 20 steps beside a teacher of three blocks, of the task of this name unless they name another.
 DISTILLED_STEPS, TEACHER_LAYERS = 20, 3
@@ -279,7 +280,7 @@ def shapes_of(task, config):
 
 
 def is_norm(name):
-    return "LayerNorm" in name or ".ln_" in name or name.endswith("norm.weight")
+    return "LayerNorm" in name or ".ln_" in name or "norm." in name
 
 
 def first_values(shapes, seed):
@@ -335,7 +336,7 @@ def write_adapter(folder, name, start, shard):
         if module == key:
             continue
         matched = [target for target in TARGETS[name] if module.endswith("." + target)]
-        if not (".encoder." in key or ".h." in key) or not matched or len(shape) != 2:
+        if not any(part in key for part in (".encoder.", ".h.", ".layers.")) or not matched or len(shape) != 2:
             continue
         shape = shape[::-1] if transposed else shape
         prefix = f"base_model.model.{module}"
@@ -343,9 +344,11 @@ def write_adapter(folder, name, start, shard):
         values[f"{prefix}.lora_B.weight"] = draw.normal(0, 0.05, (shape[0], lora["rank"]))
         if lora.get("dora"):
             values[f"{prefix}.lora_magnitude_vector"] = np.linalg.norm(weights[key], axis=0 if transposed else 1) * draw.uniform(0.8, 1.2, shape[0])
-    modules = [] if transposed else ["bert.pooler.dense", "classifier"]
+    modules = [] if transposed else ["head.dense", "head.norm", "classifier"] if "head.norm.weight" in weights else ["bert.pooler.dense", "classifier"]
     for module in modules:
         for part in ("weight", "bias"):
+            if f"{module}.{part}" not in weights:
+                continue
             values[f"base_model.model.{module}.{part}"] = weights[f"{module}.{part}"]
     write_safetensors(folder / "adapter_model.safetensors", {key: value.astype(np.float32) for key, value in values.items()})
     (folder / "adapter_config.json").write_text(json.dumps({
