@@ -51,18 +51,21 @@ void visit_optimizer(TomlKeys& toml, Optimizer& optimizer) {
   for (core::NumberSetting& own : optimizer.own) {
     toml.key(own.key.c_str(), own.value, {own.low, own.high, own.low_open, own.high_open});
   }
-  toml.key("decay", optimizer.decay, one_of({"decoupled", "coupled"}));
+  toml.key("decay", optimizer.decay, one_of({"decoupled", "coupled", "independent"}));
   toml.key("max_gradient_norm", optimizer.max_gradient_norm, non_negative());
   toml.key("max_skipped_steps", optimizer.max_skipped_steps, non_negative());
 }
 
 void visit_schedule(TomlKeys& toml, Schedule& schedule) {
   toml.table("schedule");
-  toml.key("name", schedule.name, one_of({"linear", "cosine", "polynomial", "constant"}));
+  toml.key("name", schedule.name, one_of({"linear", "cosine", "polynomial", "constant", "warmup_stable_decay"}));
   toml.key("warmup_steps", schedule.warmup_steps, non_negative());
   toml.key("warmup_ratio", schedule.warmup_ratio, from_to_below(0, 1));
   toml.key("epochs", schedule.epochs, positive()).key("steps", schedule.steps, positive());
   toml.key("power", schedule.power, positive()).key("end_factor", schedule.end_factor, between(0, 1));
+  toml.key("decay_steps", schedule.decay_steps, non_negative());
+  toml.key("decay_ratio", schedule.decay_ratio, between(0, 1));
+  toml.key("decay", schedule.decay, one_of({"linear", "1-sqrt"}));
 }
 
 void visit_parallel(TomlKeys& toml, Parallel& parallel) {
@@ -210,6 +213,11 @@ double Task::number(const std::string& key) const {
   return std::get<double>(own->usual);
 }
 
+std::optional<double> Task::given_number(const std::string& key) const {
+  const auto found = numbers.find(key);
+  return found == numbers.end() ? std::nullopt : found->second;
+}
+
 std::optional<bool> Task::given_switch(const std::string& key) const {
   const auto found = switches.find(key);
   return found == switches.end() ? std::nullopt : found->second;
@@ -251,11 +259,12 @@ std::int64_t least_batch_of(std::int64_t chunks) {
 
 void resolve(Config& config) {
   resolve_task(config);
-  if (config.schedule.name == "polynomial") {
-    if (!config.schedule.power) config.schedule.power = 1.0;
-    if (!config.schedule.end_factor) config.schedule.end_factor = 0.0;
-  }
   Schedule& schedule = config.schedule;
+  const bool decays = schedule.name == "warmup_stable_decay";
+  if (schedule.name == "polynomial" && !schedule.power) schedule.power = 1.0;
+  if ((schedule.name == "polynomial" || decays) && !schedule.end_factor) schedule.end_factor = 0.0;
+  if (decays && !schedule.decay_steps && !schedule.decay_ratio) schedule.decay_ratio = 0.1;
+  if (decays && !schedule.decay) schedule.decay = "linear";
   if (config.run.mode == "train" && !schedule.warmup_steps && !schedule.warmup_ratio) schedule.warmup_ratio = 0.0;
   if (config.run.reproducible && config.batch.chunks == 0 && config.batch.global >= 1) {
     config.batch.chunks = automatic_chunks(config.batch.global);
@@ -273,6 +282,8 @@ ReadConfig read_config_text(const std::string& text, const std::string& name, co
   reader.override_excludes("schedule.epochs", {"schedule.steps"});
   reader.override_excludes("schedule.warmup_steps", {"schedule.warmup_ratio"});
   reader.override_excludes("schedule.warmup_ratio", {"schedule.warmup_steps"});
+  reader.override_excludes("schedule.decay_steps", {"schedule.decay_ratio"});
+  reader.override_excludes("schedule.decay_ratio", {"schedule.decay_steps"});
   reader.override_excludes("evaluation.every_steps", {"evaluation.every_epochs"});
   reader.override_excludes("evaluation.every_epochs", {"evaluation.every_steps"});
   reader.override_excludes("batch.micro_tokens", {"batch.micro", "batch.micro_batches"});

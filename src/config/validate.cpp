@@ -8,6 +8,7 @@
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/metrics/registry.hpp"
 #include "bert_hpc/tasks/task.hpp"
+#include "schedule_rules.hpp"
 #include "task_rules.hpp"
 
 namespace bert_hpc::config {
@@ -33,7 +34,7 @@ class Rules {
     check_distill();
     check_data();
     check_batch();
-    check_schedule();
+    for (ConfigProblem& problem : schedule_problems(config_)) problems_.push_back(std::move(problem));
     check_parallel();
     check_precision();
     check_evaluation();
@@ -257,29 +258,6 @@ class Rules {
     rule(!config_.run.reproducible || b.chunks == 0 || is_power_of_two(b.chunks), "batch.chunks",
          "[run] reproducible adds chunks along a binary tree: [batch] chunks = " + std::to_string(b.chunks) +
              " must be a power of two.");
-  }
-
-  void check_schedule() {
-    const Schedule& s = config_.schedule;
-    rule(!s.warmup_steps || !s.warmup_ratio, "schedule.warmup_ratio",
-         "[schedule] warmup_steps and warmup_ratio are both given: keep one of them.");
-    rule(!s.epochs || !s.steps, "schedule.steps", "[schedule] epochs and steps are both given: keep one of them.");
-    if (trains()) {
-      rule(s.epochs || s.steps, "schedule.epochs", "[schedule] epochs is missing: set epochs or steps.",
-           {"schedule.steps"});
-      rule(config_.optimizer.learning_rate.has_value(), "optimizer.learning_rate",
-           "[optimizer] learning_rate is missing: 2e-5 to 5e-5 is usual for a pretrained model, 1e-4 to 1e-3 from "
-           "scratch.");
-    }
-    if (s.steps && s.warmup_steps) {
-      rule(*s.warmup_steps <= *s.steps, "schedule.warmup_steps",
-           "[schedule] warmup_steps = " + std::to_string(*s.warmup_steps) + " is more than steps = " +
-               std::to_string(*s.steps) + ": the peak learning rate would never be reached.");
-    }
-    const bool polynomial = s.name == "polynomial";
-    rule(!s.power || polynomial, "schedule.power", "[schedule] power belongs to name = \"polynomial\": remove it.");
-    rule(!s.end_factor || polynomial, "schedule.end_factor",
-         "[schedule] end_factor belongs to name = \"polynomial\": remove it.");
   }
 
   void check_parallel() {

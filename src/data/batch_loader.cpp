@@ -92,6 +92,7 @@ BatchLoaderOptions evaluation_options(const BatchLoaderOptions& training, std::i
             .padding = training.plan.padding};
   o.sampler.order = Order::file;
   o.sampler.seed = evaluation_seed;
+  o.mask_probability = training.evaluation_mask_probability.value_or(training.mask_probability);
   o.drop_last = false;
   o.lists = false;  // rank 0 has all scores of a query
   o.epochs = 1;

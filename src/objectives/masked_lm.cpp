@@ -8,6 +8,7 @@ Objective masked_lm() {
           .distillation = {layers::soft_class_loss, {"kl", "mse_logits"}},
           .set_batches = [](const config::Task& task, data::BatchLoaderOptions& options) {
             options.mask_probability = task.number(tasks::mask_probability_key);
+            options.evaluation_mask_probability = task.given_number(tasks::evaluation_mask_probability_key);
           }};
 }
 

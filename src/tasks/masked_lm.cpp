@@ -11,7 +11,8 @@ const Task& masked_lm() {
                             .packs_rows = true,
                             .predicts_samples = false,
                             .metrics = {&metrics::token_counts()},
-                            .keys = {{.name = mask_probability_key, .usual = 0.15}}};
+                            .keys = {{.name = mask_probability_key, .usual = 0.15},
+                                     {.name = evaluation_mask_probability_key, .usual = 0.15, .optional = true}}};
   return task;
 }
 

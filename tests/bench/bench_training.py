@@ -5,7 +5,7 @@
                               [--trains all|lora|dora] [--targets NAME,NAME...] [--rank R]
                               [--threads T] [--precision fp32|bf16|fp16] [--device cpu|cuda] [--compile]
 
-BertForSequenceClassification with scaled dot product attention (SDPA), dropout on, fused AdamW, clipping by the global
+The case's model for sequence classification with scaled dot product attention (SDPA), dropout on, fused AdamW, clipping by the global
 norm; in 16 bits the forward pass and the loss run under torch.autocast, in fp16 with a gradient scaler. On a GPU the
 device is waited for after each step, and batches lie there before the clock starts. Prints one line of JSON: {"program", "precision",
 "compiled", "padding", "attention", "threads", "seconds": [of each timed step]}. Batches are padded
@@ -83,8 +83,9 @@ def main():
     if options.threads:
         torch.set_num_threads(options.threads)
     torch.manual_seed(1)
-    config = transformers.BertConfig(**case["config"], num_labels=case["labels"], attn_implementation="sdpa")
-    model = transformers.BertForSequenceClassification(config)
+    settings = {"model_type": "bert"} | case["config"]
+    config = transformers.AutoConfig.for_model(**settings, num_labels=case["labels"])
+    model = transformers.AutoModelForSequenceClassification.from_config(config, attn_implementation="sdpa")
     if options.trains != "all":
         model = adapted(model, options)
     model = model.train().to(options.device)

@@ -56,6 +56,11 @@ def gloss_like(count, seed):
     return log_normal_lengths(count, 15.8, 0.45, 4, 64, seed)
 
 
+def document_like(count, seed):
+    """Parts of documents: mean about 640 tokens, one in seven cut at 1024."""
+    return log_normal_lengths(count, 560, 0.48, 64, 1024, seed)
+
+
 def token_ids(case):
     """Lists of token ids, one list per sequence, nested by step: for the Python side."""
     generator = Generator(12345)
@@ -73,6 +78,26 @@ def model(layers, hidden, heads):
         "max_position_embeddings": 512,
         "hidden_dropout_prob": 0.1,
         "attention_probs_dropout_prob": 0.1,
+    }
+
+
+def modernbert(layers, hidden, heads):
+    return {
+        "model_type": "modernbert",
+        "vocab_size": 30522,
+        "hidden_size": hidden,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "intermediate_size": 3 * hidden // 2,
+        "max_position_embeddings": 1024,
+        "local_attention": 128,
+        "global_attn_every_n_layers": 3,
+        "attention_dropout": 0.0,
+        "pad_token_id": 0,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "cls_token_id": 1,
+        "sep_token_id": 2,
     }
 
 
@@ -104,6 +129,7 @@ def cpu_cases():
         make_case("minilm_squad", "MiniLM, SQuAD-like lengths", 2.6, model(6, 384, 12), 8, 384, squad_like, 16, 12, 3),
         make_case("mini_short", "mini, short texts", 2.5, model(4, 256, 4), 32, 64, gloss_like, 32, 24, 6),
         make_case("tiny_short", "tiny, short texts", 4.0, model(2, 128, 2), 32, 64, gloss_like, 32, 64, 16),
+        make_case("modernbert_long", "ModernBERT, long texts", 3.0, modernbert(6, 384, 6), 8, 1024, document_like, 8, 6, 2),
     ]
 
 
@@ -125,15 +151,22 @@ def all_cases(device="cpu"):
 
 def work(case, first, steps):
     """(sequences, real tokens, floating-point operations) of `steps` steps from step `first` on: 72 L H^2 + 12 L H s
-    for a token of a sequence of s tokens, forward and backward, padding not counted."""
-    layers, hidden = case["config"]["num_hidden_layers"], case["config"]["hidden_size"]
+    for a token of a sequence of s tokens, forward and backward, padding not counted; ModernBERT has 24 H^2 + 18 H I in
+    place of 72 H^2, and min(s, 129) keys in place of s in two of three layers."""
+    config = case["config"]
+    layers, hidden = config["num_hidden_layers"], config["hidden_size"]
+    weights, local = 72.0 * layers * hidden**2, 0
+    if config.get("model_type") == "modernbert":
+        weights = layers * (24.0 * hidden**2 + 18.0 * hidden * config["intermediate_size"])
+        local = sum(i % config["global_attn_every_n_layers"] != 0 for i in range(layers))
+    window = config.get("local_attention", 0) + 1
     sequences = tokens = 0
     operations = 0.0
     for step in range(first, first + steps):
         for n in case["lengths"][step % len(case["lengths"])]:
             sequences += 1
             tokens += n
-            operations += n * (72.0 * layers * hidden**2 + 12.0 * layers * hidden * n)
+            operations += n * (weights + 12.0 * hidden * ((layers - local) * n + local * min(n, window)))
     return sequences, tokens, operations
 
 

@@ -51,6 +51,8 @@ struct Task {
 
   /// A number of the task's own; its default if the input does not set it.
   double number(const std::string& key) const;
+  /// Without a value unless the input sets the number; for those without a default.
+  std::optional<double> given_number(const std::string& key) const;
   /// Whether a switch is set to true, by the input or by its default in this mode.
   bool is_on(const std::string& key) const;
   /// Without a value unless the input sets the switch; for those without a default.
@@ -87,19 +89,24 @@ struct Optimizer {
   std::optional<double> learning_rate;     ///< the peak; training needs it
   std::vector<core::NumberSetting> own;    ///< keys of this optimizer alone, with their values
   double max_gradient_norm = 1.0;          ///< 0: no clipping
-  std::string decay = "decoupled";         ///< "decoupled", "coupled"
+  std::string decay = "decoupled";         ///< "decoupled", "coupled", "independent"
   std::int64_t max_skipped_steps = 10;     ///< in a row, whose loss or gradient is not finite; one more ends the run
   std::vector<core::NamedSettings> known;  ///< optimizers that the program has, the default first; no key
   std::string owner;                       ///< whose keys `own` are; no key
 };
 
 struct Schedule {
-  std::string name = "linear";  ///< "linear", "cosine", "polynomial", "constant"
+  std::string name = "linear";  ///< "linear", "cosine", "polynomial", "constant", "warmup_stable_decay"
   std::optional<std::int64_t> warmup_steps;
   std::optional<double> warmup_ratio;  ///< of all steps; 0 after resolve() if training has neither
   std::optional<std::int64_t> epochs, steps;
-  std::optional<double> power;       ///< polynomial; 1 after resolve()
-  std::optional<double> end_factor;  ///< polynomial: last rate over the peak; 0 after resolve()
+  std::optional<double> power;  ///< polynomial; 1 after resolve()
+  /// polynomial, warmup_stable_decay: last rate over the peak; 0 after resolve()
+  std::optional<double> end_factor;
+  // warmup_stable_decay:
+  std::optional<std::int64_t> decay_steps;
+  std::optional<double> decay_ratio;  ///< of all steps; 0.1 after resolve() if there is neither
+  std::optional<std::string> decay;   ///< "linear", "1-sqrt"; linear after resolve()
 };
 
 struct Parallel {

@@ -9,6 +9,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <thread>
 #include <vector>
@@ -33,10 +34,11 @@ struct BatchLoaderOptions {
   const tasks::Task* task = &tasks::named({});
   SamplerOptions sampler;
   bool drop_last = false;
-  std::int64_t epochs = 0;         ///< length of the run in epochs, if `steps` is 0
-  std::int64_t steps = 0;          ///< length of the run in steps
-  std::int64_t first_step = 0;     ///< the first one of a resumed run
-  double mask_probability = 0.15;  ///< of tasks that mask tokens
+  std::int64_t epochs = 0;                              ///< length of the run in epochs, if `steps` is 0
+  std::int64_t steps = 0;                               ///< length of the run in steps
+  std::int64_t first_step = 0;                          ///< the first one of a resumed run
+  double mask_probability = 0.15;                       ///< of tasks that mask tokens
+  std::optional<double> evaluation_mask_probability{};  ///< of evaluations; none: as above
   /// Whether a step draws groups, queries or rows of texts, instead of sequences. All sequences of a group are in one
   /// micro-batch, and plan.global_batch and plan.micro_sequences count groups.
   bool lists = false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string_view>
 
 #include "bert_hpc/metrics/registry.hpp"
 
@@ -16,11 +17,17 @@ train::LearningRateSchedule learning_rate_schedule(const config::Config& input, 
   schedule.kind = name == "cosine"       ? Kind::cosine
                   : name == "polynomial" ? Kind::polynomial
                   : name == "constant"   ? Kind::constant
-                                         : Kind::linear;
+                  : name == "linear"     ? Kind::linear
+                                         : Kind::warmup_stable_decay;
   schedule.total_steps = total_steps;
-  // As Hugging Face's Trainer: the ratio's steps are rounded up.
-  schedule.warmup_steps = input.schedule.warmup_steps.value_or(static_cast<std::int64_t>(
-      std::ceil(input.schedule.warmup_ratio.value_or(0.0) * static_cast<double>(total_steps))));
+  // As Hugging Face's Trainer: a ratio's steps are rounded up.
+  const auto steps_of = [total_steps](std::optional<double> ratio) {
+    return static_cast<std::int64_t>(std::ceil(ratio.value_or(0.0) * static_cast<double>(total_steps)));
+  };
+  schedule.warmup_steps = input.schedule.warmup_steps.value_or(steps_of(input.schedule.warmup_ratio));
+  schedule.decay_steps = input.schedule.decay_steps.value_or(steps_of(input.schedule.decay_ratio));
+  schedule.decay = input.schedule.decay == "1-sqrt" ? train::LearningRateSchedule::Decay::one_minus_root
+                                                    : train::LearningRateSchedule::Decay::linear;
   schedule.power = input.schedule.power.value_or(1.0);
   schedule.end_factor = input.schedule.end_factor.value_or(0.0);
   return schedule;
@@ -40,7 +47,11 @@ TrainerSettings trainer_settings(const config::Config& input, std::int64_t total
   settings.seed = static_cast<std::uint64_t>(input.run.seed);
   settings.learning_rate = input.optimizer.learning_rate.value_or(0.0);
   settings.optimizer.name = input.optimizer.name;
-  for (const core::NumberSetting& own : input.optimizer.own) settings.optimizer.values.push_back(own.value);
+  for (const core::NumberSetting& own : input.optimizer.own) {
+    // Optimizers multiply weight decay by the rate: here only by its share of the peak.
+    const bool independent = input.optimizer.decay == "independent" && std::string_view(own.key) == "weight_decay";
+    settings.optimizer.values.push_back(independent ? own.value / settings.learning_rate : own.value);
+  }
   settings.optimizer.max_gradient_norm = input.optimizer.max_gradient_norm;
   settings.optimizer.coupled_decay = input.optimizer.decay == "coupled";
   settings.schedule = learning_rate_schedule(input, total_steps);

@@ -4,7 +4,6 @@
 // the sublayers, without biases, as all products of the encoder; the first attention reads the embeddings' norm, which
 // is also the residual. Positions are rotary; two of three layers attend to a window. Feed-forward layers have a gate.
 // All heads share a dense layer with GELU and layer norm, also those of tokens.
-//
 // Files have keys of two generations of Transformers: global_rope_theta, local_rope_theta and
 // global_attn_every_n_layers, or rope_parameters and layer_types. Both are read, and both are written.
 #include <algorithm>
@@ -199,6 +198,8 @@ void write(const ModelConfig& config, nlohmann::json& root) {
   root["rope_parameters"] = {{of_all_tokens, {{"rope_theta", own.global_theta}, {"rope_type", "default"}}},
                              {of_a_window, {{"rope_theta", own.local_theta}, {"rope_type", "default"}}}};
   root["vocab_size"] = config.vocab_size;
+  // Without these keys Transformers takes ids of its own vocabulary.
+  for (const char* const key : {"bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id"}) root[key] = nullptr;
 }
 
 const std::string base = "model.";

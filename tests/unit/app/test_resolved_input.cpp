@@ -80,6 +80,9 @@ TEST_CASE("any key that is given since then is reported") {
       {"batch.micro_batches", {"batch.micro_batches=2"}},
       {"batch.memory", {"batch.memory=4e9"}},
       {"schedule.steps", {"schedule.steps=9"}},
+      {"schedule.decay_steps", {"schedule.decay_steps=3", "schedule.name=\"warmup_stable_decay\""}},
+      {"schedule.decay_ratio", {"schedule.decay_ratio=0.2", "schedule.name=\"warmup_stable_decay\""}},
+      {"schedule.decay", {"schedule.decay=\"1-sqrt\"", "schedule.name=\"warmup_stable_decay\""}},
       {"evaluation.every_steps", {"evaluation.every_steps=4"}},
       {"evaluation.best", {"evaluation.best=\"loss\""}},
       {"evaluation.patience", {"evaluation.patience=3", "evaluation.best=\"loss\""}},
@@ -88,6 +91,7 @@ TEST_CASE("any key that is given since then is reported") {
   // They mean something elsewhere only, are another model, or another at each start of a job.
   const std::set<std::string> elsewhere = {"model.pretrained",
                                            "task.mask_probability",
+                                           "task.evaluation_mask_probability",
                                            "task.standardize",
                                            "task.class_weights",
                                            "task.focal_gamma",
@@ -131,7 +135,13 @@ TEST_CASE("any key that is given since then is reported") {
                                            "distill.teacher_scores",
                                            "distill.compute",
                                            "model.embedding_size",
-                                           "model.pooling"};
+                                           "model.pooling",
+                                           "model.embedding_dropout",
+                                           "model.attention_output_dropout",
+                                           "model.local_attention",
+                                           "model.global_attn_every_n_layers",
+                                           "model.global_rope_theta",
+                                           "model.local_rope_theta"};
   const std::vector<std::string> fp16 = {"data.validation=\"v.h5\"", "precision.compute=\"fp16\""};
   const auto there = keys_of(resolved(fp16).text);
   KeyList list;

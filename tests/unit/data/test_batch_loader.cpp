@@ -383,6 +383,14 @@ TEST_CASE("the head reads the first token of each word, or all of its tokens") {
   }
 }
 
+TEST_CASE("evaluations mask the share of tokens that training masks, or their own") {
+  BatchLoaderOptions training;
+  training.mask_probability = 0.3;
+  CHECK(data::evaluation_options(training, 50, 16).mask_probability == 0.3);
+  training.evaluation_mask_probability = 0.15;
+  CHECK(data::evaluation_options(training, 50, 16).mask_probability == 0.15);
+}
+
 TEST_CASE("evaluation delivers every sample once in any layout; restart() begins again") {
   const Data data(tasks::find("masked_lm"), 301);
   BatchLoaderOptions training{.plan = {.global_batch = 32, .hidden = 64, .reproducible = true, .chunks = 8},

@@ -43,6 +43,20 @@ TEST_CASE("schedules equal those of Transformers") {
                       0.26530612244897966, 0.17346938775510204, 0.11836734693877553, 0.1});
 }
 
+TEST_CASE("a rate is stable between warm-up and decay, and falls linearly or with a root") {
+  LearningRateSchedule stable = schedule(LearningRateSchedule::Kind::warmup_stable_decay);
+  stable.decay_steps = 4;
+  // get_wsd_schedule with num_decay_steps 4, linear and 1-sqrt (transformers 5.24)
+  agrees(stable, {0.0, 1.0 / 3, 2.0 / 3, 1.0, 1.0, 1.0, 1.0, 0.75, 0.5, 0.25, 0.0});
+  stable.decay = LearningRateSchedule::Decay::one_minus_root;
+  agrees(stable, {0.0, 1.0 / 3, 2.0 / 3, 1.0, 1.0, 1.0, 1.0, 0.5, 1.0 - std::sqrt(0.5), 1.0 - std::sqrt(0.75), 0.0});
+  stable.end_factor = 0.2;
+  CHECK(std::abs(learning_rate_factor(stable, 7) - 0.6) < 1e-14);
+  CHECK(learning_rate_factor(stable, 12) == 0.2);
+  stable.decay_steps = 0;
+  CHECK(learning_rate_factor(stable, 9) == 1.0);
+}
+
 TEST_CASE("a schedule keeps its last value beyond the last step, and starts at the peak without warm-up") {
   LearningRateSchedule linear = schedule(LearningRateSchedule::Kind::linear);
   CHECK(learning_rate_factor(linear, 12) == 0.0);
