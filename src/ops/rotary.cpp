@@ -19,11 +19,14 @@ KOKKOS_INLINE_FUNCTION std::int64_t own_pair(std::int64_t pair) {
   return kernel::in_warps ? pair / packs::warp_lanes : pair;
 }
 
+/// Frequencies as a kernel's argument.
+struct Values {
+  float at[most_rotated_pairs];
+};
+
 template <class T>
 void rotate_in(const RotaryFrequencies& frequencies, float direction, const core::TokenRows& rows, core::Tensor<T> x) {
-  struct Values {
-    float at[most_rotated_pairs];
-  } values;
+  Values values;
   for (std::size_t c = 0; c < frequencies.values.size(); ++c) values.at[c] = frequencies.values[c];
   const std::int64_t pairs = frequencies.pairs;
   const std::int32_t* const position = rows.position;
