@@ -129,7 +129,11 @@ void VocabularyHead::backward_input(Engine& engine, const StepContext& context, 
   ops::residual_layer_norm_backward(context.dropout(0.0f, settings_.site), group_.own(rows), d_features,
                                     saved.activated, parameters_.value(transform_->gamma).data, saved.statistics.row(0),
                                     saved.statistics.row(1), saved.d_dense, {});
-  ops::gelu_backward(saved.dense, saved.d_dense, saved.d_dense);
+  if (settings_.activation == Activation::silu) {
+    ops::silu_backward(saved.dense, saved.d_dense, saved.d_dense);
+  } else {
+    ops::gelu_backward(saved.dense, saved.d_dense, saved.d_dense);
+  }
   transform_->dense.backward_input(engine, saved.d_dense, d_x, ops::Write::replace);
 }
 

@@ -70,6 +70,20 @@ void gelu_backward_sums_in(Tensor<const T> pre, Tensor<const T> d_y, Tensor<T> d
                      kernel::sums_of<float>(more, write));
 }
 
+// y = x · σ(x)
+template <class T>
+void silu_forward_in(Tensor<const T> pre, Tensor<T> y) {
+  kernel::map(
+      "bert_hpc::ops::silu_forward", pre, y, KOKKOS_LAMBDA(std::int64_t, float x) { return silu(x); });
+}
+
+template <class T>
+void silu_backward_in(Tensor<const T> pre, Tensor<const T> d_y, Tensor<T> d_pre) {
+  kernel::map(
+      "bert_hpc::ops::silu_backward", pre, d_y, d_pre,
+      KOKKOS_LAMBDA(float x, float d) { return d * silu_derivative(x); });
+}
+
 // y = max(x, 0)
 template <class T>
 void relu_forward_in(Tensor<const T> x, Tensor<T> y) {
@@ -106,6 +120,14 @@ void add_bias(Matrix y, const float* bias) {
   core::with_type(y.type, [&]<class T>() { add_bias_in<T>(y.as<T>(), bias); });
 }
 
+void silu_forward(ConstMatrix pre, Matrix y) {
+  core::with_type(pre.type, [&]<class T>() { silu_forward_in<T>(pre.as<T>(), y.as<T>()); });
+}
+
+void silu_backward(ConstMatrix pre, ConstMatrix d_y, Matrix d_pre) {
+  core::with_type(pre.type, [&]<class T>() { silu_backward_in<T>(pre.as<T>(), d_y.as<T>(), d_pre.as<T>()); });
+}
+
 void gelu_forward(ConstMatrix pre, Matrix y) {
   core::with_type(pre.type, [&]<class T>() { gelu_forward_in<T>(pre.as<T>(), y.as<T>()); });
 }
@@ -117,7 +139,7 @@ void bias_gelu_forward(Matrix pre, const float* bias, Matrix y) {
 namespace {
 
 void require_built(Activation activation) {
-  core::require(activation == Activation::gelu || activation == Activation::gelu_tanh,
+  core::require(activation == Activation::gelu || activation == Activation::gelu_tanh || activation == Activation::silu,
                 "matrix product: an activation that is not built in");
 }
 
@@ -139,12 +161,14 @@ void finish(const InputEpilogue& epilogue, Matrix d_x) {
   if (epilogue.activation == Activation::none) return;
   require_built(epilogue.activation);
   if (epilogue.activation == Activation::gelu_tanh) return gelu_tanh_backward(epilogue.pre, d_x, d_x);
+  if (epilogue.activation == Activation::silu) return silu_backward(epilogue.pre, d_x, d_x);
   gelu_backward(epilogue.pre, d_x, d_x);
 }
 
 void activate(const Epilogue& epilogue, Matrix y) {
   require_built(epilogue.activation);
   if (epilogue.activation == Activation::gelu_tanh) return gelu_tanh_forward(epilogue.pre, y);
+  if (epilogue.activation == Activation::silu) return silu_forward(epilogue.pre, y);
   gelu_forward(epilogue.pre, y);
 }
 

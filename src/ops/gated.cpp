@@ -22,6 +22,17 @@ struct Gelu {
   }
 };
 
+struct Silu {
+  template <class T>
+  static KOKKOS_INLINE_FUNCTION float value(float x) {
+    return silu(x);
+  }
+  template <class T>
+  static KOKKOS_INLINE_FUNCTION float derivative(float x) {
+    return silu_derivative(x);
+  }
+};
+
 template <class F, class T>
 void forward_in(Tensor<const T> pre, Tensor<T> y) {
   const kernel::Label label("bert_hpc::ops::gated_forward", kernel::bytes_of<T, T, T>(y.size()));
@@ -75,7 +86,9 @@ void backward_in(Tensor<const T> pre, Tensor<const T> d_y, Tensor<T> d_pre) {
 
 template <class Call>
 void with_activation(Activation activation, const Call& call) {
-  core::require(activation == Activation::gelu, "gate: an activation that is not built in");
+  core::require(activation == Activation::gelu || activation == Activation::silu,
+                "gate: an activation that is not built in");
+  if (activation == Activation::silu) return call.template operator()<Silu>();
   call.template operator()<Gelu>();
 }
 

@@ -71,16 +71,18 @@ TASKS = {
     "gpt2_regression": dict(layers=1, labels=1, keep_values=False),
     "gpt2_token_classification": dict(layers=1, labels=5, keep_values=False),
     "gpt2_causal_lm": dict(layers=2, labels=2, keep_values=True),
+    "bilstm_classification": dict(layers=2, labels=5, keep_values=True, pooling="ends"),
+    "bilstm_regression": dict(layers=1, labels=1, keep_values=False, pooling="mean"),
+    "bilstm_token_classification": dict(layers=2, labels=5, keep_values=False, pooling="ends"),
+    "bilstm_classification_max": dict(layers=1, labels=5, keep_values=False, pooling="max"),
     # layers 0 and 2 attend to all tokens, layer 1 to a window of 9
     "modernbert_classification": dict(layers=3, labels=5, keep_values=True, pooling="cls"),
     "modernbert_classification_mean": dict(layers=2, labels=5, keep_values=False, pooling="mean"),
     "modernbert_masked_lm": dict(layers=2, labels=2, keep_values=False, pooling="cls"),
     "modernbert_token_classification": dict(layers=1, labels=5, keep_values=False, pooling="mean"),
-    "modernbert_question_answering": dict(layers=2, labels=2, keep_values=False, pooling="cls"),
-    "bilstm_classification": dict(layers=2, labels=5, keep_values=True, pooling="ends"),
-    "bilstm_regression": dict(layers=1, labels=1, keep_values=False, pooling="mean"),
-    "bilstm_token_classification": dict(layers=2, labels=5, keep_values=False, pooling="ends"),
-    "bilstm_classification_max": dict(layers=1, labels=5, keep_values=False, pooling="max"),
+    "modernbert_question_answering": dict(layers=1, labels=2, keep_values=False, pooling="cls"),
+    "nomic_bert_classification": dict(layers=2, labels=5, keep_values=False),
+    "nomic_bert_masked_lm": dict(layers=1, labels=2, keep_values=False),
 }
 CLASSES = {
     "classification": "ForSequenceClassification",
@@ -100,8 +102,22 @@ FAMILIES = {  # before a task's name; else BERT
     "electra": "Electra",
     "gpt2": "GPT2",
     "modernbert": "ModernBert",
+    "nomic_bert": "NomicBert",
     "bilstm": "BiLstm",
 }
+
+
+# Parts of the names of parameters, and those of tensors in files; queries, keys and values follow one another in one tensor.
+NOMIC_NAMES = [(f"self_attn.{part}_proj", "attn.Wqkv") for part in "qkv"] + [
+    ("self_attn.o_proj", "attn.out_proj"),
+    ("gate_proj", "fc12"),
+    ("up_proj", "fc11"),
+    ("down_proj", "fc2"),
+    ("post_attention_layernorm", "norm1"),
+    ("post_mlp_layernorm", "norm2"),
+    ("embeddings.LayerNorm", "emb_ln"),
+    ("nomic_bert.layers", "nomic_bert.encoder.layers"),
+]
 
 
 def family_of(task):
@@ -345,6 +361,18 @@ def loss_of(task, model, batch):
     return logits, row_loss, output.loss
 
 
+def as_stored(task, values):
+    """{name: array} of parameters under the names of the tensors that hold them in files."""
+    if family_of(task) != "nomic_bert":
+        return values
+    stored = {}
+    for name, value in values.items():
+        for ours, in_files in NOMIC_NAMES:
+            name = name.replace(ours, in_files)
+        stored[name] = numpy.concatenate([stored[name], value]) if name in stored else value
+    return stored
+
+
 def first_pass(task, model, batch):
     """Logits of the rows that count, their losses, the loss, and every gradient."""
     model.zero_grad()
@@ -352,8 +380,9 @@ def first_pass(task, model, batch):
     loss.backward()
     golden = {"logits": logits, "row_loss": row_loss, "loss": loss.reshape(1)}
     golden = {name: value.detach().numpy().copy() for name, value in golden.items()}
-    for name, parameter in model.named_parameters():
-        golden["gradient." + name] = parameter.grad.numpy().astype(numpy.float32)
+    gradients = {name: parameter.grad.numpy().astype(numpy.float32) for name, parameter in model.named_parameters()}
+    for name, value in as_stored(task, gradients).items():
+        golden["gradient." + name] = value
     return golden
 
 

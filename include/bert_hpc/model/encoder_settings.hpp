@@ -18,6 +18,7 @@ struct EncoderSettings {
   double span_dropout = 0;                     ///< before the scores of answers' ends
   double layer_norm_eps = 1e-12;
   std::string hidden_act = "gelu";  ///< as config.json names it
+  double rotary_theta = 0;          ///< base of rotary positions; 0 if the family has none
 
   double head_dropout() const { return classifier_dropout.value_or(hidden_dropout_prob); }
 };

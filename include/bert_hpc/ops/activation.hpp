@@ -41,6 +41,10 @@ void gelu_backward(ConstMatrix pre, ConstMatrix d_y, Matrix d_pre, float* sums, 
 /// CPUs that pass is cheap.
 bool fuses_row_sums();
 
+/// y = silu(pre) = pre·σ(pre), and d_pre = d_y ∘ silu'(pre). Shapes equal; y may be pre, d_pre may be d_y.
+void silu_forward(ConstMatrix pre, Matrix y);
+void silu_backward(ConstMatrix pre, ConstMatrix d_y, Matrix d_pre);
+
 /// y = tanh(x); y may be x.
 void tanh_forward(ConstMatrix x, Matrix y);
 

@@ -5,8 +5,9 @@
 
 namespace bert_hpc::ops {
 
-/// Element-wise functions of layers. gelu: x·Φ(x) with the error function; gelu_tanh: the form of it with tanh.
-enum class Activation { none, gelu, gelu_tanh, relu, tanh };
+/// Element-wise functions of layers. gelu: x·Φ(x) with the error function; gelu_tanh: the form of it with tanh; silu:
+/// x·σ(x).
+enum class Activation { none, gelu, gelu_tanh, silu, relu, tanh };
 
 enum class Write {
   replace,     ///< destination = result

@@ -6,6 +6,8 @@
 
 #include "../strict_json.hpp"
 #include "bert_hpc/core/model_limits.hpp"
+#include "bert_hpc/core/text.hpp"
+#include "bert_hpc/ops/rotary.hpp"
 #include "family.hpp"
 
 namespace bert_hpc::model {
@@ -51,6 +53,15 @@ void check_encoder_numbers(const EncoderSettings& own, core::ProblemList& proble
          << ".";
     problems.add(text.str());
   }
+}
+
+void check_rotated_heads(const ModelConfig& config, core::ProblemList& problems) {
+  if (config.num_attention_heads < 1 || config.hidden_size % config.num_attention_heads != 0) return;
+  constexpr std::int64_t most = 2 * ops::most_rotated_pairs;
+  if (config.head_dim() % 2 == 0 && config.head_dim() <= most) return;
+  problems.add("heads have " + core::counted(config.head_dim(), "column") +
+               ", but rotary positions need an even number of at most " + std::to_string(most) +
+               ": change num_attention_heads.");
 }
 
 void check_encoder(const ModelConfig& config, core::ProblemList& problems) {

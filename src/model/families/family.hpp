@@ -95,6 +95,8 @@ ModelPlan encoder_plan(const ModelConfig& config, const EncoderSettings& own, co
 // What families of encoders share: EncoderSettings, their checks and keys (encoder_settings.cpp).
 /// Adds a sentence for a probability of dropout that cannot be.
 void check_probability(const char* key, double value, core::ProblemList& problems);
+/// Adds a sentence if rotary positions cannot rotate heads of this size.
+void check_rotated_heads(const ModelConfig& config, core::ProblemList& problems);
 void check_encoder(const ModelConfig& config, core::ProblemList& problems);
 /// check_encoder() without the activation.
 void check_encoder_numbers(const EncoderSettings& own, core::ProblemList& problems);

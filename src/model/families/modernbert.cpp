@@ -15,7 +15,6 @@
 #include "../strict_json.hpp"
 #include "bert_hpc/core/model_limits.hpp"
 #include "bert_hpc/core/text.hpp"
-#include "bert_hpc/ops/rotary.hpp"
 #include "family.hpp"
 
 namespace bert_hpc::model {
@@ -318,12 +317,7 @@ void check(const ModelConfig& config, core::ProblemList& problems) {
   if (own.pooling != "cls" && own.pooling != "mean") {
     problems.add("classifier_pooling is " + in_quotes(own.pooling) + ", but must be \"cls\" or \"mean\".");
   }
-  if (config.num_attention_heads > 0 && config.hidden_size % config.num_attention_heads == 0 &&
-      (config.head_dim() % 2 != 0 || config.head_dim() > 2 * ops::most_rotated_pairs)) {
-    problems.add("heads have " + core::counted(config.head_dim(), "column") +
-                 ", but rotary positions need an even number of at most " +
-                 std::to_string(2 * ops::most_rotated_pairs) + ": change num_attention_heads.");
-  }
+  check_rotated_heads(config, problems);
 }
 
 template <double ModernBertSettings::*number>

@@ -1,6 +1,6 @@
-// ELECTRA and RoBERTa: their config.json, what of a plan is theirs, and the dropout before the dense layer of their
-// head of sequences (their numbers without dropout are checked against Transformers in tests/golden, gradients in
-// tests/gradient).
+// ELECTRA, RoBERTa and Nomic BERT: their config.json, what of a plan is theirs, and the dropout before the dense layer
+// of their head of sequences (their numbers without dropout are checked against Transformers in tests/golden, gradients
+// in tests/gradient).
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -10,6 +10,7 @@
 
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/layers/embeddings.hpp"
+#include "bert_hpc/layers/encoder_sublayers.hpp"
 #include "bert_hpc/model/encoder_settings.hpp"
 #include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/model/model_parameters.hpp"
@@ -57,6 +58,39 @@ TEST_CASE("configurations of CamemBERT and XLM-RoBERTa are RoBERTa's under other
   const auto written = nlohmann::json::parse(model::hf_config_text(config, tests::masked_lm_head));
   CHECK(written["model_type"] == type);
   CHECK(written["architectures"][0] == (type == "camembert" ? "CamembertForMaskedLM" : "XLMRobertaForMaskedLM"));
+}
+
+TEST_CASE("Nomic BERT's keys of both kinds make the same model, and what would give other results is refused") {
+  const model::ModelConfig older = model::parse_hf_config(
+      R"({"model_type": "nomic_bert", "n_embd": 24, "n_layer": 2, "n_head": 2, "n_inner": 40, "n_positions": 64,
+          "activation_function": "swiglu", "rotary_emb_base": 500, "rotary_emb_fraction": 1.0, "qkv_proj_bias": false,
+          "layer_norm_epsilon": 1e-6, "resid_pdrop": 0.2, "attn_pdrop": 0.0, "rotary_scaling_factor": null})",
+      "x");
+  const auto written = nlohmann::json::parse(model::hf_config_text(older, tests::masked_lm_head));
+  CHECK(written["architectures"][0] == "NomicBertForMaskedLM");
+  CHECK(written["hidden_size"] == 24);
+  CHECK(written["max_position_embeddings"] == 64);
+  CHECK(written["rope_parameters"]["rope_theta"] == 500.0);
+  CHECK(written["layer_norm_eps"] == 1e-6);
+  const model::ModelConfig newer = model::parse_hf_config(written.dump(), "x");
+  for (const model::ModelConfig& config : {older, newer}) {
+    const model::ModelPlan plan = model::make_plan(config, tests::classification_head, 3);
+    const auto alike = layers::attention_sublayer({.heads = 2, .dropout = 0, .rotary_theta = 500});
+    CHECK(plan.sublayers[0].kind->computes_like(*alike));
+    CHECK(plan.sublayers[0].hidden_dropout == 0.2f);
+    CHECK_FALSE(plan.sublayers[0].sum_out);
+    CHECK(layers::embeddings_settings(*plan.input).positions == 0);
+    CHECK(layers::embeddings_settings(*plan.input).types == 2);
+    CHECK(plan.weights.source_of("nomic_bert.encoder.layers.1.attn.Wqkv.value.weight").first_row == 48);
+  }
+  CHECK(model::default_config("nomic_bert").max_position_embeddings == 2048);
+  CHECK_THROWS_WITH(model::parse_hf_config(R"({"model_type": "nomic_bert", "n_embd": 24, "hidden_size": 48})", "x"),
+                    ContainsSubstring("hidden_size is 48 and n_embd is 24"));
+  CHECK_THROWS_WITH(model::parse_hf_config(R"({"model_type": "nomic_bert", "rotary_emb_fraction": 0.5, "prenorm": true,
+          "rotary_scaling_factor": 2})",
+                                           "x"),
+                    ContainsSubstring("rotary_emb_fraction is not 1") && ContainsSubstring("prenorm is true") &&
+                        ContainsSubstring("rotary_scaling_factor is set"));
 }
 
 TEST_CASE("an ELECTRA with smaller embeddings is refused, with what would do") {
