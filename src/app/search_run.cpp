@@ -15,6 +15,7 @@
 #include "app/engine/search_sets.hpp"
 #include "app/report/describe.hpp"
 #include "app/report/results.hpp"
+#include "app/report/run_warnings.hpp"
 #include "app/report/search_file.hpp"
 #include "app/run/collective.hpp"
 #include "app/run_start.hpp"
@@ -98,17 +99,11 @@ void load_queries(const RunContext& context, SearchSets& sets, bool normalizes, 
 /// On rank 0: of each query the score of the second text of its row; NaN without one.
 std::vector<float> scores_in_rows(SearchSets& sets, bool normalizes) {
   const EmbeddedSet& set = sets.queries;
-  const std::span<const std::int64_t> source = set.reader->source_index();
+  const std::vector<std::size_t> numbers = paired_queries(set.reader->source_index(), set.roles);
   std::vector<std::int64_t> firsts, seconds;
-  std::vector<std::size_t> numbers;  // of queries with a second text
-  for (std::size_t q = 0; q < set.roles.queries.size(); ++q) {
-    const std::int64_t first = set.roles.queries[q], second = first + 1;
-    if (second == std::ssize(source) ||
-        source[static_cast<std::size_t>(first)] != source[static_cast<std::size_t>(second)])
-      continue;
-    firsts.push_back(first);
-    seconds.push_back(second);
-    numbers.push_back(q);
+  for (const std::size_t q : numbers) {
+    firsts.push_back(set.roles.queries[q]);
+    seconds.push_back(set.roles.queries[q] + 1);
   }
   std::vector<float> scores(set.roles.queries.size(), std::numeric_limits<float>::quiet_NaN());
   EmbeddingRows rows(*set.reader, sets.hdf5, normalizes), other_rows(*set.reader, sets.hdf5, normalizes);
@@ -214,6 +209,7 @@ void describe(const RunContext& context, const SearchSets& sets, const SearchSiz
                 {"search", (search.similarity == "dot" ? "dot products, " : "cosines, ") +
                                core::counted(size.top_k, "document") + " of each query"}};
   context.log.info(banner(facts));
+  for (const std::string& warning : placement_warnings(facts.ranks)) context.log.warning(warning);
 }
 
 void search(const RunContext& context, SearchSets& sets, const SearchSize& size, const std::vector<QueryLevels>& levels,

@@ -112,16 +112,13 @@ class TaskRules {
     const auto is_whole = [](double number) { return number == std::floor(number); };
     rule(falls() && std::ranges::all_of(dimensions, is_whole), "task.dimensions",
          "[task] dimensions must be descending numbers of columns, as in [384, 192, 96], or \"all\".");
-    const bool is_cosine = scores_margins ? config_.task.is(tasks::similarity_key, "cosine")
-                                          : !config_.task.is(tasks::similarity_key, "dot") &&
-                                                !config_.task.is(tasks::similarity_key, "euclidean");
+    const std::string similarity = config_.task.word(tasks::similarity_key);
+    const bool is_cosine = similarity == "cosine" || (similarity.empty() && !scores_margins);
     rule(dimensions.empty() || is_cosine, "task.dimensions",
          "[task] dimensions needs similarity = \"cosine\", as the first columns of embeddings have other lengths: set "
          "it, or remove dimensions.",
          {"task.similarity"});
-    const auto found = config_.task.words.find(tasks::similarity_key);
-    const bool has_similarity = found != config_.task.words.end() && found->second.has_value();
-    rule(!has_similarity || scores_margins || is_loss(tasks::triplet_loss), "task.similarity",
+    rule(similarity.empty() || scores_margins || is_loss(tasks::triplet_loss), "task.similarity",
          "[task] similarity is for loss = \"triplet\" and \"margin_mse\"; the other losses compare cosines: remove it.",
          {"task.loss"});
     rule(!config_.task.is_on(tasks::skip_duplicates_key) || has_negatives, "task.skip_duplicates",

@@ -303,14 +303,6 @@ void BatchLoader::fill_lists(std::span<const core::PlannedSample> samples, Slot&
   batch.targets.get<core::ListTargets>() = {lists, count};
 }
 
-namespace {
-
-std::uint64_t hash_of(std::span<const std::int32_t> tokens) {
-  return core::mix64(core::fnv1a_64({reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes()}));
-}
-
-}  // namespace
-
 /// Without lists, as in evaluations, whose micro-batches cut rows of texts apart, there are no targets.
 void BatchLoader::fill_texts(std::span<const core::PlannedSample> samples, Slot& slot, core::MicroBatch& batch) const {
   if (!units_) return;
@@ -322,8 +314,9 @@ void BatchLoader::fill_texts(std::span<const core::PlannedSample> samples, Slot&
     for (std::int32_t s = lists.data[2 * l]; s < lists.data[2 * l + 1]; ++s) {
       const auto sample = static_cast<std::size_t>(batch.sample[s]);
       float* const text = texts + core::TextTargets::columns * s;
-      const std::uint64_t hash = hash_of({batch.input_ids + batch.tokens.offsets[s],
-                                          static_cast<std::size_t>(samples[static_cast<std::size_t>(s)].length)});
+      const std::span ids(batch.input_ids + batch.tokens.offsets[s],
+                          static_cast<std::size_t>(samples[static_cast<std::size_t>(s)].length));
+      const std::uint64_t hash = core::mix64(core::hash_of_ids(ids));
       text[0] = static_cast<float>(s - lists.data[2 * l]);
       text[1] = reader_.values().empty() ? 0.0f : scale.standardized(reader_.values()[sample]);
       text[2] = static_cast<float>(hash & 0xFFFFFF);

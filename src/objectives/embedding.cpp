@@ -303,7 +303,7 @@ Objective with_pooling(Pooling pooling) {
               [](const config::Task& task, data::BatchLoaderOptions& options) {
                 const EmbeddingSettings settings = embedding_settings(task);
                 options.lists = true;
-                if (settings.loss != Loss::cosine_similarity) return;  // else scores are as they are
+                if (settings.loss != Loss::cosine_similarity) return;  // other losses read scores as they are
                 options.label_scales = {data::LabelScale::of_range(settings.low, settings.high)};
               },
           .training_lines = [](const TrainingFacts& training) -> Lines {

@@ -1,7 +1,6 @@
 #include "bert_hpc/prep/mining.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -16,6 +15,7 @@
 #include "bert_hpc/data/shard_writer.hpp"
 #include "bert_hpc/io/atomic_write.hpp"
 #include "bert_hpc/prep/prepare.hpp"
+#include "bert_hpc/tokenize/tokenizer_folder.hpp"
 #include "ownership.hpp"
 #include "staging.hpp"
 
@@ -25,10 +25,6 @@ namespace {
 using core::Error;
 using core::ExitCode;
 namespace fs = std::filesystem;
-
-/// What lies beside shards and goes along with them.
-constexpr std::array tokenizer_files = {"vocab.txt",  "tokenizer_config.json",   "tokenizer.json",   "vocab.json",
-                                        "merges.txt", "special_tokens_map.json", "added_tokens.json"};
 
 void visit_keys(config::TomlKeys& keys, MiningConfig& c) {
   keys.table("mine");
@@ -47,12 +43,6 @@ void visit_keys(config::TomlKeys& keys, MiningConfig& c) {
   keys.key("compression", c.compression, config::one_of({"none", "gzip"}));
 }
 
-/// A data set of shards with a hash of each sequence's tokens.
-struct Texts {
-  std::unique_ptr<data::ShardReader> reader;
-  std::vector<std::uint64_t> hashes;
-};
-
 std::unique_ptr<data::ShardReader> open_shards(const std::string& key, const std::vector<std::string>& paths,
                                                const char* task) {
   data::ShardReaderOptions options;
@@ -64,13 +54,23 @@ std::unique_ptr<data::ShardReader> open_shards(const std::string& key, const std
   return std::make_unique<data::ShardReader>(options);
 }
 
-/// Shards of the rows, which the task "embedding" has prepared.
+/// Shards of the rows, which the task "embedding" has prepared: an anchor and a positive each.
 std::unique_ptr<data::ShardReader> open_rows_of(const MiningConfig& config) {
   std::unique_ptr<data::ShardReader> reader = open_shards("shards", config.shards, "embedding");
-  if (reader->values().empty()) return reader;
-  throw Error(ExitCode::data, reader->files().front() +
-                                  ": its rows have scores, and mined negatives have none: mine for rows of an anchor "
-                                  "and a positive.");
+  const auto refuse = [&](const std::string& file, const std::string& what) {
+    throw Error(ExitCode::data, file + ": " + what + ": mine for rows of an anchor and a positive.");
+  };
+  if (!reader->values().empty()) {
+    refuse(reader->files().front(), "its rows have scores, and mined negatives have none");
+  }
+  const std::span<const std::int64_t> groups = reader->groups();
+  for (std::size_t g = 0; g + 1 < groups.size(); ++g) {
+    if (groups[g + 1] - groups[g] > 1) continue;
+    refuse(reader->place(groups[g]).file,
+           "row " + std::to_string(reader->source_index()[static_cast<std::size_t>(groups[g])]) +
+               " has one text, and its first negative would count as its positive");
+  }
+  return reader;
 }
 
 /// Shards of any task.
@@ -132,8 +132,7 @@ std::vector<std::uint64_t> hashes_of(data::ShardReader& reader) {
   TokenReader tokens(reader);
   std::vector<std::uint64_t> hashes;
   for (std::int64_t s = 0; s < reader.samples(); ++s) {
-    const std::span<const std::int32_t> ids = tokens.read(s);
-    hashes.push_back(core::fnv1a_64({reinterpret_cast<const char*>(ids.data()), ids.size_bytes()}));
+    hashes.push_back(core::hash_of_ids(tokens.read(s)));
   }
   return hashes;
 }
@@ -145,8 +144,7 @@ class KnownPositives {
     for (std::size_t g = 0; g + 1 < groups.size(); ++g) {
       const auto anchor = static_cast<std::size_t>(groups[g]);
       std::unordered_set<std::uint64_t>& texts = of_[hashes[anchor]];
-      texts.insert(hashes[anchor]);
-      if (groups[g + 1] - groups[g] > 1) texts.insert(hashes[anchor + 1]);
+      texts.insert({hashes[anchor], hashes[anchor + 1]});
     }
   }
   const std::unordered_set<std::uint64_t>& of(std::uint64_t anchor) const { return of_.at(anchor); }
@@ -265,9 +263,12 @@ class Mining {
   }
 
   void write_small_files() const {
-    const fs::path folder = fs::path(rows_->files().front()).parent_path();
-    for (const char* const name : tokenizer_files) {
-      if (fs::exists(folder / name)) fs::copy_file(folder / name, staging_.file(name));
+    // Files of the tokenizer that bert_hpc_prep has written beside the shards.
+    for (const fs::directory_entry& entry :
+         fs::directory_iterator(fs::path(rows_->files().front()).parent_path() / ".")) {
+      const std::string name = entry.path().filename().string();
+      if (name != "tokenizer_config.json" && !tokenize::is_tokenizer_file(name)) continue;
+      fs::copy_file(entry.path(), staging_.file(name));
     }
     io::write_text_file(staging_.file("prep.toml"), resolved_toml(config_));
   }

@@ -72,7 +72,7 @@ void read_roberta(const json& processor, ByteBpeForm& form, Problems& problems) 
     const auto name = [&](std::int32_t SpecialIds::*role) {
       return (role == &SpecialIds::cls ? cls : sep)[0].get<std::string>();
     };
-    return template_list<json>(roberta_sequence(), pair, name);
+    return template_list(roberta_sequence(), pair, name);
   };
   form.single = list(false);
   form.pair = list(true);
@@ -102,21 +102,11 @@ void read_post_processor(const json& given, ByteBpeForm& form, TokenizerSettings
 
 }  // namespace
 
-AddedToken roberta_token(std::int32_t SpecialIds::*role) {
-  const bool is_mask = role == &SpecialIds::mask;
-  const char* const content = role == &SpecialIds::cls   ? "<s>"
-                              : role == &SpecialIds::pad ? "<pad>"
-                              : role == &SpecialIds::sep ? "</s>"
-                              : role == &SpecialIds::unk ? "<unk>"
-                                                         : "<mask>";
-  return {.content = content, .lstrip = is_mask, .special = true};
-}
-
 ByteBpeForm roberta_form() {
   ByteBpeForm form;
   const auto name = [](std::int32_t SpecialIds::*role) { return roberta_token(role).content; };
-  form.single = template_list<json>(roberta_sequence(), false, name);
-  form.pair = template_list<json>(roberta_sequence(), true, name);
+  form.single = template_list(roberta_sequence(), false, name);
+  form.pair = template_list(roberta_sequence(), true, name);
   return form;
 }
 
@@ -141,81 +131,6 @@ ByteBpeForm byte_bpe_form_of(const std::string& sections) {
   const json& expects = member(given, "trimming_expects_prefix");
   if (expects.is_boolean()) form.trimming_expects_prefix = expects.get<bool>();
   return form;
-}
-
-namespace {
-
-/// An element of a template list.
-struct TemplatePart {
-  bool is_text = false;
-  std::string name;
-  int type = 0;
-};
-
-std::optional<std::vector<TemplatePart>> parts_of(const json& list) {
-  std::vector<TemplatePart> parts;
-  if (!list.is_array()) return std::nullopt;
-  for (const json& element : list) {
-    const bool is_text = element.is_object() && element.contains("Sequence");
-    const json& content = member(element, is_text ? "Sequence" : "SpecialToken");
-    const json &id = member(content, "id"), &type = member(content, "type_id");
-    if (!id.is_string() || !type.is_number_integer() || type < 0 || type > 1) return std::nullopt;
-    parts.push_back({is_text, id.get<std::string>(), type.get<int>()});
-  }
-  return parts;
-}
-
-}  // namespace
-
-std::optional<TokenTemplate> template_of(const json& single, const json& pair, std::string& problem) {
-  TokenTemplate found;
-  if (single.is_array() && single.empty() && pair.is_array() && pair.empty()) return found;
-  problem = "has the template " + shown(single) + " and " + shown(pair) +
-            "; this version reads templates of a text, or of two, with at most two different special tokens.";
-  const auto one = parts_of(single), two = parts_of(pair);
-  if (!one || !two) return std::nullopt;
-  const auto is_text = [](const char* name) {
-    return [name](const TemplatePart& part) { return part.is_text && part.name == name; };
-  };
-  const auto is_any_text = [](const TemplatePart& part) { return part.is_text; };
-  const auto a1 = std::find_if(one->begin(), one->end(), is_text("A")),
-             a2 = std::find_if(two->begin(), two->end(), is_text("A"));
-  const auto b2 = std::find_if(two->begin(), two->end(), is_text("B"));
-  const bool in_order = a1 != one->end() && a2 != two->end() && b2 != two->end() && a2 < b2 &&
-                        std::count_if(one->begin(), one->end(), is_any_text) == 1 &&
-                        std::count_if(two->begin(), two->end(), is_any_text) == 2;
-  if (!in_order) return std::nullopt;
-  bool good = true;
-  // Takes the parts over as roles: the first token before a text is cls, another one is sep.
-  const auto take = [&](auto begin, auto end, SequenceTemplate::Roles& roles, int type, bool before) {
-    for (auto part = begin; part != end; ++part) {
-      good = good && part->type == type;
-      if (before && found.cls.empty()) found.cls = part->name;
-      if (part->name == found.cls) {
-        roles.push_back(&SpecialIds::cls);
-        continue;
-      }
-      if (found.sep.empty()) found.sep = part->name;
-      good = good && part->name == found.sep;
-      roles.push_back(&SpecialIds::sep);
-    }
-  };
-  SequenceTemplate& sequence = found.sequence;
-  SequenceTemplate::Roles before;
-  take(one->begin(), a1, sequence.before, 0, true);
-  take(a1 + 1, one->end(), sequence.after, 0, false);
-  take(two->begin(), a2, before, 0, true);
-  const int between_type = a2 + 1 < b2 ? (a2 + 1)->type : 0;
-  take(a2 + 1, b2, sequence.between, between_type, false);
-  take(b2 + 1, two->end(), sequence.after_pair, b2->type, false);
-  sequence.between_type = static_cast<std::uint8_t>(between_type);
-  sequence.second_type = static_cast<std::uint8_t>(b2->type);
-  good = good && a1->type == 0 && a2->type == 0 && before == sequence.before;
-  // Without special tokens texts have one token type: GPT-2 has no types.
-  if (found.cls.empty() && found.sep.empty()) sequence.second_type = 0;
-  if (!good) return std::nullopt;
-  problem.clear();
-  return found;
 }
 
 void read_byte_bpe_json(TokenizerDocument& document, TokenizerJson& result) {

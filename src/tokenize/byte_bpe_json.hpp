@@ -10,6 +10,8 @@
 #include "bert_hpc/tokenize/byte_words.hpp"
 #include "bert_hpc/tokenize/tokenizer.hpp"
 #include "bert_hpc/tokenize/tokenizer_json.hpp"
+#include "role_tokens.hpp"
+#include "template_json.hpp"
 #include "tokenizer_document.hpp"
 
 namespace bert_hpc::tokenize {
@@ -17,8 +19,6 @@ namespace bert_hpc::tokenize {
 inline constexpr const char* add_prefix_space_key = "add_prefix_space";
 inline constexpr const char* trim_offsets_key = "trim_offsets";
 
-/// RoBERTa's token of a role, special; the mask takes the blanks before it.
-AddedToken roberta_token(std::int32_t SpecialIds::*role);
 /// The roles in the order of their ids in RoBERTa's vocabularies.
 inline constexpr std::array<std::int32_t SpecialIds::*, 5> roberta_order = {
     &SpecialIds::cls, &SpecialIds::pad, &SpecialIds::sep, &SpecialIds::unk, &SpecialIds::mask};
@@ -39,19 +39,6 @@ std::string text_of(const ByteBpeForm& form);
 /// "": roberta_form(). Throws Error(internal) for other text than text_of() gives.
 ByteBpeForm byte_bpe_form_of(const std::string& sections);
 
-/// RoBERTa's template: "<s> a </s>" and "<s> a </s></s> b </s>", all of token type 0.
-const SequenceTemplate& roberta_sequence();
-
-/// A template with the tokens of its roles.
-struct TokenTemplate {
-  SequenceTemplate sequence{};
-  std::string cls{}, sep{};  ///< "": it has no such token
-};
-/// The template in the lists of a TemplateProcessing. Returns nothing, and a problem, for one that SequenceTemplate
-/// cannot express.
-std::optional<TokenTemplate> template_of(const nlohmann::json& single, const nlohmann::json& pair,
-                                         std::string& problem);
-
 /// TokenizerKind::read_json of byte-level BPE.
 void read_byte_bpe_json(TokenizerDocument& document, TokenizerJson& result);
 
@@ -64,6 +51,5 @@ struct ByteBpeFile {
 };
 std::string byte_bpe_json_text(const ByteBpeFile& file);
 std::string vocabulary_json_text(const std::vector<std::string>& vocabulary);
-nlohmann::json added_tokens_decoder(const std::vector<AddedToken>& added);
 
 }  // namespace bert_hpc::tokenize

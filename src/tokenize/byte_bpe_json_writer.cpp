@@ -2,6 +2,7 @@
 // which older versions of the library read too.
 #include "bert_hpc/core/json.hpp"
 #include "byte_bpe_json.hpp"
+#include "json_sections.hpp"
 #include "template_json.hpp"
 
 namespace bert_hpc::tokenize {
@@ -26,20 +27,6 @@ ordered_json pre_tokenizer_of(const ByteBpeFile& file) {
   return bytes(file.form.pattern == WordPattern::gpt2);
 }
 
-ordered_json template_processing(const ByteBpeFile& file) {
-  ordered_json tokens = ordered_json::object();
-  const auto add = [&](const std::string& name, std::int32_t id) {
-    if (name.empty()) return;
-    tokens[name] = {{"id", name}, {"ids", ordered_json::array({id})}, {"tokens", ordered_json::array({name})}};
-  };
-  add(file.tokens.cls, file.ids.cls);
-  add(file.tokens.sep, file.ids.sep);
-  return {{"type", "TemplateProcessing"},
-          {"single", ordered_json(file.form.single)},
-          {"pair", ordered_json(file.form.pair)},
-          {"special_tokens", tokens}};
-}
-
 ordered_json post_processor_of(const ByteBpeFile& file) {
   const bool trims = file.parts.settings.at(trim_offsets_key);
   const bool expects = file.form.trimming_expects_prefix.value_or(file.parts.settings.at(add_prefix_space_key));
@@ -53,12 +40,8 @@ ordered_json post_processor_of(const ByteBpeFile& file) {
   const ordered_json bytes = {
       {"type", "ByteLevel"}, {"add_prefix_space", expects}, {"trim_offsets", trims}, {"use_regex", true}};
   if (file.tokens.cls.empty() && file.tokens.sep.empty()) return bytes;
-  return {{"type", "Sequence"}, {"processors", {bytes, template_processing(file)}}};
-}
-
-ordered_json added_token_json(const AddedToken& token) {
-  return {{"content", token.content}, {"single_word", token.single_word}, {"lstrip", token.lstrip},
-          {"rstrip", token.rstrip},   {"normalized", token.normalized},   {"special", token.special}};
+  const ordered_json tokens = template_processing(file.form.single, file.form.pair, file.tokens, file.ids);
+  return {{"type", "Sequence"}, {"processors", {bytes, tokens}}};
 }
 
 /// Tokens and ids, one a line, each with `indent` before it.
@@ -73,28 +56,16 @@ std::string entry_lines(const std::vector<std::string>& vocabulary, const char* 
 
 }  // namespace
 
-nlohmann::json added_tokens_decoder(const std::vector<AddedToken>& added) {
-  nlohmann::json tokens = nlohmann::json::object();
-  for (const AddedToken& token : added) tokens[std::to_string(token.id)] = added_token_json(token);
-  return tokens;
-}
-
 std::string vocabulary_json_text(const std::vector<std::string>& vocabulary) {
   return "{" + entry_lines(vocabulary, "") + "}\n";
 }
 
 std::string byte_bpe_json_text(const ByteBpeFile& file) {
-  ordered_json added = ordered_json::array();
-  for (const AddedToken& token : file.parts.added) {
-    ordered_json entry = {{"id", token.id}};
-    entry.update(added_token_json(token));
-    added.push_back(std::move(entry));
-  }
   const ordered_json document = {
       {"version", "1.0"},
       {"truncation", nullptr},
       {"padding", nullptr},
-      {"added_tokens", added},
+      {"added_tokens", added_tokens_json(file.parts.added)},
       {"normalizer", nullptr},
       {"pre_tokenizer", pre_tokenizer_of(file)},
       {"post_processor", post_processor_of(file)},

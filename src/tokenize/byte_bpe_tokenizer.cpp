@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <unordered_map>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/hash.hpp"
@@ -14,14 +13,13 @@
 #include "bert_hpc/tokenize/utf8.hpp"
 #include "byte_bpe_json.hpp"
 #include "json_sections.hpp"
+#include "role_tokens.hpp"
 
 namespace bert_hpc::tokenize {
 namespace {
 
 using core::Error;
 using core::ExitCode;
-
-constexpr const char* eos_role = "eos";  // as in "eos_token"
 
 [[noreturn]] void fail(const std::string& source, const std::string& what) {
   throw Error(ExitCode::data, source + ": " + what);
@@ -34,19 +32,15 @@ std::string token_in_quotes(const std::string& token) {
 class ByteBpeTokenizer final : public Tokenizer {
  public:
   ByteBpeTokenizer(TokenizerParts parts, const std::string& source)
-      : parts_(std::move(parts)), form_(byte_bpe_form_of(parts_.sections)), tokens_(parts_.vocabulary) {
+      : parts_(std::move(parts)),
+        form_(byte_bpe_form_of(parts_.sections)),
+        roles_(role_tokens(parts_, form_.single, form_.pair, source)) {
     parts_.settings = resolved(byte_bpe_kind(), parts_.settings);
-    std::string problem;
-    const auto found = template_of(form_.single, form_.pair, problem);
-    if (!found) fail(source, "its post_processor " + problem);
-    template_ = *found;
-    for (std::size_t id = 0; id < tokens_.size(); ++id) ids_[tokens_[id]] = static_cast<std::int32_t>(id);
-    for (const AddedToken& token : parts_.added) {
-      ids_.emplace(token.content, token.id);
-      if (token.id == std::ssize(tokens_)) tokens_.push_back(token.content);
-    }
-    find_special(source);
-    add_special();
+    // GPT-2's only special token has these roles too.
+    const std::int32_t end = roles_.id_of(end_of_text);
+    if (roles_.special.unk < 0) roles_.special.unk = end;
+    if (roles_.text_end < 0) roles_.text_end = end;
+    add_role_tokens(roles_, parts_);
     hash_ = tokenize::vocabulary_hash(parts_);
     find_bytes(source);
     find_merges(source);
@@ -59,10 +53,10 @@ class ByteBpeTokenizer final : public Tokenizer {
   }
 
   const TokenizerKind& kind() const override { return byte_bpe_kind(); }
-  const std::vector<std::string>& tokens() const override { return tokens_; }
-  const SpecialIds& special_ids() const override { return special_; }
-  const SequenceTemplate& sequence() const override { return template_.sequence; }
-  std::int32_t text_end() const override { return text_end_; }
+  const std::vector<std::string>& tokens() const override { return roles_.tokens; }
+  const SpecialIds& special_ids() const override { return roles_.special; }
+  const SequenceTemplate& sequence() const override { return roles_.layout.sequence; }
+  std::int32_t text_end() const override { return roles_.text_end; }
   const std::string& vocabulary_hash() const override { return hash_; }
   TokenizerSettings settings() const override { return parts_.settings; }
 
@@ -82,17 +76,10 @@ class ByteBpeTokenizer final : public Tokenizer {
     const auto takes_blanks = [](const AddedToken& token) { return token.lstrip || token.rstrip; };
     const bool plain = form_.pattern == WordPattern::gpt2 && !form_.ignore_merges &&
                        std::none_of(parts_.added.begin(), parts_.added.end(), takes_blanks);
-    const bool roberta = plain && template_.sequence == roberta_sequence();
-    nlohmann::json config = {{"tokenizer_class", roberta ? byte_bpe_kind().usual_class : "PreTrainedTokenizerFast"},
-                             {"model_max_length", max_tokens},
-                             {"added_tokens_decoder", added_tokens_decoder(parts_.added)}};
+    const bool roberta = plain && roles_.layout.sequence == roberta_sequence();
+    nlohmann::json config =
+        config_of(roles_, parts_.added, roberta ? byte_bpe_kind().usual_class : "PreTrainedTokenizerFast", max_tokens);
     for (const TokenizerKey& key : byte_bpe_kind().keys) config[key.hugging_face_name] = parts_.settings.at(key.name);
-    const auto name = [&](const char* role, std::int32_t id) {
-      if (id >= 0) config[std::string(role) + "_token"] = tokens_.at(static_cast<std::size_t>(id));
-    };
-    for (const SpecialRole& role : special_roles) name(role.name, special_.*role.id);
-    name("bos", special_.cls >= 0 ? special_.cls : text_end_);
-    name("eos", text_end_);
     std::vector<File> files = {{"tokenizer_config.json", core::json_text(config, 2) + "\n"},
                                {"tokenizer.json", json_text(parts_, form_)}};
     if (form_.pattern != WordPattern::gpt2) return files;  // older files do not state another one
@@ -105,64 +92,16 @@ class ByteBpeTokenizer final : public Tokenizer {
 
  private:
   std::string json_text(const TokenizerParts& parts, const ByteBpeForm& form) const {
-    return byte_bpe_json_text({.parts = parts, .form = form, .tokens = template_, .ids = special_});
-  }
-
-  /// The tokens of the roles: of the template, as tokenizer_config.json states, or of the usual names.
-  void find_special(const std::string& source) {
-    const auto& stated = parts_.special_tokens;
-    const auto id_of = [&](const std::string& token) {
-      const auto found = ids_.find(token);
-      return found == ids_.end() ? -1 : found->second;
-    };
-    for (const SpecialRole& role : special_roles) {
-      std::int32_t& id = special_.*role.id;
-      const auto given = stated.find(role.name);
-      if (given != stated.end()) {
-        id = id_of(given->second);
-        if (id < 0)
-          fail(source, std::string(role.name) + "_token is " + token_in_quotes(given->second) +
-                           " in tokenizer_config.json, which the vocabulary lacks.");
-      } else if (role.id != &SpecialIds::cls && role.id != &SpecialIds::sep) {
-        id = id_of(roberta_token(role.id).content);
-      }
-    }
-    if (special_.unk < 0) special_.unk = id_of(end_of_text);
-    for (const auto& [token, id] :
-         {std::pair(&template_.cls, &special_.cls), std::pair(&template_.sep, &special_.sep)}) {
-      if (token->empty()) continue;
-      *id = id_of(*token);
-      if (*id < 0)
-        fail(source, "its post_processor has the token " + token_in_quotes(*token) + ", which the vocabulary lacks.");
-    }
-    const auto stated_end = stated.find(eos_role);
-    text_end_ = stated_end != stated.end() ? id_of(stated_end->second) : special_.sep;
-    if (text_end_ < 0) text_end_ = id_of(end_of_text);
-  }
-
-  /// Special tokens are found in text, whether files list them as added tokens or not.
-  void add_special() {
-    for (const SpecialRole& role : special_roles) {
-      const std::int32_t id = special_.*role.id;
-      const auto has_id = [&](const AddedToken& token) { return token.id == id; };
-      if (id < 0 || std::any_of(parts_.added.begin(), parts_.added.end(), has_id)) continue;
-      AddedToken token = roberta_token(role.id);
-      token.lstrip = token.lstrip && parts_.sections.empty();
-      token.content = tokens_[static_cast<std::size_t>(id)];
-      token.id = id;
-      parts_.added.push_back(std::move(token));
-    }
-    std::stable_sort(parts_.added.begin(), parts_.added.end(),
-                     [](const AddedToken& a, const AddedToken& b) { return a.id < b.id; });
+    return byte_bpe_json_text({.parts = parts, .form = form, .tokens = roles_.layout, .ids = roles_.special});
   }
 
   void find_bytes(const std::string& source) {
     int missing = 0, first = 0;
     for (int byte = 255; byte >= 0; --byte) {
       const char own = static_cast<char>(byte);
-      const auto found = ids_.find(printable_bytes({&own, 1}));
-      model_.byte_ids[static_cast<std::size_t>(byte)] = found == ids_.end() ? -1 : found->second;
-      if (found != ids_.end()) continue;
+      const std::int32_t id = roles_.id_of(printable_bytes({&own, 1}));
+      model_.byte_ids[static_cast<std::size_t>(byte)] = id;
+      if (id >= 0) continue;
       ++missing;
       first = byte;
     }
@@ -193,17 +132,18 @@ class ByteBpeTokenizer final : public Tokenizer {
                         right = blank == std::string::npos ? "" : merge.substr(blank + 1);
       const std::string joined = left + right;
       for (const std::string* const token : {&left, &right, &joined}) {
-        if (ids_.contains(*token) && right.find(' ') == std::string::npos) continue;
+        if (roles_.ids.contains(*token) && right.find(' ') == std::string::npos) continue;
         fail(source, "merge " + std::to_string(rank + 1) + ", " + token_in_quotes(merge) + ", needs the token " +
                          token_in_quotes(*token) + ", which the vocabulary lacks.");
       }
-      model_.merges.insert(ids_[left], ids_[right], {static_cast<std::int32_t>(rank), ids_[joined]});
+      model_.merges.insert(roles_.id_of(left), roles_.id_of(right),
+                           {static_cast<std::int32_t>(rank), roles_.id_of(joined)});
     }
   }
 
   void measure_tokens() {
     std::size_t all_bytes = 0;
-    for (const std::string& token : tokens_) {
+    for (const std::string& token : roles_.tokens) {
       std::string bytes;
       const bool is_text = append_bytes_of(token, bytes);
       model_.sizes.push_back(is_text ? static_cast<std::int32_t>(bytes.size()) : 0);
@@ -215,18 +155,14 @@ class ByteBpeTokenizer final : public Tokenizer {
     model_.whole_words = ByteTrie(all_bytes);
     for (std::size_t id = 0; id < parts_.vocabulary.size(); ++id) {
       std::string bytes;
-      const bool is_text = append_bytes_of(tokens_[id], bytes) && bytes.find('\0') == std::string::npos;
+      const bool is_text = append_bytes_of(roles_.tokens[id], bytes) && bytes.find('\0') == std::string::npos;
       if (is_text && !bytes.empty()) model_.whole_words.insert(0, bytes, static_cast<std::int32_t>(id));
     }
   }
 
   TokenizerParts parts_;
   ByteBpeForm form_;
-  TokenTemplate template_;
-  std::vector<std::string> tokens_;
-  std::unordered_map<std::string, std::int32_t> ids_;
-  SpecialIds special_;
-  std::int32_t text_end_ = -1;
+  RoleTokens roles_;
   std::string hash_;
   ByteBpeModel model_;
   std::unique_ptr<AddedTokens> added_;
@@ -270,10 +206,6 @@ void read_vocabulary_and_merges(const std::string& folder, TokenizerParts& parts
 
 }  // namespace
 
-const SequenceTemplate& roberta_sequence() {
-  return byte_bpe_kind().sequence;
-}
-
 const TokenizerKind& byte_bpe_kind() {
   static const TokenizerKind kind = [] {
     TokenizerKind made;
@@ -281,9 +213,7 @@ const TokenizerKind& byte_bpe_kind() {
     made.model_type = "BPE";
     made.title = "byte-level BPE";
     made.usual_class = "RobertaTokenizer";
-    made.sequence.before = {&SpecialIds::cls};
-    made.sequence.after = made.sequence.after_pair = {&SpecialIds::sep};
-    made.sequence.between = {&SpecialIds::sep, &SpecialIds::sep};
+    made.sequence = roberta_sequence();
     TokenizerKey prefix{add_prefix_space_key, add_prefix_space_key, false, false},
         trim{trim_offsets_key, trim_offsets_key, true};
     prefix.is_choice = trim.is_choice = true;

@@ -49,12 +49,6 @@ std::size_t cluster_size(std::string_view text) {
   return static_cast<std::size_t>(at - bytes_of(text));
 }
 
-std::size_t character_size(std::string_view text) {
-  const unsigned char* at = bytes_of(text);
-  decode_utf8(at, at + text.size());
-  return static_cast<std::size_t>(at - bytes_of(text));
-}
-
 }  // namespace
 
 CharacterMap::CharacterMap(std::string_view binary, std::string& problem) {
@@ -133,7 +127,7 @@ struct CharacterMap::Change {
     const std::int64_t before = count_characters(old), after = count_characters(replaced);
     std::int64_t number = 0;
     for (std::size_t at = 0; at < replaced.size();) {
-      const std::size_t size = character_size(replaced.substr(at));
+      const std::size_t size = character_size(replaced, at);
       write(replaced.substr(at, size), number++ >= before ? 1 : 0);
       at += size;
     }
@@ -150,7 +144,7 @@ struct CharacterMap::Change {
                                                                : TokenSpan();
       to.insert(to.end(), one.size, origin);
       for (std::int64_t left = takes ? 1 - one.change : 0; left > 0 && place < text.size(); --left) {
-        place += character_size(text.substr(place));
+        place += character_size(text, place);
       }
     }
   }
@@ -160,7 +154,7 @@ void CharacterMap::apply(std::string_view text, const std::vector<TokenSpan>& or
   Change change{.bytes = mapped.bytes, .counts = !origins.empty()};
   std::size_t at = 0;
   while (at < text.size()) {
-    const std::size_t size = character_size(text.substr(at));
+    const std::size_t size = character_size(text, at);
     const auto point_at = [&](std::size_t place) {
       const unsigned char* bytes = bytes_of(text) + place;
       return decode_utf8(bytes, bytes_of(text) + text.size());
@@ -180,7 +174,7 @@ void CharacterMap::apply(std::string_view text, const std::vector<TokenSpan>& or
       }
     }
     for (std::size_t i = 0; i < cluster.size();) {
-      const std::string_view character = cluster.substr(i, character_size(cluster.substr(i)));
+      const std::string_view character = cluster.substr(i, character_size(cluster, i));
       i += character.size();
       if (const auto replaced = replacement(character)) {
         change.replace(character, *replaced);

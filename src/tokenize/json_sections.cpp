@@ -120,6 +120,30 @@ void read_special_token_names(const ConfigFile& config, TokenizerParts& parts, s
   read("eos");
 }
 
+nlohmann::ordered_json added_tokens_json(std::span<const AddedToken> tokens) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const AddedToken& token : tokens) {
+    list.push_back({{"id", token.id},
+                    {"content", token.content},
+                    {"single_word", token.single_word},
+                    {"lstrip", token.lstrip},
+                    {"rstrip", token.rstrip},
+                    {"normalized", token.normalized},
+                    {"special", token.special}});
+  }
+  return list;
+}
+
+json added_tokens_decoder(std::span<const AddedToken> tokens) {
+  json decoder = json::object();
+  for (json token : json(added_tokens_json(tokens))) {
+    const std::string id = std::to_string(token["id"].get<std::int32_t>());
+    token.erase("id");
+    decoder[id] = std::move(token);
+  }
+  return decoder;
+}
+
 std::vector<AddedToken> read_added_tokens(const json& tokens, std::vector<std::string>& problems) {
   std::vector<AddedToken> all;
   for (const json& given : tokens) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,10 @@ std::vector<std::string> pieces_of(TokenizerDocument& document, std::string& pro
 /// states, and that of the role "eos".
 void read_special_token_names(const ConfigFile& config, TokenizerParts& parts, std::vector<std::string>& problems);
 
+/// Added tokens as tokenizer.json lists them.
+nlohmann::ordered_json added_tokens_json(std::span<const AddedToken> tokens);
+/// The same by id, as tokenizer_config.json has them.
+nlohmann::json added_tokens_decoder(std::span<const AddedToken> tokens);
 /// The list added_tokens; appends a problem for each element that is no token.
 std::vector<AddedToken> read_added_tokens(const nlohmann::json& tokens, std::vector<std::string>& problems);
 

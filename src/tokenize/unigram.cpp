@@ -14,13 +14,6 @@ namespace {
 
 constexpr std::string_view mark_text = "\xE2\x96\x81";  // "▁"
 
-std::size_t character_size(std::string_view text, std::size_t place) {
-  const auto* const begin = reinterpret_cast<const unsigned char*>(text.data()) + place;
-  const unsigned char* at = begin;
-  decode_utf8(at, reinterpret_cast<const unsigned char*>(text.data()) + text.size());
-  return static_cast<std::size_t>(at - begin);
-}
-
 /// Bytes of the blank at `place`, as Rust's char::is_whitespace has it; 0: none is there.
 std::size_t blank_size(std::string_view text, std::size_t place) {
   const auto* const begin = reinterpret_cast<const unsigned char*>(text.data()) + place;
@@ -146,7 +139,7 @@ void UnigramEncoder::normalize(std::string_view text, bool with_origins) {
       case UnigramStep::Kind::strip: {
         const std::size_t begin = step.left ? blanks_at_begin(normal_->bytes) : 0;
         const std::size_t end = step.right ? end_without_blanks(normal_->bytes) : normal_->bytes.size();
-        keep(*normal_, std::min(begin, std::max(begin, end)), std::max(begin, end));
+        keep(*normal_, begin, std::max(begin, end));
         break;
       }
       default:

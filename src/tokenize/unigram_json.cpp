@@ -7,9 +7,9 @@
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/json.hpp"
 #include "bert_hpc/core/text.hpp"
-#include "byte_bpe_json.hpp"
 #include "character_map.hpp"
 #include "json_sections.hpp"
+#include "template_json.hpp"
 
 namespace bert_hpc::tokenize {
 namespace {
@@ -207,33 +207,11 @@ ordered_json pre_tokenizer_of(const UnigramForm& form) {
   return {{"type", "Sequence"}, {"pretokenizers", both}};
 }
 
-/// "null" without a template.
-ordered_json post_processor_of(const UnigramForm& form, const std::vector<std::pair<std::string, std::int32_t>>& ids) {
-  if (form.single.empty() && form.pair.empty()) return nullptr;
-  ordered_json tokens = ordered_json::object();
-  for (const auto& [name, id] : ids) {
-    tokens[name] = {{"id", name}, {"ids", ordered_json::array({id})}, {"tokens", ordered_json::array({name})}};
-  }
-  return {{"type", "TemplateProcessing"},
-          {"single", ordered_json(form.single)},
-          {"pair", ordered_json(form.pair)},
-          {"special_tokens", tokens}};
-}
-
 }  // namespace
 
-std::string unigram_json_text(const TokenizerParts& parts, const UnigramForm& form,
-                              const std::vector<std::pair<std::string, std::int32_t>>& ids) {
-  ordered_json added = ordered_json::array();
-  for (const AddedToken& token : parts.added) {
-    added.push_back({{"id", token.id},
-                     {"content", token.content},
-                     {"single_word", token.single_word},
-                     {"lstrip", token.lstrip},
-                     {"rstrip", token.rstrip},
-                     {"normalized", token.normalized},
-                     {"special", token.special}});
-  }
+std::string unigram_json_text(const TokenizerParts& parts, const UnigramForm& form, const TokenTemplate& tokens,
+                              const SpecialIds& ids) {
+  const bool has_template = !form.single.empty() || !form.pair.empty();
   ordered_json vocabulary = ordered_json::array();
   for (std::size_t id = 0; id < parts.vocabulary.size(); ++id) {
     vocabulary.push_back(ordered_json::array({parts.vocabulary[id], form.scores[id]}));
@@ -242,10 +220,10 @@ std::string unigram_json_text(const TokenizerParts& parts, const UnigramForm& fo
       {"version", "1.0"},
       {"truncation", nullptr},
       {"padding", nullptr},
-      {"added_tokens", added},
+      {"added_tokens", added_tokens_json(parts.added)},
       {"normalizer", normalizer_of(form)},
       {"pre_tokenizer", pre_tokenizer_of(form)},
-      {"post_processor", post_processor_of(form, ids)},
+      {"post_processor", has_template ? template_processing(form.single, form.pair, tokens, ids) : ordered_json()},
       {"decoder",
        {{"type", "Metaspace"}, {"replacement", mark}, {"prepend_scheme", name_of(form.mark)}, {"split", true}}},
       {"model",

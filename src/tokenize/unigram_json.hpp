@@ -8,6 +8,7 @@
 #include "bert_hpc/tokenize/tokenizer.hpp"
 #include "bert_hpc/tokenize/tokenizer_json.hpp"
 #include "bert_hpc/tokenize/unigram.hpp"
+#include "template_json.hpp"
 #include "tokenizer_document.hpp"
 
 namespace bert_hpc::tokenize {
@@ -32,7 +33,7 @@ UnigramForm unigram_form_of(const std::string& sections);
 void read_unigram_json(TokenizerDocument& document, TokenizerJson& result);
 
 /// `ids`: of the template's tokens.
-std::string unigram_json_text(const TokenizerParts& parts, const UnigramForm& form,
-                              const std::vector<std::pair<std::string, std::int32_t>>& ids);
+std::string unigram_json_text(const TokenizerParts& parts, const UnigramForm& form, const TokenTemplate& tokens,
+                              const SpecialIds& ids);
 
 }  // namespace bert_hpc::tokenize

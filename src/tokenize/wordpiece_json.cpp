@@ -63,8 +63,8 @@ void check_post_processor(const json& given, const std::vector<std::string>& pie
   const SequenceTemplate& sequence = wordpiece_kind().sequence;
   const auto id = [&](const char* piece) { return std::find(pieces.begin(), pieces.end(), piece) - pieces.begin(); };
   const json& tokens = member(processor, "special_tokens");
-  const bool template_fits = member(processor, "single") == template_list<json>(sequence, false, special_token_name) &&
-                             member(processor, "pair") == template_list<json>(sequence, true, special_token_name) &&
+  const bool template_fits = member(processor, "single") == template_list(sequence, false, special_token_name) &&
+                             member(processor, "pair") == template_list(sequence, true, special_token_name) &&
                              member(member(tokens, "[CLS]"), "ids") == json::array({id("[CLS]")}) &&
                              member(member(tokens, "[SEP]"), "ids") == json::array({id("[SEP]")});
   const bool bert = member(processor, "cls") == json::array({"[CLS]", id("[CLS]")}) &&

@@ -4,6 +4,7 @@
 
 #include "bert_hpc/core/json.hpp"
 #include "bert_hpc/tokenize/wordpiece.hpp"
+#include "json_sections.hpp"
 #include "template_json.hpp"
 #include "wordpiece_json.hpp"
 
@@ -21,29 +22,11 @@ std::vector<AddedToken> with_special_tokens(const Vocabulary& vocabulary, std::v
   return tokens;
 }
 
-ordered_json added_tokens(const Vocabulary& vocabulary, const std::vector<AddedToken>& added) {
-  ordered_json tokens = ordered_json::array();
-  for (const AddedToken& token : with_special_tokens(vocabulary, added)) {
-    tokens.push_back({{"id", token.id},
-                      {"content", token.content},
-                      {"single_word", token.single_word},
-                      {"lstrip", token.lstrip},
-                      {"rstrip", token.rstrip},
-                      {"normalized", token.normalized},
-                      {"special", token.special}});
-  }
-  return tokens;
-}
-
 ordered_json post_processor(const SpecialIds& ids) {
   const SequenceTemplate& sequence = wordpiece_kind().sequence;
-  const auto token = [&](const char* name, std::int32_t id) {
-    return ordered_json{{"id", name}, {"ids", ordered_json::array({id})}, {"tokens", ordered_json::array({name})}};
-  };
-  return {{"type", "TemplateProcessing"},
-          {"single", template_list<ordered_json>(sequence, false, special_token_name)},
-          {"pair", template_list<ordered_json>(sequence, true, special_token_name)},
-          {"special_tokens", {{"[CLS]", token("[CLS]", ids.cls)}, {"[SEP]", token("[SEP]", ids.sep)}}}};
+  const TokenTemplate tokens{sequence, special_token_name(&SpecialIds::cls), special_token_name(&SpecialIds::sep)};
+  return template_processing(template_list(sequence, false, special_token_name),
+                             template_list(sequence, true, special_token_name), tokens, ids);
 }
 
 /// The entries of model.vocab, one a line.
@@ -61,13 +44,7 @@ std::string entries(const Vocabulary& vocabulary) {
 }  // namespace
 
 nlohmann::json added_tokens_decoder(const Vocabulary& vocabulary, const std::vector<AddedToken>& added) {
-  nlohmann::json tokens = nlohmann::json::object();
-  for (ordered_json& token : added_tokens(vocabulary, added)) {
-    const std::string id = std::to_string(token["id"].get<std::int32_t>());
-    token.erase("id");
-    tokens[id] = token;
-  }
-  return tokens;
+  return added_tokens_decoder(with_special_tokens(vocabulary, added));
 }
 
 std::string tokenizer_json_text(const Vocabulary& vocabulary, const TextForm& form,
@@ -75,7 +52,7 @@ std::string tokenizer_json_text(const Vocabulary& vocabulary, const TextForm& fo
   const ordered_json document = {{"version", "1.0"},
                                  {"truncation", nullptr},
                                  {"padding", nullptr},
-                                 {"added_tokens", added_tokens(vocabulary, added)},
+                                 {"added_tokens", added_tokens_json(with_special_tokens(vocabulary, added))},
                                  {"normalizer",
                                   {{"type", "BertNormalizer"},
                                    {"clean_text", true},

@@ -167,7 +167,8 @@ class Search(TaskCase):
         self.assertIn("negatives", done.stdout)
         self.mine("mined2", 2, negatives=4, margin=0.02)
         names = sorted(path.name for path in (self.folder / "mined").glob("*"))
-        self.assertIn("vocab.txt", names)
+        for name in ("vocab.txt", "tokenizer_config.json"):
+            self.assertIn(name, names)
         for name in set(names) - {"prep.toml", ".written_by_bert_hpc_prep"}:  # which name the folder
             self.assertEqual((self.folder / "mined" / name).read_bytes(), (self.folder / "mined2" / name).read_bytes(), name)
         before, after = self.texts("pairs"), self.texts("mined")
@@ -223,6 +224,9 @@ class Search(TaskCase):
         done = self.mine("of_others", check=3, search="on_corpus/search.h5")
         self.assertIn("the search was in queries of other shards than [mine] shards names", done.stderr)
         self.assertFalse((self.folder / "of_others").exists())
+        self.search("among_queries", corpus=None, top_k=5)
+        done = self.mine("of_lone_texts", check=3, shards=["queries/test-*.h5"], search="among_queries/search.h5")
+        self.assertRegex(done.stderr, "queries/test-00000.h5: row 0 has one text, and its first negative would count as its positive")
         done = self.mine("without_search", check=2, search=None)
         self.assertIn("[mine] search is missing", done.stderr)
         (self.folder / "blank.jsonl").write_text('{"_id": "a b", "text": "tea"}\n{"_id": "c", "text": "tea"}\n{"_id": "c", "text": "leaf"}\n')

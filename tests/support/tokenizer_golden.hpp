@@ -6,6 +6,7 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -25,14 +26,32 @@ class TokenizerGolden {
   const nlohmann::json& file() const { return file_; }
   const nlohmann::json& cases() const { return file_["cases"]; }
 
-  static std::unique_ptr<tokenize::Tokenizer> tokenizer_of(const nlohmann::json& one,
-                                                           const tokenize::TokenizerKind& kind) {
+  const nlohmann::json& named(const std::string& name) const {
+    for (const nlohmann::json& one : cases()) {
+      if (one["name"] == name) return one;
+    }
+    throw std::runtime_error(name);
+  }
+
+  static tokenize::TokenizerParts parts_of(const nlohmann::json& one, const tokenize::TokenizerKind& kind) {
     const tokenize::TokenizerFolder folder =
         tokenize::read_tokenizer_file(TemporaryFile(one["tokenizer"].dump()).path());
     INFO((folder.problems.empty() ? "" : folder.problems.front()));
     REQUIRE(folder.problems.empty());
     REQUIRE(folder.kind == &kind);
-    return kind.make(folder.parts, "test");
+    return folder.parts;
+  }
+  static std::unique_ptr<tokenize::Tokenizer> tokenizer_of(const nlohmann::json& one,
+                                                           const tokenize::TokenizerKind& kind) {
+    return kind.make(parts_of(one, kind), "test");
+  }
+
+  static std::string text_from_hex(const std::string& hex) {
+    std::string bytes;
+    for (std::size_t i = 0; i < hex.size(); i += 2) {
+      bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
+    }
+    return bytes;
   }
 
   /// Ids of a text, or of a pair, with the special tokens around them.
@@ -72,14 +91,6 @@ class TokenizerGolden {
   }
 
  private:
-  static std::string text_from_hex(const std::string& hex) {
-    std::string bytes;
-    for (std::size_t i = 0; i < hex.size(); i += 2) {
-      bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
-    }
-    return bytes;
-  }
-
   nlohmann::json file_;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,11 @@ constexpr std::uint64_t fnv1a_64(std::string_view bytes, std::uint64_t so_far = 
     so_far *= 0x100000001B3ull;
   }
   return so_far;
+}
+
+/// Hash of a sequence's tokens, by which equal sequences are found.
+inline std::uint64_t hash_of_ids(std::span<const std::int32_t> ids) {
+  return fnv1a_64({reinterpret_cast<const char*>(ids.data()), ids.size_bytes()});
 }
 
 /// 16 hexadecimal digits that distinguish lists of lines, such as vocabularies: FNV-1a over each line and a line feed.

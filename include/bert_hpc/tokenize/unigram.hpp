@@ -48,7 +48,7 @@ struct UnigramModel {
   std::int32_t unknown = -1;
   bool falls_back = false;  ///< to tokens of bytes, for characters that no piece has
   std::array<std::int32_t, 256> byte_ids{};
-  std::shared_ptr<const CharacterMap> map;  ///< of the steps; null if none needs it
+  std::shared_ptr<const CharacterMap> map;  ///< of the steps; leaves all text as it is without a table
   std::vector<UnigramStep> steps;
   bool splits_blanks = false;  ///< text is cut at blanks, which go, before spaces become "▁"
   bool splits_marks = true;    ///< and at each "▁"
@@ -104,7 +104,7 @@ class UnigramEncoder final : public TextEncoder {
   std::unique_ptr<OriginText> normal_, other_;
   std::vector<TokenSpan> word_origins_;
   std::vector<Path> paths_;
-  std::vector<Token> tokens_;  // of a word, the last first until cut() turns them
+  std::vector<Token> tokens_;  // of a word, the last first until cut() reverses them
   WordCache<FewIds> cache_{16};
 };
 

@@ -3,6 +3,7 @@
 // subparts").
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -28,6 +29,14 @@ inline char32_t decode_utf8(const unsigned char*& begin, const unsigned char* en
     high = 0xBF;
   }
   return point;
+}
+
+/// Bytes of the character at `place`, before the text's end; a malformed part counts as one.
+inline std::size_t character_size(std::string_view text, std::size_t place = 0) {
+  const auto* const begin = reinterpret_cast<const unsigned char*>(text.data()) + place;
+  const unsigned char* at = begin;
+  decode_utf8(at, begin + (text.size() - place));
+  return static_cast<std::size_t>(at - begin);
 }
 
 /// Writes `point` at `out` (room for 4 bytes) and returns the end.

@@ -42,7 +42,7 @@ class Loss {
 
 /// Settings of the head's loss. Each loss reads its own.
 struct LossOptions {
-  // Of cross entropies with classes (ops/weighted_cross_entropy.hpp):
+  // Settings of cross entropies with classes (ops/weighted_cross_entropy.hpp).
   std::vector<float> class_weights{};  ///< (classes), their mean over the training sequences is 1; empty: none
   float label_smoothing = 0, focal_gamma = 0;
   ops::TextGroupLoss texts{};  ///< of the texts of a row

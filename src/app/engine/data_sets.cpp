@@ -7,6 +7,7 @@
 #include "app/engine/model_from_config.hpp"
 #include "app/engine/padding.hpp"
 #include "app/run/collective.hpp"
+#include "app/run/reading_ranks.hpp"
 #include "bert_hpc/comm/node_pages.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/data/file_list.hpp"
@@ -99,11 +100,7 @@ void open_data(DataSets& sets, const config::Config& input, const model::ModelCo
     options.hdf5_mutex = &sets.hdf5;
     options.memory_limit = left;
     options.cache_bytes = left / budget.ranks;
-    options.ranks = {.rank = world.rank(),
-                     .count = world.size(),
-                     .checks_files = budget.is_first_of_node,
-                     .broadcast = [&world](std::span<std::byte> bytes, int root) { world.broadcast(bytes, root); },
-                     .any = [&world](bool value) { return world.any(value); }};
+    options.ranks = reading_ranks(world, budget.is_first_of_node);
     const std::int64_t window =
         std::max(data::evaluation_window * replicas, input.embeds() ? most_embedded_at_once : std::int64_t{0});
     if (!trains) keep_one_window(window, budget.ranks, options);

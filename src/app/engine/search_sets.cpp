@@ -2,9 +2,9 @@
 
 #include <limits>
 #include <set>
-#include <span>
 
 #include "app/run/collective.hpp"
+#include "app/run/reading_ranks.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/tasks/task.hpp"
@@ -71,11 +71,7 @@ EmbeddedSet open_set(comm::Communicator& world, const std::string& key, const st
     options.limits.labels = false;
     options.source_index = true;
     options.hdf5_mutex = &hdf5;
-    options.ranks = {.rank = world.rank(),
-                     .count = world.size(),
-                     .checks_files = true,
-                     .broadcast = [&world](std::span<std::byte> bytes, int root) { world.broadcast(bytes, root); },
-                     .any = [&world](bool value) { return world.any(value); }};
+    options.ranks = reading_ranks(world, true);
     set.reader = std::make_unique<data::ShardReader>(options);
   });
   std::string task;

@@ -53,13 +53,21 @@ std::int64_t QueryLevels::level_of(std::int32_t number) const {
   return found == documents.end() || found->number != number ? 0 : found->level;
 }
 
+std::vector<std::size_t> paired_queries(std::span<const std::int64_t> rows, const TextRoles& roles) {
+  std::vector<std::size_t> numbers;
+  for (std::size_t q = 0; q < roles.queries.size(); ++q) {
+    const std::int64_t second = roles.queries[q] + 1;
+    if (second < std::ssize(rows) && !begins_row(rows, static_cast<std::size_t>(second))) numbers.push_back(q);
+  }
+  return numbers;
+}
+
 std::vector<QueryLevels> levels_of_rows(std::span<const std::int64_t> rows, const TextRoles& roles) {
   std::vector<QueryLevels> levels(roles.queries.size());
   std::size_t document = 0;
-  for (std::size_t q = 0; q < roles.queries.size(); ++q) {
+  for (const std::size_t q : paired_queries(rows, roles)) {
     const std::int64_t positive = roles.queries[q] + 1;
     while (document < roles.documents.size() && roles.documents[document] < positive) ++document;
-    if (positive == std::ssize(rows) || begins_row(rows, static_cast<std::size_t>(positive))) continue;
     levels[q] = {.documents = {{static_cast<std::int32_t>(document), 1}}, .ideal = {1}, .is_judged = true};
   }
   return levels;

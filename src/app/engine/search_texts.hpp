@@ -1,5 +1,5 @@
 // What a search compares: which sequences of files of embeddings are queries and which are documents, how they are
-// called, and which documents are relevant to a query. All but SearchTexts are pure.
+// called, and which documents are relevant to a query. All functions are pure.
 #pragma once
 
 #include <cstdint>
@@ -45,6 +45,9 @@ struct QueryLevels {
   /// Level of a document; 0 if it is not stated.
   std::int64_t level_of(std::int32_t number) const;
 };
+
+/// Numbers, among roles.queries, of those whose row has a second text.
+std::vector<std::size_t> paired_queries(std::span<const std::int64_t> rows, const TextRoles& roles);
 
 /// Levels of a data set that has both queries and documents: the second text of a row is relevant to the first. A row
 /// of one text has none.

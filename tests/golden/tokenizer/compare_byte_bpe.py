@@ -39,6 +39,15 @@ def lines_of(data):
             yield from (line[at : at + LONGEST] for at in range(0, max(len(line), 1), LONGEST))
 
 
+def prepared(data, folder):
+    """A file of all lines that bert_hpc_prep does not leave out as they have no visible characters, and these lines."""
+    lines = [line.replace("\r", "").replace("\n", "") for line in lines_of(data)]
+    lines = [line for line in lines if any(c.isprintable() and not c.isspace() and ord(c) < 0xD800 for c in line)]
+    text = folder / "text.txt"
+    text.write_text("\n".join(lines) + "\n", newline="")
+    return text, lines
+
+
 def compare(name, prep, text, lines, vocabulary, theirs, folder):
     """Ids of our shards against those of `theirs`, and against the folder that we wrote, read by Transformers."""
     found = ours(prep, text, vocabulary, None, folder)
@@ -60,13 +69,9 @@ def main():
     parser.add_argument("--prep", default=str(ROOT / "build/bert_hpc_prep"))
     parser.add_argument("--data", type=pathlib.Path, required=True)
     options = parser.parse_args()
-    # bert_hpc_prep leaves out lines without visible characters, and takes the ends of lines away.
-    lines = [line.replace("\r", "").replace("\n", "") for line in lines_of(options.data)]
-    lines = [line for line in lines if any(c.isprintable() and not c.isspace() and ord(c) < 0xD800 for c in line)]
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        text = folder / "text.txt"
-        text.write_text("\n".join(lines) + "\n", newline="")
+        text, lines = prepared(options.data, folder)
         gpt2 = folder / "gpt2"
         gpt2.mkdir()
         for file in ("vocab.json", "merges.txt"):

@@ -10,7 +10,7 @@ import argparse
 import pathlib
 import tempfile
 
-from compare_byte_bpe import ROOT, compare, lines_of
+from compare_byte_bpe import ROOT, compare, prepared
 from make_unigram import forms
 from transformers import PreTrainedTokenizerFast
 
@@ -21,12 +21,9 @@ def main():
     parser.add_argument("--data", type=pathlib.Path, required=True)
     parser.add_argument("--form")
     options = parser.parse_args()
-    lines = [line.replace("\r", "").replace("\n", "") for line in lines_of(options.data)]
-    lines = [line for line in lines if any(c.isprintable() and not c.isspace() and ord(c) < 0xD800 for c in line)]
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        text = folder / "text.txt"
-        text.write_text("\n".join(lines) + "\n", newline="")
+        text, lines = prepared(options.data, folder)
         for form, tokenizer in forms("nmt_nfkc"):
             if options.form not in (None, form):
                 continue

@@ -13,8 +13,10 @@
 #include "bert_hpc/tokenize/utf8.hpp"
 #include "support/temporary_directory.hpp"
 #include "support/temporary_file.hpp"
+#include "support/tokenizer_golden.hpp"
 
 using namespace bert_hpc::tokenize;
+using bert_hpc::test::TokenizerGolden;
 using Catch::Matchers::ContainsSubstring;
 using nlohmann::json;
 using Ids = std::vector<std::int32_t>;
@@ -23,85 +25,30 @@ std::int64_t allocations_so_far();  // test_allocations.cpp
 
 namespace {
 
-const json& golden() {
-  static const json read = [] {
-    std::ifstream stream(BERT_HPC_TESTS_DIRECTORY "/golden/tokenizer/byte_bpe.json");
-    return json::parse(stream);
-  }();
+const TokenizerGolden& golden() {
+  static const TokenizerGolden read("byte_bpe.json");
   return read;
 }
 
-const json& golden_case(const std::string& name) {
-  for (const json& one : golden()["cases"]) {
-    if (one["name"] == name) return one;
-  }
-  throw std::runtime_error(name);
+TokenizerParts parts_of(const json& one) {
+  return TokenizerGolden::parts_of(one, byte_bpe_kind());
 }
 
-TokenizerParts parts_of(const json& document) {
-  const TokenizerFolder folder = read_tokenizer_file(bert_hpc::test::TemporaryFile(document.dump()).path());
-  INFO((folder.problems.empty() ? "" : folder.problems.front()));
-  REQUIRE(folder.problems.empty());
-  REQUIRE(folder.kind == &byte_bpe_kind());
-  return folder.parts;
-}
-
-std::unique_ptr<Tokenizer> tokenizer_of(const json& document) {
-  return byte_bpe_kind().make(parts_of(document), "test");
-}
-
-std::string text_from_hex(const std::string& hex) {
-  std::string bytes;
-  for (std::size_t i = 0; i < hex.size(); i += 2) bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
-  return bytes;
-}
-
-/// Ids of a text, or of a pair, with the special tokens around them.
-Ids sequence_of(const Tokenizer& tokenizer, std::string_view text, std::string_view second = "") {
-  const SequenceTemplate& sequence = tokenizer.sequence();
-  Ids ids;
-  const auto add = [&](const SequenceTemplate::Roles& roles) {
-    for (const std::int32_t id : ids_of(roles, tokenizer.special_ids())) ids.push_back(id);
-  };
-  add(sequence.before);
-  tokenizer.encoder()->encode(text, ids);
-  add(second.empty() ? sequence.after : sequence.between);
-  if (second.empty()) return ids;
-  tokenizer.encoder()->encode(second, ids);
-  add(sequence.after_pair);
-  return ids;
-}
-
-void check_texts(const Tokenizer& tokenizer, const json& one) {
-  const auto encoder = tokenizer.encoder();
-  for (int pass = 0; pass < 2; ++pass) {  // the second takes words from the cache
-    for (std::size_t i = 0; i < golden()["texts"].size(); ++i) {
-      const std::string text = text_from_hex(golden()["texts"][i]);
-      INFO(one["name"] << ", " << golden()["texts"][i] << ", pass " << pass);
-      Ids ids = {7}, plain = {7}, places;
-      std::vector<TokenSpan> spans;
-      encoder->encode_with_spans(text, ids, spans);
-      encoder->encode(text, plain);
-      CHECK(ids == plain);  // both append
-      ids.erase(ids.begin());
-      for (const TokenSpan& span : spans) places.insert(places.end(), {span.begin, span.end});
-      CHECK(ids == one["ids"][i].get<Ids>());
-      CHECK(places == one["offsets"][i].get<Ids>());
-    }
-  }
+std::unique_ptr<Tokenizer> tokenizer_of(const json& one) {
+  return TokenizerGolden::tokenizer_of(one, byte_bpe_kind());
 }
 
 }  // namespace
 
 TEST_CASE("ids and offsets of byte-level BPE equal those of tokenizers on hostile texts, in every form") {
-  for (const json& one : golden()["cases"]) check_texts(*tokenizer_of(one["tokenizer"]), one);
+  for (const json& one : golden().cases()) golden().check_texts(*tokenizer_of(one), one);
 }
 
 TEST_CASE("a written tokenizer.json reads back to the same tokenizer") {
-  for (const json& one : golden()["cases"]) {
-    const auto tokenizer = tokenizer_of(one["tokenizer"]);
-    const auto again = tokenizer_of(json::parse(tokenizer->spec().text));
-    check_texts(*again, one);
+  for (const json& one : golden().cases()) {
+    const auto tokenizer = tokenizer_of(one);
+    const auto again = tokenizer_of({{"tokenizer", json::parse(tokenizer->spec().text)}});
+    golden().check_texts(*again, one);
     CHECK(again->spec().text == tokenizer->spec().text);
     CHECK(again->spec().hash == tokenizer->spec().hash);
     CHECK(again->vocabulary_hash() == tokenizer->vocabulary_hash());
@@ -109,26 +56,26 @@ TEST_CASE("a written tokenizer.json reads back to the same tokenizer") {
 }
 
 TEST_CASE("templates put the special tokens of RoBERTa, GPT-2 and others around texts and pairs") {
-  for (const json& one : golden()["cases"]) {
+  for (const json& one : golden().cases()) {
     INFO(one["name"]);
-    const auto tokenizer = tokenizer_of(one["tokenizer"]);
-    CHECK(sequence_of(*tokenizer, "the") == one["single"].get<Ids>());
-    CHECK(sequence_of(*tokenizer, "the", "a") == one["pair"].get<Ids>());
+    const auto tokenizer = tokenizer_of(one);
+    CHECK(golden().sequence_of(*tokenizer, "the") == one["single"].get<Ids>());
+    CHECK(golden().sequence_of(*tokenizer, "the", "a") == one["pair"].get<Ids>());
   }
-  const auto roberta = tokenizer_of(golden_case("roberta")["tokenizer"]);
+  const auto roberta = tokenizer_of(golden().named("roberta"));
   CHECK(describe(roberta->sequence(), true) == "[CLS] a [SEP] [SEP] b [SEP]");
   CHECK(roberta->special_ids() == SpecialIds{.cls = 0, .sep = 2, .mask = 4, .pad = 1, .unk = 3});
   CHECK(roberta->sequence().second_type == 0);
-  const auto gpt2 = tokenizer_of(golden_case("gpt2")["tokenizer"]);
+  const auto gpt2 = tokenizer_of(golden().named("gpt2"));
   CHECK(gpt2->sequence().special_tokens(true) == 0);
   CHECK(gpt2->special_ids() == SpecialIds{.unk = 0});
 }
 
 TEST_CASE("words given one by one have the ids of is_split_into_words") {
-  for (const json& one : golden()["cases"]) {
+  for (const json& one : golden().cases()) {
     INFO(one["name"]);
     Ids ids;
-    const auto tokenizer = tokenizer_of(one["tokenizer"]);
+    const auto tokenizer = tokenizer_of(one);
     const auto encoder = tokenizer->encoder();
     for (const char* word : {"the", "Don't", "12"}) encoder->encode(word, ids);
     CHECK(ids == one["words"].get<Ids>());
@@ -138,7 +85,7 @@ TEST_CASE("words given one by one have the ids of is_split_into_words") {
 TEST_CASE("older files, vocab.json with merges.txt, make the tokenizer that their special tokens tell") {
   for (const auto& [name, type] : {std::pair("roberta", "RobertaProcessing"), std::pair("gpt2", "ByteLevel")}) {
     INFO(name);
-    const auto whole = tokenizer_of(golden_case(name)["tokenizer"]);
+    const auto whole = tokenizer_of(golden().named(name));
     const test_support::TemporaryDirectory folder;
     for (const Tokenizer::File& file : whole->files(128)) {
       if (file.name == "vocab.json" || file.name == "merges.txt") std::ofstream(folder / file.name) << file.text;
@@ -166,7 +113,7 @@ namespace {
 
 /// What is wrong with RoBERTa's golden file after `change`: its problems, or why no tokenizer is made of it.
 std::string problem_after(const std::function<void(json&)>& change) {
-  json document = golden_case("roberta")["tokenizer"];
+  json document = golden().named("roberta")["tokenizer"];
   change(document);
   const TokenizerFolder folder = read_tokenizer_file(bert_hpc::test::TemporaryFile(document.dump()).path());
   if (!folder.problems.empty()) return folder.problems.front();
@@ -226,7 +173,7 @@ TEST_CASE("a vocabulary that lacks merges, bytes, or tokens of its merges is ref
 }
 
 TEST_CASE("training gives the vocabulary and the merges of BpeTrainer, and the tokenizer of RoBERTa") {
-  const json& training = golden()["training"];
+  const json& training = golden().file()["training"];
   ByteBpeTrainer trainer({}, false);
   WordCounts counts;
   for (const json& line : training["text"]) trainer.count(line.get<std::string>(), counts);
@@ -244,7 +191,7 @@ TEST_CASE("training gives the vocabulary and the merges of BpeTrainer, and the t
 }
 
 TEST_CASE("training for texts that end in a token gives the tokenizer of GPT-2") {
-  const json& training = golden()["training"];
+  const json& training = golden().file()["training"];
   ByteBpeTrainer trainer({}, true);
   WordCounts counts;
   for (const json& line : training["text"]) trainer.count(line.get<std::string>(), counts);
@@ -262,8 +209,8 @@ TEST_CASE("training for texts that end in a token gives the tokenizer of GPT-2")
 }
 
 TEST_CASE("the token that ends a text is eos_token, that of the template, or GPT-2's") {
-  CHECK(tokenizer_of(golden_case("roberta")["tokenizer"])->text_end() == 2);
-  TokenizerParts parts = parts_of(golden_case("gpt2")["tokenizer"]);
+  CHECK(tokenizer_of(golden().named("roberta"))->text_end() == 2);
+  TokenizerParts parts = parts_of(golden().named("gpt2"));
   const auto of_gpt2 = byte_bpe_kind().make(parts, "test");
   CHECK(of_gpt2->tokens()[static_cast<std::size_t>(of_gpt2->text_end())] == "<|endoftext|>");
   parts.special_tokens["eos"] = "!";
@@ -273,7 +220,7 @@ TEST_CASE("the token that ends a text is eos_token, that of the template, or GPT
 
 TEST_CASE("tokens of numbered words are the tokens of the text in byte-level BPE") {
   for (const bool prefix : {false, true}) {
-    TokenizerParts parts = parts_of(golden_case("roberta")["tokenizer"]);
+    TokenizerParts parts = parts_of(golden().named("roberta"));
     parts.settings[byte_bpe_kind().keys[0].name] = prefix;
     parts.added.clear();
     parts.sections = "";
@@ -281,8 +228,8 @@ TEST_CASE("tokens of numbered words are the tokens of the text in byte-level BPE
     const auto encoder = tokenizer->encoder();
     ByteBpeTrainer trainer(parts.settings, false);
     WordNumbers words;
-    for (const json& hex : golden()["texts"]) {
-      const std::string text = text_from_hex(hex) + "\xFF \xC3";
+    for (const json& hex : golden().file()["texts"]) {
+      const std::string text = TokenizerGolden::text_from_hex(hex) + "\xFF \xC3";
       Ids numbers, ids, expected;
       encoder->encode(text, expected);
       trainer.read(text, words, numbers);
@@ -300,15 +247,15 @@ TEST_CASE("tokens of numbered words are the tokens of the text in byte-level BPE
 }
 
 TEST_CASE("switches that an input may choose do not change the hash of a specification") {
-  TokenizerParts parts = parts_of(golden_case("roberta")["tokenizer"]);
+  TokenizerParts parts = parts_of(golden().named("roberta"));
   const std::string hash = byte_bpe_kind().make(parts, "test")->spec().hash;
   parts.settings = {{"add_prefix_space", true}, {"trim_offsets", false}};
   CHECK(byte_bpe_kind().make(parts, "test")->spec().hash == hash);
-  CHECK(tokenizer_of(golden_case("gpt2")["tokenizer"])->spec().hash != hash);
+  CHECK(tokenizer_of(golden().named("gpt2"))->spec().hash != hash);
 }
 
 TEST_CASE("byte-level BPE allocates no memory where the caller's vectors have room") {
-  const auto tokenizer = tokenizer_of(golden_case("roberta with a prefix")["tokenizer"]);
+  const auto tokenizer = tokenizer_of(golden().named("roberta with a prefix"));
   const auto encoder = tokenizer->encoder();
   std::string text;
   for (int i = 0; i < 1000; ++i)
