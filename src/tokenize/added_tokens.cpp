@@ -149,14 +149,16 @@ void normalize(std::string_view text, const TextForm& form, NormalizedText& norm
   }
 }
 
-AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const std::optional<TextForm>& form) : form_(form) {
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const std::optional<TextForm>& form, bool composes)
+    : form_(form), composes_(composes) {
   std::vector<AddedToken> raw, changed;
   std::vector<std::string> contents, changed_contents;
   NormalizedText buffer;
   for (AddedToken& token : tokens) {
     if (token.normalized) {
       if (form) normalize(token.content, *form, buffer);
-      const std::string& content = form ? buffer.bytes : token.content;
+      if (composes) compose(token.content, buffer);
+      const std::string& content = form || composes ? buffer.bytes : token.content;
       if (content.empty()) continue;  // is nowhere in normalized text
       changed_contents.push_back(content);
       changed.push_back(std::move(token));

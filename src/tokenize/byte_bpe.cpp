@@ -44,6 +44,33 @@ bool continues(char byte) {
   return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
 }
 
+/// The place of parts among the characters of the text, each part from its begin to its end.
+class PartPlace {
+ public:
+  void enter(const TextPart& part) {
+    if (part.stretch.data() == stretch_.data()) return;
+    read_ += beginnings(stretch_.data(), stretch_.data() + stretch_.size());
+    stretch_ = part.stretch;
+    read_of_stretch_ = 0;
+  }
+  /// What was entered has so many characters, with its spans.
+  void leave(const TextPart& part, std::int32_t characters) {
+    (part.normalized == nullptr ? read_ : read_of_stretch_) += characters;
+  }
+  /// `span`: of the part's characters.
+  TokenSpan in_text(const TextPart& part, TokenSpan span) const {
+    if (part.normalized == nullptr) return {read_ + span.begin, read_ + span.end};
+    const std::int32_t* const origins = part.normalized->origins.data();
+    const std::int32_t begin = read_of_stretch_ + span.begin, end = read_of_stretch_ + span.end;
+    const std::int32_t behind = read_ + (end > 0 ? origins[end - 1] + 1 : 0);
+    return {begin < end ? read_ + origins[begin] : behind, behind};
+  }
+
+ private:
+  std::string_view stretch_;                     // the normalized one that is read; empty: none
+  std::int32_t read_ = 0, read_of_stretch_ = 0;  // characters before it, or before the part; those of it
+};
+
 }  // namespace
 
 void append_printable(std::string_view bytes, std::string& printable) {
@@ -137,7 +164,7 @@ void ByteBpeEncoder::encode_with_spans(std::string_view text, std::vector<std::i
                                        std::vector<TokenSpan>& spans) {
   const ByteWords words(model_.pattern);
   const std::size_t first = spans.size();
-  std::int32_t characters = 0;  // of the text before what is being read
+  PartPlace place;
   const auto add_span = [&](const ByteBpeModel::Blanks& blanks, TokenSpan span) {
     if (model_.trim_offsets) trim(blanks, spans.size() == first, span);
     spans.push_back(span);
@@ -145,8 +172,8 @@ void ByteBpeEncoder::encode_with_spans(std::string_view text, std::vector<std::i
   const auto on_text = [&](const TextPart& part) {
     const std::string_view own = prefixed(part.text);
     const std::int32_t added = own.size() == part.text.size() ? 0 : 1;
-    const std::int32_t begin = characters;
     std::int32_t before = 0;  // characters of `own` that begin before the token
+    place.enter(part);
     const char* const end = own.data() + own.size();
     words.split(own, [&](std::string_view word) {
       const std::size_t known = ids.size();
@@ -157,19 +184,19 @@ void ByteBpeEncoder::encode_with_spans(std::string_view text, std::vector<std::i
         TokenSpan span{before - (continues(*at) ? 1 : 0), before + beginnings(at, behind)};
         before = span.end;
         // The blank that was added lies on the part's first character.
-        span.begin = begin + std::max(span.begin - added, 0);
-        span.end = begin + std::max(span.end - added, 1);
-        add_span(model_.blanks[static_cast<std::size_t>(ids[i])], span);
+        span = {std::max(span.begin - added, 0), std::max(span.end - added, 1)};
+        add_span(model_.blanks[static_cast<std::size_t>(ids[i])], place.in_text(part, span));
         at = behind;
       }
     });
-    characters = begin + before - added;
+    place.leave(part, before - added);
   };
   const auto on_token = [&](std::int32_t id, const TextPart& part) {
-    const std::int32_t begin = characters;
-    characters += beginnings(part.text.data(), part.text.data() + part.text.size());
+    const std::int32_t size = beginnings(part.text.data(), part.text.data() + part.text.size());
+    place.enter(part);
     ids.push_back(id);
-    add_span(model_.trim_offsets ? blanks_of(part.text) : ByteBpeModel::Blanks(), {begin, characters});
+    add_span(model_.trim_offsets ? blanks_of(part.text) : ByteBpeModel::Blanks(), place.in_text(part, {0, size}));
+    place.leave(part, size);
   };
   added_.split(valid(text), unused_, on_text, on_token);
 }

@@ -29,6 +29,15 @@ void check_bpe_model(const json& model, ByteBpeForm& form, Problems& problems) {
   if (!model.contains("merges")) problems.push_back("model.merges is missing; BPE needs its merges.");
 }
 
+void read_normalizer(const json& given, ByteBpeForm& form, Problems& problems) {
+  for (const json& element : elements_of(given, "normalizers")) {
+    form.composes = true;
+    if (has_type(element, "NFC")) continue;
+    problems.push_back("its normalizer is " + type_of(element) +
+                       "; this version reads byte-level BPE with NFC or without a normalizer.");
+  }
+}
+
 void read_pre_tokenizer(const json& given, ByteBpeForm& form, TokenizerSettings& settings, Problems& problems) {
   const std::vector<json> elements = elements_of(given, "pretokenizers");
   const bool split = elements.size() == 2 && has_type(elements[0], "Split");
@@ -115,6 +124,7 @@ std::string text_of(const ByteBpeForm& form) {
                    {"ignore_merges", form.ignore_merges},
                    {"single", form.single},
                    {"pair", form.pair}};
+  if (form.composes) sections["normalizer"] = "NFC";
   if (form.trimming_expects_prefix) sections["trimming_expects_prefix"] = *form.trimming_expects_prefix;
   return core::json_text(sections);
 }
@@ -126,6 +136,7 @@ ByteBpeForm byte_bpe_form_of(const std::string& sections) {
   ByteBpeForm form;
   form.pattern = static_cast<WordPattern>(given.at("pattern").get<int>());
   form.ignore_merges = given.at("ignore_merges").get<bool>();
+  form.composes = given.contains("normalizer");
   form.single = given.at("single");
   form.pair = given.at("pair");
   const json& expects = member(given, "trimming_expects_prefix");
@@ -138,11 +149,7 @@ void read_byte_bpe_json(TokenizerDocument& document, TokenizerJson& result) {
   TokenizerParts& parts = result.parts;
   ByteBpeForm form;
   check_bpe_model(model, form, result.problems);
-  const json& normalizer = member(document.json, "normalizer");
-  for (const json& element : elements_of(normalizer, "normalizers")) {
-    result.problems.push_back("its normalizer is " + type_of(element) +
-                              "; this version reads byte-level BPE without one.");
-  }
+  read_normalizer(member(document.json, "normalizer"), form, result.problems);
   read_pre_tokenizer(member(document.json, "pre_tokenizer"), form, parts.settings, result.problems);
   read_post_processor(member(document.json, "post_processor"), form, parts.settings, result.problems);
   parts.vocabulary = pieces_of(document, result.vocabulary_problem);

@@ -29,6 +29,7 @@ inline constexpr const char* end_of_text = "<|endoftext|>";
 struct ByteBpeForm {
   WordPattern pattern = WordPattern::gpt2;
   bool ignore_merges = false;
+  bool composes = false;  ///< the normalizer is NFC
   /// add_prefix_space of the post-processor, if it is not that of the pre-tokenizer.
   std::optional<bool> trimming_expects_prefix{};
   /// The lists of a TemplateProcessing; empty if texts have no special tokens around them.

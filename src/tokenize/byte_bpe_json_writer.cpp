@@ -66,7 +66,7 @@ std::string byte_bpe_json_text(const ByteBpeFile& file) {
       {"truncation", nullptr},
       {"padding", nullptr},
       {"added_tokens", added_tokens_json(file.parts.added)},
-      {"normalizer", nullptr},
+      {"normalizer", file.form.composes ? ordered_json{{"type", "NFC"}} : ordered_json()},
       {"pre_tokenizer", pre_tokenizer_of(file)},
       {"post_processor", post_processor_of(file)},
       {"decoder", {{"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", true}, {"use_regex", true}}},

@@ -49,7 +49,7 @@ class ByteBpeTokenizer final : public Tokenizer {
     model_.add_prefix_space = parts_.settings.at(add_prefix_space_key);
     model_.trim_offsets = parts_.settings.at(trim_offsets_key);
     model_.trimming_expects_prefix = form_.trimming_expects_prefix.value_or(model_.add_prefix_space);
-    added_ = std::make_unique<AddedTokens>(parts_.added, std::nullopt);
+    added_ = std::make_unique<AddedTokens>(parts_.added, std::nullopt, form_.composes);
   }
 
   const TokenizerKind& kind() const override { return byte_bpe_kind(); }
@@ -74,7 +74,7 @@ class ByteBpeTokenizer final : public Tokenizer {
   std::vector<File> files(std::int64_t max_tokens) const override {
     // Classes of their own in Transformers have one pattern and one template, and their mask takes no blanks.
     const auto takes_blanks = [](const AddedToken& token) { return token.lstrip || token.rstrip; };
-    const bool plain = form_.pattern == WordPattern::gpt2 && !form_.ignore_merges &&
+    const bool plain = form_.pattern == WordPattern::gpt2 && !form_.ignore_merges && !form_.composes &&
                        std::none_of(parts_.added.begin(), parts_.added.end(), takes_blanks);
     const bool roberta = plain && roles_.layout.sequence == roberta_sequence();
     nlohmann::json config =
@@ -82,7 +82,7 @@ class ByteBpeTokenizer final : public Tokenizer {
     for (const TokenizerKey& key : byte_bpe_kind().keys) config[key.hugging_face_name] = parts_.settings.at(key.name);
     std::vector<File> files = {{"tokenizer_config.json", core::json_text(config, 2) + "\n"},
                                {"tokenizer.json", json_text(parts_, form_)}};
-    if (form_.pattern != WordPattern::gpt2) return files;  // older files do not state another one
+    if (form_.pattern != WordPattern::gpt2 || form_.composes) return files;  // older files do not state this
     std::string merges = "#version: 0.2\n";
     for (const std::string& merge : parts_.merges) merges += merge + '\n';
     files.push_back({"vocab.json", vocabulary_json_text(parts_.vocabulary)});

@@ -6,6 +6,7 @@
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "json_sections.hpp"
+#include "wordpiece_json.hpp"
 
 namespace bert_hpc::tokenize {
 namespace {
@@ -24,9 +25,12 @@ void find_roles(const TokenizerParts& parts, const std::string& source, RoleToke
     const auto given = stated.find(role.name);
     if (given != stated.end()) {
       id = roles.id_of(given->second);
-      if (id < 0) lacks(std::string(role.name) + "_token is", given->second, " in tokenizer_config.json");
+      if (id < 0)
+        lacks(std::string(role.name) + "_token is", given->second,
+              " in tokenizer_config.json or special_tokens_map.json");
     } else if (role.id != &SpecialIds::cls && role.id != &SpecialIds::sep) {
       id = roles.id_of(roberta_token(role.id).content);
+      if (id < 0) id = roles.id_of(special_token_name(role.id));
     }
   }
   for (const auto& [token, id] :

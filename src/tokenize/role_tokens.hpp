@@ -1,5 +1,5 @@
 // Tokens of tokenizers whose special tokens have no fixed names: which of them have a role, by the template, as
-// tokenizer_config.json states, or by RoBERTa's names. Internal to the module.
+// tokenizer_config.json states, or by the names of RoBERTa or BERT. Internal to the module.
 #pragma once
 
 #include <nlohmann/json.hpp>

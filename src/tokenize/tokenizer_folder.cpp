@@ -50,6 +50,16 @@ ConfigFile read_config(const std::string& file) {
   return {std::move(config), file};
 }
 
+/// Older folders name the special tokens in a file of their own, which counts as in Transformers.
+void add_special_tokens_map(const std::string& path, json& config) {
+  const std::string file = path + "/special_tokens_map.json";
+  if (config.contains("added_tokens_decoder")) return;
+  const ConfigFile named = read_config(file);
+  for (const auto& [key, token] : named.json.items()) {
+    if (key.ends_with("_token")) config[key] = token;
+  }
+}
+
 /// What the file states of the kind's switches; what is no boolean is not known.
 TokenizerSettings stated(const json& config, const TokenizerKind& kind) {
   TokenizerSettings known;
@@ -182,7 +192,8 @@ std::string TokenizerFolder::spec_hash() const {
 TokenizerFolder read_tokenizer_folder(const std::string& path, const std::string& file) {
   TokenizerFolder folder;
   folder.path = path;
-  const ConfigFile config = read_config(path + "/" + config_name);
+  ConfigFile config = read_config(path + "/" + config_name);
+  add_special_tokens_map(path, config.json);
   const std::string whole = path + "/" + json_name;
   std::optional<TokenizerJson> document;
   if ((file.empty() || file == json_name) && is_file(whole)) document = read_tokenizer_json(whole);

@@ -1,5 +1,6 @@
 """bert_hpc_prep with byte-level BPE: a vocabulary that it trains reads back to the same ids, from tokenizer.json and from
-vocab.json with merges.txt; words given one by one; messages about folders that do not fit."""
+vocab.json with merges.txt; words given one by one; a folder of ModernBERT's shape; messages about folders that do not
+fit."""
 import json
 import pathlib
 import shutil
@@ -9,6 +10,7 @@ import unittest
 import h5py
 from program import run
 
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden/tokenizer/modernbert.json"
 TEXTS = ["Don't count your chickens before they've hatched.", "The 12 monkeys ate 1,234 bananas", "naïve façade 東京", "<mask> it is"] * 10
 
 
@@ -61,6 +63,41 @@ class ByteBpe(unittest.TestCase):
         done = self.prepare("plain", given, "tokenizer.add_prefix_space=false", **words)
         self.assertNotIn("because the text is given in words", done.stdout)
         self.assertNotEqual(self.shard("words")[0], self.shard("plain")[0])
+
+    def test_a_folder_of_modernbert(self):
+        golden = json.loads(GOLDEN.read_text())
+        case = golden["cases"][0]
+        given = self.folder / "given"
+        given.mkdir()
+        (given / "tokenizer.json").write_text(json.dumps(case["tokenizer"]))
+        roles = ("cls", "sep", "pad", "mask", "unk")
+        (given / "tokenizer_config.json").write_text(json.dumps(
+            {"tokenizer_class": "PreTrainedTokenizerFast", **{f"{role}_token": f"[{role.upper()}]" for role in roles}}))
+        vocabulary = f'tokenizer.vocabulary="{given}"'
+        added = {token["content"]: token["id"] for token in case["tokenizer"]["added_tokens"]}
+        texts = [(bytes.fromhex(text).decode(), ids) for text, ids in zip(golden["texts"], case["ids"])]
+        texts = [(text, [added["[CLS]"], *ids, added["[SEP]"]]) for text, ids in texts if "a" in text and len(ids) < 60]
+        self.assertGreater(len(texts), 50)
+        (self.folder / "texts.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text, _ in texts))
+        plain = 'name = "masked_lm"\npack = false'
+        for out, settings in (("shards", [vocabulary]), ("again", [f'tokenizer.vocabulary="{self.folder}/shards"'])):
+            self.prepare(out, *settings, "tokenizer.max_tokens=64", file="texts.jsonl", format="jsonl", task=plain)
+            with h5py.File(self.folder / out / "train-00000.h5") as file:
+                ids, ends, rows = file["input_ids"][:].tolist(), file["offsets"][:], file["source_index"][:]
+                settings = json.loads(file.attrs["tokenizer"])
+            self.assertEqual({role: settings[f"{role}_id"] for role in roles}, {role: added[f"[{role.upper()}]"] for role in roles})
+            for row, begin, end in zip(rows, ends[:-1], ends[1:]):
+                self.assertEqual(ids[begin:end], texts[row][1], ascii(texts[row][0]))
+            self.assertEqual(len(rows), len(texts))
+        written = json.loads((self.folder / "shards/tokenizer.json").read_text())
+        self.assertEqual([written[key] for key in ("normalizer", "added_tokens")], [case["tokenizer"][key] for key in ("normalizer", "added_tokens")])
+        self.assertEqual(sorted(file.name for file in (self.folder / "shards").glob("*.txt")) + [*self.folder.glob("shards/vocab.json")], [])
+        (self.folder / "pairs.csv").write_text("text,other,label\n" + "the,e\u0301,1\n" * 10)
+        self.prepare("pairs", vocabulary, 'source.text_pair="other"', file="pairs.csv", format="csv", task='name = "classification"')
+        with h5py.File(self.folder / "pairs/train-00000.h5") as file:
+            length = len(case["pair"])
+            self.assertEqual(file["input_ids"][:length].tolist(), case["pair"])
+            self.assertEqual(file["token_type_ids"][:length].tolist(), case["types"])
 
     def test_what_does_not_fit_is_refused(self):
         self.prepare("trained", 'tokenizer.type="byte_bpe"', "tokenizer.train_size=300")

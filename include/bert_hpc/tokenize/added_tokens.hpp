@@ -14,6 +14,7 @@
 
 #include "bert_hpc/tokenize/byte_trie.hpp"
 #include "bert_hpc/tokenize/characters.hpp"
+#include "bert_hpc/tokenize/composition.hpp"
 #include "bert_hpc/tokenize/text_form.hpp"
 
 namespace bert_hpc::tokenize {
@@ -39,12 +40,7 @@ std::vector<std::string> settle_added_tokens(const std::vector<std::string>& pie
 /// Lines that say what of added tokens decides on ids, for vocabulary_hash().
 std::vector<std::string> hashed_lines(const std::vector<AddedToken>& tokens);
 
-/// Text as BERT's normalizer makes it.
-struct NormalizedText {
-  std::string bytes{};                  ///< UTF-8
-  std::vector<std::int32_t> origins{};  ///< (characters): number of the character that each was made from
-};
-/// Replaces `normalized`. Marks are not reordered.
+/// Replaces `normalized` by what BERT's normalizer makes of the text. Marks are not reordered.
 void normalize(std::string_view text, const TextForm& form, NormalizedText& normalized);
 
 /// A part of a text: of the text itself, or of a stretch of it that was normalized.
@@ -57,24 +53,25 @@ struct TextPart {
 /// Immutable; shared by encoders of several threads.
 class AddedTokens {
  public:
-  /// Tokens with ids; special tokens of the vocabulary are among them. `form`: of BERT's normalizer; none: text is not
-  /// normalized. Throws Error(data) if they are too long in all.
-  AddedTokens(std::vector<AddedToken> tokens, const std::optional<TextForm>& form);
+  /// Tokens with ids; special tokens of the vocabulary are among them. `form`: of BERT's normalizer, if that is the one
+  /// of the text; `composes`: the normalizer is Unicode's normal form C. Throws Error(data) if they are too long in
+  /// all.
+  AddedTokens(std::vector<AddedToken> tokens, const std::optional<TextForm>& form, bool composes = false);
 
   /// Calls on_text(const TextPart&) for each part without tokens, none of them empty, and on_token(id, const TextPart&)
-  /// for each token, in order. `buffer`: the caller's, one for each thread.
+  /// for each token, in order. Text of BERT's is normalized for the search alone, and text that is composed in all
+  /// parts. `buffer`: the caller's, one for each thread.
   template <class OnText, class OnToken>
   void split(std::string_view text, NormalizedText& buffer, OnText&& on_text, OnToken&& on_token) const {
     search(
         as_it_is_, text,
         [&](std::string_view stretch) {
-          if (normalized_.is_empty()) return on_text(TextPart{stretch});
-          if (!form_) {
+          if (form_ ? normalized_.is_empty() : !composes_ || is_composed(stretch)) {
             return search(
                 normalized_, stretch, [&](std::string_view own) { on_text(TextPart{own}); },
                 [&](std::int32_t id, std::string_view own) { on_token(id, TextPart{own}); });
           }
-          normalize(stretch, *form_, buffer);
+          form_ ? normalize(stretch, *form_, buffer) : compose(stretch, buffer);
           const auto part = [&](std::string_view own) { return TextPart{own, stretch, &buffer}; };
           search(
               normalized_, buffer.bytes, [&](std::string_view own) { on_text(part(own)); },
@@ -111,6 +108,7 @@ class AddedTokens {
 
   template <class OnText, class OnToken>
   static void search(const Searched& tokens, std::string_view text, OnText&& on_text, OnToken&& on_token) {
+    if (tokens.is_empty() && !text.empty()) return on_text(text);
     std::size_t done = 0, from = 0;
     while (from < text.size()) {
       const Found found = find(tokens, text, from);
@@ -128,6 +126,7 @@ class AddedTokens {
   }
 
   std::optional<TextForm> form_;
+  bool composes_;
   Searched as_it_is_, normalized_;
 };
 

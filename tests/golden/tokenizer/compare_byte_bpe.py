@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Compares the ids in bert_hpc_prep's shards with those of Hugging Face's fast tokenizers for byte-level BPE: on every
 seventh code point, random hostile text, code and tables of numbers, and all text files of a folder, with GPT-2's
-vocabulary and with RoBERTa's template, from tokenizer.json and from vocab.json with merges.txt. A tokenizer that
-bert_hpc_prep trains or writes is read back by Transformers.
+vocabulary, with RoBERTa's template and in ModernBERT's shape, from tokenizer.json and from vocab.json with merges.txt. A
+tokenizer that bert_hpc_prep trains or writes is read back by Transformers.
 
 compare_byte_bpe.py [--prep BINARY] --data DIR    DIR has tok/gpt2-vocab.json, tok/gpt2-merges.txt and text anywhere below
 """
@@ -19,7 +19,9 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from compare_all import ours
 from make_byte_bpe import POOLS, SPECIAL
-from transformers import AutoTokenizer, GPT2Tokenizer, RobertaTokenizer
+from make_modernbert import FIRST, hostile, modernbert
+from tokenizers import models
+from transformers import AutoTokenizer, GPT2Tokenizer, PreTrainedTokenizerFast, RobertaTokenizer
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 LONGEST = 200000  # characters of a line, so that none has more tokens than a sequence
@@ -29,9 +31,10 @@ def lines_of(data):
     random.seed(3)
     for _ in range(20000):
         yield "".join(random.choice(random.choice(POOLS)) for _ in range(random.randint(1, 25)))
+        yield "x" + "".join(hostile(random) for _ in range(random.randint(1, 25)))
     for point in range(0, 0x110000, 7):
         if not 0xD800 <= point < 0xE000:
-            yield f"a{chr(point)}b {chr(point)}{chr(point)}1{chr(point)}"
+            yield f"a{chr(point)}b {chr(point)}{chr(point)}1{chr(point)}e\u0301{chr(point)}\u0316"
     for _ in range(500):
         yield "\t".join(f"{random.uniform(-1e6, 1e6):.{random.randint(0, 8)}g}" for _ in range(12))
     for path in sorted([*ROOT.glob("src/**/*.cpp"), *(p for p in data.rglob("*") if p.is_file() and p.suffix != ".bin")]):
@@ -88,6 +91,12 @@ def main():
             saved = folder / f"{given.name}_saved"
             theirs.save_pretrained(saved)
             compare(f"{given.name}, tokenizer.json", options.prep, text, lines, saved, theirs, folder)
+        tokens = FIRST + [token for token in tokens if token not in SPECIAL]
+        merges = [tuple(line.split(" ")) for line in (gpt2 / "merges.txt").read_text().splitlines()[1:]]
+        theirs = PreTrainedTokenizerFast(tokenizer_object=modernbert(models.BPE({token: i for i, token in enumerate(tokens)}, merges)),
+                                         **{f"{role}_token": f"[{role.upper()}]" for role in ("cls", "sep", "pad", "mask", "unk")})
+        theirs.save_pretrained(folder / "modernbert")
+        compare("modernbert", options.prep, text, lines, folder / "modernbert", theirs, folder)
         trained = folder / "trained"
         ours(options.prep, text, "", None, folder, 'type = "byte_bpe"\ntrain_size = 5000')
         shutil.move(folder / "shards", trained)

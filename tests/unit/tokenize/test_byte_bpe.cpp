@@ -131,7 +131,7 @@ std::string problem_after(const std::function<void(json&)>& change) {
 TEST_CASE("components of tokenizer.json that are not computed are named") {
   CHECK(problem_after([](json&) {}).empty());
   const auto has = [](const std::string& text) { return ContainsSubstring(text); };
-  CHECK_THAT(problem_after([](json& d) { d["normalizer"] = {{"type", "NFC"}}; }), has("normalizer is of type \"NFC\""));
+  CHECK_THAT(problem_after([](json& d) { d["normalizer"] = {{"type", "NFD"}}; }), has("normalizer is of type \"NFD\""));
   CHECK_THAT(problem_after([](json& d) {
                d["pre_tokenizer"] = {{"type", "Metaspace"}};
              }),
