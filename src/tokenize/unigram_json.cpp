@@ -158,12 +158,6 @@ void read_unigram_json(TokenizerDocument& document, TokenizerJson& result) {
     result.problems.push_back("model.unk_id is " + shown(unknown) + ", which is no id of the vocabulary.");
   }
   parts.added = read_added_tokens(member(document.json, "added_tokens"), result.problems);
-  for (const AddedToken& token : parts.added) {
-    if (!token.normalized || form.steps.empty()) continue;
-    result.problems.push_back("added_tokens has \"" + core::printable(token.content, 80) +
-                              "\" with normalized = true, which this version does not read beside a normalizer of "
-                              "Unigram; in Python, add it as AddedToken(\"…\", normalized=False).");
-  }
   if (!parts.vocabulary.empty()) {
     check_template_ids(member(document.json, "post_processor"), parts.vocabulary, parts.added, result.problems);
   }

@@ -36,7 +36,7 @@ class UnigramTokenizer final : public Tokenizer {
     add_role_tokens(roles_, parts_);
     hash_ = tokenize::vocabulary_hash(parts_);
     make_model(source);
-    added_ = std::make_unique<AddedTokens>(parts_.added, std::nullopt);
+    make_added();
   }
 
   const TokenizerKind& kind() const override { return unigram_kind(); }
@@ -52,7 +52,9 @@ class UnigramTokenizer final : public Tokenizer {
     return {text, core::hash_of_lines({text})};
   }
 
-  std::unique_ptr<TextEncoder> encoder() const override { return std::make_unique<UnigramEncoder>(model_, *added_); }
+  std::unique_ptr<TextEncoder> encoder() const override {
+    return std::make_unique<UnigramEncoder>(model_, *added_, *normalized_);
+  }
 
   std::vector<File> files(std::int64_t max_tokens) const override {
     const nlohmann::json config = config_of(roles_, parts_.added, "PreTrainedTokenizerFast", max_tokens);
@@ -61,6 +63,16 @@ class UnigramTokenizer final : public Tokenizer {
 
  private:
   std::string json_text() const { return unigram_json_text(parts_, form_, roles_.layout, roles_.special); }
+
+  void make_added() {
+    std::vector<AddedToken> as_they_are, normalized;
+    for (AddedToken token : parts_.added) {
+      if (token.normalized) token.content = normalized_text(model_, token.content);
+      if (!token.content.empty()) (token.normalized ? normalized : as_they_are).push_back(std::move(token));
+    }
+    added_ = std::make_unique<AddedTokens>(std::move(as_they_are), std::nullopt);
+    normalized_ = std::make_unique<AddedTokens>(std::move(normalized), std::nullopt);
+  }
 
   void make_model(const std::string& source) {
     std::size_t bytes = 0;
@@ -94,7 +106,7 @@ class UnigramTokenizer final : public Tokenizer {
   RoleTokens roles_;
   std::string hash_;
   UnigramModel model_;
-  std::unique_ptr<AddedTokens> added_;
+  std::unique_ptr<AddedTokens> added_, normalized_;
 };
 
 std::unique_ptr<Tokenizer> make_unigram(TokenizerParts parts, const std::string& source) {

@@ -111,7 +111,7 @@ class AddedTokens {
 
   template <class OnText, class OnToken>
   static void search(const Searched& tokens, std::string_view text, OnText&& on_text, OnToken&& on_token) {
-    std::size_t done = 0, from = 0;
+    std::size_t done = 0, from = tokens.is_empty() ? text.size() : 0;
     while (from < text.size()) {
       const Found found = find(tokens, text, from);
       if (found.begin == text.size()) break;
