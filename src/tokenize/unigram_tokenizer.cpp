@@ -1,5 +1,5 @@
 // Unigram as one of the kinds of tokenizers: those of XLM-RoBERTa, CamemBERT and multilingual models of
-// sentence-transformers, from tokenizer.json.
+// sentence-transformers, from tokenizer.json or a SentencePiece model.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -11,6 +11,7 @@
 #include "character_map.hpp"
 #include "json_sections.hpp"
 #include "role_tokens.hpp"
+#include "sentencepiece_files.hpp"
 #include "unigram_json.hpp"
 
 namespace bert_hpc::tokenize {
@@ -113,8 +114,6 @@ std::unique_ptr<Tokenizer> make_unigram(TokenizerParts parts, const std::string&
   return std::make_unique<UnigramTokenizer>(std::move(parts), source);
 }
 
-void read_no_files(const std::string&, TokenizerParts&) {}
-
 }  // namespace
 
 const TokenizerKind& unigram_kind() {
@@ -125,8 +124,10 @@ const TokenizerKind& unigram_kind() {
     made.title = "Unigram";
     made.usual_class = "";  // all of tokenizer.json counts
     made.sequence = roberta_sequence();
+    made.own_files = {sentencepiece_name};
+    made.converts_files = true;
     made.make = make_unigram;
-    made.read_own_files = read_no_files;
+    made.read_own_files = read_sentencepiece;
     made.read_config = read_special_token_names;
     made.read_json = read_unigram_json;
     return made;
