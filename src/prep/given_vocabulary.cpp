@@ -80,9 +80,9 @@ std::unique_ptr<tokenize::Tokenizer> load_tokenizer(const PrepConfig& config) {
     given.parts.settings = config.tokenizer.settings;
     return given.kind->make(std::move(given.parts), (is_folder(path) ? path / given.file : path).string());
   }
+  if (!given.problems.empty()) throw Error(ExitCode::files, given.problems.front());
   if (!is_folder(path) && (path.extension() != ".json" || !is_file(path))) return load_file(config, path);
-  if (given.problems.empty()) throw Error(ExitCode::files, tokenize::missing_tokenizer(path));
-  throw Error(ExitCode::files, given.problems.front());
+  throw Error(ExitCode::files, tokenize::missing_tokenizer(path));
 }
 
 }  // namespace bert_hpc::prep

@@ -7,12 +7,14 @@
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/json_bounded.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/core/text_file.hpp"
 #include "bert_hpc/tokenize/added_tokens_json.hpp"
+#include "json_member.hpp"
 
 namespace bert_hpc::tokenize {
 namespace {
@@ -39,6 +41,11 @@ bool has(const Tokens& tokens, const std::string& content) {
   return std::any_of(tokens.begin(), tokens.end(), [&](const AddedToken& token) { return token.content == content; });
 }
 
+/// Whether tokenizer_config.json lists its tokens, in the place of older files.
+bool has_decoder(const json& config) {
+  return member(config, decoder_key).is_object();
+}
+
 std::string not_a_token(const std::string& file, const std::string& key, const json& value) {
   return file + ": " + key + " has " + core::printable(core::json_text(value), 80) + ", which is no token.";
 }
@@ -60,15 +67,21 @@ Tokens of_decoder(const json& decoder, const std::string& file, std::vector<std:
   return tokens;
 }
 
+/// The text of a token, which may be an object with its switches; "" for other values.
+std::string content_of(const json& token) {
+  const json& text = token.is_object() ? member(token, "content") : token;
+  return text.is_string() ? text.get<std::string>() : "";
+}
+
 /// added_tokens.json: {"[E1]": 30522, …}. Which of them are special follows from tokenizer_config.json.
 Tokens of_older_file(const json& object, const json& config, const std::string& file,
                      std::vector<std::string>& problems) {
-  Tokens special;
-  const auto extra = config.find(extra_keys[0]);
-  if (extra != config.end() && extra->is_array()) {
-    for (const json& given : *extra) {
-      if (const auto token = added_token_of(given)) special.push_back(*token);
-    }
+  std::set<std::string> special;
+  if (const json& extra = member(config, extra_keys[0]); extra.is_array()) {
+    for (const json& given : extra) special.insert(content_of(given));
+  }
+  for (const auto& [key, given] : config.items()) {
+    if (key.ends_with("_token")) special.insert(content_of(given));
   }
   Tokens tokens;
   for (const auto& [content, id] : object.items()) {
@@ -76,7 +89,7 @@ Tokens of_older_file(const json& object, const json& config, const std::string& 
       problems.push_back(not_a_token(file, "it", {{content, id}}));
       continue;
     }
-    const bool is_special = has(special, content);
+    const bool is_special = special.contains(content);
     tokens.push_back(
         {.content = content, .id = id.get<std::int32_t>(), .normalized = !is_special, .special = is_special});
   }
@@ -102,23 +115,29 @@ void add_extra(const json& object, const std::string& file, Tokens& tokens, std:
 
 }  // namespace
 
-std::vector<AddedToken> added_tokens_of_folder(const std::string& path, const json& config, Tokens of_json,
-                                               bool takes_all_of_json, std::vector<std::string>& problems) {
-  const std::string config_file = path + "/tokenizer_config.json", map_file = path + "/special_tokens_map.json",
-                    older_file = path + "/added_tokens.json";
-  const auto decoder = config.find(decoder_key);
-  const bool has_decoder = decoder != config.end() && decoder->is_object();
+Tokens listed_tokens(const std::string& path, const json& config, std::vector<std::string>& problems) {
+  if (has_decoder(config)) return of_decoder(config[decoder_key], path + "/tokenizer_config.json", problems);
+  const std::string file = path + "/added_tokens.json";
+  return of_older_file(read_object(file), config, file, problems);
+}
+
+json special_tokens_map(const std::string& path, const json& config) {
+  return has_decoder(config) ? json::object() : read_object(path + "/special_tokens_map.json");
+}
+
+Tokens added_tokens_of_folder(const std::string& path, const json& config, Tokens of_json, bool takes_all_of_json,
+                              std::vector<std::string>& problems) {
+  const std::string config_file = path + "/tokenizer_config.json", map_file = path + "/special_tokens_map.json";
   Tokens tokens;
   if (takes_all_of_json) tokens = of_json;
-  const Tokens listed = has_decoder ? of_decoder(*decoder, config_file, problems)
-                                    : of_older_file(read_object(older_file), config, older_file, problems);
+  const Tokens listed = listed_tokens(path, config, problems);
   // Tokens of tokenizer.json count instead of older ones of the same name.
-  if (!has_decoder && !takes_all_of_json) tokens = of_json;
+  if (!has_decoder(config) && !takes_all_of_json) tokens = of_json;
   for (const AddedToken& token : listed) {
     if (!has(tokens, token.content)) tokens.push_back(token);
   }
   add_extra(config, config_file, tokens, problems);
-  if (!has_decoder) add_extra(read_object(map_file), map_file, tokens, problems);
+  add_extra(special_tokens_map(path, config), map_file, tokens, problems);
   return tokens;
 }
 

@@ -10,6 +10,13 @@
 
 namespace bert_hpc::tokenize {
 
+/// Tokens that the folder's files list with ids: added_tokens_decoder of tokenizer_config.json, `config`, or an older
+/// added_tokens.json. Appends to `problems`, each with its file. Throws Error(files) for files that cannot be read.
+std::vector<AddedToken> listed_tokens(const std::string& path, const nlohmann::json& config,
+                                      std::vector<std::string>& problems);
+/// The object of special_tokens_map.json; empty if there is none, or tokenizer_config.json takes its place.
+nlohmann::json special_tokens_map(const std::string& path, const nlohmann::json& config);
+
 /// As Transformers 5 resolves them. `config`: tokenizer_config.json; `of_json`: those of tokenizer.json;
 /// `takes_all_of_json`: the tokenizer's class takes them as they are. Appends to `problems`, each with its file. Throws
 /// Error(files) for files that cannot be read.

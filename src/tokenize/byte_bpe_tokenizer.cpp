@@ -177,7 +177,8 @@ std::unique_ptr<VocabularyTrainer> byte_bpe_trainer(const TokenizerSettings& set
 }
 
 /// Without a tokenizer.json: RoBERTa's tokenizer or GPT-2's, by the special tokens of the vocabulary.
-void read_vocabulary_and_merges(const std::string& folder, TokenizerParts& parts) {
+void read_vocabulary_and_merges(const std::string& folder, const ConfigFile&, TokenizerParts& parts,
+                                std::vector<std::string>&) {
   const std::string vocabulary = folder + "/vocab.json", merges = folder + "/merges.txt";
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(merges, ignored)) {

@@ -2,6 +2,7 @@
 
 #include <utf8proc.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -11,6 +12,7 @@ namespace bert_hpc::tokenize {
 namespace {
 
 constexpr std::size_t first_plane = 0x10000, longest_cluster = 6;
+constexpr std::string_view base64_digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 // A unit of the trie, as darts-clone packs it.
 constexpr bool has_leaf(std::uint32_t unit) {
@@ -186,13 +188,23 @@ void CharacterMap::apply(std::string_view text, const std::vector<TokenSpan>& or
   if (change.counts) change.add_origins(text, origins, mapped.origins);
 }
 
+std::string base64_text(std::string_view bytes) {
+  std::string text;
+  for (std::size_t at = 0; at < bytes.size(); at += 3) {
+    std::uint32_t bits = 0;
+    for (std::size_t i = at; i < at + 3; ++i) bits = bits << 8 | (i < bytes.size() ? bytes_of(bytes)[i] : 0u);
+    const std::size_t digits = std::min<std::size_t>(bytes.size() - at, 3) + 1;
+    for (std::size_t i = 0; i < 4; ++i) text += i < digits ? base64_digits[bits >> (18 - 6 * i) & 0x3F] : '=';
+  }
+  return text;
+}
+
 std::optional<std::string> base64_bytes(std::string_view text) {
   static const std::array<std::int8_t, 256> values = [] {
     std::array<std::int8_t, 256> table{};
     table.fill(-1);
-    const std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for (std::size_t i = 0; i < digits.size(); ++i) {
-      table[static_cast<unsigned char>(digits[i])] = static_cast<std::int8_t>(i);
+    for (std::size_t i = 0; i < base64_digits.size(); ++i) {
+      table[static_cast<unsigned char>(base64_digits[i])] = static_cast<std::int8_t>(i);
     }
     return table;
   }();

@@ -48,6 +48,7 @@ class CharacterMap {
   std::vector<std::uint64_t> simple_;  // bit c: character c stays and is a cluster beside others of this kind
 };
 
+std::string base64_text(std::string_view bytes);
 /// The bytes of base64 text; nothing if it is none.
 std::optional<std::string> base64_bytes(std::string_view text);
 

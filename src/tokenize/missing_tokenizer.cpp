@@ -1,40 +1,23 @@
 // What a folder's tokenizer lacks: files that can be made from the others, or the tokenizer itself.
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "bert_hpc/core/error.hpp"
-#include "bert_hpc/core/json_bounded.hpp"
-#include "bert_hpc/core/text.hpp"
-#include "bert_hpc/core/text_file.hpp"
 #include "bert_hpc/tokenize/tokenizer_folder.hpp"
+#include "tokenizer_document.hpp"
 
 namespace bert_hpc::tokenize {
-namespace {
 
 namespace fs = std::filesystem;
 
-/// The model_type of the folder's config.json; "" if it does not say.
-std::string model_type(const std::string& path) {
-  try {
-    const nlohmann::json config =
-        core::parse_bounded_json(core::read_text_file(path + "/config.json", core::longest_json));
-    const auto type = config.is_object() ? config.find("model_type") : config.end();
-    return type != config.end() && type->is_string() ? core::printable(type->get<std::string>(), 60) : "";
-  } catch (const core::Error&) {
-    return "";  // it is only asked for more words
-  }
-}
-
-}  // namespace
-
 std::string missing_tokenizer(const std::string& path) {
-  const std::string type = model_type(path);
-  std::string text = path + ": holds no tokenizer.json, no vocab.txt, and no vocab.json with merges.txt.";
+  const std::string type = model_type_of(path);
+  std::string text =
+      path + ": holds no tokenizer.json, no vocab.txt, no sentencepiece.bpe.model, and no vocab.json with merges.txt.";
   std::error_code ignored;
   if (fs::exists(path + "/merges.txt", ignored)) {
     return text + " Its merges.txt belongs to a BPE tokenizer (RoBERTa, GPT-2), whose vocab.json is missing.";
   }
-  for (const char* const name : {"sentencepiece.bpe.model", "spiece.model"}) {
+  for (const char* const name : {"spiece.model", "spm.model", "tokenizer.model"}) {
     if (fs::exists(path + "/" + name, ignored)) text += std::string(" Its ") + name + " is not read.";
   }
   if (!type.empty()) text += " Its config.json says model_type = \"" + type + "\".";

@@ -3,9 +3,11 @@
 #include <limits>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/json_bounded.hpp"
 #include "bert_hpc/core/json_depth.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/core/text_file.hpp"
+#include "json_member.hpp"
 
 namespace bert_hpc::tokenize {
 namespace {
@@ -205,6 +207,16 @@ TokenizerDocument read_tokenizer_document(const std::string& path) {
   TokenizerDocument document = read_document(path, "", "");
   if (!document.json.is_object()) throw Error(ExitCode::files, path + ": is not a JSON object.");
   return document;
+}
+
+std::string model_type_of(const std::string& folder) {
+  try {
+    const json config = core::parse_bounded_json(core::read_text_file(folder + "/config.json", core::longest_json));
+    const json& type = member(config, "model_type");
+    return type.is_string() ? core::printable(type.get<std::string>(), 60) : "";
+  } catch (const core::Error&) {
+    return "";  // what needs the file says so
+  }
 }
 
 TokenizerDocument read_vocabulary_document(const std::string& path) {

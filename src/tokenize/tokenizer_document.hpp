@@ -34,6 +34,9 @@ struct ConfigFile {
   std::string path;
 };
 
+/// The model_type of the folder's config.json; "" if it does not say.
+std::string model_type_of(const std::string& folder);
+
 inline constexpr std::size_t max_entries = std::size_t{1} << 20;  ///< pieces that a vocabulary may have
 
 /// Throws Error(files) if the file cannot be read, is longer or nests deeper than any tokenizer.json, or is not a

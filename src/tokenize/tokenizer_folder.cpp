@@ -199,7 +199,7 @@ TokenizerFolder read_tokenizer_folder(const std::string& path, const std::string
   if ((file.empty() || file == json_name) && is_file(whole)) document = read_tokenizer_json(whole);
   const TokenizerKind* const of_files = file == json_name ? nullptr : kind_of_files(path, file);
   folder.kind = document ? find_tokenizer_model(document->kind) : of_files;
-  const bool takes_files = of_files != nullptr && (!document || of_files == folder.kind);
+  const bool takes_files = of_files != nullptr && (!document || (of_files == folder.kind && !of_files->converts_files));
   std::string own_class;
   std::vector<AddedToken> of_json;
   if (folder.kind != nullptr) {
@@ -209,9 +209,10 @@ TokenizerFolder read_tokenizer_folder(const std::string& path, const std::string
   if (folder.kind == nullptr && !document) folder.kind = find_tokenizer_kind("");  // tokenizer_config.json may be there
   if (folder.kind != nullptr) folder.config_settings = folder.parts.settings = stated(config.json, *folder.kind);
   if (takes_files) {
-    folder.kind->read_own_files(path, folder.parts);
-    folder.file = folder.kind->own_files.front();
+    folder.kind->read_own_files(path, config, folder.parts, folder.problems);
+    if (!folder.parts.vocabulary.empty() || folder.problems.empty()) folder.file = folder.kind->own_files.front();
     if (!document) of_json = std::move(folder.parts.added);
+    if (folder.kind->converts_files) own_class.clear();  // whose tokenizer.json the parts are
   }
   if (document) of_json = add_tokenizer_json(folder, whole, std::move(*document), own_class);
   folder.parts.added =

@@ -86,10 +86,43 @@ void replace(const UnigramStep& step, const OriginText& text, OriginText& to) {
   }
 }
 
+/// Makes `text` what the model's steps make of it. `buffer`: for what lies between two steps.
+void apply_steps(const UnigramModel& model, std::unique_ptr<OriginText>& text, std::unique_ptr<OriginText>& buffer) {
+  for (const UnigramStep& step : model.steps) {
+    switch (step.kind) {
+      case UnigramStep::Kind::map:
+        buffer->clear();
+        model.map->apply(text->bytes, text->origins, *buffer);
+        std::swap(text, buffer);
+        break;
+      case UnigramStep::Kind::strip: {
+        const std::size_t begin = step.left ? blanks_at_begin(text->bytes) : 0;
+        const std::size_t end = step.right ? end_without_blanks(text->bytes) : text->bytes.size();
+        keep(*text, begin, std::max(begin, end));
+        break;
+      }
+      default:
+        replace(step, *text, *buffer);
+        std::swap(text, buffer);
+    }
+  }
+}
+
 }  // namespace
 
-UnigramEncoder::UnigramEncoder(const UnigramModel& model, const AddedTokens& added)
-    : model_(model), added_(added), normal_(std::make_unique<OriginText>()), other_(std::make_unique<OriginText>()) {}
+std::string normalized_text(const UnigramModel& model, std::string_view text) {
+  auto normal = std::make_unique<OriginText>(), buffer = std::make_unique<OriginText>();
+  normal->bytes = text;
+  apply_steps(model, normal, buffer);
+  return std::move(normal->bytes);
+}
+
+UnigramEncoder::UnigramEncoder(const UnigramModel& model, const AddedTokens& added, const AddedTokens& normalized)
+    : model_(model),
+      added_(added),
+      normalized_(normalized),
+      normal_(std::make_unique<OriginText>()),
+      other_(std::make_unique<OriginText>()) {}
 
 UnigramEncoder::~UnigramEncoder() = default;
 
@@ -129,24 +162,7 @@ void UnigramEncoder::normalize(std::string_view text, bool with_origins) {
       at += size;
     }
   }
-  for (const UnigramStep& step : model_.steps) {
-    switch (step.kind) {
-      case UnigramStep::Kind::map:
-        other_->clear();
-        model_.map->apply(normal_->bytes, normal_->origins, *other_);
-        std::swap(normal_, other_);
-        break;
-      case UnigramStep::Kind::strip: {
-        const std::size_t begin = step.left ? blanks_at_begin(normal_->bytes) : 0;
-        const std::size_t end = step.right ? end_without_blanks(normal_->bytes) : normal_->bytes.size();
-        keep(*normal_, begin, std::max(begin, end));
-        break;
-      }
-      default:
-        replace(step, *normal_, *other_);
-        std::swap(normal_, other_);
-    }
-  }
+  apply_steps(model_, normal_, other_);
 }
 
 /// take(piece) for the pieces of text[begin, end). begins_text: the whole text begins with it.
@@ -181,21 +197,22 @@ void UnigramEncoder::each_marked(std::string_view text, std::size_t begin, std::
   take(piece);
 }
 
-/// `is_first`: the text was made of the first part of the whole text.
+/// take(piece) for the pieces of a part [from, to) of normal text. `is_first`: the text was made of the first part of
+/// the whole text.
 template <class Take>
-void UnigramEncoder::each_piece(std::string_view text, bool is_first, const Take& take) const {
+void UnigramEncoder::each_piece(std::string_view text, std::size_t from, std::size_t to, bool is_first,
+                                const Take& take) const {
   const auto begins_text = [&](std::size_t begin) {
     return is_first && (normal_->origins.empty() ? begin == 0 : normal_->origins[begin].begin == 0);
   };
-  if (text.empty()) return;
-  if (!model_.splits_blanks) return each_marked(text, 0, text.size(), begins_text(0), take);
-  for (std::size_t at = 0; at < text.size();) {
+  if (!model_.splits_blanks) return each_marked(text, from, to, begins_text(from), take);
+  for (std::size_t at = from; at < to;) {
     if (const std::size_t size = blank_size(text, at); size > 0) {
       at += size;
       continue;
     }
     const std::size_t begin = at;
-    while (at < text.size() && blank_size(text, at) == 0) at += character_size(text, at);
+    while (at < to && blank_size(text, at) == 0) at += character_size(text, at);
     each_marked(text, begin, at, begins_text(begin), take);
   }
 }
@@ -292,6 +309,21 @@ void UnigramEncoder::add_piece(std::string_view text, const Piece& piece, std::v
   append_cached(cache_, ShortWord(body), ids, cut_piece);
 }
 
+/// on_piece(piece) for the pieces between the added tokens that are searched for in normal text, on_token(id, from, to)
+/// for these tokens and their bytes.
+template <class OnPiece, class OnToken>
+void UnigramEncoder::each_of_normal(std::string_view text, bool is_first, const OnPiece& on_piece,
+                                    const OnToken& on_token) {
+  const auto place = [&](const TextPart& part) { return static_cast<std::size_t>(part.text.data() - text.data()); };
+  const auto on_text = [&](const TextPart& part) {
+    const std::size_t from = place(part);
+    each_piece(text, from, from + part.text.size(), is_first, on_piece);
+  };
+  normalized_.split(text, unused_, on_text, [&](std::int32_t id, const TextPart& part) {
+    on_token(id, place(part), place(part) + part.text.size());
+  });
+}
+
 void UnigramEncoder::encode(std::string_view text, std::vector<std::int32_t>& ids) {
   const std::string_view whole = valid(text);
   const auto on_text = [&](const TextPart& part) {
@@ -301,7 +333,9 @@ void UnigramEncoder::encode(std::string_view text, std::vector<std::int32_t>& id
       normalize(own, model_.mark == UnigramMark::first);  // which depends on the place of the first character
       own = normal_->bytes;
     }
-    each_piece(own, part.text.data() == whole.data(), [&](const Piece& piece) { add_piece(own, piece, ids); });
+    each_of_normal(
+        own, part.text.data() == whole.data(), [&](const Piece& piece) { add_piece(own, piece, ids); },
+        [&](std::int32_t id, std::size_t, std::size_t) { ids.push_back(id); });
   };
   added_.split(whole, unused_, on_text, [&](std::int32_t id, const TextPart&) { ids.push_back(id); });
 }
@@ -310,23 +344,28 @@ void UnigramEncoder::encode_with_spans(std::string_view text, std::vector<std::i
                                        std::vector<TokenSpan>& spans) {
   const std::string_view whole = valid(text);
   std::int32_t characters = 0;  // of the text before the part
+  const auto add = [&](std::int32_t id, const TokenSpan& first, const TokenSpan& last) {
+    ids.push_back(id);
+    spans.push_back({characters + first.begin, characters + last.end});
+  };
+  const auto on_piece = [&](const Piece& piece) {
+    set_word(normal_->bytes, piece);
+    cut(word_);
+    for (const Token& token : tokens_) add(token.id, word_origins_[token.begin], word_origins_[token.end - 1]);
+  };
+  const auto on_normal_token = [&](std::int32_t id, std::size_t from, std::size_t to) {
+    const TokenSpan last = normal_->origins[to - 1];
+    // Blanks that a token before it took may leave nothing of it.
+    add(id, from < to ? normal_->origins[from] : TokenSpan{last.end, last.end}, last);
+  };
   const auto on_text = [&](const TextPart& part) {
     normalize(part.text, true);
-    const std::string_view own = normal_->bytes;
-    each_piece(own, characters == 0, [&](const Piece& piece) {
-      set_word(own, piece);
-      cut(word_);
-      for (const Token& token : tokens_) {
-        ids.push_back(token.id);
-        spans.push_back({characters + word_origins_[token.begin].begin, characters + word_origins_[token.end - 1].end});
-      }
-    });
+    each_of_normal(normal_->bytes, characters == 0, on_piece, on_normal_token);
     characters += static_cast<std::int32_t>(count_characters(part.text));
   };
   const auto on_token = [&](std::int32_t id, const TextPart& part) {
     const auto size = static_cast<std::int32_t>(count_characters(part.text));
-    ids.push_back(id);
-    spans.push_back({characters, characters + size});
+    add(id, {0, size}, {0, size});
     characters += size;
   };
   added_.split(whole, unused_, on_text, on_token);

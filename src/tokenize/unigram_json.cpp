@@ -115,32 +115,42 @@ void read_post_processor(const json& given, UnigramForm& form, Problems& problem
 
 /// Pieces and scores by id; none, and a problem, for other lists.
 std::vector<std::string> pieces_of(TokenizerDocument& document, UnigramForm& form, std::string& problem) {
-  const auto fail = [&](const std::string& what) {
-    problem = "model.vocab " + what;
-    form.scores.clear();
-    return std::vector<std::string>();
-  };
-  if (document.too_many_entries) return fail("has more than " + core::with_commas(max_entries) + " entries.");
-  if (document.scored.empty()) return fail("is missing or empty, or is no list of pieces and scores.");
   std::vector<std::string> pieces;
-  std::unordered_set<std::string> seen;
-  for (ScoredPiece& entry : document.scored) {
-    const std::string name = '"' + core::printable(entry.piece, 80) + '"';
-    if (!entry.is_valid || !std::isfinite(entry.score)) {
-      return fail("has the element " + std::to_string(pieces.size()) + ", which is no piece with its score.");
-    }
-    if (entry.piece.empty() || entry.piece.find_first_of("\r\n") != std::string::npos ||
-        entry.piece.find('\0') != std::string::npos) {
-      return fail("has the piece " + name + ", which is empty or holds a line end or a zero byte.");
-    }
-    if (!seen.insert(entry.piece).second) return fail("has the piece " + name + " twice.");
-    form.scores.push_back(entry.score);
-    pieces.push_back(std::move(entry.piece));
+  if (document.too_many_entries) {
+    problem = "has more than " + core::with_commas(max_entries) + " entries.";
+  } else if (document.scored.empty()) {
+    problem = "is missing or empty, or is no list of pieces and scores.";
+  } else {
+    pieces = take_pieces(document.scored, form, problem);
   }
+  if (!problem.empty()) problem = "model.vocab " + problem;
   return pieces;
 }
 
 }  // namespace
+
+std::vector<std::string> take_pieces(std::vector<ScoredPiece>& pieces, UnigramForm& form, std::string& problem) {
+  std::vector<std::string> texts;
+  std::unordered_set<std::string> seen;
+  for (ScoredPiece& piece : pieces) {
+    const std::string name = '"' + core::printable(piece.piece, 80) + '"';
+    if (!piece.is_valid || !std::isfinite(piece.score)) {
+      problem = "has the element " + std::to_string(texts.size()) + ", which is no piece with its score.";
+    } else if (piece.piece.empty() || piece.piece.find_first_of("\r\n") != std::string::npos ||
+               piece.piece.find('\0') != std::string::npos) {
+      problem = "has the piece " + name + ", which is empty or holds a line end or a zero byte.";
+    } else if (!seen.insert(piece.piece).second) {
+      problem = "has the piece " + name + " twice.";
+    }
+    if (!problem.empty()) {
+      form.scores.clear();
+      return {};
+    }
+    form.scores.push_back(piece.score);
+    texts.push_back(std::move(piece.piece));
+  }
+  return texts;
+}
 
 void read_unigram_json(TokenizerDocument& document, TokenizerJson& result) {
   const json& model = member(document.json, "model");
@@ -158,12 +168,6 @@ void read_unigram_json(TokenizerDocument& document, TokenizerJson& result) {
     result.problems.push_back("model.unk_id is " + shown(unknown) + ", which is no id of the vocabulary.");
   }
   parts.added = read_added_tokens(member(document.json, "added_tokens"), result.problems);
-  for (const AddedToken& token : parts.added) {
-    if (!token.normalized || form.steps.empty()) continue;
-    result.problems.push_back("added_tokens has \"" + core::printable(token.content, 80) +
-                              "\" with normalized = true, which this version does not read beside a normalizer of "
-                              "Unigram; in Python, add it as AddedToken(\"…\", normalized=False).");
-  }
   if (!parts.vocabulary.empty()) {
     check_template_ids(member(document.json, "post_processor"), parts.vocabulary, parts.added, result.problems);
   }

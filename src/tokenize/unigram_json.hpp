@@ -25,6 +25,9 @@ struct UnigramForm {
   /// The lists of a TemplateProcessing; empty if texts have no special tokens around them.
   nlohmann::json single = nlohmann::json::array(), pair = nlohmann::json::array();
 };
+/// The texts of pieces by id, which leave `pieces`, and their scores in `form`; none, and a problem, for pieces that no
+/// tokenizer has.
+std::vector<std::string> take_pieces(std::vector<ScoredPiece>& pieces, UnigramForm& form, std::string& problem);
 std::string text_of(const UnigramForm& form);
 /// Throws Error(internal) for other text than text_of() gives.
 UnigramForm unigram_form_of(const std::string& sections);

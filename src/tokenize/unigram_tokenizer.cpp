@@ -1,5 +1,5 @@
 // Unigram as one of the kinds of tokenizers: those of XLM-RoBERTa, CamemBERT and multilingual models of
-// sentence-transformers, from tokenizer.json.
+// sentence-transformers, from tokenizer.json or a SentencePiece model.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -11,6 +11,7 @@
 #include "character_map.hpp"
 #include "json_sections.hpp"
 #include "role_tokens.hpp"
+#include "sentencepiece_files.hpp"
 #include "unigram_json.hpp"
 
 namespace bert_hpc::tokenize {
@@ -36,7 +37,7 @@ class UnigramTokenizer final : public Tokenizer {
     add_role_tokens(roles_, parts_);
     hash_ = tokenize::vocabulary_hash(parts_);
     make_model(source);
-    added_ = std::make_unique<AddedTokens>(parts_.added, std::nullopt);
+    make_added();
   }
 
   const TokenizerKind& kind() const override { return unigram_kind(); }
@@ -52,7 +53,9 @@ class UnigramTokenizer final : public Tokenizer {
     return {text, core::hash_of_lines({text})};
   }
 
-  std::unique_ptr<TextEncoder> encoder() const override { return std::make_unique<UnigramEncoder>(model_, *added_); }
+  std::unique_ptr<TextEncoder> encoder() const override {
+    return std::make_unique<UnigramEncoder>(model_, *added_, *normalized_);
+  }
 
   std::vector<File> files(std::int64_t max_tokens) const override {
     const nlohmann::json config = config_of(roles_, parts_.added, "PreTrainedTokenizerFast", max_tokens);
@@ -61,6 +64,16 @@ class UnigramTokenizer final : public Tokenizer {
 
  private:
   std::string json_text() const { return unigram_json_text(parts_, form_, roles_.layout, roles_.special); }
+
+  void make_added() {
+    std::vector<AddedToken> as_they_are, normalized;
+    for (AddedToken token : parts_.added) {
+      if (token.normalized) token.content = normalized_text(model_, token.content);
+      if (!token.content.empty()) (token.normalized ? normalized : as_they_are).push_back(std::move(token));
+    }
+    added_ = std::make_unique<AddedTokens>(std::move(as_they_are), std::nullopt);
+    normalized_ = std::make_unique<AddedTokens>(std::move(normalized), std::nullopt);
+  }
 
   void make_model(const std::string& source) {
     std::size_t bytes = 0;
@@ -94,14 +107,12 @@ class UnigramTokenizer final : public Tokenizer {
   RoleTokens roles_;
   std::string hash_;
   UnigramModel model_;
-  std::unique_ptr<AddedTokens> added_;
+  std::unique_ptr<AddedTokens> added_, normalized_;
 };
 
 std::unique_ptr<Tokenizer> make_unigram(TokenizerParts parts, const std::string& source) {
   return std::make_unique<UnigramTokenizer>(std::move(parts), source);
 }
-
-void read_no_files(const std::string&, TokenizerParts&) {}
 
 }  // namespace
 
@@ -113,8 +124,10 @@ const TokenizerKind& unigram_kind() {
     made.title = "Unigram";
     made.usual_class = "";  // all of tokenizer.json counts
     made.sequence = roberta_sequence();
+    made.own_files = {sentencepiece_name};
+    made.converts_files = true;
     made.make = make_unigram;
-    made.read_own_files = read_no_files;
+    made.read_own_files = read_sentencepiece;
     made.read_config = read_special_token_names;
     made.read_json = read_unigram_json;
     return made;

@@ -82,7 +82,7 @@ TokenizerParts read_lines(const std::string& path) {
   return {.vocabulary = Vocabulary::lines_of(path)};
 }
 
-void read_own_files(const std::string& folder, TokenizerParts& parts) {
+void read_own_files(const std::string& folder, const ConfigFile&, TokenizerParts& parts, std::vector<std::string>&) {
   parts.vocabulary = Vocabulary::lines_of(folder + "/vocab.txt");
 }
 

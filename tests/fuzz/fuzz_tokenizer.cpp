@@ -1,5 +1,9 @@
 // WordPiece on any bytes, with a vocabulary that the input's first part may add to; vocab.txt itself; and an input that
-// begins with a brace as tokenizer.json.
+// begins with a brace as tokenizer.json, with a line feed as sentencepiece.bpe.model: there it is the key of a piece.
+#include <filesystem>
+#include <fstream>
+
+#include "bert_hpc/tokenize/tokenizer_folder.hpp"
 #include "bert_hpc/tokenize/tokenizer_json.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
 #include "bert_hpc/tokenize/vocabulary.hpp"
@@ -9,6 +13,20 @@
 using namespace bert_hpc;
 
 namespace {
+
+/// Of a tokenizer whose model each input replaces.
+struct Folder {
+  std::string path = "/dev/shm/bert_hpc_fuzz_XXXXXX";
+
+  Folder() {
+    fuzz::require(mkdtemp(path.data()) != nullptr, "a folder in memory can be had");
+    write("tokenizer_config.json", R"({"tokenizer_class": "XLMRobertaTokenizer"})");
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+  void write(const char* name, std::string_view bytes) const {
+    std::ofstream(path + "/" + name, std::ios::binary) << bytes;
+  }
+};
 
 /// The tokenizer is written, read and written again; and it takes any text.
 void use(const tokenize::TokenizerKind& kind, tokenize::TokenizerParts parts) {
@@ -35,8 +53,9 @@ void read_json(std::string_view text) {
     const std::vector<std::string>& pieces = read.parts.vocabulary;
     const tokenize::TokenizerSettings& settings = read.parts.settings;
     fuzz::require(pieces.empty() == no_vocabulary, "there is a vocabulary or a reason why not");
-    fuzz::require(!settings.empty() || !read.problems.empty(), "there are switches or a reason why not");
-    if (pieces.empty() || settings.empty()) return;
+    const bool lacks_settings = kind != nullptr && !kind->keys.empty() && settings.empty();
+    fuzz::require(!lacks_settings || !read.problems.empty(), "there are switches or a reason why not");
+    if (pieces.empty() || lacks_settings) return;
     if (kind != &tokenize::wordpiece_kind()) {
       if (read.problems.empty()) use(*kind, read.parts);
       return;
@@ -50,12 +69,26 @@ void read_json(std::string_view text) {
   });
 }
 
+void read_model(std::string_view bytes) {
+  static const Folder folder;
+  folder.write("sentencepiece.bpe.model", bytes);
+  fuzz::accepts([&] {
+    const tokenize::TokenizerFolder read = tokenize::read_tokenizer_folder(folder.path);
+    fuzz::require(read.has_vocabulary() || !read.problems.empty(), "there is a vocabulary or a reason why not");
+    if (read.problems.empty()) use(*read.kind, read.parts);
+  });
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view all = fuzz::text(data, size);
   if (all.starts_with('{')) {
     read_json(all);
+    return 0;
+  }
+  if (all.starts_with('\n')) {
+    read_model(all);
     return 0;
   }
   const std::size_t cut = all.find('\0');

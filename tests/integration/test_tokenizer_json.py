@@ -69,7 +69,14 @@ class TokenizerJson(Case):
                     self.assertEqual(done.stderr.count(word), 1, f"{word}: {done.stderr}")
                 self.assertFalse((self.work.folder / "none").exists())
 
-        refused(f"[tokenizer] vocabulary: {folder}: holds no tokenizer.json, no vocab.txt, and no vocab.json with merges.txt.", "save_pretrained")
+        refused(f"[tokenizer] vocabulary: {folder}: holds no tokenizer.json, no vocab.txt, no sentencepiece.bpe.model, and no vocab.json",
+                "save_pretrained")
+        (folder / "sentencepiece.bpe.model").write_bytes(b"\n")
+        refused(f"[tokenizer] vocabulary: {folder}/sentencepiece.bpe.model: belongs to a tokenizer whose class no tokenizer_config.json names")
+        (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "XLMRobertaTokenizer"}')
+        refused(f"[tokenizer] vocabulary: {folder}/sentencepiece.bpe.model: is no SentencePiece model, or only a part of one.")
+        for name in ("sentencepiece.bpe.model", "tokenizer_config.json"):
+            (folder / name).unlink()
         (folder / "config.json").write_text(json.dumps({"model_type": "t5"}))
         refused('Its config.json says model_type = "t5".')
         (folder / "tokenizer.json").write_text(json.dumps({"model": {"type": "WordLevel", "vocab": {}}}))
@@ -137,6 +144,37 @@ class TokenizerJson(Case):
                                                model={"pretrained": str(output / "model"), **SIZES}))
         self.assertEqual(done.returncode, 3)
         self.assertIn("prepare the text with the model's vocabulary", done.stderr)
+
+    def test_a_sentencepiece_model_is_the_tokenizer_that_transformers_saves(self):
+        golden = json.loads((pathlib.Path(__file__).resolve().parents[1] / "golden/tokenizer/sentencepiece.json").read_text())
+        case = next(case for case in golden["cases"] if case["name"] == "xlm-roberta")
+        given, saved = self.work.folder / "sentencepiece", self.work.folder / "sentencepiece.json"
+
+        def write(folder):
+            (folder / "sentencepiece.bpe.model").write_bytes(bytes.fromhex(case["model"]))
+            (folder / "tokenizer_config.json").write_text(json.dumps(case["files"]["tokenizer_config.json"]))
+
+        given.mkdir()
+        write(given)
+        saved.write_text(json.dumps(case["tokenizer"]))
+        for i, vocabulary in enumerate((given, given / "sentencepiece.bpe.model", saved)):
+            done = self.prepare(vocabulary, f"pieces-{i}")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(self.ids(f"pieces-{i}"), self.ids("pieces-0"), vocabulary)
+        shards = self.work.folder / "pieces-0"
+        data = {split: [f"{shards}/{split}-*.h5"] for split in ("train", "validation")}
+        first, second = self.work.folder / "pieces_first", self.work.folder / "pieces_second"
+        run("bert_hpc", self.work.input("first.toml", run={"directory": str(first)}, schedule={"epochs": None, "steps": 2}, data=data,
+                                        model={"family": "xlm-roberta", "max_position_embeddings": 34}), check=0)
+        # A model that has no other form of its tokenizer, and shards that have lost theirs.
+        tokenizer = (shards / "tokenizer.json").read_text()
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            (shards / name).unlink()
+        (first / "model/tokenizer.json").unlink()
+        write(first / "model")
+        run("bert_hpc", self.work.input("second.toml", run={"directory": str(second)}, schedule={"epochs": None, "steps": 2}, data=data,
+                                        model={"pretrained": str(first / "model"), **SIZES}), check=0)
+        self.assertEqual((second / "model/tokenizer.json").read_text(), tokenizer)
 
 
 if __name__ == "__main__":

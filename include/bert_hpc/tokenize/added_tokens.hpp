@@ -108,8 +108,7 @@ class AddedTokens {
 
   template <class OnText, class OnToken>
   static void search(const Searched& tokens, std::string_view text, OnText&& on_text, OnToken&& on_token) {
-    if (tokens.is_empty() && !text.empty()) return on_text(text);
-    std::size_t done = 0, from = 0;
+    std::size_t done = 0, from = tokens.is_empty() ? text.size() : 0;
     while (from < text.size()) {
       const Found found = find(tokens, text, from);
       if (found.begin == text.size()) break;

@@ -124,6 +124,8 @@ struct TokenizerKind {
   std::vector<TokenizerKey> keys;
   bool knows_all_text = false;         ///< whether no text has unknown tokens
   std::vector<const char*> own_files;  ///< names of the files that hold its vocabulary beside tokenizer.json
+  /// Whether own_files become what a tokenizer.json would hold, added tokens included: they are read only without one.
+  bool converts_files = false;
   /// Special tokens that every vocabulary of this kind has, so that they count as no added tokens.
   std::span<const char* const> implied_tokens;
 
@@ -140,8 +142,10 @@ struct TokenizerKind {
   std::unique_ptr<Tokenizer> (*make)(TokenizerParts parts, const std::string& source) = nullptr;
   /// `ends_texts`: texts are to end in a token instead of standing in a template, for models that continue them.
   std::unique_ptr<VocabularyTrainer> (*trainer)(const TokenizerSettings& settings, bool ends_texts) = nullptr;
-  /// Reads `own_files` of `folder` into `parts`. Throws Error(files) or Error(data).
-  void (*read_own_files)(const std::string& folder, TokenizerParts& parts) = nullptr;
+  /// Reads `own_files` of `folder` into `parts`, or states problems, each with its file. `config`: the folder's
+  /// tokenizer_config.json. Throws Error(files) or Error(data).
+  void (*read_own_files)(const std::string& folder, const ConfigFile& config, TokenizerParts& parts,
+                         std::vector<std::string>& problems) = nullptr;
   /// The parts of a vocabulary in one file of any name; null: this kind has no such file.
   TokenizerParts (*read_file)(const std::string& path) = nullptr;
   /// Takes over what tokenizer_config.json states beside switches and added tokens.

@@ -55,10 +55,14 @@ struct UnigramModel {
   UnigramMark mark = UnigramMark::always;
 };
 
-/// The model and the added tokens must outlive it.
+/// The text that the model's steps make of one in UTF-8.
+std::string normalized_text(const UnigramModel& model, std::string_view text);
+
+/// The model and the added tokens must outlive it. `added` are searched for in the text, `normalized` in what the steps
+/// make of the parts between.
 class UnigramEncoder final : public TextEncoder {
  public:
-  UnigramEncoder(const UnigramModel& model, const AddedTokens& added);
+  UnigramEncoder(const UnigramModel& model, const AddedTokens& added, const AddedTokens& normalized);
   ~UnigramEncoder() override;
 
   void encode(std::string_view text, std::vector<std::int32_t>& ids) override;
@@ -88,8 +92,10 @@ class UnigramEncoder final : public TextEncoder {
   std::string_view valid(std::string_view text);
   bool changes(std::string_view text) const;
   void normalize(std::string_view text, bool with_origins);
+  template <class OnPiece, class OnToken>
+  void each_of_normal(std::string_view text, bool is_first, const OnPiece& on_piece, const OnToken& on_token);
   template <class Take>
-  void each_piece(std::string_view text, bool is_first, const Take& take) const;
+  void each_piece(std::string_view text, std::size_t from, std::size_t to, bool is_first, const Take& take) const;
   template <class Take>
   void each_marked(std::string_view text, std::size_t begin, std::size_t end, bool begins_text, const Take& take) const;
   void cut(std::string_view word);
@@ -98,7 +104,7 @@ class UnigramEncoder final : public TextEncoder {
   void set_word(std::string_view text, const Piece& piece);
 
   const UnigramModel& model_;
-  const AddedTokens& added_;
+  const AddedTokens &added_, &normalized_;
   NormalizedText unused_;
   std::string valid_, word_;
   std::unique_ptr<OriginText> normal_, other_;

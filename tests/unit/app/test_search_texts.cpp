@@ -40,6 +40,7 @@ TEST_CASE("names of a search's texts are those of rows, or their numbers") {
 TEST_CASE("rows of pairs say that the second text is relevant to the first") {
   const Numbers rows{4, 4, 4, 9, 2, 2};
   const TextRoles roles = app::text_roles(rows, true, "a.h5");
+  CHECK(app::paired_queries(rows, roles) == std::vector<std::size_t>{0, 2});
   const std::vector<app::QueryLevels> levels = app::levels_of_rows(rows, roles);
   REQUIRE(levels.size() == 3);
   CHECK(levels[0].level_of(0) == 1);

@@ -212,8 +212,8 @@ TEST_CASE("the error for a folder without a tokenizer states the model's type an
   CHECK_THAT(said(R"({"model_type": "bert"})"),
              ContainsSubstring("holds no tokenizer.json") && ContainsSubstring("save_pretrained(\"" + scratch.path()));
   CHECK_THAT(said(R"({"model_type": "camembert"})"), ContainsSubstring("says model_type = \"camembert\"."));
-  std::ofstream(scratch / "sentencepiece.bpe.model") << "";
-  CHECK_THAT(said("{}"), ContainsSubstring("Its sentencepiece.bpe.model is not read. Copy the tokenizer.json"));
+  std::ofstream(scratch / "spiece.model") << "";
+  CHECK_THAT(said("{}"), ContainsSubstring("Its spiece.model is not read. Copy the tokenizer.json"));
   CHECK_THAT(said("{"), ContainsSubstring("Copy the tokenizer.json"));
   std::ofstream(scratch / "merges.txt") << "";
   CHECK_THAT(said("{}"), ContainsSubstring("Its merges.txt belongs to a BPE tokenizer"));

@@ -98,6 +98,28 @@ TEST_CASE(
   CHECK(ids(std::string_view("a\0b", 3)) == Ids{1, 0, 2});
 }
 
+TEST_CASE("normalized added tokens of Unigram are searched for in what the normalizer makes of text") {
+  json document = golden().cases()[0]["tokenizer"];
+  const std::int32_t first = document["added_tokens"].back()["id"].get<std::int32_t>() + 1;
+  const auto add = [&](const char* content, std::int32_t id) {
+    document["added_tokens"].push_back({{"id", id}, {"content", content}, {"normalized", true}, {"rstrip", true}});
+  };
+  add("fi", first);
+  add("\u2026", first + 1);  // which becomes "..."
+  const auto tokenizer = golden().tokenizer_of({{"tokenizer", document}}, unigram_kind());
+  const auto check = [&](const char* text, const Ids& expected, const std::vector<TokenSpan>& places) {
+    Ids ids, plain;
+    std::vector<TokenSpan> spans;
+    tokenizer->encoder()->encode_with_spans(text, ids, spans);
+    tokenizer->encoder()->encode(text, plain);
+    CHECK(ids == plain);
+    CHECK(ids == expected);
+    CHECK(spans == places);
+  };
+  check("\uFB01fi...", {first, first, first + 1}, {{0, 1}, {1, 3}, {3, 6}});
+  check("fi  \u2026", {first, first + 1}, {{0, 4}, {4, 5}});
+}
+
 TEST_CASE("Unigram encodes without allocating once its words are known") {
   const auto tokenizer = golden().tokenizer_of(golden().cases()[0], unigram_kind());
   const auto encoder = tokenizer->encoder();
@@ -136,6 +158,4 @@ TEST_CASE("what a Unigram tokenizer.json has that is not computed is named") {
              has("model.vocab is missing or empty"));
   CHECK_THAT(problem_after([](json& d) { d["post_processor"]["special_tokens"]["<s>"]["ids"] = {9}; }),
              has("its post_processor gives the token \"<s>\" the id 9"));
-  CHECK_THAT(problem_after([](json& d) { d["added_tokens"][0]["normalized"] = true; }),
-             has("with normalized = true, which this version does not read"));
 }
