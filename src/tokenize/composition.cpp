@@ -52,7 +52,7 @@ class CompositionTable {
   }
 
   bool changes(char32_t point) const { return kinds_[point] != stays; }
-  /// Of a mark, by its combining class; 0: `point` is none.
+  /// Rank of a mark by its combining class; 0: `point` is none.
   int rank(char32_t point) const { return kinds_[point] == may_change ? 0 : kinds_[point]; }
 
   /// Calls on_part(char32_t) for each character that `point` consists of.

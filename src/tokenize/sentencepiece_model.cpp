@@ -26,7 +26,7 @@ class Message {
  public:
   explicit Message(std::string_view bytes) : left_(bytes) {}
 
-  /// False at the end, and where the message is damaged.
+  /// False at the end, and if the message is damaged.
   bool next(Field& field) {
     if (left_.empty() || is_damaged_) return false;
     const std::uint64_t key = take_varint();

@@ -14,7 +14,7 @@ using namespace bert_hpc;
 
 namespace {
 
-/// Of a tokenizer whose model each input replaces.
+/// A tokenizer whose model each input replaces.
 struct Folder {
   std::string path = "/dev/shm/bert_hpc_fuzz_XXXXXX";
 
