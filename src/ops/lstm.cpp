@@ -11,10 +11,6 @@ namespace {
 
 constexpr int directions = 2, gates_of_cell = 4;
 
-BERT_HPC_DEVICE float logistic(float x) {
-  return 1.0f / (1.0f + fast_exp(-x));
-}
-
 /// body(item, begin, end) for columns [begin, end) of `items` rows: a row on a CPU, an element on a GPU.
 template <class Body>
 void for_cells(const kernel::Label& label, std::int64_t items, std::int64_t columns, const Body& body) {
@@ -86,8 +82,8 @@ struct Forward {
 #pragma omp simd
     for (std::int64_t j = begin; j < end; ++j) {
       const auto sum = [&](std::int64_t k) { return static_cast<float>(gate[k]) + (added(k) + of_bias[k]); };
-      const float i = logistic(sum(j)), f = logistic(sum(j + h));
-      const float g = fast_tanh(sum(j + 2 * h)), o = logistic(sum(j + 3 * h));
+      const float i = fast_sigmoid(sum(j)), f = fast_sigmoid(sum(j + h));
+      const float g = fast_tanh(sum(j + 2 * h)), o = fast_sigmoid(sum(j + 3 * h));
       const float c = multiply_add(f, before(j), i * g);
       const T y = T(o * fast_tanh(c));
       gate[j] = T(i);

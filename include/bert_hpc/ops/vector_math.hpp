@@ -171,13 +171,13 @@ BERT_HPC_DEVICE float gelu_derivative_of(float x) {
   return gelu_derivative(x);
 }
 
-/// σ(x): relative error below 4e-7 for |x| ≤ 87, beyond which it is 0 or 1 to within 1e-37.
+/// σ(x): relative error below 3e-7 for x ≥ −87; 0 or subnormal below.
 BERT_HPC_DEVICE float fast_sigmoid(float x) {
-  const float low = x < -87.0f ? -87.0f : x;
-  return 1.0f / (1.0f + fast_exp(-(low < 87.0f ? low : 87.0f)));
+  return 1.0f / (1.0f + fast_exp(-x));
 }
 
-/// SiLU x·σ(x) (Elfwing et al. 2018) and its derivative σ(x)·(1 + x·(1 − σ(x))).
+/// SiLU x·σ(x) (Elfwing et al. 2018), relative error below 4e-7 for x ≥ −87, and its derivative
+/// σ(x)·(1 + x·(1 − σ(x))), absolute error below 1.2e-6.
 BERT_HPC_DEVICE float silu(float x) {
   return x * fast_sigmoid(x);
 }

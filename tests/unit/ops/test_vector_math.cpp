@@ -82,6 +82,18 @@ TEST_CASE("fast_log keeps the stated accuracy") {
   CHECK(fast_log(1.0f) == 0.0f);
 }
 
+TEST_CASE("sigmoid, SiLU and its derivative keep the stated accuracy") {
+  const auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
+  const auto product = [&](double x) { return x * sigmoid(x); };
+  const auto magnitude = [&](double x) { return std::max(1e-44, std::abs(product(x))); };
+  const auto slope = [&](double x) { return sigmoid(x) * (1 + x * sigmoid(-x)); };
+  for (const double reach : {0.1, 5.0, 87.0}) {
+    CHECK(worst(-reach, reach, fast_sigmoid, sigmoid, sigmoid) < 3e-7);
+    CHECK(worst(-reach, reach, silu, product, magnitude) < 4e-7);
+    CHECK(worst(-reach, reach, silu_derivative, slope, one) < 1.2e-6);
+  }
+}
+
 TEST_CASE("sine and cosine of turns keep the stated accuracy") {
   for (const double reach : {1.0, 1000.0}) {
     CHECK(worst(
@@ -136,6 +148,12 @@ TEST_CASE("special values pass through") {
   CHECK(fast_erf(-infinity) == -1.0f);
   CHECK(fast_tanh(100.0f) == 1.0f);
   CHECK(fast_tanh(-infinity) == -1.0f);
+  CHECK(fast_sigmoid(infinity) == 1.0f);
+  CHECK(fast_sigmoid(-infinity) == 0.0f);
+  CHECK(silu(1e30f) == 1e30f);
+  CHECK(silu(-1e30f) == 0.0f);
+  CHECK(silu_derivative(1e30f) == 1.0f);
+  CHECK(silu_derivative(-1e30f) == 0.0f);
   CHECK(gelu(1e30f) == 1e30f);
   CHECK(gelu(0.0f) == 0.0f);
   CHECK(gelu(-13.3f) == 0.0f);
@@ -152,6 +170,8 @@ TEST_CASE("special values pass through") {
   CHECK(std::isnan(fast_exp(nan)));
   CHECK(std::isnan(fast_erf(nan)));
   CHECK(std::isnan(fast_tanh(nan)));
+  CHECK(std::isnan(fast_sigmoid(nan)));
+  CHECK(std::isnan(silu(nan)));
   CHECK(std::isnan(gelu(nan)));
   CHECK(std::isnan(gelu_derivative(nan)));
 }
