@@ -19,25 +19,18 @@ KOKKOS_INLINE_FUNCTION std::int64_t own_pair(std::int64_t pair) {
   return kernel::in_warps ? pair / packs::warp_lanes : pair;
 }
 
-/// Frequencies as a kernel's argument.
-struct Values {
-  float at[most_rotated_pairs];
-};
-
 template <class T>
-void rotate_in(const RotaryFrequencies& frequencies, float direction, const core::TokenRows& rows, core::Tensor<T> x) {
-  Values values;
-  for (std::size_t c = 0; c < frequencies.values.size(); ++c) values.at[c] = frequencies.values[c];
-  const std::int64_t pairs = frequencies.pairs;
+void rotate_in(RotaryFrequencies frequencies, float direction, const core::TokenRows& rows, core::Tensor<T> x) {
   const std::int32_t* const position = rows.position;
   kernel::for_rows(
       {"bert_hpc::ops::rotate", kernel::bytes_of<T, T>(x.size())}, x.rows,
       KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t i) {
         float sine[thread_pairs], cosine[thread_pairs];
+        const std::int64_t pairs = frequencies.pairs;
         const auto at = static_cast<float>(position[i]);
         team.each(pairs, [&](std::int64_t c) {
           float s, cos;
-          sine_cosine(at * values.at[c], s, cos);
+          sine_cosine(at * frequencies.values[c], s, cos);
           sine[own_pair(c)] = direction * s;
           cosine[own_pair(c)] = cos;
         });
@@ -61,8 +54,7 @@ RotaryFrequencies RotaryFrequencies::of(double theta, std::int64_t head_dim) {
   result.pairs = head_dim / 2;
   for (std::int64_t c = 0; c < result.pairs; ++c) {
     const float exponent = static_cast<float>(2 * c) / static_cast<float>(head_dim);
-    result.values[static_cast<std::size_t>(c)] =
-        1.0f / static_cast<float>(std::pow(theta, static_cast<double>(exponent)));
+    result.values[c] = 1.0f / static_cast<float>(std::pow(theta, static_cast<double>(exponent)));
   }
   return result;
 }

@@ -2,7 +2,6 @@
 // and key heads are rotated by angles that grow with the position, so that their dot products depend on distances.
 #pragma once
 
-#include <array>
 #include <cstdint>
 
 #include "bert_hpc/core/matrix.hpp"
@@ -15,7 +14,7 @@ inline constexpr std::int64_t most_rotated_pairs = 128;  ///< of a head
 /// Angles in radians by which one position turns the pairs of a head's columns.
 struct RotaryFrequencies {
   std::int64_t pairs = 0;  ///< half of the head's columns; 0: nothing is rotated
-  std::array<float, most_rotated_pairs> values{};
+  float values[most_rotated_pairs] = {};
 
   /// theta^(−2·c / head_dim), rounded as PyTorch does in fp32. head_dim: even, at most 2 · most_rotated_pairs.
   static RotaryFrequencies of(double theta, std::int64_t head_dim);

@@ -54,7 +54,7 @@ TEST_CASE("rotary embeddings turn pairs of columns of every head by angles of th
   for (std::int64_t i = 0; i < 7; ++i) {
     for (std::int64_t h = 0; h < heads; ++h) {
       for (std::int64_t c = 0; c < head_dim / 2; ++c) {
-        const float angle = static_cast<float>(position_of[i]) * frequencies.values[static_cast<std::size_t>(c)];
+        const float angle = static_cast<float>(position_of[i]) * frequencies.values[c];
         const std::int64_t first = h * head_dim + c, second = first + head_dim / 2;
         const double a = before[static_cast<std::size_t>(i * heads * head_dim + first)];
         const double b = before[static_cast<std::size_t>(i * heads * head_dim + second)];
