@@ -38,8 +38,7 @@ Embeddings::Embeddings(const EmbeddingsSettings& settings, const core::Parameter
       word_(parameters.find(settings.word + ".weight")),
       position_(settings.positions > 0 ? parameters.find(settings.position + ".weight") : -1),
       type_(settings.types > 0 ? parameters.find(settings.type + ".weight") : -1),
-      gamma_(parameters.find(settings.norm + ".weight")),
-      beta_(settings.norm_bias ? parameters.find(settings.norm + ".bias") : -1) {
+      norm_(parameters, settings.norm, settings.norm_bias) {
   core::require(settings.vocabulary >= group.place().size, "embeddings: a tensor group larger than the vocabulary");
 }
 
@@ -68,9 +67,8 @@ void Embeddings::forward(const StepContext& context, SavedActivations& of_micro_
   const core::TokenRows rows = group_.own(context.batch.tokens);
   const core::Dropout drop = context.dropout(settings_.hidden_dropout, settings_.site),
                       none = context.dropout(0.0f, settings_.site);
-  ops::residual_layer_norm_forward(settings_.sum_out ? drop : none, rows, saved.sum, nullptr, {},
-                                   parameters_.value(gamma_).data, beta_ < 0 ? nullptr : parameters_.value(beta_).data,
-                                   settings_.layer_norm_epsilon, saved.output, saved.statistics.row(0),
+  ops::residual_layer_norm_forward(settings_.sum_out ? drop : none, rows, saved.sum, nullptr, {}, norm_.gamma(),
+                                   norm_.beta(), settings_.layer_norm_epsilon, saved.output, saved.statistics.row(0),
                                    saved.statistics.row(1));
   if (!settings_.sum_out && drop.probability > 0) ops::dropout(drop, rows, saved.output, saved.output);
 }
@@ -83,15 +81,11 @@ void Embeddings::backward_weight(const StepContext& context, const SavedActivati
                       none = context.dropout(0.0f, settings_.site);
   const Matrix& d_y = gradient.y;
   if (!settings_.sum_out && drop.probability > 0) ops::dropout(drop, rows, d_y, d_y);
-  const NormGradient norm = {d_y,
-                             saved.sum,
-                             saved.statistics.row(0),
-                             saved.statistics.row(1),
-                             parameters_.gradient(gamma_).data,
-                             beta_ < 0 ? nullptr : parameters_.gradient(beta_).data};
+  const NormGradient norm = {
+      d_y, saved.sum, saved.statistics.row(0), saved.statistics.row(1), norm_.d_gamma(), norm_.d_beta()};
   add_norm_gradients(group_, {&norm, 1});
   if (!trains_tables()) return;
-  ops::residual_layer_norm_backward(none, rows, d_y, saved.sum, parameters_.value(gamma_).data, saved.statistics.row(0),
+  ops::residual_layer_norm_backward(none, rows, d_y, saved.sum, norm_.gamma(), saved.statistics.row(0),
                                     saved.statistics.row(1), d_y, {}, gradient.residual);
   if (settings_.sum_out && drop.probability > 0) ops::dropout(drop, rows, d_y, d_y);
   ops::embedding_backward(context.batch, group_.gather(d_y, context.batch.tokens.count), table_gradient(word_),

@@ -12,13 +12,6 @@ void declare_vector(std::vector<core::ParameterSpec>& specs, core::ParameterSpec
   specs.push_back(std::move(spec));
 }
 
-void declare_norm(std::vector<core::ParameterSpec>& specs, const std::string& name, std::int64_t columns,
-                  bool has_bias) {
-  specs.push_back({.name = name + ".weight", .shape = {columns}, .decay = false, .initial = core::InitialValues::ones});
-  if (!has_bias) return;
-  declare_vector(specs, {.name = name + ".bias", .shape = {columns}});
-}
-
 Linear::Linear(const core::ParameterStore& parameters, const LinearSettings& settings)
     : parameters_(&parameters),
       weight_(parameters.find(settings.weight)),

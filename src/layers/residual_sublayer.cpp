@@ -9,8 +9,7 @@ ResidualSublayer::ResidualSublayer(const SublayerSettings& settings, const core:
       group_(group),
       output_site_(settings.first_site + site),
       output_(linear(settings.output, site)),
-      gamma_(parameters.find(settings.norm + ".weight")),
-      beta_(settings.norm_bias ? parameters.find(settings.norm + ".bias") : -1) {}
+      norm_(parameters, settings.norm, settings.norm_bias) {}
 
 void ResidualSublayer::declare_output(const SublayerSettings& settings, std::int64_t columns,
                                       std::vector<core::ParameterSpec>& specs, const TensorRank& place) {
@@ -72,9 +71,8 @@ void ResidualSublayer::finish_forward(Engine& engine, const StepContext& context
   output_.forward_without_bias(engine, inner, sum, of(context, rows, saved.output_inner));
   group_.sum(sum, saved.sum);
   ops::residual_layer_norm_forward(context.dropout(settings_.hidden_dropout, output_site_), group_.own(rows), saved.sum,
-                                   output_.bias(), residual, values(gamma_), values(beta_),
-                                   settings_.layer_norm_epsilon, saved.output, saved.statistics.row(0),
-                                   saved.statistics.row(1));
+                                   output_.bias(), residual, norm_.gamma(), norm_.beta(), settings_.layer_norm_epsilon,
+                                   saved.output, saved.statistics.row(0), saved.statistics.row(1));
 }
 
 void ResidualSublayer::begin_backward(const StepContext& context, const core::TokenRows& rows,
@@ -83,13 +81,12 @@ void ResidualSublayer::begin_backward(const StepContext& context, const core::To
   const core::Dropout dropout = context.dropout(settings_.hidden_dropout, output_site_);
   deferred.d_output = d_y.y;
   if (fuses_norm_sums()) {
-    return ops::residual_layer_norm_backward_sums(dropout, rows, d_y.y, saved.sum, values(gamma_),
+    return ops::residual_layer_norm_backward_sums(dropout, rows, d_y.y, saved.sum, norm_.gamma(),
                                                   saved.statistics.row(0), saved.statistics.row(1), d_sum,
                                                   deferred.d_product, deferred.norm_sums, d_y.residual);
   }
-  ops::residual_layer_norm_backward(dropout, group_.own(rows), d_y.y, saved.sum, values(gamma_),
-                                    saved.statistics.row(0), saved.statistics.row(1), d_sum, deferred.d_product,
-                                    d_y.residual);
+  ops::residual_layer_norm_backward(dropout, group_.own(rows), d_y.y, saved.sum, norm_.gamma(), saved.statistics.row(0),
+                                    saved.statistics.row(1), d_sum, deferred.d_product, d_y.residual);
 }
 
 void ResidualSublayer::add_output_gradients(Engine& engine, const StepContext& context, const core::TokenRows& rows,
@@ -99,15 +96,15 @@ void ResidualSublayer::add_output_gradients(Engine& engine, const StepContext& c
   if (fuses_norm_sums()) {
     return output_.backward_weight_without_bias(engine, deferred.d_product, inner, kept);
   }
-  const NormGradient norm = {deferred.d_output,       saved.sum,         saved.statistics.row(0),
-                             saved.statistics.row(1), gradients(gamma_), gradients(beta_)};
+  const NormGradient norm = {deferred.d_output,       saved.sum,       saved.statistics.row(0),
+                             saved.statistics.row(1), norm_.d_gamma(), norm_.d_beta()};
   add_norm_gradients(group_, std::span(&norm, 1));
   output_.backward_weight(engine, group_.gather(deferred.d_product, inner.matrix.rows), inner, kept);
 }
 
 ops::ColumnSums ResidualSublayer::norm_gradients(const ResidualGradients& deferred) const {
   if (!fuses_norm_sums()) return {};
-  return {deferred.norm_sums, {gradients(gamma_), gradients(beta_), output_.bias_gradient()}, 3};
+  return {deferred.norm_sums, {norm_.d_gamma(), norm_.d_beta(), output_.bias_gradient()}, 3};
 }
 
 }  // namespace bert_hpc::layers

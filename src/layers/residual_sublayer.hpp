@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "bert_hpc/layers/layer_norm.hpp"
 #include "bert_hpc/layers/sublayer.hpp"
 #include "bert_hpc/ops/layer_norm.hpp"
 
@@ -42,9 +43,6 @@ class ResidualSublayer : public Sublayer {
   /// The linear layer with parameters of this name, or so many joined ones.
   /// `input`: which of the sublayer's inputs of linear layers it reads, for the dropout of adapters.
   Linear linear(const std::string& name, std::uint32_t input, std::int64_t joined = 1) const;
-  /// Null without such a parameter.
-  const float* values(int slice) const { return slice < 0 ? nullptr : parameters_.value(slice).data; }
-  float* gradients(int slice) const { return slice < 0 ? nullptr : parameters_.gradient(slice).data; }
 
   static const core::TokenRows& rows_of(const StepContext& context, const RowSelection* selection) {
     return selection != nullptr ? selection->rows : context.batch.tokens;
@@ -85,7 +83,7 @@ class ResidualSublayer : public Sublayer {
   TensorGroup group_;
   std::uint32_t output_site_;
   Linear output_;
-  int gamma_, beta_;  // of the layer norm; beta_: -1 without a bias
+  NormParameters norm_;
 };
 
 }  // namespace bert_hpc::layers

@@ -18,7 +18,6 @@ void SequenceHead::declare(const HeadSettings& settings, std::vector<core::Param
 SequenceHead::SequenceHead(const HeadSettings& settings, const core::ParameterStore& parameters,
                            const TensorGroup& group)
     : settings_(settings),
-      parameters_(parameters),
       group_(group),
       pooler_(parameters, {.weight = settings.dense + ".weight",
                            .bias = settings.dense_bias ? settings.dense + ".bias" : "",
@@ -27,9 +26,7 @@ SequenceHead::SequenceHead(const HeadSettings& settings, const core::ParameterSt
           parameters,
           {.weight = settings.classifier + ".weight", .bias = settings.classifier + ".bias", .in_encoder = false}) {
   core::require(!settings.pooling || !drops_input(), "sequence head: dropout before or behind pooling is not known");
-  if (!settings.norms_dense) return;
-  gamma_ = parameters.find(settings.norm + ".weight");
-  if (settings.norm_bias) beta_ = parameters.find(settings.norm + ".bias");
+  if (settings.norms_dense) norm_.emplace(parameters, settings.norm, settings.norm_bias);
 }
 
 void SequenceHead::allocate_saved(core::Workspace& workspace, std::int64_t rows,
@@ -80,9 +77,9 @@ void SequenceHead::activate_backward(const Saved& saved, const Matrix& d_activat
 }
 
 void SequenceHead::normalize(const core::TokenRows& rows, Saved& saved) const {
-  ops::residual_layer_norm_forward({}, rows, saved.activated, nullptr, {}, parameters_.value(gamma_).data,
-                                   beta_ < 0 ? nullptr : parameters_.value(beta_).data, settings_.layer_norm_epsilon,
-                                   saved.normalized, saved.statistics.row(0), saved.statistics.row(1));
+  ops::residual_layer_norm_forward({}, rows, saved.activated, nullptr, {}, norm_->gamma(), norm_->beta(),
+                                   settings_.layer_norm_epsilon, saved.normalized, saved.statistics.row(0),
+                                   saved.statistics.row(1));
 }
 
 void SequenceHead::forward(Engine& engine, const StepContext& context, ConstMatrix x,
@@ -116,9 +113,8 @@ void SequenceHead::backward_input(Engine& engine, const StepContext& context, Sa
   ops::dropout(context.dropout(settings_.classifier_dropout, settings_.site), context.batch.targets.rows,
                saved.d_features, saved.d_features);
   if (settings_.norms_dense) {
-    ops::residual_layer_norm_backward({}, context.batch.targets.rows, saved.d_features, saved.activated,
-                                      parameters_.value(gamma_).data, saved.statistics.row(0), saved.statistics.row(1),
-                                      saved.d_dense, {});
+    ops::residual_layer_norm_backward({}, context.batch.targets.rows, saved.d_features, saved.activated, norm_->gamma(),
+                                      saved.statistics.row(0), saved.statistics.row(1), saved.d_dense, {});
   }
   activate_backward(saved, settings_.norms_dense ? saved.d_dense : saved.d_features);
   if (settings_.pooling) {
@@ -138,12 +134,8 @@ void SequenceHead::backward_weight(Engine& engine, const SavedActivations& of_mi
   const auto& saved = static_cast<const Saved&>(of_micro_batch);
   classifier_.backward_weight(engine, saved.logits, saved.features);
   if (settings_.norms_dense) {
-    const NormGradient norm = {saved.d_features,
-                               saved.activated,
-                               saved.statistics.row(0),
-                               saved.statistics.row(1),
-                               parameters_.gradient(gamma_).data,
-                               beta_ < 0 ? nullptr : parameters_.gradient(beta_).data};
+    const NormGradient norm = {saved.d_features,        saved.activated,  saved.statistics.row(0),
+                               saved.statistics.row(1), norm_->d_gamma(), norm_->d_beta()};
     add_norm_gradients({}, {&norm, 1});  // every rank of the group has all rows
   }
   pooler_.backward_weight(engine, saved.d_dense, input(saved, x, saved.d_dense.rows));

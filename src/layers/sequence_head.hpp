@@ -2,7 +2,10 @@
 // families, also for tokens.
 #pragma once
 
+#include <optional>
+
 #include "bert_hpc/layers/heads.hpp"
+#include "bert_hpc/layers/layer_norm.hpp"
 
 namespace bert_hpc::layers {
 
@@ -44,10 +47,9 @@ class SequenceHead : public Head {
   }
 
   HeadSettings settings_;
-  const core::ParameterStore& parameters_;
   TensorGroup group_;
   Linear pooler_, classifier_;
-  int gamma_ = -1, beta_ = -1;  // of the layer norm; -1: there is none
+  std::optional<NormParameters> norm_;
 };
 
 }  // namespace bert_hpc::layers

@@ -30,7 +30,6 @@ void VocabularyHead::declare(const HeadSettings& settings, std::vector<core::Par
 VocabularyHead::VocabularyHead(const HeadSettings& settings, const core::ParameterStore& parameters,
                                const TensorGroup& group)
     : settings_(settings),
-      parameters_(parameters),
       group_(group),
       first_output_(group.place().begin(settings.outputs)),
       outputs_(group.place().share(settings.outputs)),
@@ -39,8 +38,7 @@ VocabularyHead::VocabularyHead(const HeadSettings& settings, const core::Paramet
   const LinearSettings dense = {.weight = settings.dense + ".weight",
                                 .bias = settings.dense_bias ? settings.dense + ".bias" : "",
                                 .in_encoder = false};
-  transform_ = {Linear(parameters, dense), parameters.find(settings.norm + ".weight"),
-                settings.norm_bias ? parameters.find(settings.norm + ".bias") : -1};
+  transform_ = {Linear(parameters, dense), NormParameters(parameters, settings.norm, settings.norm_bias)};
 }
 
 void VocabularyHead::allocate_saved(core::Workspace& workspace, std::int64_t rows,
@@ -78,8 +76,7 @@ void VocabularyHead::forward(Engine& engine, const StepContext& context, ConstMa
   if (transform_) {
     transform_->dense.forward(engine, x, settings_.activation, saved.dense, saved.activated);
     ops::residual_layer_norm_forward(context.dropout(0.0f, settings_.site), group_.own(rows), saved.activated, nullptr,
-                                     {}, parameters_.value(transform_->gamma).data,
-                                     transform_->beta < 0 ? nullptr : parameters_.value(transform_->beta).data,
+                                     {}, transform_->norm.gamma(), transform_->norm.beta(),
                                      settings_.layer_norm_epsilon, saved.features, saved.statistics.row(0),
                                      saved.statistics.row(1));
   }
@@ -127,7 +124,7 @@ void VocabularyHead::backward_input(Engine& engine, const StepContext& context, 
   group_.sum(sum, d_features);
   if (!transform_) return;
   ops::residual_layer_norm_backward(context.dropout(0.0f, settings_.site), group_.own(rows), d_features,
-                                    saved.activated, parameters_.value(transform_->gamma).data, saved.statistics.row(0),
+                                    saved.activated, transform_->norm.gamma(), saved.statistics.row(0),
                                     saved.statistics.row(1), saved.d_dense, {});
   if (settings_.activation == Activation::silu) {
     ops::silu_backward(saved.dense, saved.d_dense, saved.d_dense);
@@ -142,12 +139,9 @@ void VocabularyHead::backward_weight(Engine& engine, const SavedActivations& of_
   const std::int64_t rows = saved.logits.rows;
   decoder_.backward_weight(engine, saved.logits, group_.gather(transform_ ? saved.features : x, rows));
   if (!transform_) return;
-  const NormGradient norm = {saved.d_features,
-                             saved.activated,
-                             saved.statistics.row(0),
-                             saved.statistics.row(1),
-                             parameters_.gradient(transform_->gamma).data,
-                             transform_->beta < 0 ? nullptr : parameters_.gradient(transform_->beta).data};
+  const NormGradient norm = {saved.d_features,           saved.activated,
+                             saved.statistics.row(0),    saved.statistics.row(1),
+                             transform_->norm.d_gamma(), transform_->norm.d_beta()};
   add_norm_gradients(group_, {&norm, 1});
   const ConstMatrix d_dense = group_.gather(saved.d_dense, rows), all = group_.gather(x, rows);
   transform_->dense.backward_weight(engine, d_dense, all);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "bert_hpc/layers/heads.hpp"
+#include "bert_hpc/layers/layer_norm.hpp"
 
 namespace bert_hpc::layers {
 
@@ -39,13 +40,12 @@ class VocabularyHead : public Head {
   /// Layers before the decoder.
   struct Transform {
     Linear dense;
-    int gamma, beta;  // beta: -1 without a bias
+    NormParameters norm;
   };
 
   void allocate_transform(core::Workspace& workspace, std::int64_t rows, Saved& saved) const;
 
   HeadSettings settings_;
-  const core::ParameterStore& parameters_;
   TensorGroup group_;
   std::int64_t first_output_, outputs_;  // of the vocabulary, here
   Linear decoder_;

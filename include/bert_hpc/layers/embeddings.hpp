@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bert_hpc/layers/input.hpp"
+#include "bert_hpc/layers/layer_norm.hpp"
 
 namespace bert_hpc::layers {
 
@@ -69,7 +70,8 @@ class Embeddings : public Input {
   EmbeddingsSettings settings_;
   const core::ParameterStore& parameters_;
   TensorGroup group_;
-  int word_, position_, type_, gamma_, beta_;  // -1: the model has no such table, or no bias
+  int word_, position_, type_;  // -1: the model has no such table
+  NormParameters norm_;
 };
 
 std::shared_ptr<const InputKind> token_embeddings(EmbeddingsSettings settings);

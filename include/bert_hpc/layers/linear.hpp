@@ -17,10 +17,6 @@ namespace bert_hpc::layers {
 
 /// Appends a bias: it begins as zeros and does not decay.
 void declare_vector(std::vector<core::ParameterSpec>& specs, core::ParameterSpec spec);
-/// Appends NAME.weight and, unless it has none, NAME.bias of a layer norm of `columns`: ones and zeros, which do not
-/// decay.
-void declare_norm(std::vector<core::ParameterSpec>& specs, const std::string& name, std::int64_t columns,
-                  bool has_bias = true);
 
 struct LinearSettings {
   std::string weight;       ///< name of its parameter (out, in)
