@@ -179,6 +179,8 @@ struct HeadSettings {
   /// if another stage has these, or if the gradients of both are to be summed separately.
   std::string decoder = "decoder.weight";
   bool declares_decoder = false;
+
+  bool reads_all_tokens() const { return kind.reads_all_tokens || pooling.has_value(); }
 };
 
 class Head {

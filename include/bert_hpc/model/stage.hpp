@@ -202,7 +202,7 @@ class Stage {
   bool trains_embeddings() const { return embeddings_begin_ >= 0; }
   /// Whether the last sublayer computes all tokens and the head reads a selection of them.
   bool gathers_rows() const {
-    return range_.head && !plan_.head.kind.reads_all_tokens && plan_.selects_from >= plan_.sublayer_count();
+    return range_.head && !plan_.head.reads_all_tokens() && plan_.selects_from >= plan_.sublayer_count();
   }
   ConstMatrix head_input(const Slot& slot) const {
     return gathers_rows() ? slot.selected : slot.sublayers.back()->output;

@@ -19,8 +19,8 @@ void pool_rows(Pooling pooling, core::ConstMatrix x, const core::TokenRows& rows
                core::Matrix y, core::Tensor<std::int32_t> winners = {});
 
 /// d_x (rows.count, columns) is replaced, by zeros in rows of padding. d_y (sequences, columns), of d_x's type; winners
-/// as pool_rows() has left them, read for maxima alone. d_x, and the rows' sequences,
-/// may be those of the tokens from `first_row` on.
+/// as pool_rows() has left them, read for maxima alone. d_x, and the rows' sequences, may be those of the tokens from
+/// `first_row` on.
 void pool_rows_backward(Pooling pooling, core::Tensor<const std::int32_t> winners, const core::TokenRows& rows,
                         const std::int32_t* lengths, core::ConstMatrix d_y, core::Matrix d_x,
                         std::int64_t first_row = 0);

@@ -28,24 +28,10 @@ void read_bert_keys(ConfigReader& reader, ModelConfig& config) {
 }
 
 void write_bert_keys(const ModelConfig& config, nlohmann::json& root) {
-  const EncoderSettings& own = encoder_settings(config);
+  write_encoder_keys(config, root);
   root["add_cross_attention"] = false;
-  root["attention_probs_dropout_prob"] = own.attention_probs_dropout_prob;
-  root["classifier_dropout"] =
-      own.classifier_dropout ? nlohmann::json(*own.classifier_dropout) : nlohmann::json(nullptr);
-  root["hidden_act"] = own.hidden_act;
-  root["hidden_dropout_prob"] = own.hidden_dropout_prob;
-  root["hidden_size"] = config.hidden_size;
-  root["initializer_range"] = config.initializer_range;
-  root["intermediate_size"] = config.intermediate_size;
   root["is_decoder"] = false;
-  root["layer_norm_eps"] = own.layer_norm_eps;
-  root["max_position_embeddings"] = config.max_position_embeddings;
-  root["num_attention_heads"] = config.num_attention_heads;
-  root["num_hidden_layers"] = config.num_hidden_layers;
   root["position_embedding_type"] = "absolute";
-  root["type_vocab_size"] = config.type_vocab_size;
-  root["vocab_size"] = config.vocab_size;
 }
 
 ModelPlan bert_encoder_plan(const std::string& base, const ModelConfig& config, const HeadKind& kind,

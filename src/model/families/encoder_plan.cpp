@@ -27,7 +27,7 @@ ModelPlan encoder_plan(const ModelConfig& config, const EncoderSettings& own, co
   embeddings.lookup_only = !masked;
   plan.input = layers::token_embeddings(std::move(embeddings));
   for (std::int64_t block = 0; block < config.num_hidden_layers; ++block) {
-    const std::string prefix = names.block + std::to_string(block) + '.';
+    const std::string prefix = names.prefix(block);
     layers::SublayerSettings sublayer;
     sublayer.block = block;
     sublayer.hidden = config.hidden_size;
@@ -41,7 +41,8 @@ ModelPlan encoder_plan(const ModelConfig& config, const EncoderSettings& own, co
                                            .value = prefix + names.value,
                                            .heads = config.num_attention_heads,
                                            .dropout = static_cast<float>(own.attention_probs_dropout_prob),
-                                           .mask = names.mask};
+                                           .mask = names.mask,
+                                           .rotary_theta = own.rotary_theta};
     if (names.change_attention) names.change_attention(block, attention);
     sublayer.kind = layers::attention_sublayer(std::move(attention));
     sublayer.output = prefix + names.attention_output;
@@ -73,6 +74,25 @@ ModelPlan encoder_plan(const ModelConfig& config, const EncoderSettings& own, co
   head.site = head_site;
   head.padding_row = config.pad_token_id;
   return plan;
+}
+
+void put_norms_before(ModelPlan& plan, const BlockNames& names, const std::string& final_norm) {
+  for (layers::SublayerSettings& sublayer : plan.sublayers) {
+    sublayer.sum_out = true;
+    if (!sublayer.kind->mixes_tokens()) sublayer.norm = names.prefix(sublayer.block + 1) + names.norm;
+  }
+  plan.sublayers.back().sum_out = false;
+  plan.sublayers.back().norm = final_norm;
+}
+
+void add_joined(WeightTable& table, const std::string& block, const std::string& tensor,
+                const std::vector<std::string>& layers, std::int64_t rows, const std::string& end, bool transposed) {
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    table.add(block + layers[i] + end, {.tensor = block + tensor + end,
+                                        .transposed = transposed,
+                                        .first_row = static_cast<std::int64_t>(i) * rows,
+                                        .tensor_rows = std::ssize(layers) * rows});
+  }
 }
 
 }  // namespace bert_hpc::model

@@ -2,6 +2,7 @@
 #include "bert_hpc/model/encoder_settings.hpp"
 
 #include <array>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "../strict_json.hpp"
@@ -62,6 +63,54 @@ void check_rotated_heads(const ModelConfig& config, core::ProblemList& problems)
   problems.add("heads have " + core::counted(config.head_dim(), "column") +
                ", but rotary positions need an even number of at most " + std::to_string(most) +
                ": change num_attention_heads.");
+}
+
+void read_rotary_theta(ConfigReader& reader, const char* key, const std::string& layer_type, double& theta) {
+  std::optional<double> older, newer;
+  reader.number(key, older);
+  std::string name = "rope_parameters";
+  const nlohmann::json* rope = reader.find(name.c_str());
+  if (rope != nullptr && !rope->is_null() && reader.is(name.c_str(), rope->is_object(), "an object", *rope)) {
+    if (!layer_type.empty()) {
+      const auto found = rope->find(layer_type);
+      name += '.' + layer_type;
+      rope =
+          found != rope->end() && reader.is(name.c_str(), found->is_object(), "an object", *found) ? &*found : nullptr;
+    }
+    if (rope != nullptr) {
+      const auto type = rope->find("rope_type");
+      ConfigReader(*rope, reader.problems()).number("rope_theta", newer);
+      if (type != rope->end() && *type != "default") {
+        reader.problems().add(name + ".rope_type is " + core::printable(type->dump()) +
+                              ", but only \"default\" is built in: scaled angles would give other results.");
+      }
+    }
+  }
+  if (older && newer && *older != *newer) {
+    std::ostringstream text;
+    text << key << " is " << *older << " and " << name << ".rope_theta is " << *newer
+         << ", but they are two names of one number: remove the wrong one.";
+    reader.problems().add(text.str());
+  }
+  theta = newer.value_or(older.value_or(theta));
+}
+
+void write_encoder_keys(const ModelConfig& config, nlohmann::json& root) {
+  const EncoderSettings& own = encoder_settings(config);
+  root["attention_probs_dropout_prob"] = own.attention_probs_dropout_prob;
+  root["classifier_dropout"] =
+      own.classifier_dropout ? nlohmann::json(*own.classifier_dropout) : nlohmann::json(nullptr);
+  root["hidden_act"] = own.hidden_act;
+  root["hidden_dropout_prob"] = own.hidden_dropout_prob;
+  root["hidden_size"] = config.hidden_size;
+  root["initializer_range"] = config.initializer_range;
+  root["intermediate_size"] = config.intermediate_size;
+  root["layer_norm_eps"] = own.layer_norm_eps;
+  root["max_position_embeddings"] = config.max_position_embeddings;
+  root["num_attention_heads"] = config.num_attention_heads;
+  root["num_hidden_layers"] = config.num_hidden_layers;
+  root["type_vocab_size"] = config.type_vocab_size;
+  root["vocab_size"] = config.vocab_size;
 }
 
 void check_encoder(const ModelConfig& config, core::ProblemList& problems) {

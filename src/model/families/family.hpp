@@ -86,21 +86,37 @@ struct BlockNames {
   std::string gate{};  ///< of a feed-forward layer with a gate, else empty
   bool biases = true, norm_bias = true;
   std::function<void(std::int64_t block, layers::AttentionSettings&)> change_attention{};
+
+  /// "layer.3."
+  std::string prefix(std::int64_t index) const { return block + std::to_string(index) + '.'; }
 };
 
 /// What post-norm encoders share: sizes, dropout, sites, the tie of the decoder. A family adds names and what differs.
 ModelPlan encoder_plan(const ModelConfig& config, const EncoderSettings& own, const BlockNames& names,
                        const HeadKind& kind, std::int64_t outputs);
+/// Puts the norms of encoder_plan()'s blocks before their sublayers: the norm of an edge is that before the sublayer
+/// above it, or the final one. names.norm: before the attention, attention_norm: before the feed-forward layer.
+void put_norms_before(ModelPlan& plan, const BlockNames& names, const std::string& final_norm);
+/// The file's tensor block + tensor + end has the rows of these layers' parameters, `rows` each, one after another.
+void add_joined(WeightTable& table, const std::string& block, const std::string& tensor,
+                const std::vector<std::string>& layers, std::int64_t rows, const std::string& end = ".weight",
+                bool transposed = false);
 
 // What families of encoders share: EncoderSettings, their checks and keys (encoder_settings.cpp).
 /// Adds a sentence for a probability of dropout that cannot be.
 void check_probability(const char* key, double value, core::ProblemList& problems);
+/// The base of rotary positions: under `key` in older files; in newer ones in rope_parameters, there under `layer_type`
+/// unless it is empty. Two values that differ and scaled angles are problems.
+void read_rotary_theta(ConfigReader& reader, const char* key, const std::string& layer_type, double& theta);
 /// Adds a sentence if rotary positions cannot rotate heads of this size.
 void check_rotated_heads(const ModelConfig& config, core::ProblemList& problems);
 void check_encoder(const ModelConfig& config, core::ProblemList& problems);
 /// check_encoder() without the activation.
 void check_encoder_numbers(const EncoderSettings& own, core::ProblemList& problems);
 std::span<const OwnNumber> encoder_numbers();
+
+/// Keys of config.json for sizes and EncoderSettings, under their own names.
+void write_encoder_keys(const ModelConfig& config, nlohmann::json& root);
 
 // What families took over from BERT (bert.cpp): keys of config.json, and the plan of an encoder with BERT's names in
 // embeddings and blocks after a base ("bert.").

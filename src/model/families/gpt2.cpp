@@ -75,14 +75,8 @@ void write(const ModelConfig& config, nlohmann::json& root) {
 
 /// Tensors that hold a block's matrices; `block`: "transformer.h.3.".
 void add_weights(const std::string& block, const BlockNames& names, std::int64_t hidden, WeightTable& table) {
-  const std::string joint = block + "attn.c_attn";
-  const std::string* const parts[] = {&names.query, &names.key, &names.value};
-  for (std::int64_t i = 0; i < 3; ++i) {
-    WeightSource source = {.tensor = {}, .transposed = true, .first_row = i * hidden, .tensor_rows = 3 * hidden};
-    for (const char* const end : {".weight", ".bias"}) {
-      source.tensor = joint + end;
-      table.add(block + *parts[i] + end, source);
-    }
+  for (const char* const end : {".weight", ".bias"}) {
+    add_joined(table, block, "attn.c_attn", {names.query, names.key, names.value}, hidden, end, true);
   }
   for (const std::string& name : {names.attention_output, names.intermediate, names.output}) {
     const std::string weight = block + name + ".weight";
@@ -102,30 +96,20 @@ ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t out
       .attention_norm = "ln_2",
       .intermediate = "mlp.c_fc",
       .output = "mlp.c_proj",
-      .norm = "ln_f",
+      .norm = "ln_1",
       .mask = ops::AttentionMask::causal(),
       .activation = is_with_tanh(own.hidden_act) ? ops::Activation::gelu_tanh : ops::Activation::gelu};
   ModelPlan plan = encoder_plan(config, own, names, kind, outputs);
   layers::change_embeddings(plan.input, [&](layers::EmbeddingsSettings& embeddings) {
     embeddings.word = base + "wte";
     embeddings.position = base + "wpe";
-    embeddings.norm = names.block + "0.ln_1";
+    embeddings.norm = names.prefix(0) + names.norm;
     embeddings.padding_row = -1;
     embeddings.sum_out = true;
   });
-  const auto block_name = [&names](std::int64_t block) { return names.block + std::to_string(block) + '.'; };
-  // The norm of an edge is that before the sublayer above it, or the final one.
-  for (std::size_t i = 0; i < plan.sublayers.size(); ++i) {
-    layers::SublayerSettings& sublayer = plan.sublayers[i];
-    const bool is_last = i + 1 == plan.sublayers.size();
-    sublayer.sum_out = !is_last;
-    if (is_last) sublayer.norm = base + "ln_f";
-    if (!is_last && plan.sublayers[i + 1].block != sublayer.block) {
-      sublayer.norm = block_name(plan.sublayers[i + 1].block) + "ln_1";
-    }
-  }
+  put_norms_before(plan, names, base + "ln_f");
   for (std::int64_t block = 0; block < config.num_hidden_layers; ++block) {
-    add_weights(block_name(block), names, config.hidden_size, plan.weights);
+    add_weights(names.prefix(block), names, config.hidden_size, plan.weights);
   }
   plan.head.padding_row = -1;
   if (kind.outputs_embeddings) return plan;

@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::int64_t usual_vocabulary = 50368, usual_layers = 22, usual_intermediate = 1152, usual_positions = 8192;
 constexpr double usual_epsilon = 1e-5;
+constexpr double cutoff_of_null = 3, least_cutoff = 0.5;  // as Transformers reads null, and as values can be drawn
 constexpr const char* of_all_tokens = "full_attention";
 constexpr const char* of_a_window = "sliding_attention";
 
@@ -47,32 +48,6 @@ ModernBertSettings& settings_of(ModelConfig& config) {
 bool is_global(const ModernBertSettings& own, std::int64_t layer) {
   if (!own.layer_types.empty()) return own.layer_types[static_cast<std::size_t>(layer)] == of_all_tokens;
   return layer % std::max<std::int64_t>(1, static_cast<std::int64_t>(own.global_every)) == 0;
-}
-
-/// One number under the key of the older files and under that of the newer ones.
-void read_theta(ConfigReader& reader, core::ProblemList& problems, const char* key, const char* layer_type,
-                double& theta) {
-  std::optional<double> older, newer;
-  reader.number(key, older);
-  const nlohmann::json* const all = reader.find("rope_parameters");
-  if (all != nullptr && !all->is_null() && reader.is("rope_parameters", all->is_object(), "an object", *all) &&
-      all->contains(layer_type) && (*all)[layer_type].is_object()) {
-    const nlohmann::json& of_layers = (*all)[layer_type];
-    const std::string name = std::string("rope_parameters.") + layer_type;
-    const auto type = of_layers.find("rope_type"), value = of_layers.find("rope_theta");
-    if (type != of_layers.end() && *type != "default") {
-      problems.add(name + ".rope_type is " + core::printable(type->dump()) +
-                   ", but only \"default\" is built in: scaled angles would give other results.");
-    }
-    if (value != of_layers.end() && value->is_number()) newer = value->get<double>();
-  }
-  if (older && newer && *older != *newer) {
-    std::ostringstream text;
-    text << key << " is " << *older << " and rope_parameters." << layer_type << ".rope_theta is " << *newer
-         << ", but they are two names of one number: remove the wrong one.";
-    problems.add(text.str());
-  }
-  theta = newer.value_or(older.value_or(theta));
 }
 
 /// The period of layers that attend to all tokens; 0 if there is none.
@@ -133,7 +108,9 @@ void read(ConfigReader& reader, ModelConfig& config) {
   reader.integer("max_position_embeddings", config.max_position_embeddings);
   reader.number("norm_eps", own.encoder.layer_norm_eps);
   reader.number("initializer_range", config.initializer_range);
-  reader.number("initializer_cutoff_factor", own.cutoff);
+  std::optional<double> cutoff;
+  reader.number("initializer_cutoff_factor", cutoff);
+  if (reader.find("initializer_cutoff_factor") != nullptr) own.cutoff = cutoff.value_or(cutoff_of_null);
   reader.number("embedding_dropout", own.encoder.embedding_dropout);
   reader.number("attention_dropout", own.encoder.attention_probs_dropout_prob);
   own.attention_output_dropout = own.encoder.attention_probs_dropout_prob;
@@ -147,11 +124,12 @@ void read(ConfigReader& reader, ModelConfig& config) {
   reader.number("local_attention", own.window);
   reader.text("hidden_activation", own.encoder.hidden_act);
   reader.text("classifier_pooling", own.pooling);
-  if (const nlohmann::json* const bias = reader.find("decoder_bias"); bias != nullptr && bias->is_boolean()) {
+  if (const nlohmann::json* const bias = reader.find("decoder_bias");
+      bias != nullptr && reader.is("decoder_bias", bias->is_boolean(), "true or false", *bias)) {
     own.decoder_bias = bias->get<bool>();
   }
-  read_theta(reader, problems, "global_rope_theta", of_all_tokens, own.global_theta);
-  read_theta(reader, problems, "local_rope_theta", of_a_window, own.local_theta);
+  read_rotary_theta(reader, "global_rope_theta", of_all_tokens, own.global_theta);
+  read_rotary_theta(reader, "local_rope_theta", of_a_window, own.local_theta);
   read_layer_types(reader, problems, config, own);
   reader.must_be("classifier_activation", "gelu", "the heads' dense layer has the exact GELU.");
   for (const char* const key : {"attention_bias", "mlp_bias", "norm_bias", "classifier_bias"}) {
@@ -223,19 +201,6 @@ BlockNames block_names(const ModelConfig& config) {
           }};
 }
 
-/// Tensors that hold a block's joined matrices; `block`: "model.layers.3.".
-void add_weights(const std::string& block, const BlockNames& names, const ModelConfig& config, WeightTable& table) {
-  const auto add = [&](const std::string& tensor, const std::vector<std::string>& parts, std::int64_t rows) {
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      table.add(block + parts[i] + ".weight", {.tensor = block + tensor + ".weight",
-                                               .first_row = static_cast<std::int64_t>(i) * rows,
-                                               .tensor_rows = std::ssize(parts) * rows});
-    }
-  };
-  add("attn.Wqkv", {names.query, names.key, names.value}, config.hidden_size);
-  add("mlp.Wi", {names.intermediate, names.gate}, config.intermediate_size);
-}
-
 /// Megatron's initial values, cut off: normal values of the model's deviation, smaller where a sum over all layers
 /// follows, and 1/√hidden_size for classifiers.
 void set_initial_values(const ModelConfig& config, core::ParameterSpec& spec) {
@@ -259,21 +224,14 @@ ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t out
     embeddings.norm_bias = false;
     embeddings.positions = 0;
   });
-  const auto block_name = [&names](std::int64_t block) { return names.block + std::to_string(block) + '.'; };
-  // The norm of an edge is that before the sublayer above it, or the final one.
-  for (std::size_t i = 0; i < plan.sublayers.size(); ++i) {
-    layers::SublayerSettings& sublayer = plan.sublayers[i];
-    const bool is_last = i + 1 == plan.sublayers.size(), attends = sublayer.kind->mixes_tokens();
-    sublayer.sum_out = !is_last;
-    sublayer.hidden_dropout = attends ? static_cast<float>(own.attention_output_dropout) : 0;
-    if (is_last) {
-      sublayer.norm = base + "final_norm";
-    } else if (!attends) {
-      sublayer.norm = block_name(sublayer.block + 1) + names.norm;
-    }
+  put_norms_before(plan, names, base + "final_norm");
+  for (layers::SublayerSettings& sublayer : plan.sublayers) {
+    sublayer.hidden_dropout = sublayer.kind->mixes_tokens() ? static_cast<float>(own.attention_output_dropout) : 0;
   }
   for (std::int64_t block = 0; block < config.num_hidden_layers; ++block) {
-    add_weights(block_name(block), names, config, plan.weights);
+    const std::string prefix = names.prefix(block);
+    add_joined(plan.weights, prefix, "attn.Wqkv", {names.query, names.key, names.value}, config.hidden_size);
+    add_joined(plan.weights, prefix, "mlp.Wi", {names.intermediate, names.gate}, config.intermediate_size);
   }
   plan.change_spec = [config](core::ParameterSpec& spec) { set_initial_values(config, spec); };
   if (kind.outputs_embeddings) return plan;
@@ -288,7 +246,6 @@ ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t out
   head.bias = own.decoder_bias ? "decoder.bias" : "";
   if (!kind.ties_word_embeddings && !kind.is_token_head && own.pooling == "mean") {
     head.pooling = ops::Pooling::mean;
-    head.kind.reads_all_tokens = true;
     plan.selects_from = plan.sublayer_count();
   }
   return plan;
@@ -313,7 +270,11 @@ void check(const ModelConfig& config, core::ProblemList& problems) {
   if (!(own.global_theta > 0 && own.local_theta > 0)) {
     problems.add("global_rope_theta and local_rope_theta must be above 0.");
   }
-  if (!(own.cutoff > 0)) problems.add("initializer_cutoff_factor must be above 0.");
+  if (!(own.cutoff >= least_cutoff)) {
+    std::ostringstream text;
+    text << "initializer_cutoff_factor is " << own.cutoff << ", but must be at least " << least_cutoff << '.';
+    problems.add(text.str());
+  }
   if (own.pooling != "cls" && own.pooling != "mean") {
     problems.add("classifier_pooling is " + in_quotes(own.pooling) + ", but must be \"cls\" or \"mean\".");
   }

@@ -13,18 +13,6 @@ namespace {
 constexpr std::int64_t usual_vocabulary = 30528, usual_positions = 2048;
 constexpr double usual_theta = 1000;
 
-void read_theta(ConfigReader& reader, EncoderSettings& own) {
-  own.rotary_theta = usual_theta;
-  reader.number("rotary_emb_base", own.rotary_theta);
-  const nlohmann::json* const rope = reader.find("rope_parameters");
-  if (rope == nullptr || rope->is_null() || !reader.is("rope_parameters", rope->is_object(), "an object", *rope)) {
-    return;
-  }
-  ConfigReader inner(*rope, reader.problems());
-  inner.number("rope_theta", own.rotary_theta);
-  inner.must_be("rope_type", "default", "scaled angles would give other results.");
-}
-
 void read(ConfigReader& reader, ModelConfig& config) {
   EncoderSettings& own = encoder_settings(config);
   config.vocab_size = usual_vocabulary;
@@ -48,7 +36,8 @@ void read(ConfigReader& reader, ModelConfig& config) {
   reader.number("initializer_range", config.initializer_range);
   reader.text("hidden_act", own.hidden_act);
   reader.must_be("activation_function", "swiglu", "feed-forward layers have a gate with SiLU.");
-  read_theta(reader, own);
+  own.rotary_theta = usual_theta;
+  read_rotary_theta(reader, "rotary_emb_base", "", own.rotary_theta);
   for (const char* const key : {"qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias"}) {
     reader.must_be(key, false, "the encoder's products have no biases.");
   }
@@ -68,43 +57,25 @@ void read(ConfigReader& reader, ModelConfig& config) {
 }
 
 void write(const ModelConfig& config, nlohmann::json& root) {
-  const EncoderSettings& own = encoder_settings(config);
-  root["attention_probs_dropout_prob"] = own.attention_probs_dropout_prob;
-  root["classifier_dropout"] =
-      own.classifier_dropout ? nlohmann::json(*own.classifier_dropout) : nlohmann::json(nullptr);
-  root["hidden_act"] = own.hidden_act;
-  root["hidden_dropout_prob"] = own.hidden_dropout_prob;
-  root["hidden_size"] = config.hidden_size;
-  root["initializer_range"] = config.initializer_range;
-  root["intermediate_size"] = config.intermediate_size;
-  root["layer_norm_eps"] = own.layer_norm_eps;
-  root["max_position_embeddings"] = config.max_position_embeddings;
-  root["num_attention_heads"] = config.num_attention_heads;
-  root["num_hidden_layers"] = config.num_hidden_layers;
-  root["rope_parameters"] = {{"rope_theta", own.rotary_theta}, {"rope_type", "default"}};
-  root["type_vocab_size"] = config.type_vocab_size;
-  root["vocab_size"] = config.vocab_size;
+  write_encoder_keys(config, root);
+  root["rope_parameters"] = {{"rope_theta", encoder_settings(config).rotary_theta}, {"rope_type", "default"}};
 }
 
 ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs) {
   const EncoderSettings& own = encoder_settings(config);
   const std::string base = "nomic_bert.";
-  const BlockNames names = {
-      .block = base + "encoder.layers.",
-      .query = "attn.Wqkv.query",
-      .key = "attn.Wqkv.key",
-      .value = "attn.Wqkv.value",
-      .attention_output = "attn.out_proj",
-      .attention_norm = "norm1",
-      .intermediate = "mlp.fc12",
-      .output = "mlp.fc2",
-      .norm = "norm2",
-      .activation = ops::Activation::silu,
-      .gate = "mlp.fc11",
-      .biases = false,
-      .change_attention = [theta = own.rotary_theta](std::int64_t, layers::AttentionSettings& attention) {
-        attention.rotary_theta = theta;
-      }};
+  const BlockNames names = {.block = base + "encoder.layers.",
+                            .query = "attn.Wqkv.query",
+                            .key = "attn.Wqkv.key",
+                            .value = "attn.Wqkv.value",
+                            .attention_output = "attn.out_proj",
+                            .attention_norm = "norm1",
+                            .intermediate = "mlp.fc12",
+                            .output = "mlp.fc2",
+                            .norm = "norm2",
+                            .activation = ops::Activation::silu,
+                            .gate = "mlp.fc11",
+                            .biases = false};
   ModelPlan plan = encoder_plan(config, own, names, kind, outputs);
   layers::change_embeddings(plan.input, [&base](layers::EmbeddingsSettings& embeddings) {
     embeddings.word = base + "embeddings.word_embeddings";
@@ -113,14 +84,8 @@ ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t out
     embeddings.positions = 0;
   });
   for (std::int64_t block = 0; block < config.num_hidden_layers; ++block) {
-    const std::string prefix = names.block + std::to_string(block) + '.';
-    std::int64_t first_row = 0;
-    for (const std::string& part : {names.query, names.key, names.value}) {
-      plan.weights.add(
-          prefix + part + ".weight",
-          {.tensor = prefix + "attn.Wqkv.weight", .first_row = first_row, .tensor_rows = 3 * config.hidden_size});
-      first_row += config.hidden_size;
-    }
+    add_joined(plan.weights, names.prefix(block), "attn.Wqkv", {names.query, names.key, names.value},
+               config.hidden_size);
   }
   const bool masked = kind.ties_word_embeddings;
   plan.head.dense = masked ? "cls.predictions.transform.dense" : base + "pooler.dense";

@@ -86,6 +86,11 @@ TEST_CASE("Nomic BERT's keys of both kinds make the same model, and what would g
   CHECK(model::default_config("nomic_bert").max_position_embeddings == 2048);
   CHECK_THROWS_WITH(model::parse_hf_config(R"({"model_type": "nomic_bert", "n_embd": 24, "hidden_size": 48})", "x"),
                     ContainsSubstring("hidden_size is 48 and n_embd is 24"));
+  CHECK_THROWS_WITH(model::parse_hf_config(R"({"model_type": "nomic_bert", "rotary_emb_base": 1000,
+          "rope_parameters": {"rope_theta": 500, "rope_type": "linear"}})",
+                                           "x"),
+                    ContainsSubstring("rope_parameters.rope_type is \"linear\"") &&
+                        ContainsSubstring("rotary_emb_base is 1000 and rope_parameters.rope_theta is 500"));
   CHECK_THROWS_WITH(model::parse_hf_config(R"({"model_type": "nomic_bert", "rotary_emb_fraction": 0.5, "prenorm": true,
           "rotary_scaling_factor": 2})",
                                            "x"),

@@ -86,9 +86,23 @@ TEST_CASE("what ModernBERT's config.json says twice or cannot mean is named") {
   fails({{"mlp_bias", true}}, "mlp_bias is true, but only false is built in");
   fails({{"hidden_activation", "silu"}}, "hidden_activation is \"silu\"");
   fails({{"classifier_pooling", "last"}}, "classifier_pooling is \"last\"");
+  fails({{"initializer_cutoff_factor", 0.4}}, "initializer_cutoff_factor is 0.4, but must be at least 0.5");
+  fails({{"decoder_bias", "no"}}, "decoder_bias");
   fails({{"local_attention", -2}}, "local_attention is -2");
   fails({{"local_rope_theta", 0}}, "local_rope_theta must be above 0");
   fails({{"hidden_size", 18}}, "heads have 9 columns");
+}
+
+TEST_CASE("ModernBERT's initial values end where Transformers ends them, also without a factor") {
+  const auto cutoff = [](const json& keys) {
+    for (const core::ParameterSpec& spec : model::model_parameters(parsed(keys), tests::masked_lm_head, 5)) {
+      if (spec.name == "model.layers.1.attn.Wo.weight") return spec.cutoff;
+    }
+    return -1.0;
+  };
+  CHECK(cutoff(json::object()) == 2);
+  CHECK(cutoff({{"initializer_cutoff_factor", 2.5}}) == 2.5);
+  CHECK(cutoff({{"initializer_cutoff_factor", nullptr}}) == 3);
 }
 
 TEST_CASE("a plan of ModernBERT has no positions and no biases but the head's, and reads what its pooling says") {
