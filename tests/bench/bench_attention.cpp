@@ -62,7 +62,7 @@ core::Buffer<std::byte> random_matrix(core::DataType type, std::int64_t rows, st
 }
 
 /// A line for each kind of kernel and dropout. Returns the fused kernels' rates with dropout, as text.
-std::string bench(const char* title, const tests::Compute& compute, std::int64_t heads, std::int64_t head_dim,
+std::string bench(const char* title, const test::Compute& compute, std::int64_t heads, std::int64_t head_dim,
                   const std::vector<int>& lengths, bool with_portable, const std::string& only,
                   ops::AttentionMask mask) {
   const core::DataType type = compute.type;
@@ -154,7 +154,7 @@ int main(int argc, char** argv) {
   const core::DeviceRuntime runtime;
   const bool on_gpu = core::is_gpu_build();
   const std::string name = argc > 1 ? argv[1] : "bf16";
-  const tests::Compute compute = tests::compute_named(name);
+  const test::Compute compute = test::compute_named(name);
   const auto argument = [&](int i, std::int64_t otherwise) { return argc > i ? std::atoll(argv[i]) : otherwise; };
   const std::string only = argc > 5 && std::string(argv[5]) != "all" ? argv[5] : "";
   const std::string shape = argc > 6 ? argv[6] : "full";

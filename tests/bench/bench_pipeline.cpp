@@ -24,7 +24,7 @@ using Kind = train::Instruction::Kind;
 
 namespace {
 
-const layers::HeadKind head = tests::classification_head;
+const layers::HeadKind head = test::classification_head;
 constexpr std::int64_t outputs = 5;
 constexpr int rounds = 7;
 
@@ -32,7 +32,7 @@ using PassTimes = std::map<Kind, double>;  // seconds
 
 /// The passes of one stage on a full batch, the quickest of the rounds (others on the machine only add); both halves of
 /// backward `apart`, or at once.
-PassTimes measure(const model::ModelConfig& config, const model::ModelRange& range, const tests::HostBatch& batch,
+PassTimes measure(const model::ModelConfig& config, const model::ModelRange& range, const test::HostBatch& batch,
                   bool apart) {
   core::ParameterStore store(model::model_parameters(config, head, outputs, range),
                              core::ParameterStore::Arenas::with_gradients);
@@ -101,7 +101,7 @@ int main(int argc, char** argv) {
   const auto tokens = static_cast<std::size_t>(length * sequences);
   std::vector<std::int32_t> ids(tokens), types(tokens, 0);
   for (std::size_t i = 0; i < tokens; ++i) ids[i] = static_cast<std::int32_t>(i * 37 % 8192);
-  tests::HostBatch batch(ids, types, std::vector<std::int32_t>(static_cast<std::size_t>(sequences), length));
+  test::HostBatch batch(ids, types, std::vector<std::int32_t>(static_cast<std::size_t>(sequences), length));
   batch.set_classes(std::vector<std::int32_t>(static_cast<std::size_t>(sequences), 1));
 
   std::vector<PassTimes> times;

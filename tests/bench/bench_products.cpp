@@ -53,7 +53,7 @@ struct Options {
   double seconds = 0.3;  // per case and back end
   std::string threads = "1 2";
   std::string group = "all";
-  tests::Compute compute{DataType::fp32};
+  test::Compute compute{DataType::fp32};
 };
 
 void fill(core::Buffer<float>& buffer) {
@@ -176,7 +176,7 @@ int main(int argc, char** argv) {
     if (std::strcmp(argv[i], "--seconds") == 0) options.seconds = std::stod(argv[i + 1]);
     if (std::strcmp(argv[i], "--threads") == 0) options.threads = argv[i + 1];
     if (std::strcmp(argv[i], "--shapes") == 0) options.group = argv[i + 1];
-    if (std::strcmp(argv[i], "--compute") == 0) options.compute = tests::compute_named(argv[i + 1]);
+    if (std::strcmp(argv[i], "--compute") == 0) options.compute = test::compute_named(argv[i + 1]);
   }
   // A process per number of threads: the device layer starts once per process.
   std::istringstream counts(options.threads);

@@ -48,14 +48,14 @@ using nlohmann::json;
 
 namespace {
 
-const layers::HeadKind kind = tests::classification_head;
+const layers::HeadKind kind = test::classification_head;
 
 constexpr std::size_t sections_of_step = 8;  // at most
 
 struct Options {
   std::string path, products, range, trains = "all", weight_gradients = "auto";
   model::LowRankSettings low_rank;
-  tests::Compute compute{core::DataType::fp32};
+  test::Compute compute{core::DataType::fp32};
   bool fp8 = false;  // beside compute = bf16
   int steps = -1, warmup = -1;
   bool device_clock = false;
@@ -73,7 +73,7 @@ Options parse_options(int argc, char** argv) {
       options.products = value;
     } else if (name == "--compute") {
       options.fp8 = value == "fp8";
-      options.compute = tests::compute_named(options.fp8 ? "bf16" : value);
+      options.compute = test::compute_named(options.fp8 ? "bf16" : value);
     } else if (name == "--clock" && (value == "host" || value == "device")) {
       options.device_clock = value == "device";
     } else if (name == "--trains") {
@@ -104,7 +104,7 @@ Options parse_options(int argc, char** argv) {
 
 // A step's batch: this rank's share of it, where kernels read it.
 struct Share {
-  std::unique_ptr<tests::DeviceBatch> batch;
+  std::unique_ptr<test::DeviceBatch> batch;
   std::int64_t sequences_of_step = 0;
 };
 
@@ -134,9 +134,9 @@ std::vector<Share> make_shares(const json& case_file, std::int64_t vocabulary, i
       classes.push_back(static_cast<std::int32_t>(i) % labels);
     }
     std::vector<std::int32_t> types(ids.size(), 0);
-    tests::HostBatch batch(ids, types, mine);
+    test::HostBatch batch(ids, types, mine);
     batch.set_classes(classes);
-    shares.push_back({std::make_unique<tests::DeviceBatch>(batch.view()), static_cast<std::int64_t>(lengths.size())});
+    shares.push_back({std::make_unique<test::DeviceBatch>(batch.view()), static_cast<std::int64_t>(lengths.size())});
   }
   return shares;
 }

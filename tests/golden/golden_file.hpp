@@ -13,7 +13,7 @@
 #include "bert_hpc/model/safetensors.hpp"
 #include "support/tests_directory.hpp"
 
-namespace bert_hpc::tests {
+namespace bert_hpc::test {
 
 /// A batch of the file: real tokens only. The targets of the other tasks are empty.
 struct GoldenBatch {
@@ -109,4 +109,4 @@ inline double relative_error(std::span<const float> ours, std::span<const double
   return std::isnan(error) ? 1e300 : error;  // a comparison with NaN would pass as "not larger"
 }
 
-}  // namespace bert_hpc::tests
+}  // namespace bert_hpc::test

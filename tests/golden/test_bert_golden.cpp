@@ -67,17 +67,17 @@ HeadKind kind_of(const std::string& task) {
 // Whether the true gradient is zero. A key's bias shifts all scores of a row of attention equally; a span's softmax is
 // over all tokens of a sequence, whose scores the last two biases shift equally; a query's over its candidates, whose
 // scores the last bias shifts equally.
-bool has_zero_gradient(const tests::GoldenBatch& batch, const std::string& name) {
+bool has_zero_gradient(const test::GoldenBatch& batch, const std::string& name) {
   if (name.ends_with("key.bias") || name.ends_with("k_lin.bias")) return true;
   if (!(batch.lists.empty() && batch.spans.empty()) && name == "classifier.bias") return true;
   const bool last_norm = name.ends_with("layer.0.output.LayerNorm.bias") || name.ends_with("output_layer_norm.bias");
   return !batch.spans.empty() && (name == "qa_outputs.bias" || last_norm);  // models with spans have one layer
 }
 
-std::unique_ptr<tests::HostBatch> host_batch(const tests::GoldenBatch& golden) {
+std::unique_ptr<test::HostBatch> host_batch(const test::GoldenBatch& golden) {
   std::vector<std::int32_t> lengths;
   for (std::size_t b = 1; b < golden.offsets.size(); ++b) lengths.push_back(golden.offsets[b] - golden.offsets[b - 1]);
-  auto batch = std::make_unique<tests::HostBatch>(golden.input_ids, golden.token_type_ids, lengths);
+  auto batch = std::make_unique<test::HostBatch>(golden.input_ids, golden.token_type_ids, lengths);
   if (!golden.labels.empty()) batch->set_classes(golden.labels);
   if (!golden.values.empty()) batch->set_values(golden.values);
   if (!golden.masked_rows.empty()) batch->set_masked(golden.masked_rows, golden.masked_labels);
@@ -100,7 +100,7 @@ class Trainee {
         products_(ops::make_matrix_product("", {.compute = storage})),
         attention_(ops::make_attention("fused", storage)) {
     model::load_hf_weights(golden.model_folder(), store, {.family = config.family, .weights = plan.weights});
-    for (int i = 0; i < tests::GoldenFile::batches; ++i) batches.push_back(host_batch(golden.batch(i)));
+    for (int i = 0; i < test::GoldenFile::batches; ++i) batches.push_back(host_batch(golden.batch(i)));
     const layers::BatchBounds bounds{.tokens = 256,
                                      .sequences = 8,
                                      .max_length = 64,
@@ -117,7 +117,7 @@ class Trainee {
   }
 
   const core::MicroBatch& batch(int index) const {
-    const tests::HostBatch& batch = *batches[static_cast<std::size_t>(index)];
+    const test::HostBatch& batch = *batches[static_cast<std::size_t>(index)];
     if (plan.head.token == layers::SequenceToken::last) return batch.last_tokens();
     return kind.reads_all_tokens ? batch.all_tokens() : batch.view(kind.ties_word_embeddings || kind.is_token_head);
   }
@@ -173,7 +173,7 @@ class Trainee {
   }
 
   HeadKind kind;
-  tests::GoldenFile golden;
+  test::GoldenFile golden;
   model::ModelConfig config;
 
  private:
@@ -183,7 +183,7 @@ class Trainee {
   core::ParameterStore store;
   model::ModelPlan plan;
   model::Stage bert;
-  std::vector<std::unique_ptr<tests::HostBatch>> batches;
+  std::vector<std::unique_ptr<test::HostBatch>> batches;
 
  private:
   std::unique_ptr<ops::MatrixProduct> products_;
@@ -207,15 +207,15 @@ TEST_CASE("logits, losses and every gradient equal those of Transformers") {
     const core::MicroBatch& batch = trainee.batch(0);
     trainee.forward(batch);
     const std::vector<float> dense = test::floats_of(trainee.bert.logits());
-    CHECK(tests::relative_error(dense, trainee.golden.numbers("logits")) < 2e-6);
+    CHECK(test::relative_error(dense, trainee.golden.numbers("logits")) < 2e-6);
 
     const double loss = trainee.backward(batch);
     CHECK(std::abs(loss - trainee.golden.numbers("loss")[0]) < 2e-6 * loss);
-    CHECK(tests::relative_error(trainee.losses(batch), trainee.golden.numbers("row_loss")) < 2e-6);
+    CHECK(test::relative_error(trainee.losses(batch), trainee.golden.numbers("row_loss")) < 2e-6);
 
     double largest = 0;
     for (const core::ParameterSlice& slice : trainee.store.slices()) {
-      largest = std::max(largest, tests::norm(trainee.numbers("gradient.", slice)));
+      largest = std::max(largest, test::norm(trainee.numbers("gradient.", slice)));
     }
     for (const core::ParameterSlice& slice : trainee.store.slices()) {
       INFO(slice.name);
@@ -223,7 +223,7 @@ TEST_CASE("logits, losses and every gradient equal those of Transformers") {
       // Where the true gradient is zero there is rounding of sums whose terms are of the size of the largest gradient,
       // 1e-4 of the floor being 1e-7 of it.
       const double tolerance = has_zero_gradient(trainee.golden.batch(0), slice.name) ? 1e-4 : 5e-6;
-      CHECK(tests::relative_error(trainee.slice(trainee.store.gradients(), slice), golden, 1e-3 * largest) < tolerance);
+      CHECK(test::relative_error(trainee.slice(trainee.store.gradients(), slice), golden, 1e-3 * largest) < tolerance);
     }
   }
 }
@@ -244,14 +244,14 @@ TEST_CASE("in 16 bits logits, losses and gradients equal those of Transformers e
       const core::MicroBatch& batch = trainee.batch(0);
       trainee.forward(batch);
       const std::vector<float> dense = test::floats_of(trainee.bert.logits());
-      const double of_logits = tests::relative_error(dense, trainee.golden.numbers("logits"));
+      const double of_logits = test::relative_error(dense, trainee.golden.numbers("logits"));
       CHECK(of_logits < 10 * unit);
       CHECK(of_logits > 0.1 * unit);  // it does compute in 16 bits
       const double loss = trainee.backward(batch);
       CHECK(std::abs(loss - trainee.golden.numbers("loss")[0]) < 10 * unit * loss);
       double largest = 0;
       for (const core::ParameterSlice& slice : trainee.store.slices()) {
-        largest = std::max(largest, tests::norm(trainee.numbers("gradient.", slice)));
+        largest = std::max(largest, test::norm(trainee.numbers("gradient.", slice)));
       }
       const bool jumps = task == "distilbert_classification" || task == "bilstm_classification_max";
       const double tolerance = jumps ? std::sqrt(10 * unit) : 20 * unit;
@@ -259,7 +259,7 @@ TEST_CASE("in 16 bits logits, losses and gradients equal those of Transformers e
         if (has_zero_gradient(trainee.golden.batch(0), slice.name)) continue;
         INFO(slice.name);
         const std::vector<double> golden = trainee.numbers("gradient.", slice);
-        CHECK(tests::relative_error(trainee.slice(trainee.store.gradients(), slice), golden, 0.02 * largest) <
+        CHECK(test::relative_error(trainee.slice(trainee.store.gradients(), slice), golden, 0.02 * largest) <
               tolerance);
       }
     }
@@ -274,9 +274,9 @@ TEST_CASE("twenty steps of AdamW follow PyTorch's") {
     train::Optimizer optimizer({}, trainee.store, std::span(&all, 1));
     const std::vector<double> losses = trainee.golden.numbers("adamw.loss");
     const std::vector<double> norms = trainee.golden.numbers("adamw.norm");
-    for (int step = 0; step < tests::GoldenFile::adamw_steps; ++step) {
+    for (int step = 0; step < test::GoldenFile::adamw_steps; ++step) {
       INFO("step " << step);
-      const core::MicroBatch& batch = trainee.batch(step % tests::GoldenFile::batches);
+      const core::MicroBatch& batch = trainee.batch(step % test::GoldenFile::batches);
       trainee.forward(batch);
       const double loss = trainee.backward(batch), norm = gradient_norm(trainee.store);
       const auto i = static_cast<std::size_t>(step);
@@ -293,7 +293,7 @@ TEST_CASE("twenty steps of AdamW follow PyTorch's") {
       if (has_zero_gradient(trainee.golden.batch(0), slice.name)) continue;
       INFO(slice.name);
       const std::vector<double> golden = trainee.numbers("adamw.value.", slice);
-      CHECK(tests::relative_error(trainee.slice(trainee.store.values(), slice), golden) < 1e-5);
+      CHECK(test::relative_error(trainee.slice(trainee.store.values(), slice), golden) < 1e-5);
     }
   }
 }

@@ -35,7 +35,7 @@ TEST_CASE("a model read from Transformers and written again is the same model") 
                                   : task.ends_with("question_answering")   ? layers::span_head()
                                   : task.ends_with("token_classification") ? layers::token_head()
                                                                            : layers::sequence_head();
-    const tests::GoldenFile golden(task);
+    const test::GoldenFile golden(task);
     const model::ModelConfig config = model::read_hf_config(golden.model_folder());
     const model::ModelPlan plan = model::make_plan(config, head, config.num_labels());
     core::ParameterStore store(model::model_parameters(plan, model::whole(plan)), core::ParameterStore::Arenas::values);

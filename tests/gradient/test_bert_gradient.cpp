@@ -113,11 +113,11 @@ struct Fixture {
   static model::ModelPlan plan_of(const Fixture& fixture, const std::string& family) {
     model::ModelPlan plan = model::make_plan(fixture.config, fixture.kind, fixture.outputs);
     if (!family.starts_with(pre_norm)) return plan;
-    plan = tests::pre_norm(std::move(plan));
+    plan = test::pre_norm(std::move(plan));
     if (family == pre_norm) return plan;
     layers::change_embeddings(plan.input, [](layers::EmbeddingsSettings& input) { input.norm_bias = false; });
     for (layers::SublayerSettings& sublayer : plan.sublayers) sublayer.biases = sublayer.norm_bias = false;
-    return tests::causal(std::move(plan), fixture.config);
+    return test::causal(std::move(plan), fixture.config);
   }
 
   double loss(const core::MicroBatch& batch, bool backward) {
@@ -151,8 +151,8 @@ struct Fixture {
 TEST_CASE("gradients of every parameter agree with central differences") {
   const model::HeadKind ranking_head = objectives::named("answer_ranking").head;
   const auto head =
-      GENERATE_REF(Case{tests::classification_head}, Case{tests::masked_lm_head}, Case{tests::causal_lm_head},
-                   Case{tests::token_head}, Case{tests::span_head}, Case{ranking_head, 1}, Case{ranking_head, 1, true},
+      GENERATE_REF(Case{test::classification_head}, Case{test::masked_lm_head}, Case{test::causal_lm_head},
+                   Case{test::token_head}, Case{test::span_head}, Case{ranking_head, 1}, Case{ranking_head, 1, true},
                    Case{objectives::named("regression").head, 1, false, true});
   const model::HeadKind& kind = head.kind;
   const double dropout = GENERATE(0.0, 0.2);
@@ -168,7 +168,7 @@ TEST_CASE("gradients of every parameter agree with central differences") {
     ids.push_back(static_cast<std::int32_t>(random() % 23));
     types.push_back(static_cast<std::int32_t>(t % 2));
   }
-  tests::HostBatch batch(ids, types, lengths);
+  test::HostBatch batch(ids, types, lengths);
   batch.set_classes({0, 4, 2, 2});
   batch.set_values({1, 0, 0, 1});
   if (head.lists) batch.set_lists({0, 4});
@@ -224,10 +224,10 @@ TEST_CASE("gradients of every parameter agree with central differences") {
 }
 
 TEST_CASE("a causal pre-norm model learns a class for every token, from those before it") {
-  Fixture fixture(Case{tests::token_head}, no_biases, 0.0);
+  Fixture fixture(Case{test::token_head}, no_biases, 0.0);
   const std::vector<std::int32_t> lengths = {6, 5};
   const std::vector<std::int32_t> ids = {1, 2, 3, 2, 1, 4, 2, 1, 1, 3, 4};
-  tests::HostBatch batch(ids, std::vector<std::int32_t>(ids.size(), 0), lengths);
+  test::HostBatch batch(ids, std::vector<std::int32_t>(ids.size(), 0), lengths);
   std::vector<std::int32_t> rows, classes;  // that of the token before, which only attention can see
   for (std::int32_t t = 0; t < 11; ++t) {
     if (t == 0 || t == 6) continue;

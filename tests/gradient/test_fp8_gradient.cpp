@@ -64,7 +64,7 @@ struct Model {
     bert.backward(engine, context, workspace, [](std::int64_t) {});
   }
 
-  inline static const model::HeadKind kind = tests::masked_lm_head;
+  inline static const model::HeadKind kind = test::masked_lm_head;
   model::ModelConfig config;
   test::Arenas arenas;
   core::ParameterStore store;
@@ -83,7 +83,7 @@ TEST_CASE("gradients of a model in FP8 equal those in fp32 except for rounding")
     ids.push_back(static_cast<std::int32_t>(random() % 23));
     types.push_back(static_cast<std::int32_t>(t % 2));
   }
-  tests::HostBatch batch(ids, types, {1, 7, 12, 3});
+  test::HostBatch batch(ids, types, {1, 7, 12, 3});
   batch.set_masked({0, 3, 4, 9, 19, 22}, {5, 1, 22, 7, 7, 0});
 
   Model exact(core::DataType::fp32), model(core::DataType::bf16);

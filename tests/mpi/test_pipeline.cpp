@@ -43,7 +43,7 @@ model::ModelConfig small_config() {
 }
 
 // Micro-batches of one to four sequences; number 2 is empty, of number 1 nothing is masked.
-std::unique_ptr<tests::HostBatch> make_batch(unsigned number) {
+std::unique_ptr<test::HostBatch> make_batch(unsigned number) {
   std::mt19937 random(number);
   std::vector<std::int32_t> lengths, ids, types, classes, masked_rows, masked_labels;
   for (unsigned b = 0; b < (number == 2 ? 0 : 1 + number % 4); ++b) {
@@ -58,7 +58,7 @@ std::unique_ptr<tests::HostBatch> make_batch(unsigned number) {
       types.push_back(t % 2);
     }
   }
-  auto batch = std::make_unique<tests::HostBatch>(ids, types, lengths);
+  auto batch = std::make_unique<test::HostBatch>(ids, types, lengths);
   batch->set_classes(classes);
   batch->set_masked(masked_rows, masked_labels);
   return batch;
@@ -75,7 +75,7 @@ struct Case {
 
 model::ModelPlan plan_of(const Case& c) {
   model::ModelPlan plan = model::make_plan(small_config(), c.head, outputs);
-  if (c.pre_norm) plan = tests::pre_norm(std::move(plan));
+  if (c.pre_norm) plan = test::pre_norm(std::move(plan));
   model::set_trains(plan, c.trains);
   plan.recomputation = c.recomputation;
   return plan;
@@ -104,7 +104,7 @@ class Trainee : public train::PipelineEvents {
     ended_.resize(stages_.size());
   }
 
-  void run(const std::vector<std::unique_ptr<tests::HostBatch>>& batches, int count, bool training) {
+  void run(const std::vector<std::unique_ptr<test::HostBatch>>& batches, int count, bool training) {
     core::Dropout key;
     ops::set_dropout_key(key, 3, 17);
     std::vector<layers::StepContext> passes;
@@ -205,7 +205,7 @@ bool everywhere(bool holds) {
 }  // namespace
 
 TEST_CASE("every schedule gives the bits of the whole model") {
-  const auto head = GENERATE(tests::classification_head, tests::masked_lm_head);
+  const auto head = GENERATE(test::classification_head, test::masked_lm_head);
   const auto kind = GENERATE(ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved,
                              ScheduleKind::zb_h1, ScheduleKind::forwards_first);
   const int count = GENERATE(1, 3, max_micro_batches);
@@ -213,7 +213,7 @@ TEST_CASE("every schedule gives the bits of the whole model") {
   const int stages = world().size();
   INFO((inside_blocks ? "cut inside blocks, " : "") << (pre_norm ? "pre-norm, " : "") << train::schedule_name(kind)
                                                     << ", " << count << " micro-batches, " << stages << " stages");
-  std::vector<std::unique_ptr<tests::HostBatch>> batches;
+  std::vector<std::unique_ptr<test::HostBatch>> batches;
   for (unsigned m = 0; m < max_micro_batches; ++m) batches.push_back(make_batch(m));
 
   const auto alone = comm::make_self_communicator();
@@ -242,7 +242,7 @@ TEST_CASE("every schedule gives the bits of the whole model") {
 }
 
 TEST_CASE("every schedule ends its backward pass where nothing below is trained") {
-  const auto head = GENERATE(tests::classification_head, tests::masked_lm_head);
+  const auto head = GENERATE(test::classification_head, test::masked_lm_head);
   const auto kind =
       GENERATE(ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved, ScheduleKind::zb_h1);
   const int count = GENERATE(1, max_micro_batches), stages = world().size();
@@ -253,7 +253,7 @@ TEST_CASE("every schedule ends its backward pass where nothing below is trained"
     if (name.starts_with("bert.embeddings.") || name == "cls.predictions.bias") return lowest == "bert.";
     return name >= lowest || !name.starts_with("bert.encoder.");
   };
-  std::vector<std::unique_ptr<tests::HostBatch>> batches;
+  std::vector<std::unique_ptr<test::HostBatch>> batches;
   for (unsigned m = 0; m < max_micro_batches; ++m) batches.push_back(make_batch(m));
   const auto alone = comm::make_self_communicator();
   Trainee whole({head, {.micro_batches = max_micro_batches}}, *alone);
@@ -284,7 +284,7 @@ TEST_CASE("recomputation gives the bits of kept activations, in less memory") {
     std::string lowest;
   };
   const std::string all_trained = "bert.", above = "bert.encoder.layer.3.output.";
-  using tests::classification_head, tests::masked_lm_head;
+  using test::classification_head, test::masked_lm_head;
   const auto [head, kind, recomputation, inside_blocks, lowest] = GENERATE_COPY(
       Choice{classification_head, ScheduleKind::one_f_one_b, {.attention = true}, false, all_trained},
       Choice{masked_lm_head, ScheduleKind::gpipe, {.sublayers = 16}, true, all_trained},
@@ -298,7 +298,7 @@ TEST_CASE("recomputation gives the bits of kept activations, in less memory") {
     return name >= from || !name.starts_with("bert.encoder.");
   };
   const int stages = world().size(), virtual_stages = kind == ScheduleKind::interleaved && stages > 1 ? 2 : 1;
-  std::vector<std::unique_ptr<tests::HostBatch>> batches;
+  std::vector<std::unique_ptr<test::HostBatch>> batches;
   for (unsigned m = 0; m < max_micro_batches; ++m) batches.push_back(make_batch(m));
   const train::PipelineSettings settings{kind, stages, world().rank(), virtual_stages, max_micro_batches};
   const bool pre_norm = GENERATE(false, true);
@@ -326,11 +326,11 @@ TEST_CASE("recomputation gives the bits of kept activations, in less memory") {
 }
 
 TEST_CASE("the first micro-batch of a step may replace gradients of weights") {
-  const auto head = GENERATE(tests::classification_head, tests::masked_lm_head);
+  const auto head = GENERATE(test::classification_head, test::masked_lm_head);
   const auto kind =
       GENERATE(ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved, ScheduleKind::zb_h1);
   const int count = GENERATE(1, 4), stages = world().size();
-  std::vector<std::unique_ptr<tests::HostBatch>> batches;
+  std::vector<std::unique_ptr<test::HostBatch>> batches;
   for (unsigned m = 0; m < max_micro_batches; ++m) batches.push_back(make_batch(m));
   const int virtual_stages = kind == ScheduleKind::interleaved && stages > 1 ? 2 : 1;
   train::PipelineSettings settings{kind, stages, world().rank(), virtual_stages, max_micro_batches};
@@ -354,12 +354,12 @@ TEST_CASE("the first micro-batch of a step may replace gradients of weights") {
 
 TEST_CASE("evaluation of any number of micro-batches gives the whole model's losses") {
   const int virtual_stages = world().size() > 1 ? GENERATE(1, 2) : 1;
-  std::vector<std::unique_ptr<tests::HostBatch>> batches;
+  std::vector<std::unique_ptr<test::HostBatch>> batches;
   for (unsigned m = 0; m < max_micro_batches; ++m) batches.push_back(make_batch(m));
   const auto alone = comm::make_self_communicator();
-  Trainee whole({tests::masked_lm_head, {.micro_batches = 1}}, *alone);
+  Trainee whole({test::masked_lm_head, {.micro_batches = 1}}, *alone);
   const auto kind = virtual_stages > 1 ? ScheduleKind::interleaved : ScheduleKind::gpipe;
-  Trainee mine({tests::masked_lm_head, {kind, world().size(), world().rank(), virtual_stages, 1}, true}, world());
+  Trainee mine({test::masked_lm_head, {kind, world().size(), world().rank(), virtual_stages, 1}, true}, world());
   for (int count = 1; count <= max_micro_batches; ++count) {
     whole.run(batches, count, false);
     mine.run(batches, count, false);
@@ -368,19 +368,19 @@ TEST_CASE("evaluation of any number of micro-batches gives the whole model's los
 }
 
 TEST_CASE("a pipeline does not poll requests that need no progress") {
-  std::vector<std::unique_ptr<tests::HostBatch>> batches;
+  std::vector<std::unique_ptr<test::HostBatch>> batches;
   for (unsigned m = 0; m < 4; ++m) batches.push_back(make_batch(m));
   test::UnpolledCommunicator group(world());
-  Trainee mine({tests::classification_head, {ScheduleKind::one_f_one_b, world().size(), world().rank(), 1, 4}}, group);
+  Trainee mine({test::classification_head, {ScheduleKind::one_f_one_b, world().size(), world().rank(), 1, 4}}, group);
   mine.run(batches, 4, true);
   CHECK(everywhere(group.polls() == 0));
   CHECK(everywhere(world().size() == 1 || group.waits() > 0));
 }
 
 TEST_CASE("a recorded step has every pass once, and waits where messages come in") {
-  std::vector<std::unique_ptr<tests::HostBatch>> batches;
+  std::vector<std::unique_ptr<test::HostBatch>> batches;
   for (unsigned m = 0; m < 4; ++m) batches.push_back(make_batch(m));
-  Trainee mine({tests::classification_head, {ScheduleKind::zb_h1, world().size(), world().rank(), 1, 4}}, world());
+  Trainee mine({test::classification_head, {ScheduleKind::zb_h1, world().size(), world().rank(), 1, 4}}, world());
   std::vector<train::TimedInstruction> steps;
   mine.pipeline().record(&steps);
   mine.run(batches, 4, true);

@@ -52,13 +52,13 @@ struct Batch {
         types.push_back(0);
       }
     }
-    inputs = std::make_unique<tests::HostBatch>(ids, types, lengths);
+    inputs = std::make_unique<test::HostBatch>(ids, types, lengths);
     inputs->set_values(labels);
   }
   std::int64_t sequences() const { return std::ssize(labels); }
 
   std::vector<float> labels;
-  std::unique_ptr<tests::HostBatch> inputs;
+  std::unique_ptr<test::HostBatch> inputs;
 };
 
 core::BatchPlan plan_of(const std::vector<Batch>& batches, int replicas) {
@@ -83,7 +83,7 @@ struct Result {
   Result(const std::vector<Batch>& batches, std::size_t first, std::size_t last, comm::Communicator& replicas,
          bool looks = false) {
     const model::ModelConfig config = small_config();
-    const model::ModelPlan model_plan = model::make_plan(config, tests::regression_head, 1);
+    const model::ModelPlan model_plan = model::make_plan(config, test::regression_head, 1);
     core::ParameterStore store(model::model_parameters(model_plan, model::whole(model_plan)),
                                core::ParameterStore::Arenas::with_gradients);
     model::initialize_parameters(store, config, 5);

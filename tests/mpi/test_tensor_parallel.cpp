@@ -47,7 +47,7 @@ model::ModelConfig small_config() {
   return config;
 }
 
-using Batch = std::unique_ptr<tests::HostBatch>;
+using Batch = std::unique_ptr<test::HostBatch>;
 
 // Every `masked_every`-th token is to be predicted.
 Batch make_batch(const std::vector<std::int32_t>& lengths, int masked_every) {
@@ -66,7 +66,7 @@ Batch make_batch(const std::vector<std::int32_t>& lengths, int masked_every) {
       types.push_back(t % 2);
     }
   }
-  auto batch = std::make_unique<tests::HostBatch>(ids, types, lengths);
+  auto batch = std::make_unique<test::HostBatch>(ids, types, lengths);
   batch->set_classes(classes);
   batch->set_values(values);
   batch->set_masked(masked_rows, masked_labels);
@@ -272,21 +272,21 @@ void check_group(const model::ModelPlan& plan, int size, bool apart) {
 TEST_CASE("a model on a tensor group gives the results of one rank") {
   const int size = GENERATE(1, 2, 4);
   if (world().size() % size != 0) return;
-  const auto kind = GENERATE(tests::classification_head, tests::regression_head, tests::masked_lm_head);
+  const auto kind = GENERATE(test::classification_head, test::regression_head, test::masked_lm_head);
   check_group(plan_of(kind), size, GENERATE(false, true));
 }
 
 TEST_CASE("a pre-norm model on a tensor group gives the results of one rank") {
   const int size = GENERATE(1, 2, 4);
   if (world().size() % size != 0) return;
-  const auto kind = GENERATE(tests::classification_head, tests::masked_lm_head);
-  check_group(tests::pre_norm(plan_of(kind)), size, GENERATE(false, true));
+  const auto kind = GENERATE(test::classification_head, test::masked_lm_head);
+  check_group(test::pre_norm(plan_of(kind)), size, GENERATE(false, true));
 }
 
 TEST_CASE("a decoder without layers before it gives the results of one rank on a tensor group") {
   const int size = GENERATE(1, 2, 4);
   if (world().size() % size != 0) return;
-  model::ModelPlan plan = tests::pre_norm(plan_of(tests::masked_lm_head));
+  model::ModelPlan plan = test::pre_norm(plan_of(test::masked_lm_head));
   plan.head.dense = plan.head.bias = "";
   check_group(plan, size, GENERATE(false, true));
 }
@@ -296,14 +296,14 @@ TEST_CASE("adapters on a tensor group give the results of one rank") {
   if (world().size() % size != 0) return;
   const bool magnitudes = GENERATE(false, true);
   INFO((magnitudes ? "with magnitudes" : "without magnitudes"));
-  check_group(adapted_plan_of(tests::classification_head, magnitudes), size, GENERATE(false, true));
+  check_group(adapted_plan_of(test::classification_head, magnitudes), size, GENERATE(false, true));
 }
 
 TEST_CASE("a tensor group divides parameters and activations") {
   const int size = world().size();
   if (size == 1) SKIP("needs two ranks");
   const model::ModelRange range = model::whole(small_config());
-  const model::ModelPlan plan = plan_of(tests::masked_lm_head);
+  const model::ModelPlan plan = plan_of(test::masked_lm_head);
   Part whole(plan, nullptr, false, range), shared(plan, &world(), false, range);
   const std::int64_t parameters = world().sum(shared.store().parameters());
   std::int64_t copies = 0;

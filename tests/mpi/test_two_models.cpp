@@ -69,13 +69,13 @@ class Folders {
   std::string operator/(const std::string& name) const { return path_ + '/' + name; }
 
  private:
-  std::optional<test_support::TemporaryDirectory> made_;
+  std::optional<test::TemporaryDirectory> made_;
   std::string path_;
 };
 
 /// Micro-batches of one to four sequences, others for each replica.
-std::vector<std::unique_ptr<tests::HostBatch>> make_batches(int replica) {
-  std::vector<std::unique_ptr<tests::HostBatch>> batches;
+std::vector<std::unique_ptr<test::HostBatch>> make_batches(int replica) {
+  std::vector<std::unique_ptr<test::HostBatch>> batches;
   for (int m = 0; m < micro_batches; ++m) {
     std::vector<std::int32_t> lengths, ids, types, classes;
     for (int b = 0; b <= (m + replica) % 4; ++b) {
@@ -86,7 +86,7 @@ std::vector<std::unique_ptr<tests::HostBatch>> make_batches(int replica) {
         types.push_back(t % 2);
       }
     }
-    batches.push_back(std::make_unique<tests::HostBatch>(ids, types, lengths));
+    batches.push_back(std::make_unique<test::HostBatch>(ids, types, lengths));
     batches.back()->set_classes(classes);
   }
   return batches;
@@ -143,7 +143,7 @@ class Model : train::PipelineEvents {
     for (const float x : test::copy_of(stage.row_losses(slot), pass.batch.sequences)) losses_.push_back(x);
   }
 
-  std::vector<std::unique_ptr<tests::HostBatch>> batches_;
+  std::vector<std::unique_ptr<test::HostBatch>> batches_;
   core::Timers timers_;
   std::vector<layers::StepContext> passes_;
   std::vector<float> logits_, losses_;

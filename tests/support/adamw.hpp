@@ -7,7 +7,7 @@
 
 #include "bert_hpc/ops/update_rule.hpp"
 
-namespace test {
+namespace bert_hpc::test {
 
 namespace ops = bert_hpc::ops;
 
@@ -41,4 +41,4 @@ inline void adamw_update(const AdamwStep& s, std::span<float> value, std::span<f
   adamw_update(s, ops::UpdateRanges({&range, 1}), 0, 1);
 }
 
-}  // namespace test
+}  // namespace bert_hpc::test

@@ -10,7 +10,7 @@
 #include "bert_hpc/core/call_count.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 
-namespace test {
+namespace bert_hpc::test {
 
 class CountedGroup : public bert_hpc::comm::DecoratedCommunicator {
  public:
@@ -54,4 +54,4 @@ class CountedGroup : public bert_hpc::comm::DecoratedCommunicator {
   int size_;
 };
 
-}  // namespace test
+}  // namespace bert_hpc::test

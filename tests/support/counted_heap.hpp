@@ -1,42 +1,11 @@
-// Counts what a test program takes from the heap, by replacing new and delete. One source file of a program includes
-// it, and nothing else of that file allocates: a compiler that sees only one half of a replaced pair warns of a
-// mismatch.
+// What a test program takes from the heap. CMakeLists.txt adds counted_heap.cpp to programs that include this header.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <cstdlib>
-#include <new>
 
-namespace {
-std::atomic<std::int64_t> allocations{0};
-}
+namespace bert_hpc::test {
 
+/// Calls of new by all threads since the program's start.
 std::int64_t allocations_so_far();
-std::int64_t allocations_so_far() {
-  return allocations;
-}
 
-void* operator new(std::size_t bytes) {
-  ++allocations;
-  if (void* memory = std::malloc(bytes > 0 ? bytes : 1)) return memory;
-  throw std::bad_alloc();
-}
-// std::stable_sort's buffer comes this way; unreplaced it would be freed by another allocator's free.
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
-  try {
-    return operator new(bytes);
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
-}
-// Inlined at -O1, the pair looks like a delete that frees what another new has given.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-#pragma GCC diagnostic pop
+}  // namespace bert_hpc::test

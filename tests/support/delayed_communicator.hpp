@@ -10,7 +10,7 @@
 
 #include "bert_hpc/comm/decorated_communicator.hpp"
 
-namespace test {
+namespace bert_hpc::test {
 
 class DelayedCommunicator : public bert_hpc::comm::DecoratedCommunicator {
  public:
@@ -42,4 +42,4 @@ class DelayedCommunicator : public bert_hpc::comm::DecoratedCommunicator {
   std::chrono::microseconds longest_;
 };
 
-}  // namespace test
+}  // namespace bert_hpc::test

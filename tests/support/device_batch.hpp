@@ -10,7 +10,7 @@
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/micro_batch.hpp"
 
-namespace bert_hpc::tests {
+namespace bert_hpc::test {
 
 class DeviceBatch {
  public:
@@ -35,4 +35,4 @@ class DeviceBatch {
   core::MicroBatch view_;
 };
 
-}  // namespace bert_hpc::tests
+}  // namespace bert_hpc::test

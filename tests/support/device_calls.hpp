@@ -10,7 +10,7 @@
 #include "bert_hpc/core/call_count.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 
-namespace test {
+namespace bert_hpc::test {
 
 class DeviceCalls final : public bert_hpc::core::CallObserver {
  public:
@@ -73,4 +73,4 @@ class DeviceCalls final : public bert_hpc::core::CallObserver {
   int waiting_ = 0;
 };
 
-}  // namespace test
+}  // namespace bert_hpc::test

@@ -13,7 +13,7 @@
 #include "support/attention_case.hpp"
 #include "support/emulated_warp.hpp"
 
-namespace test {
+namespace bert_hpc::test {
 
 using namespace bert_hpc;
 using namespace bert_hpc::ops::cuda;
@@ -169,4 +169,4 @@ void check_bits_of_rows(const OperandKind& kind, ops::AttentionMask mask) {
   }
 }
 
-}  // namespace test
+}  // namespace bert_hpc::test

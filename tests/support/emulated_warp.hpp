@@ -19,7 +19,7 @@
 
 #include "bert_hpc/ops/dropout.hpp"
 
-namespace test {
+namespace bert_hpc::test {
 
 inline constexpr int lanes = 32;
 
@@ -338,6 +338,13 @@ class EmulatedDevice {
   std::condition_variable changed_;
 };
 
+/// c += a · b on the fragments of mma.m16n8k16 (bf16 or fp16) and mma.m16n8k8 (tf32) in emulated_products.cpp, which is
+/// compiled for speed.
+void multiply_add_tile(bert_hpc::core::DataType type, const Lanes<std::uint32_t> (&a)[4],
+                       const Lanes<std::uint32_t>& b0, const Lanes<std::uint32_t>& b1, Lanes<float> (&c)[4]);
+void multiply_add_tile_tf32(const Lanes<std::uint32_t> (&a)[4], const Lanes<std::uint32_t> (&b)[2],
+                            Lanes<float> (&c)[4]);
+
 /// The functions are those of CudaWarp, documented in src/ops/cuda/cuda_warp.hpp.
 struct EmulatedWarp {
   using F32 = Lanes<float>;
@@ -450,48 +457,9 @@ struct EmulatedWarp {
   }
   template <class T>
   static void multiply_add(const U32 (&a)[4], const U32& b0, const U32& b1, F32 (&c)[4]) {
-    // A row of 8 is one value, so that its sums are computed together without optimization too.
-    using Row = float __attribute__((vector_size(8 * sizeof(float))));
-    float left[16][16];
-    Row right[16], sums[16];
-    for (int i = 0; i < lanes; ++i) {
-      const int group = i / 4, in_group = i % 4;
-      for (int e = 0; e < 8; ++e) {  // a0 … a7 of a lane
-        const int row = e % 4 < 2 ? group : group + 8, column = in_group * 2 + e % 2 + (e < 4 ? 0 : 8);
-        left[row][column] = number<T>(a[e / 2][i] >> (16 * (e % 2)));
-      }
-      for (int e = 0; e < 4; ++e) {  // b0 … b3
-        right[in_group * 2 + e % 2 + (e < 2 ? 0 : 8)][group] = number<T>((e < 2 ? b0 : b1)[i] >> (16 * (e % 2)));
-      }
-    }
-    for (int row = 0; row < 16; ++row) {
-      Row sum{};
-      for (int k = 0; k < 16; ++k) sum += left[row][k] * right[k];
-      sums[row] = sum;
-    }
-    for (int i = 0; i < lanes; ++i) {
-      for (int e = 0; e < 4; ++e) c[e][i] += sums[i / 4 + (e < 2 ? 0 : 8)][i % 4 * 2 + e % 2];
-    }
+    multiply_add_tile(bert_hpc::core::data_type_of<T>, a, b0, b1, c);
   }
-
-  /// Truncates operands and sums as GPUs do, so errors are at least theirs.
-  static void multiply_add_tf32(const U32 (&a)[4], const U32 (&b)[2], F32 (&c)[4]) {
-    const auto taken = [](std::uint32_t bits) { return double{__builtin_bit_cast(float, bits& tf32_bits)}; };
-    double left[16][8], right[8][8];
-    for (int i = 0; i < lanes; ++i) {
-      for (int e = 0; e < 4; ++e) left[i / 4 + e % 2 * 8][i % 4 + e / 2 * 4] = taken(a[e][i]);
-      for (int e = 0; e < 2; ++e) right[i % 4 + e * 4][i / 4] = taken(b[e][i]);
-    }
-    for (int i = 0; i < lanes; ++i) {
-      for (int e = 0; e < 4; ++e) {
-        const int row = i / 4 + e / 2 * 8, column = i % 4 * 2 + e % 2;
-        double sum = double{c[e][i]};
-        for (int k = 0; k < 8; ++k) sum += left[row][k] * right[k][column];
-        constexpr std::uint64_t below_float = (1ull << 29) - 1;
-        c[e][i] = static_cast<float>(__builtin_bit_cast(double, __builtin_bit_cast(std::uint64_t, sum) & ~below_float));
-      }
-    }
-  }
+  static void multiply_add_tf32(const U32 (&a)[4], const U32 (&b)[2], F32 (&c)[4]) { multiply_add_tile_tf32(a, b, c); }
 
   template <class V>
   static V load_one(const V* from) {
@@ -602,8 +570,6 @@ struct EmulatedWarp {
   }
 
  private:
-  static constexpr std::uint32_t tf32_bits = 0xFFFFE000u;
-
   static U32 permute_any(const U32& low, const U32& high, const U32& selector) {
     return U32::of([&](int i) {
       const std::uint64_t bytes = low[i] | static_cast<std::uint64_t>(high[i]) << 32;
@@ -636,4 +602,4 @@ struct EmulatedWarp {
   }
 };
 
-}  // namespace test
+}  // namespace bert_hpc::test

@@ -9,7 +9,7 @@
 
 #include "bert_hpc/config/toml_reader.hpp"
 
-namespace test {
+namespace bert_hpc::test {
 
 /// A line with a key, commented out or not: `text` is "key = value # …".
 struct KeyLine {
@@ -61,4 +61,4 @@ inline std::set<std::string> manual_keys(const std::string& program) {
   return keys;
 }
 
-}  // namespace test
+}  // namespace bert_hpc::test

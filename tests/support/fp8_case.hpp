@@ -9,7 +9,7 @@
 #include "bert_hpc/ops/fp8_rounding.hpp"
 #include "support/stored_matrix.hpp"
 
-namespace test {
+namespace bert_hpc::test {
 
 using bert_hpc::core::Float8;
 
@@ -55,4 +55,4 @@ inline void note(const bert_hpc::ops::Fp8Scales& scales, std::size_t layer, bert
   bert_hpc::ops::note_magnitude(x, scales.of(layer, operand));
 }
 
-}  // namespace test
+}  // namespace bert_hpc::test

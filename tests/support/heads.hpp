@@ -3,7 +3,7 @@
 
 #include "bert_hpc/layers/heads.hpp"
 
-namespace bert_hpc::tests {
+namespace bert_hpc::test {
 
 inline const layers::HeadKind classification_head = layers::sequence_head(layers::cross_entropy_loss);
 inline const layers::HeadKind regression_head = layers::sequence_head(layers::squared_error_loss);
@@ -12,4 +12,4 @@ inline const layers::HeadKind causal_lm_head = layers::causal_lm_head();
 inline const layers::HeadKind token_head = layers::token_head();
 inline const layers::HeadKind span_head = layers::span_head();
 
-}  // namespace bert_hpc::tests
+}  // namespace bert_hpc::test

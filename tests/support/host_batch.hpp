@@ -12,7 +12,7 @@
 #include "bert_hpc/core/micro_batch.hpp"
 #include "support/vector.hpp"
 
-namespace bert_hpc::tests {
+namespace bert_hpc::test {
 
 class HostBatch {
  public:
@@ -179,4 +179,4 @@ class HostBatch {
   mutable core::MicroBatch view_, masked_view_, span_view_, last_view_;
 };
 
-}  // namespace bert_hpc::tests
+}  // namespace bert_hpc::test

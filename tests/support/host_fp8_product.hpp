@@ -4,7 +4,7 @@
 #include "../src/ops/fp8_byte_product.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 
-namespace test {
+namespace bert_hpc::test {
 
 namespace core = bert_hpc::core;
 namespace ops = bert_hpc::ops;
@@ -39,4 +39,4 @@ class HostFp8Product : public ops::ByteFp8Product {
   }
 };
 
-}  // namespace test
+}  // namespace bert_hpc::test

@@ -20,7 +20,7 @@ class DeviceListener : public Catch::EventListenerBase {
       std::exit(4);  // Catch2's status for runs in which everything was skipped
     }
     runtime_ = std::make_unique<bert_hpc::core::DeviceRuntime>();
-    test::DeviceCalls::of_thread();
+    bert_hpc::test::DeviceCalls::of_thread();
   }
   void testRunEnded(const Catch::TestRunStats&) override { runtime_.reset(); }
 

@@ -5,7 +5,7 @@
 
 #include "bert_hpc/core/clock.hpp"
 
-namespace test_support {
+namespace bert_hpc::test {
 
 class ManualClock final : public bert_hpc::core::Clock {
  public:
@@ -29,4 +29,4 @@ class ManualClock final : public bert_hpc::core::Clock {
   int pauses_ = 0;
 };
 
-}  // namespace test_support
+}  // namespace bert_hpc::test

@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
   } else {
     bert_hpc::core::choose_device(rank);
     const bert_hpc::core::DeviceRuntime runtime;
-    test::DeviceCalls::of_thread();
+    bert_hpc::test::DeviceCalls::of_thread();
     status = run_session(argc, argv, rank);
   }
   int worst = 0;

@@ -9,7 +9,7 @@
 #include "bert_hpc/model/model_config.hpp"
 #include "support/host_batch.hpp"
 
-namespace bert_hpc::tests {
+namespace bert_hpc::test {
 
 /// BERT-base's layers, narrow: counts do not depend on widths.
 inline model::ModelConfig narrow_base() {
@@ -47,4 +47,4 @@ inline layers::BatchBounds bounds_of(const core::MicroBatch& batch) {
   return bounds;
 }
 
-}  // namespace bert_hpc::tests
+}  // namespace bert_hpc::test

@@ -8,7 +8,7 @@
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/config/toml_reader.hpp"
 
-namespace test {
+namespace bert_hpc::test {
 
 /// The resolved configuration of an input's text. Throws Error(input) with every problem.
 inline bert_hpc::config::Config parsed_input(const std::string& text, const std::string& name,
@@ -19,4 +19,4 @@ inline bert_hpc::config::Config parsed_input(const std::string& text, const std:
   return std::move(read.config);
 }
 
-}  // namespace test
+}  // namespace bert_hpc::test

@@ -9,7 +9,7 @@
 #include "bert_hpc/model/encoder_settings.hpp"
 #include "bert_hpc/model/model_plan.hpp"
 
-namespace bert_hpc::tests {
+namespace bert_hpc::test {
 
 /// The norm behind the embeddings becomes the first sublayer's, that behind each sublayer the next one's, and the last
 /// norm that before the head.
@@ -35,4 +35,4 @@ inline model::ModelPlan causal(model::ModelPlan plan, const model::ModelConfig& 
   return plan;
 }
 
-}  // namespace bert_hpc::tests
+}  // namespace bert_hpc::test

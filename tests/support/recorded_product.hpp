@@ -6,7 +6,7 @@
 
 #include "bert_hpc/ops/matrix_product.hpp"
 
-namespace bert_hpc::tests {
+namespace bert_hpc::test {
 
 class RecordedProduct final : public ops::MatrixProduct {
  public:
@@ -42,4 +42,4 @@ class RecordedProduct final : public ops::MatrixProduct {
   std::set<ops::ProductExtents> requested_;
 };
 
-}  // namespace bert_hpc::tests
+}  // namespace bert_hpc::test

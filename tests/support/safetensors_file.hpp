@@ -9,7 +9,7 @@
 
 #include "../src/model/safetensors_writer.hpp"
 
-namespace test {
+namespace bert_hpc::test {
 
 /// Written aside, flushed, renamed. Throws Error(files).
 inline void write_safetensors(const std::filesystem::path& path, std::vector<bert_hpc::model::TensorToWrite> tensors,
@@ -20,4 +20,4 @@ inline void write_safetensors(const std::filesystem::path& path, std::vector<ber
   file.publish();
 }
 
-}  // namespace test
+}  // namespace bert_hpc::test

@@ -12,7 +12,7 @@
 #include "bert_hpc/core/micro_batch.hpp"
 #include "support/vector.hpp"
 
-namespace test {
+namespace bert_hpc::test {
 
 using bert_hpc::core::Tensor;
 
@@ -133,4 +133,4 @@ inline std::uint64_t bits_of(Tensor<const float> x) {
   return hash;
 }
 
-}  // namespace test
+}  // namespace bert_hpc::test

@@ -11,7 +11,7 @@
 
 #include "bert_hpc/train/schedule.hpp"
 
-namespace test {
+namespace bert_hpc::test {
 
 using bert_hpc::train::Instruction;
 using bert_hpc::train::Message;
@@ -220,4 +220,4 @@ inline std::string find_fault(const std::vector<Schedule>& schedules, int micro_
   return schedule_check::Execution(schedules, micro_batches, virtual_stages, sending).run();
 }
 
-}  // namespace test
+}  // namespace bert_hpc::test

@@ -9,7 +9,7 @@
 #include "bert_hpc/comm/decorated_communicator.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 
-namespace test {
+namespace bert_hpc::test {
 
 class SettledCommunicator : public bert_hpc::comm::DecoratedCommunicator {
  public:
@@ -57,4 +57,4 @@ class SettledCommunicator : public bert_hpc::comm::DecoratedCommunicator {
   };
 };
 
-}  // namespace test
+}  // namespace bert_hpc::test

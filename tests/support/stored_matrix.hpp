@@ -8,7 +8,7 @@
 #include "bert_hpc/core/matrix.hpp"
 #include "support/sample_tensors.hpp"
 
-namespace test {
+namespace bert_hpc::test {
 
 using bert_hpc::core::DataType;
 
@@ -84,4 +84,4 @@ class StoredMatrix {
   bert_hpc::core::Matrix shape_;  // without an address
 };
 
-}  // namespace test
+}  // namespace bert_hpc::test

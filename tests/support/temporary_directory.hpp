@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace test_support {
+namespace bert_hpc::test {
 
 class TemporaryDirectory {
  public:
@@ -41,4 +41,4 @@ inline void write_bytes(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
-}  // namespace test_support
+}  // namespace bert_hpc::test

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-namespace test {
+namespace bert_hpc::test {
 
 /// The folder tests of this checkout; of a packed build (tests/gpu.sh), the one that the environment names.
 inline std::filesystem::path tests_directory() {
@@ -12,4 +12,4 @@ inline std::filesystem::path tests_directory() {
   return packed != nullptr ? packed : BERT_HPC_TESTS_DIRECTORY;
 }
 
-}  // namespace test
+}  // namespace bert_hpc::test

@@ -6,7 +6,7 @@
 #include "bert_hpc/core/data_type.hpp"
 #include "bert_hpc/core/error.hpp"
 
-namespace bert_hpc::tests {
+namespace bert_hpc::test {
 
 /// Elements' type, and whether a GPU rounds the factors of fp32 products to TF32.
 struct Compute {
@@ -24,4 +24,4 @@ inline Compute compute_named(const std::string& name) {
   throw core::Error(core::ExitCode::input, "the precision is fp32, tf32, bf16 or fp16, not " + name + ".");
 }
 
-}  // namespace bert_hpc::tests
+}  // namespace bert_hpc::test

@@ -6,7 +6,7 @@
 
 #include "bert_hpc/comm/decorated_communicator.hpp"
 
-namespace test {
+namespace bert_hpc::test {
 
 class UnpolledCommunicator : public bert_hpc::comm::DecoratedCommunicator {
  public:
@@ -53,4 +53,4 @@ class UnpolledCommunicator : public bert_hpc::comm::DecoratedCommunicator {
   int polls_ = 0, waits_ = 0;
 };
 
-}  // namespace test
+}  // namespace bert_hpc::test

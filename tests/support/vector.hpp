@@ -24,7 +24,7 @@
 #include "bert_hpc/core/parameter_store.hpp"
 #include "support/device_calls.hpp"
 
-namespace test {
+namespace bert_hpc::test {
 
 /// Host memory with the alignment of device memory: on CPU builds kernels compute in it.
 template <class T>
@@ -220,4 +220,4 @@ class Arenas {
   std::deque<bert_hpc::core::Buffer<std::byte>> taken_;
 };
 
-}  // namespace test
+}  // namespace bert_hpc::test

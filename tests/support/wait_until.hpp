@@ -4,7 +4,7 @@
 #include <chrono>
 #include <thread>
 
-namespace test_support {
+namespace bert_hpc::test {
 
 /// Waits until condition() is true; returns false after four minutes.
 template <class Condition>
@@ -17,4 +17,4 @@ bool wait_until(Condition condition) {
   return true;
 }
 
-}  // namespace test_support
+}  // namespace bert_hpc::test

@@ -6,7 +6,7 @@
 #include "bert_hpc/comm/device_communicator.hpp"
 #include "bert_hpc/comm/mpi_communicator.hpp"
 
-namespace test {
+namespace bert_hpc::test {
 
 /// Another group of all ranks. Collective.
 struct World {
@@ -24,4 +24,4 @@ inline bert_hpc::comm::Communicator& world() {
   return all.get();
 }
 
-}  // namespace test
+}  // namespace bert_hpc::test

@@ -15,7 +15,7 @@ namespace {
 
 train::SimulationInput two_stages(int micro_batches) {
   train::SimulationInput in;
-  in.model = model::make_plan({}, tests::classification_head, 2);
+  in.model = model::make_plan({}, test::classification_head, 2);
   in.grid = {.data = 1, .pipeline = 2, .tensor = 1};
   in.kind = train::ScheduleKind::gpipe;
   in.balance = {12, 12};

@@ -82,7 +82,7 @@ TEST_CASE("the end does not wait for a disk that hangs") {
   CHECK(scratch.status() == "running");
   // The disk is back: the thread of the mark ends. It may not have opened the file yet.
   int writer = -1;
-  REQUIRE(test_support::wait_until([&] { return (writer = open(lock.c_str(), O_WRONLY | O_NONBLOCK)) >= 0; }));
+  REQUIRE(bert_hpc::test::wait_until([&] { return (writer = open(lock.c_str(), O_WRONLY | O_NONBLOCK)) >= 0; }));
   close(writer);
 }
 

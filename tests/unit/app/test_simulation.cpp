@@ -39,7 +39,7 @@ core::MachineDescription machine() {
 train::SimulationInput simulated(const std::optional<core::MachineDescription>& on) {
   config::Config input;
   input.parallel.pipeline_schedule = "gpipe";
-  return app::simulation_input(input, {}, tests::classification_head, {.data = 2, .pipeline = 2}, {13, 11}, plan(), on);
+  return app::simulation_input(input, {}, test::classification_head, {.data = 2, .pipeline = 2}, {13, 11}, plan(), on);
 }
 
 }  // namespace

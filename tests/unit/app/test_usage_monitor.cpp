@@ -52,16 +52,16 @@ TEST_CASE("NVML: values in our units; a value that the GPU does not report is Na
 
 TEST_CASE("usage monitor: it samples in the background and ends at once") {
   const UsageMonitor monitor(gpu_usage("GPU-fake", fake), std::chrono::milliseconds(1));
-  REQUIRE(test_support::wait_until([&] { return monitor.samples().size() >= 3; }));
+  REQUIRE(bert_hpc::test::wait_until([&] { return monitor.samples().size() >= 3; }));
   CHECK(monitor.samples()[1].seconds >= monitor.samples()[0].seconds);
   const UsageMonitor sleeping(gpu_usage("GPU-fake", fake),
                               std::chrono::hours(24));  // its end does not wait for the next sample
-  REQUIRE(test_support::wait_until([&] { return sleeping.samples().size() == 1; }));
+  REQUIRE(bert_hpc::test::wait_until([&] { return sleeping.samples().size() == 1; }));
 }
 
 TEST_CASE("usage monitor: a last sample is taken at the end, and none after it") {
   UsageMonitor monitor(process_usage(1), std::chrono::hours(24));
-  REQUIRE(test_support::wait_until([&] { return monitor.samples().size() == 1; }));
+  REQUIRE(bert_hpc::test::wait_until([&] { return monitor.samples().size() == 1; }));
   CHECK(std::isnan(monitor.samples()[0].utilisation));  // nothing came before it
   monitor.finish();
   monitor.finish();

@@ -13,7 +13,7 @@ using Catch::Matchers::ContainsSubstring;
 namespace {
 
 Config parse(const std::vector<std::string>& overrides) {
-  return test::parsed_input(
+  return bert_hpc::test::parsed_input(
       "[run]\ndirectory = \"out\"\n[model]\npretrained = \"folder\"\n[task]\nname = \"regression\"\n"
       "[data]\ntrain = [\"a.h5\"]\n[optimizer]\nlearning_rate = 1e-5\n[schedule]\nepochs = 3\n",
       "in.toml", overrides, default_config(bert_hpc::ops::optimizer_inputs(), {"bert"}));

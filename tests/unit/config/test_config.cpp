@@ -20,7 +20,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-const std::string example_path = test::example_input("bert_hpc");
+const std::string example_path = bert_hpc::test::example_input("bert_hpc");
 
 const std::string minimal =
     "[run]\ndirectory = \"out\"\n[model]\npretrained = \"folder\"\n[task]\nname = \"regression\"\n"
@@ -31,7 +31,7 @@ Config defaults() {
 }
 
 Config parse(const std::string& text, const std::vector<std::string>& overrides = {}) {
-  return test::parsed_input(text, "in.toml", overrides, defaults());
+  return bert_hpc::test::parsed_input(text, "in.toml", overrides, defaults());
 }
 
 std::string problems(const std::string& text, const std::vector<std::string>& overrides = {}) {
@@ -434,13 +434,13 @@ TEST_CASE("a search reads embeddings and nothing else") {
 }
 
 TEST_CASE("the example input runs, shows every key, and every key of it is known") {
-  CHECK_NOTHROW(test::parsed_input(read_input_text(example_path), example_path, {}, defaults()));
+  CHECK_NOTHROW(bert_hpc::test::parsed_input(read_input_text(example_path), example_path, {}, defaults()));
   KeyList list;
   Config config = defaults();
   visit_keys(list, config);
   std::set<std::string> shown;
   const std::string text = read_input_text(example_path);
-  for (const test::KeyLine& line : test::key_lines(example_path)) {
+  for (const bert_hpc::test::KeyLine& line : bert_hpc::test::key_lines(example_path)) {
     shown.insert(line.table + '.' + line.key);
     if (!line.comment) continue;
     // As if its "# " were removed: a value of the right type, although it may exclude other keys.
@@ -465,7 +465,7 @@ TEST_CASE("the name of the optimizer decides which keys its table has") {
       {.name = "first", .settings = {{.key = "beta", .value = 0.5, .low = 0, .high = 1}}},
       {.name = "second", .settings = {{.key = "momentum", .value = 0.25}, {.key = "beta", .value = 2}}}};
   const auto read = [&](const std::vector<std::string>& overrides) {
-    return test::parsed_input(minimal, "in.toml", overrides, default_config(two, {"bert"}));
+    return bert_hpc::test::parsed_input(minimal, "in.toml", overrides, default_config(two, {"bert"}));
   };
   const auto problem = [&](const std::vector<std::string>& overrides) {
     try {
@@ -478,7 +478,8 @@ TEST_CASE("the name of the optimizer decides which keys its table has") {
   CHECK_THAT(to_toml(read({})), ContainsSubstring("name = \"first\"\nlearning_rate = 1e-05\nbeta = 0.5\ndecay = "));
   const Config second = read({"optimizer.name='second'", "optimizer.beta=3.0"});
   CHECK_THAT(to_toml(second), ContainsSubstring("momentum = 0.25\nbeta = 3.0\ndecay = "));
-  CHECK(to_toml(test::parsed_input(to_toml(second), "in.toml", {}, default_config(two, {"bert"}))) == to_toml(second));
+  CHECK(to_toml(bert_hpc::test::parsed_input(to_toml(second), "in.toml", {}, default_config(two, {"bert"}))) ==
+        to_toml(second));
   CHECK_THAT(problem({"optimizer.momentum=0.1"}), ContainsSubstring("momentum"));
   CHECK_THAT(problem({"optimizer.beta=1.5"}), ContainsSubstring("out of range"));
   CHECK_THAT(problem({"optimizer.name='third'"}), ContainsSubstring("\"first\" or \"second\""));
@@ -488,7 +489,7 @@ TEST_CASE("input/README.md explains exactly the keys that there are") {
   KeyList list;
   Config config = defaults();
   visit_keys(list, config);
-  CHECK(test::manual_keys("bert_hpc") == std::set<std::string>(list.names.begin(), list.names.end()));
+  CHECK(bert_hpc::test::manual_keys("bert_hpc") == std::set<std::string>(list.names.begin(), list.names.end()));
 }
 
 TEST_CASE("damaged inputs never crash, and their errors always name a place") {

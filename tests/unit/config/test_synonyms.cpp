@@ -3,7 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include "../../../src/config/synonym_tables.hpp"
+#include "../src/config/synonym_tables.hpp"
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/update_rule.hpp"
@@ -32,7 +32,8 @@ epochs = 1
 
 std::string problems(const std::string& text, const std::vector<std::string>& overrides = {}) {
   try {
-    test::parsed_input(text, "in.toml", overrides, default_config(bert_hpc::ops::optimizer_inputs(), {"bert"}));
+    bert_hpc::test::parsed_input(text, "in.toml", overrides,
+                                 default_config(bert_hpc::ops::optimizer_inputs(), {"bert"}));
   } catch (const bert_hpc::core::Error& error) {
     return error.what();
   }

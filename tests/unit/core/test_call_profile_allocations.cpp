@@ -11,7 +11,7 @@ TEST_CASE("a profiled step allocates nothing after the first") {
   CallProfile profile;
   std::int64_t before = 0;
   for (int step = 0; step < 3; ++step) {
-    if (step == 1) before = allocations_so_far();
+    if (step == 1) before = bert_hpc::test::allocations_so_far();
     {
       const ObserveCalls observed(&profile);
       for (int i = 0; i < 400; ++i) {
@@ -23,6 +23,6 @@ TEST_CASE("a profiled step allocates nothing after the first") {
     }
     profile.collect();
   }
-  CHECK(allocations_so_far() == before);
+  CHECK(bert_hpc::test::allocations_so_far() == before);
   CHECK(before > 0);
 }

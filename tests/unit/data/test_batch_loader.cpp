@@ -12,6 +12,7 @@
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/data/batch_loader.hpp"
 #include "bert_hpc/data/shard_writer.hpp"
+#include "support/counted_heap.hpp"
 #include "unit/data/shard_fixture.hpp"
 
 using namespace bert_hpc;
@@ -24,7 +25,6 @@ using data::ShardReader;
 using test::ShardContent;
 
 /// Times that the program took memory from the heap (test_allocations.cpp).
-std::int64_t allocations_so_far();
 
 namespace {
 
@@ -441,9 +441,9 @@ TEST_CASE("nothing is allocated while steps are prepared and delivered") {
         options.plan.micro_tokens = reproducible ? 0 : 300;
         BatchLoader loader(reader, options);
         std::int64_t tokens = loader.next().tokens;  // the thread has begun
-        const std::int64_t before = allocations_so_far();
+        const std::int64_t before = test::allocations_so_far();
         while (loader.has_next()) tokens += loader.next().tokens;
-        CHECK(allocations_so_far() == before);
+        CHECK(test::allocations_so_far() == before);
         CHECK(tokens > 0);
       }
     }

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "../../../src/io/event_file.hpp"
+#include "../src/io/event_file.hpp"
 
-namespace test_support {
+namespace bert_hpc::test {
 
 template <class T>
 T number_at(const std::string& bytes, std::size_t place) {
@@ -116,4 +116,4 @@ inline Curves curves_of(const std::string& bytes) {
   return curves;
 }
 
-}  // namespace test_support
+}  // namespace bert_hpc::test

@@ -9,7 +9,7 @@
 #include "bert_hpc/io/journal.hpp"
 #include "bert_hpc/io/metrics.hpp"
 
-namespace test_support {
+namespace bert_hpc::test {
 
 /// Returns the number of damaged lines, which are skipped.
 inline std::int64_t rebuild_metrics(const std::string& directory) {
@@ -23,4 +23,4 @@ inline std::int64_t rebuild_metrics(const std::string& directory) {
   return bad + unknown;
 }
 
-}  // namespace test_support
+}  // namespace bert_hpc::test

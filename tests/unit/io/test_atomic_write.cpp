@@ -11,8 +11,8 @@
 using namespace bert_hpc::io;
 using bert_hpc::core::Error;
 using bert_hpc::core::read_text_file;
+using bert_hpc::test::TemporaryDirectory;
 using Catch::Matchers::ContainsSubstring;
-using test_support::TemporaryDirectory;
 
 TEST_CASE("a text file is replaced as a whole and leaves no temporary file") {
   const TemporaryDirectory directory;

@@ -14,8 +14,8 @@
 using namespace bert_hpc::io;
 using bert_hpc::core::Error;
 using bert_hpc::core::TensorPiece;
+using bert_hpc::test::TemporaryDirectory;
 using Catch::Matchers::ContainsSubstring;
-using test_support::TemporaryDirectory;
 
 namespace fs = std::filesystem;
 
@@ -60,7 +60,7 @@ void write_example(const std::string& folder, const CheckpointManifest& manifest
     write_checkpoint_file(folder, file.rank, manifest.id, manifest.step, payload, hdf5, false);
   }
   CheckpointManifest whole = manifest;
-  test_support::write_bytes(folder + '/' + history_name, history);
+  bert_hpc::test::write_bytes(folder + '/' + history_name, history);
   put_history(whole, static_cast<std::int64_t>(history.size()), history_checksum);
   write_manifest(folder, whole, hdf5);
 }
@@ -276,25 +276,25 @@ TEST_CASE("damage anywhere in a checkpoint is found before its numbers are used"
   write_example(directory.path(), example());
   std::mt19937 random(11);
   for (const std::string name : {"manifest.h5", "rank-00000.h5", "rank-00003.h5", history_name}) {
-    const std::string path = directory / name, bytes = test_support::file_bytes(path);
+    const std::string path = directory / name, bytes = bert_hpc::test::file_bytes(path);
     for (int trial = 0; trial < 200; ++trial) {
       std::string damaged = bytes;
       const std::size_t bit = random() % (8 * bytes.size());
       damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
-      test_support::write_bytes(path, damaged);
+      bert_hpc::test::write_bytes(path, damaged);
       INFO(name << " bit " << bit);
       CHECK_THROWS_AS(read_all(directory.path()), Error);
     }
     for (const std::size_t size :
          {std::size_t{0}, std::size_t{100}, std::size_t{512}, bytes.size() / 2, bytes.size() - 1}) {
       if (size >= bytes.size()) continue;
-      test_support::write_bytes(path, bytes.substr(0, size));
+      bert_hpc::test::write_bytes(path, bytes.substr(0, size));
       INFO(name << " cut to " << size);
       CHECK_THROWS_AS(read_all(directory.path()), Error);
     }
     fs::remove(path);
     CHECK_THROWS_WITH(read_all(directory.path()), ContainsSubstring("no such file"));
-    test_support::write_bytes(path, bytes);
+    bert_hpc::test::write_bytes(path, bytes);
   }
   read_all(directory.path());
 }
@@ -367,7 +367,7 @@ TEST_CASE("a checkpoint bears its name once it is whole, and pointers are follow
   for (const std::int64_t step : {300, 100, 200, 400}) {
     CHECK(folder.begin(step) == folder.staging(step));
     folder.begin(step);  // by another rank
-    test_support::write_bytes(folder.staging(step) + "/manifest.h5", std::to_string(step));
+    bert_hpc::test::write_bytes(folder.staging(step) + "/manifest.h5", std::to_string(step));
     const std::size_t before = folder.steps().size();
     folder.publish(step);
     CHECK(folder.steps().size() == before + 1);
@@ -377,7 +377,7 @@ TEST_CASE("a checkpoint bears its name once it is whole, and pointers are follow
   folder.point("latest", 400);
   folder.point("best", 100);
   CHECK(folder.named("best") == 100);
-  CHECK(test_support::file_bytes(folder.path() + "/best") == "step-00000100\n");
+  CHECK(bert_hpc::test::file_bytes(folder.path() + "/best") == "step-00000100\n");
   folder.prune(1);
   CHECK(folder.steps() == std::vector<std::int64_t>{100, 400});
   // set_pointers() repairs the pointers after a kill between them. It never names a missing best step or a later one.
@@ -391,14 +391,14 @@ TEST_CASE("a checkpoint bears its name once it is whole, and pointers are follow
   folder.forget("best");
   CHECK_FALSE(folder.named("best"));
   for (const char* text : {"../../etc", "", "step-00000400/../step-00000100", "/step-00000400"}) {
-    test_support::write_bytes(folder.path() + "/best", text);
+    bert_hpc::test::write_bytes(folder.path() + "/best", text);
     CHECK_FALSE(folder.named("best"));
   }
 
   // Again, in place of the one there is.
-  test_support::write_bytes(folder.begin(400) + "/manifest.h5", "new");
+  bert_hpc::test::write_bytes(folder.begin(400) + "/manifest.h5", "new");
   folder.publish(400);
-  CHECK(test_support::file_bytes(folder.place(400) + "/manifest.h5") == "new");
+  CHECK(bert_hpc::test::file_bytes(folder.place(400) + "/manifest.h5") == "new");
   CHECK_FALSE(fs::exists(folder.path() + "/.replaced-step-00000400"));
   CHECK(folder.prune(2).empty());
   CHECK_FALSE(fs::exists(folder.path() + "/.removing-.replaced-step-00000400"));
@@ -425,7 +425,7 @@ TEST_CASE("only the unfinished files of a killed run are removed") {
   folder.begin(6);
   folder.publish(6);
   fs::create_directory(directory / ".removing-step-00000004");
-  test_support::write_bytes(directory / "notes.txt", "mine");
+  bert_hpc::test::write_bytes(directory / "notes.txt", "mine");
   folder.prepare();
   CHECK_FALSE(fs::exists(folder.staging(5)));
   CHECK_FALSE(fs::exists(directory / ".removing-step-00000004"));

@@ -9,8 +9,8 @@
 using namespace bert_hpc::io;
 using bert_hpc::core::Error;
 using bert_hpc::core::ExitCode;
+using bert_hpc::test::TemporaryDirectory;
 using Catch::Matchers::ContainsSubstring;
-using test_support::TemporaryDirectory;
 
 namespace {
 
@@ -20,7 +20,7 @@ std::string make_sealed(const std::string& path) {
   file.write_attribute("/", "schema", "test");
   file.close();
   seal(path, "shard");
-  return test_support::file_bytes(path);
+  return bert_hpc::test::file_bytes(path);
 }
 
 }  // namespace
@@ -45,7 +45,7 @@ TEST_CASE("every single-bit flip is found") {
   for (std::size_t trial = 0; trial < 1200; ++trial) {
     const std::size_t bit = trial < 512 ? trial : random() % (8 * bytes.size());
     bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ (1 << (bit % 8)));
-    test_support::write_bytes(path, bytes);
+    bert_hpc::test::write_bytes(path, bytes);
     INFO("bit " << bit);
     CHECK(check_seal(path, "shard").state != FileState::good);
     bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ (1 << (bit % 8)));
@@ -59,12 +59,12 @@ TEST_CASE("a tail that is stated can be checked alone") {
   const auto begin = static_cast<std::int64_t>(bytes.size()) - 100;
   make_sealed(other);
   seal(path, "shard", ExitCode::data, begin);
-  const std::string sealed = test_support::file_bytes(path);
+  const std::string sealed = bert_hpc::test::file_bytes(path);
   CHECK(sealed.find("tail " + std::to_string(begin) + " crc32 ") < seal_bytes);
   const auto state_of = [&](const std::string& where, std::size_t damaged, SealPart part) {
-    std::string content = test_support::file_bytes(where);
+    std::string content = bert_hpc::test::file_bytes(where);
     content[damaged] = static_cast<char>(content[damaged] ^ 1);
-    test_support::write_bytes(directory / "damaged.h5", content);
+    bert_hpc::test::write_bytes(directory / "damaged.h5", content);
     return check_seal(directory / "damaged.h5", "shard", part).state;
   };
   CHECK(check_seal(path, "shard", SealPart::tail).state == FileState::good);
@@ -80,9 +80,9 @@ TEST_CASE("a tail that is stated can be checked alone") {
     CHECK(state_of(path, at, SealPart::tail) != FileState::good);
   }
   CHECK(state_of(other, tail - 1, SealPart::tail) == FileState::damaged);
-  test_support::write_bytes(path, sealed.substr(0, sealed.size() - 1));
+  bert_hpc::test::write_bytes(path, sealed.substr(0, sealed.size() - 1));
   CHECK(check_seal(path, "shard", SealPart::tail).state == FileState::truncated);
-  test_support::write_bytes(path, sealed + "x");
+  bert_hpc::test::write_bytes(path, sealed + "x");
   CHECK(check_seal(path, "shard", SealPart::tail).state == FileState::damaged);
 }
 
@@ -91,7 +91,7 @@ TEST_CASE("the check of a seal names the error") {
   const std::string path = directory / "s.h5";
   const std::string bytes = make_sealed(path);
   const auto state_of = [&](const std::string& content) {
-    test_support::write_bytes(path, content);
+    bert_hpc::test::write_bytes(path, content);
     return check_seal(path, "shard").state;
   };
   CHECK(check_seal(directory / "absent.h5", "shard").state == FileState::missing);
@@ -115,7 +115,7 @@ TEST_CASE("the check of a seal names the error") {
   Hdf5File unsealed = Hdf5File::create(path, ExitCode::data, seal_bytes);
   unsealed.close();
   CHECK_THROWS_WITH(verify(path, "shard", ExitCode::data), ContainsSubstring("did not finish"));
-  test_support::write_bytes(path, bytes);
+  bert_hpc::test::write_bytes(path, bytes);
   CHECK_THROWS_WITH(verify(path, "checkpoint", ExitCode::files), ContainsSubstring("needed is 'checkpoint 1'"));
   CHECK_THROWS_AS(seal(directory / "absent.h5", "shard"), Error);
 }

@@ -13,8 +13,8 @@
 
 using namespace bert_hpc::io;
 using bert_hpc::core::ExitCode;
+using bert_hpc::test::TemporaryDirectory;
 using Catch::Matchers::ContainsSubstring;
-using test_support::TemporaryDirectory;
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <limits>
 #include <map>
 
-#include "../../../src/io/event_file.hpp"
+#include "../src/io/event_file.hpp"
 #include "bert_hpc/io/journal.hpp"
 #include "bert_hpc/io/metrics.hpp"
 #include "event_reader.hpp"
@@ -16,18 +16,18 @@
 
 using namespace bert_hpc::io;
 using bert_hpc::core::Error;
+using bert_hpc::test::Curves;
+using bert_hpc::test::curves_of;
+using bert_hpc::test::masked;
+using bert_hpc::test::number_at;
+using bert_hpc::test::payloads;
+using bert_hpc::test::Point;
+using bert_hpc::test::TemporaryDirectory;
 using Catch::Matchers::ContainsSubstring;
 using detail::crc32c;
 using detail::encode_beginning;
 using detail::encode_event;
 using detail::encode_record;
-using test_support::Curves;
-using test_support::curves_of;
-using test_support::masked;
-using test_support::number_at;
-using test_support::payloads;
-using test_support::Point;
-using test_support::TemporaryDirectory;
 
 namespace fs = std::filesystem;
 
@@ -46,7 +46,7 @@ std::string event_path(const TemporaryDirectory& directory) {
 }
 
 Curves curves_in(const TemporaryDirectory& directory) {
-  return curves_of(test_support::file_bytes(event_path(directory)));
+  return curves_of(bert_hpc::test::file_bytes(event_path(directory)));
 }
 
 std::vector<std::int64_t> steps_of(const Curves& curves, const std::string& tag) {
@@ -121,14 +121,14 @@ TEST_CASE("every row is a point of its curves, and metrics.h5 brings the event f
   const TemporaryDirectory directory;
   const double before = static_cast<double>(std::time(nullptr));
   MetricsWriter writer(directory.path(), {}, {.interval = 5, .resume_step = -1, .events = true});
-  const std::string first = test_support::file_bytes(event_path(directory));
+  const std::string first = bert_hpc::test::file_bytes(event_path(directory));
   CHECK(payloads(first).size() == 2);
   writer.record_step(step_row(10));
   writer.record_loss_scale({10, 32768, 1});
   writer.record_evaluation("validation", {10, 0.7, {{"accuracy", 0.5}, {"f1", 0.25}}, 2, {1, 2, 3, 4}});
-  CHECK(test_support::file_bytes(event_path(directory)) == first);  // no writing with every row
+  CHECK(bert_hpc::test::file_bytes(event_path(directory)) == first);  // no writing with every row
   writer.snapshot();
-  const std::string second = test_support::file_bytes(event_path(directory));
+  const std::string second = bert_hpc::test::file_bytes(event_path(directory));
   CHECK(second.substr(0, first.size()) == first);
   const Curves curves = curves_of(second);
   const std::map<std::string, float> expected = {{"train/loss", 0.1f},
@@ -153,7 +153,7 @@ TEST_CASE("every row is a point of its curves, and metrics.h5 brings the event f
   writer.record_step(step_row(20));
   writer.record_evaluation("test", {10, 0.8, {}, 0, {}});
   writer.close();
-  const std::string third = test_support::file_bytes(event_path(directory));
+  const std::string third = bert_hpc::test::file_bytes(event_path(directory));
   CHECK(third.substr(0, second.size()) == second);
   CHECK(steps_of(curves_of(third), "train/loss") == Steps{10, 20});
   CHECK(steps_of(curves_of(third), "test/loss") == Steps{10});
@@ -173,15 +173,15 @@ TEST_CASE("a resumed run has each step once, with the time of its recording") {
     for (const std::int64_t step : {2, 4}) writer.record_evaluation("validation", {step, 0.5, {}, 0, {}});
     writer.snapshot();
   }
-  const std::string path = event_path(directory), whole = test_support::file_bytes(path);
+  const std::string path = event_path(directory), whole = bert_hpc::test::file_bytes(path);
   const Curves before = curves_of(whole);
   const std::string other = events_path(directory.path()) + "/of_another_program";
-  test_support::write_bytes(other, "x");
+  bert_hpc::test::write_bytes(other, "x");
   // Whole; torn within the last records; of rows that the kill has kept from it; gone.
   for (const std::size_t kept : {whole.size(), whole.size() - 1, whole.size() - 60, std::size_t{20}, std::size_t{0}}) {
     INFO("kept " << kept);
     const std::string there = event_path(directory);
-    test_support::write_bytes(there, whole.substr(0, kept));
+    bert_hpc::test::write_bytes(there, whole.substr(0, kept));
     if (kept == 0) fs::remove(there);
     MetricsWriter writer(directory.path(), {}, {.interval = 5, .resume_step = 4, .events = true});
     CHECK((kept == 0 || event_path(directory) > there));  // so that a running TensorBoard reads it next
@@ -197,7 +197,7 @@ TEST_CASE("a resumed run has each step once, with the time of its recording") {
     CHECK(curves.at("validation/loss")[1].value == 0.25f);
     CHECK(curves.at("train/loss")[3].time == before.at("train/loss")[3].time);
   }
-  CHECK(test_support::file_bytes(other) == "x");
+  CHECK(bert_hpc::test::file_bytes(other) == "x");
 }
 
 TEST_CASE("event files begun late, or after a journal of an older version, have all rows") {
@@ -221,7 +221,7 @@ TEST_CASE("event files begun late, or after a journal of an older version, have 
 TEST_CASE("event files are never written through a link") {
   const TemporaryDirectory directory, elsewhere;
   const std::string theirs = elsewhere / "events.out.tfevents.1700000000.bert_hpc";
-  test_support::write_bytes(theirs, "theirs");
+  bert_hpc::test::write_bytes(theirs, "theirs");
   fs::create_directory_symlink(elsewhere.path(), events_path(directory.path()));
   {
     MetricsWriter writer(directory.path(), {}, {.interval = 5, .resume_step = -1, .events = true});
@@ -229,7 +229,7 @@ TEST_CASE("event files are never written through a link") {
   }
   CHECK_FALSE(fs::is_symlink(events_path(directory.path())));
   CHECK(steps_of(curves_in(directory), "train/loss") == Steps{1});
-  CHECK(test_support::file_bytes(theirs) == "theirs");
+  CHECK(bert_hpc::test::file_bytes(theirs) == "theirs");
   CHECK(std::distance(fs::directory_iterator(elsewhere.path()), fs::directory_iterator()) == 1);
 }
 

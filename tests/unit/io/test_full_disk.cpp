@@ -9,7 +9,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <csignal>
 
-#include "../../../src/io/event_file.hpp"
+#include "../src/io/event_file.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/io/hdf5/hdf5.hpp"
 #include "bert_hpc/io/metrics.hpp"
@@ -20,7 +20,7 @@
 
 using namespace bert_hpc::io;
 using bert_hpc::core::ExitCode;
-using test_support::TemporaryDirectory;
+using bert_hpc::test::TemporaryDirectory;
 
 extern "C" int H5close();
 
@@ -170,7 +170,7 @@ TEST_CASE("points that an event file could not store do not damage later points"
   const auto write = [&] {
     detail::EventFile file(folder, 1.0);
     file.append(detail::encode_event(1.0, 1, {{"a", 1.0}}));
-    test_support::write_bytes(filler, std::string(1 << 20, 'x'));  // as much as there is room for
+    bert_hpc::test::write_bytes(filler, std::string(1 << 20, 'x'));  // as much as there is room for
     bool failed = false;
     try {
       file.append(std::string(100000, 'x'));
@@ -180,7 +180,7 @@ TEST_CASE("points that an event file could not store do not damage later points"
     std::filesystem::remove(filler);
     file.append(detail::encode_event(1.0, 2, {{"a", 2.0}}));
     const std::string path = std::filesystem::directory_iterator(folder)->path();
-    const auto curves = test_support::curves_of(test_support::file_bytes(path));
+    const auto curves = bert_hpc::test::curves_of(bert_hpc::test::file_bytes(path));
     const bool whole = curves.at("a").size() == 2 && curves.at("a")[1].value == 2.0f;
     if (!failed || !whole) throw bert_hpc::core::Error(ExitCode::numerical, "");
   };

@@ -16,8 +16,8 @@
 using namespace bert_hpc::io;
 using bert_hpc::core::Error;
 using bert_hpc::core::ExitCode;
+using bert_hpc::test::TemporaryDirectory;
 using Catch::Matchers::ContainsSubstring;
-using test_support::TemporaryDirectory;
 
 TEST_CASE("numbers, text and attributes come back as they were written") {
   const TemporaryDirectory directory;
@@ -131,7 +131,7 @@ TEST_CASE("the same data gives the same bytes at any time") {
     file.write_attribute("/", "labels", std::vector<std::string>{"x", "yy"});
     file.write_attribute("group", "note", "n");
     file.close();
-    return test_support::file_bytes(directory / name);
+    return bert_hpc::test::file_bytes(directory / name);
   };
   const std::string first = make("1.h5");
   std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // time stamps in HDF5 are in seconds

@@ -9,8 +9,8 @@
 using namespace bert_hpc::io;
 using bert_hpc::core::Error;
 using bert_hpc::core::ExitCode;
+using bert_hpc::test::TemporaryDirectory;
 using Catch::Matchers::ContainsSubstring;
-using test_support::TemporaryDirectory;
 
 namespace {
 
@@ -74,10 +74,10 @@ TEST_CASE("truncated and flipped files give an error or the right values") {
     file.write_attribute("/", "count", std::int64_t{2000});
     file.close();
   }
-  std::string bytes = test_support::file_bytes(path);
+  std::string bytes = bert_hpc::test::file_bytes(path);
   int wrong = 0, refused = 0;
   const auto attempt = [&](const std::string& content) {
-    test_support::write_bytes(path, content);
+    bert_hpc::test::write_bytes(path, content);
     try {
       const Hdf5File file = Hdf5File::open_read(path, ExitCode::data);
       if (file.integer_attribute("/", "count") != 2000 || file.read<std::int32_t>("ids", 5000) != ids) ++wrong;

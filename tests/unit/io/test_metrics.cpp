@@ -39,9 +39,9 @@ extern "C" int fdatasync(int file) {
 using namespace bert_hpc::io;
 using bert_hpc::core::Error;
 using bert_hpc::core::ExitCode;
+using bert_hpc::test::rebuild_metrics;
+using bert_hpc::test::TemporaryDirectory;
 using Catch::Matchers::ContainsSubstring;
-using test_support::rebuild_metrics;
-using test_support::TemporaryDirectory;
 
 namespace {
 
@@ -204,7 +204,7 @@ struct SlowClock final : bert_hpc::core::Clock {
 
 TEST_CASE("poll makes a snapshot only when due and needed") {
   const TemporaryDirectory directory;
-  test_support::ManualClock clock;
+  bert_hpc::test::ManualClock clock;
   MetricsWriter writer(directory.path(), example_info(), {.interval = 5, .clock = &clock});
   clock.advance(std::chrono::seconds(5));
   CHECK_FALSE(writer.poll());  // no new row
@@ -271,11 +271,11 @@ TEST_CASE("a damaged journal loses only its damaged lines") {
     for (std::int64_t step = 1; step <= 5; ++step) writer.record_step(step_row(step));
   }
   const std::string path = metrics_journal_path(directory.path());
-  const std::string good = test_support::file_bytes(path);
+  const std::string good = bert_hpc::test::file_bytes(path);
   // Torn at every place of the last two lines.
   const std::size_t fourth = good.rfind("step\t4") - 9;
   for (std::size_t kept = fourth; kept < good.size(); ++kept) {
-    test_support::write_bytes(path, good.substr(0, kept));
+    bert_hpc::test::write_bytes(path, good.substr(0, kept));
     const std::int64_t bad = rebuild_metrics(directory.path());
     const std::size_t rows = steps_of(directory).size();
     // A line that lacks only its newline is whole.
@@ -288,11 +288,11 @@ TEST_CASE("a damaged journal loses only its damaged lines") {
   // A flipped bit in the middle.
   std::string flipped = good;
   flipped[good.find("step\t3") + 8] ^= 1;
-  test_support::write_bytes(path, flipped);
+  bert_hpc::test::write_bytes(path, flipped);
   CHECK(rebuild_metrics(directory.path()) == 1);
   CHECK(steps_of(directory) == std::vector<std::int64_t>{1, 2, 4, 5});
   // Torn, then continued.
-  test_support::write_bytes(path, good.substr(0, good.size() - 3));
+  bert_hpc::test::write_bytes(path, good.substr(0, good.size() - 3));
   {
     MetricsWriter writer(directory.path(), example_info(), {.interval = 5, .resume_step = 4});
     CHECK(writer.warnings().size() == 1);
@@ -330,12 +330,12 @@ TEST_CASE("a journal without its beginning does not keep a run from resuming") {
     for (std::int64_t step = 1; step <= 5; ++step) writer.record_step(step_row(step));
   }
   const std::string path = metrics_journal_path(directory.path());
-  std::string flipped = test_support::file_bytes(path);
+  std::string flipped = bert_hpc::test::file_bytes(path);
   flipped[3] ^= 1;
   std::string aside = directory.path() + "/metrics.before-step-6.h5";
   for (const std::string& damaged : {flipped, std::string()}) {
-    test_support::write_bytes(path, damaged);
-    const std::string older = test_support::file_bytes(metrics_path(directory.path()));
+    bert_hpc::test::write_bytes(path, damaged);
+    const std::string older = bert_hpc::test::file_bytes(metrics_path(directory.path()));
     {
       MetricsWriter writer(directory.path(), example_info(), {.interval = 5, .resume_step = 5});
       REQUIRE(writer.warnings().size() == 1);
@@ -343,8 +343,8 @@ TEST_CASE("a journal without its beginning does not keep a run from resuming") {
                                            ContainsSubstring("'" + aside + "': metrics.h5 begins with step 6."));
       writer.record_step(step_row(6));
     }
-    CHECK(test_support::file_bytes(path + ".damaged") == damaged);
-    CHECK(test_support::file_bytes(aside) == older);
+    CHECK(bert_hpc::test::file_bytes(path + ".damaged") == damaged);
+    CHECK(bert_hpc::test::file_bytes(aside) == older);
     aside = directory.path() + "/metrics.before-step-6-2.h5";  // the first one stays
     CHECK(steps_of(directory) == std::vector<std::int64_t>{6});
     CHECK(rebuild_metrics(directory.path()) == 0);
@@ -358,7 +358,7 @@ TEST_CASE("a run without its journal leaves the metrics of its past as they are"
     MetricsWriter writer(directory.path(), example_info());
     for (std::int64_t step = 1; step <= 5; ++step) writer.record_step(step_row(step));
   }
-  const std::string older = test_support::file_bytes(metrics_path(directory.path()));
+  const std::string older = bert_hpc::test::file_bytes(metrics_path(directory.path()));
   std::filesystem::remove(metrics_journal_path(directory.path()));
   {
     MetricsWriter writer(directory.path(), example_info(), {.interval = 5, .resume_step = 3});
@@ -366,7 +366,7 @@ TEST_CASE("a run without its journal leaves the metrics of its past as they are"
     CHECK_THAT(writer.warnings()[0], ContainsSubstring("There is no") && ContainsSubstring("begins with step 4."));
     writer.record_step(step_row(4));
   }
-  CHECK(test_support::file_bytes(directory.path() + "/metrics.before-step-4.h5") == older);
+  CHECK(bert_hpc::test::file_bytes(directory.path() + "/metrics.before-step-4.h5") == older);
   CHECK(steps_of(directory) == std::vector<std::int64_t>{4});
 }
 
@@ -378,15 +378,15 @@ TEST_CASE("a journal with a second name becomes a file of its own, and the other
   }
   const std::string path = metrics_journal_path(directory.path()), backup = directory.path() + "/backup";
   std::filesystem::create_hard_link(path, backup);
-  const std::string before = test_support::file_bytes(path);
+  const std::string before = bert_hpc::test::file_bytes(path);
   {
     MetricsWriter writer(directory.path(), example_info(), {.interval = 5, .resume_step = 5});
     CHECK(writer.warnings().empty());
     writer.record_step(step_row(6));
   }
   CHECK(steps_of(directory) == std::vector<std::int64_t>{1, 2, 3, 4, 5, 6});
-  CHECK(test_support::file_bytes(backup) == before);
-  CHECK(test_support::file_bytes(path).size() > before.size());
+  CHECK(bert_hpc::test::file_bytes(backup) == before);
+  CHECK(bert_hpc::test::file_bytes(path).size() > before.size());
 }
 
 TEST_CASE("a journal that cannot be opened is not taken for a damaged one") {
@@ -419,8 +419,8 @@ TEST_CASE("a journal that differs from the checkpoint's copy is replaced by the 
       if (step == 6) REQUIRE(writer.copy_journal(writer.journal_bytes(), history));
     }
   }
-  const std::string whole = test_support::file_bytes(path), known = test_support::file_bytes(history);
-  REQUIRE((whole.starts_with(known) && known.starts_with(test_support::file_bytes(earlier))));
+  const std::string whole = bert_hpc::test::file_bytes(path), known = bert_hpc::test::file_bytes(history);
+  REQUIRE((whole.starts_with(known) && known.starts_with(bert_hpc::test::file_bytes(earlier))));
   std::string flipped = known;
   flipped[known.find("step\t3") + 8] ^= 1;
   const std::string short_one = known.substr(0, known.size() - 2), other = known.substr(0, known.rfind("step\t6") - 9);
@@ -435,12 +435,12 @@ TEST_CASE("a journal that differs from the checkpoint's copy is replaced by the 
     CHECK(open_metrics(directory).read<double>("evaluations/validation/accuracy", 9) == std::vector<double>{0.5});
   };
   for (const std::string& damaged : {flipped, flipped + whole.substr(known.size()), short_one, other, std::string()}) {
-    test_support::write_bytes(path, damaged);
+    bert_hpc::test::write_bytes(path, damaged);
     const auto warnings = goes_on(6, history);
     REQUIRE(warnings.size() == 1);
     CHECK_THAT(warnings[0], ContainsSubstring("is kept as '" + path + ".damaged'") &&
                                 ContainsSubstring("The rows up to step 6 come from the checkpoint."));
-    CHECK(test_support::file_bytes(path + ".damaged").starts_with(damaged));  // a torn line is closed off
+    CHECK(bert_hpc::test::file_bytes(path + ".damaged").starts_with(damaged));  // a torn line is closed off
     check_rows();
     CHECK(rebuild_metrics(directory.path()) == 0);
     check_rows();
@@ -457,10 +457,10 @@ TEST_CASE("a journal that differs from the checkpoint's copy is replaced by the 
   CHECK_FALSE(std::filesystem::exists(path + ".damaged"));
   check_rows();
   // A journal that has more than the checkpoint is cut back, as ever.
-  test_support::write_bytes(path, whole);
+  bert_hpc::test::write_bytes(path, whole);
   CHECK(goes_on(6, history).empty());
   check_rows();
-  CHECK(test_support::file_bytes(path).starts_with(whole));
+  CHECK(bert_hpc::test::file_bytes(path).starts_with(whole));
 }
 
 TEST_CASE("a checkpoint's copy of the journal has the earlier records, while more are added") {
@@ -470,7 +470,7 @@ TEST_CASE("a checkpoint's copy of the journal has the earlier records, while mor
   const std::string line(50000, 'x');
   for (int i = 0; i < 50; ++i) journal.append(line);  // more than a block
   const std::int64_t bytes = journal.bytes();
-  const std::string before = test_support::file_bytes(path);
+  const std::string before = bert_hpc::test::file_bytes(path);
   CHECK(static_cast<std::int64_t>(before.size()) == bytes);
   {
     const std::jthread appending([&] {
@@ -478,7 +478,7 @@ TEST_CASE("a checkpoint's copy of the journal has the earlier records, while mor
     });
     for (int i = 0; i < 10; ++i) {
       REQUIRE(journal.copy(bytes, copy));
-      CHECK(test_support::file_bytes(copy) == before);
+      CHECK(bert_hpc::test::file_bytes(copy) == before);
     }
   }
   CHECK(journal.copy(bytes, copy) == file_checksum(copy, ExitCode::files));
@@ -563,9 +563,9 @@ TEST_CASE("a foreign journal is refused") {
   const TemporaryDirectory directory;
   const std::string path = metrics_journal_path(directory.path());
   CHECK_THROWS_WITH(rebuild_metrics(directory.path()), ContainsSubstring("No such file"));
-  test_support::write_bytes(path, "");
+  bert_hpc::test::write_bytes(path, "");
   CHECK_THROWS_WITH(rebuild_metrics(directory.path()), ContainsSubstring("does not begin as"));
-  test_support::write_bytes(path, "step,loss\n1,2\n");
+  bert_hpc::test::write_bytes(path, "step,loss\n1,2\n");
   CHECK_THROWS_WITH(rebuild_metrics(directory.path()), ContainsSubstring("does not begin as"));
   // Whole lines with the right checksum but without sense.
   Journal journal = Journal::create(path, "bert_hpc metrics journal 1");

@@ -8,7 +8,7 @@
 
 using namespace bert_hpc::io;
 using bert_hpc::core::ExitCode;
-using test_support::TemporaryDirectory;
+using bert_hpc::test::TemporaryDirectory;
 using Integers = std::vector<std::int32_t>;
 using Numbers = std::vector<float>;
 using Columns = std::vector<PredictionColumn>;
@@ -77,8 +77,8 @@ TEST_CASE("windows of rows have a group of their own") {
 TEST_CASE("unfinished predictions leave no file, and keep the earlier one") {
   const TemporaryDirectory directory;
   const std::string path = directory / "predictions.h5";
-  test_support::write_bytes(path, "older");
+  bert_hpc::test::write_bytes(path, "older");
   { const PredictionsWriter writer(path, {"regression", {}, {}}, Columns{{"prediction", Numbers{}}}); }
-  CHECK(test_support::file_bytes(path) == "older");
+  CHECK(bert_hpc::test::file_bytes(path) == "older");
   CHECK_FALSE(std::filesystem::exists(path + ".partial"));
 }

@@ -19,9 +19,9 @@
 using namespace bert_hpc::io;
 using Catch::Matchers::ContainsSubstring;
 using namespace std::chrono_literals;
-using test_support::ManualClock;
-using test_support::TemporaryDirectory;
-using test_support::wait_until;
+using bert_hpc::test::ManualClock;
+using bert_hpc::test::TemporaryDirectory;
+using bert_hpc::test::wait_until;
 
 namespace fs = std::filesystem;
 
@@ -99,11 +99,11 @@ TEST_CASE("the lock of a process of this host that is gone is taken over at once
   siginfo_t ended;
   REQUIRE(waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) == 0);  // dead, and still in the table
   REQUIRE(fs::exists(directory / ".lock"));
-  const std::string text = test_support::file_bytes(directory / ".lock");
+  const std::string text = bert_hpc::test::file_bytes(directory / ".lock");
   ManualClock clock;
   for (const bool waited_for : {false, true}) {
     if (waited_for) waitpid(child, nullptr, 0);
-    test_support::write_bytes(directory / ".lock", text);
+    bert_hpc::test::write_bytes(directory / ".lock", text);
     const RunLock lock(directory.path(), watching(clock));
     CHECK_THAT(lock.took_over(), ContainsSubstring("process " + std::to_string(child)));
   }
@@ -114,8 +114,8 @@ TEST_CASE("a process number that is used again is no sign that a run lives") {
   const TemporaryDirectory directory;
   {
     const RunLock lock(directory.path(), quick);
-    const std::string text = test_support::file_bytes(directory / ".lock");
-    test_support::write_bytes(directory / "copy", replaced(text, "began ", "began 12345"));
+    const std::string text = bert_hpc::test::file_bytes(directory / ".lock");
+    bert_hpc::test::write_bytes(directory / "copy", replaced(text, "began ", "began 12345"));
   }
   fs::rename(directory / "copy", directory / ".lock");
   CHECK(refused(directory.path()) == "taken");
@@ -126,9 +126,9 @@ TEST_CASE("a lock of another host is stale when no process renews it, and not be
   std::string foreign;
   {
     const RunLock lock(directory.path(), quick);
-    foreign = replaced(test_support::file_bytes(directory / ".lock"), "host ", "host elsewhere");
+    foreign = replaced(bert_hpc::test::file_bytes(directory / ".lock"), "host ", "host elsewhere");
   }
-  test_support::write_bytes(directory / ".lock", foreign);
+  bert_hpc::test::write_bytes(directory / ".lock", foreign);
   // Its holder touches it in the first, a middle or the last pause of the watch.
   for (const int touching : {1, 20, 50}) {
     ManualClock clock;
@@ -152,8 +152,8 @@ TEST_CASE("a requeued job takes over from its earlier start at once, but not fro
   const RunLock lock(directory.path(), quick);
   const SlurmStart second("77", "1");
   CHECK_THAT(refused(directory.path()), ContainsSubstring("another run is at work"));
-  test_support::write_bytes(directory / "elsewhere",
-                            replaced(test_support::file_bytes(directory / ".lock"), "host ", "host elsewhere"));
+  bert_hpc::test::write_bytes(directory / "elsewhere",
+                              replaced(bert_hpc::test::file_bytes(directory / ".lock"), "host ", "host elsewhere"));
   fs::rename(directory / "elsewhere", directory / ".lock");
   ManualClock clock;
   const RunLock again(directory.path(), watching(clock));
@@ -171,10 +171,10 @@ TEST_CASE("the lock of another job, task, cluster or version, or of no earlier s
   std::string text;
   {
     const RunLock lock(directory.path(), quick);
-    text = replaced(test_support::file_bytes(directory / ".lock"), "host ", "host elsewhere");
+    text = replaced(bert_hpc::test::file_bytes(directory / ".lock"), "host ", "host elsewhere");
   }
   const auto lock_time = [&](const std::string& theirs) {
-    test_support::write_bytes(directory / ".lock", theirs);
+    bert_hpc::test::write_bytes(directory / ".lock", theirs);
     ManualClock clock;
     const RunLock lock(directory.path(), watching(clock));
     CHECK(!lock.took_over().empty());
@@ -198,9 +198,9 @@ TEST_CASE("a lock that cannot be looked at for a moment is not one that was give
   std::string foreign;
   {
     const RunLock lock(directory.path(), quick);
-    foreign = replaced(test_support::file_bytes(directory / ".lock"), "host ", "host elsewhere");
+    foreign = replaced(bert_hpc::test::file_bytes(directory / ".lock"), "host ", "host elsewhere");
   }
-  test_support::write_bytes(directory / ".lock", foreign);
+  bert_hpc::test::write_bytes(directory / ".lock", foreign);
   // Opening it fails (ELOOP) and succeeds in turns, from one look to the next; it is touched in one pause of 40.
   const std::string path = directory / ".lock", aside = directory / "aside";
   REQUIRE(symlink("aside", aside.c_str()) == 0);
@@ -225,7 +225,7 @@ TEST_CASE("a lock that cannot be looked at for a moment is not one that was give
       if (turned) exchange();
     }
   }
-  CHECK(test_support::file_bytes(path) == foreign);
+  CHECK(bert_hpc::test::file_bytes(path) == foreign);
 }
 
 TEST_CASE("a lock that cannot be looked at for the whole watch is an error") {
@@ -233,10 +233,10 @@ TEST_CASE("a lock that cannot be looked at for the whole watch is an error") {
   std::string foreign;
   {
     const RunLock lock(directory.path(), quick);
-    foreign = replaced(test_support::file_bytes(directory / ".lock"), "host ", "host elsewhere");
+    foreign = replaced(bert_hpc::test::file_bytes(directory / ".lock"), "host ", "host elsewhere");
   }
   const std::string path = directory / ".lock";
-  test_support::write_bytes(path, foreign);
+  bert_hpc::test::write_bytes(path, foreign);
   ManualClock clock;
   clock.during_pause = [&](int pause) {
     if (pause != 1) return;
@@ -256,7 +256,7 @@ TEST_CASE("the holder of a lock renews it, and releases only its own lock") {
     REQUIRE(wait_until([&] { return touched() > before; }));
     CHECK_NOTHROW(lock.require());
     CHECK(!lock.lost());
-    test_support::write_bytes(directory / ".lock", "host other\npid 1\n");
+    bert_hpc::test::write_bytes(directory / ".lock", "host other\npid 1\n");
     CHECK_THROWS_WITH(lock.require(), ContainsSubstring("taken over by process 1 on other"));
     CHECK(lock.lost());
   }
@@ -272,7 +272,7 @@ TEST_CASE("a run that has lost its lock notices at the next renewal, and does no
       REQUIRE(wait_until([&] { return fs::last_write_time(directory / ".lock") != last; }));
     }
     CHECK(!lock.lost());
-    test_support::write_bytes(directory / "other", "host other\npid 1\n");
+    bert_hpc::test::write_bytes(directory / "other", "host other\npid 1\n");
     fs::rename(directory / "other", directory / ".lock");
     const auto before = fs::last_write_time(directory / ".lock");
     if (removed) fs::remove(directory / ".lock");
@@ -286,7 +286,7 @@ TEST_CASE("a run that has lost its lock notices at the next renewal, and does no
 
 TEST_CASE("one of many processes that try a stale lock together gets it") {
   const TemporaryDirectory directory;
-  test_support::write_bytes(directory / ".lock", "host gone\npid 1\n");
+  bert_hpc::test::write_bytes(directory / ".lock", "host gone\npid 1\n");
   // Each process reports whether it holds the lock, and keeps it until all have reported.
   int reports[2], all_done[2];
   REQUIRE(pipe(reports) == 0);

@@ -11,10 +11,10 @@
 #include "support/sample_tensors.hpp"
 #include "support/stored_matrix.hpp"
 
-namespace bert_hpc::tests {
+namespace bert_hpc::test {
 
 inline constexpr std::int64_t rows = 7, in = 24, out = 16, rank = 3;
-inline constexpr float scale = 1.75f;
+inline constexpr float adapter_scale = 1.75f;
 
 /// The first and the third layer have adapters; weights are frozen, adapters are not.
 struct AdaptedLayers {
@@ -44,7 +44,7 @@ struct AdaptedLayers {
 
   static layers::AdapterSettings completed(layers::AdapterSettings settings) {
     settings.rank = rank;
-    settings.scale = scale;
+    settings.scale = adapter_scale;
     settings.layers = {"q", "v"};
     return settings;
   }
@@ -86,7 +86,7 @@ struct AdaptedLayers {
     double sum = value(name + ".weight")(o % out, i);
     if (name == "k") return sum;
     for (std::int64_t k = 0; k < rank; ++k) {
-      sum += static_cast<double>(scale) * value(layers::adapter_b(name))(k, o % out) *
+      sum += static_cast<double>(adapter_scale) * value(layers::adapter_b(name))(k, o % out) *
              value(layers::adapter_a(name))(k, i);
     }
     return sum;
@@ -119,4 +119,4 @@ double slope(const At& at, const Function& function) {
   return (high - low) / (2.0 * step);
 }
 
-}  // namespace bert_hpc::tests
+}  // namespace bert_hpc::test

@@ -14,7 +14,7 @@
 #include "bert_hpc/ops/epilogue.hpp"
 #include "support/sample_tensors.hpp"
 
-namespace bert_hpc::tests {
+namespace bert_hpc::test {
 
 struct Grid {
   Grid(std::int64_t row_count, std::int64_t column_count)
@@ -132,4 +132,4 @@ double derivative_difference(const core::Tensor<const float>& gradient, Grid& va
   return relative_difference(gradient, derivative);
 }
 
-}  // namespace bert_hpc::tests
+}  // namespace bert_hpc::test

@@ -10,14 +10,14 @@
 #include "support/stored_matrix.hpp"
 
 using namespace bert_hpc;
-using tests::Grid;
+using test::Grid;
 
 namespace {
 
 constexpr std::int64_t hidden = 16, vocabulary = 11, positions = 6, tokens = 8;
 const std::vector<std::int32_t> ids = {1, 7, 7, 3, 1, 10, 7, 4}, types = {0, 0, 1, 0, 0, 1, 1, 0}, lengths = {3, 5};
 
-Grid plain_embeddings(const layers::EmbeddingsSettings& settings, const tests::PlainParameters& parameters) {
+Grid plain_embeddings(const layers::EmbeddingsSettings& settings, const test::PlainParameters& parameters) {
   Grid sum(tokens, hidden);
   std::int64_t position = 0;
   for (std::int64_t t = 0; t < tokens; ++t, ++position) {
@@ -48,7 +48,7 @@ TEST_CASE("Embeddings and their gradients are those of plain loops", "[layers][e
   layers::Embeddings::declare(settings, specs);
   test::Arenas arenas;
   core::ParameterStore store(specs, core::ParameterStore::Arenas::with_gradients, {}, arenas.memory());
-  tests::PlainParameters parameters = tests::random_parameters(store, 7);
+  test::PlainParameters parameters = test::random_parameters(store, 7);
   const layers::Embeddings embeddings(settings, store);
   core::Workspace workspace;
   const auto of_micro_batch = embeddings.make_saved();
@@ -56,7 +56,7 @@ TEST_CASE("Embeddings and their gradients are those of plain loops", "[layers][e
   embeddings.allocate_saved(workspace, tokens, saved);
   workspace.allocate();
   embeddings.allocate_saved(workspace, tokens, saved);
-  const tests::HostBatch batch(ids, types, lengths);
+  const test::HostBatch batch(ids, types, lengths);
   const core::MicroBatch view = batch.view();
   const layers::StepContext context{.batch = view, .training = true};
 

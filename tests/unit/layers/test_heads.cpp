@@ -14,7 +14,7 @@
 using namespace bert_hpc;
 using layers::Activation;
 using layers::HeadSettings;
-using tests::Grid;
+using test::Grid;
 
 namespace {
 
@@ -22,7 +22,7 @@ constexpr std::int64_t hidden = 16, outputs = 3, rows = 4;
 // Derived in test_sublayers.cpp.
 constexpr double result_tolerance = 4e-6, gradient_tolerance = 8e-6;
 
-Grid plain_logits(const HeadSettings& settings, const tests::PlainParameters& parameters, const Grid& x) {
+Grid plain_logits(const HeadSettings& settings, const test::PlainParameters& parameters, const Grid& x) {
   if (settings.kind.is_token_head) return plain_linear(x, parameters, "classifier");
   return plain_linear(plain_activation(plain_linear(x, parameters, "dense"), settings.activation), parameters,
                       "classifier");
@@ -45,7 +45,7 @@ TEST_CASE("A head's logits, losses and gradients are those of plain loops", "[la
   const bool of_tokens = GENERATE(false, true);
   const auto activation = GENERATE(Activation::tanh, Activation::gelu, Activation::relu);
   if (of_tokens && activation != Activation::tanh) return;  // it has none
-  const HeadSettings settings{.kind = of_tokens ? tests::token_head : tests::classification_head,
+  const HeadSettings settings{.kind = of_tokens ? test::token_head : test::classification_head,
                               .hidden = hidden,
                               .outputs = outputs,
                               .classifier_dropout = 0,
@@ -54,7 +54,7 @@ TEST_CASE("A head's logits, losses and gradients are those of plain loops", "[la
   layers::declare_head(settings, specs);
   test::Arenas arenas;
   core::ParameterStore store(specs, core::ParameterStore::Arenas::with_gradients, {}, arenas.memory());
-  tests::PlainParameters parameters = tests::random_parameters(store, 7);
+  test::PlainParameters parameters = test::random_parameters(store, 7);
   const auto products = ops::make_matrix_product(test::independent_products());
   const auto attention = ops::make_attention();
   layers::Engine engine{*products, *attention};
@@ -69,7 +69,7 @@ TEST_CASE("A head's logits, losses and gradients are those of plain loops", "[la
   head->allocate_saved(workspace, rows, *saved);
 
   const std::vector<std::int32_t> classes = {2, 0, 0, 1};
-  tests::HostBatch batch(std::vector<std::int32_t>(2 * rows, 1), std::vector<std::int32_t>(2 * rows, 0), {1, 2, 4, 1});
+  test::HostBatch batch(std::vector<std::int32_t>(2 * rows, 1), std::vector<std::int32_t>(2 * rows, 0), {1, 2, 4, 1});
   batch.set_classes(classes);
   batch.set_masked({0, 2, 3, 6}, classes);
   const core::MicroBatch view = batch.view(of_tokens);
@@ -104,7 +104,7 @@ TEST_CASE("A head's logits, losses and gradients are those of plain loops", "[la
 }
 
 TEST_CASE("A head predicts the first of the largest logits", "[layers][head]") {
-  const HeadSettings settings{.kind = tests::classification_head, .hidden = hidden, .outputs = outputs};
+  const HeadSettings settings{.kind = test::classification_head, .hidden = hidden, .outputs = outputs};
   std::vector<core::ParameterSpec> specs;
   layers::declare_head(settings, specs);
   const core::ParameterStore store(specs, core::ParameterStore::Arenas::values);

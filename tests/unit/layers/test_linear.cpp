@@ -44,7 +44,7 @@ struct Layers {
 
   test::Arenas arenas;
   core::ParameterStore store;
-  tests::RecordedProduct products;
+  test::RecordedProduct products;
   std::unique_ptr<ops::Attention> attention;
 };
 
@@ -135,7 +135,7 @@ TEST_CASE("A frozen weight needs no product for its gradient, a frozen bias no s
     for (core::ParameterSpec& spec : specs) spec.trainable = spec.name != frozen && frozen != "both";
     test::Arenas arenas;
     const core::ParameterStore store(specs, core::ParameterStore::Arenas::with_gradients, {}, arenas.memory());
-    tests::RecordedProduct products(ops::make_matrix_product(test::independent_products()));
+    test::RecordedProduct products(ops::make_matrix_product(test::independent_products()));
     products.reserve({.rows = rows, .in = in, .out = out});
     const layers::Engine engine{products, *attention};
     const layers::Linear layer(store, {.weight = "weight", .bias = "bias"});
@@ -167,7 +167,7 @@ TEST_CASE("Only layers of the encoder compute in FP8", "[layers][linear]") {
   const layers::Linear encoder(l.store, {.weight = "a.weight"});
   const layers::Linear head(l.store, {.weight = "a.weight", .in_encoder = false});
   const layers::LinearWeight weight = encoder.weight(false);
-  tests::RecordedProduct rounded(ops::make_matrix_product("", {.compute = core::DataType::bf16}));
+  test::RecordedProduct rounded(ops::make_matrix_product("", {.compute = core::DataType::bf16}));
   rounded.reserve({.rows = rows, .in = in, .out = out});
   const auto fp8 = ops::make_fp8_product(rounded, {{weight.slice, weight.name, weight.weights}}, {.portable = true});
   fp8->reserve({.rows = rows, .in = in, .out = out});

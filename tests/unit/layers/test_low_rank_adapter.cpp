@@ -7,16 +7,16 @@
 #include <vector>
 
 using namespace bert_hpc;
+using test::adapter_scale;
+using test::in;
 using test::Matrix;
-using tests::in;
-using tests::out;
-using tests::rank;
-using tests::rows;
-using tests::scale;
+using test::out;
+using test::rank;
+using test::rows;
 
 namespace {
 
-using Layers = tests::AdaptedLayers;
+using Layers = test::AdaptedLayers;
 
 // Magnitudes below 1: sums of `in` products with weights of up to 1 + 1.75 · 3, each rounded by 2^-24, a few times.
 constexpr double tolerance = 1e-4;
@@ -47,8 +47,8 @@ TEST_CASE("An adapter computes what its weights merged into the layer's would", 
             double sum = 0;
             for (std::int64_t r = 0; r < rows; ++r) {
               for (std::int64_t o = 0; o < out; ++o) {
-                sum +=
-                    static_cast<double>(scale) * d_y(r, begin + o) * l.value(layers::adapter_b(name))(k, o) * x(r, i);
+                sum += static_cast<double>(adapter_scale) * d_y(r, begin + o) * l.value(layers::adapter_b(name))(k, o) *
+                       x(r, i);
               }
             }
             return sum;
@@ -57,8 +57,8 @@ TEST_CASE("An adapter computes what its weights merged into the layer's would", 
             double sum = 0;
             for (std::int64_t r = 0; r < rows; ++r) {
               for (std::int64_t i = 0; i < in; ++i) {
-                sum +=
-                    static_cast<double>(scale) * d_y(r, begin + o) * l.value(layers::adapter_a(name))(k, i) * x(r, i);
+                sum += static_cast<double>(adapter_scale) * d_y(r, begin + o) * l.value(layers::adapter_a(name))(k, i) *
+                       x(r, i);
               }
             }
             return sum;
@@ -77,7 +77,7 @@ TEST_CASE("The gradients of an adapter with dropout are those of what it compute
   l.layer.backward_input(engine, d_y, d_x, ops::Write::replace, l.of());
   l.layer.backward_weight(engine, d_y, x, l.of());
   // The objective is linear in each of x, a and b̂: a difference over 2·step is the derivative, but for rounding.
-  const auto derivative = [&](const auto& at) { return tests::slope(at, objective); };
+  const auto derivative = [&](const auto& at) { return test::slope(at, objective); };
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t i = 0; i < in; ++i)
       CHECK(std::abs(derivative([&]() -> float& { return x(r, i); }) - d_x(r, i)) < 10 * tolerance);

@@ -8,16 +8,16 @@
 #include "adapted_layers.hpp"
 
 using namespace bert_hpc;
+using test::adapter_scale;
+using test::in;
 using test::Matrix;
-using tests::in;
-using tests::out;
-using tests::rank;
-using tests::rows;
-using tests::scale;
+using test::out;
+using test::rank;
+using test::rows;
 
 namespace {
 
-using Layers = tests::AdaptedLayers;
+using Layers = test::AdaptedLayers;
 
 // Sums of `in` products with weights of up to 1 + 1.75 · 3, times factors of up to 1, each rounded by 2^-24, a few
 // times.
@@ -93,7 +93,7 @@ TEST_CASE("The gradients of a, b and the magnitudes take the norms as constants"
     const std::int64_t begin = name == "q" ? 0 : 2 * out;
     const core::Tensor<const float> a = l.value(layers::adapter_a(name)), b = l.value(layers::adapter_b(name));
     const auto d_u = [&](std::int64_t r, std::int64_t o) {
-      return 2 * g[static_cast<std::size_t>(begin + o)] * d_y(r, begin + o) * static_cast<double>(scale);
+      return 2 * g[static_cast<std::size_t>(begin + o)] * d_y(r, begin + o) * static_cast<double>(adapter_scale);
     };
     CHECK(test::largest_difference(l.gradient(layers::adapter_a(name)), [&](std::int64_t k, std::int64_t i) {
             double sum = 0;
@@ -129,7 +129,7 @@ TEST_CASE("With dropout the gradients are those of what the layer computes", "[l
   l.layer.backward_weight(engine, d_y, x, l.of());
   // The objective is linear in each of x, a, b̂ and m while the norms stay: a difference is the derivative, but for
   // rounding.
-  const auto derivative = [&](const auto& at) { return tests::slope(at, objective); };
+  const auto derivative = [&](const auto& at) { return test::slope(at, objective); };
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t i = 0; i < in; ++i)
       CHECK(std::abs(derivative([&]() -> float& { return x(r, i); }) - d_x(r, i)) < 10 * tolerance);
@@ -178,7 +178,7 @@ TEST_CASE("With dropout the base layer reads x, and what magnitudes and adapters
   for (std::int64_t i = 0; i < in; ++i) {
     fill_pass(i);
     plain.layer.forward_without_bias(plain.engine(), x, of_adapter, plain.of());
-    for (std::int64_t r = 0; r < rows; ++r) kept(r, i) = of_adapter(r, 0) / scale;
+    for (std::int64_t r = 0; r < rows; ++r) kept(r, i) = of_adapter(r, 0) / adapter_scale;
   }
   const auto expected = [&](std::int64_t r, std::int64_t o) {
     const double factor = g[static_cast<std::size_t>(o)];

@@ -53,7 +53,7 @@ Result run(bool rounds, bool at_once, bool together) {
   core::ParameterStore store(specs, core::ParameterStore::Arenas::with_gradients);
   ops::fill_normal(store.change_values(), 0.3f, 1);
   const auto sublayer = layers::make_sublayer(settings, store);
-  tests::HostBatch batch(std::vector<std::int32_t>(150, 1), std::vector<std::int32_t>(150, 0), {100, 50});
+  test::HostBatch batch(std::vector<std::int32_t>(150, 1), std::vector<std::int32_t>(150, 0), {100, 50});
   const core::MicroBatch view = batch.view();
   const std::int64_t tokens = view.tokens.count;
 

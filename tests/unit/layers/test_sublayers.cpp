@@ -13,7 +13,7 @@
 
 using namespace bert_hpc;
 using layers::SublayerSettings;
-using tests::Grid;
+using test::Grid;
 
 namespace {
 
@@ -68,7 +68,7 @@ Grid rows_of(const Grid& x, const std::vector<std::int32_t>& rows) {
 }
 
 /// x: of all tokens for attention, of the computed rows for feed-forward.
-Grid plain_sublayer(const SublayerSettings& settings, ops::AttentionMask mask, const tests::PlainParameters& parameters,
+Grid plain_sublayer(const SublayerSettings& settings, ops::AttentionMask mask, const test::PlainParameters& parameters,
                     const Grid& x, const std::vector<std::int32_t>& rows) {
   const bool attends = settings.kind->mixes_tokens();
   const Grid residual = attends ? rows_of(x, rows) : x;
@@ -93,7 +93,7 @@ struct Runner {
   Runner(const SublayerSettings& settings, bool selects)
       : batch(std::vector<std::int32_t>(tokens, 1), std::vector<std::int32_t>(tokens, 0), lengths),
         store(specs(settings), core::ParameterStore::Arenas::with_gradients, {}, arenas.memory()),
-        parameters(tests::random_parameters(store, 7)),
+        parameters(test::random_parameters(store, 7)),
         products(ops::make_matrix_product(test::independent_products())),
         attention(ops::make_attention()),
         sublayer(layers::make_sublayer(settings, store)),
@@ -126,12 +126,12 @@ struct Runner {
   }
 
   test::Arenas arenas;
-  tests::HostBatch batch;
+  test::HostBatch batch;
   core::MicroBatch view;
   layers::RowSelection selection;
   const layers::RowSelection* rows = nullptr;
   core::ParameterStore store;
-  tests::PlainParameters parameters;
+  test::PlainParameters parameters;
   std::unique_ptr<ops::MatrixProduct> products;
   std::unique_ptr<ops::Attention> attention;
   layers::Engine engine{*products, *attention};

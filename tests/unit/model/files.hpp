@@ -10,7 +10,7 @@
 #include "bert_hpc/core/error.hpp"
 #include "support/temporary_directory.hpp"
 
-namespace bert_hpc::tests {
+namespace bert_hpc::test {
 
 /// A temporary directory with paths instead of texts.
 class ScratchFolder {
@@ -19,15 +19,15 @@ class ScratchFolder {
   std::filesystem::path path() const { return directory_.path(); }
 
  private:
-  test_support::TemporaryDirectory directory_;
+  test::TemporaryDirectory directory_;
 };
 
 inline void write_file(const std::filesystem::path& path, const std::string& bytes) {
-  test_support::write_bytes(path.string(), bytes);
+  test::write_bytes(path.string(), bytes);
 }
 
 inline std::string read_file(const std::filesystem::path& path) {
-  return test_support::file_bytes(path.string());
+  return test::file_bytes(path.string());
 }
 
 /// The bytes of a safetensors file with this header and data.
@@ -62,4 +62,4 @@ Failure failure_of(Action action) {
 
 constexpr int files_code = static_cast<int>(core::ExitCode::files);
 
-}  // namespace bert_hpc::tests
+}  // namespace bert_hpc::test

@@ -29,14 +29,14 @@ void check_rows(const core::TokenRows& host, const core::TokenRows& device, std:
 }  // namespace
 
 TEST_CASE("a batch in device memory is a whole copy of the host's") {
-  tests::HostBatch batch({7, 5, 5, 9, 7, 5}, {0, 0, 1, 0, 0, 1}, {2, 1, 3});
+  test::HostBatch batch({7, 5, 5, 9, 7, 5}, {0, 0, 1, 0, 0, 1}, {2, 1, 3});
   batch.set_classes({1, 0, 2});
   batch.set_values({0.5f, -1.0f, 2.0f});
   batch.set_masked({1, 3, 5}, {6, 8, 5});
   const bool masked = GENERATE(false, true);
   const test::HostOperands operands;
   const core::MicroBatch host = batch.view(masked);
-  const tests::DeviceBatch copied(host);
+  const test::DeviceBatch copied(host);
   const core::MicroBatch& device = copied.view();
   CHECK(device.sequences == 3);
   CHECK(device.max_length == 3);
@@ -57,8 +57,8 @@ TEST_CASE("a batch in device memory is a whole copy of the host's") {
 
 TEST_CASE("arrays that a batch lacks stay away from device memory") {
   const test::HostOperands operands;
-  const tests::HostBatch batch({5, 6}, {0, 0}, {2});
-  const tests::DeviceBatch copied(batch.view());
+  const test::HostBatch batch({5, 6}, {0, 0}, {2});
+  const test::DeviceBatch copied(batch.view());
   CHECK(copied.view().targets.get<core::ClassTargets>().data == nullptr);
   CHECK(copied.view().targets.get<core::ValueTargets>().data == nullptr);
 }

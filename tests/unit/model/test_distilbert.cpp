@@ -40,9 +40,9 @@ model::ModelConfig small(const std::string& family) {
 struct Model {
   explicit Model(const model::ModelConfig& model_config)
       : config(model_config),
-        store(model::model_parameters(config, tests::masked_lm_head, 2), core::ParameterStore::Arenas::with_gradients,
+        store(model::model_parameters(config, test::masked_lm_head, 2), core::ParameterStore::Arenas::with_gradients,
               {}, arenas.memory()),
-        stage(config, tests::masked_lm_head, 2, model::whole(config), store),
+        stage(config, test::masked_lm_head, 2, model::whole(config), store),
         products(ops::make_matrix_product(test::independent_products())),
         attention(ops::make_attention()) {
     const layers::BatchBounds bounds{.tokens = 16, .sequences = 3, .max_length = 12, .selected = 4};
@@ -89,7 +89,7 @@ TEST_CASE("DistilBERT's config.json is read, and written as Transformers reads i
   CHECK(model::encoder_settings(config).hidden_dropout_prob == 0.3);
   CHECK(model::encoder_settings(config).head_dropout() == 0.25);
   const auto theirs = nlohmann::json::parse(config_text);
-  const auto ours = nlohmann::json::parse(model::hf_config_text(config, tests::masked_lm_head));
+  const auto ours = nlohmann::json::parse(model::hf_config_text(config, test::masked_lm_head));
   for (const auto& [key, value] : theirs.items()) {
     if (key == "transformers_version" || key == "qa_dropout") continue;
     INFO(key);
@@ -124,7 +124,7 @@ TEST_CASE("DistilBERT gives the results of a BERT with zero token types") {
     counterpart.push_back(i);
   }
   REQUIRE(counterpart.size() == distilbert.store.slices().size());
-  tests::HostBatch batch({4, 1, 2, 7, 22, 9, 3, 3, 4, 6}, {0, 0, 1, 1, 0, 0, 0, 1, 0, 1}, {4, 1, 5});
+  test::HostBatch batch({4, 1, 2, 7, 22, 9, 3, 3, 4, 6}, {0, 0, 1, 1, 0, 0, 0, 1, 0, 1}, {4, 1, 5});
   batch.set_masked({1, 4, 8}, {5, 9, 22});
   CHECK(distilbert.train(batch.view(true)) == bert.train(batch.view(true)));
   for (std::size_t i = 0; i < counterpart.size(); ++i) {
@@ -135,7 +135,7 @@ TEST_CASE("DistilBERT gives the results of a BERT with zero token types") {
 
 TEST_CASE("DistilBERT has dropout after the feed-forward, not after attention's output, and a ReLU in its head") {
   model::ModelConfig config = model::parse_hf_config(config_text, "config.json");
-  const model::ModelPlan plan = model::make_plan(config, tests::classification_head, 3);
+  const model::ModelPlan plan = model::make_plan(config, test::classification_head, 3);
   CHECK(plan.sublayers[0].hidden_dropout == 0.0f);
   CHECK(plan.sublayers[1].hidden_dropout == 0.3f);
   CHECK(plan.head.activation == layers::Activation::relu);
@@ -143,13 +143,13 @@ TEST_CASE("DistilBERT has dropout after the feed-forward, not after attention's 
 }
 
 TEST_CASE("folders of DistilBERT are written and read, also those of a bare encoder") {
-  const tests::ScratchFolder folder;
+  const test::ScratchFolder folder;
   const model::ModelConfig config = small("distilbert");
-  const std::vector<core::ParameterSpec> specs = model::model_parameters(config, tests::masked_lm_head, 2);
+  const std::vector<core::ParameterSpec> specs = model::model_parameters(config, test::masked_lm_head, 2);
   core::ParameterStore store(specs, core::ParameterStore::Arenas::values),
       read(specs, core::ParameterStore::Arenas::values);
   model::initialize_parameters(store, config, 3);
-  model::save_hf_folder(folder / "model", config, tests::masked_lm_head, store, {});
+  model::save_hf_folder(folder / "model", config, test::masked_lm_head, store, {});
   CHECK(model::read_hf_config(folder / "model").family == "distilbert");
   const model::LoadReport report = model::load_hf_weights(folder / "model", read, {.family = "distilbert"});
   CHECK(report.newly_initialised.empty());
@@ -166,10 +166,10 @@ TEST_CASE("folders of DistilBERT are written and read, also those of a bare enco
   }
   CHECK(file.tensors().size() == specs.size());
   // A classifier from the masked language model: only its head is new.
-  const auto classifier = model::model_parameters(config, tests::classification_head, 2);
+  const auto classifier = model::model_parameters(config, test::classification_head, 2);
   const model::LoadReport fresh = model::check_hf_weights(
       folder / "model", classifier,
-      {.may_be_missing = model::head_prefixes(tests::classification_head, "distilbert"), .family = "distilbert"});
+      {.may_be_missing = model::head_prefixes(test::classification_head, "distilbert"), .family = "distilbert"});
   CHECK(fresh.newly_initialised == std::vector<std::string>{"pre_classifier.weight", "pre_classifier.bias",
                                                             "classifier.weight", "classifier.bias"});
 }

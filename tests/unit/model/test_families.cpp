@@ -28,7 +28,7 @@ TEST_CASE("a RoBERTa's positions begin after the row of its padding") {
       R"({"model_type": "roberta", "max_position_embeddings": 514, "pad_token_id": 1, "type_vocab_size": 1})", "x");
   CHECK(base.max_position_embeddings == 512);
   const layers::EmbeddingsSettings embeddings =
-      layers::embeddings_settings(*model::make_plan(base, tests::masked_lm_head, 2).input);
+      layers::embeddings_settings(*model::make_plan(base, test::masked_lm_head, 2).input);
   CHECK(embeddings.first_position == 2);
   CHECK(embeddings.positions == 512);
   std::vector<core::ParameterSpec> specs;
@@ -37,7 +37,7 @@ TEST_CASE("a RoBERTa's positions begin after the row of its padding") {
   CHECK(specs[1].zero_row == 1);
   model::ModelConfig own = base;  // with a vocabulary whose padding is 0
   own.pad_token_id = 0;
-  const auto written = nlohmann::json::parse(model::hf_config_text(own, tests::masked_lm_head));
+  const auto written = nlohmann::json::parse(model::hf_config_text(own, test::masked_lm_head));
   CHECK(written["max_position_embeddings"] == 513);
   CHECK(model::parse_hf_config(written.dump(), "x").max_position_embeddings == 512);
 }
@@ -51,11 +51,11 @@ TEST_CASE("configurations of CamemBERT and XLM-RoBERTa are RoBERTa's under other
   CHECK(config.pad_token_id == 1);
   CHECK(config.max_position_embeddings == 512);
   CHECK(model::default_config(type).vocab_size == 30522);
-  const model::ModelPlan plan = model::make_plan(config, tests::masked_lm_head, 2);
+  const model::ModelPlan plan = model::make_plan(config, test::masked_lm_head, 2);
   CHECK(layers::embeddings_settings(*plan.input).first_position == 2);
   CHECK(layers::embeddings_settings(*plan.input).word == "roberta.embeddings.word_embeddings");
   CHECK(plan.head.bias == "lm_head.bias");
-  const auto written = nlohmann::json::parse(model::hf_config_text(config, tests::masked_lm_head));
+  const auto written = nlohmann::json::parse(model::hf_config_text(config, test::masked_lm_head));
   CHECK(written["model_type"] == type);
   CHECK(written["architectures"][0] == (type == "camembert" ? "CamembertForMaskedLM" : "XLMRobertaForMaskedLM"));
 }
@@ -66,7 +66,7 @@ TEST_CASE("Nomic BERT's keys of both kinds make the same model, and what would g
           "activation_function": "swiglu", "rotary_emb_base": 500, "rotary_emb_fraction": 1.0, "qkv_proj_bias": false,
           "layer_norm_epsilon": 1e-6, "resid_pdrop": 0.2, "attn_pdrop": 0.0, "rotary_scaling_factor": null})",
       "x");
-  const auto written = nlohmann::json::parse(model::hf_config_text(older, tests::masked_lm_head));
+  const auto written = nlohmann::json::parse(model::hf_config_text(older, test::masked_lm_head));
   CHECK(written["architectures"][0] == "NomicBertForMaskedLM");
   CHECK(written["hidden_size"] == 24);
   CHECK(written["max_position_embeddings"] == 64);
@@ -74,7 +74,7 @@ TEST_CASE("Nomic BERT's keys of both kinds make the same model, and what would g
   CHECK(written["layer_norm_eps"] == 1e-6);
   const model::ModelConfig newer = model::parse_hf_config(written.dump(), "x");
   for (const model::ModelConfig& config : {older, newer}) {
-    const model::ModelPlan plan = model::make_plan(config, tests::classification_head, 3);
+    const model::ModelPlan plan = model::make_plan(config, test::classification_head, 3);
     const auto alike = layers::attention_sublayer({.heads = 2, .dropout = 0, .rotary_theta = 500});
     CHECK(plan.sublayers[0].kind->computes_like(*alike));
     CHECK(plan.sublayers[0].hidden_dropout == 0.2f);
@@ -109,11 +109,11 @@ TEST_CASE("heads of sequences of ELECTRA and RoBERTa drop their input too") {
   const std::string family = GENERATE("electra", "roberta");
   model::ModelConfig config = model::default_config(family);
   model::encoder_settings(config).classifier_dropout = 0.5;
-  const layers::HeadSettings own = model::make_plan(config, tests::classification_head, 3).head;
+  const layers::HeadSettings own = model::make_plan(config, test::classification_head, 3).head;
   CHECK(own.input_dropout == 0.5f);
   CHECK(own.activation == (family == "electra" ? layers::Activation::gelu : layers::Activation::tanh));
-  CHECK(model::make_plan(config, tests::token_head, 3).head.input_dropout == 0.0f);
-  CHECK(model::make_plan(config, tests::masked_lm_head, 3).head.input_dropout == 0.0f);
+  CHECK(model::make_plan(config, test::token_head, 3).head.input_dropout == 0.0f);
+  CHECK(model::make_plan(config, test::masked_lm_head, 3).head.input_dropout == 0.0f);
 
   // Alone, without the classifier's dropout, whose zeros it does not share.
   layers::HeadSettings settings = own;
@@ -142,7 +142,7 @@ TEST_CASE("heads of sequences of ELECTRA and RoBERTa drop their input too") {
   head->allocate_saved(workspace, 4, *saved);
   workspace.allocate();
   head->allocate_saved(workspace, 4, *saved);
-  tests::HostBatch batch(std::vector<std::int32_t>(8, 1), std::vector<std::int32_t>(8, 0), {2, 2, 2, 2});
+  test::HostBatch batch(std::vector<std::int32_t>(8, 1), std::vector<std::int32_t>(8, 0), {2, 2, 2, 2});
   const test::Matrix x = test::Matrix::random(4, 32, 7);
   core::Dropout key;
   ops::set_dropout_key(key, 3, 17);
@@ -181,7 +181,7 @@ TEST_CASE("every row of a position table that gets a gradient is marked, whereve
   embeddings.allocate_saved(workspace, 8, saved);
   workspace.allocate();
   embeddings.allocate_saved(workspace, 8, saved);
-  tests::HostBatch batch({1, 2, 3, 4, 5, 6, 7, 8}, std::vector<std::int32_t>(8, 0), {5, 3});
+  test::HostBatch batch({1, 2, 3, 4, 5, 6, 7, 8}, std::vector<std::int32_t>(8, 0), {5, 3});
   const core::MicroBatch view = batch.view();
   const layers::StepContext context{.batch = view, .training = true};
   embeddings.forward(context, saved);

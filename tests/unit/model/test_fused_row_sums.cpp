@@ -41,7 +41,7 @@ Result run(Kind kind, bool fuses, bool selects, bool at_once = false) {
   core::ParameterStore store(specs, core::ParameterStore::Arenas::with_gradients);
   ops::fill_normal(store.change_values(), 0.3f, 1);
   const auto sublayer = layers::make_sublayer(settings, store);
-  tests::HostBatch batch({1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2}, std::vector<std::int32_t>(11, 0), {5, 4, 2});
+  test::HostBatch batch({1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2}, std::vector<std::int32_t>(11, 0), {5, 4, 2});
   batch.set_classes({0, 1, 2});
   const core::MicroBatch view = batch.view();
   const layers::RowSelection first{view.targets.rows, view.targets.index};

@@ -25,7 +25,7 @@
 
 using namespace bert_hpc;
 using Catch::Matchers::ContainsSubstring;
-using tests::failure_of;
+using test::failure_of;
 
 namespace {
 
@@ -51,7 +51,7 @@ TEST_CASE("a config.json of GPT-2 is read and written") {
   CHECK(read.pad_token_id == model::no_token);
   CHECK(model::encoder_settings(read).hidden_dropout_prob == 0.3);
   CHECK(model::encoder_settings(read).embedding_dropout == 0.2);
-  const auto written = nlohmann::json::parse(model::hf_config_text(read, tests::classification_head));
+  const auto written = nlohmann::json::parse(model::hf_config_text(read, test::classification_head));
   CHECK(written["architectures"][0] == "GPT2ForSequenceClassification");
   CHECK_FALSE(written.contains("pad_token_id"));
   const auto given = nlohmann::json::parse(config_text);
@@ -62,7 +62,7 @@ TEST_CASE("a config.json of GPT-2 is read and written") {
   }
   model::ModelConfig changed = read;
   CHECK(model::set_own_number(changed, "hidden_dropout_prob", 0.5));
-  CHECK(layers::embeddings_settings(*model::make_plan(changed, tests::classification_head, 2).input).hidden_dropout ==
+  CHECK(layers::embeddings_settings(*model::make_plan(changed, test::classification_head, 2).input).hidden_dropout ==
         0.5f);
   CHECK_FALSE(model::set_own_number(changed, "dropconnect", 0.5));
 }
@@ -82,16 +82,16 @@ TEST_CASE("what GPT-2 has and is not built in is refused by its key") {
 }
 
 TEST_CASE("tasks that predict tokens are refused where attention shows or hides these tokens") {
-  const std::string masked = failure_of([] { model::make_plan(config(), tests::masked_lm_head, 2); }).message;
+  const std::string masked = failure_of([] { model::make_plan(config(), test::masked_lm_head, 2); }).message;
   CHECK_THAT(masked, ContainsSubstring("masked_lm\" does not fit the model family \"gpt2\""));
   CHECK_THAT(masked, ContainsSubstring("use the task \"causal_lm\", or a model of family \"bert\""));
-  const std::string causal = failure_of([] { model::make_plan({}, tests::causal_lm_head, 2); }).message;
+  const std::string causal = failure_of([] { model::make_plan({}, test::causal_lm_head, 2); }).message;
   CHECK_THAT(causal, ContainsSubstring("causal_lm\" does not fit the model family \"bert\""));
   CHECK_THAT(causal, ContainsSubstring("use the task \"masked_lm\", or a model of family \"gpt2\"."));
 }
 
 TEST_CASE("GPT-2's head for next tokens is its word embeddings alone") {
-  const model::ModelPlan plan = model::make_plan(config(), tests::causal_lm_head, 2);
+  const model::ModelPlan plan = model::make_plan(config(), test::causal_lm_head, 2);
   CHECK(plan.weights.tied() == "lm_head.weight");
   std::vector<core::ParameterSpec> specs;
   layers::declare_head(model::head_of(plan, model::whole(plan)), specs);
@@ -102,11 +102,11 @@ TEST_CASE("GPT-2's head for next tokens is its word embeddings alone") {
   REQUIRE(specs.size() == 1);
   CHECK(specs[0].name == "lm_head.weight");
   CHECK(specs[0].copy_of == "transformer.wte.weight");
-  CHECK(model::hf_config_text(config(), tests::causal_lm_head).find("GPT2LMHeadModel") != std::string::npos);
+  CHECK(model::hf_config_text(config(), test::causal_lm_head).find("GPT2LMHeadModel") != std::string::npos);
 }
 
 TEST_CASE("a plan of GPT-2 is causal and pre-norm, with a final norm and a head that reads last tokens") {
-  const model::ModelPlan plan = model::make_plan(config(), tests::classification_head, 3);
+  const model::ModelPlan plan = model::make_plan(config(), test::classification_head, 3);
   const layers::EmbeddingsSettings& embeddings = layers::embeddings_settings(*plan.input);
   CHECK(embeddings.norm == "transformer.h.0.ln_1");
   CHECK(embeddings.sum_out);
@@ -124,22 +124,22 @@ TEST_CASE("a plan of GPT-2 is causal and pre-norm, with a final norm and a head 
   layers::declare_head(plan.head, head);
   REQUIRE(head.size() == 1);
   CHECK(head[0].name == "score.weight");
-  CHECK(model::make_plan(config(), tests::token_head, 3).head.token == layers::SequenceToken::first);
+  CHECK(model::make_plan(config(), test::token_head, 3).head.token == layers::SequenceToken::first);
   model::ModelConfig exact = config();
   model::encoder_settings(exact).hidden_act = "gelu";
   CHECK_FALSE(
-      model::make_plan(exact, tests::classification_head, 3).sublayers[1].kind->computes_like(*plan.sublayers[1].kind));
+      model::make_plan(exact, test::classification_head, 3).sublayers[1].kind->computes_like(*plan.sublayers[1].kind));
 }
 
 TEST_CASE("folders of GPT-2 are written and read, also those of the bare model with its buffers") {
-  const tests::ScratchFolder folder;
+  const test::ScratchFolder folder;
   const model::ModelConfig own = config();
-  const model::ModelPlan plan = model::make_plan(own, tests::classification_head, 2);
+  const model::ModelPlan plan = model::make_plan(own, test::classification_head, 2);
   const std::vector<core::ParameterSpec> specs = model::model_parameters(plan, model::whole(plan));
   core::ParameterStore store(specs, core::ParameterStore::Arenas::values),
       read(specs, core::ParameterStore::Arenas::values), bare(specs, core::ParameterStore::Arenas::values);
   model::initialize_parameters(store, own, 3);
-  model::save_hf_folder(folder / "model", own, tests::classification_head, store, {});
+  model::save_hf_folder(folder / "model", own, test::classification_head, store, {});
   model::LoadOptions options = {.family = "gpt2", .weights = plan.weights};
   CHECK(model::load_hf_weights(folder / "model", read, options).text().empty());
   CHECK(test::copy_of(read.values()) == test::copy_of(store.values()));
@@ -162,21 +162,21 @@ TEST_CASE("folders of GPT-2 are written and read, also those of the bare model w
   tensors.push_back({.name = "h.0.attn.masked_bias", .shape = {1}, .values = one});
   std::filesystem::create_directories(folder / "bare");
   test::write_safetensors(folder / "bare/model.safetensors", std::move(tensors), {});
-  options.may_be_missing = model::head_prefixes(tests::classification_head, "gpt2");
+  options.may_be_missing = model::head_prefixes(test::classification_head, "gpt2");
   const model::LoadReport report = model::load_hf_weights(folder / "bare", bare, options);
   CHECK(report.newly_initialised == std::vector<std::string>{"score.weight"});
   CHECK(report.unused.empty());
 }
 
 TEST_CASE("a folder of GPT2LMHeadModel may hold its decoder, if it is the tied one") {
-  const tests::ScratchFolder folder;
+  const test::ScratchFolder folder;
   const model::ModelConfig own = config();
-  const model::ModelPlan plan = model::make_plan(own, tests::causal_lm_head, 2);
+  const model::ModelPlan plan = model::make_plan(own, test::causal_lm_head, 2);
   const std::vector<core::ParameterSpec> specs = model::model_parameters(plan, model::whole(plan));
   core::ParameterStore store(specs, core::ParameterStore::Arenas::values),
       read(specs, core::ParameterStore::Arenas::values);
   model::initialize_parameters(store, own, 3);
-  model::save_hf_folder(folder / "model", own, tests::causal_lm_head, store, {});
+  model::save_hf_folder(folder / "model", own, test::causal_lm_head, store, {});
   const model::LoadOptions options = {.family = "gpt2", .weights = plan.weights};
   CHECK(model::load_hf_weights(folder / "model", read, options).text().empty());
   CHECK(test::copy_of(read.values()) == test::copy_of(store.values()));
@@ -206,7 +206,7 @@ TEST_CASE("a folder of GPT2LMHeadModel may hold its decoder, if it is the tied o
   CHECK_THAT(failure_of([&] { model::load_hf_weights(folder / "untied", read, options); }).message,
              ContainsSubstring("\"lm_head.weight\" in model.safetensors differs from transformer.wte.weight"));
   // A classifier reads neither: its own layer is missing.
-  const model::ModelPlan other = model::make_plan(own, tests::classification_head, 2);
+  const model::ModelPlan other = model::make_plan(own, test::classification_head, 2);
   core::ParameterStore classifier(model::model_parameters(other, model::whole(other)),
                                   core::ParameterStore::Arenas::values);
   CHECK_THAT(failure_of([&] {
@@ -216,19 +216,19 @@ TEST_CASE("a folder of GPT2LMHeadModel may hold its decoder, if it is the tied o
 }
 
 TEST_CASE("adapters of GPT-2 stand beside layers that files store alone") {
-  model::ModelPlan plan = model::make_plan(config(), tests::classification_head, 2);
+  model::ModelPlan plan = model::make_plan(config(), test::classification_head, 2);
   model::add_adapters(plan, {.rank = 2, .targets = {"mlp.c_proj", "c_fc"}}, 0);
   CHECK(model::target_modules(plan) == std::vector<std::string>{"mlp.c_fc", "mlp.c_proj"});
   CHECK_THAT(failure_of([] {
-               model::ModelPlan other = model::make_plan(config(), tests::classification_head, 2);
+               model::ModelPlan other = model::make_plan(config(), test::classification_head, 2);
                model::add_adapters(other, {.rank = 2, .targets = {"query"}}, 0);
              }).message,
              ContainsSubstring("there is no linear layer \"query\" in this model's blocks"));
 }
 
 TEST_CASE("the joint layer of GPT-2 has one adapter, which PEFT's files hold as one") {
-  const tests::ScratchFolder folder;
-  model::ModelPlan plan = model::make_plan(config(), tests::causal_lm_head, 2);
+  const test::ScratchFolder folder;
+  model::ModelPlan plan = model::make_plan(config(), test::causal_lm_head, 2);
   model::add_adapters(plan, {.rank = 2, .magnitudes = true}, 1);
   CHECK(plan.low_rank->targets == std::vector<std::string>{"attn.c_attn"});
   CHECK(model::target_modules(plan) == std::vector<std::string>{"transformer.h.1.attn.c_attn"});

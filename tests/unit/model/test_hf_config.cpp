@@ -9,11 +9,11 @@
 
 using namespace bert_hpc;
 using model::ModelConfig;
-using tests::failure_of;
+using test::failure_of;
 
 namespace {
 
-tests::Failure parse_failure(const std::string& text) {
+test::Failure parse_failure(const std::string& text) {
   return failure_of([&text] { model::parse_hf_config(text, "config.json"); });
 }
 
@@ -152,7 +152,7 @@ TEST_CASE("errors name every wrong value and the allowed values") {
   for (const Case& one : cases) {
     const auto failure = parse_failure(one.text);
     INFO(one.text << "\n" << failure.message);
-    CHECK(failure.code == tests::files_code);
+    CHECK(failure.code == test::files_code);
     CHECK(failure.says(one.says));
     CHECK(failure.says("config.json"));
   }
@@ -166,7 +166,7 @@ TEST_CASE("all problems of a config are reported at once") {
 }
 
 TEST_CASE("errors distinguish a folder without config.json from a folder that does not exist") {
-  tests::ScratchFolder folder;
+  test::ScratchFolder folder;
   CHECK(failure_of([&] { model::read_hf_config(folder.path()); }).says("config.json: missing"));
   CHECK(failure_of([&] { model::read_hf_config(folder / "bert-base-uncased"); }).says("Nothing is downloaded"));
   std::filesystem::create_directory(folder / "config.json");
@@ -188,7 +188,7 @@ TEST_CASE("mutated configs are refused or give values in range") {
     }
     ModelConfig config;
     const auto failure = failure_of([&] { config = model::parse_hf_config(text, "config.json"); });
-    if (failure.code != -1 && failure.code != tests::files_code) FAIL("round " << round << ": " << failure.message);
+    if (failure.code != -1 && failure.code != test::files_code) FAIL("round " << round << ": " << failure.message);
     const bool in_range = config.hidden_size >= 1 && config.num_attention_heads >= 1 &&
                           config.hidden_size % config.num_attention_heads == 0 && config.num_labels() >= 1;
     if (!in_range) FAIL("round " << round << " accepted:\n" << text);

@@ -15,7 +15,7 @@ using namespace bert_hpc;
 using core::ParameterSpec;
 using core::ParameterStore;
 using model::LoadOptions;
-using tests::failure_of;
+using test::failure_of;
 
 namespace {
 
@@ -78,8 +78,8 @@ void write(const std::filesystem::path& path, const Tensors& tensors) {
   test::write_safetensors(path, std::move(list), {{"format", "pt"}});
 }
 
-tests::Failure load_failure(const tests::ScratchFolder& folder, const std::vector<ParameterSpec>& specs,
-                            const LoadOptions& options = {}) {
+test::Failure load_failure(const test::ScratchFolder& folder, const std::vector<ParameterSpec>& specs,
+                           const LoadOptions& options = {}) {
   ParameterStore store(specs, ParameterStore::Arenas::values);
   return failure_of([&] { model::load_hf_weights(folder.path(), store, options); });
 }
@@ -94,9 +94,9 @@ LoadOptions of_tied_decoder() {
 }  // namespace
 
 TEST_CASE("a folder comes back bit for bit, config and tokenizer files with it") {
-  tests::ScratchFolder folder, tokenizer;
-  tests::write_file(tokenizer / "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n\xC3\xA9\n");
-  tests::write_file(tokenizer / "tokenizer_config.json", "{\"do_lower_case\": true}");
+  test::ScratchFolder folder, tokenizer;
+  test::write_file(tokenizer / "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n\xC3\xA9\n");
+  test::write_file(tokenizer / "tokenizer_config.json", "{\"do_lower_case\": true}");
   ParameterStore store = make_store(classifier_specs);
   const std::vector<float> special = {-0.0f, std::bit_cast<float>(1u)};  // and the smallest subnormal
   core::copy_to_device<float>(special, store.change_values().first(2));
@@ -110,18 +110,18 @@ TEST_CASE("a folder comes back bit for bit, config and tokenizer files with it")
   CHECK(report.text().empty());
   CHECK(same_bits(read, store));
   CHECK(model::read_hf_config(folder / "new/model").label_names == config.label_names);
-  CHECK(tests::read_file(folder / "new/model/vocab.txt") == "[PAD]\n[UNK]\n[CLS]\n[SEP]\n\xC3\xA9\n");
-  CHECK(tests::read_file(folder / "new/model/tokenizer_config.json") == "{\"do_lower_case\": true}");
+  CHECK(test::read_file(folder / "new/model/vocab.txt") == "[PAD]\n[UNK]\n[CLS]\n[SEP]\n\xC3\xA9\n");
+  CHECK(test::read_file(folder / "new/model/tokenizer_config.json") == "{\"do_lower_case\": true}");
   int files = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder / "new/model")) ++files;
   CHECK(files == 4);  // no unfinished file is left
   // Saving over the folder the tokenizer comes from keeps its files.
   model::save_hf_folder(folder / "new/model", config, layers::sequence_head(), read, folder / "new/model");
-  CHECK(tests::read_file(folder / "new/model/vocab.txt") == "[PAD]\n[UNK]\n[CLS]\n[SEP]\n\xC3\xA9\n");
+  CHECK(test::read_file(folder / "new/model/vocab.txt") == "[PAD]\n[UNK]\n[CLS]\n[SEP]\n\xC3\xA9\n");
 }
 
 TEST_CASE("names without prefix, gamma and beta, and buffers are understood") {
-  tests::ScratchFolder folder;
+  test::ScratchFolder folder;
   const ParameterStore store = make_store(classifier_specs, 1);
   Tensors tensors = tensors_of(store);
   rename(tensors, "bert.embeddings.word_embeddings.weight", "embeddings.word_embeddings.weight");
@@ -139,25 +139,25 @@ TEST_CASE("names without prefix, gamma and beta, and buffers are understood") {
 }
 
 TEST_CASE("the same weights under two names are refused") {
-  tests::ScratchFolder folder;
+  test::ScratchFolder folder;
   Tensors tensors = tensors_of(make_store(classifier_specs));
   tensors["embeddings.LayerNorm.gamma"] = {{4}, {1, 2, 3, 4}};
   write(folder / "model.safetensors", tensors);
   const auto failure = load_failure(folder, classifier_specs);
-  CHECK(failure.code == tests::files_code);
+  CHECK(failure.code == test::files_code);
   CHECK(failure.says("stored twice"));
   CHECK(failure.says("embeddings.LayerNorm.gamma"));
 }
 
 TEST_CASE("a fresh head is listed where the caller allows it, and an error where not") {
-  tests::ScratchFolder folder;
+  test::ScratchFolder folder;
   Tensors tensors = tensors_of(make_store(classifier_specs));
   tensors.erase("classifier.weight");
   tensors.erase("bert.pooler.dense.weight");
   tensors["classifier.bias"] = {{2}, {8, 9}};  // a head for other labels
   write(folder / "model.safetensors", tensors);
   const auto failure = load_failure(folder, classifier_specs);
-  CHECK(failure.code == tests::files_code);
+  CHECK(failure.code == test::files_code);
   CHECK(failure.says("classifier.weight is missing; it should have the shape (3, 4)"));
   CHECK(failure.says("bert.pooler.dense.weight is missing"));
   CHECK(failure.says("\"classifier.bias\" in model.safetensors has the shape (2)"));
@@ -179,7 +179,7 @@ TEST_CASE("a fresh head is listed where the caller allows it, and an error where
 }
 
 TEST_CASE("a head that is not wanted stays new though the folder has it") {
-  tests::ScratchFolder folder;
+  test::ScratchFolder folder;
   write(folder / "model.safetensors", tensors_of(make_store(classifier_specs)));
   LoadOptions options{.may_be_missing = model::head_prefixes(layers::sequence_head())};
   options.not_wanted = {"classifier.weight", "classifier.bias"};
@@ -194,7 +194,7 @@ TEST_CASE("a head that is not wanted stays new though the folder has it") {
 
 TEST_CASE("names of a wrapped model are read without the wrapper's prefix, and the log says so") {
   for (const std::string wrapper : {"module.", "_orig_mod.", "model.", "module._orig_mod."}) {
-    tests::ScratchFolder folder;
+    test::ScratchFolder folder;
     const ParameterStore store = make_store(classifier_specs);
     Tensors wrapped;
     for (const auto& [name, tensor] : tensors_of(store)) wrapped[wrapper + name] = tensor;
@@ -207,7 +207,7 @@ TEST_CASE("names of a wrapped model are read without the wrapper's prefix, and t
 }
 
 TEST_CASE("missing, misshaped and unknown tensors are listed together, in at most ten lines") {
-  tests::ScratchFolder folder;
+  test::ScratchFolder folder;
   std::vector<ParameterSpec> specs = classifier_specs;
   Tensors tensors = tensors_of(make_store(classifier_specs));
   for (int i = 0; i < 30; ++i) {
@@ -226,7 +226,7 @@ TEST_CASE("missing, misshaped and unknown tensors are listed together, in at mos
 }
 
 TEST_CASE("many missing parameters are counted, and a folder without any has one line") {
-  tests::ScratchFolder folder;
+  test::ScratchFolder folder;
   std::vector<ParameterSpec> specs = classifier_specs;
   for (int i = 0; i < 30; ++i) specs.push_back({"bert.encoder." + std::to_string(i), {4}, false});
   write(folder / "model.safetensors", tensors_of(make_store(classifier_specs)));
@@ -242,7 +242,7 @@ TEST_CASE("many missing parameters are counted, and a folder without any has one
 }
 
 TEST_CASE("a stored decoder must be the tied one, and its bias may have either name") {
-  tests::ScratchFolder folder;
+  test::ScratchFolder folder;
   const ParameterStore store = make_store(masked_lm_specs);
   Tensors tensors = tensors_of(store);
   tensors["cls.predictions.decoder.weight"] = tensors["bert.embeddings.word_embeddings.weight"];
@@ -261,13 +261,13 @@ TEST_CASE("a stored decoder must be the tied one, and its bias may have either n
   tensors["cls.predictions.decoder.weight"].second[7] += 1;
   write(folder / "model.safetensors", tensors);
   const auto failure = load_failure(folder, masked_lm_specs, of_tied_decoder());
-  CHECK(failure.code == tests::files_code);
+  CHECK(failure.code == test::files_code);
   CHECK(failure.says("\"cls.predictions.decoder.weight\" in model.safetensors differs from bert.embeddings.word"));
   CHECK(failure.says("\"cls.predictions.decoder.bias\" in model.safetensors differs"));
 }
 
 TEST_CASE("weights that are not finite are refused by name and place") {
-  tests::ScratchFolder folder;
+  test::ScratchFolder folder;
   Tensors tensors = tensors_of(make_store(classifier_specs));
   tensors["bert.pooler.dense.weight"].second[5] = std::bit_cast<float>(0x7FC00000u);
   tensors["classifier.bias"].second[1] = std::bit_cast<float>(0xFF800000u);
@@ -278,7 +278,7 @@ TEST_CASE("weights that are not finite are refused by name and place") {
 }
 
 TEST_CASE("the check reads no values and finds the same problems") {
-  tests::ScratchFolder folder;
+  test::ScratchFolder folder;
   Tensors tensors = tensors_of(make_store(classifier_specs));
   write(folder / "model.safetensors", tensors);
   CHECK(model::check_hf_weights(folder.path(), classifier_specs).unused.empty());
@@ -287,7 +287,7 @@ TEST_CASE("the check reads no values and finds the same problems") {
 }
 
 TEST_CASE("an encoder without a classifier is not fine-tuned") {
-  tests::ScratchFolder folder;
+  test::ScratchFolder folder;
   Tensors tensors = tensors_of(make_store(classifier_specs));
   tensors.erase("classifier.weight");
   tensors.erase("classifier.bias");
@@ -299,7 +299,7 @@ TEST_CASE("an encoder without a classifier is not fine-tuned") {
 }
 
 TEST_CASE("a masked language model's missing classifier is an error, except where one is to be trained") {
-  tests::ScratchFolder folder;
+  test::ScratchFolder folder;
   write(folder / "model.safetensors", tensors_of(make_store(masked_lm_specs)));
   const auto failure = failure_of([&] { model::check_hf_weights(folder.path(), classifier_specs); });
   CHECK(failure.says("language model, which has no classifier yet"));
@@ -312,7 +312,7 @@ TEST_CASE("a masked language model's missing classifier is an error, except wher
 }
 
 TEST_CASE("weights in shards are found through the index") {
-  tests::ScratchFolder folder;
+  test::ScratchFolder folder;
   const ParameterStore store = make_store(classifier_specs);
   Tensors first = tensors_of(store), second;
   for (const char* name : {"classifier.weight", "bert.pooler.dense.weight"}) second.insert(first.extract(name));
@@ -323,7 +323,7 @@ TEST_CASE("weights in shards are found through the index") {
     std::string text = "{\"metadata\": {\"total_size\": 1}, \"weight_map\": {";
     for (const auto& [name, tensor] : first) text += "\"" + name + "\": \"" + name1 + "\", ";
     text += "\"bert.pooler.dense.weight\": \"" + name2 + "\", \"classifier.weight\": " + classifier_file + "}}";
-    tests::write_file(folder / "model.safetensors.index.json", text);
+    test::write_file(folder / "model.safetensors.index.json", text);
   };
   index("\"" + name2 + "\"");
   ParameterStore read(classifier_specs, ParameterStore::Arenas::values);
@@ -338,16 +338,16 @@ TEST_CASE("weights in shards are found through the index") {
   CHECK(load_failure(folder, classifier_specs).says("same folder"));
   index("3");
   CHECK(load_failure(folder, classifier_specs).says("same folder"));
-  tests::write_file(folder / "model.safetensors.index.json", "{}");
+  test::write_file(folder / "model.safetensors.index.json", "{}");
   CHECK(load_failure(folder, classifier_specs).says("weight_map"));
 }
 
 TEST_CASE("the error for a folder without usable weights states a remedy") {
-  tests::ScratchFolder folder;
+  test::ScratchFolder folder;
   CHECK(load_failure(folder, classifier_specs).says("holds neither model.safetensors"));
-  tests::write_file(folder / "pytorch_model.bin", "x");
+  test::write_file(folder / "pytorch_model.bin", "x");
   const auto failure = load_failure(folder, classifier_specs);
-  CHECK(failure.code == tests::files_code);
+  CHECK(failure.code == test::files_code);
   CHECK(failure.says("convert it once"));
   CHECK(failure.says("torch.load('" + folder.path().string()));
   Tensors tensors;
@@ -357,18 +357,18 @@ TEST_CASE("the error for a folder without usable weights states a remedy") {
 }
 
 TEST_CASE("a folder that cannot be written is an error and stays as it was") {
-  tests::ScratchFolder folder;
-  tests::write_file(folder / "file", "x");
+  test::ScratchFolder folder;
+  test::write_file(folder / "file", "x");
   const ParameterStore store = make_store(classifier_specs);
   const auto failure =
       failure_of([&] { model::save_hf_folder(folder / "file", {}, layers::sequence_head(), store, folder.path()); });
-  CHECK(failure.code == tests::files_code);
+  CHECK(failure.code == test::files_code);
   CHECK(failure.says("file: cannot be created"));
-  CHECK(tests::read_file(folder / "file") == "x");
+  CHECK(test::read_file(folder / "file") == "x");
 }
 
 TEST_CASE("each rank of a tensor group reads its slices, and errors name the place in the whole tensor") {
-  tests::ScratchFolder folder;
+  test::ScratchFolder folder;
   std::vector<ParameterSpec> specs = masked_lm_specs;
   specs.push_back({"bert.encoder.layer.0.output.dense.weight", {4, 7}});
   ParameterStore whole = make_store(specs, 1);
@@ -417,16 +417,16 @@ TEST_CASE("each rank of a tensor group reads its slices, and errors name the pla
 }
 
 TEST_CASE("files that do not belong to a tokenizer are not saved with a model") {
-  tests::ScratchFolder folder, tokenizer;
+  test::ScratchFolder folder, tokenizer;
   ParameterStore store = make_store(classifier_specs);
   model::ModelConfig config;
   config.label_names = {"a", "b", "c"};
-  tests::write_file(folder / "secret", "-----BEGIN KEY-----\n");
+  test::write_file(folder / "secret", "-----BEGIN KEY-----\n");
   for (const char* name : {"vocab.txt", "added_tokens.json", "tokenizer.json", "special_tokens_map.json"}) {
     std::filesystem::create_symlink(folder / "secret", tokenizer / name);
     const auto failure = failure_of(
         [&] { model::save_hf_folder(folder / "model", config, layers::sequence_head(), store, tokenizer.path()); });
-    CHECK(failure.code == tests::files_code);
+    CHECK(failure.code == test::files_code);
     CHECK(failure.says(name));
     CHECK(failure_of([&] { model::check_tokenizer_files(tokenizer.path()); }).says(name));
     CHECK(!std::filesystem::exists(folder / "model/config.json"));

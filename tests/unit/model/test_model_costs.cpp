@@ -36,14 +36,14 @@ double hidden_of(const ModelPlan& plan) {
 
 TEST_CASE("a block's products are six operations a weight and token, and attention's twelve and two more") {
   const model::ModelConfig config;
-  const ModelPlan plan = plan_of(config, tests::classification_head);
+  const ModelPlan plan = plan_of(config, test::classification_head);
   const model::ModelRange block{.first = 0, .last = 2, .embeddings = false, .head = false};
   model::ModelConfig one = config;
   one.num_hidden_layers = 1;
   // training_flops() leaves out that attention's backward computes its scores again: 2 of 14 parts of attention.
   const double attention = 12 * hidden_of(plan) * full.squared_lengths;
   const double expected =
-      training_flops(plan_of(one, tests::classification_head), {4096, full.squared_lengths, 0}) + attention / 6;
+      training_flops(plan_of(one, test::classification_head), {4096, full.squared_lengths, 0}) + attention / 6;
   // Sums of products of whole numbers below 2^53: equal but for the division by six.
   CHECK(std::abs(flops(range_costs(plan, block, full, 1).work) / expected - 1) < 1e-14);
   CHECK(std::abs(flops(range_costs(plan, block, full, 2).work) / expected - 0.5) < 1e-14);
@@ -52,7 +52,7 @@ TEST_CASE("a block's products are six operations a weight and token, and attenti
 TEST_CASE("magnitudes take one more product with each of their weights, and with dropout three") {
   const model::ModelRange last{.first = 22, .last = 24, .embeddings = false, .head = false};
   const auto work = [&last](bool magnitudes, double dropout) {
-    ModelPlan plan = plan_of(model::ModelConfig(), tests::classification_head);
+    ModelPlan plan = plan_of(model::ModelConfig(), test::classification_head);
     add_adapters(plan, {.magnitudes = magnitudes, .dropout = dropout, .targets = {"query", "value", "output.dense"}},
                  0);
     set_trains(plan, trainable_parameters(plan, {.parameters = "lora"}));
@@ -69,7 +69,7 @@ TEST_CASE("magnitudes take one more product with each of their weights, and with
 TEST_CASE("figures hold the head's products") {
   model::ModelConfig config;
   config.label_names = model::default_label_names(5);
-  const layers::HeadKind kind = GENERATE(tests::masked_lm_head, tests::classification_head);
+  const layers::HeadKind kind = GENERATE(test::masked_lm_head, test::classification_head);
   const ModelPlan plan = plan_of(config, kind);
   const model::ModelRange head{.first = 24, .last = 24, .embeddings = false, .head = true};
   const BatchShape batch = {.tokens = 1000, .squared_lengths = 1e5, .head_rows = 150};
@@ -81,7 +81,7 @@ TEST_CASE("figures hold the head's products") {
 }
 
 TEST_CASE("parts add up to the whole, in work and in parameters") {
-  const ModelPlan plan = plan_of({}, tests::masked_lm_head);
+  const ModelPlan plan = plan_of({}, test::masked_lm_head);
   const BatchShape batch = {.tokens = 1000, .squared_lengths = 1e5, .head_rows = 150};
   const std::int64_t cut = GENERATE(1, 14, 15, 22, 23);  // between blocks, and inside the first and the last one
   const double whole = flops(range_costs(plan, {.first = 0, .last = 24}, batch, 1).work);
@@ -97,7 +97,7 @@ TEST_CASE("parts add up to the whole, in work and in parameters") {
 }
 
 TEST_CASE("parameters are counted as the model has them") {
-  for (const layers::HeadKind& kind : {tests::classification_head, tests::masked_lm_head}) {
+  for (const layers::HeadKind& kind : {test::classification_head, test::masked_lm_head}) {
     const model::ModelConfig config;
     double count = 0;
     for (const core::ParameterSpec& spec : model::model_parameters(config, kind, config.num_labels())) {
@@ -125,7 +125,7 @@ TEST_CASE("time is that of the operations and of the bytes") {
 }
 
 TEST_CASE("attention, activations and rows are parts of the work") {
-  const ModelPlan plan = plan_of({}, tests::classification_head);
+  const ModelPlan plan = plan_of({}, test::classification_head);
   const PassWork work = range_costs(plan, {.first = 0, .last = 2, .embeddings = false, .head = false}, full, 1).work;
   CHECK(work.forward.attention == 4 * hidden_of(plan) * full.squared_lengths);
   CHECK(work.forward.head_rows == full.tokens * 12);

@@ -31,7 +31,7 @@ model::ModelConfig parsed(const json& more) {
 std::string attentions_like(const model::ModelConfig& config, ops::AttentionMask mask, double theta) {
   const auto like = layers::attention_sublayer({.heads = 2, .dropout = 0, .mask = mask, .rotary_theta = theta});
   std::string layers;
-  for (const layers::SublayerSettings& sublayer : model::make_plan(config, tests::masked_lm_head, 2).sublayers) {
+  for (const layers::SublayerSettings& sublayer : model::make_plan(config, test::masked_lm_head, 2).sublayers) {
     if (sublayer.kind->mixes_tokens() && sublayer.kind->computes_like(*like)) layers += std::to_string(sublayer.block);
   }
   return layers;
@@ -52,7 +52,7 @@ TEST_CASE("both generations of ModernBERT's keys make the same model") {
     const model::ModelConfig config = parsed(keys);
     CHECK(attentions_like(config, ops::AttentionMask::full(), 80000) == "02");
     CHECK(attentions_like(config, ops::AttentionMask::window(3), 500) == "13");
-    const json written = json::parse(model::hf_config_text(config, tests::masked_lm_head));
+    const json written = json::parse(model::hf_config_text(config, test::masked_lm_head));
     CHECK(written["global_rope_theta"] == 80000.0);
     CHECK(written["rope_parameters"]["sliding_attention"]["rope_theta"] == 500.0);
     CHECK(written["layer_types"] == newer["layer_types"]);
@@ -65,7 +65,7 @@ TEST_CASE("both generations of ModernBERT's keys make the same model") {
   CHECK(attentions_like(parsed({}), ops::AttentionMask::window(64), 10000) == "12");
   const json uneven = {{"layer_types", {"sliding_attention", "full_attention", "full_attention", "sliding_attention"}}};
   CHECK(attentions_like(parsed(uneven), ops::AttentionMask::full(), 160000) == "12");
-  CHECK(json::parse(model::hf_config_text(parsed(uneven), tests::masked_lm_head))["layer_types"] ==
+  CHECK(json::parse(model::hf_config_text(parsed(uneven), test::masked_lm_head))["layer_types"] ==
         uneven["layer_types"]);
 }
 
@@ -95,7 +95,7 @@ TEST_CASE("what ModernBERT's config.json says twice or cannot mean is named") {
 
 TEST_CASE("ModernBERT's initial values end where Transformers ends them, also without a factor") {
   const auto cutoff = [](const json& keys) {
-    for (const core::ParameterSpec& spec : model::model_parameters(parsed(keys), tests::masked_lm_head, 5)) {
+    for (const core::ParameterSpec& spec : model::model_parameters(parsed(keys), test::masked_lm_head, 5)) {
       if (spec.name == "model.layers.1.attn.Wo.weight") return spec.cutoff;
     }
     return -1.0;
@@ -107,7 +107,7 @@ TEST_CASE("ModernBERT's initial values end where Transformers ends them, also wi
 
 TEST_CASE("a plan of ModernBERT has no positions and no biases but the head's, and reads what its pooling says") {
   const model::ModelConfig config = parsed({{"classifier_pooling", "mean"}});
-  const model::ModelPlan plan = model::make_plan(config, tests::classification_head, 5);
+  const model::ModelPlan plan = model::make_plan(config, test::classification_head, 5);
   CHECK(layers::embeddings_settings(*plan.input).positions == 0);
   CHECK(plan.selects_from == plan.sublayer_count());
   CHECK(plan.head.pooling == ops::Pooling::mean);
@@ -116,20 +116,20 @@ TEST_CASE("a plan of ModernBERT has no positions and no biases but the head's, a
   CHECK(plan.sublayers.back().norm == "model.final_norm");
   CHECK(plan.sublayers[1].norm == "model.layers.1.attn_norm");
   std::string biases;
-  for (const core::ParameterSpec& spec : model::model_parameters(config, tests::classification_head, 5)) {
+  for (const core::ParameterSpec& spec : model::model_parameters(config, test::classification_head, 5)) {
     if (spec.name.ends_with(".bias")) biases += spec.name + ' ';
   }
   CHECK(biases == "classifier.bias ");
-  const model::ModelPlan words = model::make_plan(config, tests::token_head, 5);
+  const model::ModelPlan words = model::make_plan(config, test::token_head, 5);
   CHECK_FALSE(words.head.pooling);
   CHECK(words.head.dense_of_tokens);
   CHECK(words.selects_from == words.sublayer_count() - 2);
-  CHECK_FALSE(model::make_plan(parsed({}), tests::classification_head, 5).head.pooling);
+  CHECK_FALSE(model::make_plan(parsed({}), test::classification_head, 5).head.pooling);
 }
 
 TEST_CASE("ModernBERT's initial values are Megatron's, cut off at two deviations") {
   const model::ModelConfig config = parsed({{"hidden_size", 64}, {"intermediate_size", 96}});
-  core::ParameterStore store(model::model_parameters(config, tests::classification_head, 5),
+  core::ParameterStore store(model::model_parameters(config, test::classification_head, 5),
                              core::ParameterStore::Arenas::values);
   model::initialize_parameters(store, config, 3);
   for (int i = 0; i < static_cast<int>(store.slices().size()); ++i) {

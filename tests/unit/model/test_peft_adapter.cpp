@@ -13,7 +13,7 @@
 using namespace bert_hpc;
 using Catch::Matchers::ContainsSubstring;
 using core::ParameterSpec;
-using tests::failure_of;
+using test::failure_of;
 
 namespace {
 
@@ -62,7 +62,7 @@ std::vector<float> values_of(const core::ParameterStore& store, const std::strin
 }  // namespace
 
 TEST_CASE("an adapter is loaded beside a weight, or added to it", "[model][peft]") {
-  const tests::ScratchFolder folder;
+  const test::ScratchFolder folder;
   save(folder.path(), tensors());
   const model::PeftAdapter adapter(folder.path(), "bert");
   CHECK(adapter.settings().rank == 2);
@@ -88,7 +88,7 @@ TEST_CASE("an adapter is loaded beside a weight, or added to it", "[model][peft]
 }
 
 TEST_CASE("magnitudes are loaded beside a weight, or become the norms of its rows", "[model][peft]") {
-  const tests::ScratchFolder folder;
+  const test::ScratchFolder folder;
   save(folder.path(), tensors_with_magnitudes(), true);
   const model::PeftAdapter adapter(folder.path(), "bert");
   CHECK(adapter.settings().magnitudes);
@@ -115,7 +115,7 @@ TEST_CASE("magnitudes are loaded beside a weight, or become the norms of its row
 }
 
 TEST_CASE("what no layer has, or has in another shape, is named", "[model][peft]") {
-  const tests::ScratchFolder folder;
+  const test::ScratchFolder folder;
   save(folder.path(), tensors());
   const model::PeftAdapter adapter(folder.path(), "bert");
   CHECK_THAT(failure_of([&] {
@@ -131,10 +131,10 @@ TEST_CASE("what no layer has, or has in another shape, is named", "[model][peft]
 }
 
 TEST_CASE("files of adapters that cannot be used are refused", "[model][peft]") {
-  const tests::ScratchFolder folder;
+  const test::ScratchFolder folder;
   const auto refusal = [&folder] {
-    const tests::Failure failure = failure_of([&] { model::PeftAdapter(folder.path(), "bert"); });
-    CHECK(failure.code == tests::files_code);
+    const test::Failure failure = failure_of([&] { model::PeftAdapter(folder.path(), "bert"); });
+    CHECK(failure.code == test::files_code);
     return failure.message;
   };
   CHECK_THAT(refusal(), ContainsSubstring("adapter_model.safetensors: missing"));
@@ -149,7 +149,7 @@ TEST_CASE("files of adapters that cannot be used are refused", "[model][peft]") 
   save(folder.path(), tensors_with_magnitudes());
   CHECK_THAT(refusal(), ContainsSubstring("has lora_magnitude_vector, but adapter_config.json does not say use_dora"));
   save(folder.path(), tensors());
-  const auto config = [&folder](const std::string& text) { tests::write_file(folder / "adapter_config.json", text); };
+  const auto config = [&folder](const std::string& text) { test::write_file(folder / "adapter_config.json", text); };
   for (const auto& [text, wanted] : std::map<std::string, std::string>{
            {R"({"peft_type": "LORA"})", "r, the rank"},
            {R"({"peft_type": "LORA", "r": 0})", "r, the rank"},

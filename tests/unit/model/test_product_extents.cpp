@@ -39,8 +39,8 @@ model::ModelConfig random_config(Random& random) {
 }
 
 /// Of `sequences` sequences; every head finds its targets in it.
-std::unique_ptr<tests::HostBatch> random_batch(Random& random, std::int64_t sequences, const model::ModelConfig& config,
-                                               std::int64_t outputs) {
+std::unique_ptr<test::HostBatch> random_batch(Random& random, std::int64_t sequences, const model::ModelConfig& config,
+                                              std::int64_t outputs) {
   std::vector<std::int32_t> lengths, ids, types, classes, masked_rows, masked_labels;
   for (std::int64_t b = 0; b < sequences; ++b) {
     lengths.push_back(static_cast<std::int32_t>(random.between(1, 16)));
@@ -54,7 +54,7 @@ std::unique_ptr<tests::HostBatch> random_batch(Random& random, std::int64_t sequ
       types.push_back(0);
     }
   }
-  auto batch = std::make_unique<tests::HostBatch>(ids, types, lengths);
+  auto batch = std::make_unique<test::HostBatch>(ids, types, lengths);
   batch->set_classes(classes);
   batch->set_values(std::vector<float>(static_cast<std::size_t>(sequences), 0.5f));
   batch->set_masked(masked_rows, masked_labels);
@@ -79,7 +79,7 @@ std::set<ops::ProductExtents> requested(const model::ModelConfig& config, HeadKi
   stage.plan(workspace, bounds, {.slots = 1, .deferred = apart ? 1 : 0});
   stage.plan(workspace, bounds, {.training = false});
   workspace.allocate();
-  tests::RecordedProduct products(ops::make_matrix_product(test::independent_products(), {.compute = storage}));
+  test::RecordedProduct products(ops::make_matrix_product(test::independent_products(), {.compute = storage}));
   planned = model::product_extents({&stage, 1}, bounds);
   for (const ops::ProductExtents& e : planned) products.reserve(e);
   attention->reserve(bounds.max_length, config.head_dim());
@@ -104,7 +104,7 @@ std::set<ops::ProductExtents> requested(const model::ModelConfig& config, HeadKi
 
 TEST_CASE("every matrix product of a step is in the plan, for random models, batches and heads", "[product_extents]") {
   Random random(20261122);
-  const HeadKind kinds[] = {tests::classification_head, tests::regression_head, tests::masked_lm_head};
+  const HeadKind kinds[] = {test::classification_head, test::regression_head, test::masked_lm_head};
   constexpr core::DataType types[] = {core::DataType::fp32, core::DataType::bf16, core::DataType::fp16};
   for (int round = 0; round < 300; ++round) {
     const model::ModelConfig config = random_config(random);
@@ -132,7 +132,7 @@ TEST_CASE("heads of thousands of labels have their products in the plan", "[prod
       const auto batch = random_batch(random, sequences, config, labels);
       std::vector<ops::ProductExtents> planned;
       CHECK_NOTHROW(
-          requested(config, tests::classification_head, labels, batch->view(), core::DataType::fp32, false, planned));
+          requested(config, test::classification_head, labels, batch->view(), core::DataType::fp32, false, planned));
       INFO(labels << " labels, " << sequences << " sequences");
       CHECK(std::find(planned.begin(), planned.end(), ops::ProductExtents{sequences, config.hidden_size, labels}) !=
             planned.end());

@@ -14,9 +14,9 @@
 
 using namespace bert_hpc;
 using model::SafetensorsFile;
-using tests::bytes_of;
-using tests::failure_of;
-using tests::safetensors_bytes;
+using test::bytes_of;
+using test::failure_of;
+using test::safetensors_bytes;
 
 namespace {
 
@@ -28,8 +28,8 @@ std::string good_file() {
   return safetensors_bytes(good_header, bytes_of<float>({1, 2, 3, 4, 5, 6, 7}));
 }
 
-tests::Failure open_failure(const tests::ScratchFolder& folder, const std::string& bytes) {
-  tests::write_file(folder / "x.safetensors", bytes);
+test::Failure open_failure(const test::ScratchFolder& folder, const std::string& bytes) {
+  test::write_file(folder / "x.safetensors", bytes);
   return failure_of([&folder] { SafetensorsFile file(folder / "x.safetensors"); });
 }
 
@@ -44,8 +44,8 @@ std::vector<float> read_all(const SafetensorsFile& file, const std::string& name
 }  // namespace
 
 TEST_CASE("a file's tensors, shapes and metadata are read") {
-  tests::ScratchFolder folder;
-  tests::write_file(folder / "x.safetensors", good_file());
+  test::ScratchFolder folder;
+  test::write_file(folder / "x.safetensors", good_file());
   const SafetensorsFile file(folder / "x.safetensors");
   CHECK(file.metadata().at("format") == "pt");
   REQUIRE(file.tensors().size() == 2);
@@ -59,9 +59,9 @@ TEST_CASE("half and bfloat widen exactly, for every bit pattern") {
   std::vector<std::uint16_t> patterns(65536);
   for (std::size_t i = 0; i < patterns.size(); ++i) patterns[i] = static_cast<std::uint16_t>(i);
   const std::string data = bytes_of(patterns);
-  tests::ScratchFolder folder;
+  test::ScratchFolder folder;
   for (const std::string dtype : {"F16", "BF16"}) {
-    tests::write_file(
+    test::write_file(
         folder / "x.safetensors",
         safetensors_bytes(R"({"t":{"dtype":")" + dtype + R"(","shape":[65536],"data_offsets":[0,131072]}})", data));
     const std::vector<float> values = read_all(SafetensorsFile(folder / "x.safetensors"), "t");
@@ -86,9 +86,9 @@ TEST_CASE("half and bfloat widen exactly, for every bit pattern") {
 TEST_CASE("double and integer tensors are read as such and refused as weights") {
   const std::string header = R"({"d":{"dtype":"F64","shape":[2],"data_offsets":[0,16]},)"
                              R"("i":{"dtype":"I32","shape":[2],"data_offsets":[16,24]}})";
-  tests::ScratchFolder folder;
-  tests::write_file(folder / "x.safetensors",
-                    safetensors_bytes(header, bytes_of<double>({0.1, -2}) + bytes_of<std::int32_t>({-7, 9})));
+  test::ScratchFolder folder;
+  test::write_file(folder / "x.safetensors",
+                   safetensors_bytes(header, bytes_of<double>({0.1, -2}) + bytes_of<std::int32_t>({-7, 9})));
   const SafetensorsFile file(folder / "x.safetensors");
   std::vector<double> doubles(2);
   file.read(*file.find("d"), std::span<double>(doubles));
@@ -98,13 +98,13 @@ TEST_CASE("double and integer tensors are read as such and refused as weights") 
   CHECK(integers == std::vector<std::int64_t>{-7, 9});
   std::vector<float> floats(2);
   const auto failure = failure_of([&] { file.read(*file.find("d"), std::span<float>(floats)); });
-  CHECK(failure.code == tests::files_code);
+  CHECK(failure.code == test::files_code);
   CHECK(failure.says("\"d\""));
   CHECK(failure.says("F32, F16 or BF16"));
 }
 
 TEST_CASE("headers with false claims are refused with the tensor's name") {
-  tests::ScratchFolder folder;
+  test::ScratchFolder folder;
   const std::string data = bytes_of<float>({1, 2, 3, 4});
   struct Case {
     std::string header, says;
@@ -142,7 +142,7 @@ TEST_CASE("headers with false claims are refused with the tensor's name") {
   for (const Case& one : cases) {
     const auto failure = open_failure(folder, safetensors_bytes(one.header, data));
     INFO(one.header << "\n" << failure.message);
-    CHECK(failure.code == tests::files_code);
+    CHECK(failure.code == test::files_code);
     CHECK(failure.says(one.says));
     CHECK(failure.says("x.safetensors"));
   }
@@ -150,7 +150,7 @@ TEST_CASE("headers with false claims are refused with the tensor's name") {
 
 TEST_CASE("a header of very many tensors takes no longer than its length asks for") {
   // Work that grew with the square of their number took hours: the time limit of all tests is what fails then.
-  tests::ScratchFolder folder;
+  test::ScratchFolder folder;
   constexpr int count = 200000;
   std::string header = "{";
   for (int i = 0; i < count; ++i) {
@@ -159,14 +159,14 @@ TEST_CASE("a header of very many tensors takes no longer than its length asks fo
   }
   header += '}';
   const std::uint64_t length = header.size();
-  tests::write_file(folder / "many.safetensors", std::string(reinterpret_cast<const char*>(&length), 8) + header);
+  test::write_file(folder / "many.safetensors", std::string(reinterpret_cast<const char*>(&length), 8) + header);
   const model::SafetensorsFile file(folder / "many.safetensors");
   CHECK(file.tensors().size() == count);
   for (int i = 0; i < count; ++i) REQUIRE(file.find(std::string("t").append(std::to_string(i))) != nullptr);
 }
 
 TEST_CASE("errors distinguish foreign, empty and missing files") {
-  tests::ScratchFolder folder;
+  test::ScratchFolder folder;
   CHECK(open_failure(folder, "").says("empty or truncated"));
   CHECK(open_failure(folder, "PK\x03\x04 some other format altogether").says("not a safetensors file"));
   CHECK(open_failure(folder, safetensors_bytes(std::string(100, '{'), "").substr(0, 50)).says("truncated"));
@@ -177,17 +177,17 @@ TEST_CASE("errors distinguish foreign, empty and missing files") {
 }
 
 TEST_CASE("a file truncated at any byte is refused") {
-  tests::ScratchFolder folder;
+  test::ScratchFolder folder;
   const std::string whole = good_file();
   for (std::size_t size = 0; size < whole.size(); ++size) {
     const auto failure = open_failure(folder, whole.substr(0, size));
-    if (failure.code != tests::files_code) FAIL("accepted when cut to " << size << " bytes");
+    if (failure.code != test::files_code) FAIL("accepted when cut to " << size << " bytes");
   }
 }
 
 TEST_CASE("a file shortened after it was opened is an error, not a crash") {
-  tests::ScratchFolder folder;
-  tests::write_file(folder / "x.safetensors", good_file());
+  test::ScratchFolder folder;
+  test::write_file(folder / "x.safetensors", good_file());
   const SafetensorsFile file(folder / "x.safetensors");
   std::filesystem::resize_file(folder / "x.safetensors", good_file().size() - 4);
   std::vector<float> values(3);
@@ -195,7 +195,7 @@ TEST_CASE("a file shortened after it was opened is an error, not a crash") {
 }
 
 TEST_CASE("mutated files are refused or read within bounds, never anything else") {
-  tests::ScratchFolder folder;
+  test::ScratchFolder folder;
   std::mt19937 random(20240517);
   const std::string whole = good_file();
   const auto below = [&random](std::size_t limit) { return random() % limit; };
@@ -221,7 +221,7 @@ TEST_CASE("mutated files are refused or read within bounds, never anything else"
           break;
       }
     }
-    tests::write_file(folder / "x.safetensors", bytes);
+    test::write_file(folder / "x.safetensors", bytes);
     const auto failure = failure_of([&] {
       const SafetensorsFile file(folder / "x.safetensors");
       for (const model::StoredTensor& tensor : file.tensors()) {
@@ -230,21 +230,21 @@ TEST_CASE("mutated files are refused or read within bounds, never anything else"
         if (tensor.dtype == "F32") file.read(tensor, std::span<float>(values));
       }
     });
-    if (failure.code == tests::files_code) ++refused;
-    if (failure.code != -1 && failure.code != tests::files_code) FAIL("round " << round << ": " << failure.message);
+    if (failure.code == test::files_code) ++refused;
+    if (failure.code != -1 && failure.code != test::files_code) FAIL("round " << round << ": " << failure.message);
   }
   CHECK(refused > rounds / 2);  // some changes are harmless: a tensor's name, a digit inside the metadata
 }
 
 TEST_CASE("the same tensors give the same bytes in any order, and come back bit for bit") {
-  tests::ScratchFolder folder;
+  test::ScratchFolder folder;
   std::vector<float> a(6), b(1);
   for (std::size_t i = 0; i < a.size(); ++i) a[i] = std::bit_cast<float>(static_cast<std::uint32_t>(0x3F7FFFF0u + i));
   b[0] = -0.0f;
   const model::TensorToWrite first{"z.weight", {2, 3}, a}, second{"a.bias", {1}, b}, empty{"none", {0}, {}};
   test::write_safetensors(folder / "1.safetensors", {first, second, empty}, {{"format", "pt"}});
   test::write_safetensors(folder / "2.safetensors", {empty, second, first}, {{"format", "pt"}});
-  const bool same = tests::read_file(folder / "1.safetensors") == tests::read_file(folder / "2.safetensors");
+  const bool same = test::read_file(folder / "1.safetensors") == test::read_file(folder / "2.safetensors");
   CHECK(same);
   const SafetensorsFile file(folder / "1.safetensors");
   const std::vector<float> read = read_all(file, "z.weight");
@@ -256,14 +256,14 @@ TEST_CASE("the same tensors give the same bytes in any order, and come back bit 
 }
 
 TEST_CASE("a failed write leaves the earlier file and no rest") {
-  tests::ScratchFolder folder;
+  test::ScratchFolder folder;
   std::vector<float> values{1};
-  tests::write_file(folder / "x.safetensors", "earlier");
+  test::write_file(folder / "x.safetensors", "earlier");
   std::filesystem::create_directory(folder / "x.safetensors.partial");
   const auto failure = failure_of([&] { test::write_safetensors(folder / "x.safetensors", {{"a", {1}, values}}, {}); });
-  CHECK(failure.code == tests::files_code);
+  CHECK(failure.code == test::files_code);
   CHECK(failure.says("cannot be created"));
-  CHECK(tests::read_file(folder / "x.safetensors") == "earlier");
+  CHECK(test::read_file(folder / "x.safetensors") == "earlier");
   // A limit on the size of files stands for a full disk.
   std::filesystem::remove(folder / "x.safetensors.partial");
   rlimit before{};
@@ -274,8 +274,8 @@ TEST_CASE("a failed write leaves the earlier file and no rest") {
   const auto full = failure_of([&] { test::write_safetensors(folder / "x.safetensors", {{"a", {1}, values}}, {}); });
   setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
-  CHECK(full.code == tests::files_code);
+  CHECK(full.code == test::files_code);
   CHECK(full.says("File too large"));
-  CHECK(tests::read_file(folder / "x.safetensors") == "earlier");
+  CHECK(test::read_file(folder / "x.safetensors") == "earlier");
   CHECK(!std::filesystem::exists(folder / "x.safetensors.partial"));
 }

@@ -25,7 +25,7 @@ const std::string transformer = R"({"idx":0,"name":"0","path":"","type":"sentenc
 
 TEST_CASE("modules of sentence-transformers are read as they are written") {
   for (const char* word : {"mean", "cls", "max", "last"}) {
-    const tests::ScratchFolder folder;
+    const test::ScratchFolder folder;
     CHECK_FALSE(model::read_sentence_modules(folder.path()).has_value());
     const model::SentenceModules modules{
         .pooling = word, .normalize = std::string(word) != "max", .dimensions = 48, .max_tokens = 128};
@@ -45,7 +45,7 @@ TEST_CASE("a folder of sentence-transformers says how its embeddings are compare
 }
 
 TEST_CASE("modules that are not computed, and broken ones, are refused by name") {
-  const tests::ScratchFolder folder;
+  const test::ScratchFolder folder;
   const auto read = [&](const std::string& modules, const std::string& config) {
     write(folder.path(), "modules.json", modules);
     write(folder.path(), "1_Pooling/config.json", config);

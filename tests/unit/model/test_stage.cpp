@@ -38,7 +38,7 @@ model::ModelConfig small_config() {
   return config;
 }
 
-std::unique_ptr<tests::HostBatch> make_batch(unsigned seed) {
+std::unique_ptr<test::HostBatch> make_batch(unsigned seed) {
   std::mt19937 random(seed);
   std::vector<std::int32_t> lengths, ids, types, classes, masked_rows, masked_labels;
   for (unsigned b = 0; b < 2 + seed % 3; ++b) {
@@ -53,7 +53,7 @@ std::unique_ptr<tests::HostBatch> make_batch(unsigned seed) {
       types.push_back(t % 2);
     }
   }
-  auto batch = std::make_unique<tests::HostBatch>(ids, types, lengths);
+  auto batch = std::make_unique<test::HostBatch>(ids, types, lengths);
   batch->set_classes(classes);
   batch->set_masked(masked_rows, masked_labels);
   return batch;
@@ -172,7 +172,7 @@ class Stages {
 }  // namespace
 
 TEST_CASE("stages with several micro-batches in flight have the bits of the whole model") {
-  const auto kind = GENERATE(tests::classification_head, tests::masked_lm_head);
+  const auto kind = GENERATE(test::classification_head, test::masked_lm_head);
   // Sublayers of each stage: between blocks, inside the first and the last one, and everywhere.
   const std::vector<std::int64_t> balance =
       GENERATE(Counts{6}, Counts{4, 2}, Counts{2, 2, 2}, Counts{1, 5}, Counts{3, 3}, Counts{5, 1}, Counts{4, 1, 1},
@@ -184,13 +184,13 @@ TEST_CASE("stages with several micro-batches in flight have the bits of the whol
   ModelRange one = model::whole(small_config());
   one.decoder_apart = true;  // as the stages sum its gradients
   model::ModelPlan plan = model::make_plan(small_config(), kind, outputs);
-  if (pre_norm) plan = tests::pre_norm(std::move(plan));
+  if (pre_norm) plan = test::pre_norm(std::move(plan));
   Stages reference(plan, {one}, false),
       staged(plan,
              balance.size() == 1 ? std::vector{one}
                                  : model::partition(static_cast<int>(balance.size()), balance, model::equal_costs(6)),
              apart);
-  std::vector<std::unique_ptr<tests::HostBatch>> batches;
+  std::vector<std::unique_ptr<test::HostBatch>> batches;
   core::Dropout key;
   ops::set_dropout_key(key, 3, 17);
   for (unsigned m = 0; m < micro_batches; ++m) batches.push_back(make_batch(m));
@@ -216,7 +216,7 @@ TEST_CASE("stages with several micro-batches in flight have the bits of the whol
 }
 
 TEST_CASE("gradients of what is trained are those of a training of everything") {
-  const auto kind = GENERATE(tests::classification_head, tests::masked_lm_head);
+  const auto kind = GENERATE(test::classification_head, test::masked_lm_head);
   // Whole layers, so that a weight and its bias are trained together: then products add the same terms in one order.
   const std::string what =
       GENERATE("the head", "from block 1 on", "from a feed-forward on", "the embeddings", "a block", "biases");
@@ -240,7 +240,7 @@ TEST_CASE("gradients of what is trained are those of a training of everything") 
                        ? std::vector{one}
                        : model::partition(static_cast<int>(balance.size()), balance, model::equal_costs(6));
   Stages all(kind, cut, apart), some(kind, cut, apart, trains);
-  std::vector<std::unique_ptr<tests::HostBatch>> batches;
+  std::vector<std::unique_ptr<test::HostBatch>> batches;
   for (unsigned m = 0; m < micro_batches; ++m) batches.push_back(make_batch(m));
   core::Dropout key;
   ops::set_dropout_key(key, 3, 17);
@@ -272,9 +272,9 @@ TEST_CASE("gradients of what is trained are those of a training of everything") 
 TEST_CASE("a decoder apart takes its part of the word embeddings' gradient and the same values") {
   const model::ModelConfig config = small_config();
   ModelRange range = model::whole(config);
-  Stages together(tests::masked_lm_head, {range}, false);
+  Stages together(test::masked_lm_head, {range}, false);
   range.decoder_apart = true;
-  Stages apart(tests::masked_lm_head, {range}, false);
+  Stages apart(test::masked_lm_head, {range}, false);
   const auto batch = make_batch(1);
   const layers::StepContext context{.batch = batch->masked(), .training = true};
   CHECK(together.forward(context, 0) == apart.forward(context, 0));
@@ -290,18 +290,18 @@ TEST_CASE("a decoder apart takes its part of the word embeddings' gradient and t
     both |= word[i] != 0 && decoder[i] != 0;
   }
   CHECK(both);
-  const auto specs = model::model_parameters(config, tests::masked_lm_head, outputs, range);
+  const auto specs = model::model_parameters(config, test::masked_lm_head, outputs, range);
   CHECK(core::ParameterStore(specs, core::ParameterStore::Arenas::none).parameters() ==
-        core::ParameterStore(model::model_parameters(config, tests::masked_lm_head, outputs),
+        core::ParameterStore(model::model_parameters(config, test::masked_lm_head, outputs),
                              core::ParameterStore::Arenas::none)
             .parameters());
 }
 
 TEST_CASE("one slot with the backward pass at once takes the least memory") {
   const ModelRange range = model::whole(small_config());
-  core::ParameterStore store(model::model_parameters(small_config(), tests::classification_head, outputs),
+  core::ParameterStore store(model::model_parameters(small_config(), test::classification_head, outputs),
                              core::ParameterStore::Arenas::none);
-  model::Stage stage(small_config(), tests::classification_head, outputs, range, store);
+  model::Stage stage(small_config(), test::classification_head, outputs, range, store);
   const layers::BatchBounds bounds{.tokens = 600, .sequences = 50, .max_length = 12, .selected = 50};
   const auto bytes = [&](model::StageMemory memory) {
     core::Workspace workspace;
@@ -319,9 +319,9 @@ TEST_CASE("attention's kept dropout is planned for every slot of training, by th
   model::ModelConfig config = small_config();
   const auto plan = [&](double dropout, std::int64_t tiles, bool training, std::int64_t& kept) {
     model::encoder_settings(config).attention_probs_dropout_prob = dropout;
-    core::ParameterStore store(model::model_parameters(config, tests::classification_head, outputs),
+    core::ParameterStore store(model::model_parameters(config, test::classification_head, outputs),
                                core::ParameterStore::Arenas::none);
-    model::Stage stage(config, tests::classification_head, outputs, model::whole(config), store);
+    model::Stage stage(config, test::classification_head, outputs, model::whole(config), store);
     core::Workspace workspace;
     stage.plan(workspace, {.tokens = 608, .sequences = 64, .max_length = 150, .selected = 64, .dropout_tiles = tiles},
                {.training = training, .slots = 3});

@@ -57,22 +57,22 @@ const std::set<std::string> classifier = {"bert.pooler.dense.weight", "bert.pool
 }  // namespace
 
 TEST_CASE("without the keys nothing is frozen") {
-  CHECK_FALSE(model::trainable_parameters(plan_of(tests::classification_head), {}));
-  CHECK_FALSE(model::trainable_parameters(plan_of(tests::masked_lm_head), {.from_scratch = true}));
-  CHECK(trained(tests::classification_head, {}).size() == parameters(tests::classification_head));
+  CHECK_FALSE(model::trainable_parameters(plan_of(test::classification_head), {}));
+  CHECK_FALSE(model::trainable_parameters(plan_of(test::masked_lm_head), {.from_scratch = true}));
+  CHECK(trained(test::classification_head, {}).size() == parameters(test::classification_head));
 }
 
 TEST_CASE("the head alone is pooler and classifier, or what masked language modelling adds but the embeddings") {
-  CHECK(trained(tests::classification_head, {.parameters = "head"}) == classifier);
-  CHECK(trained(tests::regression_head, {.parameters = "head", .freeze_layers = 2}) == classifier);
-  CHECK(trained(tests::masked_lm_head, {.parameters = "head"}) ==
+  CHECK(trained(test::classification_head, {.parameters = "head"}) == classifier);
+  CHECK(trained(test::regression_head, {.parameters = "head", .freeze_layers = 2}) == classifier);
+  CHECK(trained(test::masked_lm_head, {.parameters = "head"}) ==
         std::set<std::string>{"cls.predictions.bias", "cls.predictions.transform.dense.weight",
                               "cls.predictions.transform.dense.bias", "cls.predictions.transform.LayerNorm.weight",
                               "cls.predictions.transform.LayerNorm.bias"});
 }
 
 TEST_CASE("BitFit trains every bias and the head") {
-  const std::set<std::string> found = trained(tests::classification_head, {.parameters = "bitfit"});
+  const std::set<std::string> found = trained(test::classification_head, {.parameters = "bitfit"});
   CHECK(found.contains("bert.embeddings.LayerNorm.bias"));
   CHECK(found.contains("bert.encoder.layer.0.attention.self.query.bias"));
   CHECK(found.contains("bert.encoder.layer.2.output.LayerNorm.bias"));
@@ -80,36 +80,36 @@ TEST_CASE("BitFit trains every bias and the head") {
   CHECK_FALSE(found.contains("bert.encoder.layer.2.output.LayerNorm.weight"));
   CHECK_FALSE(found.contains("bert.embeddings.word_embeddings.weight"));
   CHECK(found.size() == 1 + 3 * 8 + 4);  // of a block: six products, two layer norms
-  const std::set<std::string> above = trained(tests::classification_head, {.parameters = "bitfit", .freeze_layers = 2});
+  const std::set<std::string> above = trained(test::classification_head, {.parameters = "bitfit", .freeze_layers = 2});
   CHECK(above.size() == 8 + 4);
   CHECK_FALSE(above.contains("bert.embeddings.LayerNorm.bias"));
 }
 
 TEST_CASE("frozen layers are the embeddings and the lowest blocks") {
-  const std::set<std::string> one = trained(tests::classification_head, {.freeze_layers = 1});
-  CHECK(one.size() == parameters(tests::classification_head) - 5 - 16);
+  const std::set<std::string> one = trained(test::classification_head, {.freeze_layers = 1});
+  CHECK(one.size() == parameters(test::classification_head) - 5 - 16);
   CHECK_FALSE(one.contains("bert.embeddings.LayerNorm.weight"));
   CHECK_FALSE(one.contains("bert.encoder.layer.0.output.dense.bias"));
   CHECK(one.contains("bert.encoder.layer.1.attention.self.query.weight"));
-  CHECK(trained(tests::classification_head, {.freeze_layers = 3}) == classifier);
-  CHECK_THROWS_WITH(trained(tests::classification_head, {.freeze_layers = 4}),
+  CHECK(trained(test::classification_head, {.freeze_layers = 3}) == classifier);
+  CHECK_THROWS_WITH(trained(test::classification_head, {.freeze_layers = 4}),
                     ContainsSubstring("freeze_layers = 4, but the model has 3 layers"));
 }
 
 TEST_CASE("tied embeddings of a pretrained model may be frozen, random ones not") {
   for (const TrainableSettings& settings :
        {TrainableSettings{.parameters = "head"}, {.parameters = "bitfit"}, {.freeze_layers = 1}}) {
-    CHECK_FALSE(trained(tests::masked_lm_head, settings).contains("bert.embeddings.word_embeddings.weight"));
+    CHECK_FALSE(trained(test::masked_lm_head, settings).contains("bert.embeddings.word_embeddings.weight"));
     TrainableSettings random = settings;
     random.from_scratch = true;
-    CHECK_THROWS_WITH(trained(tests::masked_lm_head, random), ContainsSubstring("set model.pretrained"));
-    CHECK_NOTHROW(trained(tests::classification_head, random));
+    CHECK_THROWS_WITH(trained(test::masked_lm_head, random), ContainsSubstring("set model.pretrained"));
+    CHECK_NOTHROW(trained(test::classification_head, random));
   }
 }
 
 TEST_CASE("a decoder that is a copy is trained as the word embeddings are") {
   for (const bool frozen : {false, true}) {
-    const model::ModelPlan plan = plan_of(tests::masked_lm_head, {.freeze_layers = frozen ? 1 : 0});
+    const model::ModelPlan plan = plan_of(test::masked_lm_head, {.freeze_layers = frozen ? 1 : 0});
     model::ModelRange range = model::whole(plan);
     range.decoder_apart = true;
     const std::vector<core::ParameterSpec> specs = model::model_parameters(plan, range);
@@ -121,7 +121,7 @@ TEST_CASE("a decoder that is a copy is trained as the word embeddings are") {
 TEST_CASE("a part needs the gradient at its input where a part below it is trained") {
   const auto sends = [](const TrainableSettings& settings) {
     std::vector<model::ModelRange> parts = model::partition(6, {}, model::equal_costs(6));
-    model::set_sends_gradient(parts, plan_of(tests::classification_head, settings));
+    model::set_sends_gradient(parts, plan_of(test::classification_head, settings));
     std::string all;
     for (const model::ModelRange& part : parts) all += part.sends_gradient ? '1' : '0';
     return all;
@@ -134,7 +134,7 @@ TEST_CASE("a part needs the gradient at its input where a part below it is train
 
 TEST_CASE("costs are those of the passes that a partial training has") {
   const layers::BatchShape batch{.tokens = 100, .squared_lengths = 1000, .head_rows = 10};
-  const layers::HeadKind& kind = tests::classification_head;
+  const layers::HeadKind& kind = test::classification_head;
   const auto flops = [&](const TrainableSettings& settings) {
     return model::training_flops(plan_of(kind, settings), batch);
   };

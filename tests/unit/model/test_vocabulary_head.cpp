@@ -24,7 +24,7 @@ struct Result {
 
 /// A forward and backward pass; predictions before the loss.
 Result pass_with(DataType storage, DataType logits, bool padded, bool transforms = true) {
-  layers::HeadSettings settings{.kind = tests::masked_lm_head,
+  layers::HeadSettings settings{.kind = test::masked_lm_head,
                                 .hidden = hidden,
                                 .outputs = outputs,
                                 .storage = storage,

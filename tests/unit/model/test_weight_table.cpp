@@ -18,7 +18,7 @@ using namespace bert_hpc;
 using Catch::Matchers::ContainsSubstring;
 using core::ParameterSpec;
 using core::ParameterStore;
-using tests::failure_of;
+using test::failure_of;
 using Values = std::vector<float>;
 
 namespace {
@@ -78,7 +78,7 @@ Values values_of(const ParameterStore& store, const std::string& name) {
 }  // namespace
 
 TEST_CASE("transposed and joint tensors are read into their parameters", "[model][weights]") {
-  const tests::ScratchFolder folder;
+  const test::ScratchFolder folder;
   write(folder / "model.safetensors", invented_tensors());
   ParameterStore store(invented_parameters(), ParameterStore::Arenas::values);
   const model::LoadReport report = model::load_hf_weights(folder.path(), store, {.weights = invented_table()});
@@ -92,7 +92,7 @@ TEST_CASE("transposed and joint tensors are read into their parameters", "[model
 }
 
 TEST_CASE("shards of transposed and joint tensors are the shards of their parameters", "[model][weights]") {
-  const tests::ScratchFolder folder;
+  const test::ScratchFolder folder;
   write(folder / "model.safetensors", invented_tensors());
   const std::int64_t rank = GENERATE(0, 1);
   const std::vector<ParameterSpec> here = {{.name = "h.0.attn.key.weight", .shape = {1, 3}, .shard = {0, rank, 2}},
@@ -110,7 +110,7 @@ TEST_CASE("shards of transposed and joint tensors are the shards of their parame
 }
 
 TEST_CASE("parameters are written into transposed and joint tensors bit for bit", "[model][weights]") {
-  const tests::ScratchFolder folder;
+  const test::ScratchFolder folder;
   const Tensors tensors = invented_tensors();
   write(folder / "model.safetensors", tensors);
   const model::WeightTable table = invented_table();
@@ -132,7 +132,7 @@ TEST_CASE("parameters are written into transposed and joint tensors bit for bit"
   std::sort(parameters.begin(), parameters.end(),
             [&table](const auto& a, const auto& b) { return table.is_before(a.name, b.name); });
   test::write_safetensors(folder / "written.safetensors", model::as_stored(parameters, table), {{"format", "pt"}});
-  CHECK(tests::read_file(folder / "written.safetensors") == tests::read_file(folder / "model.safetensors"));
+  CHECK(test::read_file(folder / "written.safetensors") == test::read_file(folder / "model.safetensors"));
   parameters.erase(std::find_if(parameters.begin(), parameters.end(),
                                 [](const auto& tensor) { return tensor.name == "h.0.attn.key.bias"; }));
   CHECK_THAT(failure_of([&] { model::as_stored(parameters, table); }).message, ContainsSubstring("do not fill"));
@@ -140,16 +140,16 @@ TEST_CASE("parameters are written into transposed and joint tensors bit for bit"
 
 TEST_CASE("missing, extra and mis-shaped tensors of a table are named once, by their names in files",
           "[model][weights]") {
-  const tests::ScratchFolder folder;
+  const test::ScratchFolder folder;
   Tensors tensors = invented_tensors();
   tensors.erase("h.0.attn.joint.weight");
   tensors["h.0.attn.joint.bias"] = {{5}, numbers(5, 0)};
   tensors["h.0.proj.weight"] = {{3, 4}, numbers(12, 0)};
   write(folder / "model.safetensors", tensors);
   ParameterStore store(invented_parameters(), ParameterStore::Arenas::values);
-  const tests::Failure failure =
+  const test::Failure failure =
       failure_of([&] { model::load_hf_weights(folder.path(), store, {.weights = invented_table()}); });
-  CHECK(failure.code == tests::files_code);
+  CHECK(failure.code == test::files_code);
   CHECK_THAT(failure.message, ContainsSubstring("h.0.attn.joint.weight is missing; it should have the shape (3, 6)"));
   CHECK_THAT(failure.message, ContainsSubstring("has the shape (5), but config.json and the task make it (6)"));
   CHECK_THAT(failure.message, ContainsSubstring("has the shape (3, 4), but config.json and the task make it (4, 3)"));
@@ -163,7 +163,7 @@ TEST_CASE("missing, extra and mis-shaped tensors of a table are named once, by t
 }
 
 TEST_CASE("an adapter beside a joint tensor becomes one beside each of its parameters", "[model][weights][peft]") {
-  const tests::ScratchFolder folder;
+  const test::ScratchFolder folder;
   const std::string module = "base_model.model.h.0.attn.joint";
   const Values a = {1, 2, 3}, b = {1, 2, 3, 4, 5, 6};
   model::AdapterFacts facts;

@@ -5,8 +5,8 @@
 #include "support/temporary_directory.hpp"
 
 using namespace bert_hpc::objectives;
-using test_support::file_bytes;
-using test_support::TemporaryDirectory;
+using bert_hpc::test::file_bytes;
+using bert_hpc::test::TemporaryDirectory;
 
 TEST_CASE("answers as Python's json.dump(…, indent=4) writes them") {
   const TemporaryDirectory directory;

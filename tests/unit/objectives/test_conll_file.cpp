@@ -9,7 +9,7 @@
 #include "support/temporary_directory.hpp"
 
 using bert_hpc::objectives::ConllFile;
-using test_support::TemporaryDirectory;
+using bert_hpc::test::TemporaryDirectory;
 
 namespace {
 

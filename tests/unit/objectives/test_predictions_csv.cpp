@@ -9,7 +9,7 @@
 
 using bert_hpc::io::PredictionColumn;
 using bert_hpc::objectives::PredictionsCsv;
-using test_support::TemporaryDirectory;
+using bert_hpc::test::TemporaryDirectory;
 using Integers = std::vector<std::int32_t>;
 using Numbers = std::vector<float>;
 using Texts = std::vector<std::string>;
@@ -29,7 +29,7 @@ TEST_CASE("predictions as text: quoting, numbers as short as they can be, NaN as
     CHECK_FALSE(std::filesystem::exists(path));
     file.close();
   }
-  CHECK(test_support::file_bytes(path) ==
+  CHECK(bert_hpc::test::file_bytes(path) ==
         "row,label,\"a \"\"b\"\", c\",\"$x\nk\xC3\xA4se\",number\n"
         "5,\"$x\nk\xC3\xA4se\",0.7,-1e-05,-1\n"
         "3,,,0,12\n");
@@ -38,8 +38,8 @@ TEST_CASE("predictions as text: quoting, numbers as short as they can be, NaN as
 TEST_CASE("unfinished text leaves no file, and keeps the earlier one") {
   const TemporaryDirectory directory;
   const std::string path = directory / "predictions.csv";
-  test_support::write_bytes(path, "older");
+  bert_hpc::test::write_bytes(path, "older");
   { const PredictionsCsv file(path, Columns{}); }
-  CHECK(test_support::file_bytes(path) == "older");
+  CHECK(bert_hpc::test::file_bytes(path) == "older");
   CHECK_FALSE(std::filesystem::exists(path + ".partial"));
 }

@@ -1,13 +1,13 @@
 // What back ends on GPUs decide before they call a library: buckets of rows, the choice among measured algorithms, and
 // which products a linear layer is.
-#include "../../../src/ops/algorithm_choice.hpp"
+#include "../src/ops/algorithm_choice.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
 #include <set>
 #include <vector>
 
-#include "../../../src/ops/cuda/matmul.hpp"
+#include "../src/ops/cuda/matmul.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/fusion.hpp"
 

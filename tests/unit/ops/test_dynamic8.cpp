@@ -24,7 +24,7 @@ int nearest(const std::array<float, 256>& all, double y) {
 }  // namespace
 
 TEST_CASE("codes have the values of bitsandbytes' map") {
-  std::ifstream golden(test::tests_directory() / "golden/optimizer/dynamic8.txt");
+  std::ifstream golden(bert_hpc::test::tests_directory() / "golden/optimizer/dynamic8.txt");
   for (const bool with_sign : {true, false}) {
     for (const float value : values(with_sign)) {
       double expected = 0;

@@ -1,6 +1,6 @@
 // The calls of a library that FP8 products become: each satisfies what cuBLASLt demands, for any number of rows, and is
 // among those whose algorithms are tried.
-#include "../../../src/ops/cuda/fp8_matmul.hpp"
+#include "../src/ops/cuda/fp8_matmul.hpp"
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>

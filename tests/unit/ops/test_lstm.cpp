@@ -135,7 +135,7 @@ struct Fixture {
 
   DataType type;
   std::int64_t hidden;
-  tests::HostBatch batch;
+  test::HostBatch batch;
   std::unique_ptr<ops::MatrixProduct> products;
   StoredMatrix gates, previous, output;
   test::Matrix cells, bias;

@@ -1,7 +1,7 @@
 // Backward kernels that add up over rows what they write, against plain loops in double: on CPU builds a GPU's blocks
 // and warps one after the other, on GPU builds the kernels themselves. n additions of floats in any order err by at
 // most n·2⁻²⁴ of the sum of magnitudes.
-#include "../../../src/ops/norm_sums.hpp"
+#include "../src/ops/norm_sums.hpp"
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>

@@ -210,7 +210,7 @@ TEST_CASE("embeddings to and from 16-bit matrices") {
   const DataType type = a_type();
   const std::int64_t hidden = 70;
   const std::vector<std::int32_t> ids{4, 1, 4, 4, 0, 2}, types{0, 0, 1, 0, 1, 1}, lengths{4, 2};
-  const tests::HostBatch batch(ids, types, lengths);
+  const test::HostBatch batch(ids, types, lengths);
   const std::vector<std::int32_t> positions{0, 1, 2, 3, 0, 1};
   const Matrix word = Matrix::random(5, hidden, 1), position = Matrix::random(4, hidden, 2),
                token_type = Matrix::random(2, hidden, 3);

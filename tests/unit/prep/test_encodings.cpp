@@ -1,7 +1,7 @@
 // Text in encodings other than UTF-8: names, byte order marks, invalid bytes, and characters at the ends of blocks.
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include "../../../src/prep/readers/text_decoder.hpp"
+#include "../src/prep/readers/text_decoder.hpp"
 #include "read_rows.hpp"
 
 using namespace bert_hpc::prep;

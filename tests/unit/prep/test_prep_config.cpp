@@ -2,7 +2,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <set>
 
-#include "../../../src/config/synonym_tables.hpp"
+#include "../src/config/synonym_tables.hpp"
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/update_rule.hpp"
@@ -304,13 +304,14 @@ TEST_CASE("the resolved input reads back to itself") {
 }
 
 TEST_CASE("the example input runs, shows every key, and every key of it is known") {
-  const std::string path = test::example_input("bert_hpc_prep"), text = bert_hpc::config::read_input_text(path);
+  const std::string path = bert_hpc::test::example_input("bert_hpc_prep"),
+                    text = bert_hpc::config::read_input_text(path);
   const PrepConfig example = read_prep_config(path, {});
   KeyList list;
   PrepConfig config;
   visit_keys(list, config);
   std::set<std::string> shown;
-  for (const test::KeyLine& line : test::key_lines(path)) {
+  for (const bert_hpc::test::KeyLine& line : bert_hpc::test::key_lines(path)) {
     shown.insert(line.table + '.' + line.key);
     if (!line.comment) continue;
     // As if its "# " were removed: a value of the right type, although it may exclude other keys.
@@ -330,7 +331,7 @@ TEST_CASE("input/README.md explains exactly the keys that there are") {
   KeyList list;
   PrepConfig config;
   visit_keys(list, config);
-  CHECK(test::manual_keys("bert_hpc_prep") == std::set<std::string>(list.names.begin(), list.names.end()));
+  CHECK(bert_hpc::test::manual_keys("bert_hpc_prep") == std::set<std::string>(list.names.begin(), list.names.end()));
 }
 
 TEST_CASE("names of Transformers' arguments lead to prep's keys") {

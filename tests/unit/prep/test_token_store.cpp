@@ -12,7 +12,7 @@
 using bert_hpc::core::NarrowArray;
 using bert_hpc::prep::TokenStore;
 using bert_hpc::prep::ValueWidth;
-using test_support::TemporaryDirectory;
+using bert_hpc::test::TemporaryDirectory;
 
 namespace {
 

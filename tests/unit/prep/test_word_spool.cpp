@@ -9,7 +9,7 @@
 #include "support/temporary_directory.hpp"
 
 using bert_hpc::prep::WordSpool;
-using test_support::TemporaryDirectory;
+using bert_hpc::test::TemporaryDirectory;
 
 TEST_CASE("numbers of any size and lists of any length survive the scratch file") {
   std::vector<std::vector<std::int32_t>> lists = {

@@ -8,12 +8,11 @@
 #include "bert_hpc/tokenize/added_tokens_json.hpp"
 #include "bert_hpc/tokenize/tokenizer.hpp"
 #include "bert_hpc/tokenize/wordpiece.hpp"
+#include "support/counted_heap.hpp"
 
 using namespace bert_hpc::tokenize;
 using Catch::Matchers::ContainsSubstring;
 using nlohmann::json;
-
-std::int64_t allocations_so_far();  // test_allocations.cpp
 
 namespace {
 
@@ -137,9 +136,9 @@ TEST_CASE("encoding beside added tokens allocates no memory where the caller's v
   encoder->encode_with_spans(text, ids, spans);  // normalized text finds its room
   ids.clear();
   spans.clear();
-  const std::int64_t before = allocations_so_far();
+  const std::int64_t before = bert_hpc::test::allocations_so_far();
   encoder->encode(text, ids);
   encoder->encode_with_spans(text, ids, spans);
-  CHECK(allocations_so_far() == before);
+  CHECK(bert_hpc::test::allocations_so_far() == before);
   CHECK(ids.size() == 2 * spans.size());
 }

@@ -11,6 +11,7 @@
 #include "bert_hpc/tokenize/tokenizer_folder.hpp"
 #include "bert_hpc/tokenize/tokenizer_json.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
+#include "support/counted_heap.hpp"
 #include "support/temporary_directory.hpp"
 #include "support/temporary_file.hpp"
 #include "support/tokenizer_golden.hpp"
@@ -20,8 +21,6 @@ using bert_hpc::test::TokenizerGolden;
 using Catch::Matchers::ContainsSubstring;
 using nlohmann::json;
 using Ids = std::vector<std::int32_t>;
-
-std::int64_t allocations_so_far();  // test_allocations.cpp
 
 namespace {
 
@@ -86,7 +85,7 @@ TEST_CASE("older files, vocab.json with merges.txt, make the tokenizer that thei
   for (const auto& [name, type] : {std::pair("roberta", "RobertaProcessing"), std::pair("gpt2", "ByteLevel")}) {
     INFO(name);
     const auto whole = tokenizer_of(golden().named(name));
-    const test_support::TemporaryDirectory folder;
+    const bert_hpc::test::TemporaryDirectory folder;
     for (const Tokenizer::File& file : whole->files(128)) {
       if (file.name == "vocab.json" || file.name == "merges.txt") std::ofstream(folder / file.name) << file.text;
     }
@@ -266,9 +265,9 @@ TEST_CASE("byte-level BPE allocates no memory where the caller's vectors have ro
   ids.clear();
   ids.reserve(1000000);
   spans.reserve(1000000);
-  const std::int64_t before = allocations_so_far();
+  const std::int64_t before = bert_hpc::test::allocations_so_far();
   encoder->encode(text, ids);
   encoder->encode_with_spans(text, ids, spans);
-  CHECK(allocations_so_far() == before);
+  CHECK(bert_hpc::test::allocations_so_far() == before);
   CHECK(ids.size() == 2 * spans.size());
 }

@@ -6,12 +6,11 @@
 #include <numeric>
 
 #include "bert_hpc/tokenize/utf8.hpp"
+#include "support/counted_heap.hpp"
 #include "support/tokenizer_golden.hpp"
 
 using namespace bert_hpc::tokenize;
 using nlohmann::json;
-
-std::int64_t allocations_so_far();  // test_allocations.cpp
 
 namespace {
 
@@ -115,7 +114,7 @@ TEST_CASE("marks without an end are put in order, and no memory is allocated aga
   for (int i = 0; i < 20000; ++i) sorted += "\u0316";
   for (int i = 1; i < 20000; ++i) sorted += "\u0301";
   CHECK(composed.bytes == "\u00e1" + sorted);  // marks of a lower class do not keep the first one away
-  const std::int64_t before = allocations_so_far();
+  const std::int64_t before = bert_hpc::test::allocations_so_far();
   compose(text, composed);
-  CHECK(allocations_so_far() == before);
+  CHECK(bert_hpc::test::allocations_so_far() == before);
 }

@@ -6,6 +6,7 @@
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/tokenize/byte_bpe.hpp"
+#include "support/counted_heap.hpp"
 #include "support/temporary_directory.hpp"
 #include "support/tokenizer_golden.hpp"
 
@@ -14,8 +15,6 @@ using bert_hpc::test::TokenizerGolden;
 using Catch::Matchers::ContainsSubstring;
 using nlohmann::json;
 using Ids = std::vector<std::int32_t>;
-
-std::int64_t allocations_so_far();  // test_allocations.cpp
 
 namespace {
 
@@ -99,7 +98,7 @@ TEST_CASE("texts and pairs of ModernBERT's shape have BERT's special tokens, and
 TEST_CASE("roles of special tokens come from the file alone, or from special_tokens_map.json") {
   const json& document = modernbert().named("modernbert")["tokenizer"];
   check_roles(*made_of(document));
-  const test_support::TemporaryDirectory folder;
+  const bert_hpc::test::TemporaryDirectory folder;
   std::ofstream(folder / "tokenizer.json") << document;
   std::ofstream(folder / "special_tokens_map.json")
       << json{{"mask_token", {{"content", "[unused1]"}, {"lstrip", true}}}, {"pad_token", "<|padding|>"}};
@@ -118,7 +117,7 @@ TEST_CASE("roles of special tokens come from the file alone, or from special_tok
 
 TEST_CASE("the folder of a tokenizer that normalizes has no file that cannot say so") {
   const auto tokenizer = made_of(modernbert().named("modernbert")["tokenizer"]);
-  const test_support::TemporaryDirectory folder;
+  const bert_hpc::test::TemporaryDirectory folder;
   std::vector<std::string> names;
   for (const Tokenizer::File& file : tokenizer->files(512)) {
     names.push_back(file.name);
@@ -160,9 +159,9 @@ TEST_CASE("composing allocates no memory where the caller's vectors have room") 
   ids.clear();
   ids.reserve(1000000);
   spans.reserve(1000000);
-  const std::int64_t before = allocations_so_far();
+  const std::int64_t before = bert_hpc::test::allocations_so_far();
   encoder->encode(text, ids);
   encoder->encode_with_spans(text, ids, spans);
-  CHECK(allocations_so_far() == before);
+  CHECK(bert_hpc::test::allocations_so_far() == before);
   CHECK(ids.size() == 2 * spans.size());
 }

@@ -45,7 +45,7 @@ class GivenFolder {
   }
 
  private:
-  test_support::TemporaryDirectory scratch_;
+  bert_hpc::test::TemporaryDirectory scratch_;
 };
 
 }  // namespace

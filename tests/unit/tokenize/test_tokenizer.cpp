@@ -8,10 +8,9 @@
 #include "bert_hpc/tokenize/tokenizer.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
 #include "bert_hpc/tokenize/wordpiece.hpp"
+#include "support/counted_heap.hpp"
 
 using namespace bert_hpc::tokenize;
-
-std::int64_t allocations_so_far();  // test_allocations.cpp
 
 namespace {
 
@@ -103,10 +102,10 @@ TEST_CASE("encoding allocates no memory where the caller's vectors have room") {
   std::vector<TokenSpan> spans;
   ids.reserve(100000);
   spans.reserve(100000);
-  const std::int64_t before = allocations_so_far();
+  const std::int64_t before = bert_hpc::test::allocations_so_far();
   encoder->encode(text, ids);
   encoder->encode_with_spans(text, ids, spans);
-  CHECK(allocations_so_far() == before);
+  CHECK(bert_hpc::test::allocations_so_far() == before);
   CHECK(ids.size() == 2 * spans.size());
 }
 

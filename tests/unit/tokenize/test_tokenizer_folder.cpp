@@ -18,7 +18,7 @@ using namespace bert_hpc::tokenize;
 using Catch::Matchers::ContainsSubstring;
 
 TEST_CASE("the lines of vocab.txt identify a folder's vocabulary, with any line ending") {
-  const test_support::TemporaryDirectory scratch;
+  const test::TemporaryDirectory scratch;
   CHECK_FALSE(read_tokenizer_folder(scratch.path()).has_vocabulary());
   for (const char* text : {"a\nb\n", "a\r\nb\r\n", "a\nb"}) {
     std::ofstream(scratch / "vocab.txt", std::ios::binary) << text;
@@ -38,7 +38,7 @@ TEST_CASE("the lines of vocab.txt identify a folder's vocabulary, with any line 
 namespace {
 
 /// A folder with tokenizer.json and other files that a test writes.
-struct SavedFolder : test_support::TemporaryDirectory {
+struct SavedFolder : test::TemporaryDirectory {
   nlohmann::json document = nlohmann::json::parse(
       core::read_text_file(BERT_HPC_TESTS_DIRECTORY "/golden/tokenizer/tokenizer_cased.json", 1 << 20));
   std::vector<std::string> pieces{document["model"]["vocab"].size()};
@@ -204,7 +204,7 @@ TEST_CASE("added tokens come from the file in which the folder's version of Tran
 }
 
 TEST_CASE("the error for a folder without a tokenizer states the model's type and a remedy") {
-  const test_support::TemporaryDirectory scratch;
+  const test::TemporaryDirectory scratch;
   const auto said = [&](const char* config) {
     std::ofstream(scratch / "config.json") << config;
     return missing_tokenizer(scratch.path());
@@ -220,7 +220,7 @@ TEST_CASE("the error for a folder without a tokenizer states the model's type an
 }
 
 TEST_CASE("the file that a folder lacks is made from the one that it has") {
-  const test_support::TemporaryDirectory scratch;
+  const test::TemporaryDirectory scratch;
   const std::string lines = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n";
   std::ofstream(scratch / "vocab.txt") << lines;
   const auto lacking = [&] { return lacking_tokenizer_files(scratch.path()); };
@@ -239,7 +239,7 @@ TEST_CASE("the file that a folder lacks is made from the one that it has") {
 }
 
 TEST_CASE("settings that are long or deep are refused before memory is taken for them") {
-  const test_support::TemporaryDirectory scratch;
+  const test::TemporaryDirectory scratch;
   const auto refused = [&](const std::string& text, const char* why) {
     std::ofstream(scratch / "tokenizer_config.json") << text;
     const auto read = [&] { read_tokenizer_folder(scratch.path()); };

@@ -9,6 +9,7 @@
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/tokenize/tokenizer_folder.hpp"
+#include "support/counted_heap.hpp"
 #include "support/temporary_directory.hpp"
 #include "support/temporary_file.hpp"
 #include "support/tokenizer_golden.hpp"
@@ -18,8 +19,6 @@ using bert_hpc::test::TokenizerGolden;
 using Catch::Matchers::ContainsSubstring;
 using nlohmann::json;
 using Ids = std::vector<std::int32_t>;
-
-std::int64_t allocations_so_far();  // test_allocations.cpp
 
 namespace {
 
@@ -128,9 +127,9 @@ TEST_CASE("Unigram encodes without allocating once its words are known") {
   Ids ids;
   encoder->encode(text, ids);
   ids.clear();
-  const std::int64_t before = allocations_so_far();
+  const std::int64_t before = bert_hpc::test::allocations_so_far();
   encoder->encode(text, ids);
-  CHECK(allocations_so_far() == before);
+  CHECK(bert_hpc::test::allocations_so_far() == before);
 }
 
 TEST_CASE("what a Unigram tokenizer.json has that is not computed is named") {

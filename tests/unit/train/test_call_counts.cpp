@@ -32,7 +32,7 @@ using core::Tensor;
 
 namespace {
 
-const layers::HeadKind kind = tests::classification_head;
+const layers::HeadKind kind = test::classification_head;
 
 /// What a step runs on: a library without fused forms, or cuBLASLt, whose epilogues add biases, and a GPU's backward
 /// kernels, which sum over rows what they write (ops/fusion.hpp: "on").
@@ -59,7 +59,7 @@ class CountedGemm final : public ops::GemmProduct {
 /// A step of the first of `ranks` ranks, which do not exist, as the trainer does it.
 core::CallCount counted_step(core::DataType compute, int ranks = 1, std::int64_t bucket_elements = 0,
                              Fused fused = Fused::no, int blocks = 12) {
-  model::ModelConfig config = tests::narrow_base();
+  model::ModelConfig config = test::narrow_base();
   config.num_hidden_layers = blocks;
   test::CountedGroup group(comm::make_self_communicator(), ranks);
   const train::ShardSettings shards{.bucket_elements = bucket_elements};
@@ -69,10 +69,10 @@ core::CallCount counted_step(core::DataType compute, int ranks = 1, std::int64_t
   model::Stage bert(config, kind, 2, model::whole(config), store, {}, compute, fused == Fused::as_on_gpus);
   CountedGemm products(compute, fused);
   const auto attention = ops::make_attention("fused", compute);
-  const auto batch = tests::narrow_batch(32);
+  const auto batch = test::narrow_batch(32);
   core::Workspace workspace;
   const core::MicroBatch& view = batch->view();
-  const layers::BatchBounds bounds = tests::bounds_of(view);
+  const layers::BatchBounds bounds = test::bounds_of(view);
   bert.plan(workspace, bounds, {});
   workspace.allocate();
   products.keep_weights(store);
@@ -150,7 +150,7 @@ TEST_CASE("a step of BERT-base on one rank is at most 400 launches, and the host
 
 TEST_CASE("ZeRO 1 on 8 GPUs takes at most 16 messages of each kind, as many updates, and one wait") {
   // As many buckets as BERT-base has: a twelfth of the arena each.
-  const core::ParameterStore layout(model::model_parameters(tests::narrow_base(), kind, 2),
+  const core::ParameterStore layout(model::model_parameters(test::narrow_base(), kind, 2),
                                     core::ParameterStore::Arenas::none, train::shard_alignment(false, 8));
   const core::CallCount count = counted_step(core::DataType::bf16, 8, layout.arena_size() / 12);
   CHECK(count.total(DeviceCall::collective, "reduce_scatter") <= 16);
@@ -189,7 +189,7 @@ TEST_CASE("gradients of a model on GPUs are sent in about a dozen messages") {
   model::ModelConfig base;  // bert-base-uncased
   base.vocab_size = 30522;
   base.label_names = {"a", "b"};
-  for (const auto& head : {tests::classification_head, tests::masked_lm_head}) {
+  for (const auto& head : {test::classification_head, test::masked_lm_head}) {
     const core::ParameterStore store(model::model_parameters(base, head, 2), core::ParameterStore::Arenas::none,
                                      train::shard_alignment(false, 8));
     const std::int64_t elements = train::usual_bucket_elements(store.arena_size(), true);

@@ -113,7 +113,7 @@ TEST_CASE("counted work gives a last block that costs less and passes with a fix
   core::MachineDescription machine;
   machine.flops = 1e11;
   machine.memory_bandwidth = 1e10;
-  const model::ModelPlan plan = model::make_plan({}, tests::classification_head, 2);
+  const model::ModelPlan plan = model::make_plan({}, test::classification_head, 2);
   const ModelSeconds modelled = modelled_seconds(plan, 128, 1.0 / 128, 1, machine);
   const PieceSeconds &attention = modelled.sublayers[0], &feed_forward = modelled.sublayers[1];
   REQUIRE(modelled.sublayers.size() == 24);

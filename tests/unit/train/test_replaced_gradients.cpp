@@ -25,7 +25,7 @@ using namespace bert_hpc;
 
 namespace {
 
-const layers::HeadKind kind = tests::classification_head;
+const layers::HeadKind kind = test::classification_head;
 
 /// One rank that trains on one micro-batch a step.
 class Training {
@@ -39,7 +39,7 @@ class Training {
         attention_(ops::make_attention("fused", compute)),
         engine_{*products_, *attention_} {
     model::initialize_parameters(store_, config_, 1);
-    const layers::BatchBounds bounds = tests::bounds_of(batch_->view());
+    const layers::BatchBounds bounds = test::bounds_of(batch_->view());
     bert_.plan(workspace_, bounds, {});
     workspace_.allocate();
     products_->keep_weights(store_);
@@ -85,9 +85,9 @@ class Training {
   const core::ParameterStore& store() const { return store_; }
 
  private:
-  model::ModelConfig config_ = tests::narrow_base();
+  model::ModelConfig config_ = test::narrow_base();
   std::unique_ptr<comm::Communicator> alone_ = comm::make_self_communicator();
-  std::unique_ptr<tests::HostBatch> batch_ = tests::narrow_batch(32);
+  std::unique_ptr<test::HostBatch> batch_ = test::narrow_batch(32);
   core::ParameterStore store_;
   model::Stage bert_;
   std::unique_ptr<ops::MatrixProduct> products_;

@@ -51,7 +51,7 @@ std::vector<Schedule> good() {
 }
 
 std::string fault(const std::vector<Schedule>& schedules) {
-  return test::find_fault(schedules, 4, 1, test::Sending::buffered);
+  return bert_hpc::test::find_fault(schedules, 4, 1, bert_hpc::test::Sending::buffered);
 }
 
 bool has(const std::string& text, const std::string& part) {
@@ -65,8 +65,8 @@ TEST_CASE("no schedule has a fault, whether sends wait or not") {
     for (const ScheduleKind kind : plain_kinds) {
       const auto schedules = make_schedules(kind, stages, micro_batches);
       INFO(schedule_name(kind) << ", " << stages << " stages, " << micro_batches << " micro-batches");
-      REQUIRE(test::find_fault(schedules, micro_batches, 1, test::Sending::buffered) == "");
-      REQUIRE(test::find_fault(schedules, micro_batches, 1, test::Sending::rendezvous) == "");
+      REQUIRE(bert_hpc::test::find_fault(schedules, micro_batches, 1, bert_hpc::test::Sending::buffered) == "");
+      REQUIRE(bert_hpc::test::find_fault(schedules, micro_batches, 1, bert_hpc::test::Sending::rendezvous) == "");
     }
   });
 }
@@ -77,7 +77,8 @@ TEST_CASE("interleaved schedules have no fault, with any number of micro-batches
       if (stages == 1 && virtual_stages > 1) continue;
       const auto schedules = make_schedules(ScheduleKind::interleaved, stages, micro_batches, virtual_stages);
       INFO(stages << " stages, " << virtual_stages << " virtual, " << micro_batches << " micro-batches");
-      REQUIRE(test::find_fault(schedules, micro_batches, virtual_stages, test::Sending::buffered) == "");
+      REQUIRE(bert_hpc::test::find_fault(schedules, micro_batches, virtual_stages, bert_hpc::test::Sending::buffered) ==
+              "");
     }
   });
 }
@@ -214,8 +215,8 @@ TEST_CASE("the checker finds wrong schedules") {
       schedule.insert(schedule.begin() + static_cast<std::ptrdiff_t>(++i), receive);
     }
   }
-  CHECK(test::find_fault(schedules, 2, 1, test::Sending::buffered) == "");
-  CHECK(has(find_fault(schedules, 2, 1, test::Sending::rendezvous), "deadlock"));
+  CHECK(bert_hpc::test::find_fault(schedules, 2, 1, bert_hpc::test::Sending::buffered) == "");
+  CHECK(has(find_fault(schedules, 2, 1, bert_hpc::test::Sending::rendezvous), "deadlock"));
 }
 
 TEST_CASE("the transfers of an instruction name both neighbours around the ring") {

@@ -16,7 +16,7 @@ namespace {
 
 SimulationInput input(comm::GridShape grid, int micro_batches) {
   SimulationInput in;
-  in.model = model::make_plan({}, tests::classification_head, 2);
+  in.model = model::make_plan({}, test::classification_head, 2);
   in.grid = grid;
   in.balance.assign(static_cast<std::size_t>(grid.pipeline), 24 / grid.pipeline);
   in.micro_batches.assign(static_cast<std::size_t>(micro_batches),
