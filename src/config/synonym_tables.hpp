@@ -151,6 +151,7 @@ inline constexpr KeySynonym key_synonyms[] = {
     {"d_model", "model.hidden_size", ""},
     {"task_name", "task.name", ""},
     {"mlm_probability", "task.mask_probability", ""},
+    {"whole_word_mask", "task.mask_whole_words", ""},
     {"problem_type", "task.name", ""},
     {"num_labels", "task", "no key is needed: the shards name the classes"},
     {"train_file", "data.train", "a list of shards, which bert_hpc_prep makes from text"},

@@ -9,6 +9,7 @@
 
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/data/shard_tokenizer.hpp"
 
 namespace bert_hpc::data {
 namespace {
@@ -80,6 +81,14 @@ BatchPlanBounds checked_bounds(const ShardReader& reader, const BatchLoaderOptio
   return b;
 }
 
+std::vector<bool> continued_in(const std::string& shard) {
+  const std::string tokenizer = tokenizer_text(shard);
+  if (!tokenizer.empty()) return tokenize::continued_tokens(tokenizer, shard);
+  throw Error(ExitCode::data, shard +
+                                  ": task.mask_whole_words needs the tokenizer that shards of bert_hpc_prep hold, " +
+                                  "which this one does not: prepare the text with bert_hpc_prep, or remove the key.");
+}
+
 }  // namespace
 
 BatchLoaderOptions evaluation_options(const BatchLoaderOptions& training, std::int64_t micro_tokens,
@@ -112,9 +121,14 @@ BatchLoader::BatchLoader(ShardReader& reader, const BatchLoaderOptions& options)
       total_steps_(data::total_steps(options.steps, options.epochs, sampler_.steps_per_epoch())) {
   core::require(options.replica >= 0 && options.replica < options.plan.replicas, "the replica is one of the layout");
   if (options.task->masks_tokens()) {
-    masker_ = std::make_unique<Masker>(MaskingOptions{options.mask_probability, options.sampler.seed,
-                                                      reader.info().vocabulary_size, reader.special_ids()},
-                                       reader.info().max_length);
+    masker_ = std::make_unique<Masker>(
+        MaskingOptions{
+            .probability = options.mask_probability,
+            .seed = options.sampler.seed,
+            .vocabulary_size = reader.info().vocabulary_size,
+            .special_ids = reader.special_ids(),
+            .continues_word = options.mask_whole_words ? continued_in(reader.files().front()) : std::vector<bool>{}},
+        reader.info().max_length);
   }
   class_inside_ = classes_inside(reader.info().label_names);
   pad_id_ = std::max(reader.special_ids().pad, 0);

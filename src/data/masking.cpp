@@ -29,6 +29,31 @@ std::int64_t Masker::count(std::int64_t maskable) const {
   return std::clamp<std::int64_t>(std::llround(options_.probability * static_cast<double>(maskable)), 1, maskable);
 }
 
+bool Masker::continues(std::int32_t id) const {
+  const auto at = static_cast<std::size_t>(id);
+  return at < options_.continues_word.size() && options_.continues_word[at];
+}
+
+/// Moves what is masked to the front: candidates by key, with so many tokens or, of whole words, at most so many.
+std::vector<Masker::Candidate>::iterator Masker::choose(std::int64_t tokens) {
+  const auto by_key = [](const Candidate& a, const Candidate& b) {
+    return std::tie(a.key, a.position) < std::tie(b.key, b.position);
+  };
+  if (options_.continues_word.empty()) {
+    const auto end = candidates_.begin() + tokens;
+    std::nth_element(candidates_.begin(), end, candidates_.end(), by_key);
+    return end;
+  }
+  std::sort(candidates_.begin(), candidates_.end(), by_key);
+  auto end = candidates_.begin();
+  for (const Candidate& word : candidates_) {
+    if (word.length > tokens) continue;
+    tokens -= word.length;
+    *end++ = word;
+  }
+  return end;
+}
+
 std::int64_t Masker::mask(std::int64_t sample, std::int64_t epoch, std::span<std::int32_t> ids, std::int32_t* positions,
                           std::int32_t* labels) {
   const auto bits = [&](std::uint32_t position) {
@@ -41,30 +66,34 @@ std::int64_t Masker::mask(std::int64_t sample, std::int64_t epoch, std::span<std
     return id == special.cls || id == special.sep || id == special.pad || id == special.unk || id == special.mask;
   };
   candidates_.clear();
+  std::int64_t maskable = 0;
   for (std::size_t p = 0; p < ids.size(); ++p) {
     if (is_special(ids[p])) continue;
+    ++maskable;
+    if (p > 0 && continues(ids[p]) && !is_special(ids[p - 1])) {
+      ++candidates_.back().length;
+      continue;
+    }
     const core::Philox4 random = bits(static_cast<std::uint32_t>(p));
-    candidates_.push_back({std::uint64_t{random.word[0]} << 32 | random.word[1], static_cast<std::int32_t>(p)});
+    candidates_.push_back({std::uint64_t{random.word[0]} << 32 | random.word[1], static_cast<std::int32_t>(p), 1});
   }
-  const std::int64_t masked = count(static_cast<std::int64_t>(candidates_.size()));
-  const auto end = candidates_.begin() + masked;
-  std::nth_element(candidates_.begin(), end, candidates_.end(), [](const Candidate& a, const Candidate& b) {
-    return std::tie(a.key, a.position) < std::tie(b.key, b.position);
-  });
+  const auto end = choose(count(maskable));
   std::sort(candidates_.begin(), end, [](const Candidate& a, const Candidate& b) { return a.position < b.position; });
+  std::int64_t masked = 0;
   for (auto candidate = candidates_.begin(); candidate != end; ++candidate) {
-    const std::int32_t position = candidate->position;
-    std::int32_t& id = ids[static_cast<std::size_t>(position)];
-    *positions++ = position;
-    *labels++ = id;
-    const core::Philox4 random = bits(static_cast<std::uint32_t>(position));
-    const float fate = core::uniform_float(random.word[2]);
-    if (fate < 0.8f) {
-      id = special.mask;
-    } else if (fate < 0.9f) {
-      // The upper half of a product maps 32 bits evenly to [0, vocabulary).
-      const auto vocabulary = static_cast<std::uint64_t>(options_.vocabulary_size);
-      id = static_cast<std::int32_t>(random.word[3] * vocabulary >> 32);
+    for (std::int32_t position = candidate->position; position < candidate->position + candidate->length; ++position) {
+      std::int32_t& id = ids[static_cast<std::size_t>(position)];
+      positions[masked] = position;
+      labels[masked++] = id;
+      const core::Philox4 random = bits(static_cast<std::uint32_t>(position));
+      const float fate = core::uniform_float(random.word[2]);
+      if (fate < 0.8f) {
+        id = special.mask;
+      } else if (fate < 0.9f) {
+        // The upper half of a product maps 32 bits evenly to [0, vocabulary).
+        const auto vocabulary = static_cast<std::uint64_t>(options_.vocabulary_size);
+        id = static_cast<std::int32_t>(random.word[3] * vocabulary >> 32);
+      }
     }
   }
   return masked;

@@ -1,6 +1,7 @@
 #include "bert_hpc/data/shard_tokenizer.hpp"
 
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/io/hdf5/hdf5.hpp"
 
 namespace bert_hpc::data {
 
@@ -14,6 +15,13 @@ std::string vocabulary_text(std::int64_t pieces, const std::string& hash) {
 }
 
 }  // namespace
+
+std::string tokenizer_text(const std::string& shard) {
+  const io::Hdf5File file = io::Hdf5File::open_read(shard, core::ExitCode::data);
+  if (!file.exists(shard_dataset::tokenizer)) return "";
+  const auto bytes = file.read<std::uint8_t>(shard_dataset::tokenizer, shard_max_text);
+  return {bytes.begin(), bytes.end()};
+}
 
 std::string setting_text(const tokenize::TokenizerKind& kind, const tokenize::TokenizerKey& key,
                          const TokenizerSettings& settings) {

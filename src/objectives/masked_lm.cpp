@@ -9,6 +9,7 @@ Objective masked_lm() {
           .set_batches = [](const config::Task& task, data::BatchLoaderOptions& options) {
             options.mask_probability = task.number(tasks::mask_probability_key);
             options.evaluation_mask_probability = task.given_number(tasks::evaluation_mask_probability_key);
+            options.mask_whole_words = task.is_on(tasks::mask_whole_words_key);
           }};
 }
 

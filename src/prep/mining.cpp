@@ -12,6 +12,7 @@
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/data/search_results.hpp"
 #include "bert_hpc/data/shard_reader.hpp"
+#include "bert_hpc/data/shard_tokenizer.hpp"
 #include "bert_hpc/data/shard_writer.hpp"
 #include "bert_hpc/io/atomic_write.hpp"
 #include "bert_hpc/prep/prepare.hpp"
@@ -103,14 +104,6 @@ data::SearchResults read_results(const MiningConfig& config, const data::ShardRe
   return results;
 }
 
-/// The tokenizer's specification that a shard holds; "" if there is none.
-std::string tokenizer_text(const std::string& path) {
-  const io::Hdf5File file = io::Hdf5File::open_read(path, ExitCode::data);
-  if (!file.exists(data::shard_dataset::tokenizer)) return "";
-  const auto bytes = file.read<std::uint8_t>(data::shard_dataset::tokenizer, data::shard_max_text);
-  return {bytes.begin(), bytes.end()};
-}
-
 /// Reads sequences one at a time.
 class TokenReader {
  public:
@@ -163,7 +156,7 @@ class Mining {
       rows_ = open_rows_of(config_);
       corpus_ = open_corpus(config_);
       if (!config_.corpus.empty()) data::require_alike(*rows_, *corpus_, false);
-      tokenizer_ = tokenizer_text(rows_->files().front());
+      tokenizer_ = data::tokenizer_text(rows_->files().front());
       refuse_foreign_files(config_.directory);
       choose(read_results(config_, *rows_, *corpus_));
     });

@@ -12,7 +12,8 @@ const Task& masked_lm() {
                             .predicts_samples = false,
                             .metrics = {&metrics::token_counts()},
                             .keys = {{.name = mask_probability_key, .usual = 0.15},
-                                     {.name = evaluation_mask_probability_key, .usual = 0.15, .optional = true}}};
+                                     {.name = evaluation_mask_probability_key, .usual = 0.15, .optional = true},
+                                     {.name = mask_whole_words_key, .usual = false}}};
   return task;
 }
 

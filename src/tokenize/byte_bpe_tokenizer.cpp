@@ -21,12 +21,21 @@ namespace {
 using core::Error;
 using core::ExitCode;
 
+constexpr std::string_view blanks = " \t\n\r";
+
 [[noreturn]] void fail(const std::string& source, const std::string& what) {
   throw Error(ExitCode::data, source + ": " + what);
 }
 
 std::string token_in_quotes(const std::string& token) {
   return '"' + core::printable(token, 80) + '"';
+}
+
+/// Words begin with a blank, as the vocabulary spells it.
+bool continues_word(std::string_view token) {
+  return std::none_of(blanks.begin(), blanks.end(), [&](char blank) {
+    return token.starts_with(printable_bytes({&blank, 1}));
+  });
 }
 
 class ByteBpeTokenizer final : public Tokenizer {
@@ -222,6 +231,7 @@ const TokenizerKind& byte_bpe_kind() {
     made.keys = {prefix, trim};
     made.knows_all_text = true;
     made.own_files = {"vocab.json", "merges.txt"};
+    made.continues_word = continues_word;
     made.make = make_byte_bpe;
     made.trainer = byte_bpe_trainer;
     made.read_own_files = read_vocabulary_and_merges;

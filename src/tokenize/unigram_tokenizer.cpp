@@ -126,6 +126,7 @@ const TokenizerKind& unigram_kind() {
     made.sequence = roberta_sequence();
     made.own_files = {sentencepiece_name};
     made.converts_files = true;
+    made.continues_word = [](std::string_view token) { return !token.starts_with("\u2581"); };
     made.make = make_unigram;
     made.read_own_files = read_sentencepiece;
     made.read_config = read_special_token_names;

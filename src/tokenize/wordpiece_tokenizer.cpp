@@ -170,6 +170,7 @@ const TokenizerKind& wordpiece_kind() {
     made.complete = complete;
     made.contradiction = contradiction;
     made.doubt = doubt;
+    made.continues_word = [](std::string_view token) { return token.starts_with("##"); };
     made.make = make;
     made.trainer = trainer;
     made.read_own_files = read_own_files;

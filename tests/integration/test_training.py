@@ -244,11 +244,12 @@ class MaskedLm(Case):
                 self.assertLess(loss[-5:].mean(), loss[:5].mean() - 0.3)
         self.assertEqual(digests[0], digests[1])
 
-    def every_word(self, name, **log):
+    def every_word(self, name, task={}, shards="shards", **log):
         """Steps and totals of an epoch that predicts every token but the two special ones of a sequence: 0.999 rounds up."""
         directory = self.work.folder / name
-        run("bert_hpc", self.work.input(f"{name}.toml", run={"directory": str(directory)}, task={"mask_probability": 0.999},
-                                        data={"order": "by_length", "validation": None}, schedule={"epochs": 1}, log=log),
+        run("bert_hpc", self.work.input(f"{name}.toml", run={"directory": str(directory)}, task={"mask_probability": 0.999} | task,
+                                        data={"order": "by_length", "train": [f"{self.work.folder}/{shards}/train-*.h5"],
+                                              "validation": None}, schedule={"epochs": 1}, log=log),
             threads=1, check=0)
         with h5py.File(directory / "metrics.h5") as file:
             return {key: file[f"steps/{key}"][:] for key in file["steps"]}, dict(file.attrs)
@@ -261,6 +262,17 @@ class MaskedLm(Case):
         blocks = 2 * (6 * weights * lengths.sum() + 12 * 32 * (lengths**2).sum())
         head = 6 * 32 * (32 + vocabulary) * (lengths - 2).sum()
         self.assertAlmostEqual(totals["total_model_flops"] / (blocks + head), 1, delta=1e-12)
+
+    def test_whole_words_are_the_same_tokens_if_every_one_is_masked_and_others_if_not(self):
+        prep = (self.work.folder / "prep.toml").read_text()
+        (self.work.folder / "pieces.toml").write_text(prep.replace("= 120", "= 60").replace('/shards"', '/pieces"'))
+        run("bert_hpc_prep", self.work.folder / "pieces.toml", check=0)
+
+        def losses(name, **task):
+            return list(self.every_word(name, task, shards="pieces")[0]["loss"])
+
+        self.assertEqual(losses("tokens"), losses("words", mask_whole_words=True))
+        self.assertNotEqual(losses("some", mask_probability=0.3), losses("some-words", mask_probability=0.3, mask_whole_words=True))
 
     def test_losses_of_several_steps_are_means_over_masked_tokens(self):
         single, _ = self.every_word("single", every_steps=1)

@@ -39,6 +39,7 @@ struct BatchLoaderOptions {
   std::int64_t first_step = 0;                          ///< the first one of a resumed run
   double mask_probability = 0.15;                       ///< of tasks that mask tokens
   std::optional<double> evaluation_mask_probability{};  ///< of evaluations; none: as above
+  bool mask_whole_words = false;                        ///< of tasks that mask tokens
   /// Whether a step draws groups, queries or rows of texts, instead of sequences. All sequences of a group are in one
   /// micro-batch, and plan.global_batch and plan.micro_sequences count groups.
   bool lists = false;

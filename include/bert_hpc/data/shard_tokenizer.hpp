@@ -15,6 +15,9 @@ namespace bert_hpc::data {
 std::string tokenizer_difference(const tokenize::TokenizerFolder& model, const ShardInfo& shards,
                                  const std::string& file);
 
+/// The text of the tokenizer's specification that a shard holds; "" if there is none. Throws Error(data).
+std::string tokenizer_text(const std::string& shard);
+
 /// "lowercase = true", of a switch that is known.
 std::string setting_text(const tokenize::TokenizerKind& kind, const tokenize::TokenizerKey& key,
                          const tokenize::TokenizerSettings& settings);

@@ -114,6 +114,7 @@ std::string names_where(bool (*holds)(const Task&));
 inline constexpr const char* all_pieces_key = "all_pieces";
 inline constexpr const char* mask_probability_key = "mask_probability";
 inline constexpr const char* evaluation_mask_probability_key = "evaluation_mask_probability";
+inline constexpr const char* mask_whole_words_key = "mask_whole_words";
 inline constexpr const char* standardize_key = "standardize";
 inline constexpr const char* class_weights_key = "class_weights";
 inline constexpr const char* focal_gamma_key = "focal_gamma";

@@ -137,6 +137,8 @@ struct TokenizerKind {
   /// vocabulary; or "".
   std::string (*doubt)(const std::vector<std::string>& vocabulary, const TokenizerSettings& assumed) = nullptr;
 
+  /// Whether a token with this spelling continues the word of the token before it, if there is one.
+  bool (*continues_word)(std::string_view token) = nullptr;
   /// The tokenizer of these parts, whose switches are `usual` where absent. `source`: their origin, for messages.
   /// Throws Error(data) if they make no tokenizer of this kind.
   std::unique_ptr<Tokenizer> (*make)(TokenizerParts parts, const std::string& source) = nullptr;
@@ -161,6 +163,10 @@ const TokenizerKind* find_tokenizer_kind(std::string_view name);
 const TokenizerKind* find_tokenizer_model(std::string_view model_type);
 /// "WordPiece": the tokenizers that this version reads, for messages.
 std::string readable_tokenizers();
+
+/// By id, whether a token continues the word of the token before it; added tokens never do. `text`: of a specification,
+/// from `source`. Throws Error(data) if it is none.
+std::vector<bool> continued_tokens(const std::string& text, const std::string& source);
 
 /// `known` with what follows from it.
 TokenizerSettings completed(const TokenizerKind& kind, TokenizerSettings known);

@@ -92,6 +92,7 @@ TEST_CASE("any key that is given since then is reported") {
   const std::set<std::string> elsewhere = {"model.pretrained",
                                            "task.mask_probability",
                                            "task.evaluation_mask_probability",
+                                           "task.mask_whole_words",
                                            "task.standardize",
                                            "task.class_weights",
                                            "task.focal_gamma",

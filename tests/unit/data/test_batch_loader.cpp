@@ -16,6 +16,7 @@
 #include "unit/data/shard_fixture.hpp"
 
 using namespace bert_hpc;
+using Catch::Matchers::ContainsSubstring;
 using data::BatchLoader;
 using data::BatchLoaderOptions;
 using data::LoadedMicroBatch;
@@ -23,8 +24,6 @@ using data::LoadedStep;
 using data::Order;
 using data::ShardReader;
 using test::ShardContent;
-
-/// Times that the program took memory from the heap (test_allocations.cpp).
 
 namespace {
 
@@ -159,6 +158,18 @@ std::vector<std::map<std::int64_t, Row>> deliver(const Data& data, BatchLoaderOp
 }
 
 }  // namespace
+
+TEST_CASE("whole words need the tokenizer of the shards") {
+  const Data data(tasks::find("masked_lm"), 20);
+  ShardReader reader(data.reader);
+  BatchLoaderOptions options;
+  options.task = tasks::find("masked_lm");
+  options.plan = {.global_batch = 4, .hidden = 32};
+  options.epochs = 1;
+  options.mask_whole_words = true;
+  CHECK_THROWS_WITH(BatchLoader(reader, options),
+                    ContainsSubstring(reader.files().front() + ": task.mask_whole_words needs the tokenizer"));
+}
 
 TEST_CASE("padding follows the tokens of each sequence and changes nothing else of a step") {
   using data::Padding;
@@ -481,7 +492,7 @@ TEST_CASE("the caller gets an error about bad data in a prepared step, after the
       FAIL("accepted");
     } catch (const core::Error& error) {
       CHECK(error.code() == core::ExitCode::data);
-      CHECK_THAT(error.what(), Catch::Matchers::ContainsSubstring("sequence 40"));
+      CHECK_THAT(error.what(), ContainsSubstring("sequence 40"));
     }
   }
 }

@@ -112,6 +112,97 @@ TEST_CASE("a mask depends on seed, epoch and sample only") {
   CHECK(positions_of(c, 3, 1) != reference);
 }
 
+TEST_CASE("whole words are masked with all their tokens or not at all, and no word is left out that fits") {
+  MaskingOptions whole = options();
+  whole.continues_word.assign(1000, false);  // ids from 500 on continue a word
+  std::fill(whole.continues_word.begin() + 500, whole.continues_word.end(), true);
+  Masker masker(whole, 128);
+  std::mt19937 random(3);
+  std::int64_t masked_words = 0, masked_parts = 0;
+  for (int sample = 0; sample < 2000; ++sample) {
+    std::vector<std::int32_t> ids = {2, 700};  // what follows a special token begins a word
+    const int length = 3 + static_cast<int>(random() % 120);
+    while (std::ssize(ids) < length) {
+      const auto kind = random() % 10;
+      ids.push_back(kind == 0  ? 3
+                    : kind < 6 ? 5 + static_cast<int>(random() % 495)
+                               : 500 + static_cast<int>(random() % 500));
+    }
+    ids.push_back(3);
+    std::vector<std::vector<std::size_t>> words;
+    std::int64_t tokens = 0;
+    for (std::size_t p = 0; p < ids.size(); ++p) {
+      if (ids[p] <= 4) continue;
+      ++tokens;
+      if (ids[p] < 500 || ids[p - 1] <= 4) words.emplace_back();
+      words.back().push_back(p);
+    }
+    std::vector<std::int32_t> positions(128), labels(128);
+    const std::vector<std::int32_t> original = ids;
+    const std::int64_t count = masker.mask(sample, 0, ids, positions.data(), labels.data());
+    const std::int64_t most = std::max(1l, std::lround(0.15 * static_cast<double>(tokens)));
+    REQUIRE(count <= most);
+    REQUIRE(most <= masker.most(std::ssize(ids)));
+    std::vector<int> masked(ids.size(), 0);
+    for (std::int64_t m = 0; m < count; ++m) {
+      const auto at = static_cast<std::size_t>(m), position = static_cast<std::size_t>(positions[at]);
+      if (m > 0) CHECK(positions[at] > positions[at - 1]);
+      CHECK(labels[at] == original[position]);
+      masked[position] = 1;
+    }
+    for (const std::vector<std::size_t>& word : words) {
+      std::int64_t parts = 0;
+      for (const std::size_t p : word) parts += masked[p];
+      const std::int64_t size = std::ssize(word);
+      CHECK((parts == size || (parts == 0 && size > most - count)));
+      masked_words += parts > 0 ? 1 : 0;
+      masked_parts += parts;
+    }
+  }
+  CHECK(masked_parts > masked_words + 2000);  // words of several tokens are among them
+}
+
+TEST_CASE("whole words of one token each are masked as tokens are") {
+  MaskingOptions whole = options(0.4);
+  whole.continues_word.assign(1000, false);
+  Masker words(whole, 50), tokens(options(0.4), 50);
+  for (int sample = 0; sample < 50; ++sample) {
+    std::vector<std::int32_t> a(50), b, positions[2], labels[2];
+    std::iota(a.begin(), a.end(), 5);
+    b = a;
+    for (int i = 0; i < 2; ++i) positions[i].resize(50), labels[i].resize(50);
+    CHECK(words.mask(sample, 1, a, positions[0].data(), labels[0].data()) ==
+          tokens.mask(sample, 1, b, positions[1].data(), labels[1].data()));
+    CHECK(a == b);
+    CHECK(positions[0] == positions[1]);
+    CHECK(labels[0] == labels[1]);
+  }
+}
+
+TEST_CASE("words of two tokens are drawn evenly, and each of their tokens has a fate of its own") {
+  MaskingOptions whole = options(0.5);
+  whole.continues_word.assign(1000, false);
+  std::fill(whole.continues_word.begin() + 500, whole.continues_word.end(), true);
+  Masker masker(whole, 8);
+  const int draws = 20000;
+  std::vector<int> drawn(4, 0);
+  int both_hidden = 0;
+  for (int draw = 0; draw < draws; ++draw) {
+    std::vector<std::int32_t> ids = {10, 510, 11, 511, 12, 512, 13, 513};
+    std::int32_t positions[8], labels[8];
+    REQUIRE(masker.mask(draw, 0, ids, positions, labels) == 4);
+    for (int m = 0; m < 4; m += 2) {
+      const auto first = static_cast<std::size_t>(positions[m]);
+      ++drawn[first / 2];
+      both_hidden += ids[first] == 4 && ids[first + 1] == 4 ? 1 : 0;
+    }
+  }
+  // Binomial: each of four words is one of the two with probability 1/2, standard deviation 71; both tokens of 40,000
+  // words are hidden with probability 0.8001², standard deviation 96.
+  for (const int count : drawn) CHECK(std::abs(count - draws / 2) < 6 * 71);
+  CHECK(std::abs(both_hidden - 0.64016 * 40000) < 6 * 96);
+}
+
 TEST_CASE("a tokenizer without a mask token cannot serve masked language modelling") {
   MaskingOptions none = options();
   none.special_ids.mask = -1;

@@ -180,3 +180,31 @@ TEST_CASE("switches that are not stated follow from others, or are the usual one
   CHECK(first_difference(bert, {{"lowercase", true}}, {{"strip_accents", false}})->name ==
         std::string("strip_accents"));
 }
+
+TEST_CASE("tokens that continue a word are known by their spelling, of every kind of tokenizer") {
+  const auto continued = [](const char* kind, const char* token) {
+    return find_tokenizer_kind(kind)->continues_word(token);
+  };
+  CHECK(continued("wordpiece", "##ing"));
+  CHECK_FALSE(continued("wordpiece", "play"));
+  CHECK(continued("byte_bpe", "ing"));
+  CHECK(continued("byte_bpe", "\u00C3"));
+  for (const char* const blank : {"\u0120play", "\u010A", "\u0109", "\u010D"})
+    CHECK_FALSE(continued("byte_bpe", blank));
+  CHECK(continued("unigram", "ing"));
+  CHECK_FALSE(continued("unigram", "\u2581play"));
+
+  const TokenizerParts parts = {.vocabulary = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "##a", "a", "##b"},
+                                .added = {{.content = "##c", .id = 8}}};
+  const auto wordpiece = find_tokenizer_kind("wordpiece")->make(parts, "x");
+  CHECK(continued_tokens(wordpiece->spec().text, "x") ==
+        std::vector<bool>{false, false, false, false, false, true, false, true, false});
+  const std::string unigram = R"({"model": {"type": "Unigram", "vocab": [["<s>", 0], ["\u2581a", -1.5], ["b", -2]]},
+      "added_tokens": [{"id": 0, "content": "<s>"}, {"id": 3, "content": "<mask>"}]})";
+  CHECK(continued_tokens(unigram, "x") == std::vector<bool>{false, false, true, false});
+  for (const char* const damaged : {"", "{}", R"({"model": {"type": "none", "vocab": {}}, "added_tokens": []})",
+                                    R"({"model": {"type": "BPE", "vocab": {"a": "b"}}, "added_tokens": []})"}) {
+    CHECK_THROWS_WITH(continued_tokens(damaged, "shard.h5"),
+                      Catch::Matchers::ContainsSubstring("shard.h5: its tokenizer is damaged"));
+  }
+}
