@@ -42,11 +42,11 @@ void check_probability(const char* key, double value, core::ProblemList& problem
   problems.add(text.str());
 }
 
-void check_encoder_numbers(const EncoderSettings& own, core::ProblemList& problems) {
+void check_encoder_numbers(const EncoderSettings& own, core::ProblemList& problems, const char* embedding_dropout) {
   check_probability("hidden_dropout_prob", own.hidden_dropout_prob, problems);
   check_attention_dropout(own.attention_probs_dropout_prob, problems);
   if (own.classifier_dropout) check_probability("classifier_dropout", *own.classifier_dropout, problems);
-  if (own.embedding_dropout) check_probability("embd_pdrop", *own.embedding_dropout, problems);
+  if (own.embedding_dropout) check_probability(embedding_dropout, *own.embedding_dropout, problems);
   check_probability("qa_dropout", own.span_dropout, problems);
   if (!(own.layer_norm_eps > 0.0 && own.layer_norm_eps <= core::largest_epsilon)) {
     std::ostringstream text;

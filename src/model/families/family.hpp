@@ -111,8 +111,9 @@ void read_rotary_theta(ConfigReader& reader, const char* key, const std::string&
 /// Adds a sentence if rotary positions cannot rotate heads of this size.
 void check_rotated_heads(const ModelConfig& config, core::ProblemList& problems);
 void check_encoder(const ModelConfig& config, core::ProblemList& problems);
-/// check_encoder() without the activation.
-void check_encoder_numbers(const EncoderSettings& own, core::ProblemList& problems);
+/// check_encoder() without the activation. `embedding_dropout`: the key of that number.
+void check_encoder_numbers(const EncoderSettings& own, core::ProblemList& problems,
+                           const char* embedding_dropout = "embd_pdrop");
 std::span<const OwnNumber> encoder_numbers();
 
 /// Keys of config.json for sizes and EncoderSettings, under their own names.

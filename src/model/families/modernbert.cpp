@@ -253,7 +253,7 @@ ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t out
 
 void check(const ModelConfig& config, core::ProblemList& problems) {
   const ModernBertSettings& own = settings_of(config);
-  check_encoder_numbers(own.encoder, problems);
+  check_encoder_numbers(own.encoder, problems, "embedding_dropout");
   check_probability("attention_output_dropout", own.attention_output_dropout, problems);
   if (own.encoder.hidden_act != "gelu") {
     problems.add("hidden_activation is " + in_quotes(own.encoder.hidden_act) +

@@ -83,6 +83,7 @@ TEST_CASE("what ModernBERT's config.json says twice or cannot mean is named") {
         "global_attn_every_n_layers is 3, but layer_types names layer 1 \"full_attention\"");
   fails({{"layer_types", {"full_attention"}}}, "layer_types must list");
   fails({{"mlp_dropout", 0.1}}, "mlp_dropout is not 0");
+  fails({{"embedding_dropout", 1.5}}, "embedding_dropout is 1.5, but a probability of dropout");
   fails({{"mlp_bias", true}}, "mlp_bias is true, but only false is built in");
   fails({{"hidden_activation", "silu"}}, "hidden_activation is \"silu\"");
   fails({{"classifier_pooling", "last"}}, "classifier_pooling is \"last\"");
