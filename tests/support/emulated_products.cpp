@@ -11,23 +11,16 @@ using U32 = Lanes<std::uint32_t>;
 constexpr std::uint32_t tf32_bits = 0xFFFFE000u;
 
 template <class T>
-float number(std::uint32_t bits) {
-  T x;
-  x.bits = static_cast<std::uint16_t>(bits);
-  return x;
-}
-
-template <class T>
 void multiply_add(const U32 (&a)[4], const U32& b0, const U32& b1, F32 (&c)[4]) {
   float left[16][16], right[16][8], sums[16][8];
   for (int i = 0; i < lanes; ++i) {
     const int group = i / 4, in_group = i % 4;
     for (int e = 0; e < 8; ++e) {  // a0 … a7 of a lane
       const int row = e % 4 < 2 ? group : group + 8, column = in_group * 2 + e % 2 + (e < 4 ? 0 : 8);
-      left[row][column] = number<T>(a[e / 2][i] >> (16 * (e % 2)));
+      left[row][column] = half_number<T>(a[e / 2][i] >> (16 * (e % 2)));
     }
     for (int e = 0; e < 4; ++e) {  // b0 … b3
-      right[in_group * 2 + e % 2 + (e < 2 ? 0 : 8)][group] = number<T>((e < 2 ? b0 : b1)[i] >> (16 * (e % 2)));
+      right[in_group * 2 + e % 2 + (e < 2 ? 0 : 8)][group] = half_number<T>((e < 2 ? b0 : b1)[i] >> (16 * (e % 2)));
     }
   }
   for (int row = 0; row < 16; ++row) {

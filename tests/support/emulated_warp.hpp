@@ -338,6 +338,14 @@ class EmulatedDevice {
   std::condition_variable changed_;
 };
 
+/// The 16-bit number in the lower half of a register.
+template <class T>
+float half_number(std::uint32_t bits) {
+  T x;
+  x.bits = static_cast<std::uint16_t>(bits);
+  return x;
+}
+
 /// c += a · b on the fragments of mma.m16n8k16 (bf16 or fp16) and mma.m16n8k8 (tf32) in emulated_products.cpp, which is
 /// compiled for speed.
 void multiply_add_tile(bert_hpc::core::DataType type, const Lanes<std::uint32_t> (&a)[4],
@@ -405,11 +413,11 @@ struct EmulatedWarp {
   }
   template <class T>
   static F32 lower(const U32& pair) {
-    return F32::of([&](int i) { return number<T>(pair[i]); });
+    return F32::of([&](int i) { return half_number<T>(pair[i]); });
   }
   template <class T>
   static F32 upper(const U32& pair) {
-    return F32::of([&](int i) { return number<T>(pair[i] >> 16); });
+    return F32::of([&](int i) { return half_number<T>(pair[i] >> 16); });
   }
   static void dropout_bits(const bert_hpc::core::Dropout& dropout, std::int64_t sample, const U32& row,
                            const U32& block, U32 (&words)[4]) {
@@ -581,12 +589,6 @@ struct EmulatedWarp {
       }
       return result;
     });
-  }
-  template <class T>
-  static float number(std::uint32_t bits) {
-    T x;
-    x.bits = static_cast<std::uint16_t>(bits);
-    return x;
   }
   template <class V>
   static void copy_async(const I32& to, int bytes, const V* from, const I64& index, const Mask& there,
