@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "golden"))
 import bilstm_reference  # noqa: E402
 
 torch.set_num_threads(1)
+MAXIMA_APART = 3e-6  # single precision's error of a hidden state is below 1e-6
 
 
 def first_model(task, folder):
@@ -139,7 +140,12 @@ def embeddings_of(task, model, shard, rows):
     pooling = cases.EMBEDDINGS[task].get("pooling", "mean")
     if pooling == "cls":
         return states[:, 0]
-    return (states * real).sum(1) / real.sum(1) if pooling == "mean" else states.masked_fill(real == 0, -torch.inf).amax(1)
+    if pooling == "mean":
+        return (states * real).sum(1) / real.sum(1)
+    largest = states.masked_fill(real == 0, -torch.inf).topk(2, dim=1).values
+    # Where two tokens are that near, single precision on another processor finds the other one, whose gradient differs.
+    assert (largest[:, 0] - largest[:, 1]).min() > MAXIMA_APART, "choose data without such a pair"
+    return largest[:, 0]
 
 
 def row_embeddings(task, model, shard, chosen, columns=None):

@@ -30,7 +30,7 @@ LABELS = {"classification": "label", "roberta_classification": "label", "modernb
 # [task] of embeddings.
 EMBEDDINGS = {"embedding": {}, "embedding_symmetric": {"symmetric": True, "scale": 10.0, "pooling": "cls"},
               "embedding_negatives": {"dimensions": [48, 20]},
-              "embedding_scores": {"loss": "cosine_similarity", "range": [0.0, 5.0], "pooling": "max"},
+              "embedding_scores": {"loss": "cosine_similarity", "range": [0.0, 5.5], "pooling": "max"},
               "embedding_triplets": {"loss": "triplet", "similarity": "euclidean", "margin": 5.0},
               "embedding_triplet_columns": {"loss": "triplet", "margin": 0.6, "dimensions": [64, 20]},
               "embedding_margins": {"loss": "margin_mse", "pooling": "cls"},
