@@ -6,6 +6,7 @@
 // the order of kernels. All other data is in host memory.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>

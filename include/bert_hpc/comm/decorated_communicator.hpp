@@ -2,9 +2,11 @@
 // (checked_communicator) and of the delays in tests. Results are those of the inner communicator.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "bert_hpc/comm/communicator.hpp"
 
