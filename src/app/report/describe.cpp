@@ -172,7 +172,7 @@ void describe_run(const RunContext& context, const ModelInstance& model, const D
   facts.more.insert(facts.more.end(), more.begin(), more.end());
   context.log.info(banner(facts));
   for (const std::string& warning : placement_warnings(facts.ranks)) context.log.warning(warning);
-  const std::string note = precision_note(context.input.precision, core::is_gpu_build());
+  const std::string note = precision_note(context.input.precision, core::is_gpu_build(), facts.instruction_sets);
   if (!note.empty()) context.log.info(note);
   if (!context.invocation.validate) return;
   const std::string warning = plan_warning(context, std::max(most_bytes, total(memory)), static_cast<int>(here));

@@ -179,7 +179,13 @@ std::vector<std::string> training_warnings(const config::Config& input, std::int
   return warnings;
 }
 
-std::string precision_note(const config::Precision& precision, bool on_gpu) {
+std::string precision_note(const config::Precision& precision, bool on_gpu, const std::string& instruction_sets) {
+  const bool narrow = precision.compute == "bf16" || precision.compute == "fp16";
+  if (!on_gpu && narrow && instruction_sets.find("AMX") != std::string::npos) {
+    return "note: [precision] compute = \"" + precision.compute +
+           "\" does not use this processor's AMX and takes longer than compute = \"fp32\"; "
+           "bert_hpc --measure-machine FILE measures both";
+  }
   if (!on_gpu || precision.is_given) return {};
   return "note: [precision] compute is not set: this run computes in " + precision.compute +
          ". On GPUs compute = \"bf16\" is much faster and takes less memory; README.md (Speed) has measured times";

@@ -28,7 +28,8 @@ std::string units_text(const config::Config& input, std::int64_t units, bool gro
 std::vector<std::string> training_warnings(const config::Config& input, std::int64_t steps, std::int64_t units,
                                            bool groups = false);
 
-/// Note that a run on a GPU computes in fp32 because its input does not choose; "" if it does, or on CPUs.
-std::string precision_note(const config::Precision& precision, bool on_gpu);
+/// Note that a run on a GPU computes in fp32 because its input does not choose, or that one on a CPU computes in 16
+/// bits without AMX, which the processor has; else "". `instruction_sets`: as Machine has them.
+std::string precision_note(const config::Precision& precision, bool on_gpu, const std::string& instruction_sets);
 
 }  // namespace bert_hpc::app

@@ -168,9 +168,19 @@ TEST_CASE("the banner warns of ranks far from their GPU") {
 
 TEST_CASE("a run on a GPU whose input does not choose a precision names bf16") {
   bert_hpc::config::Precision precision;
-  CHECK_THAT(precision_note(precision, true),
+  CHECK_THAT(precision_note(precision, true, ""),
              ContainsSubstring("compute is not set") && ContainsSubstring("in fp32") && ContainsSubstring("\"bf16\""));
-  CHECK(precision_note(precision, false).empty());
+  CHECK(precision_note(precision, false, "AVX-512, AMX").empty());
   precision.is_given = true;
-  CHECK(precision_note(precision, true).empty());
+  CHECK(precision_note(precision, true, "").empty());
+}
+
+TEST_CASE("a run in 16 bits on a CPU with AMX says that it does not use it") {
+  bert_hpc::config::Precision precision;
+  precision.compute = "bf16";
+  precision.is_given = true;
+  CHECK_THAT(precision_note(precision, false, "AVX2, AVX-512 BF16, AMX"),
+             ContainsSubstring("compute = \"bf16\" does not use this processor's AMX"));
+  CHECK(precision_note(precision, false, "AVX2, AVX-512 BF16").empty());
+  CHECK(precision_note(precision, true, "AMX").empty());
 }
