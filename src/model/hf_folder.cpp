@@ -36,16 +36,21 @@ bool is_merges(const std::string& text) {
   return !text.empty();
 }
 
+bool has(const std::string& text, const char* token) {
+  return text.find(token) != std::string::npos;
+}
+
 /// The text of one of them. A name may be a link (Hugging Face's caches hold only links), perhaps to a private file:
-/// only JSON, lists of merges, and a vocabulary that has BERT's special tokens, are copied.
+/// only JSON, lists of merges, and a vocabulary that has special tokens of BERT or ESM, are copied.
 std::string tokenizer_file(const std::filesystem::path& path) {
   std::string text = core::read_text_file(path.string(), longest_tokenizer_file);
   if (path.extension() == ".json") {
     parse_strict_json(text, path.string());
   } else if (path.filename() == "merges.txt") {
     if (!is_merges(text)) throw Error(ExitCode::files, path.string() + ": is no list of merges, a pair a line.");
-  } else if (text.find("[CLS]") == std::string::npos || text.find("[SEP]") == std::string::npos) {
-    throw Error(ExitCode::files, path.string() + ": is not a BERT vocabulary: it lacks [CLS] or [SEP].");
+  } else if (!(has(text, "[CLS]") && has(text, "[SEP]")) && !(has(text, "<cls>") && has(text, "<eos>"))) {
+    throw Error(ExitCode::files,
+                path.string() + ": is not a vocabulary of BERT or ESM: it lacks [CLS] or [SEP], and <cls> or <eos>.");
   }
   return text;
 }

@@ -26,11 +26,13 @@ bool is_file(const fs::path& path) {
 }  // namespace
 
 tokenize::TokenizerFolder given_tokenizer(const TokenizerConfig& tokenizer) {
-  if (is_folder(tokenizer.vocabulary)) return tokenize::read_tokenizer_folder(tokenizer.vocabulary);
+  const tokenize::TokenizerKind* const wanted =
+      tokenizer.type.empty() ? nullptr : tokenize::find_tokenizer_kind(tokenizer.type);
+  if (is_folder(tokenizer.vocabulary)) return tokenize::read_tokenizer_folder(tokenizer.vocabulary, "", wanted);
   const fs::path file = tokenizer.vocabulary, folder = file.parent_path();
   if (!is_file(file)) return {};
   if (tokenize::is_tokenizer_file(file.filename().string())) {
-    return tokenize::read_tokenizer_folder(folder.empty() ? "." : folder.string(), file.filename().string());
+    return tokenize::read_tokenizer_folder(folder.empty() ? "." : folder.string(), file.filename().string(), wanted);
   }
   return file.extension() == ".json" ? tokenize::read_tokenizer_file(tokenizer.vocabulary)
                                      : tokenize::TokenizerFolder();

@@ -13,6 +13,7 @@ namespace bert_hpc::tokenize {
 
 // Each kind's file defines its entry.
 const TokenizerKind& byte_bpe_kind();
+const TokenizerKind& letters_kind();
 const TokenizerKind& unigram_kind();
 const TokenizerKind& wordpiece_kind();
 
@@ -21,6 +22,7 @@ std::span<const TokenizerKind* const> tokenizer_kinds() {
       &wordpiece_kind(),
       &byte_bpe_kind(),
       &unigram_kind(),
+      &letters_kind(),
   };
   return kinds;
 }

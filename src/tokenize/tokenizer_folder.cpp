@@ -153,15 +153,26 @@ void finish(TokenizerFolder& folder) {
   folder.vocabulary_hash = vocabulary_hash(parts);
 }
 
+/// Whether files that several kinds have are of this one.
+bool is_named(const TokenizerKind& kind, const std::string& path, const json& config) {
+  const json& own_class = member(config, "tokenizer_class");
+  return own_class.is_string() ? own_class == kind.usual_class : model_type_of(path) == kind.model_family;
+}
+
 /// The kind whose own files the folder has, and that `file` is one of, if given; null if there is none.
-const TokenizerKind* kind_of_files(const std::string& path, const std::string& file) {
+const TokenizerKind* kind_of_files(const std::string& path, const std::string& file, const json& config,
+                                   const TokenizerKind* wanted) {
+  const TokenizerKind* found = nullptr;
   for (const TokenizerKind* kind : tokenizer_kinds()) {
     const auto& names = kind->own_files;
     const auto is_given = [&](const char* name) { return file == name; };
     if (!file.empty() && std::none_of(names.begin(), names.end(), is_given)) continue;
-    if (!names.empty() && is_file(path + "/" + names.front())) return kind;
+    if (names.empty() || !is_file(path + "/" + names.front())) continue;
+    if (kind == wanted) return kind;
+    if (kind->model_family == nullptr && found == nullptr) found = kind;
+    if (kind->model_family != nullptr && is_named(*kind, path, config)) return kind;
   }
-  return nullptr;
+  return found;
 }
 
 }  // namespace
@@ -189,7 +200,7 @@ std::string TokenizerFolder::spec_hash() const {
   }
 }
 
-TokenizerFolder read_tokenizer_folder(const std::string& path, const std::string& file) {
+TokenizerFolder read_tokenizer_folder(const std::string& path, const std::string& file, const TokenizerKind* wanted) {
   TokenizerFolder folder;
   folder.path = path;
   ConfigFile config = read_config(path + "/" + config_name);
@@ -197,7 +208,7 @@ TokenizerFolder read_tokenizer_folder(const std::string& path, const std::string
   const std::string whole = path + "/" + json_name;
   std::optional<TokenizerJson> document;
   if ((file.empty() || file == json_name) && is_file(whole)) document = read_tokenizer_json(whole);
-  const TokenizerKind* const of_files = file == json_name ? nullptr : kind_of_files(path, file);
+  const TokenizerKind* const of_files = file == json_name ? nullptr : kind_of_files(path, file, config.json, wanted);
   folder.kind = document ? find_tokenizer_model(document->kind) : of_files;
   const bool takes_files = of_files != nullptr && (!document || (of_files == folder.kind && !of_files->converts_files));
   std::string own_class;

@@ -14,14 +14,6 @@ namespace {
 
 constexpr std::string_view mark_text = "\xE2\x96\x81";  // "▁"
 
-/// Bytes of the blank at `place`, as Rust's char::is_whitespace has it; 0: none is there.
-std::size_t blank_size(std::string_view text, std::size_t place) {
-  const auto* const begin = reinterpret_cast<const unsigned char*>(text.data()) + place;
-  const unsigned char* at = begin;
-  const char32_t point = decode_utf8(at, reinterpret_cast<const unsigned char*>(text.data()) + text.size());
-  return character_classes()[point] == CharacterClass::blank ? static_cast<std::size_t>(at - begin) : 0;
-}
-
 std::size_t blanks_at_begin(std::string_view text) {
   std::size_t end = 0;
   while (end < text.size()) {

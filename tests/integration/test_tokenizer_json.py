@@ -79,8 +79,8 @@ class TokenizerJson(Case):
             (folder / name).unlink()
         (folder / "config.json").write_text(json.dumps({"model_type": "t5"}))
         refused('Its config.json says model_type = "t5".')
-        (folder / "tokenizer.json").write_text(json.dumps({"model": {"type": "WordLevel", "vocab": {}}}))
-        refused("tokenizer.json: holds a WordLevel tokenizer; this version reads WordPiece, byte-level BPE and Unigram.")
+        (folder / "tokenizer.json").write_text(json.dumps({"model": {"type": "Trie", "vocab": {}}}))
+        refused("tokenizer.json: holds a Trie tokenizer; this version reads WordPiece, byte-level BPE, Unigram and letters.")
         shards = self.work.folder / "shards"
         shutil.copy(shards / "vocab.txt", folder)
         document = json.loads((shards / "tokenizer.json").read_text())

@@ -120,7 +120,10 @@ struct TokenizerKind {
   const char* model_type = "";   ///< model.type of its tokenizer.json: "WordPiece"
   const char* title = "";        ///< for messages: "WordPiece"
   const char* usual_class = "";  ///< its class in Transformers, for a folder that does not name one
-  SequenceTemplate sequence;     ///< of a tokenizer whose vocabulary is trained here
+  /// model_type of the models that have it, where own_files are named as those of another kind: a folder's are of this
+  /// kind if tokenizer_config.json names usual_class, or config.json this model_type; null: own_files tell the kind.
+  const char* model_family = nullptr;
+  SequenceTemplate sequence;  ///< of a tokenizer whose vocabulary is trained here
   std::vector<TokenizerKey> keys;
   bool knows_all_text = false;         ///< whether no text has unknown tokens
   std::vector<const char*> own_files;  ///< names of the files that hold its vocabulary beside tokenizer.json

@@ -30,10 +30,12 @@ struct TokenizerFolder {
   std::string spec_hash() const;
 };
 
-/// Reads the folder; of the vocabulary's own files and tokenizer.json only `file` if that is given. A tokenizer of a
-/// kind that is not read is no error here, but one of the problems. Throws Error(files) for a file that cannot be read
-/// or is not of its format, and if vocab.txt and tokenizer.json hold different vocabularies.
-TokenizerFolder read_tokenizer_folder(const std::string& path, const std::string& file = "");
+/// Reads the folder; of the vocabulary's own files and tokenizer.json only `file` if that is given. `wanted`: the kind
+/// of files whose names several kinds have; null: the folder says it. A tokenizer of a kind that is not read is no
+/// error here, but one of the problems. Throws Error(files) for a file that cannot be read or is not of its format, and
+/// if vocab.txt and tokenizer.json hold different vocabularies.
+TokenizerFolder read_tokenizer_folder(const std::string& path, const std::string& file = "",
+                                      const TokenizerKind* wanted = nullptr);
 
 /// Reads one tokenizer.json, whatever its name is.
 TokenizerFolder read_tokenizer_file(const std::string& path);

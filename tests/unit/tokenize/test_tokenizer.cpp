@@ -113,8 +113,8 @@ TEST_CASE("the kinds of tokenizers are found by name and by the model of tokeniz
   CHECK(find_tokenizer_kind("wordpiece") == &wordpiece_kind());
   CHECK(find_tokenizer_model("WordPiece") == &wordpiece_kind());
   CHECK(find_tokenizer_kind("WordPiece") == nullptr);
-  CHECK(find_tokenizer_model("WordLevel") == nullptr);
-  CHECK(readable_tokenizers() == "WordPiece, byte-level BPE and Unigram");
+  CHECK(find_tokenizer_model("Trie") == nullptr);
+  CHECK(readable_tokenizers() == "WordPiece, byte-level BPE, Unigram and letters");
   CHECK(find_tokenizer_kind("") == &wordpiece_kind());
   for (const TokenizerKind* kind : tokenizer_kinds()) {
     CHECK(find_tokenizer_kind(kind->name) == kind);
