@@ -201,6 +201,23 @@ def rows_of_lines(path, form):
         yield from ({"text": line.rstrip("\r\n")} for line in file if line.strip())
 
 
+def rows_of_fasta(path, form):
+    yield ["id", "description", "text"]
+    row = None
+    with opened(path, form) as file:
+        for line in file:
+            line = line.rstrip("\r\n")
+            if line.startswith(">"):
+                if row:
+                    yield row
+                name, _, description = re.sub(r"[ \t\v\f]", " ", line[1:]).partition(" ")
+                row = {"id": name, "description": description.strip(), "text": ""}
+            elif row and not line.startswith(";"):
+                row["text"] += re.sub(r"[ \t\v\f]", "", line)
+    if row:
+        yield row
+
+
 WIKIQA = ["question_id", "question", "document_id", "document_title", "sentence_id", "sentence", "label"]
 
 
@@ -278,7 +295,7 @@ def rows_of_squad(path, form):
 
 
 READERS = {"csv": rows_of_table, "tsv": rows_of_table, "jsonl": rows_of_json, "text": rows_of_lines, "wikiqa": rows_of_wikiqa,
-           "glue": rows_of_glue, "msmarco": rows_of_msmarco, "squad": rows_of_squad}
+           "glue": rows_of_glue, "msmarco": rows_of_msmarco, "squad": rows_of_squad, "fasta": rows_of_fasta}
 WITHOUT_LABELS = ("msmarco",)
 
 
