@@ -48,17 +48,25 @@ void Embeddings::allocate_saved(core::Workspace& workspace, std::int64_t tokens,
   saved.sum = group_.take(workspace, tokens, settings_.hidden, settings_.storage);
   saved.output = group_.take(workspace, tokens, settings_.hidden, settings_.storage);
   saved.statistics = workspace.take<float>(2, group_.capacity(tokens));
+  if (settings_.token_dropout) saved.factors = workspace.take<float>(1, tokens);
 }
 
-/// saved.sum = word + position + type
-void Embeddings::look_up(const core::MicroBatch& batch, SavedActivations& saved) const {
+/// saved.sum = word + position + type, words scaled by token dropout
+void Embeddings::look_up(const core::MicroBatch& batch, Saved& saved) const {
   const Tensor<const float> word = parameters_.value(word_), type = table(type_),
                             position = positions(table(position_));
-  if (!group_.shared()) return ops::embedding_forward(batch, word, position, type, saved.sum);
+  if (!group_.shared() && !settings_.token_dropout) {
+    return ops::embedding_forward(batch, word, position, type, saved.sum);
+  }
+  const std::int64_t begin = group_.begin(batch.tokens.count);
   const Matrix words = group_.partial(saved.sum, batch.tokens.count);
   ops::word_embedding_forward(batch, word, group_.place().begin(settings_.vocabulary), words);
   group_.sum(words, saved.sum);
-  ops::add_position_and_type(batch, group_.begin(batch.tokens.count), position, type, saved.sum);
+  if (settings_.token_dropout) {
+    ops::token_factors(batch, settings_.token_dropout, saved.factors.data);
+    ops::scale_rows(saved.factors.data + begin, saved.sum);
+  }
+  ops::add_position_and_type(batch, begin, position, type, saved.sum);
 }
 
 void Embeddings::forward(const StepContext& context, SavedActivations& of_micro_batch) const {
@@ -88,9 +96,17 @@ void Embeddings::backward_weight(const StepContext& context, const SavedActivati
   ops::residual_layer_norm_backward(none, rows, d_y, saved.sum, norm_.gamma(), saved.statistics.row(0),
                                     saved.statistics.row(1), d_y, {}, gradient.residual);
   if (settings_.sum_out && drop.probability > 0) ops::dropout(drop, rows, d_y, d_y);
-  ops::embedding_backward(context.batch, group_.gather(d_y, context.batch.tokens.count), table_gradient(word_),
-                          positions(table_gradient(position_)), table_gradient(type_),
-                          group_.place().begin(settings_.vocabulary));
+  const auto add = [&](Tensor<float> word, Tensor<float> position, Tensor<float> type) {
+    ops::embedding_backward(context.batch, group_.gather(d_y, context.batch.tokens.count), word, positions(position),
+                            type, group_.place().begin(settings_.vocabulary));
+  };
+  if (settings_.token_dropout) {
+    if (position_ >= 0 || type_ >= 0) add({}, table_gradient(position_), table_gradient(type_));
+    ops::scale_rows(saved.factors.data + group_.begin(context.batch.tokens.count), d_y);
+    add(table_gradient(word_), {}, {});
+  } else {
+    add(table_gradient(word_), table_gradient(position_), table_gradient(type_));
+  }
   if (!settings_.row_sparse() || group_.shared()) return;
   const core::SortedIds& words = context.batch.sorted_ids;
   ops::mark_rows({parameters_.marks_of(word_)}, settings_.hidden, words.ids, words.unique);
@@ -132,6 +148,10 @@ LayerCosts TokenEmbeddings::costs(const BatchShape& batch, DataType storage) con
   work.forward.bytes = 6 * rows;  // three tables read, their sum written, the layer norm's reading and writing
   work.backward_input.bytes = 3 * rows;
   work.backward_weight.bytes = 7 * rows;  // the gradient read, three tables' rows read and written
+  if (settings_.token_dropout) {          // rows read and written once more
+    work.forward.bytes += 2 * rows;
+    work.backward_weight.bytes += 2 * rows;
+  }
   for (Work* pass : {&work.forward, &work.backward_input, &work.backward_weight}) {
     pass->moved = pass->bytes;
     pass->passes = 1;

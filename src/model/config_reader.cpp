@@ -44,6 +44,13 @@ void ConfigReader::number(const char* key, std::optional<double>& value) {
   }
 }
 
+void ConfigReader::boolean(const char* key, bool& value) {
+  const json* found = find(key);
+  if (found != nullptr && !found->is_null() && is(key, found->is_boolean(), "true or false", *found)) {
+    value = found->get<bool>();
+  }
+}
+
 void ConfigReader::text(const char* key, std::string& value) {
   const json* found = find(key);
   if (found != nullptr && !found->is_null() && is(key, found->is_string(), "a string", *found)) {

@@ -22,6 +22,7 @@ class ConfigReader {
   void integer(const char* key, const char* other, std::int64_t& value);
   void number(const char* key, double& value);
   void number(const char* key, std::optional<double>& value);
+  void boolean(const char* key, bool& value);
   void text(const char* key, std::string& value);
 
   /// A feature that must be off (or absent) because it is not built in.

@@ -178,7 +178,9 @@ bool set_own_number(ModelConfig& config, const std::string& key, double value) {
 }
 
 ModelConfig default_config(const std::string& family) {
-  const json root = {{"model_type", family_of(family).model_type}};
+  const Family& known = family_of(family);
+  json root = json::parse(known.of_scratch);
+  root["model_type"] = known.model_type;
   return parse_hf_config(core::json_text(root), "the defaults of " + family);
 }
 

@@ -103,6 +103,10 @@ bool positions_after_padding(const ModelConfig& config) {
   return family_of(config.family).positions_after_padding;
 }
 
+bool reads_mask_tokens(const ModelConfig& config) {
+  return family_of(config.family).reads_mask_tokens;
+}
+
 bool is_causal(const ModelConfig& config) {
   return family_of(config.family).causal;
 }

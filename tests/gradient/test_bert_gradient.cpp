@@ -58,9 +58,29 @@ model::ModelConfig small_modernbert(const std::string& family, double dropout) {
   return config;
 }
 
+/// Its batch has two mask tokens.
+constexpr std::int32_t esm_mask = 3;
+
+model::ModelConfig small_esm(double dropout) {
+  model::ModelConfig config = model::default_config("esm");
+  config.vocab_size = 23;
+  config.hidden_size = 24;
+  config.num_hidden_layers = 2;
+  config.num_attention_heads = 3;
+  config.intermediate_size = 40;
+  config.mask_token_id = esm_mask;
+  for (const char* const key : {"hidden_dropout_prob", "attention_probs_dropout_prob"}) {
+    REQUIRE(model::set_own_number(config, key, dropout));
+  }
+  config.pad_token_id = model::no_token;  // as in small_modernbert()
+  config.initializer_range = 0.3;
+  return config;
+}
+
 model::ModelConfig small_config(const std::string& family, double dropout) {
   if (family == "bilstm") return small_bilstm(dropout);
   if (family.starts_with("modernbert")) return small_modernbert(family, dropout);
+  if (family == "esm") return small_esm(dropout);
   model::ModelConfig config;
   config.family = family.starts_with(pre_norm) ? "bert" : family.substr(0, family.find(','));
   if (config.family == "gpt2") {
@@ -157,7 +177,7 @@ TEST_CASE("gradients of every parameter agree with central differences") {
   const model::HeadKind& kind = head.kind;
   const double dropout = GENERATE(0.0, 0.2);
   const auto family = GENERATE(as<std::string>{}, "bert", "distilbert", "roberta", "electra", "gpt2", fused_gpt2,
-                               pre_norm, no_biases, "modernbert", mean_modernbert, "bilstm");
+                               pre_norm, no_biases, "modernbert", mean_modernbert, "esm", "bilstm");
   if (kind.ties_word_embeddings && (family == "bilstm" || family.starts_with("gpt2") != kind.predicts_next_tokens))
     return;
   Fixture fixture(head, family, dropout);
@@ -168,6 +188,7 @@ TEST_CASE("gradients of every parameter agree with central differences") {
     ids.push_back(static_cast<std::int32_t>(random() % 23));
     types.push_back(static_cast<std::int32_t>(t % 2));
   }
+  if (family == "esm") ids[3] = ids[10] = esm_mask;
   test::HostBatch batch(ids, types, lengths);
   batch.set_classes({0, 4, 2, 2});
   batch.set_values({1, 0, 0, 1});

@@ -3,14 +3,12 @@ from its own folder; losses and perplexities of sequences are predicted; what do
 
 import csv
 import json
-import math
-import pathlib
-import tempfile
 import unittest
 
 import h5py
 import numpy as np
-from program import MPIRUN, as_if_killed_after, run, sentences, toml
+from language_model import LanguageModel
+from program import MPIRUN, as_if_killed_after, sentences
 from test_tensor import read_safetensors
 
 KEPT = {"checkpoint": {"every_steps": 6, "keep": 100}}
@@ -18,44 +16,17 @@ MODEL = {"family": "gpt2", "hidden_size": 32, "num_hidden_layers": 2, "num_atten
          "max_position_embeddings": 32}
 
 
-class CausalLm(unittest.TestCase):
+class CausalLm(LanguageModel):
+    SOURCE, TASK, MODEL = {"format": "text", "files": ["text.txt"]}, "causal_lm", MODEL
+
     @classmethod
     def setUpClass(cls):
-        cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        super().setUpClass()
         (cls.folder / "text.txt").write_text("".join(text + "\n" for text, _, _ in sentences(400)))
         (cls.folder / "new.txt").write_text("a\n" + "".join(text + "\n" for text, _, _ in sentences(40, 9)))
         cls.prepare("shards", tokenizer={"type": "byte_bpe", "train_size": 300, "max_tokens": 32}, split={"train": 0.9, "validation": 0.1})
         cls.prepare("new", source={"files": None, "test_files": ["new.txt"]}, tokenizer={"vocabulary": "shards", "max_tokens": 32},
                     task={"pack": False})
-
-    @classmethod
-    def write(cls, name, tables):
-        (cls.folder / name).write_text("".join(
-            f"[{table}]\n" + "".join(f"{key} = {toml(value)}\n" for key, value in keys.items() if value is not None)
-            for table, keys in tables.items()))
-        return name
-
-    @classmethod
-    def prepare(cls, out, check=0, **tables):
-        values = {"source": {"format": "text", "files": ["text.txt"]}, "task": {"name": "causal_lm"}, "output": {"directory": out}}
-        for table, keys in tables.items():
-            values[table] = values.get(table, {}) | keys
-        return run("bert_hpc_prep", cls.write(f"{out}_prep.toml", values), cwd=cls.folder, check=check)
-
-    def start(self, name, ranks=1, check=0, **tables):
-        values = {"run": {"directory": name, "reproducible": True}, "model": MODEL, "task": {"name": "causal_lm"},
-                  "data": {"train": ["shards/train-*.h5"], "validation": ["shards/validation-*.h5"]},
-                  "batch": {"global": 16, "chunks": 4}, "optimizer": {"learning_rate": 3e-3}, "schedule": {"steps": 12},
-                  "log": {"every_steps": 1, "progress": "lines"}}
-        for table, keys in tables.items():
-            values[table] = values.get(table, {}) | keys if keys is not None else {}
-        return run("bert_hpc", self.write(f"{name}.toml", values), ranks=ranks, threads=1, check=check, cwd=self.folder)
-
-    def numbers(self, name):
-        with h5py.File(self.folder / name / "metrics.h5") as file:
-            loss, perplexity = (file[f"evaluations/validation/{key}"][-1] for key in ("loss", "perplexity"))
-            self.assertAlmostEqual(math.log(perplexity), loss, places=5)
-            return np.array([*file["steps/loss"], *file["steps/gradient_norm"], loss])
 
     def predict(self, name, model, ranks=1, **tables):
         self.start(name, ranks, run={"mode": "predict"}, model=dict.fromkeys(MODEL) | {"pretrained": model}, batch=None, optimizer=None,

@@ -1,5 +1,6 @@
 // An encoder's input: dropout(layer_norm(word + position + token type)), Devlin et al. 2019, or without positions or
 // token types. A pre-norm model's: z = dropout(word + position + token type), y = layer_norm(z), Radford et al. 2019.
+// ESM drops mask tokens and scales the words of the others (ops/token_dropout.hpp).
 // In a tensor group the rows of the word embeddings are shared out; position and type embeddings are whole, and each
 // rank computes their gradients from all tokens, as it needs them for its words anyway.
 #pragma once
@@ -11,6 +12,7 @@
 
 #include "bert_hpc/layers/input.hpp"
 #include "bert_hpc/layers/layer_norm.hpp"
+#include "bert_hpc/ops/token_dropout.hpp"
 
 namespace bert_hpc::layers {
 
@@ -23,6 +25,7 @@ struct EmbeddingsSettings {
   std::int64_t padding_row = -1;    ///< of the words: it begins as zeros; -1: none
   float layer_norm_epsilon = 1e-12f;
   float hidden_dropout = 0.1f;
+  ops::TokenDropout token_dropout{};  ///< of the words
   DataType storage = DataType::fp32;  ///< of activations
   std::uint32_t site = 0;
   bool norm_bias = true;     ///< the layer norm has a bias
@@ -48,9 +51,10 @@ class Embeddings : public Input {
  private:
   struct Saved : SavedActivations {
     Tensor<float> statistics;  ///< (2, rows): mean, rstd of the layer norm
+    Tensor<float> factors;     ///< (1, tokens): of token_dropout; empty without it
   };
 
-  void look_up(const core::MicroBatch& batch, SavedActivations& saved) const;
+  void look_up(const core::MicroBatch& batch, Saved& saved) const;
   /// Of the rows that tokens read.
   template <class T>
   Tensor<T> positions(const Tensor<T>& table) const {

@@ -149,6 +149,8 @@ void set_trains(ModelPlan& plan, Trains trains);
 bool is_causal(const ModelConfig& config);
 /// Whether the number of rows in the table of positions depends on the padding token's id, as in RoBERTa.
 bool positions_after_padding(const ModelConfig& config);
+/// Whether the embeddings of a sequence depend on which of its tokens are mask_token_id, as in ESM.
+bool reads_mask_tokens(const ModelConfig& config);
 
 /// Names of the word embeddings and of their copy for the decoder of masked language modelling.
 std::string word_embeddings_name(const ModelConfig& config);

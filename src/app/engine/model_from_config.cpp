@@ -215,6 +215,28 @@ void set_text_ends(const data::ShardInfo& shards, const data::SpecialIds& specia
   config.eos_token_id = end;
 }
 
+[[noreturn]] void refuse_vocabulary(const config::Config& input, const std::string& token, std::int64_t of_shards,
+                                    std::int64_t of_model) {
+  throw Error(ExitCode::data, "the shards were made with another vocabulary than that of '" + *input.model.pretrained +
+                                  "': their " + token + " token has the id " + std::to_string(of_shards) +
+                                  ", the model's " + std::to_string(of_model) +
+                                  ". Prepare the data with the model's own vocabulary ([tokenizer] vocabulary).");
+}
+
+/// Takes over the shards' mask token, which must be that of a pretrained model.
+void set_mask_token(const config::Config& input, const data::ShardInfo& shards, const data::SpecialIds& special,
+                    model::ModelConfig& config) {
+  if (shards.tokenizer.empty()) return;  // of a plan without data
+  if (special.mask < 0) {
+    throw Error(ExitCode::data, "the shards' tokenizer has no mask token, which model.family = \"" + config.family +
+                                    "\" reads: prepare the data with a vocabulary that has one.");
+  }
+  if (input.model.pretrained && config.mask_token_id && *config.mask_token_id != special.mask) {
+    refuse_vocabulary(input, "mask", special.mask, *config.mask_token_id);
+  }
+  config.mask_token_id = special.mask;
+}
+
 }  // namespace
 
 model::ModelConfig finalize(const config::Config& input, const model::ModelConfig& stated,
@@ -240,13 +262,10 @@ model::ModelConfig finalize(const config::Config& input, const model::ModelConfi
   require_best_metric(input, config.num_labels());
   const bool other_padding = special.pad >= 0 && special.pad != stated.pad_token_id;
   if (input.model.pretrained && other_padding && model::positions_after_padding(stated)) {
-    throw Error(ExitCode::data, "the shards were made with another vocabulary than that of '" +
-                                    *input.model.pretrained + "': their padding token has the id " +
-                                    std::to_string(special.pad) + ", the model's " +
-                                    std::to_string(stated.pad_token_id) +
-                                    ". Prepare the data with the model's own vocabulary ([tokenizer] vocabulary).");
+    refuse_vocabulary(input, "padding", special.pad, stated.pad_token_id);
   }
   if (special.pad >= 0) config.pad_token_id = special.pad;
+  if (model::reads_mask_tokens(config)) set_mask_token(input, shards, special, config);
   if (!input.model.pretrained && model::is_causal(config)) set_text_ends(shards, special, config);
   return config;
 }

@@ -5,12 +5,13 @@
 
 namespace bert_hpc::model {
 
-extern const Family bert, bilstm, camembert, distilbert, electra, gpt2, modernbert, nomic_bert, roberta, xlm_roberta;
+extern const Family bert, bilstm, camembert, distilbert, electra, esm, gpt2, modernbert, nomic_bert, roberta,
+    xlm_roberta;
 
 namespace {
 
 constexpr const Family* all[] = {
-    &bert, &distilbert, &electra, &gpt2, &modernbert, &nomic_bert, &roberta, &camembert, &xlm_roberta, &bilstm,
+    &bert, &distilbert, &electra, &gpt2, &modernbert, &nomic_bert, &roberta, &camembert, &xlm_roberta, &esm, &bilstm,
 };
 
 }  // namespace

@@ -124,10 +124,7 @@ void read(ConfigReader& reader, ModelConfig& config) {
   reader.number("local_attention", own.window);
   reader.text("hidden_activation", own.encoder.hidden_act);
   reader.text("classifier_pooling", own.pooling);
-  if (const nlohmann::json* const bias = reader.find("decoder_bias");
-      bias != nullptr && reader.is("decoder_bias", bias->is_boolean(), "true or false", *bias)) {
-    own.decoder_bias = bias->get<bool>();
-  }
+  reader.boolean("decoder_bias", own.decoder_bias);
   read_rotary_theta(reader, "global_rope_theta", of_all_tokens, own.global_theta);
   read_rotary_theta(reader, "local_rope_theta", of_a_window, own.local_theta);
   read_layer_types(reader, problems, config, own);

@@ -27,7 +27,7 @@ const std::string minimal =
     "[data]\ntrain = [\"a.h5\"]\n[optimizer]\nlearning_rate = 1e-5\n[schedule]\nepochs = 3\n";
 
 Config defaults() {
-  return default_config(bert_hpc::ops::optimizer_inputs(), {"bert", "gpt2", "modernbert", "bilstm"}, {"bilstm"});
+  return default_config(bert_hpc::ops::optimizer_inputs(), {"bert", "gpt2", "modernbert", "esm", "bilstm"}, {"bilstm"});
 }
 
 Config parse(const std::string& text, const std::vector<std::string>& overrides = {}) {

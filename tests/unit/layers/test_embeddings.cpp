@@ -1,5 +1,5 @@
 // The encoder's input against plain loops in double precision and central differences of these: words that repeat,
-// types or none, positions that begin after the row of padding.
+// types or none, positions that begin after the row of padding, token dropout.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <vector>
@@ -22,8 +22,12 @@ Grid plain_embeddings(const layers::EmbeddingsSettings& settings, const test::Pl
   std::int64_t position = 0;
   for (std::int64_t t = 0; t < tokens; ++t, ++position) {
     if (t == lengths[0]) position = 0;
+    const std::int32_t id = ids[static_cast<std::size_t>(t)];
+    // Two of three tokens of the first sequence are 7, and one of five of the second.
+    const double unmasked = t < lengths[0] ? 1.0 / 3 : 4.0 / 5;
+    const double factor = !settings.token_dropout ? 1 : id == 7 ? 0 : settings.token_dropout.kept / unmasked;
     for (std::int64_t c = 0; c < hidden; ++c) {
-      sum(t, c) = parameters.at("word.weight")(ids[static_cast<std::size_t>(t)], c) +
+      sum(t, c) = factor * parameters.at("word.weight")(id, c) +
                   parameters.at("position.weight")(settings.first_position + position, c);
       if (settings.types > 0) sum(t, c) += parameters.at("type.weight")(types[static_cast<std::size_t>(t)], c);
     }
@@ -35,14 +39,16 @@ Grid plain_embeddings(const layers::EmbeddingsSettings& settings, const test::Pl
 
 TEST_CASE("Embeddings and their gradients are those of plain loops", "[layers][embeddings]") {
   const std::int64_t type_rows = GENERATE(0, 2), first_position = GENERATE(0, 2);
-  const bool lookup_only = GENERATE(false, true);
-  INFO(type_rows << " types, first position " << first_position << ", look-ups alone " << lookup_only);
+  const bool lookup_only = GENERATE(false, true), drops_tokens = GENERATE(false, true);
+  INFO(type_rows << " types, first position " << first_position << ", look-ups alone " << lookup_only
+                 << ", token dropout " << drops_tokens);
   const layers::EmbeddingsSettings settings{.vocabulary = vocabulary,
                                             .positions = positions,
                                             .types = type_rows,
                                             .hidden = hidden,
                                             .first_position = first_position,
                                             .hidden_dropout = 0,
+                                            .token_dropout = {drops_tokens ? 7 : -1, 0.88f},
                                             .lookup_only = lookup_only};
   std::vector<core::ParameterSpec> specs;
   layers::Embeddings::declare(settings, specs);
@@ -61,7 +67,7 @@ TEST_CASE("Embeddings and their gradients are those of plain loops", "[layers][e
   const layers::StepContext context{.batch = view, .training = true};
 
   embeddings.forward(context, saved);
-  // Three sums and a norm: about 10 roundings of 6e-8, elements up to 3.
+  // Three sums, a factor and a norm: about 10 roundings of 6e-8, elements up to 3.
   const Grid expected = plain_embeddings(settings, parameters);
   const std::vector<float> y = test::floats_of(saved.output);
   CHECK(relative_difference({y.data(), tokens, hidden}, expected) < 2e-6);
