@@ -69,7 +69,7 @@ void Embeddings::look_up(const core::MicroBatch& batch, Saved& saved) const {
   ops::add_position_and_type(batch, begin, position, type, saved.sum);
 }
 
-void Embeddings::forward(const StepContext& context, SavedActivations& of_micro_batch) const {
+void Embeddings::forward(Engine&, const StepContext& context, SavedActivations& of_micro_batch) const {
   auto& saved = static_cast<Saved&>(of_micro_batch);
   look_up(context.batch, saved);
   const core::TokenRows rows = group_.own(context.batch.tokens);
@@ -81,7 +81,7 @@ void Embeddings::forward(const StepContext& context, SavedActivations& of_micro_
   if (!settings_.sum_out && drop.probability > 0) ops::dropout(drop, rows, saved.output, saved.output);
 }
 
-void Embeddings::backward_weight(const StepContext& context, const SavedActivations& of_micro_batch,
+void Embeddings::backward_weight(Engine&, const StepContext& context, const SavedActivations& of_micro_batch,
                                  const StreamGradient& gradient) const {
   const auto& saved = static_cast<const Saved&>(of_micro_batch);
   const core::TokenRows rows = group_.own(context.batch.tokens);

@@ -20,14 +20,14 @@ class FeatureRows : public Input {
   void allocate_saved(core::Workspace& workspace, std::int64_t tokens, SavedActivations& saved) const override {
     saved.output = workspace.take(tokens, columns_, storage_);
   }
-  void forward(const StepContext& context, SavedActivations& saved) const override {
+  void forward(Engine&, const StepContext& context, SavedActivations& saved) const override {
     if (table_ == nullptr) {
       return core::fill_on_device(saved.output.data, 0,
                                   static_cast<std::size_t>(saved.output.size() * core::bytes_of(storage_)));
     }
     ops::stored_rows_forward(context.batch.input_ids, table_->rows, saved.output);
   }
-  void backward_weight(const StepContext&, const SavedActivations&, const StreamGradient&) const override {}
+  void backward_weight(Engine&, const StepContext&, const SavedActivations&, const StreamGradient&) const override {}
 
  private:
   std::int64_t columns_;

@@ -81,9 +81,10 @@ LayerCosts costs_of_token_head(const HeadSettings& settings, const BatchShape& b
 }
 
 LayerCosts costs_of_vocabulary_head(const HeadSettings& settings, const BatchShape& batch) {
-  if (!settings.dense.empty()) return costs_of_two_products(settings, batch, 4);
-  return costs_of_products(settings, batch, static_cast<double>(settings.hidden * settings.outputs),
-                           static_cast<double>(settings.hidden));
+  const auto hidden = static_cast<double>(settings.hidden), outputs = static_cast<double>(settings.outputs);
+  if (settings.dense.empty()) return costs_of_products(settings, batch, hidden * outputs, hidden);
+  const auto decoded = static_cast<double>(settings.decoded());
+  return costs_of_products(settings, batch, decoded * (hidden + outputs), hidden + 3 * decoded);
 }
 
 void declare_sequence_head(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs,

@@ -27,10 +27,11 @@ class TokenTable : public Input {
   void allocate_saved(core::Workspace& workspace, std::int64_t tokens, SavedActivations& saved) const override {
     saved.output = workspace.take(tokens, settings_.columns, storage_);
   }
-  void forward(const StepContext& context, SavedActivations& saved) const override {
+  void forward(Engine&, const StepContext& context, SavedActivations& saved) const override {
     ops::word_embedding_forward(context.batch, parameters_.value(table_), 0, saved.output);
   }
-  void backward_weight(const StepContext& context, const SavedActivations&, const StreamGradient& d_y) const override {
+  void backward_weight(Engine&, const StepContext& context, const SavedActivations&,
+                       const StreamGradient& d_y) const override {
     if (!parameters_.is_trainable(table_)) return;
     ops::embedding_backward(context.batch, d_y.y, parameters_.gradient(table_), {}, {});
     if (!is_row_sparse(settings_)) return;

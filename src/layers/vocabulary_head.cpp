@@ -14,13 +14,13 @@ void VocabularyHead::declare(const HeadSettings& settings, std::vector<core::Par
         {.name = settings.bias, .shape = {place.share(settings.outputs)}, .shard = place.rows(settings.outputs)});
   }
   if (!settings.dense.empty()) {
-    specs.push_back({settings.dense + ".weight", {settings.hidden, settings.hidden}});
-    if (settings.dense_bias) declare_vector(specs, {.name = settings.dense + ".bias", .shape = {settings.hidden}});
-    declare_norm(specs, settings.norm, settings.hidden, settings.norm_bias);
+    specs.push_back({settings.dense + ".weight", {settings.decoded(), settings.hidden}});
+    if (settings.dense_bias) declare_vector(specs, {.name = settings.dense + ".bias", .shape = {settings.decoded()}});
+    declare_norm(specs, settings.norm, settings.decoded(), settings.norm_bias);
   }
   if (settings.declares_decoder) {
     specs.push_back({.name = settings.decoder,
-                     .shape = {place.share(settings.outputs), settings.hidden},
+                     .shape = {place.share(settings.outputs), settings.decoded()},
                      .copy_of = settings.word_embeddings,
                      .shard = place.rows(settings.outputs),
                      .zero_row = settings.padding_row});
@@ -54,12 +54,12 @@ void VocabularyHead::allocate_saved(core::Workspace& workspace, std::int64_t row
 }
 
 void VocabularyHead::allocate_transform(core::Workspace& workspace, std::int64_t rows, Saved& saved) const {
-  saved.dense = group_.take(workspace, rows, settings_.hidden, settings_.storage);
-  saved.activated = group_.take(workspace, rows, settings_.hidden, settings_.storage);
-  saved.features = group_.take(workspace, rows, settings_.hidden, settings_.storage);
+  saved.dense = group_.take(workspace, rows, settings_.decoded(), settings_.storage);
+  saved.activated = group_.take(workspace, rows, settings_.decoded(), settings_.storage);
+  saved.features = group_.take(workspace, rows, settings_.decoded(), settings_.storage);
   saved.statistics = workspace.take<float>(2, group_.capacity(rows));
-  saved.d_features = group_.take(workspace, rows, settings_.hidden, settings_.storage);
-  saved.d_dense = group_.take(workspace, rows, settings_.hidden, settings_.storage);
+  saved.d_features = group_.take(workspace, rows, settings_.decoded(), settings_.storage);
+  saved.d_dense = group_.take(workspace, rows, settings_.decoded(), settings_.storage);
 }
 
 std::vector<LinearWeight> VocabularyHead::linear_weights() const {

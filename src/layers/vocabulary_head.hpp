@@ -26,15 +26,16 @@ class VocabularyHead : public Head {
  private:
   static constexpr std::int64_t shard_sum_rows = 6;  ///< of VocabularyShare::sums
 
-  /// "piece": this rank's rows in a tensor group, otherwise all. Without a dense layer there are only logits.
+  /// "piece": this rank's rows in a tensor group, otherwise all; "decoded": columns of the decoder. Without a dense
+  /// layer there are only logits.
   struct Saved : SavedActivations {
-    Matrix dense;              ///< (piece, hidden): before GELU
-    Matrix activated;          ///< (piece, hidden)
+    Matrix dense;              ///< (piece, decoded): before GELU
+    Matrix activated;          ///< (piece, decoded)
     Tensor<float> statistics;  ///< (2, piece): mean, rstd
-    Matrix features;           ///< (piece, hidden): what the logits are made of
+    Matrix features;           ///< (piece, decoded): what the logits are made of
     Tensor<float> shard_sums;  ///< (shard_sum_rows, rows): if outputs are shared out
-    Matrix d_features;         ///< (piece, hidden)
-    Matrix d_dense;            ///< (piece, hidden): at the result of the dense layer
+    Matrix d_features;         ///< (piece, decoded)
+    Matrix d_dense;            ///< (piece, decoded): at the result of the dense layer
   };
 
   /// Layers before the decoder.

@@ -134,7 +134,8 @@ void check_model(const ModelConfig& config, ProblemList& problems) {
     problems.add("type_vocab_size is " + std::to_string(config.type_vocab_size) + ", but must be between 1 and " +
                  std::to_string(core::largest_size) + ".");
   }
-  if (family.attention && config.embedding_size != 0 && config.embedding_size != config.hidden_size) {
+  if (family.attention && !family.projects_embeddings && config.embedding_size != 0 &&
+      config.embedding_size != config.hidden_size) {
     problems.add("embedding_size is " + std::to_string(config.embedding_size) + ", but " + family.title +
                  " has embeddings of its hidden_size: leave it out.");
   }

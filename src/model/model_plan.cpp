@@ -35,7 +35,7 @@ std::int64_t ModelPlan::most_columns() const {
 }
 
 std::int64_t ModelPlan::most_exchanged_columns() const {
-  std::int64_t most = most_columns();
+  std::int64_t most = std::max({most_columns(), input->most_columns(), head.decoded()});
   for (const Projection& projection : projections) most = std::max(most, projection.out);
   return most;
 }

@@ -91,6 +91,9 @@ std::vector<layers::LinearWeight> Stage::block_weights() const {
 
 std::vector<layers::LinearWeight> Stage::linear_weights() const {
   std::vector<layers::LinearWeight> all = block_weights();
+  if (embeddings_) {
+    for (layers::LinearWeight& weight : embeddings_->linear_weights()) all.push_back(std::move(weight));
+  }
   for (const std::optional<layers::Linear>& projection : projections_) {
     if (projection) projection->list_weights(false, all);
   }
@@ -178,7 +181,7 @@ void Stage::recompute(layers::Engine& engine, const layers::StepContext& context
 void Stage::forward(layers::Engine& engine, const layers::StepContext& context, int slot) {
   Slot& s = at(slot);
   if (range_.embeddings) {
-    embeddings_->forward(context, *s.embeddings);
+    embeddings_->forward(engine, context, *s.embeddings);
     observe(engine, context, s, 0);
   }
   for (std::size_t i = 0; i < sublayers_.size(); ++i) {
@@ -277,7 +280,7 @@ void Stage::backward(layers::Engine& engine, const layers::StepContext& context,
     turn = 1 - turn;
   }
   if (trains_embeddings()) {
-    embeddings_->backward_weight(context, *s.embeddings, d_y);
+    embeddings_->backward_weight(engine, context, *s.embeddings, d_y);
     finished(embeddings_begin_);
   }
   workspace.release(mark);
@@ -323,7 +326,7 @@ void Stage::backward_weight(layers::Engine& engine, const layers::StepContext& c
     progress();
   }
   if (trains_embeddings()) {
-    embeddings_->backward_weight(context, *s.embeddings, k.d_inputs.front());
+    embeddings_->backward_weight(engine, context, *s.embeddings, k.d_inputs.front());
     finished(embeddings_begin_);
   }
 }

@@ -88,6 +88,9 @@ TASKS = {
     "esm_classification": dict(layers=2, labels=5, keep_values=False),
     "esm_masked_lm": dict(layers=1, labels=2, keep_values=False),
     "esm_token_classification": dict(layers=1, labels=5, keep_values=False),
+    # embeddings of fewer columns than the encoder, and of more, as those of the small model and of generators
+    "electra_classification_small": dict(layers=1, labels=5, keep_values=False, embeddings=20),
+    "electra_masked_lm_wide": dict(layers=1, labels=2, keep_values=False, embeddings=64),
 }
 CLASSES = {
     "classification": "ForSequenceClassification",
@@ -131,7 +134,7 @@ def family_of(task):
 
 
 def kind_of(task):
-    return task.removeprefix(family_of(task) + "_").removesuffix("_max").removesuffix("_mean")
+    return task.removeprefix(family_of(task) + "_").removesuffix("_max").removesuffix("_mean").removesuffix("_small").removesuffix("_wide")
 
 
 def padding_of(task):
@@ -188,7 +191,7 @@ def make_config(task, settings):
         common["max_position_embeddings"] += padding_of(task) + 1
         types = 1
     elif family == "electra":
-        common["embedding_size"] = 48
+        common["embedding_size"] = settings.get("embeddings", 48)
     return getattr(transformers, FAMILIES.get(family, "Bert") + "Config")(
         hidden_size=48,
         num_hidden_layers=settings["layers"],
@@ -230,6 +233,8 @@ def make_model(task, settings, random):
                 values = numpy.float32(1) + numpy.float32(0.2) * values
             elif is_bias(name):
                 values = numpy.float32(0.1) * values
+            elif "project" in name:  # its result is about as large as that of a norm
+                values = numpy.float32(0.12) * values
             elif "embedding" in name or ".wte." in name or ".wpe." in name:
                 values = numpy.float32(0.5) * values
             else:

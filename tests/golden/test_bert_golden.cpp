@@ -50,6 +50,8 @@ constexpr const char* golden_tasks[] = {"classification",
                                         "esm_classification",
                                         "esm_masked_lm",
                                         "esm_token_classification",
+                                        "electra_classification_small",
+                                        "electra_masked_lm_wide",
                                         "bilstm_classification",
                                         "bilstm_regression",
                                         "bilstm_token_classification",
@@ -57,9 +59,11 @@ constexpr const char* golden_tasks[] = {"classification",
 
 HeadKind kind_of(const std::string& task) {
   if (task.starts_with("answer_ranking")) return objectives::named("answer_ranking").head;
-  if (task == "bilstm_classification_max" || task == "modernbert_classification_mean") {
+  if (task == "bilstm_classification_max" || task == "modernbert_classification_mean" ||
+      task == "electra_classification_small") {
     return objectives::named("classification").head;
   }
+  if (task == "electra_masked_lm_wide") return objectives::named("masked_lm").head;
   for (const std::string family :
        {"distilbert_", "roberta_", "electra_", "gpt2_", "modernbert_", "nomic_bert_", "esm_", "bilstm_"}) {
     if (task.starts_with(family)) return objectives::named(task.substr(family.size())).head;

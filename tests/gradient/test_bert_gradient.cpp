@@ -23,6 +23,7 @@ namespace {
 // Made of BERT's plan.
 const std::string pre_norm = "pre-norm", no_biases = "pre-norm, causal, without biases";
 const std::string mean_modernbert = "modernbert, mean";
+const std::string small_electra = "electra, smaller embeddings", wide_electra = "electra, wider embeddings";
 // With kernels that begin the gradients of vectors, as on GPUs.
 const std::string fused_gpt2 = "gpt2, fused";
 
@@ -93,6 +94,8 @@ model::ModelConfig small_config(const std::string& family, double dropout) {
   config.num_attention_heads = 3;
   config.intermediate_size = 40;
   config.max_position_embeddings = 12;
+  if (family == small_electra) config.embedding_size = 10;
+  if (family == wide_electra) config.embedding_size = 32;
   model::encoder_settings(config).hidden_dropout_prob = model::encoder_settings(config).attention_probs_dropout_prob =
       model::encoder_settings(config).span_dropout = dropout;
   config.initializer_range = 0.3;  // large enough that no gradient drowns in rounding
@@ -176,8 +179,9 @@ TEST_CASE("gradients of every parameter agree with central differences") {
                    Case{objectives::named("regression").head, 1, false, true});
   const model::HeadKind& kind = head.kind;
   const double dropout = GENERATE(0.0, 0.2);
-  const auto family = GENERATE(as<std::string>{}, "bert", "distilbert", "roberta", "electra", "gpt2", fused_gpt2,
-                               pre_norm, no_biases, "modernbert", mean_modernbert, "esm", "bilstm");
+  const auto family =
+      GENERATE(as<std::string>{}, "bert", "distilbert", "roberta", "electra", "gpt2", fused_gpt2, pre_norm, no_biases,
+               "modernbert", mean_modernbert, "esm", small_electra, wide_electra, "bilstm");
   if (kind.ties_word_embeddings && (family == "bilstm" || family.starts_with("gpt2") != kind.predicts_next_tokens))
     return;
   Fixture fixture(head, family, dropout);

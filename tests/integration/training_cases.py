@@ -203,7 +203,7 @@ def config_of(task, shard):
               "max_position_embeddings": MAX_TOKENS, "type_vocab_size": 2, "layer_norm_eps": 1e-12, "pad_token_id": 0,
               "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "initializer_range": 0.1}
     if family == "electra":
-        config["embedding_size"] = HIDDEN
+        config["embedding_size"] = 24  # a layer between, as in the small model
     if family == "modernbert":  # the second layer attends to 4 tokens on each side; means of all tokens are classified
         config = {"architectures": ["ModernBert" + kind], "model_type": family, "vocab_size": shard["words"], "hidden_size": HIDDEN,
                   "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "intermediate_size": INNER, "max_position_embeddings": MAX_TOKENS,
@@ -248,15 +248,18 @@ def shapes_of(task, config):
                        f"{layer}.mlp.Wi.weight": (2 * inner, hidden), f"{layer}.mlp.Wo.weight": (hidden, inner)}
             norms += [f"{layer}.mlp_norm", *([f"{layer}.attn_norm"] if i > 0 else [])]
         return shapes | {f"{norm}.weight": (hidden,) for norm in norms}
-    shapes = {f"{family}.embeddings.word_embeddings.weight": (config["vocab_size"], hidden),
-              f"{family}.embeddings.position_embeddings.weight": (config["max_position_embeddings"], hidden),
-              f"{family}.embeddings.token_type_embeddings.weight": (config["type_vocab_size"], hidden)}
+    columns = config.get("embedding_size", hidden)
+    shapes = {f"{family}.embeddings.word_embeddings.weight": (config["vocab_size"], columns),
+              f"{family}.embeddings.position_embeddings.weight": (config["max_position_embeddings"], columns),
+              f"{family}.embeddings.token_type_embeddings.weight": (config["type_vocab_size"], columns)}
 
     def add(name, *shape):
         shapes[f"{name}.weight"] = shape
         shapes[f"{name}.bias"] = shape[:1]
 
-    add(f"{family}.embeddings.LayerNorm", hidden)
+    add(f"{family}.embeddings.LayerNorm", columns)
+    if columns != hidden:
+        add(f"{family}.embeddings_project", hidden, columns)
     for i in range(config["num_hidden_layers"]):
         layer = f"{family}.encoder.layer.{i}"
         for name in ("attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense"):

@@ -44,8 +44,8 @@ class Embeddings : public Input {
 
   std::unique_ptr<SavedActivations> make_saved() const override { return std::make_unique<Saved>(); }
   void allocate_saved(core::Workspace& workspace, std::int64_t tokens, SavedActivations& saved) const override;
-  void forward(const StepContext& context, SavedActivations& saved) const override;
-  void backward_weight(const StepContext& context, const SavedActivations& saved,
+  void forward(Engine& engine, const StepContext& context, SavedActivations& saved) const override;
+  void backward_weight(Engine& engine, const StepContext& context, const SavedActivations& saved,
                        const StreamGradient& d_y) const override;
 
  private:

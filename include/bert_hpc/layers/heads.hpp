@@ -152,6 +152,7 @@ struct HeadSettings {
   HeadKind kind;
   SequenceToken token = SequenceToken::first;
   std::int64_t hidden = 0, outputs = 0;  ///< outputs: labels, or the vocabulary
+  std::int64_t decoder_columns = 0;      ///< VocabularyHead: of the result of its dense layer; 0: hidden
   float classifier_dropout = 0.1f;
   float input_dropout = 0.0f;  ///< SequenceHead: before the dense layer; its site is the next after `site`
   float layer_norm_epsilon = 1e-12f;
@@ -180,6 +181,7 @@ struct HeadSettings {
   std::string decoder = "decoder.weight";
   bool declares_decoder = false;
 
+  std::int64_t decoded() const { return decoder_columns > 0 ? decoder_columns : hidden; }
   bool reads_all_tokens() const { return kind.reads_all_tokens || pooling.has_value(); }
 };
 

@@ -10,6 +10,7 @@
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/core/workspace.hpp"
 #include "bert_hpc/layers/costs.hpp"
+#include "bert_hpc/layers/linear_weight.hpp"
 #include "bert_hpc/layers/step_context.hpp"
 #include "bert_hpc/layers/stream.hpp"
 #include "bert_hpc/layers/tensor_group.hpp"
@@ -31,10 +32,13 @@ class Input {
   virtual std::unique_ptr<SavedActivations> make_saved() const = 0;
   virtual void allocate_saved(core::Workspace& workspace, std::int64_t tokens, SavedActivations& saved) const = 0;
 
+  /// The weights of its products.
+  virtual std::vector<LinearWeight> linear_weights() const { return {}; }
+
   /// The result is saved.output, and saved.sum if the input hands on a sum.
-  virtual void forward(const StepContext& context, SavedActivations& saved) const = 0;
+  virtual void forward(Engine& engine, const StepContext& context, SavedActivations& saved) const = 0;
   /// d_y (rows, hidden) is used up. Adds to the gradients of the input's parameters.
-  virtual void backward_weight(const StepContext& context, const SavedActivations& saved,
+  virtual void backward_weight(Engine& engine, const StepContext& context, const SavedActivations& saved,
                                const StreamGradient& d_y) const = 0;
 };
 
@@ -42,7 +46,9 @@ class Input {
 class InputKind {
  public:
   virtual ~InputKind() = default;
-  virtual std::int64_t hidden() const = 0;              ///< columns of the result
+  virtual std::int64_t hidden() const = 0;  ///< columns of the result
+  /// Columns of the widest matrix that it computes.
+  virtual std::int64_t most_columns() const { return hidden(); }
   virtual bool sum_out() const { return false; }        ///< hands on z and y, as SublayerSettings::sum_out
   virtual std::int64_t looked_up() const { return 0; }  ///< rows of the table in which tokens look up theirs
   virtual bool can_be_shared() const { return true; }   ///< by a tensor group of several ranks

@@ -127,7 +127,7 @@ struct ModelPlan {
     return sublayer == 0 ? input->hidden() : sublayers[static_cast<std::size_t>(sublayer) - 1].hidden;
   }
   std::int64_t most_columns() const;            ///< the widest of them
-  std::int64_t most_exchanged_columns() const;  ///< of rows that a tensor group gathers: projections' results too
+  std::int64_t most_exchanged_columns() const;  ///< of rows that a tensor group gathers: within the ends, too
   double element_bytes() const { return static_cast<double>(core::bytes_of(storage)); }  ///< of activations
 
  private:

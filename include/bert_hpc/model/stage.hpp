@@ -63,7 +63,7 @@ class Stage {
   const ModelRange& range() const { return range_; }
   /// The weights of the products of all blocks here.
   std::vector<layers::LinearWeight> block_weights() const;
-  /// Weights of every matrix product here: of all blocks and the head.
+  /// Weights of every matrix product here: of the input, all blocks and the head.
   std::vector<layers::LinearWeight> linear_weights() const;
   /// Whether this stage has a backward pass.
   bool has_backward() const { return trains_embeddings() || first_backward_ <= sublayers_.size(); }

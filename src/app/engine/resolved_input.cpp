@@ -21,6 +21,7 @@ void fill(config::Model& m, const model::ModelConfig& stated) {
   m.intermediate_size = stated.intermediate_size;
   m.max_position_embeddings = stated.max_position_embeddings;
   if (stated.type_vocab_size > 0) m.type_vocab_size = stated.type_vocab_size;
+  if (model::has_attention(stated.family) && stated.embedding_size > 0) m.embedding_size = stated.embedding_size;
   if (!model::has_attention(stated.family)) {
     for (const auto& [key, size] : config::attention_sizes(m)) size->reset();
   }

@@ -70,10 +70,13 @@ std::string data_memory_text(const DataSets& sets, std::int64_t ranks) {
 std::string model_text(const model::ModelConfig& config) {
   const std::string layers = config.family + ", " + core::counted(config.num_hidden_layers, "layer") + " of " +
                              std::to_string(config.hidden_size) + ", ";
-  const std::string inside = model::has_attention(config.family)
-                                 ? core::counted(config.num_attention_heads, "head") + ", intermediate " +
-                                       std::to_string(config.intermediate_size)
-                                 : "embeddings of " + std::to_string(config.embedding_size);
+  const std::string embeddings = "embeddings of " + std::to_string(config.embedding_size);
+  std::string inside = embeddings;
+  if (model::has_attention(config.family)) {
+    inside = core::counted(config.num_attention_heads, "head") + ", intermediate " +
+             std::to_string(config.intermediate_size);
+    if (config.embedding_size > 0 && config.embedding_size != config.hidden_size) inside += ", " + embeddings;
+  }
   if (!config.embedded_by.empty()) return layers + inside + " that are " + core::printable(config.embedded_by);
   return layers + inside + ", vocabulary " + core::with_commas(config.vocab_size);
 }

@@ -1,10 +1,13 @@
 // The encoder's input against plain loops in double precision and central differences of these: words that repeat,
-// types or none, positions that begin after the row of padding, token dropout.
+// types or none, positions that begin after the row of padding, token dropout, and embeddings of other columns than the
+// encoder, with a linear layer behind.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <functional>
 #include <vector>
 
 #include "bert_hpc/layers/embeddings.hpp"
+#include "bert_hpc/layers/projected_embeddings.hpp"
 #include "plain_layers.hpp"
 #include "support/host_batch.hpp"
 #include "support/stored_matrix.hpp"
@@ -35,6 +38,44 @@ Grid plain_embeddings(const layers::EmbeddingsSettings& settings, const test::Pl
   return plain_norm(std::move(sum), parameters, settings.layer_norm_epsilon);
 }
 
+/// Compares an input's result and gradients with those of `plain`; tolerances are relative.
+void check_input(const layers::InputKind& kind, const std::function<Grid(const test::PlainParameters&)>& plain,
+                 double tolerance, double gradient_tolerance) {
+  std::vector<core::ParameterSpec> specs;
+  kind.declare(specs, {});
+  test::Arenas arenas;
+  core::ParameterStore store(specs, core::ParameterStore::Arenas::with_gradients, {}, arenas.memory());
+  test::PlainParameters parameters = test::random_parameters(store, 7);
+  const auto input = kind.make(store, {}, core::DataType::fp32);
+  core::Workspace workspace;
+  const auto of_micro_batch = input->make_saved();
+  layers::Input::SavedActivations& saved = *of_micro_batch;
+  input->allocate_saved(workspace, tokens, saved);
+  workspace.allocate();
+  input->allocate_saved(workspace, tokens, saved);
+  const test::HostBatch batch(ids, types, lengths);
+  const core::MicroBatch view = batch.view();
+  const layers::StepContext context{.batch = view, .training = true};
+  const auto products = ops::make_matrix_product(test::independent_products());
+  const auto attention = ops::make_attention();
+  layers::Engine engine{*products, *attention};
+  for (const layers::LinearWeight& weight : input->linear_weights()) products->reserve(weight.extents({.tokens = 8}));
+
+  input->forward(engine, context, saved);
+  const Grid expected = plain(parameters);
+  const std::vector<float> y = test::floats_of(saved.output);
+  CHECK(relative_difference({y.data(), tokens, kind.hidden()}, expected) < tolerance);
+
+  test::Matrix d_y = test::Matrix::random(tokens, kind.hidden(), 4);
+  const Grid plain_d_y(std::as_const(d_y).host());
+  input->backward_weight(engine, context, saved, layers::StreamGradient(d_y));
+  const auto objective = [&] { return plain_dot(plain(parameters), plain_d_y); };
+  for (auto& [name, values] : parameters) {
+    INFO(name);
+    CHECK(derivative_difference(store.gradient(store.find(name)), values, objective) < gradient_tolerance);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("Embeddings and their gradients are those of plain loops", "[layers][embeddings]") {
@@ -50,35 +91,27 @@ TEST_CASE("Embeddings and their gradients are those of plain loops", "[layers][e
                                             .hidden_dropout = 0,
                                             .token_dropout = {drops_tokens ? 7 : -1, 0.88f},
                                             .lookup_only = lookup_only};
-  std::vector<core::ParameterSpec> specs;
-  layers::Embeddings::declare(settings, specs);
-  test::Arenas arenas;
-  core::ParameterStore store(specs, core::ParameterStore::Arenas::with_gradients, {}, arenas.memory());
-  test::PlainParameters parameters = test::random_parameters(store, 7);
-  const layers::Embeddings embeddings(settings, store);
-  core::Workspace workspace;
-  const auto of_micro_batch = embeddings.make_saved();
-  layers::Input::SavedActivations& saved = *of_micro_batch;
-  embeddings.allocate_saved(workspace, tokens, saved);
-  workspace.allocate();
-  embeddings.allocate_saved(workspace, tokens, saved);
-  const test::HostBatch batch(ids, types, lengths);
-  const core::MicroBatch view = batch.view();
-  const layers::StepContext context{.batch = view, .training = true};
+  // Three sums, a factor and a norm: about 10 roundings of 6e-8, elements up to 3. In gradients rows are divided by
+  // their standard deviation of about a half: twice as far as a sublayer's would be.
+  check_input(
+      *layers::token_embeddings(settings),
+      [&](const test::PlainParameters& parameters) { return plain_embeddings(settings, parameters); }, 2e-6, 8e-6);
+}
 
-  embeddings.forward(context, saved);
-  // Three sums, a factor and a norm: about 10 roundings of 6e-8, elements up to 3.
-  const Grid expected = plain_embeddings(settings, parameters);
-  const std::vector<float> y = test::floats_of(saved.output);
-  CHECK(relative_difference({y.data(), tokens, hidden}, expected) < 2e-6);
-
-  test::Matrix d_y = test::Matrix::random(tokens, hidden, 4);
-  const Grid plain_d_y(std::as_const(d_y).host());
-  embeddings.backward_weight(context, saved, layers::StreamGradient(d_y));
-  const auto objective = [&] { return plain_dot(plain_embeddings(settings, parameters), plain_d_y); };
-  for (auto& [name, values] : parameters) {
-    INFO(name);
-    // Rows are divided by their standard deviation of about a half: twice as far as a sublayer's would be.
-    CHECK(derivative_difference(store.gradient(store.find(name)), values, objective) < 8e-6);
-  }
+TEST_CASE("Projected embeddings and their gradients are those of plain loops", "[layers][embeddings]") {
+  const std::int64_t columns = GENERATE(5, 24);
+  INFO(columns << " columns of " << hidden << " embeddings");
+  const layers::EmbeddingsSettings settings{
+      .vocabulary = vocabulary, .positions = positions, .types = 2, .hidden = hidden, .hidden_dropout = 0};
+  const auto kind = layers::projected_embeddings(settings, "project", columns);
+  CHECK(kind->hidden() == columns);
+  CHECK(kind->most_columns() == std::max(columns, hidden));
+  CHECK(kind->looked_up() == vocabulary);
+  // A product of 16 terms more: about twice as far.
+  check_input(
+      *kind,
+      [&](const test::PlainParameters& parameters) {
+        return plain_linear(plain_embeddings(settings, parameters), parameters, "project");
+      },
+      4e-6, 1.6e-5);
 }

@@ -5,6 +5,7 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -98,11 +99,31 @@ TEST_CASE("Nomic BERT's keys of both kinds make the same model, and what would g
                         ContainsSubstring("rotary_scaling_factor is set"));
 }
 
-TEST_CASE("an ELECTRA with smaller embeddings is refused, with what would do") {
-  const std::string small = R"({"model_type": "electra", "hidden_size": 256, "embedding_size": 128})";
-  CHECK_THROWS_WITH(model::parse_hf_config(small, "x"), ContainsSubstring("embedding_size is 128, but only 256") &&
-                                                            ContainsSubstring("base and the large"));
-  CHECK(model::default_config("electra").hidden_size == 256);
+TEST_CASE("an ELECTRA with embeddings of another size has a layer between, and a decoder of that size") {
+  const std::string small = R"({"model_type": "electra", "hidden_size": 256, "vocab_size": 30})";
+  const model::ModelConfig config = model::parse_hf_config(small, "x");
+  CHECK(config.embedding_size == 128);  // as Transformers reads a file without the key
+  const model::ModelPlan plan = model::make_plan(config, test::masked_lm_head, 2);
+  CHECK(plan.input->hidden() == 256);
+  CHECK(plan.input->most_columns() == 256);
+  CHECK(plan.head.decoded() == 128);
+  std::map<std::string, std::vector<std::int64_t>> shapes;
+  for (const core::ParameterSpec& spec : model::model_parameters(config, test::masked_lm_head, 2)) {
+    shapes[spec.name] = spec.shape;
+  }
+  using Shape = std::vector<std::int64_t>;
+  CHECK(shapes.at("electra.embeddings.word_embeddings.weight") == Shape{30, 128});
+  CHECK(shapes.at("electra.embeddings.LayerNorm.weight") == Shape{128});
+  CHECK(shapes.at("electra.embeddings_project.weight") == Shape{256, 128});
+  CHECK(shapes.at("electra.embeddings_project.bias") == Shape{256});
+  CHECK(shapes.at("generator_predictions.dense.weight") == Shape{128, 256});
+  CHECK(shapes.at("generator_predictions.LayerNorm.weight") == Shape{128});
+  const auto written = nlohmann::json::parse(model::hf_config_text(config, test::masked_lm_head));
+  CHECK(written["embedding_size"] == 128);
+  const model::ModelConfig scratch = model::default_config("electra");
+  CHECK(scratch.hidden_size == 256);
+  CHECK(model::make_plan(scratch, test::masked_lm_head, 2).head.decoded() == 256);
+  CHECK(nlohmann::json::parse(model::hf_config_text(scratch, test::masked_lm_head))["embedding_size"] == 256);
 }
 
 TEST_CASE("heads of sequences of ELECTRA and RoBERTa drop their input too") {
@@ -184,9 +205,12 @@ TEST_CASE("every row of a position table that gets a gradient is marked, whereve
   test::HostBatch batch({1, 2, 3, 4, 5, 6, 7, 8}, std::vector<std::int32_t>(8, 0), {5, 3});
   const core::MicroBatch view = batch.view();
   const layers::StepContext context{.batch = view, .training = true};
-  embeddings.forward(context, saved);
+  const auto products = ops::make_matrix_product(test::independent_products());
+  const auto attention = ops::make_attention();
+  layers::Engine engine{*products, *attention};
+  embeddings.forward(engine, context, saved);
   test::Matrix d_y = test::Matrix::random(8, 32, 2);
-  embeddings.backward_weight(context, saved, layers::StreamGradient(d_y));
+  embeddings.backward_weight(engine, context, saved, layers::StreamGradient(d_y));
   const int positions = store.find("position.weight");
   const core::Tensor<float> gradient = store.gradient(positions);
   constexpr std::int64_t lines_of_row = 32 / core::floats_of_cache_line;
