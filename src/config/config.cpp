@@ -5,6 +5,7 @@
 
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/tasks/task.hpp"
+#include "schedule_alternatives.hpp"
 
 namespace bert_hpc::config {
 
@@ -61,10 +62,13 @@ void visit_schedule(TomlKeys& toml, Schedule& schedule) {
   toml.key("name", schedule.name, one_of({"linear", "cosine", "polynomial", "constant", "warmup_stable_decay"}));
   toml.key("warmup_steps", schedule.warmup_steps, non_negative());
   toml.key("warmup_ratio", schedule.warmup_ratio, from_to_below(0, 1));
+  toml.key("warmup_tokens", schedule.warmup_tokens, non_negative());
   toml.key("epochs", schedule.epochs, positive()).key("steps", schedule.steps, positive());
+  toml.key("tokens", schedule.tokens, positive());
   toml.key("power", schedule.power, positive()).key("end_factor", schedule.end_factor, between(0, 1));
   toml.key("decay_steps", schedule.decay_steps, non_negative());
   toml.key("decay_ratio", schedule.decay_ratio, between(0, 1));
+  toml.key("decay_tokens", schedule.decay_tokens, non_negative());
   toml.key("decay", schedule.decay, one_of({"linear", "1-sqrt"}));
 }
 
@@ -263,9 +267,11 @@ void resolve(Config& config) {
   const bool decays = schedule.name == "warmup_stable_decay";
   if (schedule.name == "polynomial" && !schedule.power) schedule.power = 1.0;
   if ((schedule.name == "polynomial" || decays) && !schedule.end_factor) schedule.end_factor = 0.0;
-  if (decays && !schedule.decay_steps && !schedule.decay_ratio) schedule.decay_ratio = 0.1;
+  if (decays && !schedule.decay_steps && !schedule.decay_ratio && !schedule.decay_tokens) schedule.decay_ratio = 0.1;
   if (decays && !schedule.decay) schedule.decay = "linear";
-  if (config.run.mode == "train" && !schedule.warmup_steps && !schedule.warmup_ratio) schedule.warmup_ratio = 0.0;
+  if (config.run.mode == "train" && !schedule.warmup_steps && !schedule.warmup_ratio && !schedule.warmup_tokens) {
+    schedule.warmup_ratio = 0.0;
+  }
   if (config.run.reproducible && config.batch.chunks == 0 && config.batch.global >= 1) {
     config.batch.chunks = automatic_chunks(config.batch.global);
   }
@@ -278,12 +284,13 @@ ReadConfig read_config_text(const std::string& text, const std::string& name, co
                             const Config& defaults) {
   TomlReader reader(text, name, overrides);
   refuse_input_of("bert_hpc_prep", "source", "run", reader, name);
-  reader.override_excludes("schedule.steps", {"schedule.epochs"});
-  reader.override_excludes("schedule.epochs", {"schedule.steps"});
-  reader.override_excludes("schedule.warmup_steps", {"schedule.warmup_ratio"});
-  reader.override_excludes("schedule.warmup_ratio", {"schedule.warmup_steps"});
-  reader.override_excludes("schedule.decay_steps", {"schedule.decay_ratio"});
-  reader.override_excludes("schedule.decay_ratio", {"schedule.decay_steps"});
+  for (const std::vector<std::string>& alternatives : schedule_alternatives()) {
+    for (const std::string& key : alternatives) {
+      std::vector<std::string> others = alternatives;
+      std::erase(others, key);
+      reader.override_excludes(key, others);
+    }
+  }
   reader.override_excludes("evaluation.every_steps", {"evaluation.every_epochs"});
   reader.override_excludes("evaluation.every_epochs", {"evaluation.every_steps"});
   reader.override_excludes("batch.micro_tokens", {"batch.micro", "batch.micro_batches"});

@@ -3,6 +3,8 @@
 #include <string>
 #include <utility>
 
+#include "bert_hpc/core/text.hpp"
+
 namespace bert_hpc::config {
 
 std::vector<ConfigProblem> schedule_problems(const Config& config) {
@@ -12,12 +14,34 @@ std::vector<ConfigProblem> schedule_problems(const Config& config) {
                                 std::vector<std::string> alternatives = {}) {
     if (!holds) problems.push_back({key, text, std::move(alternatives)});
   };
-  rule(!s.warmup_steps || !s.warmup_ratio, "schedule.warmup_ratio",
-       "[schedule] warmup_steps and warmup_ratio are both given: keep one of them.");
-  rule(!s.epochs || !s.steps, "schedule.steps", "[schedule] epochs and steps are both given: keep one of them.");
+  const auto one_of = [&](const std::vector<std::pair<const char*, bool>>& keys) {
+    std::vector<std::string> given;
+    for (const auto& [key, is_given] : keys) {
+      if (is_given) given.emplace_back(key);
+    }
+    if (given.size() < 2) return;
+    rule(false, "schedule." + given.back(),
+         "[schedule] " + core::listed(given, "and", false) + (given.size() == 2 ? " are both" : " are all") +
+             " given: keep one of them.");
+  };
+  one_of({{"warmup_steps", s.warmup_steps.has_value()},
+          {"warmup_ratio", s.warmup_ratio.has_value()},
+          {"warmup_tokens", s.warmup_tokens.has_value()}});
+  one_of({{"epochs", s.epochs.has_value()}, {"steps", s.steps.has_value()}, {"tokens", s.tokens.has_value()}});
+  one_of({{"decay_steps", s.decay_steps.has_value()},
+          {"decay_ratio", s.decay_ratio.has_value()},
+          {"decay_tokens", s.decay_tokens.has_value()}});
+  for (const auto& [key, length] : {std::pair("warmup_tokens", &s.warmup_tokens), {"decay_tokens", &s.decay_tokens}}) {
+    rule(!*length || s.tokens, std::string("schedule.") + key,
+         std::string("[schedule] ") + key + " needs the length of the training in tokens: set tokens.");
+  }
+  if (s.tokens) {
+    rule(s.warmup_tokens.value_or(0) + s.decay_tokens.value_or(0) <= *s.tokens, "schedule.tokens",
+         "[schedule] warmup_tokens + decay_tokens is more than tokens: the peak learning rate would never be reached.");
+  }
   if (config.run.mode == "train") {
-    rule(s.epochs || s.steps, "schedule.epochs", "[schedule] epochs is missing: set epochs or steps.",
-         {"schedule.steps"});
+    rule(s.epochs || s.steps || s.tokens, "schedule.epochs",
+         "[schedule] epochs is missing: set epochs, steps or tokens.", {"schedule.steps", "schedule.tokens"});
     rule(config.optimizer.learning_rate.has_value(), "optimizer.learning_rate",
          "[optimizer] learning_rate is missing: 2e-5 to 5e-5 is usual for a pretrained model, 1e-4 to 1e-3 from "
          "scratch.");
@@ -33,10 +57,11 @@ std::vector<ConfigProblem> schedule_problems(const Config& config) {
   rule(!s.power || polynomial, "schedule.power", "[schedule] power belongs to name = \"polynomial\": remove it.");
   rule(!s.end_factor || polynomial || decays, "schedule.end_factor",
        "[schedule] end_factor belongs to name = \"polynomial\" and \"warmup_stable_decay\": remove it.");
-  rule(!s.decay_steps || !s.decay_ratio, "schedule.decay_ratio",
-       "[schedule] decay_steps and decay_ratio are both given: keep one of them.");
-  const char* const given = s.decay_steps ? "decay_steps" : s.decay_ratio ? "decay_ratio" : "decay";
-  rule(decays || (!s.decay_steps && !s.decay_ratio && !s.decay), std::string("schedule.") + given,
+  const char* const given = s.decay_steps    ? "decay_steps"
+                            : s.decay_ratio  ? "decay_ratio"
+                            : s.decay_tokens ? "decay_tokens"
+                                             : "decay";
+  rule(decays || (!s.decay_steps && !s.decay_ratio && !s.decay_tokens && !s.decay), std::string("schedule.") + given,
        std::string("[schedule] ") + given + " belongs to name = \"warmup_stable_decay\": remove it.");
   if (s.steps && s.decay_steps) {
     rule(*s.decay_steps + s.warmup_steps.value_or(0) <= *s.steps, "schedule.decay_steps",

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <string>
 
 #include "bert_hpc/core/error.hpp"
@@ -82,7 +83,7 @@ std::int64_t steps_per_epoch(std::int64_t samples, std::int64_t global_batch, bo
   return drop_last ? samples / global_batch : (samples + global_batch - 1) / global_batch;
 }
 
-std::int64_t total_steps(std::int64_t steps, std::int64_t epochs, std::int64_t steps_per_epoch) {
+std::int64_t total_steps(std::int64_t steps, double epochs, std::int64_t steps_per_epoch) {
   using core::with_commas;
   const std::string most = " run is of at most " + with_commas(most_steps) + " steps: set ";
   if (steps > most_steps) {
@@ -91,13 +92,15 @@ std::int64_t total_steps(std::int64_t steps, std::int64_t epochs, std::int64_t s
   }
   if (steps > 0) return steps;
   const std::int64_t most_epochs = most_steps / steps_per_epoch;
-  if (epochs > most_epochs) {
-    throw core::Error(core::ExitCode::input, "[schedule] epochs = " + with_commas(epochs) +
-                                                 " is too many: an epoch has " +
+  if (epochs > static_cast<double>(most_epochs)) {
+    throw core::Error(core::ExitCode::input, "[schedule] asks for " + core::format_number(epochs, 6) +
+                                                 " epochs, too many: an epoch has " +
                                                  core::counted(steps_per_epoch, "step") + ". A" + most + "at most " +
                                                  with_commas(most_epochs) + " epochs.");
   }
-  return epochs * steps_per_epoch;
+  constexpr double rounding = 1e-9;  // of a length in tokens that is a number of whole steps
+  return std::max<std::int64_t>(
+      1, static_cast<std::int64_t>(std::ceil(epochs * static_cast<double>(steps_per_epoch) - rounding)));
 }
 
 }  // namespace bert_hpc::data

@@ -99,8 +99,11 @@ struct Schedule {
   std::string name = "linear";  ///< "linear", "cosine", "polynomial", "constant", "warmup_stable_decay"
   std::optional<std::int64_t> warmup_steps;
   std::optional<double> warmup_ratio;  ///< of all steps; 0 after resolve() if training has neither
-  std::optional<std::int64_t> epochs, steps;
-  std::optional<double> power;  ///< polynomial; 1 after resolve()
+  // One of three:
+  std::optional<double> epochs, tokens;  ///< tokens: of the training data, without padding
+  std::optional<std::int64_t> steps;
+  std::optional<double> warmup_tokens, decay_tokens;  ///< beside `tokens`, instead of steps and ratio
+  std::optional<double> power;                        ///< polynomial; 1 after resolve()
   /// polynomial, warmup_stable_decay: last rate over the peak; 0 after resolve()
   std::optional<double> end_factor;
   // warmup_stable_decay:

@@ -34,7 +34,7 @@ struct BatchLoaderOptions {
   const tasks::Task* task = &tasks::named({});
   SamplerOptions sampler;
   bool drop_last = false;
-  std::int64_t epochs = 0;                              ///< length of the run in epochs, if `steps` is 0
+  double epochs = 0;                                    ///< length of the run in epochs, if `steps` is 0
   std::int64_t steps = 0;                               ///< length of the run in steps
   std::int64_t first_step = 0;                          ///< the first one of a resumed run
   double mask_probability = 0.15;                       ///< of tasks that mask tokens

@@ -70,9 +70,9 @@ class Sampler {
 /// 0 only with drop_last and fewer samples than a batch.
 std::int64_t steps_per_epoch(std::int64_t samples, std::int64_t global_batch, bool drop_last);
 
-/// Steps of a run: `steps` where given (above 0), else those of `epochs` epochs. Throws Error(input) beyond most_steps,
-/// which no run reaches, so that no count of steps overflows.
-std::int64_t total_steps(std::int64_t steps, std::int64_t epochs, std::int64_t steps_per_epoch);
+/// Steps of a run: `steps` where given (above 0), else those of `epochs` epochs, rounded up. Throws Error(input) beyond
+/// most_steps, which no run reaches, so that no count of steps overflows.
+std::int64_t total_steps(std::int64_t steps, double epochs, std::int64_t steps_per_epoch);
 inline constexpr std::int64_t most_steps = 1'000'000'000'000;
 
 }  // namespace bert_hpc::data

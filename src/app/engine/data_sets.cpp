@@ -153,6 +153,7 @@ DrawnUnit drawn_unit(const config::Config& input, const model::ModelConfig& mode
   DrawnUnit unit;
   unit.padding = padding_options(input, model, reader);
   const std::int64_t longest = reader.info().max_length;
+  unit.epoch_tokens = static_cast<double>(reader.info().tokens);
   if (!input.trains() || !task_batches(input.task).lists) {
     unit.most_tokens = data::most_rows(unit.padding, longest, nullptr);
     return unit;
@@ -188,7 +189,8 @@ data::BatchLoaderOptions training_batches(const config::Config& input, const mod
                           : input.data.order == "by_length" ? data::Order::by_length
                                                             : data::Order::random;
   options.drop_last = input.batch.drop_last;
-  options.epochs = input.schedule.epochs.value_or(0);
+  options.epochs =
+      input.schedule.tokens ? *input.schedule.tokens / unit.epoch_tokens : input.schedule.epochs.value_or(0);
   options.steps = input.schedule.steps.value_or(0);
   const layers::HeadKind& head = objectives::of(input).head;
   options.last_tokens = model::make_plan(model, head, 1).head.token == layers::SequenceToken::last;

@@ -54,6 +54,7 @@ void start_reading(const DataSets& sets);
 struct DrawnUnit {
   std::int64_t most_tokens = 0;  ///< computed ones
   double mean_sequences = 1;
+  double epoch_tokens = 0;  ///< of all units, without padding
   data::PaddingOptions padding{};
 };
 /// Throws Error(data) as SampleUnits and padding_options() do.

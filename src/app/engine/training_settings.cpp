@@ -24,8 +24,12 @@ train::LearningRateSchedule learning_rate_schedule(const config::Config& input, 
   const auto steps_of = [total_steps](std::optional<double> ratio) {
     return static_cast<std::int64_t>(std::ceil(ratio.value_or(0.0) * static_cast<double>(total_steps)));
   };
-  schedule.warmup_steps = input.schedule.warmup_steps.value_or(steps_of(input.schedule.warmup_ratio));
-  schedule.decay_steps = input.schedule.decay_steps.value_or(steps_of(input.schedule.decay_ratio));
+  const auto ratio_of = [&](std::optional<double> ratio, std::optional<double> tokens) {
+    return tokens ? std::optional(*tokens / input.schedule.tokens.value_or(*tokens)) : ratio;
+  };
+  const config::Schedule& s = input.schedule;
+  schedule.warmup_steps = s.warmup_steps.value_or(steps_of(ratio_of(s.warmup_ratio, s.warmup_tokens)));
+  schedule.decay_steps = s.decay_steps.value_or(steps_of(ratio_of(s.decay_ratio, s.decay_tokens)));
   schedule.decay = input.schedule.decay == "1-sqrt" ? train::LearningRateSchedule::Decay::one_minus_root
                                                     : train::LearningRateSchedule::Decay::linear;
   schedule.power = input.schedule.power.value_or(1.0);

@@ -35,4 +35,8 @@ TEST_CASE("steps of warm-up and decay are ratios of all steps, rounded up, or as
   const auto given = settings({name, "schedule.decay_steps=7", "schedule.decay=\"1-sqrt\""}).schedule;
   CHECK(given.decay_steps == 7);
   CHECK(given.decay == train::LearningRateSchedule::Decay::one_minus_root);
+  const auto tokens =
+      settings({name, "schedule.tokens=3e9", "schedule.warmup_tokens=3e8", "schedule.decay_tokens=5.01e8"}).schedule;
+  CHECK(tokens.warmup_steps == 20);
+  CHECK(tokens.decay_steps == 34);  // 33.4
 }

@@ -116,10 +116,11 @@ TEST_CASE("steps of an epoch") {
 TEST_CASE("too large a number of steps is refused with the allowed maximum") {
   CHECK(total_steps(0, 3, 7) == 21);
   CHECK(total_steps(5, 3, 7) == 5);
-  CHECK(total_steps(0, most_steps / 7, 7) == most_steps / 7 * 7);
+  CHECK(total_steps(0, static_cast<double>(most_steps / 7), 7) == most_steps / 7 * 7);
   CHECK(total_steps(most_steps, 0, 7) == most_steps);
   const std::int64_t largest = std::numeric_limits<std::int64_t>::max();
-  for (const auto& [steps, epochs] : {std::pair{largest, std::int64_t{0}}, {0, largest}, {0, most_steps / 7 + 1}}) {
+  const auto one_more = static_cast<double>(most_steps / 7 + 1);
+  for (const auto& [steps, epochs] : {std::pair{largest, 0.0}, {0, 1e300}, {0, one_more}}) {
     try {
       total_steps(steps, epochs, 7);
       FAIL("accepted: " << steps << " steps, " << epochs << " epochs");
@@ -129,6 +130,12 @@ TEST_CASE("too large a number of steps is refused with the allowed maximum") {
       if (epochs > 0) CHECK_THAT(error.what(), ContainsSubstring("at most 142,857,142,857 epochs"));
     }
   }
+}
+
+TEST_CASE("a part of an epoch is rounded up to steps") {
+  CHECK(total_steps(0, 2.5, 7) == 18);
+  CHECK(total_steps(0, 3 * (1 + 1e-15), 7) == 21);  // of tokens divided by those of an epoch
+  CHECK(total_steps(0, 1e-6, 7) == 1);
 }
 
 TEST_CASE("batches of an epoch hold every sample once, in every order, from any step on") {
