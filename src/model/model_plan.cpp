@@ -94,6 +94,7 @@ ModelPlan make_plan(const ModelConfig& config, const HeadKind& kind, std::int64_
   plan.head.word_embeddings = family.names.word_embeddings;
   plan.head.decoder = family.names.decoder;
   if (kind.ties_word_embeddings) plan.weights.set_tied(family.names.decoder);
+  plan.head_reads_sum = config.outputs_sum;
   plan.storage = plan.head.storage = storage;
   for (layers::SublayerSettings& sublayer : plan.sublayers) sublayer.storage = storage;
   return plan;

@@ -195,7 +195,7 @@ void Stage::forward(layers::Engine& engine, const layers::StepContext& context, 
 
 void Stage::gather_rows(const Slot& slot, std::int64_t tokens) const {
   const std::int32_t* const index = slot.selection.index + group_.begin(slot.selection.rows.count);
-  ops::gather_rows(group_.gather(slot.sublayers.back()->output, tokens), index, slot.selected);
+  ops::gather_rows(group_.gather(last_values(slot), tokens), index, slot.selected);
 }
 
 void Stage::scatter_rows(const Slot& slot, std::int64_t tokens, const Matrix& d_y) const {

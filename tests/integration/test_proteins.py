@@ -9,8 +9,9 @@ import unittest
 import h5py
 import numpy as np
 from language_model import LanguageModel
-from program import MPIRUN
+from program import MPIRUN, run
 from test_tensor import read_safetensors
+from training_cases import write_safetensors
 
 SPECIAL = ["<cls>", "<pad>", "<eos>", "<unk>"]
 
@@ -78,6 +79,29 @@ class Proteins(LanguageModel):
             self.assertEqual((self.folder / "again" / name).read_bytes(), (self.folder / "shards" / name).read_bytes(), name)
         with h5py.File(self.folder / "again/train-00000.h5") as again, h5py.File(self.folder / "shards/train-00000.h5") as shards:
             self.assertEqual(list(again["input_ids"][:]), list(shards["input_ids"][:]))
+
+    def embedded(self, model, layer):
+        name = f"layer {layer}"
+        run("bert_hpc", self.write("embed.toml", {
+            "run": {"mode": "embed", "directory": name}, "model": {"pretrained": model}, "data": {"test": ["shards/validation-*.h5"]},
+            "embed": {"pooling": "tokens", "layer": layer}}), cwd=self.folder, check=0)
+        with h5py.File(self.folder / name / "embeddings/test-00000.h5") as file:
+            return file["embeddings"][:].astype(float)
+
+    def test_an_inner_block_is_embedded_before_the_next_norm(self):
+        self.start("changed")
+        file = self.folder / "changed/model/model.safetensors"
+        values = read_safetensors(file)
+        for name, value in values.items():  # the second block adds nothing
+            if "layer.1." in name and "output.dense" in name:
+                values[name] = np.zeros_like(value)
+        write_safetensors(file, values)
+        inner, last = self.embedded("changed/model", 1), self.embedded("changed/model", -1)
+        norm = "esm.encoder.emb_layer_norm_after."
+        expected = (inner - inner.mean(1, keepdims=True)) / np.sqrt(inner.var(1, keepdims=True) + 1e-5)
+        expected = expected * values[norm + "weight"] + values[norm + "bias"]
+        self.assertGreater(np.abs(inner - last).max(), 0.1)
+        np.testing.assert_allclose(last, expected, atol=1e-5)  # some roundings of 6e-8 of values up to 5
 
     def test_what_does_not_fit_is_refused(self):
         (self.folder / "vocab.txt").write_text("\n".join([*SPECIAL, *"MKTAYIGV"]) + "\n")

@@ -41,6 +41,7 @@ struct ModelConfig {
   std::string embedded_by;  ///< the encoder whose embeddings the model reads instead of token ids; empty: it reads ids
   std::shared_ptr<const layers::FeatureTable> features{};  ///< these embeddings; null in estimates
   std::int64_t projected_size = 0;  ///< columns to which a training projects hidden states; 0: it does not
+  bool outputs_sum = false;         ///< mode embed takes an inner block of a pre-norm model: the stream before its norm
   std::int64_t pad_token_id = 0;    ///< no_token: the model has none
   std::optional<std::int64_t> bos_token_id, eos_token_id, cls_token_id, sep_token_id, mask_token_id;
 

@@ -67,8 +67,9 @@ struct ModelPlan {
   /// attention their keys and values.
   std::int64_t selects_from = 0;
   layers::HeadSettings head;
-  DataType storage = DataType::fp32;                        ///< of activations
-  WeightTable weights{};                                    ///< tensors of files that hold the parameters
+  bool head_reads_sum = false;        ///< z instead of y (layers/sublayer.hpp); without a backward pass
+  DataType storage = DataType::fp32;  ///< of activations
+  WeightTable weights{};              ///< tensors of files that hold the parameters
   std::function<void(core::ParameterSpec&)> change_spec{};  ///< of initial values that are the family's own, or empty
   std::vector<Projection> projections{};                    ///< of a training of all parameters, at most one an edge
   Recomputation recomputation{};
@@ -112,7 +113,7 @@ struct ModelPlan {
     return sublayer_count() / blocks;
   }
   /// Whether the edge into a sublayer, or into the head behind the last one, hands on the sum beside the normalized
-  /// value. The head reads the normalized value alone.
+  /// value. The head reads one of the two.
   bool hands_on_sum(std::int64_t sublayer) const {
     if (sublayer == sublayer_count()) return false;
     return sublayer == 0 ? input->sum_out() : sublayers[static_cast<std::size_t>(sublayer) - 1].sum_out;

@@ -204,9 +204,11 @@ class Stage {
   bool gathers_rows() const {
     return range_.head && !plan_.head.reads_all_tokens() && plan_.selects_from >= plan_.sublayer_count();
   }
-  ConstMatrix head_input(const Slot& slot) const {
-    return gathers_rows() ? slot.selected : slot.sublayers.back()->output;
+  /// What the last sublayer here gives the head.
+  ConstMatrix last_values(const Slot& slot) const {
+    return plan_.head_reads_sum ? slot.sublayers.back()->sum : slot.sublayers.back()->output;
   }
+  ConstMatrix head_input(const Slot& slot) const { return gathers_rows() ? slot.selected : last_values(slot); }
   void gather_rows(const Slot& slot, std::int64_t tokens) const;
   /// d_y (rows of all tokens, hidden) = the gradient of the gathered rows, zeros elsewhere.
   void scatter_rows(const Slot& slot, std::int64_t tokens, const Matrix& d_y) const;

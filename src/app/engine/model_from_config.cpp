@@ -98,12 +98,9 @@ model::ModelConfig embedding_model(const config::Config& input, model::ModelConf
                                      folder + "' has " + std::to_string(config.hidden_size) + ": choose at most that.");
   }
   config.num_hidden_layers = layer > 0 ? layer : blocks + 1 + layer;
+  // The norm behind a pre-norm model's block is the next one's, or the final one, and no part of its result.
   const model::ModelPlan plan = model::make_plan(config, objectives::of(input).head, 1);
-  if (config.num_hidden_layers < blocks && plan.hands_on_sum(plan.sublayer_count() - 1)) {
-    throw Error(ExitCode::input, "[embed] layer = " + std::to_string(layer) + ": of \"" + config.family +
-                                     "\", whose norms come before its sublayers, only the last layer can be taken: "
-                                     "remove the key.");
-  }
+  config.outputs_sum = config.num_hidden_layers < blocks && plan.hands_on_sum(plan.sublayer_count() - 1);
   return config;
 }
 
