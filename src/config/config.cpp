@@ -296,10 +296,10 @@ ReadConfig read_config_text(const std::string& text, const std::string& name, co
   reader.override_excludes("batch.micro_tokens", {"batch.micro", "batch.micro_batches"});
   reader.override_excludes("batch.micro", {"batch.micro_tokens", "batch.micro_batches"});
   reader.override_excludes("batch.micro_batches", {"batch.micro_tokens", "batch.micro"});
-  reader.override_excludes(
-      "model.pretrained",
-      {"model.vocab_size", "model.hidden_size", "model.num_hidden_layers", "model.num_attention_heads",
-       "model.intermediate_size", "model.embedding_size", "model.max_position_embeddings", "model.type_vocab_size"});
+  reader.override_excludes("model.pretrained",
+                           {"model.vocab_size", "model.hidden_size", "model.num_hidden_layers",
+                            "model.num_attention_heads", "model.intermediate_size", "model.embedding_size",
+                            "model.max_position_embeddings", "model.type_vocab_size", "model.family"});
   Config config = defaults;
   visit_keys(reader, config);
   config.precision.is_given = reader.given("precision.compute");

@@ -86,15 +86,24 @@ void read_prediction_range(ConfigReader& reader, ModelConfig& config, ProblemLis
   }
 }
 
-/// The family of a file's model_type; null, and a problem, where it is not built in.
-const Family* read_model_type(ConfigReader& reader, ProblemList& problems) {
+/// Of the class that the file names first: "ForMaskedLM" of "BertForMaskedLM".
+std::string head_class_of(const json& root, const Family& family) {
+  const auto classes = root.find("architectures");
+  if (classes == root.end() || !classes->is_array() || classes->empty() || !classes->front().is_string()) return "";
+  const std::string name = classes->front().get<std::string>();
+  return name.starts_with(family.class_prefix) ? name.substr(family.class_prefix.size()) : "";
+}
+
+/// The family of a file's model_type. Throws Error(files) where it is not built in: the other keys are that family's.
+const Family& read_model_type(ConfigReader& reader, ProblemList& problems, const std::string& heading) {
   std::string type = "bert";  // files from before 2020 do not say
   reader.text("model_type", type);
   for (const Family* family : families()) {
-    if (family->model_type == type) return family;
+    if (family->model_type == type) return *family;
   }
   problems.add("model_type is " + in_quotes(type) + "; supported are " + family_list() + ".");
-  return nullptr;
+  problems.throw_if_any(ExitCode::files, heading);
+  return *families().front();
 }
 
 }  // namespace
@@ -104,11 +113,12 @@ ModelConfig parse_hf_config(const std::string& text, const std::string& what) {
   ModelConfig config;
   ProblemList problems;
   ConfigReader reader(root, problems);
-  const Family* const family = read_model_type(reader, problems);
-  const Family& known = family != nullptr ? *family : *families().front();
+  const std::string heading = what + ": this configuration is not supported:";
+  const Family& known = read_model_type(reader, problems, heading);
   config.family = known.model_type;
   known.read(reader, config);
   reader.text("problem_type", config.problem_type);
+  config.head_class = head_class_of(root, known);
   read_prediction_range(reader, config, problems);
   std::optional<std::int64_t> pad_token_id;
   reader.integer("pad_token_id", pad_token_id);
@@ -120,7 +130,7 @@ ModelConfig parse_hf_config(const std::string& text, const std::string& what) {
   reader.integer("mask_token_id", config.mask_token_id);
   read_label_names(reader, config, problems);
   check_model(config, problems);
-  problems.throw_if_any(ExitCode::files, what + ": this configuration is not supported:");
+  problems.throw_if_any(ExitCode::files, heading);
   return config;
 }
 

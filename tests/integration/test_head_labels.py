@@ -51,6 +51,7 @@ class HeadLabels(TaskCase):
             json.dumps({"text": text, "label": label, "other": "not " + label, "case": label.upper() + " ",
                         "labels": [label] + ["long"] * (len(text) > 60), "tokens": text.split(),
                         "tags": ["B-" + label if word == text.split()[-1] else "O" for word in text.split()],
+                        "other_tags": [label] * len(text.split()),
                         "number": str(ORDER.index(label)), "one_based": str(ORDER.index(label) + 1)}) + "\n"
             for text, label, _ in cls.rows))
         cls.write_without("some.jsonl", "nature", "music")
@@ -150,6 +151,16 @@ class HeadLabels(TaskCase):
                 self.assertAlmostEqual(before[metric], after[metric], places=6)
             self.train_task(f"{task}_second", f"{task}_b", task=task, model={"pretrained": f"{task}_first/model", **self.pretrained})
             self.require_rows(f"{task}_second/model", f"{task}_first/model", [names.index(name) for name in sorted(names)])
+
+    def test_a_model_of_another_task_is_refused(self):
+        for task, tables, words in (("multi_label", {"source": {"label": "label"}}, "problem_type \"single_label_classification\""),
+                                    ("token_classification", {"source": {"label": "other_tags"}}, "architectures \"…ForSequenceClassification\"")):
+            self.prepare(f"{task}_c", labels=ORDER, task=task, **tables)
+            for mode in "evaluate", "predict":
+                done = self.apply(mode, f"{task}_{mode}", "first/model", f"{task}_c", task=task, check=3)
+                self.assertIn("was trained for another task: its config.json has " + words, done.stderr)
+                self.assertFalse((self.folder / f"{task}_{mode}").exists())
+            self.apply("predict", f"{task}_kept", "first/model", f"{task}_c", task=task, head="keep")
 
     def test_an_adapter_s_head_is_reordered(self):
         lora = {"pretrained": "first/model", "trainable": "lora", **self.pretrained}

@@ -35,13 +35,14 @@ struct ModelConfig {
   FamilySettings own;                                             ///< what the family alone reads
   std::vector<std::string> label_names = {"LABEL_0", "LABEL_1"};  ///< id2label in order; one name for regression
   std::string problem_type;                                       ///< empty, or as in Transformers
+  std::string head_class;  ///< end of its class in Transformers, "ForMaskedLM"; empty: the file names none
   /// Range of a regression, a key of config.json that only this program knows: predictions are low + (high − low) ·
   /// σ(logit).
   std::optional<std::array<double, 2>> prediction_range;
   std::string embedded_by;  ///< the encoder whose embeddings the model reads instead of token ids; empty: it reads ids
   std::shared_ptr<const layers::FeatureTable> features{};  ///< these embeddings; null in estimates
-  std::int64_t projected_size = 0;  ///< columns to which a training projects hidden states; 0: it does not
   bool outputs_sum = false;         ///< mode embed takes an inner block of a pre-norm model: the stream before its norm
+  std::int64_t projected_size = 0;  ///< columns to which a training projects hidden states; 0: it does not
   std::int64_t pad_token_id = 0;    ///< no_token: the model has none
   std::optional<std::int64_t> bos_token_id, eos_token_id, cls_token_id, sep_token_id, mask_token_id;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "app/engine/embedding_model.hpp"
 #include "app/engine/hidden_states.hpp"
@@ -60,6 +61,10 @@ model::ModelConfig model_from_config(const config::Config& input) {
     set(target, given);
   };
   const config::Model& m = input.model;
+  if (m.pretrained && m.family != config.family && m.family != config::Model{}.family) {
+    problems.add("model.family = \"" + m.family + "\", but config.json in '" + *m.pretrained + "' says \"" +
+                 config.family + "\"; leave it out: with model.pretrained the family is that model's.");
+  }
   set_size("vocab_size", config.vocab_size, m.vocab_size);
   set_size("hidden_size", config.hidden_size, m.hidden_size);
   set_size("embedding_size", config.embedding_size, m.embedding_size);
@@ -212,6 +217,29 @@ void set_text_ends(const data::ShardInfo& shards, const data::SpecialIds& specia
   config.eos_token_id = end;
 }
 
+/// Throws Error(data) for a model whose output layer was trained for another kind of task, as far as its config.json
+/// says it. An adapter brings its own; tasks without labels have output layers of their own names.
+void require_trained_for(const config::Config& input, const model::ModelConfig& stated) {
+  const bool applies = input.run.mode == "evaluate" || input.run.mode == "predict";
+  if (!applies || !input.model.pretrained || input.model.lora.adapter || input.model.head == "keep") return;
+  static const std::set<std::string> heads = {"ForSequenceClassification", "ForTokenClassification",
+                                              "ForQuestionAnswering", "ForMaskedLM", "LMHeadModel"};
+  const objectives::Objective& objective = objectives::of(input);
+  if (objective.task->labels == tasks::Labels::none) return;
+  const std::string wanted = objective.head.class_suffix, problem_type = objective.task->problem_type;
+  const bool other_class = heads.contains(stated.head_class) && heads.contains(wanted) && stated.head_class != wanted;
+  const bool other_type = !problem_type.empty() && !stated.problem_type.empty() && problem_type != stated.problem_type;
+  if (!other_class && !other_type) return;
+  const std::string has = other_class ? "architectures \"…" + stated.head_class + "\", and the task \"" +
+                                            input.task.name + "\" needs \"…" + wanted + "\""
+                                      : "problem_type \"" + stated.problem_type + "\", and the task \"" +
+                                            input.task.name + "\" needs \"" + problem_type + "\"";
+  throw Error(ExitCode::data, "'" + *input.model.pretrained + "' was trained for another task: its config.json has " +
+                                  has +
+                                  ". Set [task] name to the task that it was trained for, or use another model; "
+                                  "[model] head = \"keep\" takes its output layer all the same.");
+}
+
 [[noreturn]] void refuse_vocabulary(const config::Config& input, const std::string& token, std::int64_t of_shards,
                                     std::int64_t of_model) {
   throw Error(ExitCode::data, "the shards were made with another vocabulary than that of '" + *input.model.pretrained +
@@ -239,6 +267,7 @@ void set_mask_token(const config::Config& input, const data::ShardInfo& shards, 
 model::ModelConfig finalize(const config::Config& input, const model::ModelConfig& stated,
                             const data::ShardInfo& shards, const data::SpecialIds& special) {
   model::ModelConfig config = stated;
+  require_trained_for(input, stated);
   take_embeddings(input, shards, config);
   if (!vocabulary_is_stated(input)) config.vocab_size = shards.vocabulary_size;
   if (shards.vocabulary_size > config.vocab_size) {

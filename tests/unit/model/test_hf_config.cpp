@@ -158,6 +158,12 @@ TEST_CASE("errors name every wrong value and the allowed values") {
   }
 }
 
+TEST_CASE("keys of a model_type that is not built in are not judged") {
+  const auto failure = parse_failure(R"({"model_type": "albert", "hidden_act": "relu"})");
+  CHECK(failure.says("model_type is \"albert\""));
+  CHECK_FALSE(failure.says("hidden_act"));
+}
+
 TEST_CASE("all problems of a config are reported at once") {
   const auto failure = parse_failure(R"({"hidden_size": "x", "hidden_act": "silu", "vocab_size": 0})");
   CHECK(failure.says("1. hidden_size"));
