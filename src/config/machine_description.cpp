@@ -94,7 +94,7 @@ core::MachineDescription description_of(const MachineFile& file, std::size_t pre
 }  // namespace
 
 core::MachineDescription parse_machine(const std::string& path, const std::string& compute) {
-  return parse_machine_text(read_input_text(path), path, compute);
+  return parse_machine_text(read_input_text(path, "the description of a machine"), path, compute);
 }
 
 core::MachineDescription described_machine(const Config& config) {
@@ -121,8 +121,10 @@ core::MachineDescription parse_machine_text(const std::string& text, const std::
   const auto found = std::find(machine_precisions.begin(), machine_precisions.end(), compute);
   const auto precision = static_cast<std::size_t>(found - machine_precisions.begin());
   if (found == machine_precisions.end() || !file.gflops[precision]) {
-    toml.problem("rank." + compute + "_gflops",
-                 "[rank] " + compute + "_gflops is missing: precision.compute = \"" + compute + "\" needs this rate.");
+    toml.problem(
+        "rank." + compute + "_gflops",
+        "[rank] " + compute + "_gflops is missing: precision.compute = \"" + compute +
+            "\" needs this rate. Measure it on that machine with bert_hpc --measure-machine FILE, or add the key.");
   }
   toml.finish();
   return description_of(file, precision);

@@ -35,9 +35,9 @@ TomlKeys& TomlKeys::key(const char* name, int& value, Range range) {
   return *this;
 }
 
-std::string read_input_text(const std::string& path) {
-  const auto fail = [&path](const std::string& why) {
-    throw core::Error(core::ExitCode::input, "cannot read the input file " + core::printable(path) + ": " + why);
+std::string read_input_text(const std::string& path, const std::string& what) {
+  const auto fail = [&](const std::string& why) {
+    throw core::Error(core::ExitCode::input, "cannot read " + what + ' ' + core::printable(path) + ": " + why);
   };
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) fail("it is a directory");
@@ -83,7 +83,7 @@ void TomlReader::override_excludes(const std::string& key, const std::vector<std
     TomlValue* table = state_->at(other.substr(0, dot));
     if (table == nullptr) continue;
     std::erase_if(table->children, [&](const TomlValue& value) {
-      return value.name == other.substr(dot + 1) && value.name_place.source == 0;
+      return value.name == other.substr(dot + 1) && value.name_place.source < given->name_place.source;
     });
   }
 }

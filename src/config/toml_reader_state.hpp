@@ -173,7 +173,7 @@ struct TomlReader::State {
     std::string where = file;
     if (place.source > 0) {
       const std::string& text = overrides[static_cast<std::size_t>(place.source - 1)];
-      where = "--set number " + std::to_string(place.source) + " (" + core::printable(text, 80) + ')';
+      where = "--set " + core::printable(text, 80);
     } else if (place.line > 0) {
       where += ':' + std::to_string(place.line) + ':' + std::to_string(place.column);
     }

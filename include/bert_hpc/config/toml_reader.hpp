@@ -91,8 +91,9 @@ class TomlKeys {
   virtual TomlKeys& required() = 0;
 };
 
-/// The text of an input file. Throws Error(input) if it cannot be read or is larger than the limit of 1 MiB.
-std::string read_input_text(const std::string& path);
+/// The text of an input file, which messages call `what`. Throws Error(input) if it cannot be read or is larger than
+/// the limit of 1 MiB.
+std::string read_input_text(const std::string& path, const std::string& what = "the input file");
 
 /// Throws Error(input) with all problems, if there are any.
 void throw_if_any(const core::ProblemList& problems);
@@ -108,8 +109,8 @@ class TomlReader : public TomlKeys {
   TomlReader(const TomlReader&) = delete;
   TomlReader& operator=(const TomlReader&) = delete;
 
-  /// If --set gives `key`, ignores the file's values of `others`, which are mutually exclusive with it. All are
-  /// "table.key".
+  /// If --set gives `key`, ignores the values of `others`, which are mutually exclusive with it, of the file and of
+  /// earlier --set. All are "table.key".
   void override_excludes(const std::string& key, const std::vector<std::string>& others);
 
   using TomlKeys::key;

@@ -124,13 +124,12 @@ TEST_CASE("syntax errors are located and forgotten quotes recognised") {
   CHECK_THAT(problems("[batch]\n# \xff\n"), ContainsSubstring("in.toml:2:"));
 }
 
-TEST_CASE("overrides win, in order, and errors name them by number") {
+TEST_CASE("overrides win, in order, and errors name them") {
   CHECK(read("[batch]\nglobal = 1\n", {"batch.global=2", "batch.global = 3"}).global == 3);
   CHECK(read("", {"data.train=[\"x\"]", "schedule.word=\"a=b\""}).word == "a=b");
   CHECK(read("", {"model.lora.rank=2"}).rank == 2);
   const auto has = [](const char* set, const char* expected) {
-    CHECK_THAT(problems("", {"batch.global=1", set}),
-               ContainsSubstring("--set number 2 (") && ContainsSubstring(expected));
+    CHECK_THAT(problems("", {"batch.global=1", set}), ContainsSubstring("--set ") && ContainsSubstring(expected));
   };
   has("optimizer.name=lamb", "a string needs quotes that the shell does not remove: '\"lamb\"'");
   has("optimizer.name=", "no value");
