@@ -66,6 +66,11 @@ std::unique_ptr<tokenize::Tokenizer> load_tokenizer(const PrepConfig& config) {
                     ". A vocabulary is a Hugging Face folder or its tokenizer.json or vocab.txt on this "
                     "machine. Nothing is downloaded: \"hf download REPOSITORY --local-dir FOLDER\" does.");
   }
+  if (is_file(path) && (path.extension() == ".safetensors" || path.extension() == ".bin")) {
+    throw Error(ExitCode::files, core::printable(path.string()) +
+                                     " holds weights, not a vocabulary: give the model's folder, its tokenizer.json or "
+                                     "its vocab.txt.");
+  }
   tokenize::TokenizerFolder given;
   try {
     given = given_tokenizer(config.tokenizer);

@@ -276,4 +276,16 @@ void add_label_warnings(const RowTable& table, const PrepConfig& config, std::ve
   }
 }
 
+void warn_of_empty_columns(const RowTable& table, const PrepConfig& config, std::vector<std::string>& all) {
+  if (!config.has_value_columns()) return;
+  std::vector<std::string> empty;
+  for (std::size_t i = 0; i < table.label_rows.size(); ++i) {
+    if (table.label_rows[i] == 0) empty.push_back(shown(table.label_names[i]));
+  }
+  if (empty.empty()) return;
+  all.push_back("no row has a number in the label " + std::string(empty.size() == 1 ? "column " : "columns ") +
+                core::listed(empty, "and", false) +
+                ": nothing trains their outputs. Leave them out of [source] label, or fill them.");
+}
+
 }  // namespace bert_hpc::prep

@@ -105,6 +105,7 @@ std::vector<std::string> warnings(const RowTable& table, const PrepConfig& confi
         table.first_absent + ").");
   }
   if (config.kind().has_label_names() && !table.label_names.empty()) add_label_warnings(table, config, all);
+  warn_of_empty_columns(table, config, all);
   warn_of_empty_splits(table, config, all);
   return all;
 }

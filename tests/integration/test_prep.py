@@ -188,6 +188,9 @@ def wrong_input(folder):
             output__directory=None, output__directry='"out"')
     refused(folder, "no such vocabulary", 4, "[tokenizer] vocabulary: there is no file or folder nosuch",
             tokenizer__vocabulary='"nosuch"')
+    (folder / "model.safetensors").write_bytes(bytes(64))
+    refused(folder, "weights as a vocabulary", 4, "holds weights, not a vocabulary: give the model's folder",
+            tokenizer__vocabulary='"model.safetensors"')
     refused(folder, "several things at once", 3, '1. [source] files: empty.csv: is empty',
             "2. [source] test_files: none.csv: cannot be opened", "3. [tokenizer] vocabulary: there is no file or folder nosuch",
             "4. [output] directory: file/sub: cannot be written", source__files='["rows.csv", "empty.csv"]',

@@ -155,3 +155,12 @@ TEST_CASE("label -1 beside class numbers is doubtful, and the list of the warnin
     CHECK_THAT(all_warnings(scale), !ContainsSubstring("without a label"));
   }
 }
+
+TEST_CASE("a label column without any number is named") {
+  CsvText text("text,style,overall\nsome text,,6\nother text,,7.5\n");
+  text.config.task.name = "regression";
+  text.config.source.label = "";
+  text.config.source.label_columns = {"style", "overall"};
+  CHECK_THAT(all_warnings(text), ContainsSubstring("no row has a number in the label column \"style\""));
+  CHECK_THAT(all_warnings(text), !ContainsSubstring("overall"));
+}
