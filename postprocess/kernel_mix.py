@@ -74,7 +74,7 @@ def window(run):
 
 
 def shown(value, digits=2):
-    return f"{value:,.{digits}f}" if math.isfinite(value) else "–"
+    return f"{value:.{digits}f}" if math.isfinite(value) else "–"
 
 
 def call_table(runs):

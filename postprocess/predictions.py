@@ -92,7 +92,7 @@ def split_of(run):
     known_split = (run.predictions or {}).get("split")
     if known_split:
         return known_split
-    return "validation" if list(run.evaluations) == ["validation"] and run.attributes.get("mode") == "evaluate" else "test"
+    return "validation" if list(run.evaluations) == ["validation"] else "test"
 
 
 MOST_CLASSES = 1000  # maximum for a confusion matrix, as in bert_hpc: its memory grows quadratically

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import sys
 
 import predictions
 import rundata
@@ -20,6 +21,18 @@ def settings_beside(shard):
         return {key: json.loads(value) for key, value in rundata.settings_of(path.read_text(encoding="utf-8")).items()}
     except (OSError, ValueError):
         raise Missing(f"there is no readable '{path}', which names the files of the texts") from None
+
+
+def warn_of_other_files(run, given):
+    """Says on standard error if bert_hpc_prep read files of other names than `given`: rows are found by their number alone."""
+    try:
+        settings = settings_beside(predictions.shard_files(run)[0])
+    except (Missing, IndexError):
+        return
+    read = [name for kind in ("files", "validation_files", "test_files") for name in settings.get(f"source.{kind}", [])]
+    if [pathlib.Path(name).name for name in read] != [pathlib.Path(name).name for name in given]:
+        print(f"warning: --text names {', '.join(given)}, but bert_hpc_prep read {', '.join(read)} for '{run.path}': are these the same "
+              "rows?", file=sys.stderr)
 
 
 def found_file(name, shards, output):

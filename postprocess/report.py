@@ -40,6 +40,7 @@ import plot_throughput
 import plot_timeline
 import plot_timers
 import plot_tradeoff
+import prepared_text
 import reading
 import source_text
 import tables
@@ -73,6 +74,8 @@ def report(given=None):
     text, paths = tables.write_all(runs, output, sections)
     paths += lists
     if options.text:
+        for run in drawn:
+            prepared_text.warn_of_other_files(run, options.text)
         paths += source_text.write_all(drawn, options, output)
     print(text)
     with style.fonts():

@@ -292,6 +292,18 @@ class Text(InFolder):
         row = read_csv(run / "report" / "predictions.csv")[0]
         self.assertEqual((row["text"], row["label"], row["source_label"]), ('c"d', "", "e"))
 
+    def test_other_files_than_those_of_prep_are_doubted(self):
+        run = self.predicted([0])
+        make_run.write_metrics(run, None, {}, mode="predict", resolved_input=f'[data]\ntest = ["{self.folder}/shards/test-*.h5"]\n')
+        (self.folder / "shards").mkdir()
+        (self.folder / "shards" / "test-00000.h5").touch()
+        (self.folder / "shards" / "prep.toml").write_text('[source]\nfiles = ["data/rows.csv"]\n')
+        for name in ("rows.csv", "others.csv"):
+            (self.folder / name).write_text("text\none\n")
+        self.assertNotIn("warning", call("report.py", run, "--text", self.folder / "rows.csv").stderr)
+        warning = call("report.py", run, "--text", self.folder / "others.csv").stderr
+        self.assertIn("others.csv, but bert_hpc_prep read data/rows.csv", warning)
+
     def test_no_predictions(self):
         make_run.write_metrics(self.folder, None, {})
         self.assertIn("There is no predictions.csv", call("report.py", self.folder, "--text", self.folder / "x.csv").stderr)
