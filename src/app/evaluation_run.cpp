@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -33,10 +34,12 @@ void report_labels(const LoadNotes& notes, const Session& session, const Session
 
 /// metrics.h5, and the files of predictions, whose names depend on the task.
 std::vector<std::string> result_files(const std::string& directory) {
+  static const std::set<std::string> others = {"nbest_predictions.json", "null_odds.json", "run.trec"};
   std::vector<std::string> files;
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(directory, ignored)) {
-    if (entry.path().filename().string().starts_with("predictions.")) files.push_back(entry.path().string());
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("predictions.") || others.contains(name)) files.push_back(entry.path().string());
   }
   std::sort(files.begin(), files.end());
   files.insert(files.begin(), directory + "/metrics.h5");
@@ -54,7 +57,7 @@ void evaluate(Session& session, data::ShardReader& reader, Results& results, con
   const std::optional<io::EvaluationRow> row = evaluator.evaluate_unless(
       0, [&context] { return context.world.any(context.requests.stop()); }, writes ? &predictions : nullptr);
   if (!row) {
-    context.log.info("stopped " + context.requests.asked() + " without results: submit it again to start over");
+    context.log.info("stopped " + context.requests.asked() + " without results: the same command starts over");
     results.stop();
     throw Stop{core::ExitCode::stopped};
   }

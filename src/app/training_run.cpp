@@ -13,6 +13,7 @@
 #include "app/engine/planned_data.hpp"
 #include "app/engine/precision.hpp"
 #include "app/engine/training_settings.hpp"
+#include "app/plan/micro_batch_size.hpp"
 #include "app/plan/model_choices.hpp"
 #include "app/plan/simulation.hpp"
 #include "app/report/describe.hpp"
@@ -92,17 +93,22 @@ std::string checkpoints_text(const Session& session, const RunContext& context) 
          " in " + checkpoint_folder(context.input).path();
 }
 
+std::string memory_remark(const config::Batch& batch, std::int64_t tokens) {
+  if (!batch.has_memory()) return "";
+  return tokens < max_micro_tokens ? " (as [batch] memory allows)" : " (the most that [batch] memory sets)";
+}
+
 void describe(const Session& session, const RunContext& context) {
   const std::int64_t steps = session.loader->total_steps(), per_epoch = session.loader->steps_per_epoch();
   const bool lists = session.batches.lists;
   auto lines = session.pipeline.lines;
   if (context.invocation.planned_tokens > 0) lines.emplace_back("plan", planned_data_text(session.sets));
-  lines.emplace_back("steps", core::with_commas(steps) + " of " +
+  lines.emplace_back("steps", core::counted(steps, "step") + " of " +
                                   units_text(context.input, context.input.batch.global, lists) + ", " +
                                   core::with_commas(per_epoch) + " per epoch, micro-batches of at most " +
                                   core::counted(session.bounds.tokens, "token") +
                                   (context.input.run.reproducible ? "; reproducible" : "") +
-                                  (context.input.batch.has_memory() ? " (as [batch] memory allows)" : ""));
+                                  memory_remark(context.input.batch, session.bounds.tokens));
   const std::string padding = padding_text(session.batches.plan.padding);
   if (!padding.empty()) lines.emplace_back("padding", padding + "; limits of micro-batches count it");
   if (session.teacher_plan) {

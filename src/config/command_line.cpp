@@ -214,7 +214,7 @@ std::string help_text(const Program& program) {
   }
   text +=
       "Exit status: 0 done, 1 internal error, 2 input or command line, 3 data, 4 files, 5 numerical, 6 communication";
-  text += program.makes_runs ? ",\n75 stopped on request with a checkpoint: submit again.\n" : ".\n";
+  text += program.makes_runs ? ",\n75 stopped on request with a checkpoint: the same command continues.\n" : ".\n";
   return text;
 }
 

@@ -23,7 +23,7 @@ enum class ExitCode : int {
   files = 4,          ///< files that cannot be read or written, checkpoints
   numerical = 5,      ///< NaN or infinity
   communication = 6,  ///< MPI, NCCL
-  stopped = 75,       ///< stopped on request after writing a checkpoint: submit again
+  stopped = 75,       ///< stopped on request after writing a checkpoint: the same command continues
 };
 
 /// `message` is complete sentences for the user. `where` is the location in our source, shown for internal errors only.

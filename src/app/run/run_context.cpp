@@ -15,7 +15,7 @@ Beginning beginning_of(const RunContext& context) {
 
 void leave_if_asked(const RunContext& context) {
   if (!context.world.any(context.requests.stop())) return;
-  context.log.info("stopped " + context.requests.asked() + " before the first step: submit again to start");
+  context.log.info("stopped " + context.requests.asked() + " before the first step: give the same command to start");
   throw Stop{core::ExitCode::stopped};
 }
 
