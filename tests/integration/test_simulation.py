@@ -167,6 +167,9 @@ class Measurement(program.Case):
         self.assertTrue(text.startswith("# Written by bert_hpc --measure-machine.\n"))
         self.assertIn("2 ranks on 1 node, 1 thread each", text)
         self.assertIn("NOT MEASURED, a guess: [link_between_nodes]", text)
+        # Rates are written with three digits: each is off by at most 0.5 %.
+        attention, gemm = (json.loads(re.search(form, text, re.M)[1]) for form in (r"^attention_gflops = (.*)", r"^fp32_gflops = (\[.*)"))
+        self.assertLessEqual(attention, 1.01 * max(gemm))
         self.assertEqual(sorted(file.name for file in self.work.folder.glob("measured.toml*")), ["measured.toml"])
         said = run("bert_hpc", self.work.input(run={"directory": str(self.work.folder / "run"), "machine": str(path)}),
                    "--validate", "--ranks", 2, check=0).stdout

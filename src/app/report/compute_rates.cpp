@@ -247,8 +247,10 @@ void measure_sublayers(comm::Communicator& world, config::MachineFile& file) {
   const layers::Work one = quick.work(), other = slow.work();
   const double per_flop =
       (b * one.head_rows - a * other.head_rows) / (other.attention * one.head_rows - one.attention * other.head_rows);
-  // Attribute at least a tenth of the longer sequences' time to operations, and at most all of it.
-  const double flop = std::clamp(per_flop, 0.1 * b / other.attention, b / other.attention);
+  // Attribute at least a tenth of the longer sequences' time to operations, and at most all of it, but never a rate
+  // above that of GEMMs, which rounds beside other programs would give.
+  const double fastest = *std::max_element(file.gemm_gflops[0].begin(), file.gemm_gflops[0].end()) * 1e9;
+  const double flop = std::max(std::clamp(per_flop, 0.1 * b / other.attention, b / other.attention), 1 / fastest);
   file.attention_gflops = 1 / flop / 1e9;
   file.attention_row_ns = std::max(0.0, (a - flop * one.attention) / one.head_rows) * 1e9;
 
