@@ -189,8 +189,10 @@ class QuestionAnswering(TaskCase):
 
     def test_prediction_has_the_answers_of_the_training(self):
         self.train("trained", schedule={"epochs": 10})
-        self.train("predicted", run={"mode": "predict", "directory": "predicted"}, data={"train": None},
-                   model=SIZES | {"pretrained": "trained/model"})
+        done = self.train("predicted", run={"mode": "predict", "directory": "predicted"}, data={"train": None},
+                          model=SIZES | {"pretrained": "trained/model"})
+        for name in ("metrics.h5", "predictions.json", "nbest_predictions.json", "null_odds.json"):
+            self.assertIn(f"predicted/{name}", done.stdout.split("results in ")[1])
         self.assertEqual(self.answers("predicted"), self.answers("trained"))
         config = json.loads((self.folder / "trained/model/config.json").read_text())
         self.assertEqual(config["architectures"], ["BertForQuestionAnswering"])
