@@ -86,7 +86,8 @@ void read_prediction_range(ConfigReader& reader, ModelConfig& config, ProblemLis
   }
 }
 
-/// Of the class that the file names first: "ForMaskedLM" of "BertForMaskedLM".
+/// Task suffix of the first class in `architectures`: "ForMaskedLM" for "BertForMaskedLM"; "" for other families'
+/// classes.
 std::string head_class_of(const json& root, const Family& family) {
   const auto classes = root.find("architectures");
   if (classes == root.end() || !classes->is_array() || classes->empty() || !classes->front().is_string()) return "";
@@ -94,16 +95,15 @@ std::string head_class_of(const json& root, const Family& family) {
   return name.starts_with(family.class_prefix) ? name.substr(family.class_prefix.size()) : "";
 }
 
-/// The family of a file's model_type. Throws Error(files) where it is not built in: the other keys are that family's.
-const Family& read_model_type(ConfigReader& reader, ProblemList& problems, const std::string& heading) {
+/// The family of a file's model_type; null, and a problem, if it is not built in.
+const Family* read_model_type(ConfigReader& reader, ProblemList& problems) {
   std::string type = "bert";  // files from before 2020 do not say
   reader.text("model_type", type);
   for (const Family* family : families()) {
-    if (family->model_type == type) return *family;
+    if (family->model_type == type) return family;
   }
   problems.add("model_type is " + in_quotes(type) + "; supported are " + family_list() + ".");
-  problems.throw_if_any(ExitCode::files, heading);
-  return *families().front();
+  return nullptr;
 }
 
 }  // namespace
@@ -114,11 +114,13 @@ ModelConfig parse_hf_config(const std::string& text, const std::string& what) {
   ProblemList problems;
   ConfigReader reader(root, problems);
   const std::string heading = what + ": this configuration is not supported:";
-  const Family& known = read_model_type(reader, problems, heading);
-  config.family = known.model_type;
-  known.read(reader, config);
+  const Family* const family = read_model_type(reader, problems);
+  // Only that family knows the other keys.
+  if (family == nullptr) problems.throw_if_any(ExitCode::files, heading);
+  config.family = family->model_type;
+  family->read(reader, config);
   reader.text("problem_type", config.problem_type);
-  config.head_class = head_class_of(root, known);
+  config.head_class = head_class_of(root, *family);
   read_prediction_range(reader, config, problems);
   std::optional<std::int64_t> pad_token_id;
   reader.integer("pad_token_id", pad_token_id);

@@ -20,8 +20,11 @@ void read(ConfigReader& reader, ModelConfig& config) {
   read_bert_keys(reader, config);
   config.embedding_size = usual_embeddings;
   const nlohmann::json* const size = reader.find("embedding_size");
-  if (size != nullptr && size->is_null()) config.embedding_size = 0;  // that of the encoder
-  if (size != nullptr && !size->is_null()) reader.integer("embedding_size", config.embedding_size);
+  if (size != nullptr && size->is_null()) {
+    config.embedding_size = 0;  // that of the encoder
+  } else {
+    reader.integer("embedding_size", config.embedding_size);
+  }
 }
 
 std::int64_t embedding_size(const ModelConfig& config) {
