@@ -95,7 +95,7 @@ std::string checkpoints_text(const Session& session, const RunContext& context) 
 
 std::string memory_remark(const config::Batch& batch, std::int64_t tokens) {
   if (!batch.has_memory()) return "";
-  return tokens < max_micro_tokens ? " (as [batch] memory allows)" : " (the most that [batch] memory sets)";
+  return tokens < max_micro_tokens ? " (as [batch] memory allows)" : " (the largest that [batch] memory chooses)";
 }
 
 void describe(const Session& session, const RunContext& context) {

@@ -183,7 +183,7 @@ std::string precision_note(const config::Precision& precision, bool on_gpu, cons
   const bool narrow = precision.compute == "bf16" || precision.compute == "fp16";
   if (!on_gpu && narrow && instruction_sets.find("AMX") != std::string::npos) {
     return "note: [precision] compute = \"" + precision.compute +
-           "\" does not use this processor's AMX and takes longer than compute = \"fp32\"; "
+           "\" does not use this processor's AMX and may be slower than \"fp32\"; "
            "bert_hpc --measure-machine FILE measures both";
   }
   if (!on_gpu || precision.is_given) return {};
