@@ -15,7 +15,7 @@ namespace bert_hpc::tokenize {
 /// Defined in letters_tokenizer.cpp.
 const TokenizerKind& letters_kind();
 
-/// What files state beside vocabulary and added tokens; TokenizerParts::sections as JSON.
+/// Settings in the files other than vocabulary and added tokens; TokenizerParts::sections holds them as JSON.
 struct LettersForm {
   std::string unknown = "<unk>";
   nlohmann::json single, pair;  ///< the lists of a TemplateProcessing

@@ -143,7 +143,7 @@ def embeddings_of(task, model, shard, rows):
     if pooling == "mean":
         return (states * real).sum(1) / real.sum(1)
     largest = states.masked_fill(real == 0, -torch.inf).topk(2, dim=1).values
-    # Where two tokens are that near, single precision on another processor finds the other one, whose gradient differs.
+    # If two maxima are nearly equal, single precision on another processor may select the other token, which changes the gradient.
     assert (largest[:, 0] - largest[:, 1]).min() > MAXIMA_APART, "choose data without such a pair"
     return largest[:, 0]
 

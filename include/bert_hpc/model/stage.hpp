@@ -204,7 +204,7 @@ class Stage {
   bool gathers_rows() const {
     return range_.head && !plan_.head.reads_all_tokens() && plan_.selects_from >= plan_.sublayer_count();
   }
-  /// What the last sublayer here gives the head.
+  /// Rows that the last sublayer of this stage hands to the head.
   ConstMatrix last_values(const Slot& slot) const {
     return plan_.head_reads_sum ? slot.sublayers.back()->sum : slot.sublayers.back()->output;
   }
