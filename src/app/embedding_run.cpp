@@ -126,7 +126,7 @@ void embed(Session& session, Results& results, const RunContext& context) {
       return context.world.any(context.requests.stop());
     });
     if (!written.finished) {
-      context.log.info("stopped " + context.requests.asked() + ": the same command continues with the next file");
+      context.log.info("stopped " + agreed_stop_reason(context) + ": the same command continues with the next file");
       results.stop();
       throw Stop{core::ExitCode::stopped};
     }

@@ -57,7 +57,7 @@ void evaluate(Session& session, data::ShardReader& reader, Results& results, con
   const std::optional<io::EvaluationRow> row = evaluator.evaluate_unless(
       0, [&context] { return context.world.any(context.requests.stop()); }, writes ? &predictions : nullptr);
   if (!row) {
-    context.log.info("stopped " + context.requests.asked() + " without results: the same command starts over");
+    context.log.info("stopped " + agreed_stop_reason(context) + " without results: the same command starts over");
     results.stop();
     throw Stop{core::ExitCode::stopped};
   }

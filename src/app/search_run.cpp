@@ -222,7 +222,7 @@ void search(const RunContext& context, SearchSets& sets, const SearchSize& size,
   load_queries(context, sets, normalizes, engine.queries());
   const double begin = context.seconds();
   if (!compare(context, engine, size.documents)) {
-    context.log.info("stopped " + context.requests.asked() + " without results: the same command starts over");
+    context.log.info("stopped " + agreed_stop_reason(context) + " without results: the same command starts over");
     results.stop();
     throw Stop{ExitCode::stopped};
   }

@@ -197,7 +197,7 @@ void TrainingLoop::stop() {
         "the run was asked to stop, but its checkpoint could not be written: the steps since the previous "
         "checkpoint are lost. The warning above has the reason.");
   }
-  context_.log.info("stopped after step " + core::with_commas(state_.done) + " " + context_.requests.asked() +
+  context_.log.info("stopped after step " + core::with_commas(state_.done) + " " + agreed_stop_reason(context_) +
                     "; checkpoint written; run the same command, or submit the job again, to resume");
   results_.stop();
 }

@@ -81,7 +81,7 @@ class Surroundings(program.Case):
         self.assertEqual(exit_status(process, "a run beyond its wall-time limit", self.output), 75)
         taken = time.monotonic() - begin
         text = self.output.read_text()
-        self.assertRegex(text, r"stopped after step [\d,]+ as requested; checkpoint written")
+        self.assertRegex(text, r"stopped after step [\d,]+ before the wall-time limit; checkpoint written")
         self.assertEqual(len(re.findall(r"^checkpoint step-", text, re.M)), 1)  # the last one
         with h5py.File(directory / "metrics.h5") as file:
             seconds = file["steps/seconds"][:]

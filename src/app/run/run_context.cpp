@@ -13,9 +13,15 @@ Beginning beginning_of(const RunContext& context) {
                          context.invocation.overwrite);
 }
 
+std::string agreed_stop_reason(const RunContext& context) {
+  std::int64_t signal[] = {context.requests.signal()};
+  context.world.all_reduce(signal, comm::Reduction::maximum);
+  return stop_reason(static_cast<int>(signal[0]));
+}
+
 void leave_if_asked(const RunContext& context) {
   if (!context.world.any(context.requests.stop())) return;
-  context.log.info("stopped " + context.requests.asked() + " before the first step: give the same command to start");
+  context.log.info("stopped " + agreed_stop_reason(context) + " before the first step: give the same command to start");
   throw Stop{core::ExitCode::stopped};
 }
 

@@ -60,6 +60,9 @@ Beginning beginning_of(const RunContext& context);
 /// The facts about this start that begin_run() and note_start() record.
 RunStart start_of(const config::Config& input);
 
+/// Collective. The stop_reason() of all ranks: a launcher's signal may reach the others long before rank 0.
+std::string agreed_stop_reason(const RunContext& context);
+
 /// Collective. Call it before this start writes anything: if any rank has a stop request, all ranks leave. Throws Stop.
 void leave_if_asked(const RunContext& context);
 

@@ -95,6 +95,10 @@ std::string signal_notice(int signal, double kill_interval, std::int64_t step, b
   return received + "writing a checkpoint after this step, then exiting with status 75";
 }
 
+std::string stop_reason(int signal) {
+  return signal == 0 ? "before the wall-time limit" : std::string("on ") + name_of(signal);
+}
+
 StopRequest::StopRequest() : StopRequest(mpirun_kill_interval(core::environment)) {}
 
 StopRequest::StopRequest(double kill_interval) : kill_interval_(kill_interval) {
@@ -126,9 +130,8 @@ bool StopRequest::stop() const {
   return stop_signal_seen != 0;
 }
 
-std::string StopRequest::asked() const {
-  const int signal = stop_signal_seen;
-  return signal == 0 ? "as requested" : std::string("on ") + name_of(signal);
+int StopRequest::signal() const {
+  return stop_signal_seen;
 }
 
 bool StopRequest::take_checkpoint() {

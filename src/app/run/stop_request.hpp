@@ -22,6 +22,9 @@ double mpirun_kill_interval(const std::function<std::string(const char*)>& varia
 /// `steps`: true while the program is in its step loop. Pure.
 std::string signal_notice(int signal, double kill_interval, std::int64_t step, bool steps);
 
+/// "on SIGTERM", or "before the wall-time limit" where `signal` is 0. Pure.
+std::string stop_reason(int signal);
+
 /// RAII: the handlers are installed during its lifetime; at most one instance. Create it first in main, because a
 /// scheduler may send its signals to a process that has hardly begun. The program exits soon after its destruction, and
 /// ignores the signals from then on: a repeated request must not change the exit status, and launchers send SIGTERM to
@@ -34,9 +37,9 @@ class StopRequest {
   StopRequest(const StopRequest&) = delete;
   StopRequest& operator=(const StopRequest&) = delete;
 
-  bool stop() const;          ///< a stop is requested; stays true
-  std::string asked() const;  ///< "on SIGTERM": the signal that came first; "as requested" if none came to this rank
-  bool take_checkpoint();     ///< a checkpoint was requested since the last call
+  bool stop() const;       ///< a stop is requested; stays true
+  int signal() const;      ///< the signal that requested it first; 0: none came to this rank
+  bool take_checkpoint();  ///< a checkpoint was requested since the last call
 
   double kill_interval() const { return kill_interval_; }  ///< mpirun_kill_interval() of this process
   /// True if the launcher may kill all ranks within seconds of this signal.

@@ -63,7 +63,7 @@ TEST_CASE("signals set flags, and do not end a process that is leaving") {
   {
     StopRequest request;
     CHECK(!request.stop());
-    CHECK(request.asked() == "as requested");
+    CHECK(request.signal() == 0);
     CHECK(!request.take_checkpoint());
     raise(SIGUSR2);
     CHECK(request.take_checkpoint());
@@ -73,7 +73,9 @@ TEST_CASE("signals set flags, and do not end a process that is leaving") {
     raise(SIGTERM);
     raise(SIGTERM);
     CHECK(request.stop());
-    CHECK(request.asked() == "on SIGUSR1");
+    CHECK(request.signal() == SIGUSR1);
+    CHECK(stop_reason(request.signal()) == "on SIGUSR1");
+    CHECK(stop_reason(0) == "before the wall-time limit");
   }
   CHECK(!StopRequest().stop());
   for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2}) {
