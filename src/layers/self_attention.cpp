@@ -36,7 +36,8 @@ class AttentionKind final : public KindOf<SelfAttention, AttentionSettings> {
   bool computes_like(const SublayerKind& other) const override {
     const auto* const same = dynamic_cast<const AttentionKind*>(&other);
     return same != nullptr && same->own_.heads == own_.heads && same->own_.dropout == own_.dropout &&
-           same->own_.mask == own_.mask && same->own_.rotary_theta == own_.rotary_theta;
+           same->own_.mask == own_.mask && same->own_.rotary_theta == own_.rotary_theta &&
+           same->own_.position_bias.has_value() == own_.position_bias.has_value();
   }
 };
 
@@ -53,6 +54,7 @@ LayerCosts AttentionKind::costs(const SublayerSettings& settings, const BatchSha
                                 element * hidden * (batch.tokens * 3 + rows * 3), weights, rows * heads);
   costs.saved_bytes = element * (batch.tokens * 2 * hidden + rows * (4 * hidden + heads + 2));
   costs.deferred_bytes = element * (batch.tokens * 2 * hidden + rows * 3 * hidden);
+  if (own_.position_bias) costs.deferred_bytes += sizeof(float) * heads * 2 * batch.tokens;
   return costs;
 }
 
@@ -79,6 +81,7 @@ void SelfAttention::declare(const SublayerSettings& settings, const AttentionSet
     declare_vector(specs,
                    {.name = *name + ".bias", .shape = {width}, .joined = name != &own.query, .shard = columns_here});
   }
+  if (own.position_bias) DistanceBias::declare(*own.position_bias, own.heads, place, specs);
   declare_output(settings, hidden, specs, place);
   declare_adapters(settings, {own.query, own.key, own.value}, hidden, hidden, LayerSplit::outputs, specs, place);
   declare_adapters(settings, {settings.output}, hidden, hidden, LayerSplit::inputs, specs, place);
@@ -95,6 +98,7 @@ SelfAttention::SelfAttention(const SublayerSettings& settings, const AttentionSe
       key_value_(linear(own.key, attention_input, 2)) {
   core::require(own.heads % group.place().size == 0, "attention: heads that the tensor group cannot share out");
   if (own.rotary_theta > 0) frequencies_ = ops::RotaryFrequencies::of(own.rotary_theta, settings.hidden / own.heads);
+  if (own.position_bias) bias_ = DistanceBias(*own.position_bias, parameters);
 }
 
 void SelfAttention::rotate(ops::Rotation rotation, const StepContext& context, const RowSelection* selection,
@@ -158,6 +162,7 @@ void SelfAttention::allocate_deferred(core::Workspace& workspace, std::int64_t t
     deferred.d_query = deferred.d_query_key_value.column_range(0, width_);
     deferred.d_key_value = deferred.d_query_key_value.column_range(width_, 2 * width_);
   }
+  if (bias_.is_trained()) deferred.d_bias = workspace.take<float>(heads_, 2 * tokens);
 }
 
 void SelfAttention::plan_scratch(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection) const {
@@ -183,7 +188,8 @@ ops::AttentionInputs SelfAttention::inputs(const StepContext& context, const Tok
           .k = key_value.column_range(0, width_),
           .v = key_value.column_range(width_, width_),
           .mask = own_.mask,
-          .real_keys = context.batch.lengths};
+          .real_keys = context.batch.lengths,
+          .bias = bias_.view()};
 }
 
 std::vector<LinearWeight> SelfAttention::linear_weights(bool selects) const {
@@ -256,8 +262,9 @@ void SelfAttention::backward_input(Engine& engine, const StepContext& context, c
                          of(context, rows, {}, deferred.output_inner));
   const ops::AttentionInputs in = inputs(context, rows, saved);
   const Matrix d_key = deferred.d_key_value.column_range(0, width_);
-  engine.attention.backward(in, saved.results(), d_context,
-                            {deferred.d_query, d_key, deferred.d_key_value.column_range(width_, width_)});
+  engine.attention.backward(
+      in, saved.results(), d_context,
+      {deferred.d_query, d_key, deferred.d_key_value.column_range(width_, width_), deferred.d_bias});
   if (context.attention_observer != nullptr) {
     context.attention_observer->backward({settings_.block, own_.heads, in}, context, deferred.d_query, d_key);
   }
@@ -293,6 +300,7 @@ void SelfAttention::backward_weight(Engine& engine, const StepContext& context, 
   const auto& deferred = static_cast<const Deferred&>(of_backward);
   const TokenRows& rows = rows_of(context, selection);
   add_output_gradients(engine, context, rows, saved, deferred, saved.context);
+  if (bias_.is_trained()) bias_.backward_weight(context.batch.sequences, context.batch.tokens, deferred.d_bias);
   const ConstMatrix all = group_.gather(x, saved.key_value.rows);
   const bool selects = selection != nullptr, fused = fuses_bias_sums();
   const ops::ColumnSums norm = norm_gradients(deferred);

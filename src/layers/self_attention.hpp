@@ -4,6 +4,7 @@
 #include "bert_hpc/layers/encoder_sublayers.hpp"
 #include "bert_hpc/ops/fusion.hpp"
 #include "bert_hpc/ops/rotary.hpp"
+#include "distance_bias.hpp"
 #include "residual_sublayer.hpp"
 
 namespace bert_hpc::layers {
@@ -60,6 +61,7 @@ class SelfAttention : public ResidualSublayer {
     Matrix d_query;            ///< (rows, width)
     Matrix d_key_value;        ///< (tokens, 2·width); without a selection it and `d_query` are columns of
     Matrix d_query_key_value;  ///< (tokens, 3·width)
+    Tensor<float> d_bias;      ///< (heads here, 2·tokens) if the position bias is trained: of ops::AttentionGradients
   };
 
   /// Whether the biases' gradients share a launch with those of the norm, which epilogues of products cannot.
@@ -74,6 +76,7 @@ class SelfAttention : public ResidualSublayer {
 
   AttentionSettings own_;
   ops::RotaryFrequencies frequencies_;
+  DistanceBias bias_;
   std::int64_t heads_, width_;  // here, and the columns of these heads
   // Without a selection one product computes all three, with one the first is of the selected rows alone.
   Linear query_key_value_, query_, key_value_;

@@ -30,6 +30,7 @@ struct Problem {
   Tensor<const T> q, k, v;  // (query rows, hidden), (key rows, hidden), (key rows, hidden)
   const std::int32_t* real_keys;
   AttentionMask mask;
+  PositionBias bias;
 
   KOKKOS_INLINE_FUNCTION float dot(const T* a, const T* b) const {
     float total = 0.0f;
@@ -39,7 +40,10 @@ struct Problem {
   }
 
   KOKKOS_INLINE_FUNCTION float score(std::int64_t query, std::int64_t key, std::int64_t column) const {
-    return scale * dot(q.row(query) + column, k.row(key) + column);
+    const float scaled = scale * dot(q.row(query) + column, k.row(key) + column);
+    if (bias.table.data == nullptr) return scaled;
+    const std::int64_t distance = key - keys.offsets[keys.sequence[key]] - queries.position[query];
+    return scaled + bias.table(column / extents.head_dim, bias.bucket_of(distance));
   }
 
   KOKKOS_INLINE_FUNCTION std::int64_t first_padded(std::int64_t sequence) const {
@@ -105,7 +109,8 @@ Problem<T> make_problem(const AttentionInputs& in) {
   const std::uint32_t threshold = attention_dropout_threshold(in.dropout.probability);
   const float scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(in.extents.head_dim)));
   return {in.extents, in.queries,   in.keys,      in.dropout,   threshold,    attention_dropout_scale(threshold),
-          scale,      in.q.as<T>(), in.k.as<T>(), in.v.as<T>(), in.real_keys, in.mask};
+          scale,      in.q.as<T>(), in.k.as<T>(), in.v.as<T>(), in.real_keys, in.mask,
+          in.bias};
 }
 
 // s_j = q·k_j / √d,  lse = log Σ_j exp(s_j),  out = Σ_j kept_j · exp(s_j − lse) · v_j
@@ -195,6 +200,31 @@ void portable_backward_kv(const core::CallWork& work, const Problem<T>& problem,
       });
 }
 
+// A work item is one distance of one sequence and head: d_bias = Σ ds_ij of its pairs, in the order of queries.
+template <class T>
+void portable_backward_bias(const core::CallWork& work, const Problem<T>& problem, Tensor<const T> out,
+                            Tensor<const float> log_sum_exp, Tensor<const T> d_out, Tensor<float> d_bias) {
+  const Problem<T> p = problem;
+  kernel::for_items(
+      {"bert_hpc::ops::attention_backward_bias", work}, d_bias.size(), KOKKOS_LAMBDA(std::int64_t item) {
+        const std::int64_t head = item / d_bias.columns, slot = item % d_bias.columns;
+        const std::int64_t sequence = p.keys.sequence[slot / 2], column = head * p.extents.head_dim;
+        const std::int64_t first = p.keys.offsets[sequence], length = p.keys.offsets[sequence + 1] - first;
+        const std::int64_t distance = slot - distance_slot(first, length, 0), padded = p.first_padded(sequence);
+        float sum = 0.0f;
+        for (std::int64_t i = p.queries.offsets[sequence]; i < p.queries.offsets[sequence + 1]; ++i) {
+          const std::int64_t j = first + p.queries.position[i] + distance;
+          const auto [begin, end] = p.keys_of(sequence, i);
+          if (j < begin || j >= end) continue;
+          const T* d_o = d_out.row(i) + column;
+          const float probability = std::exp(p.masked_score(i, j, column, padded) - log_sum_exp(head, i));
+          const float d_p = p.kept(sequence, head, i, j - first) * p.dot(d_o, p.v.row(j) + column);
+          sum += probability * (d_p - p.dot(d_o, out.row(i) + column));
+        }
+        d_bias(head, slot) = sum;
+      });
+}
+
 class PortableAttention : public Attention {
  public:
   std::string name() const override { return "portable"; }
@@ -216,6 +246,9 @@ class PortableAttention : public Attention {
                              gradients.d_q.as<T>());
       portable_backward_kv<T>(attention_work(inputs, 4, 3, 4), problem, out, results.log_sum_exp, d_out.as<T>(),
                               gradients.d_k.as<T>(), gradients.d_v.as<T>());
+      if (gradients.d_bias.size() == 0) return;
+      portable_backward_bias<T>(attention_work(inputs, 2, 3, 2), problem, out, results.log_sum_exp, d_out.as<T>(),
+                                gradients.d_bias);
     });
   }
 };

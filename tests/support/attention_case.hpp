@@ -4,10 +4,12 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
+#include <optional>
 #include <string>
 
 #include "bert_hpc/ops/attention.hpp"
 #include "bert_hpc/ops/attention_dropout.hpp"
+#include "support/sample_tensors.hpp"
 #include "support/stored_matrix.hpp"
 
 namespace bert_hpc::test {
@@ -15,6 +17,23 @@ namespace bert_hpc::test {
 /// Keys of a sequence.
 struct KeyRange {
   std::int64_t begin, end;
+};
+
+/// A position bias of random numbers in T5's buckets.
+class BiasValues {
+ public:
+  BiasValues(std::int64_t heads, std::int32_t buckets, std::int32_t max_distance, std::int32_t reach)
+      : table_(Matrix::random(heads, buckets, 4)), reach_(reach) {
+    for (const std::int32_t bucket : bert_hpc::ops::t5_buckets(buckets, max_distance, reach)) bucket_.push_back(bucket);
+  }
+  bert_hpc::ops::PositionBias view() const { return {table_.tensor(), bucket_.data(), reach_}; }
+  /// For code that computes on the host.
+  bert_hpc::ops::PositionBias host_view() const { return {table_.host(), bucket_.host(), reach_}; }
+
+ private:
+  Matrix table_;
+  Vector<std::int32_t> bucket_;
+  std::int32_t reach_;
 };
 
 /// The rows of an attention problem, and what else its inputs have beside matrices.
@@ -40,7 +59,8 @@ struct AttentionRows {
             .k = k,
             .v = v,
             .mask = mask,
-            .real_keys = real_keys.empty() ? nullptr : real_keys.data()};
+            .real_keys = real_keys.empty() ? nullptr : real_keys.data(),
+            .bias = bias ? bias->view() : bert_hpc::ops::PositionBias{}};
   }
   bert_hpc::core::Dropout at_samples() const {
     bert_hpc::core::Dropout site = dropout;
@@ -63,6 +83,7 @@ struct AttentionRows {
   Vector<std::int32_t> real_keys;  // of each sequence; empty: all
   bert_hpc::core::Dropout dropout;
   bert_hpc::ops::AttentionMask mask{};
+  std::optional<BiasValues> bias{};
 };
 
 inline constexpr bert_hpc::ops::AttentionMask every_mask[] = {bert_hpc::ops::AttentionMask::full(),
@@ -143,13 +164,15 @@ struct AttentionResults {
 
 /// Counts elements of results that differ from the definition by more than their error bound (attention_check.cpp).
 struct AttentionCheck {
-  AttentionCheck(const AttentionCase& c, const AttentionResults& r);
-  std::int64_t wrong_out = 0, wrong_lse = 0, wrong_d_q = 0, wrong_d_k = 0, wrong_d_v = 0;
+  /// `d_bias`: as of ops::AttentionGradients; null: not checked.
+  AttentionCheck(const AttentionCase& c, const AttentionResults& r, const Matrix* d_bias = nullptr);
+  std::int64_t wrong_out = 0, wrong_lse = 0, wrong_d_q = 0, wrong_d_k = 0, wrong_d_v = 0, wrong_d_bias = 0;
 };
 
 /// Checks results against the definition, and the padding of their rows.
-inline void check_results(const AttentionCase& c, const AttentionResults& r) {
-  const AttentionCheck wrong(c, r);
+inline void check_results(const AttentionCase& c, const AttentionResults& r, const Matrix* d_bias = nullptr) {
+  const AttentionCheck wrong(c, r, d_bias);
+  CHECK(wrong.wrong_d_bias == 0);
   CHECK(wrong.wrong_out == 0);
   CHECK(wrong.wrong_lse == 0);
   CHECK(wrong.wrong_d_q == 0);

@@ -55,7 +55,7 @@ std::vector<double> doubles(const StoredMatrix& matrix) {
 /// d_p − D is a difference of sums below |d_p| + |D| + Σ|d_out·v|, with an error of 2e-6 of these in float.
 class Definition {
  public:
-  Definition(const AttentionCase& c, const AttentionResults& r, AttentionCheck& found)
+  Definition(const AttentionCase& c, const AttentionResults& r, const Matrix* d_bias, AttentionCheck& found)
       : c_(c),
         r_(r),
         found_(found),
@@ -66,7 +66,11 @@ class Definition {
         d_out_(doubles(c.d_out)),
         out_(doubles(r.out)),
         d_q_(doubles(r.d_q)),
-        d_kv_(kv_.size()) {}
+        d_kv_(kv_.size()),
+        slots_(2 * c.keys.view().count),
+        bias_(c.bias ? c.bias->host_view() : ops::PositionBias{}),
+        given_d_bias_(d_bias),
+        d_bias_(static_cast<std::size_t>(c.extents.heads * slots_)) {}
 
   void check() {
     for (std::int64_t i = 0; i < c_.queries.view().count; ++i) {
@@ -76,6 +80,12 @@ class Definition {
     for (std::size_t at = 0; at < results.size(); ++at) {
       (at % (2 * hidden_) < hidden_ ? found_.wrong_d_k : found_.wrong_d_v) +=
           wrong(results[at], d_kv_.value[at], d_kv_.bound[at]);
+    }
+    if (given_d_bias_ == nullptr) return;
+    for (std::size_t at = 0; at < d_bias_.value.size(); ++at) {
+      const auto slot = static_cast<std::int64_t>(at);
+      found_.wrong_d_bias +=
+          wrong((*given_d_bias_)(slot / slots_, slot % slots_), d_bias_.value[at], d_bias_.bound[at]);
     }
   }
 
@@ -118,7 +128,8 @@ class Definition {
         slope += d_o[x] * v[x];
         slope_size += std::abs(d_o[x] * v[x]);
       }
-      p[j] = score * scale;
+      const std::int64_t distance = range.begin + static_cast<std::int64_t>(j) - std::int64_t{c_.queries.position[row]};
+      p[j] = score * scale + (c_.bias ? bias_.table(head, bias_.bucket_of(distance)) : 0.0);
       error[j] = score_size * scale * errors_.scores;
       d_p[j] = slope;
       size[j] = slope_size;
@@ -145,6 +156,11 @@ class Definition {
       d_q.add(0, scale * slope, scale * slope_bound, k, width);
       d_kv_.add(place, scale * slope, scale * slope_bound, q, width);
       d_kv_.add(place + hidden_, probability, probability_bound, d_o, width);
+      const std::int64_t first_key = c_.keys.offsets[sequence], keys = c_.keys.offsets[sequence + 1] - first_key;
+      const std::int64_t distance = range.begin + static_cast<std::int64_t>(j) - std::int64_t{c_.queries.position[row]};
+      const double one = 1.0;
+      d_bias_.add(static_cast<std::size_t>(head * slots_ + ops::distance_slot(first_key, keys, distance)), slope,
+                  slope_bound, &one, 1);
     }
     for (std::size_t x = 0; x < width; ++x) {
       found_.wrong_out += wrong(o[x], out.value[x], out.bound[x]);
@@ -159,12 +175,16 @@ class Definition {
   std::size_t hidden_;
   std::vector<double> q_, kv_, d_out_, out_, d_q_;
   Sums d_kv_;
+  std::int64_t slots_;
+  ops::PositionBias bias_;
+  const Matrix* given_d_bias_;
+  Sums d_bias_;  // (heads, slots_)
 };
 
 }  // namespace
 
-AttentionCheck::AttentionCheck(const AttentionCase& c, const AttentionResults& r) {
-  Definition(c, r, *this).check();
+AttentionCheck::AttentionCheck(const AttentionCase& c, const AttentionResults& r, const Matrix* d_bias) {
+  Definition(c, r, d_bias, *this).check();
 }
 
 }  // namespace bert_hpc::test

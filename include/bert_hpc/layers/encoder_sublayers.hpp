@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "bert_hpc/layers/sublayer.hpp"
@@ -16,12 +17,23 @@
 
 namespace bert_hpc::layers {
 
+/// A bias of attention's scores by distance (ops/position_bias.hpp) in T5's buckets: one parameter (heads, buckets) of
+/// all blocks, which each block stores for itself.
+struct PositionBiasSettings {
+  std::string name;      ///< of the first block's, of which those of the other blocks are copies
+  std::string in_block;  ///< of this block's
+  std::int32_t buckets = 32, max_distance = 128;
+
+  bool operator==(const PositionBiasSettings&) const = default;
+};
+
 struct AttentionSettings {
   std::string query = "query", key = "key", value = "value";  ///< names of the first products
   std::int64_t heads = 0;
   float dropout = 0.1f;  ///< of attention's weights
   ops::AttentionMask mask{};
   double rotary_theta = 0;  ///< queries and keys are rotated by their positions (ops/rotary.hpp); 0: they are not
+  std::optional<PositionBiasSettings> position_bias{};
 };
 
 struct FeedForwardSettings {

@@ -1,5 +1,5 @@
-// Scaled dot-product attention on unpadded sequences: out = dropout(softmax(q·kᵀ/√head_dim))·v per sequence and head,
-// without a score matrix in memory beyond one tile of rows; backward recomputes probabilities from the row's
+// Scaled dot-product attention on unpadded sequences: out = dropout(softmax(q·kᵀ/√head_dim + bias))·v per sequence and
+// head, without a score matrix in memory beyond one tile of rows; backward recomputes probabilities from the row's
 // log-sum-exp (Dao et al., FlashAttention, 2022; FlashAttention-2, 2023).
 //
 // Queries may be a selection of a sequence's rows (only those that a head will read); keys and values are all its rows.
@@ -14,6 +14,7 @@
 #include "bert_hpc/core/matrix.hpp"
 #include "bert_hpc/core/micro_batch.hpp"
 #include "bert_hpc/ops/dropout.hpp"
+#include "bert_hpc/ops/position_bias.hpp"
 
 namespace bert_hpc::ops {
 
@@ -67,6 +68,7 @@ struct AttentionInputs {
   /// (sequences): how many keys of each sequence are real, at least 1; those after them have weight 0 and gradients 0.
   /// Null: all.
   const std::int32_t* real_keys = nullptr;
+  PositionBias bias{};
 };
 
 /// What forward writes and backward reads.
@@ -86,9 +88,9 @@ inline core::CallWork attention_work(const AttentionInputs& in, int products, in
   return {2.0 * products * width * pairs, static_cast<double>(core::bytes_of(in.q.type)) * width * rows};
 }
 
-/// Shapes of q, k and v.
 struct AttentionGradients {
-  Matrix d_q, d_k, d_v;
+  Matrix d_q, d_k, d_v;    ///< shaped as q, k and v
+  Tensor<float> d_bias{};  ///< (heads, 2 · key rows): sums of the scores' gradients by distance_slot(); may be empty
 };
 
 class Attention {

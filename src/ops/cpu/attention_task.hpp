@@ -32,7 +32,9 @@ struct AttentionTask {
   std::uint32_t threshold;
   float drop_scale;
   std::uint32_t c2, c3, key0, key1;
-  std::uint32_t first_row;       ///< head · 2^20
+  std::uint32_t first_row;  ///< head · 2^20
+  /// Position bias times √head_dim, by key's position - query's from distance 0 on (distance_row.hpp); null: none.
+  const float* bias;
   const std::int32_t* position;  ///< (queries): position of each query in its sequence; null if nothing depends on it
   HeadRows q, k, v;
   HeadPairs q_pairs, k_pairs, v_pairs;  ///< if set, forward does not read q and k, and backward does not read v
@@ -46,6 +48,7 @@ struct AttentionGradientTask {
   HeadRows d_out;
   HeadPairs d_out_pairs;  ///< set if v_pairs is set
   HeadRowsOut d_q, d_k, d_v;
+  float* d_bias;  ///< Σ gradients of scores / √head_dim is added, by distance as `bias`; null: not wanted
 };
 
 /// The kernels of one instruction set.

@@ -9,6 +9,7 @@
 
 #include "attention_task.hpp"
 #include "bert_hpc/ops/attention_dropout.hpp"
+#include "distance_row.hpp"
 #include "head_tasks.hpp"
 
 namespace bert_hpc::ops::cpu {
@@ -50,7 +51,8 @@ struct Call {
     t.key0 = in.dropout.key0;
     t.key1 = in.dropout.key1;
     t.first_row = static_cast<std::uint32_t>((in.extents.first_head + head) << 20);
-    t.position = threshold > 0 || t.masked ? in.queries.position + first_query : nullptr;
+    t.position =
+        threshold > 0 || t.masked || in.bias.table.data != nullptr ? in.queries.position + first_query : nullptr;
     t.log_sum_exp = results.log_sum_exp.row(head) + first_query;
     t.scratch = scratch;
     return t;
@@ -145,6 +147,7 @@ class FusedAttention : public Attention {
               [&](std::int64_t sequence, std::int64_t head, float* scratch) {
                 Operands operands(copies_in(scratch, in.extents));
                 AttentionTask task = with_operands(call, sequence, head, scratch, operands, pairs, Direction::forward);
+                task.bias = bias_of(call, task, head, bias_in(scratch, in.extents));
                 task.out = operands.write(part_of(results.out, in.queries, sequence, in.extents, head));
                 kernels_.forward(task);
                 operands.finish();
@@ -164,26 +167,45 @@ class FusedAttention : public Attention {
                 const ConstMatrix out = results.out;
                 const HeadRows result = operands.read(part_of(out, in.queries, sequence, in.extents, head));
                 task.out = {const_cast<float*>(result.data), result.stride};  // only read
+                float* const distances = bias_in(scratch, in.extents);
+                task.bias = bias_of(call, task, head, distances);
+                const DistanceRow sums(distances + DistanceRow::floats(task.keys), task.keys);
+                const bool sums_distances = gradients.d_bias.size() > 0;
+                if (sums_distances) sums.clear();
                 const ConstMatrix d_out_part = part_of(d_out, in.queries, sequence, in.extents, head);
                 kernels_.backward({task, operands.read(d_out_part), pairs ? pairs_of(d_out_part) : HeadPairs{},
                                    operands.write(part_of(gradients.d_q, in.queries, sequence, in.extents, head)),
                                    operands.write(part_of(gradients.d_k, in.keys, sequence, in.extents, head)),
-                                   operands.write(part_of(gradients.d_v, in.keys, sequence, in.extents, head))});
+                                   operands.write(part_of(gradients.d_v, in.keys, sequence, in.extents, head)),
+                                   sums_distances ? sums.center() : nullptr});
                 operands.finish();
+                if (sums_distances) {
+                  sums.store(in.keys.offsets[sequence], 1.0f / task.scale, gradients.d_bias.row(head));
+                }
               });
   }
 
  private:
-  /// Scratch of one task: first that of the kernels, then the copies.
+  /// Scratch of one task: first that of the kernels, then two rows of the position bias, then the copies.
   std::int64_t scratch_floats(std::int64_t max_length, std::int64_t head_dim) const {
     const std::int64_t copies = type_ == core::DataType::fp32 ? 0 : Operands::floats(max_length, head_dim);
-    return kernels_floats(max_length, head_dim) + copies;
+    return kernels_floats(max_length, head_dim) + 2 * DistanceRow::floats(max_length) + copies;
   }
   std::int64_t kernels_floats(std::int64_t max_length, std::int64_t head_dim) const {
     return (kernels_.scratch_floats(max_length, head_dim) + 15) / 16 * 16;
   }
   float* copies_in(float* scratch, const AttentionExtents& extents) const {
+    return bias_in(scratch, extents) + 2 * DistanceRow::floats(extents.max_length);
+  }
+  float* bias_in(float* scratch, const AttentionExtents& extents) const {
     return scratch + kernels_floats(extents.max_length, extents.head_dim);
+  }
+  /// AttentionTask::bias, in this memory.
+  static const float* bias_of(const Call& call, const AttentionTask& task, std::int64_t head, float* memory) {
+    if (call.in.bias.table.data == nullptr) return nullptr;
+    const DistanceRow row(memory, task.keys);
+    row.fill(call.in.bias, head, 1.0f / task.scale);
+    return row.center();
   }
 
   enum class Direction { forward, backward };

@@ -11,6 +11,7 @@
 #include "bert_hpc/ops/attention_dropout.hpp"
 #include "bert_hpc/ops/vector_math.hpp"
 #include "blocked_product.hpp"
+#include "distance_row.hpp"
 #include "head_tasks.hpp"
 
 namespace bert_hpc::ops::cpu {
@@ -23,19 +24,20 @@ constexpr std::int64_t rounded_up(std::int64_t floats) {
   return (floats + 15) / 16 * 16;
 }
 
-/// Scratch of a task: two matrices of scores, then that of the products.
+/// Scratch of a task: two matrices of scores, then that of the products, then two rows of the position bias.
 struct Scratch {
   Scratch(const TileKernels& kernels, core::DataType type, std::int64_t length, std::int64_t head_dim)
       : scores(rounded_up(length * length)),
         packed(rounded_up(std::max({scratch_floats(kernels, length, length, head_dim, false, rounds(type), 1),
                                     scratch_floats(kernels, length, head_dim, length, false, rounds(type), 1),
                                     scratch_floats(kernels, length, head_dim, length, true, rounds(type), 1)}))),
-        blocks(rounds(type) ? rounded_up(block_floats(kernels)) : 0) {}
+        blocks(rounds(type) ? rounded_up(block_floats(kernels)) : 0),
+        distances(DistanceRow::floats(length)) {}
 
   static bool rounds(core::DataType type) { return type != core::DataType::fp32; }
-  std::int64_t floats() const { return 2 * scores + packed + blocks; }
+  std::int64_t floats() const { return 2 * scores + packed + blocks + 2 * distances; }
 
-  std::int64_t scores, packed, blocks;
+  std::int64_t scores, packed, blocks, distances;
 };
 
 /// One sequence and head.
@@ -60,7 +62,11 @@ class HeadTask {
         out_(part_of(results.out, in.queries, sequence, in.extents, head)),
         log_sum_exp_(results.log_sum_exp.row(head) + first_query_),
         p_(scratch, q_.rows, keys_),
-        d_(scratch + sizes.scores, q_.rows, keys_) {}
+        d_(scratch + sizes.scores, q_.rows, keys_),
+        bias_(scratch + 2 * sizes.scores + sizes.packed + sizes.blocks, keys_),
+        d_bias_(scratch + 2 * sizes.scores + sizes.packed + sizes.blocks + sizes.distances, keys_) {
+    if (has_bias()) bias_.fill(in.bias, head, 1.0f);
+  }
 
   void forward() const {
     if (q_.rows == 0) return;
@@ -68,7 +74,8 @@ class HeadTask {
     for (std::int64_t i = 0; i < p_.rows; ++i) {
       float* const p = p_.row(i);
       const KeyRange keys = visible(i);
-      const float largest = scaled_largest(p, keys);
+      scale(i, p, keys);
+      const float largest = largest_of(p, keys);
       const float total = exponentials(p, keys, largest);
       log_sum_exp_[i] = largest + std::log(total);
       scale_kept(i, p, 1.0f / total, p);
@@ -81,9 +88,12 @@ class HeadTask {
     const Matrix d_q = part_of(gradients.d_q, in_.queries, sequence_, in_.extents, head_);
     const Matrix d_k = part_of(gradients.d_k, in_.keys, sequence_, in_.extents, head_);
     const Matrix d_v = part_of(gradients.d_v, in_.keys, sequence_, in_.extents, head_);
+    const bool sums_distances = gradients.d_bias.size() > 0;
+    if (sums_distances) d_bias_.clear();
     if (q_.rows == 0) {
       set_zero(d_k);
       set_zero(d_v);
+      if (sums_distances) store_distances(gradients);
       return;
     }
     const ConstMatrix d_out = part_of(d_out_of_all, in_.queries, sequence_, in_.extents, head_);
@@ -96,8 +106,10 @@ class HeadTask {
 #pragma omp simd reduction(+ : diagonal)
         for (std::int64_t c = 0; c < out.columns; ++c) diagonal += d_o.row(i)[c] * out.row(i)[c];
         backward_row(i, diagonal, p_.row(i), d_.row(i));
+        if (sums_distances) add_distances(i, d_.row(i));
       }
     });
+    if (sums_distances) store_distances(gradients);
     multiply(d_, k_, Form::as_is, d_q);
     multiply(d_, q_, Form::a_transposed, d_k);
     multiply(p_, d_out, Form::a_transposed, d_v);
@@ -120,12 +132,36 @@ class HeadTask {
     std::fill(p + visible.end, p + keys_, 0.0f);
   }
 
-  /// Scales the scores of the visible keys; returns the largest.
-  float scaled_largest(float* p, const KeyRange& visible) const {
+  bool has_bias() const {
+    return in_.bias.table.data != nullptr;
+  }
+  std::int64_t position(std::int64_t query) const {
+    return in_.queries.position[first_query_ + query];
+  }
+
+  /// Scales the scores of the visible keys and adds the position bias.
+  void scale(std::int64_t query, float* p, const KeyRange& visible) const {
+#pragma omp simd
+    for (std::int64_t j = visible.begin; j < visible.end; ++j) p[j] *= scale_;
+    if (!has_bias()) return;
+    const float* const bias = bias_.center() - position(query);
+#pragma omp simd
+    for (std::int64_t j = visible.begin; j < visible.end; ++j) p[j] += bias[j];
+  }
+
+  void add_distances(std::int64_t query, const float* d) const {
+    float* const sums = d_bias_.center() - position(query);
+#pragma omp simd
+    for (std::int64_t j = 0; j < keys_; ++j) sums[j] += d[j];
+  }
+  void store_distances(const AttentionGradients& gradients) const {
+    d_bias_.store(in_.keys.offsets[sequence_], 1.0f / scale_, gradients.d_bias.row(head_));
+  }
+
+  static float largest_of(const float* p, const KeyRange& visible) {
     float largest = -std::numeric_limits<float>::max();
 #pragma omp simd reduction(max : largest)
     for (std::int64_t j = visible.begin; j < visible.end; ++j) {
-      p[j] *= scale_;
       largest = p[j] > largest ? p[j] : largest;
     }
     return largest;
@@ -177,9 +213,10 @@ class HeadTask {
   /// In: scores in p, d_out·v in d. Out: kept·probability in p, d_s in d.
   void backward_row(std::int64_t query, float diagonal, float* p, float* d) const {
     const KeyRange keys = visible(query);
+    scale(query, p, keys);
     const float lse = log_sum_exp_[query];
 #pragma omp simd
-    for (std::int64_t j = keys.begin; j < keys.end; ++j) p[j] = fast_exp(scale_ * p[j] - lse);
+    for (std::int64_t j = keys.begin; j < keys.end; ++j) p[j] = fast_exp(p[j] - lse);
     clear_others(p, keys);
     scale_kept(query, d, 1.0f, d);
 #pragma omp simd
@@ -224,6 +261,7 @@ class HeadTask {
   Matrix out_;
   float* log_sum_exp_;
   Tensor<float> p_, d_;  // (queries, keys)
+  DistanceRow bias_, d_bias_;
 };
 
 class UnfusedAttention : public Attention {

@@ -184,7 +184,7 @@ class FusedAttention : public Attention {
 
   void forward(const AttentionInputs& inputs, const AttentionResults& results) override {
     const AttentionInputs in = with_planned_mask(inputs);
-    if (!here(in.extents, {in.q, in.k, in.v, results.out})) return portable_->forward(in, results);
+    if (!here(in, {in.q, in.k, in.v, results.out})) return portable_->forward(in, results);
     with_shape(type_, tf32_, in.extents.head_dim, [&]<class T, int D>() {
       AttentionCall<T> call = attention_call<T>(in, results.kept.rows);
       call.kept = results.kept;
@@ -199,8 +199,7 @@ class FusedAttention : public Attention {
   void backward(const AttentionInputs& inputs, const AttentionResults& results, ConstMatrix d_out,
                 const AttentionGradients& gradients) override {
     const AttentionInputs in = with_planned_mask(inputs);
-    const auto& [d_q, d_k, d_v] = gradients;
-    if (!here(in.extents, {in.q, in.k, in.v, results.out, d_out, d_q, d_k, d_v})) {
+    if (!here(in, {in.q, in.k, in.v, results.out, d_out, gradients.d_q, gradients.d_k, gradients.d_v})) {
       return portable_->backward(in, results, d_out, gradients);
     }
     const bool masked = in.mask.is_limited();
@@ -243,11 +242,12 @@ class FusedAttention : public Attention {
   BackwardKernel backward_kernel_of(const AttentionMask& mask) const {
     return mask.before == AttentionMask::unlimited ? backward_ : BackwardKernel::split;
   }
-  /// Whether the tensor cores handle this call. Operands with unaligned rows go to the portable kernels.
-  bool here(const AttentionExtents& extents, std::initializer_list<ConstMatrix> operands) const {
-    bool aligned = true;
+  /// Whether the tensor cores handle this call. Operands with unaligned rows and position biases go to the portable
+  /// kernels.
+  bool here(const AttentionInputs& in, std::initializer_list<ConstMatrix> operands) const {
+    bool aligned = in.bias.table.data == nullptr;
     for (const ConstMatrix& x : operands) aligned = aligned && x.type == type_ && rows_are_aligned(x);
-    return aligned && tensor_cores_attend(extents.head_dim, capability_);
+    return aligned && tensor_cores_attend(in.extents.head_dim, capability_);
   }
 
   static constexpr int planned_capability = 80;  // the lowest capability that this build supports

@@ -193,6 +193,19 @@ struct Block {
   }
 };
 
+/// Adds the position bias of query `query` to its scores with a block's keys.
+inline void add_bias(const AttentionTask& task, const Block& block, std::int64_t query, float* s) {
+  const float* const bias = task.bias + block.first_key - task.position[query];
+  for (std::int64_t j = 0; j < block.keys; j += lanes) store(s + j, load(s + j) + load(bias + j));
+}
+
+/// Adds the gradients of the query's scores to those of their distances.
+inline void add_distances(const AttentionGradientTask& gradient, const Block& block, std::int64_t query,
+                          const float* d_s) {
+  float* const sums = gradient.d_bias + block.first_key - gradient.forward.position[query];
+  for (std::int64_t j = 0; j < block.keys; j += lanes) store(sums + j, load(sums + j) + load(d_s + j));
+}
+
 /// Words of a row of a head: pairs of elements, or elements.
 inline std::int64_t words_of(const HeadPairs& pairs, std::int64_t head_dim) {
   return pairs.data != nullptr ? head_dim / 2 : head_dim;
@@ -217,6 +230,7 @@ void forward(const AttentionTask& task) {
                    at + layout.keys_transposed + block.first_key * words_of(task.k_pairs, d), scores, stride);
     if (task.threshold > 0) draw_bits(task, first, rows, block.first_key, keys, bits);
     for (std::int64_t r = 0; r < rows; ++r) {
+      if (task.bias != nullptr) add_bias(task, block, first + r, scores + r * stride);
       const RowResult result =
           softmax_row(task, block.keys_of(task, r), keys, scores + r * stride, bits + r * bits_stride(keys));
       factors[r] = result.factor;
@@ -315,8 +329,10 @@ void backward(const AttentionGradientTask& gradient) {
     if (task.threshold > 0) draw_bits(task, first, rows, block.first_key, keys, bits);
     for (std::int64_t r = 0; r < rows; ++r) {
       const float diagonal = dot(d_out.data + r * d_out.stride, task.out.data + (first + r) * task.out.stride, d);
+      if (task.bias != nullptr) add_bias(task, block, first + r, scores + r * stride);
       gradient_row(task, block.keys_of(task, r), keys, task.log_sum_exp[first + r], diagonal, scores + r * stride,
                    d_scores + r * stride, bits + r * bits_stride(keys));
+      if (gradient.d_bias != nullptr) add_distances(gradient, block, first + r, d_scores + r * stride);
     }
     multiply<Into::replace>({rows, d, keys, d_scores, stride, 1, k.data + block.first_key * k.row, k.row, k.next_panel,
                              gradient.d_q.data + first * gradient.d_q.stride, gradient.d_q.stride, nullptr});
