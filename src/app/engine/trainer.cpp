@@ -47,10 +47,26 @@ Trainer::Trainer(const TrainerSettings& settings, ModelInstance& model, train::D
   }
   if (settings.loss_scale) scale_ = train::LossScale(*settings.loss_scale);
   if (sums.plan().settings.offload) sums_.set_summed([this](std::size_t range) { optimizer_.fetch(range); });
-  if (!model.ties_gradients()) return;
-  tied_.emplace(model.parameters, model::word_embeddings_name(model.config), model::decoder_name(model.config),
-                model.groups().ends.get());
-  sums.set_completion([this](std::span<const train::OwnedRange> pieces) { tied_->add(pieces); });
+  complete_sums();
+}
+
+void Trainer::complete_sums() {
+  const std::string embeddings = model::word_embeddings_name(model_.config);
+  if (model_.ties_gradients()) {
+    tied_.emplace(model_.parameters, embeddings, model::decoder_name(model_.config), model_.groups().ends.get());
+  }
+  const std::vector<core::ParameterSpec> all = model_.all_parameters();
+  const std::vector<std::string> shared = train::shared_parameters(all, embeddings);
+  if (!shared.empty()) {
+    // Reproducible sums are whole on every replica, others in pieces.
+    const bool counts = !sums_.plan().settings.reproducible || model_.place.data == 0;
+    shared_.emplace(model_.parameters, all, shared, model_.groups().world, counts);
+  }
+  if (!tied_ && !shared_) return;
+  sums_.set_completion([this](std::span<const train::OwnedRange> pieces) {
+    if (tied_) tied_->add(pieces);
+    if (shared_) shared_->add(pieces);
+  });
 }
 
 void Trainer::require_intact(const std::string& finding) const {

@@ -21,6 +21,7 @@
 #include "bert_hpc/train/loss_scale.hpp"
 #include "bert_hpc/train/optimizer.hpp"
 #include "bert_hpc/train/parameter_hash.hpp"
+#include "bert_hpc/train/shared_gradients.hpp"
 #include "bert_hpc/train/tied_gradients.hpp"
 
 namespace bert_hpc::app {
@@ -88,6 +89,8 @@ class Trainer : private train::PipelineEvents {
   float loss_scale_of_step() const { return static_cast<float>(scale_.scale() / targets_); }
   /// Makes the passes of this replica's micro-batches, from number first_ on.
   void prepare(const data::LoadedStep& loaded, std::int64_t done);
+  /// What completes the sums of gradients that a parameter gets at several places of the model.
+  void complete_sums();
   /// The number among this replica's micro-batches of the one that is computed as number `i`.
   std::size_t turned(std::size_t i) const { return (first_ + i) % own_; }
   double global_targets(const data::LoadedStep& loaded);
@@ -118,6 +121,7 @@ class Trainer : private train::PipelineEvents {
   TeacherScores* scores_;  // likewise
   train::Optimizer optimizer_;
   std::optional<train::TiedGradients> tied_;
+  std::optional<train::SharedGradients> shared_;
   train::ParameterHash hash_;
   train::NoiseScale noise_;
   /// (micro-batches of all replicas, the teacher's pairs · micro-batches, flags): sums of row losses, zero for those

@@ -1,0 +1,56 @@
+// Parameters that every block of a model uses (a position bias of attention) and each block stores for itself, so that
+// blocks can lie on any stage. The gradients of the uses are summed separately over micro-batches and replicas, and
+// added up once a step, in the order of blocks on every layout. All copies then get the same update.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bert_hpc/comm/communicator.hpp"
+#include "bert_hpc/core/buffer.hpp"
+#include "bert_hpc/core/parameter_store.hpp"
+#include "bert_hpc/train/gradient_norm.hpp"
+
+namespace bert_hpc::train {
+
+/// The parameters of a model that have copies and are trained, but for `tied`, whose copy is that of TiedGradients.
+/// Pure.
+std::vector<std::string> shared_parameters(const std::vector<core::ParameterSpec>& model, const std::string& tied);
+
+class SharedGradients {
+ public:
+  /// `model`: the parameters of the whole model in order. `names`: shared_parameters(). `all_ranks`: all ranks that
+  /// hold a part of the model. `counts`: no other rank gives add() the same elements of the same parameters. The
+  /// parameters and `all_ranks` must outlive this object.
+  SharedGradients(const core::ParameterStore& parameters, const std::vector<core::ParameterSpec>& model,
+                  const std::vector<std::string>& names, comm::Communicator& all_ranks, bool counts);
+
+  std::int64_t bytes() const { return sums_.size() * static_cast<std::int64_t>(sizeof(float)); }
+
+  /// Collective over all ranks. `sums` are this rank's pieces of the summed gradients; those of copies become the sums
+  /// over all copies.
+  void add(std::span<const OwnedRange> sums);
+
+ private:
+  /// A run of elements of a copy that this rank has: elements [begin, begin + size) of the arena, at `place` in sums_.
+  struct Run {
+    std::int64_t begin = 0, size = 0, place = 0;
+  };
+  /// The copies of one parameter: `copies` rows of `size` elements in sums_, from `first` on.
+  struct Shared {
+    std::int64_t first = 0, size = 0, copies = 0;
+  };
+  std::span<float> row(const Shared& shared, std::int64_t copy) const {
+    return {sums_.data() + shared.first + copy * shared.size, static_cast<std::size_t>(shared.size)};
+  }
+
+  comm::Communicator& all_ranks_;
+  bool counts_;
+  std::vector<Shared> shared_;
+  std::vector<Run> runs_;
+  core::Buffer<float> sums_;  // those of each copy, zeros where other ranks have them
+};
+
+}  // namespace bert_hpc::train
