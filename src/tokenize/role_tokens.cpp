@@ -5,8 +5,8 @@
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/tokenize/wordpiece_layout.hpp"
 #include "json_sections.hpp"
-#include "wordpiece_json.hpp"
 
 namespace bert_hpc::tokenize {
 namespace {
@@ -30,7 +30,7 @@ void find_roles(const TokenizerParts& parts, const std::string& source, RoleToke
               " in tokenizer_config.json or special_tokens_map.json");
     } else if (role.id != &SpecialIds::cls && role.id != &SpecialIds::sep) {
       id = roles.id_of(roberta_token(role.id).content);
-      if (id < 0) id = roles.id_of(special_token_name(role.id));
+      if (id < 0) id = roles.id_of(bert_layout().token(role.id));
     }
   }
   for (const auto& [token, id] :
@@ -53,17 +53,6 @@ AddedToken roberta_token(std::int32_t SpecialIds::*role) {
                               : role == &SpecialIds::unk ? "<unk>"
                                                          : "<mask>";
   return {.content = content, .lstrip = is_mask, .special = true};
-}
-
-const SequenceTemplate& roberta_sequence() {
-  static const SequenceTemplate sequence = [] {
-    SequenceTemplate made;
-    made.before = {&SpecialIds::cls};
-    made.after = made.after_pair = {&SpecialIds::sep};
-    made.between = {&SpecialIds::sep, &SpecialIds::sep};
-    return made;
-  }();
-  return sequence;
 }
 
 std::int32_t RoleTokens::id_of(const std::string& token) const {

@@ -14,8 +14,6 @@ namespace bert_hpc::tokenize {
 
 /// RoBERTa's token of a role, special; the mask takes the blanks before it.
 AddedToken roberta_token(std::int32_t SpecialIds::*role);
-/// RoBERTa's template: "<s> a </s>" and "<s> a </s></s> b </s>", all of token type 0.
-const SequenceTemplate& roberta_sequence();
 
 struct RoleTokens {
   TokenTemplate layout{};

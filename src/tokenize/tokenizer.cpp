@@ -34,6 +34,10 @@ const TokenizerKind* find_tokenizer_kind(std::string_view name) {
   return nullptr;
 }
 
+std::span<const char* const> implied_tokens(const TokenizerKind& kind, const TokenizerParts& parts) {
+  return kind.implied_tokens != nullptr ? kind.implied_tokens(parts) : std::span<const char* const>();
+}
+
 const TokenizerKind* find_tokenizer_model(std::string_view model_type) {
   for (const TokenizerKind* kind : tokenizer_kinds()) {
     if (model_type == kind->model_type) return kind;
@@ -89,6 +93,17 @@ std::string differing_section(const std::string& a, const std::string& b) {
     if (of(left) != of(right)) return section;
   }
   return "";
+}
+
+const SequenceTemplate& roberta_sequence() {
+  static const SequenceTemplate sequence = [] {
+    SequenceTemplate made;
+    made.before = {&SpecialIds::cls};
+    made.after = made.after_pair = {&SpecialIds::sep};
+    made.between = {&SpecialIds::sep, &SpecialIds::sep};
+    return made;
+  }();
+  return sequence;
 }
 
 std::string describe(const SequenceTemplate& sequence, bool pair) {

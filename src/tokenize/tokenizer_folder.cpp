@@ -145,7 +145,8 @@ std::vector<AddedToken> add_tokenizer_json(TokenizerFolder& folder, const std::s
 void finish(TokenizerFolder& folder) {
   if (folder.file.empty()) return;
   TokenizerParts& parts = folder.parts;
-  for (const std::string& problem : settle_added_tokens(parts.vocabulary, parts.added, folder.kind->implied_tokens)) {
+  const auto implied = implied_tokens(*folder.kind, parts);
+  for (const std::string& problem : settle_added_tokens(parts.vocabulary, parts.added, implied)) {
     folder.problems.push_back(folder.path + ": " + problem);
   }
   folder.pieces = static_cast<std::int64_t>(parts.vocabulary.size());

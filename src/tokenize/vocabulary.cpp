@@ -27,7 +27,8 @@ std::vector<std::string> Vocabulary::lines_of(const std::string& file) {
   return core::split_lines(text);
 }
 
-Vocabulary::Vocabulary(std::vector<std::string> pieces, const std::string& source) : pieces_(std::move(pieces)) {
+Vocabulary::Vocabulary(std::vector<std::string> pieces, const std::string& source, const WordPieceLayout& layout)
+    : pieces_(std::move(pieces)), layout_(&layout) {
   std::size_t bytes = 0;
   for (const std::string& piece : pieces_) bytes += piece.size();
   if (bytes + 2 >= ByteTrie::largest)
@@ -47,16 +48,16 @@ Vocabulary::Vocabulary(std::vector<std::string> pieces, const std::string& sourc
 }
 
 void Vocabulary::check_and_find_special(const std::string& source) {
-  static_assert(std::size(special_token_names) == special_roles.size());
   std::string missing;
   for (std::size_t i = 0; i < special_roles.size(); ++i) {
     std::int32_t& found = special_.*special_roles[i].id;
-    found = id(special_token_names[i]);
-    if (found < 0) missing += std::string(missing.empty() ? "" : ", ") + special_token_names[i];
+    found = id(layout_->tokens[i]);
+    if (found < 0) missing += std::string(missing.empty() ? "" : ", ") + layout_->tokens[i];
   }
   if (!missing.empty()) {
-    throw Error(ExitCode::data, source + ": the vocabulary lacks " + missing +
-                                    "; a BERT vocabulary has [PAD], [UNK], [CLS], [SEP] and [MASK].");
+    const std::vector<std::string> all(layout_->tokens.begin(), layout_->tokens.end());
+    throw Error(ExitCode::data, source + ": the vocabulary lacks " + missing + "; that of " + layout_->usual_class +
+                                    " has " + core::listed(all, "and", false) + '.');
   }
 }
 

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <string>
 
+#include "bert_hpc/tokenize/byte_bpe.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
 
 namespace bert_hpc::tokenize {
@@ -13,15 +14,15 @@ namespace bert_hpc::tokenize {
 namespace {
 
 /// Texts that the splitter looks for.
-std::vector<std::string> split_specials(const AddedTokens* added) {
+std::vector<std::string> split_specials(const Vocabulary& vocabulary, const AddedTokens* added) {
   if (added != nullptr) return {};
-  return {std::begin(special_token_names), std::end(special_token_names)};
+  return {vocabulary.layout().tokens.begin(), vocabulary.layout().tokens.end()};
 }
 
 }  // namespace
 
 WordPieceEncoder::WordPieceEncoder(const Vocabulary& vocabulary, const TextForm& form, const AddedTokens* added)
-    : vocabulary_(vocabulary), added_(added), splitter_(form, split_specials(added)) {
+    : vocabulary_(vocabulary), added_(added), splitter_(form, split_specials(vocabulary, added)) {
   for (std::size_t i = 0; i < special_roles.size(); ++i) special_ids_[i] = vocabulary.special().*special_roles[i].id;
 }
 
@@ -54,7 +55,7 @@ void WordPieceEncoder::encode_with_spans(std::string_view text, std::vector<std:
         const auto index = static_cast<std::size_t>(special);
         const std::int32_t begin = character_at(place);
         ids.push_back(special_ids_[index]);
-        spans.push_back({begin, begin + static_cast<std::int32_t>(std::strlen(special_token_names[index]))});
+        spans.push_back({begin, begin + static_cast<std::int32_t>(std::strlen(vocabulary_.layout().tokens[index]))});
       });
 }
 
@@ -125,6 +126,10 @@ void WordPieceEncoder::encode_beside_added(std::string_view text, std::vector<st
     const std::int32_t begin = character_at(part, part.text.data());
     TokenSpan span{begin, character_at(part, part.text.data() + part.text.size())};
     in_text(part, span);
+    // RobertaProcessing leaves the blanks out that the mask takes.
+    if (vocabulary_.layout().mask_takes_blanks) {
+      span.begin = std::min(span.begin + blanks_of(part.text).leading, span.end);
+    }
     ids.push_back(id);
     spans.push_back(span);
   };

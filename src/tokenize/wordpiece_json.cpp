@@ -56,30 +56,45 @@ void check_pre_tokenizer(const json& given, std::vector<std::string>& problems) 
   problems.push_back("its pre_tokenizer is " + type_of(pre_tokenizer) + "; this version reads BertPreTokenizer.");
 }
 
-/// The template of sequences, the second text and what follows it of token type 1.
-void check_post_processor(const json& given, const std::vector<std::string>& pieces,
-                          std::vector<std::string>& problems) {
-  const json& processor = unwrapped(given, "processors");
-  const SequenceTemplate& sequence = wordpiece_kind().sequence;
+/// Whether the processor makes the layout's sequences, with the vocabulary's ids.
+bool makes(const json& processor, const WordPieceLayout& layout, const std::vector<std::string>& pieces) {
   const auto id = [&](const char* piece) { return std::find(pieces.begin(), pieces.end(), piece) - pieces.begin(); };
-  const json& tokens = member(processor, "special_tokens");
-  const bool template_fits = member(processor, "single") == template_list(sequence, false, special_token_name) &&
-                             member(processor, "pair") == template_list(sequence, true, special_token_name) &&
-                             member(member(tokens, "[CLS]"), "ids") == json::array({id("[CLS]")}) &&
-                             member(member(tokens, "[SEP]"), "ids") == json::array({id("[SEP]")});
-  const bool bert = member(processor, "cls") == json::array({"[CLS]", id("[CLS]")}) &&
-                    member(processor, "sep") == json::array({"[SEP]", id("[SEP]")});
-  if (has_type(processor, "TemplateProcessing") ? template_fits : has_type(processor, "BertProcessing") && bert) return;
-  problems.push_back("its post_processor is " + type_of(processor) + " and does not make \"" +
-                     describe(sequence, false) + "\" of a text and \"" + describe(sequence, true) +
-                     "\" of a pair, with the vocabulary's ids; this version makes only these.");
+  const auto name = [&layout](std::int32_t SpecialIds::*role) { return layout.token(role); };
+  const char *const cls = name(&SpecialIds::cls), *const sep = name(&SpecialIds::sep);
+  if (has_type(processor, "TemplateProcessing")) {
+    const json& tokens = member(processor, "special_tokens");
+    return member(processor, "single") == template_list(layout.sequence, false, name) &&
+           member(processor, "pair") == template_list(layout.sequence, true, name) &&
+           member(member(tokens, cls), "ids") == json::array({id(cls)}) &&
+           member(member(tokens, sep), "ids") == json::array({id(sep)});
+  }
+  const bool of_roberta = layout.sequence == roberta_sequence();
+  return has_type(processor, of_roberta ? "RobertaProcessing" : "BertProcessing") &&
+         member(processor, "cls") == json::array({cls, id(cls)}) &&
+         member(processor, "sep") == json::array({sep, id(sep)});
 }
 
-/// BERT's special tokens have the vocabulary's ids, and are found anywhere in the text as it is.
-void check_special_token(const AddedToken& token, const std::vector<std::string>& pieces,
+/// The layout whose sequences the file's post_processor makes; BERT's, and a problem, if it makes those of none.
+const WordPieceLayout& read_post_processor(const json& given, const std::vector<std::string>& pieces,
+                                           std::vector<std::string>& problems) {
+  const json& processor = unwrapped(given, "processors");
+  std::string known;
+  for (const WordPieceLayout* layout : wordpiece_layouts()) {
+    if (makes(processor, *layout, pieces)) return *layout;
+    const auto text = [layout](bool pair) { return '"' + describe(layout->sequence, pair) + '"'; };
+    known += (known.empty() ? "" : ", nor ") + text(false) + " of a text and " + text(true) + " of a pair (" +
+             layout->usual_class + ')';
+  }
+  problems.push_back("its post_processor is " + type_of(processor) + " and makes neither " + known +
+                     ", with the vocabulary's ids; this version makes only these.");
+  return bert_layout();
+}
+
+/// Special tokens have the vocabulary's ids, and are found anywhere in the text as it is.
+void check_special_token(const AddedToken& token, const WordPieceLayout& layout, const std::vector<std::string>& pieces,
                          std::vector<std::string>& problems) {
-  const auto known = std::find(std::begin(special_token_names), std::end(special_token_names), token.content);
-  if (known == std::end(special_token_names)) return;
+  const auto known = std::find(layout.tokens.begin(), layout.tokens.end(), token.content);
+  if (known == layout.tokens.end()) return;
   const auto at = static_cast<std::size_t>(std::find(pieces.begin(), pieces.end(), *known) - pieces.begin());
   if (token.id != static_cast<std::int64_t>(at) && at < pieces.size()) {
     problems.push_back("added_tokens gives " + token.content + " the id " + std::to_string(token.id) +
@@ -101,9 +116,12 @@ void read_wordpiece_json(TokenizerDocument& document, TokenizerJson& result) {
   const std::optional<TextForm> form = read_normalizer(member(document.json, "normalizer"), result.problems);
   if (form) result.parts.settings = settings_of(*form);
   check_pre_tokenizer(member(document.json, "pre_tokenizer"), result.problems);
-  if (!pieces.empty()) check_post_processor(member(document.json, "post_processor"), pieces, result.problems);
+  const WordPieceLayout& layout =
+      pieces.empty() ? bert_layout()
+                     : read_post_processor(member(document.json, "post_processor"), pieces, result.problems);
+  result.parts.sections = layout.name;
   result.parts.added = read_added_tokens(member(document.json, "added_tokens"), result.problems);
-  for (const AddedToken& token : result.parts.added) check_special_token(token, pieces, result.problems);
+  for (const AddedToken& token : result.parts.added) check_special_token(token, layout, pieces, result.problems);
 }
 
 }  // namespace bert_hpc::tokenize

@@ -11,10 +11,9 @@ namespace bert_hpc::tokenize {
 /// TokenizerKind::read_json of WordPiece.
 void read_wordpiece_json(TokenizerDocument& document, TokenizerJson& result);
 
-/// The tokens as tokenizer_config.json lists them, by id, BERT's special tokens included.
+/// Added tokens and the vocabulary's special tokens, by id.
+std::vector<AddedToken> with_special_tokens(const Vocabulary& vocabulary, std::vector<AddedToken> tokens);
+/// The same as tokenizer_config.json lists them.
 nlohmann::json added_tokens_decoder(const Vocabulary& vocabulary, const std::vector<AddedToken>& added);
-
-/// BERT's token of a role.
-const char* special_token_name(std::int32_t SpecialIds::*role);
 
 }  // namespace bert_hpc::tokenize

@@ -13,20 +13,20 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Added tokens and the vocabulary's special tokens, by id.
-std::vector<AddedToken> with_special_tokens(const Vocabulary& vocabulary, std::vector<AddedToken> tokens) {
-  for (const char* name : special_token_names) {
-    tokens.push_back({.content = name, .id = vocabulary.id(name), .special = true});
+ordered_json post_processor(const Vocabulary& vocabulary) {
+  const WordPieceLayout& layout = vocabulary.layout();
+  const SpecialIds& ids = vocabulary.special();
+  const char *const cls = layout.token(&SpecialIds::cls), *const sep = layout.token(&SpecialIds::sep);
+  if (layout.sequence == roberta_sequence()) {
+    return {{"type", "RobertaProcessing"},
+            {"sep", ordered_json::array({sep, ids.sep})},
+            {"cls", ordered_json::array({cls, ids.cls})},
+            {"trim_offsets", true},
+            {"add_prefix_space", false}};
   }
-  std::stable_sort(tokens.begin(), tokens.end(), [](const AddedToken& a, const AddedToken& b) { return a.id < b.id; });
-  return tokens;
-}
-
-ordered_json post_processor(const SpecialIds& ids) {
-  const SequenceTemplate& sequence = wordpiece_kind().sequence;
-  const TokenTemplate tokens{sequence, special_token_name(&SpecialIds::cls), special_token_name(&SpecialIds::sep)};
-  return template_processing(template_list(sequence, false, special_token_name),
-                             template_list(sequence, true, special_token_name), tokens, ids);
+  const auto name = [&layout](std::int32_t SpecialIds::*role) { return layout.token(role); };
+  return template_processing(template_list(layout.sequence, false, name), template_list(layout.sequence, true, name),
+                             {layout.sequence, cls, sep}, ids);
 }
 
 /// The entries of model.vocab, one a line.
@@ -42,6 +42,18 @@ std::string entries(const Vocabulary& vocabulary) {
 }
 
 }  // namespace
+
+std::vector<AddedToken> with_special_tokens(const Vocabulary& vocabulary, std::vector<AddedToken> tokens) {
+  const WordPieceLayout& layout = vocabulary.layout();
+  for (const SpecialRole& role : special_roles) {
+    tokens.push_back({.content = layout.token(role.id),
+                      .id = vocabulary.special().*role.id,
+                      .lstrip = layout.mask_takes_blanks && role.id == &SpecialIds::mask,
+                      .special = true});
+  }
+  std::stable_sort(tokens.begin(), tokens.end(), [](const AddedToken& a, const AddedToken& b) { return a.id < b.id; });
+  return tokens;
+}
 
 nlohmann::json added_tokens_decoder(const Vocabulary& vocabulary, const std::vector<AddedToken>& added) {
   return added_tokens_decoder(with_special_tokens(vocabulary, added));
@@ -60,7 +72,7 @@ std::string tokenizer_json_text(const Vocabulary& vocabulary, const TextForm& fo
                                    {"strip_accents", form.strip_accents},
                                    {"lowercase", form.lowercase}}},
                                  {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
-                                 {"post_processor", post_processor(vocabulary.special())},
+                                 {"post_processor", post_processor(vocabulary)},
                                  {"decoder", {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}}},
                                  {"model",
                                   {{"type", "WordPiece"},

@@ -1,5 +1,6 @@
-// WordPiece as one of the kinds of tokenizers: [CLS] a [SEP] and [CLS] a [SEP] b [SEP] of BERT, and its files.
+// WordPiece as one of the kinds of tokenizers, in the layouts of BERT and MPNet, and its files.
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -8,6 +9,7 @@
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/tokenize/wordpiece.hpp"
 #include "json_member.hpp"
+#include "tokenizer_document.hpp"
 #include "wordpiece_json.hpp"
 
 namespace bert_hpc::tokenize {
@@ -18,24 +20,20 @@ class WordPieceTokenizer final : public Tokenizer {
   WordPieceTokenizer(TokenizerParts parts, const std::string& source)
       : form_(form_of(parts.settings)),
         hash_(tokenize::vocabulary_hash(parts)),
-        vocabulary_(std::move(parts.vocabulary), source),
+        vocabulary_(std::move(parts.vocabulary), source, wordpiece_layout(parts.sections)),
         added_(std::move(parts.added)),
         tokens_(vocabulary_.pieces()) {
-    if (added_.empty()) return;
+    if (added_.empty() && !layout().mask_takes_blanks) return;
     for (const AddedToken& token : added_) {
       if (token.id == std::ssize(tokens_)) tokens_.push_back(token.content);
     }
-    std::vector<AddedToken> all = added_;
-    for (const SpecialRole& role : special_roles) {
-      all.push_back({.content = special_token_name(role.id), .id = vocabulary_.special().*role.id, .special = true});
-    }
-    split_.emplace(std::move(all), form_);
+    split_.emplace(with_special_tokens(vocabulary_, added_), form_);
   }
 
   const TokenizerKind& kind() const override { return wordpiece_kind(); }
   const std::vector<std::string>& tokens() const override { return tokens_; }
   const SpecialIds& special_ids() const override { return vocabulary_.special(); }
-  const SequenceTemplate& sequence() const override { return wordpiece_kind().sequence; }
+  const SequenceTemplate& sequence() const override { return layout().sequence; }
   const std::string& vocabulary_hash() const override { return hash_; }
   TokenizerSettings settings() const override { return settings_of(form_); }
 
@@ -50,9 +48,11 @@ class WordPieceTokenizer final : public Tokenizer {
   }
 
   std::vector<File> files(std::int64_t max_tokens) const override {
-    nlohmann::json config = {{"tokenizer_class", wordpiece_kind().usual_class}, {"model_max_length", max_tokens}};
-    for (const SpecialRole& role : special_roles) {
-      config[std::string(role.name) + "_token"] = special_token_name(role.id);
+    nlohmann::json config = {{"tokenizer_class", layout().usual_class}, {"model_max_length", max_tokens}};
+    for (const SpecialRole& role : special_roles) config[std::string(role.name) + "_token"] = layout().token(role.id);
+    if (layout().sequence == roberta_sequence()) {
+      config["bos_token"] = layout().token(&SpecialIds::cls);
+      config["eos_token"] = layout().token(&SpecialIds::sep);
     }
     for (const TextFormField& field : text_form_fields) config[field.hugging_face_name] = form_.*field.value;
     if (!added_.empty()) config["added_tokens_decoder"] = added_tokens_decoder(vocabulary_, added_);
@@ -62,6 +62,8 @@ class WordPieceTokenizer final : public Tokenizer {
   }
 
  private:
+  const WordPieceLayout& layout() const { return vocabulary_.layout(); }
+
   TextForm form_;
   std::string hash_;
   Vocabulary vocabulary_;
@@ -93,15 +95,34 @@ std::string token_text(const nlohmann::json& token) {
   return content.is_string() ? content.get<std::string>() : "";
 }
 
-/// Special tokens that the file names otherwise than BERT are problems.
-void read_config(const ConfigFile& config, TokenizerParts&, std::vector<std::string>& problems) {
+/// The layout with the file's token for the begin of a sequence, or of its class; without either that of the model.
+const WordPieceLayout& layout_of(const ConfigFile& config) {
+  const nlohmann::json &cls = member(config.json, "cls_token"), &own_class = member(config.json, "tokenizer_class");
+  const std::string model_type = model_type_of(std::filesystem::path(config.path).parent_path().string());
+  for (const WordPieceLayout* layout : wordpiece_layouts()) {
+    const bool is_named = !cls.is_null()          ? token_text(cls) == layout->token(&SpecialIds::cls)
+                          : own_class.is_string() ? own_class == layout->usual_class
+                                                  : model_type == layout->model_type;
+    if (is_named) return *layout;
+  }
+  return bert_layout();
+}
+
+/// Special tokens that the file names otherwise than its layout are problems.
+void read_config(const ConfigFile& config, TokenizerParts& parts, std::vector<std::string>& problems) {
+  const WordPieceLayout& layout = layout_of(config);
+  parts.sections = layout.name;
   for (const SpecialRole& role : special_roles) {
-    const std::string name = std::string(role.name) + "_token", known = special_token_name(role.id);
+    const std::string name = std::string(role.name) + "_token", known = layout.token(role.id);
     const nlohmann::json& token = member(config.json, name.c_str());
     if (token.is_null() || token_text(token) == known) continue;
     problems.push_back(config.path + ": " + name + " is " + core::printable(token.dump(), 80) +
                        "; this version reads only \"" + known + "\".");
   }
+}
+
+std::span<const char* const> implied_tokens(const TokenizerParts& parts) {
+  return wordpiece_layout(parts.sections).tokens;
 }
 
 constexpr const char* lowercase = text_form_fields[0].name;
@@ -145,28 +166,20 @@ TokenizerSettings settings_of(const TextForm& form) {
   return settings;
 }
 
-const char* special_token_name(std::int32_t SpecialIds::*role) {
-  std::size_t at = 0;
-  while (special_roles[at].id != role) ++at;
-  return special_token_names[at];
-}
-
 const TokenizerKind& wordpiece_kind() {
   static const TokenizerKind kind = [] {
     TokenizerKind made;
     made.name = "wordpiece";
     made.model_type = "WordPiece";
     made.title = "WordPiece";
-    made.usual_class = "BertTokenizer";
-    made.sequence.before = {&SpecialIds::cls};
-    made.sequence.after = made.sequence.between = made.sequence.after_pair = {&SpecialIds::sep};
-    made.sequence.second_type = 1;
+    made.usual_class = bert_layout().usual_class;
+    made.sequence = bert_layout().sequence;
     const auto &lower = text_form_fields[0], &strips = text_form_fields[1], &ideographs = text_form_fields[2];
     made.keys = {{lower.name, lower.hugging_face_name, uncased.lowercase, true},
                  {strips.name, strips.hugging_face_name, uncased.strip_accents},
                  {ideographs.name, ideographs.hugging_face_name, uncased.tokenize_chinese_chars, true}};
     made.own_files = {"vocab.txt"};
-    made.implied_tokens = special_token_names;
+    made.implied_tokens = implied_tokens;
     made.complete = complete;
     made.contradiction = contradiction;
     made.doubt = doubt;

@@ -63,7 +63,7 @@ class Trainer {
     std::set<std::string> kept;
     for (const auto& entry : by_count) kept.insert(entry.second);
 
-    for (const char* special : special_token_names) add_piece(special);
+    for (const char* special : bert_layout().tokens) add_piece(special);
     for (const std::string& character : kept) add_piece(character);
     for (const std::string& character : inner) {
       if (kept.contains(character)) add_piece("##" + character);
@@ -101,7 +101,7 @@ class Trainer {
 }  // namespace
 
 WordPieceTrainer::WordPieceTrainer(const TextForm& form)
-    : splitter_(form, {std::begin(special_token_names), std::end(special_token_names)}) {}
+    : splitter_(form, {bert_layout().tokens.begin(), bert_layout().tokens.end()}) {}
 
 void WordPieceTrainer::read(std::string_view text, WordNumbers& words, std::vector<std::int32_t>& numbers) {
   constexpr std::int32_t unknown = 1;

@@ -30,13 +30,14 @@ struct Folder {
 
 /// The tokenizer is written, read and written again; and it takes any text.
 void use(const tokenize::TokenizerKind& kind, tokenize::TokenizerParts parts) {
-  if (!tokenize::settle_added_tokens(parts.vocabulary, parts.added, kind.implied_tokens).empty()) return;
+  if (!tokenize::settle_added_tokens(parts.vocabulary, parts.added, tokenize::implied_tokens(kind, parts)).empty())
+    return;
   const auto tokenizer = kind.make(parts, "fuzz");
   const tokenize::TokenizerSpec spec = tokenizer->spec();
   const fuzz::File written(spec.text);
   tokenize::TokenizerJson again = tokenize::read_tokenizer_json(written.path());
   fuzz::require(again.problems.empty() && again.vocabulary_problem.empty(), "what is written can be read");
-  tokenize::settle_added_tokens(again.parts.vocabulary, again.parts.added, kind.implied_tokens);
+  tokenize::settle_added_tokens(again.parts.vocabulary, again.parts.added, tokenize::implied_tokens(kind, again.parts));
   fuzz::require(kind.make(again.parts, "fuzz")->spec().text == spec.text, "what is written is what was read");
   std::vector<std::int32_t> ids;
   std::vector<tokenize::TokenSpan> spans;

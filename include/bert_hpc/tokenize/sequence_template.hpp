@@ -23,6 +23,9 @@ struct SequenceTemplate {
   }
 };
 
+/// RoBERTa's: "<s> a </s>" and "<s> a </s></s> b </s>", all of token type 0.
+const SequenceTemplate& roberta_sequence();
+
 /// "[CLS] a [SEP] b [SEP]", or of a text alone "[CLS] a [SEP]".
 std::string describe(const SequenceTemplate& sequence, bool pair);
 

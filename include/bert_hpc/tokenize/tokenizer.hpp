@@ -129,8 +129,8 @@ struct TokenizerKind {
   std::vector<const char*> own_files;  ///< names of the files that hold its vocabulary beside tokenizer.json
   /// Whether own_files become what a tokenizer.json would hold, added tokens included: they are read only without one.
   bool converts_files = false;
-  /// Special tokens that every vocabulary of this kind has, so that they count as no added tokens.
-  std::span<const char* const> implied_tokens;
+  /// Special tokens that the vocabulary of such a tokenizer has, so that they count as no added tokens; null: none.
+  std::span<const char* const> (*implied_tokens)(const TokenizerParts& parts) = nullptr;
 
   /// Adds the switches that follow from known ones; null: none does.
   void (*complete)(TokenizerSettings& known) = nullptr;
@@ -162,6 +162,8 @@ struct TokenizerKind {
 std::span<const TokenizerKind* const> tokenizer_kinds();
 /// The kind of this name, or the first one if it is empty; null if there is none.
 const TokenizerKind* find_tokenizer_kind(std::string_view name);
+/// The special tokens that the vocabulary of a tokenizer of these parts has, and that count as no added tokens.
+std::span<const char* const> implied_tokens(const TokenizerKind& kind, const TokenizerParts& parts);
 /// The kind with this model.type; null if there is none.
 const TokenizerKind* find_tokenizer_model(std::string_view model_type);
 /// "WordPiece": the tokenizers that this version reads, for messages.

@@ -8,11 +8,9 @@
 
 #include "bert_hpc/tokenize/byte_trie.hpp"
 #include "bert_hpc/tokenize/special_ids.hpp"
+#include "bert_hpc/tokenize/wordpiece_layout.hpp"
 
 namespace bert_hpc::tokenize {
-
-/// BERT's special tokens, which every WordPiece vocabulary here has, in the order of special_roles.
-inline constexpr const char* special_token_names[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
 
 /// Immutable; shared by encoders of several threads. About 20 bytes a piece's byte in memory.
 class Vocabulary {
@@ -23,11 +21,12 @@ class Vocabulary {
 
   /// If a piece is there twice, the last one counts, as in Transformers. `source` names the origin in error
   /// messages. Throws Error(data) if the pieces are no vocabulary: not UTF-8, or special tokens are missing.
-  Vocabulary(std::vector<std::string> pieces, const std::string& source);
+  Vocabulary(std::vector<std::string> pieces, const std::string& source, const WordPieceLayout& layout = bert_layout());
 
   std::int32_t size() const { return static_cast<std::int32_t>(pieces_.size()); }
   const std::string& piece(std::int32_t id) const { return pieces_.at(static_cast<std::size_t>(id)); }
   const std::vector<std::string>& pieces() const { return pieces_; }
+  const WordPieceLayout& layout() const { return *layout_; }
   const SpecialIds& special() const { return special_; }
 
   /// Id of a piece ("##" included); -1 if there is none.
@@ -50,6 +49,7 @@ class Vocabulary {
   void check_and_find_special(const std::string& source);
 
   std::vector<std::string> pieces_;
+  const WordPieceLayout* layout_;
   ByteTrie trie_;
   SpecialIds special_;
   std::string hash_;

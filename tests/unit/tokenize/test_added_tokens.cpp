@@ -29,7 +29,7 @@ TextForm form_named(const std::string& name) {
 
 std::unique_ptr<Tokenizer> tokenizer_of(const std::vector<std::string>& pieces, std::vector<AddedToken> added,
                                         const TextForm& form = uncased) {
-  CHECK(settle_added_tokens(pieces, added, special_token_names) == std::vector<std::string>());
+  CHECK(settle_added_tokens(pieces, added, bert_layout().tokens) == std::vector<std::string>());
   return wordpiece_kind().make({.vocabulary = pieces, .added = std::move(added), .settings = settings_of(form)},
                                "test");
 }
@@ -76,7 +76,7 @@ TEST_CASE("text is split at added tokens as in Transformers, with the same ids a
 TEST_CASE("added tokens have the ids of their pieces, or those behind the vocabulary in their order") {
   std::vector<AddedToken> added = {{.content = "[E2]"}, {.content = "dog"},  {.content = "[E1]"},
                                    {.content = ""},     {.content = "[E2]"}, {.content = "[CLS]", .id = 2}};
-  REQUIRE(settle_added_tokens(small, added, special_token_names).empty());
+  REQUIRE(settle_added_tokens(small, added, bert_layout().tokens).empty());
   REQUIRE(added.size() == 3);
   CHECK(added[0] == AddedToken{.content = "dog", .id = 6});
   CHECK(added[1] == AddedToken{.content = "[E2]", .id = 8});
@@ -89,7 +89,7 @@ TEST_CASE("added tokens have the ids of their pieces, or those behind the vocabu
 
 TEST_CASE("ids of added tokens that leave a gap or differ from the vocabulary's are a problem") {
   const auto problem = [](std::vector<AddedToken> added) {
-    const std::vector<std::string> problems = settle_added_tokens(small, added, special_token_names);
+    const std::vector<std::string> problems = settle_added_tokens(small, added, bert_layout().tokens);
     return problems.size() == 1 ? problems.front() : "";
   };
   CHECK_THAT(problem({{.content = "[E1]", .id = 9}}),

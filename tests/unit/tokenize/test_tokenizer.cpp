@@ -41,7 +41,7 @@ bool holds_reordered_marks(std::string_view text) {
 }
 
 std::unique_ptr<Tokenizer> wordpiece(std::vector<std::string> pieces, const TextForm& form = uncased) {
-  pieces.insert(pieces.begin(), std::begin(special_token_names), std::end(special_token_names));
+  pieces.insert(pieces.begin(), bert_layout().tokens.begin(), bert_layout().tokens.end());
   return wordpiece_kind().make({.vocabulary = std::move(pieces), .settings = settings_of(form)}, "test");
 }
 

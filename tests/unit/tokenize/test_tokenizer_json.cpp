@@ -119,7 +119,7 @@ TEST_CASE("errors name features that this version does not support") {
   named("normalizer.lowercase is null", [](json& d) { d["normalizer"].erase("lowercase"); });
   named("its pre_tokenizer is of type \"Whitespace\"", [](json& d) { d["pre_tokenizer"]["type"] = "Whitespace"; });
   named("its post_processor is missing", [](json& d) { d.erase("post_processor"); });
-  named("its post_processor is of type \"TemplateProcessing\" and does not",
+  named("its post_processor is of type \"TemplateProcessing\" and makes neither",
         [](json& d) { d["post_processor"]["special_tokens"]["[SEP]"]["ids"] = {3}; });
   named("its post_processor is of type \"TemplateProcessing\"",
         [](json& d) { d["post_processor"]["pair"][4]["SpecialToken"]["type_id"] = 0; });

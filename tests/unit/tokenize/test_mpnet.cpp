@@ -1,0 +1,104 @@
+// WordPiece with MPNet's special tokens against Transformers' MPNetTokenizer (tests/golden/tokenizer/make_mpnet.py).
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "bert_hpc/core/error.hpp"
+#include "bert_hpc/tokenize/tokenizer_folder.hpp"
+#include "bert_hpc/tokenize/wordpiece.hpp"
+#include "support/temporary_directory.hpp"
+#include "support/temporary_file.hpp"
+#include "support/tokenizer_golden.hpp"
+
+using namespace bert_hpc::tokenize;
+using bert_hpc::test::TokenizerGolden;
+using Catch::Matchers::ContainsSubstring;
+using nlohmann::json;
+using Ids = std::vector<std::int32_t>;
+
+namespace {
+
+const TokenizerGolden& golden() {
+  static const TokenizerGolden read("mpnet.json");
+  return read;
+}
+
+void write(const std::string& path, const std::string& text) {
+  std::ofstream(path) << text;
+}
+
+std::string lines_of(const json& vocabulary) {
+  std::string text;
+  for (const json& token : vocabulary) text += token.get<std::string>() + '\n';
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("ids and offsets equal those of MPNetTokenizer") {
+  for (const json& one : golden().cases()) {
+    const auto tokenizer = golden().tokenizer_of(one, wordpiece_kind());
+    golden().check_texts(*tokenizer, one);
+    CHECK(golden().sequence_of(*tokenizer, "cat") == one["single"].get<Ids>());
+    CHECK(golden().sequence_of(*tokenizer, "cat", "mat") == one["pair"].get<Ids>());
+  }
+}
+
+TEST_CASE("the tokenizer.json of MPNet is that which Transformers saves, and reads back to the same tokenizer") {
+  for (const json& one : golden().cases()) {
+    const auto tokenizer = golden().tokenizer_of(one, wordpiece_kind());
+    json expected = one["tokenizer"];
+    expected["normalizer"]["strip_accents"] = expected["normalizer"]["lowercase"];  // null: as the case
+    json again = one;
+    again["tokenizer"] = json::parse(tokenizer->spec().text);
+    CHECK(again["tokenizer"] == expected);
+    CHECK(golden().tokenizer_of(again, wordpiece_kind())->spec().text == tokenizer->spec().text);
+  }
+}
+
+TEST_CASE("a folder of MPNet without tokenizer.json is known by its class, its tokens or its model") {
+  const json& one = golden().cases()[0];
+  const std::string expected = golden().tokenizer_of(one, wordpiece_kind())->spec().text;
+  for (const auto& [file, text] : {std::pair("tokenizer_config.json", R"({"tokenizer_class": "MPNetTokenizer"})"),
+                                   std::pair("tokenizer_config.json", R"({"cls_token": "<s>", "sep_token": "</s>"})"),
+                                   std::pair("config.json", R"({"model_type": "mpnet"})")}) {
+    CAPTURE(text);
+    const bert_hpc::test::TemporaryDirectory folder;
+    write(folder / "vocab.txt", lines_of(one["vocabulary"]));
+    write(folder / file, text);
+    const TokenizerFolder read = read_tokenizer_folder(folder.path());
+    REQUIRE(read.problems.empty());
+    CHECK(read.kind->make(read.parts, "x")->spec().text == expected);
+  }
+}
+
+TEST_CASE("the folder that is written reads back, and names MPNet's class and tokens") {
+  const json& one = golden().cases()[1];
+  const auto tokenizer = golden().tokenizer_of(one, wordpiece_kind());
+  const bert_hpc::test::TemporaryDirectory folder;
+  for (const Tokenizer::File& file : tokenizer->files(512)) write(folder / file.name, file.text);
+  std::ifstream stream(folder / "tokenizer_config.json");
+  const json config = json::parse(stream);
+  for (const char* key : {"tokenizer_class", "bos_token", "cls_token", "eos_token", "mask_token", "pad_token",
+                          "sep_token", "unk_token", "do_lower_case"}) {
+    INFO(key);
+    CHECK(config[key] == one["config"][key]);
+  }
+  const TokenizerFolder read = read_tokenizer_folder(folder.path());
+  REQUIRE(read.problems.empty());
+  CHECK(read.conflict.empty());
+  CHECK(read.kind->make(read.parts, "x")->spec().hash == tokenizer->spec().hash);
+}
+
+TEST_CASE("a vocabulary without MPNet's tokens is refused by the names of those it lacks") {
+  try {
+    wordpiece_kind().make({.vocabulary = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<s>"}, .sections = "mpnet"},
+                          "x");
+    FAIL("no error");
+  } catch (const bert_hpc::core::Error& error) {
+    CHECK(std::string(error.what()) ==
+          "x: the vocabulary lacks <pad>, </s>, <mask>; that of MPNetTokenizer has <pad>, [UNK], <s>, </s> and "
+          "<mask>.");
+  }
+}
