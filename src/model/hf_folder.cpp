@@ -36,21 +36,27 @@ bool is_merges(const std::string& text) {
   return !text.empty();
 }
 
-bool has(const std::string& text, const char* token) {
-  return text.find(token) != std::string::npos;
+/// The tokens around a text in vocab.txt of BERT, MPNet and ESM.
+constexpr std::pair<const char*, const char*> text_ends[] = {{"[CLS]", "[SEP]"}, {"<s>", "</s>"}, {"<cls>", "<eos>"}};
+
+bool is_vocabulary(const std::string& text) {
+  const auto has = [&text](const char* token) { return text.find(token) != std::string::npos; };
+  return std::any_of(std::begin(text_ends), std::end(text_ends),
+                     [&](const auto& ends) { return has(ends.first) && has(ends.second); });
 }
 
 /// The text of one of them. A name may be a link (Hugging Face's caches hold only links), perhaps to a private file:
-/// only JSON, lists of merges, and a vocabulary that has special tokens of BERT or ESM, are copied.
+/// only JSON, lists of merges, and a vocabulary with the special tokens of a family, are copied.
 std::string tokenizer_file(const std::filesystem::path& path) {
   std::string text = core::read_text_file(path.string(), longest_tokenizer_file);
   if (path.extension() == ".json") {
     parse_strict_json(text, path.string());
   } else if (path.filename() == "merges.txt") {
     if (!is_merges(text)) throw Error(ExitCode::files, path.string() + ": is no list of merges, a pair a line.");
-  } else if (!(has(text, "[CLS]") && has(text, "[SEP]")) && !(has(text, "<cls>") && has(text, "<eos>"))) {
-    throw Error(ExitCode::files,
-                path.string() + ": is not a vocabulary of BERT or ESM: it lacks [CLS] or [SEP], and <cls> or <eos>.");
+  } else if (!is_vocabulary(text)) {
+    throw Error(ExitCode::files, path.string() +
+                                     ": is not a vocabulary of BERT, MPNet or ESM: it has neither [CLS] and "
+                                     "[SEP], nor <s> and </s>, nor <cls> and <eos>.");
   }
   return text;
 }

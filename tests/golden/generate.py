@@ -88,6 +88,10 @@ TASKS = {
     "esm_classification": dict(layers=2, labels=5, keep_values=False),
     "esm_masked_lm": dict(layers=1, labels=2, keep_values=False),
     "esm_token_classification": dict(layers=1, labels=5, keep_values=False),
+    "mpnet_classification": dict(layers=2, labels=5, keep_values=False),
+    "mpnet_masked_lm": dict(layers=1, labels=2, keep_values=False),
+    "mpnet_token_classification": dict(layers=1, labels=5, keep_values=False),
+    "mpnet_question_answering": dict(layers=1, labels=2, keep_values=False),
     # embeddings of fewer columns than the encoder, and of more, as those of the small model and of generators
     "electra_classification_small": dict(layers=1, labels=5, keep_values=False, embeddings=20),
     "electra_masked_lm_wide": dict(layers=1, labels=2, keep_values=False, embeddings=64),
@@ -112,6 +116,7 @@ FAMILIES = {  # before a task's name; else BERT
     "modernbert": "ModernBert",
     "nomic_bert": "NomicBert",
     "esm": "Esm",
+    "mpnet": "MPNet",
     "bilstm": "BiLstm",
 }
 
@@ -138,7 +143,7 @@ def kind_of(task):
 
 
 def padding_of(task):
-    return 1 if family_of(task) in ("roberta", "esm") else 0
+    return 1 if family_of(task) in ("roberta", "esm", "mpnet") else 0
 
 
 def make_config(task, settings):
@@ -186,6 +191,17 @@ def make_config(task, settings):
             **special,
             **common,
         )
+    if family == "mpnet":  # its positions begin after padding's row
+        common["max_position_embeddings"] += padding_of(task) + 1
+        return transformers.MPNetConfig(
+            hidden_size=48,
+            num_hidden_layers=settings["layers"],
+            num_attention_heads=4,
+            intermediate_size=80,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+            **common,
+        )
     types = 2
     if family == "roberta":  # its positions begin after padding's row; every token has one type
         common["max_position_embeddings"] += padding_of(task) + 1
@@ -231,6 +247,8 @@ def make_model(task, settings, random):
             values = random.standard_normal(tuple(parameter.shape)).astype(numpy.float32)
             if is_norm(name) and name.endswith("weight"):
                 values = numpy.float32(1) + numpy.float32(0.2) * values
+            elif "relative_attention_bias" in name:  # beside scores of about 1
+                pass
             elif is_bias(name):
                 values = numpy.float32(0.1) * values
             elif "project" in name:  # its result is about as large as that of a norm
@@ -291,7 +309,7 @@ def make_batch(task, settings, lengths, random):
 
 
 def padded(task, batch):
-    """The same batch as Transformers takes it: padded to the longest, with an attention mask. DistilBERT, GPT-2, ModernBERT and ESM have no types, RoBERTa one."""
+    """The same batch as Transformers takes it: padded to the longest, with an attention mask. DistilBERT, GPT-2, ModernBERT, ESM and MPNet have no types, RoBERTa one."""
     offsets = batch["offsets"]
     lengths = numpy.diff(offsets)
     shape = (len(lengths), int(lengths.max()))
@@ -312,7 +330,7 @@ def padded(task, batch):
         arguments["labels"] = torch.from_numpy(batch["labels"]).long()
     if "values" in batch:
         arguments["labels"] = torch.from_numpy(batch["values"]).double()
-    if family_of(task) in ("distilbert", "roberta", "gpt2", "modernbert", "esm", "bilstm"):
+    if family_of(task) in ("distilbert", "roberta", "gpt2", "modernbert", "esm", "mpnet", "bilstm"):
         del arguments["token_type_ids"]
     return arguments
 

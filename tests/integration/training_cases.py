@@ -22,11 +22,11 @@ LISTWISE = "answer_ranking_listwise"  # answer_ranking with the other loss
 BOUNDED = "regression_within_range"  # regression with the range of the labels
 COLUMNS = "columns_regression"  # regression on several label columns, some of whose labels are missing
 # Task names of the input, if they differ, and the label column of the table.
-TASKS = {LISTWISE: "answer_ranking", BOUNDED: "regression", COLUMNS: "regression", "electra_regression": "regression", "roberta_classification": "classification",
+TASKS = {LISTWISE: "answer_ranking", BOUNDED: "regression", COLUMNS: "regression", "electra_regression": "regression", "mpnet_regression": "regression", "roberta_classification": "classification",
          "gpt2_causal_lm": "causal_lm", "modernbert_classification": "classification", "bilstm_classification": "classification", "embedding_symmetric": "embedding",
          **dict.fromkeys(["embedding_scores", "embedding_negatives", "embedding_triplets", "embedding_triplet_columns", "embedding_margins", "embedding_duplicates"], "embedding")}
 LABELS = {"classification": "label", "roberta_classification": "label", "modernbert_classification": "label", "regression": "score", BOUNDED: "score", COLUMNS: ["score", "size", "vowels"],
-          "electra_regression": "score", "bilstm_classification": "label", "multi_label": "labels", "token_classification": "tags"}
+          "electra_regression": "score", "mpnet_regression": "score", "bilstm_classification": "label", "multi_label": "labels", "token_classification": "tags"}
 # [task] of embeddings.
 EMBEDDINGS = {"embedding": {}, "embedding_symmetric": {"symmetric": True, "scale": 10.0, "pooling": "cls"},
               "embedding_negatives": {"dimensions": [48, 20]},
@@ -41,9 +41,9 @@ EMBEDDING_SOURCES = {"embedding_scores": {"label": "score"}, "embedding_negative
                      "embedding_margins": {"label": "score", "negatives": ["near"]},
                      "embedding_duplicates": {"text": "topic", "text_pair": "ends", "negatives": ["far"]}}
 CASES = [*LABELS, "answer_ranking", LISTWISE, "question_answering", "gpt2_causal_lm", *EMBEDDINGS]
-FAMILIES = {"electra": "Electra", "roberta": "Roberta", "gpt2": "GPT2", "modernbert": "ModernBert", "bilstm": "BiLstm"}  # before a task's name; else BERT
+FAMILIES = {"electra": "Electra", "roberta": "Roberta", "mpnet": "MPNet", "gpt2": "GPT2", "modernbert": "ModernBert", "bilstm": "BiLstm"}  # before a task's name; else BERT
 CLASSES = dict.fromkeys(EMBEDDINGS, "Model") | {"question_answering": "ForQuestionAnswering", "token_classification": "ForTokenClassification", "gpt2_causal_lm": "LMHeadModel"}
-PROBLEMS = {"regression": "regression", BOUNDED: "regression", COLUMNS: "regression", "electra_regression": "regression", "multi_label": "multi_label_classification"}
+PROBLEMS = {"regression": "regression", BOUNDED: "regression", COLUMNS: "regression", "electra_regression": "regression", "mpnet_regression": "regression", "multi_label": "multi_label_classification"}
 # LoRA: 20 steps with each of these adapters, of classification unless they name another task.
 LORA_STEPS, LORA_RATE = 20, 5e-3
 ADAPTERS = {
@@ -125,6 +125,14 @@ def write_rows(path, count, seed):
     sizes = ["size"] + [f"{len(text) / 50:.3f}" if i % 3 else "" for i, (text, _, _) in enumerate(rows)]
     vowels = ["vowels"] + [f"{sum(map(text.count, 'aeiou')) / 10:.3f}" if i % 4 else "" for i, (text, _, _) in enumerate(rows)]
     path.write_text("".join("\t".join(row) + "\n" for row in zip(lines, sets, tags, sizes, vowels, strict=True)))
+
+
+def write_mpnet_tokenizer(folder, path):
+    """The words of a table's texts, but those with a capital, as a vocabulary with MPNet's special tokens; others are unknown."""
+    words = sorted({word for line in path.read_text().splitlines()[1:] for word in line.split("\t")[0].split() if word == word.lower()})
+    folder.mkdir()
+    (folder / "vocab.txt").write_text("\n".join(["<s>", "<pad>", "</s>", "<unk>", "[UNK]", *words, "<mask>"]) + "\n")
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "MPNetTokenizer", "do_lower_case": True}))
 
 
 def write_pairs(path, count, seed):
@@ -215,6 +223,9 @@ def config_of(task, shard):
                   "pooling": "mean", "pad_token_id": 0}
     if family == "roberta":  # positions begin after the row of padding, which is 0 in these vocabularies
         config |= {"type_vocab_size": 1, "max_position_embeddings": MAX_TOKENS + 1}
+    if family == "mpnet":  # positions begin after the row of padding
+        config |= {"max_position_embeddings": MAX_TOKENS + 2, "pad_token_id": 1, "relative_attention_num_buckets": 32}
+        del config["type_vocab_size"]
     if kind not in ("ForQuestionAnswering", "Model"):
         names = shard["names"] or ["LABEL_0"]
         config |= {"id2label": {str(i): name for i, name in enumerate(names)}, "label2id": {name: i for i, name in enumerate(names)}}
@@ -250,8 +261,12 @@ def shapes_of(task, config):
         return shapes | {f"{norm}.weight": (hidden,) for norm in norms}
     columns = config.get("embedding_size", hidden)
     shapes = {f"{family}.embeddings.word_embeddings.weight": (config["vocab_size"], columns),
-              f"{family}.embeddings.position_embeddings.weight": (config["max_position_embeddings"], columns),
-              f"{family}.embeddings.token_type_embeddings.weight": (config["type_vocab_size"], columns)}
+              f"{family}.embeddings.position_embeddings.weight": (config["max_position_embeddings"], columns)}
+    if family == "mpnet":
+        shapes[f"{family}.encoder.relative_attention_bias.weight"] = (config["relative_attention_num_buckets"], config["num_attention_heads"])
+    else:
+        shapes[f"{family}.embeddings.token_type_embeddings.weight"] = (config["type_vocab_size"], columns)
+    attention = ("attn.q", "attn.k", "attn.v", "attn.o", "LayerNorm") if family == "mpnet" else ("self.query", "self.key", "self.value", "output.dense", "output.LayerNorm")
 
     def add(name, *shape):
         shapes[f"{name}.weight"] = shape
@@ -262,9 +277,9 @@ def shapes_of(task, config):
         add(f"{family}.embeddings_project", hidden, columns)
     for i in range(config["num_hidden_layers"]):
         layer = f"{family}.encoder.layer.{i}"
-        for name in ("attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense"):
-            add(f"{layer}.{name}", hidden, hidden)
-        add(f"{layer}.attention.output.LayerNorm", hidden)
+        for name in attention[:4]:
+            add(f"{layer}.attention.{name}", hidden, hidden)
+        add(f"{layer}.attention.{attention[4]}", hidden)
         add(f"{layer}.intermediate.dense", inner, hidden)
         add(f"{layer}.output.dense", hidden, inner)
         add(f"{layer}.output.LayerNorm", hidden)
@@ -294,7 +309,8 @@ def first_values(shapes, seed):
         drawn = 0.1 * draw.standard_normal(shape)
         if is_norm(name) and name.endswith("weight"):
             drawn += 1
-        if name == "embedding.weight":  # of a Bi-LSTM, which has no norm: as PyTorch's own
+        # Of a Bi-LSTM, which has no norm, as PyTorch's own; the position bias beside scores of about 1.
+        if name == "embedding.weight" or "relative_attention_bias" in name:
             drawn *= 10
         values[name] = drawn.astype(np.float32)
     return values
@@ -394,6 +410,9 @@ class Trainings(unittest.TestCase):
         pairs = {"format": "tsv"} | EMBEDDING_SOURCES.get(task, {})
         source = {"format": "squad"} if answers else {"format": "wikiqa"} if ranks else pairs if task in EMBEDDINGS else {"format": "tsv", "text": "text"} | labels
         tokenizer = {"type": "byte_bpe", "train_size": 400} if family_of(task) == "gpt2" else {"train_size": 250}
+        if family_of(task) == "mpnet":
+            write_mpnet_tokenizer(self.folder / f"{task}_tokenizer", self.folder / "train.tsv")
+            tokenizer = {"vocabulary": f"{task}_tokenizer"}
         tokenizer |= {"max_tokens": 16 if task == "token_classification" else MAX_TOKENS}
         if answers:
             tokenizer["doc_stride"] = OVERLAP

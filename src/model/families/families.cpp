@@ -5,13 +5,14 @@
 
 namespace bert_hpc::model {
 
-extern const Family bert, bilstm, camembert, distilbert, electra, esm, gpt2, modernbert, nomic_bert, roberta,
+extern const Family bert, bilstm, camembert, distilbert, electra, esm, gpt2, modernbert, mpnet, nomic_bert, roberta,
     xlm_roberta;
 
 namespace {
 
 constexpr const Family* all[] = {
-    &bert, &distilbert, &electra, &gpt2, &modernbert, &nomic_bert, &roberta, &camembert, &xlm_roberta, &esm, &bilstm,
+    &bert,    &distilbert, &electra,     &gpt2, &modernbert, &nomic_bert,
+    &roberta, &camembert,  &xlm_roberta, &esm,  &mpnet,      &bilstm,
 };
 
 }  // namespace

@@ -56,6 +56,7 @@ struct Family {
   bool causal = false;                   ///< a token attends to itself and those before it
   bool attention = true;                 ///< it has heads, a feed-forward layer and positions
   bool positions_after_padding = false;  ///< the first position's row is behind that of the padding token's id
+  bool fixed_padding = false;            ///< its padding token's id is one number, also of a model from scratch
   bool projects_embeddings = false;      ///< embeddings may have other columns than the encoder
   bool reads_mask_tokens = false;        ///< what it computes of a mask token depends on mask_token_id
   /// Keys of config.json of a model from scratch that differ from what their absence in a file means.

@@ -1,0 +1,96 @@
+"""MPNet: shards with its tokenizer, whose bias of attention's scores all blocks share: a training gives one model on every layout
+and from any checkpoint, and continues from its own folder; what does not fit is refused."""
+
+import json
+import unittest
+
+import h5py
+import numpy as np
+from language_model import LanguageModel
+from program import MPIRUN, sentences, write_tsv
+from test_tensor import read_safetensors
+from training_cases import write_mpnet_tokenizer
+
+BIAS = "mpnet.encoder.relative_attention_bias.weight"
+
+
+class MPNet(LanguageModel):
+    SOURCE, TASK = {"format": "tsv", "text": "text", "files": ["rows.tsv"]}, "masked_lm"
+    MODEL = {"family": "mpnet", "hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 64}
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        write_tsv(cls.folder / "rows.tsv", sentences(300))
+        write_mpnet_tokenizer(cls.folder / "tokenizer", cls.folder / "rows.tsv")
+        cls.prepare("shards", tokenizer={"vocabulary": "tokenizer", "max_tokens": 40}, task={"pack": False},
+                    split={"train": 0.9, "validation": 0.1})
+
+    def weights(self, name):
+        return read_safetensors(self.folder / name / "model/model.safetensors")
+
+    def test_sequences_have_the_tokens_of_roberta(self):
+        with h5py.File(self.folder / "shards/train-00000.h5") as file:
+            ids, offsets = file["input_ids"][:], file["offsets"][:]
+        for begin, end in zip(offsets, offsets[1:]):
+            self.assertEqual((ids[begin], ids[end - 1]), (0, 2))
+
+    def test_layouts_give_one_model(self):
+        if MPIRUN is None:
+            self.skipTest("mpirun is not at hand")
+        self.start("one")
+        expected, weights = self.numbers("one"), self.weights("one")
+        self.assertEqual(weights[BIAS].shape, (32, 2))
+        ring = {"pipeline": 2, "pipeline_schedule": "interleaved", "virtual_stages": 2}
+        for name, ranks, parallel in (("data", 2, {"data": 2, "zero": 0}), ("pipeline", 2, {"pipeline": 2}), ("stages", 4, {"pipeline": 4}),
+                                      ("bubble", 2, {"pipeline": 2, "pipeline_schedule": "zb_h1"}), ("ring", 2, ring),
+                                      ("both", 4, {"pipeline": 2, "data": 2, "zero": 2}), ("offload", 2, {"data": 2, "zero": 2, "offload": True})):
+            self.start(name, ranks, parallel=parallel)
+            mine = self.weights(name)
+            with self.subTest(name):
+                self.assertEqual(list(self.numbers(name)), list(expected))
+                self.assertTrue(all(np.array_equal(mine[key], value) for key, value in weights.items()))
+        for name, ranks, parallel in (("tensor", 2, {"tensor": 2}), ("three", 4, {"tensor": 2, "pipeline": 2})):
+            self.start(name, ranks, parallel=parallel)
+            np.testing.assert_allclose(self.numbers(name), expected, rtol=1e-4)
+
+    def test_fast_sums_in_pieces_agree(self):
+        if MPIRUN is None:
+            self.skipTest("mpirun is not at hand")
+        fast = {"run": {"reproducible": False}, "debug": {"parameter_hash_every": 1}}
+        self.start("fast", **fast)
+        expected, weights = self.numbers("fast"), self.weights("fast")
+        for name, ranks, parallel in (("fast-data", 2, {"data": 2, "zero": 0}), ("fast-sharded", 2, {"data": 2, "zero": 2}),
+                                      ("fast-both", 4, {"pipeline": 2, "data": 2, "zero": 2})):
+            self.start(name, ranks, parallel=parallel, **fast)
+            with self.subTest(name):  # rounding of 1e-7 a pass, which the updates multiply by some hundred
+                np.testing.assert_allclose(self.numbers(name), expected, rtol=1e-4)
+                np.testing.assert_allclose(self.weights(name)[BIAS], weights[BIAS], atol=1e-4)
+
+    def test_the_bias_is_trained_and_may_be_frozen(self):
+        self.start("trained")
+        self.start("never_trained", schedule={"steps": 1}, optimizer={"learning_rate": 1e-30, "weight_decay": 0.0})
+        first = self.weights("never_trained")[BIAS]
+        self.assertGreater(np.abs(self.weights("trained")[BIAS] - first).max(), 1e-3)
+        pretrained = dict.fromkeys(self.MODEL) | {"pretrained": "never_trained/model", "freeze_layers": 1}
+        self.start("frozen", model=pretrained)
+        np.testing.assert_array_equal(self.weights("frozen")[BIAS], first)
+
+    def test_a_training_continues_from_its_folder(self):
+        self.start("first")
+        loss = self.numbers("first")[-1]
+        self.start("second", model=dict.fromkeys(self.MODEL) | {"pretrained": "first/model"})
+        self.assertLess(self.numbers("second")[-1], loss)
+        config = json.loads((self.folder / "first/model/config.json").read_text())
+        self.assertEqual([config[key] for key in ("architectures", "model_type", "max_position_embeddings", "pad_token_id", "relative_attention_num_buckets")],
+                         [["MPNetForMaskedLM"], "mpnet", 514, 1, 32])
+        self.assertNotIn("type_vocab_size", config)
+
+    def test_another_padding_token_is_refused(self):
+        self.prepare("padded_by_0", tokenizer={"train_size": 60, "max_tokens": 40}, task={"pack": False}, split={"train": 0.9, "validation": 0.1})
+        done = self.start("never", check=3, data={"train": ["padded_by_0/train-*.h5"], "validation": None})
+        self.assertIn('the shards\' padding token has the id 0, but that of model.family = "mpnet" is 1', done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
