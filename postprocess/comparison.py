@@ -174,7 +174,7 @@ def as_markdown(runs):
     parts = [writing.as_markdown(header, rows, "summary"), ratio_note(runs, header), equal_text(runs, equal) if equal else ""]
     settings = own_settings(runs)
     if any(settings):
-        lines = [[run.name, ", ".join(f"`{setting}`" for setting in own) or "as most of the others"] for run, own in zip(runs, settings)
+        lines = [[run.name, ", ".join(f"`{setting}`" for setting in own) or "nothing: it has the settings of most runs"] for run, own in zip(runs, settings)
                  if run.has_metrics]
         parts += ["### Settings", writing.as_markdown(["run", "differs in"], lines, "summary")]
     parts += ["### Failed runs", "\n".join(failure_lines(runs)[1:])] if failed(runs) else []
