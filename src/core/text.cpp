@@ -218,7 +218,10 @@ std::string printable(std::string_view text, std::size_t limit) {
     const std::size_t length = utf8_length(text.substr(i));
     const unsigned char byte = static_cast<unsigned char>(text[i]);
     const bool shown = length > 0 && byte >= 0x20 && byte != 0x7F;
-    const std::string piece = shown ? std::string(text.substr(i, length)) : formatted("\\x%02X", byte);
+    const std::string piece = shown          ? std::string(text.substr(i, length))
+                              : byte == '\t' ? "\\t"
+                              : byte == '\n' ? "\\n"
+                                             : formatted("\\x%02X", byte);
     if (result.size() + piece.size() > limit) return result + "…";
     result += piece;
     i += shown ? length : 1;

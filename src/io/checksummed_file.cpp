@@ -86,7 +86,8 @@ FileCheck judge_foreign(const SealBlock& block, std::size_t bytes, const std::st
   if (start.find_first_not_of('\0') == std::string::npos) {
     return {FileState::truncated, "its header is missing: the writer did not finish"};
   }
-  return {FileState::foreign, "it is not a bert_hpc " + kind};
+  const char* const origin = kind == "shard" ? ", which bert_hpc_prep makes of text files" : "";
+  return {FileState::foreign, "it is not a bert_hpc " + kind + origin};
 }
 
 FileCheck judge(const Descriptor& file, const std::string& kind, SealPart part) {

@@ -57,8 +57,8 @@ std::string ranges_text(std::span<const int> numbers, std::size_t most = 8);
 /// "[3, 1]", as TOML writes it.
 std::string list_text(std::span<const std::int64_t> numbers);
 
-/// Untrusted bytes in printable form: control characters and invalid UTF-8 become \xNN; cut after `limit` bytes with
-/// "…".
+/// Untrusted bytes in printable form: tabs and line ends become \t and \n, other control characters and invalid UTF-8
+/// \xNN; cut after `limit` bytes with "…".
 std::string printable(std::string_view text, std::size_t limit = 200);
 
 }  // namespace bert_hpc::core

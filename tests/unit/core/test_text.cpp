@@ -103,7 +103,7 @@ TEST_CASE("lists read as a sentence") {
 
 TEST_CASE("untrusted text cannot disturb the terminal") {
   CHECK(printable("plain é 漢") == "plain é 漢");
-  CHECK(printable("a\x1b[31mb\n") == "a\\x1B[31mb\\x0A");
+  CHECK(printable("a\x1b[31m\tb\n") == "a\\x1B[31m\\tb\\n");
   CHECK(printable("\xff\xc3") == "\\xFF\\xC3");
   CHECK(printable("\xed\xa0\x80") == "\\xED\\xA0\\x80");
   CHECK(printable("\xc2\x9b") == "\\xC2\\x9B");

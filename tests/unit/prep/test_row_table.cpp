@@ -307,7 +307,7 @@ TEST_CASE("bytes that are not UTF-8 are counted, with the place of the first one
 
 TEST_CASE("at most ten labels are shown") {
   CHECK(labels_text({{"a", 1200}}) == "\"a\" 1,200");
-  CHECK(labels_text({{"a", 2}, {"b\n", 1}}) == "\"a\" 2 and \"b\\x0A\" 1");
+  CHECK(labels_text({{"a", 2}, {"b\n", 1}}) == "\"a\" 2 and \"b\\n\" 1");
   std::vector<std::pair<std::string, std::int64_t>> many(12, {"x", 1});
   CHECK(labels_text(many).ends_with("\"x\" 1 and 2 more"));
   many.resize(10);
