@@ -76,6 +76,18 @@ class MPNet(LanguageModel):
         self.start("frozen", model=pretrained)
         np.testing.assert_array_equal(self.weights("frozen")[BIAS], first)
 
+    def test_adapters_leave_the_bias(self):
+        self.start("base")
+        # A classification, as masked language modelling's head is the frozen embeddings.
+        self.prepare("labelled", tokenizer={"vocabulary": "tokenizer", "max_tokens": 40}, task={"name": "classification"}, source={"label": "label"}, split={"train": 1})
+        self.start("adapted", task={"name": "classification"}, data={"train": ["labelled/train-*.h5"], "validation": None},
+                   model=dict.fromkeys(self.MODEL) | {"pretrained": "base/model", "trainable": "lora"}, schedule={"steps": 4})
+        adapter = self.folder / "adapted/adapter"
+        self.assertEqual(sorted(json.loads((adapter / "adapter_config.json").read_text())["target_modules"]), ["attention.attn.q", "attention.attn.v"])
+        names = read_safetensors(adapter / "adapter_model.safetensors")
+        self.assertTrue(names)
+        self.assertFalse([name for name in names if "relative_attention_bias" in name])
+
     def test_a_training_continues_from_its_folder(self):
         self.start("first")
         loss = self.numbers("first")[-1]
