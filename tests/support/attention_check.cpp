@@ -82,10 +82,8 @@ class Definition {
           wrong(results[at], d_kv_.value[at], d_kv_.bound[at]);
     }
     if (given_d_bias_ == nullptr) return;
-    for (std::size_t at = 0; at < d_bias_.value.size(); ++at) {
-      const auto slot = static_cast<std::int64_t>(at);
-      found_.wrong_d_bias +=
-          wrong((*given_d_bias_)(slot / slots_, slot % slots_), d_bias_.value[at], d_bias_.bound[at]);
+    for (std::int64_t head = 0; head < c_.extents.heads; ++head) {
+      for (std::size_t b = 0; b + 1 < c_.keys.offsets.size(); ++b) check_distances(head, b);
     }
   }
 
@@ -93,6 +91,23 @@ class Definition {
   std::int64_t wrong(double result, double expected, double bound) const {
     const double allowed = bound + errors_.stored * std::abs(expected) + 0x1p-24;
     return std::abs(result - expected) <= allowed * 1.01 ? 0 : 1;  // NaN counts as wrong
+  }
+
+  /// The sums of a sequence and head, those of distances from the bias's reach on as one.
+  void check_distances(std::int64_t head, std::size_t sequence) {
+    const std::int64_t first = c_.keys.offsets[sequence], keys = c_.keys.offsets[sequence + 1] - first;
+    const std::int64_t reach = bias_.reach;
+    std::vector<double> given(static_cast<std::size_t>(2 * reach + 1)), value(given), bound(given);
+    for (std::int64_t distance = 1 - keys; distance < keys; ++distance) {
+      const std::int64_t slot = ops::distance_slot(first, keys, distance);
+      const auto at = static_cast<std::size_t>(head * slots_ + slot);
+      const auto to = static_cast<std::size_t>(std::clamp(distance, -reach, reach) + reach);
+      given[to] += (*given_d_bias_)(head, slot);
+      value[to] += d_bias_.value[at];
+      bound[to] += d_bias_.bound[at];
+    }
+    for (std::size_t i = 0; i < given.size(); ++i) found_.wrong_d_bias += wrong(given[i], value[i], bound[i]);
+    found_.wrong_d_bias += (*given_d_bias_)(head, 2 * (first + keys) - 1) == 0.0f ? 0 : 1;  // the slot of no distance
   }
 
   double kept(std::size_t sequence, std::int64_t head, std::int64_t position, std::int64_t j) const {

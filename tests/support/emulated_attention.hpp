@@ -8,6 +8,7 @@
 
 #include "../../src/ops/cuda/attention_backward.hpp"
 #include "../../src/ops/cuda/attention_backward_sequence.hpp"
+#include "../../src/ops/cuda/attention_bias_gradient.hpp"
 #include "../../src/ops/cuda/attention_choice.hpp"
 #include "../../src/ops/cuda/attention_forward.hpp"
 #include "support/attention_case.hpp"
@@ -38,6 +39,11 @@ inline void allow_arrays(EmulatedDevice& device, const AttentionCase& c, Attenti
     device.allow(c.samples.data(), c.samples.size() * 8, false);
     device.allow(r.kept_words.data(), r.kept_words.size() * 8, forward);
   }
+  if (c.bias) {
+    const ops::PositionBias bias = c.bias->host_view();
+    allow(device, core::ConstMatrix(bias.table), false);
+    device.allow(bias.bucket, static_cast<std::size_t>(2 * bias.reach + 1) * 4, false);
+  }
   if (forward) return;
   allow(device, c.d_out, false);
   for (const core::ConstMatrix& x :
@@ -56,22 +62,24 @@ void with_shape(BackwardKernel kernel, const auto& run) {
   }
 }
 
+/// With a position bias its gradient too, in d_bias, as of ops::AttentionGradients.
 template <class T, int D>
-void emulate(EmulatedDevice& device, const AttentionCase& c, BackwardKernel kernel, AttentionResults& r) {
+void emulate(EmulatedDevice& device, const AttentionCase& c, BackwardKernel kernel, AttentionResults& r,
+             Matrix* d_bias) {
   const HostOperands operands;
   const auto queries = c.queries.view(), keys = c.keys.view();
   AttentionCall<T> call = attention_call<T>(c.inputs(), r.kept_rows);
   const auto run = [&](const Launch& how, const auto& body) {
     device.launch(how.blocks_x, static_cast<int>(how.blocks_y), how.threads / 32, how.shared_bytes, body);
   };
-  const bool masked = c.mask.is_limited();
+  const bool masked = c.mask.is_limited(), biased = c.bias.has_value();
   call.out = core::Matrix(r.out).as<Stored<T>>();
   call.log_sum_exp = r.lse;
   call.kept = r.kept();
   allow_arrays(device, c, r, true);
-  run(forward_launch<T, D>(c.extents, queries), [&] {
-    call.threshold != 0 ? attention_forward<EmulatedWarp, T, D, true>(call, masked)
-                        : attention_forward<EmulatedWarp, T, D, false>(call, masked);
+  run(forward_launch<T, D>(c.extents, queries, biased), [&] {
+    call.threshold != 0 ? attention_forward<EmulatedWarp, T, D, true>(call, masked, biased)
+                        : attention_forward<EmulatedWarp, T, D, false>(call, masked, biased);
   });
 
   call.saved_out = core::ConstMatrix(r.out).as<Stored<T>>();
@@ -84,10 +92,15 @@ void emulate(EmulatedDevice& device, const AttentionCase& c, BackwardKernel kern
   allow_arrays(device, c, r, false);
   if (kernel == BackwardKernel::split) {
     run(dots_launch<T, D>(c.extents, queries), [&] { attention_dots<EmulatedWarp, T, D>(call); });
-    run(backward_keys_launch<T, D>(c.extents, keys),
-        [&] { attention_backward_keys<EmulatedWarp, T, D>(call, masked); });
-    run(backward_queries_launch<T, D>(c.extents, queries),
-        [&] { attention_backward_queries<EmulatedWarp, T, D>(call, masked); });
+    run(backward_keys_launch<T, D>(c.extents, keys, biased),
+        [&] { attention_backward_keys<EmulatedWarp, T, D>(call, masked, biased); });
+    if (d_bias != nullptr) {
+      call.d_bias = d_bias->host();
+      allow(device, core::Matrix(call.d_bias), true);
+      run(bias_gradient_launch<T, D>(c.extents), [&] { attention_bias_gradient<EmulatedWarp, T, D>(call); });
+    }
+    run(backward_queries_launch<T, D>(c.extents, queries, biased),
+        [&] { attention_backward_queries<EmulatedWarp, T, D>(call, masked, biased); });
   }
   if constexpr (D <= 64 && !stores_floats<T>) {
     with_shape<D>(kernel, [&]<class Shape>() {
@@ -104,18 +117,18 @@ void emulate(EmulatedDevice& device, const AttentionCase& c, BackwardKernel kern
 
 /// Runs the kernels for the operand kind of the case, which is one of Kinds.
 template <class... Kinds>
-AttentionResults emulate(EmulatedDevice& device, const AttentionCase& c,
-                         BackwardKernel kernel = BackwardKernel::split) {
+AttentionResults emulate(EmulatedDevice& device, const AttentionCase& c, BackwardKernel kernel = BackwardKernel::split,
+                         Matrix* d_bias = nullptr) {
   AttentionResults r(c);
   const auto with_kind = [&]<class T>() {
     if (c.type != core::data_type_of<Stored<T>> || c.tf32 != std::is_same_v<T, Tf32>) return;
     switch (c.extents.head_dim) {
       case 32:
-        return emulate<T, 32>(device, c, kernel, r);
+        return emulate<T, 32>(device, c, kernel, r, d_bias);
       case 64:
-        return emulate<T, 64>(device, c, kernel, r);
+        return emulate<T, 64>(device, c, kernel, r, d_bias);
       default:
-        return emulate<T, 128>(device, c, kernel, r);
+        return emulate<T, 128>(device, c, kernel, r, d_bias);
     }
   };
   (with_kind.template operator()<Kinds>(), ...);

@@ -35,7 +35,8 @@ struct PositionBias {
 std::vector<std::int32_t> t5_buckets(std::int32_t buckets, std::int32_t max_distance, std::int32_t reach);
 
 /// The column of d_bias (heads, 2 · keys of all sequences) in which attention's backward pass leaves the sum of the
-/// scores' gradients at one distance of one sequence.
+/// scores' gradients at one distance of one sequence. Sums of distances beyond the bias's reach may be added to that at
+/// the reach.
 BERT_HPC_DEVICE std::int64_t distance_slot(std::int64_t first_key, std::int64_t keys, std::int64_t distance) {
   return 2 * first_key + keys - 1 + distance;
 }

@@ -7,6 +7,7 @@
 // length.
 #pragma once
 
+#include "attention_bias.hpp"
 #include "attention_dropout.hpp"
 #include "attention_mask.hpp"
 
@@ -38,14 +39,16 @@ Launch dots_launch(const AttentionExtents& extents, const TokenRows& queries) {
   return {(items + per_block - 1) / per_block, 1, BackwardShape<T, D>::threads, 0};
 }
 template <class T, int D>
-Launch backward_keys_launch(const AttentionExtents& extents, const TokenRows& keys) {
+Launch backward_keys_launch(const AttentionExtents& extents, const TokenRows& keys, bool biased = false) {
   using Shape = BackwardShape<T, D>;
-  return {row_slots(keys.count, extents.sequences, Shape::rows), extents.heads, Shape::threads, Shape::key_bytes};
+  return {row_slots(keys.count, extents.sequences, Shape::rows), extents.heads, Shape::threads,
+          Shape::key_bytes + (biased ? bias_bytes : 0)};
 }
 template <class T, int D>
-Launch backward_queries_launch(const AttentionExtents& extents, const TokenRows& queries) {
+Launch backward_queries_launch(const AttentionExtents& extents, const TokenRows& queries, bool biased = false) {
   using Shape = BackwardShape<T, D>;
-  return {row_slots(queries.count, extents.sequences, Shape::rows), extents.heads, Shape::threads, Shape::query_bytes};
+  return {row_slots(queries.count, extents.sequences, Shape::rows), extents.heads, Shape::threads,
+          Shape::query_bytes + (biased ? bias_bytes : 0)};
 }
 
 /// Dot product of two rows; each of `lanes` neighbouring lanes has 16 bytes of both rows.
@@ -133,7 +136,7 @@ BERT_HPC_WARP_CODE void probabilities_of_keys(const AttentionCall<T>& call, int 
 /// d_k and d_v of the block's keys of one head. Queries past the end of the sequence are rows of zeros, which add
 /// nothing.
 template <class Warp, class T, int D>
-BERT_HPC_WARP_CODE void attention_backward_keys(const AttentionCall<T>& call, bool masked) {
+BERT_HPC_WARP_CODE void attention_backward_keys(const AttentionCall<T>& call, bool masked, bool biased = false) {
   using Shape = BackwardShape<T, D>;
   using F32 = typename Warp::F32;
   constexpr int R = Shape::row_tiles, N = Shape::others / 8, threads = Shape::threads;
@@ -169,6 +172,7 @@ BERT_HPC_WARP_CODE void attention_backward_keys(const AttentionCall<T>& call, bo
   };
   load_tile<Warp, T, D, Shape::rows, threads>(k_tile, call.k, mine.first, mine.rows, column);
   load_tile<Warp, T, D, Shape::rows, threads>(v_tile, call.v, mine.first, mine.rows, column);
+  if (biased) load_bias<Warp, threads>(call, head, Shape::key_bytes);
   load_queries(begin, 0);
 
   F32 d_k[R][D / 8][4], d_v[R][D / 8][4], k_factor[R][2], v_factor[R][2];
@@ -202,6 +206,9 @@ BERT_HPC_WARP_CODE void attention_backward_keys(const AttentionCall<T>& call, bo
       F32 p[R][N][4], d_p[R][N][4];
       multiply_by_transposed<Warp, T, D>(k, q_tile, p);
       multiply_by_transposed<Warp, T, D>(v, d_tile, d_p);
+      if (biased) {
+        add_bias_of_keys<Warp>(call, Shape::key_bytes, queries + query, count - query, mine.start + own, p);
+      }
       const int lse = numbers + stage * 2 * Shape::numbers, dot = lse + Shape::numbers;
       probabilities_of_keys<Warp>(call, lse, dot, kept, own % 32, p, d_p);
       if (masked) mask_queries_of_keys<Warp>(call, real, queries + query, count - query, mine.start + own, p, d_p);
@@ -237,9 +244,52 @@ BERT_HPC_WARP_CODE void kept_words(const AttentionCall<T>& call, int head, int k
   }
 }
 
+/// Log-sum-exp · log2(e) and D of the warp's queries, by row of an accumulator.
+template <class Warp, int R>
+struct QueryNumbers {
+  typename Warp::F32 lse[R][2], dot[R][2];
+
+  template <class T, int D>
+  BERT_HPC_WARP_CODE void load(const AttentionCall<T>& call, int head, const BlockRows& mine, int own) {
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const typename Warp::I32 row = Warp::lane() / 4 + (own + 16 * r + 8 * half);
+        const typename Warp::Mask valid = row < mine.rows;
+        lse[r][half] = Warp::load(call.saved_log_sum_exp.row(head) + mine.first, row, valid, 0.0f) * log2_e;
+        dot[r][half] =
+            Warp::load(reinterpret_cast<const float*>(call.d_q.data),
+                       (Warp::wide(row + mine.first) * call.d_q.stride + head * D) / dot_elements<T>, valid, 0.0f);
+      }
+    }
+  }
+};
+
+/// d_p = d_out·v becomes ds, from the scores s.
+template <class Warp, class T, int R, int N>
+BERT_HPC_WARP_CODE void slopes_of_queries(const AttentionCall<T>& call, const typename Warp::F32 (&s)[R][N][4],
+                                          const typename Warp::U32 (&kept)[R][2], const QueryNumbers<Warp, R>& numbers,
+                                          typename Warp::F32 (&d_p)[R][N][4]) {
+  using F32 = typename Warp::F32;
+  const float scale_log2 = call.scale * log2_e;
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const F32 probability = Warp::exp2(s[r][n][i] * scale_log2 - numbers.lse[r][i / 2]);
+        const F32 slope = if_kept<Warp>(d_p[r][n][i], kept[r][i / 2], 4 * (i % 2) + n);
+        d_p[r][n][i] = probability * (slope * call.drop_scale - numbers.dot[r][i / 2]);
+      }
+    }
+  }
+}
+
 /// d_q of the block's queries of one head.
 template <class Warp, class T, int D>
-BERT_HPC_WARP_CODE void attention_backward_queries(const AttentionCall<T>& call, bool masked) {
+BERT_HPC_WARP_CODE void attention_backward_queries(const AttentionCall<T>& call, bool masked, bool biased = false) {
   using Shape = BackwardShape<T, D>;
   using F32 = typename Warp::F32;
   constexpr int R = Shape::row_tiles, N = Shape::others / 8, threads = Shape::threads;
@@ -258,7 +308,6 @@ BERT_HPC_WARP_CODE void attention_backward_queries(const AttentionCall<T>& call,
   const int begin = all_keys.begin / Shape::others * Shape::others, end = all_keys.end;
   const KeyRange own_keys = keys_of<Warp>(call, masked, real, length, mine.first + own, own_rows);
   const int own_begin = own_keys.begin / Shape::others * Shape::others;
-  const float scale_log2 = call.scale * log2_e;
 
   const auto load_keys = [&](int key, int stage) {
     load_tile<Warp, T, D, Shape::others, threads>(k_tiles + stage * Shape::other_tile, call.k, keys + key, end - key,
@@ -269,23 +318,15 @@ BERT_HPC_WARP_CODE void attention_backward_queries(const AttentionCall<T>& call,
   };
   load_tile<Warp, T, D, Shape::rows, threads>(q_tile, call.q, mine.first, mine.rows, column);
   load_tile<Warp, T, D, Shape::rows, threads>(d_tile, call.d_out, mine.first, mine.rows, column);
+  if (biased) load_bias<Warp, threads>(call, head, Shape::query_bytes);
   load_keys(begin, 0);
 
   static_assert(Shape::others <= 32);
-  F32 lse[R][2], dot[R][2], factor[R][2], d_q[R][D / 8][4];
+  F32 factor[R][2], d_q[R][D / 8][4];
 #pragma unroll
-  for (int r = 0; r < R; ++r) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const typename Warp::I32 row = Warp::lane() / 4 + (own + 16 * r + 8 * half);
-      const typename Warp::Mask valid = row < mine.rows;
-      lse[r][half] = Warp::load(call.saved_log_sum_exp.row(head) + mine.first, row, valid, 0.0f) * log2_e;
-      dot[r][half] =
-          Warp::load(reinterpret_cast<const float*>(call.d_q.data),
-                     (Warp::wide(row + mine.first) * call.d_q.stride + column) / dot_elements<T>, valid, 0.0f);
-      factor[r][half] = call.scale;
-    }
-  }
+  for (int r = 0; r < R; ++r) factor[r][0] = factor[r][1] = call.scale;
+  QueryNumbers<Warp, R> numbers;
+  numbers.template load<T, D>(call, head, mine, own);
   set_zero(d_q);
 
   LeftOperand<Warp, T, D, R, true> q, d_out;
@@ -306,18 +347,8 @@ BERT_HPC_WARP_CODE void attention_backward_queries(const AttentionCall<T>& call,
       F32 p[R][N][4], d_p[R][N][4];
       multiply_by_transposed<Warp, T, D>(q, k_tile, p);
       multiply_by_transposed<Warp, T, D>(d_out, v_tile, d_p);
-#pragma unroll
-      for (int r = 0; r < R; ++r) {
-#pragma unroll
-        for (int n = 0; n < N; ++n) {
-#pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            const F32 probability = Warp::exp2(p[r][n][i] * scale_log2 - lse[r][i / 2]);
-            const F32 slope = if_kept<Warp>(d_p[r][n][i], kept[r][i / 2], 4 * (i % 2) + n);
-            d_p[r][n][i] = probability * (slope * call.drop_scale - dot[r][i / 2]);
-          }
-        }
-      }
+      if (biased) add_bias_of_queries<Warp>(call, Shape::query_bytes, mine.first + own, own_rows, key, p);
+      slopes_of_queries<Warp>(call, p, kept, numbers, d_p);
       if (own_keys.crosses(key, Shape::others)) {
         mask_keys_of_queries<Warp>(call, masked, own_keys, mine.first + own, own_rows, key, 0.0f, d_p);
       }

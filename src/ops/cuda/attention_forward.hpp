@@ -4,6 +4,7 @@
 // Results do not depend on which rows share a tile, so a query's result has the same bits in any selection of rows.
 #pragma once
 
+#include "attention_bias.hpp"
 #include "attention_dropout.hpp"
 #include "attention_mask.hpp"
 
@@ -22,9 +23,10 @@ struct ForwardShape {
 };
 
 template <class T, int D>
-Launch forward_launch(const AttentionExtents& extents, const TokenRows& queries) {
+Launch forward_launch(const AttentionExtents& extents, const TokenRows& queries, bool biased = false) {
   using Shape = ForwardShape<T, D>;
-  return {row_slots(queries.count, extents.sequences, Shape::rows), extents.heads, Shape::threads, Shape::shared_bytes};
+  return {row_slots(queries.count, extents.sequences, Shape::rows), extents.heads, Shape::threads,
+          Shape::shared_bytes + (biased ? bias_bytes : 0)};
 }
 
 /// One step of the online softmax: scores become exp(s − maximum); sums under the previous maximum are scaled down.
@@ -69,7 +71,7 @@ BERT_HPC_WARP_CODE void softmax_step(float scale_log2, typename Warp::F32 (&s)[R
 /// dropout and writes its decisions as bits; a kernel of its own, so that the generator's instructions are in one
 /// sequence with those of the product that they do not depend on.
 template <class Warp, class T, int D, bool Dropped>
-BERT_HPC_WARP_CODE void attention_forward(const AttentionCall<T>& call, bool masked) {
+BERT_HPC_WARP_CODE void attention_forward(const AttentionCall<T>& call, bool masked, bool biased = false) {
   using Shape = ForwardShape<T, D>;
   using F32 = typename Warp::F32;
   constexpr int R = Shape::row_tiles, N = Shape::keys / 8, threads = Shape::threads, bytes = row_bytes<T, D>;
@@ -105,6 +107,7 @@ BERT_HPC_WARP_CODE void attention_forward(const AttentionCall<T>& call, bool mas
   LeftOperand<Warp, T, D, R, true> q;
   load_tile<Warp, T, D, Shape::rows, threads>(q_tile, call.q, mine.first, mine.rows, column);
   load_tile<Warp, T, D, Shape::keys, threads>(k_tile, call.k, keys + begin, end - begin, column);
+  if (biased) load_bias<Warp, threads>(call, head, Shape::shared_bytes);
   Warp::commit();
   for (int key = begin; key < end; key += Shape::keys) {
     const bool at_work = has_rows && (!masked || own_keys.meets(key, Shape::keys));
@@ -118,6 +121,7 @@ BERT_HPC_WARP_CODE void attention_forward(const AttentionCall<T>& call, bool mas
       if (key == own_begin) q.open(q_tile, own);
       if constexpr (Dropped) draw<Warp>(call, sample, row_word, key, drawn);
       multiply_by_transposed<Warp, T, D>(q, k_tile, s);
+      if (biased) add_bias_of_queries<Warp>(call, Shape::shared_bytes, mine.first + own, own_rows, key, s);
     }
     Warp::template wait<0>();
     Warp::sync_block();

@@ -36,6 +36,8 @@ struct AttentionCall {
   std::uint32_t threshold;
   float drop_scale;  // 1 / P(keep)
   float scale;       // 1 / √head_dim
+  PositionBias bias;
+  float inverse_scale;  // √head_dim; read by kernels with a bias
   Tensor<const Stored<T>> q, k, v;
   std::int32_t dropout_tiles;  // number of 64-key tiles per head in the two bit tensors (attention_dropout.hpp)
   Tensor<Stored<T>> out;
@@ -46,6 +48,7 @@ struct AttentionCall {
   Tensor<const float> saved_log_sum_exp;
   Tensor<const std::uint64_t> saved_kept;
   Tensor<Stored<T>> d_q, d_k, d_v;
+  Tensor<float> d_bias;       // (heads, 2 · key rows)
   std::int32_t planned_rows;  // attention_backward_sequence.hpp only: queries with numbers in shared memory
 };
 
@@ -66,6 +69,8 @@ AttentionCall<T> attention_call(const AttentionInputs& in, std::int64_t kept_row
   call.threshold = attention_dropout_threshold(in.dropout.probability);
   call.drop_scale = attention_dropout_scale(call.threshold);
   call.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(in.extents.head_dim)));
+  call.bias = in.bias;
+  call.inverse_scale = std::sqrt(static_cast<float>(in.extents.head_dim));
   call.q = in.q.as<Stored<T>>();
   call.k = in.k.as<Stored<T>>();
   call.v = in.v.as<Stored<T>>();

@@ -5,6 +5,7 @@
 
 #include "../../core/cuda/check_cuda.hpp"
 #include "attention_backward_sequence.hpp"
+#include "attention_bias_gradient.hpp"
 #include "attention_choice.hpp"
 #include "attention_forward.hpp"
 #include "bert_hpc/core/device_memory.hpp"
@@ -13,12 +14,14 @@
 
 namespace bert_hpc::ops::cuda {
 
-// Masked: by a limited mask, else full.
-template <class T, int D, bool Dropped, bool Masked>
+/// What scores are beside products: within a limited mask, with a position bias, or neither.
+enum class Scores { plain, masked, biased };
+
+template <class T, int D, bool Dropped, Scores Kind>
 __global__ void __launch_bounds__(ForwardShape<T, D>::threads, ForwardShape<T, D>::blocks)
     attention_forward_kernel(const __grid_constant__ AttentionCall<T> call) {
   kernel::wait_for_earlier_kernels();
-  attention_forward<CudaWarp, T, D, Dropped>(call, Masked);
+  attention_forward<CudaWarp, T, D, Dropped>(call, Kind == Scores::masked, Kind == Scores::biased);
 }
 
 template <class T, int D>
@@ -28,18 +31,25 @@ __global__ void __launch_bounds__(BackwardShape<T, D>::threads)
   attention_dots<CudaWarp, T, D>(call);
 }
 
-template <class T, int D, bool Masked>
+template <class T, int D, Scores Kind>
 __global__ void __launch_bounds__(BackwardShape<T, D>::threads, BackwardShape<T, D>::blocks)
     attention_backward_keys_kernel(const __grid_constant__ AttentionCall<T> call) {
   kernel::wait_for_earlier_kernels();
-  attention_backward_keys<CudaWarp, T, D>(call, Masked);
+  attention_backward_keys<CudaWarp, T, D>(call, Kind == Scores::masked, Kind == Scores::biased);
 }
 
-template <class T, int D, bool Masked>
+template <class T, int D, Scores Kind>
 __global__ void __launch_bounds__(BackwardShape<T, D>::threads, BackwardShape<T, D>::blocks)
     attention_backward_queries_kernel(const __grid_constant__ AttentionCall<T> call) {
   kernel::wait_for_earlier_kernels();
-  attention_backward_queries<CudaWarp, T, D>(call, Masked);
+  attention_backward_queries<CudaWarp, T, D>(call, Kind == Scores::masked, Kind == Scores::biased);
+}
+
+template <class T, int D>
+__global__ void __launch_bounds__(BackwardShape<T, D>::threads)
+    attention_bias_gradient_kernel(const __grid_constant__ AttentionCall<T> call) {
+  kernel::wait_for_earlier_kernels();
+  attention_bias_gradient<CudaWarp, T, D>(call);
 }
 
 template <class T, int D, class Shape, bool Padded, bool Masked>
@@ -64,18 +74,32 @@ void launch(const kernel::Label& label, Kernel<T> function, const Launch& how, c
                  call);
 }
 
-template <class T, int D>
-Kernel<T> forward_kernel_of(bool dropped, bool masked) {
-  if (masked) return dropped ? attention_forward_kernel<T, D, true, true> : attention_forward_kernel<T, D, false, true>;
-  return dropped ? attention_forward_kernel<T, D, true, false> : attention_forward_kernel<T, D, false, false>;
+Scores scores_of(const AttentionInputs& in) {
+  if (in.bias.table.data != nullptr) return Scores::biased;
+  return in.mask.is_limited() ? Scores::masked : Scores::plain;
+}
+
+template <class T, int D, bool Dropped>
+Kernel<T> forward_kernel_of(Scores kind) {
+  if (kind == Scores::masked) return attention_forward_kernel<T, D, Dropped, Scores::masked>;
+  if (kind == Scores::biased) return attention_forward_kernel<T, D, Dropped, Scores::biased>;
+  return attention_forward_kernel<T, D, Dropped, Scores::plain>;
 }
 template <class T, int D>
-Kernel<T> keys_kernel_of(bool masked) {
-  return masked ? attention_backward_keys_kernel<T, D, true> : attention_backward_keys_kernel<T, D, false>;
+Kernel<T> forward_kernel_of(bool dropped, Scores kind) {
+  return dropped ? forward_kernel_of<T, D, true>(kind) : forward_kernel_of<T, D, false>(kind);
 }
 template <class T, int D>
-Kernel<T> queries_kernel_of(bool masked) {
-  return masked ? attention_backward_queries_kernel<T, D, true> : attention_backward_queries_kernel<T, D, false>;
+Kernel<T> keys_kernel_of(Scores kind) {
+  if (kind == Scores::masked) return attention_backward_keys_kernel<T, D, Scores::masked>;
+  if (kind == Scores::biased) return attention_backward_keys_kernel<T, D, Scores::biased>;
+  return attention_backward_keys_kernel<T, D, Scores::plain>;
+}
+template <class T, int D>
+Kernel<T> queries_kernel_of(Scores kind) {
+  if (kind == Scores::masked) return attention_backward_queries_kernel<T, D, Scores::masked>;
+  if (kind == Scores::biased) return attention_backward_queries_kernel<T, D, Scores::biased>;
+  return attention_backward_queries_kernel<T, D, Scores::plain>;
 }
 /// The masked one is for padding too.
 template <class T, int D, class Shape>
@@ -161,19 +185,26 @@ class FusedAttention : public Attention {
     backward_ =
         split_ ? BackwardKernel::split : backward_kernel(type_, head_dim, planned_length_, shared_bytes_of_device());
     with_shape(type_, tf32_, head_dim, [&]<class T, int D>() {
-      for (const bool masked : {false, true}) {
+      for (const Scores kind : {Scores::plain, Scores::masked, Scores::biased}) {
+        const int more = kind == Scores::biased ? bias_bytes : 0;
         for (const bool dropped : {false, true}) {
-          allow_shared_memory(forward_kernel_of<T, D>(dropped, masked), ForwardShape<T, D>::shared_bytes);
+          allow_shared_memory(forward_kernel_of<T, D>(dropped, kind), ForwardShape<T, D>::shared_bytes + more);
         }
-        allow_shared_memory(keys_kernel_of<T, D>(masked), BackwardShape<T, D>::key_bytes);
-        allow_shared_memory(queries_kernel_of<T, D>(masked), BackwardShape<T, D>::query_bytes);
-        with_sequence_shape<T, D>(backward_, [&]<class Shape>() {
-          // Requests all that is available: another instance may have reserved for longer sequences.
-          const int most = static_cast<int>(shared_bytes_of_device());
+        allow_shared_memory(keys_kernel_of<T, D>(kind), BackwardShape<T, D>::key_bytes + more);
+        allow_shared_memory(queries_kernel_of<T, D>(kind), BackwardShape<T, D>::query_bytes + more);
+      }
+      sums_distances_ = BiasGradientShape<T, D>::shared_bytes <= shared_bytes_of_device();
+      if (sums_distances_) {
+        allow_shared_memory<T>(attention_bias_gradient_kernel<T, D>, BiasGradientShape<T, D>::shared_bytes);
+      }
+      with_sequence_shape<T, D>(backward_, [&]<class Shape>() {
+        // Requests all that is available: another instance may have reserved for longer sequences.
+        const int most = static_cast<int>(shared_bytes_of_device());
+        for (const bool masked : {false, true}) {
           for (const bool padded : {false, true})
             allow_shared_memory(sequence_kernel_of<T, D, Shape>(padded, masked), most);
-        });
-      }
+        }
+      });
     });
     return 0;
   }
@@ -191,19 +222,21 @@ class FusedAttention : public Attention {
       call.out = results.out.as<Stored<T>>();
       call.log_sum_exp = results.log_sum_exp;
       launch<T>({"bert_hpc::ops::attention_forward", attention_work(in, 2, 2, 2)},
-                forward_kernel_of<T, D>(call.threshold != 0, in.mask.is_limited()),
-                forward_launch<T, D>(in.extents, in.queries), call);
+                forward_kernel_of<T, D>(call.threshold != 0, scores_of(in)),
+                forward_launch<T, D>(in.extents, in.queries, scores_of(in) == Scores::biased), call);
     });
   }
 
   void backward(const AttentionInputs& inputs, const AttentionResults& results, ConstMatrix d_out,
                 const AttentionGradients& gradients) override {
     const AttentionInputs in = with_planned_mask(inputs);
-    if (!here(in, {in.q, in.k, in.v, results.out, d_out, gradients.d_q, gradients.d_k, gradients.d_v})) {
+    const bool sums_here = gradients.d_bias.size() == 0 || sums_distances_;
+    if (!sums_here || !here(in, {in.q, in.k, in.v, results.out, d_out, gradients.d_q, gradients.d_k, gradients.d_v})) {
       return portable_->backward(in, results, d_out, gradients);
     }
-    const bool masked = in.mask.is_limited();
-    const BackwardKernel kernel = backward_kernel_of(in.mask);
+    const Scores kind = scores_of(in);
+    const bool biased = kind == Scores::biased;
+    const BackwardKernel kernel = biased ? BackwardKernel::split : backward_kernel_of(in.mask);
     with_shape(type_, tf32_, in.extents.head_dim, [&]<class T, int D>() {
       AttentionCall<T> call = attention_call<T>(in, results.kept.rows);
       call.saved_kept = results.kept;
@@ -218,16 +251,21 @@ class FusedAttention : public Attention {
                       "attention: sequences are longer than reserve() planned");
         call.planned_rows = Shape::padded(planned_length_);
         launch<T>({"bert_hpc::ops::attention_backward", attention_work(in, 5, 4, 4)},
-                  sequence_kernel_of<T, D, Shape>(call.real_keys != nullptr, masked),
+                  sequence_kernel_of<T, D, Shape>(call.real_keys != nullptr, kind == Scores::masked),
                   backward_sequence_launch<Shape>(in.extents, planned_length_), call);
       });
       if (kernel != BackwardKernel::split) return;
       launch<T>({"bert_hpc::ops::attention_dots", attention_work(in, 0, 2, 0)}, attention_dots_kernel<T, D>,
                 dots_launch<T, D>(in.extents, in.queries), call);
-      launch<T>({"bert_hpc::ops::attention_backward_keys", attention_work(in, 4, 2, 4)}, keys_kernel_of<T, D>(masked),
-                backward_keys_launch<T, D>(in.extents, in.keys), call);
+      launch<T>({"bert_hpc::ops::attention_backward_keys", attention_work(in, 4, 2, 4)}, keys_kernel_of<T, D>(kind),
+                backward_keys_launch<T, D>(in.extents, in.keys, biased), call);
+      if (gradients.d_bias.size() > 0) {
+        call.d_bias = gradients.d_bias;
+        launch<T>({"bert_hpc::ops::attention_bias_gradient", attention_work(in, 0, 2, 2)},
+                  attention_bias_gradient_kernel<T, D>, bias_gradient_launch<T, D>(in.extents), call);
+      }
       launch<T>({"bert_hpc::ops::attention_backward_queries", attention_work(in, 1, 3, 2)},
-                queries_kernel_of<T, D>(masked), backward_queries_launch<T, D>(in.extents, in.queries), call);
+                queries_kernel_of<T, D>(kind), backward_queries_launch<T, D>(in.extents, in.queries, biased), call);
     });
   }
 
@@ -242,10 +280,10 @@ class FusedAttention : public Attention {
   BackwardKernel backward_kernel_of(const AttentionMask& mask) const {
     return mask.before == AttentionMask::unlimited ? backward_ : BackwardKernel::split;
   }
-  /// Whether the tensor cores handle this call. Operands with unaligned rows and position biases go to the portable
-  /// kernels.
+  /// Whether the tensor cores handle this call. Operands with unaligned rows, and position biases that reach far or
+  /// come with a limited mask, go to the portable kernels.
   bool here(const AttentionInputs& in, std::initializer_list<ConstMatrix> operands) const {
-    bool aligned = in.bias.table.data == nullptr;
+    bool aligned = in.bias.table.data == nullptr || (in.bias.reach <= most_bias_reach && !in.mask.is_limited());
     for (const ConstMatrix& x : operands) aligned = aligned && x.type == type_ && rows_are_aligned(x);
     return aligned && tensor_cores_attend(in.extents.head_dim, capability_);
   }
@@ -259,6 +297,7 @@ class FusedAttention : public Attention {
   int capability_;
   std::unique_ptr<Attention> portable_;
   std::int64_t head_dim_ = 0, planned_length_ = 0;
+  bool sums_distances_ = false;  // whether shared memory has room for the position bias's gradient
   BackwardKernel backward_ = BackwardKernel::split;
 };
 

@@ -4,6 +4,7 @@
 
 #include "bert_hpc/core/device_memory.hpp"
 #include "support/attention_case.hpp"
+#include "support/emulated_attention.hpp"
 #include "support/sample_tensors.hpp"
 
 using namespace bert_hpc;
@@ -70,6 +71,30 @@ TEST_CASE("a position bias is added to scores, and its gradient summed by distan
   test::Matrix d_bias(2, 2 * c.keys.view().count);
   const test::AttentionResults results = run(kind, c, d_bias);
   test::check_results(c, results, &d_bias);
+}
+
+TEST_CASE("tensor cores' attention with a position bias, and the bias's gradient, against double") {
+  const auto head_dim = GENERATE(as<std::int64_t>(), 32, 64, 128);
+  const test::OperandKind kind = GENERATE(test::OperandKind(DataType::bf16), test::OperandKind(DataType::fp16),
+                                          test::OperandKind(DataType::fp32), test::OperandKind(DataType::fp32, true));
+  const bool pads = GENERATE(false, true);
+  CAPTURE(head_dim, kind.name(), pads);
+  // Several tiles of queries and of keys, farther apart than the bias reaches; selected rows; a sequence without any.
+  const std::vector<int> lengths = {150, 1, 33, 40};
+  std::vector<std::vector<int>> positions = test::every_position(lengths);
+  positions[2] = {0, 7, 8, 32};
+  positions[3] = {};
+  test::AttentionCase c(kind, positions, lengths, 2, head_dim, 0.1f);
+  c.bias = some_bias(2);
+  if (pads) c.pad_from_the_middle();
+  test::EmulatedDevice device;
+  test::Matrix d_bias(2, 2 * c.keys.view().count);
+  const test::AttentionResults r = test::emulate<core::Bf16, core::Fp16, ops::cuda::Tf32, ops::cuda::SplitFp32>(
+      device, c, test::BackwardKernel::split, &d_bias);
+  test::check_results(c, r, &d_bias);
+  for (const std::string& complaint : std::set<std::string>(device.complaints().begin(), device.complaints().end())) {
+    FAIL_CHECK(complaint);
+  }
 }
 
 TEST_CASE("sums by bucket add up the distances of every sequence") {
