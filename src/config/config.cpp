@@ -121,6 +121,7 @@ void visit_keys(TomlKeys& toml, Config& config) {
 
   Data& data = config.data;
   toml.table("data").key("train", data.train).key("validation", data.validation).key("test", data.test);
+  toml.key("repeat", data.repeat, multiples(1, 1, 1 << 10));
   toml.key("order", data.order, one_of({"random", "file", "by_length"}));
   toml.key("padding", data.padding, one_of({"none", "longest", "max"}));
   toml.key("cache", data.cache, {.low = 1, .takes_one = true}, data.cache_word, one_of({"auto"}));

@@ -236,6 +236,12 @@ class Rules {
       rule(std::find(files.begin(), files.end(), "") == files.end(), std::string("data.") + name,
            std::string("[data] ") + name + " has an empty file name: remove it.");
     };
+    rule(data.repeat.empty() || trains(), "data.repeat",
+         "[data] repeat is of a training's epochs, and mode \"" + config_.run.mode +
+             "\" reads each shard once: remove it.");
+    rule(data.repeat.empty() || !trains() || data.repeat.size() == data.train.size(), "data.repeat",
+         "[data] repeat has " + core::counted(std::ssize(data.repeat), "number") + ", but train has " +
+             core::counted(std::ssize(data.train), "entry", "entries") + ": give one for each.");
     no_empty_name("train", data.train);
     no_empty_name("validation", data.validation);
     no_empty_name("test", data.test);

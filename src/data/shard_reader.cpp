@@ -148,11 +148,12 @@ ShardReader::ShardReader(const PlannedData& planned) : info_(planned.info), plan
 /// their number. False if another rank has failed alone.
 bool ShardReader::open_all() {
   SharedReading reading(options_.ranks);
-  const auto listed = reading.once([this] { return list_shards(options_.name, options_.paths); });
+  const auto listed = reading.once([this] { return list_shards(options_.name, options_.paths, options_.repeats); });
   if (!listed) return false;
   core::ProblemList problems;
   for (const std::string& problem : listed->problems) problems.add(problem);
   files_ = listed->files;
+  path_ends_ = listed->ends;
   file_bytes_ = std::accumulate(listed->sizes.begin(), listed->sizes.end(), std::int64_t{0});
   const ShardParts parts{.source_index = options_.source_index,
                          .tokens = reads_tokens_early(),

@@ -28,6 +28,13 @@ std::int64_t ShardReader::tokens_of(std::size_t file) const {
   return (file + 1 < files_.size() ? first_token_[file + 1] : table_.tokens()) - first_token_[file];
 }
 
+std::int64_t ShardReader::tokens_of_path(std::size_t path) const {
+  std::int64_t tokens = 0;
+  const auto begin = path == 0 ? 0 : static_cast<std::size_t>(path_ends_[path - 1]);
+  for (std::size_t f = begin; f < static_cast<std::size_t>(path_ends_[path]); ++f) tokens += tokens_of(f);
+  return tokens;
+}
+
 std::vector<std::int64_t> ShardReader::tokens_of_files() const {
   std::vector<std::int64_t> tokens;
   for (std::size_t f = 0; f < files_.size(); ++f) tokens.push_back(tokens_of(f));

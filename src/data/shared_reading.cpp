@@ -19,16 +19,24 @@ constexpr std::size_t most_files_of_part = 256;
 
 }  // namespace
 
-ListedShards list_shards(const std::string& name, const std::vector<std::string>& paths) {
+ListedShards list_shards(const std::string& name, const std::vector<std::string>& paths,
+                         const std::vector<std::int64_t>& repeats) {
   ListedShards shards;
   core::ProblemList problems;
-  shards.files = match_paths(paths, problems);
-  if (shards.files.empty() && problems.empty()) problems.add("No shard is given.");
   std::vector<ListedFile> listed;
-  for (const std::string& file : shards.files) listed.push_back({name, file});
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    const std::vector<std::string> files = match_paths({paths[i]}, problems);
+    for (const std::string& file : files) listed.push_back({name, file});
+    for (std::int64_t times = repeats.empty() ? 1 : repeats[i]; times > 0; --times) {
+      shards.files.insert(shards.files.end(), files.begin(), files.end());
+    }
+    shards.ends.push_back(std::ssize(shards.files));
+  }
+  if (shards.files.empty() && problems.empty()) problems.add("No shard is given.");
   for (const RepeatedFile& file : repeated_files(listed)) {
     if (problems.all().size() == most_repeated) break;
-    problems.add(describe(file) + ": its samples would count twice. List every shard once, by name or by pattern.");
+    problems.add(describe(file) + ": its samples would count twice. List every shard once, by name or by pattern" +
+                 (name == "data.train" ? ", or set data.repeat." : "."));
   }
   shards.problems = problems.all();
   for (const std::string& file : shards.files) {

@@ -64,6 +64,7 @@ struct Task {
 
 struct Data {
   std::vector<std::string> train, validation, test;  ///< shard files or globs
+  std::vector<double> repeat;                        ///< times that an epoch has each entry of train; empty: once
   std::string order = "random";                      ///< "random", "file", "by_length"
   std::string padding = "none";                      ///< "none", "longest", "max"
   // Memory of a node for tokens: bytes (a list of one), or the word "auto", a share of the node's memory.

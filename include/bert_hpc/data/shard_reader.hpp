@@ -4,7 +4,8 @@
 // file has a checksum, which is verified when the block is read.
 //
 // Sample i is a sequence of the shards in the order given, files that a pattern matches sorted by name; so the numbers
-// do not depend on ranks, and neither does anything that is keyed by them.
+// do not depend on ranks, and neither does anything that is keyed by them. Shards that the data have several times are
+// as many shards, whose samples have numbers of their own.
 #pragma once
 
 #include <algorithm>
@@ -40,6 +41,7 @@ struct ReadingRanks {
 struct ShardReaderOptions {
   std::string name = "data.train";                    ///< the input's key, for messages
   std::vector<std::string> paths;                     ///< shard files or patterns (*, ?, [...])
+  std::vector<std::int64_t> repeats{};                ///< (paths): how often the data have each; empty: once
   ShardLimits limits;                                 ///< what the model can take
   std::int64_t memory_limit = std::int64_t{2} << 30;  ///< bytes of tokens kept in memory; above, they are cached
   std::int64_t cache_bytes = std::int64_t{1} << 30;   ///< for tokens of each process, if they are not kept
@@ -92,6 +94,7 @@ class ShardReader {
 
   std::int64_t file_bytes() const { return file_bytes_; }  ///< of all files
   std::int64_t tokens_of(std::size_t file) const;          ///< or rows of embeddings
+  std::int64_t tokens_of_path(std::size_t path) const;     ///< of all files of one of options.paths
   /// Bytes of datasets that this process has read since it opened the files, without the check of whole small files.
   /// Any thread.
   std::int64_t bytes_read() const { return bytes_read_; }
@@ -179,6 +182,7 @@ class ShardReader {
   std::shared_ptr<void> memory_;                        // of either
   int processes_ = 1, place_ = 0;                       // that share it, and which this is
   std::mutex reading_;                                  // held while a block is read
+  std::vector<std::int64_t> path_ends_;                 // (options.paths): the end of each path's files
   std::vector<std::unique_ptr<ShardFile>> open_files_;  // (files) most of them closed
   std::vector<int> open_order_;                         // those open, the longest first
   std::atomic<bool> stops_ = false;

@@ -20,16 +20,18 @@ namespace bert_hpc::data {
 struct ListedShards {
   std::vector<std::string> files;
   std::vector<std::int64_t> sizes;    ///< (files): bytes; 0 if that cannot be read
+  std::vector<std::int64_t> ends;     ///< (paths): the end of each path's files
   std::vector<std::string> problems;  ///< files that are missing or listed twice
 
   /// For core/message.hpp.
   template <class Self>
   static auto fields(Self& self) {
-    return std::tie(self.files, self.sizes, self.problems);
+    return std::tie(self.files, self.sizes, self.ends, self.problems);
   }
 };
-/// `name`: the input's key, for messages.
-ListedShards list_shards(const std::string& name, const std::vector<std::string>& paths);
+/// `name`: the input's key, for messages. repeats (paths): how often each path's files follow one another; empty: once.
+ListedShards list_shards(const std::string& name, const std::vector<std::string>& paths,
+                         const std::vector<std::int64_t>& repeats = {});
 
 /// Which shards a rank reads before it sends them, as shards [begin, end). All ranks read one part after the other.
 struct Part {

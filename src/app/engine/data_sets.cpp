@@ -31,7 +31,9 @@ void require_apart(const DataSets& sets) {
   add("data.validation", sets.validation.get());
   add("data.test", sets.test.get());
   core::ProblemList problems;
-  for (const data::RepeatedFile& file : data::repeated_files(listed)) problems.add(describe(file) + ".");
+  for (const data::RepeatedFile& file : data::repeated_files(listed)) {
+    if (!file.in_one_list()) problems.add(describe(file) + ".");
+  }
   if (problems.empty()) return;
   throw core::Error(
       core::ExitCode::data,
@@ -94,6 +96,7 @@ void open_data(DataSets& sets, const config::Config& input, const model::ModelCo
     data::ShardReaderOptions options;
     options.name = name;
     options.paths = paths;
+    if (name == train_key) options.repeats.assign(input.data.repeat.begin(), input.data.repeat.end());
     options.limits = shard_limits(input, stated, labels);
     // For predictions, metrics of rows, embeddings, and a teacher's predictions.
     options.source_index = name != train_key || input.embeds() || input.distill.teacher_scores.has_value();

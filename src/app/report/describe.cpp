@@ -39,6 +39,17 @@ std::string data_text(const DataSets& sets) {
   return text;
 }
 
+/// Which part of the training tokens each entry of data.train has.
+std::string mixture_text(const config::Data& data, const data::ShardReader& train) {
+  std::string text;
+  for (std::size_t i = 0; i < data.train.size(); ++i) {
+    const double share = static_cast<double>(train.tokens_of_path(i)) / static_cast<double>(train.info().tokens);
+    text += (i > 0 ? ", " : "") + core::format_number(data.repeat[i]) + " × " + data.train[i] + " (" +
+            core::format_number(100 * share, 3) + "%)";
+  }
+  return text;
+}
+
 /// What `ranks` ranks on a node take for tokens, and what a rank has read to start; of planned data nothing is known.
 std::string data_memory_text(const DataSets& sets, std::int64_t ranks) {
   std::int64_t shared = 0, own = 0, cached = 0, read = 0;
@@ -168,6 +179,9 @@ void describe_run(const RunContext& context, const ModelInstance& model, const D
   const auto here =
       std::count_if(facts.ranks.begin(), facts.ranks.end(), [&](const auto& r) { return r.host == host; });
   facts.more.emplace_back("data", data_text(sets));
+  if (!context.input.data.repeat.empty() && sets.train && !sets.train->planned()) {
+    facts.more.emplace_back("mixture", mixture_text(context.input.data, *sets.train));
+  }
   if (context.invocation.validate) {
     const std::string text = data_memory_text(sets, here);
     if (!text.empty()) facts.more.emplace_back("data memory", text);

@@ -396,6 +396,19 @@ TEST_CASE("the keys of [parallel] and [debug] are read, limited and checked agai
   CHECK(problems(minimal, {"parallel.balance=[3, 1]", "parallel.pipeline=0", "parallel.data=1"}) == "no problem");
 }
 
+TEST_CASE("a mixture has a whole number for each entry of the training data") {
+  CHECK(problems(minimal, {"data.train=['a', 'b']", "data.repeat=[2, 1]"}) == "no problem");
+  CHECK(parse(minimal, {"data.train=['a', 'b']", "data.repeat=[2, 1]"}).data.repeat == std::vector<double>{2, 1});
+  CHECK_THAT(problems(minimal, {"data.train=['a', 'b']", "data.repeat=[2]"}),
+             ContainsSubstring("[data] repeat has 1 number, but train has 2 entries: give one for each."));
+  for (const char* wrong : {"[1, 0]", "[1, 0.5]", "[1, -1]"}) {
+    CHECK_THAT(problems(minimal, {"data.train=['a', 'b']", std::string("data.repeat=") + wrong}),
+               ContainsSubstring("[data] repeat"));
+  }
+  CHECK_THAT(problems(minimal, {"data.repeat=[2]", "run.mode='evaluate'", "data.validation=['v']"}),
+             ContainsSubstring("repeat is of a training's epochs, and mode \"evaluate\" reads each shard once"));
+}
+
 TEST_CASE("each mode requires only the keys that it needs") {
   const std::string evaluate =
       "[run]\nmode = \"evaluate\"\ndirectory = \"o\"\n[task]\nname = \"regression\"\n[model]\npretrained = \"m\"\n"

@@ -3,6 +3,7 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 
@@ -493,6 +494,33 @@ TEST_CASE("a shard that is named twice would count twice") {
                         ContainsSubstring("List every shard once"));
   options.paths = {directory / "train-*.h5"};  // equal content, but two files
   CHECK(data::ShardReader(options).samples() == 8);
+}
+
+TEST_CASE("shards that are repeated are as many shards, path by path") {
+  const ScratchDirectory directory;
+  write_shard(directory / "a-0.h5", make_content(tasks::find("classification"), 4, 1));
+  write_shard(directory / "a-1.h5", make_content(tasks::find("classification"), 3, 2));
+  write_shard(directory / "b-0.h5", make_content(tasks::find("classification"), 5, 3));
+  data::ShardReaderOptions options;
+  options.paths = {directory / "a-*.h5", directory / "b-*.h5"};
+  const data::ShardReader once(options);
+  options.repeats = {3, 2};
+  data::ShardReader reader(options);
+  CHECK(reader.samples() == 3 * 7 + 2 * 5);
+  CHECK(reader.tokens_of_path(0) == 3 * once.tokens_of_path(0));
+  CHECK(reader.tokens_of_path(1) == 2 * once.tokens_of_path(1));
+  CHECK(reader.info().tokens == reader.tokens_of_path(0) + reader.tokens_of_path(1));
+  std::vector<std::string> names;
+  for (const std::string& file : reader.files()) names.push_back(std::filesystem::path(file).filename().string());
+  CHECK(names ==
+        std::vector<std::string>{"a-0.h5", "a-1.h5", "a-0.h5", "a-1.h5", "a-0.h5", "a-1.h5", "b-0.h5", "b-0.h5"});
+  for (std::int64_t sample = 0; sample < 7; ++sample) {
+    CHECK(reader.table().lengths()[static_cast<std::size_t>(sample)] ==
+          reader.table().lengths()[static_cast<std::size_t>(14 + sample)]);
+    CHECK(reader.classes()[static_cast<std::size_t>(sample)] == reader.classes()[static_cast<std::size_t>(7 + sample)]);
+  }
+  CHECK(reader.place(8).file == reader.place(1).file);
+  CHECK(reader.place(8).sequence == 1);
 }
 
 TEST_CASE("a shard that claims many sequences and has none takes no memory for them") {
