@@ -75,6 +75,7 @@ TEST_CASE("names of Transformers' arguments lead to our keys from any table") {
   leads_to("data.max_seq_length=128", "set [tokenizer] max_tokens in the input of bert_hpc_prep");
   leads_to("run.logging_steps=1", "use [log] every_steps");
   leads_to("data.dataloader_num_workers=4", "no key is needed");
+  leads_to("data.weights=[0.7, 0.3]", "[data] repeat, how often an epoch has the shards of each entry of train");
   leads_to("parallel.deepspeed=\"x\"", "use [parallel] zero = 1 or 2");
   leads_to("run.every_steps=3", "it belongs to [checkpoint], [evaluation] or [log]");
 }
