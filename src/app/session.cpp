@@ -226,9 +226,12 @@ void Session::add_embedders() {
 void Session::make_reducer() {
   const core::ParameterStore& parameters = model->parameters;
   const train::ShardSettings shards = shards_of(*model);
+  const std::vector<core::ParameterSpec> all = model->all_parameters();
+  const std::string embeddings = model::word_embeddings_name(model->config);
+  std::vector<std::string> summed_late = train::shared_parameters(all, embeddings);
+  if (model->objective.head.ties_word_embeddings) summed_late.push_back(embeddings);
   const train::NormScope scope =
-      train::norm_scope(parameters.slices(), model->all_parameters(), context_.world, model->place.tensor,
-                        model->objective.head.ties_word_embeddings ? model::word_embeddings_name(model->config) : "");
+      train::norm_scope(parameters.slices(), all, context_.world, model->place.tensor, summed_late);
   comm::Communicator& replicas = *groups->data;
   sums = train::make_data_parallel(replicas, model->parameters, shards, scope);
   if (shards.reproducible) return;

@@ -15,6 +15,7 @@ void DistanceBias::declare(const PositionBiasSettings& settings, std::int64_t he
                            std::vector<core::ParameterSpec>& specs) {
   specs.push_back({.name = settings.in_block,
                    .shape = {place.share(heads), settings.buckets},
+                   .decay = false,  // Transformers decays no parameter with "bias" in its name
                    .copy_of = settings.in_block == settings.name ? "" : settings.name,
                    .shard = place.rows(heads)});
 }

@@ -61,7 +61,7 @@ class SelfAttention : public ResidualSublayer {
     Matrix d_query;            ///< (rows, width)
     Matrix d_key_value;        ///< (tokens, 2·width); without a selection it and `d_query` are columns of
     Matrix d_query_key_value;  ///< (tokens, 3·width)
-    Tensor<float> d_bias;      ///< (heads here, 2·tokens) if the position bias is trained: of ops::AttentionGradients
+    Tensor<float> d_bias;      ///< (heads here, 2·tokens) if the position bias is trained: see ops::AttentionGradients
   };
 
   /// Whether the biases' gradients share a launch with those of the norm, which epilogues of products cannot.

@@ -247,7 +247,7 @@ class PortableAttention : public Attention {
       portable_backward_kv<T>(attention_work(inputs, 4, 3, 4), problem, out, results.log_sum_exp, d_out.as<T>(),
                               gradients.d_k.as<T>(), gradients.d_v.as<T>());
       if (gradients.d_bias.size() == 0) return;
-      portable_backward_bias<T>(attention_work(inputs, 2, 3, 2), problem, out, results.log_sum_exp, d_out.as<T>(),
+      portable_backward_bias<T>(attention_work(inputs, 0, 3, 2), problem, out, results.log_sum_exp, d_out.as<T>(),
                                 gradients.d_bias);
     });
   }

@@ -128,7 +128,9 @@ void WordPieceEncoder::encode_beside_added(std::string_view text, std::vector<st
     in_text(part, span);
     // RobertaProcessing leaves the blanks out that the mask takes.
     if (vocabulary_.layout().mask_takes_blanks) {
-      span.begin = std::min(span.begin + blanks_of(part.text).leading, span.end);
+      const auto [leading, trailing] = blanks_of(part.text);
+      span.begin = std::min(span.begin + leading, span.end);
+      span.end = std::max(span.end - trailing, span.begin);
     }
     ids.push_back(id);
     spans.push_back(span);

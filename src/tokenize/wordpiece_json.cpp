@@ -56,15 +56,19 @@ void check_pre_tokenizer(const json& given, std::vector<std::string>& problems) 
   problems.push_back("its pre_tokenizer is " + type_of(pre_tokenizer) + "; this version reads BertPreTokenizer.");
 }
 
-/// Whether the processor makes the layout's sequences, with the vocabulary's ids.
+/// Whether the processor makes the layout's sequences, with the vocabulary's ids, and offsets without blanks.
 bool makes(const json& processor, const WordPieceLayout& layout, const std::vector<std::string>& pieces) {
   const auto id = [&](const char* piece) { return std::find(pieces.begin(), pieces.end(), piece) - pieces.begin(); };
   const auto name = [&layout](std::int32_t SpecialIds::*role) { return layout.token(role); };
   const char *const cls = name(&SpecialIds::cls), *const sep = name(&SpecialIds::sep);
   if (has_type(processor, "TemplateProcessing")) {
     const json& tokens = member(processor, "special_tokens");
+    SequenceTemplate typed = layout.sequence;
+    typed.second_type = 1;
+    const json& pair = member(processor, "pair");
     return member(processor, "single") == template_list(layout.sequence, false, name) &&
-           member(processor, "pair") == template_list(layout.sequence, true, name) &&
+           (pair == template_list(layout.sequence, true, name) ||
+            (!layout.has_types && pair == template_list(typed, true, name))) &&
            member(member(tokens, cls), "ids") == json::array({id(cls)}) &&
            member(member(tokens, sep), "ids") == json::array({id(sep)});
   }

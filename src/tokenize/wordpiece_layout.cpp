@@ -29,7 +29,8 @@ std::span<const WordPieceLayout* const> wordpiece_layouts() {
                                         .model_type = "mpnet",
                                         .tokens = {"<pad>", "[UNK]", "<s>", "</s>", "<mask>"},
                                         .mask_takes_blanks = true,
-                                        .sequence = roberta_sequence()};
+                                        .sequence = roberta_sequence(),
+                                        .has_types = false};
   static const WordPieceLayout* const all[] = {&bert, &mpnet};
   return all;
 }

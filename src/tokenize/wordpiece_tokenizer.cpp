@@ -69,7 +69,7 @@ class WordPieceTokenizer final : public Tokenizer {
   Vocabulary vocabulary_;
   std::vector<AddedToken> added_;
   std::vector<std::string> tokens_;   // the pieces and the added tokens that are none
-  std::optional<AddedTokens> split_;  // if there are added tokens
+  std::optional<AddedTokens> split_;  // if there are added tokens or the mask takes blanks
 };
 
 std::unique_ptr<Tokenizer> make(TokenizerParts parts, const std::string& source) {

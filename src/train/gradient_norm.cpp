@@ -32,10 +32,14 @@ std::vector<JoinedSlices> groups_of(const std::vector<core::ParameterSlice>& sli
   return groups;
 }
 
+bool leaves_out(const NormScope& scope, std::size_t slice) {
+  return std::binary_search(scope.without_noise.begin(), scope.without_noise.end(), slice);
+}
+
 }  // namespace
 
 NormScope norm_scope(const std::vector<core::ParameterSlice>& local, const std::vector<core::ParameterSpec>& model,
-                     comm::Communicator& all_ranks, int tensor_rank, const std::string& without_noise) {
+                     comm::Communicator& all_ranks, int tensor_rank, const std::vector<std::string>& without_noise) {
   const core::ParameterStore whole(model, core::ParameterStore::Arenas::none);
   std::map<std::string, std::int64_t> place;
   NormScope scope{&all_ranks, 0, std::vector<std::int64_t>(local.size(), -1)};
@@ -50,7 +54,8 @@ NormScope norm_scope(const std::vector<core::ParameterSlice>& local, const std::
     const auto found = place.find(first.name);
     core::require(found != place.end(), "gradient norm: a stage has a parameter that the model has not");
     scope.first_block[group.first_slice] = found->second;
-    if (first.name == without_noise) scope.without_noise = static_cast<int>(group.first_slice);
+    const bool is_left_out = std::find(without_noise.begin(), without_noise.end(), first.name) != without_noise.end();
+    if (is_left_out) scope.without_noise.push_back(group.first_slice);
   }
   return scope;
 }
@@ -59,8 +64,7 @@ std::vector<ArenaRange> noise_ranges(const std::vector<core::ParameterSlice>& lo
   std::vector<ArenaRange> ranges;
   bool follows = false;  // is the last range that of the group before?
   for (const JoinedSlices& group : groups_of(local)) {
-    const bool counts =
-        scope.first_block[group.first_slice] >= 0 && static_cast<int>(group.first_slice) != scope.without_noise;
+    const bool counts = scope.first_block[group.first_slice] >= 0 && !leaves_out(scope, group.first_slice);
     if (counts && follows) {
       ranges.back().end = group.begin + group.size;  // the padding between is zero
     } else if (counts) {
@@ -102,7 +106,7 @@ GradientNorm::GradientNorm(const core::ParameterStore& parameters, const NormSco
       const core::Bf16* narrow_gradient = narrow ? part.narrow_gradient + (begin - part.begin) : nullptr;
       std::uint8_t* const marks =
           part.marks == nullptr ? nullptr : part.marks + (begin - part.begin) / ops::TouchedRows::line;
-      if (static_cast<int>(group.first_slice) == scope.without_noise) {
+      if (leaves_out(scope, group.first_slice)) {
         without_noise.push_back({gradient, end - begin, 0, marks, narrow_gradient});
       }
       if (reproducible) {

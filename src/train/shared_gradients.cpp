@@ -13,16 +13,6 @@ const std::string& original_of(const core::ParameterSpec& spec) {
   return spec.copy_of.empty() ? spec.name : spec.copy_of;
 }
 
-/// Calls use(part of a piece, place in the run) for what the pieces have of a run of arena elements.
-template <class Use>
-void for_parts(std::span<const OwnedRange> pieces, std::int64_t first, std::int64_t size, const Use& use) {
-  for (const OwnedRange& piece : pieces) {
-    const std::int64_t begin = std::max(first, piece.begin), end = std::min(first + size, piece.begin + piece.size);
-    if (begin >= end) continue;
-    use(std::span(piece.gradient + (begin - piece.begin), static_cast<std::size_t>(end - begin)), begin - first);
-  }
-}
-
 }  // namespace
 
 std::vector<std::string> shared_parameters(const std::vector<core::ParameterSpec>& model, const std::string& tied) {
@@ -37,21 +27,21 @@ std::vector<std::string> shared_parameters(const std::vector<core::ParameterSpec
 SharedGradients::SharedGradients(const core::ParameterStore& parameters, const std::vector<core::ParameterSpec>& model,
                                  const std::vector<std::string>& names, comm::Communicator& all_ranks, bool counts)
     : all_ranks_(all_ranks), counts_(counts) {
-  std::map<std::string, std::int64_t> place;  // of each copy in sums_
+  std::map<std::string, std::int64_t> offset;  // of each copy in sums_
   std::int64_t floats = 0;
   for (const std::string& name : names) {
     Shared shared{floats, 0, 0};
     for (const core::ParameterSpec& spec : model) {
       if (original_of(spec) != name) continue;
       shared.size = core::elements_of(spec.shape);
-      place[spec.name] = shared.first + shared.copies++ * shared.size;
+      offset[spec.name] = shared.first + shared.copies++ * shared.size;
     }
     floats += shared.copies * shared.size;
     shared_.push_back(shared);
   }
   for (const core::ParameterSlice& slice : parameters.slices()) {
-    const auto found = place.find(slice.name);
-    if (found == place.end()) continue;
+    const auto found = offset.find(slice.name);
+    if (found == offset.end()) continue;
     const core::ShardRuns runs = core::runs_of(slice.shape, slice.shard);
     for (std::int64_t r = 0; r < runs.count; ++r) {
       runs_.push_back({slice.offset + r * runs.length, runs.length, found->second + runs.first + r * runs.stride});
@@ -65,8 +55,8 @@ void SharedGradients::add(std::span<const OwnedRange> sums) {
   ops::set_zero(all);
   for (const Run& run : runs_) {
     if (!counts_) break;
-    for_parts(sums, run.begin, run.size, [&](std::span<float> part, std::int64_t at) {
-      ops::copy(part, all.subspan(static_cast<std::size_t>(run.place + at), part.size()));
+    for_held_parts(sums, run.begin, run.size, [&](std::span<float> part, std::int64_t at) {
+      ops::copy(part, all.subspan(static_cast<std::size_t>(run.offset + at), part.size()));
     });
   }
   // An element is in the sums of one rank: adding zeros is exact.
@@ -76,8 +66,8 @@ void SharedGradients::add(std::span<const OwnedRange> sums) {
     for (std::int64_t copy = 1; copy < shared.copies; ++copy) ops::copy(row(shared, 0), row(shared, copy));
   }
   for (const Run& run : runs_) {
-    for_parts(sums, run.begin, run.size, [&](std::span<float> part, std::int64_t at) {
-      ops::copy(all.subspan(static_cast<std::size_t>(run.place + at), part.size()), part);
+    for_held_parts(sums, run.begin, run.size, [&](std::span<float> part, std::int64_t at) {
+      ops::copy(all.subspan(static_cast<std::size_t>(run.offset + at), part.size()), part);
     });
   }
 }

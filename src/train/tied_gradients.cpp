@@ -28,11 +28,8 @@ TiedGradients::TiedGradients(const core::ParameterStore& parameters, const std::
 
 void TiedGradients::find(Range range, std::span<const OwnedRange> sums, std::vector<std::span<float>>& parts) {
   parts.clear();
-  for (const OwnedRange& piece : sums) {
-    const std::int64_t begin = std::max(range.begin, piece.begin);
-    const std::int64_t end = std::min(range.begin + range.size, piece.begin + piece.size);
-    if (begin < end) parts.emplace_back(piece.gradient + (begin - piece.begin), static_cast<std::size_t>(end - begin));
-  }
+  for_held_parts(sums, range.begin, range.size,
+                 [&parts](std::span<float> part, std::int64_t) { parts.push_back(part); });
 }
 
 void TiedGradients::add(std::span<const OwnedRange> sums) {

@@ -228,7 +228,7 @@ def make_bilstm(task, settings):
 
 
 def is_bias(name):
-    return name.split(".")[-1].startswith("bias")
+    return name.split(".")[-1].startswith("bias") or "relative_attention_bias" in name
 
 
 def is_norm(name):

@@ -214,7 +214,7 @@ LOSSES = {"question_answering": span_loss, "token_classification": word_loss, "a
 def train(model, loss_of, items, steps, rate):
     """The loss of each step of AdamW with a learning rate that falls to 0, on batches of the items in order."""
     parameters = [(name, value) for name, value in model.named_parameters() if value.requires_grad]
-    plain = lambda name: name.split(".")[-1].startswith("bias") or cases.is_norm(name)  # noqa: E731
+    plain = lambda name: name.split(".")[-1].startswith("bias") or "relative_attention_bias" in name or cases.is_norm(name)  # noqa: E731
     optimizer = torch.optim.AdamW([{"params": [p for n, p in parameters if plain(n) == without], "weight_decay": decay}
                                    for without, decay in ((False, 0.01), (True, 0.0))], lr=rate)
     schedule = transformers.get_linear_schedule_with_warmup(optimizer, 0, steps)

@@ -22,8 +22,9 @@ struct KeyRange {
 /// A position bias of random numbers in T5's buckets.
 class BiasValues {
  public:
-  BiasValues(std::int64_t heads, std::int32_t buckets, std::int32_t max_distance, std::int32_t reach)
-      : table_(Matrix::random(heads, buckets, 4)), reach_(reach) {
+  BiasValues(std::int64_t heads, std::int32_t buckets, std::int32_t max_distance, std::int32_t reach,
+             float scale = 1.0f)
+      : table_(Matrix::random(heads, buckets, 4, scale)), reach_(reach) {
     for (const std::int32_t bucket : bert_hpc::ops::t5_buckets(buckets, max_distance, reach)) bucket_.push_back(bucket);
   }
   bert_hpc::ops::PositionBias view() const { return {table_.tensor(), bucket_.data(), reach_}; }

@@ -20,8 +20,8 @@ namespace bert_hpc::layers {
 /// A bias of attention's scores by distance (ops/position_bias.hpp) in T5's buckets: one parameter (heads, buckets) of
 /// all blocks, which each block stores for itself.
 struct PositionBiasSettings {
-  std::string name;      ///< of the first block's, of which those of the other blocks are copies
-  std::string in_block;  ///< of this block's
+  std::string name;      ///< of the parameter in the first block; other blocks hold copies
+  std::string in_block;  ///< of this block's copy
   std::int32_t buckets = 32, max_distance = 128;
 
   bool operator==(const PositionBiasSettings&) const = default;

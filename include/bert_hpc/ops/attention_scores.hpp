@@ -1,6 +1,6 @@
 // Loss between the attention scores of a student and those of a teacher (knowledge distillation; Jiao et al. 2020,
 // "TinyBERT", arXiv:1909.10351, equation 7), with its gradient. Scores are q·k / √head_dim before the softmax, as in
-// the paper. They are computed from queries and keys, one row at a time, and never stored.
+// the paper, without a position bias. They are computed from queries and keys, one row at a time, and never stored.
 //
 // The loss of a row and a head is the mean squared difference of the scores of its query with all keys that it attends
 // to: those real tokens of its sequence that the mask shows to it. Rows of padding have none.

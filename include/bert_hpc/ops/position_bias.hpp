@@ -41,8 +41,8 @@ BERT_HPC_DEVICE std::int64_t distance_slot(std::int64_t first_key, std::int64_t 
   return 2 * first_key + keys - 1 + distance;
 }
 
-/// d_table (heads, buckets) += the sums of d_bias by bucket, sequence by sequence, so that the bits depend on nothing
-/// but the batch. `keys`: all tokens of `sequences` sequences.
+/// d_table (heads, buckets) += the sums of d_bias by bucket, in a fixed order: the bits depend on nothing but the
+/// batch. `keys`: all tokens of `sequences` sequences.
 void add_bucket_sums(const PositionBias& bias, std::int64_t sequences, const TokenRows& keys,
                      Tensor<const float> d_bias, Tensor<float> d_table);
 

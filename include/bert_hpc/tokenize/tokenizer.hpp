@@ -80,7 +80,7 @@ struct TokenizerParts {
   std::vector<AddedToken> added{};        ///< settled (settle_added_tokens())
   TokenizerSettings settings{};
   std::map<std::string, std::string> special_tokens{};  ///< by role's name, as tokenizer_config.json states them
-  std::string sections{};  ///< JSON text: what else the kind reads in its files; "" for its usual tokenizer
+  std::string sections{};  ///< what else the kind reads in its files, in its own form; "" for its usual tokenizer
 };
 
 /// Identifies a vocabulary with merges and added tokens: core::hash_of_lines() of them.

@@ -18,6 +18,7 @@ struct WordPieceLayout {
   std::array<const char*, special_roles.size()> tokens{};  ///< in the order of special_roles
   bool mask_takes_blanks = false;                          ///< the mask token takes the blanks before it
   SequenceTemplate sequence{};
+  bool has_types = true;  ///< its models have token types, else files may give the second text any
 
   const char* token(std::int32_t SpecialIds::*role) const;
 };

@@ -2,8 +2,8 @@
 // model of large-batch training", 2018, appendix A.1) follows from squared norms of the same step's gradient over a
 // small part of the batch (a replica's first micro-batch) and over the whole: E|G_b|² = |G|² + tr Σ / b, so two batch
 // sizes give both unknowns. Both estimates are noisy and may be negative, so numerator and denominator are smoothed
-// separately. Word embeddings tied to a decoder are excluded: a pipeline computes their gradient on two stages and adds
-// the two once a step, not for the small batch. So φ refers to the same parameters on every layout.
+// separately. Word embeddings tied to a decoder, and parameters that all blocks share, are excluded: the gradients of
+// their uses are added up once a step, not for the small batch. So φ refers to the same parameters on every layout.
 //
 // Statistical efficiency as in Pollux (Qiao et al. 2021): EFF(M) = (φ + M₀) / (φ + M), the progress per sample of a
 // batch of M relative to one of M₀ samples, and goodput = throughput · EFF(M).

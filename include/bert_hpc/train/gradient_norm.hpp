@@ -5,6 +5,7 @@
 // on shards. In fast mode a rank adds up its own blocks, and one number is reduced.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -26,6 +27,17 @@ struct OwnedRange {
   core::Bf16* narrow_gradient = nullptr;  ///< the gradient, where it is stored in bf16; `gradient` is null then
 };
 
+/// Calls use(floats, first element's offset in the range) for each part of the range [begin, begin + size) of the arena
+/// that the pieces hold, whose gradients are floats there.
+template <class Use>
+void for_held_parts(std::span<const OwnedRange> pieces, std::int64_t begin, std::int64_t size, const Use& use) {
+  for (const OwnedRange& piece : pieces) {
+    const std::int64_t first = std::max(begin, piece.begin), end = std::min(begin + size, piece.begin + piece.size);
+    if (first >= end) continue;
+    use(std::span(piece.gradient + (first - piece.begin), static_cast<std::size_t>(end - first)), first - begin);
+  }
+}
+
 /// Whose gradients make up the norm, and where this rank's part of the model stands in the whole.
 struct NormScope {
   comm::Communicator* all_ranks = nullptr;  ///< all ranks that hold a part of the gradient
@@ -33,16 +45,17 @@ struct NormScope {
   /// By slice: the place of its first block in the whole model; −1 if another rank counts it. Of joined slices the
   /// first reports for all.
   std::vector<std::int64_t> first_block;
-  /// The slice whose gradient measurements of noise leave out (train/efficiency.hpp); −1: none is here.
-  int without_noise = -1;
+  /// The slices whose gradients measurements of noise leave out (train/efficiency.hpp), ascending.
+  std::vector<std::size_t> without_noise{};
 };
 
 /// `local` are slices of one stage, `model` the parameters of the whole model in order. Copies of other parameters and
 /// frozen ones are not counted, and what every rank of a tensor group has whole is counted by the first of them. Throws
-/// Error(internal) where a counted slice is not in the model. Measurements of noise leave out the parameter of the name
-/// `without_noise`. Pure.
+/// Error(internal) where a counted slice is not in the model. Measurements of noise leave out the parameters of
+/// these names. Pure.
 NormScope norm_scope(const std::vector<core::ParameterSlice>& local, const std::vector<core::ParameterSpec>& model,
-                     comm::Communicator& all_ranks, int tensor_rank = 0, const std::string& without_noise = {});
+                     comm::Communicator& all_ranks, int tensor_rank = 0,
+                     const std::vector<std::string>& without_noise = {});
 /// Elements [begin, end) of the arena whose gradients this rank counts in measurements of noise; ascending, neighbours
 /// joined. Pure.
 struct ArenaRange {

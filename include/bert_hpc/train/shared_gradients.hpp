@@ -34,9 +34,10 @@ class SharedGradients {
   void add(std::span<const OwnedRange> sums);
 
  private:
-  /// A run of elements of a copy that this rank has: elements [begin, begin + size) of the arena, at `place` in sums_.
+  /// A run of elements of a copy that this rank has: elements [begin, begin + size) of the arena, from `offset` on in
+  /// sums_.
   struct Run {
-    std::int64_t begin = 0, size = 0, place = 0;
+    std::int64_t begin = 0, size = 0, offset = 0;
   };
   /// The copies of one parameter: `copies` rows of `size` elements in sums_, from `first` on.
   struct Shared {
@@ -50,7 +51,7 @@ class SharedGradients {
   bool counts_;
   std::vector<Shared> shared_;
   std::vector<Run> runs_;
-  core::Buffer<float> sums_;  // those of each copy, zeros where other ranks have them
+  core::Buffer<float> sums_;  // gradients of each copy; 0 for elements of other ranks
 };
 
 }  // namespace bert_hpc::train

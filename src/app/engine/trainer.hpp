@@ -89,7 +89,7 @@ class Trainer : private train::PipelineEvents {
   float loss_scale_of_step() const { return static_cast<float>(scale_.scale() / targets_); }
   /// Makes the passes of this replica's micro-batches, from number first_ on.
   void prepare(const data::LoadedStep& loaded, std::int64_t done);
-  /// What completes the sums of gradients that a parameter gets at several places of the model.
+  /// Sets up the sums over the uses of tied and of shared parameters.
   void complete_sums();
   /// The number among this replica's micro-batches of the one that is computed as number `i`.
   std::size_t turned(std::size_t i) const { return (first_ + i) % own_; }

@@ -76,6 +76,16 @@ ModelPlan encoder_plan(const ModelConfig& config, const EncoderSettings& own, co
   return plan;
 }
 
+void name_roberta_head(ModelPlan& plan, const HeadKind& kind) {
+  const bool masked = kind.ties_word_embeddings;
+  plan.head.dense = masked ? "lm_head.dense" : "classifier.dense";
+  plan.head.norm = "lm_head.layer_norm";
+  plan.head.bias = "lm_head.bias";
+  if (masked || kind.is_token_head) return;
+  plan.head.classifier = "classifier.out_proj";
+  plan.head.input_dropout = plan.head.classifier_dropout;
+}
+
 void put_norms_before(ModelPlan& plan, const BlockNames& names, const std::string& final_norm) {
   for (layers::SublayerSettings& sublayer : plan.sublayers) {
     sublayer.sum_out = true;

@@ -104,14 +104,7 @@ ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t out
     embeddings.token_dropout = {static_cast<std::int32_t>(config.mask_token_id.value_or(no_token)), unmasked_share};
   });
   put_norms_before(plan, names, base + "encoder.emb_layer_norm_after");
-  const bool masked = kind.ties_word_embeddings;
-  plan.head.dense = masked ? "lm_head.dense" : "classifier.dense";
-  plan.head.norm = "lm_head.layer_norm";
-  plan.head.bias = "lm_head.bias";
-  if (!masked && !kind.is_token_head) {
-    plan.head.classifier = "classifier.out_proj";
-    plan.head.input_dropout = plan.head.classifier_dropout;
-  }
+  name_roberta_head(plan, kind);
   return plan;
 }
 

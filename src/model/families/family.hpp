@@ -99,6 +99,8 @@ struct BlockNames {
 /// What post-norm encoders share: sizes, dropout, sites, the tie of the decoder. A family adds names and what differs.
 ModelPlan encoder_plan(const ModelConfig& config, const EncoderSettings& own, const BlockNames& names,
                        const HeadKind& kind, std::int64_t outputs);
+/// Gives the head RoBERTa's names; its head of sequences drops its input too.
+void name_roberta_head(ModelPlan& plan, const HeadKind& kind);
 /// Puts the norms of encoder_plan()'s blocks before their sublayers: the norm of an edge is that before the sublayer
 /// above it, or the final one. names.norm: before the attention, attention_norm: before the feed-forward layer.
 void put_norms_before(ModelPlan& plan, const BlockNames& names, const std::string& final_norm);

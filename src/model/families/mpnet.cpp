@@ -19,6 +19,7 @@ void read(ConfigReader& reader, ModelConfig& config) {
   config.type_vocab_size = 0;
   read_bert_keys(reader, config);
   config.type_vocab_size = 0;
+  encoder_settings(config).classifier_dropout.reset();  // its heads have that of hidden states
   config.max_position_embeddings -= rows_before_positions;
   config.pad_token_id = padding;
   reader.must_be("relative_attention_num_buckets", std::int64_t{buckets}, "distances have 32 buckets.");
@@ -58,14 +59,7 @@ ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t out
     embeddings.norm = base + "embeddings.LayerNorm";
     embeddings.first_position = rows_before_positions;
   });
-  const bool masked = kind.ties_word_embeddings;
-  plan.head.dense = masked ? "lm_head.dense" : "classifier.dense";
-  plan.head.norm = "lm_head.layer_norm";
-  plan.head.bias = "lm_head.bias";
-  if (!masked && !kind.is_token_head) {
-    plan.head.classifier = "classifier.out_proj";
-    plan.head.input_dropout = plan.head.classifier_dropout;
-  }
+  name_roberta_head(plan, kind);
   return plan;
 }
 
@@ -76,6 +70,10 @@ void check(const ModelConfig& config, core::ProblemList& problems) {
       "pad_token_id is " + std::to_string(config.pad_token_id) +
       ", but MPNet's positions begin behind that of token 1: use a tokenizer whose padding token has the id 1, "
       "such as that of all-mpnet-base-v2.");
+}
+
+std::span<const OwnNumber> numbers() {
+  return encoder_numbers().first(3);  // without that of classifier_dropout
 }
 
 }  // namespace
@@ -101,7 +99,7 @@ extern const Family mpnet = {
     .write = write,
     .plan = plan,
     .check = check,
-    .numbers = encoder_numbers,
+    .numbers = numbers,
 };
 
 }  // namespace bert_hpc::model

@@ -40,14 +40,7 @@ ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t out
   layers::change_embeddings(plan.input, [&config](layers::EmbeddingsSettings& embeddings) {
     embeddings.first_position = rows_before_positions(config);
   });
-  const bool masked = kind.ties_word_embeddings;
-  plan.head.dense = masked ? "lm_head.dense" : "classifier.dense";
-  plan.head.norm = "lm_head.layer_norm";
-  plan.head.bias = "lm_head.bias";
-  if (!masked && !kind.is_token_head) {
-    plan.head.classifier = "classifier.out_proj";
-    plan.head.input_dropout = plan.head.classifier_dropout;
-  }
+  name_roberta_head(plan, kind);
   return plan;
 }
 

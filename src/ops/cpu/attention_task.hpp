@@ -22,6 +22,9 @@ struct HeadRowsOut {
   std::int64_t stride;
 };
 
+/// Floats that may be read and written on both sides of a row of distances.
+inline constexpr std::int64_t distance_margin = 16;
+
 struct AttentionTask {
   std::int64_t queries, keys, head_dim;  ///< rows of q, rows of k and v, columns of a head
   std::int64_t real_keys;                ///< the first of the keys; padding after them has weight 0
@@ -33,7 +36,8 @@ struct AttentionTask {
   float drop_scale;
   std::uint32_t c2, c3, key0, key1;
   std::uint32_t first_row;  ///< head · 2^20
-  /// Position bias times √head_dim, by key's position - query's from distance 0 on (distance_row.hpp); null: none.
+  /// Position bias times √head_dim: bias[d] for distances d = key's position - query's in (-keys, keys), with
+  /// distance_margin floats more on both sides; null: none.
   const float* bias;
   const std::int32_t* position;  ///< (queries): position of each query in its sequence; null if nothing depends on it
   HeadRows q, k, v;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "attention_task.hpp"
 #include "bert_hpc/ops/attention.hpp"
 
 namespace bert_hpc::ops::cpu {
@@ -35,7 +36,7 @@ class DistanceRow {
   }
 
  private:
-  static constexpr std::int64_t margin = 48;  // the keys of a block are rounded up to panels of at most so many
+  static constexpr std::int64_t margin = distance_margin;
 
   float* begin_;
   std::int64_t keys_;

@@ -24,10 +24,12 @@ core::BasicMatrix<Address> part_of(const core::BasicMatrix<Address>& all, const 
 /// Throws Error(internal) if q is not of this type; checks the guard of device memory for all operands of forward.
 inline void require_operands(const AttentionInputs& in, const AttentionResults& results, core::DataType type) {
   core::require(in.q.type == type, "attention: not made for operands of this type");
-  for (const void* operand : {in.q.data, in.k.data, in.v.data, static_cast<const void*>(results.out.data),
-                              static_cast<const void*>(results.log_sum_exp.data),
-                              static_cast<const void*>(in.queries.offsets), static_cast<const void*>(in.keys.offsets),
-                              static_cast<const void*>(in.dropout.sample), static_cast<const void*>(in.real_keys)}) {
+  for (const void* operand :
+       {in.q.data, in.k.data, in.v.data, static_cast<const void*>(results.out.data),
+        static_cast<const void*>(results.log_sum_exp.data), static_cast<const void*>(in.queries.offsets),
+        static_cast<const void*>(in.keys.offsets), static_cast<const void*>(in.queries.position),
+        static_cast<const void*>(in.dropout.sample), static_cast<const void*>(in.real_keys),
+        static_cast<const void*>(in.bias.table.data), static_cast<const void*>(in.bias.bucket)}) {
     core::require_device_memory(operand, "attention");
   }
 }
@@ -38,6 +40,7 @@ inline void require_gradients(const ConstMatrix& d_out, const AttentionGradients
        {d_out, ConstMatrix(gradients.d_q), ConstMatrix(gradients.d_k), ConstMatrix(gradients.d_v)}) {
     core::require_device_memory(gradient.data, "attention");
   }
+  core::require_device_memory(gradients.d_bias.data, "attention");
 }
 
 /// Scratch of the threads, and the loop over tasks.

@@ -7,7 +7,7 @@
 
 namespace bert_hpc::ops::cuda {
 
-/// Distances that kernels have memory for, and bytes of it.
+/// Largest reach, and bytes of one row of distances.
 inline constexpr int most_bias_reach = 128, bias_bytes = 4 * (2 * most_bias_reach + 4);
 
 /// Starts to copy the bias of the distances -reach … reach of a head to shared memory, from byte `at` on.
@@ -35,7 +35,7 @@ BERT_HPC_WARP_CODE typename Warp::F32 bias_of(const AttentionCall<T>& call, int 
   return Warp::load_shared_float((within_reach<Warp>(call.bias.reach, distance) + call.bias.reach) * 4 + at);
 }
 
-/// Adds the bias, over the factor of scores, to s, whose rows are the `rows` queries from row `first` on and whose
+/// Adds bias / scale to the unscaled products s, whose rows are the `rows` queries from row `first` on and whose
 /// columns are keys from `key` on.
 template <class Warp, class T, int R, int N>
 BERT_HPC_WARP_CODE void add_bias_of_queries(const AttentionCall<T>& call, int at, int first, int rows, int key,
@@ -69,13 +69,15 @@ BERT_HPC_WARP_CODE void add_bias_of_keys(const AttentionCall<T>& call, int at, i
 #pragma unroll
     for (int part = 0; part < 2; ++part) {
       const I32 query = Warp::lane() % 4 * 2 + (8 * n + part);
-      const I32 row = Warp::lane() / 4 + key - Warp::load(call.query_position + first, query, query < rows, 0);
+      const typename Warp::Mask there = query < rows;  // others are rows of zeros, whose weights must stay finite
+      const I32 row = Warp::lane() / 4 + key - Warp::load(call.query_position + first, query, there, 0);
 #pragma unroll
       for (int r = 0; r < R; ++r) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           typename Warp::F32& score = s[r][n][2 * half + part];
-          score = score + bias_of<Warp>(call, at, row + (16 * r + 8 * half)) * call.inverse_scale;
+          const typename Warp::F32 bias = bias_of<Warp>(call, at, row + (16 * r + 8 * half)) * call.inverse_scale;
+          score = score + Warp::select(there, bias, typename Warp::F32(0.0f));
         }
       }
     }

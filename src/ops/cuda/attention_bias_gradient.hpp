@@ -59,10 +59,10 @@ BERT_HPC_WARP_CODE void add_slopes(const AttentionCall<T>& call, int first, int 
     const F32 slope = Warp::select(there, read, F32(0.0f));
     far[0] = far[0] + Warp::select(before, slope, F32(0.0f));
     far[1] = far[1] + Warp::select(behind, slope, F32(0.0f));
-    const I32 place = (within_reach<Warp>(reach, distance) + reach) * 4 + sums;
-    const F32 sum = Warp::load_shared_float(place) + slope;
+    const I32 offset = (within_reach<Warp>(reach, distance) + reach) * 4 + sums;
+    const F32 sum = Warp::load_shared_float(offset) + slope;
     Warp::sync_warp();
-    Warp::store_shared(place, Warp::bits_of(sum), there && near);
+    Warp::store_shared(offset, Warp::bits_of(sum), there && near);
     Warp::sync_warp();
   }
 }

@@ -14,7 +14,7 @@
 
 namespace bert_hpc::ops::cuda {
 
-/// What scores are beside products: within a limited mask, with a position bias, or neither.
+/// Kind of scores: plain, with a limited mask, or with a position bias.
 enum class Scores { plain, masked, biased };
 
 template <class T, int D, bool Dropped, Scores Kind>
@@ -79,27 +79,27 @@ Scores scores_of(const AttentionInputs& in) {
   return in.mask.is_limited() ? Scores::masked : Scores::plain;
 }
 
-template <class T, int D, bool Dropped>
-Kernel<T> forward_kernel_of(Scores kind) {
-  if (kind == Scores::masked) return attention_forward_kernel<T, D, Dropped, Scores::masked>;
-  if (kind == Scores::biased) return attention_forward_kernel<T, D, Dropped, Scores::biased>;
-  return attention_forward_kernel<T, D, Dropped, Scores::plain>;
+/// run.template operator()<Kind>()
+template <class Run>
+auto with_scores(Scores kind, const Run& run) {
+  if (kind == Scores::masked) return run.template operator()<Scores::masked>();
+  if (kind == Scores::biased) return run.template operator()<Scores::biased>();
+  return run.template operator()<Scores::plain>();
 }
+
 template <class T, int D>
 Kernel<T> forward_kernel_of(bool dropped, Scores kind) {
-  return dropped ? forward_kernel_of<T, D, true>(kind) : forward_kernel_of<T, D, false>(kind);
+  return with_scores(kind, [dropped]<Scores Kind>() -> Kernel<T> {
+    return dropped ? attention_forward_kernel<T, D, true, Kind> : attention_forward_kernel<T, D, false, Kind>;
+  });
 }
 template <class T, int D>
 Kernel<T> keys_kernel_of(Scores kind) {
-  if (kind == Scores::masked) return attention_backward_keys_kernel<T, D, Scores::masked>;
-  if (kind == Scores::biased) return attention_backward_keys_kernel<T, D, Scores::biased>;
-  return attention_backward_keys_kernel<T, D, Scores::plain>;
+  return with_scores(kind, []<Scores Kind>() -> Kernel<T> { return attention_backward_keys_kernel<T, D, Kind>; });
 }
 template <class T, int D>
 Kernel<T> queries_kernel_of(Scores kind) {
-  if (kind == Scores::masked) return attention_backward_queries_kernel<T, D, Scores::masked>;
-  if (kind == Scores::biased) return attention_backward_queries_kernel<T, D, Scores::biased>;
-  return attention_backward_queries_kernel<T, D, Scores::plain>;
+  return with_scores(kind, []<Scores Kind>() -> Kernel<T> { return attention_backward_queries_kernel<T, D, Kind>; });
 }
 /// The masked one is for padding too.
 template <class T, int D, class Shape>

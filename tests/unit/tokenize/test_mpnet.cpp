@@ -57,6 +57,21 @@ TEST_CASE("the tokenizer.json of MPNet is that which Transformers saves, and rea
   }
 }
 
+TEST_CASE("the template of older files, whose second text has another token type, makes the same sequences") {
+  const json& one = golden().cases()[0];
+  json older = one;
+  const auto token = [](const char* id, int type) { return json{{"SpecialToken", {{"id", id}, {"type_id", type}}}}; };
+  const auto text = [](const char* id, int type) { return json{{"Sequence", {{"id", id}, {"type_id", type}}}}; };
+  const auto special = [](const char* id, int number) { return json{{"id", id}, {"ids", {number}}, {"tokens", {id}}}; };
+  older["tokenizer"]["post_processor"] = {
+      {"type", "TemplateProcessing"},
+      {"single", {token("<s>", 0), text("A", 0), token("</s>", 0)}},
+      {"pair", {token("<s>", 0), text("A", 0), token("</s>", 0), token("</s>", 0), text("B", 1), token("</s>", 1)}},
+      {"special_tokens", {{"<s>", special("<s>", 0)}, {"</s>", special("</s>", 2)}}}};
+  CHECK(golden().tokenizer_of(older, wordpiece_kind())->spec().text ==
+        golden().tokenizer_of(one, wordpiece_kind())->spec().text);
+}
+
 TEST_CASE("a folder of MPNet without tokenizer.json is known by its class, its tokens or its model") {
   const json& one = golden().cases()[0];
   const std::string expected = golden().tokenizer_of(one, wordpiece_kind())->spec().text;

@@ -35,10 +35,10 @@ TEST_CASE("measurements of noise leave out one parameter, and parameters that an
   const auto alone = comm::make_self_communicator();
   using Ranges = std::vector<train::ArenaRange>;
   CHECK(train::noise_ranges(slices, train::norm_scope(slices, specs, *alone)) == Ranges{{0, end(3)}});
-  const train::NormScope scope = train::norm_scope(slices, specs, *alone, 0, "b");
+  const train::NormScope scope = train::norm_scope(slices, specs, *alone, 0, {"b"});
   CHECK(train::noise_ranges(slices, scope) == Ranges{{0, end(0)}, {slices[2].offset, end(3)}});
   // On the second rank of a tensor group all of these, whole, are another's.
-  CHECK(train::noise_ranges(slices, train::norm_scope(slices, specs, *alone, 1, "b")).empty());
+  CHECK(train::noise_ranges(slices, train::norm_scope(slices, specs, *alone, 1, {"b"})).empty());
 
   std::vector<float> gradients(static_cast<std::size_t>(end(3)), 0.0f);
   for (std::int64_t i = slices[1].offset; i < end(1); ++i) gradients[static_cast<std::size_t>(i)] = 3.0f;

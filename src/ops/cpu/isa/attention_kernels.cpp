@@ -193,6 +193,8 @@ struct Block {
   }
 };
 
+static_assert(lanes <= distance_margin, "a block's keys are rounded up to whole vectors");
+
 /// Adds the position bias of query `query` to its scores with a block's keys.
 inline void add_bias(const AttentionTask& task, const Block& block, std::int64_t query, float* s) {
   const float* const bias = task.bias + block.first_key - task.position[query];
