@@ -104,10 +104,6 @@ bool positions_after_padding(const ModelConfig& config) {
   return family_of(config.family).positions_after_padding;
 }
 
-bool has_fixed_padding(const ModelConfig& config) {
-  return family_of(config.family).fixed_padding;
-}
-
 bool reads_mask_tokens(const ModelConfig& config) {
   return family_of(config.family).reads_mask_tokens;
 }

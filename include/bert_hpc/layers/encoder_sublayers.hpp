@@ -23,8 +23,6 @@ struct PositionBiasSettings {
   std::string name;      ///< of the parameter in the first block; other blocks hold copies
   std::string in_block;  ///< of this block's copy
   std::int32_t buckets = 32, max_distance = 128;
-
-  bool operator==(const PositionBiasSettings&) const = default;
 };
 
 struct AttentionSettings {

@@ -150,8 +150,6 @@ void set_trains(ModelPlan& plan, Trains trains);
 bool is_causal(const ModelConfig& config);
 /// Whether the number of rows in the table of positions depends on the padding token's id, as in RoBERTa.
 bool positions_after_padding(const ModelConfig& config);
-/// Whether every model of the family has one id of the padding token, as MPNet.
-bool has_fixed_padding(const ModelConfig& config);
 /// Whether the embeddings of a sequence depend on which of its tokens are mask_token_id, as in ESM.
 bool reads_mask_tokens(const ModelConfig& config);
 

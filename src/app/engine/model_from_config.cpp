@@ -290,15 +290,14 @@ model::ModelConfig finalize(const config::Config& input, const model::ModelConfi
   if (input.model.pretrained && other_padding && model::positions_after_padding(stated)) {
     refuse_vocabulary(input, "padding", special.pad, stated.pad_token_id);
   }
-  if (other_padding && model::has_fixed_padding(stated)) {
-    throw Error(ExitCode::data, "the shards' padding token has the id " + std::to_string(special.pad) +
-                                    ", but that of model.family = \"" + stated.family + "\" is " +
-                                    std::to_string(stated.pad_token_id) +
-                                    ": prepare the data with a vocabulary in which it has this id.");
-  }
   if (special.pad >= 0) config.pad_token_id = special.pad;
   if (model::reads_mask_tokens(config)) set_mask_token(input, shards, special, config);
   if (!input.model.pretrained && model::is_causal(config)) set_text_ends(shards, special, config);
+  if (other_padding) {
+    core::ProblemList problems;
+    model::check_model(config, problems);
+    problems.throw_if_any(ExitCode::data, "the shards' vocabulary does not fit the model:");
+  }
   return config;
 }
 

@@ -56,7 +56,6 @@ struct Family {
   bool causal = false;                   ///< a token attends to itself and those before it
   bool attention = true;                 ///< it has heads, a feed-forward layer and positions
   bool positions_after_padding = false;  ///< the first position's row is behind that of the padding token's id
-  bool fixed_padding = false;            ///< its padding token's id is one number, also of a model from scratch
   bool projects_embeddings = false;      ///< embeddings may have other columns than the encoder
   bool reads_mask_tokens = false;        ///< what it computes of a mask token depends on mask_token_id
   /// Keys of config.json of a model from scratch that differ from what their absence in a file means.
@@ -121,6 +120,7 @@ void check_encoder(const ModelConfig& config, core::ProblemList& problems);
 /// check_encoder() without the activation. `embedding_dropout`: the key of that number.
 void check_encoder_numbers(const EncoderSettings& own, core::ProblemList& problems,
                            const char* embedding_dropout = "embd_pdrop");
+/// Dropout, epsilon and, last, classifier_dropout.
 std::span<const OwnNumber> encoder_numbers();
 
 /// Keys of config.json for sizes and EncoderSettings, under their own names.

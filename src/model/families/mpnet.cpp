@@ -73,7 +73,7 @@ void check(const ModelConfig& config, core::ProblemList& problems) {
 }
 
 std::span<const OwnNumber> numbers() {
-  return encoder_numbers().first(3);  // without that of classifier_dropout
+  return encoder_numbers().first(encoder_numbers().size() - 1);  // without classifier_dropout
 }
 
 }  // namespace
@@ -84,7 +84,6 @@ extern const Family mpnet = {
     .class_prefix = "MPNet",
     .token_types = false,
     .positions_after_padding = true,
-    .fixed_padding = true,
     .of_scratch = R"({"layer_norm_eps": 1e-5, "max_position_embeddings": 514})",
     .names = {.base = "mpnet.",
               .base_parts = {"embeddings.", "encoder.", "pooler."},
