@@ -127,7 +127,7 @@ void WordPieceEncoder::encode_beside_added(std::string_view text, std::vector<st
     TokenSpan span{begin, character_at(part, part.text.data() + part.text.size())};
     in_text(part, span);
     // RobertaProcessing leaves the blanks out that the mask takes.
-    if (vocabulary_.layout().mask_takes_blanks) {
+    if (vocabulary_.layout().of_roberta) {
       const auto [leading, trailing] = blanks_of(part.text);
       span.begin = std::min(span.begin + leading, span.end);
       span.end = std::max(span.end - trailing, span.begin);

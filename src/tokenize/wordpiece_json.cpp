@@ -56,24 +56,23 @@ void check_pre_tokenizer(const json& given, std::vector<std::string>& problems) 
   problems.push_back("its pre_tokenizer is " + type_of(pre_tokenizer) + "; this version reads BertPreTokenizer.");
 }
 
-/// Whether the processor makes the layout's sequences, with the vocabulary's ids, and offsets without blanks.
+/// Whether the processor makes the layout's sequences, with the vocabulary's ids.
 bool makes(const json& processor, const WordPieceLayout& layout, const std::vector<std::string>& pieces) {
   const auto id = [&](const char* piece) { return std::find(pieces.begin(), pieces.end(), piece) - pieces.begin(); };
   const auto name = [&layout](std::int32_t SpecialIds::*role) { return layout.token(role); };
   const char *const cls = name(&SpecialIds::cls), *const sep = name(&SpecialIds::sep);
   if (has_type(processor, "TemplateProcessing")) {
     const json& tokens = member(processor, "special_tokens");
-    SequenceTemplate typed = layout.sequence;
+    SequenceTemplate typed = layout.sequence();
     typed.second_type = 1;
     const json& pair = member(processor, "pair");
-    return member(processor, "single") == template_list(layout.sequence, false, name) &&
-           (pair == template_list(layout.sequence, true, name) ||
-            (!layout.has_types && pair == template_list(typed, true, name))) &&
+    return member(processor, "single") == template_list(layout.sequence(), false, name) &&
+           (pair == template_list(layout.sequence(), true, name) ||
+            (layout.of_roberta && pair == template_list(typed, true, name))) &&
            member(member(tokens, cls), "ids") == json::array({id(cls)}) &&
            member(member(tokens, sep), "ids") == json::array({id(sep)});
   }
-  const bool of_roberta = layout.sequence == roberta_sequence();
-  return has_type(processor, of_roberta ? "RobertaProcessing" : "BertProcessing") &&
+  return has_type(processor, layout.of_roberta ? "RobertaProcessing" : "BertProcessing") &&
          member(processor, "cls") == json::array({cls, id(cls)}) &&
          member(processor, "sep") == json::array({sep, id(sep)});
 }
@@ -85,7 +84,7 @@ const WordPieceLayout& read_post_processor(const json& given, const std::vector<
   std::string known;
   for (const WordPieceLayout* layout : wordpiece_layouts()) {
     if (makes(processor, *layout, pieces)) return *layout;
-    const auto text = [layout](bool pair) { return '"' + describe(layout->sequence, pair) + '"'; };
+    const auto text = [layout](bool pair) { return '"' + describe(layout->sequence(), pair) + '"'; };
     known += (known.empty() ? "" : ", nor ") + text(false) + " of a text and " + text(true) + " of a pair (" +
              layout->usual_class + ')';
   }

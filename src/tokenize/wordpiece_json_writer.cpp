@@ -17,7 +17,7 @@ ordered_json post_processor(const Vocabulary& vocabulary) {
   const WordPieceLayout& layout = vocabulary.layout();
   const SpecialIds& ids = vocabulary.special();
   const char *const cls = layout.token(&SpecialIds::cls), *const sep = layout.token(&SpecialIds::sep);
-  if (layout.sequence == roberta_sequence()) {
+  if (layout.of_roberta) {
     return {{"type", "RobertaProcessing"},
             {"sep", ordered_json::array({sep, ids.sep})},
             {"cls", ordered_json::array({cls, ids.cls})},
@@ -25,8 +25,8 @@ ordered_json post_processor(const Vocabulary& vocabulary) {
             {"add_prefix_space", false}};
   }
   const auto name = [&layout](std::int32_t SpecialIds::*role) { return layout.token(role); };
-  return template_processing(template_list(layout.sequence, false, name), template_list(layout.sequence, true, name),
-                             {layout.sequence, cls, sep}, ids);
+  return template_processing(template_list(layout.sequence(), false, name),
+                             template_list(layout.sequence(), true, name), {layout.sequence(), cls, sep}, ids);
 }
 
 /// The entries of model.vocab, one a line.
@@ -48,7 +48,7 @@ std::vector<AddedToken> with_special_tokens(const Vocabulary& vocabulary, std::v
   for (const SpecialRole& role : special_roles) {
     tokens.push_back({.content = layout.token(role.id),
                       .id = vocabulary.special().*role.id,
-                      .lstrip = layout.mask_takes_blanks && role.id == &SpecialIds::mask,
+                      .lstrip = layout.of_roberta && role.id == &SpecialIds::mask,
                       .special = true});
   }
   std::stable_sort(tokens.begin(), tokens.end(), [](const AddedToken& a, const AddedToken& b) { return a.id < b.id; });

@@ -3,12 +3,15 @@
 namespace bert_hpc::tokenize {
 namespace {
 
-SequenceTemplate bert_sequence() {
-  SequenceTemplate made;
-  made.before = {&SpecialIds::cls};
-  made.after = made.between = made.after_pair = {&SpecialIds::sep};
-  made.second_type = 1;
-  return made;
+const SequenceTemplate& bert_sequence() {
+  static const SequenceTemplate sequence = [] {
+    SequenceTemplate made;
+    made.before = {&SpecialIds::cls};
+    made.after = made.between = made.after_pair = {&SpecialIds::sep};
+    made.second_type = 1;
+    return made;
+  }();
+  return sequence;
 }
 
 }  // namespace
@@ -19,18 +22,18 @@ const char* WordPieceLayout::token(std::int32_t SpecialIds::*role) const {
   return tokens[at];
 }
 
+const SequenceTemplate& WordPieceLayout::sequence() const {
+  return of_roberta ? roberta_sequence() : bert_sequence();
+}
+
 std::span<const WordPieceLayout* const> wordpiece_layouts() {
-  static const WordPieceLayout bert = {.usual_class = "BertTokenizer",
-                                       .model_type = "bert",
-                                       .tokens = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"},
-                                       .sequence = bert_sequence()};
+  static const WordPieceLayout bert = {
+      .usual_class = "BertTokenizer", .model_type = "bert", .tokens = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}};
   static const WordPieceLayout mpnet = {.name = "mpnet",
                                         .usual_class = "MPNetTokenizer",
                                         .model_type = "mpnet",
                                         .tokens = {"<pad>", "[UNK]", "<s>", "</s>", "<mask>"},
-                                        .mask_takes_blanks = true,
-                                        .sequence = roberta_sequence(),
-                                        .has_types = false};
+                                        .of_roberta = true};
   static const WordPieceLayout* const all[] = {&bert, &mpnet};
   return all;
 }

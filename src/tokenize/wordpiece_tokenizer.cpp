@@ -23,7 +23,7 @@ class WordPieceTokenizer final : public Tokenizer {
         vocabulary_(std::move(parts.vocabulary), source, wordpiece_layout(parts.sections)),
         added_(std::move(parts.added)),
         tokens_(vocabulary_.pieces()) {
-    if (added_.empty() && !layout().mask_takes_blanks) return;
+    if (added_.empty() && !layout().of_roberta) return;
     for (const AddedToken& token : added_) {
       if (token.id == std::ssize(tokens_)) tokens_.push_back(token.content);
     }
@@ -33,7 +33,7 @@ class WordPieceTokenizer final : public Tokenizer {
   const TokenizerKind& kind() const override { return wordpiece_kind(); }
   const std::vector<std::string>& tokens() const override { return tokens_; }
   const SpecialIds& special_ids() const override { return vocabulary_.special(); }
-  const SequenceTemplate& sequence() const override { return layout().sequence; }
+  const SequenceTemplate& sequence() const override { return layout().sequence(); }
   const std::string& vocabulary_hash() const override { return hash_; }
   TokenizerSettings settings() const override { return settings_of(form_); }
 
@@ -50,7 +50,7 @@ class WordPieceTokenizer final : public Tokenizer {
   std::vector<File> files(std::int64_t max_tokens) const override {
     nlohmann::json config = {{"tokenizer_class", layout().usual_class}, {"model_max_length", max_tokens}};
     for (const SpecialRole& role : special_roles) config[std::string(role.name) + "_token"] = layout().token(role.id);
-    if (layout().sequence == roberta_sequence()) {
+    if (layout().of_roberta) {
       config["bos_token"] = layout().token(&SpecialIds::cls);
       config["eos_token"] = layout().token(&SpecialIds::sep);
     }
@@ -173,7 +173,7 @@ const TokenizerKind& wordpiece_kind() {
     made.model_type = "WordPiece";
     made.title = "WordPiece";
     made.usual_class = bert_layout().usual_class;
-    made.sequence = bert_layout().sequence;
+    made.sequence = bert_layout().sequence();
     const auto &lower = text_form_fields[0], &strips = text_form_fields[1], &ideographs = text_form_fields[2];
     made.keys = {{lower.name, lower.hugging_face_name, uncased.lowercase, true},
                  {strips.name, strips.hugging_face_name, uncased.strip_accents},

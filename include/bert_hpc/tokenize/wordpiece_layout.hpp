@@ -16,11 +16,11 @@ struct WordPieceLayout {
   const char* usual_class = "";                            ///< in Transformers
   const char* model_type = "";                             ///< of the models that have it
   std::array<const char*, special_roles.size()> tokens{};  ///< in the order of special_roles
-  bool mask_takes_blanks = false;                          ///< the mask token takes the blanks before it
-  SequenceTemplate sequence{};
-  bool has_types = true;  ///< its models have token types, else files may give the second text any
+  /// Makes RoBERTa's sequences, its mask takes the blanks before it, and its models have no token types.
+  bool of_roberta = false;
 
   const char* token(std::int32_t SpecialIds::*role) const;
+  const SequenceTemplate& sequence() const;
 };
 
 /// BERT's first.
