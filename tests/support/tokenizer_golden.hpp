@@ -46,6 +46,13 @@ class TokenizerGolden {
     return kind.make(parts_of(one, kind), "test");
   }
 
+  /// A vocabulary as the text of a vocab.txt.
+  static std::string lines_of(const nlohmann::json& vocabulary) {
+    std::string text;
+    for (const nlohmann::json& token : vocabulary) text += token.get<std::string>() + '\n';
+    return text;
+  }
+
   static std::string text_from_hex(const std::string& hex) {
     std::string bytes;
     for (std::size_t i = 0; i < hex.size(); i += 2) {
@@ -68,6 +75,13 @@ class TokenizerGolden {
     tokenizer.encoder()->encode(second, ids);
     add(sequence.after_pair);
     return ids;
+  }
+
+  /// The golden sequences of a text and of a pair with the special tokens.
+  static void check_sequences(const tokenize::Tokenizer& tokenizer, const nlohmann::json& one, std::string_view text,
+                              std::string_view second) {
+    CHECK(sequence_of(tokenizer, text) == one["single"].get<Ids>());
+    CHECK(sequence_of(tokenizer, text, second) == one["pair"].get<Ids>());
   }
 
   /// Ids and offsets of all texts. Both functions append, and the second pass takes words from the cache.

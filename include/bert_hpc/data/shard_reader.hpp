@@ -4,8 +4,8 @@
 // file has a checksum, which is verified when the block is read.
 //
 // Sample i is a sequence of the shards in the order given, files that a pattern matches sorted by name; so the numbers
-// do not depend on ranks, and neither does anything that is keyed by them. Shards that the data have several times are
-// as many shards, whose samples have numbers of their own.
+// do not depend on ranks, and neither does anything that is keyed by them. A shard that is repeated counts as
+// several shards, and each of them has its own sample numbers.
 #pragma once
 
 #include <algorithm>
