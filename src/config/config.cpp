@@ -86,11 +86,9 @@ void visit_parallel(TomlKeys& toml, Parallel& parallel) {
 
 }  // namespace
 
-Config default_config(std::vector<core::NamedSettings> optimizers, std::vector<std::string> families,
-                      std::vector<std::string> recurrent) {
+Config default_config(std::vector<core::NamedSettings> optimizers, std::vector<core::FamilySettings> families) {
   Config config;
   config.model.known = std::move(families);
-  config.model.recurrent = std::move(recurrent);
   if (!optimizers.empty()) config.optimizer.name = optimizers.front().name;
   config.optimizer.known = std::move(optimizers);
   own_keys(config.optimizer);

@@ -5,6 +5,7 @@
 
 #include "bert_hpc/core/json.hpp"
 #include "bert_hpc/core/model_limits.hpp"
+#include "bert_hpc/core/text.hpp"
 #include "bert_hpc/core/text_file.hpp"
 #include "families/family.hpp"
 #include "hf_checkpoint.hpp"
@@ -150,6 +151,12 @@ void check_model(const ModelConfig& config, ProblemList& problems) {
       config.embedding_size != config.hidden_size) {
     problems.add("embedding_size is " + std::to_string(config.embedding_size) + ", but " + family.title +
                  " has embeddings of its hidden_size: leave it out.");
+  }
+  for (const OwnWord& word : family.words) {
+    const std::vector<std::string> allowed(word.allowed.begin(), word.allowed.end());
+    if (std::find(allowed.begin(), allowed.end(), word.get(config)) != allowed.end()) continue;
+    problems.add(std::string(word.file_key) + " is " + in_quotes(word.get(config)) + ", but must be " +
+                 core::listed(allowed, "or") + ".");
   }
   family.check(config, problems);
 }

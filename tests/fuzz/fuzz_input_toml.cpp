@@ -12,7 +12,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (cut != std::string_view::npos) overrides.emplace_back(all.substr(cut + 1));
   const config::Config defaults = config::default_config(
       {{.name = "adamw", .settings = {{.key = "beta1", .value = 0.9, .low = 0, .high = 1, .high_open = true}}}},
-      {"bert", "distilbert"});
+      {{.name = "bert",
+        .keys = {{.key = "hidden_dropout_prob", .limits = {.low = 0, .high = 1}},
+                 {.key = "pooling", .words = {"cls", "mean"}}}},
+       {.name = "distilbert"}});
   config::Config config;
   if (!fuzz::accepts(
           [&] { config = test::parsed_input(std::string(all.substr(0, cut)), "input.toml", overrides, defaults); })) {

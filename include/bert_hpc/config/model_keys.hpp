@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 
 #include "bert_hpc/config/toml_reader.hpp"
 #include "bert_hpc/core/model_limits.hpp"
+#include "bert_hpc/core/number_setting.hpp"
 
 namespace bert_hpc::config {
 
@@ -32,13 +34,12 @@ struct Lora {
 
 /// Sizes and rates under config.json's names: the model from scratch, or what is to differ from `pretrained`.
 struct Model {
-  std::string family = "bert";            ///< model_type of config.json
-  std::vector<std::string> known;         ///< families that the program has; no key
-  std::vector<std::string> recurrent;     ///< those of them without attention; no key
-  std::optional<std::string> pretrained;  ///< a Hugging Face folder
-  std::string head = "auto";              ///< of `pretrained`: "auto", "keep", "new"
-  std::string attention = "fused";        ///< "fused", "plain"
-  std::string trainable = "all";          ///< "all", "head", "bitfit", "lora"
+  std::vector<core::FamilySettings> known;  ///< families that the program has; no key
+  std::string family = "bert";              ///< model_type of config.json
+  std::optional<std::string> pretrained;    ///< a Hugging Face folder
+  std::string head = "auto";                ///< of `pretrained`: "auto", "keep", "new"
+  std::string attention = "fused";          ///< "fused", "plain"
+  std::string trainable = "all";            ///< "all", "head", "bitfit", "lora"
   Lora lora;
   std::int64_t freeze_layers = 0;  ///< the embeddings and so many blocks, the lowest; 0: nothing
   // recompute: a word, or a number of blocks (a list of one); both empty: nothing.
@@ -46,14 +47,16 @@ struct Model {
   std::vector<double> recompute_blocks;
   std::optional<std::int64_t> vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size;
   std::optional<std::int64_t> max_position_embeddings, type_vocab_size;
-  std::optional<double> hidden_dropout_prob, attention_probs_dropout_prob, classifier_dropout;
-  std::optional<double> layer_norm_eps, initializer_range;
-  std::optional<double> embedding_dropout, attention_output_dropout;
-  std::optional<double> local_attention, global_attn_every_n_layers, global_rope_theta, local_rope_theta;
-  std::optional<std::int64_t> embedding_size;  ///< of a family without attention
-  std::optional<std::string> pooling;          ///< "cls", "ends", "mean", "max", as the family allows
+  std::optional<double> initializer_range;
+  std::optional<std::int64_t> embedding_size;  ///< where the family has embeddings of another size than hidden_size
+  // Keys that not every family has, by their names: `known` lists them.
+  std::map<std::string, std::optional<double>> own_numbers;
+  std::map<std::string, std::optional<std::string>> own_words;
 
-  bool has_attention() const { return std::find(recurrent.begin(), recurrent.end(), family) == recurrent.end(); }
+  bool has_attention() const {
+    return std::none_of(known.begin(), known.end(),
+                        [this](const core::FamilySettings& one) { return one.name == family && !one.attention; });
+  }
 };
 
 /// Sizes of [model] that only families with attention have, by their keys. `AnyModel` is Model or const Model.
@@ -65,25 +68,32 @@ auto attention_sizes(AnyModel& model) {
                     std::pair("type_vocab_size", &model.type_vocab_size)};
 }
 
-/// Numbers of [model] that not every family has, by their keys. `AnyModel` is Model or const Model.
-template <class AnyModel>
-auto own_numbers(AnyModel& model) {
-  return std::array{std::pair("hidden_dropout_prob", &model.hidden_dropout_prob),
-                    std::pair("attention_probs_dropout_prob", &model.attention_probs_dropout_prob),
-                    std::pair("classifier_dropout", &model.classifier_dropout),
-                    std::pair("layer_norm_eps", &model.layer_norm_eps),
-                    std::pair("embedding_dropout", &model.embedding_dropout),
-                    std::pair("attention_output_dropout", &model.attention_output_dropout),
-                    std::pair("local_attention", &model.local_attention),
-                    std::pair("global_attn_every_n_layers", &model.global_attn_every_n_layers),
-                    std::pair("global_rope_theta", &model.global_rope_theta),
-                    std::pair("local_rope_theta", &model.local_rope_theta)};
+/// Keys that some families have, each once. A word's are those of all families.
+inline std::vector<core::FamilyKey> family_keys(const std::vector<core::FamilySettings>& families) {
+  std::vector<core::FamilyKey> keys;
+  for (const core::FamilySettings& family : families) {
+    for (const core::FamilyKey& key : family.keys) {
+      const auto found =
+          std::find_if(keys.begin(), keys.end(), [&key](const core::FamilyKey& other) { return other.key == key.key; });
+      if (found == keys.end()) {
+        keys.push_back(key);
+        continue;
+      }
+      for (const std::string& word : key.words) {
+        if (std::find(found->words.begin(), found->words.end(), word) == found->words.end()) {
+          found->words.push_back(word);
+        }
+      }
+    }
+  }
+  return keys;
 }
 
 inline void visit_model(TomlKeys& toml, Model& model) {
   const Range probability = from_to_below(0, 1), size = between(1, double{core::largest_size});
-  const auto above_zero = [](double high) { return Range{.low = 0, .high = high, .low_open = true}; };
-  toml.table("model").key("family", model.family, {.names = model.known});
+  Choices families;
+  for (const core::FamilySettings& one : model.known) families.names.push_back(one.name);
+  toml.table("model").key("family", model.family, families);
   toml.key("pretrained", model.pretrained);
   toml.key("head", model.head, one_of({"auto", "keep", "new"}));
   toml.key("attention", model.attention, one_of({"fused", "plain"}));
@@ -97,20 +107,19 @@ inline void visit_model(TomlKeys& toml, Model& model) {
   toml.key("num_attention_heads", model.num_attention_heads, size);
   toml.key("intermediate_size", model.intermediate_size, size);
   toml.key("embedding_size", model.embedding_size, size);
-  toml.key("pooling", model.pooling, one_of({"cls", "ends", "mean", "max"}));
   toml.key("max_position_embeddings", model.max_position_embeddings, size);
   toml.key("type_vocab_size", model.type_vocab_size, size);
-  toml.key("hidden_dropout_prob", model.hidden_dropout_prob, probability);
-  toml.key("attention_probs_dropout_prob", model.attention_probs_dropout_prob, probability);
-  toml.key("classifier_dropout", model.classifier_dropout, probability);
-  toml.key("embedding_dropout", model.embedding_dropout, probability);
-  toml.key("attention_output_dropout", model.attention_output_dropout, probability);
-  toml.key("local_attention", model.local_attention, between(0, double{core::largest_size}));
-  toml.key("global_attn_every_n_layers", model.global_attn_every_n_layers, between(1, double{core::max_layers}));
-  toml.key("global_rope_theta", model.global_rope_theta, positive());
-  toml.key("local_rope_theta", model.local_rope_theta, positive());
-  toml.key("layer_norm_eps", model.layer_norm_eps, above_zero(core::largest_epsilon));
-  toml.key("initializer_range", model.initializer_range, above_zero(core::largest_initial_range));
+  for (const core::FamilyKey& own : family_keys(model.known)) {
+    const core::NumberLimits& limits = own.limits;
+    if (own.words.empty()) {
+      toml.key(own.key.c_str(), model.own_numbers[own.key],
+               {limits.low, limits.high, limits.low_open, limits.high_open});
+    } else {
+      toml.key(own.key.c_str(), model.own_words[own.key], one_of(own.words));
+    }
+  }
+  toml.key("initializer_range", model.initializer_range,
+           {.low = 0, .high = core::largest_initial_range, .low_open = true});
   Lora& lora = model.lora;
   toml.table("model.lora").key("rank", lora.rank, size).key("alpha", lora.alpha, positive());
   toml.key("dropout", lora.dropout, probability).key("targets", lora.targets).key("rslora", lora.rslora);

@@ -1,5 +1,5 @@
-// A number that an input may state for one of several named methods (an optimizer, say): plain data, so that what
-// reads inputs needs not know the methods.
+// Keys that an input may state for one of several named methods (an optimizer) or model families: plain data, so that
+// what reads inputs does not depend on what has them.
 #pragma once
 
 #include <limits>
@@ -21,6 +21,27 @@ struct NumberSetting {
 struct NamedSettings {
   std::string name;
   std::vector<NumberSetting> settings{};
+};
+
+/// The numbers that are allowed; an open end excludes its bound.
+struct NumberLimits {
+  double low = -std::numeric_limits<double>::infinity();
+  double high = std::numeric_limits<double>::infinity();
+  bool low_open = false, high_open = false;
+};
+
+/// A key of [model] that not every family has: a number, or one of some words.
+struct FamilyKey {
+  std::string key;
+  NumberLimits limits{};             ///< of a number
+  std::vector<std::string> words{};  ///< the allowed ones; empty: a number
+};
+
+/// A model family and the keys that not every family has.
+struct FamilySettings {
+  std::string name;
+  bool attention = true;  ///< it has heads, a feed-forward layer and positions
+  std::vector<FamilyKey> keys{};
 };
 
 }  // namespace bert_hpc::core

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "bert_hpc/core/number_setting.hpp"
 #include "bert_hpc/layers/heads.hpp"
 #include "bert_hpc/model/model_config.hpp"
 
@@ -21,8 +22,8 @@ ModelConfig parse_hf_config(const std::string& text, const std::string& what);
 
 /// model_type of every family, as in [model] family.
 std::vector<std::string> family_names();
-/// Names of families without attention.
-std::vector<std::string> recurrent_family_names();
+/// Every family with its own keys of [model].
+std::vector<core::FamilySettings> family_settings();
 
 /// What a config.json of this family means that states nothing. Throws Error(input) if there is no such family.
 ModelConfig default_config(const std::string& family);

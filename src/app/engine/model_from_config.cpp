@@ -74,13 +74,15 @@ model::ModelConfig model_from_config(const config::Config& input) {
   set_size("max_position_embeddings", config.max_position_embeddings, m.max_position_embeddings);
   set_size("type_vocab_size", config.type_vocab_size, m.type_vocab_size);
   set(config.initializer_range, m.initializer_range);
-  for (const auto& [key, given] : own_numbers(m)) {
-    if (given->has_value() && !model::set_own_number(config, key, **given)) {
-      problems.add("model." + std::string(key) + " is not a setting of \"" + config.family + "\": leave it out.");
-    }
+  const auto set_own = [&](const std::string& key, bool is_known) {
+    if (is_known) return;
+    problems.add("model." + key + " is not a setting of \"" + config.family + "\": leave it out.");
+  };
+  for (const auto& [key, given] : m.own_numbers) {
+    if (given) set_own(key, model::set_own_number(config, key, *given));
   }
-  if (m.pooling && !model::set_own_word(config, "pooling", *m.pooling)) {
-    problems.add("model.pooling is not a setting of \"" + config.family + "\": leave it out.");
+  for (const auto& [key, given] : m.own_words) {
+    if (given) set_own(key, model::set_own_word(config, key, *given));
   }
   if (problems.empty()) model::check_model(config, problems);
   problems.throw_if_any(ExitCode::input, "the model cannot be created:");

@@ -25,21 +25,16 @@ void fill(config::Model& m, const model::ModelConfig& stated) {
   if (!model::has_attention(stated.family)) {
     for (const auto& [key, size] : config::attention_sizes(m)) size->reset();
   }
-  m.pooling.reset();
-  for (const auto& [key, word] : model::own_words(stated)) {
-    if (key == "pooling") m.pooling = word;
-  }
-  const auto known = model::own_numbers(stated);
-  for (const auto& [key, number] : config::own_numbers(m)) {
-    const auto found = std::find_if(known.begin(), known.end(), [&](const auto& one) { return one.first == key; });
-    *number = found == known.end() ? std::nullopt : std::optional(found->second);
-  }
+  m.own_numbers.clear();
+  for (const auto& [key, number] : model::own_numbers(stated)) m.own_numbers[key] = number;
+  m.own_words.clear();
+  for (const auto& [key, word] : model::own_words(stated)) m.own_words[key] = word;
   m.initializer_range = stated.initializer_range;
 }
 
 /// The input without what it may leave out: only what defaults depend on is taken from it.
 config::Config with_defaults(const config::Config& input) {
-  config::Config usual = config::default_config(input.optimizer.known, input.model.known, input.model.recurrent);
+  config::Config usual = config::default_config(input.optimizer.known, input.model.known);
   usual.run.mode = input.run.mode;
   usual.run.reproducible = input.run.reproducible;
   usual.model.family = input.model.family;
@@ -61,7 +56,7 @@ config::Config with_defaults(const config::Config& input) {
 }  // namespace
 
 ResolvedInput resolved_search(const config::Config& input) {
-  config::Config usual = config::default_config(input.optimizer.known, input.model.known, input.model.recurrent);
+  config::Config usual = config::default_config(input.optimizer.known, input.model.known);
   usual.run.mode = input.run.mode;
   config::resolve(usual);
   return {config::to_toml(input), config::to_toml(usual)};

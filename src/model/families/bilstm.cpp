@@ -133,24 +133,27 @@ void check(const ModelConfig& config, core::ProblemList& problems) {
   const BilstmSettings& own = settings_of(config);
   check_probability("hidden_dropout_prob", own.hidden_dropout_prob, problems);
   check_probability("classifier_dropout", own.classifier_dropout, problems);
-  if (own.pooling != "ends" && own.pooling != "mean" && own.pooling != "max") {
-    problems.add("pooling is " + in_quotes(own.pooling) + ", but must be \"ends\", \"mean\" or \"max\".");
-  }
 }
+
+constexpr const char* poolings[] = {"ends", "mean", "max"};
 
 const OwnWord pooling_word = {
     .key = "pooling",
+    .file_key = "pooling",
+    .allowed = poolings,
     .get = [](const ModelConfig& config) -> const std::string& { return settings_of(config).pooling; },
     .set = [](ModelConfig& config, const std::string& value) { settings_of(config).pooling = value; }};
 
 std::span<const OwnNumber> numbers() {
   static constexpr std::array all = {
       OwnNumber{.key = "hidden_dropout_prob",
+                .limits = is_probability,
                 .get = [](const ModelConfig& config) -> std::optional<double> {
                   return settings_of(config).hidden_dropout_prob;
                 },
                 .set = [](ModelConfig& config, double value) { settings_of(config).hidden_dropout_prob = value; }},
       OwnNumber{.key = "classifier_dropout",
+                .limits = is_probability,
                 .get = [](const ModelConfig& config) -> std::optional<double> {
                   return settings_of(config).classifier_dropout;
                 },

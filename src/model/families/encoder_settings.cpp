@@ -27,8 +27,9 @@ void check_attention_dropout(double value, core::ProblemList& problems) {
 }
 
 template <double EncoderSettings::*number>
-constexpr OwnNumber own_number(const char* key) {
+constexpr OwnNumber own_number(const char* key, const core::NumberLimits& limits) {
   return {.key = key,
+          .limits = limits,
           .get = [](const ModelConfig& config) -> std::optional<double> { return encoder_settings(config).*number; },
           .set = [](ModelConfig& config, double value) { encoder_settings(config).*number = value; }};
 }
@@ -126,6 +127,7 @@ void check_encoder(const ModelConfig& config, core::ProblemList& problems) {
 std::span<const OwnNumber> encoder_numbers() {
   static constexpr std::array numbers = {
       OwnNumber{.key = "hidden_dropout_prob",
+                .limits = is_probability,
                 .get = [](const ModelConfig& config) -> std::optional<double> {
                   return encoder_settings(config).hidden_dropout_prob;
                 },
@@ -134,9 +136,10 @@ std::span<const OwnNumber> encoder_numbers() {
                       encoder_settings(config).hidden_dropout_prob = value;
                       encoder_settings(config).embedding_dropout.reset();
                     }},
-      own_number<&EncoderSettings::attention_probs_dropout_prob>("attention_probs_dropout_prob"),
-      own_number<&EncoderSettings::layer_norm_eps>("layer_norm_eps"),
+      own_number<&EncoderSettings::attention_probs_dropout_prob>("attention_probs_dropout_prob", is_probability),
+      own_number<&EncoderSettings::layer_norm_eps>("layer_norm_eps", is_epsilon),
       OwnNumber{.key = "classifier_dropout",
+                .limits = is_probability,
                 .get = [](const ModelConfig& config) { return encoder_settings(config).classifier_dropout; },
                 .set =
                     [](ModelConfig& config, double value) {

@@ -123,17 +123,18 @@ void check(const ModelConfig& config, core::ProblemList& problems) {
 }
 
 template <double EncoderSettings::*number>
-constexpr OwnNumber own_number(const char* key) {
+constexpr OwnNumber own_number(const char* key, const core::NumberLimits& limits) {
   return {.key = key,
+          .limits = limits,
           .get = [](const ModelConfig& config) -> std::optional<double> { return settings_of(config).encoder.*number; },
           .set = [](ModelConfig& config, double value) { settings_of(config).encoder.*number = value; }};
 }
 
 std::span<const OwnNumber> numbers() {
   static constexpr std::array all = {
-      own_number<&EncoderSettings::hidden_dropout_prob>("hidden_dropout_prob"),
-      own_number<&EncoderSettings::attention_probs_dropout_prob>("attention_probs_dropout_prob"),
-      own_number<&EncoderSettings::layer_norm_eps>("layer_norm_eps"),
+      own_number<&EncoderSettings::hidden_dropout_prob>("hidden_dropout_prob", is_probability),
+      own_number<&EncoderSettings::attention_probs_dropout_prob>("attention_probs_dropout_prob", is_probability),
+      own_number<&EncoderSettings::layer_norm_eps>("layer_norm_eps", is_epsilon),
   };
   return all;
 }

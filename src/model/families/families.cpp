@@ -35,12 +35,18 @@ std::vector<std::string> family_names() {
   return names;
 }
 
-std::vector<std::string> recurrent_family_names() {
-  std::vector<std::string> names;
+std::vector<core::FamilySettings> family_settings() {
+  std::vector<core::FamilySettings> settings;
   for (const Family* family : all) {
-    if (!family->attention) names.push_back(family->model_type);
+    core::FamilySettings& one = settings.emplace_back();
+    one.name = family->model_type;
+    one.attention = family->attention;
+    for (const OwnNumber& number : family->numbers()) one.keys.push_back({.key = number.key, .limits = number.limits});
+    for (const OwnWord& word : family->words) {
+      one.keys.push_back({.key = word.key, .words = {word.allowed.begin(), word.allowed.end()}});
+    }
   }
-  return names;
+  return settings;
 }
 
 std::string family_list() {

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "../config_reader.hpp"
+#include "bert_hpc/core/model_limits.hpp"
+#include "bert_hpc/core/number_setting.hpp"
 #include "bert_hpc/layers/embeddings.hpp"
 #include "bert_hpc/layers/encoder_sublayers.hpp"
 #include "bert_hpc/model/encoder_settings.hpp"
@@ -34,9 +36,15 @@ struct WeightNames {
   std::vector<std::string> buffers = {"embeddings.position_ids", "embeddings.token_type_ids"};
 };
 
+// Limits of numbers that families share.
+inline constexpr core::NumberLimits is_probability = {.low = 0, .high = 1, .high_open = true};
+inline constexpr core::NumberLimits is_epsilon = {.low = 0, .high = core::largest_epsilon, .low_open = true};
+inline constexpr core::NumberLimits is_positive = {.low = 0, .low_open = true};
+
 /// A number of a family's own, which [model] may change under this key.
 struct OwnNumber {
   const char* key;
+  core::NumberLimits limits;
   std::optional<double> (*get)(const ModelConfig& config);
   void (*set)(ModelConfig& config, double value);
 };
@@ -44,6 +52,8 @@ struct OwnNumber {
 /// A word of a family's own, which [model] may change under this key.
 struct OwnWord {
   const char* key;
+  const char* file_key;  ///< in config.json
+  std::span<const char* const> allowed;
   const std::string& (*get)(const ModelConfig& config);
   void (*set)(ModelConfig& config, const std::string& value);
 };

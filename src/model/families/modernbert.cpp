@@ -272,36 +272,36 @@ void check(const ModelConfig& config, core::ProblemList& problems) {
     text << "initializer_cutoff_factor is " << own.cutoff << ", but must be at least " << least_cutoff << '.';
     problems.add(text.str());
   }
-  if (own.pooling != "cls" && own.pooling != "mean") {
-    problems.add("classifier_pooling is " + in_quotes(own.pooling) + ", but must be \"cls\" or \"mean\".");
-  }
   check_rotated_heads(config, problems);
 }
 
 template <double ModernBertSettings::*number>
-constexpr OwnNumber own_number(const char* key) {
+constexpr OwnNumber own_number(const char* key, const core::NumberLimits& limits) {
   return {.key = key,
+          .limits = limits,
           .get = [](const ModelConfig& config) -> std::optional<double> { return settings_of(config).*number; },
           .set = [](ModelConfig& config, double value) { settings_of(config).*number = value; }};
 }
 
 /// A number, or one that may be left out.
 template <auto number>
-constexpr OwnNumber encoder_number(const char* key) {
+constexpr OwnNumber encoder_number(const char* key, const core::NumberLimits& limits) {
   return {.key = key,
+          .limits = limits,
           .get = [](const ModelConfig& config) -> std::optional<double> { return settings_of(config).encoder.*number; },
           .set = [](ModelConfig& config, double value) { settings_of(config).encoder.*number = value; }};
 }
 
 std::span<const OwnNumber> numbers() {
   static constexpr std::array all = {
-      encoder_number<&EncoderSettings::attention_probs_dropout_prob>("attention_probs_dropout_prob"),
-      own_number<&ModernBertSettings::attention_output_dropout>("attention_output_dropout"),
-      encoder_number<&EncoderSettings::embedding_dropout>("embedding_dropout"),
-      encoder_number<&EncoderSettings::classifier_dropout>("classifier_dropout"),
-      encoder_number<&EncoderSettings::layer_norm_eps>("layer_norm_eps"),
-      own_number<&ModernBertSettings::window>("local_attention"),
+      encoder_number<&EncoderSettings::attention_probs_dropout_prob>("attention_probs_dropout_prob", is_probability),
+      own_number<&ModernBertSettings::attention_output_dropout>("attention_output_dropout", is_probability),
+      encoder_number<&EncoderSettings::embedding_dropout>("embedding_dropout", is_probability),
+      encoder_number<&EncoderSettings::classifier_dropout>("classifier_dropout", is_probability),
+      encoder_number<&EncoderSettings::layer_norm_eps>("layer_norm_eps", is_epsilon),
+      own_number<&ModernBertSettings::window>("local_attention", {.low = 0, .high = core::largest_size}),
       OwnNumber{.key = "global_attn_every_n_layers",
+                .limits = {.low = 1, .high = core::max_layers},
                 .get = [](const ModelConfig& config) -> std::optional<double> {
                   const ModernBertSettings& own = settings_of(config);
                   return own.layer_types.empty() ? std::optional(own.global_every) : std::nullopt;
@@ -311,14 +311,18 @@ std::span<const OwnNumber> numbers() {
                       settings_of(config).global_every = value;
                       settings_of(config).layer_types.clear();
                     }},
-      own_number<&ModernBertSettings::global_theta>("global_rope_theta"),
-      own_number<&ModernBertSettings::local_theta>("local_rope_theta"),
+      own_number<&ModernBertSettings::global_theta>("global_rope_theta", is_positive),
+      own_number<&ModernBertSettings::local_theta>("local_rope_theta", is_positive),
   };
   return all;
 }
 
+constexpr const char* poolings[] = {"cls", "mean"};
+
 constexpr OwnWord pooling_word = {
     .key = "pooling",
+    .file_key = "classifier_pooling",
+    .allowed = poolings,
     .get = [](const ModelConfig& config) -> const std::string& { return settings_of(config).pooling; },
     .set = [](ModelConfig& config, const std::string& value) { settings_of(config).pooling = value; }};
 

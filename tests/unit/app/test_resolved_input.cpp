@@ -9,6 +9,7 @@
 #include "app/engine/model_from_config.hpp"
 #include "app/engine/resolved_input.hpp"
 #include "app/run/run_directory.hpp"
+#include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/ops/update_rule.hpp"
 #include "support/example_input.hpp"
 #include "support/parsed_input.hpp"
@@ -20,7 +21,7 @@ using Catch::Matchers::ContainsSubstring;
 namespace {
 
 config::Config defaults() {
-  return config::default_config(ops::optimizer_inputs(), {"bert"});
+  return config::default_config(ops::optimizer_inputs(), model::family_settings());
 }
 
 const std::string minimal =

@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 
+#include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/ops/update_rule.hpp"
 #include "key_list.hpp"
 #include "support/example_input.hpp"
@@ -27,7 +28,7 @@ const std::string minimal =
     "[data]\ntrain = [\"a.h5\"]\n[optimizer]\nlearning_rate = 1e-5\n[schedule]\nepochs = 3\n";
 
 Config defaults() {
-  return default_config(bert_hpc::ops::optimizer_inputs(), {"bert", "gpt2", "modernbert", "esm", "bilstm"}, {"bilstm"});
+  return default_config(bert_hpc::ops::optimizer_inputs(), bert_hpc::model::family_settings());
 }
 
 Config parse(const std::string& text, const std::vector<std::string>& overrides = {}) {
@@ -142,7 +143,7 @@ TEST_CASE("the resolved input reads back to the same") {
     CHECK(to_toml(parse(once)) == once);
   }
   Config everything = parse(minimal, {"schedule.name='polynomial'"});
-  everything.model.layer_norm_eps = 1e-12;
+  everything.model.own_numbers["layer_norm_eps"] = 1e-12;
   everything.run.directory = "a \"b\" \\c\n";
   const std::string text = to_toml(everything);
   CHECK(to_toml(parse(text)) == text);
@@ -177,7 +178,7 @@ TEST_CASE("a family without attention needs no heads and takes none") {
       "[run]\ndirectory = \"r\"\n[task]\nname = \"classification\"\n[data]\ntrain = [\"t.h5\"]\n"
       "[optimizer]\nlearning_rate = 1e-3\n[schedule]\nsteps = 1\n[model]\nfamily = \"bilstm\"\n"
       "hidden_size = 10\nnum_hidden_layers = 2\npooling = \"max\"\n";
-  CHECK(parse(keys).model.pooling == "max");
+  CHECK(parse(keys).model.own_words.at("pooling") == "max");
   CHECK_THAT(problems(keys + "num_attention_heads = 2\n"),
              ContainsSubstring("num_attention_heads is not a setting of family = \"bilstm\""));
   CHECK_THAT(problems(keys + "intermediate_size = 20\n"), ContainsSubstring("intermediate_size is not a setting"));
@@ -479,7 +480,8 @@ TEST_CASE("the name of the optimizer decides which keys its table has") {
       {.name = "first", .settings = {{.key = "beta", .value = 0.5, .low = 0, .high = 1}}},
       {.name = "second", .settings = {{.key = "momentum", .value = 0.25}, {.key = "beta", .value = 2}}}};
   const auto read = [&](const std::vector<std::string>& overrides) {
-    return bert_hpc::test::parsed_input(minimal, "in.toml", overrides, default_config(two, {"bert"}));
+    return bert_hpc::test::parsed_input(minimal, "in.toml", overrides,
+                                        default_config(two, bert_hpc::model::family_settings()));
   };
   const auto problem = [&](const std::vector<std::string>& overrides) {
     try {
@@ -492,7 +494,8 @@ TEST_CASE("the name of the optimizer decides which keys its table has") {
   CHECK_THAT(to_toml(read({})), ContainsSubstring("name = \"first\"\nlearning_rate = 1e-05\nbeta = 0.5\ndecay = "));
   const Config second = read({"optimizer.name='second'", "optimizer.beta=3.0"});
   CHECK_THAT(to_toml(second), ContainsSubstring("momentum = 0.25\nbeta = 3.0\ndecay = "));
-  CHECK(to_toml(bert_hpc::test::parsed_input(to_toml(second), "in.toml", {}, default_config(two, {"bert"}))) ==
+  CHECK(to_toml(bert_hpc::test::parsed_input(to_toml(second), "in.toml", {},
+                                             default_config(two, bert_hpc::model::family_settings()))) ==
         to_toml(second));
   CHECK_THAT(problem({"optimizer.momentum=0.1"}), ContainsSubstring("momentum"));
   CHECK_THAT(problem({"optimizer.beta=1.5"}), ContainsSubstring("out of range"));

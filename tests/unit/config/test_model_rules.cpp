@@ -3,6 +3,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include "bert_hpc/config/config.hpp"
+#include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/ops/update_rule.hpp"
 #include "support/parsed_input.hpp"
 
@@ -18,7 +19,8 @@ std::string problems(const std::vector<std::string>& overrides,
       "[task]\nname = \"classification\"\n"
       "[data]\ntrain = [\"a.h5\"]\ntest = [\"b.h5\"]\n[optimizer]\nlearning_rate = 1e-5\n[schedule]\nepochs = 3\n";
   try {
-    test::parsed_input(text, "in.toml", overrides, config::default_config(ops::optimizer_inputs(), {"bert"}));
+    test::parsed_input(text, "in.toml", overrides,
+                       config::default_config(ops::optimizer_inputs(), model::family_settings()));
   } catch (const core::Error& error) {
     return error.what();
   }

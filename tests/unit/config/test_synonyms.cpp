@@ -6,6 +6,7 @@
 #include "../src/config/synonym_tables.hpp"
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/ops/update_rule.hpp"
 #include "support/parsed_input.hpp"
 
@@ -33,7 +34,7 @@ epochs = 1
 std::string problems(const std::string& text, const std::vector<std::string>& overrides = {}) {
   try {
     bert_hpc::test::parsed_input(text, "in.toml", overrides,
-                                 default_config(bert_hpc::ops::optimizer_inputs(), {"bert"}));
+                                 default_config(bert_hpc::ops::optimizer_inputs(), bert_hpc::model::family_settings()));
   } catch (const bert_hpc::core::Error& error) {
     return error.what();
   }

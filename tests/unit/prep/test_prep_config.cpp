@@ -5,6 +5,7 @@
 #include "../src/config/synonym_tables.hpp"
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/ops/update_rule.hpp"
 #include "bert_hpc/prep/prep_config.hpp"
 #include "support/example_input.hpp"
@@ -353,7 +354,8 @@ TEST_CASE("names of Transformers' arguments lead to prep's keys") {
 TEST_CASE("every synonym leads to a key or table that an input has") {
   using bert_hpc::config::key_synonyms;
   KeyList list;
-  bert_hpc::config::Config trainer = bert_hpc::config::default_config(bert_hpc::ops::optimizer_inputs(), {"bert"});
+  bert_hpc::config::Config trainer =
+      bert_hpc::config::default_config(bert_hpc::ops::optimizer_inputs(), bert_hpc::model::family_settings());
   bert_hpc::config::visit_keys(list, trainer);
   PrepConfig prep;
   visit_keys(list, prep);
