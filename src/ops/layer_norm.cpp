@@ -55,7 +55,7 @@ bool norm_in_warps_backward(const packs::NormBackward<T, Z>& n, const float* gam
 }
 #endif
 
-// z = r + dropout(x + b), μ = Σ z / n, rstd = 1 / √(Σ (z − μ)² / n + ε), y = γ · (z − μ) · rstd + β
+// z = r + dropout(x + b), μ = Σ z / n (0 in an RMS norm), rstd = 1 / √(Σ (z − μ)² / n + ε), y = γ · (z − μ) · rstd + β
 template <class T>
 void forward_in(const Dropout& dropout, const TokenRows& rows, Tensor<T> x, const float* bias, Tensor<const T> residual,
                 const float* gamma, const float* beta, float epsilon, Tensor<T> y, float* mean, float* rstd) {
@@ -74,17 +74,19 @@ void forward_in(const Dropout& dropout, const TokenRows& rows, Tensor<T> x, cons
         T* z = x.row(i);
         const float inverse = 1.0f / static_cast<float>(columns);
         const T* added = residual.data == nullptr ? nullptr : residual.row(i);
-        const float center = inverse * residual_row(site, i, columns, bias, added, z);
+        const float sum = residual_row(site, i, columns, bias, added, z);
+        const float center = mean == nullptr ? 0.0f : inverse * sum;
         const float squares =
             kernel::sum_of<float>(columns, [=](std::int64_t j) { return (z[j] - center) * (z[j] - center); });
         const float factor = 1.0f / std::sqrt(squares * inverse + epsilon);
         normalize_row(columns, z, center, factor, gamma, beta, y.row(i));
-        mean[i] = center;
+        if (mean != nullptr) mean[i] = center;
         rstd[i] = factor;
       });
 }
 
-// With ẑ = (z − μ) · rstd and g = d_y ∘ γ:  d_z = rstd · (g − Σ g / n − ẑ · Σ (g ∘ ẑ) / n) + more
+// With ẑ = (z − μ) · rstd and g = d_y ∘ γ:  d_z = rstd · (g − Σ g / n − ẑ · Σ (g ∘ ẑ) / n) + more; an RMS norm lacks
+// the term with Σ g.
 template <class T, class Z>
 void backward_in(const Dropout& dropout, const TokenRows& rows, Tensor<const T> d_y, Tensor<const T> z,
                  const float* gamma, const float* mean, const float* rstd, Tensor<Z> d_z, Tensor<T> d_x,
@@ -101,7 +103,11 @@ void backward_in(const Dropout& dropout, const TokenRows& rows, Tensor<const T> 
         const std::int64_t columns = z.columns;
         Z* out = d_z.row(i);
         const T* added = more.data == nullptr ? nullptr : more.row(i);
-        normalize_row_backward(columns, d_y.row(i), z.row(i), mean[i], rstd[i], gamma, added, out);
+        if (mean == nullptr) {
+          normalize_row_backward<false>(columns, d_y.row(i), z.row(i), 0.0f, rstd[i], gamma, added, out);
+        } else {
+          normalize_row_backward<true>(columns, d_y.row(i), z.row(i), mean[i], rstd[i], gamma, added, out);
+        }
         if (dropped) dropout_row(site, i, columns, out, d_x.row(i));
         if (copied) {
           T* copy = d_x.row(i);
@@ -167,7 +173,7 @@ void backward_weight_in(Tensor<const T> d_y, Tensor<const T> z, const float* mea
           const std::int64_t end = block + kernel::sum_block_rows < z.rows ? block + kernel::sum_block_rows : z.rows;
           float part_gamma[strip] = {}, part_beta[strip] = {};
           for (std::int64_t i = block; i < end; ++i) {
-            const float center = mean[i], factor = rstd[i];
+            const float center = mean == nullptr ? 0.0f : mean[i], factor = rstd[i];
             const T* g = d_y.row(i) + begin;
             const T* zi = z.row(i) + begin;
             if (width == strip) {  // compile-time width

@@ -109,7 +109,7 @@ struct NormForward {
   core::Tensor<T> x;
   core::Tensor<const T> residual;  // of null data: none
   core::Tensor<T> y;
-  float *mean, *rstd;
+  float *mean, *rstd;  // mean: null for an RMS norm
 };
 
 /// z = residual + dropout(x + bias) in place of x, y = γ·(z − μ)·rstd + β of a team's rows.
@@ -137,21 +137,22 @@ BERT_HPC_DEVICE void norm_rows(const Team& team, const RowWalk& walk, const Norm
     });
     const RowSite::Key key = next_key;
     if (row + walk.step < walk.end) start(row + walk.step);
-    const float center = inverse * sum_of(team, pack_count, [&](int s, std::int64_t o) {
-                           const int count = Team::whole ? width : columns_of(o, columns);
-                           float other[width];
-                           bias.get(s, o, columns, other);
-                           for (int j = 0; j < width; ++j) z[s][j] += other[j];
-                           n.site.apply(key, o, z[s]);
-                           if (added) {
-                             widen(residual[s], other);
-                             for (int j = 0; j < width; ++j) z[s][j] += other[j];
-                           }
-                           store<Team::whole>(z[s], count, n.x.row(row) + o * width);
-                           float total = 0.0f;
-                           for (int j = 0; j < width; ++j) total += j < count ? z[s][j] : 0.0f;
-                           return total;
-                         });
+    const float sum = sum_of(team, pack_count, [&](int s, std::int64_t o) {
+      const int count = Team::whole ? width : columns_of(o, columns);
+      float other[width];
+      bias.get(s, o, columns, other);
+      for (int j = 0; j < width; ++j) z[s][j] += other[j];
+      n.site.apply(key, o, z[s]);
+      if (added) {
+        widen(residual[s], other);
+        for (int j = 0; j < width; ++j) z[s][j] += other[j];
+      }
+      store<Team::whole>(z[s], count, n.x.row(row) + o * width);
+      float total = 0.0f;
+      for (int j = 0; j < width; ++j) total += j < count ? z[s][j] : 0.0f;
+      return total;
+    });
+    const float center = n.mean == nullptr ? 0.0f : inverse * sum;
     const float squares = sum_of(team, pack_count, [&](int s, std::int64_t o) {
       const int count = Team::whole ? width : columns_of(o, columns);
       float total = 0.0f;
@@ -167,7 +168,7 @@ BERT_HPC_DEVICE void norm_rows(const Team& team, const RowWalk& walk, const Norm
       store<Team::whole>(z[s], Team::whole ? width : columns_of(o, columns), n.y.row(row) + o * width);
     });
     if (team.leads()) {
-      n.mean[row] = center;
+      if (n.mean != nullptr) n.mean[row] = center;
       n.rstd[row] = factor;
     }
   }
@@ -201,7 +202,7 @@ template <class T, class Z = T>
 struct NormBackward {
   RowSite site;
   core::Tensor<const T> d_y, z;
-  const float *mean, *rstd;
+  const float *mean, *rstd;  // mean: null for an RMS norm
   core::Tensor<Z> d_z;
   core::Tensor<T> d_x;
   core::Tensor<const T> more{};
@@ -220,7 +221,7 @@ BERT_HPC_DEVICE void norm_rows_backward(const Team& team, const RowWalk& walk, c
     next.start(0, n.d_y.row(row), columns);
     next.start(1, n.z.row(row), columns);
     next_key = n.site.key(row);
-    next_mean = n.mean[row];
+    if (n.mean != nullptr) next_mean = n.mean[row];
     next_rstd = n.rstd[row];
   };
   if (walk.first < walk.end) start(walk.first);
@@ -246,7 +247,7 @@ BERT_HPC_DEVICE void norm_rows_backward(const Team& team, const RowWalk& walk, c
         part[1] += g[s][j] * normal[s][j];
       }
     });
-    const float sum = inverse * totals[0], product = inverse * totals[1];
+    const float sum = n.mean == nullptr ? 0.0f : inverse * totals[0], product = inverse * totals[1];
     team.each(pack_count, [&](int s, std::int64_t o) {
       const int count = Team::whole ? width : columns_of(o, columns);
       for (int j = 0; j < width; ++j) g[s][j] = rstd * (g[s][j] - sum - normal[s][j] * product);

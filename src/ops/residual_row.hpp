@@ -97,12 +97,16 @@ KOKKOS_INLINE_FUNCTION void normalize_row(std::int64_t columns, const T* z, floa
   for (std::int64_t j = 0; j < columns; ++j) y[j] = gamma[j] * ((z[j] - mean) * rstd) + beta[j];
 }
 
-/// d_z of one row (the formula is in layer_norm.cpp), plus `more` unless it is null.
-template <class T, class Z>
+/// d_z of one row (the formula is in layer_norm.cpp), plus `more` unless it is null. centered: the norm subtracts the
+/// mean.
+template <bool centered, class T, class Z>
 KOKKOS_INLINE_FUNCTION void normalize_row_backward(std::int64_t columns, const T* d_y, const T* z, float mean,
                                                    float rstd, const float* gamma, const T* more, Z* d_z) {
   const float inverse = 1.0f / static_cast<float>(columns);
-  const float sum = inverse * kernel::sum_of<float>(columns, [=](std::int64_t j) { return d_y[j] * gamma[j]; });
+  float sum = 0.0f;
+  if constexpr (centered) {
+    sum = inverse * kernel::sum_of<float>(columns, [=](std::int64_t j) { return d_y[j] * gamma[j]; });
+  }
   const float product = inverse * rstd * kernel::sum_of<float>(columns, [=](std::int64_t j) {
                           return d_y[j] * gamma[j] * (z[j] - mean);
                         });

@@ -142,13 +142,13 @@ struct NormWeightTerm {
     float mean, rstd;
   };
   core::Tensor<const T> d_y, z;
-  const float *mean, *rstd;
+  const float *mean, *rstd;  // mean: null for an RMS norm
 
   BERT_HPC_DEVICE bool in_chunks() const { return packs::in_chunks(d_y) && packs::in_chunks(z); }
   template <bool whole>
   BERT_HPC_DEVICE Fetched fetch(std::int64_t row, std::int64_t column, int count) const {
     return {packs::fetch<whole>(d_y.row(row) + column, count), packs::fetch<whole>(z.row(row) + column, count),
-            mean[row], rstd[row]};
+            mean == nullptr ? 0.0f : mean[row], rstd[row]};
   }
   template <bool whole, int size>
   BERT_HPC_DEVICE void add(const Fetched& fetched, std::int64_t, std::int64_t, int, float (&sums)[size]) const {

@@ -1,6 +1,7 @@
 // Layer normalisation (Ba, Kiros, Hinton 2016) over the columns of each row, y = γ·(z − mean)·rstd + β with rstd =
 // 1/sqrt(variance + ε), fused with the preceding operations of a post-norm transformer block: z = residual +
-// dropout(x).
+// dropout(x). A null mean makes it an RMS norm (Zhang and Sennrich 2019): 0 takes the place of the mean, so that the
+// variance is the mean square.
 #pragma once
 
 #include "bert_hpc/ops/dropout.hpp"
@@ -9,8 +10,8 @@
 namespace bert_hpc::ops {
 
 /// z = residual + dropout(x + bias), y = layer_norm(z). On return x (rows, columns) holds z. bias and β (columns) or
-/// null; a residual with null data counts as zero. mean and rstd (rows), of z as stored, are saved for backward. All
-/// matrices have the same type.
+/// null; a residual with null data counts as zero. mean and rstd (rows), of z as stored, are saved for backward; mean
+/// may be null. All matrices have the same type.
 void residual_layer_norm_forward(const Dropout& dropout, const TokenRows& rows, Matrix x, const float* bias,
                                  ConstMatrix residual, const float* gamma, const float* beta, float epsilon, Matrix y,
                                  float* mean, float* rstd);
@@ -31,8 +32,8 @@ void residual_layer_norm_backward_sums(const Dropout& dropout, const TokenRows& 
 std::int64_t norm_sum_blocks(std::int64_t rows);
 inline constexpr std::int64_t max_summed_columns = 1024;
 
-/// d_gamma = or += Σ d_y·(z − mean)·rstd and d_beta = or += Σ d_y over rows, in row order for any number of threads.
-/// Either may be null: it is not wanted.
+/// d_gamma = or += Σ d_y·(z − mean)·rstd (mean may be null) and d_beta = or += Σ d_y over rows, in row order for any
+/// number of threads. Either may be null: it is not wanted.
 void layer_norm_backward_weight(ConstMatrix d_y, ConstMatrix z, const float* mean, const float* rstd, float* d_gamma,
                                 float* d_beta, Write write);
 

@@ -21,9 +21,10 @@ struct Reference {
         mean(static_cast<std::size_t>(rows)),
         rstd(mean) {}
   double& at(std::int64_t i, std::int64_t j) { return z[static_cast<std::size_t>(i * columns + j)]; }
-  void statistics(std::int64_t i) {
+  /// centered: of a layer norm, else of an RMS norm.
+  void statistics(std::int64_t i, bool centered) {
     double sum = 0.0, squares = 0.0;
-    for (std::int64_t j = 0; j < columns; ++j) sum += at(i, j);
+    for (std::int64_t j = 0; centered && j < columns; ++j) sum += at(i, j);
     sum /= static_cast<double>(columns);
     for (std::int64_t j = 0; j < columns; ++j) squares += (at(i, j) - sum) * (at(i, j) - sum);
     mean[static_cast<std::size_t>(i)] = sum;
@@ -38,14 +39,14 @@ struct Reference {
 
 }  // namespace
 
-TEST_CASE("residual layer norm, forward and backward") {
+TEST_CASE("residual layer norm and RMS norm, forward and backward") {
   const std::int64_t columns = GENERATE(2, 7, 128, 300, 768, 1024);
   // Rows of 768 and 1024 columns in chunks of 16 bytes have kernels of their own on GPUs.
   const bool in_chunks = GENERATE(false, true);
   if (in_chunks && columns < 768) return;
   const auto padding = [in_chunks](std::int64_t odd) { return in_chunks ? std::int64_t{4} : odd; };
   const bool with_bias = GENERATE(false, true), with_residual = GENERATE(false, true),
-             with_dropout = GENERATE(false, true);
+             with_dropout = GENERATE(false, true), centered = GENERATE(false, true);
   const Rows rows({3, 4, 1});
   const std::int64_t count = 8;
   const test::Vector<std::int64_t> samples{4, 9, 2};
@@ -59,10 +60,11 @@ TEST_CASE("residual layer norm, forward and backward") {
   const Matrix bias = Matrix::random(1, columns, 3), gamma = Matrix::random(1, columns, 4),
                beta = Matrix::random(1, columns, 5);
   Matrix z(x), y(count, columns, padding(1));
-  test::Vector<float> mean(8), rstd(8);
+  test::Vector<float> means(8), rstd(8);
+  float* const mean = centered ? means.data() : nullptr;
   ops::residual_layer_norm_forward(site, rows.view(), z, with_bias ? bias.values.data() : nullptr,
                                    with_residual ? residual.tensor() : core::Tensor<float>(), gamma.values.data(),
-                                   beta.values.data(), epsilon, y, mean.data(), rstd.data());
+                                   beta.values.data(), epsilon, y, mean, rstd.data());
 
   // The mask from the dropout kernel itself.
   Matrix kept(count, columns);
@@ -74,7 +76,7 @@ TEST_CASE("residual layer norm, forward and backward") {
       reference.at(i, j) = (static_cast<double>(x(i, j)) + (with_bias ? bias(0, j) : 0.0)) * kept(i, j) +
                            (with_residual ? residual(i, j) : 0.0);
     }
-    reference.statistics(i);
+    reference.statistics(i, centered);
   }
   // |z| < 12, a few roundings.
   CHECK(test::largest_difference(z, [&](auto i, auto j) { return reference.at(i, j); }) < 4e-6);
@@ -87,7 +89,7 @@ TEST_CASE("residual layer norm, forward and backward") {
 
   const Matrix d_y = Matrix::random(count, columns, 6, 1.0f, padding(2));
   Matrix d_z(count, columns, padding(1)), d_x(count, columns);
-  ops::residual_layer_norm_backward(site, rows.view(), d_y, z, gamma.values.data(), mean.data(), rstd.data(), d_z, d_x);
+  ops::residual_layer_norm_backward(site, rows.view(), d_y, z, gamma.values.data(), mean, rstd.data(), d_z, d_x);
   const auto d_z_reference = [&](std::int64_t i, std::int64_t j) {
     double sum = 0.0, product = 0.0;
     for (std::int64_t c = 0; c < columns; ++c) {
@@ -97,7 +99,8 @@ TEST_CASE("residual layer norm, forward and backward") {
     }
     const double n = static_cast<double>(columns);
     return reference.rstd[static_cast<std::size_t>(i)] *
-           (static_cast<double>(d_y(i, j)) * gamma(0, j) - sum / n - reference.normal(i, j) * product / n);
+           (static_cast<double>(d_y(i, j)) * gamma(0, j) - (centered ? sum / n : 0.0) -
+            reference.normal(i, j) * product / n);
   };
   CHECK(test::largest_difference(d_z, d_z_reference) < 4e-5 * steepest * steepest);
   if (with_dropout) {
@@ -108,7 +111,7 @@ TEST_CASE("residual layer norm, forward and backward") {
   // The gradient that a residual stream adds: of z, and so of what is dropped.
   const Matrix more = Matrix::random(count, columns, 7, 1.0f, padding(3));
   Matrix d_stream(count, columns, padding(1)), d_dropped(count, columns);
-  ops::residual_layer_norm_backward(site, rows.view(), d_y, z, gamma.values.data(), mean.data(), rstd.data(), d_stream,
+  ops::residual_layer_norm_backward(site, rows.view(), d_y, z, gamma.values.data(), mean, rstd.data(), d_stream,
                                     d_dropped, more);
   CHECK(test::largest_difference(d_stream, [&](auto i, auto j) { return d_z_reference(i, j) + more(i, j); }) <
         4e-5 * steepest * steepest);
@@ -116,12 +119,12 @@ TEST_CASE("residual layer norm, forward and backward") {
   ops::dropout(site, rows.view(), d_stream, expected_dropped);
   CHECK(test::bits_of(expected_dropped) == test::bits_of(d_dropped));
   Matrix in_place(d_y);
-  ops::residual_layer_norm_backward(site, rows.view(), in_place, z, gamma.values.data(), mean.data(), rstd.data(),
-                                    in_place, core::Tensor<float>());
+  ops::residual_layer_norm_backward(site, rows.view(), in_place, z, gamma.values.data(), mean, rstd.data(), in_place,
+                                    core::Tensor<float>());
   CHECK(test::bits_of(in_place) == test::bits_of(d_z));
 
   Matrix d_gamma(1, columns), d_beta(1, columns);
-  ops::layer_norm_backward_weight(d_y, z, mean.data(), rstd.data(), d_gamma.values.data(), d_beta.values.data(),
+  ops::layer_norm_backward_weight(d_y, z, mean, rstd.data(), d_gamma.values.data(), d_beta.values.data(),
                                   ops::Write::replace);
   const auto sum_over_rows = [&](std::int64_t j, bool of_gamma) {
     double sum = 0.0;
@@ -131,7 +134,7 @@ TEST_CASE("residual layer norm, forward and backward") {
   CHECK(test::largest_difference(d_gamma, [&](auto, auto j) { return sum_over_rows(j, true); }) < 4e-5 * steepest);
   CHECK(test::largest_difference(d_beta, [&](auto, auto j) { return sum_over_rows(j, false); }) < 1e-5);
   const Matrix once_gamma(d_gamma), once_beta(d_beta);
-  ops::layer_norm_backward_weight(d_y, z, mean.data(), rstd.data(), d_gamma.values.data(), d_beta.values.data(),
+  ops::layer_norm_backward_weight(d_y, z, mean, rstd.data(), d_gamma.values.data(), d_beta.values.data(),
                                   ops::Write::accumulate);
   bool doubled = true;
   for (std::int64_t j = 0; j < columns; ++j) {
@@ -139,10 +142,8 @@ TEST_CASE("residual layer norm, forward and backward") {
   }
   CHECK(doubled);
   Matrix gamma_alone(1, columns), beta_alone(1, columns);
-  ops::layer_norm_backward_weight(d_y, z, mean.data(), rstd.data(), gamma_alone.values.data(), nullptr,
-                                  ops::Write::replace);
-  ops::layer_norm_backward_weight(d_y, z, mean.data(), rstd.data(), nullptr, beta_alone.values.data(),
-                                  ops::Write::replace);
+  ops::layer_norm_backward_weight(d_y, z, mean, rstd.data(), gamma_alone.values.data(), nullptr, ops::Write::replace);
+  ops::layer_norm_backward_weight(d_y, z, mean, rstd.data(), nullptr, beta_alone.values.data(), ops::Write::replace);
   CHECK(test::bits_of(gamma_alone) == test::bits_of(once_gamma));
   CHECK(test::bits_of(beta_alone) == test::bits_of(once_beta));
 }

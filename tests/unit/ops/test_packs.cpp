@@ -66,43 +66,43 @@ struct Case {
   Matrix x, residual, d_y, bias, gamma, beta;
 };
 
-/// Layer norms as a team does them; its sums over rows are those of test_partial_sums. `adds`: backward adds a matrix.
+/// Layer norms, or RMS norms, as a team does them; its sums over rows are those of test_partial_sums. `adds`: backward
+/// adds a matrix.
 template <class T, class Team>
-void norms_agree(const Case& c, float tolerance, bool adds) {
+void norms_agree(const Case& c, float tolerance, bool adds, bool centered) {
   // The kernels of this build, which their own tests compare with double.
   Typed<T> z(c.x), residual(c.residual), y(c.x), d_y(c.d_y), d_x(c.x);
-  test::Vector<float> mean(8), rstd(8);
+  test::Vector<float> means(8), rstd(8);
+  float* const mean = centered ? means.data() : nullptr;
   Matrix d_z(8, c.columns, 1);
   ops::residual_layer_norm_forward(c.at_samples(), c.rows.view(), z.tensor(), c.bias.values.data(), residual.tensor(),
-                                   c.gamma.values.data(), c.beta.values.data(), 1e-12f, y.tensor(), mean.data(),
-                                   rstd.data());
+                                   c.gamma.values.data(), c.beta.values.data(), 1e-12f, y.tensor(), mean, rstd.data());
   ops::residual_layer_norm_backward(c.at_samples(), c.rows.view(), d_y.tensor(), z.tensor(), c.gamma.values.data(),
-                                    mean.data(), rstd.data(), d_z, d_x.tensor(),
-                                    adds ? residual.tensor() : core::Tensor<T>());
+                                    mean, rstd.data(), d_z, d_x.tensor(), adds ? residual.tensor() : core::Tensor<T>());
   // The same by packs, on the host.
   const test::HostOperands operands;
   const packs::RowSite site = c.row_site();
   Typed<T> z2(c.x), y2(c.x), d_x2(c.x);
-  test::Vector<float> mean2(8), rstd2(8);
+  test::Vector<float> means2(8), rstd2(8);
+  float* const mean2 = centered ? means2.data() : nullptr;
   Matrix d_z2(8, c.columns, 1);
   const Team team;
   const packs::NormParameters p{c.bias.values.data(), c.gamma.values.data(), c.beta.values.data(), 1e-12f};
   // Three teams take the rows, the first of which are not the last's.
   for (std::int64_t number = 0; number < 3; ++number) {
     const packs::RowWalk walk{number, 3, 8};
-    packs::norm_rows(
-        team, walk,
-        packs::NormForward<T>{site, z2.tensor(), residual.tensor(), y2.tensor(), mean2.data(), rstd2.data()}, p);
+    packs::norm_rows(team, walk,
+                     packs::NormForward<T>{site, z2.tensor(), residual.tensor(), y2.tensor(), mean2, rstd2.data()}, p);
     packs::norm_rows_backward(
         team, walk,
-        packs::NormBackward<T, float>{site, d_y.tensor(), z.tensor(), mean.data(), rstd.data(), d_z2.tensor(),
-                                      d_x2.tensor(), adds ? residual.tensor() : core::Tensor<T>()},
+        packs::NormBackward<T, float>{site, d_y.tensor(), z.tensor(), mean, rstd.data(), d_z2.tensor(), d_x2.tensor(),
+                                      adds ? residual.tensor() : core::Tensor<T>()},
         c.gamma.values.data(), packs::NoSums{});
   }
   CHECK(d_z2.padding_untouched());
   for (std::int64_t i = 0; i < 8; ++i) {
     const auto at = static_cast<std::size_t>(i);
-    REQUIRE(std::abs(mean[at] - mean2[at]) <= tolerance);
+    REQUIRE(std::abs(means[at] - means2[at]) <= tolerance);
     REQUIRE(std::abs(rstd[at] / rstd2[at] - 1.0f) <= tolerance);
     for (std::int64_t j = 0; j < c.columns; ++j) {
       const auto agree = [&](float a, float b) { return std::abs(a - b) <= tolerance * (1.0f + std::abs(a)); };
@@ -116,7 +116,9 @@ void norms_agree(const Case& c, float tolerance, bool adds) {
 
 template <class T, class Team>
 void norms_agree(const Case& c, float tolerance) {
-  for (const bool adds : {false, true}) norms_agree<T, Team>(c, tolerance, adds);
+  for (const bool adds : {false, true}) {
+    for (const bool centered : {false, true}) norms_agree<T, Team>(c, tolerance, adds, centered);
+  }
 }
 
 }  // namespace

@@ -109,7 +109,7 @@ TEST_CASE("GELU backward with sums over rows") {
                   core::Error);
 }
 
-TEST_CASE("layer norm backward with sums over rows") {
+TEST_CASE("backward of layer norm and RMS norm with sums over rows") {
   const DataType type = GENERATE(DataType::fp32, DataType::bf16);
   const float probability = GENERATE(0.0f, 0.25f);
   // As above; a part of a pack, one pack of some lanes, three packs of each (BERT-base) and four (BERT-large).
@@ -120,7 +120,9 @@ TEST_CASE("layer norm backward with sums over rows") {
   if (in_chunks && columns < 768) return;
   const auto padding = [in_chunks](std::int64_t odd) { return in_chunks ? std::int64_t{8} : odd; };
   const bool adds = GENERATE(false, true);  // what a residual stream adds to d_z
-  CAPTURE(core::name_of(type), probability, rows, columns, in_chunks, adds);
+  const bool centered = GENERATE(false, true);
+  if (!centered && adds) return;  // time
+  CAPTURE(core::name_of(type), probability, rows, columns, in_chunks, adds, centered);
   std::vector<int> lengths;
   for (std::int64_t left = rows; left > 0; left -= 30)
     lengths.push_back(static_cast<int>(std::min<std::int64_t>(30, left)));
@@ -135,18 +137,19 @@ TEST_CASE("layer norm backward with sums over rows") {
   const StoredMatrix d_y = StoredMatrix::random(type, rows, columns, 2, 1.0f, padding(1));
   const Matrix gamma = Matrix::random(1, columns, 3), beta = Matrix::random(1, columns, 4);
   StoredMatrix y(type, rows, columns);
-  test::Vector<float> mean(static_cast<std::size_t>(rows)), rstd(mean);
+  test::Vector<float> means(static_cast<std::size_t>(rows)), rstd(means);
+  float* const mean = centered ? means.data() : nullptr;
   ops::residual_layer_norm_forward(core::Dropout{}, tokens.view(), z, nullptr, {}, gamma.values.data(),
-                                   beta.values.data(), 1e-12f, y, mean.data(), rstd.data());
+                                   beta.values.data(), 1e-12f, y, mean, rstd.data());
   // The kernel without sums, which its own tests compare with double.
   StoredMatrix d_z(type, rows, columns, padding(2)), d_x(type, rows, columns, padding(1)), d_z2(d_z), d_x2(d_x);
   const StoredMatrix added = StoredMatrix::random(type, rows, columns, 5, 1.0f, padding(2));
   const core::ConstMatrix more = adds ? core::ConstMatrix(added) : core::ConstMatrix();
-  ops::residual_layer_norm_backward(site, tokens.view(), d_y, z, gamma.values.data(), mean.data(), rstd.data(), d_z,
-                                    d_x, more);
+  ops::residual_layer_norm_backward(site, tokens.view(), d_y, z, gamma.values.data(), mean, rstd.data(), d_z, d_x,
+                                    more);
   Matrix partial = unwritten(ops::norm_sum_blocks(rows), 3 * columns);
-  ops::residual_layer_norm_backward_sums(site, tokens.view(), d_y, z, gamma.values.data(), mean.data(), rstd.data(),
-                                         d_z2, d_x2, partial, more);
+  ops::residual_layer_norm_backward_sums(site, tokens.view(), d_y, z, gamma.values.data(), mean, rstd.data(), d_z2,
+                                         d_x2, partial, more);
   core::wait_for_kernels();
   CHECK((d_z2.padding_untouched() && d_x2.padding_untouched()));
   std::int64_t wrong = 0;
@@ -168,7 +171,7 @@ TEST_CASE("layer norm backward with sums over rows") {
   ops::add_column_sums({}, {partial.tensor(), {d_gamma.data(), d_beta.data(), d_bias.data()}, 3}, Write::replace);
   const auto normal = [&](std::int64_t i, std::int64_t j) {
     const auto at = static_cast<std::size_t>(i);
-    return (static_cast<double>(z(i, j)) - mean[at]) * rstd[at];
+    return (static_cast<double>(z(i, j)) - means[at]) * rstd[at];
   };
   // Three roundings of a term.
   CHECK(wrong_sums(
