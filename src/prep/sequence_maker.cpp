@@ -43,7 +43,7 @@ SequenceMaker::SequenceMaker(const PrepConfig& config, const tokenize::Tokenizer
   before_ = ids_of(sequence.before, ids);
   after_ = ids_of(pairs_ ? sequence.between : sequence.after, ids);
   if (pairs_) after_pair_ = ids_of(sequence.after_pair, ids);
-  after_counts_ = !pairs_ || sequence.between_type == 0;
+  second_after_ = pairs_ ? sequence.second_between : 0;
   second_counts_ = pairs_ && sequence.second_type == 0;
 }
 
@@ -171,9 +171,8 @@ void SequenceMaker::add_sequence(std::span<const std::int32_t> first, std::span<
   const auto add = [&row](std::span<const std::int32_t> ids) { row.ids.insert(row.ids.end(), ids.begin(), ids.end()); };
   add(before_);
   add(first);
-  std::size_t of_type_0 = row.ids.size();
   add(after_);
-  if (after_counts_) of_type_0 = row.ids.size();
+  std::size_t of_type_0 = row.ids.size() - static_cast<std::size_t>(second_after_);
   add(second);
   add(after_pair_);
   if (second_counts_) of_type_0 = row.ids.size();

@@ -55,9 +55,8 @@ std::optional<TokenTemplate> template_of(const json& single, const json& pair, s
   if (!in_order) return std::nullopt;
   bool good = true;
   // Takes the parts over as roles: the first token before a text is cls, another one is sep.
-  const auto take = [&](auto begin, auto end, SequenceTemplate::Roles& roles, int type, bool before) {
+  const auto take = [&](auto begin, auto end, SequenceTemplate::Roles& roles, bool before) {
     for (auto part = begin; part != end; ++part) {
-      good = good && part->type == type;
       if (before && found.cls.empty()) found.cls = part->name;
       if (part->name == found.cls) {
         roles.push_back(&SpecialIds::cls);
@@ -70,15 +69,18 @@ std::optional<TokenTemplate> template_of(const json& single, const json& pair, s
   };
   SequenceTemplate& sequence = found.sequence;
   SequenceTemplate::Roles before;
-  take(one->begin(), a1, sequence.before, 0, true);
-  take(a1 + 1, one->end(), sequence.after, 0, false);
-  take(two->begin(), a2, before, 0, true);
-  const int between_type = a2 + 1 < b2 ? (a2 + 1)->type : 0;
-  take(a2 + 1, b2, sequence.between, between_type, false);
-  take(b2 + 1, two->end(), sequence.after_pair, b2->type, false);
-  sequence.between_type = static_cast<std::uint8_t>(between_type);
+  take(one->begin(), a1, sequence.before, true);
+  take(a1 + 1, one->end(), sequence.after, false);
+  take(two->begin(), a2, before, true);
+  take(a2 + 1, b2, sequence.between, false);
+  take(b2 + 1, two->end(), sequence.after_pair, false);
+  // Types: 0, and that of the second text from some token between the texts on.
+  const auto of_type = [](int type) { return [type](const TemplatePart& part) { return part.type == type; }; };
+  const auto second = b2->type == 0 ? b2 : std::find_if_not(two->begin(), b2, of_type(0));
   sequence.second_type = static_cast<std::uint8_t>(b2->type);
-  good = good && a1->type == 0 && a2->type == 0 && before == sequence.before;
+  sequence.second_between = b2 - second;
+  good = good && before == sequence.before && std::all_of(one->begin(), one->end(), of_type(0)) && second > a2 &&
+         std::all_of(two->begin(), second, of_type(0)) && std::all_of(second, two->end(), of_type(b2->type));
   // Without special tokens texts have one token type: GPT-2 has no types.
   if (found.cls.empty() && found.sep.empty()) sequence.second_type = 0;
   if (!good) return std::nullopt;

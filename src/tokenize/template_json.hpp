@@ -35,7 +35,10 @@ nlohmann::json template_list(const SequenceTemplate& sequence, bool pair, const 
   };
   add_tokens(sequence.before, 0);
   add("Sequence", "A", 0);
-  add_tokens(pair ? sequence.between : sequence.after, pair ? sequence.between_type : 0);
+  const SequenceTemplate::Roles& after = pair ? sequence.between : sequence.after;
+  const auto second = after.end() - (pair ? sequence.second_between : 0);
+  add_tokens({after.begin(), second}, 0);
+  add_tokens({second, after.end()}, sequence.second_type);
   if (pair) {
     add("Sequence", "B", sequence.second_type);
     add_tokens(sequence.after_pair, sequence.second_type);

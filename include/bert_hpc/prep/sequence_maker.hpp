@@ -83,7 +83,8 @@ class SequenceMaker {
   std::int32_t unknown_;                                   // token
   std::int32_t end_;                                       // token behind each text; -1: none
   std::vector<std::int32_t> before_, after_, after_pair_;  // special tokens; after_: after the first text
-  bool after_counts_, second_counts_;  // as tokens of type 0: after_; the second text and after_pair_
+  std::int64_t second_after_;  // tokens of after_, the last ones, that have the second text's type
+  bool second_counts_;         // the second text and after_pair_ count as tokens of type 0
   std::vector<std::int32_t> first_, second_;
   std::vector<std::vector<std::int32_t>> negatives_;
 };

@@ -13,8 +13,8 @@ namespace bert_hpc::tokenize {
 struct SequenceTemplate {
   using Roles = std::vector<std::int32_t SpecialIds::*>;
   Roles before, after, between, after_pair;
-  std::uint8_t between_type = 0;  ///< token type of `between`
-  std::uint8_t second_type = 0;   ///< token type of the second text and of `after_pair`
+  std::uint8_t second_type = 0;     ///< token type of the second text and of `after_pair`
+  std::int64_t second_between = 0;  ///< tokens of `between`, the last ones, that have the second text's type
 
   bool operator==(const SequenceTemplate&) const = default;
 

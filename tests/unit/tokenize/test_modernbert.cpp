@@ -85,7 +85,7 @@ TEST_CASE("texts and pairs of ModernBERT's shape have BERT's special tokens, and
     modernbert().check_sequences(*tokenizer, one, "the", "e\u0301");
     CHECK(one["types"].back() == 1);
     CHECK(tokenizer->sequence().second_type == 1);
-    CHECK(tokenizer->sequence().between_type == 0);
+    CHECK(tokenizer->sequence().second_between == 0);
     CHECK(describe(tokenizer->sequence(), true) == "[CLS] a [SEP] b [SEP]");
     Ids words;
     const auto encoder = tokenizer->encoder();
