@@ -229,7 +229,7 @@ void Session::make_reducer() {
   const std::vector<core::ParameterSpec> all = model->all_parameters();
   const std::string embeddings = model::word_embeddings_name(model->config);
   std::vector<std::string> summed_late = train::shared_parameters(all, embeddings);
-  if (model->objective.head.ties_word_embeddings) summed_late.push_back(embeddings);
+  if (model->plan.head.ties_word_embeddings) summed_late.push_back(embeddings);
   const train::NormScope scope =
       train::norm_scope(parameters.slices(), all, context_.world, model->place.tensor, summed_late);
   comm::Communicator& replicas = *groups->data;

@@ -13,7 +13,8 @@ class EmbeddingHead : public Head {
   EmbeddingHead(HeadSettings settings, const TensorGroup& group) : settings_(std::move(settings)), group_(group) {}
 
   std::unique_ptr<SavedActivations> make_saved() const override { return std::make_unique<Saved>(); }
-  void allocate_saved(core::Workspace& workspace, std::int64_t rows, SavedActivations& saved) const override;
+  void allocate_saved(core::Workspace& workspace, std::int64_t rows, std::int64_t tokens,
+                      SavedActivations& saved) const override;
   std::vector<LinearWeight> linear_weights() const override { return {}; }
   void forward(Engine& engine, const StepContext& context, ConstMatrix x, SavedActivations& saved) const override;
   void predict(SavedActivations& saved, std::int32_t* predicted) const override;
@@ -33,7 +34,7 @@ class EmbeddingHead : public Head {
   TensorGroup group_;
 };
 
-void EmbeddingHead::allocate_saved(core::Workspace& workspace, std::int64_t rows,
+void EmbeddingHead::allocate_saved(core::Workspace& workspace, std::int64_t rows, std::int64_t,
                                    SavedActivations& of_micro_batch) const {
   auto& saved = static_cast<Saved&>(of_micro_batch);
   saved = {};

@@ -27,7 +27,7 @@ void Embeddings::declare(const EmbeddingsSettings& settings, std::vector<core::P
   }
   if (settings.types > 0) specs.push_back({settings.type + ".weight", {settings.types, settings.hidden}});
   for (std::size_t table = first; table < specs.size(); ++table) specs[table].lookup_only = settings.lookup_only;
-  declare_norm(specs, settings.norm, settings.hidden, settings.norm_bias);
+  declare_norm(specs, settings.norm, settings.hidden, settings.norm_kind);
 }
 
 Embeddings::Embeddings(const EmbeddingsSettings& settings, const core::ParameterStore& parameters,
@@ -38,7 +38,7 @@ Embeddings::Embeddings(const EmbeddingsSettings& settings, const core::Parameter
       word_(parameters.find(settings.word + ".weight")),
       position_(settings.positions > 0 ? parameters.find(settings.position + ".weight") : -1),
       type_(settings.types > 0 ? parameters.find(settings.type + ".weight") : -1),
-      norm_(parameters, settings.norm, settings.norm_bias) {
+      norm_(parameters, settings.norm, settings.norm_kind) {
   core::require(settings.vocabulary >= group.place().size, "embeddings: a tensor group larger than the vocabulary");
 }
 
@@ -76,8 +76,8 @@ void Embeddings::forward(Engine&, const StepContext& context, SavedActivations& 
   const core::Dropout drop = context.dropout(settings_.hidden_dropout, settings_.site),
                       none = context.dropout(0.0f, settings_.site);
   ops::residual_layer_norm_forward(settings_.sum_out ? drop : none, rows, saved.sum, nullptr, {}, norm_.gamma(),
-                                   norm_.beta(), settings_.layer_norm_epsilon, saved.output, saved.statistics.row(0),
-                                   saved.statistics.row(1));
+                                   norm_.beta(), settings_.layer_norm_epsilon, saved.output,
+                                   norm_.mean(saved.statistics), norm_.rstd(saved.statistics));
   if (!settings_.sum_out && drop.probability > 0) ops::dropout(drop, rows, saved.output, saved.output);
 }
 
@@ -90,11 +90,11 @@ void Embeddings::backward_weight(Engine&, const StepContext& context, const Save
   const Matrix& d_y = gradient.y;
   if (!settings_.sum_out && drop.probability > 0) ops::dropout(drop, rows, d_y, d_y);
   const NormGradient norm = {
-      d_y, saved.sum, saved.statistics.row(0), saved.statistics.row(1), norm_.d_gamma(), norm_.d_beta()};
+      d_y, saved.sum, norm_.mean(saved.statistics), norm_.rstd(saved.statistics), norm_.d_gamma(), norm_.d_beta()};
   add_norm_gradients(group_, {&norm, 1});
   if (!trains_tables()) return;
-  ops::residual_layer_norm_backward(none, rows, d_y, saved.sum, norm_.gamma(), saved.statistics.row(0),
-                                    saved.statistics.row(1), d_y, {}, gradient.residual);
+  ops::residual_layer_norm_backward(none, rows, d_y, saved.sum, norm_.gamma(), norm_.mean(saved.statistics),
+                                    norm_.rstd(saved.statistics), d_y, {}, gradient.residual);
   if (settings_.sum_out && drop.probability > 0) ops::dropout(drop, rows, d_y, d_y);
   const auto add = [&](Tensor<float> word, Tensor<float> position, Tensor<float> type) {
     ops::embedding_backward(context.batch, group_.gather(d_y, context.batch.tokens.count), word, positions(position),

@@ -65,6 +65,16 @@ LayerCosts costs_of_sequence_head(const HeadSettings& settings, const BatchShape
   if (settings.dense.empty()) return costs_of_one_product(settings, batch);
   const int more = (settings.input_dropout > 0 ? 1 : 0) + (settings.activation == Activation::gelu ? 1 : 0) +
                    (settings.norms_dense ? 2 : 0);
+  if (settings.pools_dense) {
+    BatchShape all = batch;
+    all.head_rows = batch.tokens;
+    const auto hidden = static_cast<double>(settings.hidden);
+    LayerCosts costs = costs_of_products(settings, all, hidden * hidden, (4 + more) * hidden);
+    const LayerCosts classifier = costs_of_one_product(settings, batch);
+    costs.work += classifier.work;
+    costs.saved_bytes += classifier.saved_bytes;
+    return costs;
+  }
   LayerCosts costs = costs_of_two_products(settings, batch, 4 + more);
   if (settings.pooling) {
     const double rows = static_cast<double>(core::bytes_of(settings.storage) * settings.hidden) * batch.tokens;
@@ -123,7 +133,7 @@ HeadKind sequence_head(LossFunction loss) {
 
 HeadKind masked_lm_head() {
   return {.class_suffix = "ForMaskedLM",
-          .ties_word_embeddings = true,
+          .predicts_tokens = true,
           .loss = VocabularyHead::loss,
           .declare = VocabularyHead::declare,
           .make = make<VocabularyHead>,

@@ -5,15 +5,16 @@
 namespace bert_hpc::layers {
 
 void declare_norm(std::vector<core::ParameterSpec>& specs, const std::string& name, std::int64_t columns,
-                  bool has_bias) {
+                  NormKind kind) {
   specs.push_back({.name = name + ".weight", .shape = {columns}, .decay = false, .initial = core::InitialValues::ones});
-  if (!has_bias) return;
+  if (kind != NormKind::layer) return;
   declare_vector(specs, {.name = name + ".bias", .shape = {columns}});
 }
 
-NormParameters::NormParameters(const core::ParameterStore& parameters, const std::string& name, bool has_bias)
+NormParameters::NormParameters(const core::ParameterStore& parameters, const std::string& name, NormKind kind)
     : parameters_(&parameters),
+      kind_(kind),
       gamma_(parameters.find(name + ".weight")),
-      beta_(has_bias ? parameters.find(name + ".bias") : -1) {}
+      beta_(kind == NormKind::layer ? parameters.find(name + ".bias") : -1) {}
 
 }  // namespace bert_hpc::layers

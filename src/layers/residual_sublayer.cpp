@@ -9,7 +9,7 @@ ResidualSublayer::ResidualSublayer(const SublayerSettings& settings, const core:
       group_(group),
       output_site_(settings.first_site + site),
       output_(linear(settings.output, site)),
-      norm_(parameters, settings.norm, settings.norm_bias) {}
+      norm_(parameters, settings.norm, settings.norm_kind) {}
 
 void ResidualSublayer::declare_output(const SublayerSettings& settings, std::int64_t columns,
                                       std::vector<core::ParameterSpec>& specs, const TensorRank& place) {
@@ -18,7 +18,7 @@ void ResidualSublayer::declare_output(const SublayerSettings& settings, std::int
                    .shard = place.columns(columns),
                    .one_product = true});
   if (settings.biases) declare_vector(specs, {.name = settings.output + ".bias", .shape = {settings.hidden}});
-  declare_norm(specs, settings.norm, settings.hidden, settings.norm_bias);
+  declare_norm(specs, settings.norm, settings.hidden, settings.norm_kind);
 }
 
 void ResidualSublayer::declare_adapters(const SublayerSettings& settings, const std::vector<std::string>& reading,
@@ -72,7 +72,7 @@ void ResidualSublayer::finish_forward(Engine& engine, const StepContext& context
   group_.sum(sum, saved.sum);
   ops::residual_layer_norm_forward(context.dropout(settings_.hidden_dropout, output_site_), group_.own(rows), saved.sum,
                                    output_.bias(), residual, norm_.gamma(), norm_.beta(), settings_.layer_norm_epsilon,
-                                   saved.output, saved.statistics.row(0), saved.statistics.row(1));
+                                   saved.output, norm_.mean(saved.statistics), norm_.rstd(saved.statistics));
 }
 
 void ResidualSublayer::begin_backward(const StepContext& context, const core::TokenRows& rows,
@@ -82,11 +82,12 @@ void ResidualSublayer::begin_backward(const StepContext& context, const core::To
   deferred.d_output = d_y.y;
   if (fuses_norm_sums()) {
     return ops::residual_layer_norm_backward_sums(dropout, rows, d_y.y, saved.sum, norm_.gamma(),
-                                                  saved.statistics.row(0), saved.statistics.row(1), d_sum,
+                                                  norm_.mean(saved.statistics), norm_.rstd(saved.statistics), d_sum,
                                                   deferred.d_product, deferred.norm_sums, d_y.residual);
   }
-  ops::residual_layer_norm_backward(dropout, group_.own(rows), d_y.y, saved.sum, norm_.gamma(), saved.statistics.row(0),
-                                    saved.statistics.row(1), d_sum, deferred.d_product, d_y.residual);
+  ops::residual_layer_norm_backward(dropout, group_.own(rows), d_y.y, saved.sum, norm_.gamma(),
+                                    norm_.mean(saved.statistics), norm_.rstd(saved.statistics), d_sum,
+                                    deferred.d_product, d_y.residual);
 }
 
 void ResidualSublayer::add_output_gradients(Engine& engine, const StepContext& context, const core::TokenRows& rows,
@@ -96,8 +97,9 @@ void ResidualSublayer::add_output_gradients(Engine& engine, const StepContext& c
   if (fuses_norm_sums()) {
     return output_.backward_weight_without_bias(engine, deferred.d_product, inner, kept);
   }
-  const NormGradient norm = {deferred.d_output,       saved.sum,       saved.statistics.row(0),
-                             saved.statistics.row(1), norm_.d_gamma(), norm_.d_beta()};
+  const NormGradient norm = {
+      deferred.d_output, saved.sum,     norm_.mean(saved.statistics), norm_.rstd(saved.statistics),
+      norm_.d_gamma(),   norm_.d_beta()};
   add_norm_gradients(group_, std::span(&norm, 1));
   output_.backward_weight(engine, group_.gather(deferred.d_product, inner.matrix.rows), inner, kept);
 }

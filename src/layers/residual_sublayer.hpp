@@ -17,7 +17,7 @@ class ResidualSublayer : public Sublayer {
   /// of the tensor group has (all in a group of one). Kinds of sublayers add what lies before the residual step.
   struct ResidualActivations : SavedActivations {
     Matrix output_inner;       ///< of the last product's adapter: LinearRows::of_x
-    Tensor<float> statistics;  ///< (2, piece): mean, rstd of the layer norm
+    Tensor<float> statistics;  ///< (2, piece): mean, rstd of the norm
   };
   struct ResidualGradients : WeightGradientInputs {
     Matrix d_output;          ///< (piece, hidden): d_y as given

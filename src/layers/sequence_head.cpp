@@ -10,7 +10,7 @@ namespace bert_hpc::layers {
 void SequenceHead::declare(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs, const TensorRank&) {
   specs.push_back({settings.dense + ".weight", {settings.hidden, settings.hidden}});
   if (settings.dense_bias) declare_vector(specs, {.name = settings.dense + ".bias", .shape = {settings.hidden}});
-  if (settings.norms_dense) declare_norm(specs, settings.norm, settings.hidden, settings.norm_bias);
+  if (settings.norms_dense) declare_norm(specs, settings.norm, settings.hidden, settings.norm_kind);
   specs.push_back({settings.classifier + ".weight", {settings.outputs, settings.hidden}});
   declare_vector(specs, {.name = settings.classifier + ".bias", .shape = {settings.outputs}});
 }
@@ -26,17 +26,19 @@ SequenceHead::SequenceHead(const HeadSettings& settings, const core::ParameterSt
           parameters,
           {.weight = settings.classifier + ".weight", .bias = settings.classifier + ".bias", .in_encoder = false}) {
   core::require(!settings.pooling || !drops_input(), "sequence head: dropout before or behind pooling is not known");
-  if (settings.norms_dense) norm_.emplace(parameters, settings.norm, settings.norm_bias);
+  core::require(!settings.pools_dense || (settings.pooling && !settings.norms_dense), "sequence head: what is pooled?");
+  if (settings.norms_dense) norm_.emplace(parameters, settings.norm, settings.norm_kind);
 }
 
-void SequenceHead::allocate_saved(core::Workspace& workspace, std::int64_t rows,
+void SequenceHead::allocate_saved(core::Workspace& workspace, std::int64_t rows, std::int64_t tokens,
                                   SavedActivations& of_micro_batch) const {
   auto& saved = static_cast<Saved&>(of_micro_batch);
   saved = {};
-  if (drops_input() || settings_.pooling) saved.input = workspace.take(rows, settings_.hidden, settings_.storage);
-  saved.activated = saved.dense = workspace.take(rows, settings_.hidden, settings_.storage);
+  const std::int64_t dense_rows = settings_.pools_dense ? tokens : rows;
+  if (drops_input() || pools_input()) saved.input = workspace.take(rows, settings_.hidden, settings_.storage);
+  saved.activated = saved.dense = workspace.take(dense_rows, settings_.hidden, settings_.storage);
   if (settings_.activation == Activation::gelu) {
-    saved.activated = workspace.take(rows, settings_.hidden, settings_.storage);
+    saved.activated = workspace.take(dense_rows, settings_.hidden, settings_.storage);
   }
   saved.features = workspace.take(rows, settings_.hidden, settings_.storage);
   saved.d_features = saved.d_dense = workspace.take(rows, settings_.hidden, settings_.storage);
@@ -45,13 +47,14 @@ void SequenceHead::allocate_saved(core::Workspace& workspace, std::int64_t rows,
     saved.statistics = workspace.take<float>(2, rows);
     saved.d_dense = workspace.take(rows, settings_.hidden, settings_.storage);
   }
-  if (settings_.pooling) saved.d_input = workspace.take(rows, settings_.hidden, settings_.storage);
+  if (settings_.pools_dense) saved.d_dense = workspace.take(dense_rows, settings_.hidden, settings_.storage);
+  if (pools_input()) saved.d_input = workspace.take(rows, settings_.hidden, settings_.storage);
   saved.logits = workspace.take<float>(rows, settings_.outputs);
   saved.row_losses = workspace.take<float>(1, rows);
 }
 
 std::vector<LinearWeight> SequenceHead::linear_weights() const {
-  return {pooler_.weight(true), classifier_.weight(true)};
+  return {pooler_.weight(!settings_.pools_dense), classifier_.weight(true)};
 }
 
 void SequenceHead::activate(Saved& saved) const {
@@ -78,27 +81,30 @@ void SequenceHead::activate_backward(const Saved& saved, const Matrix& d_activat
 
 void SequenceHead::normalize(const core::TokenRows& rows, Saved& saved) const {
   ops::residual_layer_norm_forward({}, rows, saved.activated, nullptr, {}, norm_->gamma(), norm_->beta(),
-                                   settings_.layer_norm_epsilon, saved.normalized, saved.statistics.row(0),
-                                   saved.statistics.row(1));
+                                   settings_.layer_norm_epsilon, saved.normalized, norm_->mean(saved.statistics),
+                                   norm_->rstd(saved.statistics));
 }
 
 void SequenceHead::forward(Engine& engine, const StepContext& context, ConstMatrix x,
                            SavedActivations& of_micro_batch) const {
   auto& saved = static_cast<Saved&>(of_micro_batch);
-  const core::TokenRows& rows = context.batch.targets.rows;
-  if (settings_.pooling) {
-    const core::TokenRows& tokens = context.batch.tokens;
+  const core::TokenRows &rows = context.batch.targets.rows, &tokens = context.batch.tokens;
+  if (pools_input()) {
     ops::pool_rows(*settings_.pooling, group_.gather(x, tokens.count), tokens, context.batch.lengths, saved.input);
   }
   if (drops_input()) {
     ops::dropout(context.dropout(settings_.input_dropout, settings_.site + 1), rows, group_.gather(x, rows.count),
                  saved.input);
   }
-  pooler_.forward(engine, input(saved, x, rows.count), saved.dense);
+  pooler_.forward(engine, input(saved, x, saved.dense.rows), saved.dense);
   activate(saved);
   if (settings_.norms_dense) normalize(rows, saved);
-  ops::dropout(context.dropout(settings_.classifier_dropout, settings_.site), rows,
-               settings_.norms_dense ? saved.normalized : saved.activated, saved.features);
+  Matrix dropped = settings_.norms_dense ? saved.normalized : saved.activated;
+  if (settings_.pools_dense) {
+    dropped = saved.features;
+    ops::pool_rows(*settings_.pooling, saved.activated, tokens, context.batch.lengths, dropped);
+  }
+  ops::dropout(context.dropout(settings_.classifier_dropout, settings_.site), rows, dropped, saved.features);
   classifier_.forward(engine, saved.features, saved.logits);
 }
 
@@ -114,10 +120,14 @@ void SequenceHead::backward_input(Engine& engine, const StepContext& context, Sa
                saved.d_features, saved.d_features);
   if (settings_.norms_dense) {
     ops::residual_layer_norm_backward({}, context.batch.targets.rows, saved.d_features, saved.activated, norm_->gamma(),
-                                      saved.statistics.row(0), saved.statistics.row(1), saved.d_dense, {});
+                                      norm_->mean(saved.statistics), norm_->rstd(saved.statistics), saved.d_dense, {});
   }
-  activate_backward(saved, settings_.norms_dense ? saved.d_dense : saved.d_features);
-  if (settings_.pooling) {
+  if (settings_.pools_dense) {
+    ops::pool_rows_backward(*settings_.pooling, {}, context.batch.tokens, context.batch.lengths, saved.d_features,
+                            saved.d_dense);
+  }
+  activate_backward(saved, settings_.norms_dense || settings_.pools_dense ? saved.d_dense : saved.d_features);
+  if (pools_input()) {
     pooler_.backward_input(engine, saved.d_dense, saved.d_input, ops::Write::replace);
     core::TokenRows tokens = group_.own(context.batch.tokens);
     tokens.offsets = context.batch.tokens.offsets;
@@ -134,8 +144,9 @@ void SequenceHead::backward_weight(Engine& engine, const SavedActivations& of_mi
   const auto& saved = static_cast<const Saved&>(of_micro_batch);
   classifier_.backward_weight(engine, saved.logits, saved.features);
   if (settings_.norms_dense) {
-    const NormGradient norm = {saved.d_features,        saved.activated,  saved.statistics.row(0),
-                               saved.statistics.row(1), norm_->d_gamma(), norm_->d_beta()};
+    const NormGradient norm = {
+        saved.d_features, saved.activated, norm_->mean(saved.statistics), norm_->rstd(saved.statistics),
+        norm_->d_gamma(), norm_->d_beta()};
     add_norm_gradients({}, {&norm, 1});  // every rank of the group has all rows
   }
   pooler_.backward_weight(engine, saved.d_dense, input(saved, x, saved.d_dense.rows));

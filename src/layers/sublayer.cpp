@@ -12,7 +12,7 @@ bool computes_like(const SublayerSettings& a, const SublayerSettings& b) {
     return std::tuple(std::move(adapted), s.adapters.rank, s.adapters.scale, s.adapters.dropout, s.adapters.magnitudes);
   };
   return a.kind->computes_like(*b.kind) && a.hidden == b.hidden && a.layer_norm_epsilon == b.layer_norm_epsilon &&
-         a.biases == b.biases && a.norm_bias == b.norm_bias && a.hidden_dropout == b.hidden_dropout &&
+         a.biases == b.biases && a.norm_kind == b.norm_kind && a.hidden_dropout == b.hidden_dropout &&
          a.storage == b.storage && a.fuses_row_sums == b.fuses_row_sums && a.sum_in == b.sum_in &&
          a.sum_out == b.sum_out && adapters(a) == adapters(b);
 }

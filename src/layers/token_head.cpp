@@ -18,7 +18,8 @@ TokenHead::TokenHead(const HeadSettings& settings, const core::ParameterStore& p
                                .bias = settings.classifier_bias ? settings.classifier + ".bias" : "",
                                .in_encoder = false}) {}
 
-void TokenHead::allocate_saved(core::Workspace& workspace, std::int64_t rows, SavedActivations& of_micro_batch) const {
+void TokenHead::allocate_saved(core::Workspace& workspace, std::int64_t rows, std::int64_t,
+                               SavedActivations& of_micro_batch) const {
   auto& saved = static_cast<Saved&>(of_micro_batch);
   saved = {};
   if (drops()) saved.features = workspace.take(rows, settings_.hidden, settings_.storage);

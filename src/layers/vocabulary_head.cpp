@@ -16,14 +16,14 @@ void VocabularyHead::declare(const HeadSettings& settings, std::vector<core::Par
   if (!settings.dense.empty()) {
     specs.push_back({settings.dense + ".weight", {settings.decoded(), settings.hidden}});
     if (settings.dense_bias) declare_vector(specs, {.name = settings.dense + ".bias", .shape = {settings.decoded()}});
-    declare_norm(specs, settings.norm, settings.decoded(), settings.norm_bias);
+    declare_norm(specs, settings.norm, settings.decoded(), settings.norm_kind);
   }
   if (settings.declares_decoder) {
     specs.push_back({.name = settings.decoder,
                      .shape = {place.share(settings.outputs), settings.decoded()},
-                     .copy_of = settings.word_embeddings,
+                     .copy_of = settings.ties_word_embeddings ? settings.word_embeddings : "",
                      .shard = place.rows(settings.outputs),
-                     .zero_row = settings.padding_row});
+                     .zero_row = settings.ties_word_embeddings ? settings.padding_row : -1});
   }
 }
 
@@ -38,10 +38,10 @@ VocabularyHead::VocabularyHead(const HeadSettings& settings, const core::Paramet
   const LinearSettings dense = {.weight = settings.dense + ".weight",
                                 .bias = settings.dense_bias ? settings.dense + ".bias" : "",
                                 .in_encoder = false};
-  transform_ = {Linear(parameters, dense), NormParameters(parameters, settings.norm, settings.norm_bias)};
+  transform_ = {Linear(parameters, dense), NormParameters(parameters, settings.norm, settings.norm_kind)};
 }
 
-void VocabularyHead::allocate_saved(core::Workspace& workspace, std::int64_t rows,
+void VocabularyHead::allocate_saved(core::Workspace& workspace, std::int64_t rows, std::int64_t,
                                     SavedActivations& of_micro_batch) const {
   auto& saved = static_cast<Saved&>(of_micro_batch);
   saved = {};
@@ -77,8 +77,8 @@ void VocabularyHead::forward(Engine& engine, const StepContext& context, ConstMa
     transform_->dense.forward(engine, x, settings_.activation, saved.dense, saved.activated);
     ops::residual_layer_norm_forward(context.dropout(0.0f, settings_.site), group_.own(rows), saved.activated, nullptr,
                                      {}, transform_->norm.gamma(), transform_->norm.beta(),
-                                     settings_.layer_norm_epsilon, saved.features, saved.statistics.row(0),
-                                     saved.statistics.row(1));
+                                     settings_.layer_norm_epsilon, saved.features,
+                                     transform_->norm.mean(saved.statistics), transform_->norm.rstd(saved.statistics));
   }
   decoder_.forward(engine, group_.gather(transform_ ? saved.features : x, rows.count), saved.logits);
 }
@@ -124,8 +124,8 @@ void VocabularyHead::backward_input(Engine& engine, const StepContext& context, 
   group_.sum(sum, d_features);
   if (!transform_) return;
   ops::residual_layer_norm_backward(context.dropout(0.0f, settings_.site), group_.own(rows), d_features,
-                                    saved.activated, transform_->norm.gamma(), saved.statistics.row(0),
-                                    saved.statistics.row(1), saved.d_dense, {});
+                                    saved.activated, transform_->norm.gamma(), transform_->norm.mean(saved.statistics),
+                                    transform_->norm.rstd(saved.statistics), saved.d_dense, {});
   if (settings_.activation == Activation::silu) {
     ops::silu_backward(saved.dense, saved.d_dense, saved.d_dense);
   } else {
@@ -139,9 +139,12 @@ void VocabularyHead::backward_weight(Engine& engine, const SavedActivations& of_
   const std::int64_t rows = saved.logits.rows;
   decoder_.backward_weight(engine, saved.logits, group_.gather(transform_ ? saved.features : x, rows));
   if (!transform_) return;
-  const NormGradient norm = {saved.d_features,           saved.activated,
-                             saved.statistics.row(0),    saved.statistics.row(1),
-                             transform_->norm.d_gamma(), transform_->norm.d_beta()};
+  const NormGradient norm = {saved.d_features,
+                             saved.activated,
+                             transform_->norm.mean(saved.statistics),
+                             transform_->norm.rstd(saved.statistics),
+                             transform_->norm.d_gamma(),
+                             transform_->norm.d_beta()};
   add_norm_gradients(group_, {&norm, 1});
   const ConstMatrix d_dense = group_.gather(saved.d_dense, rows), all = group_.gather(x, rows);
   transform_->dense.backward_weight(engine, d_dense, all);

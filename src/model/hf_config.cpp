@@ -120,6 +120,7 @@ ModelConfig parse_hf_config(const std::string& text, const std::string& what) {
   if (family == nullptr) problems.throw_if_any(ExitCode::files, heading);
   config.family = family->model_type;
   family->read(reader, config);
+  reader.boolean("tie_word_embeddings", config.ties_word_embeddings);
   reader.text("problem_type", config.problem_type);
   config.head_class = head_class_of(root, *family);
   read_prediction_range(reader, config, problems);
@@ -222,7 +223,7 @@ std::string hf_config_text(const ModelConfig& config, const layers::HeadKind& he
       {"architectures", json::array({family.class_prefix + head.class_suffix})},
       {"dtype", "float32"},
       {"model_type", family.model_type},
-      {"tie_word_embeddings", true},
+      {"tie_word_embeddings", config.ties_word_embeddings},
   };
   family.write(config, root);
   const auto optional_id = [&root](const char* key, std::optional<std::int64_t> id) {
@@ -234,7 +235,7 @@ std::string hf_config_text(const ModelConfig& config, const layers::HeadKind& he
   optional_id("cls_token_id", config.cls_token_id);
   optional_id("sep_token_id", config.sep_token_id);
   optional_id("mask_token_id", config.mask_token_id);
-  if (!head.ties_word_embeddings) {
+  if (!head.predicts_tokens) {
     if (!config.problem_type.empty()) root["problem_type"] = config.problem_type;
     if (config.prediction_range) root["prediction_range"] = *config.prediction_range;
     json id2label = json::object(), label2id = json::object();

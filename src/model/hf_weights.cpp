@@ -218,9 +218,9 @@ void check_tie(const HfCheckpoint& checkpoint, const std::string& name, const co
     equal = std::equal(values.begin(), values.end(), tied_to.begin());
   }
   if (!equal) {
-    problems.add(
-        checkpoint.describe(*entry) + " differs from " + tied_name +
-        ": the model was trained with an untied decoder, which is not supported: here the two are one tensor.");
+    problems.add(checkpoint.describe(*entry) + " differs from " + tied_name +
+                 ": the model was trained with a decoder of its own; set \"tie_word_embeddings\": false in its "
+                 "config.json.");
   }
 }
 
@@ -247,7 +247,7 @@ std::string LoadReport::text() const {
 std::vector<std::string> head_prefixes(const layers::HeadKind& head, const std::string& family) {
   const WeightNames& names = family_of(family).names;
   std::vector<std::string> prefixes = names.sequence_head;
-  if (head.ties_word_embeddings) {
+  if (head.predicts_tokens) {
     prefixes = names.masked_lm_head;
   } else if (head.reads_all_tokens) {
     prefixes = {names.classifier.empty() ? std::string(head.classifier) + '.' : names.classifier};
@@ -298,7 +298,7 @@ LoadReport load_hf_weights(const std::filesystem::path& folder, core::ParameterS
   for (const core::ParameterSlice& slice : store.slices()) {
     const bool embeds = slice.name == names.word_embeddings && wants_decoder(store, options.weights.tied());
     const auto tied_to = [&] { return core::on_host<float>(values_of(slice), staging); };
-    if (embeds || slice.name == names.decoder) {
+    if (embeds || (slice.name == names.decoder && slice.name == options.weights.tied())) {
       check_tie(checkpoint, names.decoder, slice, tied_to(), names.word_embeddings, problems);
     }
     if (slice.name == names.prediction_bias && !names.decoder_bias.empty()) {

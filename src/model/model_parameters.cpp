@@ -13,7 +13,8 @@ using core::Tensor;
 
 layers::HeadSettings head_of(const ModelPlan& plan, const ModelRange& range) {
   layers::HeadSettings head = plan.head;
-  head.declares_decoder = head.kind.ties_word_embeddings && (!range.embeddings || range.decoder_apart);
+  head.declares_decoder =
+      head.kind.predicts_tokens && (!head.ties_word_embeddings || !range.embeddings || range.decoder_apart);
   if (!head.declares_decoder) head.decoder = head.word_embeddings;
   return head;
 }

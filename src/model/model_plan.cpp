@@ -68,7 +68,7 @@ namespace {
 
 /// Throws Error(input) if the head predicts tokens that this family's attention shows to it, or hides from it.
 void require_fitting_head(const Family& family, const HeadKind& kind) {
-  if (!kind.ties_word_embeddings || kind.predicts_next_tokens == family.causal) return;
+  if (!kind.predicts_tokens || kind.predicts_next_tokens == family.causal) return;
   std::string others;
   for (const Family* const other : families()) {
     if (other->causal == family.causal || !other->attention) continue;
@@ -93,7 +93,12 @@ ModelPlan make_plan(const ModelConfig& config, const HeadKind& kind, std::int64_
   ModelPlan plan = family.plan(config, kind, outputs);
   plan.head.word_embeddings = family.names.word_embeddings;
   plan.head.decoder = family.names.decoder;
-  if (kind.ties_word_embeddings) plan.weights.set_tied(family.names.decoder);
+  plan.head.ties_word_embeddings = kind.predicts_tokens && config.ties_word_embeddings;
+  if (plan.head.ties_word_embeddings) {
+    plan.weights.set_tied(family.names.decoder);
+  } else if (kind.predicts_tokens && !family.names.decoder_bias.empty()) {
+    plan.head.bias = family.names.decoder_bias;  // in such files that of the decoder, which no other name shares
+  }
   plan.head_reads_sum = config.outputs_sum;
   plan.storage = plan.head.storage = storage;
   for (layers::SublayerSettings& sublayer : plan.sublayers) sublayer.storage = storage;

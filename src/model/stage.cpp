@@ -70,7 +70,7 @@ Stage::Stage(const ModelPlan& plan, const ModelRange& range, const core::Paramet
     layers::declare_head(settings, of_head);
     head_ = layers::make_head(settings, parameters, group);
     head_begin_ = trainable_begin(parameters, of_head);
-    const bool decodes_by_embeddings = settings.kind.ties_word_embeddings && !settings.declares_decoder;
+    const bool decodes_by_embeddings = settings.kind.predicts_tokens && !settings.declares_decoder;
     trains_head_ = head_begin_ >= 0 || (decodes_by_embeddings && trains_embeddings());
   }
   if (!trains_embeddings() && !sends_gradient()) {

@@ -137,7 +137,7 @@ void Stage::allocate_slot(core::Workspace& workspace, std::int64_t tokens, bool 
     if (training) slot.d_selected = group_.take(workspace, rows, columns, plan_.storage);
     if (training && summed != plan_.storage) slot.d_summed = group_.take(workspace, rows, columns, summed);
   }
-  head_->allocate_saved(workspace, rows, *slot.head);
+  head_->allocate_saved(workspace, rows, tokens, *slot.head);
 }
 
 std::int64_t Stage::allocate_runs(core::Workspace& workspace, std::int64_t tokens, Slot& slot) const {

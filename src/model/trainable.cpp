@@ -25,9 +25,7 @@ bool is_bias(const std::string& name) {
 
 /// Frozen embeddings that are the decoder too must know something.
 void check_decoder(const ModelPlan& plan, const TrainableSettings& settings, const std::set<std::string>& frozen) {
-  if (!settings.from_scratch || !plan.head.kind.ties_word_embeddings || !frozen.contains(plan.head.word_embeddings)) {
-    return;
-  }
+  if (!settings.from_scratch || !plan.head.ties_word_embeddings || !frozen.contains(plan.head.word_embeddings)) return;
   throw core::Error(
       core::ExitCode::input,
       "[model] trainable and freeze_layers freeze the word embeddings, which are the decoder of this task "
@@ -55,8 +53,8 @@ Trains trainable_parameters(const ModelPlan& plan, const TrainableSettings& sett
     layers::declare_sublayer(sublayer, specs);
     add(specs, sublayer.block < settings.freeze_layers);
   }
-  if (settings.parameters == "lora" && (!settings.head || plan.head.kind.ties_word_embeddings)) {
-    // A tied head comes with a pretrained model, and PEFT has no name for its parts.
+  if (settings.parameters == "lora" && (!settings.head || plan.head.kind.predicts_tokens)) {
+    // A head that predicts tokens comes with a pretrained model, and PEFT has no name for its parts.
     std::vector<core::ParameterSpec> head;
     layers::declare_head(plan.head, head);
     add(head, true);

@@ -105,7 +105,7 @@ class Simulation {
   /// Bytes of a stage's gradients that replicas sum: of the word embeddings only the rows of the step's tokens, unless
   /// the decoder's gradient is added to them.
   double summed_bytes(std::size_t stage, const StageLoad& load) const {
-    const bool looks_up = stage == 0 && !in_.model.head.kind.ties_word_embeddings;
+    const bool looks_up = stage == 0 && !in_.model.head.ties_word_embeddings;
     if (!looks_up || in_.model.input_training().weights == 0) return element * load.trained;
     double tokens = 0;
     for (const layers::BatchShape& batch : in_.micro_batches) tokens += batch.tokens;

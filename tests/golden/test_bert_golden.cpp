@@ -106,7 +106,7 @@ class Trainee {
   const core::MicroBatch& batch(int index) const {
     const test::HostBatch& batch = *batches[static_cast<std::size_t>(index)];
     if (plan.head.token == layers::SequenceToken::last) return batch.last_tokens();
-    return kind.reads_all_tokens ? batch.all_tokens() : batch.view(kind.ties_word_embeddings || kind.is_token_head);
+    return kind.reads_all_tokens ? batch.all_tokens() : batch.view(kind.predicts_tokens || kind.is_token_head);
   }
 
   void forward(const core::MicroBatch& batch) {

@@ -138,8 +138,12 @@ struct Fixture {
     if (!family.starts_with(pre_norm)) return plan;
     plan = test::pre_norm(std::move(plan));
     if (family == pre_norm) return plan;
-    layers::change_embeddings(plan.input, [](layers::EmbeddingsSettings& input) { input.norm_bias = false; });
-    for (layers::SublayerSettings& sublayer : plan.sublayers) sublayer.biases = sublayer.norm_bias = false;
+    layers::change_embeddings(
+        plan.input, [](layers::EmbeddingsSettings& input) { input.norm_kind = layers::NormKind::layer_without_bias; });
+    for (layers::SublayerSettings& sublayer : plan.sublayers) {
+      sublayer.biases = false;
+      sublayer.norm_kind = layers::NormKind::layer_without_bias;
+    }
     return test::causal(std::move(plan), fixture.config);
   }
 
@@ -182,8 +186,7 @@ TEST_CASE("gradients of every parameter agree with central differences") {
   const auto family =
       GENERATE(as<std::string>{}, "bert", "distilbert", "roberta", "electra", "gpt2", fused_gpt2, pre_norm, no_biases,
                "modernbert", mean_modernbert, "esm", small_electra, wide_electra, "bilstm");
-  if (kind.ties_word_embeddings && (family == "bilstm" || family.starts_with("gpt2") != kind.predicts_next_tokens))
-    return;
+  if (kind.predicts_tokens && (family == "bilstm" || family.starts_with("gpt2") != kind.predicts_next_tokens)) return;
   Fixture fixture(head, family, dropout);
   std::mt19937 random(11);
   const std::vector<std::int32_t> lengths = {1, 7, 12, 3};
@@ -207,7 +210,7 @@ TEST_CASE("gradients of every parameter agree with central differences") {
   batch.set_spans({0, 0, 2, 6, 0, 0, 1, 1});
   const core::MicroBatch& view = fixture.plan.head.token == layers::SequenceToken::last ? batch.last_tokens()
                                  : kind.reads_all_tokens                                ? batch.all_tokens()
-                                                         : batch.view(kind.ties_word_embeddings || of_words);
+                                                         : batch.view(kind.predicts_tokens || of_words);
 
   fixture.loss(view, true);
   const double whole = [&] {

@@ -85,7 +85,7 @@ model::ModelPlan plan_of(const Case& c) {
 class Trainee : public train::PipelineEvents {
  public:
   Trainee(const Case& c, comm::Communicator& group)
-      : masked_(c.head.ties_word_embeddings),
+      : masked_(c.head.predicts_tokens),
         settings_(c.settings),
         ranges_(parts(c)),
         store_(specs(c), core::ParameterStore::Arenas::with_gradients),

@@ -245,7 +245,7 @@ void check_group(const model::ModelPlan& plan, int size, bool apart) {
   core::Dropout key;
   ops::set_dropout_key(key, 3, 17);
   for (const Batch& batch : make_batches()) {
-    const core::MicroBatch& view = batch->view(kind.ties_word_embeddings);
+    const core::MicroBatch& view = batch->view(kind.predicts_tokens);
     const layers::StepContext context{view, true, key.key0, key.key1}, evaluation{.batch = view};
     const std::vector<std::int32_t> expected = whole.predict(evaluation), found = shared.predict(evaluation);
     CHECK(everywhere(expected == found));

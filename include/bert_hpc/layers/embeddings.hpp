@@ -28,7 +28,7 @@ struct EmbeddingsSettings {
   ops::TokenDropout token_dropout{};  ///< of the words
   DataType storage = DataType::fp32;  ///< of activations
   std::uint32_t site = 0;
-  bool norm_bias = true;     ///< the layer norm has a bias
+  NormKind norm_kind = NormKind::layer;
   bool sum_out = false;      ///< hands on z and y, as SublayerSettings::sum_out
   bool lookup_only = false;  ///< nothing but look-ups reads the tables and gives them gradients
 

@@ -22,6 +22,7 @@
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/core/workspace.hpp"
 #include "bert_hpc/layers/costs.hpp"
+#include "bert_hpc/layers/layer_norm.hpp"
 #include "bert_hpc/layers/linear.hpp"
 #include "bert_hpc/layers/step_context.hpp"
 #include "bert_hpc/layers/tensor_group.hpp"
@@ -107,16 +108,16 @@ void span_loss(const LossInput& input);
 
 /// What the rest of the program may ask of a head before it is made. A task chooses one; the model knows no task.
 struct HeadKind {
-  const char* class_suffix;  ///< of the name of Transformers' class with this head: "ForMaskedLM"
-  /// The decoder's weights are the word embeddings, and the outputs the vocabulary; else the outputs are labels.
-  bool ties_word_embeddings = false;
+  const char* class_suffix;      ///< of the name of Transformers' class with this head: "ForMaskedLM"
+  bool predicts_tokens = false;  ///< the outputs are the vocabulary; else they are labels
   /// The outputs are of the token after each row's, which the model's attention must not show to it.
   bool predicts_next_tokens = false;
-  bool reads_all_tokens = false;          ///< else a selection of them
-  bool is_token_head = false;             ///< logits of the rows that it reads, without a dense layer before
-  const char* classifier = "classifier";  ///< name of the layer to the logits in Transformers; unused where tied
-  std::int64_t fixed_outputs = 0;         ///< outputs whatever the labels; 0: one for each label
-  bool outputs_embeddings = false;        ///< the outputs are hidden columns; there are no parameters
+  bool reads_all_tokens = false;  ///< else a selection of them
+  bool is_token_head = false;     ///< logits of the rows that it reads, without a dense layer before
+  const char* classifier =
+      "classifier";                 ///< name of the layer to the logits in Transformers; unused if it predicts tokens
+  std::int64_t fixed_outputs = 0;   ///< outputs whatever the labels; 0: one for each label
+  bool outputs_embeddings = false;  ///< the outputs are hidden columns; there are no parameters
   std::optional<ops::Pooling> pooling{};  ///< of embeddings: one row of outputs for each sequence, else for each row
   LossFunction loss = nullptr;            ///< of each micro-batch
   std::int64_t loss_scratch = 0;          ///< numbers of each row for intermediate results of the loss
@@ -126,7 +127,7 @@ struct HeadKind {
   LayerCosts (*costs)(const HeadSettings&, const BatchShape&) = nullptr;
 
   std::int64_t outputs(std::int64_t vocabulary, std::int64_t hidden, std::int64_t labels) const {
-    if (ties_word_embeddings) return vocabulary;
+    if (predicts_tokens) return vocabulary;
     if (outputs_embeddings) return hidden;
     return fixed_outputs > 0 ? fixed_outputs : labels;
   }
@@ -162,22 +163,24 @@ struct HeadSettings {
   bool pads_logits = false;  ///< VocabularyHead: rows of logits begin at multiples of ops::padded_columns()
   std::uint32_t site = 0;
   // Names of parameters without ".weight" and ".bias".
-  std::string dense = "dense";               ///< the dense layer's; empty: a head of sequences or tokens has none
-  bool dense_of_tokens = false;              ///< heads of tokens have the dense layer too
-  bool dense_bias = true;                    ///< the dense layer has a bias
-  bool norms_dense = false;                  ///< SequenceHead: a layer norm follows the activation
-  bool norm_bias = true;                     ///< the layer norm has a bias
+  std::string dense = "dense";   ///< the dense layer's; empty: a head of sequences or tokens has none
+  bool dense_of_tokens = false;  ///< heads of tokens have the dense layer too
+  bool dense_bias = true;        ///< the dense layer has a bias
+  bool norms_dense = false;      ///< SequenceHead: a layer norm follows the activation
+  NormKind norm_kind = NormKind::layer;
   std::optional<ops::Pooling> pooling{};     ///< SequenceHead: reads all tokens and pools those of each sequence
+  bool pools_dense = false;                  ///< it pools what the dense layer makes of each token, not its input
   std::string classifier = "classifier";     ///< SequenceHead, TokenHead: the layer to the logits
   bool classifier_bias = true;               ///< TokenHead
   std::string norm = "norm";                 ///< the layer norm's
   Activation activation = Activation::tanh;  ///< of the dense layer
-  // With tied word embeddings, names of whole parameters:
+  // If it predicts tokens, names of whole parameters:
   std::string bias = "bias";                    ///< the decoder's; empty: it has none
-  std::string word_embeddings = "word.weight";  ///< to which the decoder is tied
+  std::string word_embeddings = "word.weight";  ///< to which the decoder may be tied
+  bool ties_word_embeddings = false;            ///< the decoder's weights are the word embeddings
   std::int64_t padding_row = -1;                ///< as in EmbeddingsSettings
-  /// The parameter that holds the decoder's weights, and whether the head declares it: a copy of the word embeddings
-  /// if another stage has these, or if the gradients of both are to be summed separately.
+  /// The parameter that holds the decoder's weights, and whether the head declares it: if it is not tied, or as a copy
+  /// of the word embeddings if another stage has these, or if the gradients of both are to be summed separately.
   std::string decoder = "decoder.weight";
   bool declares_decoder = false;
 
@@ -198,7 +201,9 @@ class Head {
   };
   /// An object for micro-batches in flight, made once; allocate_saved() gives it memory for one micro-batch.
   virtual std::unique_ptr<SavedActivations> make_saved() const = 0;
-  virtual void allocate_saved(core::Workspace& workspace, std::int64_t rows, SavedActivations& saved) const = 0;
+  /// rows: of the targets; tokens: of the micro-batch.
+  virtual void allocate_saved(core::Workspace& workspace, std::int64_t rows, std::int64_t tokens,
+                              SavedActivations& saved) const = 0;
 
   /// The weights of all its products.
   virtual std::vector<LinearWeight> linear_weights() const = 0;

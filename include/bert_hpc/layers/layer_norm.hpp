@@ -1,4 +1,4 @@
-// Weight γ and bias β of a layer norm among a model's parameters.
+// Weight γ and bias β of a norm among a model's parameters.
 #pragma once
 
 #include <cstdint>
@@ -6,18 +6,21 @@
 #include <vector>
 
 #include "bert_hpc/core/parameter_store.hpp"
+#include "bert_hpc/core/tensor.hpp"
 
 namespace bert_hpc::layers {
 
-/// Appends NAME.weight and, unless it has none, NAME.bias of a layer norm of `columns`: ones and zeros, which do not
-/// decay.
+/// A layer norm with weight and bias, or with a weight alone; an RMS norm, which has a weight and subtracts no mean.
+enum class NormKind { layer, layer_without_bias, rms };
+
+/// Appends NAME.weight and, if it has one, NAME.bias of a norm of `columns`: ones and zeros, which do not decay.
 void declare_norm(std::vector<core::ParameterSpec>& specs, const std::string& name, std::int64_t columns,
-                  bool has_bias = true);
+                  NormKind kind = NormKind::layer);
 
 /// Finds both in the store, which must outlive it.
 class NormParameters {
  public:
-  NormParameters(const core::ParameterStore& parameters, const std::string& name, bool has_bias);
+  NormParameters(const core::ParameterStore& parameters, const std::string& name, NormKind kind);
 
   const float* gamma() const { return parameters_->value(gamma_).data; }
   /// Null without a bias.
@@ -26,8 +29,16 @@ class NormParameters {
   float* d_gamma() const { return parameters_->gradient(gamma_).data; }
   float* d_beta() const { return beta_ < 0 ? nullptr : parameters_->gradient(beta_).data; }
 
+  // Of what the forward pass saves of each row, (2, rows):
+  /// Null: an RMS norm.
+  float* mean(const core::Tensor<float>& statistics) const {
+    return kind_ == NormKind::rms ? nullptr : statistics.row(0);
+  }
+  static float* rstd(const core::Tensor<float>& statistics) { return statistics.row(1); }
+
  private:
   const core::ParameterStore* parameters_;
+  NormKind kind_;
   int gamma_, beta_;  // beta_: -1 without a bias
 };
 

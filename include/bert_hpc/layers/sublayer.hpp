@@ -26,6 +26,7 @@
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/core/workspace.hpp"
 #include "bert_hpc/layers/costs.hpp"
+#include "bert_hpc/layers/layer_norm.hpp"
 #include "bert_hpc/layers/linear.hpp"
 #include "bert_hpc/layers/step_context.hpp"
 #include "bert_hpc/layers/stream.hpp"
@@ -72,8 +73,8 @@ struct SublayerSettings {
   std::int64_t hidden = 0;
   std::string output = "output", norm = "norm";  ///< names of the last product and of the layer norm
   float layer_norm_epsilon = 1e-12f;
-  bool biases = true;     ///< of the products
-  bool norm_bias = true;  ///< of the layer norm
+  bool biases = true;  ///< of the products
+  NormKind norm_kind = NormKind::layer;
   float hidden_dropout = 0.1f;
   DataType storage = DataType::fp32;  ///< of activations
   std::uint32_t first_site = 0;       ///< of its block, whose dropout sites are first_site … first_site + 2

@@ -32,7 +32,8 @@ struct ModelConfig {
   std::int64_t max_position_embeddings = 512;
   std::int64_t type_vocab_size = 2;
   double initializer_range = 0.02;
-  FamilySettings own;                                             ///< what the family alone reads
+  bool ties_word_embeddings = true;  ///< the decoder of a head that predicts tokens is the word embeddings
+  FamilySettings own;                ///< what the family alone reads
   std::vector<std::string> label_names = {"LABEL_0", "LABEL_1"};  ///< id2label in order; one name for regression
   std::string problem_type;                                       ///< empty, or as in Transformers
   std::string head_class;  ///< end of its class in Transformers, "ForMaskedLM"; empty: the file names none

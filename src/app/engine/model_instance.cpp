@@ -13,8 +13,7 @@ std::vector<model::ModelRange> cut(const ModelRequest& request, int pipeline, st
   const model::ModelPlan& plan = request.plan;
   std::vector<model::ModelRange> parts = model::partition(count, balance, model::equal_costs(plan.sublayer_count()));
   // If the bits may not depend on the layout, one stage sums as two would.
-  parts[0].decoder_apart =
-      count == 1 && request.training && request.reproducible && plan.head.kind.ties_word_embeddings;
+  parts[0].decoder_apart = count == 1 && request.training && request.reproducible && plan.head.ties_word_embeddings;
   model::set_sends_gradient(parts, plan);
   return parts;
 }
@@ -101,11 +100,11 @@ std::int64_t ModelInstance::outputs() const {
 }
 
 std::int64_t ModelInstance::own_outputs() const {
-  return objective.head.ties_word_embeddings ? tensor_place().share(outputs()) : outputs();
+  return objective.head.predicts_tokens ? tensor_place().share(outputs()) : outputs();
 }
 
 bool ModelInstance::trains_tied_embeddings() const {
-  return objective.head.ties_word_embeddings && (!plan.trains || plan.trains(plan.head.word_embeddings));
+  return plan.head.ties_word_embeddings && (!plan.trains || plan.trains(plan.head.word_embeddings));
 }
 
 bool ModelInstance::ties_gradients() const {

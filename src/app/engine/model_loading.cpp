@@ -22,7 +22,7 @@ bool has_names(const ModelInstance& model) {
 /// Use of the pretrained head in this run.
 ClassifierUse head_use(const ModelInstance& model, const config::Config& input) {
   const layers::HeadKind& head = model.objective.head;
-  if (head.ties_word_embeddings || head.outputs_embeddings) return {};
+  if (head.predicts_tokens || head.outputs_embeddings) return {};
   const model::ModelConfig there = model::read_hf_config(folder_of_labels(input.model));
   const bool named = has_names(model);
   return classifier_use(input, there.label_names, named ? model.config.label_names : there.label_names);
@@ -81,8 +81,7 @@ std::string untrained(const std::vector<std::string>& missing, const std::vector
 
 /// Whether adapters are trained beside a head that stays as it is loaded or initialised.
 bool leaves_head(const ModelInstance& model, const config::Config& input) {
-  return model.plan.low_rank && !input.model.lora.train_head.value_or(true) &&
-         !model.objective.head.ties_word_embeddings;
+  return model.plan.low_rank && !input.model.lora.train_head.value_or(true) && !model.objective.head.predicts_tokens;
 }
 
 /// Throws Error(input) if the pretrained model lacks parameters that the training leaves as they are.

@@ -72,7 +72,7 @@ ResolvedInput resolved_input(config::Config& input, const model::ModelConfig& st
     lora.dropout = settings.dropout;
     lora.rslora = settings.rank_stabilized;
     lora.dora = settings.magnitudes;
-    const bool has_own_head = !objectives::of(input).head.ties_word_embeddings;
+    const bool has_own_head = !objectives::of(input).head.predicts_tokens;
     if (has_own_head) lora.train_head = lora.train_head.value_or(true);
   }
   if (input.distills()) {

@@ -59,7 +59,7 @@ namespace {
 
 ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs) {
   ModelPlan plan = bert_encoder_plan("bert.", config, kind, outputs);
-  const bool masked = kind.ties_word_embeddings;
+  const bool masked = kind.predicts_tokens;
   plan.head.dense = masked ? "cls.predictions.transform.dense" : "bert.pooler.dense";
   plan.head.norm = "cls.predictions.transform.LayerNorm";
   plan.head.bias = "cls.predictions.bias";

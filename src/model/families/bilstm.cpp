@@ -37,6 +37,7 @@ void read(ConfigReader& reader, ModelConfig& config) {
   BilstmSettings& own = settings_of(config);
   config.hidden_size = usual_hidden;
   config.embedding_size = usual_hidden;
+  config.ties_word_embeddings = false;
   config.num_hidden_layers = usual_layers;
   config.initializer_range = usual_initial_range;
   // Sizes that only models with attention have.
@@ -65,7 +66,6 @@ void write(const ModelConfig& config, nlohmann::json& root) {
   root["initializer_range"] = config.initializer_range;
   root["num_hidden_layers"] = config.num_hidden_layers;
   root["pooling"] = own.pooling;
-  root["tie_word_embeddings"] = false;
   if (config.embedded_by.empty()) root["vocab_size"] = config.vocab_size;
 }
 
@@ -82,7 +82,7 @@ std::optional<ops::Pooling> pooling_of(const HeadKind& kind, const BilstmSetting
 }
 
 ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs) {
-  if (kind.ties_word_embeddings || kind.outputs_embeddings) {
+  if (kind.predicts_tokens || kind.outputs_embeddings) {
     throw core::Error(core::ExitCode::input, std::string("a Bi-LSTM has no head for ") +
                                                  (kind.outputs_embeddings ? "embeddings" : "masked tokens") +
                                                  ": use another model.family or another task.");

@@ -73,7 +73,7 @@ ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t out
   if (kind.is_token_head && !kind.reads_all_tokens) {
     plan.head.classifier_dropout = static_cast<float>(encoder_settings(config).hidden_dropout_prob);
   }
-  const bool masked = kind.ties_word_embeddings;
+  const bool masked = kind.predicts_tokens;
   plan.head.dense = masked ? "vocab_transform" : "pre_classifier";
   plan.head.norm = "vocab_layer_norm";
   plan.head.bias = "vocab_projector.bias";

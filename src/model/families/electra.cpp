@@ -44,7 +44,7 @@ ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t out
     plan.input = layers::projected_embeddings(std::move(embeddings), "electra.embeddings_project", config.hidden_size);
     plan.head.decoder_columns = columns;
   }
-  const bool masked = kind.ties_word_embeddings;
+  const bool masked = kind.predicts_tokens;
   plan.head.dense = masked ? "generator_predictions.dense" : "classifier.dense";
   plan.head.norm = "generator_predictions.LayerNorm";
   plan.head.bias = "generator_lm_head.bias";

@@ -11,7 +11,7 @@ constexpr std::uint32_t embeddings_site = 0, head_site = 0xFFF0, first_block_sit
 
 ModelPlan encoder_plan(const ModelConfig& config, const EncoderSettings& own, const BlockNames& names,
                        const HeadKind& kind, std::int64_t outputs) {
-  const bool masked = kind.ties_word_embeddings;
+  const bool masked = kind.predicts_tokens;
   const auto epsilon = static_cast<float>(own.layer_norm_eps);
   ModelPlan plan;
   layers::EmbeddingsSettings embeddings;
@@ -24,7 +24,7 @@ ModelPlan encoder_plan(const ModelConfig& config, const EncoderSettings& own, co
   embeddings.hidden_dropout = static_cast<float>(own.embedding_dropout.value_or(own.hidden_dropout_prob));
   embeddings.site = embeddings_site;
   // A decoder tied to the word embeddings is a product, which has a gradient for every row.
-  embeddings.lookup_only = !masked;
+  embeddings.lookup_only = !(masked && config.ties_word_embeddings);
   plan.input = layers::token_embeddings(std::move(embeddings));
   for (std::int64_t block = 0; block < config.num_hidden_layers; ++block) {
     const std::string prefix = names.prefix(block);
@@ -33,7 +33,7 @@ ModelPlan encoder_plan(const ModelConfig& config, const EncoderSettings& own, co
     sublayer.hidden = config.hidden_size;
     sublayer.layer_norm_epsilon = epsilon;
     sublayer.biases = names.biases;
-    sublayer.norm_bias = names.norm_bias;
+    sublayer.norm_kind = names.norm_kind;
     sublayer.hidden_dropout = static_cast<float>(own.hidden_dropout_prob);
     sublayer.first_site = first_block_site + sites_per_block * static_cast<std::uint32_t>(block);
     layers::AttentionSettings attention = {.query = prefix + names.query,
@@ -77,7 +77,7 @@ ModelPlan encoder_plan(const ModelConfig& config, const EncoderSettings& own, co
 }
 
 void name_roberta_head(ModelPlan& plan, const HeadKind& kind) {
-  const bool masked = kind.ties_word_embeddings;
+  const bool masked = kind.predicts_tokens;
   plan.head.dense = masked ? "lm_head.dense" : "classifier.dense";
   plan.head.norm = "lm_head.layer_norm";
   plan.head.bias = "lm_head.bias";

@@ -98,7 +98,8 @@ struct BlockNames {
   ops::AttentionMask mask{};
   ops::Activation activation = ops::Activation::gelu;
   std::string gate{};  ///< of a feed-forward layer with a gate, else empty
-  bool biases = true, norm_bias = true;
+  bool biases = true;
+  layers::NormKind norm_kind = layers::NormKind::layer;
   std::function<void(std::int64_t block, layers::AttentionSettings&)> change_attention{};
 
   /// "layer.3."

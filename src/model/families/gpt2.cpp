@@ -113,7 +113,7 @@ ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t out
   }
   plan.head.padding_row = -1;
   if (kind.outputs_embeddings) return plan;
-  if (kind.ties_word_embeddings) {
+  if (kind.predicts_tokens) {
     plan.head.dense = plan.head.bias = "";
   } else if (!kind.is_token_head) {
     plan.head.token = layers::SequenceToken::last;

@@ -190,7 +190,7 @@ BlockNames block_names(const ModelConfig& config) {
           .norm = "attn_norm",
           .gate = "mlp.Wi.gate",
           .biases = false,
-          .norm_bias = false,
+          .norm_kind = layers::NormKind::layer_without_bias,
           .change_attention = [own = settings_of(config)](std::int64_t block, layers::AttentionSettings& attention) {
             const bool all = is_global(own, block);
             attention.rotary_theta = all ? own.global_theta : own.local_theta;
@@ -218,7 +218,7 @@ ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t out
   layers::change_embeddings(plan.input, [](layers::EmbeddingsSettings& embeddings) {
     embeddings.word = base + "embeddings.tok_embeddings";
     embeddings.norm = base + "embeddings.norm";
-    embeddings.norm_bias = false;
+    embeddings.norm_kind = layers::NormKind::layer_without_bias;
     embeddings.positions = 0;
   });
   put_norms_before(plan, names, base + "final_norm");
@@ -235,13 +235,14 @@ ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t out
   layers::HeadSettings& head = plan.head;
   head.dense = "head.dense";
   head.norm = "head.norm";
-  head.dense_bias = head.norm_bias = false;
+  head.dense_bias = false;
+  head.norm_kind = layers::NormKind::layer_without_bias;
   head.norms_dense = head.dense_of_tokens = true;
   head.activation = ops::Activation::gelu;
   head.classifier = "classifier";
   head.classifier_dropout = static_cast<float>(own.encoder.head_dropout());
   head.bias = own.decoder_bias ? "decoder.bias" : "";
-  if (!kind.ties_word_embeddings && !kind.is_token_head && own.pooling == "mean") {
+  if (!kind.predicts_tokens && !kind.is_token_head && own.pooling == "mean") {
     head.pooling = ops::Pooling::mean;
     plan.selects_from = plan.sublayer_count();
   }

@@ -87,7 +87,7 @@ ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t out
     add_joined(plan.weights, names.prefix(block), "attn.Wqkv", {names.query, names.key, names.value},
                config.hidden_size);
   }
-  const bool masked = kind.ties_word_embeddings;
+  const bool masked = kind.predicts_tokens;
   plan.head.dense = masked ? "cls.predictions.transform.dense" : base + "pooler.dense";
   plan.head.norm = "cls.predictions.transform.layer_norm";
   plan.head.bias = "cls.predictions.bias";

@@ -77,7 +77,7 @@ TEST_CASE("figures hold the head's products") {
   CHECK(training_flops(plan, {1000, 1e5, 150}) - blocks == flops(range_costs(plan, head, batch, 1).work));
   // 6 · 768 · (768 + outputs) a row.
   CHECK(training_flops(plan, {1000, 1e5, 150}) - blocks ==
-        150.0 * 6 * 768 * (768 + (kind.ties_word_embeddings ? 30522 : 5)));
+        150.0 * 6 * 768 * (768 + (kind.predicts_tokens ? 30522 : 5)));
 }
 
 TEST_CASE("parts add up to the whole, in work and in parameters") {

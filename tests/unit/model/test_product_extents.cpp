@@ -114,8 +114,8 @@ TEST_CASE("every matrix product of a step is in the plan, for random models, bat
     const auto batch = random_batch(random, random.between(1, 20), config, outputs);
     const core::DataType type = types[random.between(0, 2)];
     std::vector<ops::ProductExtents> planned;
-    const auto found = requested(config, kind, outputs, batch->view(kind.ties_word_embeddings), type,
-                                 random.between(0, 1) == 0, planned);
+    const auto found =
+        requested(config, kind, outputs, batch->view(kind.predicts_tokens), type, random.between(0, 1) == 0, planned);
     INFO("round " << round << ": hidden " << config.hidden_size << ", intermediate " << config.intermediate_size
                   << ", outputs " << outputs << ", vocabulary " << config.vocab_size);
     // The batch is as large as the bounds: neither more nor less is planned than is asked for.

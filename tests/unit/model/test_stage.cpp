@@ -195,7 +195,7 @@ TEST_CASE("stages with several micro-batches in flight have the bits of the whol
   ops::set_dropout_key(key, 3, 17);
   for (unsigned m = 0; m < micro_batches; ++m) batches.push_back(make_batch(m));
   const auto context = [&](int m) {
-    return layers::StepContext{batches[static_cast<std::size_t>(m)]->view(kind.ties_word_embeddings), true, key.key0,
+    return layers::StepContext{batches[static_cast<std::size_t>(m)]->view(kind.predicts_tokens), true, key.key0,
                                key.key1};
   };
   double expected[micro_batches], losses[micro_batches];
@@ -246,7 +246,7 @@ TEST_CASE("gradients of what is trained are those of a training of everything") 
   ops::set_dropout_key(key, 3, 17);
   for (Stages* stages : {&all, &some}) {
     const auto context = [&](int m) {
-      return layers::StepContext{batches[static_cast<std::size_t>(m)]->view(kind.ties_word_embeddings), true, key.key0,
+      return layers::StepContext{batches[static_cast<std::size_t>(m)]->view(kind.predicts_tokens), true, key.key0,
                                  key.key1};
     };
     for (int m = 0; m < micro_batches; ++m) stages->forward(context(m), m);
