@@ -85,6 +85,11 @@ TASKS = {
     "modernbert_question_answering": dict(layers=1, labels=2, keep_values=False, pooling="cls"),
     "nomic_bert_classification": dict(layers=2, labels=5, keep_values=False),
     "nomic_bert_masked_lm": dict(layers=1, labels=2, keep_values=False),
+    "eurobert_classification": dict(layers=2, labels=5, keep_values=True, pooling="late"),
+    "eurobert_classification_mean": dict(layers=1, labels=5, keep_values=False, pooling="mean"),
+    "eurobert_regression": dict(layers=1, labels=1, keep_values=False, pooling="bos"),
+    "eurobert_masked_lm": dict(layers=2, labels=2, keep_values=False, pooling="late"),
+    "eurobert_token_classification": dict(layers=1, labels=5, keep_values=False, pooling="late"),
     "esm_classification": dict(layers=2, labels=5, keep_values=False),
     "esm_masked_lm": dict(layers=1, labels=2, keep_values=False),
     "esm_token_classification": dict(layers=1, labels=5, keep_values=False),
@@ -116,6 +121,7 @@ FAMILIES = {  # before a task's name; else BERT
     "modernbert": "ModernBert",
     "nomic_bert": "NomicBert",
     "esm": "Esm",
+    "eurobert": "EuroBert",
     "mpnet": "MPNet",
     "bilstm": "BiLstm",
 }
@@ -176,6 +182,19 @@ def make_config(task, settings):
             token_dropout=True,
             mask_token_id=ESM_MASK,
             pad_token_id=padding_of(task),
+            **common,
+        )
+    if family == "eurobert":
+        return transformers.EuroBertConfig(
+            hidden_size=48,
+            num_hidden_layers=settings["layers"],
+            num_attention_heads=4,
+            intermediate_size=80,
+            classifier_pooling=settings["pooling"],
+            pad_token_id=0,
+            bos_token_id=1,
+            eos_token_id=2,
+            mask_token_id=3,
             **common,
         )
     if family == "modernbert":
@@ -309,7 +328,7 @@ def make_batch(task, settings, lengths, random):
 
 
 def padded(task, batch):
-    """The same batch as Transformers takes it: padded to the longest, with an attention mask. DistilBERT, GPT-2, ModernBERT, ESM and MPNet have no types, RoBERTa one."""
+    """The same batch as Transformers takes it: padded to the longest, with an attention mask. DistilBERT, GPT-2, ModernBERT, EuroBERT, ESM and MPNet have no types, RoBERTa one."""
     offsets = batch["offsets"]
     lengths = numpy.diff(offsets)
     shape = (len(lengths), int(lengths.max()))
@@ -330,7 +349,7 @@ def padded(task, batch):
         arguments["labels"] = torch.from_numpy(batch["labels"]).long()
     if "values" in batch:
         arguments["labels"] = torch.from_numpy(batch["values"]).double()
-    if family_of(task) in ("distilbert", "roberta", "gpt2", "modernbert", "esm", "mpnet", "bilstm"):
+    if family_of(task) in ("distilbert", "roberta", "gpt2", "modernbert", "eurobert", "esm", "mpnet", "bilstm"):
         del arguments["token_type_ids"]
     return arguments
 
@@ -402,7 +421,7 @@ def loss_of(task, model, batch):
         row_loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="none").mean(dim=1)
     else:
         row_loss = torch.nn.functional.cross_entropy(logits, labels, reduction="none")
-    if kind_of(task) == "causal_lm":  # Transformers computes this loss in float32
+    if kind_of(task) == "causal_lm" or task == "eurobert_masked_lm":  # Transformers computes this loss in float32
         assert abs(row_loss.mean().item() - output.loss.item()) < 1e-6 * output.loss.item()
         return logits, row_loss, row_loss.mean()
     assert abs(row_loss.mean().item() - output.loss.item()) < 1e-12

@@ -78,10 +78,26 @@ model::ModelConfig small_esm(double dropout) {
   return config;
 }
 
+model::ModelConfig small_eurobert(const std::string& family, double dropout) {
+  model::ModelConfig config = model::default_config("eurobert");
+  config.vocab_size = 23;
+  config.hidden_size = 24;
+  config.num_hidden_layers = 2;
+  config.num_attention_heads = 3;
+  config.intermediate_size = 40;
+  config.max_position_embeddings = 12;
+  config.pad_token_id = model::no_token;  // as in small_modernbert()
+  config.initializer_range = 0.3;
+  REQUIRE(model::set_own_number(config, "attention_probs_dropout_prob", dropout));
+  REQUIRE(model::set_own_word(config, "pooling", family.substr(family.find(',') + 2)));
+  return config;
+}
+
 model::ModelConfig small_config(const std::string& family, double dropout) {
   if (family == "bilstm") return small_bilstm(dropout);
   if (family.starts_with("modernbert")) return small_modernbert(family, dropout);
   if (family == "esm") return small_esm(dropout);
+  if (family.starts_with("eurobert")) return small_eurobert(family, dropout);
   model::ModelConfig config;
   config.family = family.starts_with(pre_norm) ? "bert" : family.substr(0, family.find(','));
   if (config.family == "gpt2") {
@@ -183,9 +199,9 @@ TEST_CASE("gradients of every parameter agree with central differences") {
                    Case{objectives::named("regression").head, 1, false, true});
   const model::HeadKind& kind = head.kind;
   const double dropout = GENERATE(0.0, 0.2);
-  const auto family =
-      GENERATE(as<std::string>{}, "bert", "distilbert", "roberta", "electra", "gpt2", fused_gpt2, pre_norm, no_biases,
-               "modernbert", mean_modernbert, "esm", small_electra, wide_electra, "bilstm");
+  const auto family = GENERATE(as<std::string>{}, "bert", "distilbert", "roberta", "electra", "gpt2", fused_gpt2,
+                               pre_norm, no_biases, "modernbert", mean_modernbert, "esm", "eurobert, late",
+                               "eurobert, mean", small_electra, wide_electra, "bilstm");
   if (kind.predicts_tokens && (family == "bilstm" || family.starts_with("gpt2") != kind.predicts_next_tokens)) return;
   Fixture fixture(head, family, dropout);
   std::mt19937 random(11);

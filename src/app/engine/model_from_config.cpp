@@ -293,6 +293,7 @@ model::ModelConfig finalize(const config::Config& input, const model::ModelConfi
     refuse_vocabulary(input, "padding", special.pad, stated.pad_token_id);
   }
   if (special.pad >= 0) config.pad_token_id = special.pad;
+  if (!input.model.pretrained && special.mask >= 0) config.mask_token_id = special.mask;
   if (model::reads_mask_tokens(config)) set_mask_token(input, shards, special, config);
   if (!input.model.pretrained && model::is_causal(config)) set_text_ends(shards, special, config);
   if (other_padding) {

@@ -5,13 +5,13 @@
 
 namespace bert_hpc::model {
 
-extern const Family bert, bilstm, camembert, distilbert, electra, esm, gpt2, modernbert, mpnet, nomic_bert, roberta,
-    xlm_roberta;
+extern const Family bert, bilstm, camembert, distilbert, electra, esm, eurobert, gpt2, modernbert, mpnet, nomic_bert,
+    roberta, xlm_roberta;
 
 namespace {
 
 constexpr const Family* all[] = {
-    &bert,    &distilbert, &electra,     &gpt2, &modernbert, &nomic_bert,
+    &bert,    &distilbert, &electra,     &gpt2, &modernbert, &nomic_bert, &eurobert,
     &roberta, &camembert,  &xlm_roberta, &esm,  &mpnet,      &bilstm,
 };
 
