@@ -13,6 +13,7 @@
 #include "bert_hpc/config/example_input.hpp"
 #include "bert_hpc/core/installation.hpp"
 #include "bert_hpc/core/standard_streams.hpp"
+#include "bert_hpc/prep/check.hpp"
 #include "bert_hpc/prep/mining.hpp"
 #include "bert_hpc/prep/prepare.hpp"
 #include "bert_hpc/prep/version_facts.hpp"

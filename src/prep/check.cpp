@@ -1,4 +1,6 @@
 // What is checked before the work itself: the files that the input names, and what they ask of it.
+#include "bert_hpc/prep/check.hpp"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,10 +12,9 @@
 
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/data/file_list.hpp"
-#include "bert_hpc/prep/prepare.hpp"
+#include "bert_hpc/prep/read_config.hpp"
 #include "bert_hpc/prep/readers/line_source.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
-#include "check.hpp"
 #include "given_vocabulary.hpp"
 #include "input_rules.hpp"
 #include "ownership.hpp"

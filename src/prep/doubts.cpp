@@ -6,8 +6,8 @@
 #include "bert_hpc/core/json_depth.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/core/text_file.hpp"
+#include "bert_hpc/prep/check.hpp"
 #include "bert_hpc/tokenize/tokenizer_folder.hpp"
-#include "check.hpp"
 
 namespace bert_hpc::prep {
 

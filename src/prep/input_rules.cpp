@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "bert_hpc/core/text.hpp"
+#include "label_rules.hpp"
 #include "readers/text_decoder.hpp"
-#include "row_labels.hpp"
 #include "split_rules.hpp"
 
 namespace bert_hpc::prep {

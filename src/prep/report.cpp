@@ -6,6 +6,8 @@
 
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/prep/prepare.hpp"
+#include "bert_hpc/prep/read_config.hpp"
+#include "bert_hpc/prep/summary.hpp"
 #include "ownership.hpp"
 
 namespace bert_hpc::prep {

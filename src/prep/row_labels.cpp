@@ -10,6 +10,7 @@
 #include "bert_hpc/prep/answer_rows.hpp"
 #include "bert_hpc/prep/word_rows.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
+#include "label_rules.hpp"
 #include "readers/qrels.hpp"
 
 namespace bert_hpc::prep {
@@ -69,37 +70,6 @@ std::span<const float> values_of(const RowTable& table, std::size_t row) {
   const std::size_t columns = std::max<std::size_t>(1, table.label_names.size());
   return std::span(table.values).subspan(row * columns, columns);
 }
-
-}  // namespace
-
-LabelRules label_rules(Labels kind) {
-  switch (kind) {
-    case Labels::classes:
-      return {.can_stratify = true, .stratifies_usually = true};
-    case Labels::values:
-      return {.can_stratify = true};
-    case Labels::sets:
-      return {.may_be_empty = true, .usual_separator = ",", .separates_names = true};
-    case Labels::spans:
-    case Labels::words:
-    case Labels::levels:
-    case Labels::scores:
-      return {};
-    case Labels::none:
-      return {.stratifies_usually = true};
-  }
-  return {};
-}
-
-std::string label_end(const PrepConfig& config) {
-  return label_rules(config.kind().labels).separates_names ? "" : config.source.label_separator;
-}
-
-std::string_view label_text(std::string_view column, std::string_view end) {
-  return core::trimmed(end.empty() ? column : column.substr(0, column.find(end)));
-}
-
-namespace {
 
 /// The cells of several label columns; one without any.
 std::vector<std::string_view> cells_in(std::string_view text) {

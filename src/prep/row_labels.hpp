@@ -1,5 +1,6 @@
 // Internal to the module: the labels of rows, how their text is read, and what the table of rows keeps of them. The
-// kinds of labels (tasks::Labels) are distinguished in row_labels.cpp alone: a further kind is a case in its functions.
+// kinds of labels (tasks::Labels) are distinguished in row_labels.cpp and label_rules.cpp: a further kind is a case in
+// their functions.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +13,6 @@
 #include "bert_hpc/prep/row_table.hpp"
 
 namespace bert_hpc::prep {
-
-/// What the input may ask of labels of a kind.
-struct LabelRules {
-  bool can_stratify = false;         ///< [split] stratify has a meaning
-  bool stratifies_usually = false;   ///< its default without [split] group
-  bool may_be_empty = false;         ///< a row with an empty label column is complete
-  const char* usual_separator = "";  ///< default of [source] label_separator
-  bool separates_names = false;      ///< between the names of a label; else a label ends before the separator
-};
-LabelRules label_rules(tasks::Labels kind);
-
-/// Between the cells of several label columns, in the text of a row's label.
-inline constexpr char value_end = '\x1F';
-
-/// What ends a label in its column; "": it takes the whole column.
-std::string label_end(const PrepConfig& config);
-/// The part of the label column's text that is the label, without blanks around it. end: label_end().
-std::string_view label_text(std::string_view column, std::string_view end);
 
 /// Whether the text is a number but for a comma before its fraction.
 bool has_decimal_comma(std::string_view text);

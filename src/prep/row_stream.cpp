@@ -9,7 +9,7 @@
 #include "bert_hpc/prep/word_rows.hpp"
 #include "bert_hpc/tokenize/characters.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
-#include "row_labels.hpp"
+#include "label_rules.hpp"
 
 namespace bert_hpc::prep {
 namespace {
@@ -40,6 +40,16 @@ bool is_invisible(std::string_view text) {
     if (malformed || (tokenize::character_table().flags(point) & invisible) == 0) return false;
   }
   return true;
+}
+
+/// What ends a label in its column; "": it takes the whole column.
+std::string label_end(const PrepConfig& config) {
+  return label_rules(config.kind().labels).separates_names ? "" : config.source.label_separator;
+}
+
+/// The part of the label column's text that is the label, without blanks around it. end: label_end().
+std::string_view label_text(std::string_view column, std::string_view end) {
+  return core::trimmed(end.empty() ? column : column.substr(0, column.find(end)));
 }
 
 }  // namespace

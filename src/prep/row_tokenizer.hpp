@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "bert_hpc/comm/communicator.hpp"
-#include "bert_hpc/prep/prepare.hpp"
 #include "bert_hpc/prep/row_store.hpp"
 #include "bert_hpc/prep/row_stream.hpp"
 #include "bert_hpc/prep/row_table.hpp"
 #include "bert_hpc/prep/sequence_maker.hpp"
+#include "bert_hpc/prep/summary.hpp"
 #include "bert_hpc/tokenize/tokenizer.hpp"
 
 namespace bert_hpc::prep {

@@ -47,15 +47,6 @@ SequenceMaker::SequenceMaker(const PrepConfig& config, const tokenize::Tokenizer
   second_counts_ = pairs_ && sequence.second_type == 0;
 }
 
-void MadeRow::clear() {
-  ids.clear();
-  sequences.clear();
-  spans.clear();
-  word_ends.clear();
-  empty_words.clear();
-  truncated = false;
-}
-
 void SequenceMaker::make(std::string_view text, std::string_view text_pair, MadeRow& row,
                          std::span<const std::string_view> negatives) {
   row.clear();

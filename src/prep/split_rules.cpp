@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "bert_hpc/core/text.hpp"
-#include "row_labels.hpp"
+#include "label_rules.hpp"
 
 namespace bert_hpc::prep {
 

@@ -1,6 +1,7 @@
 // Input files of bert_hpc_prep, and machine descriptions.
 #include "bert_hpc/config/machine_description.hpp"
 #include "bert_hpc/prep/prep_config.hpp"
+#include "bert_hpc/prep/read_config.hpp"
 #include "fuzz.hpp"
 
 using namespace bert_hpc;

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "bert_hpc/data/shard_writer.hpp"
+#include "bert_hpc/prep/made_row.hpp"
 #include "bert_hpc/prep/row_stream.hpp"
-#include "bert_hpc/prep/sequence_maker.hpp"
 
 namespace bert_hpc::prep {
 

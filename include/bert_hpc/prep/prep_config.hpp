@@ -1,5 +1,4 @@
-// The input of bert_hpc_prep: plain values with their defaults, filled from TOML. Everything that can be judged
-// without opening the text is judged here, and all problems are reported at once.
+// The input of bert_hpc_prep: plain values with their defaults, and what follows from them. read_config.hpp fills them.
 #pragma once
 
 #include <cstdint>
@@ -149,19 +148,6 @@ struct PrepConfig {
 
 /// Visits every key, table by table.
 void visit_keys(config::TomlKeys& keys, PrepConfig& config);
-
-/// An input as far as it can be read, and what is wrong with it.
-struct ReadPrepConfig {
-  PrepConfig config;
-  core::ProblemList problems;
-};
-/// Throws Error(input) if the file cannot be read, or is for another program.
-ReadPrepConfig read_with_problems(const std::string& path, const std::vector<std::string>& overrides);
-
-/// Reads `path` and applies `overrides` ("table.key=VALUE"). Throws Error(input) with all problems.
-PrepConfig read_prep_config(const std::string& path, const std::vector<std::string>& overrides);
-/// The same from text; `name` is what messages call it.
-PrepConfig parse_prep_config(std::string_view text, const std::string& name, const std::vector<std::string>& overrides);
 
 /// The values in use as TOML, which reads back to the same.
 std::string resolved_toml(PrepConfig config);

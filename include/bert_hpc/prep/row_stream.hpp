@@ -18,6 +18,9 @@ enum class Split : std::uint8_t { train, validation, test };
 inline constexpr int split_count = 3;
 const char* to_string(Split split);
 
+/// Between the cells of several label columns, in the text of a row's label.
+inline constexpr char value_end = '\x1F';
+
 /// One row as the source gives it. Views last until the next row.
 struct SourceRow {
   std::int64_t index = 0;   ///< from 0 over all files

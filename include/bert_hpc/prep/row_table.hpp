@@ -6,7 +6,6 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <string>
 #include <unordered_map>
@@ -120,14 +119,6 @@ struct RowTable {
   /// Questions that are kept; zeros where answers are not known or of another task.
   std::array<AnswerCounts, split_count> answer_counts() const;
 };
-
-using RowVisit = std::function<void(const SourceRow& row, RowStatus status, const std::string& file)>;
-
-/// Reads all text once, judges each row, numbers the labels and divides the rows into splits. The same on every rank.
-/// Throws as RowStream does, and Error(data) if no row is left, more than [filter] max_rejected of the rows are broken,
-/// or rows lack something and [filter] drop_missing is false. visit: gets each row as it is judged, with its file's
-/// path; its split, and whether filters keep it, may change.
-RowTable scan_rows(const PrepConfig& config, const RowVisit& visit = {});
 
 /// Status of a row that is read again. Throws Error(data) if the text has grown since the scan.
 RowStatus status_of(const RowTable& table, const SourceRow& row);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "bert_hpc/data/words.hpp"
-#include "bert_hpc/prep/sequence_maker.hpp"
+#include "bert_hpc/prep/made_row.hpp"
 
 namespace bert_hpc::prep {
 

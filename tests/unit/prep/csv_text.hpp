@@ -4,6 +4,7 @@
 #include <string>
 
 #include "bert_hpc/prep/row_table.hpp"
+#include "bert_hpc/prep/scan_rows.hpp"
 #include "support/temporary_file.hpp"
 
 namespace bert_hpc::test {

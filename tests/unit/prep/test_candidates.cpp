@@ -4,7 +4,8 @@
 #include <set>
 
 #include "bert_hpc/core/error.hpp"
-#include "bert_hpc/prep/prepare.hpp"
+#include "bert_hpc/prep/read_config.hpp"
+#include "bert_hpc/prep/scan_rows.hpp"
 #include "support/temporary_file.hpp"
 
 using namespace bert_hpc::prep;

@@ -3,7 +3,8 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include "bert_hpc/core/error.hpp"
-#include "bert_hpc/prep/prepare.hpp"
+#include "bert_hpc/prep/check.hpp"
+#include "bert_hpc/prep/read_config.hpp"
 #include "support/temporary_file.hpp"
 
 using namespace bert_hpc::prep;

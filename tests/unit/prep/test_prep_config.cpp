@@ -8,6 +8,7 @@
 #include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/ops/update_rule.hpp"
 #include "bert_hpc/prep/prep_config.hpp"
+#include "bert_hpc/prep/read_config.hpp"
 #include "support/example_input.hpp"
 #include "unit/config/key_list.hpp"
 
