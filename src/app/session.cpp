@@ -18,6 +18,7 @@
 #include "app/report/stage_table.hpp"
 #include "app/run/collective.hpp"
 #include "bert_hpc/core/device_memory.hpp"
+#include "bert_hpc/model/make_plan.hpp"
 
 namespace bert_hpc::app {
 

@@ -8,6 +8,7 @@
 #include "bert_hpc/core/text_file.hpp"
 #include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/model/hf_weights.hpp"
+#include "bert_hpc/model/make_plan.hpp"
 #include "bert_hpc/model/model_plan.hpp"
 #include "safetensors_writer.hpp"
 #include "strict_json.hpp"

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "bert_hpc/core/hash.hpp"
+#include "bert_hpc/model/make_plan.hpp"
 #include "bert_hpc/ops/flat.hpp"
 #include "bert_hpc/ops/random_fill.hpp"
 

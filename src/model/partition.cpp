@@ -6,6 +6,7 @@
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/model/make_plan.hpp"
 
 namespace bert_hpc::model {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/model/make_plan.hpp"
 #include "bert_hpc/ops/activation.hpp"
 #include "bert_hpc/ops/distillation.hpp"
 

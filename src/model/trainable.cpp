@@ -5,6 +5,7 @@
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/model/model_parameters.hpp"
 
 namespace bert_hpc::model {
 namespace {
@@ -31,6 +32,23 @@ void check_decoder(const ModelPlan& plan, const TrainableSettings& settings, con
       "[model] trainable and freeze_layers freeze the word embeddings, which are the decoder of this task "
       "too, and without model.pretrained their values are random: set model.pretrained, or remove the two "
       "keys.");
+}
+
+/// Appends what of a layer with these parameters takes part, where a layer below does or not.
+void add_training(const std::vector<core::ParameterSpec>& specs, const Trains& trains,
+                  std::vector<LayerTraining>& training) {
+  LayerTraining layer{.backward = !training.empty() && training.back().backward};
+  double elements = 0, trained = 0;
+  for (const core::ParameterSpec& spec : specs) {
+    const bool changes = trains(spec.copy_of.empty() ? spec.name : spec.copy_of);
+    layer.backward = layer.backward || changes;
+    if (spec.shape.size() != 2) continue;
+    const auto size = static_cast<double>(core::elements_of(spec.shape));
+    elements += size;
+    trained += changes ? size : 0;
+  }
+  if (elements > 0) layer.weights = trained / elements;
+  training.push_back(layer);
 }
 
 }  // namespace
@@ -62,6 +80,25 @@ Trains trainable_parameters(const ModelPlan& plan, const TrainableSettings& sett
   check_decoder(plan, settings, frozen);
   if (frozen.empty()) return {};
   return [frozen = std::move(frozen)](const std::string& name) { return !frozen.contains(name); };
+}
+
+void set_trains(ModelPlan& plan, Trains trains) {
+  plan.trains = std::move(trains);
+  plan.training.clear();
+  if (!plan.trains) return;
+  std::vector<core::ParameterSpec> specs;
+  plan.input->declare(specs, {});
+  add_training(specs, plan.trains, plan.training);
+  for (const layers::SublayerSettings& sublayer : plan.sublayers) {
+    specs.clear();
+    layers::declare_sublayer(sublayer, specs);
+    add_training(specs, plan.trains, plan.training);
+  }
+  specs.clear();
+  ModelRange apart = whole(plan);
+  apart.decoder_apart = true;  // a tied decoder is a product of the head
+  layers::declare_head(head_of(plan, apart), specs);
+  add_training(specs, plan.trains, plan.training);
 }
 
 }  // namespace bert_hpc::model

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bert_hpc/core/device_runtime.hpp"
+#include "bert_hpc/model/make_plan.hpp"
 #include "bert_hpc/model/model_parameters.hpp"
 #include "bert_hpc/model/stage.hpp"
 #include "bert_hpc/train/pipeline_plan.hpp"

@@ -30,6 +30,7 @@
 #include "bert_hpc/core/timers.hpp"
 #include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/model/low_rank.hpp"
+#include "bert_hpc/model/make_plan.hpp"
 #include "bert_hpc/model/stage.hpp"
 #include "bert_hpc/model/trainable.hpp"
 #include "bert_hpc/ops/dropout.hpp"

@@ -12,6 +12,7 @@
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/model/hf_weights.hpp"
+#include "bert_hpc/model/make_plan.hpp"
 #include "bert_hpc/model/stage.hpp"
 #include "bert_hpc/objectives/objective.hpp"
 #include "bert_hpc/tasks/task.hpp"

@@ -9,6 +9,7 @@
 
 #include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/model/hf_weights.hpp"
+#include "bert_hpc/model/make_plan.hpp"
 #include "bert_hpc/model/model_parameters.hpp"
 #include "golden/golden_file.hpp"
 

@@ -9,6 +9,7 @@
 
 #include "bert_hpc/model/encoder_settings.hpp"
 #include "bert_hpc/model/hf_config.hpp"
+#include "bert_hpc/model/make_plan.hpp"
 #include "bert_hpc/model/stage.hpp"
 #include "bert_hpc/objectives/objective.hpp"
 #include "bert_hpc/ops/dropout.hpp"

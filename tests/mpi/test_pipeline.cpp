@@ -10,6 +10,8 @@
 #include <random>
 
 #include "bert_hpc/comm/mpi_communicator.hpp"
+#include "bert_hpc/model/make_plan.hpp"
+#include "bert_hpc/model/trainable.hpp"
 #include "bert_hpc/ops/dropout.hpp"
 #include "bert_hpc/ops/random_fill.hpp"
 #include "support/heads.hpp"

@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "bert_hpc/model/make_plan.hpp"
 #include "bert_hpc/ops/concordance_loss.hpp"
 #include "support/heads.hpp"
 #include "support/host_batch.hpp"

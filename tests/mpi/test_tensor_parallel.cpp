@@ -10,6 +10,7 @@
 #include "bert_hpc/layers/row_factors.hpp"
 #include "bert_hpc/model/encoder_settings.hpp"
 #include "bert_hpc/model/low_rank.hpp"
+#include "bert_hpc/model/make_plan.hpp"
 #include "bert_hpc/model/stage.hpp"
 #include "bert_hpc/model/trainable.hpp"
 #include "bert_hpc/ops/dropout.hpp"

@@ -12,6 +12,7 @@
 #include "bert_hpc/model/encoder_settings.hpp"
 #include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/model/hf_weights.hpp"
+#include "bert_hpc/model/make_plan.hpp"
 #include "bert_hpc/ops/dropout.hpp"
 #include "support/host_batch.hpp"
 #include "support/temporary_directory.hpp"

@@ -137,24 +137,4 @@ struct ModelPlan {
   }
 };
 
-/// By the family of the configuration. `outputs`: labels, unused if the outputs are the vocabulary. `storage`: of
-/// activations.
-ModelPlan make_plan(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs,
-                    core::DataType storage = core::DataType::fp32);
-
-/// Freezes the parameters that a training does not change: model_parameters() and costs follow. A copy of a parameter
-/// is trained as its original is.
-void set_trains(ModelPlan& plan, Trains trains);
-
-/// Whether a token of this family's models attends to itself and those before it alone.
-bool is_causal(const ModelConfig& config);
-/// Whether the number of rows in the table of positions depends on the padding token's id, as in RoBERTa.
-bool positions_after_padding(const ModelConfig& config);
-/// Whether the embeddings of a sequence depend on which of its tokens are mask_token_id, as in ESM.
-bool reads_mask_tokens(const ModelConfig& config);
-
-/// Names of the word embeddings and of their copy for the decoder of masked language modelling.
-std::string word_embeddings_name(const ModelConfig& config);
-std::string decoder_name(const ModelConfig& config);
-
 }  // namespace bert_hpc::model

@@ -25,4 +25,8 @@ struct TrainableSettings {
 /// would stay at random values.
 Trains trainable_parameters(const ModelPlan& plan, const TrainableSettings& settings);
 
+/// Freezes the parameters that a training does not change: model_parameters() and costs follow. A copy of a parameter
+/// is trained as its original is.
+void set_trains(ModelPlan& plan, Trains trains);
+
 }  // namespace bert_hpc::model

@@ -13,6 +13,7 @@
 #include "bert_hpc/data/file_list.hpp"
 #include "bert_hpc/data/sample_units.hpp"
 #include "bert_hpc/data/shard_tokenizer.hpp"
+#include "bert_hpc/model/make_plan.hpp"
 #include "bert_hpc/model/model_plan.hpp"
 #include "bert_hpc/objectives/objective.hpp"
 #include "bert_hpc/tasks/task.hpp"

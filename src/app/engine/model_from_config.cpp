@@ -14,6 +14,7 @@
 #include "bert_hpc/data/shard_schema.hpp"
 #include "bert_hpc/metrics/registry.hpp"
 #include "bert_hpc/model/hf_config.hpp"
+#include "bert_hpc/model/make_plan.hpp"
 #include "bert_hpc/model/trainable.hpp"
 #include "bert_hpc/objectives/objective.hpp"
 #include "bert_hpc/tasks/task.hpp"

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "bert_hpc/model/make_plan.hpp"
+
 namespace bert_hpc::app {
 
 ModelRequest applied_model(const model::ModelConfig& config, const objectives::Objective& objective,

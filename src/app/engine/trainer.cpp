@@ -5,6 +5,7 @@
 
 #include "app/run/collective.hpp"
 #include "bert_hpc/comm/objects.hpp"
+#include "bert_hpc/model/make_plan.hpp"
 #include "bert_hpc/ops/dropout.hpp"
 #include "bert_hpc/ops/flat.hpp"
 #include "bert_hpc/ops/losses.hpp"

@@ -5,6 +5,7 @@
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
+#include "bert_hpc/model/make_plan.hpp"
 #include "bert_hpc/model/partition.hpp"
 
 namespace bert_hpc::app {

@@ -7,6 +7,7 @@
 #include "app/plan/model_piece.hpp"
 #include "app/run/collective.hpp"
 #include "bert_hpc/model/distinct_sublayers.hpp"
+#include "bert_hpc/model/make_plan.hpp"
 
 namespace bert_hpc::app {
 namespace {

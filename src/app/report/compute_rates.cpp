@@ -8,6 +8,7 @@
 #include "app/plan/model_piece.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/data/batch_loader.hpp"
+#include "bert_hpc/model/make_plan.hpp"
 #include "bert_hpc/model/model_costs.hpp"
 #include "bert_hpc/model/model_parameters.hpp"
 #include "bert_hpc/ops/activation.hpp"

@@ -5,6 +5,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include "bert_hpc/model/make_plan.hpp"
 #include "support/heads.hpp"
 
 using namespace bert_hpc;

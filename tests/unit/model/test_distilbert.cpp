@@ -11,6 +11,7 @@
 #include "bert_hpc/model/encoder_settings.hpp"
 #include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/model/hf_weights.hpp"
+#include "bert_hpc/model/make_plan.hpp"
 #include "bert_hpc/model/stage.hpp"
 #include "support/heads.hpp"
 #include "support/host_batch.hpp"

@@ -6,6 +6,7 @@
 #include "bert_hpc/layers/embeddings.hpp"
 #include "bert_hpc/layers/encoder_sublayers.hpp"
 #include "bert_hpc/model/hf_config.hpp"
+#include "bert_hpc/model/make_plan.hpp"
 #include "bert_hpc/model/model_plan.hpp"
 #include "support/heads.hpp"
 

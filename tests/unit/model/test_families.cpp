@@ -14,6 +14,7 @@
 #include "bert_hpc/layers/encoder_sublayers.hpp"
 #include "bert_hpc/model/encoder_settings.hpp"
 #include "bert_hpc/model/hf_config.hpp"
+#include "bert_hpc/model/make_plan.hpp"
 #include "bert_hpc/model/model_parameters.hpp"
 #include "bert_hpc/model/model_plan.hpp"
 #include "bert_hpc/ops/dropout.hpp"

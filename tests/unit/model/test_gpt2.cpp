@@ -16,6 +16,7 @@
 #include "bert_hpc/model/hf_config.hpp"
 #include "bert_hpc/model/hf_weights.hpp"
 #include "bert_hpc/model/low_rank.hpp"
+#include "bert_hpc/model/make_plan.hpp"
 #include "bert_hpc/model/model_parameters.hpp"
 #include "bert_hpc/model/peft_adapter.hpp"
 #include "support/heads.hpp"

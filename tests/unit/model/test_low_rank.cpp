@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bert_hpc/model/low_rank.hpp"
+#include "bert_hpc/model/make_plan.hpp"
 #include "bert_hpc/model/trainable.hpp"
 
 using namespace bert_hpc;

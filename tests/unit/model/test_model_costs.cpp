@@ -6,6 +6,7 @@
 
 #include "bert_hpc/core/parameter_store.hpp"
 #include "bert_hpc/model/low_rank.hpp"
+#include "bert_hpc/model/make_plan.hpp"
 #include "bert_hpc/model/model_parameters.hpp"
 #include "bert_hpc/model/trainable.hpp"
 #include "support/heads.hpp"

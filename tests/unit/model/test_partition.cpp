@@ -9,6 +9,7 @@
 #include <string>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/model/make_plan.hpp"
 
 using namespace bert_hpc;
 using Catch::Matchers::ContainsSubstring;

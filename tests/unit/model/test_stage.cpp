@@ -9,6 +9,8 @@
 #include <map>
 #include <random>
 
+#include "bert_hpc/model/make_plan.hpp"
+#include "bert_hpc/model/trainable.hpp"
 #include "bert_hpc/ops/dropout.hpp"
 #include "support/heads.hpp"
 #include "support/host_batch.hpp"

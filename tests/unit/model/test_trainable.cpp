@@ -8,6 +8,7 @@
 #include <string>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/model/make_plan.hpp"
 #include "bert_hpc/model/model_costs.hpp"
 #include "bert_hpc/model/model_parameters.hpp"
 #include "support/heads.hpp"

@@ -1,4 +1,5 @@
 // Cuts and numbers of micro-batches against those found by hand.
+#include "bert_hpc/model/make_plan.hpp"
 #include "bert_hpc/train/pipeline_plan.hpp"
 #include "support/heads.hpp"
 

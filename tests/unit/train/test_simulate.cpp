@@ -1,4 +1,5 @@
 // The simulated step against sums done by hand on small grids.
+#include "bert_hpc/model/make_plan.hpp"
 #include "bert_hpc/train/simulate.hpp"
 #include "support/heads.hpp"
 

@@ -1,0 +1,68 @@
+#include "bert_hpc/model/make_plan.hpp"
+
+#include "bert_hpc/core/error.hpp"
+#include "families/family.hpp"
+
+namespace bert_hpc::model {
+namespace {
+
+/// Throws Error(input) if the head predicts tokens that this family's attention shows to it, or hides from it.
+void require_fitting_head(const Family& family, const HeadKind& kind) {
+  if (!kind.predicts_tokens || kind.predicts_next_tokens == family.causal) return;
+  std::string others;
+  for (const Family* const other : families()) {
+    if (other->causal == family.causal || !other->attention) continue;
+    others += (others.empty() ? "\"" : " or \"") + other->model_type + '"';
+  }
+  throw core::Error(core::ExitCode::input,
+                    family.causal
+                        ? "the task \"masked_lm\" does not fit the model family \"" + family.model_type +
+                              "\", as no token sees those after it: use the task \"causal_lm\", or a model of family " +
+                              others + '.'
+                        : "the task \"causal_lm\" does not fit the model family \"" + family.model_type +
+                              "\", as each token sees those after it, which are to be predicted: use the task "
+                              "\"masked_lm\", or a model of family " +
+                              others + '.');
+}
+
+}  // namespace
+
+ModelPlan make_plan(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs, core::DataType storage) {
+  const Family& family = family_of(config.family);
+  require_fitting_head(family, kind);
+  ModelPlan plan = family.plan(config, kind, outputs);
+  plan.head.word_embeddings = family.names.word_embeddings;
+  plan.head.decoder = family.names.decoder;
+  plan.head.ties_word_embeddings = kind.predicts_tokens && config.ties_word_embeddings;
+  if (plan.head.ties_word_embeddings) {
+    plan.weights.set_tied(family.names.decoder);
+  } else if (kind.predicts_tokens && !family.names.decoder_bias.empty()) {
+    plan.head.bias = family.names.decoder_bias;  // in such files that of the decoder, which no other name shares
+  }
+  plan.head_reads_sum = config.outputs_sum;
+  plan.storage = plan.head.storage = storage;
+  for (layers::SublayerSettings& sublayer : plan.sublayers) sublayer.storage = storage;
+  return plan;
+}
+
+bool positions_after_padding(const ModelConfig& config) {
+  return family_of(config.family).positions_after_padding;
+}
+
+bool reads_mask_tokens(const ModelConfig& config) {
+  return family_of(config.family).reads_mask_tokens;
+}
+
+bool is_causal(const ModelConfig& config) {
+  return family_of(config.family).causal;
+}
+
+std::string word_embeddings_name(const ModelConfig& config) {
+  return family_of(config.family).names.word_embeddings;
+}
+
+std::string decoder_name(const ModelConfig& config) {
+  return family_of(config.family).names.decoder;
+}
+
+}  // namespace bert_hpc::model
