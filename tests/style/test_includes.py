@@ -36,7 +36,7 @@ ROOMS = {
 MOST_LINES = 400
 
 # Components (x.hpp with x.cpp) that include each other in loops. A change may lower the number and never raise it.
-MOST_IN_LOOPS = 44
+MOST_IN_LOOPS = 42
 
 # Header pattern → the files (below src/ or include/bert_hpc/) that may include it.
 HOMES = {
