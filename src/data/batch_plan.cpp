@@ -1,14 +1,59 @@
-// The cut of a global batch. Integers only, so that every rank and compiler computes the same plan.
+// What is wrong with the settings of a batch, what no plan of them exceeds, and the cut. Integers only, so that every
+// rank and compiler computes the same plan.
 #include "bert_hpc/data/batch_plan.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <string>
 #include <tuple>
 
 #include "bert_hpc/core/error.hpp"
-#include "part_limits.hpp"
 
 namespace bert_hpc::data {
 namespace {
+
+using std::to_string;
+
+std::int64_t ceil_divide(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+/// Most tokens in one of `parts` parts of `sequences` sequences no longer than `longest`; always attainable, because
+/// parts filled to it in turn hold at least sequences / parts sequences each.
+std::int64_t token_limit(std::int64_t sequences, std::int64_t parts, std::int64_t longest) {
+  return std::max(ceil_divide(sequences, parts), std::int64_t{1}) * longest;
+}
+
+/// Most tokens in one of `parts` parts of `tokens` tokens: parts filled in turn end at most one sequence below it.
+std::int64_t even_limit(std::int64_t tokens, std::int64_t parts, std::int64_t longest) {
+  return parts == 1 ? tokens : std::min(tokens, ceil_divide(tokens, parts) + longest);
+}
+
+void check_chunks(const BatchPlanOptions& o, std::int64_t max_length, core::ProblemList& problems) {
+  if (o.chunks < o.replicas) {
+    problems.add("batch.chunks = " + to_string(o.chunks) + " is less than the " + to_string(o.replicas) +
+                 " replicas of the layout; set it to at least " + to_string(o.replicas) + ".");
+  } else if (o.reproducible && !(std::has_single_bit(static_cast<unsigned>(o.replicas)) &&
+                                 std::has_single_bit(static_cast<unsigned>(o.chunks)))) {
+    problems.add("run.reproducible needs powers of two, not batch.chunks = " + to_string(o.chunks) + " and " +
+                 to_string(o.replicas) + " replicas.");
+  }
+  const std::int64_t nominal = ceil_divide(o.global_batch, o.chunks);
+  const std::int64_t tokens = token_limit(o.global_batch, o.chunks, max_length);
+  if (o.micro_tokens > 0 && o.micro_tokens < tokens) {
+    problems.add("batch.micro_tokens = " + to_string(o.micro_tokens) + " is less than a chunk may hold (" +
+                 to_string(nominal) + " sequences of up to " + to_string(max_length) + " tokens); raise it to " +
+                 to_string(tokens) + ", or raise batch.chunks above " + to_string(o.chunks) + ".");
+  }
+  if (o.micro_sequences > 0 && o.micro_sequences < nominal) {
+    problems.add("batch.micro = " + to_string(o.micro_sequences) + " is less than a chunk (" + to_string(nominal) +
+                 " sequences); raise it, or raise batch.chunks above " + to_string(o.chunks) + ".");
+  }
+  if (o.micro_batches > 0 && o.micro_batches > o.chunks / std::max(o.replicas, 1)) {
+    problems.add("batch.micro_batches = " + to_string(o.micro_batches) + " is more than the chunks of a replica (" +
+                 to_string(o.chunks / std::max(o.replicas, 1)) + "); lower it, or raise batch.chunks.");
+  }
+}
 
 /// Appends the ends of `parts` runs of [begin, end) whose sizes differ by at most 1.
 void cut_evenly(std::int32_t begin, std::int32_t end, std::int64_t parts, std::vector<std::int32_t>& boundaries) {
@@ -18,6 +63,81 @@ void cut_evenly(std::int32_t begin, std::int32_t end, std::int64_t parts, std::v
 }
 
 }  // namespace
+
+void check(const BatchPlanOptions& o, std::int64_t max_length) {
+  core::require(o.replicas >= 1 && o.hidden >= 1 && max_length >= 1, "batch plan: layout and lengths are positive");
+  core::ProblemList problems;
+  if (o.global_batch < 1 || o.global_batch > (std::int64_t{1} << 30)) {
+    problems.add("batch.global = " + to_string(o.global_batch) + " must lie between 1 and 2^30 sequences.");
+  }
+  if (o.global_batch < o.replicas) {
+    problems.add("batch.global = " + to_string(o.global_batch) + " is less than the " + to_string(o.replicas) +
+                 " replicas of the layout; every replica needs a sequence.");
+  }
+  if (o.micro_tokens < 0 || o.micro_sequences < 0 || o.micro_batches < 0 || o.chunks < 0) {
+    problems.add("batch.micro_tokens, batch.micro, batch.micro_batches and batch.chunks must not be negative.");
+  }
+  if ((o.micro_tokens > 0) + (o.micro_sequences > 0) + (o.micro_batches > 0) > 1) {
+    problems.add("At most one of batch.micro_tokens, batch.micro and batch.micro_batches may be given.");
+  }
+  if (o.reproducible && o.chunks == 0) problems.add("run.reproducible needs batch.chunks of at least 1.");
+  problems.throw_if_any(core::ExitCode::input, "The batch cannot be cut:");
+
+  if (o.chunks > 0) {
+    check_chunks(o, max_length, problems);
+  } else if (o.micro_tokens > 0 && o.micro_tokens < max_length) {
+    problems.add("batch.micro_tokens = " + to_string(o.micro_tokens) +
+                 " is less than the longest sequence of the data" + (o.padding.pads() ? " with its padding (" : " (") +
+                 to_string(max_length) +
+                 " tokens); set it to at least that. With task.loss = \"listwise\" all candidates of a query count as "
+                 "one sequence.");
+  }
+  problems.throw_if_any(core::ExitCode::input, "The batch cannot be cut:");
+}
+
+BatchPlanBounds bounds(const BatchPlanOptions& o, std::int64_t max_length) {
+  BatchPlanBounds b;
+  if (o.chunks > 0) {
+    const std::int64_t held = ceil_divide(o.chunks, o.replicas);
+    const std::int64_t chunk = token_limit(o.global_batch, o.chunks, max_length);
+    b.replica_tokens = held * chunk;
+    std::int64_t joined = held;  // chunks in a micro-batch
+    if (o.reproducible) {
+      joined = 1;
+    } else if (o.micro_sequences > 0) {
+      joined = o.micro_sequences / ceil_divide(o.global_batch, o.chunks);
+    } else if (o.micro_batches > 0) {
+      joined = ceil_divide(held, o.micro_batches);
+    }
+    b.micro_tokens = std::min(joined, held) * chunk;
+    if (o.micro_tokens > 0 && !o.reproducible) b.micro_tokens = std::min(b.micro_tokens, o.micro_tokens);
+    b.replica_micro_batches = held;
+  } else {
+    b.replica_tokens = token_limit(o.global_batch, o.replicas, max_length);
+    const std::int64_t parts = std::max(o.micro_batches, std::int64_t{1});
+    b.micro_tokens = o.padding.pads() ? token_limit(ceil_divide(o.global_batch, o.replicas), parts, max_length)
+                                      : even_limit(b.replica_tokens, parts, max_length);
+    b.replica_micro_batches = parts;
+    if (o.micro_tokens > 0) {
+      b.micro_tokens = std::min(b.replica_tokens, o.micro_tokens);
+      // Two neighbouring micro-batches hold more than micro_tokens together, else they would have been one. With
+      // padding a full micro-batch holds at least as many sequences as if all were of the greatest length.
+      b.replica_micro_batches = o.padding.pads()
+                                    ? ceil_divide(ceil_divide(o.global_batch, o.replicas), o.micro_tokens / max_length)
+                                    : 2 * (b.replica_tokens / o.micro_tokens) + 1;
+    } else if (o.micro_sequences > 0) {
+      b.micro_tokens = std::min(b.replica_tokens, o.micro_sequences * max_length);
+      b.replica_micro_batches = ceil_divide(o.global_batch, o.micro_sequences);
+    }
+  }
+  b.replica_tokens = std::min(b.replica_tokens, o.global_batch * max_length);
+  b.micro_tokens = std::min(b.micro_tokens, b.replica_tokens);
+  const std::int64_t least = o.padding.rows(1);  // computed tokens of a sequence
+  b.replica_sequences = std::min(o.global_batch, b.replica_tokens / least);
+  b.micro_sequences = std::min(o.global_batch, b.micro_tokens / least);
+  if (o.chunks == 0 && o.micro_sequences > 0) b.micro_sequences = std::min(b.micro_sequences, o.micro_sequences);
+  return b;
+}
 
 void BatchPlanner::reserve(std::int64_t most_samples, std::int64_t max_length, core::BatchPlan& plan) {
   const auto samples = static_cast<std::size_t>(std::min(most_samples, options_.global_batch));
