@@ -26,7 +26,7 @@
 #include "app/training_loop.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/metrics/registry.hpp"
-#include "bert_hpc/model/hf_weights.hpp"
+#include "bert_hpc/tokenize/tokenizer_folder.hpp"
 
 namespace bert_hpc::app {
 namespace {
@@ -38,7 +38,7 @@ void check_tokenizer(const Session& session, const RunBasics& run) {
     if (run.world.rank() != 0 || train.planned() || train.has_embeddings()) return;
     const std::string tokenizer = tokenizer_folder(run.input, train.info(), session.model->config.vocab_size);
     if (!tokenizer.empty()) {
-      model::check_tokenizer_files(tokenizer);
+      tokenize::copied_tokenizer_files(tokenizer);  // throws if one cannot be copied
       return;
     }
     run.log.warning("the shards' vocabulary is neither beside them nor in model.pretrained; " +

@@ -1,21 +1,12 @@
-// JSON as this module reads it from files that may be hostile: size and depth are limited, a key that stands twice in
-// an object is refused (parsers differ in which one wins), and every failure is a core::Error that names the file.
+// JSON as this module reads it.
 #pragma once
 
-#include <cstdint>
-#include <filesystem>
-#include <nlohmann/json_fwd.hpp>
-#include <string>
+#include "bert_hpc/core/json_strict.hpp"
 
 namespace bert_hpc::model {
 
-/// Parses `text`, whose root must be an object. `what` opens every message, e.g. "config.json of DIR".
-nlohmann::json parse_strict_json(const std::string& text, const std::string& what);
-
-/// The same for a whole file of at most `limit` bytes.
-nlohmann::json read_strict_json(const std::filesystem::path& path, std::int64_t limit);
-
-/// `text` in double quotes for a message: control bytes and bytes beyond ASCII as \xNN, cut after 160 bytes.
-std::string in_quotes(const std::string& text);
+using core::in_quotes;
+using core::parse_strict_json;
+using core::read_strict_json;
 
 }  // namespace bert_hpc::model

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/hash.hpp"
@@ -214,6 +215,23 @@ void read_vocabulary_and_merges(const std::string& folder, const ConfigFile&, To
   if (has(end_of_text)) parts.added.push_back({.content = end_of_text, .special = true});
 }
 
+/// Whether each line is a pair of tokens, but for a first one with a version.
+bool is_merges(const std::string& text) {
+  std::istringstream lines(text);
+  std::string line;
+  for (bool first = true; std::getline(lines, line); first = false) {
+    if ((first && line.starts_with("#version")) || line.empty() || line == "\r") continue;
+    const std::size_t blank = line.find(' ');
+    if (blank == 0 || blank + 1 >= line.size() || line.find(' ', blank + 1) != std::string::npos) return false;
+  }
+  return !text.empty();
+}
+
+/// Of vocab.json nothing: JSON is looked at where all files of it are.
+std::string merges_problem(const std::string& name, const std::string& text) {
+  return name != "merges.txt" || is_merges(text) ? "" : "no list of merges, a pair a line";
+}
+
 }  // namespace
 
 const TokenizerKind& byte_bpe_kind() {
@@ -231,6 +249,7 @@ const TokenizerKind& byte_bpe_kind() {
     made.keys = {prefix, trim};
     made.knows_all_text = true;
     made.own_files = {"vocab.json", "merges.txt"};
+    made.own_file_problem = merges_problem;
     made.continues_word = continues_word;
     made.make = make_byte_bpe;
     made.trainer = byte_bpe_trainer;

@@ -250,6 +250,12 @@ TokenizerParts read_lines(const std::string& path) {
   return {.vocabulary = stripped_lines(path)};
 }
 
+std::string letters_problem(const std::string&, const std::string& text) {
+  const auto has = [&text](const char* token) { return text.find(token) != std::string::npos; };
+  if (has(usual_cls) && has(usual_eos)) return {};
+  return std::string("no vocabulary of letters, which has ") + usual_cls + " and " + usual_eos;
+}
+
 void read_own_files(const std::string& folder, const ConfigFile&, TokenizerParts& parts, std::vector<std::string>&) {
   parts.vocabulary = stripped_lines(folder + "/vocab.txt");
   const auto name = [&](const char* role, const char* usual) {
@@ -272,6 +278,7 @@ const TokenizerKind& letters_kind() {
     made.usual_class = usual_class;
     made.model_family = "esm";
     made.own_files = {"vocab.txt"};
+    made.own_file_problem = letters_problem;
     made.sequence.before = {&SpecialIds::cls};
     made.sequence.after = made.sequence.between = made.sequence.after_pair = {&SpecialIds::sep};
     made.continues_word = [](std::string_view) { return false; };

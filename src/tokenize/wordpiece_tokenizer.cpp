@@ -88,6 +88,17 @@ void read_own_files(const std::string& folder, const ConfigFile&, TokenizerParts
   parts.vocabulary = Vocabulary::lines_of(folder + "/vocab.txt");
 }
 
+/// Whether it holds the tokens around a text of any layout.
+std::string vocabulary_problem(const std::string&, const std::string& text) {
+  std::string known;
+  for (const WordPieceLayout* layout : wordpiece_layouts()) {
+    const std::string first = layout->token(&SpecialIds::cls), last = layout->token(&SpecialIds::sep);
+    if (text.find(first) != std::string::npos && text.find(last) != std::string::npos) return {};
+    known += (known.empty() ? "" : " or ") + first + " and " + last;
+  }
+  return "no WordPiece vocabulary, which has " + known;
+}
+
 /// The text of a token, which is a string or an object with its content; "" of anything else.
 std::string token_text(const nlohmann::json& token) {
   if (token.is_string()) return token.get<std::string>();
@@ -179,6 +190,7 @@ const TokenizerKind& wordpiece_kind() {
                  {strips.name, strips.hugging_face_name, uncased.strip_accents},
                  {ideographs.name, ideographs.hugging_face_name, uncased.tokenize_chinese_chars, true}};
     made.own_files = {"vocab.txt"};
+    made.own_file_problem = vocabulary_problem;
     made.implied_tokens = implied_tokens;
     made.complete = complete;
     made.contradiction = contradiction;

@@ -46,7 +46,7 @@ TEST_CASE("a model read from Transformers and written again is the same model") 
     const char* kept = std::getenv("BERT_HPC_KEEP_EXPORT");  // for check_export.py
     const std::filesystem::path base = kept != nullptr ? kept : std::filesystem::temp_directory_path();
     const std::filesystem::path folder = base / ("bert_hpc_export_" + task + "_" + std::to_string(::getpid()));
-    model::save_hf_folder(folder, config, head, store, {});
+    model::save_hf_folder(folder, config, head, store);
     // Not as CHECK(a == b): Catch2 would print the bytes.
     const bool same = read_file(folder / "model.safetensors") == read_file(golden.model_folder() / "model.safetensors");
     CHECK(same);

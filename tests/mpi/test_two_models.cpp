@@ -50,7 +50,7 @@ void write_folder(const std::string& folder, const model::ModelConfig& config, s
   const model::ModelPlan plan = model::make_plan(config, classification().head, config.num_labels());
   core::ParameterStore store(model::model_parameters(plan, model::whole(plan)), core::ParameterStore::Arenas::values);
   model::initialize_parameters(store, config, seed);
-  model::save_hf_folder(folder, config, classification().head, store, "");
+  model::save_hf_folder(folder, config, classification().head, store);
 }
 
 /// The folders of a student and of two teachers, on every rank.

@@ -64,21 +64,16 @@ LoadReport check_hf_weights(const std::filesystem::path& folder, const core::Par
 LoadReport check_hf_weights(const std::filesystem::path& folder, const std::vector<core::ParameterSpec>& specs,
                             const LoadOptions& options = {});
 
-/// Throws Error(files) if a tokenizer's file in `folder` (vocab.txt, tokenizer.json, …) is not what its name says.
-void check_tokenizer_files(const std::filesystem::path& folder);
-
 /// Texts of files by name.
 using NamedTexts = std::vector<std::pair<std::string, std::string>>;
 
-/// Writes config.json, model.safetensors, copies of the tokenizer's files in `tokenizer_folder` (none if empty) and
-/// `more_files` into `folder`, made where it is missing: what AutoModelFor….from_pretrained(folder) reads without a
-/// missing or unexpected key. All files are written aside and flushed first, then renamed one after another. Throws
-/// Error(files).
+/// Writes config.json, model.safetensors and `more_files`, such as the tokenizer's, into `folder`, made where it is
+/// missing: what AutoModelFor….from_pretrained(folder) reads without a missing or unexpected key. All files are written
+/// aside and flushed first, then renamed one after another. Throws Error(files).
 void save_hf_folder(const std::filesystem::path& folder, const ModelConfig& config, const layers::HeadKind& head,
-                    const core::ParameterStore& store, const std::filesystem::path& tokenizer_folder);
+                    const core::ParameterStore& store, const NamedTexts& more_files = {});
 /// The same from tensors wherever they are.
 void save_hf_folder(const std::filesystem::path& folder, const ModelConfig& config, const layers::HeadKind& head,
-                    std::vector<TensorToWrite> tensors, const std::filesystem::path& tokenizer_folder,
-                    const NamedTexts& more_files = {});
+                    std::vector<TensorToWrite> tensors, const NamedTexts& more_files = {});
 
 }  // namespace bert_hpc::model

@@ -47,6 +47,11 @@ bool is_tokenizer_file(const std::string& name);
 /// at the model_type in its config.json.
 std::string missing_tokenizer(const std::string& path);
 
+/// The tokenizer's files of the folder, by name and text, for a folder that people share. A name may be a link (Hugging
+/// Face's caches hold only links), perhaps to a private file: only JSON, and what a kind takes for one of its own
+/// files, is copied. Throws Error(files) for other text.
+std::vector<std::pair<std::string, std::string>> copied_tokenizer_files(const std::string& path);
+
 /// The vocabulary's files that the folder lacks, by name and text, made from the ones that it has; none if it has no
 /// vocabulary, or a tokenizer that another file would not describe.
 std::vector<std::pair<std::string, std::string>> lacking_tokenizer_files(const std::string& path);

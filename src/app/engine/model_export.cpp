@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <filesystem>
 #include <functional>
 #include <numeric>
 #include <optional>
@@ -244,11 +245,16 @@ void export_model(ModelInstance& model, comm::Communicator& world, const std::st
   if (model.plan.low_rank) model.kernels.factors().renew(static_cast<float>(model.plan.low_rank->scale()));
   const model::WeightTable& table = model.plan.weights;
   gather(model, world, owners(model, Part::model), table, fetch, [&](std::vector<model::TensorToWrite> tensors) {
-    model::NamedTexts more = more_files;
-    if (!tokenizer_folder.empty()) {
-      for (auto& file : tokenize::lacking_tokenizer_files(tokenizer_folder)) more.push_back(std::move(file));
+    model::NamedTexts files;
+    std::error_code ignored;
+    if (!tokenizer_folder.empty() && !std::filesystem::equivalent(folder, tokenizer_folder, ignored)) {
+      files = tokenize::copied_tokenizer_files(tokenizer_folder);
     }
-    model::save_hf_folder(folder, model.config, model.objective.head, std::move(tensors), tokenizer_folder, more);
+    files.insert(files.end(), more_files.begin(), more_files.end());
+    if (!tokenizer_folder.empty()) {
+      for (auto& file : tokenize::lacking_tokenizer_files(tokenizer_folder)) files.push_back(std::move(file));
+    }
+    model::save_hf_folder(folder, model.config, model.objective.head, std::move(tensors), files);
   });
 }
 

@@ -150,7 +150,7 @@ TEST_CASE("folders of DistilBERT are written and read, also those of a bare enco
   core::ParameterStore store(specs, core::ParameterStore::Arenas::values),
       read(specs, core::ParameterStore::Arenas::values);
   model::initialize_parameters(store, config, 3);
-  model::save_hf_folder(folder / "model", config, test::masked_lm_head, store, {});
+  model::save_hf_folder(folder / "model", config, test::masked_lm_head, store);
   CHECK(model::read_hf_config(folder / "model").family == "distilbert");
   const model::LoadReport report = model::load_hf_weights(folder / "model", read, {.family = "distilbert"});
   CHECK(report.newly_initialised.empty());

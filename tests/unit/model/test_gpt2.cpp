@@ -140,7 +140,7 @@ TEST_CASE("folders of GPT-2 are written and read, also those of the bare model w
   core::ParameterStore store(specs, core::ParameterStore::Arenas::values),
       read(specs, core::ParameterStore::Arenas::values), bare(specs, core::ParameterStore::Arenas::values);
   model::initialize_parameters(store, own, 3);
-  model::save_hf_folder(folder / "model", own, test::classification_head, store, {});
+  model::save_hf_folder(folder / "model", own, test::classification_head, store);
   model::LoadOptions options = {.family = "gpt2", .weights = plan.weights};
   CHECK(model::load_hf_weights(folder / "model", read, options).text().empty());
   CHECK(test::copy_of(read.values()) == test::copy_of(store.values()));
@@ -177,7 +177,7 @@ TEST_CASE("a folder of GPT2LMHeadModel may hold its decoder, if it is the tied o
   core::ParameterStore store(specs, core::ParameterStore::Arenas::values),
       read(specs, core::ParameterStore::Arenas::values);
   model::initialize_parameters(store, own, 3);
-  model::save_hf_folder(folder / "model", own, test::causal_lm_head, store, {});
+  model::save_hf_folder(folder / "model", own, test::causal_lm_head, store);
   const model::LoadOptions options = {.family = "gpt2", .weights = plan.weights};
   CHECK(model::load_hf_weights(folder / "model", read, options).text().empty());
   CHECK(test::copy_of(read.values()) == test::copy_of(store.values()));

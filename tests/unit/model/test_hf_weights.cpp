@@ -94,15 +94,15 @@ LoadOptions of_tied_decoder() {
 }  // namespace
 
 TEST_CASE("a folder comes back bit for bit, config and tokenizer files with it") {
-  test::ScratchFolder folder, tokenizer;
-  test::write_file(tokenizer / "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n\xC3\xA9\n");
-  test::write_file(tokenizer / "tokenizer_config.json", "{\"do_lower_case\": true}");
+  test::ScratchFolder folder;
+  const model::NamedTexts tokenizer = {{"vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n\xC3\xA9\n"},
+                                       {"tokenizer_config.json", "{\"do_lower_case\": true}"}};
   ParameterStore store = make_store(classifier_specs);
   const std::vector<float> special = {-0.0f, std::bit_cast<float>(1u)};  // and the smallest subnormal
   core::copy_to_device<float>(special, store.change_values().first(2));
   model::ModelConfig config;
   config.label_names = {"a", "b", "c"};
-  model::save_hf_folder(folder / "new/model", config, layers::sequence_head(), store, tokenizer.path());
+  model::save_hf_folder(folder / "new/model", config, layers::sequence_head(), store, tokenizer);
   ParameterStore read(classifier_specs, ParameterStore::Arenas::values);
   const model::LoadReport report = model::load_hf_weights(folder / "new/model", read);
   CHECK(report.newly_initialised.empty());
@@ -115,8 +115,8 @@ TEST_CASE("a folder comes back bit for bit, config and tokenizer files with it")
   int files = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder / "new/model")) ++files;
   CHECK(files == 4);  // no unfinished file is left
-  // Saving over the folder the tokenizer comes from keeps its files.
-  model::save_hf_folder(folder / "new/model", config, layers::sequence_head(), read, folder / "new/model");
+  // Saving over the folder without the tokenizer keeps its files.
+  model::save_hf_folder(folder / "new/model", config, layers::sequence_head(), read);
   CHECK(test::read_file(folder / "new/model/vocab.txt") == "[PAD]\n[UNK]\n[CLS]\n[SEP]\n\xC3\xA9\n");
 }
 
@@ -360,8 +360,7 @@ TEST_CASE("a folder that cannot be written is an error and stays as it was") {
   test::ScratchFolder folder;
   test::write_file(folder / "file", "x");
   const ParameterStore store = make_store(classifier_specs);
-  const auto failure =
-      failure_of([&] { model::save_hf_folder(folder / "file", {}, layers::sequence_head(), store, folder.path()); });
+  const auto failure = failure_of([&] { model::save_hf_folder(folder / "file", {}, layers::sequence_head(), store); });
   CHECK(failure.code == test::files_code);
   CHECK(failure.says("file: cannot be created"));
   CHECK(test::read_file(folder / "file") == "x");
@@ -414,23 +413,4 @@ TEST_CASE("each rank of a tensor group reads its slices, and errors name the pla
   tensors[mine[3].name] = {{4, 4}, std::vector<float>(16)};
   write(folder / "model.safetensors", tensors);
   CHECK(load_failure(folder, mine).says("make it (4, 7)"));
-}
-
-TEST_CASE("files that do not belong to a tokenizer are not saved with a model") {
-  test::ScratchFolder folder, tokenizer;
-  ParameterStore store = make_store(classifier_specs);
-  model::ModelConfig config;
-  config.label_names = {"a", "b", "c"};
-  test::write_file(folder / "secret", "-----BEGIN KEY-----\n");
-  for (const char* name : {"vocab.txt", "added_tokens.json", "tokenizer.json", "special_tokens_map.json"}) {
-    std::filesystem::create_symlink(folder / "secret", tokenizer / name);
-    const auto failure = failure_of(
-        [&] { model::save_hf_folder(folder / "model", config, layers::sequence_head(), store, tokenizer.path()); });
-    CHECK(failure.code == test::files_code);
-    CHECK(failure.says(name));
-    CHECK(failure_of([&] { model::check_tokenizer_files(tokenizer.path()); }).says(name));
-    CHECK(!std::filesystem::exists(folder / "model/config.json"));
-    CHECK(!std::filesystem::exists(folder / "model" / name));
-    std::filesystem::remove(tokenizer / name);
-  }
 }

@@ -5,6 +5,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "bert_hpc/core/error.hpp"
@@ -236,6 +237,37 @@ TEST_CASE("the file that a folder lacks is made from the one that it has") {
   CHECK(lacking() == std::vector<std::pair<std::string, std::string>>{{"vocab.txt", lines}});
   std::ofstream(scratch / "tokenizer.json") << R"({"model": {"type": "WordLevel"}})";
   CHECK(lacking().empty());
+}
+
+TEST_CASE("the files of a tokenizer are copied with a model, other text under their names is not") {
+  const test::TemporaryDirectory scratch, secret;
+  const std::string lines = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n\xC3\xA9\n", merges = "#version: 0.2\na b\n";
+  std::ofstream(scratch / "vocab.txt") << lines;
+  std::ofstream(scratch / "merges.txt") << merges;
+  std::ofstream(scratch / "tokenizer_config.json") << R"({"do_lower_case": true})";
+  std::ofstream(scratch / "sentencepiece.bpe.model") << "x";
+  const auto copied = copied_tokenizer_files(scratch.path());
+  const std::map<std::string, std::string> by_name(copied.begin(), copied.end());
+  CHECK(by_name == std::map<std::string, std::string>{{"vocab.txt", lines},
+                                                      {"merges.txt", merges},
+                                                      {"tokenizer_config.json", R"({"do_lower_case": true})"}});
+  for (const char* of_others : {"<s>\n</s>\n", "<cls>\n<eos>\n"}) {
+    std::ofstream(scratch / "vocab.txt") << of_others;
+    CHECK(copied_tokenizer_files(scratch.path()).size() == 3);
+  }
+  std::ofstream(secret / "key") << "-----BEGIN KEY-----\n";
+  for (const char* name :
+       {"vocab.txt", "merges.txt", "vocab.json", "added_tokens.json", "tokenizer.json", "special_tokens_map.json"}) {
+    std::filesystem::remove(scratch / name);
+    std::filesystem::create_symlink(secret / "key", scratch / name);
+    CHECK_THROWS_WITH(copied_tokenizer_files(scratch.path()), ContainsSubstring(name));
+    std::filesystem::remove(scratch / name);
+  }
+  std::ofstream(scratch / "vocab.txt") << "[CLS] <s> <eos>";
+  CHECK_THROWS_WITH(
+      copied_tokenizer_files(scratch.path()),
+      ContainsSubstring("vocab.txt: is no WordPiece vocabulary, which has [CLS] and [SEP] or <s> and </s>, "
+                        "and no vocabulary of letters, which has <cls> and <eos>."));
 }
 
 TEST_CASE("settings that are long or deep are refused before memory is taken for them") {

@@ -1,4 +1,4 @@
-#include "strict_json.hpp"
+#include "bert_hpc/core/json_strict.hpp"
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -8,11 +8,9 @@
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text_file.hpp"
 
-namespace bert_hpc::model {
+namespace bert_hpc::core {
 namespace {
 
-using core::Error;
-using core::ExitCode;
 using nlohmann::json;
 
 constexpr std::size_t deepest = 16;
@@ -95,7 +93,7 @@ json parse_strict_json(const std::string& text, const std::string& what) {
 }
 
 json read_strict_json(const std::filesystem::path& path, std::int64_t limit) {
-  return parse_strict_json(core::read_text_file(path.string(), limit), path.string());
+  return parse_strict_json(read_text_file(path.string(), limit), path.string());
 }
 
-}  // namespace bert_hpc::model
+}  // namespace bert_hpc::core
