@@ -27,6 +27,12 @@ class Distillation(cases.Trainings):
                 self.assertIn(expected, text)
             self.assertFalse((self.folder / "refused").exists())
 
+    def teacher_with(self, name, **settings):
+        """A copy of classification's teacher with these settings in config.json."""
+        shutil.copytree(self.folder / "classification_teacher", self.folder / name)
+        config = json.loads((self.folder / name / "config.json").read_text())
+        (self.folder / name / "config.json").write_text(json.dumps(config | settings))
+
     def refused(self, arguments=(), **tables):
         """What a run of classification says that ends with these tables and arguments, and its exit status."""
         everything = {"run": {"mode": "train", "directory": "refused"}, "model": {"pretrained": "classification_start"},
@@ -229,11 +235,17 @@ class Distillation(cases.Trainings):
         ):
             self.check_refusal(tables, status, texts)
 
-    def test_masked_language_models(self):
+    def prepare_masked(self):
+        """Makes the shards of masked language modelling in the folder masked, once."""
+        if (self.folder / "masked").exists():
+            return
         (self.folder / "masked.txt").write_text("\n".join(self.sentences()) + "\n")
         self.start("bert_hpc_prep", "masked_prep.toml", {
             "source": {"format": "text", "files": ["masked.txt"]}, "split": {"train": 0.9, "test": 0.1},
             "tokenizer": {"train_size": 250, "max_tokens": 40}, "task": {"name": "masked_lm"}, "output": {"directory": "masked"}})
+
+    def test_masked_language_models(self):
+        self.prepare_masked()
         base = {"data": {"train": ["masked/train-*.h5"], "order": "file"}}
         self.train("masked_lm", "masked_teacher", {}, 4, model={"vocab_size": 250, **SIZES}, **base)
         distill = {"teacher": "masked_teacher/model", "alpha": 1.0}
@@ -288,15 +300,17 @@ class Distillation(cases.Trainings):
         self.teacher_of("classification")
         self.teacher_of("multi_label")
         self.prepare("answer_ranking")
-        other = self.folder / "other_labels"
-        shutil.copytree(self.folder / "classification_teacher", other)
-        config = json.loads((other / "config.json").read_text())
+        self.prepare_masked()
+        config = json.loads((self.folder / "classification_teacher/config.json").read_text())
         names = list(config["label2id"])
-        config["id2label"]["0"], config["label2id"] = "another", {"another": 0} | {name: i for i, name in enumerate(names) if i > 0}
-        (other / "config.json").write_text(json.dumps(config))
-        short = self.folder / "short"
-        shutil.copytree(self.folder / "classification_teacher", short)
-        (short / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 9, "vocab_size": 12}))
+        self.teacher_with("other_labels", id2label=config["id2label"] | {"0": "another"}, label2id={"another": 0} | {name: i for i, name in enumerate(names) if i > 0})
+        self.teacher_with("fewer_labels", id2label={str(i): name for i, name in enumerate(names[:3])}, label2id={name: i for i, name in enumerate(names[:3])})
+        self.teacher_with("short", max_position_embeddings=9, vocab_size=12)
+        self.teacher_with("of_sets", problem_type="multi_label_classification")
+        self.teacher_with("of_words", architectures=["BertForTokenClassification"])
+        self.teacher_with("other_tokenizer")
+        pieces = (self.folder / "classification/vocab.txt").read_text().splitlines()
+        (self.folder / "other_tokenizer/vocab.txt").write_text("\n".join([*pieces[:-2], pieces[-1], pieces[-2]]) + "\n")
         for tables, status, *texts in (
             ({"distill": {"teacher": "nowhere"}}, 4, "nowhere"),
             ({"distill": {"alpha": 0.5, "temperature": 3.0}}, 2, "[distill] teacher is missing"),
@@ -323,7 +337,16 @@ class Distillation(cases.Trainings):
             ({"model": {"pretrained": "classification_start", "freeze_layers": 2},
               "distill": {"teacher": "classification_teacher", "losses": ["attention_mse"]}}, 2, "freeze_layers = 2, all blocks"),
             ({"distill": {"teacher": "short"}}, 2, "at most 9 tokens", "vocabulary has 12 pieces"),
-            ({"distill": {"teacher": "multi_label_teacher"}}, 2, "3 labels and the student 4"),
+            ({"distill": {"teacher": "fewer_labels"}}, 2, "3 labels and the student 4"),
+            ({"distill": {"teacher": "multi_label_teacher"}}, 2, '"multi_label_teacher" does not fit', "trained for another task",
+             'config.json has problem_type "multi_label_classification"', 'the task "classification" needs "single_label_classification"'),
+            ({"distill": {"teacher": "of_sets"}}, 2, '"of_sets" does not fit', 'problem_type "multi_label_classification"',
+             "use a teacher that was trained for this task, or set [task] name"),
+            ({"distill": {"teacher": "of_words"}}, 2, '"of_words" does not fit', 'architectures "…ForTokenClassification"',
+             'the task "classification" needs "…ForSequenceClassification"'),
+            ({"task": {"name": "masked_lm"}, "data": {"train": ["masked/train-*.h5"]}, "model": {"vocab_size": config["vocab_size"], **SIZES}}, 2,
+             'architectures "…ForSequenceClassification"', 'the task "masked_lm" needs "…ForMaskedLM"'),
+            ({"distill": {"teacher": "other_tokenizer"}}, 3, "prepared with another vocabulary", "other_tokenizer/vocab.txt"),
             ({"task": {"name": "answer_ranking"}, "data": {"train": ["answer_ranking/train-*.h5"]}, "model": {"pretrained": "answer_ranking_start"},
               "distill": {"teacher": "answer_ranking_start", "losses": ["margin_mse"]}}, 2, 'needs [task] loss = "listwise"'),
             ({"run": {"mode": "predict", "directory": "refused"}, "data": {"test": ["classification/test-*.h5"]}, "optimizer": {}, "schedule": {}},

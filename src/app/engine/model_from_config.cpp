@@ -220,23 +220,14 @@ void set_text_ends(const data::ShardInfo& shards, const data::SpecialIds& specia
   config.eos_token_id = end;
 }
 
-/// Throws Error(data) for a model whose output layer was trained for another kind of task, as far as its config.json
-/// says it. An adapter brings its own; tasks without labels have output layers of their own names.
+/// Throws Error(data) for a model that was trained for another task. An adapter brings its own output layer; tasks
+/// without labels have output layers of their own names.
 void require_trained_for(const config::Config& input, const model::ModelConfig& stated) {
   const bool applies = input.run.mode == "evaluate" || input.run.mode == "predict";
   if (!applies || !input.model.pretrained || input.model.lora.adapter || input.model.head == "keep") return;
-  static const std::set<std::string> heads = {"ForSequenceClassification", "ForTokenClassification",
-                                              "ForQuestionAnswering", "ForMaskedLM", "LMHeadModel"};
   const objectives::Objective& objective = objectives::of(input);
-  if (objective.task->labels == tasks::Labels::none) return;
-  const std::string wanted = objective.head.class_suffix, problem_type = objective.task->problem_type;
-  const bool other_class = heads.contains(stated.head_class) && heads.contains(wanted) && stated.head_class != wanted;
-  const bool other_type = !problem_type.empty() && !stated.problem_type.empty() && problem_type != stated.problem_type;
-  if (!other_class && !other_type) return;
-  const std::string has = other_class ? "architectures \"…" + stated.head_class + "\", and the task \"" +
-                                            input.task.name + "\" needs \"…" + wanted + "\""
-                                      : "problem_type \"" + stated.problem_type + "\", and the task \"" +
-                                            input.task.name + "\" needs \"" + problem_type + "\"";
+  const std::string has = other_task(objective, stated);
+  if (has.empty() || objective.task->labels == tasks::Labels::none) return;
   throw Error(ExitCode::data, "'" + *input.model.pretrained + "' was trained for another task: its config.json has " +
                                   has +
                                   ". Set [task] name to the task that it was trained for, or use another model; "
@@ -266,6 +257,18 @@ void set_mask_token(const config::Config& input, const data::ShardInfo& shards, 
 }
 
 }  // namespace
+
+std::string other_task(const objectives::Objective& objective, const model::ModelConfig& stated) {
+  static const std::set<std::string> heads = {"ForSequenceClassification", "ForTokenClassification",
+                                              "ForQuestionAnswering", "ForMaskedLM", "LMHeadModel"};
+  const std::string wanted = objective.head.class_suffix, problem_type = objective.task->problem_type;
+  const std::string needs = std::string(", and the task \"") + objective.task->name + "\" needs ";
+  if (heads.contains(stated.head_class) && heads.contains(wanted) && stated.head_class != wanted) {
+    return "architectures \"…" + stated.head_class + '"' + needs + "\"…" + wanted + '"';
+  }
+  if (problem_type.empty() || stated.problem_type.empty() || problem_type == stated.problem_type) return "";
+  return "problem_type \"" + stated.problem_type + '"' + needs + '"' + problem_type + '"';
+}
 
 model::ModelConfig finalize(const config::Config& input, const model::ModelConfig& stated,
                             const data::ShardInfo& shards, const data::SpecialIds& special) {

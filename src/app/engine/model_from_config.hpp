@@ -2,6 +2,8 @@
 // for reading config.json.
 #pragma once
 
+#include <string>
+
 #include "app/engine/model_request.hpp"
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/data/shard_reader.hpp"
@@ -15,6 +17,10 @@ model::ModelConfig model_from_config(const config::Config& input);
 /// The model as mode "embed" computes it: up to the block whose result [embed] layer takes. Throws Error(input) if it
 /// has no such block or fewer columns than [embed] dimensions. In other modes the model itself.
 model::ModelConfig embedding_model(const config::Config& input, model::ModelConfig config);
+
+/// How config.json says that a model was trained for another task than that of `objective`: its key and value, and what
+/// the task needs. Empty if it does not say so.
+std::string other_task(const objectives::Objective& objective, const model::ModelConfig& stated);
 
 /// Adds the facts of the data: vocabulary (where [model] states none and there is no pretrained model), labels, special
 /// tokens. Throws Error(data) where data and model do not go together.

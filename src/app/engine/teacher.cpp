@@ -60,6 +60,11 @@ std::vector<std::size_t> own_pairs(std::span<const train::StatePair> pairs, std:
 void require_fit(const model::ModelConfig& teacher, const model::ModelConfig& student, const std::string& folder,
                  const objectives::Objective& objective, const data::ShardReader& reader) {
   core::ProblemList problems;
+  const std::string other = other_task(objective, teacher);
+  if (!other.empty()) {
+    problems.add("it was trained for another task: its config.json has " + other +
+                 ": use a teacher that was trained for this task, or set [task] name to the teacher's.");
+  }
   const auto outputs = [&](const model::ModelConfig& config) {
     return objective.head.outputs(config.vocab_size, config.hidden_size, config.num_labels());
   };
