@@ -256,22 +256,26 @@ def distributions(student, teacher, terms, margins=None):
 def sigmoids(student, teacher, terms):
     """The soft loss of outputs that are the logits of a probability each."""
     cold, losses = terms["temperature"], []
-    for word in terms["losses"]:
-        if word == "kl":
-            pair = [torch.stack([logits / cold, torch.zeros_like(logits)], -1) for logits in (student, teacher)]
-            entries = torch.nn.functional.kl_div(pair[0].log_softmax(-1), pair[1].softmax(-1), reduction="none")
-            losses.append(cold ** 2 * entries.sum(-1).mean())
-        else:
-            losses.append(torch.nn.functional.mse_loss(student, teacher))
+    if "kl" in terms["losses"]:
+        pair = [torch.stack([logits / cold, torch.zeros_like(logits)], -1) for logits in (student, teacher)]
+        entries = torch.nn.functional.kl_div(pair[0].log_softmax(-1), pair[1].softmax(-1), reduction="none")
+        losses.append(cold ** 2 * entries.sum(-1).mean())
+    if "mse_logits" in terms["losses"]:
+        losses.append(torch.nn.functional.mse_loss(student, teacher))
     return sum(losses)
+
+
+def whole_batch(task, shard, chosen):
+    """A padded batch of all sequences in `chosen`, with token types if there are any."""
+    rows = [row for query in chosen for row in range(*query)] if task == cases.LISTWISE else chosen
+    return batch_of(shard, rows, *(["token_type_ids"] if shard["types"] else []))
 
 
 def states_loss(task, terms, models, shard, chosen):
     """The losses between hidden states of (student, teacher) at the real tokens of a padded batch."""
     if not set(terms["losses"]) & STATE_LOSSES:
         return 0
-    rows = [row for query in chosen for row in range(*query)] if task == cases.LISTWISE else chosen
-    batch = batch_of(shard, rows, *(["token_type_ids"] if shard["types"] else []))
+    batch = whole_batch(task, shard, chosen)
     real = batch["attention_mask"] == 1
     student, teacher = ([states[real] for states in model(**batch, output_hidden_states=True).hidden_states] for model in models)
     here, there = len(student) - 1, len(teacher) - 1
@@ -315,7 +319,7 @@ def attention_loss(task, terms, models, shard, chosen):
     the mean of these over the real tokens of a batch."""
     if "attention_mse" not in terms["losses"]:
         return 0
-    batch = batch_of(shard, chosen, *(["token_type_ids"] if shard["types"] else []))
+    batch = whole_batch(task, shard, chosen)
     student, teacher = (scores_of_heads(model, batch) for model in models)
     real = batch["attention_mask"].double()
     visible = real[:, None, :] * real[:, :, None]

@@ -24,12 +24,8 @@ LAYOUTS = {"classification": [{"data": 2, "pipeline": 2}], "electra_regression":
            "embedding_negatives": [{"data": 2, "pipeline": 2}], "embedding_scores": [{"data": 2, "pipeline": 2}, {"tensor": 2}],
            "embedding_triplets": [{"data": 2, "pipeline": 2}], "embedding_triplet_columns": [{"data": 2}, {"tensor": 2}], "embedding_margins": [{"data": 2, "pipeline": 2}, {"tensor": 2}],
            "embedding_duplicates": [{"data": 2, "pipeline": 2}],
-           "distilled_classification": [{"data": 2, "pipeline": 2}], "distilled_token_classification": [{"tensor": 2}],
-           "distilled_question_answering": [{"pipeline": 2}], f"distilled_{cases.LISTWISE}": [{"data": 2}],
-           "distilled_states": [{"data": 2, "pipeline": 2}, {"tensor": 2}], "distilled_states_words": [{"pipeline": 2}],
-           "distilled_states_gpt2": [{"pipeline": 2}], "distilled_states_projected": [{"data": 2, "pipeline": 2}, {"tensor": 2}],
-           "distilled_causal_lm": [{"data": 2}, {"tensor": 2}], "distilled_attention": [{"data": 2, "pipeline": 2}, {"tensor": 2}],
-           "distilled_attention_words": [{"data": 2, "pipeline": 2}], "distilled_attention_gpt2": [{"tensor": 2}]}
+           **{f"distilled_{name}": [{"data": 2, "pipeline": 2}, {"tensor": 2}] for name in cases.DISTILLED},
+           "distilled_states_answers": [{"data": 2}, {"tensor": 2}]}  # a pipeline needs a layer map that ascends
 
 
 class TrainingGoldens(cases.Trainings):
