@@ -13,6 +13,7 @@ import torch
 import transformers
 
 import training_cases as cases
+from masks import masked
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "golden"))
 import bilstm_reference  # noqa: E402
@@ -117,6 +118,27 @@ def next_tokens(model, shard, chosen):
     return model(**batch).logits[:, :-1][real], batch["input_ids"][:, 1:][real]
 
 
+def hidden_epochs(shard, seed, epochs):
+    """The sequences of so many epochs one after the other, with what is hidden in each: positions and tokens."""
+    drawn = [(ids, *masked(ids, sample, epoch, seed, shard["tokenizer"], shard["words"])) for epoch in range(epochs) for sample, ids in enumerate(shard["ids"])]
+    ids = [replaced for _, replaced, _ in drawn]
+    # PyTorch's embeddings leave padding without a gradient; the program trains what it draws.
+    assert not any(shard["tokenizer"]["pad_id"] in replaced for replaced in ids), "choose data without it"
+    return shard | {"ids": ids, "types": shard["types"] and shard["types"] * epochs, "hidden": [hidden for _, _, hidden in drawn],
+                    "originals": [[whole[position] for position in hidden] for whole, _, hidden in drawn]}
+
+
+def hidden_tokens(model, shard, chosen):
+    """(logits, token) of each hidden token of a padded batch."""
+    logits = model(**batch_of(shard, chosen)).logits
+    return torch.cat([logits[row, shard["hidden"][i]] for row, i in enumerate(chosen)]), torch.tensor([token for i in chosen for token in shard["originals"][i]])
+
+
+def mask_loss(model, shard, chosen):
+    """Cross entropy of each hidden token, in double precision unlike Transformers' own."""
+    return torch.nn.functional.cross_entropy(*hidden_tokens(model, shard, chosen))
+
+
 def columns_loss(model, shard, chosen):
     """Mean squared error over the known labels of a padded batch; without missing ones that of Transformers."""
     labels = torch.tensor(shard["labels"][chosen]).double()
@@ -208,7 +230,7 @@ def embedding_loss(task):
 
 
 LOSSES = {"question_answering": span_loss, "token_classification": word_loss, "answer_ranking": pair_loss, cases.LISTWISE: list_loss,
-          cases.BOUNDED: bounded_loss, cases.COLUMNS: columns_loss, "gpt2_causal_lm": token_loss, "modernbert_classification": alone_loss} | {task: embedding_loss(task) for task in cases.EMBEDDINGS}
+          cases.BOUNDED: bounded_loss, cases.COLUMNS: columns_loss, "gpt2_causal_lm": token_loss, "masked_lm": mask_loss, "modernbert_classification": alone_loss} | {task: embedding_loss(task) for task in cases.EMBEDDINGS}
 
 
 def train(model, loss_of, items, steps, rate):
@@ -342,6 +364,8 @@ def soft_loss(task, terms, models, shard, chosen):
         return 0
     if task == "gpt2_causal_lm":
         return distributions(*(next_tokens(model, shard, chosen)[0] for model in models), terms)
+    if task == "masked_lm":
+        return distributions(*(hidden_tokens(model, shard, chosen)[0] for model in models), terms)
     if task == "question_answering":
         losses = []
         for i in chosen:
@@ -386,6 +410,8 @@ def distilled(name, folder, teacher_folder, shard, projections):
             layer.bias.data.zero_()
         models[0].projections = torch.nn.ModuleList(layers)
     models[0].train()
+    if task == "masked_lm":
+        shard = hidden_epochs(shard, cases.SEED, cases.DISTILLED_STEPS * cases.BATCH // len(shard["ids"]))
     alpha, task_loss = terms["alpha"], LOSSES.get(task, padded_loss)
 
     def loss_of(model, chosen):

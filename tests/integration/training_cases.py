@@ -14,9 +14,11 @@ import numpy as np
 
 import test_answer_ranking as ranking
 from program import MPIRUN, run, sentences, toml, write_tsv
+from saved import values_of
 from test_question_answering import WORDS
 
 STEPS, BATCH, MAX_TOKENS, OVERLAP, RATE = 50, 16, 40, 8, 5e-4
+SEED, EVALUATION_SEED = 1, 0  # of masks
 HIDDEN, LAYERS, HEADS, INNER = 64, 2, 2, 128
 LISTWISE = "answer_ranking_listwise"  # answer_ranking with the other loss
 BOUNDED = "regression_within_range"  # regression with the range of the labels
@@ -42,7 +44,7 @@ EMBEDDING_SOURCES = {"embedding_scores": {"label": "score"}, "embedding_negative
                      "embedding_duplicates": {"text": "topic", "text_pair": "ends", "negatives": ["far"]}}
 CASES = [*LABELS, "answer_ranking", LISTWISE, "question_answering", "gpt2_causal_lm", *EMBEDDINGS]
 FAMILIES = {"electra": "Electra", "roberta": "Roberta", "mpnet": "MPNet", "gpt2": "GPT2", "modernbert": "ModernBert", "bilstm": "BiLstm"}  # before a task's name; else BERT
-CLASSES = dict.fromkeys(EMBEDDINGS, "Model") | {"question_answering": "ForQuestionAnswering", "token_classification": "ForTokenClassification", "gpt2_causal_lm": "LMHeadModel"}
+CLASSES = dict.fromkeys(EMBEDDINGS, "Model") | {"question_answering": "ForQuestionAnswering", "token_classification": "ForTokenClassification", "gpt2_causal_lm": "LMHeadModel", "masked_lm": "ForMaskedLM"}
 PROBLEMS = {"regression": "regression", BOUNDED: "regression", COLUMNS: "regression", "electra_regression": "regression", "mpnet_regression": "regression", "multi_label": "multi_label_classification"}
 # LoRA: 20 steps with each of these adapters, of classification unless they name another task.
 LORA_STEPS, LORA_RATE = 20, 5e-3
@@ -77,6 +79,7 @@ DISTILLED = {
     "states_answers": {"task": "question_answering", "losses": ["mse_logits", "hidden_mse", "hidden_cosine"], "layer_map": [2, 0], "alpha": 0.5},
     "states_ranking": {"task": LISTWISE, "losses": ["margin_mse", "hidden_mse", "hidden_cosine", "attention_mse"], "alpha": 0.8},
     "states_projected": {"task": "token_classification", "narrow": True, "losses": ["kl", "hidden_mse"], "alpha": 0.5, "temperature": 2.0},
+    "masked_lm": {"losses": ["kl", "mse_logits", "hidden_mse", "hidden_cosine", "attention_mse"], "temperature": 2.0, "alpha": 0.7},
     "causal_lm": {"task": "gpt2_causal_lm", "losses": ["kl", "mse_logits"], "temperature": 2.0, "alpha": 0.5},
     "attention": {"task": "classification", "losses": ["kl", "attention_mse"], "alpha": 0.5, "temperature": 2.0},
     "attention_words": {"task": "token_classification", "losses": ["attention_mse", "hidden_mse"], "layer_map": [0, 2], "alpha": 0.4},
@@ -163,7 +166,7 @@ def read_shard(path):
             more["groups"] = file["groups"][:].tolist()
         return more | {"ids": cut("input_ids"), "types": cut("token_type_ids") if "token_type_ids" in file else None,
                        "labels": file["labels"][:] if "labels" in file else [], "rows": file["source_index"][:],
-                       "names": json.loads(file.attrs["label_names"]), "words": int(file.attrs["vocabulary_size"])}
+                       "names": json.loads(file.attrs["label_names"]), "words": int(file.attrs["vocabulary_size"]), "tokenizer": json.loads(file.attrs["tokenizer"])}
 
 
 def hash_of(shard):
@@ -226,7 +229,7 @@ def config_of(task, shard):
     if family == "mpnet":  # positions begin after the row of padding
         config |= {"max_position_embeddings": MAX_TOKENS + 2, "pad_token_id": 1, "relative_attention_num_buckets": 32}
         del config["type_vocab_size"]
-    if kind not in ("ForQuestionAnswering", "Model"):
+    if kind not in ("ForQuestionAnswering", "ForMaskedLM", "Model"):
         names = shard["names"] or ["LABEL_0"]
         config |= {"id2label": {str(i): name for i, name in enumerate(names)}, "label2id": {name: i for i, name in enumerate(names)}}
     if task in PROBLEMS:
@@ -285,7 +288,11 @@ def shapes_of(task, config):
         add(f"{layer}.output.LayerNorm", hidden)
     if task in EMBEDDINGS:
         return shapes
-    if task == "question_answering":
+    if task == "masked_lm":
+        add("cls.predictions.transform.dense", hidden, hidden)
+        add("cls.predictions.transform.LayerNorm", hidden)
+        shapes["cls.predictions.bias"] = (config["vocab_size"],)
+    elif task == "question_answering":
         add("qa_outputs", 2, hidden)
     elif family == "bert" or task == "token_classification":
         if task != "token_classification":
@@ -390,6 +397,7 @@ class Trainings(unittest.TestCase):
             (cls.folder / f"{split}.json").write_text(json.dumps(questions(count, seed)), encoding="utf-8")
             write_rows(cls.folder / f"{split}.tsv", count, seed)
             write_pairs(cls.folder / f"pairs_{split}.tsv", count, seed)
+            write_tsv(cls.folder / f"masked_{split}.tsv", sentences(count + 10, seed))  # whole batches
             (cls.folder / f"ranked_{split}.tsv").write_text(ranking.wikiqa(ranking.questions(seed)))
 
     @classmethod
@@ -416,10 +424,11 @@ class Trainings(unittest.TestCase):
         tokenizer |= {"max_tokens": 16 if task == "token_classification" else MAX_TOKENS}
         if answers:
             tokenizer["doc_stride"] = OVERLAP
-        files = [f"{'ranked_' if ranks else 'pairs_' if task in EMBEDDINGS else ''}{split}.{'json' if answers else 'tsv'}" for split in ("train", "test")]
+        masks = task == "masked_lm"
+        files = [f"{'ranked_' if ranks else 'pairs_' if task in EMBEDDINGS else 'masked_' if masks else ''}{split}.{'json' if answers else 'tsv'}" for split in ("train", "test")]
         self.start("bert_hpc_prep", f"{task}_prep.toml", {
             "source": source | {"files": files[:1], "test_files": files[1:]}, "split": {"train": 1}, "tokenizer": tokenizer,
-            "task": {"name": TASKS.get(task, task)}, "output": {"directory": task}})
+            "task": {"name": TASKS.get(task, task)} | ({"pack": False} if masks else {}), "output": {"directory": task}})
         shards = [read_shard(self.folder / task / f"{split}-00000.h5") for split in ("train", "test")]
         write_start(self.folder / f"{task}_start", task, shards[0])
         self.prepared[task] = shards
@@ -474,7 +483,8 @@ class Trainings(unittest.TestCase):
         return self.losses(output)
 
     def predictions(self, task, output):
-        """What predictions.h5 says of the test rows; question answering: the text and the null odds of each question."""
+        """What predictions.h5 says of the test rows; question answering: the text and the null odds of each question; masked
+        language modelling: loss and accuracy of the evaluation."""
         folder = self.folder / output
         if task in EMBEDDINGS:
             # A loss of distances leaves the last bias free, and cosines with it.
@@ -492,6 +502,10 @@ class Trainings(unittest.TestCase):
             return {name: (texts[name], odds[name]) for name in texts}
         if task == "token_classification":
             return [line.split(" ")[2] for line in (folder / "predictions.conll").read_text().splitlines() if line]
+        if task == "masked_lm":
+            with h5py.File(folder / "metrics.h5") as file:
+                found = values_of(file["evaluations/test"])
+            return np.array([found["loss"], found["accuracy"]])
         with h5py.File(folder / "predictions.h5") as file:
             return file[next(name for name in ("probabilities", "prediction", "loss") if name in file)][:]
 

@@ -5,8 +5,9 @@ precision. integration/training_cases.py makes texts and first models; bert_hpc_
     BERT_HPC_BUILD=build python3 generate.py [CASE...]
 
 CASE.json has the hashes of the two shards, the loss of each step, and predictions of the test shard by the model that Transformers
-trained: numbers a row (probabilities or a value), the cosine or distance of each pair, classes of words, or [answer, null odds] of each question. For
-question answering, windows and labels of the shards are compared with the fast tokenizer's before anything is written.
+trained: numbers a row (probabilities or a value), the cosine or distance of each pair, classes of words, [answer, null odds] of each
+question, or loss and accuracy of hidden tokens. For question answering, windows and labels of the shards are compared with the fast
+tokenizer's before anything is written.
 Needs torch, transformers, peft and h5py; their versions are in the files.
 """
 
@@ -49,6 +50,12 @@ def predictions(task, train, test, model, folder):
     if task == "gpt2_causal_lm":  # the mean loss of each sequence
         with torch.no_grad():
             return [round(hf_reference.token_loss(model, test, [i]).item(), 7) for i in range(len(test["ids"]))]
+    if task == "masked_lm":
+        hidden = hf_reference.hidden_epochs(test, cases.EVALUATION_SEED, 1)
+        with torch.no_grad():
+            logits, tokens = hf_reference.hidden_tokens(model, hidden, range(len(hidden["ids"])))
+        found = torch.nn.functional.cross_entropy(logits, tokens), (logits.argmax(-1) == tokens).double().mean()
+        return [round(value.item(), 7) for value in found]
     logits = [output.logits[0] for output in hf_reference.outputs(model, test)]
     if task == "token_classification":
         return [test["names"][int(row.argmax())] for i, words in enumerate(test["words_of"]) for row in logits[i][words[:, 0]]]
