@@ -41,6 +41,7 @@ def batch_of(shard, chosen, *names):
     """A padded batch of token ids and attention mask, with token types if `names` has them."""
     width = max(len(shard["ids"][i]) for i in chosen)
     batch = {name: torch.zeros(len(chosen), width, dtype=torch.long) for name in ("input_ids", "attention_mask", *names)}
+    batch["input_ids"] += shard["padding"]
     for row, i in enumerate(chosen):
         size = len(shard["ids"][i])
         batch["input_ids"][row, :size] = torch.tensor(shard["ids"][i])

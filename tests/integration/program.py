@@ -109,7 +109,7 @@ def write_tsv(path, rows):
 class Workspace:
     """A temporary folder with shards for one task."""
 
-    def __init__(self, task="classification", rows=500):
+    def __init__(self, task="classification", rows=500, tokenizer="train_size = 120"):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="bert_hpc_test_"))
         write_tsv(self.folder / "rows.tsv", sentences(rows))
         label = {"classification": 'label = "label"', "regression": 'label = "score"', "masked_lm": ""}[task]
@@ -125,7 +125,7 @@ validation = 0.15
 test = 0.15
 seed = 3
 [tokenizer]
-train_size = 120
+{tokenizer}
 max_tokens = 32
 [task]
 name = "{task}"
@@ -197,12 +197,13 @@ def small_disk(test, kibibytes):
 class Case(unittest.TestCase):
     task = "classification"
     rows = 500
+    tokenizer = "train_size = 120"
 
     @classmethod
     def setUpClass(cls):
         if MPIRUN is None:
             raise unittest.SkipTest("mpirun is not at hand")
-        cls.work = Workspace(cls.task, cls.rows)
+        cls.work = Workspace(cls.task, cls.rows, cls.tokenizer)
 
     @classmethod
     def tearDownClass(cls):

@@ -6,39 +6,18 @@ import unittest
 import h5py
 import numpy as np
 
-from program import MPIRUN, Case, run
-from test_tensor import read_safetensors
-
-MODEL = {"family": "gpt2", "num_attention_heads": 4, "hidden_dropout_prob": 0.2}
+from program import MPIRUN, run
+from same_bits import SameBits
 
 
-class Decoder(Case):
-    def train(self, name, ranks=1, model=MODEL, **tables):
-        directory = self.work.folder / name
-        run("bert_hpc", self.work.input(f"{name}.toml", model=model, run={"directory": str(directory), "reproducible": True},
-                                        schedule={"epochs": None, "steps": 10}, batch={"global": 16, "chunks": 4}, **tables),
-            ranks=ranks, threads=1, check=0)
-        with h5py.File(directory / "metrics.h5") as file:
-            numbers = [*file["steps/loss"], *file["steps/gradient_norm"], file["evaluations/validation/loss"][-1]]
-        return np.array(numbers), read_safetensors(directory / "model/model.safetensors")
+class Decoder(SameBits):
+    model = {"family": "gpt2", "num_attention_heads": 4, "hidden_dropout_prob": 0.2}
+    key_bias = "c_attn.bias"
 
     def test_layouts(self):
-        numbers, weights = self.train("one")
+        weights = self.compare_layouts()
         self.assertEqual(weights["transformer.h.0.attn.c_attn.weight"].shape[1],
                          3 * weights["transformer.h.0.attn.c_attn.weight"].shape[0])
-        self.assertTrue(np.isfinite(numbers).all())
-        for name, ranks, parallel in (("pipeline", 2, {"pipeline": 2}), ("both", 4, {"pipeline": 2, "data": 2, "zero": 1})):
-            found, mine = self.train(name, ranks, parallel=parallel)
-            with self.subTest(name):
-                self.assertEqual(list(found[:10]), list(numbers[:10]))
-                for key, value in weights.items():
-                    self.assertTrue(np.array_equal(mine[key], value), key)
-        found, mine = self.train("tensor", 2, parallel={"tensor": 2})
-        np.testing.assert_allclose(found, numbers, rtol=1e-4)
-        for key, value in weights.items():
-            if key.endswith("c_attn.bias"):  # the gradient of a key's bias is zero but for rounding
-                continue
-            self.assertLess(np.linalg.norm(mine[key] - value) / np.linalg.norm(value), 1e-3, key)
 
     def test_its_folder_is_a_pretrained_model(self):
         numbers, weights = self.train("base")

@@ -166,7 +166,8 @@ def read_shard(path):
             more["groups"] = file["groups"][:].tolist()
         return more | {"ids": cut("input_ids"), "types": cut("token_type_ids") if "token_type_ids" in file else None,
                        "labels": file["labels"][:] if "labels" in file else [], "rows": file["source_index"][:],
-                       "names": json.loads(file.attrs["label_names"]), "words": int(file.attrs["vocabulary_size"]), "tokenizer": json.loads(file.attrs["tokenizer"])}
+                       "names": json.loads(file.attrs["label_names"]), "words": int(file.attrs["vocabulary_size"]),
+                       "tokenizer": json.loads(file.attrs["tokenizer"]), "padding": max(0, json.loads(file.attrs["tokenizer"])["pad_id"])}
 
 
 def hash_of(shard):
@@ -224,8 +225,8 @@ def config_of(task, shard):
         config = {"architectures": ["BiLstm" + kind], "model_type": family, "vocab_size": shard["words"], "embedding_size": HIDDEN // 2,
                   "hidden_size": HIDDEN // 2, "num_hidden_layers": LAYERS, "hidden_dropout_prob": 0.0, "classifier_dropout": 0.0,
                   "pooling": "mean", "pad_token_id": 0}
-    if family == "roberta":  # positions begin after the row of padding, which is 0 in these vocabularies
-        config |= {"type_vocab_size": 1, "max_position_embeddings": MAX_TOKENS + 1}
+    if family == "roberta":  # positions begin after the row of padding
+        config |= {"type_vocab_size": 1, "max_position_embeddings": MAX_TOKENS + 2, "pad_token_id": 1}
     if family == "mpnet":  # positions begin after the row of padding
         config |= {"max_position_embeddings": MAX_TOKENS + 2, "pad_token_id": 1, "relative_attention_num_buckets": 32}
         del config["type_vocab_size"]
@@ -417,7 +418,7 @@ class Trainings(unittest.TestCase):
         labels = {"label": LABELS[task]} if task in LABELS else {}
         pairs = {"format": "tsv"} | EMBEDDING_SOURCES.get(task, {})
         source = {"format": "squad"} if answers else {"format": "wikiqa"} if ranks else pairs if task in EMBEDDINGS else {"format": "tsv", "text": "text"} | labels
-        tokenizer = {"type": "byte_bpe", "train_size": 400} if family_of(task) == "gpt2" else {"train_size": 250}
+        tokenizer = {"type": "byte_bpe", "train_size": 400} if family_of(task) in ("gpt2", "roberta") else {"train_size": 250}
         if family_of(task) == "mpnet":
             write_mpnet_tokenizer(self.folder / f"{task}_tokenizer", self.folder / "train.tsv")
             tokenizer = {"vocabulary": f"{task}_tokenizer"}

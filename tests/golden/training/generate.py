@@ -6,8 +6,8 @@ precision. integration/training_cases.py makes texts and first models; bert_hpc_
 
 CASE.json has the hashes of the two shards, the loss of each step, and predictions of the test shard by the model that Transformers
 trained: numbers a row (probabilities or a value), the cosine or distance of each pair, classes of words, [answer, null odds] of each
-question, or loss and accuracy of hidden tokens. For question answering, windows and labels of the shards are compared with the fast
-tokenizer's before anything is written.
+question, or loss and accuracy of hidden tokens. For question answering, windows and labels of the shards, and RoBERTa's ids, are
+compared with the fast tokenizer's before anything is written.
 Needs torch, transformers, peft and h5py; their versions are in the files.
 """
 
@@ -62,6 +62,14 @@ def predictions(task, train, test, model, folder):
     return [[round(value, 7) for value in hf_reference.prediction(task, train, row).tolist()] for row in logits]
 
 
+def check_ids(folder, task, split, shard, first):
+    """The ids of a shard are those of Transformers' tokenizer from the folder beside it. first: the source row of the first text."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder / task)
+    texts = [line.split("\t")[0] for line in (folder / f"{split}.tsv").read_text().splitlines()[1:]]
+    ids = tokenizer([texts[row - first] for row in shard["rows"]], truncation=True, max_length=cases.MAX_TOKENS)["input_ids"]
+    assert len(ids) == len(texts) and ids == shard["ids"] and tokenizer.pad_token_id == shard["padding"] == 1
+
+
 def first_projections(made, name):
     """The first weights of the projections of hidden states, of a checkpoint of a step that changes nothing."""
     output = f"{name}_first"
@@ -90,6 +98,9 @@ def main():
         task = cases.task_of(name)
         train, test = made.prepare(task)
         start = made.folder / f"{task}_start"
+        if cases.family_of(task) == "roberta":
+            check_ids(made.folder, task, "train", train, 0)
+            check_ids(made.folder, task, "test", test, len(train["rows"]))
         if task == name:
             losses, model = hf_reference.trained(task, start, train)
         elif name.startswith("distilled_"):
