@@ -100,6 +100,11 @@ TASKS = {
     # embeddings of fewer columns than the encoder, and of more, as those of the small model and of generators
     "electra_classification_small": dict(layers=1, labels=5, keep_values=False, embeddings=20),
     "electra_masked_lm_wide": dict(layers=1, labels=2, keep_values=False, embeddings=64),
+    "roberta_regression": dict(layers=1, labels=1, keep_values=False),
+    "roberta_multi_label": dict(layers=1, labels=5, keep_values=False),
+    "roberta_question_answering": dict(layers=1, labels=2, keep_values=False),
+    "roberta_answer_ranking": dict(layers=1, labels=1, keep_values=False),
+    "roberta_answer_ranking_listwise": dict(layers=1, labels=1, keep_values=False),
 }
 CLASSES = {
     "classification": "ForSequenceClassification",
@@ -303,11 +308,11 @@ def make_batch(task, settings, lengths, random):
         batch["labels"] = random.integers(0, settings["labels"], len(lengths)).astype(numpy.int32)
     elif kind_of(task) == "regression":
         batch["values"] = (3 * random.standard_normal(len(lengths))).astype(numpy.float32)
-    elif task == "multi_label":  # an empty set among them
+    elif kind_of(task) == "multi_label":  # an empty set among them
         batch["values"] = (random.random((len(lengths), settings["labels"])) < 0.4).astype(numpy.float32)
-    elif task.startswith("answer_ranking"):
+    elif kind_of(task).startswith("answer_ranking"):
         batch["values"] = (random.random(len(lengths)) < 0.4).astype(numpy.float32)
-        if task == "answer_ranking_listwise":  # two queries, or one, of which the last candidate is relevant
+        if kind_of(task) == "answer_ranking_listwise":  # two queries, or one, of which the last candidate is relevant
             middle = len(lengths) // 2
             batch["lists"] = numpy.array([[0, middle], [middle, len(lengths)]][middle == 0 :]).astype(numpy.int32)
             batch["values"][batch["lists"][:, 1] - 1] = 1
@@ -398,7 +403,7 @@ def loss_of_pairs(model, batch, arguments):
 
 def loss_of(task, model, batch):
     """Logits of the rows that count, their losses, the loss."""
-    if task.startswith("answer_ranking"):
+    if kind_of(task).startswith("answer_ranking"):
         logits, row_loss = loss_of_pairs(model, batch, padded(task, batch))
         return logits, row_loss, row_loss.mean()
     if "spans" in batch:
@@ -417,7 +422,7 @@ def loss_of(task, model, batch):
         logits, labels = logits[arguments["labels"] != IGNORED], labels[arguments["labels"] != IGNORED]
     if kind_of(task) == "regression":
         row_loss = (logits[:, 0] - labels) ** 2
-    elif task == "multi_label":
+    elif kind_of(task) == "multi_label":
         row_loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="none").mean(dim=1)
     else:
         row_loss = torch.nn.functional.cross_entropy(logits, labels, reduction="none")
