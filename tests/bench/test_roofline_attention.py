@@ -57,6 +57,26 @@ class Attention(unittest.TestCase):
         self.assertEqual(roofline.pairs_computed(roofline.forward_kernel(64), [17, 64]), 32 * 64 + 64 * 64)
         self.assertEqual(roofline.pairs_computed(roofline.sequence_kernels(64, 128)[0], [17, 70]), 32 * 32 + 96 * 96)
 
+    def test_tiles_outside_a_mask_are_skipped(self):
+        forward, (_, queries) = roofline.forward_kernel(64), roofline.split_kernels(64)
+        small = roofline.sequence_kernels(64, 512)[-1]
+        # 32 queries meet the tiles of 64 keys up to their own: twice 1, 2, … 8 of 8. 32 keys meet 16, 15, … 1 tiles of 32 queries.
+        self.assertEqual(roofline.pairs_computed(forward, [512], roofline.CAUSAL), 2 * 36 * 32 * 64)
+        self.assertEqual(roofline.pairs_computed(small, [512], roofline.CAUSAL), 136 * 32 * 32)
+        # Blocks of 128 queries meet 2, 4, 6, 8 tiles; blocks of 256 keys 16 and 8.
+        self.assertEqual(roofline.pairs_computed(forward, [512], roofline.CAUSAL, True), 20 * 128 * 64)
+        self.assertEqual(roofline.pairs_computed(small, [512], roofline.CAUSAL, True), 24 * 256 * 32)
+        # 32 queries and 32 keys on each side: three tiles of 32, two at both ends.
+        self.assertEqual(roofline.pairs_computed(queries, [512], roofline.window(64)), (3 * 16 - 2) * 32 * 32)
+        for kernel in (forward, queries, small):
+            wide = roofline.Mask("wide", 600, 600)
+            self.assertEqual(roofline.pairs_computed(kernel, [512, 17], wide), roofline.pairs_computed(kernel, [512, 17]))
+
+    def test_a_window_has_the_split_kernels(self):
+        h100 = CHIPS[0]
+        self.assertEqual(len(roofline.backward_kernels(64, h100, 512, roofline.CAUSAL)), 1)
+        self.assertEqual(len(roofline.backward_kernels(64, h100, 512, roofline.window(128))), 2)
+
     def test_dropout_costs_and_longer_sequences_run_faster(self):
         for chip in CHIPS:
             short, long = (roofline.ways(64, chip, [s] * (16384 // s), 12, False) for s in (32, 512))
