@@ -4,7 +4,7 @@ point, random hostile text, code and tables of numbers, and all text files of a 
 of characters (nmt_nfkc, as XLM-RoBERTa has it) and each form of make_unigram.py, and from SentencePiece's model itself.
 Tokenizers that bert_hpc_prep writes are read back by Transformers.
 
-compare_unigram.py [--prep BINARY] --data DIR [--form NAME]    DIR has text anywhere below
+compare_unigram.py [--build FOLDER] --data DIR [--form NAME]    DIR has text anywhere below
 """
 import argparse
 import json
@@ -20,7 +20,7 @@ OLD_MASK = {"__type": "AddedToken", "content": "<mask>", "lstrip": True, "normal
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--prep", default=str(ROOT / "build/bert_hpc_prep"))
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--data", type=pathlib.Path, required=True)
     parser.add_argument("--form")
     options = parser.parse_args()
@@ -35,7 +35,7 @@ def main():
             theirs = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", unk_token="<unk>", pad_token="<pad>",
                                              cls_token="<s>", sep_token="</s>", mask_token="<mask>")
             theirs.save_pretrained(given)
-            compare(form, options.prep, text, lines, given, theirs, folder)
+            compare(form, options.build, text, lines, given, theirs, folder)
         for name in ("XLMRobertaTokenizer", "CamembertTokenizer"):
             if options.form not in (None, name):
                 continue
@@ -43,7 +43,7 @@ def main():
             given.mkdir()
             (given / "sentencepiece.bpe.model").write_bytes(trained("nmt_nfkc").SerializeToString())
             (given / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": name, "mask_token": OLD_MASK}))
-            compare(name, options.prep, text, lines, given, AutoTokenizer.from_pretrained(given), folder)
+            compare(name, options.build, text, lines, given, AutoTokenizer.from_pretrained(given), folder)
 
 
 if __name__ == "__main__":
