@@ -37,7 +37,7 @@ def make_batches(case, padding, device):
             batches.append(unpadded.packed(ids, [row % case["labels"] for row in range(len(ids))], device))
             continue
         width = case["cap"] if padding == "cap" else max(len(sequence) for sequence in ids)
-        input_ids = torch.zeros(len(ids), width, dtype=torch.long)
+        input_ids = torch.full((len(ids), width), case["config"].get("pad_token_id", 0))
         mask = torch.zeros_like(input_ids)
         for row, sequence in enumerate(ids):
             input_ids[row, : len(sequence)] = torch.tensor(sequence)
