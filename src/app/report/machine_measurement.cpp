@@ -160,7 +160,7 @@ void measure_machine(const std::string& path, comm::Communicator& world, int thr
   if (!device.identity.empty()) devices = comm::make_device_communicator(world, false);
   const NodeLayout layout = node_layout(world.all_gather(inspect_machine().host));
   log.info("measuring this machine with " + core::counted(world.size(), "rank") + " on " +
-           core::counted(layout.nodes, "node") + ": about a minute");
+           core::counted(layout.nodes, "node") + ": less than a minute");
   const config::MachineFile file = measured_file(path, world, devices ? *devices : world, layout, threads, device);
   collectively(world, [&] {
     if (world.rank() != 0) return;

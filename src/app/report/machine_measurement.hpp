@@ -21,7 +21,7 @@ std::string machine_file_text(config::MachineFile file, const std::string& heade
 /// Throws Error(files) if `path` exists and was not written by measure_machine(), or if the file cannot be created.
 void require_machine_file(const std::string& path);
 
-/// Collective over all ranks; the device layer must be initialized. Takes about a minute. Throws Error(files).
+/// Collective over all ranks; the device layer must be initialized. Takes 10 to 25 s on CPUs. Throws Error(files).
 void measure_machine(const std::string& path, comm::Communicator& world, int threads, const core::DeviceChoice& device,
                      core::Log& log);
 
