@@ -33,7 +33,8 @@ A finished run is skipped (not with --overwrite). If INPUT.toml or a setting has
 runs again, and the earlier run is kept in DIRECTORY/.grid, which also has the settings and errors of each line. Other ranks
 are no change. A file DIRECTORY/.grid/NAME.needs may say what else the run depends on: then its text counts as well.
 BERT_HPC_GRID_RUN=0 only moves changed runs to DIRECTORY/.grid.
-Exit status: 0 all runs ended well, else that of the first one that did not; 2 the file or the command line is wrong.
+Exit status: 0 all runs ended well, else that of the first one that did not, or of the report if only it failed; 2 the file
+or the command line is wrong.
 TEXT
 }
 
@@ -168,7 +169,7 @@ last_error() {
        END { print text }' "$1"
 }
 
-status=0 failures=()
+status=0 reported=0 failures=()
 for index in "${!names[@]}"; do
   name=${names[$index]} run=$directory/${names[$index]}
   prepare "$index"
@@ -188,8 +189,10 @@ done
 python=$(bert_hpc_python)
 if [ "${BERT_HPC_GRID_REPORT:-1}" != 0 ]; then
   if [ -n "$python" ] && "$python" -c 'import h5py, matplotlib' 2>/dev/null; then
-    say "Report: $directory/report/comparison.md compares the runs"
-    "$python" "$bert_hpc_share/postprocess/report.py" "$directory"
+    what="comparison.md compares the runs"
+    if [ ${#names[@]} = 1 ]; then what="summary.md has the run"; fi
+    say "Report: $directory/report/$what"
+    "$python" "$bert_hpc_share/postprocess/report.py" "$directory" || reported=$?
   else
     say "Report: skipped, because no Python with h5py, numpy and matplotlib was found (set BERT_HPC_PYTHON to one)"
   fi
@@ -198,4 +201,5 @@ if [ ${#failures[@]} -gt 0 ]; then
   say "${#failures[@]} of ${#names[@]} runs failed:"
   for failure in "${failures[@]}"; do note "$failure"; done
 fi
+if [ $status = 0 ]; then status=$reported; fi
 exit $status

@@ -11,14 +11,16 @@ import reading
 from rundata import ReportError
 
 
-def default_output(runs):
-    """report/ in the first run's folder, or in that of a grid if all runs are of one."""
+def default_output(runs, given):
+    """report/ in the first run's folder, or in that of a grid if it is given or all runs are of one."""
     parents = {run.path.parent for run in runs}
-    return (parents.pop() if len(runs) > 1 and len(parents) == 1 and reading.runs_of_grid(runs[0].path.parent) else runs[0].path) / "report"
+    compared = len(runs) > 1 or any(reading.runs_of_grid(path) for path in given)
+    return (parents.pop() if compared and len(parents) == 1 and reading.runs_of_grid(runs[0].path.parent) else runs[0].path) / "report"
 
 
-def make_output(argument, runs):
-    output = pathlib.Path(argument) if argument else default_output(runs)
+def make_output(argument, runs, given=()):
+    """`given`: the runs and grids of the command line."""
+    output = pathlib.Path(argument) if argument else default_output(runs, given)
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
@@ -78,7 +80,7 @@ def main(draw, description, given=None, needed=None):
         options = parser_of(description).parse_args(given)
         style = style_of(options)
         runs = [run for run in reading.load_runs(options.runs, options.journal) if run.has_metrics]
-        output = make_output(options.output, runs)
+        output = make_output(options.output, runs, options.runs)
         drawn = False
         with style.fonts():
             for name, figure in draw(runs, style):

@@ -192,10 +192,12 @@ def load_predicted(argument):
 
 
 def load_runs(arguments, journal=False):
-    """Loads the runs in the given order. Equal names get numbers. Among several runs one may have failed before it wrote metrics."""
+    """Loads the runs in the given order. Equal names get numbers. Among several runs, and in a
+    grid, one may have failed before it wrote metrics."""
     given = given_paths(arguments)
     unnamed = iter(run_names([path for name, path in given if not name]) if not all(name for name, _ in given) else [])
     names = [name or next(unnamed) for name, _ in given]
     names = [f"{name} ({i + 1})" if names.count(name) > 1 else name for i, name in enumerate(names)]
-    return [(without_metrics(path, name) if len(given) > 1 else None) or load_run(path, name, journal)
+    compared = len(given) > 1 or any(runs_of_grid(argument) for argument in arguments)
+    return [(without_metrics(path, name) if compared else None) or load_run(path, name, journal)
             for name, (_, path) in zip(names, given)]

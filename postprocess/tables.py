@@ -125,10 +125,11 @@ def in_words(header, rows):
 
 def beginning(runs):
     """The first sections of summary.md, and the summary for a terminal."""
-    if len(runs) == 1:
+    if len(runs) == 1 and runs[0].has_metrics:
         return ["## Summary\n\n" + as_markdown(*summary(runs[0]), "summary")], as_text(*summary(runs[0]))
     details = comparison.details_as_markdown(runs)
-    return ["## Comparison\n\n" + comparison.as_markdown(runs), *(["## Details\n\n" + details] if details else [])], comparison.as_text(runs)
+    title = "Comparison" if len(runs) > 1 else "Summary"
+    return [f"## {title}\n\n" + comparison.as_markdown(runs), *(["## Details\n\n" + details] if details else [])], comparison.as_text(runs)
 
 
 def write_all(runs, output, sections=()):

@@ -117,6 +117,21 @@ class Grid(Case):
         self.assertRegex(text, r"- bad: exit status 2: error: .*hidden_size")
         self.assertEqual((self.work.folder / "fails/good/.status").read_text().strip(), "finished")
 
+    def test_one_line(self):
+        """A grid of one run has its report where others have theirs, and fails with the run's status."""
+        done = self.grid("one", "* schedule.steps=2\nonly\n", "1")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        folder = self.work.folder / "one"
+        self.assertIn(f"{folder}/report/summary.md has the run", done.stdout)
+        self.assertTrue((folder / "report/summary.md").is_file())
+        self.assertFalse((folder / "only/report").exists())
+        done = self.grid("one_fails", "only model.hidden_size=33\n", "1")
+        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"1 of 1 runs failed:\n +only ended with status 2: error: .*hidden_size.*\n$")
+        self.assertNotIn("report.py: error", done.stderr)
+        text = (self.work.folder / "one_fails/report/summary.md").read_text()
+        self.assertRegex(text, r"- only: exit status 2: error: .*hidden_size")
+
     def test_job_array(self):
         """Slurm runs a copy of the script; train.slurm's place is taken by a script that prints its arguments."""
         jobs = self.work.folder / "submitted/jobs"
