@@ -169,7 +169,7 @@ last_error() {
        END { print text }' "$1"
 }
 
-status=0 reported=0 failures=()
+status=0 reported=none failures=()
 for index in "${!names[@]}"; do
   name=${names[$index]} run=$directory/${names[$index]}
   prepare "$index"
@@ -179,7 +179,10 @@ for index in "${!names[@]}"; do
   fi
   say "$name: ${settings[$index]:-the input as it is}"
   run_line "$index" "$@"
-  if [ $own = 75 ]; then exit 75; fi  # a stop was requested
+  if [ $own = 75 ]; then  # a stop was requested
+    note "$name was stopped: the same command resumes it"
+    exit 75
+  fi
   if [ $own != 0 ]; then
     note "$name ended with status $own"
     failures+=("$name ended with status $own: $(last_error "$directory/.grid/$name.errors")")
@@ -192,14 +195,14 @@ if [ "${BERT_HPC_GRID_REPORT:-1}" != 0 ]; then
     what="comparison.md compares the runs"
     if [ ${#names[@]} = 1 ]; then what="summary.md has the run"; fi
     say "Report: $directory/report/$what"
-    "$python" "$bert_hpc_share/postprocess/report.py" "$directory" || reported=$?
+    "$python" "$bert_hpc_share/postprocess/report.py" "$directory" && reported=0 || reported=$?
   else
     say "Report: skipped, because no Python with h5py, numpy and matplotlib was found (set BERT_HPC_PYTHON to one)"
   fi
 fi
-if [ ${#failures[@]} -gt 0 ]; then
+if [ ${#failures[@]} -gt 0 ] && [ "$reported" != 0 ]; then  # the report ends with them
   say "${#failures[@]} of ${#names[@]} runs failed:"
   for failure in "${failures[@]}"; do note "$failure"; done
 fi
-if [ $status = 0 ]; then status=$reported; fi
+if [ $status = 0 ] && [ "$reported" != none ]; then status=$reported; fi
 exit $status

@@ -68,12 +68,19 @@ fi
 
 # mpirun forwards SIGUSR1 and SIGUSR2 to its ranks; a rank answers SIGUSR1 with a checkpoint and exits. After SIGTERM mpirun kills
 # its ranks within 2 s. It drops signals that arrive before its ranks have started, so stop() repeats the request until it exits.
+# The ranks read in a file what they are asked by SIGUSR1, to name it in the log.
+reason=$(mktemp "${TMPDIR:-/tmp}/bert_hpc-reason.XXXXXX" 2>/dev/null) || reason=
+export BERT_HPC_STOP_REASON=$reason
+trap '[ -z "$reason" ] || rm -f "$reason"' EXIT
 launcher='' ends=
 # shellcheck disable=SC2317
 forward() { signalled=1; if [ -n "$launcher" ]; then kill -s "$1" "$launcher" 2>/dev/null || true; fi; }
 stop() {
   signalled=1
-  if [ -z "$ends" ]; then note "$1: stopping with a checkpoint; Ctrl-\\ exits at once, without one"; fi
+  if [ -z "$ends" ]; then
+    note "$1: the run ends after this step; Ctrl-\\ ends it at once, without a checkpoint"
+    if [ -n "$reason" ]; then printf '%s\n' "$1" >"$reason"; fi
+  fi
   ends=1
   repeat_request
 }
@@ -85,7 +92,7 @@ repeat_request() {
 trap 'forward USR1' USR1
 trap 'forward USR2' USR2
 trap 'stop SIGTERM' TERM
-trap 'stop Ctrl-C' INT
+trap 'stop "SIGINT (Ctrl-C)"' INT
 trap 'stop SIGHUP' HUP
 trap 'ends=1; forward TERM' QUIT
 

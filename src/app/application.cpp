@@ -18,6 +18,7 @@
 #include "app/training_run.hpp"
 #include "bert_hpc/comm/checked_communicator.hpp"
 #include "bert_hpc/comm/device_communicator.hpp"
+#include "bert_hpc/core/environment.hpp"
 #include "bert_hpc/ops/fusion.hpp"
 
 namespace bert_hpc::app {
@@ -38,13 +39,16 @@ LoadedInput read_input(const Invocation& invocation, comm::Communicator& world) 
   return result;
 }
 
-/// Reports each kind of signal once: launchers repeat them.
+/// Reports each kind of signal once: launchers repeat them, and what mpirun sends after SIGCONT was announced with it.
 std::function<void(int)> announcement(const StopRequest& requests, bool trains, const core::Activity& activity,
                                       core::Log& log) {
   return [&requests, trains, &activity, &log, heard = std::set<int>()](int signal) mutable {
     const bool steps = trains && std::strcmp(activity.section(), core::Activity::first_section) != 0;
     const bool repeats = signal != SIGUSR2 && !heard.insert(signal).second;
-    if (!repeats) log.info(signal_notice(signal, requests.kill_interval(), activity.step(), steps));
+    const bool announced = signal == SIGTERM && requests.is_by_launcher() && heard.contains(SIGCONT);
+    if (repeats || announced) return;
+    log.info(
+        signal_notice(signal, requests.kill_interval(), activity.step(), steps, relayed_request(core::environment)));
   };
 }
 

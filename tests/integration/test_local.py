@@ -43,8 +43,11 @@ class Local(Case):
         self.wait_for("ready after", process, log, 2)
         process.send_signal(signal.SIGTERM)
         self.assertEqual(exit_status(process, "jobs/local.sh", log), 75)
-        self.assertIn("SIGTERM: stopping with a checkpoint", log.read_text())
-        self.assertNotIn("start 3", log.read_text())
+        text = log.read_text()
+        self.assertIn("SIGTERM: the run ends after this step", text)
+        self.assertNotIn("start 3", text)
+        self.assertEqual(text.count(" on SIGUSR1; checkpoint written"), 1)  # the first start
+        self.assertEqual(text.count(" on SIGTERM; checkpoint written"), 1)
 
     def test_an_end_asked_for_before_there_are_ranks(self):
         """mpirun drops such a signal. Here it has ranks only after it has dropped one."""
@@ -65,14 +68,18 @@ class Local(Case):
         process, log = self.start("keyboard")
         self.wait_for("step 10/", process, log)
         os.killpg(process.pid, signal.SIGINT)
-        wait_until(lambda: contains(log, "Ctrl-C: stopping with a checkpoint"), "the answer", output=log)
+        wait_until(lambda: contains(log, "SIGINT (Ctrl-C): the run ends after this step"), "the answer", output=log)
         try:
             os.killpg(process.pid, signal.SIGINT)
         except ProcessLookupError:  # it was faster
             pass
         self.assertEqual(exit_status(process, "jobs/local.sh", log), 75)
-        self.assertIn("checkpoint written; run the same command, or submit the job again, to resume", log.read_text()[-3000:])
-        self.assertEqual(log.read_text().count("Ctrl-C: stopping with a checkpoint"), 1)
+        text = log.read_text()
+        self.assertRegex(text[-3000:], r"stopped after step [\d,]+ on SIGINT \(Ctrl-C\); checkpoint written; run the same command, or submit "
+                                       "the job again, to resume")
+        self.assertEqual(text.count("SIGINT (Ctrl-C): the run ends after this step"), 1)
+        self.assertEqual(text.count("SIGINT (Ctrl-C) received: writing a checkpoint after this step"), 1)
+        self.assertNotIn("SIGUSR1", text)
         self.assertEqual((self.work.folder / "keyboard/.status").read_text(), "stopped\n")
 
     def test_options_without_a_value(self):

@@ -1,6 +1,7 @@
 #include "app/run/run_context.hpp"
 
 #include "app/run/collective.hpp"
+#include "bert_hpc/core/environment.hpp"
 
 namespace bert_hpc::app {
 
@@ -14,9 +15,9 @@ Beginning beginning_of(const RunContext& context) {
 }
 
 std::string agreed_stop_reason(const RunContext& context) {
-  std::int64_t signal[] = {context.requests.signal()};
-  context.world.all_reduce(signal, comm::Reduction::maximum);
-  return stop_reason(static_cast<int>(signal[0]));
+  std::int64_t seen[] = {context.requests.signal(), context.requests.is_by_launcher() ? 1 : 0};
+  context.world.all_reduce(seen, comm::Reduction::maximum);
+  return stop_reason(static_cast<int>(seen[0]), seen[1] != 0, relayed_request(core::environment));
 }
 
 void leave_if_asked(const RunContext& context) {

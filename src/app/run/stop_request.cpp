@@ -8,6 +8,8 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <ctime>
+#include <fstream>
 #include <thread>
 
 #include "bert_hpc/core/environment.hpp"
@@ -23,16 +25,29 @@ constexpr int stop_signals[] = {SIGTERM, SIGINT, SIGUSR1};
 std::atomic<int> stop_signal_seen = 0;
 std::atomic<bool> checkpoint_seen = false;
 std::atomic<int> listener_pipe = -1;
-static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+std::atomic<bool> by_launcher = false;
+std::atomic<std::int64_t> continued_at = 0, launcher_milliseconds = 0;  // since boot; from SIGCONT to its SIGTERM
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free &&
+              std::atomic<std::int64_t>::is_always_lock_free);
+
+/// Safe in a signal handler.
+std::int64_t milliseconds() {
+  struct timespec now = {};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+}
 
 extern "C" void bert_hpc_note_signal(int signal) {
+  const int error = errno;
   if (signal == SIGUSR2) {
     checkpoint_seen = true;
-  } else if (signal != SIGCONT) {
+  } else if (signal == SIGCONT) {
+    continued_at = milliseconds();
+  } else {
+    const bool soon = continued_at > 0 && milliseconds() - continued_at < launcher_milliseconds;
     int none = 0;
-    stop_signal_seen.compare_exchange_strong(none, signal);
+    if (stop_signal_seen.compare_exchange_strong(none, signal) && signal == SIGTERM && soon) by_launcher = true;
   }
-  const int error = errno;
   const auto byte = static_cast<unsigned char>(signal);
   // Writing never blocks: if the pipe is full, the listener has enough bytes to react to.
   if (listener_pipe >= 0) [[maybe_unused]]
@@ -40,12 +55,13 @@ extern "C" void bert_hpc_note_signal(int signal) {
   errno = error;
 }
 
-const char* name_of(int signal) {
+std::string name_of(int signal, const std::string& relayed = {}) {
+  if (signal == SIGUSR1 && !relayed.empty()) return relayed;
   switch (signal) {
     case SIGTERM:
       return "SIGTERM";
     case SIGINT:
-      return "SIGINT";
+      return "SIGINT (Ctrl-C)";
     case SIGUSR1:
       return "SIGUSR1";
     case SIGUSR2:
@@ -73,8 +89,16 @@ double mpirun_kill_interval(const std::function<std::string(const char*)>& varia
   return given > 0 ? given : 1;
 }
 
-std::string signal_notice(int signal, double kill_interval, std::int64_t step, bool steps) {
-  const std::string received = std::string(name_of(signal)) + " received: ";
+std::string relayed_request(const std::function<std::string(const char*)>& variable) {
+  std::ifstream file(variable("BERT_HPC_STOP_REASON"));
+  std::string line;
+  std::getline(file, line);
+  constexpr std::size_t longest = 40;
+  return core::printable(line, longest);
+}
+
+std::string signal_notice(int signal, double kill_interval, std::int64_t step, bool steps, const std::string& relayed) {
+  const std::string received = name_of(signal, relayed) + " received: ";
   if (!steps) {
     return received + (signal == SIGUSR2   ? "no checkpoint is written outside of training"
                        : signal == SIGCONT ? "mpirun may be about to end the run"
@@ -95,8 +119,9 @@ std::string signal_notice(int signal, double kill_interval, std::int64_t step, b
   return received + "writing a checkpoint after this step, then exiting with status 75";
 }
 
-std::string stop_reason(int signal) {
-  return signal == 0 ? "before the wall-time limit" : std::string("on ") + name_of(signal);
+std::string stop_reason(int signal, bool by_launcher, const std::string& relayed) {
+  if (by_launcher) return "because mpirun ends the run (Ctrl-C, SIGTERM or timeout)";
+  return signal == 0 ? "before the wall-time limit" : "on " + name_of(signal, relayed);
 }
 
 StopRequest::StopRequest() : StopRequest(mpirun_kill_interval(core::environment)) {}
@@ -104,6 +129,10 @@ StopRequest::StopRequest() : StopRequest(mpirun_kill_interval(core::environment)
 StopRequest::StopRequest(double kill_interval) : kill_interval_(kill_interval) {
   stop_signal_seen = 0;
   checkpoint_seen = false;
+  by_launcher = false;
+  continued_at = 0;
+  constexpr double margin = 2;  // of a machine under load
+  launcher_milliseconds = static_cast<std::int64_t>(1000 * margin * (kill_interval + 1));
   int ends[2] = {-1, -1};
   if (::pipe2(ends, O_CLOEXEC) == 0) {
     read_end_ = ends[0];
@@ -132,6 +161,10 @@ bool StopRequest::stop() const {
 
 int StopRequest::signal() const {
   return stop_signal_seen;
+}
+
+bool StopRequest::is_by_launcher() const {
+  return kill_interval_ > 0 && by_launcher;
 }
 
 bool StopRequest::take_checkpoint() {

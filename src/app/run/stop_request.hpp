@@ -18,12 +18,18 @@ namespace bert_hpc::app {
 /// `variable` returns an environment variable, "" if it is not set. Pure.
 double mpirun_kill_interval(const std::function<std::string(const char*)>& variable);
 
-/// The message to report as soon as a signal arrives. `kill_interval`: as above. `step`: the last complete step;
-/// `steps`: true while the program is in its step loop. Pure.
-std::string signal_notice(int signal, double kill_interval, std::int64_t step, bool steps);
+/// What jobs/local.sh passed on as SIGUSR1, for example "SIGINT (Ctrl-C)": mpirun would answer other signals by killing
+/// its ranks. The script writes it into the file that BERT_HPC_STOP_REASON names. "" if there is none.
+std::string relayed_request(const std::function<std::string(const char*)>& variable);
 
-/// "on SIGTERM", or "before the wall-time limit" where `signal` is 0. Pure.
-std::string stop_reason(int signal);
+/// The message to report as soon as a signal arrives. `kill_interval`: as above. `step`: the last complete step;
+/// `steps`: true while the program is in its step loop. `relayed`: as above. Pure.
+std::string signal_notice(int signal, double kill_interval, std::int64_t step, bool steps,
+                          const std::string& relayed = {});
+
+/// "on SIGTERM", or "before the wall-time limit" where `signal` is 0. `by_launcher`: as StopRequest::is_by_launcher().
+/// Pure.
+std::string stop_reason(int signal, bool by_launcher = false, const std::string& relayed = {});
 
 /// RAII: the handlers are installed during its lifetime; at most one instance. Create it first in main, because a
 /// scheduler may send its signals to a process that has hardly begun. The program exits soon after its destruction, and
@@ -37,9 +43,10 @@ class StopRequest {
   StopRequest(const StopRequest&) = delete;
   StopRequest& operator=(const StopRequest&) = delete;
 
-  bool stop() const;       ///< a stop is requested; stays true
-  int signal() const;      ///< the signal that requested it first; 0: none came to this rank
-  bool take_checkpoint();  ///< a checkpoint was requested since the last call
+  bool stop() const;            ///< a stop is requested; stays true
+  int signal() const;           ///< the signal that requested it first; 0: none came to this rank
+  bool is_by_launcher() const;  ///< that signal was SIGTERM soon after SIGCONT, as mpirun sends them when it ends
+  bool take_checkpoint();       ///< a checkpoint was requested since the last call
 
   double kill_interval() const { return kill_interval_; }  ///< mpirun_kill_interval() of this process
   /// True if the launcher may kill all ranks within seconds of this signal.

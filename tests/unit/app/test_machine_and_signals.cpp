@@ -76,6 +76,9 @@ TEST_CASE("signals set flags, and do not end a process that is leaving") {
     CHECK(request.signal() == SIGUSR1);
     CHECK(stop_reason(request.signal()) == "on SIGUSR1");
     CHECK(stop_reason(0) == "before the wall-time limit");
+    CHECK(stop_reason(SIGUSR1, false, "SIGHUP") == "on SIGHUP");
+    CHECK(stop_reason(SIGTERM, false, "SIGHUP") == "on SIGTERM");
+    CHECK(stop_reason(SIGTERM, true) == "because mpirun ends the run (Ctrl-C, SIGTERM or timeout)");
   }
   CHECK(!StopRequest().stop());
   for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2}) {
@@ -97,6 +100,21 @@ TEST_CASE("mpirun's kill interval is one second unless it is set") {
   CHECK(interval("1", "30") == 30);
 }
 
+TEST_CASE("SIGTERM soon after SIGCONT comes from mpirun") {
+  for (const double interval : {0.0, 1.0}) {
+    StopRequest request(interval);
+    CHECK_FALSE(request.is_by_launcher());
+    if (interval > 0) raise(SIGCONT);
+    raise(SIGTERM);
+    CHECK(request.is_by_launcher() == (interval > 0));
+  }
+  StopRequest request(1);
+  raise(SIGTERM);  // of another process
+  raise(SIGCONT);
+  raise(SIGTERM);
+  CHECK_FALSE(request.is_by_launcher());
+}
+
 TEST_CASE("a notice names the signal and its consequence") {
   CHECK(signal_notice(SIGUSR1, 1, 10, true) ==
         "SIGUSR1 received: writing a checkpoint after this step, then exiting with status 75");
@@ -105,7 +123,9 @@ TEST_CASE("a notice names the signal and its consequence") {
   CHECK_THAT(signal_notice(SIGTERM, 1, 10, true), ContainsSubstring("kill all ranks 1 s after it, before step 11"));
   CHECK_THAT(signal_notice(SIGCONT, 1, 1234, true),
              ContainsSubstring("then kills all ranks in 2 s. Writing a checkpoint of step 1,234 now."));
-  CHECK(signal_notice(SIGINT, 0, 0, false) == "SIGINT received: stopping");
+  CHECK(signal_notice(SIGINT, 0, 0, false) == "SIGINT (Ctrl-C) received: stopping");
+  CHECK(signal_notice(SIGUSR1, 1, 10, true, "SIGINT (Ctrl-C)") ==
+        "SIGINT (Ctrl-C) received: writing a checkpoint after this step, then exiting with status 75");
 }
 
 TEST_CASE("a listener notices each signal at once, and acts urgently only under mpirun") {
