@@ -24,6 +24,7 @@ std::vector<double> values(const EvaluatedSet&, const LossSum&, ConstSums sums) 
   return {percent(s.has_exact + s.no_exact, s.has + s.no),
           percent(s.has_f1 + s.no_f1, s.has + s.no),
           percent(s.answered, s.has + s.no),
+          s.has + s.no,
           percent(s.has_exact, s.has),
           percent(s.has_f1, s.has),
           percent(s.no_exact, s.no),
@@ -47,7 +48,8 @@ const Family& answers() {
       .metrics =
           {{"exact", "exact"},
            {"f1", "f1"},
-           {.name = "answered", .label = "percent answered", .is_goal = false},
+           {.name = "answered", .label = "percent answered", .is_goal = false, .percent_of = "questions"},
+           {.name = "questions", .label = "", .in_log = false, .is_goal = false},
            {.name = "has_answer_exact", .label = "exact (answerable questions)", .in_log = false},
            {.name = "has_answer_f1", .label = "f1 (answerable questions)", .in_log = false},
            {.name = "no_answer_exact", .label = "exact (unanswerable questions)", .in_log = false},

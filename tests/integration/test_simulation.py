@@ -63,6 +63,13 @@ class Simulation(program.Case):
         self.assertRegex(said, r"warning: planned memory: [\d.]+ GiB per rank, but a rank of test machine has 4.0 GiB")
         self.assertEqual(said.count("warning"), 1, said)
 
+    def test_a_plan_for_gpus_says_which_build_made_it(self):
+        path, words = self.input(), "note: test machine has GPUs, and a CPU build made this plan"
+        self.assertNotIn(words, run("bert_hpc", path, "--validate", check=0).stdout)
+        machine = self.work.folder / "machine.toml"
+        machine.write_text(MACHINE.replace("[rank]\n", '[rank]\ndevice = "gpu"\n'))
+        self.assertEqual(run("bert_hpc", path, "--validate", check=0).stdout.count(words), 1)
+
     def test_an_automatic_budget_is_that_of_the_machine_description(self):
         def most_tokens(memory_gib, *arguments):
             path = self.input(batch={"memory": "auto", "global": 350})

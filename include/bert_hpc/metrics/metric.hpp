@@ -23,6 +23,7 @@ struct Metric {
   bool in_log = true;        ///< else in files alone
   std::int64_t outputs = 0;  ///< defined for a head with so many outputs alone; 0: any number
   bool is_goal = true;       ///< else no model is better by it: evaluation.best may not name it
+  std::string percent_of{};  ///< the metric that counts all of which this is a percentage; the log has both counts
 };
 
 /// The data set under evaluation.

@@ -1,6 +1,7 @@
 #include "app/report/describe.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "app/engine/embedding_input.hpp"
 #include "app/engine/head_rows.hpp"
@@ -121,6 +122,17 @@ std::string kernels_text(const ModelInstance& model) {
          " blocks a launch in layer norms' backward passes";
 }
 
+/// "answered 186 of 200 questions, not 14": the counts behind a percentage; "" where they are unknown.
+std::string counts_text(const std::string& name, double percent, const std::string& all, const io::EvaluationRow& row) {
+  const auto found =
+      std::find_if(row.metrics.begin(), row.metrics.end(), [&](const auto& metric) { return metric.first == all; });
+  if (found == row.metrics.end() || !std::isfinite(percent)) return {};
+  const auto whole = static_cast<std::int64_t>(found->second);
+  const std::int64_t part = std::llround(percent / 100 * found->second);
+  return name + " " + core::with_commas(part) + " of " + core::with_commas(whole) + " " + all + ", not " +
+         core::with_commas(whole - part);
+}
+
 }  // namespace
 
 std::vector<std::string> library_versions() {
@@ -194,6 +206,9 @@ void describe_run(const RunContext& context, const ModelInstance& model, const D
   if (!context.invocation.validate) return;
   const std::string warning = plan_warning(context, std::max(most_bytes, total(memory)), static_cast<int>(here));
   if (!warning.empty()) context.log.warning(warning);
+  if (!context.input.run.machine) return;
+  const std::string of_build = build_note(core::is_gpu_build(), config::described_machine(context.input));
+  if (!of_build.empty()) context.log.info(of_build);
 }
 
 void note_directory(core::Log& log, const std::string& why) {
@@ -222,6 +237,12 @@ std::string evaluation_line(const std::string& split, const io::EvaluationRow& r
     if (metric != nullptr && !metric->in_log) continue;
     // The log shows one metric for each output.
     if (metric == nullptr && !name.starts_with(task.metrics.front()->metrics.front().name + '_')) continue;
+    const std::string counts =
+        metric == nullptr || metric->percent_of.empty() ? "" : counts_text(name, value, metric->percent_of, row);
+    if (!counts.empty()) {
+      text += ", " + counts;
+      continue;
+    }
     const bool has_label = metric != nullptr && !metric->label.empty();
     text += ", " + (has_label ? metric->label : name) + " " + core::format_number(value);
   }

@@ -158,6 +158,13 @@ std::string memory_warning(std::int64_t rank_bytes, int ranks, std::int64_t avai
          "(parallel.pipeline, parallel.tensor, parallel.zero)";
 }
 
+std::string build_note(bool is_gpu_build, const core::MachineDescription& machine) {
+  if (is_gpu_build || !machine.gpu) return {};
+  return "note: " + machine.name +
+         " has GPUs, and a CPU build made this plan: \"packed weights and scratch\" and \"libraries\" are those of the "
+         "CPU build, and no CUDA context is counted. --validate of a GPU build plans what a GPU holds";
+}
+
 std::string units_text(const config::Config& input, std::int64_t units, bool groups) {
   if (!groups) return core::counted(units, "sequence");
   const bool texts = tasks::named(input.task.name).embeds_texts();

@@ -8,6 +8,7 @@
 
 #include "app/report/banner.hpp"
 #include "bert_hpc/config/config.hpp"
+#include "bert_hpc/core/machine_description.hpp"
 
 namespace bert_hpc::app {
 
@@ -19,6 +20,9 @@ std::vector<std::string> placement_warnings(const std::vector<RankPlacement>& ra
 /// Warning that `ranks` ranks of `rank_bytes` each do not fit into the `available` bytes of `where` ("this node", "a
 /// rank of NAME"); "" if they fit, or where `available` is unknown (0).
 std::string memory_warning(std::int64_t rank_bytes, int ranks, std::int64_t available, const std::string& where);
+
+/// Note that a CPU build planned the memory of `machine`, which has GPUs: what differs there; else "".
+std::string build_note(bool is_gpu_build, const core::MachineDescription& machine);
 
 /// "64 sequences", or if a step draws groups "64 queries", "64 rows of texts".
 std::string units_text(const config::Config& input, std::int64_t units, bool groups);

@@ -56,6 +56,16 @@ TEST_CASE("a plan beyond the available memory is warned of") {
   CHECK_THAT(memory_warning(gib << 22, 1 << 24, 8 * gib, "this node"), ContainsSubstring("4.0 PiB"));
 }
 
+TEST_CASE("a plan that a CPU build makes for GPUs says what differs there") {
+  bert_hpc::core::MachineDescription cpus, gpus;
+  gpus.name = "Y";
+  gpus.gpu = true;
+  CHECK(build_note(false, cpus).empty());
+  CHECK(build_note(true, gpus).empty());
+  CHECK_THAT(build_note(false, gpus),
+             ContainsSubstring("note: Y has GPUs, and a CPU build made this plan: \"packed weights and scratch\""));
+}
+
 TEST_CASE("a warm-up longer than the run and a batch larger than the data give warnings") {
   bert_hpc::config::Config input;
   input.batch.global = 64;
