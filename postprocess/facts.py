@@ -74,8 +74,17 @@ def of_steps(run):
     yield fact("training_loss", "training loss at the end", float(losses[-1]) if len(losses) else math.nan)
 
 
-def of_evaluations(run, alone):
-    """Of the selected evaluation of each split. With several runs the labels omit its step, so that equal values have equal labels."""
+def answered_text(columns, row):
+    """How many questions have an answer, and how many not."""
+    whole = int(columns["questions"][row])
+    part = round(columns["answered"][row] * whole / 100) if whole else 0
+    return f"{part:,} of {whole:,}, not {whole - part:,}"
+
+
+def of_evaluations(run, alone, columns_too):
+    """Of the selected evaluation of each split. With several runs the labels omit its step, so that equal values have equal labels.
+    The metrics of single label columns are many, and have a table of their own."""
+    left_out = {} if columns_too else rundata.column_metrics(run)
     for split in rundata.in_order(run.evaluations):
         columns = run.evaluations[split]
         row, which = rundata.chosen(run, split)
@@ -84,9 +93,13 @@ def of_evaluations(run, alone):
         words = rundata.described(run, split, row, which) if alone and which not in ("last", "only one") else which
         yield fact(f"{split}_step", f"{split} step", int(columns["step"][row]))
         yield fact(f"{split}_evaluation", f"{split} evaluation", which, "–" if which == "only one" else which)
-        for name in ["loss"] + [name for name in rundata.metric_names(run) if name in columns]:
+        for name in ["loss"] + [name for name in rundata.metric_names(run) if name in columns and name not in left_out]:
             label = f"{split} {rundata.label_of([run], name)}" + (f" ({words})" if alone and which != "only one" else "")
-            yield fact(f"{split}_{name}", label, float(columns[name][row]))
+            if name == "answered" and "questions" in columns:
+                label, counts = label.replace(rundata.label_of([run], name), "questions answered"), answered_text(columns, row)
+                yield fact(f"{split}_{name}", label, float(columns[name][row]), counts)
+            else:
+                yield fact(f"{split}_{name}", label, float(columns[name][row]))
     if rundata.best_step(run) is not None:
         yield fact("best_step", "step of the best checkpoint", rundata.best_step(run))
 
@@ -115,23 +128,23 @@ def of_predictions(run):
         yield fact(f"predicted_{found[0]}_{name}", f"predicted {found[0]}: {name}", count)
 
 
-def of_run(run, alone=True):
-    return [*of_start(run), *of_model(run), *of_steps(run), *of_evaluations(run, alone), *of_predictions(run), *of_resources(run)]
+def of_run(run, alone=True, columns_too=False):
+    return [*of_start(run), *of_model(run), *of_steps(run), *of_evaluations(run, alone, columns_too), *of_predictions(run), *of_resources(run)]
 
 
-# What one run's table does not repeat: it stands in the labels of the evaluations.
-ONLY_DATA = ("_step", "_evaluation")
+# What one run's table does not repeat: it stands in other rows.
+ONLY_DATA = ("_step", "_evaluation", "_questions")
 
 
 def shown(run):
-    """The rows of one run's summary: label and text."""
+    """The rows of one run's summary, without those that have no value: label and text."""
     splits = tuple(split + end for split in run.evaluations for end in ONLY_DATA)
-    return [[own.label, own.text] for own in of_run(run) if own.key not in (*splits, "best_step")]
+    return [[own.label, own.text] for own in of_run(run) if own.key not in (*splits, "best_step") and own.text != "–"]
 
 
 def data(runs):
     """Header and rows of summary.csv: a line for each run, numbers in full, cells without a value empty."""
-    found = [{own.key: own.value for own in of_run(run, alone=False)} for run in runs]
+    found = [{own.key: own.value for own in of_run(run, alone=False, columns_too=True)} for run in runs]
     keys = list(dict.fromkeys(key for columns in found for key in columns))
     return ["run", *keys], [[run.name, *(cell(columns.get(key)) for key in keys)] for run, columns in zip(runs, found)]
 

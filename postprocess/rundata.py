@@ -116,6 +116,14 @@ def metric_names(run):
     return [name for name in names if name not in ("step", "loss", "confusion_matrix", "seconds", "samples", "tokens")]
 
 
+def column_metrics(run):
+    """{metric of one label column, such as "rmse_grammar": (the metric, the column)} of a regression on several columns."""
+    if run.task != "regression" or len(run.label_names) < 2:
+        return {}
+    names = metric_names(run)
+    return {f"{metric}_{column}": (metric, column) for metric in names for column in run.label_names if f"{metric}_{column}" in names}
+
+
 def label_of(runs, metric):
     """A metric's display name, such as "macro F1"."""
     for run in runs:

@@ -1,5 +1,7 @@
 """The report's tables: the summary, the evaluations, the classes, and the timers; as text, Markdown and CSV."""
 
+import math
+
 import numpy as np
 
 import comparison
@@ -90,6 +92,30 @@ def rates(runs, kind, figures):
     return header, rows
 
 
+def label_columns(runs):
+    """The metrics of each label column of a regression on several, a line for each column, in the selected evaluation of each split."""
+    found = [rundata.column_metrics(run) for run in runs]
+    metrics = list(dict.fromkeys(metric for of_columns in found for metric, _ in of_columns.values()))
+    header = ["run", "split", "evaluation", "label column", *(rundata.label_of(runs, metric) for metric in metrics)]
+    rows = []
+    for run, of_columns in zip(runs, found):
+        for split in rundata.in_order(run.evaluations) if of_columns else ():
+            row, which = rundata.chosen(run, split)
+            values = {pair: float(run.evaluations[split][name][row]) for name, pair in of_columns.items()
+                      if row is not None and name in run.evaluations[split]}
+            rows += [[run.name, split, rundata.described(run, split, row, which), column,
+                      *(values.get((metric, column), math.nan) for metric in metrics)]
+                     for column in run.label_names if any((metric, column) in values for metric in metrics)]
+    return header, rows
+
+
+def label_columns_as_text(run):
+    """The same of one run for a terminal: a table for each split."""
+    header, rows = in_words(*label_columns([run]))
+    heads = [name.replace(" ", "\n") for name in header[4:]]
+    return ["\n" + as_text([split, *heads], [own[3:] for own in rows if own[1] == split]) for split in dict.fromkeys(own[1] for own in rows)]
+
+
 def timers(runs):
     """The log's table of sections, largest first; per cents are of the wall time, as in the log. If a run has times of its
     GPU, these are shown, and the host's mean beside them."""
@@ -126,7 +152,8 @@ def in_words(header, rows):
 def beginning(runs):
     """The first sections of summary.md, and the summary for a terminal."""
     if len(runs) == 1 and runs[0].has_metrics:
-        return ["## Summary\n\n" + as_markdown(*summary(runs[0]), "summary")], as_text(*summary(runs[0]))
+        text = "\n".join([as_text(*summary(runs[0])), *label_columns_as_text(runs[0])])
+        return ["## Summary\n\n" + as_markdown(*summary(runs[0]), "summary")], text
     details = comparison.details_as_markdown(runs)
     title = "Comparison" if len(runs) > 1 else "Summary"
     return [f"## {title}\n\n" + comparison.as_markdown(runs), *(["## Details\n\n" + details] if details else [])], comparison.as_text(runs)
@@ -144,7 +171,7 @@ def write_all(runs, output, sections=()):
             file.write(f"# Comparison of {len(runs)} runs\n\n{comparison.as_markdown(runs)}\n")
     write_csv(output / "summary.csv", *facts.data(runs))
     runs = [run for run in runs if run.has_metrics]
-    tables = {"evaluations": evaluations(runs), "entities": entities(runs), "classes": classes(runs),
+    tables = {"evaluations": evaluations(runs), "label_columns": label_columns(runs), "entities": entities(runs), "classes": classes(runs),
               "timers": timers(runs), "kernel_mix": kernel_mix.group_table(runs), "profile": kernel_mix.call_table(runs),
               "seeds": seeds(runs)}
     if any(len(run.steps["step"]) for run in runs):
@@ -155,7 +182,7 @@ def write_all(runs, output, sections=()):
             paths.append(output / (name + ".csv"))
             write_csv(paths[-1], header, rows)
     titles = {"seeds": "Seeds: means, and paired differences from the first variant",
-              "entities": "Entities", "classes": "Classes", "timers": "Time by section",
+              "label_columns": "Label columns", "entities": "Entities", "classes": "Classes", "timers": "Time by section",
               "kernel_mix": "Kernel mix of the profiled steps"}
     parts = [f"## {name}\n\n{as_markdown(*in_words(*tables[table]), table)}" for table, name in titles.items() if tables[table][1]]
     with written(output / "summary.md") as file:

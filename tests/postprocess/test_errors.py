@@ -20,6 +20,7 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1] / "postprocess")]
 import answers  # noqa: E402
 import command  # noqa: E402
 import errors  # noqa: E402
+import facts  # noqa: E402
 import make_run  # noqa: E402
 import plot_answers  # noqa: E402
 import reading  # noqa: E402
@@ -235,6 +236,11 @@ class Errors(unittest.TestCase):
         found.metric_labels.update(best_f1_threshold="threshold of best f1", has_answer_exact="exact where answered")
         self.assertEqual([rundata.label_of([found], name) for name in ("best_f1_threshold", "has_answer_exact")],
                          ["null threshold of the best F1", "exact match (answerable questions)"])
+        found.evaluations["test"] |= {"answered": [92.5], "questions": [1200.0]}
+        found.metric_labels.update(answered="percent answered")
+        self.assertIn(["test questions answered", "1,110 of 1,200, not 90"], facts.shown(found))
+        self.assertNotIn("test questions", [label for label, _ in facts.shown(found)])
+        self.assertEqual(dict(zip(*[facts.data([found])[0], facts.data([found])[1][0]]))["test_answered"], "92.5")
         plot_answers.drawing.plt.close("all")
 
     def test_an_excerpt_shows_the_answer(self):

@@ -28,6 +28,7 @@ sys.path[:0] = [str(HERE), str(SCRIPTS)]
 
 import command  # noqa: E402
 import drawing  # noqa: E402
+import facts  # noqa: E402
 import journal  # noqa: E402
 import kernel_mix  # noqa: E402
 import make_run  # noqa: E402
@@ -942,6 +943,31 @@ class BestCheckpoint(InFolder):
         run = reading.load_run(self.folder / "run", "run")
         run.attributes["label_names"] = ["O", "I-b", "B-a", "B-b"]
         self.assertEqual([row[3:] for row in tables.entities([run])[1]], [["a", 4, "0.5", "0.25", "0.3333"], ["b", 0, "0", "0", "0"]])
+
+    def test_label_columns_have_a_table_of_their_own(self):
+        run, columns = self.load(best="rmse"), ["grammar", "overall"]
+        values = {"loss": [0.5], "rmse": [0.75], "concordance": [0.25], "rmse_grammar": [0.625], "concordance_grammar": [np.nan],
+                  "rmse_overall": [0.875], "concordance_overall": [0.25]}
+        run.attributes.update(task="regression", label_names=columns)
+        run.evaluations = {"test": {"step": np.array([0]), **{name: np.array(own) for name, own in values.items()}}}
+        header, rows = tables.label_columns([run])
+        self.assertEqual(header, ["run", "split", "evaluation", "label column", "RMSE", "concordance correlation"])
+        self.assertEqual([row[1:5] for row in rows], [["test", "", "grammar", 0.625], ["test", "", "overall", 0.875]])
+        shown = tables.beginning([run])[1]
+        self.assertRegex(shown, r"test RMSE +0.75\n")
+        self.assertNotIn("RMSE grammar", shown)
+        self.assertIn("\n                concordance\ntest      RMSE  correlation\n-------  -----  -----------\n"
+                      "grammar  0.625            –\noverall  0.875         0.25", shown)
+        self.assertEqual(dict(zip(*[facts.data([run])[0], facts.data([run])[1][0]]))["test_rmse_overall"], "0.875")
+        self.assertEqual(tables.label_columns([self.load()])[1], [])
+
+    def test_a_summary_has_no_rows_without_a_value(self):
+        run = self.load(best=None)
+        run.attributes.update(mode="search", task="")
+        run.evaluations["test"] |= {"loss": np.array([np.nan])}
+        shown = dict(tables.summary(run)[1])
+        self.assertNotIn("–", shown.values())
+        self.assertFalse({"task", "test loss"} & set(shown))
 
     def test_a_long_table_is_cut_in_markdown(self):
         text = writing.as_markdown(["a", "b"], [[row, 0] for row in range(1005)], "classes")
