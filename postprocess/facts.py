@@ -78,7 +78,7 @@ def answered_text(columns, row):
     """How many questions have an answer, and how many not."""
     whole = int(columns["questions"][row])
     part = round(columns["answered"][row] * whole / 100) if whole else 0
-    return f"{part:,} of {whole:,}, not {whole - part:,}"
+    return f"{part:,} of {whole:,}, {whole - part:,} not"
 
 
 def of_evaluations(run, alone, columns_too):

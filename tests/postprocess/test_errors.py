@@ -238,7 +238,7 @@ class Errors(unittest.TestCase):
                          ["null threshold of the best F1", "exact match (answerable questions)"])
         found.evaluations["test"] |= {"answered": [92.5], "questions": [1200.0]}
         found.metric_labels.update(answered="percent answered")
-        self.assertIn(["test questions answered", "1,110 of 1,200, not 90"], facts.shown(found))
+        self.assertIn(["test questions answered", "1,110 of 1,200, 90 not"], facts.shown(found))
         self.assertNotIn("test questions", [label for label, _ in facts.shown(found)])
         self.assertEqual(dict(zip(*[facts.data([found])[0], facts.data([found])[1][0]]))["test_answered"], "92.5")
         plot_answers.drawing.plt.close("all")

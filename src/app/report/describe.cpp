@@ -122,15 +122,15 @@ std::string kernels_text(const ModelInstance& model) {
          " blocks a launch in layer norms' backward passes";
 }
 
-/// "answered 186 of 200 questions, not 14": the counts behind a percentage; "" where they are unknown.
+/// "answered 186 of 200 questions, 14 not": the counts behind a percentage; "" where they are unknown.
 std::string counts_text(const std::string& name, double percent, const std::string& all, const io::EvaluationRow& row) {
   const auto found =
       std::find_if(row.metrics.begin(), row.metrics.end(), [&](const auto& metric) { return metric.first == all; });
   if (found == row.metrics.end() || !std::isfinite(percent)) return {};
   const auto whole = static_cast<std::int64_t>(found->second);
   const std::int64_t part = std::llround(percent / 100 * found->second);
-  return name + " " + core::with_commas(part) + " of " + core::with_commas(whole) + " " + all + ", not " +
-         core::with_commas(whole - part);
+  return name + " " + core::with_commas(part) + " of " + core::with_commas(whole) + " " + all + ", " +
+         core::with_commas(whole - part) + " not";
 }
 
 }  // namespace
