@@ -121,9 +121,18 @@ def of_resources(run):
             yield fact(f"{folder}_bytes", f"weights in {folder}/", size, wording.bytes_text(size))
 
 
+def predicted_classes(run):
+    """("class", counts by name) of mode predict in classification; None for other runs."""
+    data = run.predictions
+    if run.attributes.get("mode") != "predict" or data is None or data["task"] != "classification":
+        return None
+    names = dict(enumerate(data["label_names"]))
+    return "class", collections.Counter(names.get(int(number), str(number)) for number in data["prediction"])
+
+
 def of_predictions(run):
-    """Of sentences without tags, how many entities of each type were predicted."""
-    found = predicted_entities.counts(run)
+    """Of texts or sentences without labels, how often each class, or how many entities of each type were predicted."""
+    found = predicted_classes(run) or predicted_entities.counts(run)
     for name, count in found[1].most_common(MOST_TYPES) if found else ():
         yield fact(f"predicted_{found[0]}_{name}", f"predicted {found[0]}: {name}", count)
 

@@ -93,6 +93,13 @@ class Classes(unittest.TestCase):
         path.write_text("x O O\n")  # with known tags
         self.assertIsNone(predicted_entities.counts(run))
 
+    def test_predicted_classes_are_counted_in_the_summary(self):
+        run = run_with_predictions(self.load(names=("few", "many")))
+        run.predictions |= {"label_names": ["few", "many"], "prediction": np.array([1, 0, 1])}
+        self.assertNotIn("predicted class: many", dict(facts.shown(run)))  # a training says more
+        run.attributes["mode"] = "predict"
+        self.assertEqual([row for row in facts.shown(run) if "predicted" in row[0]], [["predicted class: many", "2"], ["predicted class: few", "1"]])
+
     def test_no_legend_lies_on_the_bars_of_reliability(self):
         run = self.load()
         generator = np.random.default_rng(1)
