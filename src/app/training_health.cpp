@@ -48,4 +48,8 @@ void TrainingHealth::check_answers(const std::string& split, const Evaluator& ev
       objectives::one_answer_in_training(split, *answer, session_.model->config.label_names, run_.input, done));
 }
 
+void TrainingHealth::check_best(const std::string& split, const Evaluator& evaluator, std::int64_t done) {
+  if (one_answers_ == 0) check_answers(split, evaluator, true, done);
+}
+
 }  // namespace bert_hpc::app

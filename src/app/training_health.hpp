@@ -26,6 +26,8 @@ class TrainingHealth {
   /// After each evaluation. Warns of a model that predicts one answer in the second evaluation in a row, because the
   /// first ones often do, and in the last one.
   void check_answers(const std::string& split, const Evaluator& evaluator, bool last, std::int64_t done);
+  /// After the best model, of step `done`, was evaluated again: the same warning, unless the last evaluation had it.
+  void check_best(const std::string& split, const Evaluator& evaluator, std::int64_t done);
 
  private:
   std::int64_t max_skipped() const { return run_.input.optimizer.max_skipped_steps; }

@@ -221,19 +221,21 @@ bool TrainingLoop::test() {
   }
   const objectives::PredictionsFacts predictions = results_.predictions_of(split, *session_.model);
   const bool writes = session_.model->objective.task->predicts_samples;
-  const std::optional<io::EvaluationRow> row = evaluator.evaluate_unless(
-      best_.kept() ? best_.step() : state_.done, [this] { return asked_to_stop(); }, writes ? &predictions : nullptr);
+  const std::int64_t of_step = best_.kept() ? best_.step() : state_.done;
+  const std::optional<io::EvaluationRow> row =
+      evaluator.evaluate_unless(of_step, [this] { return asked_to_stop(); }, writes ? &predictions : nullptr);
   if (!row) {
     stop();
     return false;
   }
   if (validation != nullptr) {  // its evaluations are recorded
     context_.log.info("predictions of the validation split are in " + context_.input.run.directory);
+    if (of_step < state_.done) health_.check_best(split, evaluator, of_step);
     return true;
   }
   results_.record_evaluation("test", *row);
   context_.log.info(evaluation_line("test", *row, *session_.model));
-  health_.check_answers("test", *session_.test, true, state_.done);
+  health_.check_answers("test", *session_.test, true, of_step);
   return true;
 }
 

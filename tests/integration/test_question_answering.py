@@ -4,6 +4,7 @@ the exact characters of its context; layouts agree; the scorer's numbers are tho
 import json
 import pathlib
 import random
+import re
 import shutil
 import sys
 import unittest
@@ -120,6 +121,16 @@ class QuestionAnswering(TaskCase):
         n_best = json.loads((self.folder / "learned/nbest_predictions.json").read_text())
         for choices in n_best.values():
             self.assertAlmostEqual(sum(choice["probability"] for choice in choices), 1, delta=1e-6)
+
+    def test_a_best_model_that_answers_nothing_is_warned_of(self):
+        """By the metric it is the best, which a model that answers every question later is not."""
+        done = self.train("silent", schedule={"epochs": 25}, evaluation={"best": "no_answer_exact", "every_epochs": 1},
+                          data={"validation": ["test/test-*.h5"], "test": None})
+        evaluations = re.findall(r"validation at step (\d+): .*answered (\d+) of", done.stdout)
+        silent = [int(step) for step, answered in evaluations if answered == "0"]
+        self.assertTrue(silent and evaluations[-1][1] != "0", done.stdout)
+        self.assertEqual(done.stdout.count(f"too few steps ({silent[0]} so far"), 1, done.stdout)
+        self.assertIn("warning: validation: the model answers none of the 40 questions", done.stdout.split("predictions of the validation split")[1])
 
     def test_the_scorer_has_the_numbers_of_the_run(self):
         self.train("half", schedule={"epochs": 25})
