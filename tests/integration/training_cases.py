@@ -70,7 +70,7 @@ DISTILLED = {
     "answer_ranking": {"losses": ["kl", "mse_logits", "hidden_mse", "hidden_cosine", "attention_mse"], "temperature": 1.5, "alpha": 0.6},
     LISTWISE: {"losses": ["kl", "mse_logits", "margin_mse"], "temperature": 2.0, "alpha": 0.8},
     "token_classification": {"losses": ["kl", "mse_logits"], "temperature": 2.0, "alpha": 0.5},
-    "question_answering": {"losses": ["kl", "mse_logits", "attention_mse"], "temperature": 2.0, "alpha": 0.5},
+    "question_answering": {"losses": ["kl", "mse_logits", "hidden_mse", "hidden_cosine", "attention_mse"], "temperature": 2.0, "alpha": 0.5},
     "states": {"task": "classification", "losses": ["hidden_mse", "hidden_cosine"], "alpha": 0.6},
     "states_multi_label": {"task": "multi_label", "losses": ["hidden_mse", "hidden_cosine", "attention_mse"], "alpha": 0.7},
     "states_regression": {"task": "regression", "losses": ["mse_logits", "hidden_mse", "hidden_cosine", "attention_mse"], "alpha": 0.5},
