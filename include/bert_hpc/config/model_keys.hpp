@@ -48,7 +48,7 @@ struct Model {
   std::optional<std::int64_t> vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size;
   std::optional<std::int64_t> max_position_embeddings, type_vocab_size;
   std::optional<double> initializer_range;
-  std::optional<std::int64_t> embedding_size;  ///< where the family has embeddings of another size than hidden_size
+  std::optional<std::int64_t> embedding_size;  ///< of a family that has embeddings of another size than hidden_size
   // Keys that not every family has, by their names: `known` lists them.
   std::map<std::string, std::optional<double>> own_numbers;
   std::map<std::string, std::optional<std::string>> own_words;

@@ -29,8 +29,7 @@ class NormParameters {
   float* d_gamma() const { return parameters_->gradient(gamma_).data; }
   float* d_beta() const { return beta_ < 0 ? nullptr : parameters_->gradient(beta_).data; }
 
-  // Of what the forward pass saves of each row, (2, rows):
-  /// Null: an RMS norm.
+  // Rows of the saved statistics, (2, rows). mean: null for an RMS norm.
   float* mean(const core::Tensor<float>& statistics) const {
     return kind_ == NormKind::rms ? nullptr : statistics.row(0);
   }

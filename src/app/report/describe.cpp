@@ -122,7 +122,7 @@ std::string kernels_text(const ModelInstance& model) {
          " blocks a launch in layer norms' backward passes";
 }
 
-/// "answered 186 of 200 questions, 14 not": the counts behind a percentage; "" where they are unknown.
+/// "answered 186 of 200 questions, 14 not": the counts behind a percentage; "" if they are unknown.
 std::string counts_text(const std::string& name, double percent, const std::string& all, const io::EvaluationRow& row) {
   const auto found =
       std::find_if(row.metrics.begin(), row.metrics.end(), [&](const auto& metric) { return metric.first == all; });

@@ -56,6 +56,16 @@ TEST_CASE("defaults follow the format") {
   CHECK(parse(good, {"source.quotes=true"}).row_format().quotes);
 }
 
+TEST_CASE("a vocabulary that an override gives takes the place of one that is trained, and the reverse") {
+  const PrepConfig given = parse(good, {"tokenizer.vocabulary=\"bert\""});
+  CHECK(given.tokenizer.vocabulary == "bert");
+  CHECK(given.tokenizer.train_size == 0);
+  const PrepConfig trained =
+      parse(good, {"tokenizer.vocabulary=\"bert\"", "tokenizer.train_size=50"});  // the last --set wins
+  CHECK(trained.tokenizer.vocabulary.empty());
+  CHECK(trained.tokenizer.train_size == 50);
+}
+
 TEST_CASE("a comma separates the names of sets, and ends no class") {
   const PrepConfig sets = parse(good, {"task.name=\"multi_label\""});
   CHECK(sets.source.label_separator == ",");
@@ -270,7 +280,8 @@ TEST_CASE("an input of bert_hpc is recognised, and no other problem is reported"
 
 TEST_CASE("keys that contradict each other are refused") {
   CHECK(message(good).empty());
-  CHECK_THAT(message(good, {"tokenizer.vocabulary=\"v\""}), ContainsSubstring("both given"));
+  std::string both = good;
+  CHECK_THAT(message(both.insert(both.find("train_size"), "vocabulary = \"v\"\n")), ContainsSubstring("both given"));
   CHECK_THAT(message(good, {"tokenizer.train_size=0"}),
              ContainsSubstring("vocabulary is missing, and so is train_size") && !ContainsSubstring("both"));
   CHECK_THAT(message(good, {"source.format=\"text\""}),

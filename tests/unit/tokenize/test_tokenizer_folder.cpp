@@ -255,7 +255,7 @@ TEST_CASE("the files of a tokenizer are copied with a model, other text under th
     std::ofstream(scratch / "vocab.txt") << of_others;
     CHECK(copied_tokenizer_files(scratch.path()).size() == 3);
   }
-  std::ofstream(secret / "key") << "-----BEGIN KEY-----\n";
+  std::ofstream(secret / "key") << "-----BEGIN PRIVATE KEY-----\n";
   for (const char* name :
        {"vocab.txt", "merges.txt", "vocab.json", "added_tokens.json", "tokenizer.json", "special_tokens_map.json"}) {
     std::filesystem::remove(scratch / name);
