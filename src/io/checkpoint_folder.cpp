@@ -24,7 +24,7 @@ namespace {
 
 using core::ExitCode;
 constexpr const char* step_prefix = "step-";
-constexpr const char* aside_prefix = ".writing-";
+constexpr const char* staging_prefix = ".writing-";
 constexpr const char* replaced_prefix = ".replaced-";
 constexpr const char* doomed_prefix = ".removing-";
 constexpr const char* set_aside_prefix = "set-aside-";
@@ -111,7 +111,7 @@ std::string CheckpointFolder::place(std::int64_t step) const {
 }
 
 std::string CheckpointFolder::staging(std::int64_t step) const {
-  return path_ + '/' + aside_prefix + checkpoint_name(step);
+  return path_ + '/' + staging_prefix + checkpoint_name(step);
 }
 
 std::vector<std::int64_t> CheckpointFolder::steps() const {
@@ -150,7 +150,7 @@ void CheckpointFolder::tidy() const {
   with_reason("tidy", path_, [&] {
     if (!fs::exists(path_)) return;
     for (const std::string& name : names_in(path_)) {
-      if (name.starts_with(aside_prefix)) doom(path_, name);
+      if (name.starts_with(staging_prefix)) doom(path_, name);
       if (!name.starts_with(replaced_prefix)) continue;
       const std::string place_of_it = path_ + '/' + name.substr(std::string_view(replaced_prefix).size());
       if (fs::exists(fs::symlink_status(place_of_it))) {

@@ -57,10 +57,10 @@ std::string keep_older_rows(const std::string& directory, std::int64_t step) {
   const std::string path = metrics_path(directory),
                     stem = directory + '/' + std::string(older_prefix) + std::to_string(step + 1);
   if (!fs::exists(fs::symlink_status(path))) return "The rows of earlier steps are lost.";
-  std::string aside = stem + ".h5";
-  for (int i = 2; fs::exists(fs::symlink_status(aside)); ++i) aside = stem + '-' + std::to_string(i) + ".h5";
-  fs::rename(path, aside);
-  return "The rows of earlier steps are kept in '" + aside + "': metrics.h5 begins with step " +
+  std::string kept = stem + ".h5";
+  for (int i = 2; fs::exists(fs::symlink_status(kept)); ++i) kept = stem + '-' + std::to_string(i) + ".h5";
+  fs::rename(path, kept);
+  return "The rows of earlier steps are kept in '" + kept + "': metrics.h5 begins with step " +
          std::to_string(step + 1) + '.';
 }
 
@@ -142,9 +142,9 @@ void MetricsWriter::State::replace_journal(const std::string& path, std::string 
     known = core::read_text_file(options.history, bytes);
   }
   if (std::filesystem::exists(std::filesystem::symlink_status(path))) {
-    const std::string aside = path + ".damaged";
-    std::filesystem::rename(path, aside);
-    why += " It is kept as '" + aside + "'.";
+    const std::string kept = path + ".damaged";
+    std::filesystem::rename(path, kept);
+    why += " It is kept as '" + kept + "'.";
   }
   if (options.history.empty()) {
     warnings.push_back(why + ' ' + keep_older_rows(directory, options.resume_step));

@@ -199,11 +199,11 @@ struct RunLock::State {
 
   /// Removes the stale lock; not a new one that was taken in between.
   void remove_stale(const std::string& found) {
-    const std::string aside = path + ".stale." + host_name() + '.' + std::to_string(::getpid());
-    if (read_lock(path) != found || std::rename(path.c_str(), aside.c_str()) != 0) return;
-    const bool same = read_lock(aside) == found;
-    if (!same) static_cast<void>(::link(aside.c_str(), path.c_str()));
-    ::unlink(aside.c_str());
+    const std::string stale = path + ".stale." + host_name() + '.' + std::to_string(::getpid());
+    if (read_lock(path) != found || std::rename(path.c_str(), stale.c_str()) != 0) return;
+    const bool same = read_lock(stale) == found;
+    if (!same) static_cast<void>(::link(stale.c_str(), path.c_str()));
+    ::unlink(stale.c_str());
   }
 
   void acquire() {

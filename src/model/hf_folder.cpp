@@ -39,7 +39,7 @@ void save_hf_folder(const std::filesystem::path& folder, const ModelConfig& conf
   std::error_code problem;
   std::filesystem::create_directories(folder, problem);
   if (problem) throw Error(ExitCode::files, folder.string() + ": cannot be created (" + problem.message() + ").");
-  std::vector<AsideFile> files;
+  std::vector<TemporaryFile> files;
   const auto write_text = [&files, &folder](const std::string& name, const std::string& text) {
     const std::filesystem::path path = folder / name;
     std::error_code failure;
@@ -49,8 +49,8 @@ void save_hf_folder(const std::filesystem::path& folder, const ModelConfig& conf
   for (const auto& [name, text] : more_files) write_text(name, text);
   write_safetensors_into(files.emplace_back(folder / "model.safetensors"), std::move(tensors), {{"format", "pt"}});
   write_text("config.json", hf_config_text(config, head));  // last: a folder with a config.json is whole
-  for (AsideFile& file : files) file.finish();
-  for (AsideFile& file : files) file.publish();
+  for (TemporaryFile& file : files) file.finish();
+  for (TemporaryFile& file : files) file.publish();
 }
 
 }  // namespace bert_hpc::model

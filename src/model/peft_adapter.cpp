@@ -364,14 +364,14 @@ void save_peft_adapter(const std::filesystem::path& folder, const AdapterFacts& 
   if (problem) throw Error(ExitCode::files, folder.string() + ": cannot be created (" + problem.message() + ").");
   std::array<char, 17> hash{};
   const auto written = std::to_chars(hash.data(), hash.data() + hash.size(), facts.base_hash, 16);
-  std::vector<AsideFile> files;
+  std::vector<TemporaryFile> files;
   files.reserve(3);
   files.emplace_back(folder / "config.json").write(facts.config);
   write_safetensors_into(files.emplace_back(folder / tensors_name), std::move(tensors),
                          {{"format", "pt"}, {hash_key, std::string(hash.data(), written.ptr)}});
   files.emplace_back(folder / config_name).write(config_text(facts));  // last: a folder that has it is whole
-  for (AsideFile& file : files) file.finish();
-  for (AsideFile& file : files) file.publish();
+  for (TemporaryFile& file : files) file.finish();
+  for (TemporaryFile& file : files) file.publish();
 }
 
 }  // namespace bert_hpc::model

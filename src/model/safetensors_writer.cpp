@@ -12,7 +12,7 @@
 namespace bert_hpc::model {
 namespace {
 
-void write_values(AsideFile& file, const TensorToWrite& tensor) {
+void write_values(TemporaryFile& file, const TensorToWrite& tensor) {
   if (!tensor.fetch) return file.write(tensor.values.data(), tensor.values.size_bytes());
   for (std::int64_t begin = 0; begin < tensor.elements();) {
     const std::span<const float> piece = tensor.fetch(begin);
@@ -28,7 +28,7 @@ std::int64_t TensorToWrite::elements() const {
   return core::elements_of(shape);
 }
 
-void write_safetensors_into(AsideFile& file, std::vector<TensorToWrite> tensors,
+void write_safetensors_into(TemporaryFile& file, std::vector<TensorToWrite> tensors,
                             const std::map<std::string, std::string>& metadata) {
   std::sort(tensors.begin(), tensors.end(),
             [](const TensorToWrite& a, const TensorToWrite& b) { return a.name < b.name; });

@@ -199,11 +199,11 @@ class Faults(program.Case):
             self.assertEqual("metrics.journal.damaged" in done.stdout, name == "emptied")
             with h5py.File(directory / "metrics.h5") as file:
                 self.assertEqual(list(file["steps/step"]), [11, 12])
-            aside = directory / "metrics.before-step-11.h5"
-            self.assertIn(f"are kept in '{aside}'", done.stdout)
-            self.assertEqual(aside.read_bytes(), older)
+            kept = directory / "metrics.before-step-11.h5"
+            self.assertIn(f"are kept in '{kept}'", done.stdout)
+            self.assertEqual(kept.read_bytes(), older)
             program.run("bert_hpc", path, "--overwrite", threads=1, check=0)
-            self.assertFalse((directory / "metrics.journal.damaged").exists() or aside.exists())
+            self.assertFalse((directory / "metrics.journal.damaged").exists() or kept.exists())
 
     def test_a_journal_that_is_cut_while_the_run_continues(self):
         """The run still writes its checkpoints, without the metric history, and reports this once. A journal that has lost

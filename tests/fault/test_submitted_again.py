@@ -113,8 +113,8 @@ class SubmittedAgain(program.Case):
             self.assertIn(f"resuming from step {after} (", output)
         with h5py.File(directory / "metrics.h5") as file:
             self.assertEqual(list(file["steps/step"]), list(range(1, 11)))
-        aside = sorted(path.name for path in (directory / "checkpoints").glob("set-aside-*"))
-        self.assertEqual(aside, ["set-aside-step-00000004", "set-aside-step-00000006"])
+        set_aside = sorted(path.name for path in (directory / "checkpoints").glob("set-aside-*"))
+        self.assertEqual(set_aside, ["set-aside-step-00000004", "set-aside-step-00000006"])
 
     def test_its_lock_left_on_another_host(self):
         directory, _ = self.start("locked", 2, job=77)

@@ -98,8 +98,8 @@ bool read(const std::string& folder, const Inputs& inputs, const Image& image) {
 
 /// Reads inputs from `first` on in a process of their own, until one ends it; returns the first that was not read. One
 /// process for many, as a start takes longer than a reading. `loud`: what the sanitizers say is seen.
-std::int64_t read_aside(const std::string& folder, const Inputs& inputs, std::int64_t first, std::int64_t count,
-                        bool loud) {
+std::int64_t read_in_child(const std::string& folder, const Inputs& inputs, std::int64_t first, std::int64_t count,
+                           bool loud) {
   judging::Report& report = *judging::report;
   report.owner = judging::Owner::unknown;
   std::snprintf(report.text, sizeof report.text, "ended without a report");
@@ -143,7 +143,7 @@ struct Campaign {
   /// An input ended its process: again, alone. False where our code did it.
   bool judge(const std::string& folder, const Inputs& inputs, std::int64_t number) {
     const Image image = inputs.image(number);
-    if (read_aside(folder, inputs, number, 1, false) > number) {
+    if (read_in_child(folder, inputs, number, 1, false) > number) {
       ++library["only after other files, whose reading spoilt the memory"];
       return true;
     }
@@ -156,7 +156,7 @@ struct Campaign {
                 static_cast<unsigned long long>(options.seed), image.kind.c_str(), place.c_str());
     std::fflush(stdout);
     keep("ours-" + std::to_string(number), image);
-    read_aside(folder, inputs, number, 1, true);
+    read_in_child(folder, inputs, number, 1, true);
     return false;
   }
 
@@ -168,7 +168,7 @@ struct Campaign {
     auto printed = begin;
     while (inputs_read < options.runs && Clock::now() - begin < std::chrono::seconds(options.seconds)) {
       const std::int64_t count = std::min(at_once, options.runs - inputs_read);
-      const std::int64_t next = read_aside(folder, inputs, inputs_read, count, false);
+      const std::int64_t next = read_in_child(folder, inputs, inputs_read, count, false);
       const bool ended = next < inputs_read + count;
       if (ended && !judge(folder, inputs, next)) return false;
       inputs_read = next + (ended ? 1 : 0);

@@ -69,7 +69,7 @@ using NamedTexts = std::vector<std::pair<std::string, std::string>>;
 
 /// Writes config.json, model.safetensors and `more_files`, such as the tokenizer's, into `folder`, made where it is
 /// missing: what AutoModelFor….from_pretrained(folder) reads without a missing or unexpected key. All files are written
-/// aside and flushed first, then renamed one after another. Throws Error(files).
+/// under temporary names and flushed first, then renamed one after another. Throws Error(files).
 void save_hf_folder(const std::filesystem::path& folder, const ModelConfig& config, const layers::HeadKind& head,
                     const core::ParameterStore& store, const NamedTexts& more_files = {});
 /// The same from tensors wherever they are.

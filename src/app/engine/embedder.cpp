@@ -98,7 +98,7 @@ void Embedder::result(int micro_batch, model::Stage& stage, int slot) {
   if (model_.place.tensor != 0) return;  // those ranks know the same
   const core::Tensor<float> all = stage.logits(slot).as<float>();
   const std::span<const float> outputs(all.data, static_cast<std::size_t>(all.size()));
-  const std::span<const float> here = core::on_host(outputs, aside_);
+  const std::span<const float> here = core::on_host(outputs, staging_);
   const auto number = static_cast<std::size_t>(micro_batch);
   const core::TokenRows& rows = loaded_->micro_batches[number].on_host.targets.rows;
   const int first = loaded_->plan.replica_begin[static_cast<std::size_t>(model_.place.data)];

@@ -66,7 +66,7 @@ class Embedder : private train::PipelineEvents {
   data::BatchLoader loader_;
   std::mutex& hdf5_;
   StepResults kept_, written_;  // of the step that is computed, and of the one that is written
-  std::vector<float> aside_;    // copy of a micro-batch's embeddings in host memory, on GPUs
+  std::vector<float> staging_;  // copy of a micro-batch's embeddings in host memory, on GPUs
   // The step under way.
   const data::LoadedStep* loaded_ = nullptr;
   std::vector<layers::StepContext> passes_;

@@ -92,13 +92,13 @@ void Evaluator::result(int micro_batch, model::Stage& stage, int slot) {
   const auto logits = [&] {
     const core::Tensor<float> all = stage.logits(slot).as<float>();  // contiguous: not of a tied decoder
     const std::span<const float> outputs(all.data, static_cast<std::size_t>(all.size()));
-    const std::span<const float> here = core::on_host(outputs, aside_);
+    const std::span<const float> here = core::on_host(outputs, staging_);
     if (results_->makes_metrics()) return here;
     return objectives::outputs_in_labels_unit(model_.output_rules.scales, model_.output_rules.range, here,
                                               in_labels_unit_);
   };
   const auto losses = [&] {
-    return core::on_host(std::span<const float>(stage.row_losses(slot), static_cast<std::size_t>(rows)), aside_);
+    return core::on_host(std::span<const float>(stage.row_losses(slot), static_cast<std::size_t>(rows)), staging_);
   };
   if (keep_) keep(micro_batch, batch.targets.rows, results_->keeps_losses() ? losses() : logits());
   if (!computes_losses()) return;

@@ -75,19 +75,19 @@ std::size_t find_a(const core::ParameterStore& store, const std::string& layer) 
   return static_cast<std::size_t>(layers::find_adapter_a(store, layer));
 }
 
-/// In host memory: the parameter's own memory, or `aside`, which gets a copy, with what its adapter adds to it.
-std::span<const float> values_of(ModelInstance& model, const std::string& name, std::vector<float>& aside) {
+/// In host memory: the parameter's own memory, or `copy`, which gets a copy, with what its adapter adds to it.
+std::span<const float> values_of(ModelInstance& model, const std::string& name, std::vector<float>& copy) {
   const core::ParameterStore& store = model.parameters;
   const auto host = [&store](const std::string& parameter, std::vector<float>& staging) {
     const core::Tensor<const float> value = store.value(store.find(parameter));
     const std::span<const float> all(value.data, static_cast<std::size_t>(value.size()));
     return core::Tensor<const float>(core::on_host(all, staging).data(), value.rows, value.columns);
   };
-  const core::Tensor<const float> values = host(name, aside);
+  const core::Tensor<const float> values = host(name, copy);
   const auto size = static_cast<std::size_t>(values.size());
   const std::optional<std::string> layer = model::adapted_layer(model.plan, name);
   if (!layer) return {values.data, size};
-  if (values.data != aside.data()) aside.assign(values.data, values.data + size);
+  if (values.data != copy.data()) copy.assign(values.data, values.data + size);
   std::vector<float> staging_a, staging_b, staging_m, staging_n;
   model::AdapterValues adapter = {.scale = static_cast<float>(model.plan.low_rank->scale()),
                                   .a = host(store.slices()[find_a(store, *layer)].name, staging_a),
@@ -97,8 +97,8 @@ std::span<const float> values_of(ModelInstance& model, const std::string& name, 
     const float* const norms = model.kernels.factors().of(store.find(name), 1, adapter.scale).norms;
     adapter.norms = core::on_host(std::span(norms, static_cast<std::size_t>(values.rows)), staging_n).data();
   }
-  model::merge_adapter(adapter, {aside.data(), values.rows, values.columns});
-  return {aside.data(), size};
+  model::merge_adapter(adapter, {copy.data(), values.rows, values.columns});
+  return {copy.data(), size};
 }
 
 void send_all(ModelInstance& model, comm::Communicator& world, const std::vector<Owned>& parameters) {
@@ -169,7 +169,7 @@ class Source {
   }
 
  private:
-  std::span<const float> own(const Owned& parameter) { return values_of(model_, parameter.name, aside_); }
+  std::span<const float> own(const Owned& parameter) { return values_of(model_, parameter.name, staging_); }
   std::span<const float> put_together(const Owned& parameter) {
     whole_.resize(static_cast<std::size_t>(core::elements_of(parameter.shape)));
     for (const Holder& holder : parameter.holders) {
@@ -190,7 +190,7 @@ class Source {
 
   ModelInstance& model_;
   Arrivals& arrivals_;
-  std::vector<float> whole_, part_, aside_;
+  std::vector<float> whole_, part_, staging_;
 };
 
 using Write = std::function<void(std::vector<model::TensorToWrite>)>;

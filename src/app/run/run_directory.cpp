@@ -28,7 +28,7 @@ namespace {
 constexpr const char* status_name = ".status";
 constexpr const char* start_name = ".start";
 constexpr const char* input_name = "input.toml";
-constexpr const char* aside_name = ".replaced";
+constexpr const char* replaced_name = ".replaced";
 // Everything that a run writes; the rest of a directory is not ours and stays.
 constexpr const char* own_names[] = {"input.toml",
                                      "log.txt",
@@ -202,18 +202,18 @@ void note_start(const std::string& path, const RunStart& start) {
 }
 
 void begin_run(const std::string& path, const std::string& resolved_input, const RunStart& start) {
-  const fs::path directory(path), aside = directory / aside_name;
+  const fs::path directory(path), replaced = directory / replaced_name;
   try {
     fs::create_directories(directory);
     // First the status: from here on the directory holds an unfinished run, whenever this process dies.
     io::write_text_file(path_in(path, status_name), "running\n");
-    fs::remove_all(aside);
-    fs::create_directory(aside);
+    fs::remove_all(replaced);
+    fs::create_directory(replaced);
     const std::vector<fs::path> there(fs::directory_iterator(directory), {});
     for (const fs::path& path_there : there) {
-      if (is_own(path_there.filename())) fs::rename(path_there, aside / path_there.filename());
+      if (is_own(path_there.filename())) fs::rename(path_there, replaced / path_there.filename());
     }
-    fs::remove_all(aside);
+    fs::remove_all(replaced);
   } catch (const fs::filesystem_error& error) {
     cannot("begin a run in", path, error.code().message());
   }

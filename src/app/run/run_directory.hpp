@@ -63,7 +63,7 @@ void require_place(const std::string& path);
 void check_run_directory(const std::string& path, const ResolvedInput& resolved, bool overwrite, bool resumes);
 
 /// When the first result is about to be written: makes the directory, removes what an earlier run left there (as a
-/// whole, by moving it aside first), writes input.toml and the status "running". Throws Error(files).
+/// whole, by moving it to a temporary folder first), writes input.toml and the status "running". Throws Error(files).
 void begin_run(const std::string& path, const std::string& resolved_input, const RunStart& start = {});
 
 /// The same for a run that resumes: what is there stays, log.txt up to its first `log_bytes`; note_start() follows,

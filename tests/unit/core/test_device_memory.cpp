@@ -64,12 +64,12 @@ TEST_CASE("a mirrored array and stand-ins for device memory carry content both w
   CHECK(array.to_host(10)[3] == 2.5);
   const core::Buffer<float> device(4);
   const std::span<float> all(device.data(), 4);
-  std::vector<float> aside;
-  const std::span<float> work = core::host_side(all, aside);
+  std::vector<float> staging;
+  const std::span<float> work = core::host_side(all, staging);
   work[2] = 1.5f;
   core::copy_to_device<float>(work, all);
-  CHECK(core::on_host<float>(all, aside)[2] == 1.5f);
-  CHECK(aside.empty() == core::host_sees_device_memory());
+  CHECK(core::on_host<float>(all, staging)[2] == 1.5f);
+  CHECK(staging.empty() == core::host_sees_device_memory());
 }
 
 TEST_CASE("the guard keeps the host from device memory, and host memory from kernels") {

@@ -332,7 +332,7 @@ TEST_CASE("a journal without its beginning does not keep a run from resuming") {
   const std::string path = metrics_journal_path(directory.path());
   std::string flipped = bert_hpc::test::file_bytes(path);
   flipped[3] ^= 1;
-  std::string aside = directory.path() + "/metrics.before-step-6.h5";
+  std::string kept = directory.path() + "/metrics.before-step-6.h5";
   for (const std::string& damaged : {flipped, std::string()}) {
     bert_hpc::test::write_bytes(path, damaged);
     const std::string older = bert_hpc::test::file_bytes(metrics_path(directory.path()));
@@ -340,12 +340,12 @@ TEST_CASE("a journal without its beginning does not keep a run from resuming") {
       MetricsWriter writer(directory.path(), example_info(), {.interval = 5, .resume_step = 5});
       REQUIRE(writer.warnings().size() == 1);
       CHECK_THAT(writer.warnings()[0], ContainsSubstring("does not begin as") && ContainsSubstring(".damaged'") &&
-                                           ContainsSubstring("'" + aside + "': metrics.h5 begins with step 6."));
+                                           ContainsSubstring("'" + kept + "': metrics.h5 begins with step 6."));
       writer.record_step(step_row(6));
     }
     CHECK(bert_hpc::test::file_bytes(path + ".damaged") == damaged);
-    CHECK(bert_hpc::test::file_bytes(aside) == older);
-    aside = directory.path() + "/metrics.before-step-6-2.h5";  // the first one stays
+    CHECK(bert_hpc::test::file_bytes(kept) == older);
+    kept = directory.path() + "/metrics.before-step-6-2.h5";  // the first one stays
     CHECK(steps_of(directory) == std::vector<std::int64_t>{6});
     CHECK(rebuild_metrics(directory.path()) == 0);
     CHECK(steps_of(directory) == std::vector<std::int64_t>{6});

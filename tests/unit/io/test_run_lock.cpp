@@ -202,17 +202,17 @@ TEST_CASE("a lock that cannot be looked at for a moment is not one that was give
   }
   bert_hpc::test::write_bytes(directory / ".lock", foreign);
   // Opening it fails (ELOOP) and succeeds in turns, from one look to the next; it is touched in one pause of 40.
-  const std::string path = directory / ".lock", aside = directory / "aside";
-  REQUIRE(symlink("aside", aside.c_str()) == 0);
+  const std::string path = directory / ".lock", loop = directory / "loop";
+  REQUIRE(symlink("loop", loop.c_str()) == 0);
   const auto exchange = [&] {
-    REQUIRE(syscall(SYS_renameat2, AT_FDCWD, path.c_str(), AT_FDCWD, aside.c_str(), 2U) == 0);  // RENAME_EXCHANGE
+    REQUIRE(syscall(SYS_renameat2, AT_FDCWD, path.c_str(), AT_FDCWD, loop.c_str(), 2U) == 0);  // RENAME_EXCHANGE
   };
   for (const int touching : {39, 40}) {
     for (int every : {1, 2, 3}) {
       ManualClock clock;
       bool turned = false;
       clock.during_pause = [&](int pause) {
-        if (pause == touching) touch(turned ? aside : path, pause + every);
+        if (pause == touching) touch(turned ? loop : path, pause + every);
         if (pause % every == 0) {
           exchange();
           turned = !turned;

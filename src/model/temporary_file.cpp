@@ -1,4 +1,4 @@
-#include "aside_file.hpp"
+#include "temporary_file.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -16,24 +16,25 @@ namespace bert_hpc::model {
 using core::Error;
 using core::ExitCode;
 
-AsideFile::AsideFile(std::filesystem::path path) : path_(std::move(path)), partial_(io::name_beside(path_.string())) {
+TemporaryFile::TemporaryFile(std::filesystem::path path)
+    : path_(std::move(path)), partial_(io::name_beside(path_.string())) {
   descriptor_ = core::create_own_file(partial_);
   if (descriptor_ < 0) fail("be created");
   pending_ = true;
 }
 
-AsideFile::~AsideFile() {
+TemporaryFile::~TemporaryFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
   if (pending_) ::unlink(partial_.c_str());
 }
 
-AsideFile::AsideFile(AsideFile&& other) noexcept
+TemporaryFile::TemporaryFile(TemporaryFile&& other) noexcept
     : path_(std::move(other.path_)),
       partial_(std::move(other.partial_)),
       descriptor_(std::exchange(other.descriptor_, -1)),
       pending_(std::exchange(other.pending_, false)) {}
 
-void AsideFile::write(const void* bytes, std::size_t count) {
+void TemporaryFile::write(const void* bytes, std::size_t count) {
   const char* next = static_cast<const char*>(bytes);
   while (count > 0) {
     const ssize_t written = ::write(descriptor_, next, count);
@@ -44,18 +45,18 @@ void AsideFile::write(const void* bytes, std::size_t count) {
   }
 }
 
-void AsideFile::finish() {
+void TemporaryFile::finish() {
   if (::fsync(descriptor_) != 0) fail("be flushed to disk");
   if (::close(std::exchange(descriptor_, -1)) != 0) fail("be closed");
 }
 
-void AsideFile::publish() {
+void TemporaryFile::publish() {
   core::require(descriptor_ < 0, "a file must be finished before it is published");
   io::publish(path_.string());
   pending_ = false;
 }
 
-void AsideFile::fail(const char* what) const {
+void TemporaryFile::fail(const char* what) const {
   throw Error(ExitCode::files, partial_.string() + ": cannot " + what + " (" + std::strerror(errno) +
                                    "). An earlier file of that name is untouched.");
 }

@@ -1,5 +1,5 @@
-// AsideFile: a file that is written piece by piece beside its final name and takes that name only when it is complete
-// on disk (see io/atomic_write.hpp). Several can be finished first and published together.
+// TemporaryFile: a file that is written piece by piece beside its final name and takes that name only when it is
+// complete on disk (see io/atomic_write.hpp). Several can be finished first and published together.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +9,15 @@
 
 namespace bert_hpc::model {
 
-class AsideFile {
+class TemporaryFile {
  public:
   /// Creates PATH.partial. All failures are Error(files) with the path and the system's reason.
-  explicit AsideFile(std::filesystem::path path);
-  ~AsideFile();  ///< removes what was not published
-  AsideFile(AsideFile&& other) noexcept;
-  AsideFile(const AsideFile&) = delete;
-  AsideFile& operator=(const AsideFile&) = delete;
-  AsideFile& operator=(AsideFile&&) = delete;
+  explicit TemporaryFile(std::filesystem::path path);
+  ~TemporaryFile();  ///< removes what was not published
+  TemporaryFile(TemporaryFile&& other) noexcept;
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(TemporaryFile&&) = delete;
 
   void write(const void* bytes, std::size_t count);
   void write(std::string_view text) { write(text.data(), text.size()); }
