@@ -7,7 +7,7 @@
 namespace bert_hpc::objectives {
 namespace {
 
-constexpr std::int64_t block_values = 1 << 16;  // of outputs that are turned into columns at a time
+constexpr std::int64_t block_values = 1 << 16;  // of outputs that become columns at a time
 
 /// Rows of a column of labels; none if the column is empty.
 template <class T>

@@ -22,21 +22,22 @@ ByteFp8Product::ByteFp8Product(MatrixProduct& rounded, std::vector<Fp8Layer> all
 
 std::int64_t ByteFp8Product::reserve_rounded(const ProductExtents& e) {
   scratch_bytes_ = std::max(scratch_bytes_, padded_rows(e.rows) * std::max(e.in, e.out));
-  for (auto* buffer : {&scratch_, &turned_[0].numbers, &turned_[1].numbers}) {
+  for (auto* buffer : {&scratch_, &transposed_[0].numbers, &transposed_[1].numbers}) {
     if (allocates() && buffer->size() < scratch_bytes_) *buffer = core::Buffer<std::uint8_t>(scratch_bytes_);
   }
   return 2 * elements_ + 3 * scratch_bytes_;
 }
 
-Tensor<std::uint8_t> ByteFp8Product::weight_place(std::size_t layer, bool turned) const {
+Tensor<std::uint8_t> ByteFp8Product::weight_place(std::size_t layer, bool transposed) const {
   const Tensor<const float>& w = layers()[layer].weight;
-  return {weights_[turned ? 1 : 0].data() + begins_[layer], turned ? w.columns : w.rows, turned ? w.rows : w.columns};
+  return {weights_[transposed ? 1 : 0].data() + begins_[layer], transposed ? w.columns : w.rows,
+          transposed ? w.rows : w.columns};
 }
 
 void ByteFp8Product::round_weight(std::size_t layer) {
   const Fp8Scale scale = scales().of(layer, Fp8Operand::weight);
-  round_to_fp8_turned(rounded().read(layers()[layer].weight), scale, false, weight_place(layer, true),
-                      weight_place(layer, false));
+  round_to_fp8_transposed(rounded().read(layers()[layer].weight), scale, false, weight_place(layer, true),
+                          weight_place(layer, false));
 }
 
 Fp8Matmul::Operand ByteFp8Product::described(const Tensor<std::uint8_t>& numbers, Fp8Operand operand) const {
@@ -44,8 +45,8 @@ Fp8Matmul::Operand ByteFp8Product::described(const Tensor<std::uint8_t>& numbers
   return {numbers.data, numbers.stride, s.format, s.inverse};
 }
 
-Fp8Matmul::Operand ByteFp8Product::weight(bool turned) const {
-  return described(weight_place(layer(), turned), Fp8Operand::weight);
+Fp8Matmul::Operand ByteFp8Product::weight(bool transposed) const {
+  return described(weight_place(layer(), transposed), Fp8Operand::weight);
 }
 
 Tensor<std::uint8_t> ByteFp8Product::place_in(const core::Buffer<std::uint8_t>& memory, std::int64_t rows,
@@ -54,27 +55,28 @@ Tensor<std::uint8_t> ByteFp8Product::place_in(const core::Buffer<std::uint8_t>& 
   return {memory.data(), rows, columns};
 }
 
-ByteFp8Product::TurnedGradient& ByteFp8Product::next_turned() {
+ByteFp8Product::TransposedGradient& ByteFp8Product::next_transposed() {
   next_ = 1 - next_;
-  turned_[next_].data = nullptr;
-  return turned_[next_];
+  transposed_[next_].data = nullptr;
+  return transposed_[next_];
 }
 
-void ByteFp8Product::forget_turned() {
-  for (TurnedGradient& t : turned_) {
+void ByteFp8Product::forget_transposed() {
+  for (TransposedGradient& t : transposed_) {
     if (t.layer == layer()) t.data = nullptr;
   }
 }
 
 /// The transposed 8-bit copy of d_y; made here unless run_backward_input() made it already.
-Fp8Matmul::Operand ByteFp8Product::turned_gradient(const ProductOperand& d_y) {
-  for (TurnedGradient& t : turned_) {
+Fp8Matmul::Operand ByteFp8Product::transposed_gradient(const ProductOperand& d_y) {
+  for (TransposedGradient& t : transposed_) {
     if (t.data != d_y.matrix.data || t.layer != layer() || t.rows != d_y.matrix.rows) continue;
     t.data = nullptr;
     return described(place_in(t.numbers, d_y.matrix.columns, padded_rows(d_y.matrix.rows)), Fp8Operand::d_y);
   }
-  const Tensor<std::uint8_t> place = place_in(next_turned().numbers, d_y.matrix.columns, padded_rows(d_y.matrix.rows));
-  round_to_fp8_turned(d_y, scale(Fp8Operand::d_y), false, place);
+  const Tensor<std::uint8_t> place =
+      place_in(next_transposed().numbers, d_y.matrix.columns, padded_rows(d_y.matrix.rows));
+  round_to_fp8_transposed(d_y, scale(Fp8Operand::d_y), false, place);
   return described(place, Fp8Operand::d_y);
 }
 
@@ -108,10 +110,10 @@ void ByteFp8Product::run_backward_input(const ProductOperand& d_y, Matrix d_x, c
   if (d_y.matrix.rows == 0) return;
   const Tensor<std::uint8_t> numbers = place_in(scratch_, d_y.matrix.rows, d_y.matrix.columns);
   const Fp8Scale d_y_scale = scale(Fp8Operand::d_y);
-  forget_turned();
-  TurnedGradient& t = next_turned();
-  round_to_fp8_turned(d_y, d_y_scale, true, place_in(t.numbers, d_y.matrix.columns, padded_rows(d_y.matrix.rows)),
-                      numbers);
+  forget_transposed();
+  TransposedGradient& t = next_transposed();
+  round_to_fp8_transposed(d_y, d_y_scale, true, place_in(t.numbers, d_y.matrix.columns, padded_rows(d_y.matrix.rows)),
+                          numbers);
   // With two gradients of weights outstanding, as zero-bubble schedules have them, it is not known which comes first.
   if (++outstanding_[layer()] == 1) {
     t.layer = layer();
@@ -135,11 +137,11 @@ void ByteFp8Product::run_backward_weight(const ProductOperand& d_y, const Produc
   }
   if (outstanding_[layer()] > 0) --outstanding_[layer()];
   const Tensor<std::uint8_t> numbers = place_in(scratch_, x.matrix.columns, padded_rows(x.matrix.rows));
-  round_to_fp8_turned(x, scale(Fp8Operand::x), false, numbers);
+  round_to_fp8_transposed(x, scale(Fp8Operand::x), false, numbers);
   multiply({.m = d_w.rows,
             .n = d_w.columns,
             .k = padded_rows(x.matrix.rows),
-            .a = turned_gradient(d_y),
+            .a = transposed_gradient(d_y),
             .b = described(numbers, Fp8Operand::x),
             .c = d_w,
             .beta = write == Write::accumulate ? 1.0f : 0.0f,

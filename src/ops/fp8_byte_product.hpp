@@ -56,21 +56,21 @@ class ByteFp8Product : public Fp8Product {
   void run_backward_weight(const ProductOperand& d_y, const ProductOperand& x, Matrix d_w, Write write) override;
 
   /// d_yᵗ of a layer, in scratch memory of its own.
-  struct TurnedGradient {
+  struct TransposedGradient {
     std::size_t layer = 0;
     const void* data = nullptr;  ///< of d_y; null: the memory is free
     std::int64_t rows = 0;
     core::Buffer<std::uint8_t> numbers{};
   };
-  TurnedGradient& next_turned();
-  void forget_turned();  ///< of the layer
-  Fp8Matmul::Operand turned_gradient(const ProductOperand& d_y);
-  Fp8Matmul::Operand weight(bool turned) const;
+  TransposedGradient& next_transposed();
+  void forget_transposed();  ///< of the layer
+  Fp8Matmul::Operand transposed_gradient(const ProductOperand& d_y);
+  Fp8Matmul::Operand weight(bool transposed) const;
   /// The bias in the type of `sum`, or null if there is no such copy of it.
   const void* copied(const float* bias, const Matrix& sum);
   Fp8Matmul::Operand described(const Tensor<std::uint8_t>& numbers, Fp8Operand operand) const;
   /// Memory of the layer's weights, as stored or transposed.
-  Tensor<std::uint8_t> weight_place(std::size_t layer, bool turned) const;
+  Tensor<std::uint8_t> weight_place(std::size_t layer, bool transposed) const;
   static Tensor<std::uint8_t> place_in(const core::Buffer<std::uint8_t>& memory, std::int64_t rows,
                                        std::int64_t columns);
 
@@ -79,8 +79,8 @@ class ByteFp8Product : public Fp8Product {
   core::Buffer<std::uint8_t> weights_[2];  // as stored, and transposed
   core::Buffer<std::uint8_t> scratch_;     // of x or d_y as it is, or of xᵗ
   // A sublayer's two layers compute their gradients of inputs one after the other, then those of their weights.
-  TurnedGradient turned_[2];
-  int next_ = 0;                  // of turned_
+  TransposedGradient transposed_[2];
+  int next_ = 0;                  // of transposed_
   std::vector<int> outstanding_;  // by layer: gradients of inputs whose gradients of weights have not followed
 };
 

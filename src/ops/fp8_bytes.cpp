@@ -115,19 +115,19 @@ struct TileSums {
   }
 };
 
-/// Operands of a transposition: x, turned (columns, rows) = float8(x·s)ᵀ, and plain = float8(x·s) unless it has no
+/// Operands of a transposition: x, transposed (columns, rows) = float8(x·s)ᵀ, and plain = float8(x·s) unless it has no
 /// data. Rows of x past the end count as zeros. A tile's bytes lie in `memory`, transposed.
 template <Float8 format, class From>
-struct Turning {
+struct Transposition {
   using Fetched = typename From::Fetched[word_bytes];
   static constexpr bool sums = has_sums<From>;
 
   From from;
   std::int64_t rows, columns;
-  Tensor<std::uint8_t> plain, turned;
+  Tensor<std::uint8_t> plain, transposed;
 
   KOKKOS_INLINE_FUNCTION std::int64_t tiles_across() const { return (columns + tile_columns - 1) / tile_columns; }
-  std::int64_t tiles() const { return tiles_across() * kernel::divide_up(turned.columns, tile_rows); }
+  std::int64_t tiles() const { return tiles_across() * kernel::divide_up(transposed.columns, tile_rows); }
   KOKKOS_INLINE_FUNCTION std::int64_t first_row(std::int64_t tile) const { return tile / tiles_across() * tile_rows; }
   KOKKOS_INLINE_FUNCTION std::int64_t first_column(std::int64_t tile) const {
     return tile % tiles_across() * tile_columns;
@@ -189,8 +189,8 @@ struct Turning {
   KOKKOS_INLINE_FUNCTION void write(std::int64_t tile, int i, Chunk* memory) const {
     const int across = i / chunks_down, down = i % chunks_down;
     const std::int64_t row = first_row(tile) + down * chunk_bytes, column = first_column(tile) + across;
-    if (row >= turned.columns || column >= columns) return;
-    *reinterpret_cast<Chunk*>(turned.row(column) + row) = chunk(memory, across, down);
+    if (row >= transposed.columns || column >= columns) return;
+    *reinterpret_cast<Chunk*>(transposed.row(column) + row) = chunk(memory, across, down);
   }
 
   /// Writes column `column` of a tile's sums.
@@ -203,7 +203,7 @@ struct Turning {
 #if BERT_HPC_WARPS
 template <class At>
 __global__ void __launch_bounds__(patches_of_tile)
-    turned_tiles(const At at, const float* scale, std::uint32_t* largest) {
+    transposed_tiles(const At at, const float* scale, std::uint32_t* largest) {
   kernel::wait_for_earlier_kernels();
   __shared__ Chunk memory[chunks_of_tile];
   const int thread = static_cast<int>(threadIdx.x);
@@ -261,15 +261,15 @@ std::uint32_t round_tile(const At& at, std::int64_t tile, float scale) {
 #endif
 
 template <Float8 format, class From>
-void round_turned_in(const From& from, const core::ConstMatrix& x, const Fp8Scale& scale, bool notes,
-                     Tensor<std::uint8_t> plain, Tensor<std::uint8_t> turned) {
-  const Turning<format, From> at{from, x.rows, x.columns, plain, turned};
+void round_transposed_in(const From& from, const core::ConstMatrix& x, const Fp8Scale& scale, bool notes,
+                         Tensor<std::uint8_t> plain, Tensor<std::uint8_t> transposed) {
+  const Transposition<format, From> at{from, x.rows, x.columns, plain, transposed};
   const float* const s = scale.scale;
   std::uint32_t* const noted = notes ? scale.largest : nullptr;
-  constexpr const char* label = "bert_hpc::ops::fp8_round_turned";
+  constexpr const char* label = "bert_hpc::ops::fp8_round_transposed";
   if (at.tiles() == 0) return;
 #if BERT_HPC_WARPS
-  kernel::launch(label, turned_tiles<Turning<format, From>>,
+  kernel::launch(label, transposed_tiles<Transposition<format, From>>,
                  {.blocks = static_cast<unsigned>(at.tiles()), .threads = patches_of_tile}, at, s, noted);
 #else
   kernel::for_items(
@@ -347,17 +347,17 @@ void round_to_fp8(const ProductOperand& x, const Fp8Scale& scale, bool notes, Te
   });
 }
 
-void round_to_fp8_turned(const ProductOperand& x, const Fp8Scale& scale, bool notes, Tensor<std::uint8_t> y,
-                         Tensor<std::uint8_t> plain) {
+void round_to_fp8_transposed(const ProductOperand& x, const Fp8Scale& scale, bool notes, Tensor<std::uint8_t> y,
+                             Tensor<std::uint8_t> plain) {
   core::require(plain.data == nullptr || (plain.rows == x.matrix.rows && plain.columns == x.matrix.columns),
                 "FP8 rounding: shapes differ");
   core::require(x.matrix.columns == y.rows && x.matrix.rows <= y.columns,
-                "FP8 rounding: shapes are not those of a turned copy");
+                "FP8 rounding: shapes are not those of a transposed copy");
   core::require(y.columns % chunk_bytes == 0 && y.stride % chunk_bytes == 0 &&
                     reinterpret_cast<std::uintptr_t>(y.data) % chunk_bytes == 0,
-                "FP8 rounding: a turned copy's rows are not made of 16 bytes");
+                "FP8 rounding: a transposed copy's rows are not made of 16 bytes");
   with_source(x, scale.format, [&]<Float8 format>(const auto& from) {
-    round_turned_in<format>(from, x.matrix, scale, notes, plain, y);
+    round_transposed_in<format>(from, x.matrix, scale, notes, plain, y);
   });
 }
 

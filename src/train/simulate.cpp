@@ -151,9 +151,9 @@ class Simulation {
     const bool has_backward = in_.model.trains_below(shape.last) || (shape.head && in_.model.head_training().backward);
     if (in_.grid.tensor > 1 && (i.kind == Kind::forward || (i.kind != Kind::backward_weight && has_backward))) {
       const bool leaves = tensor_leaves_[static_cast<std::size_t>(stage)];
-      const double turns = (in_.grid.tensor - 1) * tensor_rings * static_cast<double>(shape.sublayers());
+      const double rounds = (in_.grid.tensor - 1) * tensor_rings * static_cast<double>(shape.sublayers());
       result += ring_bytes(tensor_bytes(shape, i.micro_batch), in_.grid.tensor) / link(leaves).bandwidth +
-                turns * link(leaves).latency;
+                rounds * link(leaves).latency;
     }
     return result * scale_;
   }

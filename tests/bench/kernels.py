@@ -41,7 +41,7 @@ GROUPS = [
     ("GELU: forward", r"gelu", r"GELU"),
     ("gradients of biases", r"ColumnTerm|column", r"gradients? of (the )?bias"),
     ("biases", r"bias", r"bias"),
-    ("FP8", r"fp8|round_", r"FP8|turned"),
+    ("FP8", r"fp8|round_", r"FP8|transposed"),
     ("embedding", r"embedding|type_?term|position_and_type", r"embedding"),
     ("gradient norm", r"norm|square|one_sum", r"gradient norm"),
     ("AdamW", r"update|adamw", r"AdamW|to 16 bits"),

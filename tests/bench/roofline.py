@@ -141,7 +141,7 @@ def products_of_step(model, tokens, operand=2, narrow=False):
 
 
 def fp8_roundings_of_step(model, tokens):
-    """From two bytes to one: x for the forward pass, and turned for the gradient of the weight; d_y both as it is and turned
+    """From two bytes to one: x for the forward pass, and transposed for the gradient of the weight; d_y both as it is and transposed
     in one pass. GELU and its gradient are computed meanwhile, the gradient from two matrices. Of the weights' copies in 16
     bits the largest magnitudes, and then 8-bit numbers both ways, too."""
     n, layers = model.layers, linear_layers(model)
@@ -150,7 +150,7 @@ def fp8_roundings_of_step(model, tokens):
     weights = sum(out * inner for _, out, inner in layers)
     return [
         Kernel("activations to FP8", n * len(layers), 3.0 * inputs),
-        Kernel("activations to FP8, turned", n * len(layers), 3.0 * inputs),
+        Kernel("activations to FP8, transposed", n * len(layers), 3.0 * inputs),
         Kernel("gradients to FP8, both ways", n * len(layers), 4.0 * outputs + 2.0 * intermediate),
         Kernel("weights to FP8", 2 * n * len(layers), 6.0 * n * weights),
     ]

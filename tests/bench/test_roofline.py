@@ -61,8 +61,8 @@ class Model(unittest.TestCase):
             self.assertEqual(narrow.operations, wide.operations)
             self.assertEqual(wide.bytes - narrow.bytes, narrow.launches * inner * (rows + columns))
         # Into a block's layers: h, h, h, 4h, twice three bytes of each element; out of them: 3h, h, 4h, h.
-        plain, turned, gradients, weights = roofline.fp8_roundings_of_step(BASE, 1000)
-        self.assertEqual(plain.bytes + turned.bytes, 2 * 3 * 12 * 1000 * 7 * 768)
+        plain, transposed, gradients, weights = roofline.fp8_roundings_of_step(BASE, 1000)
+        self.assertEqual(plain.bytes + transposed.bytes, 2 * 3 * 12 * 1000 * 7 * 768)
         self.assertEqual(gradients.bytes, 4 * 12 * 1000 * 9 * 768 + 2 * 12 * 1000 * 3072)  # GELU's gradient reads its input, too
         self.assertEqual(weights.bytes, 12 * 12 * 768**2 * (2 + 2 + 1 + 1))
 

@@ -181,10 +181,10 @@ class LabelColumns(Case):
     def test_pretrained_columns_are_found_by_name_and_missing_ones_are_named(self):
         _, first = self.start("ordered")
         _, plain = self.of_model("in-order", first / "model", "evaluate")
-        self.prepare("turned", source={"label": COLUMNS[::-1]}, tokenizer={"train_size": None, "vocabulary": f"{self.folder}/columns"})
-        done, turned = self.of_model("turned-run", first / "model", "evaluate", files=[f"{self.folder}/turned/test-*.h5"])
+        self.prepare("reversed", source={"label": COLUMNS[::-1]}, tokenizer={"train_size": None, "vocabulary": f"{self.folder}/columns"})
+        done, reverse = self.of_model("reversed-run", first / "model", "evaluate", files=[f"{self.folder}/reversed/test-*.h5"])
         self.assertIn("in another order", done.stdout)
-        with h5py.File(plain / "metrics.h5") as file, h5py.File(turned / "metrics.h5") as other:
+        with h5py.File(plain / "metrics.h5") as file, h5py.File(reverse / "metrics.h5") as other:
             for key, value in values_of(file["evaluations/test"]).items():
                 self.assertAlmostEqual(values_of(other["evaluations/test"])[key], value, delta=1e-5 * abs(value) + 1e-12, msg=key)
         self.prepare("fewer", source={"label": COLUMNS[:2]}, tokenizer={"train_size": None, "vocabulary": f"{self.folder}/columns"})

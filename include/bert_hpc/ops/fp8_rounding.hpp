@@ -22,7 +22,7 @@ void round_to_fp8(const ProductOperand& x, const Fp8Scale& scale, bool notes, co
 /// y = the 8-bit numbers of xᵀ: (x.columns, at least x.rows), padded with zeros. Rows of y have sizes and addresses
 /// that are multiples of 16 bytes. If `plain` has data, the same pass also writes the 8-bit numbers of x there.
 /// `notes` as above. A gradient of GELU fills its partial sums.
-void round_to_fp8_turned(const ProductOperand& x, const Fp8Scale& scale, bool notes, core::Tensor<std::uint8_t> y,
-                         core::Tensor<std::uint8_t> plain = {});
+void round_to_fp8_transposed(const ProductOperand& x, const Fp8Scale& scale, bool notes, core::Tensor<std::uint8_t> y,
+                             core::Tensor<std::uint8_t> plain = {});
 
 }  // namespace bert_hpc::ops

@@ -11,7 +11,7 @@ namespace bert_hpc::ops {
 
 inline constexpr std::int64_t most_rotated_pairs = 128;  ///< of a head
 
-/// Angles in radians by which one position turns the pairs of a head's columns.
+/// Angles in radians by which one position rotates the pairs of a head's columns.
 struct RotaryFrequencies {
   std::int64_t pairs = 0;  ///< half of the head's columns; 0: nothing is rotated
   float values[most_rotated_pairs] = {};

@@ -128,14 +128,14 @@ void Trainer::prepare(const data::LoadedStep& loaded, std::int64_t done) {
   passes_.clear();
   positions_.clear();
   for (std::size_t i = 0; i < own_; ++i) {
-    passes_.push_back({.batch = loaded.micro_batches[turned(i)].batch,
+    passes_.push_back({.batch = loaded.micro_batches[rotated(i)].batch,
                        .training = true,
                        .key0 = key.key0,
                        .key1 = key.key1,
                        .number = static_cast<int>(i),
                        .observer = states,
                        .attention_observer = attention});
-    positions_.push_back(first_index_ + static_cast<std::int64_t>(turned(i)));
+    positions_.push_back(first_index_ + static_cast<std::int64_t>(rotated(i)));
   }
   if (teacher_ != nullptr && teacher_->pairs() > 0) {
     double tokens = 0;
@@ -162,7 +162,7 @@ std::size_t Trainer::losses_of(const data::LoadedStep& loaded) const {
 
 void Trainer::result(int micro_batch, model::Stage& stage, int slot) {
   if (model_.place.tensor != 0) return;  // those ranks know the same
-  const std::size_t number = turned(static_cast<std::size_t>(micro_batch));
+  const std::size_t number = rotated(static_cast<std::size_t>(micro_batch));
   const std::int64_t count = stage.logits(slot).rows;
   ops::sum(stage.row_losses(slot), count, losses_.device() + first_index_ + number);
   const auto rows = static_cast<std::size_t>(count);
@@ -275,8 +275,8 @@ StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, cons
   sums_.measure_first_micro_batch(measures);
   // The first micro-batch has the longest sequence, the last ones have more of the short ones: each has its turn to be
   // the one that is measured, but where the order of sums is fixed.
-  const bool turns = measures && !sums_.plan().settings.reproducible;
-  first_ = turns ? static_cast<std::size_t>(done / noise_interval) % std::max<std::size_t>(1, count) : 0;
+  const bool rotates = measures && !sums_.plan().settings.reproducible;
+  first_ = rotates ? static_cast<std::size_t>(done / noise_interval) % std::max<std::size_t>(1, count) : 0;
   prepare(loaded, done);
   if (teacher_ != nullptr) {
     const auto timed = timers_.measure("teacher");

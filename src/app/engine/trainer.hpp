@@ -92,7 +92,7 @@ class Trainer : private train::PipelineEvents {
   /// Sets up the sums over the uses of tied and of shared parameters.
   void complete_sums();
   /// The number among this replica's micro-batches of the one that is computed as number `i`.
-  std::size_t turned(std::size_t i) const { return (first_ + i) % own_; }
+  std::size_t rotated(std::size_t i) const { return (first_ + i) % own_; }
   double global_targets(const data::LoadedStep& loaded);
   /// Throws AgreedError(numerical) unless `finding` is empty.
   void require_intact(const std::string& finding) const;

@@ -58,8 +58,8 @@ config::LinkFile link_of(comm::Communicator& world, comm::Communicator& group) {
   const double gather =
       shared_seconds(world, budget, [&] { return seconds_of([&] { group.start_all_gather(parts)->wait(); }); });
   // Subtract the latency of the ring's steps, and limit the rate to a hundred times that of messages.
-  const double turns = (ranks - 1) * latency, rate = static_cast<double>(message * sizeof(float)) / time;
-  const auto bandwidth = [&](double seconds) { return ring / std::max(seconds - turns, ring / rate / 100); };
+  const double rounds = (ranks - 1) * latency, rate = static_cast<double>(message * sizeof(float)) / time;
+  const auto bandwidth = [&](double seconds) { return ring / std::max(seconds - rounds, ring / rate / 100); };
   return {.gb_per_second = rate / 1e9,
           .latency_us = latency / micro,
           .reduce_gb_per_second = bandwidth(reduce) / 1e9,

@@ -46,10 +46,10 @@ void prefer(cublasLtMatmulPreferenceOpaque_t& preference, cublasLtMatmulPreferen
 }
 
 /// Describes `count` matrices, each op(x) (rows, columns). A row-major matrix is a column-major one of its transpose,
-/// so that rows and columns change places, unless x is turned.
+/// so that rows and columns change places, unless x is transposed.
 void init(cublasLtMatrixLayoutOpaque_t& layout, std::int64_t rows, std::int64_t columns, const Matmul::Operand& x,
           std::int64_t count) {
-  if (x.turned) std::swap(rows, columns);
+  if (x.transposed) std::swap(rows, columns);
   check_cublas(cublasLtMatrixLayoutInit(&layout, cuda_type(x), static_cast<std::uint64_t>(columns),
                                         static_cast<std::uint64_t>(rows), x.stride),
                "cublasLtMatrixLayoutInit");
@@ -78,7 +78,7 @@ std::uint32_t reductions(const Matmul& product, bool reproducible) {
 /// For messages.
 std::string text_of(const Matmul& p) {
   const auto operand = [](const char* name, const Matmul::Operand& x) {
-    return std::string(", ") + name + (x.eight ? " fp8" : core::name_of(x.type)) + (x.turned ? " turned" : "") +
+    return std::string(", ") + name + (x.eight ? " fp8" : core::name_of(x.type)) + (x.transposed ? " transposed" : "") +
            " with rows of " + std::to_string(x.stride);
   };
   return (p.count > 1 ? std::to_string(p.count) + " of " : "") + "m " + std::to_string(p.m) + ", n " +
@@ -105,8 +105,8 @@ struct CublasMatmul::Call {
     check_cublas(cublasLtMatmulDescInit(
                      &description, rounds_operands ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
                  "cublasLtMatmulDescInit");
-    const cublasOperation_t first = product.b.turned ? CUBLAS_OP_T : CUBLAS_OP_N;
-    const cublasOperation_t second = product.a.turned ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasOperation_t first = product.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasOperation_t second = product.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     set(description, CUBLASLT_MATMUL_DESC_TRANSA, first);
     set(description, CUBLASLT_MATMUL_DESC_TRANSB, second);
     if (product.a.eight) {

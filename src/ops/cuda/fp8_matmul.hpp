@@ -7,12 +7,12 @@
 
 namespace bert_hpc::ops {
 
-/// c = a·bᵀ: a as it is stored, b turned.
+/// c = a·bᵀ: a as it is stored, b transposed.
 inline Matmul call_of(const Fp8Matmul& p) {
-  const auto operand = [](const Fp8Matmul::Operand& x, bool turned) {
+  const auto operand = [](const Fp8Matmul::Operand& x, bool transposed) {
     return Matmul::Operand{.data = const_cast<std::uint8_t*>(x.data),
                            .stride = x.stride,
-                           .turned = turned,
+                           .transposed = transposed,
                            .eight = x.format,
                            .inverse = x.inverse};
   };
@@ -35,13 +35,13 @@ inline const char* refused(const Matmul& p) {
   const auto aligned = [](const void* address) { return reinterpret_cast<std::uintptr_t>(address) % 16 == 0; };
   if (!p.a.eight || !p.b.eight) return "operands that are not both of 8 bits";
   if (p.a.eight == core::Float8::e5m2 && p.b.eight == core::Float8::e5m2) return "two operands in E5M2";
-  if (p.a.turned || !p.b.turned) return "operands whose inner dimension is not contiguous";
+  if (p.a.transposed || !p.b.transposed) return "operands whose inner dimension is not contiguous";
   if (p.m < 1 || p.n < 1 || p.k < 1) return "no elements";
   if (p.n % unit != 0 || p.k % unit != 0) return "columns that are no multiple of 16";
   if (p.a.stride % unit != 0 || p.b.stride % unit != 0 || p.a.stride < p.k || p.b.stride < p.k) {
     return "rows of operands at no multiple of 16 bytes";
   }
-  if (p.c.alignment() != 16 || p.c.stride < p.n || p.c.turned || p.c.eight) return "a result that is not aligned";
+  if (p.c.alignment() != 16 || p.c.stride < p.n || p.c.transposed || p.c.eight) return "a result that is not aligned";
   for (const void* address : {static_cast<const void*>(p.a.data), static_cast<const void*>(p.b.data),
                               static_cast<const void*>(p.a.inverse), static_cast<const void*>(p.b.inverse)}) {
     if (address == nullptr || !aligned(address)) return "an operand or a scale that is not aligned to 16 bytes";
@@ -53,7 +53,8 @@ inline const char* refused(const Matmul& p) {
   return nullptr;
 }
 
-/// Memory of the 8-bit gemms of a linear layer: x and d_y of a batch, as they are or turned, w, result and inverses.
+/// Memory of the 8-bit gemms of a linear layer: x and d_y of a batch, as they are or transposed, w, result and
+/// inverses.
 struct Fp8LinearOperands {
   std::uint8_t *x = nullptr, *d_y = nullptr, *w = nullptr;
   void* y = nullptr;  ///< bf16

@@ -165,26 +165,26 @@ class CublasProduct final : public GemmProduct {
   /// An operand, stored as (rows, columns), in the type of the computation; the second of a product in the second
   /// scratch.
   Matmul::Operand placed(const Operand& x, std::int64_t rows, std::int64_t columns, int scratch) {
-    const bool turned = x.use == Use::transposed;
+    const bool transposed = x.use == Use::transposed;
     // A matrix of one row may have any stride; the library wants one that fits.
     const std::int64_t stride = std::max(x.stride, columns);
-    if (x.type == compute()) return {const_cast<void*>(x.data), stride, x.type, turned};
+    if (x.type == compute()) return {const_cast<void*>(x.data), stride, x.type, transposed};
     const std::int64_t padded = padded_columns(columns);
     core::require(rows * padded <= rounded_[scratch].size(), "matrix product: an operand is larger than was reserved");
     const Matrix to(rounded_[scratch].data(), rows, columns, padded, compute());
     copy(ConstMatrix(x.data, rows, columns, stride, x.type), to);
-    return {to.data, padded, compute(), turned};
+    return {to.data, padded, compute(), transposed};
   }
 
   void gemm(std::int64_t m, std::int64_t n, std::int64_t k, const Operand& a, const Operand& b, float beta,
             const Result& c) override {
     prepare();
-    const bool a_turned = a.use == Use::transposed, b_turned = b.use == Use::transposed;
+    const bool a_transposed = a.use == Use::transposed, b_transposed = b.use == Use::transposed;
     Matmul product{.m = m,
                    .n = n,
                    .k = k,
-                   .a = placed(a, a_turned ? k : m, a_turned ? m : k, 0),
-                   .b = placed(b, b_turned ? n : k, b_turned ? k : n, 1),
+                   .a = placed(a, a_transposed ? k : m, a_transposed ? m : k, 0),
+                   .b = placed(b, b_transposed ? n : k, b_transposed ? k : n, 1),
                    .c = {c.data, std::max(c.stride, n), c.type, false},
                    .beta = beta,
                    .alpha = series_.factor,

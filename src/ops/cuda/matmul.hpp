@@ -28,7 +28,7 @@ struct Matmul {
     void* data = nullptr;  ///< only c is written
     std::int64_t stride = 0;
     core::DataType type = core::DataType::fp32;
-    bool turned = false;  ///< stored as (columns, rows)
+    bool transposed = false;  ///< stored as (columns, rows)
     /// 8-bit numbers instead of `type`, and 1 / their scale in device memory. fp8_matmul.hpp says what is demanded of
     /// such gemms.
     std::optional<core::Float8> eight{};
@@ -53,7 +53,7 @@ struct Matmul {
   bool fast_sums = false;              ///< for 8-bit numbers: the faster, less accurate sums of Hopper's tensor cores
 
   /// Whether both operands are batches (as in weight gradients).
-  bool sums_over_rows() const { return a.turned || sums_over_padded_rows; }
+  bool sums_over_rows() const { return a.transposed || sums_over_padded_rows; }
   /// The extent that changes from batch to batch.
   std::int64_t& rows() { return sums_over_rows() ? k : m; }
   std::int64_t rows() const { return sums_over_rows() ? k : m; }
@@ -79,7 +79,7 @@ using MatmulKey =
     std::tuple<std::int64_t, std::int64_t, std::int64_t, int, std::uint32_t, std::uint32_t, std::uint32_t>;
 
 inline MatmulKey key_of(const Matmul& p, std::int64_t rows) {
-  const int kind = (p.a.turned ? 1 : 0) + (p.b.turned ? 2 : 0) + (p.beta != 0.0f ? 4 : 0) +
+  const int kind = (p.a.transposed ? 1 : 0) + (p.b.transposed ? 2 : 0) + (p.beta != 0.0f ? 4 : 0) +
                    (p.c.type != core::DataType::fp32 ? 8 : 0) + (p.bias != nullptr ? 16 : 0) + (p.a.eight ? 32 : 0) +
                    (p.a.eight == core::Float8::e5m2 ? 64 : 0) + (p.sums_over_padded_rows ? 128 : 0) +
                    (p.sums_of_a != nullptr ? 256 : 0) + (p.fast_sums ? 512 : 0) + 1024 * static_cast<int>(p.count - 1);
@@ -119,11 +119,11 @@ inline std::vector<Matmul> linear_products(std::int64_t rows, std::int64_t in, s
   Matmul::Operand x{at.x, series * in, type, false}, y{at.y, padded_columns(series * out), type, false},
       w{at.w, in, type, false}, d_w{at.d_w, in, at.d_w_type, false};
   if (series > 1) x.step = in, y.step = out, w.step = d_w.step = in * out;
-  const auto turned = [](Matmul::Operand operand) {
-    operand.turned = true;
+  const auto transposed = [](Matmul::Operand operand) {
+    operand.transposed = true;
     return operand;
   };
-  const Matmul forward{.m = rows, .n = out, .k = in, .a = x, .b = turned(w), .c = y, .count = series};
+  const Matmul forward{.m = rows, .n = out, .k = in, .a = x, .b = transposed(w), .c = y, .count = series};
   const Matmul input{.m = rows, .n = in, .k = out, .a = y, .b = w, .c = x, .count = series};
   std::vector<Matmul> all = {forward, input};
   if (at.bias != nullptr) {
@@ -132,7 +132,7 @@ inline std::vector<Matmul> linear_products(std::int64_t rows, std::int64_t in, s
   }
   all.push_back(input);
   all.back().beta = 1;
-  const Matmul weight{.m = out, .n = in, .k = rows, .a = turned(y), .b = x, .c = d_w, .count = series};
+  const Matmul weight{.m = out, .n = in, .k = rows, .a = transposed(y), .b = x, .c = d_w, .count = series};
   all.push_back(weight);
   if (at.d_bias != nullptr) {
     all.push_back(weight);

@@ -127,16 +127,16 @@ std::string show_times(LibraryProducts& library, const char* model, std::int64_t
   return text;
 }
 
-/// µs of rounding a bf16 matrix, as it is and turned.
+/// µs of rounding a bf16 matrix, as it is and transposed.
 void show_rounding(std::int64_t rows, std::int64_t columns) {
   const std::int64_t padded = (rows + 15) / 16 * 16;
   const core::Buffer<core::Bf16> x(rows * columns);
-  const core::Buffer<std::uint8_t> plain(padded * columns), turned(padded * columns);
+  const core::Buffer<std::uint8_t> plain(padded * columns), transposed(padded * columns);
   const core::Buffer<float> scale(16);
   const core::Buffer<std::uint32_t> largest(1);
   const ops::Fp8Scale s{core::Float8::e4m3, scale.data(), scale.data(), largest.data()};
   const core::Tensor<core::Bf16> from(x.data(), rows, columns);
-  const core::Tensor<std::uint8_t> to(plain.data(), rows, columns), to_turned(turned.data(), columns, padded);
+  const core::Tensor<std::uint8_t> to(plain.data(), rows, columns), to_transposed(transposed.data(), columns, padded);
   const double bytes = 3.0 * static_cast<double>(rows * columns);
   const auto show_one = [&](const char* name, double moved, const std::function<void()>& work) {
     work();
@@ -145,8 +145,8 @@ void show_rounding(std::int64_t rows, std::int64_t columns) {
   };
   std::printf("rounding %lld x %lld:", static_cast<long long>(rows), static_cast<long long>(columns));
   show_one("as it is", bytes, [&] { ops::round_to_fp8(from, s, true, to); });
-  show_one("turned", bytes, [&] { ops::round_to_fp8_turned(from, s, false, to_turned); });
-  show_one("both", bytes / 3 * 4, [&] { ops::round_to_fp8_turned(from, s, true, to_turned, to); });
+  show_one("transposed", bytes, [&] { ops::round_to_fp8_transposed(from, s, false, to_transposed); });
+  show_one("both", bytes / 3 * 4, [&] { ops::round_to_fp8_transposed(from, s, true, to_transposed, to); });
   std::printf("\n");
 }
 

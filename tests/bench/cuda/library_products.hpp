@@ -34,13 +34,13 @@ inline void check(cublasStatus_t status, const char* what) {
   std::exit(1);
 }
 
-/// Row-major c (m, n) = a (m, k) · b (n, k)ᵀ / scales + beta·c. Turned operands, which 8-bit products do not have, are
-/// stored the other way round.
+/// Row-major c (m, n) = a (m, k) · b (n, k)ᵀ / scales + beta·c. Transposed operands, which 8-bit products do not have,
+/// are stored the other way round.
 struct Problem {
   std::int64_t m = 0, n = 0, k = 0;
   cudaDataType_t a = CUDA_R_8F_E4M3, b = CUDA_R_8F_E4M3, c = CUDA_R_16BF;
   float beta = 0;
-  bool a_turned = false, b_turned = false;
+  bool a_transposed = false, b_transposed = false;
   std::int64_t stride = 0;  ///< of a and b if that is not their number of columns
 };
 
@@ -60,7 +60,7 @@ inline std::size_t size_of(cudaDataType_t type) {
 inline Problem product(Kind kind, std::int64_t rows, std::int64_t in, std::int64_t out, bool in_eight) {
   const cudaDataType_t x = in_eight ? CUDA_R_8F_E4M3 : CUDA_R_16BF, d_y = in_eight ? CUDA_R_8F_E5M2 : CUDA_R_16BF;
   if (kind == Kind::forward) return {.m = rows, .n = out, .k = in, .a = x, .b = x};
-  if (kind == Kind::input) return {.m = rows, .n = in, .k = out, .a = d_y, .b = x, .b_turned = !in_eight};
+  if (kind == Kind::input) return {.m = rows, .n = in, .k = out, .a = d_y, .b = x, .b_transposed = !in_eight};
   return {.m = out,
           .n = in,
           .k = rows,
@@ -68,8 +68,8 @@ inline Problem product(Kind kind, std::int64_t rows, std::int64_t in, std::int64
           .b = x,
           .c = CUDA_R_32F,
           .beta = 1,
-          .a_turned = !in_eight,
-          .b_turned = !in_eight};
+          .a_transposed = !in_eight,
+          .b_transposed = !in_eight};
 }
 
 /// How a product is asked for and launched.
@@ -118,8 +118,8 @@ class LibraryProducts {
   char attempt(const Problem& p, const Way& way) {
     void* const* memory = way.pinned_operands ? pinned_ : device_;
     if (way.pinned_operands && bytes(p) > pinned_bytes) return ' ';
-    fill(memory[0], p.a, extent(p, p.m, p.a_turned));
-    fill(memory[1], p.b, extent(p, p.n, p.b_turned));
+    fill(memory[0], p.a, extent(p, p.m, p.a_transposed));
+    fill(memory[1], p.b, extent(p, p.n, p.b_transposed));
     check(cudaMemset(memory[2], 0x40, static_cast<std::size_t>(p.m * p.n) * size_of(p.c)), "cudaMemset");
     const Call call(p, way, scales_[way.pinned_scales ? 1 : 0]);
     Problem asked = p;
@@ -138,8 +138,8 @@ class LibraryProducts {
 
   /// µs of the library's first suggestion and of the best of eight; infinite if none works.
   std::pair<float, float> microseconds(const Problem& p, const Way& way) {
-    fill(device_[0], p.a, extent(p, p.m, p.a_turned));
-    fill(device_[1], p.b, extent(p, p.n, p.b_turned));
+    fill(device_[0], p.a, extent(p, p.m, p.a_transposed));
+    fill(device_[1], p.b, extent(p, p.n, p.b_transposed));
     const Call call(p, way, scales_[0]);
     float first = INFINITY, best = INFINITY;
     for (const cublasLtMatmulAlgo_t& algorithm : suggestions(call, way, 8)) {
@@ -178,21 +178,21 @@ class LibraryProducts {
   struct Call {
     Call(const Problem& p, const Way& way, const float* table) : problem(p) {
       check(cublasLtMatmulDescInit(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescInit");
-      set(description, CUBLASLT_MATMUL_DESC_TRANSA, p.b_turned ? CUBLAS_OP_N : CUBLAS_OP_T);
-      set(description, CUBLASLT_MATMUL_DESC_TRANSB, p.a_turned ? CUBLAS_OP_T : CUBLAS_OP_N);
+      set(description, CUBLASLT_MATMUL_DESC_TRANSA, p.b_transposed ? CUBLAS_OP_N : CUBLAS_OP_T);
+      set(description, CUBLASLT_MATMUL_DESC_TRANSB, p.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
       if (eight(p.a)) {
         const float *first = table + way.scale_b, *second = table + way.scale_a;
         set(description, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, first);
         set(description, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, second);
         set(description, CUBLASLT_MATMUL_DESC_FAST_ACCUM, way.fast);
       }
-      layout(b, p.b, p.n, p.k, p.b_turned, p.stride);
-      layout(a, p.a, p.m, p.k, p.a_turned, p.stride);
+      layout(b, p.b, p.n, p.k, p.b_transposed, p.stride);
+      layout(a, p.a, p.m, p.k, p.a_transposed, p.stride);
       layout(c, p.c, p.m, p.n, false, 0);
     }
     static void layout(cublasLtMatrixLayoutOpaque_t& to, cudaDataType_t type, std::int64_t rows, std::int64_t columns,
-                       bool turned, std::int64_t stride) {
-      if (turned) std::swap(rows, columns);
+                       bool transposed, std::int64_t stride) {
+      if (transposed) std::swap(rows, columns);
       check(cublasLtMatrixLayoutInit(&to, type, static_cast<std::uint64_t>(columns), static_cast<std::uint64_t>(rows),
                                      stride > 0 ? stride : columns),
             "cublasLtMatrixLayoutInit");
@@ -203,8 +203,8 @@ class LibraryProducts {
   };
 
   static float scale(int i) { return std::ldexp(1.0f, -(i % 8)); }
-  static std::size_t extent(const Problem& p, std::int64_t rows, bool turned) {
-    return static_cast<std::size_t>(turned ? rows * p.k : rows * std::max(p.k, p.stride));
+  static std::size_t extent(const Problem& p, std::int64_t rows, bool transposed) {
+    return static_cast<std::size_t>(transposed ? rows * p.k : rows * std::max(p.k, p.stride));
   }
   static std::size_t bytes(const Problem& p) {
     return std::max({extent(p, p.m, false), extent(p, p.n, false), static_cast<std::size_t>(p.m * p.n) * size_of(p.c)});

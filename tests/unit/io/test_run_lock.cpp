@@ -201,7 +201,7 @@ TEST_CASE("a lock that cannot be looked at for a moment is not one that was give
     foreign = replaced(bert_hpc::test::file_bytes(directory / ".lock"), "host ", "host elsewhere");
   }
   bert_hpc::test::write_bytes(directory / ".lock", foreign);
-  // Opening it fails (ELOOP) and succeeds in turns, from one look to the next; it is touched in one pause of 40.
+  // Opening it fails (ELOOP) and succeeds, alternating from one look to the next; it is touched in one pause of 40.
   const std::string path = directory / ".lock", loop = directory / "loop";
   REQUIRE(symlink("loop", loop.c_str()) == 0);
   const auto exchange = [&] {
@@ -210,19 +210,19 @@ TEST_CASE("a lock that cannot be looked at for a moment is not one that was give
   for (const int touching : {39, 40}) {
     for (int every : {1, 2, 3}) {
       ManualClock clock;
-      bool turned = false;
+      bool exchanged = false;
       clock.during_pause = [&](int pause) {
-        if (pause == touching) touch(turned ? loop : path, pause + every);
+        if (pause == touching) touch(exchanged ? loop : path, pause + every);
         if (pause % every == 0) {
           exchange();
-          turned = !turned;
+          exchanged = !exchanged;
         }
       };
       CAPTURE(touching, every);
       CHECK_THAT(refused(directory.path(), watching(clock)), ContainsSubstring("another run is at work"));
       CHECK(clock.pauses() >= touching);
       CHECK(clock.passed() < 500ms);
-      if (turned) exchange();
+      if (exchanged) exchange();
     }
   }
   CHECK(bert_hpc::test::file_bytes(path) == foreign);

@@ -68,13 +68,13 @@ TEST_CASE("the products of a linear layer are those that layers call, each with 
     CHECK(p.m * p.n * p.k == rows * in * out);
     CHECK(p.rows() == rows);
     // Strides are the columns as they are stored, which 64 divides here.
-    CHECK(p.a.stride == (p.a.turned ? p.m : p.k));
-    CHECK(p.b.stride == (p.b.turned ? p.k : p.n));
+    CHECK(p.a.stride == (p.a.transposed ? p.m : p.k));
+    CHECK(p.b.stride == (p.b.transposed ? p.k : p.n));
     CHECK(p.c.stride == p.n);
-    forward += p.b.turned;
+    forward += p.b.transposed;
     sums += p.sums_over_rows();
     epilogues += p.has_epilogue();
-    CHECK((p.bias == nullptr || p.b.turned));
+    CHECK((p.bias == nullptr || p.b.transposed));
     CHECK((p.sums_of_a == nullptr || (p.sums_over_rows() && p.beta == 0.0f)));
     CHECK(keys.insert(ops::key_of(p, ops::row_bucket(rows))).second);
     // What is tried for the largest of a bucket is taken for others of it, and for no other bucket.
@@ -105,7 +105,7 @@ TEST_CASE("the products of a series have keys of their own, and their operands l
       CHECK(p.m * p.n * p.k == rows * in * out);
       CHECK(keys.insert(ops::key_of(p, ops::row_bucket(rows))).second);
       if (series == 1) continue;
-      const bool forward = p.b.turned, weight = p.sums_over_rows();
+      const bool forward = p.b.transposed, weight = p.sums_over_rows();
       CHECK(p.a.step == (forward ? in : out));
       CHECK(p.b.step == (weight ? in : in * out));
       CHECK(p.c.step == (forward ? out : weight ? in * out : in));
@@ -169,7 +169,7 @@ TEST_CASE("the setting of fusion is on, off or all") {
 TEST_CASE("a product with another number of rows fits into the memory that its strides describe") {
   // The rows of transposed 8-bit copies are contiguous.
   const ops::Matmul::Operand d_y{.stride = 320, .eight = core::Float8::e5m2},
-      x{.stride = 320, .turned = true, .eight = core::Float8::e4m3};
+      x{.stride = 320, .transposed = true, .eight = core::Float8::e4m3};
   const ops::Matmul sums{
       .m = 64, .n = 32, .k = 320, .a = d_y, .b = x, .c = {.stride = 32}, .beta = 1, .sums_over_padded_rows = true};
   const ops::Matmul more = ops::with_rows(sums, 4096);
@@ -181,6 +181,6 @@ TEST_CASE("a product with another number of rows fits into the memory that its s
     const ops::Matmul other = ops::with_rows(product, 4096);
     CHECK(other.rows() == 4096);
     CHECK((other.a.stride == product.a.stride && other.b.stride == product.b.stride));
-    CHECK(other.a.stride >= (other.a.turned ? other.m : other.k));
+    CHECK(other.a.stride >= (other.a.transposed ? other.m : other.k));
   }
 }

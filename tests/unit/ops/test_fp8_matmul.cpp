@@ -104,7 +104,7 @@ TEST_CASE("what cuBLASLt refuses of 8-bit products is found before it is called"
                     .n = 32,
                     .k = 48,
                     .a = {.data = memory, .stride = 48, .eight = Float8::e5m2, .inverse = scale},
-                    .b = {.data = memory, .stride = 48, .turned = true, .eight = Float8::e4m3, .inverse = scale},
+                    .b = {.data = memory, .stride = 48, .transposed = true, .eight = Float8::e4m3, .inverse = scale},
                     .c = {.data = memory, .stride = 32, .type = DataType::bf16}};
   CHECK(ops::refused(good) == nullptr);
   const auto refused = [&good](const std::function<void(Matmul&)>& change) {
@@ -114,8 +114,8 @@ TEST_CASE("what cuBLASLt refuses of 8-bit products is found before it is called"
   };
   CHECK(refused([](Matmul& p) { p.a.eight.reset(); }));
   CHECK(refused([](Matmul& p) { p.b.eight = Float8::e5m2; }));
-  CHECK(refused([](Matmul& p) { p.a.turned = true; }));
-  CHECK(refused([](Matmul& p) { p.b.turned = false; }));
+  CHECK(refused([](Matmul& p) { p.a.transposed = true; }));
+  CHECK(refused([](Matmul& p) { p.b.transposed = false; }));
   CHECK(refused([](Matmul& p) { p.n = 24; }));
   CHECK(refused([](Matmul& p) { p.k = 40; }));
   CHECK(refused([](Matmul& p) { p.m = 0; }));

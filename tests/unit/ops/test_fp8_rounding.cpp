@@ -85,19 +85,19 @@ TEST_CASE("8-bit numbers, and transposed ones padded with zeros, equal the round
   ops::round_to_fp8(x, given.view(), true, {plain.data(), rows, columns, columns + padding});
   const std::int64_t padded = ops::padded_rows(rows), stride = padded + 16 * padding;
   REQUIRE((padded % 16 == 0 && padded >= rows && padded < rows + 16));
-  test::Vector<std::uint8_t> turned(static_cast<std::size_t>(columns * stride), mark);
-  ops::round_to_fp8_turned(x, given.view(), false, {turned.data(), columns, padded, stride});
+  test::Vector<std::uint8_t> transposed(static_cast<std::size_t>(columns * stride), mark);
+  ops::round_to_fp8_transposed(x, given.view(), false, {transposed.data(), columns, padded, stride});
   std::int64_t wrong = 0;
   float largest = 0;
   for (std::int64_t j = 0; j < columns; ++j) {
     for (std::int64_t i = 0; i < rows; ++i) {
       const double expected = nearest(x(i, j) * scale, format);
       wrong += value(plain[static_cast<std::size_t>(i * (columns + padding) + j)]) != expected;
-      wrong += value(turned[static_cast<std::size_t>(j * stride + i)]) != expected;
+      wrong += value(transposed[static_cast<std::size_t>(j * stride + i)]) != expected;
       largest = std::max(largest, std::abs(x(i, j)));
     }
     for (std::int64_t i = rows; i < stride; ++i) {
-      wrong += turned[static_cast<std::size_t>(j * stride + i)] != (i < padded ? 0 : mark);
+      wrong += transposed[static_cast<std::size_t>(j * stride + i)] != (i < padded ? 0 : mark);
     }
   }
   for (std::int64_t i = 0; i < rows; ++i) {
@@ -109,11 +109,11 @@ TEST_CASE("8-bit numbers, and transposed ones padded with zeros, equal the round
   CHECK(given.numbers[2] == largest);
   // Both in one pass, which notes the magnitude, too.
   given.numbers[2] = 0;
-  test::Vector<std::uint8_t> both(plain.size(), mark), again(turned.size(), mark);
-  ops::round_to_fp8_turned(x, given.view(), true, {again.data(), columns, padded, stride},
-                           {both.data(), rows, columns, columns + padding});
+  test::Vector<std::uint8_t> both(plain.size(), mark), again(transposed.size(), mark);
+  ops::round_to_fp8_transposed(x, given.view(), true, {again.data(), columns, padded, stride},
+                               {both.data(), rows, columns, columns + padding});
   CHECK(both == plain);
-  CHECK(again == turned);
+  CHECK(again == transposed);
 }
 
 TEST_CASE("GELU and its gradient are rounded to the 8-bit numbers of their stored results") {
@@ -126,17 +126,17 @@ TEST_CASE("GELU and its gradient are rounded to the 8-bit numbers of their store
   ops::gelu_backward(pre, x, gradient);
   test::Matrix partial(ops::ProductOperand::partial_sums(rows), columns);
   const std::int64_t padded = ops::padded_rows(rows);
-  const auto turned = [&](const ops::ProductOperand& operand, Float8 format) {
+  const auto transposed = [&](const ops::ProductOperand& operand, Float8 format) {
     OneScale scale(format, 16.0f);
     test::Vector<std::uint8_t> both[] = {test::Vector<std::uint8_t>(static_cast<std::size_t>(rows * columns)),
                                          test::Vector<std::uint8_t>(static_cast<std::size_t>(padded * columns))};
-    ops::round_to_fp8_turned(operand, scale.view(), true, {both[1].data(), columns, padded},
-                             {both[0].data(), rows, columns});
+    ops::round_to_fp8_transposed(operand, scale.view(), true, {both[1].data(), columns, padded},
+                                 {both[0].data(), rows, columns});
     return std::tuple(both[0], both[1], scale.numbers[2]);
   };
-  CHECK(turned(ops::ProductOperand::gelu(x), Float8::e4m3) == turned(gelu, Float8::e4m3));
-  CHECK(turned(ops::ProductOperand::gelu_gradient(x, pre, partial.tensor()), Float8::e5m2) ==
-        turned(gradient, Float8::e5m2));
+  CHECK(transposed(ops::ProductOperand::gelu(x), Float8::e4m3) == transposed(gelu, Float8::e4m3));
+  CHECK(transposed(ops::ProductOperand::gelu_gradient(x, pre, partial.tensor()), Float8::e5m2) ==
+        transposed(gradient, Float8::e5m2));
   std::int64_t wrong = 0;
   for (std::int64_t j = 0; j < columns; ++j) {
     for (std::int64_t part = 0; part < partial.rows; ++part) {

@@ -37,7 +37,7 @@ TEST_CASE("frequencies of rotary embeddings fall from 1 with the powers of theta
   CHECK(std::abs(of.values[31] - std::pow(10000.0, -62.0 / 64.0)) < of.values[31] * 0x1p-22);
 }
 
-TEST_CASE("rotary embeddings turn pairs of columns of every head by angles of the position") {
+TEST_CASE("rotary embeddings rotate pairs of columns of every head by angles of the position") {
   const DataType type = GENERATE(DataType::fp32, DataType::bf16, DataType::fp16);
   const std::int64_t head_dim = GENERATE(2, 16, 64, 256), heads = 3;
   const auto frequencies = ops::RotaryFrequencies::of(160000.0, head_dim);
@@ -58,11 +58,11 @@ TEST_CASE("rotary embeddings turn pairs of columns of every head by angles of th
         const std::int64_t first = h * head_dim + c, second = first + head_dim / 2;
         const double a = before[static_cast<std::size_t>(i * heads * head_dim + first)];
         const double b = before[static_cast<std::size_t>(i * heads * head_dim + second)];
-        const double turned[] = {a * std::cos(double{angle}) - b * std::sin(double{angle}),
-                                 b * std::cos(double{angle}) + a * std::sin(double{angle})};
+        const double rotated[] = {a * std::cos(double{angle}) - b * std::sin(double{angle}),
+                                  b * std::cos(double{angle}) + a * std::sin(double{angle})};
         for (int k = 0; k < 2; ++k) {
-          const double error = std::abs(x(i, k == 0 ? first : second) - turned[k]);
-          wrong += error <= 3e-6 + unit * std::abs(turned[k]) ? 0 : 1;
+          const double error = std::abs(x(i, k == 0 ? first : second) - rotated[k]);
+          wrong += error <= 3e-6 + unit * std::abs(rotated[k]) ? 0 : 1;
         }
       }
     }
