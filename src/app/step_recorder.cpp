@@ -54,7 +54,7 @@ void StepRecorder::add(const StepResult& result, TrainingState& state) {
   row.computed_tokens += result.computed_tokens;
   state.flops += model::training_flops(session_.model->plan, {.tokens = static_cast<double>(result.tokens),
                                                               .squared_lengths = result.sum_of_squared_lengths,
-                                                              .head_rows = result.targets});
+                                                              .logit_positions = result.targets});
   noise_scale_ = result.noise_scale;
   progress_.step = state.done;
   progress_.epoch = row.epoch;

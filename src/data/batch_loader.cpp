@@ -229,7 +229,7 @@ std::size_t BatchLoader::bytes_needed() const {
   const auto sequences = static_cast<std::size_t>(bounds_.replica_sequences);
   const auto micro_batches = static_cast<std::size_t>(bounds_.replica_micro_batches);
   const auto targets = static_cast<std::size_t>(most_targets(bounds_.replica_tokens, bounds_.replica_sequences));
-  const bool of_words = options_.task->rows == tasks::HeadRows::words;  // a class for each target
+  const bool of_words = options_.task->rows == tasks::LogitPositions::words;  // a class for each target
   const std::size_t label_columns = of_words ? 0 : reader_.spans().empty() ? reader_.info().label_names.size() : 2;
   const std::size_t texts = options_.task->embeds_texts() ? core::TextTargets::columns : 0;
   const std::size_t label_elements = sequences * (label_columns + texts);
@@ -243,7 +243,7 @@ std::size_t BatchLoader::bytes_needed() const {
 /// A bound on the rows that the head reads of so many tokens and sequences.
 std::int64_t BatchLoader::most_targets(std::int64_t tokens, std::int64_t sequences) const {
   if (masker_) return max_masked(tokens, sequences);
-  return options_.task->rows == tasks::HeadRows::first_tokens ? sequences : tokens;
+  return options_.task->rows == tasks::LogitPositions::first_tokens ? sequences : tokens;
 }
 
 /// A bound on the masked tokens of a micro-batch: the lesser of what so many tokens of the data set (those sequences

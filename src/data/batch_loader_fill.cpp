@@ -121,16 +121,16 @@ void BatchLoader::fill(std::span<const core::PlannedSample> samples, Slot& slot,
   batch.sample = sample_index;
   if (options_.plan.padding.pads()) fill_lengths(samples, slot, batch);
   switch (options_.task->rows) {
-    case tasks::HeadRows::masked_tokens:
+    case tasks::LogitPositions::masked_tokens:
       fill_masked_tokens(samples, ids, slot, batch);
       break;
-    case tasks::HeadRows::next_tokens:
+    case tasks::LogitPositions::next_tokens:
       fill_next_tokens(samples, slot, batch);
       break;
-    case tasks::HeadRows::words:
+    case tasks::LogitPositions::words:
       fill_words(slot, batch);
       break;
-    case tasks::HeadRows::all_tokens:
+    case tasks::LogitPositions::all_tokens:
       fill_all_tokens(slot, batch);
       if (options_.task->embeds_texts()) {
         fill_texts(samples, slot, batch);
@@ -138,7 +138,7 @@ void BatchLoader::fill(std::span<const core::PlannedSample> samples, Slot& slot,
         fill_labels(slot, batch);
       }
       break;
-    case tasks::HeadRows::first_tokens:
+    case tasks::LogitPositions::first_tokens:
       fill_one_token_each(slot, batch);
       if (options_.task->embeds_texts()) {
         fill_texts(samples, slot, batch);
@@ -255,7 +255,7 @@ std::int64_t BatchLoader::targets_of(const core::BatchPlan& plan) const {
     for (const std::int64_t sample : samples_) targets += known_values(sample);
     return targets;
   }
-  if (options_.task->rows != tasks::HeadRows::words) return plan.sequences();
+  if (options_.task->rows != tasks::LogitPositions::words) return plan.sequences();
   for (const std::int64_t sample : samples_) targets += word_rows(sample);
   return targets;
 }

@@ -9,7 +9,7 @@ Work& Work::operator+=(const Work& other) {
   bytes += other.bytes;
   attention += other.attention;
   moved += other.moved;
-  head_rows += other.head_rows;
+  attention_rows += other.attention_rows;
   passes += other.passes;
   return *this;
 }
@@ -23,7 +23,7 @@ PassWork& PassWork::operator+=(const PassWork& other) {
 
 PassWork& PassWork::operator/=(double ranks) {
   for (Work* work : {&forward, &backward_input, &backward_weight}) {
-    for (double* amount : {&work->flops, &work->bytes, &work->attention, &work->moved, &work->head_rows}) {
+    for (double* amount : {&work->flops, &work->bytes, &work->attention, &work->moved, &work->attention_rows}) {
       *amount /= ranks;
     }
   }
@@ -31,20 +31,20 @@ PassWork& PassWork::operator/=(double ranks) {
 }
 
 PassWork work_of_products(double products, double attention, double moved, double operands, double weights,
-                          double head_rows) {
+                          double attention_rows) {
   constexpr double element = sizeof(float);  // of weights and their gradients
   PassWork work;
   work.forward = {.flops = products + attention,
                   .bytes = moved + element * weights,
                   .attention = attention,
                   .moved = moved,
-                  .head_rows = head_rows,
+                  .attention_rows = attention_rows,
                   .passes = 1};
   work.backward_input = {.flops = products + 2.5 * attention,
                          .bytes = 2 * moved + element * weights,
                          .attention = 2.5 * attention,
                          .moved = 2 * moved,
-                         .head_rows = 2.5 * head_rows,
+                         .attention_rows = 2.5 * attention_rows,
                          .passes = 1};
   work.backward_weight = {.flops = products,
                           .bytes = operands + 2 * element * weights,  // sums are read and written

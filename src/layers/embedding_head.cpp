@@ -87,10 +87,10 @@ void EmbeddingHead::backward_weight(Engine&, const SavedActivations&, ConstMatri
 /// Rows are read and written once.
 LayerCosts costs_of_rows(const HeadSettings& settings, const BatchShape& batch) {
   const double element = static_cast<double>(core::bytes_of(settings.storage)) + sizeof(float);
-  const double moved = batch.head_rows * element * static_cast<double>(settings.hidden);
+  const double moved = batch.logit_positions * element * static_cast<double>(settings.hidden);
   LayerCosts costs;
   costs.work.forward = {.flops = 0, .bytes = moved, .moved = moved, .passes = 1};
-  costs.saved_bytes = batch.head_rows * sizeof(float) * static_cast<double>(settings.outputs);
+  costs.saved_bytes = batch.logit_positions * sizeof(float) * static_cast<double>(settings.outputs);
   return costs;
 }
 

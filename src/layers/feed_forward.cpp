@@ -31,7 +31,7 @@ class FeedForwardKind final : public KindOf<FeedForward, FeedForwardSettings> {
 LayerCosts FeedForwardKind::costs(const SublayerSettings& settings, const BatchShape& batch, bool selects) const {
   const auto hidden = static_cast<double>(settings.hidden), wide = static_cast<double>(own_.intermediate_size);
   const auto element = static_cast<double>(core::bytes_of(settings.storage));
-  const double rows = selects ? batch.head_rows : batch.tokens, weights = 2 * hidden * wide;
+  const double rows = selects ? batch.logit_positions : batch.tokens, weights = 2 * hidden * wide;
   LayerCosts costs;
   costs.work = work_of_products(2 * rows * weights, 0, element * rows * (6 * hidden + 3 * wide),
                                 element * rows * (2 * hidden + 2 * wide), weights, 0);

@@ -73,7 +73,7 @@ class GatedFeedForwardKind final : public KindOf<GatedFeedForward, GatedFeedForw
   LayerCosts costs(const SublayerSettings& settings, const BatchShape& batch, bool selects) const override {
     const auto hidden = static_cast<double>(settings.hidden), wide = static_cast<double>(own_.intermediate_size);
     const auto element = static_cast<double>(core::bytes_of(settings.storage));
-    const double rows = selects ? batch.head_rows : batch.tokens, weights = 3 * hidden * wide;
+    const double rows = selects ? batch.logit_positions : batch.tokens, weights = 3 * hidden * wide;
     LayerCosts costs;
     // Between the products: 3 · wide read and written forward, 6 backward.
     costs.work = work_of_products(2 * rows * weights, 0, element * rows * (6 * hidden + 7 * wide),

@@ -39,13 +39,13 @@ LayerCosts costs_of_products(const HeadSettings& settings, const BatchShape& bat
                              double activations) {
   const auto hidden = static_cast<double>(settings.hidden), outputs = static_cast<double>(settings.outputs);
   const auto element = static_cast<double>(core::bytes_of(settings.storage));
-  const double products = 2 * batch.head_rows * elements, weights = sizeof(float) * elements;
-  const double moved = batch.head_rows * (element * activations + sizeof(float) * 3 * outputs);
+  const double products = 2 * batch.logit_positions * elements, weights = sizeof(float) * elements;
+  const double moved = batch.logit_positions * (element * activations + sizeof(float) * 3 * outputs);
   LayerCosts costs;
   costs.work.forward = {.flops = products, .bytes = moved + weights, .moved = moved, .passes = 1};
   costs.work.backward_input = costs.work.forward;
   costs.work.backward_weight = {.flops = products, .bytes = moved + 2 * weights, .moved = moved, .passes = 1};
-  costs.saved_bytes = element * batch.head_rows * (activations - hidden + outputs);
+  costs.saved_bytes = element * batch.logit_positions * (activations - hidden + outputs);
   return costs;
 }
 

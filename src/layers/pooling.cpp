@@ -101,7 +101,7 @@ class PoolingKind final : public KindOf<PoolingLayer, PoolingSettings> {
   bool can_be_shared() const override { return false; }
   std::vector<SublayerLinear> linear_layers(const SublayerSettings&) const override { return {}; }
   LayerCosts costs(const SublayerSettings& settings, const BatchShape& batch, bool selects) const override {
-    return costs_of_rows(settings, batch.tokens, selects ? batch.head_rows : batch.tokens);
+    return costs_of_rows(settings, batch.tokens, selects ? batch.logit_positions : batch.tokens);
   }
   bool computes_like(const SublayerKind& other) const override {
     const auto* const same = dynamic_cast<const PoolingKind*>(&other);
@@ -148,7 +148,7 @@ class DropoutKind final : public KindOf<DropoutLayer, DropoutSettings> {
   bool can_be_shared() const override { return false; }
   std::vector<SublayerLinear> linear_layers(const SublayerSettings&) const override { return {}; }
   LayerCosts costs(const SublayerSettings& settings, const BatchShape& batch, bool selects) const override {
-    const double rows = selects ? batch.head_rows : batch.tokens;
+    const double rows = selects ? batch.logit_positions : batch.tokens;
     return costs_of_rows(settings, rows, rows);
   }
   bool computes_like(const SublayerKind& other) const override {

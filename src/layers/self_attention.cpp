@@ -45,7 +45,8 @@ class AttentionKind final : public KindOf<SelfAttention, AttentionSettings> {
 LayerCosts AttentionKind::costs(const SublayerSettings& settings, const BatchShape& batch, bool selects) const {
   const auto hidden = static_cast<double>(settings.hidden), heads = static_cast<double>(own_.heads);
   const auto element = static_cast<double>(core::bytes_of(settings.storage));
-  const double rows = selects ? batch.head_rows : batch.tokens, share = batch.tokens > 0 ? rows / batch.tokens : 0;
+  const double rows = selects ? batch.logit_positions : batch.tokens,
+               share = batch.tokens > 0 ? rows / batch.tokens : 0;
   const double weights = 4 * hidden * hidden, key_value = 2 * hidden * hidden;
   const double pairs = ops::masked_pairs(own_.mask, batch.squared_lengths, batch.tokens);
   LayerCosts costs;

@@ -6,7 +6,8 @@ namespace bert_hpc::model {
 namespace {
 
 void scale(layers::Work& work, double factor) {
-  for (double* amount : {&work.flops, &work.bytes, &work.attention, &work.moved, &work.head_rows}) *amount *= factor;
+  for (double* amount : {&work.flops, &work.bytes, &work.attention, &work.moved, &work.attention_rows})
+    *amount *= factor;
 }
 
 /// Costs of the part of a layer that is trained.
@@ -27,7 +28,7 @@ void add_magnitudes(const layers::SublayerSettings& sublayer, const layers::Batc
   if (!a.any() || !a.magnitudes) return;
   double flops = 0;
   for (const layers::SublayerLinear& layer : sublayer.kind->linear_layers(sublayer)) {
-    const double rows = selects && !layer.all_tokens ? batch.head_rows : batch.tokens;
+    const double rows = selects && !layer.all_tokens ? batch.logit_positions : batch.tokens;
     if (a.adapts(layer.name)) flops += 2 * static_cast<double>(layer.in) * static_cast<double>(layer.out) * rows;
   }
   work.backward_weight.flops += flops;
@@ -57,7 +58,7 @@ layers::LayerCosts range_costs(const ModelPlan& plan, const ModelRange& range, c
     add_magnitudes(sublayer, batch, plan.computes_selection(i), costs.work);
     if (plan.recomputes(i)) {
       costs.work.backward_input += costs.work.forward;
-      const double rows = plan.computes_selection(i) ? batch.head_rows : batch.tokens;
+      const double rows = plan.computes_selection(i) ? batch.logit_positions : batch.tokens;
       const auto columns = static_cast<double>(sublayer.hidden);
       costs.saved_bytes = plan.keeps_result(i) ? plan.element_bytes() * rows * columns : 0;
     }
@@ -87,7 +88,7 @@ double range_trainable_parameters(const ModelPlan& plan, const ModelRange& range
 }
 
 double rows_into(const ModelPlan& plan, std::int64_t sublayer, const layers::BatchShape& batch) {
-  return plan.receives_selection(sublayer) ? batch.head_rows : batch.tokens;
+  return plan.receives_selection(sublayer) ? batch.logit_positions : batch.tokens;
 }
 
 double training_flops(const ModelPlan& plan, const layers::BatchShape& batch) {
@@ -110,7 +111,7 @@ double seconds(const layers::Work& work, const core::MachineDescription& machine
   return (work.flops - work.attention) / machine.flops + work.attention / rate(machine.attention_flops, machine.flops) +
          (work.bytes - work.moved) / machine.memory_bandwidth +
          work.moved / rate(machine.activation_bandwidth, machine.memory_bandwidth) +
-         work.head_rows * machine.attention_row + work.passes * machine.pass_overhead;
+         work.attention_rows * machine.attention_row + work.passes * machine.pass_overhead;
 }
 
 }  // namespace bert_hpc::model

@@ -9,7 +9,7 @@ using ops::Pooling;
 
 Objective of_tokens(std::optional<Pooling> pooling) {
   static const tasks::Task task = {
-      .name = "embed", .rows = tasks::HeadRows::all_tokens, .predicts_samples = false, .metrics = {}, .keys = {}};
+      .name = "embed", .rows = tasks::LogitPositions::all_tokens, .predicts_samples = false, .metrics = {}, .keys = {}};
   return {.task = &task, .head = layers::token_embedding_head(pooling)};
 }
 

@@ -315,7 +315,7 @@ Objective with_pooling(Pooling pooling) {
 Objective with_first_tokens() {
   static const tasks::Task task = [] {
     tasks::Task first = *tasks::find("embedding");
-    first.rows = tasks::HeadRows::first_tokens;
+    first.rows = tasks::LogitPositions::first_tokens;
     return first;
   }();
   Objective objective = with_pooling(Pooling::first);

@@ -7,7 +7,7 @@ namespace bert_hpc::tasks {
 
 const Task& causal_lm() {
   static const Task task = {.name = "causal_lm",
-                            .rows = HeadRows::next_tokens,
+                            .rows = LogitPositions::next_tokens,
                             .packs_rows = true,
                             .metrics = {&metrics::token_counts()},
                             .keys = {}};

@@ -11,7 +11,7 @@ const Task& embedding() {
   static const Task task = {
       .name = "embedding",
       .labels = Labels::scores,
-      .rows = HeadRows::all_tokens,
+      .rows = LogitPositions::all_tokens,
       .predicts_samples = false,
       .metrics = {&metrics::text_similarity(), &metrics::batch_ranks(), &metrics::text_triplets()},
       .keys = {{.name = loss_key,

@@ -7,7 +7,7 @@ namespace bert_hpc::tasks {
 
 const Task& masked_lm() {
   static const Task task = {.name = "masked_lm",
-                            .rows = HeadRows::masked_tokens,
+                            .rows = LogitPositions::masked_tokens,
                             .packs_rows = true,
                             .predicts_samples = false,
                             .metrics = {&metrics::token_counts()},

@@ -9,7 +9,7 @@ const Task& question_answering() {
   static const Task task = {
       .name = "question_answering",
       .labels = Labels::spans,
-      .rows = HeadRows::all_tokens,
+      .rows = LogitPositions::all_tokens,
       .predicts_validation = true,  // benchmarks publish no other labelled data
       .row_texts = 3,               // id, context, answers: data/answer_data.hpp
       .metrics = {&metrics::answers()},

@@ -8,7 +8,7 @@ namespace bert_hpc::tasks {
 const Task& token_classification() {
   static const Task task = {.name = "token_classification",
                             .labels = Labels::words,
-                            .rows = HeadRows::words,
+                            .rows = LogitPositions::words,
                             .row_texts = 1,  // the words
                             .metrics = {&metrics::class_counts(), &metrics::entities()},
                             .keys = {{.name = all_pieces_key, .usual = false}}};

@@ -97,7 +97,7 @@ ModelSeconds modelled_seconds(const model::ModelPlan& plan, double length, doubl
   const auto piece = [&](const model::ModelRange& range) {
     const double tokens = 1024;
     const layers::BatchShape full{
-        .tokens = tokens, .squared_lengths = tokens * length, .head_rows = tokens * head_share};
+        .tokens = tokens, .squared_lengths = tokens * length, .logit_positions = tokens * head_share};
     const layers::PassWork none = range_costs(plan, range, {}, tensor).work;
     const layers::PassWork all = range_costs(plan, range, full, tensor).work;
     const auto line = [&](const layers::Work& least, const layers::Work& most) {

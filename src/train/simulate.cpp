@@ -300,8 +300,9 @@ double evaluation_seconds(const SimulationInput& input, const layers::BatchShape
   if (all.tokens <= 0) return 0;
   const double tokens = all.tokens / input.grid.data, count = std::ceil(tokens / micro_tokens);
   const double part = 1 / (input.grid.data * count);
-  const layers::BatchShape batch{
-      .tokens = all.tokens * part, .squared_lengths = all.squared_lengths * part, .head_rows = all.head_rows * part};
+  const layers::BatchShape batch{.tokens = all.tokens * part,
+                                 .squared_lengths = all.squared_lengths * part,
+                                 .logit_positions = all.logit_positions * part};
   return (count + input.grid.pipeline - 1) * slowest_forward_seconds(input, batch);
 }
 

@@ -11,15 +11,15 @@ namespace bert_hpc::layers {
 /// The size of a micro-batch.
 struct BatchShape {
   double tokens = 0, squared_lengths = 0;  ///< Σ length, Σ length² over its sequences
-  double head_rows = 0;                    ///< rows that the head reads: sequences, or masked tokens
+  double logit_positions = 0;              ///< rows that the head reads: sequences, or masked tokens
 };
 
 struct Work {
   double flops = 0, bytes = 0;
-  double attention = 0;  ///< of the operations, those of scores and weighted sums
-  double moved = 0;      ///< of the bytes, those of activations that element-wise kernels read and write
-  double head_rows = 0;  ///< query rows times heads
-  double passes = 0;     ///< of layers
+  double attention = 0;       ///< of the operations, those of scores and weighted sums
+  double moved = 0;           ///< of the bytes, those of activations that element-wise kernels read and write
+  double attention_rows = 0;  ///< query rows times heads
+  double passes = 0;          ///< of layers
 
   Work& operator+=(const Work& other);
 };
@@ -42,8 +42,9 @@ struct LayerCosts {
 
 /// A layer with products of `products` operations and `attention` operations between them. `moved`: bytes of
 /// activations that forward reads and writes; backward_input moves twice as many. `operands`: bytes of the operands of
-/// the weight gradients' products. `weights`: elements of the products' weights. `head_rows`: query rows times heads.
+/// the weight gradients' products. `weights`: elements of the products' weights. `attention_rows`: query rows times
+/// heads.
 PassWork work_of_products(double products, double attention, double moved, double operands, double weights,
-                          double head_rows);
+                          double attention_rows);
 
 }  // namespace bert_hpc::layers

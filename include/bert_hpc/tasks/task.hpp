@@ -27,7 +27,7 @@ enum class Labels {
 };
 
 /// Which tokens a head reads.
-enum class HeadRows {
+enum class LogitPositions {
   first_tokens,   ///< the first of each sequence
   masked_tokens,  ///< the masked tokens of a batch, which are its targets
   all_tokens,
@@ -61,7 +61,7 @@ struct Task {
   const char* name;  ///< in inputs and files
   Labels labels = Labels::none;
   const char* problem_type = "";  ///< of Transformers' config.json; "": none
-  HeadRows rows = HeadRows::first_tokens;
+  LogitPositions rows = LogitPositions::first_tokens;
   bool packs_rows = false;       ///< bert_hpc_prep may fill sequences with several rows of the text ([task] pack)
   bool predicts_samples = true;  ///< a prediction for each sample, which mode predict writes
   /// A training without test data writes predictions of the validation split.
@@ -72,8 +72,8 @@ struct Task {
 
   /// Null if it has no such key.
   const Key* find_key(std::string_view key) const;
-  bool masks_tokens() const { return rows == HeadRows::masked_tokens; }
-  bool predicts_next_tokens() const { return rows == HeadRows::next_tokens; }
+  bool masks_tokens() const { return rows == LogitPositions::masked_tokens; }
+  bool predicts_next_tokens() const { return rows == LogitPositions::next_tokens; }
   bool predicts_tokens() const { return masks_tokens() || predicts_next_tokens(); }
   bool ranks_candidates() const { return labels == Labels::levels; }
   /// Whether each text of a row is a sequence of its own.

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "app/engine/head_rows.hpp"
+#include "app/engine/logit_positions.hpp"
 #include "app/engine/model_from_config.hpp"
 #include "app/engine/padding.hpp"
 #include "app/run/collective.hpp"

@@ -41,7 +41,7 @@ void require_scores_suffice(const config::Config& input) {
   for (const char* word : {config::hidden_squares_word, config::hidden_cosine_word, config::attention_squares_word}) {
     if (input.distills_by(word)) needs_model("losses = \"" + std::string(word) + '"');
   }
-  if (objectives::of(input).task->rows == tasks::HeadRows::first_tokens) return;
+  if (objectives::of(input).task->rows == tasks::LogitPositions::first_tokens) return;
   throw Error(ExitCode::input, "[distill] teacher_scores is not for the task \"" + input.task.name +
                                    "\", whose predictions have no outputs of each sequence: name the teacher's folder "
                                    "as teacher.");

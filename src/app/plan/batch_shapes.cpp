@@ -4,7 +4,7 @@
 #include <numeric>
 #include <vector>
 
-#include "app/engine/head_rows.hpp"
+#include "app/engine/logit_positions.hpp"
 
 namespace bert_hpc::app {
 namespace {
@@ -26,7 +26,7 @@ double add(std::span<const core::PlannedSample> samples, layers::BatchShape& sha
 layers::BatchShape shape_of(std::span<const core::PlannedSample> samples, const config::Config& input) {
   layers::BatchShape shape;
   const double real = add(samples, shape);
-  shape.head_rows = expected_targets(input, static_cast<double>(samples.size()), real, shape.tokens);
+  shape.logit_positions = expected_targets(input, static_cast<double>(samples.size()), real, shape.tokens);
   return shape;
 }
 
@@ -49,7 +49,7 @@ layers::BatchShape shape_of(const data::ShardReader& reader, const config::Confi
     }
     real = shape.tokens;
   }
-  shape.head_rows = expected_targets(input, static_cast<double>(reader.samples()), real, shape.tokens);
+  shape.logit_positions = expected_targets(input, static_cast<double>(reader.samples()), real, shape.tokens);
   return shape;
 }
 

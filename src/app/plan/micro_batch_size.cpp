@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "app/engine/data_sets.hpp"
-#include "app/engine/head_rows.hpp"
+#include "app/engine/logit_positions.hpp"
 #include "app/engine/model_from_config.hpp"
 #include "app/engine/model_instance.hpp"
 #include "app/engine/padding.hpp"

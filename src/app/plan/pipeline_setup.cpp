@@ -5,7 +5,7 @@
 #include <set>
 
 #include "app/engine/data_sets.hpp"
-#include "app/engine/head_rows.hpp"
+#include "app/engine/logit_positions.hpp"
 #include "app/engine/model_from_config.hpp"
 #include "app/engine/padding.hpp"
 #include "app/engine/precision.hpp"

@@ -164,7 +164,7 @@ class Sublayer {
         loader_(reader_, options_of(config_, sequences, length)),
         shape_{.tokens = static_cast<double>(sequences * length),
                .squared_lengths = static_cast<double>(sequences) * length * length,
-               .head_rows = static_cast<double>(sequences)} {
+               .logit_positions = static_cast<double>(sequences)} {
     MeasuredModel how{.outputs = 2, .kernels = "tuned", .attention = "fused", .products = {.reproducible = false}};
     piece_.emplace(config_, how, range_, layers::TensorRank{0, 1}, layers::TensorGroup({0, 1}, exchange_),
                    loader_.next().micro_batches.front().batch);
@@ -246,14 +246,14 @@ void measure_sublayers(comm::Communicator& world, config::MachineFile& file) {
   const double a = remainder(quick, 256, quick.measure(world), file);
   const double b = remainder(slow, 256, slow.measure(world), file);
   const layers::Work one = quick.work(), other = slow.work();
-  const double per_flop =
-      (b * one.head_rows - a * other.head_rows) / (other.attention * one.head_rows - one.attention * other.head_rows);
+  const double per_flop = (b * one.attention_rows - a * other.attention_rows) /
+                          (other.attention * one.attention_rows - one.attention * other.attention_rows);
   // Attribute at least a tenth of the longer sequences' time to operations, and at most all of it, but never a rate
   // above that of GEMMs, which rounds beside other programs would give.
   const double fastest = *std::max_element(file.gemm_gflops[0].begin(), file.gemm_gflops[0].end()) * 1e9;
   const double flop = std::max(std::clamp(per_flop, 0.1 * b / other.attention, b / other.attention), 1 / fastest);
   file.attention_gflops = 1 / flop / 1e9;
-  file.attention_row_ns = std::max(0.0, (a - flop * one.attention) / one.head_rows) * 1e9;
+  file.attention_row_ns = std::max(0.0, (a - flop * one.attention) / one.attention_rows) * 1e9;
 
   Sublayer tiny(Sublayer::feed_forward, 128, 4, 16);
   const double rest = tiny.measure(world) - model::seconds(tiny.work(), core::at_hidden(known_machine(file), 128));

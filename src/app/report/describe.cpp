@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "app/engine/embedding_input.hpp"
-#include "app/engine/head_rows.hpp"
+#include "app/engine/logit_positions.hpp"
 #include "app/report/banner.hpp"
 #include "app/report/run_warnings.hpp"
 #include "app/run/machine.hpp"
@@ -178,9 +178,9 @@ void describe_run(const RunContext& context, const ModelInstance& model, const D
   facts.parameters = whole_model.parameters();
   if (model.plan.trains) facts.trainable_parameters = whole_model.trainable_parameters();
   const data::ShardInfo& info = sets.any().info();
-  const double head_rows = expected_targets(context.input, 1 / info.mean_length(), 1, 1);  // per token
-  facts.flops_per_token =
-      model::training_flops(model.plan, {.tokens = 1, .squared_lengths = info.mean_length(), .head_rows = head_rows});
+  const double logit_positions = expected_targets(context.input, 1 / info.mean_length(), 1, 1);  // per token
+  facts.flops_per_token = model::training_flops(
+      model.plan, {.tokens = 1, .squared_lengths = info.mean_length(), .logit_positions = logit_positions});
   if (!context.input.trains()) {
     constexpr double of_training = 3;
     facts.flops_per_token /= of_training;

@@ -8,7 +8,7 @@
 namespace bert_hpc::ops::cpu {
 
 /// Rows of one head: head_dim columns, `stride` elements from row to row.
-struct HeadRows {
+struct HeadView {
   const float* data;
   std::int64_t stride;
 };
@@ -17,7 +17,7 @@ struct HeadPairs {
   const float* data = nullptr;  ///< words of two bf16 elements, typed as float
   std::int64_t stride = 0;      ///< words
 };
-struct HeadRowsOut {
+struct HeadViewOut {
   float* data;
   std::int64_t stride;
 };
@@ -40,18 +40,18 @@ struct AttentionTask {
   /// distance_margin floats more on both sides; null: none.
   const float* bias;
   const std::int32_t* position;  ///< (queries): position of each query in its sequence; null if nothing depends on it
-  HeadRows q, k, v;
+  HeadView q, k, v;
   HeadPairs q_pairs, k_pairs, v_pairs;  ///< if set, forward does not read q and k, and backward does not read v
-  HeadRowsOut out;
+  HeadViewOut out;
   float* log_sum_exp;  ///< (queries)
   float* scratch;      ///< scratch_floats() elements, aligned to 64 bytes
 };
 
 struct AttentionGradientTask {
   AttentionTask forward;  ///< out and log_sum_exp are the results of forward
-  HeadRows d_out;
+  HeadView d_out;
   HeadPairs d_out_pairs;  ///< set if v_pairs is set
-  HeadRowsOut d_q, d_k, d_v;
+  HeadViewOut d_q, d_k, d_v;
   float* d_bias;  ///< Σ gradients of scores / √head_dim is added, by distance as `bias`; null: not wanted
 };
 

@@ -89,14 +89,14 @@ class Operands {
  public:
   explicit Operands(float* scratch) : free_(scratch) {}
 
-  HeadRows read(const ConstMatrix& x) {
+  HeadView read(const ConstMatrix& x) {
     if (x.type == core::DataType::fp32) return {static_cast<const float*>(x.data), x.stride};
     float* copy = take(x.size());
     core::with_type(x.type, [&]<class T>() { widen<T>(x.as<T>(), copy); });
     return {copy, x.columns};
   }
   /// Memory for a result; finish() rounds it to its destination.
-  HeadRowsOut write(const Matrix& x) {
+  HeadViewOut write(const Matrix& x) {
     if (x.type == core::DataType::fp32) return {static_cast<float*>(x.data), x.stride};
     results_[count_] = {x, take(x.size())};
     return {results_[count_++].from, x.columns};
@@ -165,7 +165,7 @@ class FusedAttention : public Attention {
                 Operands operands(copies_in(scratch, in.extents));
                 AttentionTask task = with_operands(call, sequence, head, scratch, operands, pairs, Direction::backward);
                 const ConstMatrix out = results.out;
-                const HeadRows result = operands.read(part_of(out, in.queries, sequence, in.extents, head));
+                const HeadView result = operands.read(part_of(out, in.queries, sequence, in.extents, head));
                 task.out = {const_cast<float*>(result.data), result.stride};  // only read
                 float* const distances = bias_in(scratch, in.extents);
                 task.bias = bias_of(call, task, head, distances);

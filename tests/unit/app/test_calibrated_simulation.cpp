@@ -20,7 +20,7 @@ train::SimulationInput two_stages(int micro_batches) {
   in.grid = {.data = 1, .pipeline = 2, .tensor = 1};
   in.kind = train::ScheduleKind::gpipe;
   in.balance = {12, 12};
-  in.micro_batches.assign(static_cast<std::size_t>(micro_batches), {.tokens = 10, .head_rows = 1});
+  in.micro_batches.assign(static_cast<std::size_t>(micro_batches), {.tokens = 10, .logit_positions = 1});
   in.machine.flops = in.machine.memory_bandwidth = 1e30;
   in.machine.in_node = in.machine.between_nodes = {.bandwidth = 1e30};
   return in;

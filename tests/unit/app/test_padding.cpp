@@ -67,7 +67,7 @@ TEST_CASE("the costs of an evaluation count its padding, window by window") {
   const layers::BatchShape padded = app::shape_of(reader, input, window);
   CHECK(padded.tokens == 24);
   CHECK(padded.squared_lengths == 2 * 16 + 36 + 2 * 25);
-  CHECK(padded.head_rows == 24);
+  CHECK(padded.logit_positions == 24);
   input.task.name = "classification";
-  CHECK(app::shape_of(reader, input, window).head_rows == 5);
+  CHECK(app::shape_of(reader, input, window).logit_positions == 5);
 }

@@ -52,7 +52,7 @@ TEST_CASE("the replica with the most work is simulated, on the grid and balance 
   REQUIRE(in.micro_batches.size() == 2);
   CHECK(in.micro_batches[1].tokens == 40);
   CHECK(in.micro_batches[1].squared_lengths == 1600);
-  CHECK(in.micro_batches[1].head_rows == 1);
+  CHECK(in.micro_batches[1].logit_positions == 1);
 }
 
 TEST_CASE("the text has stages, and times where the machine is known") {

@@ -191,7 +191,7 @@ TEST_CASE("A causal sublayer costs the pairs of its mask", "[layers][sublayer]")
   const auto attention_of = [](ops::AttentionMask mask, bool selects) {
     const SublayerSettings settings{.kind = layers::attention_sublayer({.heads = heads, .mask = mask}),
                                     .hidden = hidden};
-    const layers::BatchShape batch{.tokens = 3 + 5, .squared_lengths = 9 + 25, .head_rows = 2};
+    const layers::BatchShape batch{.tokens = 3 + 5, .squared_lengths = 9 + 25, .logit_positions = 2};
     return settings.kind->costs(settings, batch, selects).work.forward;
   };
   const layers::Work full = attention_of(ops::AttentionMask::full(), false),

@@ -19,7 +19,7 @@ using layers::Work;
 
 namespace {
 
-const BatchShape full = {.tokens = 4096, .squared_lengths = 32 * 128.0 * 128.0, .head_rows = 32};
+const BatchShape full = {.tokens = 4096, .squared_lengths = 32 * 128.0 * 128.0, .logit_positions = 32};
 
 double flops(const PassWork& work) {
   return work.forward.flops + work.backward_input.flops + work.backward_weight.flops;
@@ -73,7 +73,7 @@ TEST_CASE("figures hold the head's products") {
   const layers::HeadKind kind = GENERATE(test::masked_lm_head, test::classification_head);
   const ModelPlan plan = plan_of(config, kind);
   const model::ModelRange head{.first = 24, .last = 24, .embeddings = false, .head = true};
-  const BatchShape batch = {.tokens = 1000, .squared_lengths = 1e5, .head_rows = 150};
+  const BatchShape batch = {.tokens = 1000, .squared_lengths = 1e5, .logit_positions = 150};
   const double blocks = training_flops(plan, {1000, 1e5, 0});
   CHECK(training_flops(plan, {1000, 1e5, 150}) - blocks == flops(range_costs(plan, head, batch, 1).work));
   // 6 · 768 · (768 + outputs) a row.
@@ -83,7 +83,7 @@ TEST_CASE("figures hold the head's products") {
 
 TEST_CASE("parts add up to the whole, in work and in parameters") {
   const ModelPlan plan = plan_of({}, test::masked_lm_head);
-  const BatchShape batch = {.tokens = 1000, .squared_lengths = 1e5, .head_rows = 150};
+  const BatchShape batch = {.tokens = 1000, .squared_lengths = 1e5, .logit_positions = 150};
   const std::int64_t cut = GENERATE(1, 14, 15, 22, 23);  // between blocks, and inside the first and the last one
   const double whole = flops(range_costs(plan, {.first = 0, .last = 24}, batch, 1).work);
   const double first =
@@ -116,7 +116,7 @@ TEST_CASE("time is that of the operations and of the bytes") {
   machine.memory_bandwidth = 10;
   CHECK(seconds({200, 30}, machine) == 5.0);
   // Rates and overheads of their own for attention, element-wise kernels and passes.
-  const Work work = {.flops = 200, .bytes = 30, .attention = 100, .moved = 20, .head_rows = 6, .passes = 2};
+  const Work work = {.flops = 200, .bytes = 30, .attention = 100, .moved = 20, .attention_rows = 6, .passes = 2};
   CHECK(seconds(work, machine) == 5.0);
   machine.attention_flops = 50;
   machine.activation_bandwidth = 40;
@@ -129,7 +129,7 @@ TEST_CASE("attention, activations and rows are parts of the work") {
   const ModelPlan plan = plan_of({}, test::classification_head);
   const PassWork work = range_costs(plan, {.first = 0, .last = 2, .embeddings = false, .head = false}, full, 1).work;
   CHECK(work.forward.attention == 4 * hidden_of(plan) * full.squared_lengths);
-  CHECK(work.forward.head_rows == full.tokens * 12);
+  CHECK(work.forward.attention_rows == full.tokens * 12);
   CHECK(work.forward.passes == 2);
   CHECK(work.forward.bytes - work.forward.moved == 4 * 12 * hidden_of(plan) * hidden_of(plan));  // the weights
 }

@@ -134,7 +134,7 @@ TEST_CASE("a part needs the gradient at its input where a part below it is train
 }
 
 TEST_CASE("costs are those of the passes that a partial training has") {
-  const layers::BatchShape batch{.tokens = 100, .squared_lengths = 1000, .head_rows = 10};
+  const layers::BatchShape batch{.tokens = 100, .squared_lengths = 1000, .logit_positions = 10};
   const layers::HeadKind& kind = test::classification_head;
   const auto flops = [&](const TrainableSettings& settings) {
     return model::training_flops(plan_of(kind, settings), batch);

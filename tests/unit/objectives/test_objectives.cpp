@@ -56,7 +56,7 @@ TEST_CASE("the head of embeddings is that of [task] pooling") {
   const objectives::Objective& first = objectives::of(input);
   CHECK_FALSE(first.head.pooling.has_value());
   CHECK_FALSE(first.head.reads_all_tokens);
-  CHECK(first.task->rows == tasks::HeadRows::first_tokens);
+  CHECK(first.task->rows == tasks::LogitPositions::first_tokens);
   CHECK(first.task->embeds_texts());
 }
 

@@ -123,7 +123,7 @@ TEST_CASE("counted work gives a last block that costs less and passes with a fix
   CHECK(modelled.sublayers[20].of(1024) == attention.of(1024));
   // A block's 7.1 million weights are read in each pass.
   CHECK(attention.forward.fixed + feed_forward.forward.fixed == Approx(4 * 7.08e6 / 1e10).epsilon(0.01));
-  const layers::BatchShape batch{.tokens = 512, .squared_lengths = 512 * 128.0, .head_rows = 4};
+  const layers::BatchShape batch{.tokens = 512, .squared_lengths = 512 * 128.0, .logit_positions = 4};
   const layers::PassWork work =
       range_costs(plan, {.first = 0, .last = 2, .embeddings = false, .head = false}, batch).work;
   CHECK(attention.backward_weight.of(512) + feed_forward.backward_weight.of(512) ==

@@ -21,7 +21,7 @@ SimulationInput input(comm::GridShape grid, int micro_batches) {
   in.grid = grid;
   in.balance.assign(static_cast<std::size_t>(grid.pipeline), 24 / grid.pipeline);
   in.micro_batches.assign(static_cast<std::size_t>(micro_batches),
-                          {.tokens = 1024, .squared_lengths = 8 * 128.0 * 128.0, .head_rows = 8});
+                          {.tokens = 1024, .squared_lengths = 8 * 128.0 * 128.0, .logit_positions = 8});
   in.step_tokens = 1024.0 * micro_batches * grid.data;
   in.machine.node_ranks = 4;
   in.machine.flops = 1e11;
@@ -138,8 +138,8 @@ TEST_CASE("without ZeRO sums are gathered and every rank updates all parameters"
 
 TEST_CASE("an evaluation is forward passes alone, shared by the replicas") {
   SimulationInput in = input({.data = 2}, 1);
-  const layers::BatchShape all = {.tokens = 8192, .squared_lengths = 64 * 128.0 * 128.0, .head_rows = 64};
-  const layers::BatchShape one = {.tokens = 2048, .squared_lengths = 16 * 128.0 * 128.0, .head_rows = 16};
+  const layers::BatchShape all = {.tokens = 8192, .squared_lengths = 64 * 128.0 * 128.0, .logit_positions = 64};
+  const layers::BatchShape one = {.tokens = 2048, .squared_lengths = 16 * 128.0 * 128.0, .logit_positions = 16};
   const double pass = model::seconds(range_costs(in.model, {.first = 0, .last = 24}, one).work.forward, in.machine);
   CHECK(evaluation_seconds(in, all, 2048) == Approx(2 * pass));
   CHECK(evaluation_seconds(in, {}, 2048) == 0);

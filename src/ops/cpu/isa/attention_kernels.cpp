@@ -276,21 +276,21 @@ inline void gradient_row(const AttentionTask& task, const KeyRange& keys, std::i
   clear_others(keys, end, d_s);
 }
 
-void set_zero(HeadRowsOut rows, std::int64_t begin, std::int64_t end, std::int64_t columns) {
+void set_zero(HeadViewOut rows, std::int64_t begin, std::int64_t end, std::int64_t columns) {
   for (std::int64_t r = begin; r < end; ++r) {
     for (std::int64_t c = 0; c < columns; ++c) rows.data[r * rows.stride + c] = 0.0f;
   }
 }
 
 /// Zeros for the keys that the block does not have.
-void set_zero_outside(const Block& block, std::int64_t keys, std::int64_t columns, HeadRowsOut rows) {
+void set_zero_outside(const Block& block, std::int64_t keys, std::int64_t columns, HeadViewOut rows) {
   set_zero(rows, 0, block.first_key, columns);
   set_zero(rows, block.first_key + block.keys, keys, columns);
 }
 
 /// C = or += Xᵀ·B for the block's keys, rows of C (keys, head_dim), where X (rows, block's keys) are rows of scores.
 void multiply_transposed(bool first, const AttentionTask& task, const float* x, std::int64_t stride, std::int64_t rows,
-                         const Block& block, const Panels& b, HeadRowsOut c) {
+                         const Block& block, const Panels& b, HeadViewOut c) {
   float* const to = c.data + block.first_key * c.stride;
   const Product product{block.keys, task.head_dim, rows,         x,  1,        stride,
                         b.data,     b.row,         b.next_panel, to, c.stride, nullptr};
@@ -322,8 +322,8 @@ void backward(const AttentionGradientTask& gradient) {
   for (std::int64_t first = 0; first < task.queries;) {
     const Block block(task, plan, first);
     const std::int64_t rows = block.rows, keys = block.keys, columns = round_up(keys, lanes);
-    const HeadRows q{task.q.data + first * task.q.stride, task.q.stride};
-    const HeadRows d_out{gradient.d_out.data + first * gradient.d_out.stride, gradient.d_out.stride};
+    const HeadView q{task.q.data + first * task.q.stride, task.q.stride};
+    const HeadView d_out{gradient.d_out.data + first * gradient.d_out.stride, gradient.d_out.stride};
     multiply_heads(task.q, task.q_pairs, first, rows, columns, d,
                    at + layout.keys_transposed + block.first_key * words_of(task.k_pairs, d), scores, stride);
     multiply_heads(gradient.d_out, gradient.d_out_pairs, first, rows, columns, d,

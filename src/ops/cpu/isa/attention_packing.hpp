@@ -50,7 +50,7 @@ inline void transpose_8(const float* from, std::int64_t from_stride, std::int64_
 }
 
 /// Panels of rows, transposed: to[p][c][r] = from[p · panel + r][c]; rows past the end count as zero.
-void pack_transposed(HeadRows from, std::int64_t rows, std::int64_t columns, float* to) {
+void pack_transposed(HeadView from, std::int64_t rows, std::int64_t columns, float* to) {
   const std::int64_t whole = columns / 8 * 8;
   for (std::int64_t first = 0; first < rows; first += panel, to += panel * columns) {
     for (std::int64_t r = first; r < first + panel && r < round_up(rows, lanes); r += 8) {
@@ -67,7 +67,7 @@ void pack_transposed(HeadRows from, std::int64_t rows, std::int64_t columns, flo
 
 /// C (rows, columns) = A·Bᵀ over a head: A's rows from `first` on; B is packed by pack_heads() from rows of the same
 /// type.
-void multiply_heads(HeadRows a, [[maybe_unused]] HeadPairs a_pairs, std::int64_t first, std::int64_t rows,
+void multiply_heads(HeadView a, [[maybe_unused]] HeadPairs a_pairs, std::int64_t first, std::int64_t rows,
                     std::int64_t columns, std::int64_t head_dim, const float* b, float* c, std::int64_t c_row) {
 #if defined(BERT_HPC_PAIR_KERNELS)
   if (a_pairs.data != nullptr) {
@@ -81,7 +81,7 @@ void multiply_heads(HeadRows a, [[maybe_unused]] HeadPairs a_pairs, std::int64_t
       {rows, columns, head_dim, a.data + first * a.stride, a.stride, 1, b, panel, panel * head_dim, c, c_row, nullptr});
 }
 
-void pack_heads(HeadRows from, HeadPairs pairs, std::int64_t rows, std::int64_t head_dim, float* to) {
+void pack_heads(HeadView from, HeadPairs pairs, std::int64_t rows, std::int64_t head_dim, float* to) {
   if (pairs.data != nullptr) {
     pack_transposed({pairs.data, pairs.stride}, rows, head_dim / 2, to);
   } else {
@@ -95,7 +95,7 @@ struct Panels {
   std::int64_t row, next_panel;
 };
 
-Panels panels_of(HeadRows from, std::int64_t rows, std::int64_t columns, bool pack, float* to) {
+Panels panels_of(HeadView from, std::int64_t rows, std::int64_t columns, bool pack, float* to) {
   if (!pack) return {from.data, from.stride, panel};
   for (std::int64_t first = 0; first < columns; first += panel) {
     float* out = to + first / panel * rows * panel;

@@ -1,4 +1,4 @@
-#include "app/engine/head_rows.hpp"
+#include "app/engine/logit_positions.hpp"
 
 #include <algorithm>
 
@@ -15,15 +15,15 @@ data::BatchLoaderOptions task_batches(const config::Task& task) {
 
 double expected_targets(const config::Config& input, double sequences, double tokens, double computed) {
   switch (objectives::of(input).task->rows) {
-    case tasks::HeadRows::first_tokens:
+    case tasks::LogitPositions::first_tokens:
       return sequences;
-    case tasks::HeadRows::masked_tokens:
+    case tasks::LogitPositions::masked_tokens:
       return task_batches(input.task).mask_probability * tokens;
-    case tasks::HeadRows::next_tokens:
+    case tasks::LogitPositions::next_tokens:
       return std::max(tokens - sequences, 0.0);
-    case tasks::HeadRows::all_tokens:
+    case tasks::LogitPositions::all_tokens:
       return computed;
-    case tasks::HeadRows::words:
+    case tasks::LogitPositions::words:
       return tokens;
   }
   return sequences;
@@ -31,13 +31,13 @@ double expected_targets(const config::Config& input, double sequences, double to
 
 std::int64_t planned_targets(const tasks::Task& task, std::int64_t sequences, std::int64_t tokens) {
   switch (task.rows) {
-    case tasks::HeadRows::first_tokens:
+    case tasks::LogitPositions::first_tokens:
       return sequences;
-    case tasks::HeadRows::masked_tokens:
+    case tasks::LogitPositions::masked_tokens:
       return tokens / 5;
-    case tasks::HeadRows::next_tokens:
-    case tasks::HeadRows::all_tokens:
-    case tasks::HeadRows::words:
+    case tasks::LogitPositions::next_tokens:
+    case tasks::LogitPositions::all_tokens:
+    case tasks::LogitPositions::words:
       return tokens;
   }
   return sequences;
