@@ -108,7 +108,7 @@ class MpiCommunicator : public Communicator {
     data = reach(data);
     mine = reach(mine);
     if (size_ <= PairwiseSum::largest_group) {
-      return sums_.make(data, mine, free_slot(mine.size()), rank_, size_, group_, node_.get());
+      return pending_sums_.make(data, mine, free_slot(mine.size()), rank_, size_, group_, node_.get());
     }
     MPI_Request request = MPI_REQUEST_NULL;
     check_mpi(MPI_Ireduce_scatter_block(data.data(), mine.data(), message_count(mine.size()), MPI_FLOAT, MPI_SUM,
@@ -259,7 +259,7 @@ class MpiCommunicator : public Communicator {
   std::vector<core::Buffer<std::byte>> memory_;
   SumSlot slots_[sums_under_way];
   std::size_t next_slot_ = 0;
-  RequestPool<PairwiseSum> sums_;
+  RequestPool<PairwiseSum> pending_sums_;
 };
 
 }  // namespace

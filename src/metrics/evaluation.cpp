@@ -21,7 +21,7 @@ Evaluation::Evaluation(std::vector<const Family*> families, const EvaluatedSet& 
   for (const Family* family : families_) {
     begins_.push_back(begins_.back() + static_cast<std::size_t>(family->size(set_)));
   }
-  sums_.resize(begins_.back(), 0.0);
+  accumulators_.resize(begins_.back(), 0.0);
 }
 
 bool Evaluation::reads_predicted() const {
@@ -39,27 +39,27 @@ bool Evaluation::reads_outputs() const {
 }
 
 void Evaluation::add(double loss, const Results& results) {
-  sums_[0] += loss;
-  sums_[1] += static_cast<double>(core::target_count(results.batch));
+  accumulators_[0] += loss;
+  accumulators_[1] += static_cast<double>(core::target_count(results.batch));
   for (std::size_t f = 0; f < families_.size(); ++f) {
     if (families_[f]->add == nullptr) continue;
-    families_[f]->add(set_, results, Sums(sums_).subspan(begins_[f], begins_[f + 1] - begins_[f]));
+    families_[f]->add(set_, results, Sums(accumulators_).subspan(begins_[f], begins_[f + 1] - begins_[f]));
   }
 }
 
 void Evaluation::set_loss(const LossSum& loss) {
-  sums_[0] = loss.sum;
-  sums_[1] = loss.targets;
+  accumulators_[0] = loss.sum;
+  accumulators_[1] = loss.targets;
 }
 
 Sums Evaluation::sums_of(const Family& family) {
   const auto found = std::find(families_.begin(), families_.end(), &family);
   const auto f = static_cast<std::size_t>(found - families_.begin());
-  return found == families_.end() ? Sums() : Sums(sums_).subspan(begins_[f], begins_[f + 1] - begins_[f]);
+  return found == families_.end() ? Sums() : Sums(accumulators_).subspan(begins_[f], begins_[f + 1] - begins_[f]);
 }
 
 ConstSums Evaluation::sums_of(std::size_t family) const {
-  return ConstSums(sums_).subspan(begins_[family], begins_[family + 1] - begins_[family]);
+  return ConstSums(accumulators_).subspan(begins_[family], begins_[family + 1] - begins_[family]);
 }
 
 std::vector<std::pair<std::string, double>> Evaluation::values() const {

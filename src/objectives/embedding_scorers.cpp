@@ -73,10 +73,10 @@ void BlockScorer::finish() {
       }
       loss = (loss + loss_of(logits)) / 2;
     }
-    sums_.loss += loss;
-    sums_.anchors += 1;
-    sums_.first += rank == 1 ? 1 : 0;
-    sums_.reciprocal_ranks += 1.0 / static_cast<double>(rank);
+    accumulators_.loss += loss;
+    accumulators_.anchors += 1;
+    accumulators_.first += rank == 1 ? 1 : 0;
+    accumulators_.reciprocal_ranks += 1.0 / static_cast<double>(rank);
   }
   embeddings_.clear();
   lengths_.clear();
@@ -96,21 +96,22 @@ void RowScorer::add(std::span<const float> texts, std::int64_t columns, bool sco
   double triplets = 0;  // their loss
   for (std::size_t t = 1; t < others; ++t) {
     const double far = similarities_[t];
-    sums_.triplets += 1;
-    sums_.correct += near > far ? 1 : 0;
+    accumulators_.triplets += 1;
+    accumulators_.correct += near > far ? 1 : 0;
     const double excess = far - near + settings_.margin;
     triplets += excess <= 0 ? 0.0 : excess;
   }
   double error = 0;
   if (scored) {
     const bool is_pair = others == 1;
-    sums_.compared.push_back(is_pair ? near : near - similarities_[1]);
-    error = sums_.compared.back() - (is_pair ? (score - settings_.low) / (settings_.high - settings_.low) : score);
+    accumulators_.compared.push_back(is_pair ? near : near - similarities_[1]);
+    error =
+        accumulators_.compared.back() - (is_pair ? (score - settings_.low) / (settings_.high - settings_.low) : score);
   }
   const bool has_triplets = settings_.loss == Loss::triplet;
   if (!has_triplets && !scored) return;
-  sums_.loss += has_triplets ? triplets / static_cast<double>(others - 1) : error * error;
-  sums_.rows += 1;
+  accumulators_.loss += has_triplets ? triplets / static_cast<double>(others - 1) : error * error;
+  accumulators_.rows += 1;
 }
 
 }  // namespace bert_hpc::objectives

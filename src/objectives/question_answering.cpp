@@ -75,14 +75,14 @@ class AnswerResultCollector : public ResultCollector {
  private:
   void add_to(metrics::Sums sums) {
     constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
-    sums_.exact = sums_.f1 = {unknown, unknown};
+    accumulators_.exact = accumulators_.f1 = {unknown, unknown};
     if (!scored_.empty()) {
       std::stable_sort(scored_.begin(), scored_.end(),
                        [](const Scored& a, const Scored& b) { return a.odds < b.odds; });
-      sums_.exact = best_answers(scored_, &Scored::exact, sums_.has + sums_.no);
-      sums_.f1 = best_answers(scored_, &Scored::f1, sums_.has + sums_.no);
+      accumulators_.exact = best_answers(scored_, &Scored::exact, accumulators_.has + accumulators_.no);
+      accumulators_.f1 = best_answers(scored_, &Scored::f1, accumulators_.has + accumulators_.no);
     }
-    sums_.to(sums);
+    accumulators_.to(sums);
   }
 
   void finish_question();
@@ -92,7 +92,7 @@ class AnswerResultCollector : public ResultCollector {
   data::QuestionTexts question_;
   bool open_ = false;
   std::optional<AnswerFiles> files_;
-  metrics::AnswerSums sums_;
+  metrics::AnswerSums accumulators_;
   std::vector<Scored> scored_;  // (questions)
 };
 
@@ -105,10 +105,10 @@ void AnswerResultCollector::finish_question() {
     const std::vector<std::string>& gold = *question_.answers;
     const score::AnswerScore score = score::squad_answer_score(gold, answer.text);
     const bool has = !gold.empty();
-    (has ? sums_.has : sums_.no) += 1;
-    sums_.answered += answer.text.empty() ? 0 : 1;
-    (has ? sums_.has_exact : sums_.no_exact) += score.exact;
-    (has ? sums_.has_f1 : sums_.no_f1) += score.f1;
+    (has ? accumulators_.has : accumulators_.no) += 1;
+    accumulators_.answered += answer.text.empty() ? 0 : 1;
+    (has ? accumulators_.has_exact : accumulators_.no_exact) += score.exact;
+    (has ? accumulators_.has_f1 : accumulators_.no_f1) += score.f1;
     if (answer.null_odds) {
       const auto best = std::find_if(answer.n_best.begin(), answer.n_best.end(),
                                      [](const AnswerChoice& choice) { return !choice.text.empty(); });

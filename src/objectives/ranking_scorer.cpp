@@ -60,33 +60,33 @@ void RankingScorer::finish_query() {
     loss_.targets += 1;
   }
   scores_.clear();
-  sums_.answerable += relevant > 0 ? 1 : 0;
+  accumulators_.answerable += relevant > 0 ? 1 : 0;
   if (relevant == 0 && settings_.skips_unanswerable) return;
-  sums_.queries += 1;
-  sums_.average_precision += score::average_precision(ranked_, relevant);
-  sums_.reciprocal_rank += score::reciprocal_rank(ranked_);
-  sums_.reciprocal_rank_at_10 += score::reciprocal_rank(ranked_, short_cut);
-  sums_.first_right += ranked_.front() > 0 ? 1 : 0;
-  sums_.gain_at_10 += score::normalized_gain(ranked_, ideal_, short_cut);
-  sums_.recall_at_10 += score::recall_at(ranked_, relevant, short_cut);
-  sums_.recall_at_100 += score::recall_at(ranked_, relevant, long_cut);
+  accumulators_.queries += 1;
+  accumulators_.average_precision += score::average_precision(ranked_, relevant);
+  accumulators_.reciprocal_rank += score::reciprocal_rank(ranked_);
+  accumulators_.reciprocal_rank_at_10 += score::reciprocal_rank(ranked_, short_cut);
+  accumulators_.first_right += ranked_.front() > 0 ? 1 : 0;
+  accumulators_.gain_at_10 += score::normalized_gain(ranked_, ideal_, short_cut);
+  accumulators_.recall_at_10 += score::recall_at(ranked_, relevant, short_cut);
+  accumulators_.recall_at_100 += score::recall_at(ranked_, relevant, long_cut);
 }
 
 void RankingScorer::finish(metrics::Sums sums) {
   core::require(scores_.empty() && !answers_.empty(), "all samples of all groups have scores");
   for (const score::TriggeredAnswer& answer : answers_) {
     if (!(answer.score >= settings_.threshold)) continue;
-    sums_.answered += 1;
-    sums_.right += answer.is_right ? 1 : 0;
+    accumulators_.answered += 1;
+    accumulators_.right += answer.is_right ? 1 : 0;
   }
   if (is_nan_) {
-    metrics::RankingSums::visit(sums_, [](double& sum) { sum = std::numeric_limits<double>::quiet_NaN(); });
+    metrics::RankingSums::visit(accumulators_, [](double& sum) { sum = std::numeric_limits<double>::quiet_NaN(); });
   } else {
-    const score::BestTriggering best = score::best_triggering(std::move(answers_), sums_.answerable);
-    sums_.best_f1 = best.numbers.f1;
-    sums_.best_threshold = best.threshold;
+    const score::BestTriggering best = score::best_triggering(std::move(answers_), accumulators_.answerable);
+    accumulators_.best_f1 = best.numbers.f1;
+    accumulators_.best_threshold = best.threshold;
   }
-  sums_.to(sums);
+  accumulators_.to(sums);
 }
 
 }  // namespace bert_hpc::objectives

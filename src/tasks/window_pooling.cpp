@@ -21,14 +21,14 @@ WindowPooling window_pooling(std::string_view word) {
 }
 
 void WindowPool::add(std::span<const float> outputs) {
-  for (std::size_t i = 0; i < sums_.size(); ++i) {
+  for (std::size_t i = 0; i < accumulators_.size(); ++i) {
     const double output = outputs[i];
     if (windows_ == 0) {
-      sums_[i] = output;
+      accumulators_[i] = output;
     } else if (kind_ == WindowPooling::mean) {
-      sums_[i] += output;
+      accumulators_[i] += output;
     } else if (kind_ == WindowPooling::max) {
-      sums_[i] = std::isnan(output) ? output : std::max(sums_[i], output);  // a sum that is NaN stays
+      accumulators_[i] = std::isnan(output) ? output : std::max(accumulators_[i], output);  // a sum that is NaN stays
     }
   }
   ++windows_;
@@ -36,7 +36,7 @@ void WindowPool::add(std::span<const float> outputs) {
 
 void WindowPool::finish(std::span<float> outputs) {
   const double divisor = kind_ == WindowPooling::mean ? static_cast<double>(windows_) : 1.0;
-  for (std::size_t i = 0; i < sums_.size(); ++i) outputs[i] = static_cast<float>(sums_[i] / divisor);
+  for (std::size_t i = 0; i < accumulators_.size(); ++i) outputs[i] = static_cast<float>(accumulators_[i] / divisor);
   windows_ = 0;
 }
 

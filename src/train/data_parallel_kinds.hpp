@@ -24,7 +24,7 @@ class OverlappedDataParallel : public DataParallel {
                          const NormScope& scope, core::Buffer<float> sums, core::Buffer<std::uint8_t> marks);
   void start();
 
-  core::Buffer<float> sums_;
+  core::Buffer<float> accumulators_;
   core::Buffer<std::uint8_t> marks_;     // of the sums
   std::vector<OwnedRange> pieces_;       // by bucket
   std::vector<std::int64_t> remaining_;  // by segment: remaining micro-batches of the step
@@ -83,7 +83,7 @@ class ShardedDataParallel : public DataParallel {
   void land(Flight& flight);
   void land_within(std::span<const float> range);
 
-  core::Buffer<float> sums_;
+  core::Buffer<float> accumulators_;
   std::vector<OwnedRange> pieces_;  // by bucket
   std::vector<Pass> passes_;        // by segment
   std::vector<std::span<float>> unit_gradients_;

@@ -18,9 +18,9 @@ OverlappedDataParallel::OverlappedDataParallel(comm::Communicator& group, core::
                                                core::Buffer<std::uint8_t> marks)
     : DataParallel(group, parameters, plan, scope,
                    pieces_of(plan, group.rank(), parameters, sums.data(), marks.data())),
-      sums_(std::move(sums)),
+      accumulators_(std::move(sums)),
       marks_(std::move(marks)),
-      pieces_(pieces_of(plan, group.rank(), parameters, sums_.data(), marks_.data())),
+      pieces_(pieces_of(plan, group.rank(), parameters, accumulators_.data(), marks_.data())),
       remaining_(plan.settings.segments.size()) {}
 
 void OverlappedDataParallel::begin_step(std::int64_t micro_batches, std::int64_t) {

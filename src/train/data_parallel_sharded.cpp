@@ -28,8 +28,8 @@ ShardedDataParallel::ShardedDataParallel(comm::Communicator& group, core::Parame
 ShardedDataParallel::ShardedDataParallel(comm::Communicator& group, core::ParameterStore& parameters,
                                          const ShardPlan& plan, const NormScope& scope, core::Buffer<float> sums)
     : DataParallel(group, parameters, plan, scope, pieces_of(plan, group.rank(), parameters, sums.data())),
-      sums_(std::move(sums)),
-      pieces_(pieces_of(plan, group.rank(), parameters, sums_.data())),
+      accumulators_(std::move(sums)),
+      pieces_(pieces_of(plan, group.rank(), parameters, accumulators_.data())),
       passes_(plan.settings.segments.size()),
       unit_gradients_(plan.units.size()),
       held_(allocate(group, plan.held)) {

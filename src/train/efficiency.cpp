@@ -17,14 +17,14 @@ double statistical_efficiency(double noise_scale, double batch, double base_batc
 
 void NoiseScale::add(const NoiseMeasurement& measurement) {
   const NoiseEstimate estimate = noise_estimate(measurement);
-  sums_.weight = memory_ * sums_.weight + 1;
-  sums_.trace = memory_ * sums_.trace + estimate.trace;
-  sums_.square = memory_ * sums_.square + estimate.square_of_mean;
+  accumulators_.weight = memory_ * accumulators_.weight + 1;
+  accumulators_.trace = memory_ * accumulators_.trace + estimate.trace;
+  accumulators_.square = memory_ * accumulators_.square + estimate.square_of_mean;
 }
 
 double NoiseScale::value() const {
-  if (sums_.weight == 0 || !(sums_.square > 0)) return std::numeric_limits<double>::quiet_NaN();
-  return std::max(0.0, sums_.trace / sums_.square);
+  if (accumulators_.weight == 0 || !(accumulators_.square > 0)) return std::numeric_limits<double>::quiet_NaN();
+  return std::max(0.0, accumulators_.trace / accumulators_.square);
 }
 
 bool measure_noise(comm::Communicator& all_ranks, const SmallBatch& mine, bool contributes, double norm,

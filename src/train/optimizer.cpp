@@ -153,9 +153,9 @@ void Optimizer::find_tensor_scales(ops::UpdateStep& step) {
       for (const Run& run : range.runs) rule_->begin_on_host(step, on_host(run), host_sums_.data());
     }
   } else {
-    core::fill_on_device(sums_.device(), 0, static_cast<std::size_t>(sums_.size()) * sizeof(double));
-    rule_->begin(step, resident_, sums_.device());
-    sums = sums_.to_host(sums_.size());
+    core::fill_on_device(accumulators_.device(), 0, static_cast<std::size_t>(accumulators_.size()) * sizeof(double));
+    rule_->begin(step, resident_, accumulators_.device());
+    sums = accumulators_.to_host(accumulators_.size());
   }
   const std::vector<double> totals = tensor_sums(*norms_, sums.first(counted));
   float* const scales = offload_ ? host_tensor_scales_.data() : tensor_scales_.host();
@@ -298,7 +298,7 @@ void Optimizer::cut(std::span<const OwnedRange> owned, std::span<const ArenaRang
     host_sums_.resize(static_cast<std::size_t>(2 * unused));
     host_tensor_scales_.resize(static_cast<std::size_t>(norms_->tensors()));
   } else {
-    sums_ = core::MirroredArray<double>(2 * unused);
+    accumulators_ = core::MirroredArray<double>(2 * unused);
     tensor_scales_ = core::MirroredArray<float>(norms_->tensors());
   }
 }

@@ -27,7 +27,7 @@ std::vector<std::string> shared_parameters(const std::vector<core::ParameterSpec
 SharedGradients::SharedGradients(const core::ParameterStore& parameters, const std::vector<core::ParameterSpec>& model,
                                  const std::vector<std::string>& names, comm::Communicator& all_ranks, bool counts)
     : all_ranks_(all_ranks), counts_(counts) {
-  std::map<std::string, std::int64_t> offset;  // of each copy in sums_
+  std::map<std::string, std::int64_t> offset;  // of each copy in gradients_
   std::int64_t floats = 0;
   for (const std::string& name : names) {
     Shared shared{floats, 0, 0};
@@ -47,11 +47,11 @@ SharedGradients::SharedGradients(const core::ParameterStore& parameters, const s
       runs_.push_back({slice.offset + r * runs.length, runs.length, found->second + runs.first + r * runs.stride});
     }
   }
-  sums_ = core::Buffer<float>(floats);
+  gradients_ = core::Buffer<float>(floats);
 }
 
 void SharedGradients::add(std::span<const OwnedRange> sums) {
-  const std::span<float> all(sums_.data(), static_cast<std::size_t>(sums_.size()));
+  const std::span<float> all(gradients_.data(), static_cast<std::size_t>(gradients_.size()));
   ops::set_zero(all);
   for (const Run& run : runs_) {
     if (!counts_) break;

@@ -104,7 +104,7 @@ class Evaluation {
   void add(double loss, const Results& results);
   /// Instead of what add() was given: of a loss that is not made micro-batch by micro-batch.
   void set_loss(const LossSum& loss);
-  Sums sums() { return sums_; }  ///< add these over ranks before asking for figures
+  Sums sums() { return accumulators_; }  ///< add these over ranks before asking for figures
   /// Sums of one family, before they are added over ranks; empty if it is none of these.
   Sums sums_of(const Family& family);
 
@@ -120,13 +120,13 @@ class Evaluation {
   std::vector<std::int64_t> confusion_matrix() const;
 
  private:
-  LossSum loss_sum() const { return {sums_[0], sums_[1]}; }
+  LossSum loss_sum() const { return {accumulators_[0], accumulators_[1]}; }
   ConstSums sums_of(std::size_t family) const;
 
   std::vector<const Family*> families_;
   EvaluatedSet set_;
-  std::vector<std::size_t> begins_;  // (families + 1): where in sums_ those of a family lie
-  std::vector<double> sums_;         // loss, rows, then those of the families
+  std::vector<std::size_t> begins_;   // (families + 1): where in accumulators_ those of a family lie
+  std::vector<double> accumulators_;  // loss, rows, then those of the families
 };
 
 /// Rows of the confusion matrix of an evaluation with these families; 0: there is none.

@@ -56,7 +56,7 @@ class BlockScorer {
     double loss = 0, anchors = 0, reciprocal_ranks = 0;
     double first = 0;  ///< anchors whose positive is nearer than all other candidates of the block
   };
-  const Sums& sums() const { return sums_; }
+  const Sums& sums() const { return accumulators_; }
 
  private:
   static double loss_of(std::span<const double> logits);
@@ -65,7 +65,7 @@ class BlockScorer {
   std::vector<float> embeddings_;
   std::vector<double> lengths_;       // of the block's embeddings
   std::vector<std::size_t> anchors_;  // rows of the block
-  Sums sums_;
+  Sums accumulators_;
 };
 
 /// Losses and similarities of single rows, in double precision.
@@ -81,12 +81,12 @@ class RowScorer {
     double triplets = 0, correct = 0;  ///< pairs of a positive and a negative; those whose positive is nearer
     std::vector<double> compared;      ///< (rows with scores): the number that a score is compared with
   };
-  const Sums& sums() const { return sums_; }
+  const Sums& sums() const { return accumulators_; }
 
  private:
   EmbeddingSettings settings_;
   std::vector<double> similarities_;  // of a row's anchor and its other texts
-  Sums sums_;
+  Sums accumulators_;
 };
 
 }  // namespace bert_hpc::objectives

@@ -39,7 +39,7 @@ class RankingScorer {
   data::GroupReader groups_;
   RankingSettings settings_;
   std::vector<float> scores_;  // of the query under way
-  metrics::RankingSums sums_;
+  metrics::RankingSums accumulators_;
   metrics::LossSum loss_;
   bool is_nan_ = false;
   std::vector<score::TriggeredAnswer> answers_;  // (queries)

@@ -24,7 +24,8 @@ WindowPooling window_pooling(std::string_view word);
 /// Pools the windows of one row after the other without keeping them.
 class WindowPool {
  public:
-  WindowPool(WindowPooling kind, std::int64_t outputs) : kind_(kind), sums_(static_cast<std::size_t>(outputs)) {}
+  WindowPool(WindowPooling kind, std::int64_t outputs)
+      : kind_(kind), accumulators_(static_cast<std::size_t>(outputs)) {}
 
   /// The row's next window. outputs (outputs).
   void add(std::span<const float> outputs);
@@ -34,7 +35,7 @@ class WindowPool {
 
  private:
   WindowPooling kind_;
-  std::vector<double> sums_;
+  std::vector<double> accumulators_;
   std::int64_t windows_ = 0;
 };
 

@@ -47,12 +47,12 @@ class NoiseScale {
   struct Sums {
     double weight = 0, trace = 0, square = 0;
   };
-  const Sums& sums() const { return sums_; }
-  void restore(const Sums& sums) { sums_ = sums; }
+  const Sums& sums() const { return accumulators_; }
+  void restore(const Sums& sums) { accumulators_ = sums; }
 
  private:
   double memory_;
-  Sums sums_;
+  Sums accumulators_;
 };
 
 /// One replica's part of a measurement, from its first micro-batch: its `samples`, its `targets`, and `squares`, Σ g²

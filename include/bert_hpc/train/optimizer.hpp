@@ -113,7 +113,7 @@ class Optimizer {
   ops::UpdateRanges resident_;               // the runs of all ranges, unless offloaded
   core::Buffer<float> masters_, gradients_;  // offloaded: of the owned ranges, one after the other
   // For rules with tensor norms: two sums for each block, those that do not count last; and scales by tensor.
-  core::MirroredArray<double> sums_;
+  core::MirroredArray<double> accumulators_;
   core::MirroredArray<float> tensor_scales_;
   std::vector<double> host_sums_;  // offloaded
   std::vector<float> host_tensor_scales_;

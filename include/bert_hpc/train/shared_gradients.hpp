@@ -27,7 +27,7 @@ class SharedGradients {
   SharedGradients(const core::ParameterStore& parameters, const std::vector<core::ParameterSpec>& model,
                   const std::vector<std::string>& names, comm::Communicator& all_ranks, bool counts);
 
-  std::int64_t bytes() const { return sums_.size() * static_cast<std::int64_t>(sizeof(float)); }
+  std::int64_t bytes() const { return gradients_.size() * static_cast<std::int64_t>(sizeof(float)); }
 
   /// Collective over all ranks. `sums` are this rank's pieces of the summed gradients; those of copies become the sums
   /// over all copies.
@@ -35,23 +35,23 @@ class SharedGradients {
 
  private:
   /// A run of elements of a copy that this rank has: elements [begin, begin + size) of the arena, from `offset` on in
-  /// sums_.
+  /// gradients_.
   struct Run {
     std::int64_t begin = 0, size = 0, offset = 0;
   };
-  /// The copies of one parameter: `copies` rows of `size` elements in sums_, from `first` on.
+  /// The copies of one parameter: `copies` rows of `size` elements in gradients_, from `first` on.
   struct Shared {
     std::int64_t first = 0, size = 0, copies = 0;
   };
   std::span<float> row(const Shared& shared, std::int64_t copy) const {
-    return {sums_.data() + shared.first + copy * shared.size, static_cast<std::size_t>(shared.size)};
+    return {gradients_.data() + shared.first + copy * shared.size, static_cast<std::size_t>(shared.size)};
   }
 
   comm::Communicator& all_ranks_;
   bool counts_;
   std::vector<Shared> shared_;
   std::vector<Run> runs_;
-  core::Buffer<float> sums_;  // gradients of each copy; 0 for elements of other ranks
+  core::Buffer<float> gradients_;  // gradients of each copy; 0 for elements of other ranks
 };
 
 }  // namespace bert_hpc::train

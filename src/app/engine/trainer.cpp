@@ -19,20 +19,20 @@ constexpr std::size_t values_per_step = flags_per_step + 1;  // and the squares 
 
 }  // namespace
 
-Trainer::Trainer(const TrainerSettings& settings, ModelInstance& model, train::DataParallel& sums, core::Timers& timers,
-                 Teacher* teacher, TeacherScores* scores)
+Trainer::Trainer(const TrainerSettings& settings, ModelInstance& model, train::DataParallel& reducer,
+                 core::Timers& timers, Teacher* teacher, TeacherScores* scores)
     : settings_(settings),
       model_(model),
-      sums_(sums),
+      reducer_(reducer),
       timers_(timers),
       teacher_(teacher),
       scores_(scores),
-      optimizer_(settings.optimizer, model.parameters, sums.owned(), sums.plan().settings.offload,
+      optimizer_(settings.optimizer, model.parameters, reducer.owned(), reducer.plan().settings.offload,
                  model.kernels.products->kept_weights(),
-                 sums.plan().shards_gradients() ? std::vector<train::ArenaRange>() : model.replaced_gradients(),
+                 reducer.plan().shards_gradients() ? std::vector<train::ArenaRange>() : model.replaced_gradients(),
                  train::tensor_norm_scope(model.parameters.slices(), model.all_parameters(), model.groups().world,
-                                          sums.plan().settings.reproducible, model.place.tensor,
-                                          sums.plan().shares_update() || model.place.data == 0)),
+                                          reducer.plan().settings.reproducible, model.place.tensor,
+                                          reducer.plan().shares_update() || model.place.data == 0)),
       hash_(*model.groups().data, model.groups().world, model.parameters, settings.parameter_hash_every),
       row_losses_(settings.rows * settings.micro_batches),
       row_counts_(static_cast<std::size_t>(settings.micro_batches)) {
@@ -47,7 +47,7 @@ Trainer::Trainer(const TrainerSettings& settings, ModelInstance& model, train::D
     model.pipeline().set_loss(train::make_loss(settings.loss, settings.step_loss, *model.groups().data));
   }
   if (settings.loss_scale) scale_ = train::LossScale(*settings.loss_scale);
-  if (sums.plan().settings.offload) sums_.set_summed([this](std::size_t range) { optimizer_.fetch(range); });
+  if (reducer.plan().settings.offload) reducer_.set_summed([this](std::size_t range) { optimizer_.fetch(range); });
   complete_sums();
 }
 
@@ -60,11 +60,11 @@ void Trainer::complete_sums() {
   const std::vector<std::string> shared = train::shared_parameters(all, embeddings);
   if (!shared.empty()) {
     // Reproducible sums are whole on every replica, others in pieces.
-    const bool counts = !sums_.plan().settings.reproducible || model_.place.data == 0;
+    const bool counts = !reducer_.plan().settings.reproducible || model_.place.data == 0;
     shared_.emplace(model_.parameters, all, shared, model_.groups().world, counts);
   }
   if (!tied_ && !shared_) return;
-  sums_.set_completion([this](std::span<const train::OwnedRange> pieces) {
+  reducer_.set_completion([this](std::span<const train::OwnedRange> pieces) {
     if (tied_) tied_->add(pieces);
     if (shared_) shared_->add(pieces);
   });
@@ -96,8 +96,8 @@ void Trainer::restore_fp8(const std::string& magnitudes) {
 
 void Trainer::measure_noise(const data::LoadedStep& loaded, double norm) {
   const double scale = scale_.scale() * scale_.scale();
-  train::SmallBatch mine{.squares = sums_.first_micro_batch_squares() / scale,
-                         .left_out = sums_.squares_without_noise() / scale};
+  train::SmallBatch mine{.squares = reducer_.first_micro_batch_squares() / scale,
+                         .left_out = reducer_.squares_without_noise() / scale};
   if (own_ > 0) {
     mine.samples = loaded.micro_batches[first_].batch.sequences;
     mine.targets = loaded.micro_batches[first_].target_count;
@@ -148,7 +148,7 @@ void Trainer::prepare(const data::LoadedStep& loaded, std::int64_t done) {
                      .micro_batches = micro_batches,
                      .position = positions_});
   }
-  if (!sums_.plan().shards_gradients()) return;
+  if (!reducer_.plan().shards_gradients()) return;
   // Replicas reduce the gradients of several segments in one order: a replica with fewer micro-batches adds empty ones.
   int most = 0;
   for (std::size_t r = 0; r + 1 < begins.size(); ++r) most = std::max(most, begins[r + 1] - begins[r]);
@@ -197,10 +197,10 @@ std::vector<std::int64_t> Trainer::samples_without_loss(const data::LoadedStep& 
 void Trainer::update_at_once(double learning_rate, std::int64_t done, std::size_t losses) {
   const auto timed = timers_.measure("optimizer");
   require_intact(hash_.before_update(done + 1));
-  sums_.norm().start(
+  reducer_.norm().start(
       {.losses = losses_.device(), .micro_batches = static_cast<std::int64_t>(losses), .targets = targets_},
       optimizer_.max_gradient_norm(), scale_.scale());
-  optimizer_.step_on_device(learning_rate, done + 1 - skipped_.total, sums_.norm().factor());
+  optimizer_.step_on_device(learning_rate, done + 1 - skipped_.total, reducer_.norm().factor());
 }
 
 void Trainer::update(const StepResult& result, std::int64_t done) {
@@ -214,7 +214,7 @@ void Trainer::update(const StepResult& result, std::int64_t done) {
       if (!result.backed_off) ++skipped_.in_a_row;  // finding a scale is no failure
     } else {
       std::function<void(std::size_t)> share;
-      if (sums_.plan().shares_update()) share = [this](std::size_t range) { sums_.share_range(range); };
+      if (reducer_.plan().shares_update()) share = [this](std::size_t range) { reducer_.share_range(range); };
       if (!launched) {
         optimizer_.step(result.learning_rate, done + 1 - skipped_.total, result.gradient_norm, share, scale_.scale());
       }
@@ -223,7 +223,7 @@ void Trainer::update(const StepResult& result, std::int64_t done) {
     scale_.update(!result.skipped);
   }
   const auto timed = timers_.measure("parameter all-gather");
-  sums_.share_parameters();
+  reducer_.share_parameters();
   require_intact(hash_.after_update(done + 1));
 }
 
@@ -233,7 +233,7 @@ void Trainer::agree(const data::LoadedStep& loaded, StepResult& result) {
   const std::span<double> losses = losses_.to_host(static_cast<std::int64_t>(count));
   double* const said = losses_.host() + count;
   StepFlags& flags = result.flags;
-  train::GradientNorm& norm = sums_.norm();
+  train::GradientNorm& norm = reducer_.norm();
   said[0] = flags.stop;
   said[1] = flags.checkpoint;
   said[2] = flags.written;
@@ -272,10 +272,10 @@ StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, cons
   // A small batch is a part of the step's: where that is one micro-batch there is none.
   const bool measures = done % noise_interval == 0 && micro_batches > 1;
   const std::size_t count = loaded.micro_batches.size();
-  sums_.measure_first_micro_batch(measures);
+  reducer_.measure_first_micro_batch(measures);
   // The first micro-batch has the longest sequence, the last ones have more of the short ones: each has its turn to be
   // the one that is measured, but where the order of sums is fixed.
-  const bool rotates = measures && !sums_.plan().settings.reproducible;
+  const bool rotates = measures && !reducer_.plan().settings.reproducible;
   first_ = rotates ? static_cast<std::size_t>(done / noise_interval) % std::max<std::size_t>(1, count) : 0;
   prepare(loaded, done);
   if (teacher_ != nullptr) {
@@ -283,7 +283,7 @@ StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, cons
     teacher_->compute(passes_);
   }
   if (model_.kernels.fp8) train::begin_fp8_step(*model_.kernels.fp8, *model_.groups().tensor);
-  sums_.begin_step(static_cast<std::int64_t>(passes_.size()));
+  reducer_.begin_step(static_cast<std::int64_t>(passes_.size()));
   model_.pipeline().train(model_.training_engine(), passes_,
                           {.scale = loss_scale_of_step(), .plan = &loaded.plan, .first = first_}, *this);
 
@@ -292,9 +292,9 @@ StepResult Trainer::step(const data::LoadedStep& loaded, std::int64_t done, cons
   const char* const section = model_.groups().world.size() > 1 ? "gradient reduction" : "gradient accumulation";
   {
     const auto timed = timers_.measure(section);
-    sums_.end_step();
-    if (measures) sums_.start_squares_without_noise();
-    if (!updates_at_once()) sums_.norm().start();
+    reducer_.end_step();
+    if (measures) reducer_.start_squares_without_noise();
+    if (!updates_at_once()) reducer_.norm().start();
   }
   if (updates_at_once()) {
     if (hooks.before_update) hooks.before_update();

@@ -60,9 +60,9 @@ struct StepResult {
 
 class Trainer : private train::PipelineEvents {
  public:
-  /// All must outlive the trainer; the model is connected, and `sums` is of its segments. A training with
+  /// All must outlive the trainer; the model is connected, and `reducer` is of its segments. A training with
   /// distillation has a teacher, connected, or its scores, loaded; otherwise both are null.
-  Trainer(const TrainerSettings& settings, ModelInstance& model, train::DataParallel& sums, core::Timers& timers,
+  Trainer(const TrainerSettings& settings, ModelInstance& model, train::DataParallel& reducer, core::Timers& timers,
           Teacher* teacher = nullptr, TeacherScores* scores = nullptr);
 
   /// Collective over all ranks. Step number `done` + 1. Nothing is updated if loss or gradient norm is not finite:
@@ -83,8 +83,8 @@ class Trainer : private train::PipelineEvents {
  private:
   /// Keeps the row losses and adds them up.
   void result(int micro_batch, model::Stage& stage, int slot) override;
-  void finished(int virtual_stage, std::int64_t begin) override { sums_.finished(virtual_stage, begin); }
-  void end_micro_batch(int virtual_stage) override { sums_.end_micro_batch(virtual_stage); }
+  void finished(int virtual_stage, std::int64_t begin) override { reducer_.finished(virtual_stage, begin); }
+  void end_micro_batch(int virtual_stage) override { reducer_.end_micro_batch(virtual_stage); }
 
   float loss_scale_of_step() const { return static_cast<float>(scale_.scale() / targets_); }
   /// Makes the passes of this replica's micro-batches, from number first_ on.
@@ -105,7 +105,7 @@ class Trainer : private train::PipelineEvents {
   std::vector<std::int64_t> bad_samples(const data::LoadedStep& loaded, double loss);
   /// One rank alone launches the update before it knows loss and norm.
   bool updates_at_once() const {
-    return sums_.norm().is_alone() && optimizer_.steps_on_device() && !model_.kernels.fp8;
+    return reducer_.norm().is_alone() && optimizer_.steps_on_device() && !model_.kernels.fp8;
   }
   /// Number of losses that a step adds up: of each micro-batch, and of each with each pair that the teacher compares.
   std::size_t losses_of(const data::LoadedStep& loaded) const;
@@ -115,7 +115,7 @@ class Trainer : private train::PipelineEvents {
 
   TrainerSettings settings_;
   ModelInstance& model_;
-  train::DataParallel& sums_;
+  train::DataParallel& reducer_;
   core::Timers& timers_;
   Teacher* teacher_;       // null without one
   TeacherScores* scores_;  // likewise

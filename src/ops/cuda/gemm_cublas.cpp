@@ -92,9 +92,9 @@ class CublasProduct final : public GemmProduct {
   void backward_weight(ConstMatrix d_y, ConstMatrix x, Matrix d_w, float* d_bias, Write write) override {
     const bool fused = sums_in_epilogue() && d_bias != nullptr && write == Write::replace && d_y.type == compute() &&
                        d_w.type == core::DataType::fp32 && d_y.rows > 0;
-    if (fused) sums_ = d_bias;
+    if (fused) column_sums_ = d_bias;
     GemmProduct::backward_weight(d_y, x, d_w, fused ? nullptr : d_bias, write);
-    sums_ = nullptr;
+    column_sums_ = nullptr;
   }
 
   void forward_series(const ProductSeries& series, float factor, ConstMatrix x, Tensor<const float> w,
@@ -190,7 +190,7 @@ class CublasProduct final : public GemmProduct {
                    .alpha = series_.factor,
                    .count = series_.count,
                    .bias = epilogue_bias_,
-                   .sums_of_a = sums_};
+                   .sums_of_a = column_sums_};
     product.a.step = series_.a;
     product.b.step = series_.b;
     product.c.step = series_.c;
@@ -198,8 +198,8 @@ class CublasProduct final : public GemmProduct {
       product.bias = nullptr;
       product.sums_of_a = nullptr;
     }
-    if (sums_ != nullptr && product.sums_of_a == nullptr) {
-      column_sums(ConstMatrix(a.data, k, m, a.stride, a.type), sums_, Write::replace);
+    if (column_sums_ != nullptr && product.sums_of_a == nullptr) {
+      column_sums(ConstMatrix(a.data, k, m, a.stride, a.type), column_sums_, Write::replace);
     }
     matmul_.run(product);
     if (bias_ != nullptr && product.bias == nullptr) add_bias(Matrix(c.data, m, n, c.stride, c.type), bias_);
@@ -211,7 +211,7 @@ class CublasProduct final : public GemmProduct {
   // The product under way, or null: its bias, what an epilogue adds of it, and where one puts the bias' gradient.
   const float* bias_ = nullptr;
   const void* epilogue_bias_ = nullptr;
-  float* sums_ = nullptr;
+  float* column_sums_ = nullptr;
   // The gemms under way: their number, their factor, and the steps of their operands.
   struct Series {
     std::int64_t count = 1;

@@ -45,31 +45,32 @@ class Training {
     products_->keep_weights(store_);
     for (const ops::ProductExtents& e : model::product_extents({&bert_, 1}, bounds)) products_->reserve(e);
     attention_->reserve(bounds.max_length, config_.head_dim());
-    sums_ = train::make_data_parallel(*alone_, store_);
+    reducer_ = train::make_data_parallel(*alone_, store_);
     if (replaces) {
       engine_.weight_gradients = ops::Write::replace;
       replaced = train::replaced_gradients(store_);
     }
-    optimizer.emplace(train::OptimizerSettings{}, store_, sums_->owned(), false, products_->kept_weights(), replaced);
+    optimizer.emplace(train::OptimizerSettings{}, store_, reducer_->owned(), false, products_->kept_weights(),
+                      replaced);
   }
 
   /// The mean loss before it.
   double step(int number) {
     const layers::StepContext pass{.batch = batch_->view(), .training = true, .key0 = 1, .key1 = 2};
-    sums_->begin_step(1);
+    reducer_->begin_step(1);
     bert_.open(workspace_, pass);
     bert_.forward(engine_, pass);
     bert_.loss(pass, 1.0f / 32);
     ops::sum(bert_.row_losses(), 32, loss_.device());
-    bert_.backward(engine_, pass, workspace_, [this](std::int64_t begin) { sums_->finished(begin); });
-    sums_->end_micro_batch();
-    sums_->end_step();
-    sums_->norm().start({}, optimizer->max_gradient_norm(), 1);
-    optimizer->step_on_device(1e-3, number, sums_->norm().factor());
-    sums_->share_parameters();
+    bert_.backward(engine_, pass, workspace_, [this](std::int64_t begin) { reducer_->finished(begin); });
+    reducer_->end_micro_batch();
+    reducer_->end_step();
+    reducer_->norm().start({}, optimizer->max_gradient_norm(), 1);
+    optimizer->step_on_device(1e-3, number, reducer_->norm().factor());
+    reducer_->share_parameters();
     return loss_.to_host(1)[0] / 32;
   }
-  double norm() { return sums_->norm().result(); }
+  double norm() { return reducer_->norm().result(); }
 
   /// On the host.
   static std::vector<float> copy_of(std::span<const float> device) {
@@ -94,7 +95,7 @@ class Training {
   std::unique_ptr<ops::Attention> attention_;
   layers::Engine engine_;
   core::Workspace workspace_;
-  std::unique_ptr<train::DataParallel> sums_;
+  std::unique_ptr<train::DataParallel> reducer_;
   core::MirroredArray<double> loss_{1};
 };
 
