@@ -139,8 +139,8 @@ def draw_numbers(values, name, style):
 def fill_numbers(axes, values, name):
     different = np.unique(values)
     if len(different) <= MOST_CLASSES:  # levels: a bar each
-        apart = np.diff(different).min() if len(different) > 1 else 1.0
-        axes.bar(different, [np.sum(values == value) for value in different], width=0.8 * apart, color=drawing.colour(0))
+        spacing = np.diff(different).min() if len(different) > 1 else 1.0
+        axes.bar(different, [np.sum(values == value) for value in different], width=0.8 * spacing, color=drawing.colour(0))
     else:
         drawing.draw_histogram(axes, values, values.mean(), f"mean {values.mean():.3g}")
     axes.axvline(values.mean(), color=drawing.colour(1), linestyle="--", linewidth=1.2, label=f"mean {values.mean():.3g}, deviation {values.std():.3g}")

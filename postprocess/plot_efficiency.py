@@ -23,8 +23,8 @@ def with_gaps(steps, values):
     steps, values = np.asarray(steps, dtype=float), np.asarray(values, dtype=float)
     if len(steps) < 3:
         return steps, values
-    apart = np.diff(steps)
-    gaps = np.flatnonzero(apart > 2.5 * np.median(apart)) + 1
+    spacing = np.diff(steps)
+    gaps = np.flatnonzero(spacing > 2.5 * np.median(spacing)) + 1
     return np.insert(steps, gaps, steps[gaps - 1]), np.insert(values, gaps, np.nan)
 
 

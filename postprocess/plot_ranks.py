@@ -57,10 +57,10 @@ def note_on(runs, shown, count):
 def draw_bars(axes, runs, shown):
     """Draws all ranks below each other, runs separated; returns the parts' bars by label."""
     colours = dict(zip([label for _, label in PARTS], drawing.COLOURS)) | {"other": "0.85"}
-    apart = 1.6 if max(map(len, shown)) > 1 else 1.0
+    spacing = 1.6 if max(map(len, shown)) > 1 else 1.0
     places, labels, used = [], [], {}
     for run, ranks in zip(runs, shown):
-        at, left = (places[-1] + apart if places else 0) + np.arange(len(ranks)), np.zeros(len(ranks))
+        at, left = (places[-1] + spacing if places else 0) + np.arange(len(ranks)), np.zeros(len(ranks))
         for label, share in parts_of(run, ranks).items():
             used[label] = axes.barh(at, share, left=left, height=0.8, color=colours[label])
             left += share

@@ -87,8 +87,8 @@ def table(runs):
             if not own:
                 continue
             row = [split, choice(by_seed, split), rundata.label_of(list(by_seed.values()), metric), name, len(own), *mean_and_error(own.values())]
-            apart, error = mean_and_error(differences(own, first)) if index else (math.nan, math.nan)
-            rows.append([*row, apart, error, apart / error if error > 0 else math.nan])
+            difference, error = mean_and_error(differences(own, first)) if index else (math.nan, math.nan)
+            rows.append([*row, difference, error, difference / error if error > 0 else math.nan])
     return header, rows
 
 
@@ -117,7 +117,7 @@ def draw(runs, style=drawing.USUAL):
         return []
     split, metric = headline(found)
     columns, colours = [values_of(by_seed, split, metric) for _, by_seed in found], drawing.palette(len(found))
-    apart = [differences(own, columns[0]) for own in columns]
+    all_differences = [differences(own, columns[0]) for own in columns]
     height = 1.6 + len(found) * min(0.9, max(0.5, 9 / len(found)))
     figure, panels = style.bars(1, 2 if len(found) > 1 else 1, 10, height, squeeze=False, sharey=True)
     left = panels[0][0]
@@ -131,7 +131,7 @@ def draw(runs, style=drawing.USUAL):
     if len(found) > 1:
         right = panels[0][1]
         right.axvline(0, color="black", linestyle="--", linewidth=1.2)
-        for index, values in enumerate(apart[1:], 1):
+        for index, values in enumerate(all_differences[1:], 1):
             if values:
                 draw_points(right, index, values, colours[index])
         right.set(xlabel="Paired difference from the first variant")

@@ -40,12 +40,12 @@ def variants_of(options):
     longest = {"data.padding": "longest"}
     fast = {"optimizer.learning_rate": 1e-3}
     padded = {"data.padding": "max"}
-    apart = {"run.epilogues": "off", "precision.weight_gradients": "fp32"}
+    unfused = {"run.epilogues": "off", "precision.weight_gradients": "fp32"}
     rows = [
-        Variant("A1", "A1 plain attention, padding to the maximum", {"model.attention": "plain", **padded, **apart}, 1,
+        Variant("A1", "A1 plain attention, padding to the maximum", {"model.attention": "plain", **padded, **unfused}, 1,
                 published(2, 30, 43.9, 73.2, 76.6),
                 "on GPUs our plain attention is a slow portable kernel, not what other programs compute" if options.gpu else ""),
-        Variant("A2", "A2 fused attention", {**padded, **apart}, 1, published(2, 37, 42.0, 73.3, 76.6)),
+        Variant("A2", "A2 fused attention", {**padded, **unfused}, 1, published(2, 37, 42.0, 73.3, 76.6)),
         Variant("A3", "A3 fused epilogues, 16-bit gradients", {**A3, "log.profile": True}, 1, published(2, 25, 45.3, 73.4, 76.9),
                 "theirs is a compiled graph" + ("" if options.gpu else "; on CPUs the keys change nothing, and A3 is A2")),
         Variant("A4", "A4 padding to the longest, by length", {**longest, "data.order": "by_length"}, 1, published(1, 36, 68.5, 25.8, 26.9),

@@ -303,7 +303,7 @@ void BatchLoader::fill_lists(std::span<const core::PlannedSample> samples, Slot&
   batch.targets.get<core::ListTargets>() = {lists, count};
 }
 
-/// Without lists, as in evaluations, whose micro-batches cut rows of texts apart, there are no targets.
+/// Without lists, as in evaluations, whose micro-batches divide rows of texts, there are no targets.
 void BatchLoader::fill_texts(std::span<const core::PlannedSample> samples, Slot& slot, core::MicroBatch& batch) const {
   if (!units_) return;
   fill_lists(samples, slot, batch);

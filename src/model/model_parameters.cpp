@@ -15,7 +15,7 @@ using core::Tensor;
 layers::HeadSettings head_of(const ModelPlan& plan, const ModelRange& range) {
   layers::HeadSettings head = plan.head;
   head.declares_decoder =
-      head.kind.predicts_tokens && (!head.ties_word_embeddings || !range.embeddings || range.decoder_apart);
+      head.kind.predicts_tokens && (!head.ties_word_embeddings || !range.embeddings || range.separate_decoder);
   if (!head.declares_decoder) head.decoder = head.word_embeddings;
   return head;
 }

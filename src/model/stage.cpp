@@ -291,7 +291,7 @@ void Stage::backward_input(layers::Engine& engine, const layers::StepContext& co
                            int slot, int deferred) {
   Slot& s = at(slot);
   DeferredGradients& k = deferred_[static_cast<std::size_t>(deferred)];
-  core::require(deferred < training_.deferred, "stage: the parts of the backward pass were not planned to be apart");
+  core::require(deferred < training_.deferred, "stage: the parts of the backward pass were not planned to be separate");
   const std::int64_t mark = workspace.mark();
   workspace.release(training_.deferred_begin + deferred * training_.deferred_size);
   allocate_deferred(workspace, context.batch.tokens.count, s, k);

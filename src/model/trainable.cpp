@@ -95,9 +95,9 @@ void set_trains(ModelPlan& plan, Trains trains) {
     add_training(specs, plan.trains, plan.training);
   }
   specs.clear();
-  ModelRange apart = whole(plan);
-  apart.decoder_apart = true;  // a tied decoder is a product of the head
-  layers::declare_head(head_of(plan, apart), specs);
+  ModelRange separate = whole(plan);
+  separate.separate_decoder = true;  // a tied decoder is a product of the head
+  layers::declare_head(head_of(plan, separate), specs);
   add_training(specs, plan.trains, plan.training);
 }
 

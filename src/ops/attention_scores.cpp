@@ -64,8 +64,8 @@ struct Problem {
   KOKKOS_INLINE_FUNCTION std::int64_t first_query(std::int64_t position) const {
     return position > mask.after ? position - mask.after : 0;
   }
-  KOKKOS_INLINE_FUNCTION float apart(const kernel::RowTeam& team, std::int64_t query, std::int64_t key,
-                                     std::int64_t head) const {
+  KOKKOS_INLINE_FUNCTION float difference(const kernel::RowTeam& team, std::int64_t query, std::int64_t key,
+                                          std::int64_t head) const {
     return scale * (student.product(team, query, key, head) - ratio * teacher.product(team, query, key, head));
   }
   /// Columns of the group of at most sum_columns of a head that begins at `begin`.
@@ -131,8 +131,8 @@ void loss_in(const core::CallWork& work, const Problem<T>& problem, float weight
         const std::int64_t end = begin + p.keys_end(i - begin, real - begin);
         float sum = 0.0f;
         for (std::int64_t j = first; i < real && j < end; ++j) {
-          const float apart = p.apart(team, i, j, head);
-          sum += apart * apart;
+          const float difference = p.difference(team, i, j, head);
+          sum += difference * difference;
         }
         if (team.leads()) row_loss(head, i) = weight * sum / static_cast<float>(end - first);
       });
@@ -154,7 +154,7 @@ void add_query_gradient(const core::CallWork& work, const Problem<T>& problem, f
           const std::int64_t column = head * p.student.head_dim + c;
           float sums[thread_columns] = {};
           for (std::int64_t j = first; j < end; ++j) {
-            add_scaled(team, p.width(c), p.apart(team, i, j, head), p.student.k.row(j) + column, sums);
+            add_scaled(team, p.width(c), p.difference(team, i, j, head), p.student.k.row(j) + column, sums);
           }
           add_sums(team, p.width(c), scale, sums, d_q.row(i) + column);
         }
@@ -178,7 +178,7 @@ void add_key_gradient(const core::CallWork& work, const Problem<T>& problem, flo
             const std::int64_t from = p.keys_begin(i - begin, real - begin), to = p.keys_end(i - begin, real - begin);
             if (from > j - begin) break;
             const float share = 1.0f / static_cast<float>(to - from);
-            add_scaled(team, p.width(c), share * p.apart(team, i, j, head), p.student.q.row(i) + column, sums);
+            add_scaled(team, p.width(c), share * p.difference(team, i, j, head), p.student.q.row(i) + column, sums);
           }
           add_sums(team, p.width(c), scale, sums, d_k.row(j) + column);
         }

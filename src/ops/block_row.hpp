@@ -56,8 +56,8 @@ struct BlockInTurn {
     Softmax all = first;
     for (int w = 0; w < warps; ++w) {
       Softmax* const lanes = sums + w * packs::warp_lanes;
-      for (int apart = packs::warp_lanes / 2; apart > 0; apart /= 2) {
-        for (int l = 0; l < apart; ++l) lanes[l] = merged(lanes[l], lanes[l + apart]);
+      for (int distance = packs::warp_lanes / 2; distance > 0; distance /= 2) {
+        for (int l = 0; l < distance; ++l) lanes[l] = merged(lanes[l], lanes[l + distance]);
       }
       all = w == 0 ? lanes[0] : merged(all, lanes[0]);
     }

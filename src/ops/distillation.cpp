@@ -32,10 +32,10 @@ KOKKOS_INLINE_FUNCTION float soft_distribution(const kernel::RowTeam& team, std:
   const float x_offset = log_sum(team, count, cold, x), y_offset = log_sum(team, count, cold, y);
   team.meet();  // each thread has read what one of them replaces below
   return team.sum<float>(count, [=](std::int64_t j) {
-    const float at_x = x(j), at_y = y(j), apart = at_x - at_y;
+    const float at_x = x(j), at_y = y(j), difference = at_x - at_y;
     const float log_q = at_x * cold - x_offset, log_p = at_y * cold - y_offset, p = fast_exp(log_p);
-    write(j, slope * (fast_exp(log_q) - p) + 2.0f * squares * apart);
-    return divergence * p * (log_p - log_q) + squares * apart * apart;
+    write(j, slope * (fast_exp(log_q) - p) + 2.0f * squares * difference);
+    return divergence * p * (log_p - log_q) + squares * difference * difference;
   });
 }
 
@@ -71,13 +71,13 @@ void names_in(const SoftTerms& terms, Tensor<const T> student, Tensor<float> tea
         const T* const x = student.row(i);
         float* const y = teacher.row(i);
         const float loss = team.sum<float>(student.columns, [=](std::int64_t j) {
-          const float at_x = static_cast<float>(x[j]), at_y = y[j], apart = at_x - at_y;
+          const float at_x = static_cast<float>(x[j]), at_y = y[j], difference = at_x - at_y;
           const float hot_x = at_x * cold, hot_y = at_y * cold;
           const float p = 1.0f / (1.0f + fast_exp(-hot_y)), q = 1.0f / (1.0f + fast_exp(-hot_x));
-          y[j] = slope * (q - p) + 2.0f * squares * apart;
+          y[j] = slope * (q - p) + 2.0f * squares * difference;
           return divergence *
                      (p * (softplus(-hot_x) - softplus(-hot_y)) + (1.0f - p) * (softplus(hot_x) - softplus(hot_y))) +
-                 squares * apart * apart;
+                 squares * difference * difference;
         });
         if (team.leads()) row_loss[i] = loss;
       });
@@ -128,19 +128,19 @@ void lists_in(const SoftTerms& terms, Tensor<const T> student, const std::int32_
           return team.sum<float>(candidates, [=](std::int64_t j) { return is_right[j] > 0.5f ? 0.0f : term(j); });
         };
         const auto one = [](std::int64_t) { return 1.0f; };
-        const auto apart = [=](std::int64_t j) { return x(j) - y(j); };
+        const auto difference = [=](std::int64_t j) { return x(j) - y(j); };
         const auto square = [=](std::int64_t j) { return (x(j) - y(j)) * (x(j) - y(j)); };
         const float right = right_sum(one), other = other_sum(one);
         const float margins = right > 0.0f && other > 0.0f ? terms.margins : 0.0f;
         const float of_right = margins > 0.0f ? margins / right : 0.0f;
         const float of_other = margins > 0.0f ? margins / other : 0.0f;
-        const float mean_right = margins > 0.0f ? right_sum(apart) / right : 0.0f;
-        const float mean_other = margins > 0.0f ? other_sum(apart) / other : 0.0f;
+        const float mean_right = margins > 0.0f ? right_sum(difference) / right : 0.0f;
+        const float mean_other = margins > 0.0f ? other_sum(difference) / other : 0.0f;
         float loss =
             of_right * right_sum(square) + of_other * other_sum(square) - 2.0f * margins * mean_right * mean_other;
         loss += soft_distribution(team, candidates, terms, terms.squares / static_cast<float>(candidates), x, y,
                                   [=](std::int64_t j, float d) {
-                                    const float from = apart(j);
+                                    const float from = difference(j);
                                     teacher.row(begin + j)[0] =
                                         d + (is_right[j] > 0.5f ? 2.0f * of_right * (from - mean_other)
                                                                 : 2.0f * of_other * (from - mean_right));
@@ -192,7 +192,7 @@ void soft_class_shard_totals(const SoftTerms& terms, Tensor<const float> student
             team.sum<float>(columns, [=](std::int64_t j) { return fast_exp((x[j] - x_largest) * cold); });
         const float of_teacher =
             team.sum<float>(columns, [=](std::int64_t j) { return fast_exp((y[j] - y_largest) * cold); });
-        const float apart = team.sum<float>(columns, [=](std::int64_t j) {
+        const float difference = team.sum<float>(columns, [=](std::int64_t j) {
           const float below_x = x[j] - x_largest, below_y = y[j] - y_largest;
           return fast_exp(below_y * cold) * ((below_y - below_x) * cold);
         });
@@ -200,7 +200,7 @@ void soft_class_shard_totals(const SoftTerms& terms, Tensor<const float> student
         if (!team.leads()) return;
         totals(0, i) = of_student;
         totals(1, i) = of_teacher;
-        totals(2, i) = apart;
+        totals(2, i) = difference;
         totals(3, i) = squares;
       });
 }

@@ -214,8 +214,8 @@ __global__ void __launch_bounds__(patches_of_tile)
   const std::uint32_t mine = at.round(tile, thread, fetched, *scale, memory, sum);
   if constexpr (At::sums) {
     __shared__ TileSums sums;
-    for (int apart = packs_across; apart < packs::warp_lanes; apart *= 2) {
-      for (float& x : sum) x += __shfl_xor_sync(0xFFFFFFFFu, x, apart);
+    for (int distance = packs_across; distance < packs::warp_lanes; distance *= 2) {
+      for (float& x : sum) x += __shfl_xor_sync(0xFFFFFFFFu, x, distance);
     }
     const int lane = thread % packs::warp_lanes;
     if (lane < packs_across) {

@@ -46,9 +46,9 @@ void loss_in(const StateTerms& terms, float weight, Tensor<const T> student, con
           team.meet();  // each thread has read what one of them replaces below
         }
         const float squares = team.sum<float>(columns, [=](std::int64_t j) {
-          const float at_x = static_cast<float>(x[j]), at_y = static_cast<float>(y[j]), apart = at_x - at_y;
-          y[j] = T(2.0f * terms.squares * apart + inverse * (at_x * ratio - at_y));
-          return apart * apart;
+          const float at_x = static_cast<float>(x[j]), at_y = static_cast<float>(y[j]), difference = at_x - at_y;
+          y[j] = T(2.0f * terms.squares * difference + inverse * (at_x * ratio - at_y));
+          return difference * difference;
         });
         if (team.leads()) row_loss[i] = weight * (loss + terms.squares * squares / count);
       });

@@ -34,9 +34,9 @@ struct BlockTeam {
     block_row::Softmax sum = first;
 #if defined(__CUDA_ARCH__)
     each(pack_count, [&](std::int64_t pack) { part(sum, pack); });
-    for (int apart = packs::warp_lanes / 2; apart > 0; apart /= 2) {
-      const block_row::Softmax other = {__shfl_down_sync(0xFFFFFFFFu, sum.largest, apart),
-                                        __shfl_down_sync(0xFFFFFFFFu, sum.total, apart)};
+    for (int distance = packs::warp_lanes / 2; distance > 0; distance /= 2) {
+      const block_row::Softmax other = {__shfl_down_sync(0xFFFFFFFFu, sum.largest, distance),
+                                        __shfl_down_sync(0xFFFFFFFFu, sum.total, distance)};
       sum = block_row::merged(sum, other);
     }
     if (threadIdx.x % packs::warp_lanes == 0) warp_sums[threadIdx.x / packs::warp_lanes] = sum;
@@ -67,8 +67,8 @@ template <int threads>
 __device__ void note_maximum(std::uint32_t mine, std::uint32_t* largest) {
   __shared__ std::uint32_t parts[threads / packs::warp_lanes];
   if (largest == nullptr) return;
-  for (int apart = packs::warp_lanes / 2; apart > 0; apart /= 2) {
-    const std::uint32_t other = __shfl_xor_sync(0xFFFFFFFFu, mine, apart);
+  for (int distance = packs::warp_lanes / 2; distance > 0; distance /= 2) {
+    const std::uint32_t other = __shfl_xor_sync(0xFFFFFFFFu, mine, distance);
     mine = mine > other ? mine : other;
   }
   if (threadIdx.x % packs::warp_lanes == 0) parts[threadIdx.x / packs::warp_lanes] = mine;

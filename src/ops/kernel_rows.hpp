@@ -48,8 +48,8 @@ struct RowTeam {
     T total(0);
     each(count, [&](std::int64_t j) { total += term(j); });
 #if defined(__CUDA_ARCH__)
-    for (int apart = packs::warp_lanes / 2; apart > 0; apart /= 2) {
-      total += __shfl_xor_sync(0xFFFFFFFFu, total, apart);
+    for (int distance = packs::warp_lanes / 2; distance > 0; distance /= 2) {
+      total += __shfl_xor_sync(0xFFFFFFFFu, total, distance);
     }
 #endif
     return total;
@@ -68,8 +68,8 @@ struct RowTeam {
       largest = largest > value ? largest : value;
     });
 #if defined(__CUDA_ARCH__)
-    for (int apart = packs::warp_lanes / 2; apart > 0; apart /= 2) {
-      const T value = __shfl_xor_sync(0xFFFFFFFFu, largest, apart);
+    for (int distance = packs::warp_lanes / 2; distance > 0; distance /= 2) {
+      const T value = __shfl_xor_sync(0xFFFFFFFFu, largest, distance);
       largest = largest > value ? largest : value;
     }
 #endif
@@ -89,9 +89,9 @@ struct RowTeam {
     for (int j = 1; j < static_cast<int>(count); ++j) best.add(term(j), j);
 #endif
 #if defined(__CUDA_ARCH__)
-    for (int apart = packs::warp_lanes / 2; apart > 0; apart /= 2) {
-      const float value = __shfl_xor_sync(0xFFFFFFFFu, best.value, apart);
-      best.add(value, __shfl_xor_sync(0xFFFFFFFFu, best.index, apart));
+    for (int distance = packs::warp_lanes / 2; distance > 0; distance /= 2) {
+      const float value = __shfl_xor_sync(0xFFFFFFFFu, best.value, distance);
+      best.add(value, __shfl_xor_sync(0xFFFFFFFFu, best.index, distance));
     }
 #endif
     return best.index;
@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(threads_of_sum) one_sum(std::int64_t count, co
   const int lane = static_cast<int>(threadIdx.x) % warp_lanes, warp = static_cast<int>(threadIdx.x) / warp_lanes;
   double sum = 0.0;
   for (std::int64_t i = threadIdx.x; i < count; i += threads_of_sum) sum += term(i);
-  for (int apart = warp_lanes / 2; apart > 0; apart /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, apart);
+  for (int distance = warp_lanes / 2; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, distance);
   if (lane == 0) parts[warp] = sum;
   __syncthreads();
   if (threadIdx.x > 0) return;

@@ -49,8 +49,8 @@ __device__ void sum_strip(std::int64_t strip, const Sums& work) {
     strip_part(part * rows_of_part + warp * rows_of_warp + lane / strip_packs, work.rows,
                strip * strip_packs + lane % strip_packs, work.columns, work.term, sums);
     for (int k = 0; k < size; ++k) {
-      for (int apart = warp_lanes / 2; apart >= strip_packs; apart /= 2) {
-        sums[k] += __shfl_xor_sync(0xFFFFFFFFu, sums[k], apart);
+      for (int distance = warp_lanes / 2; distance >= strip_packs; distance /= 2) {
+        sums[k] += __shfl_xor_sync(0xFFFFFFFFu, sums[k], distance);
       }
       if (lane < strip_packs) warp_sums[warp][lane * size + k] = sums[k];
     }

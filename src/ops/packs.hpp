@@ -206,8 +206,8 @@ struct Warp {
     for (float& total : totals) total = 0.0f;
     each(pack_count, [&](int slot, std::int64_t pack) { add(slot, pack, totals); });
 #if defined(__CUDA_ARCH__)
-    for (int apart = warp_lanes / 2; apart > 0; apart /= 2) {
-      for (float& total : totals) total += __shfl_xor_sync(0xFFFFFFFFu, total, apart);
+    for (int distance = warp_lanes / 2; distance > 0; distance /= 2) {
+      for (float& total : totals) total += __shfl_xor_sync(0xFFFFFFFFu, total, distance);
     }
 #endif
   }
@@ -244,8 +244,8 @@ struct WarpGroup {
     for (float& total : totals) total = 0.0f;
     add(0, std::int64_t{lane}, totals);
 #if defined(__CUDA_ARCH__)
-    for (int apart = warp_lanes / 2; apart > 0; apart /= 2) {
-      for (float& total : totals) total += __shfl_xor_sync(0xFFFFFFFFu, total, apart);
+    for (int distance = warp_lanes / 2; distance > 0; distance /= 2) {
+      for (float& total : totals) total += __shfl_xor_sync(0xFFFFFFFFu, total, distance);
     }
     float* const parts = exchange + place * warps * max_sums;
     if (lane % warp_lanes == 0) {
@@ -264,10 +264,10 @@ struct WarpGroup {
 /// totals = the sum over lanes of `part` as the warps of a row add it: by exchange within a warp, then warp after warp.
 template <int lanes, int count>
 void add_lanes(float (&part)[lanes][count], float (&totals)[count]) {
-  for (int apart = warp_lanes / 2; apart > 0; apart /= 2) {
+  for (int distance = warp_lanes / 2; distance > 0; distance /= 2) {
     float next[lanes][count];
     for (int l = 0; l < lanes; ++l) {
-      for (int i = 0; i < count; ++i) next[l][i] = part[l][i] + part[l ^ apart][i];
+      for (int i = 0; i < count; ++i) next[l][i] = part[l][i] + part[l ^ distance][i];
     }
     std::memcpy(part, next, sizeof part);
   }

@@ -92,9 +92,9 @@ void serial_strip(std::int64_t strip, std::int64_t rows, std::int64_t columns, c
         for (int r = 0; r < rows_of_warp; ++r) {
           strip_part(part * rows_of_part + warp * rows_of_warp + r, rows, pack, columns, term, sums[r]);
         }
-        for (int apart = rows_of_warp / 2; apart > 0; apart /= 2) {
+        for (int distance = rows_of_warp / 2; distance > 0; distance /= 2) {
           for (int r = 0; r < rows_of_warp; ++r) {
-            for (int i = 0; i < size; ++i) next[r][i] = sums[r][i] + sums[r ^ apart][i];
+            for (int i = 0; i < size; ++i) next[r][i] = sums[r][i] + sums[r ^ distance][i];
           }
           std::memcpy(sums, next, sizeof sums);
         }

@@ -24,7 +24,7 @@ class Queries {
   /// The query of a row: rows of one query have the same number. Ids of files that go into different splits have
   /// nothing to do with each other: copies of WikiQA give the same ids to other questions.
   std::uint64_t query_of(const SourceRow& row, const RowStream::File& file) const;
-  /// The row's passage as a number, apart from those of all other queries.
+  /// The row's passage as a number that no passage of another query has.
   static std::uint64_t candidate_of(std::uint64_t query, const SourceRow& row);
   /// train where the row can be a candidate, else why not.
   RowStatus judge(std::uint64_t query, const SourceRow& row);

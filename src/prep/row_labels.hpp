@@ -58,7 +58,7 @@ void uncount_label(RowTable& table, std::int64_t row);
 /// is rejected, a set loses such names.
 void renumber_labels(RowTable& table, const std::vector<std::int32_t>& number, const std::vector<bool>& kept);
 
-/// Divides `rows` into those that are split apart from each other: those of one class, or of near values. The kind can
+/// Divides `rows` into those that are split separately: those of one class, or of near values. The kind can
 /// stratify.
 std::vector<std::vector<RowNumber>> strata_of(std::vector<RowNumber> rows, const RowTable& table,
                                               const PrepConfig& config);

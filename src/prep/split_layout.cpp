@@ -16,7 +16,7 @@
 namespace bert_hpc::prep {
 namespace {
 
-constexpr std::uint64_t use_order = 2;  // apart from the keys that part the splits
+constexpr std::uint64_t use_order = 2;  // other than the keys that divide the splits
 // How many places before a sequence is read its memory is asked for, and before that the memory of its place.
 constexpr std::int64_t places_ahead = 16, places_far_ahead = 48;
 

@@ -44,7 +44,7 @@ std::size_t end_of_group(const std::vector<RowNumber>& rows, std::size_t first,
   return end;
 }
 
-/// Rows that are split apart from others: of one label, or of near values.
+/// Rows that are split separately: of one label, or of near values.
 std::vector<std::vector<RowNumber>> strata(const RowTable& table, const PrepConfig& config, std::int64_t rows) {
   std::vector<RowNumber> usable = usable_rows(table, rows);
   if (!config.stratifies()) return {std::move(usable)};

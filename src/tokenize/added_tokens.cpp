@@ -206,7 +206,7 @@ AddedTokens::Found AddedTokens::find(const Searched& tokens, std::string_view te
   return {size, size, nullptr};
 }
 
-bool AddedTokens::is_apart(const Found& found, std::string_view text) {
+bool AddedTokens::stands_alone(const Found& found, std::string_view text) {
   if (!found.token->single_word) return true;
   if (found.begin > 0) {
     std::size_t before = last_character(text, found.begin);

@@ -1,4 +1,4 @@
-// Only stretches of characters that may change, each with the character before it, are taken apart; others are copied.
+// Only stretches of characters that may change, each with the character before it, are decomposed; others are copied.
 #include "bert_hpc/tokenize/composition.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 struct Composition {
   char32_t point, first, second;
 };
-struct TakenApart {
+struct Decomposition {
   char32_t point;
   char32_t form[4];
 };
@@ -45,7 +45,7 @@ class CompositionTable {
       kinds_[one.second] = may_change;
     }
     std::sort(pairs_.begin(), pairs_.end());
-    for (const TakenApart& one : taken_apart) kinds_[one.point] = may_change;
+    for (const Decomposition& one : decompositions) kinds_[one.point] = may_change;
     for (char32_t i = 0; i < vowels; ++i) kinds_[vowel_first + i] = may_change;
     for (char32_t i = 1; i < tails; ++i) kinds_[tail_none + i] = may_change;
     for (const MarkRun& run : mark_runs) std::fill(&kinds_[run.first], &kinds_[run.last] + 1, run.rank);
@@ -57,7 +57,7 @@ class CompositionTable {
 
   /// Calls on_part(char32_t) for each character that `point` consists of.
   template <class OnPart>
-  void take_apart(char32_t point, OnPart&& on_part) const {
+  void decompose(char32_t point, OnPart&& on_part) const {
     if (is_syllable(point)) {
       const char32_t index = point - syllable_first, tail = index % tails;
       on_part(lead_first + index / (vowels * tails));
@@ -66,10 +66,10 @@ class CompositionTable {
       return;
     }
     if (const Composition* const one = find(compositions, point)) {
-      take_apart(one->first, on_part);
+      decompose(one->first, on_part);
       return on_part(one->second);
     }
-    const TakenApart* const one = find(taken_apart, point);
+    const Decomposition* const one = find(decompositions, point);
     if (one == nullptr) return on_part(point);
     std::for_each(one->form, std::find(one->form, one->form + 4, U'\0'), on_part);
   }
@@ -107,7 +107,7 @@ const CompositionTable& composition_table() {
 /// The parts of one more character.
 void add_parts(const CompositionTable& table, char32_t point, std::vector<NormalizedText::Part>& parts) {
   std::int32_t taken = 1;
-  table.take_apart(point, [&](char32_t own) {
+  table.decompose(point, [&](char32_t own) {
     const auto rank = static_cast<std::uint64_t>(table.rank(own));
     parts.push_back({own, taken, rank << 32 | parts.size()});
     taken = 0;

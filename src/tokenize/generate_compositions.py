@@ -24,7 +24,7 @@ def order(a, b):
 
 
 def main():
-    composed, taken_apart, marks = [], [], []
+    composed, decompositions, marks = [], [], []
     for point in range(0x110000):
         if 0xD800 <= point < 0xE000:
             continue
@@ -43,7 +43,7 @@ def main():
             composed.append((point, ord(first), ord(last)))
         else:
             assert len(form) <= 4, hex(point)
-            taken_apart.append((point, form))
+            decompositions.append((point, form))
     ranks, rank, previous = {}, 0, None
     for point in sorted(marks, key=functools.cmp_to_key(order)):
         rank += previous is None or order(previous, point) != 0
@@ -54,8 +54,8 @@ def main():
     print("// clang-format off")
     print("constexpr Composition compositions[] = {  // code point, and the two that become it")
     rows([(hex(p), hex(a), hex(b)) for p, a, b in composed])
-    print("};\nconstexpr TakenApart taken_apart[] = {  // code point without a place in the normal form, and what it becomes")
-    rows([(hex(p), ", ".join(hex(ord(x)) for x in form.ljust(4, "\0"))) for p, form in taken_apart])
+    print("};\nconstexpr Decomposition decompositions[] = {  // code point without a place in the normal form, and what it becomes")
+    rows([(hex(p), ", ".join(hex(ord(x)) for x in form.ljust(4, "\0"))) for p, form in decompositions])
     print("};\nconstexpr MarkRun mark_runs[] = {  // first, last, rank: marks by combining class")
     rows([(hex(a), hex(b), str(v)) for a, b, v in runs(sorted(ranks.items()))])
     print("};")

@@ -232,10 +232,10 @@ struct LikeRange {
 };
 
 /// Neighbouring trainable slices with the same update as one range, with or without copies; padding behind a slice
-/// belongs to it (it is zero and stays so). `apart`: each slice is a range, without its padding. `blocks`: states of
+/// belongs to it (it is zero and stays so). `separate`: each slice is a range, without its padding. `blocks`: states of
 /// large tensors are kept in blocks, which begin with their ranges.
 std::vector<LikeRange> like_ranges(const core::ParameterStore& parameters, std::span<const ArenaRange> replaced,
-                                   bool apart, bool blocks) {
+                                   bool separate, bool blocks) {
   std::vector<LikeRange> ranges;
   for (const core::ParameterSlice& slice : parameters.slices()) {
     if (!slice.trainable) break;
@@ -243,7 +243,7 @@ std::vector<LikeRange> like_ranges(const core::ParameterStore& parameters, std::
       return range.begin <= slice.offset && slice.offset + slice.size <= range.end;
     });
     const auto number = static_cast<std::int64_t>(&slice - parameters.slices().data());
-    if (apart) {
+    if (separate) {
       ranges.push_back({slice.offset, slice.offset + slice.size, slice.decay, again, false, number});
       continue;
     }
@@ -255,7 +255,7 @@ std::vector<LikeRange> like_ranges(const core::ParameterStore& parameters, std::
       ranges.push_back({slice.offset, 0, slice.decay, again, in_blocks});
     }
   }
-  if (!ranges.empty() && !apart) ranges.back().end = parameters.trainable_size();
+  if (!ranges.empty() && !separate) ranges.back().end = parameters.trainable_size();
   return ranges;
 }
 

@@ -32,9 +32,9 @@ constexpr int rounds = 7;
 using PassTimes = std::map<Kind, double>;  // seconds
 
 /// The passes of one stage on a full batch, the quickest of the rounds (others on the machine only add); both halves of
-/// backward `apart`, or at once.
+/// backward separately if `split`, else at once.
 PassTimes measure(const model::ModelConfig& config, const model::ModelRange& range, const test::HostBatch& batch,
-                  bool apart) {
+                  bool split) {
   core::ParameterStore store(model::model_parameters(config, head, outputs, range),
                              core::ParameterStore::Arenas::with_gradients);
   model::initialize_parameters(store, config, 1);
@@ -50,7 +50,7 @@ PassTimes measure(const model::ModelConfig& config, const model::ModelRange& ran
                                    .max_length = length,
                                    .selected = sequences,
                                    .dropout_tiles = attention->dropout_tiles(length, config.head_dim())};
-  stage.plan(workspace, bounds, {.slots = 1, .deferred = apart ? 1 : 0});
+  stage.plan(workspace, bounds, {.slots = 1, .deferred = split ? 1 : 0});
   workspace.allocate();
   for (const ops::ProductExtents& e : model::product_extents({&stage, 1}, bounds)) products->reserve(e);
   attention->reserve(length, config.head_dim());
@@ -74,7 +74,7 @@ PassTimes measure(const model::ModelConfig& config, const model::ModelRange& ran
       if (range.head) stage.loss(pass, 1.0f);
     });
     if (!range.head) fill(stage.d_output(0).as<float>());
-    if (apart) {
+    if (split) {
       timed(Kind::backward_input, [&] { stage.backward_input(engine, pass, workspace, 0, 0); });
       timed(Kind::backward_weight, [&] { stage.backward_weight(engine, pass, nothing, 0, 0); });
     } else {

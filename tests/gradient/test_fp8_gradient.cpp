@@ -90,7 +90,7 @@ TEST_CASE("gradients of a model in FP8 equal those in fp32 except for rounding")
   exact.compute_gradients(batch.masked(), nullptr);
   std::vector<ops::Fp8Layer> layers;
   for (const layers::LinearWeight& w : model.bert.block_weights()) layers.push_back({w.slice, w.name, w.weights});
-  CHECK(layers.size() == 4 + 5);  // the last block computes queries apart from keys and values
+  CHECK(layers.size() == 4 + 5);  // the last block computes queries separately from keys and values
   const auto fp8 = ops::make_fp8_product(*model.products, layers);
   fp8->reserve({64, 192, 192});
   const auto alone = comm::make_self_communicator();

@@ -271,8 +271,8 @@ def distributions(student, teacher, terms, margins=None):
     if "mse_logits" in terms["losses"]:
         losses.append(torch.nn.functional.mse_loss(student, teacher))
     if "margin_mse" in terms["losses"]:
-        apart = [(scores[0, margins][:, None] - scores[0, ~margins][None]) for scores in (student, teacher)]
-        losses.append(torch.nn.functional.mse_loss(*apart) if apart[0].numel() else torch.zeros(()).double())
+        margins_of = [(scores[0, margins][:, None] - scores[0, ~margins][None]) for scores in (student, teacher)]
+        losses.append(torch.nn.functional.mse_loss(*margins_of) if margins_of[0].numel() else torch.zeros(()).double())
     return sum(losses)
 
 

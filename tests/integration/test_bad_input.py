@@ -41,9 +41,9 @@ class BadInput(Case):
         self.fails(2, '"globl"', "epochs and steps", "nowhere-*.h5", "no-model", batch={"globl": 3},
                    schedule={"epochs": 1, "steps": 2}, data={"train": ["nowhere-*.h5"]}, model={"pretrained": "no-model"})
 
-    def test_processes_that_a_launcher_started_apart(self):
+    def test_processes_that_a_launcher_started_separately(self):
         # As under srun without the plugin that this MPI asks for: each would train into the same directory.
-        path = self.work.input("apart.toml", run={"directory": str(self.work.folder / "apart")})
+        path = self.work.input("separate.toml", run={"directory": str(self.work.folder / "separate")})
         for program in ("bert_hpc", "bert_hpc_prep"):
             said = []
             for number in ("0", "1"):
@@ -52,7 +52,7 @@ class BadInput(Case):
                     said.append(run(program, path, threads=1, check=6).stderr)
             self.assertIn("one of 2 processes that srun started", said[0])
             self.assertEqual(said[1], "")
-        self.assertFalse((self.work.folder / "apart").exists())
+        self.assertFalse((self.work.folder / "separate").exists())
 
     def test_an_input_that_is_not_there(self):
         self.fails(2, "nowhere.toml", input=self.work.folder / "nowhere.toml")

@@ -78,7 +78,7 @@ class Distillation(cases.Trainings):
         base = {"data": {"train": ["classification/train-*.h5"], "order": "file"}}
         others = {"padded": {"data": base["data"] | {"padding": "max"}}, "small": {"batch": {"global": cases.BATCH, "micro": 4}},
                   "recomputed": {"model": {"pretrained": "classification_start", "recompute": "blocks"}},
-                  "apart": {"parallel": {"pipeline": 2, "pipeline_schedule": "zb_h1"}},
+                  "split": {"parallel": {"pipeline": 2, "pipeline_schedule": "zb_h1"}},
                   "interleaved": {"parallel": {"pipeline": 2, "virtual_stages": 2, "pipeline_schedule": "interleaved"}},
                   "sharded": {"parallel": {"data": 2, "zero": 2}}}
         for name, tables in others.items():
@@ -203,7 +203,7 @@ class Distillation(cases.Trainings):
             scores = self.scores_of(task, teacher, shards)
             losses = []
             for name, source, parallel in (("live", {"teacher": teacher}, {}), ("stored", {"teacher_scores": scores}, {}),
-                                           ("apart", {"teacher_scores": scores}, {"data": 2, "pipeline": 2})):
+                                           ("split", {"teacher_scores": scores}, {"data": 2, "pipeline": 2})):
                 output = f"{task}_{name}_{len(settings.get('loss', ''))}_{'range' in settings}"
                 losses.append(self.train(task, output, parallel, 6, task={"name": task} | settings, data={"train": shards, "order": "file"},
                                          distill=source | {"losses": words, "alpha": 0.7}))
@@ -264,7 +264,7 @@ class Distillation(cases.Trainings):
     def test_a_student_begins_with_blocks_of_its_teacher(self):
         self.teacher_of("classification")
         student = {"model": SIZES, "optimizer": {"learning_rate": 1e-30, "weight_decay": 0.0}}
-        for output, blocks, parallel in (("upper", [2, 0], {}), ("upper_apart", [2, 0], {"data": 2, "pipeline": 2})):
+        for output, blocks, parallel in (("upper", [2, 0], {}), ("upper_split", [2, 0], {"data": 2, "pipeline": 2})):
             self.train("classification", output, parallel, 1, distill={"teacher": "classification_teacher", "initialize": blocks}, **student)
             teacher, made = (tensors_of(self.folder / folder / "model.safetensors") for folder in ("classification_teacher", f"{output}/model"))
             for name, value in made.items():

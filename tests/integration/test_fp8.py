@@ -12,7 +12,7 @@ from program import Case, run
 GRIDS = {
     "two": (2, {"data": 2, "zero": 2}),
     "stages": (2, {"pipeline": 2}),
-    "apart": (2, {"pipeline": 2, "pipeline_schedule": "zb_h1"}),
+    "split": (2, {"pipeline": 2, "pipeline_schedule": "zb_h1"}),
 }
 REPRODUCIBLE = {"run": {"reproducible": True}}
 

@@ -53,7 +53,7 @@ class Padding(Case):
                 for tensor, values in read_safetensors(directory / "model/model.safetensors").items():
                     np.testing.assert_allclose(values, weights[tensor], rtol=0, atol=2.4e-5, err_msg=tensor)
 
-    def test_computed_tokens_are_counted_apart(self):
+    def test_computed_tokens_are_counted_separately(self):
         with h5py.File(self.work.folder / "shards/train-00000.h5") as file:
             lengths = np.diff(file["offsets"][()])
         whole = len(lengths) // 16 * 16

@@ -30,9 +30,9 @@ class Peft(cases.Trainings):
             for layout, parallel in LAYOUTS.items():
                 with self.subTest(name, layout=layout):
                     output = f"{name}_{layout.replace(' ', '_')}"
-                    apart = numpy.abs(self.train_adapter(adapter, output, parallel, task) - expected).max()
-                    print(f"{name}, {layout}: losses {expected[0]:.4f} to {expected[-1]:.4f}, at most {apart:.1e} apart")
-                    self.assertLess(apart, LOSS_TOLERANCE)
+                    difference = numpy.abs(self.train_adapter(adapter, output, parallel, task) - expected).max()
+                    print(f"{name}, {layout}: losses {expected[0]:.4f} to {expected[-1]:.4f}, at most {difference:.1e} apart")
+                    self.assertLess(difference, LOSS_TOLERANCE)
                     self.check_folder(task, output, test)
 
     def test_head_of_two_layers(self):
@@ -75,9 +75,9 @@ class Peft(cases.Trainings):
                     theirs = numpy.array([hf_reference.token_loss(model, shard, [i]).item() for i in range(len(shard["ids"]))])
             else:
                 theirs = torch.stack([one.logits[0] for one in hf_reference.outputs(model, shard)]).softmax(-1).numpy()
-            apart = numpy.abs(theirs - ours).max()
-            print(f"{output}: predictions at most {apart:.1e} apart")
-            self.assertLess(apart, PREDICTION_TOLERANCE)
+            difference = numpy.abs(theirs - ours).max()
+            print(f"{output}: predictions at most {difference:.1e} apart")
+            self.assertLess(difference, PREDICTION_TOLERANCE)
 
 
 if __name__ == "__main__":

@@ -285,7 +285,7 @@ class QuestionAnswering(TaskCase):
     def test_ids_of_divided_files_do_not_meet_those_of_a_splits_own_files(self):
         shutil.copy(self.folder / "rows.json", self.folder / "again.json")
         source = {"files": ["rows.json"], "validation_files": ["again.json"]}
-        for name, split, rejected in (("apart", {"train": 1}, 0), ("mixed", {"train": 0.5, "validation": 0.5}, QUESTIONS)):
+        for name, split, rejected in (("separate", {"train": 1}, 0), ("mixed", {"train": 0.5, "validation": 0.5}, QUESTIONS)):
             self.prepare(name, source, {"vocabulary": "train"}, split=split, filter={"max_rejected": 0.5})
             self.assertEqual(len((self.folder / f"{name}/rejects.tsv").read_text().splitlines()) - 1, rejected, name)
 

@@ -45,9 +45,9 @@ class SentenceTransformers(cases.Trainings):
                 self.assertEqual(model.similarity_fn_name, similarity)
                 ours, _ = self.embed(f"{task}_embedded", f"{task}_run/model", task)
                 theirs = model.encode(self.texts(task), batch_size=16)
-                apart = np.abs(ours - theirs).max()
-                print(f"{task}: embeddings at most {apart:.1e} apart")
-                self.assertLess(apart, 1e-6 * max(1, np.abs(theirs).max()))
+                difference = np.abs(ours - theirs).max()
+                print(f"{task}: embeddings at most {difference:.1e} apart")
+                self.assertLess(difference, 1e-6 * max(1, np.abs(theirs).max()))
                 # What it saves is read as what it has read, also by a training.
                 model.save(str(self.folder / f"{task}_saved"))
                 again, _ = self.embed(f"{task}_again", f"{task}_saved", task)

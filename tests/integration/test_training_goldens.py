@@ -40,9 +40,9 @@ class TrainingGoldens(cases.Trainings):
         expected = np.array(golden["losses"])
         self.assertLess(expected[-5:].mean(), expected[:5].mean(), "it learns")
         self.assertEqual(len(losses), len(expected))
-        apart = np.abs(losses - expected).max()
-        print(f"{output}: losses {expected[0]:.4f} to {expected[-1]:.4f}, at most {apart:.1e} apart")
-        self.assertLess(apart, LOSS_TOLERANCES.get(name, LOSS_TOLERANCE))
+        difference = np.abs(losses - expected).max()
+        print(f"{output}: losses {expected[0]:.4f} to {expected[-1]:.4f}, at most {difference:.1e} apart")
+        self.assertLess(difference, LOSS_TOLERANCES.get(name, LOSS_TOLERANCE))
         task = cases.task_of(name)
         ours, theirs = self.predictions(task, output), golden["predictions"]
         if task == "token_classification":
@@ -60,9 +60,9 @@ class TrainingGoldens(cases.Trainings):
             if task == cases.LISTWISE:  # its loss leaves the last bias free: scores are equal but for a shift
                 ours, theirs = ours - ours.mean(), theirs - theirs.mean()
             self.assertGreater(theirs.std(), 1e-3, "predictions differ from row to row")
-            apart = np.abs(ours - theirs).max()
-            print(f"{output}: predictions at most {apart:.1e} apart")
-            self.assertLess(apart, PREDICTION_TOLERANCE)
+            difference = np.abs(ours - theirs).max()
+            print(f"{output}: predictions at most {difference:.1e} apart")
+            self.assertLess(difference, PREDICTION_TOLERANCE)
 
     def follow(self, name, train, shards):
         golden = self.golden(name, shards)

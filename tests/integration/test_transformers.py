@@ -31,9 +31,9 @@ class Transformers(cases.Trainings):
         for layout, parallel in LAYOUTS.items():
             ours = self.train(task, self.output_of(task, layout), parallel)
             self.assertEqual(len(ours), cases.STEPS)
-            apart = numpy.abs(ours - expected).max()
-            print(f"{task}, {layout}: losses {expected[0]:.4f} to {expected[-1]:.4f}, at most {apart:.1e} apart")
-            self.assertLess(apart, LOSS_TOLERANCE, layout)
+            difference = numpy.abs(ours - expected).max()
+            print(f"{task}, {layout}: losses {expected[0]:.4f} to {expected[-1]:.4f}, at most {difference:.1e} apart")
+            self.assertLess(difference, LOSS_TOLERANCE, layout)
         return train, test
 
     def outputs(self, task, layout, shard):
@@ -51,9 +51,9 @@ class Transformers(cases.Trainings):
                     theirs = numpy.stack([hf_reference.prediction(task, train, output.logits[0]).numpy()
                                           for output in self.outputs(task, layout, test)])
                     ours = self.predictions(task, self.output_of(task, layout)).reshape(theirs.shape)
-                    apart = numpy.abs(ours - theirs).max()
-                    print(f"{task}, {layout}: predictions at most {apart:.1e} apart")
-                    self.assertLess(apart, PREDICTION_TOLERANCE, layout)
+                    difference = numpy.abs(ours - theirs).max()
+                    print(f"{task}, {layout}: predictions at most {difference:.1e} apart")
+                    self.assertLess(difference, PREDICTION_TOLERANCE, layout)
                     self.assertGreater(theirs.std(), 1e-3, "predictions differ from row to row")
                     if task == cases.BOUNDED:
                         config = transformers.AutoConfig.from_pretrained(self.folder / self.output_of(task, layout) / "model")
@@ -97,18 +97,18 @@ class Transformers(cases.Trainings):
         odds = json.loads((output / "null_odds.json").read_text()) if may_be_none else {}
         of_all = {key: [w[key] for of_row in windows for w in of_row] for key in ("ids", "types")}
         scores = [torch.stack([o.start_logits[0], o.end_logits[0]], -1).numpy() for o in self.outputs("question_answering", layout, of_all)]
-        apart, differ = 0.0, 0
+        difference, differ = 0.0, 0
         for name, (text, choices, null_odds) in answers_of(asked, windows, scores, settings).items():
             # At a threshold that is the odds of a question, rounding decides.
             sure = null_odds is None or abs(null_odds - settings.get("null_threshold", 0.0)) > PREDICTION_TOLERANCE
             differ += sure and answers[name] != text
-            apart = max(apart, self.compare_lists(listed[name], choices))
+            difference = max(difference, self.compare_lists(listed[name], choices))
             if may_be_none:
-                apart = max(apart, abs(odds[name] - null_odds))
+                difference = max(difference, abs(odds[name] - null_odds))
         given = len(set(answers.values()))
-        print(f"question_answering, {run_name}: scores and probabilities at most {apart:.1e} apart, {given} answers")
+        print(f"question_answering, {run_name}: scores and probabilities at most {difference:.1e} apart, {given} answers")
         self.assertEqual(differ, 0)
-        self.assertLess(apart, PREDICTION_TOLERANCE)
+        self.assertLess(difference, PREDICTION_TOLERANCE)
         if settings:
             self.assertGreater(given, 15, "answers differ from question to question")
         return list(odds.values())

@@ -489,15 +489,15 @@ class Trainings(unittest.TestCase):
         folder = self.folder / output
         if task in EMBEDDINGS:
             # A loss of distances leaves the last bias free, and cosines with it.
-            apart = EMBEDDINGS[task].get("similarity") == "euclidean"
+            euclidean = EMBEDDINGS[task].get("similarity") == "euclidean"
             self.start("bert_hpc", f"{output}_embed.toml", {
                 "run": {"mode": "embed", "directory": f"{output}_embed"}, "model": {"pretrained": f"{output}/model"},
-                "embed": {"pooling": EMBEDDINGS[task].get("pooling", "mean"), "normalize": not apart}, "data": {"test": [f"{task}/test-*.h5"]}})
+                "embed": {"pooling": EMBEDDINGS[task].get("pooling", "mean"), "normalize": not euclidean}, "data": {"test": [f"{task}/test-*.h5"]}})
             with h5py.File(self.folder / f"{output}_embed/embeddings/test-00000.h5") as file:
                 vectors = file["embeddings"][:].astype(float)
             anchors = read_shard(self.folder / f"{task}/test-00000.h5")["groups"][:-1]
             positives = [row + 1 for row in anchors]
-            return np.linalg.norm(vectors[anchors] - vectors[positives], axis=1) if apart else (vectors[anchors] * vectors[positives]).sum(axis=1)
+            return np.linalg.norm(vectors[anchors] - vectors[positives], axis=1) if euclidean else (vectors[anchors] * vectors[positives]).sum(axis=1)
         if task == "question_answering":
             texts, odds = (json.loads((folder / name).read_text()) for name in ("predictions.json", "null_odds.json"))
             return {name: (texts[name], odds[name]) for name in texts}

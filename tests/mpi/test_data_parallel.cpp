@@ -211,7 +211,7 @@ TEST_CASE("fast training steps agree with those of one rank, and offload with th
       }
       CHECK(everywhere(right));
       CHECK(everywhere(worst <= 3e-5));
-      // Replicas must not drift apart: the same bits on every rank.
+      // Replicas must not diverge: the same bits on every rank.
       double sum = 0;
       for (const float value : shared.values) sum += static_cast<double>(value);
       CHECK(everywhere(world().maximum(sum) == world().minimum(sum)));

@@ -174,7 +174,7 @@ class Trainee : public train::PipelineEvents {
     model::set_sends_gradient(all, plan_of(c));
     std::vector<model::ModelRange> mine;
     for (int v = 0; v < s.virtual_stages; ++v) mine.push_back(all[static_cast<std::size_t>(v * s.stages + s.stage)]);
-    if (all.size() == 1) mine[0].decoder_apart = true;
+    if (all.size() == 1) mine[0].separate_decoder = true;
     return mine;
   }
   std::vector<core::ParameterSpec> specs(const Case& c) const {

@@ -1,6 +1,6 @@
 // Models shared out over tensor groups of 2 and 4 ranks against the same model on one: row losses, results and every
 // gradient (put together from its shards), with dropout, for every head, with the parts of the backward pass together
-// and apart, with fewer rows than ranks, and with adapters.
+// and separately, with fewer rows than ranks, and with adapters.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <cmath>
@@ -110,17 +110,17 @@ std::vector<core::ParameterSpec> parameters_of(const model::ModelPlan& plan, con
 // A model, or a rank's part of it, and the objects that run it.
 class Part {
  public:
-  Part(const model::ModelPlan& plan, comm::Communicator* group, bool apart, model::ModelRange range)
+  Part(const model::ModelPlan& plan, comm::Communicator* group, bool split, model::ModelRange range)
       : group_(group != nullptr ? TensorGroup({group->rank(), group->size()}, exchange_) : TensorGroup()),
         store_(parameters_of(plan, range, group_.place()), core::ParameterStore::Arenas::with_gradients),
         stage_(plan, range, store_, group_),
         products_(ops::make_matrix_product(test::independent_products())),
         attention_(ops::make_attention()),
         factors_(store_, group_),
-        apart_(apart) {
+        split_(split) {
     model::initialize_parameters(store_, small_config(), 5);
     const layers::BatchBounds bounds{.tokens = most_tokens, .sequences = 5, .max_length = 12, .selected = most_tokens};
-    stage_.plan(workspace_, bounds, {.slots = 1, .deferred = apart ? 1 : 0});
+    stage_.plan(workspace_, bounds, {.slots = 1, .deferred = split ? 1 : 0});
     stage_.plan(workspace_, bounds, {.training = false});
     workspace_.allocate();
     if (group != nullptr) exchange_.connect(*group, most_tokens, small_config().hidden_size);
@@ -140,7 +140,7 @@ class Part {
     stage_.loss(context, 0.5f);
     const std::vector<float> losses = test::copy_of(stage_.row_losses(), context.batch.targets.rows.count);
     const auto finished = [](std::int64_t) {};
-    if (apart_) {
+    if (split_) {
       stage_.backward_input(engine, context, workspace_, 0, 0);
       stage_.backward_weight(engine, context, finished, 0, 0);
     } else {
@@ -178,7 +178,7 @@ class Part {
   std::unique_ptr<ops::Attention> attention_;
   core::Workspace workspace_, scratch_;
   layers::RowFactors factors_;
-  bool apart_;
+  bool split_;
 };
 
 // Returns the whole of a slice whose shards lie on the ranks of a group. A replicated parameter must be identical on
@@ -223,13 +223,13 @@ double difference(std::span<const float> a, std::span<const float> b) {
 // 2^-24 = 3.2e-6 of the largest of the numbers compared; five times that is allowed.
 constexpr double tolerance = 1.6e-5;
 
-void check_group(const model::ModelPlan& plan, int size, bool apart) {
+void check_group(const model::ModelPlan& plan, int size, bool split) {
   const HeadKind kind = plan.head.kind;
   const auto group = world().split(world().rank() / size, world().rank());
   model::ModelRange range = model::whole(small_config());
-  range.decoder_apart = apart;
-  Part whole(plan, nullptr, apart, range), shared(plan, group.get(), apart, range);
-  INFO(size << " ranks, head " << kind.class_suffix << (apart ? ", parts apart" : ""));
+  range.separate_decoder = split;
+  Part whole(plan, nullptr, split, range), shared(plan, group.get(), split, range);
+  INFO(size << " ranks, head " << kind.class_suffix << (split ? ", two parts" : ""));
 
   bool identical = true;
   for (std::size_t i = 0; i < whole.store().slices().size(); ++i) {

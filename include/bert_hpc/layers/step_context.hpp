@@ -3,8 +3,8 @@
 //
 // The contract of a layer: it owns parameter slices, never activations. forward() fills the activations that it will
 // need (SavedActivations). backward_input() replaces d_x and fills what the weight gradients need
-// (WeightGradientInputs). backward_weight() adds to the gradients. The last two are apart because zero-bubble pipeline
-// schedules defer the second. Several micro-batches may be in flight, each with its own SavedActivations and
+// (WeightGradientInputs). backward_weight() adds to the gradients. The last two are separate because zero-bubble
+// pipeline schedules defer the second. Several micro-batches may be in flight, each with its own SavedActivations and
 // WeightGradientInputs. Activations and the gradients with respect to them are matrices of the layer's storage type;
 // statistics, losses and everything about parameters are floats, and so are logits, but for those
 // over the vocabulary on GPUs.

@@ -18,9 +18,9 @@ struct ModelRange {
   std::int64_t first = 0, last = 0;
   bool embeddings = true, head = true;
   /// A tied decoder with both embeddings and head: the decoder is a parameter of its own, a copy of the word
-  /// embeddings, so that the gradients of the two uses are summed apart, as they are where the two lie in different
-  /// stages.
-  bool decoder_apart = false;
+  /// embeddings, so that the gradients of the two uses are summed separately, as they are where the two lie in
+  /// different stages.
+  bool separate_decoder = false;
   /// Without embeddings: is the gradient at its input needed? Not where everything below is frozen.
   bool sends_gradient = true;
 

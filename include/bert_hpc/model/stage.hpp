@@ -43,7 +43,7 @@ using core::Tensor;
 struct StageMemory {
   bool training = true;  ///< else forward only
   int slots = 1;
-  int deferred = 0;  ///< micro-batches between backward_input and backward_weight; 0: the two are never apart
+  int deferred = 0;  ///< micro-batches between backward_input and backward_weight; 0: the two are never separate
 };
 
 class Stage {
@@ -76,10 +76,10 @@ class Stage {
   std::vector<std::int64_t> finished_begins() const;
 
   /// Makes the workspace (while it is planning) large enough for any micro-batches within the bounds. Training and
-  /// evaluation, and so passes of a training that keep nothing, are planned apart, by two calls; both use the workspace
-  /// from its begin.
+  /// evaluation, and so passes of a training that keep nothing, are planned separately, by two calls; both use the
+  /// workspace from its begin.
   void plan(core::Workspace& workspace, const layers::BatchBounds& bounds, const StageMemory& memory);
-  /// The same for several stages of one rank, memory[i] for stages[i]: slots apart, scratch shared.
+  /// The same for several stages of one rank, memory[i] for stages[i]: separate slots, shared scratch.
   static void plan(std::span<Stage> stages, core::Workspace& workspace, const layers::BatchBounds& bounds,
                    std::span<const StageMemory> memory);
 

@@ -79,7 +79,7 @@ struct UpdateStep {
   double learning_rate = 0;
   std::int64_t number = 1;   ///< of the update, from 1
   float gradient_scale = 1;  ///< multiplies every gradient first: clipping, and loss scaling undone
-  /// Weight decay is a part of the gradient (L2 regularization), instead of being apart from it.
+  /// Weight decay is a part of the gradient (L2 regularization), instead of separate from it.
   bool coupled_decay = false;
   /// UpdateRanges: what stands there when the kernel runs is taken for gradient_scale; if it is NaN, gradients are
   /// zeroed and nothing else changes. Device memory, or null.

@@ -1,7 +1,7 @@
 // What tokenization makes of each row, on its way to the shards through scratch files. A sequence
 // is the number of its tokens of type 0 if there are pairs, then answer_numbers() of tasks with answers, its ids,
 // and the characters of its tokens where predictions are made of it, or the words that its tokens are parts of. Rows
-// that predictions are made of may have texts too, apart.
+// that predictions are made of may have texts too, in a store of their own.
 #pragma once
 
 #include <array>

@@ -102,7 +102,7 @@ class AddedTokens {
   /// The next match from `from` on.
   static Found find(const Searched& tokens, std::string_view text, std::size_t from);
   /// Whether the match stands between other words, if it must.
-  static bool is_apart(const Found& found, std::string_view text);
+  static bool stands_alone(const Found& found, std::string_view text);
   static std::size_t blanks_before(std::string_view text, std::size_t end);
   static std::size_t blanks_after(std::string_view text, std::size_t begin);
 
@@ -113,7 +113,7 @@ class AddedTokens {
       const Found found = find(tokens, text, from);
       if (found.begin == text.size()) break;
       from = found.end;
-      if (!is_apart(found, text)) continue;
+      if (!stands_alone(found, text)) continue;
       const std::size_t end = found.token->rstrip ? blanks_after(text, found.end) : found.end;
       const std::size_t first = found.token->lstrip ? blanks_before(text, found.begin) : found.begin;
       const std::size_t begin = std::min(std::max(done, first), end);

@@ -10,7 +10,7 @@ namespace bert_hpc::tokenize {
 
 class ByteTrie {
  public:
-  static constexpr std::size_t largest = std::size_t{1} << 24;  ///< nodes that a 32-bit edge key can tell apart
+  static constexpr std::size_t largest = std::size_t{1} << 24;  ///< nodes that a 32-bit edge key can distinguish
 
   /// An empty trie with room for texts of so many bytes in all and with nodes 0 … roots − 1 to begin at. bytes + roots
   /// is below `largest`.

@@ -1,4 +1,4 @@
-// Unicode's normal form C (Unicode Standard Annex 15): characters are taken apart, marks are put in canonical order,
+// Unicode's normal form C (Unicode Standard Annex 15): characters are decomposed, marks are put in canonical order,
 // and neighbours that can be one character become one. Which ones is the answer of Hugging Face's `tokenizers`, asked
 // about every code point by src/tokenize/generate_compositions.py.
 #pragma once

@@ -55,7 +55,7 @@ class Vocabulary {
   std::string hash_;
 };
 
-/// The share of pieces that hold a capital, of those that begin words; "[UNK]" and its like apart. BERT-base's cased
+/// The share of pieces that hold a capital, of those that begin words; without "[UNK]" and its like. BERT-base's cased
 /// vocabulary: 0.36; its uncased one: 0.
 double capital_share(const std::vector<std::string>& pieces);
 

@@ -47,15 +47,15 @@ void merge_on_root(comm::Communicator& world, std::int64_t top_k, FoundDocuments
     for (std::size_t begin = 0; begin < all; begin += at_once) work(begin, std::min(at_once, all - begin));
   };
   // Along a binary tree, in which the partner's documents come behind this rank's.
-  for (int apart = 1; apart < world.size(); apart *= 2) {
-    if (world.rank() % (2 * apart) == apart) {
+  for (int distance = 1; distance < world.size(); distance *= 2) {
+    if (world.rank() % (2 * distance) == distance) {
       each_part([&](std::size_t begin, std::size_t count) {
-        world.send(std::as_bytes(std::span(found.numbers).subspan(begin, count)), world.rank() - apart);
-        world.send(std::as_bytes(std::span(found.scores).subspan(begin, count)), world.rank() - apart);
+        world.send(std::as_bytes(std::span(found.numbers).subspan(begin, count)), world.rank() - distance);
+        world.send(std::as_bytes(std::span(found.scores).subspan(begin, count)), world.rank() - distance);
       });
       return;
     }
-    const int partner = world.rank() + apart;
+    const int partner = world.rank() + distance;
     if (partner >= world.size()) continue;
     FoundDocuments more{std::vector<std::int32_t>(all), std::vector<float>(all)};
     each_part([&](std::size_t begin, std::size_t count) {

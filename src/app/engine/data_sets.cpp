@@ -22,7 +22,7 @@ namespace bert_hpc::app {
 namespace {
 
 /// Throws Error(data) where splits of a training share a shard.
-void require_apart(const DataSets& sets) {
+void require_disjoint(const DataSets& sets) {
   std::vector<data::ListedFile> listed;
   const auto add = [&](const char* key, const data::ShardReader* reader) {
     if (reader == nullptr) return;
@@ -127,7 +127,7 @@ void open_data(DataSets& sets, const config::Config& input, const model::ModelCo
     for (const auto& other : {std::cref(sets.validation), std::cref(sets.test)}) {
       if (other.get()) data::require_alike(sets.any(), *other.get(), labels);
     }
-    if (trains) require_apart(sets);
+    if (trains) require_disjoint(sets);
     const tasks::Task& task = *objectives::of(input).task;
     sets.validation_rows = source_rows(task, sets.validation.get());
     sets.test_rows = source_rows(task, sets.test.get());

@@ -13,7 +13,7 @@ std::vector<model::ModelRange> cut(const ModelRequest& request, int pipeline, st
   const model::ModelPlan& plan = request.plan;
   std::vector<model::ModelRange> parts = model::partition(count, balance, model::equal_costs(plan.sublayer_count()));
   // If the bits may not depend on the layout, one stage sums as two would.
-  parts[0].decoder_apart = count == 1 && request.training && request.reproducible && plan.head.ties_word_embeddings;
+  parts[0].separate_decoder = count == 1 && request.training && request.reproducible && plan.head.ties_word_embeddings;
   model::set_sends_gradient(parts, plan);
   return parts;
 }
@@ -108,7 +108,7 @@ bool ModelInstance::trains_tied_embeddings() const {
 }
 
 bool ModelInstance::ties_gradients() const {
-  return trains_tied_embeddings() && (parts.size() > 1 || parts[0].decoder_apart);
+  return trains_tied_embeddings() && (parts.size() > 1 || parts[0].separate_decoder);
 }
 
 std::vector<std::int64_t> ModelInstance::segments() const {

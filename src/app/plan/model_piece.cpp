@@ -36,7 +36,7 @@ ModelPiece::ModelPiece(const model::ModelConfig& config, const MeasuredModel& ho
                                    .max_length = batch.max_length,
                                    .selected = batch.targets.rows.count,
                                    .dropout_tiles = attention_->dropout_tiles(batch.max_length, config.head_dim())};
-  stage_.plan(workspace_, bounds, {.slots = 1, .deferred = how.apart ? 1 : 0});
+  stage_.plan(workspace_, bounds, {.slots = 1, .deferred = how.split_backward ? 1 : 0});
   workspace_.allocate();
   products_->keep_weights(parameters_);
   for (const ops::ProductExtents& e : model::product_extents({&stage_, 1}, bounds)) products_->reserve(e);
@@ -71,7 +71,7 @@ PassTimes ModelPiece::run() {
     if (range_.head) stage_.loss(context, 1.0f);
   });
   if (!range_.head) fill(stage_.d_output(0));
-  if (how_.apart) {
+  if (how_.split_backward) {
     times[1] = timed([&] { stage_.backward_input(engine, context, workspace_, 0, 0); });
     times[2] = timed([&] { stage_.backward_weight(engine, context, nothing, 0, 0); });
   } else {

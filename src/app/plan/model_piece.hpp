@@ -19,10 +19,10 @@ struct MeasuredModel {
   core::DataType storage = core::DataType::fp32;
   ops::ProductSettings products{};
   std::int64_t sublayers_of_stage = 1;  ///< about as many as a stage will hold
-  bool apart = false;                   ///< backward_input and backward_weight one after the other, as zb_h1 has them
+  bool split_backward = false;          ///< backward_input and backward_weight one after the other, as zb_h1 has them
 };
 
-/// Seconds of forward, backward (or backward_input), backward_weight (0 unless apart).
+/// Seconds of forward, backward (or backward_input), backward_weight (0 unless split_backward).
 using PassTimes = std::array<double, 3>;
 
 class ModelPiece {

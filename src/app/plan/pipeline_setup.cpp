@@ -224,7 +224,7 @@ PipelineSetup set_up_pipeline(const RunContext& context, const model::ModelConfi
                               .storage = storage_type(input),
                               .products = product_settings(precision_of(input), input.run.reproducible),
                               .sublayers_of_stage = model_plan.sublayer_count() / grid.pipeline,
-                              .apart = question.kind == train::ScheduleKind::zb_h1};
+                              .split_backward = question.kind == train::ScheduleKind::zb_h1};
     const data::BatchLoaderOptions batches =
         training_batches(input, config, unit, groups->place.data, grid, setup.micro_batches, usual);
     question.seconds = profile_layers(*groups, config, model, reader, batches);

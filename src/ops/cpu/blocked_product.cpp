@@ -31,14 +31,14 @@ class Runner : BlockedSteps {
   // another thread and fetching its data; all threads pack large operands together.
   void work(std::int64_t thread, std::int64_t threads) const {
     if (threads * step_size() <= std::min(scratch_.size, step_floats)) {
-      work_apart(thread, threads);
+      work_separately(thread, threads);
     } else {
       work_together(thread, threads);
     }
   }
 
  private:
-  void work_apart(std::int64_t thread, std::int64_t threads) const {
+  void work_separately(std::int64_t thread, std::int64_t threads) const {
     for (std::int64_t index = 0; index < steps(); ++index) {
       const Step s = step(index, scratch_.data + thread * step_size());
       const Part own = own_part(s, thread, threads);

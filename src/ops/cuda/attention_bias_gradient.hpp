@@ -136,7 +136,8 @@ BERT_HPC_WARP_CODE void attention_bias_gradient(const AttentionCall<T>& call) {
 #pragma unroll
   for (int side = 0; side < 2; ++side) {  // into the places of the distances -reach and reach
 #pragma unroll
-    for (int apart = 1; apart < 32; apart *= 2) far[side] = far[side] + Warp::exchange(far[side], apart);
+    for (int lane_mask = 1; lane_mask < 32; lane_mask *= 2)
+      far[side] = far[side] + Warp::exchange(far[side], lane_mask);
     Warp::store_shared(I32(8 * side * reach + own_sums), Warp::bits_of(far[side]), Warp::lane() == 0);
   }
   Warp::sync_block();

@@ -50,8 +50,8 @@ struct WholeWarp {
   __device__ void sums(std::int64_t packs, float (&totals)[count], const Add& add) const {
     for (float& total : totals) total = 0.0f;
     each(packs, [&](int slot, std::int64_t pack) { add(slot, pack, totals); });
-    for (int apart = warp_lanes / 2; apart > 0; apart /= 2) {
-      for (float& total : totals) total += __shfl_xor_sync(0xFFFFFFFFu, total, apart);
+    for (int distance = warp_lanes / 2; distance > 0; distance /= 2) {
+      for (float& total : totals) total += __shfl_xor_sync(0xFFFFFFFFu, total, distance);
     }
   }
 };
@@ -201,8 +201,8 @@ __global__ void __launch_bounds__(warps* warp_lanes, blocks)
     }
   }
   for (int k = 0; k < width; ++k) {
-    for (int apart = warp_lanes / 2; apart >= packs_; apart /= 2) {
-      sums[k] += __shfl_xor_sync(0xFFFFFFFFu, sums[k], apart);
+    for (int distance = warp_lanes / 2; distance >= packs_; distance /= 2) {
+      sums[k] += __shfl_xor_sync(0xFFFFFFFFu, sums[k], distance);
     }
     if (lane < packs_) warp_sums[warp][lane * width + k] = sums[k];
   }

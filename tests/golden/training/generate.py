@@ -44,8 +44,8 @@ def predictions(task, train, test, model, folder):
         anchors = test["groups"][:-1]
         with torch.no_grad():
             pairs = [hf_reference.embeddings_of(task, model, test, [row + place for row in anchors]) for place in (0, 1)]
-        apart = cases.EMBEDDINGS[task].get("similarity") == "euclidean"
-        found = (pairs[0] - pairs[1]).norm(dim=-1) if apart else hf_reference.similarities("cosine", *pairs)
+        euclidean = cases.EMBEDDINGS[task].get("similarity") == "euclidean"
+        found = (pairs[0] - pairs[1]).norm(dim=-1) if euclidean else hf_reference.similarities("cosine", *pairs)
         return [round(value, 7) for value in found.tolist()]
     if task == "gpt2_causal_lm":  # the mean loss of each sequence
         with torch.no_grad():

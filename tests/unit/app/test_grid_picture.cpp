@@ -41,7 +41,7 @@ TEST_CASE("the picture shows cuts inside blocks") {
         "2      2      feed-forward of 7 + head                 30\n");
 }
 
-TEST_CASE("a thousand ranks take a few lines: equal stages share a line, the first and last stand apart") {
+TEST_CASE("a thousand ranks take a few lines: equal stages share a line, the first and last stand alone") {
   std::vector<StageFacts> stages;
   for (int p = 0; p < 32; ++p)
     stages.push_back({{{6, std::to_string(3 * p) + '-' + std::to_string(3 * p + 2)}}, 5, 1 << 20});

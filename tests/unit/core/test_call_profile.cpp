@@ -89,7 +89,7 @@ TEST_CASE("work that one call does not know makes the sum unknown, and a call of
   CHECK(std::isnan(profile.entries()[1].seconds));
 }
 
-TEST_CASE("equal names at several addresses are one call; kinds are apart") {
+TEST_CASE("equal names at several addresses are one call; kinds are separate") {
   const std::string one = "name", other = "name";  // of the same text
   CallProfile profile;
   const ObserveCalls observed(&profile);

@@ -54,7 +54,7 @@ std::vector<T> copy(const T* begin, std::int64_t from, std::int64_t to) {
   return std::vector<T>(begin + from, begin + to);
 }
 
-/// Takes a micro-batch apart and checks that its arrays agree with each other.
+/// Divides a micro-batch and checks that its arrays agree with each other.
 void collect(const LoadedMicroBatch& loaded, const tasks::Task& task, std::map<std::int64_t, Row>& rows) {
   const bool predicts = task.predicts_tokens();
   const core::MicroBatch& b = loaded.batch;

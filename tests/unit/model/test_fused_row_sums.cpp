@@ -98,8 +98,8 @@ Result run(Kind kind, bool fuses, bool selects, bool at_once = false) {
 TEST_CASE("gradients do not depend on whether backward kernels begin the sums over rows") {
   const auto kind = GENERATE(Kind::attention, Kind::feed_forward);
   const bool selects = GENERATE(false, true);
-  const Result apart = run(kind, false, selects), fused = run(kind, true, selects);
-  CHECK(fused.deferred_floats > apart.deferred_floats);
+  const Result separate = run(kind, false, selects), fused = run(kind, true, selects);
+  CHECK(fused.deferred_floats > separate.deferred_floats);
   // Kernels of either part of the backward pass may finish the sums: with the same bits.
   const Result at_once = run(kind, true, selects, true);
   CHECK(at_once.gradients == fused.gradients);
@@ -120,11 +120,11 @@ TEST_CASE("gradients do not depend on whether backward kernels begin the sums ov
     }
     return difference;
   };
-  CHECK(largest(apart.d_x, fused.d_x) < tolerance);
-  REQUIRE(apart.gradients.size() == fused.gradients.size());
-  for (std::size_t i = 0; i < apart.gradients.size(); ++i) {
+  CHECK(largest(separate.d_x, fused.d_x) < tolerance);
+  REQUIRE(separate.gradients.size() == fused.gradients.size());
+  for (std::size_t i = 0; i < separate.gradients.size(); ++i) {
     CAPTURE(i);
     const bool is_zero = kind == Kind::attention && i == 4;  // a bias of all keys shifts every score equally
-    CHECK(largest(apart.gradients[i], fused.gradients[i], is_zero) < tolerance);
+    CHECK(largest(separate.gradients[i], fused.gradients[i], is_zero) < tolerance);
   }
 }

@@ -91,7 +91,7 @@ TEST_CASE("parts add up to the whole, in work and in parameters") {
   const double second =
       flops(range_costs(plan, {.first = cut, .last = 24, .embeddings = false, .head = true}, batch, 1).work);
   CHECK(std::abs((first + second) / whole - 1) < 1e-14);
-  // The decoder is there twice when the ends are apart.
+  // The decoder is there twice when the ends are separate.
   const double parts = range_parameters(plan, {.first = 0, .last = cut, .embeddings = true, .head = false}, 1) +
                        range_parameters(plan, {.first = cut, .last = 24, .embeddings = false, .head = true}, 1);
   CHECK(parts == range_parameters(plan, {.first = 0, .last = 24}, 1) + hidden_of(plan) * 30522);

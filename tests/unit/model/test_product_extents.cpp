@@ -63,7 +63,7 @@ std::unique_ptr<test::HostBatch> random_batch(Random& random, std::int64_t seque
 
 /// What a training step and an evaluation of the batch ask for, on a matrix product with memory for the plan alone.
 std::set<ops::ProductExtents> requested(const model::ModelConfig& config, HeadKind kind, std::int64_t outputs,
-                                        const core::MicroBatch& batch, core::DataType storage, bool apart,
+                                        const core::MicroBatch& batch, core::DataType storage, bool split,
                                         std::vector<ops::ProductExtents>& planned) {
   core::ParameterStore store(model::model_parameters(config, kind, outputs),
                              core::ParameterStore::Arenas::with_gradients);
@@ -76,7 +76,7 @@ std::set<ops::ProductExtents> requested(const model::ModelConfig& config, HeadKi
                                    .selected = batch.targets.rows.count,
                                    .dropout_tiles = attention->dropout_tiles(batch.max_length, config.head_dim())};
   core::Workspace workspace;
-  stage.plan(workspace, bounds, {.slots = 1, .deferred = apart ? 1 : 0});
+  stage.plan(workspace, bounds, {.slots = 1, .deferred = split ? 1 : 0});
   stage.plan(workspace, bounds, {.training = false});
   workspace.allocate();
   test::RecordedProduct products(ops::make_matrix_product(test::independent_products(), {.compute = storage}));
@@ -90,8 +90,8 @@ std::set<ops::ProductExtents> requested(const model::ModelConfig& config, HeadKi
     stage.forward(engine, context);
     stage.loss(context, 1.0f);
     const auto finished = [](std::int64_t) {};
-    if (training && !apart) stage.backward(engine, context, workspace, finished);
-    if (training && apart) {
+    if (training && !split) stage.backward(engine, context, workspace, finished);
+    if (training && split) {
       stage.backward_input(engine, context, workspace, 0, 0);
       stage.backward_weight(engine, context, finished, 0, 0);
     }

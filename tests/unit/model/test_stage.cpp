@@ -1,6 +1,6 @@
 // Stages against the whole model: the same operations in another order of micro-batches must give the same bits, for
 // every head, cut between blocks and inside them, with several micro-batches in flight, and with the parts of the
-// backward pass together or apart.
+// backward pass together or separately.
 #include "bert_hpc/model/encoder_settings.hpp"
 #include "bert_hpc/model/stage.hpp"
 
@@ -70,19 +70,19 @@ float largest_difference(const std::vector<float>& a, const std::vector<float>& 
 // Stages of a model over one store, as virtual stages of one rank, with what runs them.
 class Stages {
  public:
-  Stages(HeadKind kind, std::vector<ModelRange> ranges, bool apart, const model::Trains& trains = {})
-      : Stages(plan_of(kind, trains), std::move(ranges), apart) {}
-  Stages(const model::ModelPlan& plan, std::vector<ModelRange> ranges, bool apart)
+  Stages(HeadKind kind, std::vector<ModelRange> ranges, bool split, const model::Trains& trains = {})
+      : Stages(plan_of(kind, trains), std::move(ranges), split) {}
+  Stages(const model::ModelPlan& plan, std::vector<ModelRange> ranges, bool split)
       : store_(specs(plan, ranges), core::ParameterStore::Arenas::with_gradients),
         products_(ops::make_matrix_product(test::independent_products())),
         attention_(ops::make_attention()),
-        apart_(apart) {
+        split_(split) {
     model::initialize_parameters(store_, small_config(), 5);
     model::set_sends_gradient(ranges, plan);
     for (const ModelRange& range : ranges) stages_.emplace_back(plan, range, store_);
     const layers::BatchBounds bounds{.tokens = 60, .sequences = 5, .max_length = 12, .selected = 60};
     const std::vector<model::StageMemory> memory(ranges.size(),
-                                                 {.slots = micro_batches, .deferred = apart ? micro_batches : 0});
+                                                 {.slots = micro_batches, .deferred = split ? micro_batches : 0});
     model::Stage::plan(stages_, workspace_, bounds, memory);
     workspace_.allocate();
     for (const ops::ProductExtents& e : model::product_extents(stages_, bounds)) products_->reserve(e);
@@ -111,7 +111,7 @@ class Stages {
       CHECK(stages_[i].has_backward() == (receives || i + 1 == stages_.size()));
       if (receives) copy(stages_[i + 1].d_input(slot).as<float>(), stages_[i].d_output(slot).as<float>());
       if (!stages_[i].has_backward()) continue;
-      if (apart_) {
+      if (split_) {
         stages_[i].backward_input(engine, context, workspace_, slot, slot);
       } else {
         stages_[i].backward(
@@ -168,7 +168,7 @@ class Stages {
   std::unique_ptr<ops::MatrixProduct> products_;
   std::unique_ptr<ops::Attention> attention_;
   core::Workspace workspace_;
-  bool apart_;
+  bool split_;
 };
 
 }  // namespace
@@ -179,19 +179,19 @@ TEST_CASE("stages with several micro-batches in flight have the bits of the whol
   const std::vector<std::int64_t> balance =
       GENERATE(Counts{6}, Counts{4, 2}, Counts{2, 2, 2}, Counts{1, 5}, Counts{3, 3}, Counts{5, 1}, Counts{4, 1, 1},
                Counts{1, 1, 1, 1, 1, 1});
-  const bool apart = GENERATE(false, true);
+  const bool split = GENERATE(false, true);
   const bool pre_norm = GENERATE(false, true);
-  INFO(model::balance_text(balance, 2) << ", backward " << (apart ? "in two parts" : "at once") << ", pre-norm "
+  INFO(model::balance_text(balance, 2) << ", backward " << (split ? "in two parts" : "at once") << ", pre-norm "
                                        << pre_norm);
   ModelRange one = model::whole(small_config());
-  one.decoder_apart = true;  // as the stages sum its gradients
+  one.separate_decoder = true;  // as the stages sum its gradients
   model::ModelPlan plan = model::make_plan(small_config(), kind, outputs);
   if (pre_norm) plan = test::pre_norm(std::move(plan));
   Stages reference(plan, {one}, false),
       staged(plan,
              balance.size() == 1 ? std::vector{one}
                                  : model::partition(static_cast<int>(balance.size()), balance, model::equal_costs(6)),
-             apart);
+             split);
   std::vector<std::unique_ptr<test::HostBatch>> batches;
   core::Dropout key;
   ops::set_dropout_key(key, 3, 17);
@@ -207,7 +207,7 @@ TEST_CASE("stages with several micro-batches in flight have the bits of the whol
   }
   for (int m = 0; m < micro_batches; ++m) losses[m] = staged.forward(context(m), m);
   for (int m = 0; m < micro_batches; ++m) staged.backward(context(m), m);
-  for (int m = 0; apart && m < micro_batches; ++m) staged.backward_weight(context(m), m);
+  for (int m = 0; split && m < micro_batches; ++m) staged.backward_weight(context(m), m);
   for (int m = 0; m < micro_batches; ++m) CHECK(losses[m] == expected[m]);
   const auto whole = reference.gradients(), mine = staged.gradients();
   REQUIRE(mine.size() == whole.size());
@@ -234,14 +234,14 @@ TEST_CASE("gradients of what is trained are those of a training of everything") 
     return head || (above && (what == "from block 1 on" || !attention));
   };
   const std::vector<std::int64_t> balance = GENERATE(Counts{6}, Counts{3, 3}, Counts{1, 1, 1, 1, 1, 1});
-  const bool apart = GENERATE(false, true);
-  INFO(what << ", " << model::balance_text(balance, 2) << ", backward " << (apart ? "in two parts" : "at once"));
+  const bool split = GENERATE(false, true);
+  INFO(what << ", " << model::balance_text(balance, 2) << ", backward " << (split ? "in two parts" : "at once"));
   ModelRange one = model::whole(small_config());
-  one.decoder_apart = true;
+  one.separate_decoder = true;
   const auto cut = balance.size() == 1
                        ? std::vector{one}
                        : model::partition(static_cast<int>(balance.size()), balance, model::equal_costs(6));
-  Stages all(kind, cut, apart), some(kind, cut, apart, trains);
+  Stages all(kind, cut, split), some(kind, cut, split, trains);
   std::vector<std::unique_ptr<test::HostBatch>> batches;
   for (unsigned m = 0; m < micro_batches; ++m) batches.push_back(make_batch(m));
   core::Dropout key;
@@ -253,7 +253,7 @@ TEST_CASE("gradients of what is trained are those of a training of everything") 
     };
     for (int m = 0; m < micro_batches; ++m) stages->forward(context(m), m);
     for (int m = 0; m < micro_batches; ++m) stages->backward(context(m), m);
-    for (int m = 0; apart && m < micro_batches; ++m) stages->backward_weight(context(m), m);
+    for (int m = 0; split && m < micro_batches; ++m) stages->backward_weight(context(m), m);
   }
   const auto expected = all.gradients(), found = some.gradients();
   CHECK(found.size() < expected.size());
@@ -271,18 +271,18 @@ TEST_CASE("gradients of what is trained are those of a training of everything") 
   if (what == "the head") CHECK(some.workspace_bytes() < all.workspace_bytes());
 }
 
-TEST_CASE("a decoder apart takes its part of the word embeddings' gradient and the same values") {
+TEST_CASE("a separate decoder takes its part of the word embeddings' gradient and the same values") {
   const model::ModelConfig config = small_config();
   ModelRange range = model::whole(config);
   Stages together(test::masked_lm_head, {range}, false);
-  range.decoder_apart = true;
-  Stages apart(test::masked_lm_head, {range}, false);
+  range.separate_decoder = true;
+  Stages separate(test::masked_lm_head, {range}, false);
   const auto batch = make_batch(1);
   const layers::StepContext context{.batch = batch->masked(), .training = true};
-  CHECK(together.forward(context, 0) == apart.forward(context, 0));
+  CHECK(together.forward(context, 0) == separate.forward(context, 0));
   together.backward(context, 0);
-  apart.backward(context, 0);
-  const auto expected = together.gradients(), found = apart.gradients();
+  separate.backward(context, 0);
+  const auto expected = together.gradients(), found = separate.gradients();
   const auto &sum = expected.at("bert.embeddings.word_embeddings.weight"),
              &word = found.at("bert.embeddings.word_embeddings.weight"),
              &decoder = found.at("cls.predictions.decoder.weight");

@@ -112,7 +112,7 @@ TEST_CASE("a decoder that is a copy is trained as the word embeddings are") {
   for (const bool frozen : {false, true}) {
     const model::ModelPlan plan = plan_of(test::masked_lm_head, {.freeze_layers = frozen ? 1 : 0});
     model::ModelRange range = model::whole(plan);
-    range.decoder_apart = true;
+    range.separate_decoder = true;
     const std::vector<core::ParameterSpec> specs = model::model_parameters(plan, range);
     CHECK(specs.back().copy_of == "bert.embeddings.word_embeddings.weight");
     CHECK(specs.back().trainable == !frozen);

@@ -1,4 +1,4 @@
-// Attention with every mask on matrices of every type: against a loop in double, what a mask keeps apart, and what it
+// Attention with every mask on matrices of every type: against a loop in double, what a mask separates, and what it
 // saves.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>

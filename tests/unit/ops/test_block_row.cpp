@@ -124,10 +124,10 @@ TEST_CASE("the maximum of a row is the first among equals for any division among
     }
     std::vector<ops::packs::Largest> parts(lanes, {row[0], 0});
     for (std::size_t j = 0; j < row.size(); ++j) parts[j % lanes].add(row[j], static_cast<int>(j));
-    for (int apart = lanes / 2; apart > 0; apart /= 2) {
+    for (int distance = lanes / 2; distance > 0; distance /= 2) {
       const auto before = parts;
       for (int l = 0; l < lanes; ++l) {
-        const ops::packs::Largest& other = before[static_cast<std::size_t>(l ^ apart)];
+        const ops::packs::Largest& other = before[static_cast<std::size_t>(l ^ distance)];
         parts[static_cast<std::size_t>(l)].add(other.value, other.index);
       }
     }

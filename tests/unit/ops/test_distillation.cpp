@@ -57,8 +57,8 @@ double margins_loss(const ops::SoftTerms& terms, const Values& x, const Values& 
   for (std::size_t p = 0; p < x.size(); ++p) {
     for (std::size_t n = 0; n < x.size(); ++n) {
       if (relevant[p] == 0 || relevant[n] != 0) continue;
-      const double apart = (x[p] - x[n]) - (y[p] - y[n]);
-      sum += apart * apart;
+      const double difference = (x[p] - x[n]) - (y[p] - y[n]);
+      sum += difference * difference;
       pairs += 1;
     }
   }

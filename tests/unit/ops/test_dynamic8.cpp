@@ -16,8 +16,9 @@ using dynamic8::values;
 
 /// By trying all.
 int nearest(const std::array<float, 256>& all, double y) {
-  const auto apart = [y](float value) { return std::abs(static_cast<double>(value) - y); };
-  const auto found = std::min_element(all.begin(), all.end(), [&](float a, float b) { return apart(a) < apart(b); });
+  const auto difference = [y](float value) { return std::abs(static_cast<double>(value) - y); };
+  const auto found =
+      std::min_element(all.begin(), all.end(), [&](float a, float b) { return difference(a) < difference(b); });
   return static_cast<int>(found - all.begin());
 }
 
@@ -54,14 +55,14 @@ TEST_CASE("a number gets the nearest code") {
         if (!with_sign && sign < 0) continue;
         const auto y = static_cast<float>(sign * magnitude);
         const int best = nearest(all, static_cast<double>(y)), found = encode(with_sign, y);
-        const auto apart = [&](int code) {
+        const auto difference = [&](int code) {
           return std::abs(static_cast<double>(all[static_cast<std::size_t>(code)]) - static_cast<double>(y));
         };
         if (!with_sign && best == 0) {
           CHECK(found == 1);  // only zero becomes zero
         } else {
           // Half way between two codes the other one is as good, up to rounding.
-          CHECK(apart(found) <= apart(best) + 1e-6 * magnitude);
+          CHECK(difference(found) <= difference(best) + 1e-6 * magnitude);
         }
       }
     }

@@ -71,8 +71,8 @@ TEST_CASE("GELU backward with sums over rows") {
   const StoredMatrix pre = StoredMatrix::random(type, rows, columns, 1, 1.5f, 3),
                      d_y = StoredMatrix::random(type, rows, columns, 2, 1.0f, 1);
   const bool in_place = GENERATE(false, true);
-  StoredMatrix apart(type, rows, columns, 2), own(d_y);
-  StoredMatrix& d_pre = in_place ? own : apart;
+  StoredMatrix separate(type, rows, columns, 2), own(d_y);
+  StoredMatrix& d_pre = in_place ? own : separate;
   test::Vector<float> sums(static_cast<std::size_t>(columns), 7.0f), more_sums(11, 7.0f);
   const Matrix more = Matrix::random(20, 11, 3);
   ops::gelu_backward(pre, in_place ? own : d_y, d_pre, sums.data(), Write::replace,

@@ -71,11 +71,12 @@ TEST_CASE("rotary embeddings rotate pairs of columns of every head by angles of 
   CHECK(x.padding_untouched());
 
   ops::rotate(frequencies, ops::Rotation::gradient, rows.view(), x);
-  double apart = 0;
+  double difference = 0;
   for (std::int64_t i = 0; i < 7; ++i) {
     for (std::int64_t j = 0; j < heads * head_dim; ++j) {
-      apart = std::max(apart, std::abs(double{x(i, j)} - before[static_cast<std::size_t>(i * heads * head_dim + j)]));
+      difference =
+          std::max(difference, std::abs(double{x(i, j)} - before[static_cast<std::size_t>(i * heads * head_dim + j)]));
     }
   }
-  CHECK(apart <= 6e-6 + 20 * unit);  // elements below 5, rounded twice
+  CHECK(difference <= 6e-6 + 20 * unit);  // elements below 5, rounded twice
 }

@@ -201,7 +201,7 @@ TEST_CASE("a file with another delimiter is recognised by its broken rows") {
 }
 
 TEST_CASE("numbers in the order of their keys are those of a sort of pairs") {
-  // 64 bits; few values, as groups have; equal upper bits, which the permutation cannot tell apart; any of these.
+  // 64 bits; few values, as groups have; equal upper bits, which the permutation cannot distinguish; any of these.
   const std::function<std::uint64_t(std::uint64_t)> kinds[] = {
       [](std::uint64_t draw) { return draw; }, [](std::uint64_t draw) { return draw % 7; },
       [](std::uint64_t draw) { return draw % 512; }, [](std::uint64_t draw) { return draw % 3 << 62 | draw % 64; }};
@@ -224,7 +224,7 @@ TEST_CASE("numbers in the order of their keys are those of a sort of pairs") {
   }
 }
 
-TEST_CASE("more rows than numbers of four bytes tell apart are refused") {
+TEST_CASE("more rows than numbers of four bytes distinguish are refused") {
   CHECK_NOTHROW(require_numbers(4294967295, "row"));
   CHECK_THROWS_WITH(require_numbers(4294967296, "row"), ContainsSubstring("more than 4,294,967,295 rows"));
 }

@@ -95,18 +95,18 @@ TEST_CASE("AdamW with 8-bit moments follows its formula in double, for any cut o
   }
   std::vector<float> found(start.size());
   core::copy_to_host(store.values(), std::span<float>(found));
-  std::int64_t apart = 0, far = 0;
+  std::int64_t different = 0, far = 0;
   for (const core::ParameterSlice& slice : store.slices()) {
     for (std::int64_t j = 0; j < slice.size; ++j) {
       const auto i = static_cast<std::size_t>(slice.offset + j);
       const double difference = std::abs(static_cast<double>(found[i]) - expected.w[i]);
       // Values below 3 and four updates of at most 0.1, a few roundings each.
-      if (difference > 2e-6) ++apart;
+      if (difference > 2e-6) ++different;
       // A moment half way between two codes may get the other one: 2% of it, in the one or two updates that follow.
       if (difference > 4e-3) ++far;
     }
   }
-  CHECK(apart < size / 1000);
+  CHECK(different < size / 1000);
   CHECK(far == 0);
 }
 

@@ -58,7 +58,7 @@ std::vector<float> trained(const std::string& name, bool offload, DecayOf decay)
 }
 
 /// Elements that differ by more than `allowed`.
-std::int64_t apart(const std::vector<float>& a, const std::vector<float>& b, float allowed) {
+std::int64_t count_different(const std::vector<float>& a, const std::vector<float>& b, float allowed) {
   std::int64_t count = 0;
   for (std::size_t i = 0; i < a.size(); ++i) count += std::abs(a[i] - b[i]) > allowed ? 1 : 0;
   return count;
@@ -75,9 +75,9 @@ TEST_CASE("coupled weight decay is a part of the gradient, with every optimizer"
       const auto size = std::ssize(found);
       // Gradients differ in their last bit, weights below 3 by a few roundings; but where a gradient and the decay
       // cancel, that bit is much of what is left, and a moment in 8 bits may get the next code.
-      CHECK(apart(found, expected, 4e-6f) <= size / 500);
-      CHECK(apart(found, trained(kind.input.name, offload, DecayOf::weights), 1e-4f) > size / 2);
-      CHECK(apart(found, trained(kind.input.name, offload, DecayOf::none), 1e-4f) > size / 2);
+      CHECK(count_different(found, expected, 4e-6f) <= size / 500);
+      CHECK(count_different(found, trained(kind.input.name, offload, DecayOf::weights), 1e-4f) > size / 2);
+      CHECK(count_different(found, trained(kind.input.name, offload, DecayOf::none), 1e-4f) > size / 2);
     }
   }
 }
