@@ -67,7 +67,7 @@ LayerCosts costs_of_sequence_head(const HeadSettings& settings, const BatchShape
                    (settings.norms_dense ? 2 : 0);
   if (settings.pools_dense) {
     BatchShape all = batch;
-    all.head_rows = batch.tokens;
+    all.logit_positions = batch.tokens;
     const auto hidden = static_cast<double>(settings.hidden);
     LayerCosts costs = costs_of_products(settings, all, hidden * hidden, (4 + more) * hidden);
     const LayerCosts classifier = costs_of_one_product(settings, batch);

@@ -90,11 +90,11 @@ def measure(options, programs, folder):
     for seed in options.seeds:
         alone.append(accuracy(programs["bert_hpc"], folder, f"alone-{seed}", SMALL, 5e-4, 6, seed))
         beside.append(accuracy(programs["bert_hpc"], folder, f"beside-{seed}", SMALL, 5e-4, 6, seed, distill))
-    apart = [b - a for a, b in zip(alone, beside, strict=True)]
+    differences = [b - a for a, b in zip(alone, beside, strict=True)]
     print("| model | accuracy | standard deviation | of each seed |\n|---|---:|---:|---|")
-    print("\n".join([row("teacher", [of_teacher]), row("student alone", alone), row("student with the teacher", beside), row("difference", apart)]))
-    if len(apart) > 1:
-        print(f"\nstandard error of the mean difference: {statistics.stdev(apart) / len(apart) ** 0.5:.4f}")
+    print("\n".join([row("teacher", [of_teacher]), row("student alone", alone), row("student with the teacher", beside), row("difference", differences)]))
+    if len(differences) > 1:
+        print(f"\nstandard error of the mean difference: {statistics.stdev(differences) / len(differences) ** 0.5:.4f}")
 
 
 def main():

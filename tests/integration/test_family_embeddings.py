@@ -68,9 +68,9 @@ class FamilyEmbeddings(unittest.TestCase):
             for name, more in ((inner, {"layer": int(inner.removeprefix("layer "))}), (last, {})):
                 with self.subTest(family, layer=name):
                     found = self.embeddings(f"{family}_{name[6:]}", model, shard, **more)
-                    apart = np.abs(found - golden[name]).max()
-                    print(f"{family}, {name}: values up to {np.abs(found).max():.1f}, at most {apart:.1e} apart")
-                    self.assertLess(apart, TOLERANCE)
+                    difference = np.abs(found - golden[name]).max()
+                    print(f"{family}, {name}: values up to {np.abs(found).max():.1f}, at most {difference:.1e} off")
+                    self.assertLess(difference, TOLERANCE)
 
 
 if __name__ == "__main__":
