@@ -222,8 +222,8 @@ bool TrainingLoop::test() {
   const objectives::PredictionsFacts predictions = results_.predictions_of(split, *session_.model);
   const bool writes = session_.model->objective.task->predicts_samples;
   const std::int64_t of_step = best_.kept() ? best_.step() : state_.done;
-  const std::optional<io::EvaluationRow> row =
-      evaluator.evaluate_unless(of_step, [this] { return asked_to_stop(); }, writes ? &predictions : nullptr);
+  const std::optional<io::EvaluationRow> row = evaluator.evaluate_unless(
+      of_step, [this] { return asked_to_stop(); }, writes ? &predictions : nullptr);
   if (!row) {
     stop();
     return false;
