@@ -45,7 +45,7 @@ void add_unmatched(const std::string& target, const std::vector<BlockLayer>& lay
   const std::string nearest = core::nearest_name(target, possible);
   std::string text = "there is no linear layer \"";
   text += core::printable(target, 80) + "\" in this model's blocks";
-  if (!nearest.empty()) text += "; did you mean \"" + nearest + "\"?";
+  text += nearest.empty() ? "." : "; did you mean \"" + nearest + "\"?";
   text += " There are:";
   for (const std::string& name : possible) text += (&name == &possible.front() ? " \"" : ", \"") + name + '"';
   problems.add(text + '.');
