@@ -19,6 +19,7 @@
 #include "app/run/collective.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/model/make_plan.hpp"
+#include "bert_hpc/train/shared_gradients.hpp"
 
 namespace bert_hpc::app {
 

@@ -222,7 +222,8 @@ bool is_merges(const std::string& text) {
   for (bool first = true; std::getline(lines, line); first = false) {
     if ((first && line.starts_with("#version")) || line.empty() || line == "\r") continue;
     const std::size_t blank = line.find(' ');
-    if (blank == 0 || blank + 1 >= line.size() || line.find(' ', blank + 1) != std::string::npos) return false;
+    if (blank == std::string::npos || blank == 0 || blank + 1 == line.size()) return false;
+    if (line.find(' ', blank + 1) != std::string::npos) return false;
   }
   return !text.empty();
 }

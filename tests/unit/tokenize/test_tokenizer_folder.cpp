@@ -263,6 +263,9 @@ TEST_CASE("the files of a tokenizer are copied with a model, other text under th
     CHECK_THROWS_WITH(copied_tokenizer_files(scratch.path()), ContainsSubstring(name));
     std::filesystem::remove(scratch / name);
   }
+  std::ofstream(scratch / "merges.txt") << "a b\nsecret\n";
+  CHECK_THROWS_WITH(copied_tokenizer_files(scratch.path()), ContainsSubstring("no list of merges, a pair a line"));
+  std::filesystem::remove(scratch / "merges.txt");
   std::ofstream(scratch / "vocab.txt") << "[CLS] <s> <eos>";
   CHECK_THROWS_WITH(
       copied_tokenizer_files(scratch.path()),
