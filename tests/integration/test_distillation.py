@@ -123,9 +123,9 @@ class Distillation(cases.Trainings):
         self.assertEqual([name for name in changed if ".layer." not in name], [])  # the head has no gradient
 
     def test_a_teacher_of_another_family_in_another_format(self):
-        self.prepare("roberta_classification")
+        self.prepare("modernbert_classification")
         self.prepare("classification")
-        models = ("classification_start", "roberta_classification_start")
+        models = ("classification_start", "modernbert_classification_start")
         probabilities = []
         for model in models:  # of the first batch, at temperature 1
             self.start("bert_hpc", f"apply_{model}.toml", {
@@ -139,7 +139,7 @@ class Distillation(cases.Trainings):
             losses = self.train("classification", f"other_{compute}", {}, 1,
                                 distill={"teacher": models[1], "alpha": 1.0, "temperature": 1.0, "compute": compute})
             self.assertLess(abs(losses[0] - expected), tolerance, compute)
-            self.assertIn(f"roberta, 2 blocks of 64, in {compute}; loss = 0 · the task's + 1 · kl at temperature 1",
+            self.assertIn(f"modernbert, 2 blocks of 64, in {compute}; loss = 0 · the task's + 1 · kl at temperature 1",
                           (self.folder / f"other_{compute}/log.txt").read_text())
 
     def test_a_resumed_run_reads_the_teacher_again(self):

@@ -84,6 +84,7 @@ void norms_agree(const Case& c, float tolerance, bool adds, bool centered) {
   const packs::RowSite site = c.row_site();
   Typed<T> z2(c.x), y2(c.x), d_x2(c.x);
   test::Vector<float> means2(8), rstd2(8);
+  float* const mean_of_z = centered ? means.data() : nullptr;  // in host memory now
   float* const mean2 = centered ? means2.data() : nullptr;
   Matrix d_z2(8, c.columns, 1);
   const Team team;
@@ -95,8 +96,8 @@ void norms_agree(const Case& c, float tolerance, bool adds, bool centered) {
                      packs::NormForward<T>{site, z2.tensor(), residual.tensor(), y2.tensor(), mean2, rstd2.data()}, p);
     packs::norm_rows_backward(
         team, walk,
-        packs::NormBackward<T, float>{site, d_y.tensor(), z.tensor(), mean, rstd.data(), d_z2.tensor(), d_x2.tensor(),
-                                      adds ? residual.tensor() : core::Tensor<T>()},
+        packs::NormBackward<T, float>{site, d_y.tensor(), z.tensor(), mean_of_z, rstd.data(), d_z2.tensor(),
+                                      d_x2.tensor(), adds ? residual.tensor() : core::Tensor<T>()},
         c.gamma.values.data(), packs::NoSums{});
   }
   CHECK(d_z2.padding_untouched());
