@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "app/engine/model_loading.hpp"
+#include "app/engine/sentence_modules.hpp"
 #include "app/report/describe.hpp"
 #include "app/report/results.hpp"
 #include "app/run/collective.hpp"
@@ -147,6 +148,7 @@ void run_embedding(const RunContext& context) {
   SessionData data(context);
   Session session(context, data, false);
   session.describe({});
+  warn_of_prompts(context);
   if (session.estimates()) {
     report_load(session.load_notes, context);
     note_directory(context.log, directory_note(context));

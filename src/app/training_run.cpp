@@ -12,6 +12,7 @@
 #include "app/engine/padding.hpp"
 #include "app/engine/planned_data.hpp"
 #include "app/engine/precision.hpp"
+#include "app/engine/sentence_modules.hpp"
 #include "app/engine/training_settings.hpp"
 #include "app/plan/micro_batch_size.hpp"
 #include "app/plan/model_choices.hpp"
@@ -140,6 +141,7 @@ void describe(const Session& session, const RunContext& context) {
   const std::string warning =
       objective.training_warning != nullptr ? objective.training_warning(*session.sets.train) : std::string();
   if (!warning.empty()) context.log.warning(warning);
+  if (objective.task->embeds_texts()) warn_of_prompts(context);
 }
 
 /// Prepares the directory to resume from here: removes later steps that a resuming run could take for its own. Only

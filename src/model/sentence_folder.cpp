@@ -19,6 +19,7 @@ using nlohmann::json;
 
 constexpr std::int64_t longest_file = 1 << 20;
 constexpr const char* modules_file = "modules.json";
+constexpr const char* prompts_file = "config_sentence_transformers.json";
 constexpr const char* type_prefix = "sentence_transformers.models.";
 
 /// Names of a pooling: ours, that of version 6, and the switch of earlier versions, which version 6 reads too.
@@ -90,6 +91,24 @@ std::optional<SentenceModules> read_sentence_modules(const std::filesystem::path
   return modules;
 }
 
+SentencePrompts read_sentence_prompts(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / prompts_file;
+  SentencePrompts prompts;
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return prompts;
+  const json config = read_strict_json(path, longest_file);
+  const auto name = config.find("default_prompt_name"), texts = config.find("prompts");
+  if (name != config.end() && name->is_string()) prompts.default_name = *name;
+  if (texts == config.end() || texts->is_null()) return prompts;
+  const auto refuse = [&] { throw Error(ExitCode::files, path.string() + ": prompts must be an object of texts."); };
+  if (!texts->is_object()) refuse();
+  for (const auto& [use, text] : texts->items()) {
+    if (!text.is_string()) refuse();
+    prompts.texts[use] = text;
+  }
+  return prompts;
+}
+
 NamedTexts sentence_files(const SentenceModules& modules) {
   const auto text = [](const json& value) { return core::json_text(value, 2) + "\n"; };
   json listed = json::array();
@@ -103,14 +122,15 @@ NamedTexts sentence_files(const SentenceModules& modules) {
   if (modules.normalize) add("2_Normalize", "Normalize");
   json pooling = {{"word_embedding_dimension", modules.dimensions}};
   for (const NamedPooling& known : poolings) pooling[known.key] = modules.pooling == known.word;
+  const std::string& default_name = modules.prompts.default_name;
   json settings = {{"do_lower_case", false}};  // the tokenizer's files say
   if (modules.max_tokens > 0) settings["max_seq_length"] = modules.max_tokens;
   return {{modules_file, text(listed)},
           {"1_Pooling/config.json", text(pooling)},
           {"sentence_bert_config.json", text(settings)},
-          {"config_sentence_transformers.json", text({{"prompts", json::object()},
-                                                      {"default_prompt_name", nullptr},
-                                                      {"similarity_fn_name", modules.similarity}})}};
+          {prompts_file, text({{"prompts", modules.prompts.texts},
+                               {"default_prompt_name", default_name.empty() ? json(nullptr) : json(default_name)},
+                               {"similarity_fn_name", modules.similarity}})}};
 }
 
 }  // namespace bert_hpc::model

@@ -2,6 +2,7 @@
 figures of evaluations against numpy; what cannot be is refused."""
 
 import hashlib
+import json
 import random
 import re
 import unittest
@@ -126,6 +127,20 @@ class TextEmbedding(TaskCase):
                 self.assertEqual(sorted(file["labels"][:].tolist()), [-3.0] * 3 + [2.5] * 3)
         done = self.prepare("incomplete", source, check=3, split={"train": 1}, filter={"drop_missing": False})
         self.assertIn('margins.csv, row 2, line 3: the negative ("near") is empty', done.stderr)
+
+    def test_prompts_of_a_folder_are_handed_on_with_a_warning(self):
+        self.train("prompted", schedule={"epochs": 1})
+        self.assertIn('"prompts": {}', (self.folder / "prompted/model/config_sentence_transformers.json").read_text())
+        prompts = {"prompts": {"query": "query: ", "document": ""}, "default_prompt_name": "query", "similarity_fn_name": "cosine"}
+        (self.folder / "prompted/model/config_sentence_transformers.json").write_text(json.dumps(prompts))
+        model = dict.fromkeys(SIZES) | {"pretrained": "prompted/model"}
+        warning = 'has prompts for its texts ("query: "), which are not added here'
+        done = self.train("handed_on", model=model, schedule={"epochs": 1})
+        self.assertIn(warning, done.stdout + done.stderr)
+        self.assertEqual(json.loads((self.folder / "handed_on/model/config_sentence_transformers.json").read_text()), prompts)
+        done = self.start("bert_hpc", "prompted_embed.toml", {"run": {"mode": "embed", "directory": "prompted_embed"}, "model": {"pretrained": "prompted/model"},
+                                                              "data": {"validation": self.shards["validation"]}}, 1, 0)
+        self.assertIn(warning, done.stdout + done.stderr)
 
     def test_layouts_agree(self):
         """One batch on any ranks and micro-batches, with dropout; bit for bit where results are reproducible."""

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "app/run/collective.hpp"
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/objectives/embedding.hpp"
@@ -20,6 +21,10 @@ std::optional<model::SentenceModules> modules_of(const config::Config& input, st
                           std::to_string(hidden) + " (hidden_size): these files are of different models.");
   }
   return modules;
+}
+
+model::SentencePrompts prompts_of(const config::Config& input) {
+  return input.model.pretrained ? model::read_sentence_prompts(*input.model.pretrained) : model::SentencePrompts();
 }
 
 }  // namespace
@@ -57,7 +62,31 @@ model::NamedTexts sentence_files_of(const config::Config& input, const ModelInst
                                               : similarity == ops::Similarity::dot ? "dot"
                                                                                    : "euclidean",
                                 .dimensions = model.outputs(),
-                                .max_tokens = data::max_tokens_from_json(shards.tokenizer, "the shards")});
+                                .max_tokens = data::max_tokens_from_json(shards.tokenizer, "the shards"),
+                                .prompts = prompts_of(input)});
+}
+
+namespace {
+
+std::string prompt_warning(const config::Config& input) {
+  std::string list;
+  for (const auto& [use, text] : prompts_of(input).texts) {
+    constexpr std::size_t longest = 60;
+    if (!text.empty()) list += (list.empty() ? "\"" : ", \"") + core::printable(text, longest) + '"';
+  }
+  if (list.empty()) return "";
+  return "the folder '" + *input.model.pretrained + "' has prompts for its texts (" + list +
+         "), which are not added here: bert_hpc_prep must read texts that begin with theirs";
+}
+
+}  // namespace
+
+void warn_of_prompts(const RunContext& context) {
+  std::string warning;
+  collectively(context.world, [&] {
+    if (context.world.rank() == 0) warning = prompt_warning(context.input);
+  });
+  if (!warning.empty()) context.log.warning(warning);
 }
 
 }  // namespace bert_hpc::app

@@ -2,9 +2,8 @@
 // model.
 #pragma once
 
-#include <string>
-
 #include "app/engine/model_instance.hpp"
+#include "app/run/run_context.hpp"
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/data/shard_schema.hpp"
 #include "bert_hpc/model/sentence_folder.hpp"
@@ -21,5 +20,9 @@ void settle_pooling(config::Config& input, std::int64_t hidden);
 /// training.
 model::NamedTexts sentence_files_of(const config::Config& input, const ModelInstance& model,
                                     const data::ShardInfo& shards);
+
+/// Collective. Warns if the pretrained model's folder has prompts, which neither embeddings nor trainings add to texts.
+/// Throws Error(files).
+void warn_of_prompts(const RunContext& context);
 
 }  // namespace bert_hpc::app

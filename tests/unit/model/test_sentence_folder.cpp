@@ -44,6 +44,25 @@ TEST_CASE("a folder of sentence-transformers says how its embeddings are compare
                      [](const auto& file) { return file.second.find("Normalize") != std::string::npos; }));
 }
 
+TEST_CASE("prompts of a folder are read as they are written, and broken ones are refused") {
+  const test::ScratchFolder folder;
+  CHECK(model::read_sentence_prompts(folder.path()) == model::SentencePrompts());
+  for (const char* const usual : {"", "query"}) {
+    const model::SentencePrompts prompts{.texts = {{"document", ""}, {"query", "query: "}}, .default_name = usual};
+    for (const auto& [name, text] : model::sentence_files({.pooling = "mean", .dimensions = 8, .prompts = prompts})) {
+      write(folder.path(), name, text);
+    }
+    CHECK(model::read_sentence_prompts(folder.path()) == prompts);
+  }
+  write(folder.path(), "config_sentence_transformers.json", R"({"__version__": {"pytorch": "1.8.1"}})");
+  CHECK(model::read_sentence_prompts(folder.path()) == model::SentencePrompts());
+  for (const char* const broken : {R"({"prompts": ["query: "]})", R"({"prompts": {"query": 1}})"}) {
+    write(folder.path(), "config_sentence_transformers.json", broken);
+    CHECK_THROWS_WITH(model::read_sentence_prompts(folder.path()),
+                      ContainsSubstring("prompts must be an object of texts"));
+  }
+}
+
 TEST_CASE("modules that are not computed, and broken ones, are refused by name") {
   const test::ScratchFolder folder;
   const auto read = [&](const std::string& modules, const std::string& config) {
