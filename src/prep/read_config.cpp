@@ -73,7 +73,6 @@ void complete_texts(PrepConfig& c, const config::TomlReader& reader) {
 ReadPrepConfig read(config::TomlReader& reader, const std::string& name) {
   config::refuse_input_of("bert_hpc", "run", "source", reader, name);
   reader.override_excludes("tokenizer.vocabulary", {"tokenizer.train_size"});
-  reader.override_excludes("tokenizer.train_size", {"tokenizer.vocabulary"});
   PrepConfig c;
   visit_keys(reader, c);
   const TextFormat* const format = find_text_format(c.source.format);

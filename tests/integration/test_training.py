@@ -128,7 +128,7 @@ class Classification(Case):
         rows, shards = self.work.folder / "numbered.tsv", self.work.folder / "numbered"
         write_tsv(rows, [(text, names.index(label), score) for text, label, score in sentences(60, seed=9)])
         run("bert_hpc_prep", self.work.folder / "prep.toml", "--set", f'source.files=["{rows}"]', "--set", "split.train=0",
-            "--set", "split.validation=0", "--set", "split.test=1", "--set", f'tokenizer.vocabulary="{model}"', "--set", "tokenizer.train_size=0",
+            "--set", "split.validation=0", "--set", "split.test=1", "--set", f'tokenizer.vocabulary="{model}"',
             "--set", f'output.directory="{shards}"', check=0)
         done = run("bert_hpc", self.work.input("numbered.toml", run={"mode": "evaluate", "directory": f"{shards}-run"},
                                                model=None,
