@@ -75,9 +75,8 @@ LoadedInput load_input(const std::string& text, const Invocation& invocation, in
   std::vector<std::string> overrides = invocation.overrides;
   const bool planned = invocation.planned_tokens > 0;
   if (planned) overrides.emplace_back(R"(data.train=["planned"])");  // the file's may be missing
-  config::ReadConfig read =
-      config::read_config_text(text, invocation.input_path, overrides,
-                               config::default_config(ops::optimizer_inputs(), model::family_settings()));
+  config::ReadConfig read = config::read_config_text(
+      text, invocation.input_path, overrides, config::default_config(ops::optimizer_inputs(), model::known_families()));
   input = std::move(read.config);
   if (planned && !input.trains()) {
     read.problems.add("--tokens and --mean-length plan a training, but [run] mode = \"" +

@@ -86,7 +86,7 @@ void visit_parallel(TomlKeys& toml, Parallel& parallel) {
 
 }  // namespace
 
-Config default_config(std::vector<core::NamedSettings> optimizers, std::vector<core::FamilySettings> families) {
+Config default_config(std::vector<core::NamedSettings> optimizers, std::vector<core::KnownFamily> families) {
   Config config;
   config.model.known = std::move(families);
   if (!optimizers.empty()) config.optimizer.name = optimizers.front().name;

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "bert_hpc/core/json.hpp"
+#include "bert_hpc/core/json_strict.hpp"
 #include "bert_hpc/core/text.hpp"
-#include "strict_json.hpp"
 
 namespace bert_hpc::model {
 
@@ -62,7 +62,7 @@ void ConfigReader::must_equal(const char* key, const json& only, const char* rea
   const json* found = find(key);
   if (found == nullptr || found->is_null() || *found == only) return;
   const std::string text = found->is_string() ? found->get<std::string>() : core::json_text(*found, -1, true);
-  problems_.add(std::string(key) + " is " + (found->is_string() ? in_quotes(text) : core::printable(text)) +
+  problems_.add(std::string(key) + " is " + (found->is_string() ? core::in_quotes(text) : core::printable(text)) +
                 ", but only " + core::json_text(only) + " is built in: " + reason);
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "strict_json.hpp"
+#include "bert_hpc/core/json_strict.hpp"
 
 namespace bert_hpc::model {
 namespace {
@@ -109,7 +109,7 @@ void HfCheckpoint::add(std::size_t file, const StoredTensor& tensor, ProblemList
 
 // The index maps each tensor to its file. Only what it says is believed: a shard that lacks a tensor is an error.
 void HfCheckpoint::open_shards(const std::filesystem::path& folder, const std::filesystem::path& index) {
-  const nlohmann::json root = read_strict_json(index, longest_index);
+  const nlohmann::json root = core::read_strict_json(index, longest_index);
   const auto map = root.find("weight_map");
   if (map == root.end() || !map->is_object() || map->empty()) {
     throw Error(ExitCode::files, index.string() + ": needs a \"weight_map\" that names the file of every tensor.");
@@ -119,13 +119,13 @@ void HfCheckpoint::open_shards(const std::filesystem::path& folder, const std::f
   for (const auto& [name, value] : map->items()) {
     const std::string file = value.is_string() ? value.get<std::string>() : std::string();
     if (!file.ends_with(".safetensors") || file.find('/') != std::string::npos) {
-      problems.add("the file of tensor " + in_quotes(name) + " must be a name in the same folder that ends in " +
-                   ".safetensors, but is " + (value.is_string() ? in_quotes(file) : value.type_name()) + ".");
+      problems.add("the file of tensor " + core::in_quotes(name) + " must be a name in the same folder that ends in " +
+                   ".safetensors, but is " + (value.is_string() ? core::in_quotes(file) : value.type_name()) + ".");
       continue;
     }
     if (shards.contains(file)) continue;
     if (!is_there(folder / file)) {
-      problems.add("the shard " + in_quotes(file) + " is missing: download it too.");
+      problems.add("the shard " + core::in_quotes(file) + " is missing: download it too.");
       shards.emplace(file, map->size());
       continue;
     }
@@ -135,7 +135,8 @@ void HfCheckpoint::open_shards(const std::filesystem::path& folder, const std::f
   problems.throw_if_any(ExitCode::files, index.string() + ": the shards it names cannot be used:");
   for (const auto& [name, value] : map->items()) {
     const SafetensorsFile& file = files_[shards.at(value.get<std::string>())];
-    if (file.find(name) == nullptr) problems.add(file.path().filename().string() + " lacks " + in_quotes(name) + ".");
+    if (file.find(name) == nullptr)
+      problems.add(file.path().filename().string() + " lacks " + core::in_quotes(name) + ".");
   }
   problems.throw_if_any(ExitCode::files, index.string() + ": the shards do not hold what it says:");
 }
@@ -163,7 +164,7 @@ void HfCheckpoint::read(const Entry& entry, const core::ShardRuns& runs, std::sp
 }
 
 std::string HfCheckpoint::describe(const Entry& entry) const {
-  return in_quotes(entry.tensor->name) + " in " + files_[entry.file].path().filename().string();
+  return core::in_quotes(entry.tensor->name) + " in " + files_[entry.file].path().filename().string();
 }
 
 }  // namespace bert_hpc::model

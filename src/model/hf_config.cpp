@@ -4,12 +4,12 @@
 #include <nlohmann/json.hpp>
 
 #include "bert_hpc/core/json.hpp"
+#include "bert_hpc/core/json_strict.hpp"
 #include "bert_hpc/core/model_limits.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/core/text_file.hpp"
 #include "families/family.hpp"
 #include "hf_checkpoint.hpp"
-#include "strict_json.hpp"
 
 namespace bert_hpc::model {
 namespace {
@@ -29,7 +29,7 @@ void read_labels(const json& id2label, ModelConfig& config, ProblemList& problem
                         (key == "0" || key[0] != '0');
     const std::size_t id = digits ? std::stoul(key) : names.size();
     if (id >= names.size() || !name.is_string()) {
-      problems.add("id2label has the entry " + in_quotes(key) + ", but with " + std::to_string(names.size()) +
+      problems.add("id2label has the entry " + core::in_quotes(key) + ", but with " + std::to_string(names.size()) +
                    " labels its keys must be \"0\" to \"" + std::to_string(names.size() - 1) +
                    "\" and its values strings.");
       return;
@@ -103,14 +103,14 @@ const Family* read_model_type(ConfigReader& reader, ProblemList& problems) {
   for (const Family* family : families()) {
     if (family->model_type == type) return family;
   }
-  problems.add("model_type is " + in_quotes(type) + "; supported are " + family_list() + ".");
+  problems.add("model_type is " + core::in_quotes(type) + "; supported are " + family_list() + ".");
   return nullptr;
 }
 
 }  // namespace
 
 ModelConfig parse_hf_config(const std::string& text, const std::string& what) {
-  const json root = parse_strict_json(text, what);
+  const json root = core::parse_strict_json(text, what);
   ModelConfig config;
   ProblemList problems;
   ConfigReader reader(root, problems);
@@ -156,7 +156,7 @@ void check_model(const ModelConfig& config, ProblemList& problems) {
   for (const OwnWord& word : family.words) {
     const std::vector<std::string> allowed(word.allowed.begin(), word.allowed.end());
     if (std::find(allowed.begin(), allowed.end(), word.get(config)) != allowed.end()) continue;
-    problems.add(std::string(word.file_key) + " is " + in_quotes(word.get(config)) + ", but must be " +
+    problems.add(std::string(word.file_key) + " is " + core::in_quotes(word.get(config)) + ", but must be " +
                  core::listed(allowed, "or") + ".");
   }
   family.check(config, problems);

@@ -9,10 +9,10 @@
 #include <set>
 
 #include "bert_hpc/core/device_memory.hpp"
+#include "bert_hpc/core/json_strict.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "families/family.hpp"
 #include "hf_checkpoint.hpp"
-#include "strict_json.hpp"
 
 namespace bert_hpc::model {
 namespace {
@@ -141,7 +141,7 @@ LoadPlan plan_load(const HfCheckpoint& checkpoint, const std::filesystem::path& 
       list(more_misshaped, checkpoint.describe(*source) + " has the shape " + shape_text(source->tensor->shape) +
                                ", but config.json and the task make it " + shape_text(parameter.shape) + ".");
     } else if (!is_weight_type(source->tensor->dtype) && is_first()) {
-      problems.add(checkpoint.describe(*source) + " is of type " + in_quotes(source->tensor->dtype) +
+      problems.add(checkpoint.describe(*source) + " is of type " + core::in_quotes(source->tensor->dtype) +
                    ", but weights must be F32, F16 or BF16.");
     }
   }

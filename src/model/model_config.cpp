@@ -2,8 +2,8 @@
 
 #include <sstream>
 
+#include "bert_hpc/core/json_strict.hpp"
 #include "bert_hpc/core/model_limits.hpp"
-#include "strict_json.hpp"
 
 namespace bert_hpc::model {
 namespace {
@@ -53,7 +53,7 @@ void check_sizes(const ModelConfig& config, core::ProblemList& problems) {
   check_positive("initializer_range", config.initializer_range, core::largest_initial_range, problems);
   if (!config.problem_type.empty() && config.problem_type != "regression" &&
       config.problem_type != "single_label_classification" && config.problem_type != "multi_label_classification") {
-    problems.add("problem_type is " + in_quotes(config.problem_type) +
+    problems.add("problem_type is " + core::in_quotes(config.problem_type) +
                  ", but must be \"regression\", \"single_label_classification\" or \"multi_label_classification\".");
   }
   if (config.vocab_size >= 1) {

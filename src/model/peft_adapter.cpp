@@ -10,11 +10,11 @@
 
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/core/json.hpp"
+#include "bert_hpc/core/json_strict.hpp"
 #include "config_reader.hpp"
 #include "families/family.hpp"
 #include "hf_checkpoint.hpp"
 #include "safetensors_writer.hpp"
-#include "strict_json.hpp"
 
 namespace bert_hpc::model {
 namespace {
@@ -141,13 +141,13 @@ PeftAdapter::PeftAdapter(const std::filesystem::path& folder, const std::string&
 }
 
 void PeftAdapter::read_config(const std::filesystem::path& path) {
-  const json root = read_strict_json(path, max_adapter_config_bytes);
+  const json root = core::read_strict_json(path, max_adapter_config_bytes);
   ProblemList problems;
   ConfigReader reader(root, problems);
   std::string type;
   std::optional<std::int64_t> rank;
   reader.text("peft_type", type);
-  if (type != "LORA") problems.add("peft_type is " + in_quotes(type) + ", but only \"LORA\" is built in.");
+  if (type != "LORA") problems.add("peft_type is " + core::in_quotes(type) + ", but only \"LORA\" is built in.");
   reader.integer("r", rank);
   if (!rank || *rank < 1) problems.add("r, the rank, must be a number of 1 or more.");
   reader.number("lora_alpha", settings_.alpha);
@@ -186,8 +186,8 @@ void PeftAdapter::list(const std::string& family) {
         problems.add(layer + " has no lora_magnitude_vector, but " + config_name + " says use_dora = true.");
       }
       if (entry.tensor->shape.empty() || entry.tensor->shape.front() != settings_.rank) {
-        problems.add(in_quotes(entry.tensor->name) + " has the shape " + shape_text(entry.tensor->shape) + ", but " +
-                     config_name + " says r = " + std::to_string(settings_.rank) + '.');
+        problems.add(core::in_quotes(entry.tensor->name) + " has the shape " + shape_text(entry.tensor->shape) +
+                     ", but " + config_name + " says r = " + std::to_string(settings_.rank) + '.');
       }
     } else if (!of_m.empty()) {
       if (!settings_.magnitudes) {
@@ -240,7 +240,7 @@ void PeftAdapter::check(const std::vector<core::ParameterSpec>& whole_model, con
   ProblemList problems;
   const auto compare = [&](const Entry& entry, const std::vector<std::int64_t>& wanted) {
     if (entry.tensor->shape == wanted) return;
-    problems.add(in_quotes(entry.tensor->name) + " has the shape " + shape_text(entry.tensor->shape) +
+    problems.add(core::in_quotes(entry.tensor->name) + " has the shape " + shape_text(entry.tensor->shape) +
                  ", but the base model and the task make it " + shape_text(wanted) + '.');
   };
   bool any_transposed = false;
@@ -250,7 +250,7 @@ void PeftAdapter::check(const std::vector<core::ParameterSpec>& whole_model, con
     const auto place = shapes.find(tensor);
     any_transposed = any_transposed || transposed.contains(tensor);
     if (place == shapes.end()) {
-      problems.add(in_quotes(entry.tensor->name) + " has no place in the model.");
+      problems.add(core::in_quotes(entry.tensor->name) + " has no place in the model.");
     } else if (end == a_end) {
       compare(entry, {settings_.rank, place->second.back()});
     } else if (end == b_end) {

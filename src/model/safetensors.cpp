@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "bert_hpc/core/error.hpp"
-#include "strict_json.hpp"
+#include "bert_hpc/core/json_strict.hpp"
 
 namespace bert_hpc::model {
 namespace {
@@ -75,7 +75,7 @@ bool product(const std::vector<std::int64_t>& shape, std::int64_t& elements) {
 }
 
 [[noreturn]] void fail(const std::filesystem::path& path, const std::string& tensor, const std::string& reason) {
-  fail(path, "tensor " + in_quotes(tensor) + ": " + reason);
+  fail(path, "tensor " + core::in_quotes(tensor) + ": " + reason);
 }
 
 std::string range_text(std::int64_t begin, std::int64_t end) {
@@ -160,7 +160,7 @@ SafetensorsFile::SafetensorsFile(SafetensorsFile&& other) noexcept
       metadata_(std::move(other.metadata_)) {}
 
 void SafetensorsFile::parse_header(const std::string& text, std::int64_t data_begin, std::int64_t file_size) {
-  const json root = parse_strict_json(text, path_.string() + ": header");
+  const json root = core::parse_strict_json(text, path_.string() + ": header");
   for (const auto& [name, entry] : root.items()) {
     if (name != "__metadata__") {
       tensors_.push_back(parse_entry(path_, name, entry));
@@ -169,7 +169,7 @@ void SafetensorsFile::parse_header(const std::string& text, std::int64_t data_be
     if (!entry.is_object()) fail(path_, "__metadata__ must be an object of strings.");
     for (const auto& [key, value] : entry.items()) {
       if (!value.is_string())
-        fail(path_, "__metadata__ must hold strings, but " + in_quotes(key) + " is something else.");
+        fail(path_, "__metadata__ must hold strings, but " + core::in_quotes(key) + " is something else.");
       metadata_[key] = value.get<std::string>();
     }
   }
@@ -202,7 +202,7 @@ void SafetensorsFile::check_layout(std::int64_t data_begin, std::int64_t file_si
     if (!product(tensor.shape, tensor.elements) || __builtin_mul_overflow(tensor.elements, width, &bytes) ||
         (width != 0 && bytes != tensor.end - tensor.begin)) {
       fail(path_, tensor.name,
-           "its shape " + shape_text(tensor.shape) + " of " + in_quotes(tensor.dtype) + " does not fit the " +
+           "its shape " + shape_text(tensor.shape) + " of " + core::in_quotes(tensor.dtype) + " does not fit the " +
                std::to_string(tensor.end - tensor.begin) + " bytes of its data_offsets.");
     }
     expected = tensor.end;
@@ -258,7 +258,8 @@ void SafetensorsFile::read_part(const StoredTensor& tensor, std::int64_t first, 
   if (tensor.dtype == "F32") return read_bytes(tensor, first * width, out.data(), count * width);
   if (tensor.dtype == "F16") return read_as<std::uint16_t>(tensor, first, out, widen_half);
   if (tensor.dtype == "BF16") return read_as<std::uint16_t>(tensor, first, out, widen_bfloat);
-  fail(path_, tensor.name, "is of type " + in_quotes(tensor.dtype) + ", but weights are read from F32, F16 or BF16.");
+  fail(path_, tensor.name,
+       "is of type " + core::in_quotes(tensor.dtype) + ", but weights are read from F32, F16 or BF16.");
 }
 
 void SafetensorsFile::read(const StoredTensor& tensor, std::span<double> out) const {
@@ -267,7 +268,7 @@ void SafetensorsFile::read(const StoredTensor& tensor, std::span<double> out) co
   if (tensor.dtype == "F32") return read_as<float>(tensor, 0, out, [](float x) { return static_cast<double>(x); });
   if (tensor.dtype == "F16") return read_as<std::uint16_t>(tensor, 0, out, widen_half);
   if (tensor.dtype == "BF16") return read_as<std::uint16_t>(tensor, 0, out, widen_bfloat);
-  fail(path_, tensor.name, "is of type " + in_quotes(tensor.dtype) + ", but must be F64, F32, F16 or BF16.");
+  fail(path_, tensor.name, "is of type " + core::in_quotes(tensor.dtype) + ", but must be F64, F32, F16 or BF16.");
 }
 
 void SafetensorsFile::read(const StoredTensor& tensor, std::span<std::int64_t> out) const {
@@ -276,7 +277,7 @@ void SafetensorsFile::read(const StoredTensor& tensor, std::span<std::int64_t> o
   const auto widen = [](auto x) { return static_cast<std::int64_t>(x); };
   if (tensor.dtype == "I32") return read_as<std::int32_t>(tensor, 0, out, widen);
   if (tensor.dtype == "U8") return read_as<std::uint8_t>(tensor, 0, out, widen);
-  fail(path_, tensor.name, "is of type " + in_quotes(tensor.dtype) + ", but must be I64, I32 or U8.");
+  fail(path_, tensor.name, "is of type " + core::in_quotes(tensor.dtype) + ", but must be I64, I32 or U8.");
 }
 
 }  // namespace bert_hpc::model

@@ -6,8 +6,8 @@
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/json.hpp"
+#include "bert_hpc/core/json_strict.hpp"
 #include "bert_hpc/core/shard.hpp"
-#include "strict_json.hpp"
 
 namespace bert_hpc::model {
 namespace {

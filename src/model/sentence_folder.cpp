@@ -6,9 +6,9 @@
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/json.hpp"
 #include "bert_hpc/core/json_bounded.hpp"
+#include "bert_hpc/core/json_strict.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/core/text_file.hpp"
-#include "strict_json.hpp"
 
 namespace bert_hpc::model {
 namespace {
@@ -32,7 +32,7 @@ constexpr std::array poolings = {
 
 /// The pooling of 1_Pooling/config.json: one of ours alone.
 void read_pooling(const std::filesystem::path& path, SentenceModules& modules) {
-  const json config = read_strict_json(path, longest_file);
+  const json config = core::read_strict_json(path, longest_file);
   std::string on;
   const auto named = config.find("pooling_mode");
   if (named != config.end()) on = named->is_string() ? named->get<std::string>() : named->dump();
@@ -84,7 +84,7 @@ std::optional<SentenceModules> read_sentence_modules(const std::filesystem::path
   if (modules.pooling.empty()) throw Error(ExitCode::input, path.string() + ": names no pooling.");
   const std::filesystem::path settings = folder / "sentence_bert_config.json";
   if (std::filesystem::exists(settings, ignored)) {
-    const json config = read_strict_json(settings, longest_file);
+    const json config = core::read_strict_json(settings, longest_file);
     const auto tokens = config.find("max_seq_length");
     if (tokens != config.end() && tokens->is_number_integer()) modules.max_tokens = *tokens;
   }
@@ -96,7 +96,7 @@ SentencePrompts read_sentence_prompts(const std::filesystem::path& folder) {
   SentencePrompts prompts;
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return prompts;
-  const json config = read_strict_json(path, longest_file);
+  const json config = core::read_strict_json(path, longest_file);
   const auto name = config.find("default_prompt_name"), texts = config.find("prompts");
   if (name != config.end() && name->is_string()) prompts.default_name = *name;
   if (texts == config.end() || texts->is_null()) return prompts;

@@ -228,7 +228,7 @@ bool is_merges(const std::string& text) {
   return !text.empty();
 }
 
-/// Of vocab.json nothing: JSON is looked at where all files of it are.
+/// Checks merges.txt alone: the caller parses vocab.json, as every JSON file.
 std::string merges_problem(const std::string& name, const std::string& text) {
   return name != "merges.txt" || is_merges(text) ? "" : "no list of merges, a pair a line";
 }

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "bert_hpc/core/json_depth.hpp"
+#include "bert_hpc/core/json_strict.hpp"
 #include "bert_hpc/prep/readers/row_reader.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
 #include "fuzz.hpp"
-#include "model/strict_json.hpp"
 
 using namespace bert_hpc;
 using nlohmann::json;
@@ -200,8 +200,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::vector<Question> rows = read(file.path(), refused);
   if (!refused.empty()) {
     const bool holds_zero = text.find('\0') != std::string::npos;  // which the parser takes for the end of its text
-    fuzz::require(holds_zero || !walked([&] { return model::parse_strict_json(text, "text"); }),
-                  "SQuAD is not refused");
+    fuzz::require(holds_zero || !walked([&] { return core::parse_strict_json(text, "text"); }), "SQuAD is not refused");
     return 0;
   }
   const auto expected = walked([&] { return json::parse(text); });

@@ -162,6 +162,7 @@ def make_config(task, settings):
     if kind_of(task) in PROBLEM_TYPES:
         common["problem_type"] = PROBLEM_TYPES[kind_of(task)]
     family = family_of(task)
+    sizes = dict(hidden_size=48, num_hidden_layers=settings["layers"], num_attention_heads=4, intermediate_size=80)
     if family == "distilbert":
         dropout = dict.fromkeys(["dropout", "attention_dropout", "seq_classif_dropout", "qa_dropout"], 0.0)
         return transformers.DistilBertConfig(
@@ -176,10 +177,7 @@ def make_config(task, settings):
         )
     if family == "esm":
         return transformers.EsmConfig(
-            hidden_size=48,
-            num_hidden_layers=settings["layers"],
-            num_attention_heads=4,
-            intermediate_size=80,
+            **sizes,
             hidden_dropout_prob=0.0,
             attention_probs_dropout_prob=0.0,
             layer_norm_eps=1e-5,  # a mask token's row of zeros is divided by its root
@@ -191,10 +189,7 @@ def make_config(task, settings):
         )
     if family == "eurobert":
         return transformers.EuroBertConfig(
-            hidden_size=48,
-            num_hidden_layers=settings["layers"],
-            num_attention_heads=4,
-            intermediate_size=80,
+            **sizes,
             classifier_pooling=settings["pooling"],
             pad_token_id=0,
             bos_token_id=1,
@@ -205,10 +200,7 @@ def make_config(task, settings):
     if family == "modernbert":
         special = dict(pad_token_id=0, bos_token_id=1, eos_token_id=2, cls_token_id=1, sep_token_id=2)
         return transformers.ModernBertConfig(
-            hidden_size=48,
-            num_hidden_layers=settings["layers"],
-            num_attention_heads=4,
-            intermediate_size=80,
+            **sizes,
             local_attention=8,
             global_attn_every_n_layers=2,
             classifier_pooling=settings["pooling"],
@@ -218,10 +210,7 @@ def make_config(task, settings):
     if family == "mpnet":  # its positions begin after padding's row
         common["max_position_embeddings"] += padding_of(task) + 1
         return transformers.MPNetConfig(
-            hidden_size=48,
-            num_hidden_layers=settings["layers"],
-            num_attention_heads=4,
-            intermediate_size=80,
+            **sizes,
             hidden_dropout_prob=0.0,
             attention_probs_dropout_prob=0.0,
             **common,
@@ -233,10 +222,7 @@ def make_config(task, settings):
     elif family == "electra":
         common["embedding_size"] = settings.get("embeddings", 48)
     return getattr(transformers, FAMILIES.get(family, "Bert") + "Config")(
-        hidden_size=48,
-        num_hidden_layers=settings["layers"],
-        num_attention_heads=4,
-        intermediate_size=80,
+        **sizes,
         type_vocab_size=types,
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,

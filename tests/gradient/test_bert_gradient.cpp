@@ -40,14 +40,22 @@ model::ModelConfig small_bilstm(double dropout) {
   return config;
 }
 
+/// Sizes of models with attention, and initial values that are large enough that no gradient drowns in rounding.
+void make_small(model::ModelConfig& config) {
+  config.vocab_size = 23;
+  config.hidden_size = 24;
+  config.num_hidden_layers = 2;
+  config.num_attention_heads = 3;
+  config.intermediate_size = 40;
+  config.max_position_embeddings = 12;
+  config.initializer_range = 0.3;
+}
+
 /// Three layers: the second attends to a window of three tokens.
 model::ModelConfig small_modernbert(const std::string& family, double dropout) {
   model::ModelConfig config = model::default_config("modernbert");
-  config.vocab_size = 23;
-  config.hidden_size = 24;
+  make_small(config);
   config.num_hidden_layers = 3;
-  config.num_attention_heads = 3;
-  config.intermediate_size = 40;
   for (const auto& [key, value] :
        {std::pair("attention_probs_dropout_prob", dropout), std::pair("attention_output_dropout", dropout),
         std::pair("embedding_dropout", dropout), std::pair("classifier_dropout", dropout),
@@ -56,7 +64,6 @@ model::ModelConfig small_modernbert(const std::string& family, double dropout) {
   }
   config.pad_token_id = model::no_token;  // a layer norm of its row of zeros is too steep for differences
   if (family == mean_modernbert) REQUIRE(model::set_own_word(config, "pooling", "mean"));
-  config.initializer_range = 0.3;
   return config;
 }
 
@@ -65,30 +72,19 @@ constexpr std::int32_t esm_mask = 3;
 
 model::ModelConfig small_esm(double dropout) {
   model::ModelConfig config = model::default_config("esm");
-  config.vocab_size = 23;
-  config.hidden_size = 24;
-  config.num_hidden_layers = 2;
-  config.num_attention_heads = 3;
-  config.intermediate_size = 40;
+  make_small(config);
   config.mask_token_id = esm_mask;
   for (const char* const key : {"hidden_dropout_prob", "attention_probs_dropout_prob"}) {
     REQUIRE(model::set_own_number(config, key, dropout));
   }
   config.pad_token_id = model::no_token;  // as in small_modernbert()
-  config.initializer_range = 0.3;
   return config;
 }
 
 model::ModelConfig small_eurobert(const std::string& family, double dropout) {
   model::ModelConfig config = model::default_config("eurobert");
-  config.vocab_size = 23;
-  config.hidden_size = 24;
-  config.num_hidden_layers = 2;
-  config.num_attention_heads = 3;
-  config.intermediate_size = 40;
-  config.max_position_embeddings = 12;
+  make_small(config);
   config.pad_token_id = model::no_token;  // as in small_modernbert()
-  config.initializer_range = 0.3;
   REQUIRE(model::set_own_number(config, "attention_probs_dropout_prob", dropout));
   REQUIRE(model::set_own_word(config, "pooling", family.substr(family.find(',') + 2)));
   return config;
@@ -105,17 +101,11 @@ model::ModelConfig small_config(const std::string& family, double dropout) {
     config.type_vocab_size = 0;
     model::encoder_settings(config).hidden_act = "gelu_new";
   }
-  config.vocab_size = 23;
-  config.hidden_size = 24;
-  config.num_hidden_layers = 2;
-  config.num_attention_heads = 3;
-  config.intermediate_size = 40;
-  config.max_position_embeddings = 12;
+  make_small(config);
   if (family == small_electra) config.embedding_size = 10;
   if (family == wide_electra) config.embedding_size = 32;
   model::encoder_settings(config).hidden_dropout_prob = model::encoder_settings(config).attention_probs_dropout_prob =
       model::encoder_settings(config).span_dropout = dropout;
-  config.initializer_range = 0.3;  // large enough that no gradient drowns in rounding
   return config;
 }
 

@@ -242,7 +242,7 @@ struct ConfigProblem {
 };
 
 /// Defaults of a program that has these optimizers and families of models.
-Config default_config(std::vector<core::NamedSettings> optimizers, std::vector<core::FamilySettings> families);
+Config default_config(std::vector<core::NamedSettings> optimizers, std::vector<core::KnownFamily> families);
 
 /// All keys with their types and limits. Reads into or writes from `config`.
 void visit_keys(TomlKeys& toml, Config& config);

@@ -34,12 +34,12 @@ struct Lora {
 
 /// Sizes and rates under config.json's names: the model from scratch, or what is to differ from `pretrained`.
 struct Model {
-  std::vector<core::FamilySettings> known;  ///< families that the program has; no key
-  std::string family = "bert";              ///< model_type of config.json
-  std::optional<std::string> pretrained;    ///< a Hugging Face folder
-  std::string head = "auto";                ///< of `pretrained`: "auto", "keep", "new"
-  std::string attention = "fused";          ///< "fused", "plain"
-  std::string trainable = "all";            ///< "all", "head", "bitfit", "lora"
+  std::vector<core::KnownFamily> known;   ///< families that the program has; no key
+  std::string family = "bert";            ///< model_type of config.json
+  std::optional<std::string> pretrained;  ///< a Hugging Face folder
+  std::string head = "auto";              ///< of `pretrained`: "auto", "keep", "new"
+  std::string attention = "fused";        ///< "fused", "plain"
+  std::string trainable = "all";          ///< "all", "head", "bitfit", "lora"
   Lora lora;
   std::int64_t freeze_layers = 0;  ///< the embeddings and so many blocks, the lowest; 0: nothing
   // recompute: a word, or a number of blocks (a list of one); both empty: nothing.
@@ -55,7 +55,7 @@ struct Model {
 
   bool has_attention() const {
     return std::none_of(known.begin(), known.end(),
-                        [this](const core::FamilySettings& one) { return one.name == family && !one.attention; });
+                        [this](const core::KnownFamily& one) { return one.name == family && !one.attention; });
   }
 };
 
@@ -69,9 +69,9 @@ auto attention_sizes(AnyModel& model) {
 }
 
 /// Keys that some families have, each once. A word's are those of all families.
-inline std::vector<core::FamilyKey> family_keys(const std::vector<core::FamilySettings>& families) {
+inline std::vector<core::FamilyKey> family_keys(const std::vector<core::KnownFamily>& families) {
   std::vector<core::FamilyKey> keys;
-  for (const core::FamilySettings& family : families) {
+  for (const core::KnownFamily& family : families) {
     for (const core::FamilyKey& key : family.keys) {
       const auto found =
           std::find_if(keys.begin(), keys.end(), [&key](const core::FamilyKey& other) { return other.key == key.key; });
@@ -92,7 +92,7 @@ inline std::vector<core::FamilyKey> family_keys(const std::vector<core::FamilySe
 inline void visit_model(TomlKeys& toml, Model& model) {
   const Range probability = from_to_below(0, 1), size = between(1, double{core::largest_size});
   Choices families;
-  for (const core::FamilySettings& one : model.known) families.names.push_back(one.name);
+  for (const core::KnownFamily& one : model.known) families.names.push_back(one.name);
   toml.table("model").key("family", model.family, families);
   toml.key("pretrained", model.pretrained);
   toml.key("head", model.head, one_of({"auto", "keep", "new"}));

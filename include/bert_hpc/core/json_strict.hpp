@@ -1,5 +1,5 @@
-// JSON of files that may be hostile: size and depth are limited, a key that stands twice in
-// an object is refused (parsers differ in which one wins), and every failure is a core::Error that names the file.
+// Parser of JSON files that may be hostile: size and depth are limited, a key that an object has twice is rejected
+// (parsers differ in which one wins), and every failure is a core::Error that names the file.
 #pragma once
 
 #include <cstdint>

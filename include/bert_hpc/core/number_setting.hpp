@@ -38,7 +38,7 @@ struct FamilyKey {
 };
 
 /// A model family and the keys that not every family has.
-struct FamilySettings {
+struct KnownFamily {
   std::string name;
   bool attention = true;  ///< it has heads, a feed-forward layer and positions
   std::vector<FamilyKey> keys{};

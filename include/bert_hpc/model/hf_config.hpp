@@ -23,7 +23,7 @@ ModelConfig parse_hf_config(const std::string& text, const std::string& what);
 /// model_type of every family, as in [model] family.
 std::vector<std::string> family_names();
 /// Every family with its own keys of [model].
-std::vector<core::FamilySettings> family_settings();
+std::vector<core::KnownFamily> known_families();
 
 /// What a config.json of this family means that states nothing. Throws Error(input) if there is no such family.
 ModelConfig default_config(const std::string& family);

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "../strict_json.hpp"
+#include "bert_hpc/core/json_strict.hpp"
 #include "bert_hpc/core/model_limits.hpp"
 #include "bert_hpc/layers/feature_rows.hpp"
 #include "bert_hpc/layers/recurrent_sublayers.hpp"
@@ -137,27 +137,13 @@ void check(const ModelConfig& config, core::ProblemList& problems) {
 
 constexpr const char* poolings[] = {"ends", "mean", "max"};
 
-const OwnWord pooling_word = {
-    .key = "pooling",
-    .file_key = "pooling",
-    .allowed = poolings,
-    .get = [](const ModelConfig& config) -> const std::string& { return settings_of(config).pooling; },
-    .set = [](ModelConfig& config, const std::string& value) { settings_of(config).pooling = value; }};
+constexpr OwnWord pooling = pooling_word<BilstmSettings>("pooling", poolings);
 
 std::span<const OwnNumber> numbers() {
   static constexpr std::array all = {
-      OwnNumber{.key = "hidden_dropout_prob",
-                .limits = is_probability,
-                .get = [](const ModelConfig& config) -> std::optional<double> {
-                  return settings_of(config).hidden_dropout_prob;
-                },
-                .set = [](ModelConfig& config, double value) { settings_of(config).hidden_dropout_prob = value; }},
-      OwnNumber{.key = "classifier_dropout",
-                .limits = is_probability,
-                .get = [](const ModelConfig& config) -> std::optional<double> {
-                  return settings_of(config).classifier_dropout;
-                },
-                .set = [](ModelConfig& config, double value) { settings_of(config).classifier_dropout = value; }}};
+      own_number<BilstmSettings, &BilstmSettings::hidden_dropout_prob>("hidden_dropout_prob", is_probability),
+      own_number<BilstmSettings, &BilstmSettings::classifier_dropout>("classifier_dropout", is_probability),
+  };
   return all;
 }
 
@@ -184,7 +170,7 @@ extern const Family bilstm = {
     .plan = plan,
     .check = check,
     .numbers = numbers,
-    .words = {&pooling_word, 1},
+    .words = {&pooling, 1},
 };
 
 }  // namespace bert_hpc::model

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "../strict_json.hpp"
+#include "bert_hpc/core/json_strict.hpp"
 #include "bert_hpc/core/model_limits.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/ops/rotary.hpp"
@@ -24,14 +24,6 @@ void check_attention_dropout(double value, core::ProblemList& problems) {
   text << "attention_probs_dropout_prob is " << value << ", but attention drops in steps of 1/256: use 0, or a number "
        << "from 1/512 = 0.001953125 to below 511/512.";
   problems.add(text.str());
-}
-
-template <double EncoderSettings::*number>
-constexpr OwnNumber own_number(const char* key, const core::NumberLimits& limits) {
-  return {.key = key,
-          .limits = limits,
-          .get = [](const ModelConfig& config) -> std::optional<double> { return encoder_settings(config).*number; },
-          .set = [](ModelConfig& config, double value) { encoder_settings(config).*number = value; }};
 }
 
 }  // namespace
@@ -119,7 +111,7 @@ void check_encoder(const ModelConfig& config, core::ProblemList& problems) {
   check_encoder_numbers(own, problems);
   if (config.pad_token_id == no_token) problems.add("pad_token_id is -1, but token ids go from 0 on.");
   if (own.hidden_act != "gelu") {
-    problems.add("hidden_act is " + in_quotes(own.hidden_act) +
+    problems.add("hidden_act is " + core::in_quotes(own.hidden_act) +
                  ", but only \"gelu\" (exact, with the error function) is built in.");
   }
 }
@@ -136,8 +128,9 @@ std::span<const OwnNumber> encoder_numbers() {
                       encoder_settings(config).hidden_dropout_prob = value;
                       encoder_settings(config).embedding_dropout.reset();
                     }},
-      own_number<&EncoderSettings::attention_probs_dropout_prob>("attention_probs_dropout_prob", is_probability),
-      own_number<&EncoderSettings::layer_norm_eps>("layer_norm_eps", is_epsilon),
+      own_number<EncoderSettings, &EncoderSettings::attention_probs_dropout_prob>("attention_probs_dropout_prob",
+                                                                                  is_probability),
+      own_number<EncoderSettings, &EncoderSettings::layer_norm_eps>("layer_norm_eps", is_epsilon),
       OwnNumber{.key = "classifier_dropout",
                 .limits = is_probability,
                 .get = [](const ModelConfig& config) { return encoder_settings(config).classifier_dropout; },

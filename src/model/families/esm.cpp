@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "../strict_json.hpp"
+#include "bert_hpc/core/json_strict.hpp"
 #include "family.hpp"
 
 namespace bert_hpc::model {
@@ -52,7 +52,7 @@ void read(ConfigReader& reader, ModelConfig& config) {
   std::string positions = "absolute";
   reader.text("position_embedding_type", positions);
   if (positions != "rotary") {
-    reader.problems().add("position_embedding_type is " + in_quotes(positions) +
+    reader.problems().add("position_embedding_type is " + core::in_quotes(positions) +
                           ", as of ESM-1b and ESM-1v, but only \"rotary\" (ESM-2) is built in.");
   }
   reader.must_be("emb_layer_norm_before", false, "embeddings have no layer norm of their own.");
@@ -112,7 +112,7 @@ void check(const ModelConfig& config, core::ProblemList& problems) {
   const EsmSettings& own = settings_of(config);
   check_encoder_numbers(own.encoder, problems);
   if (own.encoder.hidden_act != "gelu") {
-    problems.add("hidden_act is " + in_quotes(own.encoder.hidden_act) +
+    problems.add("hidden_act is " + core::in_quotes(own.encoder.hidden_act) +
                  ", but only \"gelu\" (exact, with the error function) is built in.");
   }
   if (own.token_dropout && !config.mask_token_id) {
@@ -122,19 +122,12 @@ void check(const ModelConfig& config, core::ProblemList& problems) {
   check_rotated_heads(config, problems);
 }
 
-template <double EncoderSettings::*number>
-constexpr OwnNumber own_number(const char* key, const core::NumberLimits& limits) {
-  return {.key = key,
-          .limits = limits,
-          .get = [](const ModelConfig& config) -> std::optional<double> { return settings_of(config).encoder.*number; },
-          .set = [](ModelConfig& config, double value) { settings_of(config).encoder.*number = value; }};
-}
-
 std::span<const OwnNumber> numbers() {
   static constexpr std::array all = {
-      own_number<&EncoderSettings::hidden_dropout_prob>("hidden_dropout_prob", is_probability),
-      own_number<&EncoderSettings::attention_probs_dropout_prob>("attention_probs_dropout_prob", is_probability),
-      own_number<&EncoderSettings::layer_norm_eps>("layer_norm_eps", is_epsilon),
+      encoder_number<EsmSettings, &EncoderSettings::hidden_dropout_prob>("hidden_dropout_prob", is_probability),
+      encoder_number<EsmSettings, &EncoderSettings::attention_probs_dropout_prob>("attention_probs_dropout_prob",
+                                                                                  is_probability),
+      encoder_number<EsmSettings, &EncoderSettings::layer_norm_eps>("layer_norm_eps", is_epsilon),
   };
   return all;
 }

@@ -6,7 +6,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "../strict_json.hpp"
+#include "bert_hpc/core/json_strict.hpp"
 #include "family.hpp"
 
 namespace bert_hpc::model {
@@ -144,37 +144,25 @@ void check(const ModelConfig& config, core::ProblemList& problems) {
   const EncoderSettings& own = settings_of(config).encoder;
   check_encoder_numbers(own, problems);
   if (own.hidden_act != "silu") {
-    problems.add("hidden_act is " + in_quotes(own.hidden_act) + ", but only \"silu\" is built in.");
+    problems.add("hidden_act is " + core::in_quotes(own.hidden_act) + ", but only \"silu\" is built in.");
   }
   if (!(own.rotary_theta > 0)) problems.add("rope_theta must be above 0.");
   check_rotated_heads(config, problems);
 }
 
-template <double EncoderSettings::*number>
-constexpr OwnNumber own_number(const char* key, const core::NumberLimits& limits) {
-  return {.key = key,
-          .limits = limits,
-          .get = [](const ModelConfig& config) -> std::optional<double> { return settings_of(config).encoder.*number; },
-          .set = [](ModelConfig& config, double value) { settings_of(config).encoder.*number = value; }};
-}
-
 std::span<const OwnNumber> numbers() {
   static constexpr std::array all = {
-      own_number<&EncoderSettings::attention_probs_dropout_prob>("attention_probs_dropout_prob", is_probability),
-      own_number<&EncoderSettings::layer_norm_eps>("layer_norm_eps", is_epsilon),
-      own_number<&EncoderSettings::rotary_theta>("rope_theta", is_positive),
+      encoder_number<EuroBertSettings, &EncoderSettings::attention_probs_dropout_prob>("attention_probs_dropout_prob",
+                                                                                       is_probability),
+      encoder_number<EuroBertSettings, &EncoderSettings::layer_norm_eps>("layer_norm_eps", is_epsilon),
+      encoder_number<EuroBertSettings, &EncoderSettings::rotary_theta>("rope_theta", is_positive),
   };
   return all;
 }
 
 constexpr const char* poolings[] = {"bos", "mean", "late"};
 
-constexpr OwnWord pooling_word = {
-    .key = "pooling",
-    .file_key = "classifier_pooling",
-    .allowed = poolings,
-    .get = [](const ModelConfig& config) -> const std::string& { return settings_of(config).pooling; },
-    .set = [](ModelConfig& config, const std::string& value) { settings_of(config).pooling = value; }};
+constexpr OwnWord pooling = pooling_word<EuroBertSettings>("classifier_pooling", poolings);
 
 }  // namespace
 
@@ -199,7 +187,7 @@ extern const Family eurobert = {
     .plan = plan,
     .check = check,
     .numbers = numbers,
-    .words = {&pooling_word, 1},
+    .words = {&pooling, 1},
 };
 
 }  // namespace bert_hpc::model

@@ -35,10 +35,10 @@ std::vector<std::string> family_names() {
   return names;
 }
 
-std::vector<core::FamilySettings> family_settings() {
-  std::vector<core::FamilySettings> settings;
+std::vector<core::KnownFamily> known_families() {
+  std::vector<core::KnownFamily> settings;
   for (const Family* family : all) {
-    core::FamilySettings& one = settings.emplace_back();
+    core::KnownFamily& one = settings.emplace_back();
     one.name = family->model_type;
     one.attention = family->attention;
     for (const OwnNumber& number : family->numbers()) one.keys.push_back({.key = number.key, .limits = number.limits});

@@ -58,6 +58,36 @@ struct OwnWord {
   void (*set)(ModelConfig& config, const std::string& value);
 };
 
+/// The number `member` of a family's own Settings.
+template <class Settings, auto member>
+constexpr OwnNumber own_number(const char* key, const core::NumberLimits& limits) {
+  return {.key = key,
+          .limits = limits,
+          .get = [](const ModelConfig& config) -> std::optional<double> { return config.own.as<Settings>().*member; },
+          .set = [](ModelConfig& config, double value) { config.own.change<Settings>().*member = value; }};
+}
+
+/// The number `member` of the EncoderSettings among a family's own Settings.
+template <class Settings, auto member>
+constexpr OwnNumber encoder_number(const char* key, const core::NumberLimits& limits) {
+  return {.key = key,
+          .limits = limits,
+          .get = [](const ModelConfig& config) -> std::optional<double> {
+            return config.own.as<Settings>().encoder.*member;
+          },
+          .set = [](ModelConfig& config, double value) { config.own.change<Settings>().encoder.*member = value; }};
+}
+
+/// [model] pooling, the member of that name of a family's own Settings.
+template <class Settings>
+constexpr OwnWord pooling_word(const char* file_key, std::span<const char* const> allowed) {
+  return {.key = "pooling",
+          .file_key = file_key,
+          .allowed = allowed,
+          .get = [](const ModelConfig& config) -> const std::string& { return config.own.as<Settings>().pooling; },
+          .set = [](ModelConfig& config, const std::string& value) { config.own.change<Settings>().pooling = value; }};
+}
+
 struct Family {
   std::string model_type;                ///< of config.json
   std::string title;                     ///< for messages, e.g. "BERT"

@@ -7,7 +7,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "../strict_json.hpp"
+#include "bert_hpc/core/json_strict.hpp"
 #include "bert_hpc/core/model_limits.hpp"
 #include "family.hpp"
 
@@ -132,7 +132,7 @@ void check(const ModelConfig& config, core::ProblemList& problems) {
   const EncoderSettings& own = encoder_settings(config);
   check_encoder_numbers(own, problems);
   if (!is_with_tanh(own.hidden_act) && own.hidden_act != "gelu") {
-    problems.add("activation_function is " + in_quotes(own.hidden_act) +
+    problems.add("activation_function is " + core::in_quotes(own.hidden_act) +
                  ", but only \"gelu_new\" (with tanh, also as \"gelu_pytorch_tanh\" and \"gelu_fast\") and \"gelu\" "
                  "(exact) are built in.");
   }

@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "../strict_json.hpp"
+#include "bert_hpc/core/json_strict.hpp"
 #include "bert_hpc/core/model_limits.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "family.hpp"
@@ -254,7 +254,7 @@ void check(const ModelConfig& config, core::ProblemList& problems) {
   check_encoder_numbers(own.encoder, problems, "embedding_dropout");
   check_probability("attention_output_dropout", own.attention_output_dropout, problems);
   if (own.encoder.hidden_act != "gelu") {
-    problems.add("hidden_activation is " + in_quotes(own.encoder.hidden_act) +
+    problems.add("hidden_activation is " + core::in_quotes(own.encoder.hidden_act) +
                  ", but only \"gelu\" (exact, with the error function) is built in.");
   }
   const auto whole = [&](const char* key, double value, double low) {
@@ -276,31 +276,17 @@ void check(const ModelConfig& config, core::ProblemList& problems) {
   check_rotated_heads(config, problems);
 }
 
-template <double ModernBertSettings::*number>
-constexpr OwnNumber own_number(const char* key, const core::NumberLimits& limits) {
-  return {.key = key,
-          .limits = limits,
-          .get = [](const ModelConfig& config) -> std::optional<double> { return settings_of(config).*number; },
-          .set = [](ModelConfig& config, double value) { settings_of(config).*number = value; }};
-}
-
-/// A number, or one that may be left out.
-template <auto number>
-constexpr OwnNumber encoder_number(const char* key, const core::NumberLimits& limits) {
-  return {.key = key,
-          .limits = limits,
-          .get = [](const ModelConfig& config) -> std::optional<double> { return settings_of(config).encoder.*number; },
-          .set = [](ModelConfig& config, double value) { settings_of(config).encoder.*number = value; }};
-}
-
 std::span<const OwnNumber> numbers() {
   static constexpr std::array all = {
-      encoder_number<&EncoderSettings::attention_probs_dropout_prob>("attention_probs_dropout_prob", is_probability),
-      own_number<&ModernBertSettings::attention_output_dropout>("attention_output_dropout", is_probability),
-      encoder_number<&EncoderSettings::embedding_dropout>("embedding_dropout", is_probability),
-      encoder_number<&EncoderSettings::classifier_dropout>("classifier_dropout", is_probability),
-      encoder_number<&EncoderSettings::layer_norm_eps>("layer_norm_eps", is_epsilon),
-      own_number<&ModernBertSettings::window>("local_attention", {.low = 0, .high = core::largest_size}),
+      encoder_number<ModernBertSettings, &EncoderSettings::attention_probs_dropout_prob>("attention_probs_dropout_prob",
+                                                                                         is_probability),
+      own_number<ModernBertSettings, &ModernBertSettings::attention_output_dropout>("attention_output_dropout",
+                                                                                    is_probability),
+      encoder_number<ModernBertSettings, &EncoderSettings::embedding_dropout>("embedding_dropout", is_probability),
+      encoder_number<ModernBertSettings, &EncoderSettings::classifier_dropout>("classifier_dropout", is_probability),
+      encoder_number<ModernBertSettings, &EncoderSettings::layer_norm_eps>("layer_norm_eps", is_epsilon),
+      own_number<ModernBertSettings, &ModernBertSettings::window>("local_attention",
+                                                                  {.low = 0, .high = core::largest_size}),
       OwnNumber{.key = "global_attn_every_n_layers",
                 .limits = {.low = 1, .high = core::max_layers},
                 .get = [](const ModelConfig& config) -> std::optional<double> {
@@ -312,20 +298,15 @@ std::span<const OwnNumber> numbers() {
                       settings_of(config).global_every = value;
                       settings_of(config).layer_types.clear();
                     }},
-      own_number<&ModernBertSettings::global_theta>("global_rope_theta", is_positive),
-      own_number<&ModernBertSettings::local_theta>("local_rope_theta", is_positive),
+      own_number<ModernBertSettings, &ModernBertSettings::global_theta>("global_rope_theta", is_positive),
+      own_number<ModernBertSettings, &ModernBertSettings::local_theta>("local_rope_theta", is_positive),
   };
   return all;
 }
 
 constexpr const char* poolings[] = {"cls", "mean"};
 
-constexpr OwnWord pooling_word = {
-    .key = "pooling",
-    .file_key = "classifier_pooling",
-    .allowed = poolings,
-    .get = [](const ModelConfig& config) -> const std::string& { return settings_of(config).pooling; },
-    .set = [](ModelConfig& config, const std::string& value) { settings_of(config).pooling = value; }};
+constexpr OwnWord pooling = pooling_word<ModernBertSettings>("classifier_pooling", poolings);
 
 }  // namespace
 
@@ -351,7 +332,7 @@ extern const Family modernbert = {
     .plan = plan,
     .check = check,
     .numbers = numbers,
-    .words = {&pooling_word, 1},
+    .words = {&pooling, 1},
 };
 
 }  // namespace bert_hpc::model

@@ -4,7 +4,7 @@
 // of its first, remote code (n_embd, …), and Transformers' own. Tensors have the names of the first.
 #include <nlohmann/json.hpp>
 
-#include "../strict_json.hpp"
+#include "bert_hpc/core/json_strict.hpp"
 #include "family.hpp"
 
 namespace bert_hpc::model {
@@ -99,7 +99,7 @@ void check(const ModelConfig& config, core::ProblemList& problems) {
   const EncoderSettings& own = encoder_settings(config);
   check_encoder_numbers(own, problems);
   if (own.hidden_act != "silu") {
-    problems.add("hidden_act is " + in_quotes(own.hidden_act) + ", but only \"silu\" is built in.");
+    problems.add("hidden_act is " + core::in_quotes(own.hidden_act) + ", but only \"silu\" is built in.");
   }
   if (!(own.rotary_theta > 0)) problems.add("rope_theta must be above 0.");
   check_rotated_heads(config, problems);

@@ -21,7 +21,7 @@ using Catch::Matchers::ContainsSubstring;
 namespace {
 
 config::Config defaults() {
-  return config::default_config(ops::optimizer_inputs(), model::family_settings());
+  return config::default_config(ops::optimizer_inputs(), model::known_families());
 }
 
 const std::string minimal =
@@ -142,7 +142,7 @@ TEST_CASE("any key that is given since then is reported") {
                                      "distill.compute",
                                      "model.embedding_size"};
   std::set<std::string> of_bert;  // the first family
-  for (const core::FamilySettings& family : model::family_settings()) {
+  for (const core::KnownFamily& family : model::known_families()) {
     const bool is_own = family.name == "bert";
     for (const core::FamilyKey& key : family.keys) {
       const std::string name = "model." + key.key;

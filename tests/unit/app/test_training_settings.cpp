@@ -17,7 +17,7 @@ app::TrainerSettings settings(const std::vector<std::string>& overrides) {
       "[run]\ndirectory = \"out\"\n[model]\nhidden_size = 64\nnum_hidden_layers = 2\nnum_attention_heads = 2\n"
       "[task]\nname = \"classification\"\n[data]\ntrain = [\"t.h5\"]\n[optimizer]\nlearning_rate = 0.25\n"
       "weight_decay = 0.5\n[schedule]\nepochs = 1\n";
-  const config::Config known = config::default_config(ops::optimizer_inputs(), model::family_settings());
+  const config::Config known = config::default_config(ops::optimizer_inputs(), model::known_families());
   return app::trainer_settings(test::parsed_input(text, "in.toml", overrides, known), 200);
 }
 

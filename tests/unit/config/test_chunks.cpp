@@ -17,7 +17,7 @@ Config parse(const std::vector<std::string>& overrides) {
   return bert_hpc::test::parsed_input(
       "[run]\ndirectory = \"out\"\n[model]\npretrained = \"folder\"\n[task]\nname = \"regression\"\n"
       "[data]\ntrain = [\"a.h5\"]\n[optimizer]\nlearning_rate = 1e-5\n[schedule]\nepochs = 3\n",
-      "in.toml", overrides, default_config(bert_hpc::ops::optimizer_inputs(), bert_hpc::model::family_settings()));
+      "in.toml", overrides, default_config(bert_hpc::ops::optimizer_inputs(), bert_hpc::model::known_families()));
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ const std::string minimal =
     "[data]\ntrain = [\"a.h5\"]\n[optimizer]\nlearning_rate = 1e-5\n[schedule]\nepochs = 3\n";
 
 Config defaults() {
-  return default_config(bert_hpc::ops::optimizer_inputs(), bert_hpc::model::family_settings());
+  return default_config(bert_hpc::ops::optimizer_inputs(), bert_hpc::model::known_families());
 }
 
 Config parse(const std::string& text, const std::vector<std::string>& overrides = {}) {
@@ -481,7 +481,7 @@ TEST_CASE("the name of the optimizer decides which keys its table has") {
       {.name = "second", .settings = {{.key = "momentum", .value = 0.25}, {.key = "beta", .value = 2}}}};
   const auto read = [&](const std::vector<std::string>& overrides) {
     return bert_hpc::test::parsed_input(minimal, "in.toml", overrides,
-                                        default_config(two, bert_hpc::model::family_settings()));
+                                        default_config(two, bert_hpc::model::known_families()));
   };
   const auto problem = [&](const std::vector<std::string>& overrides) {
     try {
@@ -495,7 +495,7 @@ TEST_CASE("the name of the optimizer decides which keys its table has") {
   const Config second = read({"optimizer.name='second'", "optimizer.beta=3.0"});
   CHECK_THAT(to_toml(second), ContainsSubstring("momentum = 0.25\nbeta = 3.0\ndecay = "));
   CHECK(to_toml(bert_hpc::test::parsed_input(to_toml(second), "in.toml", {},
-                                             default_config(two, bert_hpc::model::family_settings()))) ==
+                                             default_config(two, bert_hpc::model::known_families()))) ==
         to_toml(second));
   CHECK_THAT(problem({"optimizer.momentum=0.1"}), ContainsSubstring("momentum"));
   CHECK_THAT(problem({"optimizer.beta=1.5"}), ContainsSubstring("out of range"));

@@ -20,7 +20,7 @@ std::string problems(const std::vector<std::string>& overrides,
       "[data]\ntrain = [\"a.h5\"]\ntest = [\"b.h5\"]\n[optimizer]\nlearning_rate = 1e-5\n[schedule]\nepochs = 3\n";
   try {
     test::parsed_input(text, "in.toml", overrides,
-                       config::default_config(ops::optimizer_inputs(), model::family_settings()));
+                       config::default_config(ops::optimizer_inputs(), model::known_families()));
   } catch (const core::Error& error) {
     return error.what();
   }

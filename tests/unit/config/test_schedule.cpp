@@ -19,7 +19,7 @@ Schedule parse(const std::string& schedule, const std::vector<std::string>& over
       "[run]\ndirectory = \"out\"\n[model]\npretrained = \"folder\"\n[task]\nname = \"classification\"\n"
       "[data]\ntrain = [\"a.h5\"]\n[optimizer]\nlearning_rate = 1e-5\n[schedule]\n" +
       schedule;
-  const Config defaults = default_config(bert_hpc::ops::optimizer_inputs(), bert_hpc::model::family_settings());
+  const Config defaults = default_config(bert_hpc::ops::optimizer_inputs(), bert_hpc::model::known_families());
   return bert_hpc::test::parsed_input(text, "in.toml", overrides, defaults).schedule;
 }
 

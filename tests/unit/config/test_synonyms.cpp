@@ -34,7 +34,7 @@ epochs = 1
 std::string problems(const std::string& text, const std::vector<std::string>& overrides = {}) {
   try {
     bert_hpc::test::parsed_input(text, "in.toml", overrides,
-                                 default_config(bert_hpc::ops::optimizer_inputs(), bert_hpc::model::family_settings()));
+                                 default_config(bert_hpc::ops::optimizer_inputs(), bert_hpc::model::known_families()));
   } catch (const bert_hpc::core::Error& error) {
     return error.what();
   }

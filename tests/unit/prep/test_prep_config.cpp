@@ -367,7 +367,7 @@ TEST_CASE("every synonym leads to a key or table that an input has") {
   using bert_hpc::config::key_synonyms;
   KeyList list;
   bert_hpc::config::Config trainer =
-      bert_hpc::config::default_config(bert_hpc::ops::optimizer_inputs(), bert_hpc::model::family_settings());
+      bert_hpc::config::default_config(bert_hpc::ops::optimizer_inputs(), bert_hpc::model::known_families());
   bert_hpc::config::visit_keys(list, trainer);
   PrepConfig prep;
   visit_keys(list, prep);
