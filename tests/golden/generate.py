@@ -85,11 +85,6 @@ TASKS = {
     "modernbert_question_answering": dict(layers=1, labels=2, keep_values=False, pooling="cls"),
     "nomic_bert_classification": dict(layers=2, labels=5, keep_values=False),
     "nomic_bert_masked_lm": dict(layers=1, labels=2, keep_values=False),
-    "eurobert_classification": dict(layers=2, labels=5, keep_values=True, pooling="late"),
-    "eurobert_classification_mean": dict(layers=1, labels=5, keep_values=False, pooling="mean"),
-    "eurobert_regression": dict(layers=1, labels=1, keep_values=False, pooling="bos"),
-    "eurobert_masked_lm": dict(layers=2, labels=2, keep_values=False, pooling="late"),
-    "eurobert_token_classification": dict(layers=1, labels=5, keep_values=False, pooling="late"),
     "esm_classification": dict(layers=2, labels=5, keep_values=False),
     "esm_masked_lm": dict(layers=1, labels=2, keep_values=False),
     "esm_token_classification": dict(layers=1, labels=5, keep_values=False),
@@ -105,6 +100,11 @@ TASKS = {
     "roberta_question_answering": dict(layers=1, labels=2, keep_values=False),
     "roberta_answer_ranking": dict(layers=1, labels=1, keep_values=False),
     "roberta_answer_ranking_listwise": dict(layers=1, labels=1, keep_values=False),
+    "eurobert_classification": dict(layers=2, labels=5, keep_values=True, pooling="late"),
+    "eurobert_classification_mean": dict(layers=1, labels=5, keep_values=False, pooling="mean"),
+    "eurobert_regression": dict(layers=1, labels=1, keep_values=False, pooling="bos"),
+    "eurobert_masked_lm": dict(layers=2, labels=2, keep_values=False, pooling="late"),
+    "eurobert_token_classification": dict(layers=1, labels=5, keep_values=False, pooling="late"),
 }
 CLASSES = {
     "classification": "ForSequenceClassification",
