@@ -50,7 +50,7 @@ void visit_optimizer(TomlKeys& toml, Optimizer& optimizer) {
   toml.key("learning_rate", optimizer.learning_rate, positive());
   own_keys(optimizer);
   for (core::NumberSetting& own : optimizer.own) {
-    toml.key(own.key.c_str(), own.value, {own.low, own.high, own.low_open, own.high_open});
+    toml.key(own.key.c_str(), own.value, range_of(own.limits));
   }
   toml.key("decay", optimizer.decay, one_of({"decoupled", "coupled", "independent"}));
   toml.key("max_gradient_norm", optimizer.max_gradient_norm, non_negative());

@@ -11,7 +11,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::vector<std::string> overrides;
   if (cut != std::string_view::npos) overrides.emplace_back(all.substr(cut + 1));
   const config::Config defaults = config::default_config(
-      {{.name = "adamw", .settings = {{.key = "beta1", .value = 0.9, .low = 0, .high = 1, .high_open = true}}}},
+      {{.name = "adamw",
+        .settings = {{.key = "beta1", .value = 0.9, .limits = {.low = 0, .high = 1, .high_open = true}}}}},
       {{.name = "bert",
         .keys = {{.key = "hidden_dropout_prob", .limits = {.low = 0, .high = 1}},
                  {.key = "pooling", .words = {"cls", "mean"}}}},

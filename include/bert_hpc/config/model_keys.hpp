@@ -110,10 +110,8 @@ inline void visit_model(TomlKeys& toml, Model& model) {
   toml.key("max_position_embeddings", model.max_position_embeddings, size);
   toml.key("type_vocab_size", model.type_vocab_size, size);
   for (const core::FamilyKey& own : family_keys(model.known)) {
-    const core::NumberLimits& limits = own.limits;
     if (own.words.empty()) {
-      toml.key(own.key.c_str(), model.own_numbers[own.key],
-               {limits.low, limits.high, limits.low_open, limits.high_open});
+      toml.key(own.key.c_str(), model.own_numbers[own.key], range_of(own.limits));
     } else {
       toml.key(own.key.c_str(), model.own_words[own.key], one_of(own.words));
     }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "bert_hpc/core/error.hpp"
+#include "bert_hpc/core/number_setting.hpp"
 
 namespace bert_hpc::config {
 
@@ -31,6 +32,9 @@ struct Range {
   std::string text() const;  ///< "at least 1", "a multiple of 0.5 from 0 to below 1"; "" if everything is allowed
 };
 
+inline Range range_of(const core::NumberLimits& limits) {
+  return {.low = limits.low, .high = limits.high, .low_open = limits.low_open, .high_open = limits.high_open};
+}
 inline Range positive() {
   return {.low = 0, .low_open = true};
 }

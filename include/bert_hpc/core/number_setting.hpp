@@ -8,26 +8,24 @@
 
 namespace bert_hpc::core {
 
-/// A key with its default and the numbers that are allowed; an open end excludes its bound.
-struct NumberSetting {
-  std::string key;
-  double value = 0;  ///< the default
+/// The numbers that are allowed; an open end excludes its bound.
+struct NumberLimits {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
   bool low_open = false, high_open = false;
+};
+
+/// A key with its default and its limits.
+struct NumberSetting {
+  std::string key;
+  double value = 0;  ///< the default
+  NumberLimits limits{};
 };
 
 /// A method and the keys that only it has.
 struct NamedSettings {
   std::string name;
   std::vector<NumberSetting> settings{};
-};
-
-/// The numbers that are allowed; an open end excludes its bound.
-struct NumberLimits {
-  double low = -std::numeric_limits<double>::infinity();
-  double high = std::numeric_limits<double>::infinity();
-  bool low_open = false, high_open = false;
 };
 
 /// A key of [model] that not every family has: a number, or one of some words.

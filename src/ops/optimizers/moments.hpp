@@ -35,10 +35,10 @@ inline double bias_correction(double beta, const UpdateStep& step) {
 template <class Rule>
 OptimizerKind moment_kind(const char* name, double epsilon, double beta2 = 0.999) {
   return {.input = {.name = name,
-                    .settings = {{.key = "beta1", .value = 0.9, .low = 0, .high = 1, .high_open = true},
-                                 {.key = "beta2", .value = beta2, .low = 0, .high = 1, .high_open = true},
-                                 {.key = "epsilon", .value = epsilon, .low = 0, .low_open = true},
-                                 {.key = "weight_decay", .value = 0.01, .low = 0}}},
+                    .settings = {{.key = "beta1", .value = 0.9, .limits = {.low = 0, .high = 1, .high_open = true}},
+                                 {.key = "beta2", .value = beta2, .limits = {.low = 0, .high = 1, .high_open = true}},
+                                 {.key = "epsilon", .value = epsilon, .limits = {.low = 0, .low_open = true}},
+                                 {.key = "weight_decay", .value = 0.01, .limits = {.low = 0}}}},
           .states = {{.name = "first_moments"}, {.name = "second_moments"}},
           .make = [](std::span<const double> values) -> std::unique_ptr<UpdateRule> {
             return std::make_unique<Rule>(MomentSettings(values));

@@ -477,7 +477,7 @@ TEST_CASE("the example input runs, shows every key, and every key of it is known
 TEST_CASE("the name of the optimizer decides which keys its table has") {
   using bert_hpc::core::NamedSettings;
   const std::vector<NamedSettings> two = {
-      {.name = "first", .settings = {{.key = "beta", .value = 0.5, .low = 0, .high = 1}}},
+      {.name = "first", .settings = {{.key = "beta", .value = 0.5, .limits = {.low = 0, .high = 1}}}},
       {.name = "second", .settings = {{.key = "momentum", .value = 0.25}, {.key = "beta", .value = 2}}}};
   const auto read = [&](const std::vector<std::string>& overrides) {
     return bert_hpc::test::parsed_input(minimal, "in.toml", overrides,
