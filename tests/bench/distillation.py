@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 
-TASK = {"name": "classification"}
+INPUT = pathlib.Path(__file__).resolve().parents[2] / "input/trec_prep.toml"
 SMALL = {"family": "bert", "hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 512,
          "max_position_embeddings": 64}
 
@@ -41,22 +41,16 @@ def parse_options():
     return parser.parse_args()
 
 
-def start(program, path, tables):
-    """Writes an input and runs a program with it."""
-    path.write_text("".join(f"[{table}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
-                            for table, keys in tables.items()))
-    done = subprocess.run([program, path], capture_output=True, text=True)
+def call(program, path, *arguments):
+    done = subprocess.run([program, path, *arguments], capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{program} {path} ended with status {done.returncode}:\n{done.stderr[-2000:]}")
 
 
 def prepare(program, options, folder):
-    start(program, folder / "prep.toml", {
-        "source": {"format": "csv", "files": [str(options.questions)], "encoding": "latin-1", "header": False, "delimiter": " ",
-                   "quotes": False, "columns": 2, "label": "1", "text": "2", "label_separator": ":"},
-        "split": {"train": 0.6, "validation": 0.1, "test": 0.3, "stratify": True},
-        "tokenizer": {"vocabulary": str(options.pretrained), "max_tokens": 64}, "task": TASK,
-        "output": {"directory": str(folder / "shards")}})
+    changed = {"source.files": [str(options.questions)], "split.train": 0.6, "split.validation": 0.1, "split.test": 0.3, "split.stratify": True,
+               "tokenizer.vocabulary": str(options.pretrained), "output.directory": str(folder / "shards")}
+    call(program, INPUT, *(part for key, value in changed.items() for part in ("--set", f"{key}={json.dumps(value)}")))
 
 
 def accuracy(program, folder, name, model, rate, epochs, seed=1, distill=None):
@@ -64,12 +58,16 @@ def accuracy(program, folder, name, model, rate, epochs, seed=1, distill=None):
     import h5py
 
     if not (folder / name / "model/model.safetensors").exists():
-        start(program, folder / f"{name}.toml", {
-            "run": {"directory": str(folder / name), "seed": seed}, "model": model, "task": TASK,
+        tables = {
+            "run": {"directory": str(folder / name), "seed": seed}, "model": model, "task": {"name": "classification"},
             "data": {split: [f"{folder}/shards/{split}-*.h5"] for split in ("train", "validation", "test")},
             "batch": {"global": 32}, "optimizer": {"learning_rate": rate},
             "schedule": {"name": "linear", "warmup_ratio": 0.1, "epochs": epochs},
-            "evaluation": {"every_epochs": 1, "best": "accuracy"}} | ({"distill": distill} if distill else {}))
+            "evaluation": {"every_epochs": 1, "best": "accuracy"}} | ({"distill": distill} if distill else {})
+        path = folder / f"{name}.toml"
+        path.write_text("".join(f"[{table}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
+                                for table, keys in tables.items()))
+        call(program, path)
     with h5py.File(folder / name / "metrics.h5") as file:
         return float(file["evaluations/test/accuracy"][-1])
 
