@@ -5,7 +5,7 @@ folders in ../bert) for a few pairs of texts, each computed alone.
     python3 generate.py        needs torch and transformers, whose versions are in the file
 
 A layer's states are those that output_hidden_states gives behind so many blocks: of the families with norms before their sublayers
-(GPT-2, ModernBERT, ESM) the sum that the next block reads, before its norm, and of the last layer the result of the final norm.
+(GPT-2, ModernBERT, ESM, EuroBERT) the sum that the next block reads, before its norm, and of the last layer the result of the final norm.
 Of the 48 columns the file has some.
 """
 
@@ -21,7 +21,7 @@ import transformers
 
 HERE = pathlib.Path(__file__).resolve().parent
 FAMILIES = {"bert": "", "distilbert": "distilbert_", "electra": "electra_", "roberta": "roberta_", "gpt2": "gpt2_",
-            "modernbert": "modernbert_", "mpnet": "mpnet_", "esm": "esm_"}
+            "modernbert": "modernbert_", "mpnet": "mpnet_", "esm": "esm_", "nomic_bert": "nomic_bert_", "eurobert": "eurobert_"}
 SPECIAL = {"cls": 2, "sep": 3, "mask": 96}  # padding and [UNK] are 0 and 1, in the order that the family has
 LENGTHS = [(3, 1), (17, 13), (1, 6)]  # tokens of both texts; ModernBERT's window has 9
 COLUMNS = [0, 13, 30, 47]
@@ -30,7 +30,7 @@ COLUMNS = [0, 13, 30, 47]
 def states_of(folder, ids, types):
     """(layers, tokens, columns) of one sequence."""
     model = transformers.AutoModelForSequenceClassification.from_pretrained(folder, attn_implementation="eager").double().eval()
-    more = {"token_type_ids": torch.tensor([types])} if model.config.model_type in ("bert", "electra") else {}
+    more = {"token_type_ids": torch.tensor([types])} if model.config.model_type in ("bert", "electra", "nomic_bert") else {}
     with torch.no_grad():
         states = model(input_ids=torch.tensor([ids]), output_hidden_states=True, **more).hidden_states
     assert len(states) == model.config.num_hidden_layers + 1
