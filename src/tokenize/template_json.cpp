@@ -74,7 +74,7 @@ std::optional<TokenTemplate> template_of(const json& single, const json& pair, s
   take(two->begin(), a2, before, true);
   take(a2 + 1, b2, sequence.between, false);
   take(b2 + 1, two->end(), sequence.after_pair, false);
-  // Types: 0, and that of the second text from some token between the texts on.
+  // Tokens have type 0 up to some token between the texts, and the second text's type from there on.
   const auto of_type = [](int type) { return [type](const TemplatePart& part) { return part.type == type; }; };
   const auto second = b2->type == 0 ? b2 : std::find_if_not(two->begin(), b2, of_type(0));
   sequence.second_type = static_cast<std::uint8_t>(b2->type);

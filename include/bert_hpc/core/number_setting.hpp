@@ -1,5 +1,5 @@
 // Keys that an input may state for one of several named methods (an optimizer) or model families: plain data, so that
-// what reads inputs does not depend on what has them.
+// readers of inputs depend neither on methods nor on families.
 #pragma once
 
 #include <limits>

@@ -127,7 +127,7 @@ struct TokenizerKind {
   std::vector<TokenizerKey> keys;
   bool knows_all_text = false;         ///< whether no text has unknown tokens
   std::vector<const char*> own_files;  ///< names of the files that hold its vocabulary beside tokenizer.json
-  /// What a text is instead of the file `name` of own_files, the rest of "FILE: is …"; "" if it seems to be that file.
+  /// Names what a text is instead of the file `name` of own_files, the rest of "FILE: is …"; "" if it seems to be it.
   /// Null: such files are not copied with a model (copied_tokenizer_files()).
   std::string (*own_file_problem)(const std::string& name, const std::string& text) = nullptr;
   /// Whether own_files become what a tokenizer.json would hold, added tokens included: they are read only without one.
