@@ -30,6 +30,7 @@ import time
 from command_line import JOBS, StudyError, options_of, parser_of, program
 from study_plan import SPLITS, shards_of, toml_text, toml_value
 
+REQUEUED = ("--requeue", "--signal=USR1@120", "--open-mode=append")  # as in train.slurm; the user's options win
 KILL_DELAY = 0.02  # seconds a step of a run that is to be killed: a short one would have finished
 
 
@@ -216,14 +217,9 @@ class Study:
             except KeyboardInterrupt:  # a terminal signals grid.sh too, which waits for the checkpoint
                 continue
 
-    def grid_command(self, own, grid, ranks):
-        return [
-            str(JOBS / "grid.sh"),
-            str(self.output / f"{own}.toml"),
-            str(grid),
-            str(self.output / "runs"),
-            str(ranks),
-        ]
+    def grid_command(self, own, grid, *ranks):
+        words = [JOBS / "grid.sh", self.output / f"{own}.toml", grid, self.output / "runs", *ranks]
+        return [str(word) for word in words]
 
     def run_here(self):
         """All runs, stage by stage, of which the first was checked; returns the first status that is not 0."""
@@ -274,18 +270,18 @@ class Study:
             before, ids = ids or before, []
             for own, ranks, grid, lines in self.write_grids(stage, everything=True):
                 after = [f"--dependency=afterany:{':'.join(before)}"] if before else []
+                # Slurm runs a copy of a script, which would not find the rest of jobs/: the job's script names it instead.
+                wrapped = f"exec bash {shlex.join(self.grid_command(own, grid))}"
                 command = [
                     "sbatch",
                     "--parsable",
                     f"--array=1-{lines}",
                     f"--ntasks={ranks}",
                     *after,
+                    *REQUEUED,
                     f"--output={self.output}/slurm-%A-%a.log",
                     *options,
-                    str(JOBS / "grid.sh"),
-                    str(self.output / f"{own}.toml"),
-                    str(grid),
-                    str(self.output / "runs"),
+                    f"--wrap={wrapped}",
                 ]
                 ids.append(self.sbatch(command))
                 say(f"Submitted {lines} runs on {ranks} ranks: job {ids[-1]}")
@@ -295,6 +291,7 @@ class Study:
                 "sbatch",
                 "--parsable",
                 f"--dependency=afterany:{':'.join(ids)}",
+                *options,
                 "--ntasks=1",
                 f"--output={self.output}/slurm-report.log",
                 f"--wrap={wrapped}",

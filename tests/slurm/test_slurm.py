@@ -2,9 +2,11 @@
 scancel; and what interrupts jobs: a signal, preemption, a node that dies. A job that was interrupted ends with the bits of
 one that was not."""
 
+import csv
 import hashlib
 import os
 import pathlib
+import re
 import shutil
 import signal
 import sys
@@ -17,6 +19,7 @@ sys.path.insert(0, str(HERE.parent / "integration"))
 import cluster  # noqa: E402
 import h5py  # noqa: E402
 import program  # noqa: E402
+import test_studies  # noqa: E402
 from waiting import LIMIT, contains, recorded_steps, wait_for_pauses, wait_until  # noqa: E402
 
 JOBS = HERE.parent.parent / "jobs"
@@ -213,6 +216,24 @@ class Slurm(program.Case):
         for run in (first, second):
             self.assertEqual(status(run), "finished")
         self.assertNotEqual(weights(first), weights(second))
+
+    def test_a_study(self):
+        """Its stages wait for each other: a model, its embeddings, classifiers on one and two ranks, and the report, which finds
+        the same figures in both layouts."""
+        data, output = self.folder / "sources.csv", self.folder / "study"
+        test_studies.write_table(data, ["text", "source", "prompt_id", "text_length", "word_count"], test_studies.source_texts())
+        jobs = program.installed_tree(self.folder, "jobs", "postprocess")
+        submitted = self.slurm.run("bash", jobs / "study-sources.sh", "--data", data, "--size", "tiny", "--output", output,
+                                   "--only", "^(bert-none|bert-data)$", "--slurm=--cpus-per-task=1", check=0,
+                                   cwd=self.folder, environment=self.environment | {"BERT_HPC_PYTHON": sys.executable})
+        report = re.search(r"Submitted the report: job (\d+)", submitted.stdout).group(1)
+        fields = self.slurm.wait_for(report, {"COMPLETED", "FAILED", "CANCELLED"})
+        logs = "\n".join(f"--- {path.name}\n{path.read_text()}" for path in sorted(output.glob("slurm-*.log")))
+        self.assertEqual(fields["JobState"], "COMPLETED", logs)
+        with open(output / "report/table.csv", encoding="utf-8") as file:
+            losses = {row["row"]: row["mean"] for row in csv.DictReader(file) if row["measure"] == "loss" and row["mean"]}
+        self.assertEqual(set(losses), {"bert-none", "bert-data"}, logs)
+        self.assertAlmostEqual(float(losses["bert-none"]), float(losses["bert-data"]), 3)  # the order of fp32 sums differs
 
     def test_directives_of_the_array(self):
         """array.slurm runs train.slurm, whose directives have no effect then: the block of resources is the same in both."""
