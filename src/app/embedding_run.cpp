@@ -148,7 +148,7 @@ void run_embedding(const RunContext& context) {
   SessionData data(context);
   Session session(context, data, false);
   session.describe({});
-  warn_of_prompts(context);
+  warn_of_prompts(context, session.sets);
   if (session.estimates()) {
     report_load(session.load_notes, context);
     note_directory(context.log, directory_note(context));

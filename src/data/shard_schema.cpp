@@ -83,6 +83,20 @@ std::int64_t max_tokens_from_json(const std::string& json, const std::string& fi
   return entry->get<std::int64_t>();
 }
 
+ShardPrompts prompts_from_json(const std::string& json, const std::string& file) {
+  const Json settings = settings_of(json, file);
+  const auto text = [&](const char* key) {
+    const auto entry = settings.find(key);
+    if (entry == settings.end()) return std::string();
+    if (!entry->is_string()) {
+      throw Error(ExitCode::data,
+                  file + ": attribute 'tokenizer': '" + key + "' is " + entry->dump() + "; it must be a text.");
+    }
+    return entry->get<std::string>();
+  };
+  return {text(prompt_key), text(prompt_pair_key)};
+}
+
 ShardTokenizer shard_tokenizer(const std::string& json, const std::string& file) {
   const Json stated = settings_of(json, file);
   const auto type = stated.find("type");

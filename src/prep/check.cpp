@@ -17,6 +17,7 @@
 #include "bert_hpc/tokenize/utf8.hpp"
 #include "given_vocabulary.hpp"
 #include "input_rules.hpp"
+#include "model_lengths.hpp"
 #include "ownership.hpp"
 #include "readers/text_bytes.hpp"
 #include "readers/text_decoder.hpp"
@@ -213,6 +214,11 @@ void settle_tokenizer(PrepConfig& config) {
     if (!settings.contains(key.name)) tokenizer.assumed[key.name] = key.usual;
   }
   settings = resolved(kind, settings);
+  if (tokenizer.max_tokens_given || !config.parts_texts()) return;
+  if (const std::int64_t tokens = sentence_tokens_of(model_folder(tokenizer)); tokens > 0) {
+    tokenizer.max_tokens = tokens;
+    tokenizer.note = "[tokenizer] max_tokens = " + std::to_string(tokens) + ", as sentence_bert_config.json says";
+  }
 }
 
 }  // namespace

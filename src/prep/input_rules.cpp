@@ -213,6 +213,21 @@ void check_words(const PrepConfig& c, config::TomlReader& reader) {
   }
 }
 
+/// What stands before a text must not move what labels say of it.
+void check_prompts(const PrepConfig& c, config::TomlReader& reader) {
+  if (c.task.name.empty()) return;
+  if (!c.source.prompt.empty() && c.has_words()) {
+    complain(reader, "source.prompt", "does not go with token_classification, whose words have a label each.");
+  }
+  if (c.source.prompt_pair.empty()) return;
+  if (c.has_answers()) {
+    complain(reader, "source.prompt_pair",
+             "does not go with question_answering, whose answers are counted in characters of the context.");
+  } else if (!c.has_second_text()) {
+    complain(reader, "source.prompt_pair", "is for second texts, and text_pair names no column of them.");
+  }
+}
+
 void check_filter(const PrepConfig& c, config::TomlReader& reader) {
   if (c.filter.empty_pairs && (!c.has_pairs() || c.has_answers())) {
     complain(reader, "filter.empty_pairs",
@@ -322,6 +337,7 @@ void check_input(const PrepConfig& c, config::TomlReader& reader) {
   check_label_columns(c, reader);
   check_answers(c, reader);
   check_words(c, reader);
+  check_prompts(c, reader);
   check_filter(c, reader);
   check_candidates(c, reader);
   check_texts(c, reader);

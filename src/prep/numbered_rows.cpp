@@ -46,6 +46,7 @@ NumberedRows::NumberedRows(const PrepConfig& config, const Staging& staging, com
     : group_(group),
       pairs_(config.has_second_text()),
       has_negatives_(!config.source.negatives.empty()),
+      prompts_(config.source),
       trainer_(config.tokenizer_kind().trainer(config.tokenizer.settings, config.ends_texts())),
       spool_(staging.file("words-" + std::to_string(group.rank()))) {}
 
@@ -57,12 +58,13 @@ void NumberedRows::add(const SourceRow& row, RowStatus status) {
     spool_.add(numbers_);
     text_bytes_ += static_cast<std::int64_t>(text.size());
   };
-  add_text(row.text);
-  if (pairs_) add_text(row.text_pair);
+  const PromptedTexts texts = prompts_.add(row);
+  add_text(texts.text);
+  if (pairs_) add_text(texts.text_pair);
   if (!has_negatives_) return;
-  numbers_.assign(1, static_cast<std::int32_t>(row.negatives.size()));
+  numbers_.assign(1, static_cast<std::int32_t>(texts.negatives.size()));
   spool_.add(numbers_);
-  for (const std::string_view text : row.negatives) add_text(text);
+  for (const std::string_view text : texts.negatives) add_text(text);
 }
 
 /// Calls visit(row, split) for each row of this rank, with its words in numbers_, pair_numbers_ and negatives_.

@@ -11,6 +11,7 @@
 #include "bert_hpc/prep/row_table.hpp"
 #include "bert_hpc/prep/word_spool.hpp"
 #include "bert_hpc/tokenize/vocabulary_trainer.hpp"
+#include "prompts.hpp"
 #include "row_tokenizer.hpp"
 #include "staging.hpp"
 
@@ -35,6 +36,7 @@ class NumberedRows {
 
   comm::Communicator& group_;
   const bool pairs_, has_negatives_;
+  Prompts prompts_;
   std::unique_ptr<tokenize::VocabularyTrainer> trainer_;
   tokenize::WordCounts counts_;
   WordSpool spool_;

@@ -49,6 +49,8 @@ void visit_keys(config::TomlKeys& keys, PrepConfig& c) {
   keys.key("text", c.source.text);
   keys.key("text_pair", c.source.text_pair);
   keys.key("negatives", c.source.negatives);
+  keys.key("prompt", c.source.prompt);
+  keys.key("prompt_pair", c.source.prompt_pair);
   visit_label(keys, c.source);
   keys.key("id", c.source.id);
   keys.key("query_id", c.source.query_id);

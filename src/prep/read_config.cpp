@@ -85,6 +85,7 @@ ReadPrepConfig read(config::TomlReader& reader, const std::string& name) {
   if (!c.source.label_columns.empty()) complete_label_columns(c, reader);
   complete_split(c, reader);
   if ((c.has_pairs() || c.tokenizer.doc_stride) && !reader.given("task.pack")) c.task.pack = false;
+  c.tokenizer.max_tokens_given = reader.given("tokenizer.max_tokens");
   c.source.label_given = reader.given("source.label") || !c.source.label_columns.empty();
   if (!reader.given("source.label_separator")) {
     c.source.label_separator = label_rules(c.kind().labels).usual_separator;

@@ -15,11 +15,13 @@ RowTokenizer::RowTokenizer(const PrepConfig& config, const tokenize::Tokenizer& 
     : group_(group),
       store_(std::make_unique<RowStore>(config, tokenizer.size(), directory, group)),
       maker_(config, tokenizer),
+      prompts_(config.source),
       unknown_(tokenizer.kind().knows_all_text ? -1 : tokenizer.special_ids().unk) {}
 
 void RowTokenizer::add(const SourceRow& row, RowStatus status, tokenize::TokenSpan answer) {
   if (!is_kept(status) || TokenStore::owner(row.index, group_.size()) != group_.rank()) return;
-  maker_.make(row.text, row.text_pair, made_, row.negatives);
+  const PromptedTexts texts = prompts_.add(row);
+  maker_.make(texts.text, texts.text_pair, made_, texts.negatives);
   store_->add(row, status, answer, made_);
   std::size_t bytes = row.text.size() + row.text_pair.size();
   for (const std::string_view text : row.negatives) bytes += text.size();

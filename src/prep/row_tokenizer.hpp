@@ -14,6 +14,7 @@
 #include "bert_hpc/prep/sequence_maker.hpp"
 #include "bert_hpc/prep/summary.hpp"
 #include "bert_hpc/tokenize/tokenizer.hpp"
+#include "prompts.hpp"
 
 namespace bert_hpc::prep {
 
@@ -46,6 +47,7 @@ class RowTokenizer {
   comm::Communicator& group_;
   std::unique_ptr<RowStore> store_;
   SequenceMaker maker_;
+  Prompts prompts_;
   const std::int32_t unknown_;
   MadeRow made_;
   TokenCounts counts_;

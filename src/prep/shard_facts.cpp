@@ -21,6 +21,8 @@ data::ShardInfo shard_info(const PrepConfig& config, const RowTable& table, cons
   }
   settings[data::text_end_key] = tokenizer.text_end();
   for (const auto& [name, value] : tokenizer.settings()) settings[name] = value;
+  if (!config.source.prompt.empty()) settings[data::prompt_key] = config.source.prompt;
+  if (!config.source.prompt_pair.empty()) settings[data::prompt_pair_key] = config.source.prompt_pair;
   if (config.tokenizer.doc_stride) {
     settings["doc_stride"] = *config.tokenizer.doc_stride;
     settings["stride"] = config.tokenizer.stride;

@@ -5,6 +5,7 @@
 
 #include "bert_hpc/prep/token_store.hpp"
 #include "bert_hpc/prep/word_rows.hpp"
+#include "prompts.hpp"
 
 namespace bert_hpc::prep {
 
@@ -34,6 +35,7 @@ void count_words(const PrepConfig& config, const RowTable& table, const comm::Co
                  tokenize::VocabularyTrainer& trainer, WordCounts& counts) {
   const bool any_training = table.has_training_rows();
   RowStream stream(config);
+  Prompts prompts(config.source);
   SourceRow row;
   while (stream.next(row)) {
     const RowStatus status = status_of(table, row);
@@ -43,9 +45,10 @@ void count_words(const PrepConfig& config, const RowTable& table, const comm::Co
       for (const std::string_view word : words_in(row.text)) trainer.count(word, counts);
       continue;
     }
-    trainer.count(row.text, counts);
-    trainer.count(row.text_pair, counts);
-    for (const std::string_view text : row.negatives) trainer.count(text, counts);
+    const PromptedTexts texts = prompts.add(row);
+    trainer.count(texts.text, counts);
+    trainer.count(texts.text_pair, counts);
+    for (const std::string_view text : texts.negatives) trainer.count(text, counts);
   }
 }
 

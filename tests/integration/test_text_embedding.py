@@ -5,6 +5,7 @@ import hashlib
 import json
 import random
 import re
+import shutil
 import unittest
 
 import h5py
@@ -128,13 +129,56 @@ class TextEmbedding(TaskCase):
         done = self.prepare("incomplete", source, check=3, split={"train": 1}, filter={"drop_missing": False})
         self.assertIn('margins.csv, row 2, line 3: the negative ("near") is empty', done.stderr)
 
+    def test_prompts(self):
+        """Rows read with prompts are rows of a file that has them, on any ranks, with a trained and a given vocabulary; a training
+        hands its prompts on, and a run does not warn of a folder whose prompts they are."""
+        rows = [("salt", "tea", "cup"), ("sugar", "leaf", ""), ("light", "paper", "river")]
+        header = "anchor,positive,near\n"
+        (self.folder / "plain.csv").write_text(header + "".join(",".join(row) + "\n" for row in rows))
+        behind = [("what: " + a, "this is " + p, n and "this is " + n) for a, p, n in rows]
+        (self.folder / "written.csv").write_text(header + "".join(",".join(row) + "\n" for row in behind))
+        prompts = {"prompt": "what: ", "prompt_pair": "this is "}
+        for ranks, tokenizer in ((1, {"train_size": 60}), (2, {"train_size": 60}), (2, {"vocabulary": "shards"})):
+            for name, more in (("plain", prompts), ("written", {})):
+                self.prepare(f"{name}_shards", {"format": "csv", "files": [f"{name}.csv"], "negatives": "near"} | more, ranks,
+                             split={"train": 1}, tokenizer=tokenizer | {"max_tokens": 24})
+            plain, written = ((self.folder / f"{name}_shards/vocab.txt").read_text() for name in ("plain", "written"))
+            self.assertEqual(plain, written)
+            with h5py.File(self.folder / "plain_shards/train-00000.h5") as one, h5py.File(self.folder / "written_shards/train-00000.h5") as other:
+                for data in ("input_ids", "offsets", "groups", "source_index"):
+                    np.testing.assert_array_equal(one[data][:], other[data][:], data)
+                settings = json.loads(one.attrs["tokenizer"])
+                self.assertEqual({key: settings[key] for key in prompts}, prompts)
+                self.assertNotIn("prompt", json.loads(other.attrs["tokenizer"]))
+        data = {"train": "plain_shards/train-*.h5", "validation": []}
+        self.train("with_prompts", data=data, schedule={"steps": 1, "epochs": None}, batch={"global": 3})
+        config = json.loads((self.folder / "with_prompts/model/config_sentence_transformers.json").read_text())
+        self.assertEqual(config["prompts"], {"query": "what: ", "document": "this is "})
+        embed = {"run": {"mode": "embed", "directory": "of_prompts"}, "model": {"pretrained": "with_prompts/model"},
+                 "data": {"train": "plain_shards/train-*.h5", "test": "written_shards/train-*.h5"}}
+        done = self.start("bert_hpc", "of_prompts.toml", embed, 1, 0)
+        self.assertIn("put none of them before those of test: name them in [source] prompt", done.stdout + done.stderr)
+        refused = self.prepare("refused", {"format": "csv", "files": ["plain.csv"], "text_pair": [], "prompt_pair": "x"}, check=2)
+        self.assertIn("is for second texts", refused.stderr)
+
+    def test_texts_are_cut_where_the_folder_says(self):
+        (self.folder / "cut").mkdir()
+        shutil.copy(self.folder / "shards/vocab.txt", self.folder / "cut")
+        (self.folder / "cut/sentence_bert_config.json").write_text('{"max_seq_length": 10}')
+        (self.folder / "long.csv").write_text("anchor,positive\n" + "tea " * 40 + ",salt\nsugar,cup\n")
+        for given, expected in (({}, 10), ({"max_tokens": 24}, 24)):
+            done = self.prepare(f"cut_{expected}", {"format": "csv", "files": ["long.csv"]}, split={"train": 1}, tokenizer={"vocabulary": "cut"} | given)
+            self.assertEqual("max_tokens = 10, as sentence_bert_config.json says" in done.stdout, expected == 10)
+            with h5py.File(self.folder / f"cut_{expected}/train-00000.h5") as file:
+                self.assertEqual((json.loads(file.attrs["tokenizer"])["max_tokens"], max(np.diff(file["offsets"][:]))), (expected, expected))
+
     def test_prompts_of_a_folder_are_handed_on_with_a_warning(self):
         self.train("prompted", schedule={"epochs": 1})
         self.assertIn('"prompts": {}', (self.folder / "prompted/model/config_sentence_transformers.json").read_text())
         prompts = {"prompts": {"query": "query: ", "document": ""}, "default_prompt_name": "query", "similarity_fn_name": "cosine"}
         (self.folder / "prompted/model/config_sentence_transformers.json").write_text(json.dumps(prompts))
         model = dict.fromkeys(SIZES) | {"pretrained": "prompted/model"}
-        warning = 'has prompts for its texts ("query: "), which are not added here'
+        warning = 'has prompts for its texts ("query: "), and bert_hpc_prep has put none of them before those of '
         done = self.train("handed_on", model=model, schedule={"epochs": 1})
         self.assertIn(warning, done.stdout + done.stderr)
         self.assertEqual(json.loads((self.folder / "handed_on/model/config_sentence_transformers.json").read_text()), prompts)

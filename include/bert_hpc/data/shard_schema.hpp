@@ -140,6 +140,15 @@ ShardTokenizer shard_tokenizer(const std::string& json, const std::string& file)
 /// Most tokens of a sequence that the tokenizer's JSON text allows; 0 if it does not say. Throws as
 /// special_ids_from_json().
 std::int64_t max_tokens_from_json(const std::string& json, const std::string& file);
+/// Texts that were read before the texts of every row; "" where there are none.
+struct ShardPrompts {
+  std::string text;       ///< before first texts
+  std::string text_pair;  ///< before second texts and negatives
+};
+inline constexpr const char *prompt_key = "prompt",
+                            *prompt_pair_key = "prompt_pair";  ///< members of tokenizer JSON text
+/// The prompts of tokenizer JSON text; throws as special_ids_from_json().
+ShardPrompts prompts_from_json(const std::string& json, const std::string& file);
 /// Id of the token that ends a text, of tokenizer JSON text; -1 if there is none. Throws as special_ids_from_json().
 std::int32_t text_end_from_json(const std::string& json, const std::string& file);
 inline constexpr const char* text_end_key = "text_end_id";  ///< its member

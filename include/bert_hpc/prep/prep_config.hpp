@@ -20,6 +20,8 @@ struct SourceConfig {
   std::vector<std::string> text{"text"};                  ///< columns, joined by a blank
   std::vector<std::string> text_pair;                     ///< columns of the second text; none: single texts
   std::vector<std::string> negatives;                     ///< columns of texts that do not belong to a row's anchor
+  std::string prompt;                                     ///< read before each first text
+  std::string prompt_pair;                                ///< read before each second text and each negative
   std::string label = "label";  ///< column; empty: no labels, for text that is only to be predicted
   /// Several label columns; then `label` is empty. In a set each holds 0 or 1 and is a label name, of a regression each
   /// holds a number.
@@ -69,6 +71,7 @@ struct TokenizerConfig {
   std::string note;      ///< no key: what was decided for text in words, a line; or ""
   tokenize::TokenizerSettings assumed;  ///< no key: switches that neither the input nor the vocabulary's folder states
   std::int64_t max_tokens = 512;        ///< of a sequence, special tokens included
+  bool max_tokens_given = false;        ///< no key: else texts of embeddings are cut as the folder's model says
   /// Longer texts become windows that overlap by so many tokens (stride "overlap", as in Transformers), or begin so
   /// many tokens apart (stride "step", as in Google's BERT). None: they are truncated.
   std::optional<std::int64_t> doc_stride;

@@ -1,6 +1,9 @@
 #include "app/engine/sentence_modules.hpp"
 
+#include <algorithm>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "app/run/collective.hpp"
 #include "bert_hpc/core/error.hpp"
@@ -25,6 +28,20 @@ std::optional<model::SentenceModules> modules_of(const config::Config& input, st
 
 model::SentencePrompts prompts_of(const config::Config& input) {
   return input.model.pretrained ? model::read_sentence_prompts(*input.model.pretrained) : model::SentencePrompts();
+}
+
+bool has(const model::SentencePrompts& prompts, const std::string& text) {
+  return std::ranges::any_of(prompts.texts, [&](const auto& use) { return use.second == text; });
+}
+
+/// The prompts of a model that is trained on the shards: the pretrained model's, unless the shards have others. Their
+/// names are those of sentence-transformers' encode_query() and encode_document().
+model::SentencePrompts prompts_of(const config::Config& input, const data::ShardInfo& shards) {
+  const data::ShardPrompts own = data::prompts_from_json(shards.tokenizer, "the shards");
+  model::SentencePrompts prompts = prompts_of(input);
+  if (own.text.empty() && own.text_pair.empty()) return prompts;
+  if (has(prompts, own.text) && has(prompts, own.text_pair)) return prompts;
+  return {.texts = {{"query", own.text}, {"document", own.text_pair}}, .default_name = ""};
 }
 
 }  // namespace
@@ -63,28 +80,42 @@ model::NamedTexts sentence_files_of(const config::Config& input, const ModelInst
                                                                                    : "euclidean",
                                 .dimensions = model.outputs(),
                                 .max_tokens = data::max_tokens_from_json(shards.tokenizer, "the shards"),
-                                .prompts = prompts_of(input)});
+                                .prompts = prompts_of(input, shards)});
 }
 
 namespace {
 
-std::string prompt_warning(const config::Config& input) {
+/// The data sets whose texts have none of the prompts of the pretrained model's folder, with what to change; "" if
+/// there are none, or the folder has no prompts.
+std::string prompt_warning(const config::Config& input, const DataSets& sets) {
+  const model::SentencePrompts prompts = prompts_of(input);
   std::string list;
-  for (const auto& [use, text] : prompts_of(input).texts) {
+  for (const auto& [use, text] : prompts.texts) {
     constexpr std::size_t longest = 60;
     if (!text.empty()) list += (list.empty() ? "\"" : ", \"") + core::printable(text, longest) + '"';
   }
   if (list.empty()) return "";
+  std::vector<std::string> lacking;
+  for (const auto& [name, reader] :
+       {std::pair("train", sets.train.get()), std::pair("validation", sets.validation.get()),
+        std::pair("test", sets.test.get())}) {
+    if (reader == nullptr || reader->info().tokenizer.empty()) continue;  // of a plan without data
+    const data::ShardPrompts own = data::prompts_from_json(reader->info().tokenizer, reader->files().front());
+    const auto is_known = [&](const std::string& text) { return !text.empty() && has(prompts, text); };
+    if (!is_known(own.text) && !is_known(own.text_pair)) lacking.emplace_back(name);
+  }
+  if (lacking.empty()) return "";
   return "the folder '" + *input.model.pretrained + "' has prompts for its texts (" + list +
-         "), which are not added here: bert_hpc_prep must read texts that begin with theirs";
+         "), and bert_hpc_prep has put none of them before those of " + core::listed(lacking, "and", false) +
+         ": name them in [source] prompt and prompt_pair of its input, unless the texts have them already";
 }
 
 }  // namespace
 
-void warn_of_prompts(const RunContext& context) {
+void warn_of_prompts(const RunContext& context, const DataSets& sets) {
   std::string warning;
   collectively(context.world, [&] {
-    if (context.world.rank() == 0) warning = prompt_warning(context.input);
+    if (context.world.rank() == 0) warning = prompt_warning(context.input, sets);
   });
   if (!warning.empty()) context.log.warning(warning);
 }

@@ -2,6 +2,7 @@
 // model.
 #pragma once
 
+#include "app/engine/data_sets.hpp"
 #include "app/engine/model_instance.hpp"
 #include "app/run/run_context.hpp"
 #include "bert_hpc/config/config.hpp"
@@ -21,8 +22,8 @@ void settle_pooling(config::Config& input, std::int64_t hidden);
 model::NamedTexts sentence_files_of(const config::Config& input, const ModelInstance& model,
                                     const data::ShardInfo& shards);
 
-/// Collective. Warns if the pretrained model's folder has prompts, which neither embeddings nor trainings add to texts.
+/// Collective. Warns if the pretrained model's folder has prompts and the shards of a data set have none of them.
 /// Throws Error(files).
-void warn_of_prompts(const RunContext& context);
+void warn_of_prompts(const RunContext& context, const DataSets& sets);
 
 }  // namespace bert_hpc::app

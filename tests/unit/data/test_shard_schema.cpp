@@ -37,6 +37,15 @@ TEST_CASE("special ids come from the tokenizer's settings") {
   }
 }
 
+TEST_CASE("prompts come from the tokenizer's settings where they say") {
+  const ShardPrompts prompts = prompts_from_json(R"({"prompt": "query: ", "prompt_pair": "\u00df"})", "a.h5");
+  CHECK(prompts.text == "query: ");
+  CHECK(prompts.text_pair == "ß");
+  CHECK(prompts_from_json(R"({"type": "wordpiece"})", "a.h5").text.empty());
+  CHECK_THROWS_WITH(prompts_from_json(R"({"prompt": ["query: "]})", "a.h5"),
+                    ContainsSubstring("a.h5") && ContainsSubstring("'prompt'") && ContainsSubstring("must be a text"));
+}
+
 TEST_CASE("case comes from the tokenizer's settings where they say") {
   namespace tokenize = bert_hpc::tokenize;
   using tokenize::TokenizerSettings;
