@@ -47,8 +47,28 @@ def draw_evaluations(axes, run, look, several, styles, many, style):
         line = styles[split]
         if len(columns["step"]) > 1 and (many or not several):
             line = line | {"linestyle": look.line}
-        axes.plot(drawing.x_of(run, columns["step"], style), columns["loss"], color=colour, linewidth=look.width, markersize=5,
+        axes.plot(drawing.x_of(run, columns["step"], style), columns["loss"], color=colour, linewidth=look.width, markersize=max(5, 3.2 + look.width),
                   markerfacecolor="white", label=name, **line)
+
+
+def coincide(one, other):
+    """Whether the curves of two runs cannot be told from each other, as those of one training in several layouts."""
+    return (np.array_equal(one.steps["step"], other.steps["step"])
+            and np.allclose(one.steps["loss"], other.steps["loss"], rtol=1e-3, atol=0, equal_nan=True))
+
+
+def nested(runs, looks):
+    """Looks in which each of several curves that coincide is seen: it is wider than those drawn later."""
+    groups = []
+    for run in runs:
+        group = next((group for group in groups if coincide(group[0], run)), None)
+        if group is None:
+            groups.append([run])
+        else:
+            group.append(run)
+    step = min(2.0, 16.0 / max(map(len, groups)))
+    return {run.name: looks[run.name]._replace(width=looks[run.name].width + step * behind)
+            for group in groups for behind, run in enumerate(reversed(group))}
 
 
 def limit(axes, runs):
@@ -78,12 +98,14 @@ def draw_kind(runs, looks, style):
     shown = [looks[run.name] for run in runs]
     many = drawing.are_many(shown)
     styles = drawing.split_styles(runs, many)
+    looks, usual = nested(runs, looks), looks
+    name = "Loss" if looks.items() <= usual.items() else "Loss (equal curves are nested)"
     for run in runs:
         draw_training(axes, run, looks[run.name], len(runs) > 1, style)
         draw_evaluations(axes, run, looks[run.name], len(runs) > 1, styles, many, style)
     limit(axes, runs)
     drawing.whole_steps(axes, style)
-    axes.set(xlabel=drawing.x_label(style), ylabel=loss_label(runs), title=style.title_of("Loss", runs))
+    axes.set(xlabel=drawing.x_label(style), ylabel=loss_label(runs), title=style.title_of(name, runs))
     drawing.add_epochs(axes, runs, style)
     if len(runs) > 1:
         drawing.shared_legend(figure, shown, {"training": {"linestyle": "-"}} | drawing.light_style([axes]) | styles)

@@ -551,6 +551,16 @@ class SideBySide(InFolder):
         runs[1].attributes.update(task="regression", label_mean=6.2, label_deviation=1.1)
         self.assertEqual(plot_loss.kind_of(runs[1]), "mean squared error of standardized labels")
 
+    def test_curves_that_coincide_are_all_seen(self):
+        Run = collections.namedtuple("Run", "name steps")
+        steps, loss = np.arange(1, 4), np.array([3.0, np.nan, 1.0])
+        runs = [Run("one", {"step": steps, "loss": loss}), Run("other", {"step": steps, "loss": loss + 0.1}),
+                Run("two", {"step": steps, "loss": loss * (1 + 1e-6)}), Run("shorter", {"step": steps[:2], "loss": loss[:2]})]
+        usual = {run.name: drawing.Look(i, "k", 1.8, True, run.name) for i, run in enumerate(runs)}
+        widths = {name: look.width for name, look in plot_loss.nested(runs, usual).items()}
+        self.assertGreater(widths.pop("one"), 3)
+        self.assertEqual(set(widths.values()), {1.8})
+
     def test_splits_of_several_runs_differ(self):
         runs = self.runs_of_three_splits(("a", "b"))
         [(_, figure)] = plot_loss.draw(runs)
