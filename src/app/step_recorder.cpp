@@ -5,7 +5,6 @@
 #include <limits>
 #include <utility>
 
-#include "app/engine/training_settings.hpp"
 #include "app/run/terminal.hpp"
 #include "bert_hpc/model/model_costs.hpp"
 #include "bert_hpc/train/efficiency.hpp"
@@ -26,7 +25,7 @@ StepRecorder::StepRecorder(const Session& session, const RunContext& context, Re
       context_(context),
       results_(results),
       display_(context.log, display_mode(context), [] { return inspect_terminal().columns; }),
-      evaluation_interval_(evaluation_steps(context.input, session.loader->steps_per_epoch())) {
+      evaluations_(context.input.evaluation, session.loader->schedule()) {
   progress_.total_steps = session.loader->total_steps();
 }
 
@@ -39,7 +38,8 @@ void StepRecorder::begin(const TrainingState& state) {
 void StepRecorder::add(const StepResult& result, TrainingState& state) {
   io::StepRow& row = state.row;
   row.step = state.done;
-  row.epoch = static_cast<double>(state.done) / static_cast<double>(session_.loader->steps_per_epoch());
+  const data::BatchSchedule& sizes = session_.loader->schedule();
+  row.epoch = sizes.epochs_of(state.done);
   if (result.skipped) {
     ++row.skipped;
     state.row_skipped_samples += result.samples;
@@ -64,8 +64,9 @@ void StepRecorder::add(const StepResult& result, TrainingState& state) {
   const double now = context_.seconds(), since_row = now - row_begin_;
   pace_.add(state.done, now - begin_ - evaluation_seconds_);
   progress_.seconds_per_step = pace_.seconds_per_step();
+  progress_.growth = sizes.mean_size(state.done, progress_.total_steps) / sizes.mean_size(state.done - 1, state.done);
   if (session_.validation) {
-    progress_.evaluations_left = evaluations_left(state.done, progress_.total_steps, evaluation_interval_);
+    progress_.evaluations_left = evaluations_.left(state.done, progress_.total_steps);
   }
   // Shorter spans than this say more about one batch than about the speed.
   if (since_row > 0.5) progress_.tokens_per_second = static_cast<double>(row.tokens) / since_row;
@@ -97,8 +98,8 @@ void StepRecorder::record_efficiency(TrainingState& state, const io::StepRow& ro
   if (!std::isfinite(noise_scale_) || noise_scale_ == state.recorded_noise_scale) return;
   state.recorded_noise_scale = noise_scale_;
   const std::int64_t epoch = session_.loader->units();  // an update has no more than these
-  const double batch =
-      session_.loader->sequences_per_unit() * static_cast<double>(std::min(context_.input.batch.global, epoch));
+  const std::int64_t size = session_.loader->schedule().size_of(row.step - 1);
+  const double batch = session_.loader->sequences_per_unit() * static_cast<double>(std::min(size, epoch));
   const double efficiency = train::statistical_efficiency(noise_scale_, batch);
   results_.record_efficiency(
       {row.step, noise_scale_, efficiency, static_cast<double>(updating) / row.seconds * efficiency});

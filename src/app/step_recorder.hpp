@@ -2,6 +2,7 @@
 #pragma once
 
 #include "app/engine/trainer.hpp"
+#include "app/engine/training_settings.hpp"
 #include "app/engine/training_state.hpp"
 #include "app/report/progress.hpp"
 #include "app/report/results.hpp"
@@ -28,9 +29,9 @@ class StepRecorder {
   /// Erases the bar.
   void finish_display() { display_.finish(); }
 
-  double row_seconds() const { return context_.seconds() - row_begin_; }     ///< of the row so far
-  double seconds() const { return context_.seconds() - begin_; }             ///< since begin()
-  std::int64_t evaluation_interval() const { return evaluation_interval_; }  ///< steps
+  double row_seconds() const { return context_.seconds() - row_begin_; }  ///< of the row so far
+  double seconds() const { return context_.seconds() - begin_; }          ///< since begin()
+  const EvaluationSteps& evaluations() const { return evaluations_; }
 
  private:
   void record_efficiency(TrainingState& state, const io::StepRow& row, std::int64_t updating);
@@ -41,7 +42,7 @@ class StepRecorder {
   ProgressDisplay display_;
   ProgressState progress_;
   RecentPace pace_;
-  std::int64_t evaluation_interval_;
+  EvaluationSteps evaluations_;
   double noise_scale_ = 0;
   double begin_ = 0, row_begin_ = 0;
   double evaluation_seconds_ = 0;  // of all evaluations since begin_

@@ -20,7 +20,8 @@ namespace bert_hpc::app {
 namespace {
 
 TrainerSettings settings_of(const Session& session, const config::Config& input) {
-  TrainerSettings settings = trainer_settings(input, session.loader->total_steps());
+  const data::BatchLoader& loader = *session.loader;
+  TrainerSettings settings = trainer_settings(input, loader.total_steps(), &loader.schedule());
   settings.rows = session.bounds.selected;
   settings.micro_batches = session.micro_batches();
   settings.loss = session.loss;
@@ -114,10 +115,10 @@ bool TrainingLoop::step() {
   context_.activity.finished(++state_.done);
   recorder_.add(result, state_);
   if (result.skipped) report_skipped(result);
-  const bool evaluates = state_.done % recorder_.evaluation_interval() == 0 || !loader.has_next();
+  const bool evaluates = recorder_.evaluations().due(state_.done) || !loader.has_next();
   const bool records = state_.done % context_.input.log.every_steps == 0 || evaluates;
   if (records) record();
-  epoch_ended_ = epoch_ended_ || state_.done % loader.steps_per_epoch() == 0;
+  epoch_ended_ = epoch_ended_ || loader.schedule().ends_epoch(state_.done);
   recorder_.show();
   checkpoints_.follow(result.flags);
   // On a stop request, skip the evaluation; the resumed run performs it.
@@ -139,8 +140,8 @@ void TrainingLoop::record() {
 void TrainingLoop::record_data() {
   epoch_ended_ = false;
   const data::ShardReader& train = *session_.sets.train;
-  const double epoch = static_cast<double>(state_.done) / static_cast<double>(session_.loader->steps_per_epoch());
-  results_.record_data(state_.done, epoch, train.file_bytes(), train.bytes_read());
+  results_.record_data(state_.done, session_.loader->schedule().epochs_of(state_.done), train.file_bytes(),
+                       train.bytes_read());
 }
 
 /// Throws AgreedError(numerical) where too many were skipped in a row.
@@ -162,7 +163,10 @@ StepFlags TrainingLoop::flags() {
   const std::int64_t done = state_.done - first_.done;
   if (done > 0) {
     const double seconds_per_step = recorder_.seconds() / static_cast<double>(done);
-    checkpoints_.expect(seconds_per_step * static_cast<double>(session_.loader->total_steps()));
+    const data::BatchSchedule& sizes = session_.loader->schedule();
+    const std::int64_t steps = session_.loader->total_steps();
+    const double growth = sizes.mean_size(0, steps) / sizes.mean_size(first_.done, state_.done);
+    checkpoints_.expect(seconds_per_step * growth * static_cast<double>(steps));
   }
   StepFlags flags = checkpoints_.flags();
   flags.lost = results_.lost() ? 1 : 0;

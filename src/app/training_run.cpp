@@ -57,9 +57,10 @@ std::int64_t last_checkpoint_bytes(const Session& session, const RunContext& con
   plan.text = static_cast<std::int64_t>(context.resolved.text.size());
   for (const std::string& name : model.config.label_names) plan.text += static_cast<std::int64_t>(name.size()) + 1;
   plan.text += 2 * real_characters * std::ssize(model.output_rules.scales);
-  plan.evaluations = steps / evaluation_steps(context.input, session.loader->steps_per_epoch()) + 1;
+  const data::BatchSchedule& sizes = session.loader->schedule();
+  plan.evaluations = EvaluationSteps(context.input.evaluation, sizes).until(steps) + 1;
   plan.rows = steps / context.input.log.every_steps + plan.evaluations;
-  plan.epochs = steps / session.loader->steps_per_epoch() + 1;
+  plan.epochs = sizes.epoch_of(steps) + 1;
   plan.nodes = context.ranks();
   plan.loss_scales = context.input.precision.compute == "fp16";
   plan.profile = context.input.log.profile;
@@ -99,8 +100,18 @@ std::string memory_remark(const config::Batch& batch, std::int64_t tokens) {
   return tokens < max_micro_tokens ? " (as [batch] memory allows)" : " (the largest that [batch] memory chooses)";
 }
 
+/// "grows from 768 to 4,608 by 768, the last from step 1,234 on".
+std::string growth_text(const config::Batch& batch, const data::BatchSchedule& sizes, std::int64_t steps) {
+  const std::int64_t full = sizes.first_full_step();
+  return "grows from " + core::with_commas(sizes.size_of(0)) + " to " + core::with_commas(batch.global) + " by " +
+         core::with_commas(batch.warmup_increment.value_or(0)) +
+         (full < steps ? ", the last from step " + core::with_commas(full + 1) + " on" : "") + "; mean " +
+         core::format_number(sizes.mean_size(0, steps), 6);
+}
+
 void describe(const Session& session, const RunContext& context) {
-  const std::int64_t steps = session.loader->total_steps(), per_epoch = session.loader->steps_per_epoch();
+  const data::BatchSchedule& sizes = session.loader->schedule();
+  const std::int64_t steps = session.loader->total_steps(), per_epoch = sizes.steps_per_epoch();
   const bool lists = session.batches.lists;
   auto lines = session.pipeline.lines;
   if (context.invocation.planned_tokens > 0) lines.emplace_back("plan", planned_data_text(session.sets));
@@ -110,6 +121,7 @@ void describe(const Session& session, const RunContext& context) {
                                   core::counted(session.bounds.tokens, "token") +
                                   (context.input.run.reproducible ? "; reproducible" : "") +
                                   memory_remark(context.input.batch, session.bounds.tokens));
+  if (sizes.grows()) lines.emplace_back("batch size", growth_text(context.input.batch, sizes, steps));
   const std::string padding = padding_text(session.batches.plan.padding);
   if (!padding.empty()) lines.emplace_back("padding", padding + "; limits of micro-batches count it");
   if (session.teacher_plan) {
@@ -135,7 +147,8 @@ void describe(const Session& session, const RunContext& context) {
   const train::ShardSettings shards = session.shards_of(*session.model);
   lines.emplace_back("update", train::plan_shards(session.model->parameters, shards, context.grid.data).describe());
   session.describe(lines);
-  for (const std::string& warning : training_warnings(context.input, steps, session.loader->units(), lists)) {
+  const std::int64_t units = session.loader->units(), first_full = sizes.first_full_step();
+  for (const std::string& warning : training_warnings(context.input, steps, units, lists, first_full)) {
     context.log.warning(warning);
   }
   const std::string warning =
@@ -200,7 +213,7 @@ void load_scores(Session& session, const RunContext& context) {
 
 SimulatedRun simulated_run(const Session& session, const RunContext& context) {
   const std::int64_t steps = session.loader->total_steps();
-  const std::int64_t interval = evaluation_steps(context.input, session.loader->steps_per_epoch());
+  const EvaluationSteps evaluations(context.input.evaluation, session.loader->schedule());
   const bool predicts = !session.sets.test && session.model->objective.task->predicts_validation;
   return {.reader = *session.sets.train,
           .batches = session.batches,
@@ -209,7 +222,8 @@ SimulatedRun simulated_run(const Session& session, const RunContext& context) {
           .validation = session.sets.validation.get(),
           .test = session.sets.test.get(),
           .steps = steps,
-          .evaluations = session.sets.validation ? (steps + interval - 1) / interval + (predicts ? 1 : 0) : 0,
+          .evaluations = session.sets.validation ? evaluations.left(0, steps) + (predicts ? 1 : 0) : 0,
+          .mean_size = session.loader->schedule().mean_size(0, steps),
           .checkpoint_bytes = last_checkpoint_bytes(session, context),
           .usual_micro_tokens = session.usual_micro_tokens};
 }

@@ -32,6 +32,8 @@ void visit_batch(TomlKeys& toml, Batch& batch) {
   toml.key("micro_batches", batch.micro_batches, count);
   toml.key("memory", batch.memory, {.low = 1, .takes_one = true}, batch.memory_word, one_of({"auto"}));
   toml.key("chunks", batch.chunks, between(0, 1 << 20)).key("drop_last", batch.drop_last);
+  toml.key("warmup_start", batch.warmup_start, count).key("warmup_increment", batch.warmup_increment, count);
+  toml.key("warmup_tokens", batch.warmup_tokens, positive()).key("warmup_steps", batch.warmup_steps, positive());
 }
 
 /// The optimizer's own keys at their defaults, if they are another one's; of an unknown one those of the first.
@@ -274,6 +276,9 @@ void resolve(Config& config) {
   if (config.run.reproducible && config.batch.chunks == 0 && config.batch.global >= 1) {
     config.batch.chunks = automatic_chunks(config.batch.global);
   }
+  if (config.batch.warmup_start && !config.batch.warmup_increment) {
+    config.batch.warmup_increment = config.batch.warmup_start;
+  }
   Evaluation& evaluation = config.evaluation;
   const bool evaluates = config.run.mode == "train" && !config.data.validation.empty();
   if (evaluates && !evaluation.every_steps && !evaluation.every_epochs) evaluation.every_epochs = 1;
@@ -295,6 +300,8 @@ ReadConfig read_config_text(const std::string& text, const std::string& name, co
   reader.override_excludes("batch.micro_tokens", {"batch.micro", "batch.micro_batches"});
   reader.override_excludes("batch.micro", {"batch.micro_tokens", "batch.micro_batches"});
   reader.override_excludes("batch.micro_batches", {"batch.micro_tokens", "batch.micro"});
+  reader.override_excludes("batch.warmup_tokens", {"batch.warmup_steps"});
+  reader.override_excludes("batch.warmup_steps", {"batch.warmup_tokens"});
   reader.override_excludes("model.pretrained",
                            {"model.vocab_size", "model.hidden_size", "model.num_hidden_layers",
                             "model.num_attention_heads", "model.intermediate_size", "model.embedding_size",

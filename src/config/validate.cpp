@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "batch_rules.hpp"
 #include "bert_hpc/config/config.hpp"
 #include "bert_hpc/config/walltime.hpp"
 #include "bert_hpc/core/text.hpp"
@@ -33,7 +34,7 @@ class Rules {
     check_embed();
     check_distill();
     check_data();
-    check_batch();
+    for (ConfigProblem& problem : batch_problems(config_, replicas_)) problems_.push_back(std::move(problem));
     for (ConfigProblem& problem : schedule_problems(config_)) problems_.push_back(std::move(problem));
     check_parallel();
     check_precision();
@@ -245,25 +246,6 @@ class Rules {
     no_empty_name("train", data.train);
     no_empty_name("validation", data.validation);
     no_empty_name("test", data.test);
-  }
-
-  void check_batch() {
-    const Batch& b = config_.batch;
-    const int sizes = int{b.micro_tokens.has_value()} + int{b.micro.has_value()} + int{b.micro_batches.has_value()};
-    const char* first = b.micro_tokens ? "batch.micro_tokens" : "batch.micro";
-    rule(sizes <= 1, first, "[batch] micro_tokens, micro and micro_batches exclude each other: keep one of them.");
-    const bool budget = b.has_memory();
-    rule(sizes == 0 || !budget, "batch.memory",
-         "[batch] memory finds the size of micro-batches: remove micro_tokens, micro or micro_batches, or memory.");
-    rule(b.memory.size() <= 1, "batch.memory", "[batch] memory must be \"auto\" or one number of bytes.");
-    rule(!budget || (b.chunks == 0 && !config_.run.reproducible), "batch.memory",
-         "[batch] memory does not go with [run] reproducible and [batch] chunks, whose chunks are the micro-batches.");
-    rule(b.chunks <= b.global, "batch.chunks",
-         "[batch] chunks = " + std::to_string(b.chunks) + " is more than global = " + std::to_string(b.global) +
-             ": a chunk holds at least one sequence.");
-    rule(!config_.run.reproducible || b.chunks == 0 || is_power_of_two(b.chunks), "batch.chunks",
-         "[run] reproducible adds chunks along a binary tree: [batch] chunks = " + std::to_string(b.chunks) +
-             " must be a power of two.");
   }
 
   void check_parallel() {

@@ -44,7 +44,7 @@ std::int64_t tokens_of_largest(std::span<const std::int32_t> units, std::int64_t
 }
 
 BatchSamplerOptions sampler_options(const BatchLoaderOptions& o) {
-  return {.sampler = o.sampler, .global_batch = o.plan.global_batch, .drop_last = o.drop_last};
+  return {.sampler = o.sampler, .global_batch = o.plan.global_batch, .drop_last = o.drop_last, .warmup = o.warmup};
 }
 
 std::unique_ptr<SampleUnits> units_of(const ShardReader& reader, const BatchLoaderOptions& o) {
@@ -99,6 +99,7 @@ BatchLoaderOptions evaluation_options(const BatchLoaderOptions& training, std::i
             .replicas = training.plan.replicas,
             .micro_tokens = micro_tokens,
             .padding = training.plan.padding};
+  o.warmup = {};
   o.sampler.order = Order::file;
   o.sampler.seed = evaluation_seed;
   o.mask_probability = training.evaluation_mask_probability.value_or(training.mask_probability);
@@ -118,7 +119,8 @@ BatchLoader::BatchLoader(ShardReader& reader, const BatchLoaderOptions& options)
       planner_(options.plan, units_.get()),
       bounds_(checked_bounds(reader, options, units_.get())),
       id_sorter_(bounds_.micro_tokens, reader.info().vocabulary_size),
-      total_steps_(data::total_steps(options.steps, options.epochs, sampler_.steps_per_epoch())) {
+      total_steps_(options.steps > 0 ? data::total_steps(options.steps, 0, 1)
+                                     : sampler_.schedule().steps_of(options.epochs)) {
   core::require(options.replica >= 0 && options.replica < options.plan.replicas, "the replica is one of the layout");
   if (options.task->masks_tokens()) {
     masker_ = std::make_unique<Masker>(

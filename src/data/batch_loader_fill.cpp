@@ -25,7 +25,7 @@ void BatchLoader::prepare(std::int64_t step, Slot& slot) {
   pad(loaded.plan, options_.plan.padding);
 
   loaded.step = step;
-  loaded.epoch = sampler_.epoch_of(step);
+  loaded.epoch = sampler_.schedule().epoch_of(step);
   loaded.target_count = loaded.sequences = loaded.tokens = 0;
   loaded.global_target_count = targets_of(loaded.plan);
   slot.used = 0;

@@ -1,4 +1,4 @@
-// From places in an epoch to batches.
+// From positions in an epoch to batches.
 #include "bert_hpc/data/batch_sampler.hpp"
 
 #include <algorithm>
@@ -13,45 +13,38 @@ BatchSampler::BatchSampler(std::span<const std::int32_t> lengths, const BatchSam
     : lengths_(lengths),
       options_(options),
       sampler_(static_cast<std::int64_t>(lengths.size()), options.sampler),
-      steps_per_epoch_(data::steps_per_epoch(sampler_.size(), options.global_batch, options.drop_last)),
-      samples_per_epoch_(std::min(sampler_.size(), steps_per_epoch_ * options.global_batch)) {
-  core::require(options.global_batch >= 1 && options.group >= 1, "batches and groups hold at least one");
+      schedule_(sampler_.size(), options.global_batch, options.drop_last, options.warmup) {
+  core::require(options.group >= 1, "groups hold at least one");
   if (options.sampler.order == Order::by_length) {
     sorted_.reserve(static_cast<std::size_t>(std::min(options.group * options.global_batch, sampler_.size())));
-  }
-  if (steps_per_epoch_ == 0) {
-    throw core::Error(core::ExitCode::input,
-                      "batch.drop_last leaves nothing to train on: " + std::to_string(lengths.size()) +
-                          " samples are fewer than batch.global = " + std::to_string(options.global_batch) +
-                          ". Lower batch.global or set batch.drop_last = false.");
   }
 }
 
 void BatchSampler::batch(std::int64_t step, std::vector<std::int64_t>& samples) {
-  const std::int64_t epoch = epoch_of(step);
-  const std::int64_t step_in_epoch = step % steps_per_epoch_;
-  if (sampler_.epoch() != epoch) sampler_.set_epoch(epoch);
+  const BatchSchedule::Stretch stretch = schedule_.stretch_of(step);
+  const std::int64_t number = step - stretch.first_step;
+  if (sampler_.epoch() != stretch.epoch) sampler_.set_epoch(stretch.epoch);
   samples.clear();
   if (options_.sampler.order != Order::by_length) {
-    const std::int64_t begin = step_in_epoch * options_.global_batch;
-    const std::int64_t end = std::min(begin + options_.global_batch, samples_per_epoch_);
+    const std::int64_t begin = stretch.begin + number * stretch.size;
+    const std::int64_t end = std::min(begin + stretch.size, stretch.end);
     for (std::int64_t i = begin; i < end; ++i) samples.push_back(sampler_(i));
     return;
   }
-  const std::int64_t group = step_in_epoch / options_.group;
-  if (sorted_epoch_ != epoch || sorted_group_ != group) sort_group(epoch, group);
-  const std::int64_t first_step = group * options_.group;
-  const Permutation drawn(std::min(options_.group, steps_per_epoch_ - first_step),
+  const std::int64_t group = number / options_.group;
+  const std::int64_t first = group * options_.group;  // of the stretch's steps
+  if (sorted_from_ != stretch.first_step + first) sort_group(stretch, group);
+  const Permutation drawn(std::min(options_.group, stretch.steps - first),
                           core::mix64(core::mix64(options_.sampler.seed ^ 0x6C656E677468ull) ^
-                                      static_cast<std::uint64_t>(epoch * steps_per_epoch_ + first_step)));
-  const std::int64_t begin = drawn(step_in_epoch - first_step) * options_.global_batch;
-  const std::int64_t end = std::min(begin + options_.global_batch, static_cast<std::int64_t>(sorted_.size()));
+                                      static_cast<std::uint64_t>(stretch.first_step + first)));
+  const std::int64_t begin = drawn(number - first) * stretch.size;
+  const std::int64_t end = std::min(begin + stretch.size, static_cast<std::int64_t>(sorted_.size()));
   samples.insert(samples.end(), sorted_.begin() + begin, sorted_.begin() + end);
 }
 
-void BatchSampler::sort_group(std::int64_t epoch, std::int64_t group) {
-  const std::int64_t begin = group * options_.group * options_.global_batch;
-  const std::int64_t end = std::min(begin + options_.group * options_.global_batch, samples_per_epoch_);
+void BatchSampler::sort_group(const BatchSchedule::Stretch& stretch, std::int64_t group) {
+  const std::int64_t begin = stretch.begin + group * options_.group * stretch.size;
+  const std::int64_t end = std::min(begin + options_.group * stretch.size, stretch.end);
   sorted_.clear();
   for (std::int64_t i = begin; i < end; ++i) sorted_.push_back(sampler_(i));
   std::sort(sorted_.begin(), sorted_.end(), [this](std::int64_t a, std::int64_t b) {
@@ -59,8 +52,7 @@ void BatchSampler::sort_group(std::int64_t epoch, std::int64_t group) {
     const std::int32_t length_b = lengths_[static_cast<std::size_t>(b)];
     return length_a != length_b ? length_a < length_b : a < b;
   });
-  sorted_epoch_ = epoch;
-  sorted_group_ = group;
+  sorted_from_ = stretch.first_step + group * options_.group;
 }
 
 }  // namespace bert_hpc::data

@@ -81,6 +81,11 @@ struct Batch {
   std::string memory_word;
   std::int64_t chunks = 0;  ///< parts of a batch with a separate reduction; 0: as the layout needs
   bool drop_last = false;   ///< leave out the last, smaller batch of an epoch
+  // Warm-up of the batch size: from `warmup_start` sequences to `global`, over tokens without padding or over steps.
+  std::optional<std::int64_t> warmup_start;      ///< none: all updates have `global` sequences
+  std::optional<std::int64_t> warmup_increment;  ///< warmup_start after resolve() if that is given
+  std::optional<double> warmup_tokens;           ///< one of these two
+  std::optional<std::int64_t> warmup_steps;
 
   bool has_memory() const { return !memory.empty() || !memory_word.empty(); }
 };

@@ -29,8 +29,9 @@
 namespace bert_hpc::data {
 
 struct BatchLoaderOptions {
-  BatchPlanOptions plan;  ///< plan.global_batch sequences a step, over plan.replicas
-  int replica = 0;        ///< whose micro-batches are prepared
+  BatchPlanOptions plan;  ///< plan.global_batch sequences a step, after the warm-up, over plan.replicas
+  BatchWarmup warmup{};
+  int replica = 0;  ///< whose micro-batches are prepared
   const tasks::Task* task = &tasks::named({});
   SamplerOptions sampler;
   bool drop_last = false;
@@ -89,7 +90,7 @@ class BatchLoader {
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
 
-  std::int64_t steps_per_epoch() const { return sampler_.steps_per_epoch(); }
+  const BatchSchedule& schedule() const { return sampler_.schedule(); }
   std::int64_t total_steps() const { return total_steps_; }  ///< of the run, first_step included
   const BatchPlanBounds& bounds() const { return bounds_; }  ///< no step exceeds them
   /// The longest sequence, padding included.

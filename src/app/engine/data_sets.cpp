@@ -193,6 +193,12 @@ data::BatchLoaderOptions training_batches(const config::Config& input, const mod
                           : input.data.order == "by_length" ? data::Order::by_length
                                                             : data::Order::random;
   options.drop_last = input.batch.drop_last;
+  if (input.batch.warmup_start) {
+    options.warmup = {.start = *input.batch.warmup_start,
+                      .increment = input.batch.warmup_increment.value_or(*input.batch.warmup_start),
+                      .epochs = input.batch.warmup_tokens.value_or(0) / unit.epoch_tokens,
+                      .steps = input.batch.warmup_steps.value_or(0)};
+  }
   options.epochs =
       input.schedule.tokens ? *input.schedule.tokens / unit.epoch_tokens : input.schedule.epochs.value_or(0);
   options.steps = input.schedule.steps.value_or(0);

@@ -139,7 +139,7 @@ void Embedder::finish_writing() {
 Embedder::Written Embedder::write(const std::string& folder, const std::string& split,
                                   const EmbeddingIdentity& identity, const std::function<bool(std::int64_t)>& give_up) {
   comm::Communicator& world = model_.groups().world;
-  const std::int64_t steps = loader_.steps_per_epoch(), in_file = cut_.steps_of_file;
+  const std::int64_t steps = loader_.schedule().steps_per_epoch(), in_file = cut_.steps_of_file;
   const std::int64_t files = (steps + in_file - 1) / in_file;
   const auto first_of = [&](std::int64_t file) { return file * in_file * cut_.sequences_of_step; };
   std::vector<std::int32_t> is_there(static_cast<std::size_t>(files));

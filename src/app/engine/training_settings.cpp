@@ -10,7 +10,8 @@
 namespace bert_hpc::app {
 namespace {
 
-train::LearningRateSchedule learning_rate_schedule(const config::Config& input, std::int64_t total_steps) {
+train::LearningRateSchedule learning_rate_schedule(const config::Config& input, std::int64_t total_steps,
+                                                   const data::BatchSchedule* sizes) {
   using Kind = train::LearningRateSchedule::Kind;
   train::LearningRateSchedule schedule;
   const std::string& name = input.schedule.name;
@@ -24,12 +25,25 @@ train::LearningRateSchedule learning_rate_schedule(const config::Config& input, 
   const auto steps_of = [total_steps](std::optional<double> ratio) {
     return static_cast<std::int64_t>(std::ceil(ratio.value_or(0.0) * static_cast<double>(total_steps)));
   };
-  const auto ratio_of = [&](std::optional<double> ratio, std::optional<double> tokens) {
-    return tokens ? std::optional(*tokens / input.schedule.tokens.value_or(*tokens)) : ratio;
-  };
   const config::Schedule& s = input.schedule;
-  schedule.warmup_steps = s.warmup_steps.value_or(steps_of(ratio_of(s.warmup_ratio, s.warmup_tokens)));
-  schedule.decay_steps = s.decay_steps.value_or(steps_of(ratio_of(s.decay_ratio, s.decay_tokens)));
+  const auto share_of = [&](double tokens) { return tokens / s.tokens.value_or(tokens); };
+  // If batches grow, shares of the tokens are no shares of the steps.
+  const bool grows = sizes != nullptr && sizes->grows();
+  const auto steps_until = [&](double share) {
+    return share > 0 ? std::min(total_steps, sizes->steps_of(share * sizes->epochs_of(total_steps))) : 0;
+  };
+  if (s.warmup_tokens) {
+    const double share = share_of(*s.warmup_tokens);
+    schedule.warmup_steps = grows ? steps_until(share) : steps_of(share);
+  } else {
+    schedule.warmup_steps = s.warmup_steps.value_or(steps_of(s.warmup_ratio));
+  }
+  if (s.decay_tokens) {
+    const double share = share_of(*s.decay_tokens);
+    schedule.decay_steps = grows ? total_steps - steps_until(1 - share) : steps_of(share);
+  } else {
+    schedule.decay_steps = s.decay_steps.value_or(steps_of(s.decay_ratio));
+  }
   schedule.decay = input.schedule.decay == "1-sqrt" ? train::LearningRateSchedule::Decay::one_minus_root
                                                     : train::LearningRateSchedule::Decay::linear;
   schedule.power = input.schedule.power.value_or(1.0);
@@ -46,7 +60,8 @@ double metric_of(const io::EvaluationRow& row, const std::string& name) {
 
 }  // namespace
 
-TrainerSettings trainer_settings(const config::Config& input, std::int64_t total_steps) {
+TrainerSettings trainer_settings(const config::Config& input, std::int64_t total_steps,
+                                 const data::BatchSchedule* sizes) {
   TrainerSettings settings;
   settings.seed = static_cast<std::uint64_t>(input.run.seed);
   settings.learning_rate = input.optimizer.learning_rate.value_or(0.0);
@@ -58,7 +73,7 @@ TrainerSettings trainer_settings(const config::Config& input, std::int64_t total
   }
   settings.optimizer.max_gradient_norm = input.optimizer.max_gradient_norm;
   settings.optimizer.coupled_decay = input.optimizer.decay == "coupled";
-  settings.schedule = learning_rate_schedule(input, total_steps);
+  settings.schedule = learning_rate_schedule(input, total_steps, sizes);
   if (input.precision.compute == "fp16") {
     settings.loss_scale = train::LossScaleSettings();
     if (input.precision.loss_scale) {
@@ -84,9 +99,14 @@ train::ShardSettings shard_settings(const config::Config& input) {
   return settings;
 }
 
-std::int64_t evaluation_steps(const config::Config& input, std::int64_t steps_per_epoch) {
-  if (input.evaluation.every_steps) return *input.evaluation.every_steps;
-  return input.evaluation.every_epochs.value_or(1) * steps_per_epoch;
+std::int64_t EvaluationSteps::until(std::int64_t done) const {
+  if (settings_.every_steps) return done / *settings_.every_steps;
+  return sizes_.epoch_of(done) / settings_.every_epochs.value_or(1);
+}
+
+std::int64_t EvaluationSteps::left(std::int64_t done, std::int64_t total) const {
+  if (done > total) return 0;
+  return until(total) - (done > 0 ? until(done - 1) : 0) + (due(total) ? 0 : 1);
 }
 
 std::string BestModel::undefined_metric(const io::EvaluationRow& row) const {

@@ -7,12 +7,15 @@
 #include "app/engine/trainer_settings.hpp"
 #include "app/engine/training_state.hpp"
 #include "bert_hpc/config/config.hpp"
+#include "bert_hpc/data/batch_schedule.hpp"
 #include "bert_hpc/io/metrics.hpp"
 #include "bert_hpc/train/shard_plan.hpp"
 
 namespace bert_hpc::app {
 
-TrainerSettings trainer_settings(const config::Config& input, std::int64_t total_steps);
+/// `sizes`: of the training's batches, which may grow; null: all are equal.
+TrainerSettings trainer_settings(const config::Config& input, std::int64_t total_steps,
+                                 const data::BatchSchedule* sizes = nullptr);
 
 /// What its optimizer keeps.
 std::vector<ops::StateTensor> optimizer_states(const config::Config& input);
@@ -20,8 +23,23 @@ std::vector<ops::StateTensor> optimizer_states(const config::Config& input);
 /// How a data-parallel group shares out sums and states. `input` is resolved.
 train::ShardSettings shard_settings(const config::Config& input);
 
-/// Steps from one evaluation to the next.
-std::int64_t evaluation_steps(const config::Config& input, std::int64_t steps_per_epoch);
+/// The steps after which a training evaluates, beside the last one.
+class EvaluationSteps {
+ public:
+  /// Both must outlive it.
+  EvaluationSteps(const config::Evaluation& settings, const data::BatchSchedule& sizes)
+      : settings_(settings), sizes_(sizes) {}
+
+  bool due(std::int64_t done) const { return done > 0 && until(done) > until(done - 1); }
+  /// Number of these evaluations in the first `done` steps.
+  std::int64_t until(std::int64_t done) const;
+  /// Number of evaluations from step `done` (included) to step `total` and at its end.
+  std::int64_t left(std::int64_t done, std::int64_t total) const;
+
+ private:
+  const config::Evaluation& settings_;
+  const data::BatchSchedule& sizes_;
+};
 
 /// Which evaluation was the best so far, and how long ago.
 class BestModel {

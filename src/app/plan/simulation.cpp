@@ -85,13 +85,18 @@ std::string stage_text(const train::StageLoad& load, bool machine_is_known) {
          (sent.empty() ? "" : "; sends per step: " + sent.substr(2));
 }
 
-/// The plan of a run's first step.
-core::BatchPlan first_plan(const data::ShardReader& reader, const data::BatchLoaderOptions& batches, int replicas) {
+/// The first size of a run whose batches grow.
+std::int64_t first_size(const data::BatchLoaderOptions& batches) {
+  return batches.warmup.start > 0 ? batches.warmup.start : batches.plan.global_batch;
+}
+
+/// The plan of a run's first step if it has `size` sequences.
+core::BatchPlan first_plan(const data::ShardReader& reader, const data::BatchLoaderOptions& batches, int replicas,
+                           std::int64_t size) {
   std::optional<data::SampleUnits> units;
   if (batches.lists) units.emplace(reader.groups(), reader.levels(), reader.table().lengths());
   const std::span<const std::int32_t> all = units ? units->tokens() : reader.table().lengths();
-  data::BatchSampler sampler(
-      all, {.sampler = batches.sampler, .global_batch = batches.plan.global_batch, .drop_last = batches.drop_last});
+  data::BatchSampler sampler(all, {.sampler = batches.sampler, .global_batch = size, .drop_last = batches.drop_last});
   std::vector<std::int64_t> samples;
   std::vector<std::int32_t> lengths;
   sampler.batch(0, samples);
@@ -104,11 +109,11 @@ core::BatchPlan first_plan(const data::ShardReader& reader, const data::BatchLoa
 }
 
 train::SimulationInput input_of(const RunContext& context, const SimulatedRun& run, const config::Config& input,
-                                const std::optional<core::MachineDescription>& machine) {
+                                const std::optional<core::MachineDescription>& machine, std::int64_t size) {
   std::vector<std::int64_t> balance;
   for (const model::ModelRange& part : run.model.parts) balance.push_back(part.sublayers());
   return simulation_input(input, run.model.config, run.model.objective.head, context.grid, balance,
-                          first_plan(run.reader, run.batches, context.grid.data), machine);
+                          first_plan(run.reader, run.batches, context.grid.data, size), machine);
 }
 
 std::optional<core::MachineDescription> machine_of(const config::Config& input) {
@@ -128,6 +133,20 @@ double teacher_seconds(const SimulatedRun& run, const config::Config& input, con
   return train::forward_seconds(teacher);
 }
 
+double step_seconds(const RunContext& context, const SimulatedRun& run, const config::Config& input,
+                    std::int64_t size) {
+  const train::SimulationInput simulated = input_of(context, run, input, machine_of(input), size);
+  return train::simulate_step(simulated).seconds + teacher_seconds(run, input, simulated);
+}
+
+/// Seconds of a step of the run's mean size, from those of its full size: times grow evenly with sizes.
+double mean_seconds(const RunContext& context, const SimulatedRun& run, double full_seconds) {
+  const std::int64_t first = first_size(run.batches), full = run.batches.plan.global_batch;
+  if (first == full) return full_seconds;
+  const double saved = full_seconds - step_seconds(context, run, context.input, first);
+  return full_seconds - saved * (as_double(full) - run.mean_size) / as_double(full - first);
+}
+
 std::string run_text(const RunContext& context, const SimulatedRun& run, const train::SimulationInput& simulated,
                      const train::SimulatedStep& step) {
   const config::Config& input = context.input;
@@ -143,7 +162,7 @@ std::string run_text(const RunContext& context, const SimulatedRun& run, const t
   };
   RunPlan plan;
   plan.steps = run.steps;
-  plan.step_seconds = step.seconds;
+  plan.step_seconds = mean_seconds(context, run, step.seconds);
   plan.evaluations = run.evaluations + (run.test == nullptr ? 0 : 1);
   plan.evaluation_seconds = as_double(run.evaluations) * evaluation(run.validation) + evaluation(run.test);
   plan.every_steps = input.checkpoint.every_steps;
@@ -186,8 +205,7 @@ std::string step_duration(double seconds) {
 }
 
 double simulated_step_seconds(const RunContext& context, const SimulatedRun& run, const config::Config& input) {
-  const train::SimulationInput simulated = input_of(context, run, input, machine_of(input));
-  return train::simulate_step(simulated).seconds + teacher_seconds(run, input, simulated);
+  return step_seconds(context, run, input, run.batches.plan.global_batch);
 }
 
 train::SimulationInput simulation_input(const config::Config& input, const model::ModelConfig& model,
@@ -247,7 +265,8 @@ void report_simulation(const RunContext& context, const SimulatedRun& run) {
     const std::optional<core::MachineDescription> machine = machine_of(input);
     const bool writes = input.log.trace && machine;
     if (!writes && !context.invocation.validate) return;
-    const train::SimulationInput simulated = input_of(context, run, input, machine);
+    const std::int64_t full = run.batches.plan.global_batch, first = first_size(run.batches);
+    const train::SimulationInput simulated = input_of(context, run, input, machine, full);
     train::SimulatedStep step = train::simulate_step(simulated);
     const double teacher = teacher_seconds(run, input, simulated);
     step.seconds += teacher;
@@ -257,7 +276,13 @@ void report_simulation(const RunContext& context, const SimulatedRun& run) {
       text += line("teacher", step_duration(teacher) + " of a step, before the student's passes");
     }
     if (context.invocation.validate && machine) text += run_text(context, run, simulated, step);
-    if (writes) text += line("trace", write_simulation(input.run.directory, simulated_trace(simulated, step)));
+    if (!writes) return;
+    io::Trace trace = simulated_trace(simulated, step);
+    if (first < full) {
+      const train::SimulationInput begin = input_of(context, run, input, machine, first);
+      trace = simulated_trace(begin, train::simulate_step(begin));
+    }
+    text += line("trace", write_simulation(input.run.directory, trace));
   });
   if (context.invocation.validate && !text.empty()) context.log.info(text.substr(0, text.size() - 1));
 }
@@ -267,7 +292,7 @@ void report_calibrated_simulation(const RunContext& context, const SimulatedRun&
   collectively(context.world, [&] {
     if (measured == nullptr) return;
     const CalibratedSimulation own =
-        simulate_from_trace(input_of(context, run, context.input, std::nullopt), *measured);
+        simulate_from_trace(input_of(context, run, context.input, std::nullopt, first_size(run.batches)), *measured);
     text = calibrated_simulation_text(own);
     if (context.input.run.machine) return;
     io::Trace trace = simulated_trace(own.input, own.simulated);

@@ -1,4 +1,4 @@
-// The simulated step of a run: from its first batch, model and grid to the text that --validate prints.
+// The simulated step of a run: from a first batch, model and grid to the text that --validate prints.
 // All pure but the two reports.
 #pragma once
 
@@ -40,13 +40,14 @@ struct SimulatedRun {
   // For the time of the whole run, of --validate:
   const data::ShardReader *validation = nullptr, *test = nullptr;
   std::int64_t steps = 0, evaluations = 0;  ///< of the validation data
+  double mean_size = 0;                     ///< of the steps' batches
   std::int64_t checkpoint_bytes = 0;
   std::int64_t usual_micro_tokens = 0;  ///< where the input does not say
 };
 
-/// Collective. Simulates the first step of a training on this data. Prints it where the input is validated; writes it
-/// to RUN/trace_simulated.json where log.trace asks for it and the machine is known. Throws Error(input) for a machine
-/// description that cannot be used, Error(files).
+/// Collective. Simulates a step of batch.global on this data. Prints it if the input is validated; writes it to
+/// RUN/trace_simulated.json if log.trace asks for it and the machine is known, with the first size of a warm-up of
+/// batches. Throws Error(input) for a machine description that cannot be used, Error(files).
 void report_simulation(const RunContext& context, const SimulatedRun& run);
 
 /// Collective. After steps were traced (null but on rank 0): the same step with the times of the run's own passes
@@ -54,8 +55,8 @@ void report_simulation(const RunContext& context, const SimulatedRun& run);
 /// RUN/trace_simulated.json gets. Throws Error(files).
 void report_calibrated_simulation(const RunContext& context, const SimulatedRun& run, const io::Trace* measured);
 
-/// Seconds of the run's first step with another input of the same data and layout; operations of the slowest rank where
-/// the machine is not known. Throws Error(input) where its machine file does.
+/// Seconds of a step of batch.global with another input of the same data and layout; operations of the slowest rank
+/// where the machine is not known. Throws Error(input) where its machine file does.
 double simulated_step_seconds(const RunContext& context, const SimulatedRun& run, const config::Config& input);
 
 /// Steps are short: milliseconds where format_duration() would show nothing of them.

@@ -42,7 +42,7 @@ ProgressMode progress_mode(const std::string& setting, bool is_terminal, const s
 
 double seconds_left(const ProgressState& state) {
   if (state.total_steps < state.step || !(state.seconds_per_step > 0)) return -1;
-  return state.seconds_per_step * static_cast<double>(state.total_steps - state.step) +
+  return state.seconds_per_step * state.growth * static_cast<double>(state.total_steps - state.step) +
          state.seconds_per_evaluation * static_cast<double>(state.evaluations_left);
 }
 
@@ -59,12 +59,6 @@ void RecentPace::add(std::int64_t steps, double seconds) {
 double RecentPace::seconds_per_step() const {
   if (marks_.empty() || latest_.steps <= marks_.front().steps) return -1;
   return (latest_.seconds - marks_.front().seconds) / static_cast<double>(latest_.steps - marks_.front().steps);
-}
-
-std::int64_t evaluations_left(std::int64_t done, std::int64_t total, std::int64_t interval) {
-  if (interval <= 0 || done > total) return 0;
-  const std::int64_t before = done > 0 ? (done - 1) / interval : 0;
-  return total / interval - before + (total % interval != 0 ? 1 : 0);
 }
 
 std::string progress_line(const ProgressState& state) {

@@ -17,6 +17,7 @@ struct ProgressState {
   double loss = 0, learning_rate = 0;
   double tokens_per_second = 0;
   double seconds_per_step = -1;       ///< recent, without evaluations; negative: unknown
+  double growth = 1;                  ///< mean batch of the steps left over that of the latest step
   std::int64_t evaluations_left = 0;  ///< including that of the current step
   double seconds_per_evaluation = 0;  ///< of the latest one
 };
@@ -43,9 +44,6 @@ class RecentPace {
   std::deque<Mark> marks_;                      // the oldest one begins the window
   Mark latest_;
 };
-
-/// Number of evaluations from step `done` (included) to the end: one every `interval` steps and one at the end.
-std::int64_t evaluations_left(std::int64_t done, std::int64_t total, std::int64_t interval);
 
 enum class ProgressMode { none, lines, bar };
 

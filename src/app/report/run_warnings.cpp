@@ -172,8 +172,13 @@ std::string units_text(const config::Config& input, std::int64_t units, bool gro
 }
 
 std::vector<std::string> training_warnings(const config::Config& input, std::int64_t steps, std::int64_t units,
-                                           bool groups) {
+                                           bool groups, std::int64_t first_full_step) {
   std::vector<std::string> warnings;
+  if (first_full_step >= steps) {
+    warnings.push_back("the warm-up of the batch size is longer than the run's " + core::counted(steps, "step") +
+                       ": no update has batch.global = " + core::with_commas(input.batch.global) +
+                       " sequences. Shorten batch.warmup_tokens or batch.warmup_steps.");
+  }
   if (input.schedule.warmup_steps.value_or(0) > steps) {
     warnings.push_back("schedule.warmup_steps = " + core::with_commas(*input.schedule.warmup_steps) +
                        " is more than the run's " + core::counted(steps, "step") +

@@ -28,9 +28,9 @@ std::string build_note(bool is_gpu_build, const core::MachineDescription& machin
 std::string units_text(const config::Config& input, std::int64_t units, bool groups);
 
 /// What of a training's input asks for more than there is: a warm-up beyond the last step, a batch beyond the data.
-/// `units`: what there is to train on, sequences or groups.
+/// `units`: what there is to train on, sequences or groups. `first_full_step`: from which on updates have batch.global.
 std::vector<std::string> training_warnings(const config::Config& input, std::int64_t steps, std::int64_t units,
-                                           bool groups = false);
+                                           bool groups = false, std::int64_t first_full_step = 0);
 
 /// Note that a run on a GPU computes in fp32 because its input does not choose, or that one on a CPU computes in 16
 /// bits without AMX, which the processor has; else "". `instruction_sets`: as Machine has them.

@@ -45,6 +45,8 @@ TEST_CASE("the time left is that of steps and evaluations at their present speed
   evaluated.evaluations_left = 3;
   evaluated.seconds_per_evaluation = 20;
   CHECK(seconds_left(evaluated) == 360.0);
+  evaluated.growth = 2;  // batches grow: the steps left take twice as long as the latest
+  CHECK(seconds_left(evaluated) == 660.0);
   CHECK(seconds_left({}) < 0);
   ProgressState done = state();
   done.step = 4000;
@@ -76,17 +78,6 @@ TEST_CASE("the pace is that of the last steps") {
   CHECK_THAT(pace.seconds_per_step(), WithinRel(4.0, 1e-6));
   take(1, 44);
   CHECK_THAT(pace.seconds_per_step(), WithinRel(6.0, 1e-6));
-}
-
-TEST_CASE("evaluations that are left") {
-  CHECK(evaluations_left(0, 100, 10) == 10);
-  CHECK(evaluations_left(9, 100, 10) == 10);
-  CHECK(evaluations_left(10, 100, 10) == 10);  // that of step 10 is yet to come
-  CHECK(evaluations_left(11, 100, 10) == 9);
-  CHECK(evaluations_left(100, 100, 10) == 1);
-  CHECK(evaluations_left(91, 95, 10) == 1);
-  CHECK(evaluations_left(90, 95, 10) == 2);
-  CHECK(evaluations_left(5, 100, 0) == 0);
 }
 
 TEST_CASE("a bar fits every width") {

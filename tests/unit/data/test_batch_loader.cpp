@@ -136,7 +136,7 @@ std::vector<std::map<std::int64_t, Row>> deliver(const Data& data, BatchLoaderOp
     steps.resize(static_cast<std::size_t>(loader.total_steps() - options.first_step));
     for (auto& step : steps) {
       const LoadedStep& loaded = loader.next();
-      CHECK(loaded.epoch == loaded.step / loader.steps_per_epoch());
+      CHECK(loaded.epoch == loaded.step / loader.schedule().steps_per_epoch());
       REQUIRE(!loaded.micro_batches.empty());
       std::int64_t targets = 0, sequences = 0, tokens = 0;
       for (const LoadedMicroBatch& micro_batch : loaded.micro_batches) {

@@ -146,16 +146,16 @@ TEST_CASE("batches of an epoch hold every sample once, in every order, from any 
       BatchSamplerOptions options{
           .sampler = {.seed = 3, .order = order}, .global_batch = 16, .drop_last = drop_last, .group = 8};
       BatchSampler sampler(lengths, options);
-      CHECK(sampler.steps_per_epoch() == (drop_last ? 62 : 63));
+      CHECK(sampler.schedule().steps_per_epoch() == (drop_last ? 62 : 63));
       std::vector<std::int64_t> all, batch;
       int smaller = 0;
-      for (std::int64_t s = 0; s < sampler.steps_per_epoch(); ++s) {
-        sampler.batch(sampler.steps_per_epoch() + s, batch);  // the second epoch
+      for (std::int64_t s = 0; s < sampler.schedule().steps_per_epoch(); ++s) {
+        sampler.batch(sampler.schedule().steps_per_epoch() + s, batch);  // the second epoch
         smaller += batch.size() != 16;
         all.insert(all.end(), batch.begin(), batch.end());
         BatchSampler resumed(lengths, options);
         std::vector<std::int64_t> again;
-        resumed.batch(sampler.steps_per_epoch() + s, again);
+        resumed.batch(sampler.schedule().steps_per_epoch() + s, again);
         CHECK(again == batch);
       }
       CHECK(smaller == (drop_last ? 0 : 1));
@@ -172,7 +172,7 @@ TEST_CASE("batches by length hold like lengths, and come in random order") {
   BatchSampler sampler(lengths, {.sampler = {.order = Order::by_length}, .global_batch = 16, .group = 64});
   std::vector<std::int64_t> batch, longest;
   std::int64_t spread = 0;
-  for (std::int64_t s = 0; s < sampler.steps_per_epoch(); ++s) {
+  for (std::int64_t s = 0; s < sampler.schedule().steps_per_epoch(); ++s) {
     sampler.batch(s, batch);
     const auto [low, high] = std::minmax_element(batch.begin(), batch.end(), [&](auto a, auto b) {
       return lengths[static_cast<std::size_t>(a)] < lengths[static_cast<std::size_t>(b)];
@@ -181,7 +181,7 @@ TEST_CASE("batches by length hold like lengths, and come in random order") {
     longest.push_back(lengths[static_cast<std::size_t>(*high)]);
   }
   // 64 batches share 512 lengths: about 8 in each; random batches of 16 would spread over 512·15/17 = 450.
-  CHECK(spread / sampler.steps_per_epoch() < 16);
+  CHECK(spread / sampler.schedule().steps_per_epoch() < 16);
   CHECK_FALSE(std::is_sorted(longest.begin(), longest.begin() + 64));
 }
 
