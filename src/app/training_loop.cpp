@@ -60,6 +60,7 @@ void TrainingLoop::restore(const Resume& resume) {
   load_states(resume.folder, resume.manifest, model, *session_.sums, trainer_.optimizer(), hdf5);
   trainer_.noise().restore(state_.noise);
   trainer_.skipped() = state_.skipped;
+  trainer_.set_earlier_updates(state_.earlier_updates);
   trainer_.loss_scale().restore(state_.loss_scale);
   trainer_.restore_fp8(std::exchange(state_.fp8_magnitudes, {}));
   session_.loader->restart(state_.done);
@@ -89,8 +90,9 @@ bool TrainingLoop::run() {
     return false;
   }
   // A stop during the test must not cost the steps since the last checkpoint.
-  const bool predicts = session_.test || predicted_validation() != nullptr;
-  if (predicts && state_.done > std::max(first_.done, checkpoints_.last_step())) save(false);
+  const bool saves = session_.test || predicted_validation() != nullptr || context_.input.checkpoint.at_end;
+  state_.ended = true;
+  if (saves && state_.done > std::max(first_.done, checkpoints_.last_step())) save(false);
   checkpoints_.finish();  // a failure is a warning: the results are complete
   if (!best_.kept()) results_.export_model(*session_.model, session_.sets.train->info());
   return true;
@@ -126,6 +128,7 @@ bool TrainingLoop::step() {
   bool last = !loader.has_next();
   if (evaluates && !stopped_) last = evaluate() || last;
   if ((epoch_ended_ && records) || last || stopped_) record_data();
+  state_.ended = last && !stopped_;
   const bool best = std::exchange(better_, false);
   if (best || stopped_ || checkpoints_.due(state_.done, result.flags)) save(evaluates && stopped_);
   results_.poll();

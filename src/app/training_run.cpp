@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "app/checkpoint/checkpoint_contents.hpp"
+#include "app/checkpoint/previous_phase.hpp"
 #include "app/checkpoint/resume.hpp"
 #include "app/engine/low_rank.hpp"
 #include "app/engine/model_loading.hpp"
@@ -159,7 +160,8 @@ void describe(const Session& session, const RunContext& context) {
 
 /// Prepares the directory to resume from here: removes later steps that a resuming run could take for its own. Only
 /// then is it noted: a start that is killed before begins where this one did.
-void begin_from_checkpoint(const Resume& resume, const RunBasics& run) {
+void begin_from_checkpoint(const Resume& resume, const RunBasics& run, std::int64_t total_steps) {
+  if (resume.next_phase) return run.log.info(phase_text(resume, run.input.run, total_steps));
   run.log.info("resuming from step " + core::with_commas(resume.manifest.step) + " (" + resume.place() + ')');
   for (const KeyChange& change : resume.changes) run.log.info("changed since that step: " + describe(change));
   for (const std::string& warning : resume.warnings) run.log.warning("changed since that step: " + warning);
@@ -233,16 +235,24 @@ SimulatedRun simulated_run(const Session& session, const RunContext& context) {
 void report_beginning(Session& session, const RunContext& context) {
   std::string note = directory_note(context);
   const bool own = context.input.run.resume == "auto";
-  if (session.sets.train->planned()) {  // of other data than a checkpoint's
+  const std::int64_t steps = session.loader->total_steps();
+  const bool planned = session.sets.train->planned();  // of other data than a checkpoint's
+  bool resumes = false;
+  if (planned) {
     note.clear();
   } else if (note.empty() || !own) {
     try {
-      const auto resume = choose_checkpoint(context, *session.model, session.sets, session.loader->total_steps());
+      const auto resume = choose_checkpoint(context, *session.model, session.sets, steps);
+      resumes = resume.has_value();
       if (resume) context.log.info("it would resume from step " + core::with_commas(resume->manifest.step));
     } catch (const AgreedError& error) {
       if (!own) throw;
       note = error.what();
     }
+  }
+  if (!planned && !resumes) {
+    const auto phase = begin_phase(context, *session.model, session.sets, steps);
+    if (phase) context.log.info(phase_text(*phase, context.input.run, steps));
   }
   note_directory(context.log, note);
 }
@@ -276,8 +286,9 @@ void run_training(const RunContext& context) {
     return;
   }
   const std::unique_ptr<io::RunLock> lock = lock_run_directory(context);
-  const std::optional<Resume> resume =
-      choose_checkpoint(context, *session.model, session.sets, session.loader->total_steps());
+  const std::int64_t steps = session.loader->total_steps();
+  std::optional<Resume> resume = choose_checkpoint(context, *session.model, session.sets, steps);
+  if (!resume) resume = begin_phase(context, *session.model, session.sets, steps);
   collectively(context.world, [&] {
     if (context.world.rank() != 0) return;
     checkpoint_folder(context.input)
@@ -302,7 +313,7 @@ void run_training(const RunContext& context) {
                     io::history_path(resume->place(), resume->manifest)};
   }
   Results results(context, lock.get(), facts_of(*session.model), session.sets.hdf5, continuation);
-  if (resume) begin_from_checkpoint(*resume, context);
+  if (resume) begin_from_checkpoint(*resume, context, steps);
   std::optional<TrainingLoop> loop;
   bool whole = false;
   alone_ends_all(context.world.rank(), context.failure, [&] {

@@ -22,6 +22,8 @@ void visit_run(TomlKeys& toml, Run& run) {
   toml.key("watchdog_seconds", run.watchdog_seconds, non_negative());
   toml.key("watchdog_limit_seconds", run.watchdog_limit_seconds, non_negative());
   toml.key("machine", run.machine).key("node_ranks", run.node_ranks, between(1, 1 << 20));
+  toml.key("previous_phase", run.previous_phase);
+  toml.key("phase_steps", run.phase_steps, one_of({"restart", "continue"}));
 }
 
 void visit_batch(TomlKeys& toml, Batch& batch) {
@@ -144,7 +146,7 @@ void visit_keys(TomlKeys& toml, Config& config) {
   Checkpoint& checkpoint = config.checkpoint;
   toml.table("checkpoint").key("every_steps", checkpoint.every_steps, positive());
   toml.key("every_minutes", checkpoint.every_minutes, positive());
-  toml.key("keep", checkpoint.keep, between(1, 1 << 20));
+  toml.key("keep", checkpoint.keep, between(1, 1 << 20)).key("at_end", checkpoint.at_end);
 
   toml.table("log").key("every_steps", config.log.every_steps, positive());
   toml.key("progress", config.log.progress, one_of({"auto", "bar", "lines", "none"}));

@@ -55,6 +55,8 @@ class Rules {
          "[run] directory is empty: name the directory for the results.");
     rule(!config_.run.resume.empty(), "run.resume",
          "[run] resume is empty: it is \"auto\", \"never\" or the folder of a checkpoint.");
+    rule(config_.run.phase_steps == "restart" || config_.run.previous_phase, "run.phase_steps",
+         "[run] phase_steps needs the run to continue: set previous_phase, or remove it.");
     const std::string& walltime = config_.run.max_walltime ? *config_.run.max_walltime : "1";
     rule(walltime_seconds(walltime).has_value(), "run.max_walltime",
          "[run] max_walltime = \"" + core::printable(walltime, 40) +

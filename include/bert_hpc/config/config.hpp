@@ -31,6 +31,9 @@ struct Run {
   double watchdog_limit_seconds = 600;     ///< for so long, and the run ends; 0: never
   std::optional<std::string> machine;      ///< a machine description (config/machine_description.hpp), for estimates
   std::optional<std::int64_t> node_ranks;  ///< ranks on a node, in place of the description's
+  /// Directory of a finished run, or a checkpoint's folder: parameters and optimizer states that this run begins with.
+  std::optional<std::string> previous_phase;
+  std::string phase_steps = "restart";  ///< "restart", "continue": count of steps, so schedule and data too
 };
 
 /// A key that is a word, a number (a list of one) or a list of numbers; unset if both are empty.
@@ -149,6 +152,7 @@ struct Checkpoint {
   std::optional<std::int64_t> every_steps;
   std::optional<double> every_minutes;  ///< if neither is given: app::checkpoint_interval()
   std::int64_t keep = 2;                ///< number of newest ones, beside those of `latest` and `best`
+  bool at_end = false;                  ///< of the last step too, for a next phase
 };
 
 struct Log {

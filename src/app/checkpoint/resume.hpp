@@ -29,6 +29,7 @@ struct Resume {
   io::CheckpointManifest manifest;
   TrainingState state;
   bool same_run = true;               ///< it lies in this run's directory: outputs are continued, else they start empty
+  bool next_phase = false;            ///< it is of the run before this one (previous_phase.hpp)
   std::vector<KeyChange> changes;     ///< of the input
   std::vector<std::string> warnings;  ///< changes after which figures or bits are not comparable
   /// The step of the best model so far where that is another run's: it stays there, and this run finds its own best.

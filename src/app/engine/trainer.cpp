@@ -200,7 +200,7 @@ void Trainer::update_at_once(double learning_rate, std::int64_t done, std::size_
   reducer_.norm().start(
       {.losses = losses_.device(), .micro_batches = static_cast<std::int64_t>(losses), .targets = targets_},
       optimizer_.max_gradient_norm(), scale_.scale());
-  optimizer_.step_on_device(learning_rate, done + 1 - skipped_.total, reducer_.norm().factor());
+  optimizer_.step_on_device(learning_rate, update_number(done), reducer_.norm().factor());
 }
 
 void Trainer::update(const StepResult& result, std::int64_t done) {
@@ -216,7 +216,7 @@ void Trainer::update(const StepResult& result, std::int64_t done) {
       std::function<void(std::size_t)> share;
       if (reducer_.plan().shares_update()) share = [this](std::size_t range) { reducer_.share_range(range); };
       if (!launched) {
-        optimizer_.step(result.learning_rate, done + 1 - skipped_.total, result.gradient_norm, share, scale_.scale());
+        optimizer_.step(result.learning_rate, update_number(done), result.gradient_norm, share, scale_.scale());
       }
       skipped_.in_a_row = 0;
     }

@@ -74,6 +74,8 @@ class Trainer : private train::PipelineEvents {
   train::Optimizer& optimizer() { return optimizer_; }
   train::NoiseScale& noise() { return noise_; }
   SkippedSteps& skipped() { return skipped_; }
+  /// Updates of the optimizer's states before the training's first step: bias corrections count them.
+  void set_earlier_updates(std::int64_t count) { earlier_updates_ = count; }
   train::LossScale& loss_scale() { return scale_; }
   /// Collective over all ranks. Statistics of FP8's operands on all ranks, on rank 0; empty without FP8.
   std::string fp8_magnitudes() const;
@@ -86,6 +88,8 @@ class Trainer : private train::PipelineEvents {
   void finished(int virtual_stage, std::int64_t begin) override { reducer_.finished(virtual_stage, begin); }
   void end_micro_batch(int virtual_stage) override { reducer_.end_micro_batch(virtual_stage); }
 
+  /// Number of the update of step `done` + 1, from 1.
+  std::int64_t update_number(std::int64_t done) const { return earlier_updates_ + done + 1 - skipped_.total; }
   float loss_scale_of_step() const { return static_cast<float>(scale_.scale() / targets_); }
   /// Makes the passes of this replica's micro-batches, from number first_ on.
   void prepare(const data::LoadedStep& loaded, std::int64_t done);
@@ -128,6 +132,7 @@ class Trainer : private train::PipelineEvents {
   /// of others.
   core::MirroredArray<double> losses_;
   SkippedSteps skipped_;
+  std::int64_t earlier_updates_ = 0;
   train::LossScale scale_;
   core::Buffer<float>
       row_losses_;  // (micro-batches of this replica, rows): kept so that non-finite samples can be reported

@@ -7,10 +7,12 @@ namespace bert_hpc::app {
 namespace {
 
 constexpr const char *fp8_name = "fp8_magnitudes", *unit_name = "label_unit", *targets_name = "row_targets",
-                     *computed_name = "computed_tokens", *row_computed_name = "row_computed_tokens";
+                     *computed_name = "computed_tokens", *row_computed_name = "row_computed_tokens",
+                     *earlier_name = "earlier_updates", *ended_name = "ended";
 
 bool older_lack(std::string_view name) {
-  return name.starts_with("loss_scale") || name == targets_name || name == computed_name || name == row_computed_name;
+  return name.starts_with("loss_scale") || name == targets_name || name == computed_name || name == row_computed_name ||
+         name == earlier_name || name == ended_name;
 }
 
 /// Every number with its name in the file: the one list for both directions.
@@ -31,6 +33,8 @@ void visit_fields(State& state, const Visit& visit) {
   visit("row_skipped_samples", state.row_skipped_samples);
   visit("skipped", state.skipped.total);
   visit("skipped_in_a_row", state.skipped.in_a_row);
+  visit(earlier_name, state.earlier_updates);
+  visit(ended_name, state.ended);
   visit("training_seconds", state.training_seconds);
   visit("seconds", state.seconds);
   visit("flops", state.flops);

@@ -40,6 +40,8 @@ struct TrainingState {
   double row_targets = 0;                ///< what its loss is a sum over so far
   std::int64_t row_skipped_samples = 0;  ///< of its samples, those of skipped updates: not in its loss
   SkippedSteps skipped;
+  std::int64_t earlier_updates = 0;  ///< of the optimizer's states, by phases before this run
+  bool ended = false;                ///< no further step follows
   double training_seconds = 0, seconds = 0, flops = 0;
   double recorded_noise_scale = -1;
   train::NoiseScale::Sums noise;
@@ -51,7 +53,8 @@ struct TrainingState {
 };
 
 /// Into the manifest's numbers and back. Throws Error(files) if one is missing; those of the loss scale, of FP8,
-/// of the labels' scale and the row's targets are left as they are, as checkpoints of before there were any lack them.
+/// of the labels' scale, of phases and the row's targets are left as they are, as checkpoints of before there were any
+/// lack them.
 void put(const TrainingState& state, io::CheckpointManifest& manifest);
 TrainingState training_state(const io::CheckpointManifest& manifest);
 

@@ -71,6 +71,7 @@ TEST_CASE("any key that is given since then is reported") {
       {"run.peak_gflops", {"run.peak_gflops=100.0"}},
       {"run.machine", {"run.machine=\"m.toml\""}},
       {"run.node_ranks", {"run.machine=\"m.toml\"", "run.node_ranks=4"}},
+      {"run.previous_phase", {"run.previous_phase=\"first\""}},
       {"model.vocab_size", {"model.vocab_size=1000"}},
       {"model.classifier_dropout", {"model.classifier_dropout=0.3"}},
       {"schedule.warmup_steps", {"schedule.warmup_steps=2"}},
