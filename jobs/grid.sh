@@ -29,6 +29,9 @@ compared in DIRECTORY/report (not with BERT_HPC_GRID_REPORT=0), with the failed 
 task K runs the K-th line (jobs/train.slurm; its #SBATCH lines have no effect there), and postprocess/report.py DIRECTORY compares
 the runs afterwards.
 
+With --chain among the options the lines are the phases of one training: each begins with the parameters and optimizer states of the
+line before it (run.previous_phase), and a failed one is the last. Under Slurm submit one line after the other (jobs/README.md).
+
 A finished run is skipped (not with --overwrite). If INPUT.toml or a setting has changed (but those of [debug]), the line
 runs again, and the earlier run is kept in DIRECTORY/.grid, which also has the settings and errors of each line. Other ranks
 are no change. A file DIRECTORY/.grid/NAME.needs may say what else the run depends on: then its text counts as well.
@@ -42,6 +45,11 @@ case ${1:-} in -h | --help) usage; exit 0 ;; esac
 [ $# -ge 3 ] || fail 2 "INPUT.toml, GRID or DIRECTORY is missing; jobs/grid.sh --help prints the usage"
 input=$1 grid=$2 directory=$3
 shift 3
+chain='' rest=()
+for argument; do
+  if [ "$argument" = --chain ]; then chain=1; else rest+=("$argument"); fi
+done
+set -- ${rest[@]+"${rest[@]}"}
 for file in "$input" "$grid"; do [ -f "$file" ] || fail 2 "there is no file $file"; done
 
 # Settings of all lines, and of each: their words, separated by blanks.
@@ -89,6 +97,10 @@ options_of() {
   local word words
   read -ra words <<<"$common ${settings[$1]}"
   options=(--set "run.directory=\"$directory/${names[$1]}\"")
+  if [ -n "$chain" ]; then
+    options+=(--set checkpoint.at_end=true)
+    if [ "$1" -gt 0 ]; then options+=(--set "run.previous_phase=\"$directory/${names[$1 - 1]}\""); fi
+  fi
   for word in "${words[@]}"; do options+=(--set "$word"); done
 }
 
@@ -105,6 +117,10 @@ settings_of() {
   printf '\n'
   sed -E 's/[[:space:]]+#[^"'"'"']*$//; s/[[:space:]]+$//; /^[[:space:]]*(#|$)/d' "$input"
   if [ -f "$needs" ]; then cat "$needs"; fi
+  if [ -n "$chain" ] && [ "$1" -gt 0 ]; then
+    printf '\nafter %s\n' "${names[$1 - 1]}"
+    settings_of $(($1 - 1))
+  fi
 }
 
 # move_changed INDEX: sets `now` to the settings of a line, and moves a run that had others to .grid.
@@ -187,6 +203,7 @@ for index in "${!names[@]}"; do
     note "$name ended with status $own"
     failures+=("$name ended with status $own: $(last_error "$directory/.grid/$name.errors")")
     if [ $status = 0 ]; then status=$own; fi
+    if [ -n "$chain" ]; then break; fi
   fi
 done
 python=$(bert_hpc_python)

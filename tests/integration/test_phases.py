@@ -1,12 +1,14 @@
 """run.previous_phase: a run continues with another run's parameters and optimizer states, on any layout and after a kill, with the bits of
 one training; what does not fit is refused."""
 
+import os
+import subprocess
 import unittest
 
 import h5py
 import numpy as np
 from language_model import LanguageModel
-from program import MPIRUN, as_if_killed_after, sentences
+from program import MPIRUN, as_if_killed_after, installed_tree, run, sentences
 from test_tensor import read_safetensors
 
 END = {"at_end": True}
@@ -87,6 +89,65 @@ class Phases(LanguageModel):
         as_if_killed_after(6, self.folder / "other")
         refused("other", 'that run is not finished (its status is "running")', "Resume it until it ends")
         self.train("explicit", run={"previous_phase": "early/checkpoints/step-00000004"})
+
+
+class ModernBertBase(LanguageModel):
+    """The recipe of input/modernbert_base.toml and its .grid, scaled down."""
+
+    SOURCE, TASK = {"format": "text", "files": ["text.txt"]}, "masked_lm"
+    SIZES = ["model.hidden_size=32", "model.num_hidden_layers=3", "model.num_attention_heads=2", "model.intermediate_size=48",
+             "model.local_attention=8", "run.reproducible=true", 'precision.compute="fp32"', "evaluation.every_steps=5", "log.every_steps=1"]
+    SCALED = {"batch.warmup_start=768": "batch.global=8 schedule.tokens=1000 batch.warmup_start=4",
+              "batch.warmup_increment=768": "batch.warmup_increment=2",
+              "batch.warmup_tokens=50e9": "batch.warmup_tokens=400", "schedule.warmup_tokens=3e9": "schedule.warmup_tokens=150",
+              "batch.global=576": "batch.global=4", "schedule.tokens=250e9": "schedule.tokens=2000", "schedule.tokens=50e9": "schedule.tokens=1600",
+              "schedule.decay_tokens=50e9": "schedule.decay_tokens=1600"}
+    LAYOUTS = {"pretrain": (2, ["parallel.data=2"]), "extend": (2, ["parallel.pipeline=2"]), "decay": (4, ["parallel.pipeline=2", "parallel.data=2"])}
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        if MPIRUN is None:
+            raise unittest.SkipTest("mpirun is not at hand")
+        (cls.folder / "text.txt").write_text("".join(text + "\n" for text, _, _ in sentences(120)))
+        for length, vocabulary in ((1024, {"type": "byte_bpe", "train_size": 300}), (8192, {"vocabulary": "modernbert_base/shards_1024"})):
+            cls.prepare(f"modernbert_base_{length}", tokenizer=vocabulary | {"max_tokens": 24 if length == 1024 else 64},
+                        split={"train": 0.9, "validation": 0.1}, output={"directory": f"modernbert_base/shards_{length}"})
+        cls.jobs = installed_tree(cls.folder, "jobs", "postprocess", "input")
+
+    def phases(self):
+        """(name, settings) of each line of the scaled grid, which is written to tiny.grid."""
+        text = (self.jobs.parent / "input/modernbert_base.grid").read_text()
+        lines = [" ".join(self.SCALED.get(word, word) for word in line.split())
+                 for line in text.splitlines() if line and not line.startswith("#")]
+        self.assertTrue(all(value in "\n".join(lines) for value in self.SCALED.values()))
+        (self.folder / "tiny.grid").write_text("\n".join(lines) + "\n")
+        return [(line.split()[0], line.split()[1:]) for line in lines]
+
+    def test_three_phases_have_the_same_bits_on_any_layouts(self):
+        phases, given = self.phases(), [word for setting in self.SIZES for word in ("--set", setting)]
+        base = self.jobs.parent / "input/modernbert_base.toml"
+        done = subprocess.run(["bash", self.jobs / "grid.sh", base, "tiny.grid", "one", "1", "--chain", *given], cwd=self.folder, capture_output=True,
+                              text=True, env={**os.environ, "BERT_HPC_GRID_REPORT": "0", "OMP_NUM_THREADS": "1"})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        previous = None
+        for name, words in phases:
+            ranks, layout = self.LAYOUTS[name]
+            settings = [*words, *self.SIZES, *layout, f'run.directory="many/{name}"', "checkpoint.at_end=true"]
+            if previous:
+                settings.append(f'run.previous_phase="many/{previous}"')
+            run("bert_hpc", base, *[word for setting in settings for word in ("--set", setting)], ranks=ranks, threads=1, check=0, cwd=self.folder)
+            previous = name
+            one, many = (self.folder / folder / name for folder in ("one", "many"))
+            with h5py.File(one / "metrics.h5") as left, h5py.File(many / "metrics.h5") as right, self.subTest(name):
+                self.assertGreater(len(left["steps/loss"]), 5)
+                for key in ("loss", "gradient_norm", "learning_rate", "samples", "tokens"):
+                    self.assertEqual(list(left[f"steps/{key}"]), list(right[f"steps/{key}"]), key)
+            weights, mine = (read_safetensors(folder / "model/model.safetensors") for folder in (one, many))
+            self.assertTrue(all(np.array_equal(mine[key], value) for key, value in weights.items()))
+        with h5py.File(self.folder / "one/decay/metrics.h5") as file:
+            self.assertAlmostEqual(file["steps/learning_rate"][0], 3e-4, places=7)
+            self.assertLess(file["steps/learning_rate"][-1], 1e-4)
 
 
 if __name__ == "__main__":
