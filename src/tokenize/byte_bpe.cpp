@@ -2,9 +2,7 @@
 #include "bert_hpc/tokenize/byte_bpe.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
-#include <functional>
 
 #include "bert_hpc/tokenize/utf8.hpp"
 
@@ -124,18 +122,8 @@ ByteBpeModel::Blanks blanks_of(std::string_view text) {
   return blanks;
 }
 
-MergeTable::MergeTable(std::size_t merges) : entries_(std::bit_ceil(2 * merges + 2)) {
-  shift_ = 64 - std::countr_zero(entries_.size());
-}
-
-void MergeTable::insert(std::int32_t left, std::int32_t right, Merge merge) {
-  const std::uint64_t key = key_of(left, right);
-  std::size_t at = slot(key);
-  while (entries_[at].key != free && entries_[at].key != key) at = (at + 1) & (entries_.size() - 1);
-  entries_[at] = {key, merge};
-}
-
-ByteBpeEncoder::ByteBpeEncoder(const ByteBpeModel& model, const AddedTokens& added) : model_(model), added_(added) {}
+ByteBpeEncoder::ByteBpeEncoder(const ByteBpeModel& model, const AddedTokens& added)
+    : model_(model), added_(added), merger_(model.merges) {}
 
 /// The text itself, or a copy with U+FFFD for what is malformed.
 std::string_view ByteBpeEncoder::valid(std::string_view text) {
@@ -224,99 +212,17 @@ void ByteBpeEncoder::add_word(const char* bytes, std::size_t size, const char* e
     if (match.id >= 0 && static_cast<std::size_t>(match.size) == size) return ids.push_back(match.id);
   }
   if (size > ShortWord::longest) return merge(bytes, size, ids);
-  ShortWord key;
-  if (end - bytes >= ShortWord::longest) {
-    std::memcpy(key.key, bytes, sizeof key.key);
-    // Bytes behind the word are cleared; the first byte is the lowest one.
-    const unsigned used = 8 * static_cast<unsigned>(size);
-    if (used < 64) {
-      key.key[0] &= (std::uint64_t{1} << used) - 1;
-      key.key[1] = 0;
-    } else if (used < 128) {
-      key.key[1] &= (std::uint64_t{1} << (used - 64)) - 1;
-    }
-  } else {
-    std::memcpy(key.key, bytes, size);
-  }
+  const ShortWord key = ShortWord::read(bytes, size, end);
   // A word may end with zero bytes, which the key does not tell from none.
   if (bytes[size - 1] == '\0' || key.is_none()) return merge(bytes, size, ids);
   append_cached(cache_, key, ids, [&](std::vector<std::int32_t>& to) { merge(bytes, size, to); });
 }
 
 void ByteBpeEncoder::merge(const char* bytes, std::size_t size, std::vector<std::int32_t>& ids) {
-  if (size > short_word) return merge_long(bytes, size, ids);
-  const auto byte_id = [&](std::size_t i) { return model_.byte_ids[static_cast<unsigned char>(bytes[i])]; };
-  std::size_t count = size;
-  for (std::size_t i = 0; i < count; ++i) symbols_[i] = byte_id(i);
-  const auto look_up = [&](std::size_t i) {
-    const MergeTable::Merge merge = model_.merges.find(symbols_[i], symbols_[i + 1]);
-    ranks_[i] = merge.rank;
-    merged_[i] = merge.id;
-  };
-  for (std::size_t i = 0; i + 1 < count; ++i) look_up(i);
-  while (count > 1) {
-    const auto* const least = std::min_element(ranks_.data(), ranks_.data() + count - 1);
-    if (*least == MergeTable::no_rank) break;
-    const auto at = static_cast<std::size_t>(least - ranks_.data());
-    symbols_[at] = merged_[at];
-    --count;
-    std::copy(symbols_.begin() + static_cast<std::ptrdiff_t>(at) + 2,
-              symbols_.begin() + static_cast<std::ptrdiff_t>(count) + 1,
-              symbols_.begin() + static_cast<std::ptrdiff_t>(at) + 1);
-    for (std::size_t i = at + 1; i + 1 < count; ++i) {
-      ranks_[i] = ranks_[i + 1];
-      merged_[i] = merged_[i + 1];
-    }
-    if (at + 1 < count) look_up(at);
-    if (at > 0) look_up(at - 1);
-  }
-  ids.insert(ids.end(), symbols_.begin(), symbols_.begin() + static_cast<std::ptrdiff_t>(count));
-}
-
-/// The same merges with a queue of candidates: n bytes take O(n log n).
-void ByteBpeEncoder::merge_long(const char* bytes, std::size_t size, std::vector<std::int32_t>& ids) {
-  const auto count = static_cast<std::int32_t>(size);
-  long_ids_.resize(size);
-  before_.resize(size);
-  behind_.resize(size);
-  queue_.clear();
-  for (std::int32_t i = 0; i < count; ++i) {
-    const auto at = static_cast<std::size_t>(i);
-    long_ids_[at] = model_.byte_ids[static_cast<unsigned char>(bytes[at])];
-    before_[at] = i - 1;
-    behind_[at] = i + 1;
-  }
-  const auto found = [&](std::int32_t left) -> MergeTable::Merge {
-    const std::int32_t right = behind_[static_cast<std::size_t>(left)];
-    if (right >= count) return {MergeTable::no_rank, -1};
-    return model_.merges.find(long_ids_[static_cast<std::size_t>(left)], long_ids_[static_cast<std::size_t>(right)]);
-  };
-  const auto push = [&](std::int32_t left) {
-    const std::int32_t rank = found(left).rank;
-    if (rank == MergeTable::no_rank) return;
-    queue_.push_back({rank, left});
-    std::push_heap(queue_.begin(), queue_.end(), std::greater<>());
-  };
-  for (std::int32_t i = 0; i + 1 < count; ++i) push(i);
-  while (!queue_.empty()) {
-    std::pop_heap(queue_.begin(), queue_.end(), std::greater<>());
-    const Candidate top = queue_.back();
-    queue_.pop_back();
-    const auto left = static_cast<std::size_t>(top.place);
-    if (long_ids_[left] < 0) continue;  // became a part of the token before it
-    const MergeTable::Merge merge = found(top.place);
-    if (merge.rank != top.rank) continue;  // of a pair that is no more
-    const auto right = static_cast<std::size_t>(behind_[left]);
-    long_ids_[left] = merge.id;
-    long_ids_[right] = -1;
-    behind_[left] = behind_[right];
-    if (behind_[left] < count) before_[static_cast<std::size_t>(behind_[left])] = top.place;
-    push(top.place);
-    if (before_[left] >= 0) push(before_[left]);
-  }
-  for (std::int32_t at = 0; at < count; at = behind_[static_cast<std::size_t>(at)]) {
-    ids.push_back(long_ids_[static_cast<std::size_t>(at)]);
-  }
+  std::vector<std::int32_t>& symbols = merger_.symbols();
+  symbols.resize(size);
+  for (std::size_t i = 0; i < size; ++i) symbols[i] = model_.byte_ids[static_cast<unsigned char>(bytes[i])];
+  merger_.merge(ids);
 }
 
 }  // namespace bert_hpc::tokenize

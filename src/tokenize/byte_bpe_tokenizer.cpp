@@ -134,21 +134,7 @@ class ByteBpeTokenizer final : public Tokenizer {
                          token_in_quotes(parts_.vocabulary[id]) + "; BPE needs its merges (merges.txt).");
       }
     }
-    model_.merges = MergeTable(parts_.merges.size());
-    for (std::size_t rank = 0; rank < parts_.merges.size(); ++rank) {
-      const std::string& merge = parts_.merges[rank];
-      const std::size_t blank = merge.find(' ');
-      const std::string left = merge.substr(0, blank),
-                        right = blank == std::string::npos ? "" : merge.substr(blank + 1);
-      const std::string joined = left + right;
-      for (const std::string* const token : {&left, &right, &joined}) {
-        if (roles_.ids.contains(*token) && right.find(' ') == std::string::npos) continue;
-        fail(source, "merge " + std::to_string(rank + 1) + ", " + token_in_quotes(merge) + ", needs the token " +
-                         token_in_quotes(*token) + ", which the vocabulary lacks.");
-      }
-      model_.merges.insert(roles_.id_of(left), roles_.id_of(right),
-                           {static_cast<std::int32_t>(rank), roles_.id_of(joined)});
-    }
+    model_.merges = merge_table(merge_ids(parts_.merges, roles_.ids, roles_.tokens.size(), source));
   }
 
   void measure_tokens() {

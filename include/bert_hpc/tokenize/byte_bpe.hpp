@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "bert_hpc/tokenize/added_tokens.hpp"
+#include "bert_hpc/tokenize/bpe_merges.hpp"
 #include "bert_hpc/tokenize/byte_words.hpp"
 #include "bert_hpc/tokenize/tokenizer.hpp"
 #include "bert_hpc/tokenize/vocabulary_trainer.hpp"
@@ -32,45 +33,6 @@ bool append_bytes_of(std::string_view printable, std::string& bytes);
 void append_printable(std::string_view bytes, std::string& printable);
 /// The texts of all bytes, in the order of their code points.
 std::vector<std::string> printable_alphabet();
-
-/// Pairs of tokens that become one, by their ids. Immutable; shared by threads. 16 bytes × 2 to 4 a merge in memory.
-class MergeTable {
- public:
-  struct Merge {
-    std::int32_t rank;  ///< place in the list of merges; no_rank: the pair is not merged
-    std::int32_t id;    ///< of the token that the pair becomes
-  };
-  static constexpr std::int32_t no_rank = INT32_MAX;
-
-  explicit MergeTable(std::size_t merges = 0);
-  /// A pair that is there already has its new rank.
-  void insert(std::int32_t left, std::int32_t right, Merge merge);
-
-  Merge find(std::int32_t left, std::int32_t right) const {
-    const std::uint64_t key = key_of(left, right);
-    for (std::size_t at = slot(key);; at = (at + 1) & (entries_.size() - 1)) {
-      if (entries_[at].key == key) return entries_[at].merge;
-      if (entries_[at].key == free) return {no_rank, -1};
-    }
-  }
-
- private:
-  static constexpr std::uint64_t free = ~std::uint64_t{0};
-  struct Entry {
-    std::uint64_t key = free;
-    Merge merge{no_rank, -1};
-  };
-
-  static std::uint64_t key_of(std::int32_t left, std::int32_t right) {
-    return static_cast<std::uint64_t>(left) << 32 | static_cast<std::uint32_t>(right);
-  }
-  std::size_t slot(std::uint64_t key) const {
-    return ((key ^ (key >> 29)) * std::uint64_t{0x9E3779B97F4A7C15}) >> shift_;
-  }
-
-  std::vector<Entry> entries_;
-  int shift_ = 0;
-};
 
 /// What encoders of a tokenizer share. Immutable.
 struct ByteBpeModel {
@@ -103,31 +65,20 @@ class ByteBpeEncoder final : public TextEncoder {
   void encode_word(std::string_view word, std::vector<std::int32_t>& ids) override;
 
  private:
-  struct Candidate {
-    std::int32_t rank, place;
-    bool operator>(const Candidate& other) const {
-      return rank != other.rank ? rank > other.rank : place > other.place;
-    }
-  };
   static constexpr int cache_bits = 16;
-  static constexpr int short_word = 128;  // bytes; longer words are merged with a queue
 
   std::string_view valid(std::string_view text);
   /// `part` with the blank that is put before it, if one is.
   std::string_view prefixed(std::string_view part);
   void add_word(const char* bytes, std::size_t size, const char* end, std::vector<std::int32_t>& ids);
   void merge(const char* bytes, std::size_t size, std::vector<std::int32_t>& ids);
-  void merge_long(const char* bytes, std::size_t size, std::vector<std::int32_t>& ids);
   void trim(const ByteBpeModel::Blanks& blanks, bool is_first, TokenSpan& span) const;
 
   const ByteBpeModel& model_;
   const AddedTokens& added_;
   NormalizedText unused_;
   std::string valid_, prefixed_, word_;
-  std::array<std::int32_t, short_word> symbols_{}, ranks_{}, merged_{};
-  // Long words: tokens, and the places of those before and behind.
-  std::vector<std::int32_t> long_ids_, before_, behind_;
-  std::vector<Candidate> queue_;
+  BpeMerger merger_;
   WordCache<FewIds> cache_{cache_bits};
 };
 

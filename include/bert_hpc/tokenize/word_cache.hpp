@@ -23,6 +23,25 @@ struct ShortWord {
   explicit ShortWord(const Word& word) { std::memcpy(key, word.bytes, sizeof key); }  // zeros follow its bytes
   explicit ShortWord(std::string_view word) { std::memcpy(key, word.data(), word.size()); }
 
+  /// The word bytes[0 … size). `end`: of the memory that may be read.
+  static ShortWord read(const char* bytes, std::size_t size, const char* end) {
+    ShortWord word;
+    if (end - bytes < longest) {
+      std::memcpy(word.key, bytes, size);
+      return word;
+    }
+    std::memcpy(word.key, bytes, sizeof word.key);
+    // Bytes behind the word are cleared; the first byte is the lowest one.
+    const unsigned used = 8 * static_cast<unsigned>(size);
+    if (used < 64) {
+      word.key[0] &= (std::uint64_t{1} << used) - 1;
+      word.key[1] = 0;
+    } else if (used < 128) {
+      word.key[1] &= (std::uint64_t{1} << (used - 64)) - 1;
+    }
+    return word;
+  }
+
   bool operator==(const ShortWord&) const = default;
   bool is_none() const { return key[0] == 0; }
   std::string text() const {
