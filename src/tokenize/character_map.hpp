@@ -10,20 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "bert_hpc/tokenize/tokenizer.hpp"
+#include "bert_hpc/tokenize/origin_text.hpp"
 
 namespace bert_hpc::tokenize {
-
-/// Text in UTF-8 with the characters of another text that each byte stands for.
-struct OriginText {
-  std::string bytes{};
-  std::vector<TokenSpan> origins{};  ///< (bytes); empty if they are not asked for
-
-  void clear() {
-    bytes.clear();
-    origins.clear();
-  }
-};
 
 class CharacterMap {
  public:

@@ -120,14 +120,17 @@ SpecialTokens special_tokens(const Conversion& conversion, const std::string& fo
 
 /// What the class computes beside the pieces' scores.
 UnigramForm form_of(const SentencePieceModel& model, const SpecialTokens& special, const json& config) {
-  UnigramForm form{.unknown = 3, .character_map = base64_text(model.character_map), .splits_blanks = true};
-  if (!form.character_map.empty()) form.steps.push_back({.kind = UnigramStep::Kind::map});
-  if (!is_on(config, "add_prefix_space", true)) form.mark = UnigramMark::never;
+  UnigramForm form{.unknown = 3};
+  MarkedForm& text = form.text;
+  text.character_map = base64_text(model.character_map);
+  text.marks.splits_blanks = true;
+  if (!text.character_map.empty()) text.marks.steps.push_back({.kind = TextStep::Kind::map});
+  if (!is_on(config, "add_prefix_space", true)) text.marks.mark = WordMark::never;
   const auto name = [&](std::int32_t SpecialIds::*role) {
     return role == &SpecialIds::cls ? special.bos.content : special.eos.content;
   };
-  form.single = template_list(roberta_sequence(), false, name);
-  form.pair = template_list(roberta_sequence(), true, name);
+  text.single = template_list(roberta_sequence(), false, name);
+  text.pair = template_list(roberta_sequence(), true, name);
   return form;
 }
 

@@ -7,9 +7,9 @@
 
 #include "bert_hpc/tokenize/tokenizer.hpp"
 #include "bert_hpc/tokenize/tokenizer_json.hpp"
-#include "bert_hpc/tokenize/unigram.hpp"
 #include "template_json.hpp"
 #include "tokenizer_document.hpp"
+#include "word_marks_json.hpp"
 
 namespace bert_hpc::tokenize {
 
@@ -18,12 +18,7 @@ struct UnigramForm {
   std::vector<double> scores{};  ///< (pieces)
   std::int32_t unknown = -1;
   bool byte_fallback = false;
-  std::string character_map{};  ///< base64
-  std::vector<UnigramStep> steps{};
-  bool splits_blanks = false, splits_marks = true;
-  UnigramMark mark = UnigramMark::always;
-  /// The lists of a TemplateProcessing; empty if texts have no special tokens around them.
-  nlohmann::json single = nlohmann::json::array(), pair = nlohmann::json::array();
+  MarkedForm text{};
 };
 /// The texts of pieces by id, which leave `pieces`, and their scores in `form`; none, and a problem, for pieces that no
 /// tokenizer has.

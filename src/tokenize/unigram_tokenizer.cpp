@@ -8,7 +8,6 @@
 #include "bert_hpc/core/json.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/tokenize/unigram.hpp"
-#include "character_map.hpp"
 #include "json_sections.hpp"
 #include "role_tokens.hpp"
 #include "sentencepiece_files.hpp"
@@ -32,12 +31,12 @@ class UnigramTokenizer final : public Tokenizer {
     if (parts_.sections.empty()) refuse(source, "a Unigram tokenizer needs its tokenizer.json.");
     form_ = unigram_form_of(parts_.sections);
     if (form_.scores.size() != parts_.vocabulary.size()) refuse(source, "its pieces and scores do not fit.");
-    roles_ = role_tokens(parts_, form_.single, form_.pair, source);
+    roles_ = role_tokens(parts_, form_.text.single, form_.text.pair, source);
     if (roles_.special.unk < 0) roles_.special.unk = form_.unknown;
     add_role_tokens(roles_, parts_);
     hash_ = tokenize::vocabulary_hash(parts_);
     make_model(source);
-    make_added();
+    tokens_ = std::make_unique<SearchedTokens>(parts_.added, model_.marks);
   }
 
   const TokenizerKind& kind() const override { return unigram_kind(); }
@@ -53,9 +52,7 @@ class UnigramTokenizer final : public Tokenizer {
     return {text, core::hash_of_lines({text})};
   }
 
-  std::unique_ptr<TextEncoder> encoder() const override {
-    return std::make_unique<UnigramEncoder>(model_, *added_, *normalized_);
-  }
+  std::unique_ptr<TextEncoder> encoder() const override { return std::make_unique<UnigramEncoder>(model_, *tokens_); }
 
   std::vector<File> files(std::int64_t max_tokens) const override {
     const nlohmann::json config = config_of(roles_, parts_.added, "PreTrainedTokenizerFast", max_tokens);
@@ -64,16 +61,6 @@ class UnigramTokenizer final : public Tokenizer {
 
  private:
   std::string json_text() const { return unigram_json_text(parts_, form_, roles_.layout, roles_.special); }
-
-  void make_added() {
-    std::vector<AddedToken> as_they_are, normalized;
-    for (AddedToken token : parts_.added) {
-      if (token.normalized) token.content = normalized_text(model_, token.content);
-      if (!token.content.empty()) (token.normalized ? normalized : as_they_are).push_back(std::move(token));
-    }
-    added_ = std::make_unique<AddedTokens>(std::move(as_they_are), std::nullopt);
-    normalized_ = std::make_unique<AddedTokens>(std::move(normalized), std::nullopt);
-  }
 
   void make_model(const std::string& source) {
     std::size_t bytes = 0;
@@ -92,14 +79,7 @@ class UnigramTokenizer final : public Tokenizer {
       std::snprintf(name, sizeof name, "<0x%02X>", static_cast<unsigned>(byte));
       model_.byte_ids[static_cast<std::size_t>(byte)] = roles_.id_of(name);
     }
-    model_.steps = form_.steps;
-    std::string problem;
-    const auto map = base64_bytes(form_.character_map);
-    model_.map = std::make_shared<CharacterMap>(map.value_or(""), problem);
-    if (!map || !problem.empty()) refuse(source, "its precompiled_charsmap is damaged.");
-    model_.splits_blanks = form_.splits_blanks;
-    model_.splits_marks = form_.splits_marks;
-    model_.mark = form_.mark;
+    model_.marks = marks_of(form_.text, source);
   }
 
   TokenizerParts parts_;
@@ -107,7 +87,7 @@ class UnigramTokenizer final : public Tokenizer {
   RoleTokens roles_;
   std::string hash_;
   UnigramModel model_;
-  std::unique_ptr<AddedTokens> added_, normalized_;
+  std::unique_ptr<SearchedTokens> tokens_;
 };
 
 std::unique_ptr<Tokenizer> make_unigram(TokenizerParts parts, const std::string& source) {
