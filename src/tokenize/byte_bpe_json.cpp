@@ -6,7 +6,7 @@
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/json.hpp"
-#include "bert_hpc/core/text.hpp"
+#include "bpe_json.hpp"
 #include "json_sections.hpp"
 #include "template_json.hpp"
 
@@ -18,17 +18,6 @@ using nlohmann::ordered_json;
 using Problems = std::vector<std::string>;
 
 constexpr const char* gpt2_regex = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-
-void check_bpe_model(const json& model, ByteBpeForm& form, Problems& problems) {
-  const auto must_be_empty = [&](const char* key) {
-    const json& value = member(model, key);
-    if (value.is_null() || value == "" || (value.is_number() && value == 0)) return;
-    problems.push_back("model." + std::string(key) + " is " + shown(value) + "; byte-level BPE has none.");
-  };
-  for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"}) must_be_empty(key);
-  form.ignore_merges = is_on(model, "ignore_merges", false);
-  if (!model.contains("merges")) problems.push_back("model.merges is missing; BPE needs its merges.");
-}
 
 void read_normalizer(const json& given, ByteBpeForm& form, Problems& problems) {
   for (const json& element : elements_of(given, "normalizers")) {
@@ -149,19 +138,12 @@ void read_byte_bpe_json(TokenizerDocument& document, TokenizerJson& result) {
   const json& model = member(document.json, "model");
   TokenizerParts& parts = result.parts;
   ByteBpeForm form;
-  check_bpe_model(model, form, result.problems);
+  check_bpe_model(model, "byte-level BPE", result.problems);
+  form.ignore_merges = is_on(model, "ignore_merges", false);
   read_normalizer(member(document.json, "normalizer"), form, result.problems);
   read_pre_tokenizer(member(document.json, "pre_tokenizer"), form, parts.settings, result.problems);
   read_post_processor(member(document.json, "post_processor"), form, parts.settings, result.problems);
-  parts.vocabulary = pieces_of(document, result.vocabulary_problem);
-  parts.merges = std::move(document.merges);
-  const auto broken = std::find(parts.merges.begin(), parts.merges.end(), "");
-  if (broken != parts.merges.end()) {
-    result.vocabulary_problem = "model.merges has the element " + std::to_string(broken - parts.merges.begin()) +
-                                ", which is no pair of tokens.";
-    parts.merges.clear();
-    parts.vocabulary.clear();
-  }
+  take_bpe_parts(document, false, result);
   parts.added = read_added_tokens(member(document.json, "added_tokens"), result.problems);
   if (!parts.vocabulary.empty()) {
     check_template_ids(member(document.json, "post_processor"), parts.vocabulary, parts.added, result.problems);
@@ -208,21 +190,7 @@ ordered_json post_processor_of(const ByteBpeFile& file) {
   return {{"type", "Sequence"}, {"processors", {bytes, tokens}}};
 }
 
-/// Tokens and ids, one a line, each with `indent` before it.
-std::string entry_lines(const std::vector<std::string>& vocabulary, const char* indent) {
-  std::string text;
-  for (std::size_t id = 0; id < vocabulary.size(); ++id) {
-    text +=
-        (id == 0 ? "\n" : ",\n") + (indent + core::json_text(ordered_json(vocabulary[id]))) + ": " + std::to_string(id);
-  }
-  return text + "\n";
-}
-
 }  // namespace
-
-std::string vocabulary_json_text(const std::vector<std::string>& vocabulary) {
-  return "{" + entry_lines(vocabulary, "") + "}\n";
-}
 
 std::string byte_bpe_json_text(const ByteBpeFile& file) {
   const ordered_json document = {
@@ -245,11 +213,7 @@ std::string byte_bpe_json_text(const ByteBpeFile& file) {
         {"ignore_merges", file.form.ignore_merges},
         {"vocab", ordered_json::object()},
         {"merges", file.parts.merges}}}};
-  // The vocabulary goes into the text, as a key of an ordered object takes time in proportion to those before it.
-  std::string text = core::json_text(document, 2);
-  const std::string key = "\"vocab\": {";
-  text.insert(text.rfind(key) + key.size(), entry_lines(file.parts.vocabulary, "      ") + "    ");
-  return text;
+  return text_with_vocabulary(document, file.parts.vocabulary);
 }
 
 }  // namespace bert_hpc::tokenize

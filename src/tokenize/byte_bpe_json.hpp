@@ -51,6 +51,5 @@ struct ByteBpeFile {
   SpecialIds ids;
 };
 std::string byte_bpe_json_text(const ByteBpeFile& file);
-std::string vocabulary_json_text(const std::vector<std::string>& vocabulary);
 
 }  // namespace bert_hpc::tokenize

@@ -12,6 +12,7 @@
 #include "bert_hpc/core/text_file.hpp"
 #include "bert_hpc/tokenize/byte_bpe.hpp"
 #include "bert_hpc/tokenize/utf8.hpp"
+#include "bpe_json.hpp"
 #include "byte_bpe_json.hpp"
 #include "json_sections.hpp"
 #include "role_tokens.hpp"

@@ -4,6 +4,7 @@
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/json.hpp"
 #include "bert_hpc/tokenize/tokenizer.hpp"
+#include "model_types.hpp"
 
 namespace bert_hpc::tokenize {
 namespace {
@@ -12,7 +13,7 @@ using nlohmann::json;
 
 std::vector<bool> continued_in(const json& document) {
   const json& model = document.at("model");
-  const TokenizerKind* const kind = find_tokenizer_model(model.at("type").get<std::string>());
+  const TokenizerKind* const kind = find_tokenizer_model(model_of(document));
   if (kind == nullptr) throw json::other_error::create(0, "unknown model", &model);
   std::vector<bool> continued;
   const auto set = [&](std::size_t id, bool value) {

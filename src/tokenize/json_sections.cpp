@@ -72,7 +72,7 @@ void check_template_ids(const json& given, const std::vector<std::string>& vocab
   }
 }
 
-std::vector<std::string> pieces_of(TokenizerDocument& document, std::string& problem) {
+std::vector<std::string> pieces_of(TokenizerDocument& document, std::string& problem, bool line_ends) {
   const auto fail = [&](const std::string& text) {
     problem = "model.vocab " + text;
     return std::vector<std::string>();
@@ -84,7 +84,8 @@ std::vector<std::string> pieces_of(TokenizerDocument& document, std::string& pro
   for (const VocabularyEntry& entry : document.entries) {
     const std::string name = '"' + core::printable(entry.piece, 80) + '"';
     if (!seen.insert(entry.piece).second) return fail("has the piece " + name + " twice.");
-    if (entry.piece.find_first_of("\r\n") != std::string::npos || entry.piece.find('\0') != std::string::npos) {
+    const bool has_line_end = !line_ends && entry.piece.find_first_of("\r\n") != std::string::npos;
+    if (has_line_end || entry.piece.find('\0') != std::string::npos) {
       return fail("has the piece " + name + ", which holds a line end or a zero byte; no word has one.");
     }
     if (entry.id < 0) return fail("gives the piece " + name + " an id that is not a whole number from 0 on.");

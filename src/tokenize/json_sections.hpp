@@ -30,8 +30,8 @@ void check_template_ids(const nlohmann::json& given, const std::vector<std::stri
                         const std::vector<AddedToken>& added, std::vector<std::string>& problems);
 
 /// The tokens of model.vocab by id, which leave `document`; empty, and a problem, if the ids are not 0 … n-1, each
-/// once.
-std::vector<std::string> pieces_of(TokenizerDocument& document, std::string& problem);
+/// once. A line end in a token is a problem unless `line_ends`.
+std::vector<std::string> pieces_of(TokenizerDocument& document, std::string& problem, bool line_ends = false);
 
 /// TokenizerKind::read_config of kinds whose special tokens have no fixed names: takes the names of roles that the file
 /// states, and that of the role "eos".

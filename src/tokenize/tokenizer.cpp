@@ -14,15 +14,13 @@ namespace bert_hpc::tokenize {
 // Each kind's file defines its entry.
 const TokenizerKind& byte_bpe_kind();
 const TokenizerKind& letters_kind();
+const TokenizerKind& metaspace_bpe_kind();
 const TokenizerKind& unigram_kind();
 const TokenizerKind& wordpiece_kind();
 
 std::span<const TokenizerKind* const> tokenizer_kinds() {
   static const TokenizerKind* const kinds[] = {
-      &wordpiece_kind(),
-      &byte_bpe_kind(),
-      &unigram_kind(),
-      &letters_kind(),
+      &wordpiece_kind(), &byte_bpe_kind(), &metaspace_bpe_kind(), &unigram_kind(), &letters_kind(),
   };
   return kinds;
 }

@@ -72,6 +72,7 @@ TokenizerSettings stated(const json& config, const TokenizerKind& kind) {
 
 /// The class that Transformers reads the folder with; "" for a general one, which takes all of tokenizer.json.
 std::string tokenizer_class(const json& config, const TokenizerKind& kind, const std::string& path) {
+  if (kind.own_files.empty()) return "";
   const json& given = member(config, "tokenizer_class");
   if (!given.is_string()) return is_file(path + "/config.json") ? kind.usual_class : "";
   const std::string name = core::printable(given.get<std::string>(), 80);

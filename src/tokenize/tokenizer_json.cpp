@@ -1,24 +1,15 @@
 // Which kind of tokenizer a tokenizer.json is of; that kind reads its sections.
 #include "bert_hpc/tokenize/tokenizer_json.hpp"
 
-#include "bert_hpc/core/text.hpp"
 #include "bert_hpc/tokenize/tokenizer.hpp"
 #include "json_member.hpp"
+#include "model_types.hpp"
 #include "tokenizer_document.hpp"
 
 namespace bert_hpc::tokenize {
 namespace {
 
 using nlohmann::json;
-
-/// Old files do not say the type of their model.
-std::string kind_of(const json& model) {
-  const json& type = member(model, "type");
-  if (type.is_string()) return core::printable(type.get<std::string>(), 40);
-  if (model.contains("merges")) return "BPE";
-  if (member(model, "vocab").is_array()) return "Unigram";
-  return model.contains("continuing_subword_prefix") ? "WordPiece" : "WordLevel";
-}
 
 std::string other_kind(const std::string& kind) {
   return "holds a " + kind + " tokenizer; this version reads " + readable_tokenizers() + ".";
@@ -34,7 +25,7 @@ TokenizerJson read_tokenizer_json(const std::string& path) {
     result.problems.push_back("has no model, which every tokenizer.json has.");
     return result;
   }
-  result.kind = kind_of(model);
+  result.kind = model_of(document.json);
   if (const TokenizerKind* kind = find_tokenizer_model(result.kind); kind != nullptr) {
     kind->read_json(document, result);
   } else {

@@ -80,7 +80,7 @@ class TokenizerJson(Case):
         (folder / "config.json").write_text(json.dumps({"model_type": "t5"}))
         refused('Its config.json says model_type = "t5".')
         (folder / "tokenizer.json").write_text(json.dumps({"model": {"type": "Trie", "vocab": {}}}))
-        refused("tokenizer.json: holds a Trie tokenizer; this version reads WordPiece, byte-level BPE, Unigram and letters.")
+        refused("tokenizer.json: holds a Trie tokenizer; this version reads WordPiece, byte-level BPE, BPE with ▁, Unigram and letters.")
         shards = self.work.folder / "shards"
         shutil.copy(shards / "vocab.txt", folder)
         document = json.loads((shards / "tokenizer.json").read_text())
@@ -144,6 +144,31 @@ class TokenizerJson(Case):
                                                model={"pretrained": str(output / "model"), **SIZES}))
         self.assertEqual(done.returncode, 3)
         self.assertIn("prepare the text with the model's vocabulary", done.stderr)
+
+    def test_a_tokenizer_of_mmbert_goes_with_its_model(self):
+        golden = json.loads((pathlib.Path(__file__).resolve().parents[1] / "golden/tokenizer/metaspace_bpe.json").read_text())
+        case = next(case for case in golden["cases"] if case["name"] == "gemma")
+        given = self.work.folder / "mmbert"
+        given.mkdir()
+        (given / "tokenizer.json").write_text(json.dumps(case["tokenizer"]))
+        done = self.prepare(given, "mmbert_shards")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        shards = self.work.folder / "mmbert_shards"
+        data = {split: [f"{shards}/{split}-*.h5"] for split in ("train", "validation")}
+        output = self.work.folder / "modernbert"
+        run("bert_hpc", self.work.input("mmbert.toml", run={"directory": str(output)}, schedule={"epochs": None, "steps": 2}, data=data,
+                                        model={"family": "modernbert"}), check=0)
+        config = json.loads((output / "model" / "config.json").read_text())
+        self.assertEqual(config["vocab_size"], 482)
+        self.assertEqual((config["pad_token_id"], config["mask_token_id"]), (0, 4))
+        with h5py.File(shards / "train-00000.h5") as shard:
+            ids = json.loads(shard.attrs["tokenizer"])
+        # As the template and the names of tokens have them: <bos> … <eos>.
+        self.assertEqual([ids[f"{role}_id"] for role in ("pad", "sep", "cls", "mask", "unk")], [0, 1, 2, 4, 3])
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            self.assertEqual((output / "model" / name).read_bytes(), (shards / name).read_bytes(), name)
+        self.assertEqual(self.prepare(output / "model", "mmbert_again").returncode, 0)
+        self.assertEqual(self.ids("mmbert_again"), self.ids("mmbert_shards"))
 
     def test_a_sentencepiece_model_is_the_tokenizer_that_transformers_saves(self):
         golden = json.loads((pathlib.Path(__file__).resolve().parents[1] / "golden/tokenizer/sentencepiece.json").read_text())

@@ -117,7 +117,7 @@ class Tokenizer {
 
 struct TokenizerKind {
   const char* name = "";         ///< [tokenizer] type: "wordpiece"
-  const char* model_type = "";   ///< model.type of its tokenizer.json: "WordPiece"
+  const char* model_type = "";   ///< model.type of its tokenizer.json, "WordPiece"; longer if kinds share a type
   const char* title = "";        ///< for messages: "WordPiece"
   const char* usual_class = "";  ///< its class in Transformers, for a folder that does not name one
   /// model_type of the models that have it, where own_files are named as those of another kind: a folder's are of this
@@ -167,7 +167,7 @@ std::span<const TokenizerKind* const> tokenizer_kinds();
 const TokenizerKind* find_tokenizer_kind(std::string_view name);
 /// The special tokens that the vocabulary of a tokenizer of these parts has, and that count as no added tokens.
 std::span<const char* const> implied_tokens(const TokenizerKind& kind, const TokenizerParts& parts);
-/// The kind with this model.type; null if there is none.
+/// The kind with this model_type; null if there is none.
 const TokenizerKind* find_tokenizer_model(std::string_view model_type);
 /// "WordPiece": the tokenizers that this version reads, for messages.
 std::string readable_tokenizers();

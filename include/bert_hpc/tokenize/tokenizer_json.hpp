@@ -11,7 +11,7 @@ namespace bert_hpc::tokenize {
 
 /// What a tokenizer.json says. Truncation, padding and decoder are not read: they do not change the ids of text.
 struct TokenizerJson {
-  std::string kind;  ///< type of its model: "WordPiece", "BPE", "Unigram", "WordLevel", …
+  std::string kind;  ///< TokenizerKind::model_type, or the type of a model that no kind has: "WordPiece", "Trie", …
   /// Its vocabulary is empty if there is a vocabulary_problem; switches are absent if it does not state them. Its
   /// added tokens are not settled.
   TokenizerParts parts;

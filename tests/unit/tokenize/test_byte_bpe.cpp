@@ -131,9 +131,9 @@ TEST_CASE("components of tokenizer.json that are not computed are named") {
   const auto has = [](const std::string& text) { return ContainsSubstring(text); };
   CHECK_THAT(problem_after([](json& d) { d["normalizer"] = {{"type", "NFD"}}; }), has("normalizer is of type \"NFD\""));
   CHECK_THAT(problem_after([](json& d) {
-               d["pre_tokenizer"] = {{"type", "Metaspace"}};
+               d["pre_tokenizer"] = {{"type", "Whitespace"}};
              }),
-             has("pre_tokenizer is of type \"Metaspace\""));
+             has("pre_tokenizer is of type \"Whitespace\""));
   CHECK_THAT(problem_after([](json& d) { d["pre_tokenizer"] = nullptr; }), has("pre_tokenizer is missing"));
   CHECK_THAT(problem_after([](json& d) {
                const json digits = {{"type", "Digits"}, {"individual_digits", true}};

@@ -114,7 +114,7 @@ TEST_CASE("the kinds of tokenizers are found by name and by the model of tokeniz
   CHECK(find_tokenizer_model("WordPiece") == &wordpiece_kind());
   CHECK(find_tokenizer_kind("WordPiece") == nullptr);
   CHECK(find_tokenizer_model("Trie") == nullptr);
-  CHECK(readable_tokenizers() == "WordPiece, byte-level BPE, Unigram and letters");
+  CHECK(readable_tokenizers() == "WordPiece, byte-level BPE, BPE with ▁, Unigram and letters");
   CHECK(find_tokenizer_kind("") == &wordpiece_kind());
   for (const TokenizerKind* kind : tokenizer_kinds()) {
     CHECK(find_tokenizer_kind(kind->name) == kind);
@@ -193,6 +193,8 @@ TEST_CASE("tokens that continue a word are known by their spelling, of every kin
     CHECK_FALSE(continued("byte_bpe", blank));
   CHECK(continued("unigram", "ing"));
   CHECK_FALSE(continued("unigram", "\u2581play"));
+  CHECK(continued("metaspace_bpe", "ing"));
+  for (const char* const begin : {"\u2581play", "\u2581", "\n\n"}) CHECK_FALSE(continued("metaspace_bpe", begin));
 
   const TokenizerParts parts = {.vocabulary = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "##a", "a", "##b"},
                                 .added = {{.content = "##c", .id = 8}}};

@@ -101,7 +101,7 @@ TEST_CASE("errors name features that this version does not support") {
   const auto named = [](const char* words, const std::function<void(json&)>& change) {
     CHECK_THAT(problems_after(change), ContainsSubstring(words));
   };
-  named("holds a Trie tokenizer; this version reads WordPiece, byte-level BPE, Unigram and letters",
+  named("holds a Trie tokenizer; this version reads WordPiece, byte-level BPE, BPE with ▁, Unigram and letters",
         [](json& d) { d["model"]["type"] = "Trie"; });
   named("holds a WordLevel tokenizer whose normalizer is not null; this version reads only those of letters",
         [](json& d) { d["model"]["type"] = "WordLevel"; });
