@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Text to tokens: bert_hpc_prep as a whole (reading, tokenizing, compressing, writing shards) against Hugging Face's fast
-tokenizer alone (its encode_batch on lines in memory), on the same lines and cores, in turn.
+tokenizer alone (its encode_batch_fast on lines in memory), on the same lines and cores, in turn.
 
     python3 prep.py VOCABULARY TEXT... [--program BUILD/bert_hpc_prep] [--python PYTHON] [--rounds R] [--ranks N]
                     [--copies N]
@@ -38,9 +38,9 @@ else:
     tokenizer.post_processor = processors.BertProcessing(("[SEP]", vocabulary["[SEP]"]), ("[CLS]", vocabulary["[CLS]"]))
 tokenizer.enable_truncation(512)
 lines = [line for line in open(sys.argv[2], encoding="utf-8").read().split("\\n") if line.strip()]
-tokenizer.encode_batch(lines[:1000])
+tokenizer.encode_batch_fast(lines[:1000])
 begin = time.perf_counter()
-tokens = sum(len(e.ids) for b in range(0, len(lines), 10000) for e in tokenizer.encode_batch(lines[b:b + 10000]))
+tokens = sum(len(e.ids) for b in range(0, len(lines), 10000) for e in tokenizer.encode_batch_fast(lines[b:b + 10000]))
 print(time.perf_counter() - begin, tokens)
 """
 
