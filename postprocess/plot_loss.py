@@ -52,7 +52,7 @@ def draw_evaluations(axes, run, look, several, styles, many, style):
 
 
 def coincide(one, other):
-    """Whether the curves of two runs cannot be told from each other, as those of one training in several layouts."""
+    """Whether the curves of two runs look the same, as those of one training in several layouts."""
     return (np.array_equal(one.steps["step"], other.steps["step"])
             and np.allclose(one.steps["loss"], other.steps["loss"], rtol=1e-3, atol=0, equal_nan=True))
 
