@@ -66,7 +66,7 @@ def nested(runs, looks):
             groups.append([run])
         else:
             group.append(run)
-    step = min(2.0, 16.0 / max(map(len, groups)))
+    step = min(2.0, 9.0 / max(map(len, groups)))
     return {run.name: looks[run.name]._replace(width=looks[run.name].width + step * behind)
             for group in groups for behind, run in enumerate(reversed(group))}
 
@@ -100,7 +100,7 @@ def draw_kind(runs, looks, style):
     styles = drawing.split_styles(runs, many)
     looks, usual = nested(runs, looks), looks
     name = "Loss" if looks.items() <= usual.items() else "Loss (equal curves are nested)"
-    for run in runs:
+    for run in sorted(runs, key=lambda run: -looks[run.name].width):  # wide ones behind all others
         draw_training(axes, run, looks[run.name], len(runs) > 1, style)
         draw_evaluations(axes, run, looks[run.name], len(runs) > 1, styles, many, style)
     limit(axes, runs)
