@@ -25,7 +25,7 @@ OWN_MODELS = True
 SEEDS = {"tiny": 2, "small": 5, "full": 5}
 SIZES = {
     "tiny": {"max_tokens": 64, "epochs": 2, "questions": 60, "words": 1000, "log": 2, "checkpoint": 2},
-    "small": {"max_tokens": 64, "epochs": 3, "questions": 300, "words": 8192, "log": 10, "checkpoint": 20},
+    "small": {"max_tokens": 64, "epochs": 3, "questions": 120, "words": 8192, "log": 10, "checkpoint": 20},
     "full": {"max_tokens": 256, "epochs": 3, "questions": 0, "words": 30522, "log": 20, "checkpoint": 100},
 }
 TEACHERS = {"tiny": "layers=2,hidden=32,heads=2", "small": "layers=4,hidden=128,heads=2"}

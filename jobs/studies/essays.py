@@ -27,7 +27,7 @@ rate, batch and epochs where --search names values."""
 
 COLUMNS = ("Question", "Essay", "Overall")
 SIZES = {"tiny": {"max_tokens": 128, "epochs": 2, "sample": 200, "words": 1000},
-         "small": {"max_tokens": 512, "epochs": 3, "sample": 0, "words": 8192},
+         "small": {"max_tokens": 512, "epochs": 3, "sample": 900, "words": 8192},
          "full": {"max_tokens": 512, "epochs": 3, "sample": 0, "words": 30522}}
 SCRATCH = {"learning_rate": 1e-3, "epochs": 10}  # of a model that begins with random weights
 

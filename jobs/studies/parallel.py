@@ -13,7 +13,7 @@ The table has runtime, sequences a second, steps, validation loss, utilisation a
 and goodput, each with its change to the baseline. All layouts compute the same training: their losses lie on one curve."""
 
 LENGTHS = {"tiny": {"paragraphs": 6, "epochs": 1, "warmup_steps": 4, "evaluate": 10, "checkpoint": 5, "log": 1},
-           "small": {"paragraphs": 3, "epochs": 1, "warmup_steps": 10, "evaluate": 200, "checkpoint": 200, "log": 10},
+           "small": {"paragraphs": 2, "epochs": 1, "warmup_steps": 5, "evaluate": 200, "checkpoint": 200, "log": 10},
            "full": {"paragraphs": 0, "epochs": 5, "warmup_steps": 500, "evaluate": 500, "checkpoint": 1000, "log": 50}}
 
 
