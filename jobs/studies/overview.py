@@ -62,8 +62,8 @@ def draw_panel(axes, panel):
         axes.plot(*zip(*known), "D", color=drawing.colour(1), markersize=5, label="published")
     axes.set_yticks(places, [textwrap.shorten(row[0], 52, placeholder=" …") for row in panel.rows], fontsize="x-small")
     axes.set(ylim=(len(panel.rows) - 0.4, -0.6))
-    axes.set_title(textwrap.fill(panel.title, 48), fontsize="medium")
-    axes.set_xlabel(textwrap.fill(panel.measure, 60), fontsize="small")
+    axes.set_title(panel.title, fontsize="medium")
+    axes.set_xlabel(panel.measure, fontsize="small")
     axes.tick_params(axis="x", labelsize="small")
     axes.grid(axis="y", visible=False)
 
