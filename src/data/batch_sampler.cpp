@@ -1,4 +1,4 @@
-// From positions in an epoch to batches.
+// Samples of a batch by their positions in an epoch.
 #include "bert_hpc/data/batch_sampler.hpp"
 
 #include <algorithm>

@@ -87,7 +87,7 @@ double BatchSchedule::epochs_of(std::int64_t done) const {
   if (!grows()) return static_cast<double>(done) / static_cast<double>(steps_per_epoch_);
   const Stretch at = stretch_of(done);
   const auto steps = static_cast<double>(done - at.first_step);
-  // In an epoch of one size each step counts the same, in others each sequence does.
+  // Steps count the same in an epoch of one size, sequences in every other epoch.
   const bool whole = at.begin == 0 && at.steps == steps_from(0, at.size);
   const double share =
       whole ? steps / static_cast<double>(at.steps)

@@ -213,7 +213,7 @@ void check_words(const PrepConfig& c, config::TomlReader& reader) {
   }
 }
 
-/// What stands before a text must not move what labels say of it.
+/// Prompts must not shift the words and characters that labels count.
 void check_prompts(const PrepConfig& c, config::TomlReader& reader) {
   if (c.task.name.empty()) return;
   if (!c.source.prompt.empty() && c.has_words()) {

@@ -1,4 +1,5 @@
-// How many tokens the model beside a vocabulary takes, as the files of its folder say. Internal to the module.
+// Longest sequences of the model beside a vocabulary, in tokens, as the files of its folder say. Internal to the
+// module.
 #pragma once
 
 #include <cstdint>

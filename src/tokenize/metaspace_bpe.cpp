@@ -43,10 +43,10 @@ void set_merges(const std::vector<std::string>& tokens, const std::vector<MergeI
   }
   model.merges = merge_table(merges);
   const auto missing = std::count(model.byte_ids.begin(), model.byte_ids.end(), -1);
-  // With some of the bytes missing the library gives unknown characters out of order, and without an unknown token
-  // it leaves them out, which makes others neighbours.
+  // The library gives unknown characters out of order if some of the bytes are missing. Without an unknown token it
+  // leaves them out, which makes others neighbours.
   model.can_cut = model.falls_back ? missing == 0 : model.unknown >= 0;
-  // Of tokens for what is unknown the text does not tell the first and last symbol.
+  // The texts of byte tokens and of the unknown token do not state which characters they stand for.
   std::vector<bool> is_other(tokens.size(), false);
   if (model.unknown >= 0) is_other[static_cast<std::size_t>(model.unknown)] = true;
   for (const std::int32_t id : model.byte_ids) {

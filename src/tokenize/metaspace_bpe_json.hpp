@@ -11,7 +11,7 @@
 
 namespace bert_hpc::tokenize {
 
-/// What tokenizer.json states beside vocabulary, merges and added tokens; TokenizerParts::sections as JSON.
+/// Settings of tokenizer.json beside vocabulary, merges and added tokens; TokenizerParts::sections as JSON.
 struct MetaspaceBpeForm {
   std::string unknown{};  ///< model.unk_token; "": characters that no token has are left out
   bool fuse_unk = false, byte_fallback = false, ignore_merges = false;

@@ -1,4 +1,4 @@
-// Which kind of tokenizer a tokenizer.json is of. Internal to the module.
+// Kind of tokenizer that a tokenizer.json holds. Internal to the module.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -65,7 +65,7 @@ void replace(const TextStep& step, const OriginText& text, OriginText& to) {
     copy(begin);
     if (begin == text.bytes.size()) break;
     to.bytes += step.to;
-    // As the library, which adds the new characters behind the last one that it removes.
+    // The library adds the new characters behind the last one that it removes.
     if (!text.origins.empty()) to.origins.insert(to.origins.end(), step.to.size(), text.origins[end - 1]);
     done = end;
   }

@@ -11,7 +11,7 @@
 
 namespace bert_hpc::tokenize {
 
-/// What these sections state.
+/// Settings that these sections state.
 struct MarkedForm {
   std::string character_map{};  ///< base64
   WordMarks marks{};            ///< without the map

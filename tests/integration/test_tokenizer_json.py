@@ -163,7 +163,7 @@ class TokenizerJson(Case):
         self.assertEqual((config["pad_token_id"], config["mask_token_id"]), (0, 4))
         with h5py.File(shards / "train-00000.h5") as shard:
             ids = json.loads(shard.attrs["tokenizer"])
-        # As the template and the names of tokens have them: <bos> … <eos>.
+        # Ids by the template and the names of tokens: <bos> … <eos>.
         self.assertEqual([ids[f"{role}_id"] for role in ("pad", "sep", "cls", "mask", "unk")], [0, 1, 2, 4, 3])
         for name in ("tokenizer.json", "tokenizer_config.json"):
             self.assertEqual((output / "model" / name).read_bytes(), (shards / name).read_bytes(), name)

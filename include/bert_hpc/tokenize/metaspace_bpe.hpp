@@ -48,7 +48,7 @@ class NeighbourCharacters {
   Bits ascii_, others_;  // bit left × 128 + right; bit hash(left, right)
 };
 
-/// What encoders of a tokenizer share. Immutable.
+/// State that the encoders of a tokenizer share. Immutable.
 struct MetaspaceBpeModel {
   WordMarks marks{};
   MergeTable merges;

@@ -40,7 +40,7 @@ struct TextStep {
 /// Texts before which Metaspace puts "▁", unless they begin with it or with a space.
 enum class WordMark { always, first, never };
 
-/// How text becomes words. Immutable; shared by threads.
+/// Rules by which text becomes words. Immutable; shared by threads.
 struct WordMarks {
   std::shared_ptr<const CharacterMap> map{};  ///< of the steps; leaves all text as it is without a table
   std::vector<TextStep> steps{};

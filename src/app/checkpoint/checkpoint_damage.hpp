@@ -1,4 +1,4 @@
-// What keeps a checkpoint from being read, found by all ranks together.
+// Damage that keeps a checkpoint from being read, found by all ranks together.
 #pragma once
 
 #include <cstdint>

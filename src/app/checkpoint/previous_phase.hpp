@@ -16,7 +16,7 @@ namespace bert_hpc::app {
 std::optional<Resume> begin_phase(const RunContext& context, const ModelInstance& model, DataSets& sets,
                                   std::int64_t total_steps);
 
-/// What such a run reads, and which of its counts start at 0.
+/// Line of the log: names what such a run reads, and which of its counts start at 0.
 std::string phase_text(const Resume& phase, const config::Run& run, std::int64_t total_steps);
 
 }  // namespace bert_hpc::app

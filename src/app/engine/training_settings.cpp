@@ -27,7 +27,7 @@ train::LearningRateSchedule learning_rate_schedule(const config::Config& input, 
   };
   const config::Schedule& s = input.schedule;
   const auto share_of = [&](double tokens) { return tokens / s.tokens.value_or(tokens); };
-  // If batches grow, shares of the tokens are no shares of the steps.
+  // Shares of the tokens are no shares of the steps if batches grow.
   const bool grows = sizes != nullptr && sizes->grows();
   const auto steps_until = [&](double share) {
     return share > 0 ? std::min(total_steps, sizes->steps_of(share * sizes->epochs_of(total_steps))) : 0;
