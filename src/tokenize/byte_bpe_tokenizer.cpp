@@ -15,7 +15,7 @@
 #include "bpe_json.hpp"
 #include "byte_bpe_json.hpp"
 #include "json_sections.hpp"
-#include "role_tokens.hpp"
+#include "role_tokenizer.hpp"
 
 namespace bert_hpc::tokenize {
 namespace {
@@ -40,19 +40,17 @@ bool continues_word(std::string_view token) {
   });
 }
 
-class ByteBpeTokenizer final : public Tokenizer {
+class ByteBpeTokenizer final : public RoleTokenizer {
  public:
   ByteBpeTokenizer(TokenizerParts parts, const std::string& source)
-      : parts_(std::move(parts)),
-        form_(byte_bpe_form_of(parts_.sections)),
-        roles_(role_tokens(parts_, form_.single, form_.pair, source)) {
+      : RoleTokenizer(std::move(parts)), form_(byte_bpe_form_of(parts_.sections)) {
+    roles_ = role_tokens(parts_, form_.single, form_.pair, source);
     parts_.settings = resolved(byte_bpe_kind(), parts_.settings);
     // GPT-2's only special token has these roles too.
     const std::int32_t end = roles_.id_of(end_of_text);
     if (roles_.special.unk < 0) roles_.special.unk = end;
     if (roles_.text_end < 0) roles_.text_end = end;
-    add_role_tokens(roles_, parts_);
-    hash_ = tokenize::vocabulary_hash(parts_);
+    finish_roles();
     find_bytes(source);
     find_merges(source);
     measure_tokens();
@@ -64,11 +62,6 @@ class ByteBpeTokenizer final : public Tokenizer {
   }
 
   const TokenizerKind& kind() const override { return byte_bpe_kind(); }
-  const std::vector<std::string>& tokens() const override { return roles_.tokens; }
-  const SpecialIds& special_ids() const override { return roles_.special; }
-  const SequenceTemplate& sequence() const override { return roles_.layout.sequence; }
-  std::int32_t text_end() const override { return roles_.text_end; }
-  const std::string& vocabulary_hash() const override { return hash_; }
   TokenizerSettings settings() const override { return parts_.settings; }
 
   TokenizerSpec spec() const override {
@@ -77,7 +70,7 @@ class ByteBpeTokenizer final : public Tokenizer {
     for (const TokenizerKey& key : byte_bpe_kind().keys) usual.settings[key.name] = key.usual;
     ByteBpeForm form = form_;
     form.trimming_expects_prefix.reset();
-    return {json_text(parts_, form_), core::hash_of_lines({json_text(usual, form)})};
+    return {json_text(), core::hash_of_lines({json_text(usual, form)})};
   }
 
   std::unique_ptr<TextEncoder> encoder() const override { return std::make_unique<ByteBpeEncoder>(model_, *added_); }
@@ -92,7 +85,7 @@ class ByteBpeTokenizer final : public Tokenizer {
         config_of(roles_, parts_.added, roberta ? byte_bpe_kind().usual_class : "PreTrainedTokenizerFast", max_tokens);
     for (const TokenizerKey& key : byte_bpe_kind().keys) config[key.hugging_face_name] = parts_.settings.at(key.name);
     std::vector<File> files = {{"tokenizer_config.json", core::json_text(config, 2) + "\n"},
-                               {"tokenizer.json", json_text(parts_, form_)}};
+                               {"tokenizer.json", json_text()}};
     if (form_.pattern != WordPattern::gpt2 || form_.composes) return files;  // older files do not state this
     std::string merges = "#version: 0.2\n";
     for (const std::string& merge : parts_.merges) merges += merge + '\n';
@@ -102,6 +95,7 @@ class ByteBpeTokenizer final : public Tokenizer {
   }
 
  private:
+  std::string json_text() const override { return json_text(parts_, form_); }
   std::string json_text(const TokenizerParts& parts, const ByteBpeForm& form) const {
     return byte_bpe_json_text({.parts = parts, .form = form, .tokens = roles_.layout, .ids = roles_.special});
   }
@@ -157,10 +151,7 @@ class ByteBpeTokenizer final : public Tokenizer {
     }
   }
 
-  TokenizerParts parts_;
   ByteBpeForm form_;
-  RoleTokens roles_;
-  std::string hash_;
   ByteBpeModel model_;
   std::unique_ptr<AddedTokens> added_;
 };

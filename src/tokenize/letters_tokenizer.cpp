@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "bert_hpc/core/error.hpp"
-#include "bert_hpc/core/hash.hpp"
 #include "bert_hpc/core/json.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/tokenize/byte_words.hpp"
@@ -14,7 +13,7 @@
 #include "bert_hpc/tokenize/vocabulary_trainer.hpp"
 #include "json_sections.hpp"
 #include "letters_json.hpp"
-#include "role_tokens.hpp"
+#include "role_tokenizer.hpp"
 
 namespace bert_hpc::tokenize {
 namespace {
@@ -105,9 +104,9 @@ class LettersEncoder final : public TextEncoder {
   std::string valid_;
 };
 
-class LettersTokenizer final : public Tokenizer {
+class LettersTokenizer final : public RoleTokenizer {
  public:
-  LettersTokenizer(TokenizerParts parts, const std::string& source) : parts_(std::move(parts)) {
+  LettersTokenizer(TokenizerParts parts, const std::string& source) : RoleTokenizer(std::move(parts)) {
     if (parts_.sections.empty()) parts_.sections = text_of(letters_form(usual_cls, usual_eos));
     form_ = letters_form_of(parts_.sections);
     roles_ = role_tokens(parts_, form_.single, form_.pair, source);
@@ -117,24 +116,12 @@ class LettersTokenizer final : public Tokenizer {
       throw Error(ExitCode::data, source + ": the vocabulary lacks \"" + core::printable(form_.unknown, 80) +
                                       "\", which stands for letters that it does not have.");
     }
-    add_role_tokens(roles_, parts_);
-    hash_ = tokenize::vocabulary_hash(parts_);
+    finish_roles();
     make_model(source);
     added_ = std::make_unique<AddedTokens>(parts_.added, std::nullopt);
   }
 
   const TokenizerKind& kind() const override { return letters_kind(); }
-  const std::vector<std::string>& tokens() const override { return roles_.tokens; }
-  const SpecialIds& special_ids() const override { return roles_.special; }
-  const SequenceTemplate& sequence() const override { return roles_.layout.sequence; }
-  std::int32_t text_end() const override { return roles_.text_end; }
-  const std::string& vocabulary_hash() const override { return hash_; }
-  TokenizerSettings settings() const override { return {}; }
-
-  TokenizerSpec spec() const override {
-    const std::string text = json_text();
-    return {text, core::hash_of_lines({text})};
-  }
 
   std::unique_ptr<TextEncoder> encoder() const override { return std::make_unique<LettersEncoder>(model_, *added_); }
 
@@ -151,14 +138,13 @@ class LettersTokenizer final : public Tokenizer {
   }
 
  private:
-  std::string json_text() const { return letters_json_text(parts_, form_, roles_.layout, roles_.special); }
+  std::string json_text() const override { return letters_json_text(parts_, form_, roles_.layout, roles_.special); }
 
   void make_model(const std::string& source) {
     const auto refuse = [&](std::size_t id, const char* what) {
       throw Error(ExitCode::data, source + ": the token " + std::to_string(id) + ", \"" +
                                       core::printable(parts_.vocabulary[id], 80) + "\", " + what);
     };
-    std::size_t bytes = 0;
     for (std::size_t id = 0; id < parts_.vocabulary.size(); ++id) {
       const std::string& token = parts_.vocabulary[id];
       if (token.empty()) refuse(id, "is empty.");
@@ -167,19 +153,11 @@ class LettersTokenizer final : public Tokenizer {
         if (blank_size(token, at) > 0) refuse(id, "has a blank, at which text is split.");
       }
       if (roles_.id_of(token) != static_cast<std::int32_t>(id)) refuse(id, "is there twice.");
-      bytes += token.size();
     }
-    if (bytes >= ByteTrie::largest) throw Error(ExitCode::data, source + ": its vocabulary is longer than 16 MiB.");
-    model_.tokens = ByteTrie(bytes);
-    for (std::size_t id = 0; id < parts_.vocabulary.size(); ++id) {
-      model_.tokens.insert(0, parts_.vocabulary[id], static_cast<std::int32_t>(id));
-    }
+    model_.tokens = vocabulary_trie(source);
   }
 
-  TokenizerParts parts_;
   LettersForm form_;
-  RoleTokens roles_;
-  std::string hash_;
   LettersModel model_;
   std::unique_ptr<AddedTokens> added_;
 };
