@@ -74,22 +74,27 @@ def texts():
         yield "".join(random.choice(random.choice(POOLS)) for _ in range(random.randint(1, 25)))
 
 
+def case(name, tokenizer, all_texts, second="a", words=("the", "Don't", "12")):
+    """Ids and offsets that a tokenizer gives for the texts, for "the" and a second text with their special tokens, and for words one by one."""
+    encodings = [tokenizer.encode(text, add_special_tokens=False) for text in all_texts]
+    pair = tokenizer.encode("the", second)
+    return {"name": name, "tokenizer": json.loads(tokenizer.to_str()), "single": tokenizer.encode("the").ids, "pair": pair.ids,
+            "types": pair.type_ids, "words": tokenizer.encode(list(words), is_pretokenized=True, add_special_tokens=False).ids,
+            "ids": [e.ids for e in encodings], "offsets": [[x for span in e.offsets for x in span] for e in encodings]}
+
+
+def golden(made_by, all_texts, cases, **more):
+    """The text of a file of goldens."""
+    return json.dumps({"made by": made_by, "texts": [text.encode().hex() for text in all_texts], "cases": cases, **more},
+                      ensure_ascii=True, separators=(",", ":"))
+
+
 def main():
     all_texts = list(texts())
-    cases = []
-    for name, tokenizer in forms():
-        document = json.loads(tokenizer.to_str())
-        encodings = [tokenizer.encode(text, add_special_tokens=False) for text in all_texts]
-        pair = tokenizer.encode("the", "a")
-        words = tokenizer.encode(["the", "Don't", "12"], is_pretokenized=True, add_special_tokens=False)
-        cases.append({"name": name, "tokenizer": document,
-                      "single": tokenizer.encode("the").ids, "pair": pair.ids, "types": pair.type_ids, "words": words.ids,
-                      "ids": [e.ids for e in encodings], "offsets": [[x for span in e.offsets for x in span] for e in encodings]})
+    cases = [case(name, tokenizer, all_texts) for name, tokenizer in forms()]
     model = json.loads(trained(SPECIAL).to_str())["model"]
-    print(json.dumps({"made by": f"make_byte_bpe.py with tokenizers {tokenizers.__version__}",
-                      "texts": [text.encode().hex() for text in all_texts], "cases": cases,
-                      "training": {"text": TEXT.split("\n"), "size": 420, "vocabulary": sorted(model["vocab"], key=model["vocab"].get),
-                                   "merges": model["merges"]}}, ensure_ascii=True, separators=(",", ":")))
+    training = {"text": TEXT.split("\n"), "size": 420, "vocabulary": sorted(model["vocab"], key=model["vocab"].get), "merges": model["merges"]}
+    print(golden(f"make_byte_bpe.py with tokenizers {tokenizers.__version__}", all_texts, cases, training=training))
 
 
 if __name__ == "__main__":

@@ -5,12 +5,13 @@ unknown characters become with and without tokens of bytes. Vocabularies of a fe
 
 Run: python make_metaspace_bpe.py > metaspace_bpe.json
 """
+import collections
 import functools
 import json
 import random
 
 import tokenizers
-from make_byte_bpe import POOLS, TEXT
+from make_byte_bpe import POOLS, TEXT, case, golden
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
 MARK = "▁"
@@ -27,7 +28,10 @@ def trained(size, texts=(TEXT, MORE)):
     tokenizer = Tokenizer(models.BPE())
     tokenizer.normalizer = BLANKS
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(rf"{MARK}+[^{MARK}\s]+|{MARK}+|\s+|[^{MARK}\s]+"), "isolated")
-    tokenizer.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=size, limit_alphabet=size // 4, show_progress=False))
+    counts = collections.Counter(character for text in texts for character in text.replace(" ", MARK))
+    # The trainer draws among characters that are equally frequent: the choice is made here.
+    alphabet = sorted(counts, key=lambda character: (-counts[character], character))[:size // 4]
+    tokenizer.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=size, initial_alphabet=alphabet, limit_alphabet=len(alphabet), show_progress=False))
     model = json.loads(tokenizer.to_str())["model"]
     return sorted(model["vocab"], key=model["vocab"].get), [tuple(merge) for merge in model["merges"]]
 
@@ -90,19 +94,10 @@ def texts():
         yield "".join(random.choice(random.choice(pools)) for _ in range(random.randint(1, 25)))
 
 
-def case(name, tokenizer, all_texts):
-    encodings = [tokenizer.encode(text, add_special_tokens=False) for text in all_texts]
-    pair = tokenizer.encode("the", "a")
-    return {"name": name, "tokenizer": json.loads(tokenizer.to_str()), "single": tokenizer.encode("the").ids, "pair": pair.ids,
-            "types": pair.type_ids, "words": tokenizer.encode(["the", "Don't", "12"], is_pretokenized=True, add_special_tokens=False).ids,
-            "ids": [e.ids for e in encodings], "offsets": [[x for span in e.offsets for x in span] for e in encodings]}
-
-
 def main():
     all_texts = list(texts())
     cases = [case(name, tokenizer, all_texts) for name, tokenizer in forms()]
-    print(json.dumps({"made by": f"make_metaspace_bpe.py with tokenizers {tokenizers.__version__}",
-                      "texts": [text.encode().hex() for text in all_texts], "cases": cases}, ensure_ascii=True, separators=(",", ":")))
+    print(golden(f"make_metaspace_bpe.py with tokenizers {tokenizers.__version__}", all_texts, cases))
 
 
 if __name__ == "__main__":

@@ -6,12 +6,11 @@ code points and of random sequences, with the characters that each one was made 
 
 Run: python make_modernbert.py > modernbert.json
 """
-import json
 import random
 import unicodedata
 
 import tokenizers
-from make_byte_bpe import POOLS, TEXT
+from make_byte_bpe import POOLS, TEXT, case, golden
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 FIRST = ["|||IP_ADDRESS|||", "<|padding|>"]
@@ -96,18 +95,9 @@ def normal_forms(draw):
 def main():
     draw = random.Random(4)
     all_texts = list(texts(draw))
-    cases = []
-    for name, prefix, trims in (("modernbert", False, False), ("modernbert with a prefix", True, True)):
-        tokenizer = modernbert(trained(), prefix, trims)
-        encodings = [tokenizer.encode(text, add_special_tokens=False) for text in all_texts]
-        pair = tokenizer.encode("the", "e\u0301")
-        words = tokenizer.encode(["the", "e\u0301", "\u0301", "Don't", "12"], is_pretokenized=True, add_special_tokens=False)
-        cases.append({"name": name, "tokenizer": json.loads(tokenizer.to_str()), "single": tokenizer.encode("the").ids, "pair": pair.ids,
-                      "types": pair.type_ids, "words": words.ids, "ids": [e.ids for e in encodings],
-                      "offsets": [[x for span in e.offsets for x in span] for e in encodings]})
-    print(json.dumps({"made by": f"make_modernbert.py with tokenizers {tokenizers.__version__}",
-                      "texts": [text.encode().hex() for text in all_texts], "cases": cases, "normal_form": normal_forms(draw)},
-                     ensure_ascii=True, separators=(",", ":")))
+    cases = [case(name, modernbert(trained(), prefix, trims), all_texts, "e\u0301", ("the", "e\u0301", "\u0301", "Don't", "12"))
+             for name, prefix, trims in (("modernbert", False, False), ("modernbert with a prefix", True, True))]
+    print(golden(f"make_modernbert.py with tokenizers {tokenizers.__version__}", all_texts, cases, normal_form=normal_forms(draw)))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ trains vocabularies of a few hundred pieces here, with a small table of characte
 Run: python make_unigram.py > unigram.json    (needs tokenizers, sentencepiece and protobuf)
 """
 import io
-import json
 import pathlib
 import random
 import tempfile
@@ -16,7 +15,7 @@ import tokenizers
 from sentencepiece import sentencepiece_model_pb2
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 
-from make_byte_bpe import POOLS, SPECIAL, TEXT
+from make_byte_bpe import POOLS, SPECIAL, TEXT, case, golden
 
 # Code points of what is replaced, and of what replaces it.
 RULES = ["9\t20", "A\t20", "D\t20", "D A\t20", "A0\t20", "3000\t20", "2003\t20", "85\t20", "AD\t", "FEFF\t", "1\t", "7F\t",
@@ -96,19 +95,10 @@ def texts():
         yield "".join(random.choice(random.choice(pools)) for _ in range(random.randint(1, 25)))
 
 
-def case(name, tokenizer, all_texts):
-    encodings = [tokenizer.encode(text, add_special_tokens=False) for text in all_texts]
-    pair = tokenizer.encode("the", "a")
-    return {"name": name, "tokenizer": json.loads(tokenizer.to_str()), "single": tokenizer.encode("the").ids, "pair": pair.ids,
-            "types": pair.type_ids, "words": tokenizer.encode(["the", "Don't", "12"], is_pretokenized=True, add_special_tokens=False).ids,
-            "ids": [e.ids for e in encodings], "offsets": [[x for span in e.offsets for x in span] for e in encodings]}
-
-
 def main():
     all_texts = list(texts())
     cases = [case(name, tokenizer, all_texts) for name, tokenizer in forms()]
-    print(json.dumps({"made by": f"make_unigram.py with tokenizers {tokenizers.__version__} and sentencepiece {sentencepiece.__version__}",
-                      "texts": [text.encode().hex() for text in all_texts], "cases": cases}, ensure_ascii=True, separators=(",", ":")))
+    print(golden(f"make_unigram.py with tokenizers {tokenizers.__version__} and sentencepiece {sentencepiece.__version__}", all_texts, cases))
 
 
 if __name__ == "__main__":
