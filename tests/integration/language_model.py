@@ -7,7 +7,7 @@ import unittest
 
 import h5py
 import numpy as np
-from program import run, toml
+from program import run, sentences, toml
 
 
 class LanguageModel(unittest.TestCase):
@@ -23,6 +23,10 @@ class LanguageModel(unittest.TestCase):
             f"[{table}]\n" + "".join(f"{key} = {toml(value)}\n" for key, value in keys.items() if value is not None)
             for table, keys in tables.items()))
         return name
+
+    @classmethod
+    def write_text(cls, name, count, seed=1):
+        (cls.folder / name).write_text("".join(text + "\n" for text, _, _ in sentences(count, seed)))
 
     @classmethod
     def prepare(cls, out, check=0, **tables):

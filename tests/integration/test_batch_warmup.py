@@ -7,7 +7,7 @@ import unittest
 import h5py
 import numpy as np
 from language_model import LanguageModel
-from program import MPIRUN, run, sentences
+from program import MPIRUN, run
 from test_tensor import read_safetensors
 
 GROWING = {"warmup_start": 4, "warmup_increment": 4}
@@ -20,7 +20,7 @@ class BatchWarmup(LanguageModel):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        (cls.folder / "text.txt").write_text("".join(text + "\n" for text, _, _ in sentences(110)))
+        cls.write_text("text.txt", 110)
         cls.prepare("shards", tokenizer={"train_size": 150, "max_tokens": 40}, task={"pack": False}, split={"train": 1})
 
     def rows(self, name):

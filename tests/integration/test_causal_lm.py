@@ -22,7 +22,7 @@ class CausalLm(LanguageModel):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        (cls.folder / "text.txt").write_text("".join(text + "\n" for text, _, _ in sentences(400)))
+        cls.write_text("text.txt", 400)
         (cls.folder / "new.txt").write_text("a\n" + "".join(text + "\n" for text, _, _ in sentences(40, 9)))
         cls.prepare("shards", tokenizer={"type": "byte_bpe", "train_size": 300, "max_tokens": 32}, split={"train": 0.9, "validation": 0.1})
         cls.prepare("new", source={"files": None, "test_files": ["new.txt"]}, tokenizer={"vocabulary": "shards", "max_tokens": 32},

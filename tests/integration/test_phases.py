@@ -8,13 +8,14 @@ import unittest
 import h5py
 import numpy as np
 from language_model import LanguageModel
-from program import MPIRUN, as_if_killed_after, installed_tree, run, sentences
+from program import MPIRUN, as_if_killed_after, installed_tree, run
 from test_tensor import read_safetensors
 
 END = {"at_end": True}
 CONSTANT = {"name": "constant", "warmup_ratio": 0.0}
 
 
+@unittest.skipIf(MPIRUN is None, "mpirun is not at hand")
 class Phases(LanguageModel):
     """A causal model without dropout on data in the order of the file: each epoch is as the first."""
 
@@ -25,9 +26,7 @@ class Phases(LanguageModel):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        if MPIRUN is None:
-            raise unittest.SkipTest("mpirun is not at hand")
-        (cls.folder / "text.txt").write_text("".join(text + "\n" for text, _, _ in sentences(96)))
+        cls.write_text("text.txt", 96)
         cls.prepare("shards", tokenizer={"type": "byte_bpe", "train_size": 300, "max_tokens": 32}, task={"pack": False}, split={"train": 1})
 
     def train(self, name, ranks=1, steps=6, check=0, **tables):
@@ -91,6 +90,7 @@ class Phases(LanguageModel):
         self.train("explicit", run={"previous_phase": "early/checkpoints/step-00000004"})
 
 
+@unittest.skipIf(MPIRUN is None, "mpirun is not at hand")
 class ModernBertBase(LanguageModel):
     """The recipe of input/modernbert_base.toml and its .grid, scaled down."""
 
@@ -107,9 +107,7 @@ class ModernBertBase(LanguageModel):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        if MPIRUN is None:
-            raise unittest.SkipTest("mpirun is not at hand")
-        (cls.folder / "text.txt").write_text("".join(text + "\n" for text, _, _ in sentences(120)))
+        cls.write_text("text.txt", 120)
         for length, vocabulary in ((1024, {"type": "byte_bpe", "train_size": 300}), (8192, {"vocabulary": "modernbert_base/shards_1024"})):
             cls.prepare(f"modernbert_base_{length}", tokenizer=vocabulary | {"max_tokens": 24 if length == 1024 else 64},
                         split={"train": 0.9, "validation": 0.1}, output={"directory": f"modernbert_base/shards_{length}"})

@@ -4,6 +4,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -44,6 +45,26 @@ class TokenizerGolden {
   static std::unique_ptr<tokenize::Tokenizer> tokenizer_of(const nlohmann::json& one,
                                                            const tokenize::TokenizerKind& kind) {
     return kind.make(parts_of(one, kind), "test");
+  }
+
+  /// Checks that the tokenizer.json that each case's tokenizer writes reads back to the same tokenizer.
+  void check_written(const tokenize::TokenizerKind& kind) const {
+    for (const nlohmann::json& one : cases()) {
+      const auto tokenizer = tokenizer_of(one, kind);
+      const auto again = tokenizer_of({{"tokenizer", nlohmann::json::parse(tokenizer->spec().text)}}, kind);
+      check_texts(*again, one);
+      CHECK(again->spec().text == tokenizer->spec().text);
+      CHECK(again->spec().hash == tokenizer->spec().hash);
+      CHECK(again->vocabulary_hash() == tokenizer->vocabulary_hash());
+    }
+  }
+
+  /// First problem of the tokenizer.json that `change` makes of the first case's.
+  std::string problem_after(const std::function<void(nlohmann::json&)>& change) const {
+    nlohmann::json document = cases()[0]["tokenizer"];
+    change(document);
+    const tokenize::TokenizerFolder folder = tokenize::read_tokenizer_file(TemporaryFile(document.dump()).path());
+    return folder.problems.empty() ? "no problem" : folder.problems.front();
   }
 
   /// A vocabulary as the text of a vocab.txt.

@@ -30,12 +30,8 @@ const TokenizerKind& letters() {
   return *find_tokenizer_kind("letters");
 }
 
-/// Problems of the tokenizer that `change` makes of the first case's.
 std::string problem_after(const std::function<void(json&)>& change) {
-  json document = golden().cases()[0]["tokenizer"];
-  change(document);
-  const TokenizerFolder folder = read_tokenizer_file(bert_hpc::test::TemporaryFile(document.dump()).path());
-  return folder.problems.empty() ? "no problem" : folder.problems.front();
+  return golden().problem_after(change);
 }
 
 std::string refusal_of(std::vector<std::string> vocabulary) {
