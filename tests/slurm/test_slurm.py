@@ -217,6 +217,23 @@ class Slurm(program.Case):
             self.assertEqual(status(run), "finished")
         self.assertNotEqual(weights(first), weights(second))
 
+    def test_phases_that_wait_for_each_other(self):
+        """The loop of jobs/README.md: a job for each line of a grid, which begins with the states of the job before."""
+        path, _ = self.input("phases", schedule={"epochs": None, "steps": 5})
+        grid, runs = self.folder / "phases.grid", self.folder / "phases"
+        grid.write_text("first  run.seed=1\nsecond run.seed=2\n")
+        after = []
+        for phase in (1, 2):
+            job = self.slurm.submit(*after, f"--array={phase}", f"--output={self.folder}/phase-%a.log", "-N1", "--ntasks-per-node=2",
+                                    "--cpus-per-task=1", "--requeue", JOBS / "grid.sh", path, grid, runs, "--chain",
+                                    cwd=JOBS.parent, environment=self.environment)
+            after = [f"--dependency=afterok:{job}"]
+        log = self.folder / "phase-2.log"
+        fields = self.slurm.wait_for(f"{job}_2", {"COMPLETED", "FAILED", "CANCELLED"})
+        self.assertEqual(fields["JobState"], "COMPLETED", log.read_text() if log.exists() else self.slurm.logs())
+        self.assertIn("next phase after step 5 of another run", log.read_text())
+        self.assertNotEqual(weights(runs / "first"), weights(runs / "second"))
+
     def test_a_study(self):
         """Its stages wait for each other: a model, its embeddings, classifiers on one and two ranks, and the report, which finds
         the same figures in both layouts."""
