@@ -155,7 +155,7 @@ void describe(const Session& session, const RunContext& context) {
   const std::string warning =
       objective.training_warning != nullptr ? objective.training_warning(*session.sets.train) : std::string();
   if (!warning.empty()) context.log.warning(warning);
-  if (objective.task->embeds_texts()) warn_of_prompts(context, session.sets);
+  if (objective.task->embeds_texts) warn_of_prompts(context, session.sets);
 }
 
 /// Prepares the directory to resume from here: removes later steps that a resuming run could take for its own. Only

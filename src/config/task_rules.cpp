@@ -49,6 +49,7 @@ class TaskRules {
     check_levels();
     check_threshold();
     check_texts();
+    check_class_texts();
     rule(config_.run.mode != "predict" || task->predicts_samples, "run.mode",
          std::string("[run] mode = \"predict\" has nothing to write for the task \"") + task->name +
              "\": use \"evaluate\".");
@@ -130,6 +131,22 @@ class TaskRules {
          {"task.loss"});
     rule(!trains() || !has_negatives || config_.batch.global > 1, "batch.global",
          "[batch] global = 1 leaves an anchor without negatives, which are the other rows of its step: increase it.");
+  }
+
+  /// Embeddings of texts with classes.
+  void check_class_texts() {
+    if (config_.task.name != "class_embedding") return;
+    const bool has_margin = !config_.task.is(tasks::loss_key, tasks::batch_hard_soft_margin_loss);
+    constexpr double farthest = 2;
+    rule(!has_margin || config_.task.is(tasks::similarity_key, "euclidean") ||
+             config_.task.number(tasks::margin_key) < farthest,
+         "task.margin",
+         "[task] margin = " + core::format_number(config_.task.number(tasks::margin_key)) +
+             " is as large as a cosine distance can be, which is at most 2: set it below, as to 0.3.",
+         {"task.similarity"});
+    rule(!trains() || config_.batch.global > 2, "batch.global",
+         "[batch] global = " + std::to_string(config_.batch.global) +
+             " leaves no step with two texts of one class and a text of another: increase it.");
   }
 
   void check_levels() {

@@ -96,7 +96,7 @@ class Rules {
          "[model] head = \"new\" is for trainings; mode \"" + config_.run.mode + "\" uses the model's own: remove it.");
     const tasks::Task* const task = tasks::find(config_.task.name);
     rule(
-        m.head == "auto" || task == nullptr || task->labels != tasks::Labels::none, "model.head",
+        m.head == "auto" || task == nullptr || task->has_labels(), "model.head",
         "[model] head does not belong to the task \"" + config_.task.name + "\", whose head has no labels: remove it.");
     for (const auto& [key, size] : attention_sizes(m)) {
       rule(m.has_attention() || !size->has_value(), std::string("model.") + key,
@@ -136,11 +136,10 @@ class Rules {
 
   void check_predictions() {
     const tasks::Task* const task = tasks::find(config_.task.name);
-    rule(!config_.predictions.probabilities || task == nullptr || task->labels == tasks::Labels::words,
-         "predictions.probabilities",
+    rule(!config_.predictions.probabilities || task == nullptr || task->has_words(), "predictions.probabilities",
          "[predictions] probabilities = true is for " +
-             tasks::names_where([](const tasks::Task& each) { return each.labels == tasks::Labels::words; }) +
-             ", and the task is " + config_.task.name +
+             tasks::names_where([](const tasks::Task& each) { return each.has_words(); }) + ", and the task is " +
+             config_.task.name +
              ": remove it. Predictions of classification and multi_label always have probabilities.");
   }
 

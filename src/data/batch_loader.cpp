@@ -56,9 +56,9 @@ std::unique_ptr<SampleUnits> units_of(const ShardReader& reader, const BatchLoad
 BatchPlanBounds checked_bounds(const ShardReader& reader, const BatchLoaderOptions& o, const SampleUnits* units) {
   const std::int64_t count = units != nullptr ? units->count() : reader.samples();
   if (count < o.plan.replicas) {
-    const std::string what = units == nullptr         ? "samples"
-                             : o.task->embeds_texts() ? "rows of texts"
-                                                      : "queries with a relevant candidate";
+    const std::string what = units == nullptr          ? "samples"
+                             : o.task->has_text_rows() ? "rows of texts"
+                                                       : "queries with a relevant candidate";
     throw Error(ExitCode::data, "There are fewer " + what + " (" + std::to_string(count) + ", first file " +
                                     reader.files().front() + ") than data-parallel replicas (" +
                                     std::to_string(o.plan.replicas) + "); use fewer ranks or more data.");
@@ -233,7 +233,7 @@ std::size_t BatchLoader::bytes_needed() const {
   const auto targets = static_cast<std::size_t>(most_targets(bounds_.replica_tokens, bounds_.replica_sequences));
   const bool of_words = options_.task->rows == tasks::LogitPositions::words;  // a class for each target
   const std::size_t label_columns = of_words ? 0 : reader_.spans().empty() ? reader_.info().label_names.size() : 2;
-  const std::size_t texts = options_.task->embeds_texts() ? core::TextTargets::columns : 0;
+  const std::size_t texts = options_.task->has_text_rows() ? core::TextTargets::columns : 0;
   const std::size_t label_elements = sequences * (label_columns + texts);
   const std::size_t lists = units_ ? 2 * sequences : 0;
   const std::size_t lengths = options_.plan.padding.pads() ? sequences : 0;

@@ -132,7 +132,7 @@ void BatchLoader::fill(std::span<const core::PlannedSample> samples, Slot& slot,
       break;
     case tasks::LogitPositions::all_tokens:
       fill_all_tokens(slot, batch);
-      if (options_.task->embeds_texts()) {
+      if (options_.task->has_text_rows()) {
         fill_texts(samples, slot, batch);
       } else {
         fill_labels(slot, batch);
@@ -140,7 +140,7 @@ void BatchLoader::fill(std::span<const core::PlannedSample> samples, Slot& slot,
       break;
     case tasks::LogitPositions::first_tokens:
       fill_one_token_each(slot, batch);
-      if (options_.task->embeds_texts()) {
+      if (options_.task->has_text_rows()) {
         fill_texts(samples, slot, batch);
       } else {
         fill_labels(slot, batch);
@@ -213,8 +213,9 @@ void BatchLoader::fill_labels(Slot& slot, core::MicroBatch& batch) const {
   labels_of(reader_.spans(), 2, batch.targets.get<core::SpanTargets>().data,
             [](std::int32_t position, std::int64_t) { return position; });
   labels_of(reader_.levels(), 1, values.data, [](std::int32_t level, std::int64_t) { return level > 0 ? 1.0f : 0.0f; });
-  labels_of(reader_.classes(), 1, batch.targets.get<core::ClassTargets>().data,
-            [](std::int32_t label, std::int64_t) { return label; });
+  auto& classes = batch.targets.get<core::ClassTargets>();
+  classes.of_sequences = !reader_.classes().empty();
+  labels_of(reader_.classes(), 1, classes.data, [](std::int32_t label, std::int64_t) { return label; });
   labels_of(reader_.values(), values.columns, values.data, [&scales](float label, std::int64_t column) {
     return scales.empty() ? label : scales[static_cast<std::size_t>(column)].standardized(label);
   });

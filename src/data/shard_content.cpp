@@ -11,14 +11,14 @@ void read_parts(const ShardFile& file, const ShardLimits& limits, const ShardPar
   for (std::size_t s = 0; s + 1 < offsets.size(); ++s) {
     content.lengths[s] = static_cast<std::int32_t>(offsets[s + 1] - offsets[s]);
   }
-  const bool has_words = limits.task->labels == tasks::Labels::words;
+  const bool has_words = limits.task->has_words();
   if (has_words) content.words = file.read_words(offsets);
-  const bool may_lack = limits.task->labels == tasks::Labels::scores;
-  const bool has_labels = limits.task->labels != tasks::Labels::none && (file.info().labelled || !may_lack);
+  const bool may_lack = limits.task->has_text_rows();
+  const bool has_labels = limits.task->has_labels() && (file.info().labelled || !may_lack);
   if (limits.labels && has_labels) {
     content.labels = file.read_labels(has_words ? content.words.offsets : offsets);
   }
-  if (limits.task->labels == tasks::Labels::spans) content.contexts = file.read_contexts(offsets);
+  if (limits.task->has_answers()) content.contexts = file.read_contexts(offsets);
   if (limits.task->has_groups()) content.groups = file.read_groups();
   if (parts.source_index) content.source_index = file.read_source_index();
   if (!parts.tokens) return;

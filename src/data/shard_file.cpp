@@ -70,7 +70,7 @@ void ShardFile::read_attributes() {
   info_.task = tasks::find(task);
   if (info_.task == nullptr) fail("attribute 'task' is '" + core::printable(task) + "', which is not a task.");
   // Shards of any task serve one that needs no labels.
-  if (limits_.task->labels != tasks::Labels::none && task != limits_.task->name) {
+  if (limits_.task->has_labels() && task != limits_.task->name) {
     fail("it was made for task '" + task + "', but task.name is '" + limits_.task->name + "'.");
   }
   info_.vocabulary_hash = attribute(shard_attribute::vocabulary_hash);
@@ -142,12 +142,12 @@ void ShardFile::check_column(const char* name, const LabelType& type) {
 void ShardFile::check_columns() {
   check_column(shard_dataset::offsets, {DatasetInfo::TypeClass::integer, 8, true, {info_.sequences + 1}});
   if (limits_.task->row_texts > 0) check_texts();
-  if (limits_.task->labels == tasks::Labels::spans) check_answers();
-  const std::int64_t words = limits_.task->labels == tasks::Labels::words ? check_words() : 0;
+  if (limits_.task->has_answers()) check_answers();
+  const std::int64_t words = limits_.task->has_words() ? check_words() : 0;
   if (limits_.task->has_groups()) check_groups();
   info_.labelled = file_.exists(shard_dataset::labels);
-  if (!limits_.labels || limits_.task->labels == tasks::Labels::none) return;
-  if (!info_.labelled && limits_.task->labels == tasks::Labels::scores) return;  // pairs need none
+  if (!limits_.labels || !limits_.task->has_labels()) return;
+  if (!info_.labelled && limits_.task->has_text_rows()) return;  // pairs need none
   if (!info_.labelled) {
     fail(
         "it has no dataset '/labels': its texts have no labels (see [source] label of bert_hpc_prep's input). They can "
@@ -155,7 +155,7 @@ void ShardFile::check_columns() {
         "\"predict\"), and neither trained nor evaluated on.");
   }
   const auto names = static_cast<std::int64_t>(info_.label_names.size());
-  if (limits_.task->labels == tasks::Labels::sets && names == 0) fail("attribute 'label_names' names no label.");
+  if (limits_.task->has_label_sets() && names == 0) fail("attribute 'label_names' names no label.");
   check_column(shard_dataset::labels, label_type(limits_.task->labels, info_.sequences, names, words));
 }
 

@@ -136,10 +136,10 @@ ShardReader::ShardReader(const PlannedData& planned) : info_(planned.info), plan
   info_.sequences = table_.sequences();
   info_.tokens = table_.tokens();
   info_.max_length = *std::max_element(planned.lengths.begin(), planned.lengths.end());
-  if (info_.task->labels == tasks::Labels::words) words_ = planned_words(planned.lengths);
+  if (info_.task->has_words()) words_ = planned_words(planned.lengths);
   labels_ = planned_labels(info_.task->labels, info_.sequences, std::ssize(info_.label_names), words_.count());
   if (!info_.task->has_groups()) return;
-  const std::int64_t of_group = info_.task->embeds_texts() ? 2 : planned_candidates;
+  const std::int64_t of_group = info_.task->has_text_rows() ? 2 : planned_candidates;
   for (std::int64_t begin = 0; begin < info_.sequences; begin += of_group) groups_.push_back(begin);
   groups_.push_back(info_.sequences);
 }
@@ -186,7 +186,7 @@ bool ShardReader::open_all() {
       }
       const std::string what = difference(first, content.info, content.special_ids, true);
       if (!what.empty()) content.problem = files_[f] + ": " + what;
-      if (what.empty() && content.info.labelled != first.info.labelled && info_.task->labels == tasks::Labels::scores) {
+      if (what.empty() && content.info.labelled != first.info.labelled && info_.task->has_text_rows()) {
         content.problem = files_[f] + ": its rows have " + (first.info.labelled ? "no scores" : "scores") +
                           ", those of '" + first.path + "' have " + (first.info.labelled ? "some" : "none") +
                           "; prepare all shards of a split alike.";
@@ -227,7 +227,7 @@ std::int64_t ShardReader::memory_bytes() const {
 
 void ShardReader::take(ShardContent content) {
   const auto append = [](auto& all, const auto& part) { all.insert(all.end(), part.begin(), part.end()); };
-  if (options_.limits.task->labels == tasks::Labels::words) words_.append(content.words);
+  if (options_.limits.task->has_words()) words_.append(content.words);
   labels_.append(content.labels);
   append(contexts_, content.contexts);
   if (options_.limits.task->has_groups()) {

@@ -46,14 +46,14 @@ ShardWriter::ShardWriter(const std::string& path, ShardInfo info, bool token_typ
       source_index_(file_, shard_dataset::source_index, per_sequence_) {
   if (token_types_) types_.emplace_back(file_, shard_dataset::token_type_ids, per_token_);
   labels_.emplace(file_, info_.labelled ? info_.task->labels : tasks::Labels::none, std::ssize(info_.label_names),
-                  info_.task->labels == tasks::Labels::words ? per_token_ : per_sequence_);
-  if (info_.task->labels == tasks::Labels::spans) {
+                  info_.task->has_words() ? per_token_ : per_sequence_);
+  if (info_.task->has_answers()) {
     answers_.push_back({.context = {file_, shard_dataset::context_tokens, per_sequence_, 2}});
     if (info_.has_texts) {
       answers_.back().characters.emplace_back(file_, shard_dataset::token_characters, per_token_, 2);
     }
   }
-  if (info_.task->labels == tasks::Labels::words) {
+  if (info_.task->has_words()) {
     words_.push_back({.tokens = {file_, shard_dataset::word_tokens, per_token_, 2},
                       .offsets = {file_, shard_dataset::word_offsets, per_sequence_}});
     words_.back().offsets.append(std::int64_t{0});

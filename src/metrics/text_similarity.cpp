@@ -1,8 +1,8 @@
 // Embeddings of texts. With scores: Pearson's and Spearman's correlation with them of the similarities of pairs, as the
 // STS benchmark's scorers have them, or of the differences of the similarities to a positive and to a negative. Sums
-// are these numbers, of all rows at once. Without: how the positive of an anchor ranks among the candidates of its
-// block of rows. Sums: blocks' figures, of all anchors. With negatives: how often a positive is nearer than a negative
-// of its row. The rank that has the embeddings of all texts adds them.
+// are these numbers, of all rows at once. Without: how the positive of an anchor ranks among the candidates of the
+// data set, or of its block of rows. Sums: of all anchors. With negatives: how often a positive is nearer than a
+// negative of its row. The rank that has the embeddings of all texts adds them.
 #include <cmath>
 #include <limits>
 
@@ -33,12 +33,14 @@ std::int64_t bytes(const EvaluatedSet& set) {
   return rows(set) * 5 * std::int64_t{sizeof(double)};
 }
 
-enum Sum : std::size_t { anchors, first, reciprocal_ranks, sums_of_ranks };
+/// The anchors, and of these the sums of each metric.
+constexpr std::int64_t sums_of_ranks = 6;
 
 std::vector<double> ranks(const EvaluatedSet& set, const LossSum&, ConstSums sums) {
   if (!set.values.empty()) return {};
-  if (sums[anchors] == 0) return {undefined, undefined};
-  return {sums[first] / sums[anchors], sums[reciprocal_ranks] / sums[anchors]};
+  std::vector<double> means;
+  for (const double sum : sums.subspan(1)) means.push_back(sums[0] == 0 ? undefined : sum / sums[0]);
+  return means;
 }
 
 enum TripletSum : std::size_t { triplets, correct, sums_of_triplets };
@@ -57,8 +59,12 @@ const Family& text_similarity() {
 }
 
 const Family& batch_ranks() {
-  static const Family family = {.metrics = {{"accuracy", ""}, {"mrr", "MRR"}},
-                                .size = [](const EvaluatedSet&) { return std::int64_t{sums_of_ranks}; },
+  static const Family family = {.metrics = {{"accuracy", ""},
+                                            {"mrr", "MRR"},
+                                            {"mrr_at_10", "MRR@10"},
+                                            {"ndcg_at_10", "nDCG@10"},
+                                            {.name = "recall_at_10", .label = "recall@10", .in_log = false}},
+                                .size = [](const EvaluatedSet&) { return sums_of_ranks; },
                                 .values = ranks};
   return family;
 }

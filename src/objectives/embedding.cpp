@@ -14,7 +14,7 @@
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/text.hpp"
 #include "bert_hpc/metrics/registry.hpp"
-#include "bert_hpc/objectives/objective.hpp"
+#include "bert_hpc/objectives/pooling_variants.hpp"
 #include "bert_hpc/ops/flat.hpp"
 #include "bert_hpc/ops/multiple_negatives_loss.hpp"
 #include "bert_hpc/ops/text_group_loss.hpp"
@@ -34,14 +34,14 @@ const char* word_of(Loss loss) {
   return std::find_if(losses.begin(), losses.end(), [loss](const auto& named) { return named.second == loss; })->first;
 }
 
-ops::Similarity similarity_setting(const config::Task& task, Loss loss) {
+}  // namespace
+
+ops::Similarity trained_similarity(const config::Task& task) {
   if (task.is(tasks::similarity_key, "dot")) return ops::Similarity::dot;
   if (task.is(tasks::similarity_key, "euclidean")) return ops::Similarity::euclidean;
-  const bool is_cosine = loss != Loss::margin_mse || task.is(tasks::similarity_key, "cosine");
-  return is_cosine ? ops::Similarity::cosine : ops::Similarity::dot;
+  const bool is_dot = task.is(tasks::loss_key, tasks::margin_mse_loss) && !task.is(tasks::similarity_key, "cosine");
+  return is_dot ? ops::Similarity::dot : ops::Similarity::cosine;
 }
-
-}  // namespace
 
 EmbeddingSettings embedding_settings(const config::Task& task) {
   const std::vector<double> range = task.list(tasks::range_key).numbers;
@@ -54,7 +54,7 @@ EmbeddingSettings embedding_settings(const config::Task& task) {
           .skips_duplicates = task.is_on(tasks::skip_duplicates_key),
           .low = range.empty() ? 0.0 : range.front(),
           .high = range.empty() ? 1.0 : range.back(),
-          .similarity = similarity_setting(task, loss),
+          .similarity = trained_similarity(task),
           .margin = task.number(tasks::margin_key),
           .dimensions = {dimensions.begin(), dimensions.end()}};
 }
@@ -125,8 +125,6 @@ void require_texts_of_rows(const EmbeddingSettings& settings, std::span<const st
 
 namespace {
 
-using ops::Pooling;
-
 /// The loss of the texts of each row.
 void group_loss(const layers::LossInput& in) {
   const auto& groups = in.targets<core::ListTargets>();
@@ -158,16 +156,16 @@ layers::StepLossKind multiple_negatives(const config::Task& task) {
             ops::set_zero({row_losses, static_cast<std::size_t>(d_logits.rows)});
             ops::set_zero({d_logits.data, static_cast<std::size_t>(d_logits.size())});
             const auto add = [&](std::int64_t columns) {
-              ops::multiple_negatives_loss({all.logits.data, all.logits.rows, columns, all.logits.stride}, all.values,
-                                           options, begin, scale, all.scratch, row_losses,
+              ops::multiple_negatives_loss({all.logits.data, all.logits.rows, columns, all.logits.stride},
+                                           all.targets<float>(), options, begin, scale, all.scratch, row_losses,
                                            {d_logits.data, d_logits.rows, columns, d_logits.stride});
             };
             for (const std::int64_t columns : dimensions) add(columns);
             if (dimensions.empty()) add(d_logits.columns);
           },
-      .targets = [](const core::Targets& targets) { return targets.get<core::TextTargets>().data; },
+      .targets = [](const core::Targets& targets) -> const void* { return targets.get<core::TextTargets>().data; },
       .columns = core::TextTargets::columns,
-      .scratch = ops::MultipleNegatives::scratch,
+      .scratch = [](std::int64_t rows) { return ops::MultipleNegatives::scratch * rows; },
       .looks_ahead = true};
 }
 
@@ -184,7 +182,7 @@ class EmbeddingCollector : public ResultCollector {
   void add(std::span<const float> kept) override {
     const std::size_t group = static_cast<std::size_t>(group_);
     const bool is_anchor = sample_ == reader_.groups()[group];
-    if (ranks_) add_to_block(kept, is_anchor);
+    if (ranks_) block_.add(kept, is_anchor);
     texts_.insert(texts_.end(), kept.begin(), kept.end());
     if (++sample_ < reader_.groups()[group + 1]) return;
     const double score = ranks_ ? 0.0 : reader_.values()[static_cast<std::size_t>(sample_) - 1];
@@ -202,9 +200,11 @@ class EmbeddingCollector : public ResultCollector {
     core::require(compared.size() == of_rows.compared.size(), "each row with a score is compared");
     std::copy(of_rows.compared.begin(), of_rows.compared.end(), compared.begin());
     const metrics::Sums ranks = evaluation->sums_of(metrics::batch_ranks());
-    ranks[0] = of_blocks.anchors;
-    ranks[1] = of_blocks.first;
-    ranks[2] = of_blocks.reciprocal_ranks;
+    const std::array numbers = {of_blocks.anchors,          of_blocks.first,
+                                of_blocks.reciprocal_ranks, of_blocks.reciprocal_ranks_of_ten,
+                                of_blocks.gains_of_ten,     of_blocks.among_ten};
+    core::require(ranks.size() == numbers.size(), "ranks of positives have other sums than their metrics");
+    std::copy(numbers.begin(), numbers.end(), ranks.begin());
     const metrics::Sums triplets = evaluation->sums_of(metrics::text_triplets());
     triplets[0] = of_rows.triplets;
     triplets[1] = of_rows.correct;
@@ -213,11 +213,6 @@ class EmbeddingCollector : public ResultCollector {
   }
 
  private:
-  void add_to_block(std::span<const float> kept, bool is_anchor) {
-    if (is_anchor && group_ % embedding_block == 0) block_.finish();
-    block_.add(kept, is_anchor);
-  }
-
   const data::ShardReader& reader_;
   bool ranks_, is_block_loss_;
   std::int64_t sample_ = 0, group_ = 0;
@@ -282,9 +277,9 @@ std::string loss_text(const config::Task& task) {
          core::format_number(settings.scale) + dimensions;
 }
 
-Objective with_pooling(Pooling pooling) {
+Objective with_mean() {
   return {.task = tasks::find("embedding"),
-          .head = layers::token_embedding_head(pooling, group_loss, ops::TextGroupLoss::scratch),
+          .head = layers::token_embedding_head(ops::Pooling::mean, group_loss, ops::TextGroupLoss::scratch),
           .step_losses = {{tasks::multiple_negatives_loss, multiple_negatives}},
           .results = [](const ResultsRequest& data) -> std::unique_ptr<SampleResults> {
             return std::make_unique<EmbeddingResults>(data);
@@ -311,33 +306,15 @@ Objective with_pooling(Pooling pooling) {
           }};
 }
 
-/// The head reads first tokens alone, so that the encoder's last block computes no others.
-Objective with_first_tokens() {
-  static const tasks::Task task = [] {
-    tasks::Task first = *tasks::find("embedding");
-    first.rows = tasks::LogitPositions::first_tokens;
-    return first;
-  }();
-  Objective objective = with_pooling(Pooling::first);
-  objective.task = &task;
-  objective.head = layers::embedding_head();
-  objective.head.loss = group_loss;
-  objective.head.loss_scratch = ops::TextGroupLoss::scratch;
-  return objective;
-}
-
 const Objective& with_settings(const config::Task& task) {
-  static const Objective mean = with_pooling(Pooling::mean), cls = with_first_tokens(),
-                         max = with_pooling(Pooling::max), last = with_pooling(Pooling::last);
-  if (task.is(tasks::pooling_key, "cls")) return cls;
-  if (task.is(tasks::pooling_key, "max")) return max;
-  return task.is(tasks::pooling_key, "last") ? last : mean;
+  static const PoolingVariants variants(with_mean());
+  return variants.of(task);
 }
 
 }  // namespace
 
 Objective embedding() {
-  Objective objective = with_pooling(Pooling::mean);
+  Objective objective = with_mean();
   objective.with = with_settings;
   return objective;
 }

@@ -14,7 +14,7 @@ bool is_class(const metrics::OneAnswer& answer) {
 /// What was found, as a sentence.
 std::string finding(const std::string& split, const metrics::OneAnswer& answer,
                     const std::vector<std::string>& label_names, const std::string& task) {
-  const bool of_words = tasks::named(task).labels == tasks::Labels::words;
+  const bool of_words = tasks::named(task).has_words();
   const std::string samples = core::counted(answer.samples, of_words ? "word" : "sequence");
   const auto value = [](double x) { return core::format_number(x); };
   if (answer.answerable > 0) {

@@ -16,12 +16,14 @@ Objective question_answering();
 Objective token_classification();
 Objective answer_ranking();
 Objective embedding();
+Objective class_embedding();
 const Objective& embed(const config::Embed& embed);
 
 const Objective& named(std::string_view name) {
   static const std::vector<Objective> all = {
-      classification(), multi_label(), regression(), token_classification(), question_answering(), answer_ranking(),
-      embedding(),      masked_lm(),   causal_lm()};
+      classification(),     multi_label(),    regression(), token_classification(),
+      question_answering(), answer_ranking(), embedding(),  class_embedding(),
+      masked_lm(),          causal_lm()};
   const tasks::Task& task = tasks::named(name);
   const auto found = std::find_if(all.begin(), all.end(), [&](const Objective& o) { return o.task == &task; });
   core::require(found != all.end(), "every task has an objective");

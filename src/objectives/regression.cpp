@@ -55,7 +55,7 @@ void squared_error(const layers::LossInput& in) {
 layers::StepLossKind concordance(const config::Task&) {
   return {.compute = [](const layers::StepOutputs& all, std::int64_t begin, float scale, float* row_losses,
                         core::Tensor<float> d_logits) {
-    ops::concordance_loss(all.logits, all.values, begin, scale, row_losses, d_logits);
+    ops::concordance_loss(all.logits, all.targets<float>(), begin, scale, row_losses, d_logits);
   }};
 }
 

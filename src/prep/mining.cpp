@@ -50,7 +50,7 @@ std::unique_ptr<data::ShardReader> open_shards(const std::string& key, const std
   options.name = "mine." + key;
   options.paths = paths;
   options.limits.task = tasks::find(task);
-  options.limits.labels = options.limits.task->embeds_texts();
+  options.limits.labels = options.limits.task->has_text_rows();
   options.source_index = true;
   return std::make_unique<data::ShardReader>(options);
 }

@@ -12,6 +12,7 @@ const Task& embedding() {
       .name = "embedding",
       .labels = Labels::scores,
       .rows = LogitPositions::all_tokens,
+      .embeds_texts = true,
       .predicts_samples = false,
       .metrics = {&metrics::text_similarity(), &metrics::batch_ranks(), &metrics::text_triplets()},
       .keys = {{.name = loss_key,

@@ -17,6 +17,7 @@ const Task& question_answering();
 const Task& token_classification();
 const Task& answer_ranking();
 const Task& embedding();
+const Task& class_embedding();
 
 std::vector<std::string> Words::names() const {
   std::vector<std::string> names;
@@ -29,8 +30,8 @@ std::vector<std::string> Words::names() const {
 const std::vector<const Task*>& all() {
   static const std::vector<const Task*> tasks = {
       &classification(),     &multi_label(),    &regression(), &token_classification(),
-      &question_answering(), &answer_ranking(), &embedding(),  &masked_lm(),
-      &causal_lm()};
+      &question_answering(), &answer_ranking(), &embedding(),  &class_embedding(),
+      &masked_lm(),          &causal_lm()};
   return tasks;
 }
 

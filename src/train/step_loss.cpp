@@ -8,7 +8,8 @@
 namespace bert_hpc::train {
 namespace {
 
-void copy_rows(const float* from, std::int64_t elements, float* to) {
+/// Copies elements of 4 bytes.
+void copy_rows(const void* from, std::int64_t elements, float* to) {
   if (elements > 0) core::copy_on_device(from, to, static_cast<std::size_t>(elements) * sizeof(float));
 }
 
@@ -18,7 +19,7 @@ StepLoss::StepLoss(const StepLossSettings& settings, comm::Communicator& replica
     : settings_(settings),
       replicas_(replicas),
       gathered_(block() * replicas.size()),
-      scratch_(settings.rows * replicas.size() * settings.loss.scratch),
+      scratch_(settings.loss.scratch(settings.rows * replicas.size())),
       row_losses_(settings.rows),
       d_logits_(settings.rows * settings.outputs),
       rows_(static_cast<std::size_t>(replicas.size())) {
@@ -29,7 +30,7 @@ StepLoss::StepLoss(const StepLossSettings& settings, comm::Communicator& replica
 
 std::int64_t StepLoss::bytes(const StepLossSettings& settings, int replicas) {
   const std::int64_t gathered = (replicas > 1 ? 2 : 1) * (settings.outputs + settings.loss.columns);
-  const std::int64_t all = settings.rows * replicas * (gathered + settings.loss.scratch);
+  const std::int64_t rows = settings.rows * replicas, all = rows * gathered + settings.loss.scratch(rows);
   const std::int64_t own = settings.rows * (settings.outputs + 1);
   return static_cast<std::int64_t>(sizeof(float)) * (all + own);
 }

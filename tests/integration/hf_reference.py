@@ -25,7 +25,7 @@ MAXIMA_APART = 3e-6  # single precision's error of a hidden state is below 1e-6
 def first_model(task, folder):
     if cases.family_of(task) == "bilstm":
         return bilstm_reference.BiLstm.from_pretrained(folder, "sequence")
-    without = {"add_pooling_layer": False} if task in cases.EMBEDDINGS else {}
+    without = {"add_pooling_layer": False} if cases.embeds(task) else {}
     model, info = class_of(task).from_pretrained(folder, output_loading_info=True, **without)
     unread = {key: value for key, value in info.items() if value}
     assert not unread, unread
@@ -160,7 +160,7 @@ def embeddings_of(task, model, shard, rows):
     """Pooled token embeddings of a padded batch."""
     batch = batch_of(shard, rows)
     states, real = model(**batch).last_hidden_state, batch["attention_mask"][:, :, None]
-    pooling = cases.EMBEDDINGS[task].get("pooling", "mean")
+    pooling = cases.embedding_settings(task).get("pooling", "mean")
     if pooling == "cls":
         return states[:, 0]
     if pooling == "mean":
@@ -203,6 +203,28 @@ def duplicates(shard, chosen):
                           for j, row in enumerate(candidates)] for i, (first, _) in enumerate(chosen)])
 
 
+def batch_triplet_loss(task):
+    """The loss of sentence-transformers' class for [task] loss, on embeddings that are computed here."""
+    settings = cases.embedding_settings(task)
+    name = settings.get("loss", "batch_hard_triplet")
+    kind, method = {"batch_hard_triplet": ("BatchHardTripletLoss", "batch_hard_triplet_loss"),
+                    "batch_hard_soft_margin_triplet": ("BatchHardSoftMarginTripletLoss", "batch_hard_triplet_soft_margin_loss"),
+                    "batch_semi_hard_triplet": ("BatchSemiHardTripletLoss", "batch_semi_hard_triplet_loss"),
+                    "batch_all_triplet": ("BatchAllTripletLoss", "batch_all_triplet_loss")}[name]
+
+    def loss(model, shard, chosen):
+        from sentence_transformers import losses
+
+        distances = losses.BatchHardTripletLossDistanceFunction
+        more = {"distance_metric": distances.cosine_distance if settings["similarity"] == "cosine" else distances.eucledian_distance}
+        if "soft_margin" not in name:
+            more["margin"] = settings.get("margin", 5.0)
+        compute = getattr(getattr(losses, kind)(None, **more), method)
+        return compute(torch.tensor(shard["labels"][chosen]), embeddings_of(task, model, shard, chosen))
+
+    return loss
+
+
 def embedding_loss(task):
     """sentence-transformers' MultipleNegativesRankingLoss, its symmetric one, CosineSimilarityLoss, TripletLoss, MarginMSELoss, or
     MatryoshkaLoss of one."""
@@ -231,7 +253,8 @@ def embedding_loss(task):
 
 
 LOSSES = {"question_answering": span_loss, "token_classification": word_loss, "answer_ranking": pair_loss, cases.LISTWISE: list_loss,
-          cases.BOUNDED: bounded_loss, cases.COLUMNS: columns_loss, "gpt2_causal_lm": token_loss, "masked_lm": mask_loss, "modernbert_classification": alone_loss} | {task: embedding_loss(task) for task in cases.EMBEDDINGS}
+          cases.BOUNDED: bounded_loss, cases.COLUMNS: columns_loss, "gpt2_causal_lm": token_loss, "masked_lm": mask_loss, "modernbert_classification": alone_loss} | {task: embedding_loss(task) for task in cases.EMBEDDINGS} \
+    | {task: batch_triplet_loss(task) for task in cases.CLASS_EMBEDDINGS}
 
 
 def train(model, loss_of, items, steps, rate):

@@ -1,5 +1,6 @@
 """Runs the programs of the build for the integration tests: small data sets, inputs, launches under mpirun."""
 
+import hashlib
 import os
 import pathlib
 import random
@@ -8,6 +9,8 @@ import signal
 import subprocess
 import tempfile
 import unittest
+
+import h5py
 
 BUILD = pathlib.Path(os.environ.get("BERT_HPC_BUILD", "build"))
 MPIRUN = shutil.which("mpirun")
@@ -256,6 +259,15 @@ class TaskCase(unittest.TestCase):
                    "split": {"train": 1.0, "validation": 0.0, "test": 0.0},
                    "tokenizer": {"max_tokens": cls.max_tokens} | tokenizer, "task": {"name": cls.task},
                    "output": {"directory": name}}, 1, 0)
+
+    def steps(self, name):
+        """The loss of each step of a run."""
+        with h5py.File(self.folder / name / "metrics.h5") as file:
+            return list(file["steps/loss"][:])
+
+    def weights(self, name):
+        """Hash of the model that a run has written."""
+        return hashlib.sha256((self.folder / name / "model/model.safetensors").read_bytes()).hexdigest()
 
     @classmethod
     def start(cls, program, file, tables, ranks, check):

@@ -25,17 +25,18 @@ class SentenceTransformers(cases.Trainings):
 
     def texts(self, task):
         """The test texts in the order of the shard, which is that of the table."""
-        header, *rows = [line.split("\t") for line in (self.folder / "pairs_test.tsv").read_text().splitlines()]
+        table = "pairs_test.tsv" if task in cases.EMBEDDINGS else "test.tsv"
+        header, *rows = [line.split("\t") for line in (self.folder / table).read_text().splitlines()]
         source = cases.EMBEDDING_SOURCES.get(task, {})
-        columns = [source.get("text", "anchor"), source.get("text_pair", "positive"), *source.get("negatives", [])]
+        columns = [source.get("text", "anchor"), source.get("text_pair", "positive"), *source.get("negatives", [])] if task in cases.EMBEDDINGS else ["text"]
         return [text for row in rows for text in (row[header.index(column)] for column in columns) if text]
 
     def test_trained_models_are_loaded(self):
-        for task in cases.EMBEDDINGS:
+        for task in [*cases.EMBEDDINGS, *cases.CLASS_EMBEDDINGS]:
             with self.subTest(task):
                 self.prepare(task)
                 self.train(task, f"{task}_run", {}, 10)
-                settings = cases.EMBEDDINGS[task]
+                settings = cases.embedding_settings(task)
                 similarity = settings.get("similarity", "dot" if settings.get("loss") == "margin_mse" else "cosine")
                 normalize = ["Normalize"] if similarity == "cosine" else []
                 folder = self.folder / f"{task}_run/model"

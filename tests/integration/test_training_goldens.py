@@ -24,7 +24,8 @@ LAYOUTS = {"classification": [{"data": 2, "pipeline": 2}], "electra_regression":
            "embedding": [{"data": 2, "pipeline": 2}, {"tensor": 2}], "embedding_symmetric": [{"data": 2}, {"tensor": 2}],
            "embedding_negatives": [{"data": 2, "pipeline": 2}], "embedding_scores": [{"data": 2, "pipeline": 2}, {"tensor": 2}],
            "embedding_triplets": [{"data": 2, "pipeline": 2}], "embedding_triplet_columns": [{"data": 2}, {"tensor": 2}], "embedding_margins": [{"data": 2, "pipeline": 2}, {"tensor": 2}],
-           "embedding_duplicates": [{"data": 2, "pipeline": 2}],
+           "embedding_duplicates": [{"data": 2, "pipeline": 2}], "class_embedding": [{"data": 2, "pipeline": 2}],
+           "class_embedding_semi_hard": [{"tensor": 2}], "class_embedding_all": [{"data": 2}],
            **{f"distilled_{name}": [{"data": 2, "pipeline": 2}, {"tensor": 2}] for name in cases.DISTILLED},
            "distilled_states_answers": [{"data": 2}, {"tensor": 2}]}  # a pipeline needs a layer map that ascends
 

@@ -26,7 +26,8 @@ COLUMNS = "columns_regression"  # regression on several label columns, some of w
 # Task names of the input, if they differ, and the label column of the table.
 TASKS = {LISTWISE: "answer_ranking", BOUNDED: "regression", COLUMNS: "regression", "electra_regression": "regression", "mpnet_regression": "regression", "roberta_classification": "classification",
          "gpt2_causal_lm": "causal_lm", "modernbert_classification": "classification", "bilstm_classification": "classification", "embedding_symmetric": "embedding",
-         **dict.fromkeys(["embedding_scores", "embedding_negatives", "embedding_triplets", "embedding_triplet_columns", "embedding_margins", "embedding_duplicates"], "embedding")}
+         **dict.fromkeys(["embedding_scores", "embedding_negatives", "embedding_triplets", "embedding_triplet_columns", "embedding_margins", "embedding_duplicates"], "embedding"),
+         **dict.fromkeys(["class_embedding", "class_embedding_soft_margin", "class_embedding_semi_hard", "class_embedding_all"], "class_embedding")}
 LABELS = {"classification": "label", "roberta_classification": "label", "modernbert_classification": "label", "regression": "score", BOUNDED: "score", COLUMNS: ["score", "size", "vowels"],
           "electra_regression": "score", "mpnet_regression": "score", "bilstm_classification": "label", "multi_label": "labels", "token_classification": "tags"}
 # [task] of embeddings.
@@ -37,6 +38,12 @@ EMBEDDINGS = {"embedding": {}, "embedding_symmetric": {"symmetric": True, "scale
               "embedding_triplet_columns": {"loss": "triplet", "margin": 0.6, "dimensions": [64, 20]},
               "embedding_margins": {"loss": "margin_mse", "pooling": "cls"},
               "embedding_duplicates": {"skip_duplicates": True, "symmetric": True}}
+# The same of embeddings of texts with classes.
+CLASS_EMBEDDINGS = {"class_embedding": {"similarity": "euclidean"},
+                    "class_embedding_soft_margin": {"loss": "batch_hard_soft_margin_triplet", "similarity": "euclidean", "pooling": "cls"},
+                    "class_embedding_semi_hard": {"loss": "batch_semi_hard_triplet", "similarity": "cosine", "margin": 0.4},
+                    "class_embedding_all": {"loss": "batch_all_triplet", "similarity": "euclidean", "margin": 2.5}}
+LABELS |= dict.fromkeys(CLASS_EMBEDDINGS, "label")
 # [source] of embeddings.
 EMBEDDING_SOURCES = {"embedding_scores": {"label": "score"}, "embedding_negatives": {"negatives": ["near", "far"]},
                      "embedding_triplets": {"negatives": ["near", "far"]}, "embedding_triplet_columns": {"negatives": ["near", "far"]},
@@ -44,7 +51,7 @@ EMBEDDING_SOURCES = {"embedding_scores": {"label": "score"}, "embedding_negative
                      "embedding_duplicates": {"text": "topic", "text_pair": "ends", "negatives": ["far"]}}
 CASES = [*LABELS, "answer_ranking", LISTWISE, "question_answering", "gpt2_causal_lm", *EMBEDDINGS]
 FAMILIES = {"electra": "Electra", "roberta": "Roberta", "mpnet": "MPNet", "gpt2": "GPT2", "modernbert": "ModernBert", "bilstm": "BiLstm"}  # before a task's name; else BERT
-CLASSES = dict.fromkeys(EMBEDDINGS, "Model") | {"question_answering": "ForQuestionAnswering", "token_classification": "ForTokenClassification", "gpt2_causal_lm": "LMHeadModel", "masked_lm": "ForMaskedLM"}
+CLASSES = dict.fromkeys([*EMBEDDINGS, *CLASS_EMBEDDINGS], "Model") | {"question_answering": "ForQuestionAnswering", "token_classification": "ForTokenClassification", "gpt2_causal_lm": "LMHeadModel", "masked_lm": "ForMaskedLM"}
 PROBLEMS = {"regression": "regression", BOUNDED: "regression", COLUMNS: "regression", "electra_regression": "regression", "mpnet_regression": "regression", "multi_label": "multi_label_classification"}
 # LoRA: 20 steps with each of these adapters, of classification unless they name another task.
 LORA_STEPS, LORA_RATE = 20, 5e-3
@@ -98,6 +105,22 @@ def task_of(name):
 
 def family_of(task):
     return next((family for family in FAMILIES if task.startswith(family + "_")), "bert")
+
+
+def embeds(task):
+    """Whether the model's outputs are embeddings of texts."""
+    return CLASSES.get(task) == "Model"
+
+
+def embedding_settings(task):
+    """[task] of a task whose model's outputs are embeddings."""
+    return (EMBEDDINGS | CLASS_EMBEDDINGS)[task]
+
+
+def compared_texts(task, shard):
+    """(first, second): texts of pairs, or neighbours, whose similarities are the predictions of an embedding's golden case."""
+    first = shard["groups"][:-1] if task in EMBEDDINGS else range(len(shard["ids"]) - 1)
+    return [list(first), [row + 1 for row in first]]
 
 
 def questions(count, seed):
@@ -287,7 +310,7 @@ def shapes_of(task, config):
         add(f"{layer}.intermediate.dense", inner, hidden)
         add(f"{layer}.output.dense", hidden, inner)
         add(f"{layer}.output.LayerNorm", hidden)
-    if task in EMBEDDINGS:
+    if embeds(task):
         return shapes
     if task == "masked_lm":
         add("cls.predictions.transform.dense", hidden, hidden)
@@ -442,7 +465,7 @@ class Trainings(unittest.TestCase):
     def train(self, task, output, parallel={}, steps=STEPS, /, **more):
         """The losses of a training of `task` with this [parallel] and `more` tables, in the folder `output`."""
         settings = {"name": TASKS.get(task, task)} | ({"standardize": False} if task.endswith("regression") else {})
-        settings |= {"loss": "listwise"} if task == LISTWISE else {"range": "labels"} if task == BOUNDED else EMBEDDINGS.get(task, {})
+        settings |= {"loss": "listwise"} if task == LISTWISE else {"range": "labels"} if task == BOUNDED else embedding_settings(task) if embeds(task) else {}
         self.start("bert_hpc", f"{output}.toml", {
             "run": {"mode": "train", "directory": output}, "model": {"pretrained": f"{task}_start"}, "task": settings,
             "data": {"train": [f"{task}/train-*.h5"], "test": [f"{task}/test-*.h5"], "order": "file"}, "batch": {"global": BATCH},
@@ -487,17 +510,17 @@ class Trainings(unittest.TestCase):
         """What predictions.h5 says of the test rows; question answering: the text and the null odds of each question; masked
         language modelling: loss and accuracy of the evaluation."""
         folder = self.folder / output
-        if task in EMBEDDINGS:
+        if embeds(task):
             # A loss of distances leaves the last bias free, and cosines with it.
-            euclidean = EMBEDDINGS[task].get("similarity") == "euclidean"
+            settings = embedding_settings(task)
+            euclidean = settings.get("similarity") == "euclidean"
             self.start("bert_hpc", f"{output}_embed.toml", {
                 "run": {"mode": "embed", "directory": f"{output}_embed"}, "model": {"pretrained": f"{output}/model"},
-                "embed": {"pooling": EMBEDDINGS[task].get("pooling", "mean"), "normalize": not euclidean}, "data": {"test": [f"{task}/test-*.h5"]}})
+                "embed": {"pooling": settings.get("pooling", "mean"), "normalize": not euclidean}, "data": {"test": [f"{task}/test-*.h5"]}})
             with h5py.File(self.folder / f"{output}_embed/embeddings/test-00000.h5") as file:
                 vectors = file["embeddings"][:].astype(float)
-            anchors = read_shard(self.folder / f"{task}/test-00000.h5")["groups"][:-1]
-            positives = [row + 1 for row in anchors]
-            return np.linalg.norm(vectors[anchors] - vectors[positives], axis=1) if euclidean else (vectors[anchors] * vectors[positives]).sum(axis=1)
+            one, other = (vectors[rows] for rows in compared_texts(task, read_shard(self.folder / f"{task}/test-00000.h5")))
+            return np.linalg.norm(one - other, axis=1) if euclidean else (one * other).sum(axis=1)
         if task == "question_answering":
             texts, odds = (json.loads((folder / name).read_text()) for name in ("predictions.json", "null_odds.json"))
             return {name: (texts[name], odds[name]) for name in texts}

@@ -25,7 +25,7 @@ constexpr float scale = 0.5f;
 
 const layers::StepLossKind concordance = {.compute = [](const layers::StepOutputs& all, std::int64_t begin,
                                                         float factor, float* row_losses, core::Tensor<float> d_logits) {
-  ops::concordance_loss(all.logits, all.values, begin, factor, row_losses, d_logits);
+  ops::concordance_loss(all.logits, all.targets<float>(), begin, factor, row_losses, d_logits);
 }};
 
 model::ModelConfig small_config() {

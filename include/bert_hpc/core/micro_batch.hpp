@@ -54,8 +54,9 @@ struct LengthOrder {
 
 /// Classes of the rows that the head reads: labels, or token ids.
 struct ClassTargets {
-  const std::int32_t* data = nullptr;  ///< (rows)
-  static std::int64_t elements(std::int64_t rows, std::int64_t) { return rows; }
+  const std::int32_t* data = nullptr;  ///< (rows, or sequences)
+  bool of_sequences = false;           ///< one for each sequence, whichever rows the head reads
+  std::int64_t elements(std::int64_t rows, std::int64_t sequences) const { return of_sequences ? sequences : rows; }
 };
 
 /// Numbers of the rows that the head reads, or 1 for each label name in a row's set.
@@ -120,12 +121,14 @@ struct MicroBatch {
   Targets targets;
 };
 
-/// What the loss of a micro-batch is a sum over: answers, queries, known numbers of several columns, or the rows that
-/// the head reads.
+/// What the loss of a micro-batch is a sum over: answers, queries, sequences with a class, known numbers of several
+/// columns, or the rows that the head reads.
 inline std::int64_t target_count(const MicroBatch& batch) {
   if (const auto& values = batch.targets.get<ValueTargets>(); values.known > 0) return values.known;
   if (const auto& lists = batch.targets.get<ListTargets>(); lists.data != nullptr) return lists.count;
-  return batch.targets.get<SpanTargets>().data != nullptr ? batch.sequences : batch.targets.rows.count;
+  const bool of_sequences =
+      batch.targets.get<SpanTargets>().data != nullptr || batch.targets.get<ClassTargets>().of_sequences;
+  return of_sequences ? batch.sequences : batch.targets.rows.count;
 }
 
 /// Calls visit(array, elements) for every array of the batch, null or not; `array` is a reference to the pointer.

@@ -74,9 +74,15 @@ using LossFunction = void (*)(const LossInput& input);
 /// What a loss over a whole step reads: rows of the micro-batches of all replicas, in the order of the step's batch
 /// plan.
 struct StepOutputs {
-  Tensor<const float> logits;     ///< (rows, outputs)
-  const float* values = nullptr;  ///< (rows, StepLossKind::columns): targets
-  float* scratch = nullptr;       ///< (rows, StepLossKind::scratch): for intermediate results
+  Tensor<const float> logits;    ///< (rows, outputs)
+  const void* values = nullptr;  ///< (rows, StepLossKind::columns): targets of 4 bytes each
+  float* scratch = nullptr;      ///< (StepLossKind::scratch(rows)): for intermediate results
+
+  template <class T>
+  const T* targets() const {
+    static_assert(sizeof(T) == sizeof(float));
+    return static_cast<const T*>(values);
+  }
 };
 
 /// A loss that needs the outputs of all sequences of a step.
@@ -86,11 +92,12 @@ struct StepLossKind {
   std::function<void(const StepOutputs& all, std::int64_t begin, float scale, float* row_losses,
                      Tensor<float> d_logits)>
       compute{};
-  /// A micro-batch's targets (rows, columns).
-  const float* (*targets)(const core::Targets&) = [](const core::Targets& all) {
-    return all.get<core::ValueTargets>().data;
-  };
-  std::int64_t columns = 1, scratch = 0;
+  static const void* values_of(const core::Targets& targets) { return targets.get<core::ValueTargets>().data; }
+  /// A micro-batch's targets (rows, columns), of 4 bytes each.
+  const void* (*targets)(const core::Targets&) = values_of;
+  std::int64_t columns = 1;
+  /// Floats of scratch for the rows of all replicas.
+  std::int64_t (*scratch)(std::int64_t rows) = [](std::int64_t) { return std::int64_t{0}; };
   /// Whether a step of several micro-batches has two rounds of forward passes: one to the outputs, which keeps nothing,
   /// and one with the backward passes. Memory is then that of a micro-batch, whatever the step's size (Gao et al.,
   /// "Scaling deep contrastive learning batch size under memory limited setup", 2021). Otherwise all micro-batches are

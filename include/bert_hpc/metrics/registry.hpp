@@ -10,9 +10,10 @@
 namespace bert_hpc::metrics {
 
 const Family& answers();           ///< answers to questions: exact, f1
-const Family& batch_ranks();       ///< embeddings of texts without scores: accuracy, mrr
+const Family& batch_ranks();       ///< embeddings of texts without scores: accuracy, mrr, mrr_at_10, …
 const Family& binary_ranking();    ///< two classes: roc_auc
 const Family& calibration();       ///< one class of several: ece
+const Family& class_neighbours();  ///< embeddings of texts with classes: precision_at_1, r_precision, map_at_r
 const Family& class_counts();      ///< one class of several: accuracy, precision, recall, f1, mcc, …
 const Family& entities();          ///< tagged words: entity_precision, entity_recall, entity_f1
 const Family& label_sets();        ///< sets of label names: micro_f1, macro_f1, exact_match, macro_roc_auc, lrap

@@ -104,13 +104,13 @@ struct PrepConfig {
   const tasks::Task& kind() const { return tasks::named(task.name); }
   /// Whether the task learns from labels.
   bool wants_labels() const {
-    const bool may_lack = kind().embeds_texts() && source.label.empty() && source.label_columns.empty();
-    return kind().labels != tasks::Labels::none && !may_lack;
+    const bool may_lack = kind().has_text_rows() && source.label.empty() && source.label_columns.empty();
+    return kind().has_labels() && !may_lack;
   }
   /// Whether it does and the text has them.
   bool has_labels() const { return wants_labels() && (!source.label.empty() || !source.label_columns.empty()); }
   /// Whether rows have several numbers as labels.
-  bool has_value_columns() const { return kind().labels == tasks::Labels::values && !source.label_columns.empty(); }
+  bool has_value_columns() const { return kind().has_values() && !source.label_columns.empty(); }
   /// Kind of the rows' labels; none if rows have no labels.
   tasks::Labels labels() const { return has_labels() ? kind().labels : tasks::Labels::none; }
   /// The columns that name a row's label: one, or several for a set; none if rows have no labels.
@@ -122,14 +122,14 @@ struct PrepConfig {
   /// Whether the split keeps the shares of labels. It does not if it divides whole groups.
   bool stratifies() const;
   /// Whether the label is a part of the second text.
-  bool has_answers() const { return kind().labels == tasks::Labels::spans; }
+  bool has_answers() const { return kind().has_answers(); }
   /// Whether the text is given in words, each with a label.
-  bool has_words() const { return kind().labels == tasks::Labels::words; }
+  bool has_words() const { return kind().has_words(); }
   /// Whether rows are candidates of queries.
   bool has_candidates() const { return kind().ranks_candidates(); }
   bool has_second_text() const { return !source.text_pair.empty(); }
   /// Whether each text of a row is a sequence of its own. Else a sequence has both texts of a pair.
-  bool parts_texts() const { return kind().embeds_texts(); }
+  bool parts_texts() const { return kind().has_text_rows(); }
   bool has_pairs() const { return has_second_text() && !parts_texts(); }
   /// Whether shards name the rows of such texts, for searches.
   bool names_rows() const { return parts_texts() && !source.id.empty(); }

@@ -63,6 +63,7 @@ struct Task {
   const char* problem_type = "";  ///< of Transformers' config.json; "": none
   LogitPositions rows = LogitPositions::first_tokens;
   bool packs_rows = false;       ///< bert_hpc_prep may fill sequences with several rows of the text ([task] pack)
+  bool embeds_texts = false;     ///< outputs are embeddings of texts, without a layer on top of the encoder
   bool predicts_samples = true;  ///< a prediction for each sample, which mode predict writes
   /// A training without test data writes predictions of the validation split.
   bool predicts_validation = false;
@@ -75,17 +76,21 @@ struct Task {
   bool masks_tokens() const { return rows == LogitPositions::masked_tokens; }
   bool predicts_next_tokens() const { return rows == LogitPositions::next_tokens; }
   bool predicts_tokens() const { return masks_tokens() || predicts_next_tokens(); }
+  bool has_labels() const { return labels != Labels::none; }
+  bool has_values() const { return labels == Labels::values; }
+  bool has_label_sets() const { return labels == Labels::sets; }
+  bool has_answers() const { return labels == Labels::spans; }
+  /// Whether each word has a label.
+  bool has_words() const { return labels == Labels::words; }
   bool ranks_candidates() const { return labels == Labels::levels; }
   /// Whether each text of a row is a sequence of its own.
-  bool embeds_texts() const { return labels == Labels::scores; }
+  bool has_text_rows() const { return labels == Labels::scores; }
   /// Whether neighbouring sequences are a group: a query's candidates, or the texts of a row.
-  bool has_groups() const { return ranks_candidates() || embeds_texts(); }
-  bool has_label_names() const {
-    return labels == Labels::classes || labels == Labels::sets || labels == Labels::words;
-  }
+  bool has_groups() const { return ranks_candidates() || has_text_rows(); }
+  bool has_label_names() const { return labels == Labels::classes || has_label_sets() || has_words(); }
   /// Whether so many outputs have names: those of labels, or of several label columns.
   bool names_outputs(std::size_t outputs) const {
-    return has_label_names() || (labels == Labels::values && outputs > 1);
+    return !embeds_texts && (has_label_names() || (has_values() && outputs > 1));
   }
 };
 
@@ -130,6 +135,10 @@ inline constexpr const char* multiple_negatives_loss = "multiple_negatives";
 inline constexpr const char* cosine_similarity_loss = "cosine_similarity";
 inline constexpr const char* triplet_loss = "triplet";
 inline constexpr const char* margin_mse_loss = "margin_mse";
+inline constexpr const char* batch_hard_loss = "batch_hard_triplet";
+inline constexpr const char* batch_hard_soft_margin_loss = "batch_hard_soft_margin_triplet";
+inline constexpr const char* batch_semi_hard_loss = "batch_semi_hard_triplet";
+inline constexpr const char* batch_all_loss = "batch_all_triplet";
 inline constexpr const char* skip_duplicates_key = "skip_duplicates";
 inline constexpr const char* similarity_key = "similarity";
 inline constexpr const char* margin_key = "margin";

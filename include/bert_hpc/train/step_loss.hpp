@@ -63,7 +63,7 @@ class StepLoss : public Loss {
   comm::Communicator& replicas_;
   core::Buffer<float> gathered_;               // (replicas, rows · outputs then rows · columns)
   core::Buffer<float> logits_, values_;        // (rows of all replicas, outputs or columns); empty with one replica
-  core::Buffer<float> scratch_;                // (rows of all replicas, StepLossKind::scratch)
+  core::Buffer<float> scratch_;                // (StepLossKind::scratch of the rows of all replicas)
   core::Buffer<float> row_losses_, d_logits_;  // (rows, 1 or outputs): this replica's
   std::vector<std::int64_t> rows_;             // (replicas): of this step
   LossStep step_;

@@ -165,7 +165,7 @@ void EmbeddingFile::copy_names() {
     const io::Hdf5File shard = io::Hdf5File::open_read(place.file, ExitCode::data);
     const std::string task = shard.text_attribute("/", data::shard_attribute::task);
     if (done == 0) file_->write_attribute("/", data::shard_attribute::task, task);
-    const bool has_names = tasks::named(task).embeds_texts() && shard.exists(data::shard_dataset::texts);
+    const bool has_names = tasks::named(task).has_text_rows() && shard.exists(data::shard_dataset::texts);
     if (!has_names || rows.empty()) return;
     const std::int64_t there = shard.integer_attribute("/", data::shard_attribute::sequences);
     const std::int64_t end = std::min(place.sequence + sequences_ - done, there);

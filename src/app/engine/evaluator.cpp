@@ -15,9 +15,8 @@ metrics::EvaluatedSet evaluated_set(const ModelInstance& model, const data::Shar
           .values = reader.values(),
           .classes = reader.classes(),
           .sets = reader.sets(),
-          .entity_types = model.objective.task->labels == tasks::Labels::words
-                              ? std::ssize(metrics::entity_types(model.config.label_names))
-                              : 0,
+          .entity_types =
+              model.objective.task->has_words() ? std::ssize(metrics::entity_types(model.config.label_names)) : 0,
           .levels = reader.levels(),
           .row_texts = reader.groups().size() > 1 ? reader.groups()[1] - reader.groups()[0] : 2,
           .least_output = model.output_rules.least_output,

@@ -196,8 +196,8 @@ namespace {
 /// outputs.
 void require_all_names(const config::Config& input, std::size_t names, std::size_t outputs) {
   const tasks::Task& task = *objectives::of(input).task;
-  const bool columns = task.labels == tasks::Labels::values && names > 1;
-  if ((task.labels != tasks::Labels::sets && !columns) || input.run.mode == "predict" || names == outputs) return;
+  const bool columns = task.has_values() && names > 1;
+  if ((!task.has_label_sets() && !columns) || input.run.mode == "predict" || names == outputs) return;
   throw Error(ExitCode::data, "the shards have " + core::counted(static_cast<std::int64_t>(names), "label name") +
                                   ", the model has " + core::counted(static_cast<std::int64_t>(outputs), "output") +
                                   ". Prepare the text with all names of the model's id2label in " +
@@ -227,7 +227,7 @@ void require_trained_for(const config::Config& input, const model::ModelConfig& 
   if (!applies || !input.model.pretrained || input.model.lora.adapter || input.model.head == "keep") return;
   const objectives::Objective& objective = objectives::of(input);
   const std::string has = other_task(objective, stated);
-  if (has.empty() || objective.task->labels == tasks::Labels::none) return;
+  if (has.empty() || !objective.task->has_labels()) return;
   throw Error(ExitCode::data, "'" + *input.model.pretrained + "' was trained for another task: its config.json has " +
                                   has +
                                   ". Set [task] name to the task that it was trained for, or use another model; "
@@ -283,7 +283,7 @@ model::ModelConfig finalize(const config::Config& input, const model::ModelConfi
                                     "leave model.vocab_size out.");
   }
   const tasks::Task& task = *objectives::of(input).task;
-  if (task.labels != tasks::Labels::none) {
+  if (task.has_labels()) {
     config.label_names =
         names_outputs(input, stated, shards)
             ? labels_in_use(input, stated.label_names, shards.label_names)

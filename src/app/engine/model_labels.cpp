@@ -46,7 +46,7 @@ bool lack_names(const LabelNames& model, const LabelNames& labels) {
 
 /// The lines that prepare text with these labels, whole, as they are to be copied.
 std::string prep_lines(const config::Config& input, const LabelNames& names) {
-  const bool are_columns = tasks::named(input.task.name).labels == tasks::Labels::values;
+  const bool are_columns = tasks::named(input.task.name).has_values();
   const std::string key = are_columns ? "  [source]\n  label" : "  [task]\n  labels";
   if (names.size() > max_copied) return key + " = [ … ]  # config.json's id2label, in the order of its numbers";
   std::string text;

@@ -7,6 +7,7 @@
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/metrics/registry.hpp"
+#include "bert_hpc/objectives/embedding.hpp"
 
 namespace bert_hpc::app {
 namespace {
@@ -26,6 +27,23 @@ std::int64_t result_bytes(const data::ShardReader& reader, const ModelInstance& 
   }
 }
 
+/// Bytes for the embeddings that an evaluation compares: those of one window of samples, and on rank 0 those of a block
+/// of neighbours in the data.
+std::int64_t embedding_bytes(const DataSets& sets, const ModelInstance& model) {
+  if (!model.objective.task->embeds_texts) return 0;
+  constexpr std::int64_t growth = 2;                             // of arrays
+  constexpr std::int64_t block = 2 * objectives::ranking_block;  // pairs
+  const bool is_root = model.place == comm::GridCoordinates{};
+  std::int64_t most = 0;
+  for (const data::ShardReader* reader : {sets.validation.get(), sets.test.get()}) {
+    if (reader == nullptr) continue;
+    const std::int64_t window =
+        std::min(reader->samples(), data::evaluation_window * (is_root ? model.grid.data : std::int64_t{1}));
+    most = std::max(most, window + (is_root ? std::min(reader->samples(), block) : 0));
+  }
+  return growth * most * model.outputs() * std::int64_t{sizeof(float)};
+}
+
 /// Bytes for the data set whose predictions are written: results of one window of samples (on rank 0 those of all
 /// replicas and the blocks of its files), and the scores that metrics keep of each question or query.
 std::int64_t prediction_bytes(const DataSets& sets, const ModelInstance& model) {
@@ -41,7 +59,7 @@ std::int64_t prediction_bytes(const DataSets& sets, const ModelInstance& model) 
       std::min(reader->samples(), data::evaluation_window * (is_root ? model.grid.data : std::int64_t{1}));
   const std::int64_t results = window * (result_bytes(*reader, model) + std::int64_t{sizeof(std::int64_t)});
   if (!is_root) return growth * results;
-  const bool answers = task.labels == tasks::Labels::spans;
+  const bool answers = task.has_answers();
   const std::int64_t scored = answers ? reader->samples() : std::ssize(reader->groups());
   return growth * (results + scores * scored) + files;
 }
@@ -77,7 +95,7 @@ void add_runtime_overhead(const DataSets& sets, const ModelInstance& model, Memo
   for (const data::ShardReader* reader : {sets.train.get(), sets.validation.get(), sets.test.get()}) {
     if (reader != nullptr) data += reader->memory_bytes();
   }
-  data += prediction_bytes(sets, model);
+  data += prediction_bytes(sets, model) + embedding_bytes(sets, model);
   constexpr std::int64_t copies = 6;  // of the labels' names: of model, data sets, metrics and predictions
   for (const std::string& name : model.config.label_names) {
     data += copies * static_cast<std::int64_t>(sizeof(std::string) + name.size());

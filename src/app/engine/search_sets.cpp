@@ -83,7 +83,7 @@ EmbeddedSet open_set(comm::Communicator& world, const std::string& key, const st
   collectively(world, [&] {
     const tasks::Task* const known = tasks::find(task);
     set.roles =
-        text_roles(set.reader->source_index(), known != nullptr && known->embeds_texts(), set.reader->files().front());
+        text_roles(set.reader->source_index(), known != nullptr && known->has_text_rows(), set.reader->files().front());
   });
   return set;
 }

@@ -59,7 +59,7 @@ void settle_pooling(config::Config& input, std::int64_t hidden) {
     if (!embed.pooling) modules = modules_of(input, hidden);
     if (!embed.pooling) embed.pooling = modules ? modules->pooling : "cls";
     if (!embed.normalize) embed.normalize = modules && modules->normalize;
-  } else if (tasks::named(input.task.name).embeds_texts()) {
+  } else if (tasks::named(input.task.name).embeds_texts) {
     std::optional<std::string>& pooling = input.task.words[tasks::pooling_key];
     if (pooling) return;
     const std::optional<model::SentenceModules> modules = modules_of(input, hidden);
@@ -69,9 +69,9 @@ void settle_pooling(config::Config& input, std::int64_t hidden) {
 
 model::NamedTexts sentence_files_of(const config::Config& input, const ModelInstance& model,
                                     const data::ShardInfo& shards) {
-  if (!model.objective.task->embeds_texts()) return {};
+  if (!model.objective.task->embeds_texts) return {};
   // Losses that compare cosines do not train lengths of embeddings.
-  const ops::Similarity similarity = objectives::embedding_settings(input.task).similarity;
+  const ops::Similarity similarity = objectives::trained_similarity(input.task);
   const bool is_cosine = similarity == ops::Similarity::cosine;
   return model::sentence_files({.pooling = input.task.word(tasks::pooling_key),
                                 .normalize = is_cosine,

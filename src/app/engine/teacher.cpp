@@ -72,12 +72,12 @@ void require_fit(const model::ModelConfig& teacher, const model::ModelConfig& st
     problems.add("its vocabulary has " + core::with_commas(teacher.vocab_size) + " pieces and that of the shards " +
                  core::with_commas(reader.info().vocabulary_size) +
                  ": use a teacher with the tokenizer of the shards.");
-  } else if (objective.task->labels == tasks::Labels::none && outputs(teacher) != outputs(student)) {
+  } else if (!objective.task->has_labels() && outputs(teacher) != outputs(student)) {
     problems.add("it has " + core::with_commas(outputs(teacher)) + " outputs and the student " +
                  core::with_commas(outputs(student)) +
                  ": set [model] vocab_size = " + std::to_string(teacher.vocab_size) + ".");
   }
-  if (objective.task->labels == tasks::Labels::values && reader.info().label_names.size() > 1) {
+  if (objective.task->has_values() && reader.info().label_names.size() > 1) {
     problems.add("the shards have " + core::counted(std::ssize(reader.info().label_names), "label column") +
                  ", and a regression learns from a teacher with one: prepare them with one column in [source] label.");
   }
@@ -206,7 +206,7 @@ TeacherPlan plan_teacher(const config::Config& input, const model::ModelConfig& 
   if (!input.distill.initialize.empty()) require_blocks(input.distill.initialize, teacher, student);
   if (!reader.planned()) require_tokenizer(reader, folder);
   ClassifierUse classifier;
-  if (objective.task->labels != tasks::Labels::none && objective.head.fixed_outputs == 0) {
+  if (objective.task->has_labels() && objective.head.fixed_outputs == 0) {
     classifier = teacher_use(input, teacher.label_names, student.label_names);
   }
   config::Config of_teacher = input;

@@ -167,7 +167,7 @@ std::string build_note(bool is_gpu_build, const core::MachineDescription& machin
 
 std::string units_text(const config::Config& input, std::int64_t units, bool groups) {
   if (!groups) return core::counted(units, "sequence");
-  const bool texts = tasks::named(input.task.name).embeds_texts();
+  const bool texts = tasks::named(input.task.name).has_text_rows();
   return core::counted(units, texts ? "row of texts" : "query", texts ? "rows of texts" : "queries");
 }
 

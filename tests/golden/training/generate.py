@@ -5,10 +5,10 @@ precision. integration/training_cases.py makes texts and first models; bert_hpc_
     BERT_HPC_BUILD=build python3 generate.py [CASE...]
 
 CASE.json has the hashes of the two shards, the loss of each step, and predictions of the test shard by the model that Transformers
-trained: numbers a row (probabilities or a value), the cosine or distance of each pair, classes of words, [answer, null odds] of each
+trained: numbers a row (probabilities or a value), the cosine or distance of each pair or of neighbours, classes of words, [answer, null odds] of each
 question, or loss and accuracy of hidden tokens. For question answering, windows and labels of the shards, and RoBERTa's ids, are
 compared with the fast tokenizer's before anything is written.
-Needs torch, transformers, peft and h5py; their versions are in the files.
+Needs torch, transformers, peft, h5py and, for the triplet losses of batches, sentence-transformers; versions are in the files.
 """
 
 import json
@@ -40,11 +40,10 @@ def predictions(task, train, test, model, folder):
         of_all = {key: [w[key] for of_row in windows[1] for w in of_row] for key in ("ids", "types")}
         scores = [torch.stack([o.start_logits[0], o.end_logits[0]], -1).numpy() for o in hf_reference.outputs(model, of_all)]
         return {name: [text, round(odds, 7)] for name, (text, _, odds) in answers_of(asked[1], windows[1], scores, {}).items()}
-    if task in cases.EMBEDDINGS:  # the cosine of each pair, or its distance
-        anchors = test["groups"][:-1]
+    if cases.embeds(task):  # the cosine of each pair, or its distance
         with torch.no_grad():
-            pairs = [hf_reference.embeddings_of(task, model, test, [row + place for row in anchors]) for place in (0, 1)]
-        euclidean = cases.EMBEDDINGS[task].get("similarity") == "euclidean"
+            pairs = [hf_reference.embeddings_of(task, model, test, rows) for rows in cases.compared_texts(task, test)]
+        euclidean = cases.embedding_settings(task).get("similarity") == "euclidean"
         found = (pairs[0] - pairs[1]).norm(dim=-1) if euclidean else hf_reference.similarities("cosine", *pairs)
         return [round(value, 7) for value in found.tolist()]
     if task == "gpt2_causal_lm":  # the mean loss of each sequence

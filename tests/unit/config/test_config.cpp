@@ -275,7 +275,8 @@ TEST_CASE("a loss that several tasks state takes each one's words") {
                                "\"squared_error\" or \"concordance\"."));
   CHECK_THAT(problems(minimal, {values, "task.loss='hinge'"}), ContainsSubstring("it must be"));
   CHECK_THAT(problems(minimal, {"task.name='masked_lm'", "task.loss='listwise'"}),
-             ContainsSubstring("belongs to the tasks \"regression\", \"answer_ranking\" and \"embedding\""));
+             ContainsSubstring(
+                 "belongs to the tasks \"regression\", \"answer_ranking\", \"embedding\" and \"class_embedding\""));
 }
 
 TEST_CASE("the threshold of label sets is a probability") {

@@ -72,8 +72,8 @@ inline ShardContent make_content(const tasks::Task* task, std::int64_t sequences
     }
     content.offsets.push_back(content.offsets.back() + length);
     content.max_length = std::max(content.max_length, length);
-    if (task == tasks::find("classification")) content.classes.push_back(static_cast<std::int32_t>(random() % 3));
-    if (task == tasks::find("regression")) content.values.push_back(static_cast<float>(random() % 90) / 10.0f);
+    if (task->labels == tasks::Labels::classes) content.classes.push_back(static_cast<std::int32_t>(random() % 3));
+    if (task->has_values()) content.values.push_back(static_cast<float>(random() % 90) / 10.0f);
     for (int name = 0; name < 3 && task->labels == tasks::Labels::sets; ++name) content.sets.push_back(random() % 2);
     if (task->labels == tasks::Labels::spans) {
       const auto first = static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(length));
@@ -86,7 +86,7 @@ inline ShardContent make_content(const tasks::Task* task, std::int64_t sequences
     }
     content.word_offsets.push_back(std::ssize(content.word_classes));
     if (task->ranks_candidates()) content.levels.push_back(static_cast<std::int32_t>(random() % 2));
-    if (task->embeds_texts()) {
+    if (task->has_text_rows()) {
       content.values.push_back(s % 2 == 0 ? static_cast<float>(random() % 10) / 10.0f : content.values.back());
     }
     if (task->has_groups() && s % 2 == 0) content.groups.push_back(s);
@@ -124,8 +124,8 @@ inline void write_shard(const std::string& path, const ShardContent& c, const st
   if (has(set::input_ids)) file.write(set::input_ids, c.input_ids, {}, storage);
   if (has(set::offsets)) file.write(set::offsets, c.offsets, {}, storage);
   if (!c.token_type_ids.empty()) file.write(set::token_type_ids, c.token_type_ids, {}, storage);
-  if (c.task == tasks::find("classification") && has(set::labels)) file.write(set::labels, c.classes, {}, storage);
-  const bool has_values = c.task == tasks::find("regression") || c.task->embeds_texts();
+  if (c.task->labels == tasks::Labels::classes && has(set::labels)) file.write(set::labels, c.classes, {}, storage);
+  const bool has_values = c.task->has_values() || c.task->has_text_rows();
   if (has_values && has(set::labels)) {
     const bool columns = std::ssize(c.values) > c.sequences();
     file.write(set::labels, c.values,

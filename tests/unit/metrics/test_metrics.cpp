@@ -448,8 +448,9 @@ TEST_CASE("embeddings of texts have correlations with their scores, or ranks if 
   Evaluation unscored({&metrics::text_similarity(), &metrics::batch_ranks(), &metrics::text_triplets()},
                       {.outputs = 1});
   const metrics::Sums sums = unscored.sums_of(metrics::batch_ranks());
-  sums[0] = 4;
-  sums[1] = 1;
-  sums[2] = 2.5;
-  agrees(unscored, {{"accuracy", 0.25}, {"mrr", 0.625}});
+  const std::vector<double> of_anchors = {4, 1, 2.5, 2, 3, 3.5};
+  REQUIRE(sums.size() == of_anchors.size());
+  std::copy(of_anchors.begin(), of_anchors.end(), sums.begin());
+  agrees(unscored,
+         {{"accuracy", 0.25}, {"mrr", 0.625}, {"mrr_at_10", 0.5}, {"ndcg_at_10", 0.75}, {"recall_at_10", 0.875}});
 }

@@ -99,6 +99,9 @@ TEST_CASE("a block's loss and ranks") {
   CHECK(scorer.sums().anchors == 2);
   CHECK(scorer.sums().first == 1);  // of the first anchor, east is nearer
   CHECK(scorer.sums().reciprocal_ranks == 1.5);
+  CHECK(scorer.sums().reciprocal_ranks_of_ten == 1.5);
+  CHECK(std::abs(scorer.sums().gains_of_ten - 1 - 1 / std::log2(3.0)) < 1e-12);
+  CHECK(scorer.sums().among_ten == 2);
   scorer.add(east, true);  // a block of its own has nothing to tell from
   scorer.add(north, false);
   scorer.finish();
@@ -116,6 +119,30 @@ TEST_CASE("a block's loss and ranks") {
       std::log(std::exp(2 * half) + 1) - 2 * half + std::log(std::exp(2 * half) + std::exp(2)) - 2;
   const double to_anchors = std::log(2.0) + std::log(1 + std::exp(2.0)) - 2;
   CHECK(std::abs(both.sums().loss - (to_candidates + to_anchors) / 2) < 1e-12);
+}
+
+TEST_CASE("losses are of blocks of rows, ranks of all of them") {
+  // Anchor r has the angle 2π r / rows, its positive that of row r + 70, so that 140 or more candidates are nearer.
+  constexpr int rows = 3 * objectives::loss_block + 10, shift = 70;
+  const auto at = [](int row) {
+    const double angle = 2 * std::acos(-1.0) * row / rows;
+    return std::vector<float>{static_cast<float>(std::cos(angle)), static_cast<float>(std::sin(angle))};
+  };
+  objectives::BlockScorer whole({.scale = 3}), blocks({.scale = 3});
+  for (int row = 0; row < rows; ++row) {
+    if (row % objectives::loss_block == 0) blocks.finish();
+    for (objectives::BlockScorer* scorer : {&whole, &blocks}) {
+      scorer->add(at(row), true);
+      scorer->add(at(row + shift), false);
+    }
+  }
+  whole.finish();
+  blocks.finish();
+  CHECK(whole.sums().loss == blocks.sums().loss);
+  CHECK(whole.sums().anchors == rows);
+  CHECK(whole.sums().among_ten == 0);
+  CHECK(std::abs(whole.sums().reciprocal_ranks - rows / (2.0 * shift)) < 0.02 * rows / (2.0 * shift));
+  CHECK(blocks.sums().reciprocal_ranks > 1.5 * whole.sums().reciprocal_ranks);
 }
 
 TEST_CASE("losses and comparisons of single rows") {

@@ -11,7 +11,7 @@ TEST_CASE("every task has an objective of its own") {
     INFO(task->name);
     CHECK(objective.task == task);
     CHECK((objective.head.loss != nullptr || objective.head.predicts_tokens));
-    CHECK((objective.head.outputs_embeddings == task->embeds_texts()));
+    CHECK((objective.head.outputs_embeddings == task->embeds_texts));
     // Answers are made of several samples, and a sample has several words. A candidate has a score of its own.
     const bool of_samples = task->predicts_samples && (task->row_texts == 0 || task->ranks_candidates());
     CHECK((objective.predict != nullptr) == of_samples);
@@ -57,7 +57,7 @@ TEST_CASE("the head of embeddings is that of [task] pooling") {
   CHECK_FALSE(first.head.pooling.has_value());
   CHECK_FALSE(first.head.reads_all_tokens);
   CHECK(first.task->rows == tasks::LogitPositions::first_tokens);
-  CHECK(first.task->embeds_texts());
+  CHECK(first.task->embeds_texts);
 }
 
 TEST_CASE("a log names the loss of a ranking") {

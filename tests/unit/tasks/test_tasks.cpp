@@ -11,7 +11,7 @@ TEST_CASE("tasks are found by name") {
   CHECK(tasks::find("Classification") == nullptr);
   CHECK(tasks::names() == std::vector<std::string>{"classification", "multi_label", "regression",
                                                    "token_classification", "question_answering", "answer_ranking",
-                                                   "embedding", "masked_lm", "causal_lm"});
+                                                   "embedding", "class_embedding", "masked_lm", "causal_lm"});
 }
 
 TEST_CASE("keys come by name, each once with its tasks") {
@@ -26,7 +26,9 @@ TEST_CASE("keys come by name, each once with its tasks") {
     }
     if (before != tasks::loss_key) continue;
     CHECK(shared.words == std::vector<std::string>{"squared_error", "concordance", "binary", "listwise",
-                                                   "multiple_negatives", "cosine_similarity", "triplet", "margin_mse"});
+                                                   "multiple_negatives", "cosine_similarity", "triplet", "margin_mse",
+                                                   "batch_hard_triplet", "batch_hard_soft_margin_triplet",
+                                                   "batch_semi_hard_triplet", "batch_all_triplet"});
   }
   CHECK(seen.contains(tasks::mask_probability_key));
   CHECK(seen.contains(tasks::standardize_key));
@@ -55,21 +57,22 @@ TEST_CASE("a task's default values are within the limits of their keys, and keys
 TEST_CASE("what a task's labels are decides which facts hold for it") {
   const auto facts = [](const char* name) {
     const tasks::Task& task = tasks::named(name);
-    return std::vector<bool>{task.has_label_names(), task.masks_tokens(), task.ranks_candidates(), task.has_groups(),
-                             task.embeds_texts()};
+    return std::vector<bool>{task.has_label_names(), task.masks_tokens(),  task.ranks_candidates(),
+                             task.has_groups(),      task.has_text_rows(), task.embeds_texts};
   };
   using Facts = std::vector<bool>;
-  CHECK(facts("classification") == Facts{true, false, false, false, false});
-  CHECK(facts("multi_label") == Facts{true, false, false, false, false});
-  CHECK(facts("token_classification") == Facts{true, false, false, false, false});
-  CHECK(facts("regression") == Facts{false, false, false, false, false});
-  CHECK(facts("question_answering") == Facts{false, false, false, false, false});
-  CHECK(facts("answer_ranking") == Facts{false, false, true, true, false});
-  CHECK(facts("embedding") == Facts{false, false, false, true, true});
-  CHECK(facts("masked_lm") == Facts{false, true, false, false, false});
-  CHECK(facts("causal_lm") == Facts{false, false, false, false, false});
+  CHECK(facts("classification") == Facts{true, false, false, false, false, false});
+  CHECK(facts("multi_label") == Facts{true, false, false, false, false, false});
+  CHECK(facts("token_classification") == Facts{true, false, false, false, false, false});
+  CHECK(facts("regression") == Facts{false, false, false, false, false, false});
+  CHECK(facts("question_answering") == Facts{false, false, false, false, false, false});
+  CHECK(facts("answer_ranking") == Facts{false, false, true, true, false, false});
+  CHECK(facts("embedding") == Facts{false, false, false, true, true, true});
+  CHECK(facts("class_embedding") == Facts{true, false, false, false, false, true});
+  CHECK(facts("masked_lm") == Facts{false, true, false, false, false, false});
+  CHECK(facts("causal_lm") == Facts{false, false, false, false, false, false});
   CHECK(tasks::names_where([](const tasks::Task& task) { return task.has_label_names(); }) ==
-        R"("classification", "multi_label" and "token_classification")");
+        R"("classification", "multi_label", "token_classification" and "class_embedding")");
   CHECK(tasks::names_where([](const tasks::Task& task) { return task.masks_tokens(); }) == R"("masked_lm")");
   CHECK(tasks::names_where([](const tasks::Task& task) { return task.predicts_next_tokens(); }) == R"("causal_lm")");
   CHECK(tasks::names_where([](const tasks::Task& task) { return task.predicts_tokens(); }) ==
