@@ -45,11 +45,11 @@ int main(int argc, char** argv) {
     // 3. The device, then the run. Validation alone needs no device.
     std::optional<core::DeviceRuntime> device;
     const bool computes = !line.validate || core::DeviceRuntime::missing_device().empty();
-    const comm::NodePlace place = comm::place_on_node();
+    const comm::NodePosition position = comm::position_on_node();
     core::DeviceChoice choice;
     app::collectively(*world, [&] {
       if (!computes) return;
-      choice = core::choose_device(place.rank);
+      choice = core::choose_device(position.rank);
       device.emplace();
     });
     if (line.action == Action::measure) {

@@ -10,7 +10,7 @@ namespace bert_hpc::app {
 void TrainingHealth::report_skipped(const StepResult& result, const SkippedSteps& skipped, double loss_scale,
                                     std::int64_t done) const {
   const auto text = [&] {
-    return skipped_text(done, result, [this](std::int64_t sample) { return session_.sets.train->place(sample); });
+    return skipped_text(done, result, [this](std::int64_t sample) { return session_.sets.train->location(sample); });
   };
   if (ends(skipped)) {
     throw AgreedError(core::ExitCode::numerical,

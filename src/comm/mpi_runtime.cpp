@@ -69,17 +69,17 @@ std::string MpiRuntime::description() {
   return name;
 }
 
-NodePlace place_on_node() {
+NodePosition position_on_node() {
   MPI_Comm node = MPI_COMM_NULL;
   int rank = 0;
   check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
   check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node),
             "MPI_Comm_split_type");
-  NodePlace place;
-  check_mpi(MPI_Comm_rank(node, &place.rank), "MPI_Comm_rank");
-  check_mpi(MPI_Comm_size(node, &place.ranks), "MPI_Comm_size");
+  NodePosition position;
+  check_mpi(MPI_Comm_rank(node, &position.rank), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(node, &position.ranks), "MPI_Comm_size");
   MPI_Comm_free(&node);
-  return place;
+  return position;
 }
 
 void abort_all_ranks(int exit_status) {

@@ -21,12 +21,12 @@ inline constexpr std::size_t huge_page = std::size_t{2} << 20;
 inline constexpr std::size_t small_page = 4096;  // at most the system's page size
 
 /// Identifies an open file to other processes and lets them verify it. Plain data, sent as bytes.
-struct Place {
+struct FileAddress {
   std::int64_t process = 0, number = -1;
   std::uint64_t device = 0, inode = 0;
 };
 
-inline Place place_of(int number) {
+inline FileAddress address_of(int number) {
   struct stat facts {};
   if (number < 0 || fstat(number, &facts) != 0) return {};
   return {getpid(), number, facts.st_dev, facts.st_ino};
@@ -34,12 +34,12 @@ inline Place place_of(int number) {
 
 /// Opens another rank's file; returns no descriptor on failure. A rank in its own container has other process numbers,
 /// so the path may lead to any file, even this rank's own.
-inline core::Descriptor open_at(const Place& place) {
-  const std::string path = "/proc/" + std::to_string(place.process) + "/fd/" + std::to_string(place.number);
+inline core::Descriptor open_at(const FileAddress& address) {
+  const std::string path = "/proc/" + std::to_string(address.process) + "/fd/" + std::to_string(address.number);
   core::Descriptor file(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   struct stat facts {};
   const bool same =
-      file.valid() && fstat(file.get(), &facts) == 0 && facts.st_dev == place.device && facts.st_ino == place.inode;
+      file.valid() && fstat(file.get(), &facts) == 0 && facts.st_dev == address.device && facts.st_ino == address.inode;
   return same ? std::move(file) : core::Descriptor();
 }
 

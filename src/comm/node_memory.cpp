@@ -94,9 +94,10 @@ std::span<std::byte> NodeMemory::allocate(std::size_t bytes, Sharing sharing) {
   }
   if (!everywhere(!creates || file.valid(), group_)) return {};
 
-  const Place mine = place_of(file.get());
-  std::vector<Place> places(static_cast<std::size_t>(size_));
-  check_mpi(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, places.data(), sizeof mine, MPI_BYTE, group_), "MPI_Allgather");
+  const FileAddress mine = address_of(file.get());
+  std::vector<FileAddress> addresses(static_cast<std::size_t>(size_));
+  check_mpi(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, addresses.data(), sizeof mine, MPI_BYTE, group_),
+            "MPI_Allgather");
   Region region{.bytes = bytes, .sharing = sharing, .ranks = {}};
   bool mapped = true;
   for (int r = 0; mapped && r < size_; ++r) {
@@ -105,7 +106,7 @@ std::span<std::byte> NodeMemory::allocate(std::size_t bytes, Sharing sharing) {
       continue;
     }
     core::Descriptor theirs;
-    if (r != rank_) theirs = open_at(places[static_cast<std::size_t>(r)]);
+    if (r != rank_) theirs = open_at(addresses[static_cast<std::size_t>(r)]);
     const int number = r == rank_ ? file.get() : theirs.get();
     region.ranks.push_back(number < 0 ? nullptr : std::make_shared<Mapping>(number, bytes));
     mapped = number >= 0 && region.ranks.back()->begin() != nullptr;

@@ -28,45 +28,45 @@ class Neighbours {
     check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
     check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &group_),
               "MPI_Comm_split_type");
-    check_mpi(MPI_Comm_rank(group_, &place_.rank), "MPI_Comm_rank");
-    check_mpi(MPI_Comm_size(group_, &place_.ranks), "MPI_Comm_size");
+    check_mpi(MPI_Comm_rank(group_, &position_.rank), "MPI_Comm_rank");
+    check_mpi(MPI_Comm_size(group_, &position_.ranks), "MPI_Comm_size");
   }
   ~Neighbours() { MPI_Comm_free(&group_); }
   Neighbours(const Neighbours&) = delete;
   Neighbours& operator=(const Neighbours&) = delete;
 
-  const NodePlace& place() const { return place_; }
+  const NodePosition& position() const { return position_; }
   bool all(bool holds) const {
     int verdict = holds ? 1 : 0;
     check_mpi(MPI_Allreduce(MPI_IN_PLACE, &verdict, 1, MPI_INT, MPI_MIN, group_), "MPI_Allreduce");
     return verdict != 0;
   }
-  Place of_first(Place mine) const {
+  FileAddress of_first(FileAddress mine) const {
     check_mpi(MPI_Bcast(&mine, sizeof mine, MPI_BYTE, 0, group_), "MPI_Bcast");
     return mine;
   }
 
  private:
   MPI_Comm group_ = MPI_COMM_NULL;
-  NodePlace place_;
+  NodePosition position_;
 };
 
 }  // namespace
 
 NodePages::NodePages(std::size_t bytes) : bytes_(std::max<std::size_t>(bytes, 1)) {
   const Neighbours neighbours;
-  if (neighbours.place().ranks > 1) {
-    const bool creates = neighbours.place().rank == 0;
+  if (neighbours.position().ranks > 1) {
+    const bool creates = neighbours.position().rank == 0;
     core::Descriptor file;
     if (creates) {
       file = core::Descriptor(memfd_create("bert_hpc_data", MFD_CLOEXEC));
       if (file.valid() && ftruncate(file.get(), static_cast<off_t>(bytes_)) != 0) file.reset();
     }
-    const Place place = neighbours.of_first(place_of(file.get()));
-    if (!creates && place.number >= 0) file = open_at(place);
+    const FileAddress address = neighbours.of_first(address_of(file.get()));
+    if (!creates && address.number >= 0) file = open_at(address);
     if (file.valid()) begin_ = mapped(file.get(), bytes_);
     if (neighbours.all(begin_ != nullptr)) {
-      place_ = neighbours.place();
+      position_ = neighbours.position();
       return;
     }
     if (begin_ != nullptr) munmap(begin_, bytes_);

@@ -78,8 +78,8 @@ GridCoordinates coordinates(const GridShape& shape, int rank) {
   return {row % shape.data, row / shape.data, rank % shape.tensor};
 }
 
-int rank_at(const GridShape& shape, GridCoordinates place) {
-  return (place.pipeline * shape.data + place.data) * shape.tensor + place.tensor;
+int rank_at(const GridShape& shape, GridCoordinates at) {
+  return (at.pipeline * shape.data + at.data) * shape.tensor + at.tensor;
 }
 
 GridShape resolve_grid(GridShape requested, int ranks, const GridLimits& limits) {

@@ -16,11 +16,11 @@ std::size_t CallProfile::Hash::operator()(const Key& key) const {
 /// Equal texts may lie at several addresses.
 CallProfile::Entry& CallProfile::entry_of(DeviceCall call, std::string_view name) {
   const Key key{section_.data(), name.data(), call};
-  if (const auto place = places_.find(key); place != places_.end()) return entries_[place->second];
+  if (const auto found = indices_.find(key); found != indices_.end()) return entries_[found->second];
   auto entry = std::find_if(entries_.begin(), entries_.end(),
                             [&](const Entry& e) { return e.call == call && e.section == section_ && e.name == name; });
   if (entry == entries_.end()) entry = entries_.insert(entry, {.section = section_, .name = name, .call = call});
-  places_.emplace(key, static_cast<std::size_t>(entry - entries_.begin()));
+  indices_.emplace(key, static_cast<std::size_t>(entry - entries_.begin()));
   return *entry;
 }
 

@@ -62,10 +62,10 @@ void DeviceLaps::finish() {
 }
 
 void DeviceLaps::add_oldest() {
-  const std::size_t place = slot(first_);
-  require(laps_[place].ended, "device times: more measurements at once than planned");
+  const std::size_t index = slot(first_);
+  require(laps_[index].ended, "device times: more measurements at once than planned");
   ++first_;
-  add_(laps_[place].section, clock_->seconds(2 * place, 2 * place + 1));
+  add_(laps_[index].section, clock_->seconds(2 * index, 2 * index + 1));
 }
 
 }  // namespace bert_hpc::core

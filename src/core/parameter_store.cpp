@@ -105,13 +105,13 @@ ParameterStore::ParameterStore(const std::vector<ParameterSpec>& given, Arenas a
     for (std::size_t i = 0; i < slices_.size(); ++i) {
       const std::int64_t offset = slices_[i].offset;
       if (offset < range.begin || offset >= range.end) continue;
-      gradient_places_[i] = range.data + (offset - range.begin) * bytes_of(range.type);
+      gradient_addresses_[i] = range.data + (offset - range.begin) * bytes_of(range.type);
     }
   }
 }
 
 void ParameterStore::lay_out_gradients() {
-  gradient_places_.resize(slices_.size());
+  gradient_addresses_.resize(slices_.size());
   for (const ParameterSlice& slice : slices_) {
     if (!slice.trainable) break;
     const DataType type = gradient_type(slice);
@@ -124,11 +124,11 @@ void ParameterStore::lay_out_gradients() {
   for (const GradientRange& range : gradient_ranges_) gradient_floats_ += floats_of(range);
 }
 
-void ParameterStore::place_gradients(std::int64_t begin, std::int64_t end, float* gradients) {
-  require(product_gradients_ == DataType::fp32, "parameter store: gradients that are placed are stored in fp32");
+void ParameterStore::assign_gradients(std::int64_t begin, std::int64_t end, float* gradients) {
+  require(product_gradients_ == DataType::fp32, "parameter store: gradients in assigned memory are stored in fp32");
   for (std::size_t i = 0; i < slices_.size(); ++i) {
     const std::int64_t offset = slices_[i].offset;
-    if (offset >= begin && offset < end) gradient_places_[i] = gradients + (offset - begin);
+    if (offset >= begin && offset < end) gradient_addresses_[i] = gradients + (offset - begin);
   }
 }
 

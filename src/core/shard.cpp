@@ -25,8 +25,8 @@ std::vector<std::int64_t> whole_shape(std::vector<std::int64_t> shape, const Sha
   return shape;
 }
 
-void place_shard(const std::vector<std::int64_t>& shape, const Shard& shard, std::span<const float> part,
-                 std::span<float> whole) {
+void put_shard(const std::vector<std::int64_t>& shape, const Shard& shard, std::span<const float> part,
+               std::span<float> whole) {
   require(static_cast<std::int64_t>(part.size()) == elements_of(shape) &&
               static_cast<std::int64_t>(whole.size()) == elements_of(whole_shape(shape, shard)),
           "shard: sizes do not fit the shape");

@@ -113,10 +113,10 @@ bool cover_once(std::int64_t elements, std::span<const TensorPiece> pieces) {
   return missing == 0 && are_disjoint(rectangles);
 }
 
-std::vector<PlacedPiece> pieces_of(const ParameterSlice& slice, std::int64_t tensor, std::int64_t begin,
-                                   std::int64_t end) {
+std::vector<ArenaPiece> pieces_of(const ParameterSlice& slice, std::int64_t tensor, std::int64_t begin,
+                                  std::int64_t end) {
   const ShardRuns runs = runs_of(slice.shape, slice.shard);
-  std::vector<PlacedPiece> pieces;
+  std::vector<ArenaPiece> pieces;
   const auto add = [&](std::int64_t from, std::int64_t length, std::int64_t count) {
     pieces.push_back(
         {{tensor, runs.index(from), length, count, count == 1 ? length : runs.stride}, slice.offset + from});
@@ -133,14 +133,14 @@ std::vector<PlacedPiece> pieces_of(const ParameterSlice& slice, std::int64_t ten
   return pieces;
 }
 
-std::vector<PlacedPiece> pieces_to_save(const std::vector<ParameterSlice>& slices, std::span<const WholeTensor> tensors,
-                                        std::span<const ArenaRange> ranges, int tensor_rank, int tensor_ranks) {
+std::vector<ArenaPiece> pieces_to_save(const std::vector<ParameterSlice>& slices, std::span<const WholeTensor> tensors,
+                                       std::span<const ArenaRange> ranges, int tensor_rank, int tensor_ranks) {
   const TensorNumbers number(tensors);
-  std::vector<PlacedPiece> all;
+  std::vector<ArenaPiece> all;
   visit_overlaps(slices, ranges, [&](const ParameterSlice& slice, std::size_t i, std::int64_t begin, std::int64_t end) {
     if (!slice.copy_of.empty()) return;
     if (slice.shard.is_whole() && static_cast<int>(i % static_cast<std::size_t>(tensor_ranks)) != tensor_rank) return;
-    for (const PlacedPiece& piece : pieces_of(slice, number(slice), begin, end)) all.push_back(piece);
+    for (const ArenaPiece& piece : pieces_of(slice, number(slice), begin, end)) all.push_back(piece);
   });
   return all;
 }

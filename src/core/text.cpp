@@ -46,9 +46,9 @@ std::size_t utf8_length(std::string_view text) {
 std::string with_commas(std::int64_t value) {
   std::string digits = std::to_string(value);
   const std::size_t first = value < 0 ? 1 : 0;
-  for (std::size_t place = digits.size(); place > first + 3;) {
-    place -= 3;
-    digits.insert(place, 1, ',');
+  for (std::size_t position = digits.size(); position > first + 3;) {
+    position -= 3;
+    digits.insert(position, 1, ',');
   }
   return digits;
 }

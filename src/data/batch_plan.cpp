@@ -146,7 +146,7 @@ void BatchPlanner::reserve(std::int64_t most_samples, std::int64_t max_length, c
       replicas * static_cast<std::size_t>(bounds(options_, max_length).replica_micro_batches) + replicas + 1;
   const auto chunks = parts + static_cast<std::size_t>(options_.chunks);
   plan.samples.reserve(samples);
-  placed_.reserve(samples);
+  by_part_.reserve(samples);
   part_of_.reserve(samples);
   parts_.reserve(chunks);
   begins_.reserve(chunks + 1);
@@ -335,11 +335,11 @@ bool BatchPlanner::share_out(core::BatchPlan& plan, std::int32_t begin, std::int
     begins_[p] += begins_[p - 1];
     boundaries.push_back(begin + begins_[p]);
   }
-  placed_.resize(samples.size());
+  by_part_.resize(samples.size());
   for (std::size_t i = 0; i < samples.size(); ++i) {
-    placed_[static_cast<std::size_t>(begins_[static_cast<std::size_t>(part_of_[i])]++)] = samples[i];
+    by_part_[static_cast<std::size_t>(begins_[static_cast<std::size_t>(part_of_[i])]++)] = samples[i];
   }
-  std::copy(placed_.begin(), placed_.end(), samples.begin());
+  std::copy(by_part_.begin(), by_part_.end(), samples.begin());
   return true;
 }
 

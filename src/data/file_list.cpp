@@ -53,8 +53,8 @@ std::vector<RepeatedFile> repeated_files(const std::vector<ListedFile>& files) {
   for (std::size_t f = 0; f < files.size(); ++f) {
     struct stat status {};
     if (::stat(files[f].path.c_str(), &status) != 0) continue;
-    const auto [place, is_new] = seen.try_emplace({status.st_dev, status.st_ino}, f);
-    if (!is_new) repeated.push_back({files[place->second], files[f]});
+    const auto [known, is_new] = seen.try_emplace({status.st_dev, status.st_ino}, f);
+    if (!is_new) repeated.push_back({files[known->second], files[f]});
   }
   return repeated;
 }

@@ -95,8 +95,8 @@ void check_values(std::span<const float> values, std::size_t columns, const Fail
 void check_sets(const std::vector<std::uint8_t>& sets, std::int64_t names, const Fail& fail) {
   const auto bad = std::find_if(sets.begin(), sets.end(), [](std::uint8_t element) { return element > 1; });
   if (bad == sets.end()) return;
-  const std::int64_t place = bad - sets.begin();
-  fail(place / names, " has " + std::to_string(*bad) + " for label name " + std::to_string(place % names) +
+  const std::int64_t index = bad - sets.begin();
+  fail(index / names, " has " + std::to_string(*bad) + " for label name " + std::to_string(index % names) +
                           "; a set holds 1 for each of its label names and 0 for the others.");
 }
 

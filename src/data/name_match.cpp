@@ -12,8 +12,8 @@ namespace {
 using Index = std::unordered_map<std::string, std::int64_t>;
 
 void add(Index& index, const std::string& key, std::size_t i) {
-  const auto [place, added] = index.try_emplace(key, static_cast<std::int64_t>(i));
-  if (!added) place->second = -1;
+  const auto [found, added] = index.try_emplace(key, static_cast<std::int64_t>(i));
+  if (!added) found->second = -1;
 }
 
 }  // namespace

@@ -61,12 +61,12 @@ void RowTextsReader::open(const std::string& file) {
 bool RowTextsReader::next() {
   if (sample_ + 1 == reader_.samples()) return false;
   ++sample_;
-  const SamplePlace place = reader_.place(sample_);
+  const SampleLocation location = reader_.location(sample_);
   const std::lock_guard lock(hdf5_);
-  if (place.file != path_) open(place.file);
+  if (location.file != path_) open(location.file);
   const auto at = static_cast<std::size_t>(sample_);
   const std::span<const std::int64_t> rows = reader_.source_index();
-  starts_row_ = place.sequence == 0 || rows[at] != rows[at - 1];
+  starts_row_ = location.sequence == 0 || rows[at] != rows[at - 1];
   if (starts_row_) read_row();
   return true;
 }

@@ -56,17 +56,17 @@ void Sampler::set_epoch(std::int64_t epoch) {
   epoch_key_ = core::mix64(core::mix64(options_.seed) ^ (static_cast<std::uint64_t>(epoch) * 0xD1B54A32D192ED03ull));
   if (full_blocks_ == 0) return;
   blocks_ = Permutation(full_blocks_, core::mix64(epoch_key_ ^ 1));
-  const std::uint64_t places = static_cast<std::uint64_t>(full_blocks_) + 1;
-  short_place_ = static_cast<std::int64_t>(core::mix64(epoch_key_ ^ 2) % places) * options_.block;
+  const std::uint64_t positions = static_cast<std::uint64_t>(full_blocks_) + 1;
+  short_position_ = static_cast<std::int64_t>(core::mix64(epoch_key_ ^ 2) % positions) * options_.block;
 }
 
-/// The sample at a place of the epoch when only blocks are permuted.
-std::int64_t Sampler::block_at(std::int64_t place) const {
-  if (short_block_ > 0 && place >= short_place_) {
-    if (place < short_place_ + short_block_) return full_blocks_ * options_.block + place - short_place_;
-    place -= short_block_;
+/// The sample at a position of the epoch when only blocks are permuted.
+std::int64_t Sampler::block_at(std::int64_t position) const {
+  if (short_block_ > 0 && position >= short_position_) {
+    if (position < short_position_ + short_block_) return full_blocks_ * options_.block + position - short_position_;
+    position -= short_block_;
   }
-  return blocks_(place / options_.block) * options_.block + place % options_.block;
+  return blocks_(position / options_.block) * options_.block + position % options_.block;
 }
 
 std::int64_t Sampler::operator()(std::int64_t i) const {
@@ -75,8 +75,8 @@ std::int64_t Sampler::operator()(std::int64_t i) const {
   const std::int64_t begin = window * options_.window;
   const Permutation within(std::min(options_.window, size_ - begin),
                            core::mix64(epoch_key_ ^ (static_cast<std::uint64_t>(window) + 3)));
-  const std::int64_t place = begin + within(i - begin);
-  return full_blocks_ == 0 ? place : block_at(place);
+  const std::int64_t position = begin + within(i - begin);
+  return full_blocks_ == 0 ? position : block_at(position);
 }
 
 std::int64_t steps_per_epoch(std::int64_t samples, std::int64_t global_batch, bool drop_last) {

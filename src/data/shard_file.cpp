@@ -268,15 +268,15 @@ void ShardFile::read_tokens(std::int64_t begin, std::span<std::int32_t> ids,
 
 /// "sequence 17 (source row 1234)"; the source row only where it can be had.
 std::string ShardFile::where_sequence(std::int64_t sequence) const {
-  std::string place = "sequence " + to_string(sequence);
+  std::string location = "sequence " + to_string(sequence);
   try {
     std::int64_t row = 0;
     file_.dataset(shard_dataset::source_index).read_rows(sequence, std::span<std::int64_t>(&row, 1));
-    place += " (source row " + to_string(row) + ")";
+    location += " (source row " + to_string(row) + ")";
   } catch (const Error&) {
     // The error itself matters more than this detail of it.
   }
-  return place;
+  return location;
 }
 
 std::string ShardFile::where_token(std::int64_t token) const {

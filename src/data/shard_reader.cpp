@@ -317,7 +317,7 @@ void ShardReader::read(std::int64_t sample, std::int32_t* ids, std::int32_t* typ
   }
 }
 
-SamplePlace ShardReader::place(std::int64_t sample) const {
+SampleLocation ShardReader::location(std::int64_t sample) const {
   if (planned_) return {"planned data", sample};
   const std::size_t file = file_of(sample);
   return {files_[file], sample - first_sample_[file]};

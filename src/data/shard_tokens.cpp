@@ -100,10 +100,10 @@ std::int64_t ShardReader::bytes_to_share(int processes) const {
   return planned_ || all_read || has_embeddings() ? 0 : memory_for_tokens(processes);
 }
 
-void ShardReader::share(std::span<std::byte> memory, int processes, int place, std::shared_ptr<void> owner) {
+void ShardReader::share(std::span<std::byte> memory, int processes, int process, std::shared_ptr<void> owner) {
   core::require(bytes_to_share(processes) > 0 && !reader_.joinable(), "tokens are shared before they are read");
   processes_ = processes;
-  place_ = place;
+  process_ = process;
   use(memory.first(static_cast<std::size_t>(bytes_to_share(processes))));
   memory_ = std::move(owner);
 }
@@ -112,7 +112,7 @@ void ShardReader::share(std::span<std::byte> memory, int processes, int place, s
 void ShardReader::start_reading() {
   if (!store_ || reads_at_once()) return;
   core::require(!reader_.joinable(), "one thread reads tokens ahead");
-  reader_ = std::thread([this, blocks = store_->blocks(), first = store_->blocks() * place_ / processes_] {
+  reader_ = std::thread([this, blocks = store_->blocks(), first = store_->blocks() * process_ / processes_] {
     for (std::int64_t i = 0; i < blocks && !stops_; ++i) store_->read_ahead((first + i) % blocks);
   });
 }

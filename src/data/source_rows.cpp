@@ -13,7 +13,7 @@ std::vector<std::int64_t> row_begins(const ShardReader& reader) {
   const std::span<const std::int64_t> source = reader.source_index();
   std::vector<std::int64_t> begins;
   for (std::size_t s = 0; s < source.size(); ++s) {
-    const bool continues = s > 0 && source[s] == source[s - 1] && reader.place(std::int64_t(s)).sequence > 0;
+    const bool continues = s > 0 && source[s] == source[s - 1] && reader.location(std::int64_t(s)).sequence > 0;
     if (!continues) begins.push_back(static_cast<std::int64_t>(s));
   }
   begins.push_back(std::ssize(source));
@@ -38,10 +38,10 @@ std::vector<T> row_labels(const ShardReader& reader, std::span<const T> labels, 
     for (std::int64_t s = begins[r] + 1; s < begins[r + 1]; ++s) {
       const std::span<const T> other = labels.subspan(static_cast<std::size_t>(s) * width, width);
       if (std::equal(first.begin(), first.end(), other.begin(), same<T>)) continue;
-      const SamplePlace place = reader.place(s);
+      const SampleLocation location = reader.location(s);
       throw core::Error(core::ExitCode::data,
-                        place.file + ": sequences " + std::to_string(place.sequence - 1) + " and " +
-                            std::to_string(place.sequence) +
+                        location.file + ": sequences " + std::to_string(location.sequence - 1) + " and " +
+                            std::to_string(location.sequence) +
                             " have the same '/source_index', so they are windows of "
                             "one row, but different labels. Give each row of the source its own index.");
     }

@@ -31,7 +31,7 @@ std::span<const std::byte> bytes_of(const Quantity& quantity) {
 }
 
 void write_payload(const std::string& path, std::span<const Quantity> quantities,
-                   const std::vector<std::int64_t>& places, const std::atomic<bool>& cancelled) {
+                   const std::vector<std::int64_t>& offsets, const std::atomic<bool>& cancelled) {
   Descriptor file(path, O_RDWR);
   if (!file.valid()) fail_with_errno(ExitCode::files, "open", path);
   for (std::size_t q = 0; q < quantities.size(); ++q) {
@@ -39,8 +39,8 @@ void write_payload(const std::string& path, std::span<const Quantity> quantities
     for (std::size_t done = 0; done < bytes.size(); done += block_bytes) {
       if (cancelled) throw core::Error(ExitCode::files, "Writing '" + path + "' was given up.");
       const std::size_t count = std::min<std::size_t>(block_bytes, bytes.size() - done);
-      const std::int64_t place = places[q] + static_cast<std::int64_t>(done);
-      if (!file.write_all_at(bytes.data() + done, count, place)) fail_with_errno(ExitCode::files, "write", path);
+      const std::int64_t offset = offsets[q] + static_cast<std::int64_t>(done);
+      if (!file.write_all_at(bytes.data() + done, count, offset)) fail_with_errno(ExitCode::files, "write", path);
     }
   }
   if (!file.close()) fail_with_errno(ExitCode::files, "write", path);
@@ -58,7 +58,7 @@ void write_checkpoint_file(const std::string& folder, int rank, const std::strin
                            std::span<const Quantity> quantities, std::mutex& hdf5, const std::atomic<bool>& cancelled,
                            Durability durability) {
   const std::string path = folder + '/' + checkpoint_file_name(rank);
-  std::vector<std::int64_t> places;
+  std::vector<std::int64_t> offsets;
   {
     const std::lock_guard lock(hdf5);
     Hdf5File file = Hdf5File::create(path, ExitCode::files, seal_bytes);
@@ -68,13 +68,13 @@ void write_checkpoint_file(const std::string& folder, int rank, const std::strin
     file.write_attribute("/", "rank", std::int64_t{rank});
     for (const auto& [name, numbers, codes] : quantities) {
       const auto count = static_cast<std::int64_t>(std::max(numbers.size(), codes.size()));
-      places.push_back(count == 0        ? 0
-                       : numbers.empty() ? file.allocate<std::uint8_t>(name, {count})
-                                         : file.allocate<float>(name, {count}));
+      offsets.push_back(count == 0        ? 0
+                        : numbers.empty() ? file.allocate<std::uint8_t>(name, {count})
+                                          : file.allocate<float>(name, {count}));
     }
     file.close();
   }
-  write_payload(path, quantities, places, cancelled);
+  write_payload(path, quantities, offsets, cancelled);
   seal(path, file_kind);
   if (durability == Durability::forced) sync_to_disk(path);
 }
@@ -95,8 +95,8 @@ struct PieceBegins {
 
 /// A file as the manifest describes it.
 struct FileLayout {
-  std::vector<std::int64_t> places;  // of the datasets, in bytes from the file's begin; 0 if there is none
-  std::vector<PieceBegins> begins;   // by piece, and one more
+  std::vector<std::int64_t> offsets;  // of the datasets, in bytes from the file's begin; 0 if there is none
+  std::vector<PieceBegins> begins;    // by piece, and one more
 };
 
 namespace {
@@ -138,7 +138,7 @@ std::vector<PieceBegins> begins_in(const CheckpointManifest& manifest, const Che
 
 /// The file offset of a dataset of `count` elements of type T. Throws Error(files) if it is another one.
 template <class T>
-std::int64_t place_of(const Hdf5File& file, const std::string& name, std::int64_t count) {
+std::int64_t offset_of(const Hdf5File& file, const std::string& name, std::int64_t count) {
   const Dataset dataset = file.dataset(name);
   dataset.expect<T>(1);
   if (dataset.info().element_bytes != static_cast<std::int64_t>(sizeof(T)) || dataset.info().elements() != count) {
@@ -151,7 +151,7 @@ std::int64_t place_of(const Hdf5File& file, const std::string& name, std::int64_
 
 std::vector<std::uint8_t> read_phases(const Hdf5File& file, std::int64_t pieces) {
   if (pieces == 0) return {};
-  place_of<std::uint8_t>(file, phases_name, pieces);
+  offset_of<std::uint8_t>(file, phases_name, pieces);
   return file.read<std::uint8_t>(phases_name, pieces);
 }
 
@@ -170,9 +170,9 @@ FileLayout layout_of(const std::string& path, const CheckpointManifest& manifest
   for (std::size_t q = 0; q < manifest.quantities.size(); ++q) {
     const auto& [name, form] = manifest.quantities[q];
     const std::int64_t count = layout.begins.back().of(manifest, q);
-    layout.places.push_back(count == 0                    ? 0
-                            : form == QuantityForm::codes ? place_of<std::uint8_t>(file, name, count)
-                                                          : place_of<float>(file, name, count));
+    layout.offsets.push_back(count == 0                    ? 0
+                             : form == QuantityForm::codes ? offset_of<std::uint8_t>(file, name, count)
+                                                           : offset_of<float>(file, name, count));
   }
   return layout;
 }
@@ -194,11 +194,11 @@ struct CheckpointReader::State {
   const CheckpointManifest& manifest;
   std::mutex& hdf5;
   /// A piece, by its file and its number there.
-  struct Place {
+  struct Stored {
     std::size_t file = 0, number = 0;
     core::TensorPiece piece;
   };
-  std::vector<std::vector<Place>> by_tensor{};
+  std::vector<std::vector<Stored>> by_tensor{};
   std::vector<std::optional<FileLayout>> layouts{};  // by file, filled on first use
   Descriptor open{};
   std::size_t open_file = std::numeric_limits<std::size_t>::max();
@@ -213,13 +213,13 @@ struct CheckpointReader::State {
   /// Elements [from, from + out.size()) of the dataset of a quantity in a file.
   template <class T>
   void fetch(std::size_t file, std::size_t quantity, std::int64_t from, std::span<T> out) {
-    const std::int64_t place = layout(file).places[quantity] + from * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t offset = layout(file).offsets[quantity] + from * static_cast<std::int64_t>(sizeof(T));
     if (open_file != file) {
       open = Descriptor(path(file), O_RDONLY);
       open_file = file;
     }
     if (!open.valid()) fail_with_errno(ExitCode::files, "open", path(file));
-    const ssize_t got = open.read_some_at(out.data(), out.size_bytes(), place);
+    const ssize_t got = open.read_some_at(out.data(), out.size_bytes(), offset);
     if (got < 0) fail_with_errno(ExitCode::files, "read", path(file));
     if (got != static_cast<ssize_t>(out.size_bytes())) {
       throw core::Error(ExitCode::files, "Cannot read '" + path(file) + "': it ends early.");
@@ -271,15 +271,15 @@ struct CheckpointReader::State {
     return static_cast<std::size_t>(found - manifest.quantities.begin());
   }
 
-  /// fetch_piece(place, from, out) reads elements of a piece.
+  /// fetch_piece(stored, from, out) reads elements of a piece.
   template <class T, class FetchPiece>
   void read(std::size_t quantity, std::int64_t tensor, std::int64_t first, std::span<T> out,
             const FetchPiece& fetch_piece) {
     core::require(manifest.holds(quantity, tensor), "checkpoint: a tensor does not have this quantity");
     std::int64_t copied = 0;
-    for (const Place& place : by_tensor.at(static_cast<std::size_t>(tensor))) {
+    for (const Stored& stored : by_tensor.at(static_cast<std::size_t>(tensor))) {
       copied +=
-          copy(place.piece, first, out, [&](std::int64_t from, std::span<T> to) { fetch_piece(place, from, to); });
+          copy(stored.piece, first, out, [&](std::int64_t from, std::span<T> to) { fetch_piece(stored, from, to); });
     }
     if (copied == static_cast<std::int64_t>(out.size())) return;
     throw core::Error(ExitCode::files, "Cannot use the checkpoint '" + folder + "': it does not hold all of '" +
@@ -289,8 +289,8 @@ struct CheckpointReader::State {
   /// Elements of a quantity that has one for each of the tensor's.
   template <class T>
   void read_elements(std::size_t quantity, std::int64_t tensor, std::int64_t first, std::span<T> out) {
-    read(quantity, tensor, first, out, [&](const Place& place, std::int64_t from, std::span<T> to) {
-      fetch(place.file, quantity, layout(place.file).begins[place.number].of(manifest, quantity) + from, to);
+    read(quantity, tensor, first, out, [&](const Stored& stored, std::int64_t from, std::span<T> to) {
+      fetch(stored.file, quantity, layout(stored.file).begins[stored.number].of(manifest, quantity) + from, to);
     });
   }
 };
@@ -323,12 +323,12 @@ void CheckpointReader::read_scales(const std::string& quantity, std::int64_t ten
                                    std::span<float> out) {
   const std::size_t number = state_->number_of(quantity, QuantityForm::scales);
   std::vector<float> scales;
-  state_->read(number, tensor, first, out, [&](const State::Place& place, std::int64_t from, std::span<float> to) {
-    const PieceBegins& begins = state_->layout(place.file).begins[place.number];
+  state_->read(number, tensor, first, out, [&](const State::Stored& stored, std::int64_t from, std::span<float> to) {
+    const PieceBegins& begins = state_->layout(stored.file).begins[stored.number];
     const std::int64_t at = begins.phase + from, block = at / core::state_blocks::size;
     const auto size = static_cast<std::int64_t>(to.size());
     scales.resize(static_cast<std::size_t>(core::state_blocks::count(size, at % core::state_blocks::size)));
-    state_->fetch(place.file, number, begins.of(state_->manifest, number) + block, std::span<float>(scales));
+    state_->fetch(stored.file, number, begins.of(state_->manifest, number) + block, std::span<float>(scales));
     for (std::int64_t i = 0; i < size; ++i) {
       to[static_cast<std::size_t>(i)] = scales[static_cast<std::size_t>((at + i) / core::state_blocks::size - block)];
     }

@@ -106,7 +106,7 @@ std::optional<std::int64_t> step_of_checkpoint(const std::string& name) {
   return step;
 }
 
-std::string CheckpointFolder::place(std::int64_t step) const {
+std::string CheckpointFolder::path_of(std::int64_t step) const {
   return path_ + '/' + checkpoint_name(step);
 }
 
@@ -139,9 +139,9 @@ std::optional<std::int64_t> CheckpointFolder::named(const std::string& pointer) 
 }
 
 void CheckpointFolder::refuse_links(std::int64_t step) const {
-  refuse_link(place(step), ExitCode::files);
+  refuse_link(path_of(step), ExitCode::files);
   std::error_code problem;  // if listing fails, the reader of the checkpoint reports it
-  for (const fs::directory_entry& entry : fs::directory_iterator(place(step), problem)) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(path_of(step), problem)) {
     refuse_link(entry.path().string(), ExitCode::files);
   }
 }
@@ -152,11 +152,11 @@ void CheckpointFolder::tidy() const {
     for (const std::string& name : names_in(path_)) {
       if (name.starts_with(staging_prefix)) doom(path_, name);
       if (!name.starts_with(replaced_prefix)) continue;
-      const std::string place_of_it = path_ + '/' + name.substr(std::string_view(replaced_prefix).size());
-      if (fs::exists(fs::symlink_status(place_of_it))) {
+      const std::string original = path_ + '/' + name.substr(std::string_view(replaced_prefix).size());
+      if (fs::exists(fs::symlink_status(original))) {
         doom(path_, name);
       } else {
-        rename_over(path_ + '/' + name, place_of_it);
+        rename_over(path_ + '/' + name, original);
       }
     }
     sweep(path_);
@@ -177,7 +177,7 @@ std::string CheckpointFolder::begin(std::int64_t step) const {
 }
 
 void CheckpointFolder::publish(std::int64_t step, Durability durability) const {
-  const std::string from = staging(step), to = place(step);
+  const std::string from = staging(step), to = path_of(step);
   const bool forced = durability == Durability::forced;
   if (forced) sync_to_disk(from);
   const std::string old_name = replaced_prefix + checkpoint_name(step);
@@ -230,7 +230,7 @@ std::string CheckpointFolder::prune(std::int64_t keep) const {
 
 std::string CheckpointFolder::set_aside(std::int64_t step) const {
   const std::string name = free_name(path_, set_aside_prefix + checkpoint_name(step));
-  rename_over(place(step), path_ + '/' + name);
+  rename_over(path_of(step), path_ + '/' + name);
   // The oldest is removed first, so mark the time. If it is a link, do not touch its target.
   ::utimensat(AT_FDCWD, (path_ + '/' + name).c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
   return name;

@@ -68,26 +68,26 @@ class Descriptor : public core::Descriptor {
     }
   }
 
-  /// As write_all, at file offset `place`, without moving the position.
-  bool write_all_at(const void* data, std::size_t bytes, std::int64_t place) const {
+  /// As write_all, at file offset `offset`, without moving the position.
+  bool write_all_at(const void* data, std::size_t bytes, std::int64_t offset) const {
     const char* next = static_cast<const char*>(data);
     while (bytes > 0) {
-      const ssize_t written = ::pwrite(get(), next, bytes, place);
+      const ssize_t written = ::pwrite(get(), next, bytes, offset);
       if (written < 0 && errno == EINTR) continue;
       if (written < 0) return false;
       next += written;
-      place += written;
+      offset += written;
       bytes -= static_cast<std::size_t>(written);
     }
     return true;
   }
 
-  /// As read_some, at file offset `place`, without moving the position.
-  ssize_t read_some_at(void* data, std::size_t bytes, std::int64_t place) const {
+  /// As read_some, at file offset `offset`, without moving the position.
+  ssize_t read_some_at(void* data, std::size_t bytes, std::int64_t offset) const {
     std::size_t total = 0;
     while (total < bytes) {
       const ssize_t got =
-          ::pread(get(), static_cast<char*>(data) + total, bytes - total, place + static_cast<std::int64_t>(total));
+          ::pread(get(), static_cast<char*>(data) + total, bytes - total, offset + static_cast<std::int64_t>(total));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) return -1;
       if (got == 0) break;

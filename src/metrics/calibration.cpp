@@ -20,8 +20,8 @@ std::int64_t size(const EvaluatedSet&) {
 /// The bin m, from 0, with m / bins < probability <= (m + 1) / bins. The product of a float and 15 is exact in double.
 std::size_t bin_of(float probability) {
   if (std::isnan(probability)) return 0;
-  const double place = std::ceil(static_cast<double>(probability) * static_cast<double>(bins)) - 1;
-  return static_cast<std::size_t>(std::clamp(place, 0.0, static_cast<double>(bins - 1)));
+  const double bin = std::ceil(static_cast<double>(probability) * static_cast<double>(bins)) - 1;
+  return static_cast<std::size_t>(std::clamp(bin, 0.0, static_cast<double>(bins - 1)));
 }
 
 void add(const EvaluatedSet&, const Results& results, Sums sums) {

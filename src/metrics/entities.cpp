@@ -48,8 +48,8 @@ void add_entities(const CountsByType& counts, const std::vector<std::string>& ty
   if (sums.empty()) return;
   const std::size_t columns = types.size() + 1;
   for (const auto& [type, own] : counts) {
-    const auto place = static_cast<std::size_t>(std::lower_bound(types.begin(), types.end(), type) - types.begin());
-    for (const std::size_t column : {std::size_t{0}, place + 1}) {
+    const auto index = static_cast<std::size_t>(std::lower_bound(types.begin(), types.end(), type) - types.begin());
+    for (const std::size_t column : {std::size_t{0}, index + 1}) {
       sums[column] += own.gold;
       sums[columns + column] += own.found;
       sums[2 * columns + column] += own.correct;

@@ -49,9 +49,9 @@ std::optional<Tag> parse_tag(std::string_view text) {
   if (text == "O") return Tag{};
   const bool has_type = text.size() > 2 && text[1] == '-';
   constexpr std::string_view letters = "BIESLUMW", kinds = "BIESESIS";
-  const std::size_t place = text.empty() ? letters.npos : letters.find(text[0]);
-  if (place == letters.npos || (text.size() > 1 && !has_type)) return std::nullopt;
-  return Tag{kinds[place], has_type ? text.substr(2) : std::string_view("_")};
+  const std::size_t letter = text.empty() ? letters.npos : letters.find(text[0]);
+  if (letter == letters.npos || (text.size() > 1 && !has_type)) return std::nullopt;
+  return Tag{kinds[letter], has_type ? text.substr(2) : std::string_view("_")};
 }
 
 EntityCounts& EntityCounts::operator+=(const EntityCounts& more) {

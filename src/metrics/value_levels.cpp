@@ -82,8 +82,8 @@ std::size_t nearest_level(std::span<const float> levels, double value) {
   if (above == levels.begin() || above == levels.end()) {
     return above == levels.begin() ? 0 : levels.size() - 1;
   }
-  const auto place = static_cast<std::size_t>(above - levels.begin());
-  return value - levels[place - 1] <= levels[place] - value ? place - 1 : place;
+  const auto index = static_cast<std::size_t>(above - levels.begin());
+  return value - levels[index - 1] <= levels[index] - value ? index - 1 : index;
 }
 
 const Family& value_levels() {

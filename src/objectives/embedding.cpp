@@ -289,8 +289,8 @@ Objective with_mean() {
                 if (reader.planned()) return;
                 require_texts_of_rows(embedding_settings(task), reader.groups(), reader.values(),
                                       [&reader](std::int64_t sample) {
-                                        const data::SamplePlace place = reader.place(sample);
-                                        return place.file + ": sequence " + std::to_string(place.sequence);
+                                        const data::SampleLocation at = reader.location(sample);
+                                        return at.file + ": sequence " + std::to_string(at.sequence);
                                       });
               },
           .loss_options = group_loss_options,

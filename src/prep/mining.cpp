@@ -67,7 +67,7 @@ std::unique_ptr<data::ShardReader> open_rows_of(const MiningConfig& config) {
   const std::span<const std::int64_t> groups = reader->groups();
   for (std::size_t g = 0; g + 1 < groups.size(); ++g) {
     if (groups[g + 1] - groups[g] > 1) continue;
-    refuse(reader->place(groups[g]).file,
+    refuse(reader->location(groups[g]).file,
            "row " + std::to_string(reader->source_index()[static_cast<std::size_t>(groups[g])]) +
                " has one text, and its first negative would count as its positive");
   }

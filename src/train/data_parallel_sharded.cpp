@@ -46,7 +46,7 @@ ShardedDataParallel::ShardedDataParallel(comm::Communicator& group, core::Parame
     if (!unit.held) continue;
     const auto size = static_cast<std::size_t>(unit.end - unit.begin);
     unit_gradients_[u] = {held, size};
-    parameters.place_gradients(unit.begin, unit.end, held);
+    parameters.assign_gradients(unit.begin, unit.end, held);
     held += size;
   }
   flights_.reserve(plan.buckets.size());
@@ -77,7 +77,7 @@ void ShardedDataParallel::place_next(Pass& pass) {
   pass.at += size;
   land_within(unit_gradients_[u]);
   ops::set_zero(unit_gradients_[u]);
-  parameters_.place_gradients(unit.begin, unit.end, unit_gradients_[u].data());
+  parameters_.assign_gradients(unit.begin, unit.end, unit_gradients_[u].data());
 }
 
 void ShardedDataParallel::finished(int segment, std::int64_t begin) {

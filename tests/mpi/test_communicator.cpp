@@ -186,8 +186,8 @@ TEST_CASE("sums and gathers over memory that the group allocated") {
       second->wait();
       first->wait();
       write(gradients, std::vector<float>(count, -1.0f));
-      const auto expected = [&](std::size_t place) {
-        return static_cast<float>(size * (place % 1000) + round * (size * (size - 1) / 2));
+      const auto expected = [&](std::size_t index) {
+        return static_cast<float>(size * (index % 1000) + round * (size * (size - 1) / 2));
       };
       for (std::size_t i = 0; i < piece / 2; ++i) {
         right = right && mine[i] == expected(rank * piece / 2 + i) &&
@@ -254,7 +254,7 @@ TEST_CASE("started messages arrive in order, both ways at once, and mix with tho
 TEST_CASE("messages with room reserved for them arrive in order, small and large, however many are under way") {
   on_all_kinds([](comm::Communicator& group) {
     const int rank = group.rank(), size = group.size();
-    constexpr std::size_t room = 4000, messages = 1500;  // more than a ring has places
+    constexpr std::size_t room = 4000, messages = 1500;  // more than a ring has slots
     group.reserve_messages(sizeof(float));
     if (size == 1) return;
     const std::vector<float> one(1, 3.0f);

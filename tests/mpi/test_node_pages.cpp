@@ -33,7 +33,7 @@ TEST_CASE("ranks of a node share one memory") {
   constexpr std::size_t each = 10000;  // no multiple of a page
   const comm::NodePages pages(each * static_cast<std::size_t>(world().size()));
   // The tests run on one node.
-  CHECK(everywhere(pages.place().ranks == world().size() && pages.place().rank == world().rank()));
+  CHECK(everywhere(pages.position().ranks == world().size() && pages.position().rank == world().rank()));
   bool zero = true;
   for (const std::byte value : pages.memory()) zero = zero && value == std::byte{0};
   CHECK(everywhere(zero));

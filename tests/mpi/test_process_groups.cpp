@@ -65,8 +65,8 @@ TEST_CASE("each rank finds itself in the groups of its row, column and replica o
         }
         return ranks;
       };
-      CHECK(everywhere(groups.place == at && groups.data->rank() == at.data && groups.pipeline->rank() == at.pipeline &&
-                       groups.tensor->rank() == at.tensor));
+      CHECK(everywhere(groups.coordinates == at && groups.data->rank() == at.data &&
+                       groups.pipeline->rank() == at.pipeline && groups.tensor->rank() == at.tensor));
       CHECK(everywhere(members(*groups.data) == along(true, false, false)));
       CHECK(everywhere(members(*groups.pipeline) == along(false, true, false)));
       CHECK(everywhere(members(*groups.tensor) == along(false, false, true)));

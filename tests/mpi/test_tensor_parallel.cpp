@@ -197,7 +197,7 @@ std::vector<float> assemble(const core::ParameterSlice& slice, std::span<const f
   std::int64_t size = 1;
   for (const std::int64_t extent : core::whole_shape(slice.shape, slice.shard)) size *= extent;
   test::Vector<float> whole(static_cast<std::size_t>(size));
-  core::place_shard(slice.shape, slice.shard, part, {whole.host(), whole.size()});
+  core::put_shard(slice.shape, slice.shard, part, {whole.host(), whole.size()});
   group.all_reduce(std::span<float>(whole), comm::Reduction::sum);
   return test::copy_of(whole.data(), size);
 }

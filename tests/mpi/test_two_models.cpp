@@ -97,13 +97,13 @@ std::vector<std::unique_ptr<test::HostBatch>> make_batches(int replica) {
 class Model : train::PipelineEvents {
  public:
   Model(const std::string& folder, bool trains, const comm::ProcessGroups& groups)
-      : batches_(make_batches(groups.place.data)) {
+      : batches_(make_batches(groups.coordinates.data)) {
     const model::ModelConfig config = model::read_hf_config(folder);
     app::ModelRequest request = app::applied_model(config, classification(), {});
     if (trains) request.training.emplace();
     std::vector<std::int64_t> balance(static_cast<std::size_t>(groups.shape.pipeline),
                                       request.plan.sublayer_count() / groups.shape.pipeline);
-    instance.emplace(request, groups.shape, groups.place, balance);
+    instance.emplace(request, groups.shape, groups.coordinates, balance);
     instance->allocate(trains ? bounds : layers::BatchBounds{}, micro_batches, bounds);
     instance->connect(groups, timers_);
     app::load_folder(*instance, folder);

@@ -28,11 +28,11 @@ std::int64_t message_room_bytes(std::int64_t bytes, int ranks);
 
 /// This rank's number among the ranks that share its host's memory. MPI determines it, as launchers number ranks of a
 /// host differently (under mpirun within a Slurm job every rank has SLURM_LOCALID 0).
-struct NodePlace {
+struct NodePosition {
   int rank = 0, ranks = 1;
 };
 /// Collective over all ranks; MPI must be initialised.
-NodePlace place_on_node();
+NodePosition position_on_node();
 
 /// Ends every rank with this exit status, for a rank that fails alone. This rank ends within seconds whatever its other
 /// threads do. No stack is unwound. May be called from any thread.

@@ -21,12 +21,12 @@ class NodePages {
   /// Zeroed, aligned to a page.
   std::span<std::byte> memory() const { return {begin_, bytes_}; }
   /// Among the ranks that share it.
-  const NodePlace& place() const { return place_; }
+  const NodePosition& position() const { return position_; }
 
  private:
   std::byte* begin_ = nullptr;
   std::size_t bytes_;
-  NodePlace place_;
+  NodePosition position_;
 };
 
 }  // namespace bert_hpc::comm

@@ -24,7 +24,7 @@ struct GridCoordinates {
 
 /// The coordinates of a rank: rank = (pipeline · shape.data + data) · shape.tensor + tensor, 0 ≤ rank < shape.ranks().
 GridCoordinates coordinates(const GridShape& shape, int rank);
-int rank_at(const GridShape& shape, GridCoordinates place);
+int rank_at(const GridShape& shape, GridCoordinates at);
 
 /// Limits that a model and the summation order impose on a grid; 0: no limit.
 struct GridLimits {

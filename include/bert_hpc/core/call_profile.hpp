@@ -59,7 +59,7 @@ class CallProfile final : public CallObserver {
   Entry& entry_of(DeviceCall call, std::string_view name);
 
   std::vector<Entry> entries_;
-  std::unordered_map<Key, std::size_t, Hash> places_;
+  std::unordered_map<Key, std::size_t, Hash> indices_;
   std::string_view section_;
   // Those of a step grow in the first steps only.
   std::deque<TimedMark> marks_;

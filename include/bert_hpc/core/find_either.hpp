@@ -9,7 +9,7 @@
 
 namespace bert_hpc::core {
 
-/// The first place from `at` on of either character, or the text's end.
+/// Index of the first of either character from `at` on; the text's size if there is none.
 inline std::size_t find_either(std::string_view text, std::size_t at, char a, char b) {
   constexpr std::uint64_t each = 0x0101010101010101u, top = 0x8080808080808080u;
   const std::uint64_t all_a = each * static_cast<unsigned char>(a), all_b = each * static_cast<unsigned char>(b);

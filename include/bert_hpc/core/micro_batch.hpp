@@ -82,7 +82,7 @@ struct ListTargets {
   std::int64_t elements(std::int64_t, std::int64_t) const { return 2 * count; }
 };
 
-/// Texts of rows, which are neighbours: the place of each in its row, 0 for the anchor and 1 for the positive; the
+/// Texts of rows, which are neighbours: the index of each in its row, 0 for the anchor and 1 for the positive; the
 /// row's score, 0 if it has none; and 48 bits of a hash of the text's tokens, as two whole numbers below 2^24.
 struct TextTargets {
   const float* data = nullptr;  ///< (sequences, 4)

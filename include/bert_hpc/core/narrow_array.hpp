@@ -19,16 +19,16 @@ class NarrowArray {
   bool empty() const { return size_ == 0; }
   bool all_equal() const { return width_ == 0; }  ///< known without a search
 
-  std::int32_t operator[](std::size_t place) const {
+  std::int32_t operator[](std::size_t index) const {
     switch (width_) {
       case 0:
         return value_;
       case 1:
-        return bytes_[place];
+        return bytes_[index];
       case 2:
-        return halves_[place];
+        return halves_[index];
       default:
-        return words_[place];
+        return words_[index];
     }
   }
 
@@ -50,19 +50,19 @@ class NarrowArray {
     }
   }
 
-  void set(std::size_t place, std::int32_t value) {
+  void set(std::size_t index, std::int32_t value) {
     if (needed(value) > width_) widen(needed(value));
     switch (width_) {
       case 0:
         break;
       case 1:
-        bytes_[place] = static_cast<std::uint8_t>(value);
+        bytes_[index] = static_cast<std::uint8_t>(value);
         break;
       case 2:
-        halves_[place] = static_cast<std::uint16_t>(value);
+        halves_[index] = static_cast<std::uint16_t>(value);
         break;
       default:
-        words_[place] = value;
+        words_[index] = value;
     }
   }
 
@@ -93,10 +93,10 @@ class NarrowArray {
   }
 
   /// Asks for the memory of an element that will be read soon.
-  void prefetch(std::size_t place) const {
-    if (width_ == 1) __builtin_prefetch(bytes_.data() + place);
-    if (width_ == 2) __builtin_prefetch(halves_.data() + place);
-    if (width_ == 4) __builtin_prefetch(words_.data() + place);
+  void prefetch(std::size_t index) const {
+    if (width_ == 1) __builtin_prefetch(bytes_.data() + index);
+    if (width_ == 2) __builtin_prefetch(halves_.data() + index);
+    if (width_ == 4) __builtin_prefetch(words_.data() + index);
   }
 
   /// Gives back what growing has reserved.

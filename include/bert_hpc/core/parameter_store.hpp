@@ -1,7 +1,7 @@
 // ParameterStore: every parameter of a model in one arena, and an arena of the same layout for gradients. One slice per
 // parameter, under its Hugging Face name. Arenas make reduction, update, sharding and checkpoints plain loops over flat
 // ranges. What only the owner of a range needs (Adam's moments) is with the optimizer; where gradients are sharded too,
-// there is no arena of them and slices are given a place while backward needs one. Gradients that one matrix product
+// there is no arena of them and slices get memory while backward needs it. Gradients that one matrix product
 // makes may be stored in 16 bits: then gradients lie in ranges of one type each.
 //
 // Frozen parameters, which a training leaves as they are, lie after all trainable ones. So gradients, sums, norms and
@@ -141,7 +141,7 @@ class ParameterStore {
   Matrix gradient_matrix(int slice) const {
     const auto i = static_cast<std::size_t>(slice);
     const ParameterSlice& s = slices_[i];
-    return {gradient_places_[i], s.rows, s.columns, s.columns, gradient_type(s)};
+    return {gradient_addresses_[i], s.rows, s.columns, s.columns, gradient_type(s)};
   }
   /// In what gradients of parameters with one_product are stored.
   DataType product_gradients() const { return product_gradients_; }
@@ -149,7 +149,7 @@ class ParameterStore {
   std::int64_t gradient_bytes() const { return gradient_floats_ * static_cast<std::int64_t>(sizeof(float)); }
   /// From now on the gradients of the slices in [begin, end) of the arena are those from `gradients` on, in the same
   /// layout.
-  void place_gradients(std::int64_t begin, std::int64_t end, float* gradients);
+  void assign_gradients(std::int64_t begin, std::int64_t end, float* gradients);
 
   /// The gradients [0, marked()) have marks, one for each cache line (ops/flat.hpp): 0 if the line is
   /// zero. The code that writes gradients sets them.
@@ -189,7 +189,7 @@ class ParameterStore {
   DataType product_gradients_ = DataType::fp32;
   std::int64_t gradient_floats_ = 0;  // that all gradients take
   std::vector<GradientRange> gradient_ranges_;
-  std::vector<void*> gradient_places_;  // by slice
+  std::vector<void*> gradient_addresses_;  // by slice
 };
 
 }  // namespace bert_hpc::core

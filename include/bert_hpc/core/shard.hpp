@@ -38,8 +38,8 @@ ShardRuns runs_of(const std::vector<std::int64_t>& shape, const Shard& shard);
 std::vector<std::int64_t> whole_shape(std::vector<std::int64_t> shape, const Shard& shard);
 
 /// Copies a shard's elements to their positions in the whole.
-void place_shard(const std::vector<std::int64_t>& shape, const Shard& shard, std::span<const float> part,
-                 std::span<float> whole);
+void put_shard(const std::vector<std::int64_t>& shape, const Shard& shard, std::span<const float> part,
+               std::span<float> whole);
 /// The other way round.
 std::vector<float> take_shard(const std::vector<std::int64_t>& shape, const Shard& shard, std::span<const float> whole);
 

@@ -42,7 +42,7 @@ struct TensorPiece {
 bool cover_once(std::int64_t elements, std::span<const TensorPiece> pieces);
 
 /// A piece whose elements are contiguous in a parameter store, from index `arena` on.
-struct PlacedPiece {
+struct ArenaPiece {
   TensorPiece piece;
   std::int64_t arena = 0;
 };
@@ -53,21 +53,21 @@ struct ArenaRange {
 };
 
 /// The elements [begin, end) of a slice (indices within the slice) as at most three pieces of the whole tensor. Pure.
-std::vector<PlacedPiece> pieces_of(const ParameterSlice& slice, std::int64_t tensor, std::int64_t begin,
-                                   std::int64_t end);
+std::vector<ArenaPiece> pieces_of(const ParameterSlice& slice, std::int64_t tensor, std::int64_t begin,
+                                  std::int64_t end);
 
 /// The pieces that this rank saves of `ranges` of its arena. Copies of other parameters are left out. Tensors that all
 /// ranks of a tensor group hold whole are divided: each rank saves every tensor_ranks-th slice. `tensors` are those of
 /// the whole model. Throws Error(internal) if a slice is not among them or has another shape. Pure.
-std::vector<PlacedPiece> pieces_to_save(const std::vector<ParameterSlice>& slices, std::span<const WholeTensor> tensors,
-                                        std::span<const ArenaRange> ranges, int tensor_rank, int tensor_ranks);
+std::vector<ArenaPiece> pieces_to_save(const std::vector<ParameterSlice>& slices, std::span<const WholeTensor> tensors,
+                                       std::span<const ArenaRange> ranges, int tensor_rank, int tensor_ranks);
 
 /// The elements [begin, end) of a slice that must be loaded; they lie in the elements [first, last) of the whole
 /// tensor. Copies load from their original. parts_to_load() takes arguments like pieces_to_save() but leaves nothing
 /// out. Pure.
 struct WantedPart {
   std::int64_t tensor = 0, first = 0, last = 0;
-  std::vector<PlacedPiece> pieces;
+  std::vector<ArenaPiece> pieces;
 };
 std::vector<WantedPart> parts_to_load(const std::vector<ParameterSlice>& slices, std::span<const WholeTensor> tensors,
                                       std::span<const ArenaRange> ranges);

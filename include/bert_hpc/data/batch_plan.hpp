@@ -114,12 +114,12 @@ class BatchPlanner {
 
   BatchPlanOptions options_;
   const SampleUnits* units_;
-  std::int64_t longest_ = 1;                 // sequence of this batch
-  std::vector<Part> parts_;                  // (parts)
-  std::vector<std::int32_t> part_of_;        // (sequences)
-  std::vector<std::int32_t> begins_;         // (parts + 1)
-  std::vector<core::PlannedSample> placed_;  // (sequences)
-  std::vector<std::int32_t> replicas_;       // (replicas + 1): samples of each replica
+  std::int64_t longest_ = 1;                  // sequence of this batch
+  std::vector<Part> parts_;                   // (parts)
+  std::vector<std::int32_t> part_of_;         // (sequences)
+  std::vector<std::int32_t> begins_;          // (parts + 1)
+  std::vector<core::PlannedSample> by_part_;  // (sequences)
+  std::vector<std::int32_t> replicas_;        // (replicas + 1): samples of each replica
 };
 
 /// Sets the padding of each sequence in its micro-batch. For plans of sequences: SampleUnits::expand() comes before.

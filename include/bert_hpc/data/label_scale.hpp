@@ -10,7 +10,7 @@
 //   prediction = low + (high − low) · σ(W x + b)
 //
 // All functions are pure. fit() gives the same bits on every rank, layout and processor: it adds in the order of the
-// labels, and its products and sums are rounded at fixed places.
+// labels, and its products and sums are rounded at fixed points.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Sampler: which sample comes i-th in an epoch, as a function of (seed, epoch, i) in O(1) memory and time, so that a
-// resumed run finds its place at once and every rank agrees without talking.
+// resumed run finds its position at once and every rank agrees without talking.
 //
 // The order is a composition of bijections. A bijection on [0, n) is an alternating Feistel network on the next power
 // of two, walked along its cycle until it falls below n again (Black and Rogaway, "Ciphers with arbitrary finite
@@ -54,15 +54,15 @@ class Sampler {
   std::int64_t operator()(std::int64_t i) const;
 
  private:
-  std::int64_t block_at(std::int64_t place) const;
+  std::int64_t block_at(std::int64_t position) const;
 
   std::int64_t size_;
   SamplerOptions options_;
   std::int64_t epoch_ = 0;
   std::uint64_t epoch_key_ = 0;
-  std::int64_t full_blocks_ = 0;  // the last, shorter block is put at a random place among them
-  std::int64_t short_block_ = 0;  // its samples
-  std::int64_t short_place_ = 0;  // place in the epoch of its first sample
+  std::int64_t full_blocks_ = 0;     // the last, shorter block has a random position among them
+  std::int64_t short_block_ = 0;     // its samples
+  std::int64_t short_position_ = 0;  // position in the epoch of its first sample
   Permutation blocks_;
 };
 

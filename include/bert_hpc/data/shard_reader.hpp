@@ -63,7 +63,7 @@ struct PlannedData {
   std::vector<std::int32_t> lengths;  ///< (sequences): tokens of each, at least one sequence
 };
 
-struct SamplePlace {
+struct SampleLocation {
   std::string file;
   std::int64_t sequence = 0;  ///< of that file, from 0
 };
@@ -74,7 +74,7 @@ class ShardReader {
   /// options.ranks. If one rank alone fails, for example without memory, it throws there, and the readers of the other
   /// ranks have no files.
   explicit ShardReader(const ShardReaderOptions& options);
-  /// Reader of planned data: no file is read; labels, tokens and places are made up.
+  /// Reader of planned data: no file is read; labels, tokens and locations are made up.
   explicit ShardReader(const PlannedData& planned);
   ~ShardReader();
   ShardReader(const ShardReader&) = delete;
@@ -106,8 +106,8 @@ class ShardReader {
   /// of all processes; else 0. Equal on all processes that have opened the same shards with the same limits.
   std::int64_t bytes_to_share(int processes) const;
   /// Keeps tokens in `memory`, bytes_to_share() bytes that begin as zeros. `processes` processes share it; this is
-  /// number `place`. `owner` keeps the memory alive. Call it before the first read().
-  void share(std::span<std::byte> memory, int processes, int place, std::shared_ptr<void> owner);
+  /// number `process`. `owner` keeps the memory alive. Call it before the first read().
+  void share(std::span<std::byte> memory, int processes, int process, std::shared_ptr<void> owner);
   /// Starts a thread that reads ahead, unless all tokens are read.
   void start_reading();
 
@@ -140,7 +140,7 @@ class ShardReader {
   void read(std::int64_t sample, std::int32_t* ids, std::int32_t* types);
 
   /// File and sequence of a sample, for messages.
-  SamplePlace place(std::int64_t sample) const;
+  SampleLocation location(std::int64_t sample) const;
 
  private:
   TokenLayout token_layout() const { return {.types = has_types_, .wide = is_wide(info_.vocabulary_size)}; }
@@ -180,7 +180,7 @@ class ShardReader {
   std::unique_ptr<TokenStore> store_;                   // if tokens are kept
   std::unique_ptr<TokenCache> cache_;                   // else
   std::shared_ptr<void> memory_;                        // of either
-  int processes_ = 1, place_ = 0;                       // that share it, and which this is
+  int processes_ = 1, process_ = 0;                     // that share it, and which this is
   std::mutex reading_;                                  // held while a block is read
   std::vector<std::int64_t> path_ends_;                 // (options.paths): the end of each path's files
   std::vector<std::unique_ptr<ShardFile>> open_files_;  // (files) most of them closed

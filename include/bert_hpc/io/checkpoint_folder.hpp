@@ -25,7 +25,7 @@ class CheckpointFolder {
   explicit CheckpointFolder(std::string path) : path_(std::move(path)) {}
 
   const std::string& path() const { return path_; }
-  std::string place(std::int64_t step) const;    ///< path of a complete checkpoint
+  std::string path_of(std::int64_t step) const;  ///< path of a complete checkpoint
   std::string staging(std::int64_t step) const;  ///< path of its staging folder
 
   /// Steps of the complete checkpoints, ascending; empty if there is no folder.

@@ -19,7 +19,7 @@ std::string link_in(comm::Communicator& world, const io::CheckpointFolder& folde
 
 std::string damage(comm::Communicator& world, const io::CheckpointFolder& folder, std::int64_t step,
                    io::CheckpointManifest& manifest, std::mutex& hdf5) {
-  const std::string place = folder.place(step);
+  const std::string place = folder.path_of(step);
   std::string mine;
   const auto attempt = [&](const std::function<void()>& work) {
     try {

@@ -18,7 +18,7 @@ namespace {
 /// last).
 template <class T, class Put>
 void for_runs(const core::WantedPart& part, std::span<const T> whole, const Put& put) {
-  for (const core::PlacedPiece& placed : part.pieces) {
+  for (const core::ArenaPiece& placed : part.pieces) {
     const core::TensorPiece& piece = placed.piece;
     for (std::int64_t r = 0; r < piece.count; ++r) {
       put(placed.arena + r * piece.length,
@@ -118,7 +118,7 @@ void load_parameters(const io::CheckpointFolder& folder, const io::CheckpointMan
   const std::span<float> values = model.parameters.change_values();
   collectively(groups.world, [&] {
     if (model.place.data != 0) return;
-    io::CheckpointReader reader(folder.place(manifest.step), manifest, hdf5);
+    io::CheckpointReader reader(folder.path_of(manifest.step), manifest, hdf5);
     const std::vector<core::ArenaRange> all = {{0, model.parameters.arena_size()}};
     const auto parts = core::parts_to_load(model.parameters.slices(), manifest.tensors, all);
     read_parts(reader, io::parameters_name, parts, [&](std::int64_t arena, std::size_t count) {
@@ -135,7 +135,7 @@ void load_states(const io::CheckpointFolder& folder, const io::CheckpointManifes
   const bool shared = !sums.plan().shares_update();
   collectively(groups.world, [&] {
     if (shared && model.place.data != 0) return;
-    io::CheckpointReader reader(folder.place(manifest.step), manifest, hdf5);
+    io::CheckpointReader reader(folder.path_of(manifest.step), manifest, hdf5);
     read_states(reader, manifest, core::parts_to_load(model.parameters.slices(), manifest.tensors, owned_ranges(sums)),
                 optimizer.states());
   });

@@ -21,8 +21,8 @@ inline std::vector<core::ArenaRange> owned_ranges(const train::DataParallel& sum
 
 /// What this rank saves: what it owns; where every replica owns all, an equal share of it. Then, in the order of the
 /// arena, an equal share of the frozen parameters.
-inline std::vector<core::PlacedPiece> parts_to_save(const ModelInstance& model, const train::DataParallel& sums,
-                                                    std::span<const core::WholeTensor> tensors) {
+inline std::vector<core::ArenaPiece> parts_to_save(const ModelInstance& model, const train::DataParallel& sums,
+                                                   std::span<const core::WholeTensor> tensors) {
   std::vector<core::ArenaRange> ranges = owned_ranges(sums);
   const std::int64_t trainable = sums.plan().trainable, frozen = sums.plan().arena - trainable;
   const std::int64_t replicas = model.grid.data, d = model.place.data;

@@ -128,7 +128,7 @@ double Checkpointer::State::interval() const {
 
 void Checkpointer::State::gather_files() {
   std::vector<core::TensorPiece> mine;
-  for (const core::PlacedPiece& placed : pieces) mine.push_back(placed.piece);
+  for (const core::ArenaPiece& placed : pieces) mine.push_back(placed.piece);
   auto all = comm::all_gather_objects(world(), mine);
   if (!is_root()) return;
   for (std::size_t r = 0; r < all.size(); ++r) {

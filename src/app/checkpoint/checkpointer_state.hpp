@@ -72,9 +72,9 @@ struct Checkpointer::State {
   config::Checkpoint settings;
   CheckpointTexts texts;
   std::vector<core::WholeTensor> tensors;
-  std::vector<core::PlacedPiece> pieces;  // what this rank saves
-  Snapshot snapshot;                      // of them
-  std::int64_t bytes;                     // beside the history
+  std::vector<core::ArenaPiece> pieces;  // what this rank saves
+  Snapshot snapshot;                     // of them
+  std::int64_t bytes;                    // beside the history
   WallTime wall_time;
   double run_seconds = 0;                           // estimated
   std::vector<io::CheckpointManifest::File> files;  // of all ranks; rank 0

@@ -151,7 +151,7 @@ std::optional<Resume> begin_phase(const RunContext& context, const ModelInstance
   });
   source = comm::broadcast_object(context.world, source, 0);
   const io::CheckpointFolder folder(source.folder);
-  const std::string link = link_in(context.world, folder, source.step), place = folder.place(source.step);
+  const std::string link = link_in(context.world, folder, source.step), place = folder.path_of(source.step);
   if (!link.empty()) throw AgreedError(core::ExitCode::files, link);
   io::CheckpointManifest manifest;
   const std::string why = damage(context.world, folder, source.step, manifest, sets.hdf5);

@@ -122,7 +122,7 @@ Resume resume_from(const Found& found, io::CheckpointManifest manifest, const Ru
   const auto incompatibilities = obstacles(std::move(differences.incompatibilities), model, manifest,
                                            quantities_of(optimizer_states(context.input)), total_steps);
   if (!incompatibilities.empty()) {
-    std::string text = "the run cannot resume from " + found.folder.place(manifest.step) + ", because these differ:";
+    std::string text = "the run cannot resume from " + found.folder.path_of(manifest.step) + ", because these differ:";
     for (const std::string& difference : incompatibilities) text += "\n     " + difference;
     throw AgreedError(core::ExitCode::input, text +
                                                  "\n  Restore the earlier values, set run.directory to another one, or "
@@ -173,7 +173,7 @@ std::optional<Resume> choose_checkpoint(const RunContext& context, const ModelIn
   const Found found = find_checkpoints(context);
   std::string first_damage;
   for (const std::int64_t step : found.steps) {
-    const std::string place = found.folder.place(step);
+    const std::string place = found.folder.path_of(step);
     // Nothing is damaged: an older checkpoint is not what is wanted.
     const std::string link = link_in(world, found.folder, step);
     if (!link.empty()) throw AgreedError(core::ExitCode::files, link);

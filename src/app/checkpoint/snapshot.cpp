@@ -42,11 +42,11 @@ std::vector<io::QuantityKind> quantities_of(std::span<const ops::StateTensor> st
   return kinds;
 }
 
-Snapshot::Snapshot(std::span<const core::PlacedPiece> pieces, const core::ParameterStore& parameters,
+Snapshot::Snapshot(std::span<const core::ArenaPiece> pieces, const core::ParameterStore& parameters,
                    const train::OptimizerStates& states)
     : pieces_(pieces), parameters_(parameters), states_(states), kinds_(quantities_of(states.kinds())) {
   std::int64_t numbers = 0, codes = 0, scales = 0;
-  for (const core::PlacedPiece& piece : pieces) {
+  for (const core::ArenaPiece& piece : pieces) {
     const std::int64_t count = piece.piece.elements();
     elements_ += count;
     phases_.push_back(0);
@@ -77,7 +77,7 @@ void Snapshot::copy_floats(std::size_t quantity, std::span<const float> from, st
   next[quantity] += static_cast<std::int64_t>(from.size());
 }
 
-void Snapshot::copy_states(const core::PlacedPiece& piece, std::vector<std::int64_t>& next) {
+void Snapshot::copy_states(const core::ArenaPiece& piece, std::vector<std::int64_t>& next) {
   const auto [in_blocks, index] = states_.place_of(piece.arena);
   const std::int64_t count = piece.piece.elements();
   std::size_t quantity = 1;
@@ -98,7 +98,7 @@ void Snapshot::copy_states(const core::PlacedPiece& piece, std::vector<std::int6
 
 void Snapshot::copy() {
   std::vector<std::int64_t> next(kinds_.size(), 0);
-  for (const core::PlacedPiece& piece : pieces_) {
+  for (const core::ArenaPiece& piece : pieces_) {
     copy_floats(0, part(parameters_.values(), piece.arena, piece.piece.elements()), next);
     if (has_states(piece)) copy_states(piece, next);
   }

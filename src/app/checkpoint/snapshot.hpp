@@ -26,7 +26,7 @@ std::vector<io::QuantityKind> quantities_of(std::span<const ops::StateTensor> st
 class Snapshot {
  public:
   /// Allocates for `pieces`. All must outlive the snapshot.
-  Snapshot(std::span<const core::PlacedPiece> pieces, const core::ParameterStore& parameters,
+  Snapshot(std::span<const core::ArenaPiece> pieces, const core::ParameterStore& parameters,
            const train::OptimizerStates& states);
 
   /// Replaces what was copied before. Waits for the kernels.
@@ -41,11 +41,11 @@ class Snapshot {
     core::Buffer<float> numbers;
     core::Buffer<std::uint8_t> codes;
   };
-  bool has_states(const core::PlacedPiece& piece) const { return piece.arena < parameters_.trainable_size(); }
-  void copy_states(const core::PlacedPiece& piece, std::vector<std::int64_t>& next);
+  bool has_states(const core::ArenaPiece& piece) const { return piece.arena < parameters_.trainable_size(); }
+  void copy_states(const core::ArenaPiece& piece, std::vector<std::int64_t>& next);
   void copy_floats(std::size_t quantity, std::span<const float> from, std::vector<std::int64_t>& next);
 
-  std::span<const core::PlacedPiece> pieces_;
+  std::span<const core::ArenaPiece> pieces_;
   const core::ParameterStore& parameters_;
   const train::OptimizerStates& states_;
   std::vector<io::QuantityKind> kinds_;

@@ -70,7 +70,7 @@ void share_tokens(DataSets& sets, int ranks_of_node) {
     const std::int64_t bytes = reader.bytes_to_share(ranks_of_node);
     if (bytes == 0) continue;
     const auto pages = std::make_shared<comm::NodePages>(static_cast<std::size_t>(bytes));
-    reader.share(pages->memory(), pages->place().ranks, pages->place().rank, pages);
+    reader.share(pages->memory(), pages->position().ranks, pages->position().rank, pages);
   }
 }
 

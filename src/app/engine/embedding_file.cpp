@@ -116,14 +116,14 @@ void EmbeddingFile::add(std::span<const float> rows, std::int64_t columns) {
   offsets_.push_back(rows_);
 }
 
-/// Copies labels of sequences; there is no place for labels of words.
+/// Copies labels of sequences; the file cannot hold labels of words.
 void EmbeddingFile::copy_labels() {
   std::vector<std::uint8_t> labels;
   std::vector<std::int64_t> extents;
   std::string type;
   for (std::int64_t done = 0; done < sequences_;) {
-    const data::SamplePlace place = reader_.place(first_ + done);
-    const io::Hdf5File shard = io::Hdf5File::open_read(place.file, ExitCode::data);
+    const data::SampleLocation location = reader_.location(first_ + done);
+    const io::Hdf5File shard = io::Hdf5File::open_read(location.file, ExitCode::data);
     const std::int64_t there = shard.integer_attribute("/", data::shard_attribute::sequences);
     if (!shard.exists(labels_dataset)) return;
     const io::Dataset dataset = shard.dataset(labels_dataset);
@@ -131,15 +131,15 @@ void EmbeddingFile::copy_labels() {
         shard.exists(data::shard_dataset::word_offsets)) {
       return;
     }
-    const std::int64_t count = std::min(sequences_ - done, there - place.sequence);
+    const std::int64_t count = std::min(sequences_ - done, there - location.sequence);
     extents = dataset.info().extents;
     type = dataset.info().type_name();
     if (type == "float32") {
-      copy_rows<float>(dataset, place.sequence, count, labels);
+      copy_rows<float>(dataset, location.sequence, count, labels);
     } else if (type == "int32") {
-      copy_rows<std::int32_t>(dataset, place.sequence, count, labels);
+      copy_rows<std::int32_t>(dataset, location.sequence, count, labels);
     } else if (type == "uint8") {
-      copy_rows<std::uint8_t>(dataset, place.sequence, count, labels);
+      copy_rows<std::uint8_t>(dataset, location.sequence, count, labels);
     } else {
       return;
     }
@@ -161,17 +161,17 @@ void EmbeddingFile::copy_names() {
   const std::span<const std::int64_t> rows = reader_.source_index();
   data::NameList names;
   for (std::int64_t done = 0; done < sequences_; done = names.count()) {
-    const data::SamplePlace place = reader_.place(first_ + done);
-    const io::Hdf5File shard = io::Hdf5File::open_read(place.file, ExitCode::data);
+    const data::SampleLocation location = reader_.location(first_ + done);
+    const io::Hdf5File shard = io::Hdf5File::open_read(location.file, ExitCode::data);
     const std::string task = shard.text_attribute("/", data::shard_attribute::task);
     if (done == 0) file_->write_attribute("/", data::shard_attribute::task, task);
     const bool has_names = tasks::named(task).has_text_rows() && shard.exists(data::shard_dataset::texts);
     if (!has_names || rows.empty()) return;
     const std::int64_t there = shard.integer_attribute("/", data::shard_attribute::sequences);
-    const std::int64_t end = std::min(place.sequence + sequences_ - done, there);
+    const std::int64_t end = std::min(location.sequence + sequences_ - done, there);
     data::add_row_names(
-        shard, rows.subspan(static_cast<std::size_t>(first_ + done - place.sequence), static_cast<std::size_t>(end)),
-        place.sequence, names);
+        shard, rows.subspan(static_cast<std::size_t>(first_ + done - location.sequence), static_cast<std::size_t>(end)),
+        location.sequence, names);
   }
   file_->write(data::names_dataset,
                std::span(reinterpret_cast<const std::uint8_t*>(names.bytes.data()), names.bytes.size()));

@@ -68,13 +68,13 @@ class TableMemory {
 
 /// Calls read(path, rows of the file, row of the table at which they begin) for this process's part of each file.
 template <class Read>
-void for_files(const DataSets& sets, const comm::NodePlace& place, const Read& read) {
+void for_files(const DataSets& sets, const comm::NodePosition& position, const Read& read) {
   std::int64_t first = 0;
   for (const data::ShardReader* reader : readers_of(sets)) {
     if (reader == nullptr) continue;
     for (std::size_t f = 0; f < reader->files().size(); ++f) {
       const std::int64_t rows = reader->tokens_of(f);
-      const RowRange mine{rows * place.rank / place.ranks, rows * (place.rank + 1) / place.ranks};
+      const RowRange mine{rows * position.rank / position.ranks, rows * (position.rank + 1) / position.ranks};
       if (mine.begin < mine.end) {
         require_same(*reader, f);
         read(reader->files()[f], mine, first + mine.begin);
@@ -88,10 +88,10 @@ void for_files(const DataSets& sets, const comm::NodePlace& place, const Read& r
 std::byte* read_to_node(DataSets& sets, const data::ShardInfo& info, const TableMemory& table,
                         std::shared_ptr<void>& owner) {
   const auto pages = std::make_shared<comm::NodePages>(static_cast<std::size_t>(table.bytes()));
-  sets.ranks_of_node = pages->place().ranks;
+  sets.ranks_of_node = pages->position().ranks;
   std::byte* const memory = pages->memory().data();
   owner = pages;
-  for_files(sets, pages->place(), [&](const std::string& path, RowRange rows, std::int64_t at) {
+  for_files(sets, pages->position(), [&](const std::string& path, RowRange rows, std::int64_t at) {
     data::read_embedding_rows(path, info, rows.begin, {table.values(memory, at), table.value_bytes(rows)},
                               {table.scales(memory, at), table.scales_of(rows)});
   });

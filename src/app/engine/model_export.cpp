@@ -174,7 +174,7 @@ class Source {
     whole_.resize(static_cast<std::size_t>(core::elements_of(parameter.shape)));
     for (const Holder& holder : parameter.holders) {
       std::span<const float> part = own_or_received(parameter, holder);
-      core::place_shard(holder.part.shape, holder.part.shard, part, whole_);
+      core::put_shard(holder.part.shape, holder.part.shard, part, whole_);
     }
     return whole_;
   }

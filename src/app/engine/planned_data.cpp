@@ -41,8 +41,8 @@ std::vector<std::int32_t> PlannedLengths::lengths() const {
   std::vector<std::int32_t> result(static_cast<std::size_t>(sequences));
   for (std::int64_t i = 0; i < sequences; ++i) {
     // Fewer sequences than lengths: they are spread over the range.
-    const std::int64_t place = sequences < kinds ? (2 * i + 1) * kinds / (2 * sequences) : drawn(i % kinds);
-    result[static_cast<std::size_t>(i)] = shortest + static_cast<std::int32_t>(place);
+    const std::int64_t index = sequences < kinds ? (2 * i + 1) * kinds / (2 * sequences) : drawn(i % kinds);
+    result[static_cast<std::size_t>(i)] = shortest + static_cast<std::int32_t>(index);
   }
   return result;
 }
@@ -90,9 +90,10 @@ void open_or_plan_data(DataSets& sets, const RunContext& context, const model::M
   } else {
     // Nodes may differ, and all ranks decide alike whether tokens fit.
     const auto memory = static_cast<std::int64_t>(context.world.minimum(static_cast<double>(host_memory())));
-    const comm::NodePlace place = comm::place_on_node();
-    TokenBudget budget = token_budget(context.input.data, memory, static_cast<int>(context.world.maximum(place.ranks)));
-    budget.is_first_of_node = place.rank == 0;
+    const comm::NodePosition position = comm::position_on_node();
+    TokenBudget budget =
+        token_budget(context.input.data, memory, static_cast<int>(context.world.maximum(position.ranks)));
+    budget.is_first_of_node = position.rank == 0;
     open_data(sets, context.input, stated, context.grid.data, budget, context.world, !invocation.validate);
   }
   if (!invocation.validate) return;

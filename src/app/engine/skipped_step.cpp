@@ -8,15 +8,15 @@
 namespace bert_hpc::app {
 namespace {
 
-/// "train-0.h5, sequences 3, 17; train-1.h5, sequence 0": places in the order of their files.
-std::string places_text(const std::vector<data::SamplePlace>& places) {
+/// "train-0.h5, sequences 3, 17; train-1.h5, sequence 0": locations in the order of their files.
+std::string locations_text(const std::vector<data::SampleLocation>& locations) {
   std::string text;
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    const bool first = i == 0 || places[i].file != places[i - 1].file;
-    const bool several = i + 1 < places.size() && places[i + 1].file == places[i].file;
-    if (first) text += (i > 0 ? "; " : "") + places[i].file + (several ? ", sequences " : ", sequence ");
+  for (std::size_t i = 0; i < locations.size(); ++i) {
+    const bool first = i == 0 || locations[i].file != locations[i - 1].file;
+    const bool several = i + 1 < locations.size() && locations[i + 1].file == locations[i].file;
+    if (first) text += (i > 0 ? "; " : "") + locations[i].file + (several ? ", sequences " : ", sequence ");
     if (!first) text += ", ";
-    text += std::to_string(places[i].sequence);
+    text += std::to_string(locations[i].sequence);
   }
   return text;
 }
@@ -24,16 +24,16 @@ std::string places_text(const std::vector<data::SamplePlace>& places) {
 }  // namespace
 
 std::string skipped_text(std::int64_t step, const StepResult& result,
-                         const std::function<data::SamplePlace(std::int64_t sample)>& place) {
+                         const std::function<data::SampleLocation(std::int64_t sample)>& location_of) {
   std::string text = "step " + core::with_commas(step) + " was skipped, as its ";
   text += std::isfinite(result.loss) ? "gradient norm is " + core::format_number(result.gradient_norm) +
                                            " (the loss is finite, so any of these may be the reason: "
                                      : "loss is " + core::format_number(result.loss) + " (";
   constexpr std::size_t named = 8;
   const std::size_t count = result.bad_samples.size();
-  std::vector<data::SamplePlace> places;
-  for (std::size_t i = 0; i < std::min(named, count); ++i) places.push_back(place(result.bad_samples[i]));
-  text += places_text(places);
+  std::vector<data::SampleLocation> locations;
+  for (std::size_t i = 0; i < std::min(named, count); ++i) locations.push_back(location_of(result.bad_samples[i]));
+  text += locations_text(locations);
   text += (count > named ? "; and " + core::with_commas(static_cast<std::int64_t>(count - named)) + " more)" : ")");
   return text;
 }

@@ -13,7 +13,7 @@ namespace bert_hpc::app {
 /// A sentence without its full stop: which step, why, and the samples, which come in the order of
 /// the shards. Pure.
 std::string skipped_text(std::int64_t step, const StepResult& result,
-                         const std::function<data::SamplePlace(std::int64_t sample)>& place);
+                         const std::function<data::SampleLocation(std::int64_t sample)>& location_of);
 
 /// The first skipped steps of a run are listed with their samples, later ones are counted: a run may skip the same
 /// samples in every epoch.

@@ -50,7 +50,7 @@ Measurement measure(const comm::ProcessGroups& groups, const model::ModelConfig&
                     const Pieces& pieces, data::BatchLoader& loader) {
   const core::MicroBatch* const batch = middle(loader.next());
   Measurement result;
-  const layers::TensorRank place{groups.place.tensor, groups.shape.tensor};
+  const layers::TensorRank place{groups.coordinates.tensor, groups.shape.tensor};
   // What a group has allocated stays as long as it does: this one ends with the measurement.
   const auto tensor = groups.tensor->split(0, groups.tensor->rank());
   layers::TensorExchange exchange;
@@ -118,7 +118,7 @@ std::vector<train::ModelSeconds> profile_layers(const comm::ProcessGroups& group
   std::vector<double> seconds(at(groups.shape.pipeline, 0, 0), 0.0);
   for (std::size_t piece = 0; piece < count; ++piece) {
     for (std::size_t pass = 0; measured.tokens > 0 && pass < pass_kinds; ++pass) {
-      seconds[at(groups.place.pipeline, piece, pass)] = measured.seconds[piece][pass] / measured.tokens;
+      seconds[at(groups.coordinates.pipeline, piece, pass)] = measured.seconds[piece][pass] / measured.tokens;
     }
   }
   groups.world.all_reduce(seconds, comm::Reduction::maximum);

@@ -226,7 +226,7 @@ PipelineSetup set_up_pipeline(const RunContext& context, const model::ModelConfi
                               .sublayers_of_stage = model_plan.sublayer_count() / grid.pipeline,
                               .split_backward = question.kind == train::ScheduleKind::zb_h1};
     const data::BatchLoaderOptions batches =
-        training_batches(input, config, unit, groups->place.data, grid, setup.micro_batches, usual);
+        training_batches(input, config, unit, groups->coordinates.data, grid, setup.micro_batches, usual);
     question.seconds = profile_layers(*groups, config, model, reader, batches);
     for (train::ModelSeconds& seconds : question.seconds) drop_untrained(model_plan, seconds);
     question.micro_batches = {plan.micro_batches};

@@ -53,7 +53,7 @@ class Range {
   }
 
   void give_back(void* pointer, std::size_t bytes) {
-    const std::size_t size = whole_pages(bytes), offset = static_cast<std::size_t>(place(pointer));
+    const std::size_t size = whole_pages(bytes), offset = static_cast<std::size_t>(offset_of(pointer));
     fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(size));
     free_.emplace(size, offset);
   }
@@ -63,10 +63,10 @@ class Range {
   }
 
   bool holds(const void* pointer) const {
-    const std::ptrdiff_t at = place(pointer);
+    const std::ptrdiff_t at = offset_of(pointer);
     return at >= 0 && static_cast<std::size_t>(at) < largest;
   }
-  std::ptrdiff_t place(const void* pointer) const { return static_cast<const unsigned char*>(pointer) - begin_; }
+  std::ptrdiff_t offset_of(const void* pointer) const { return static_cast<const unsigned char*>(pointer) - begin_; }
 
  private:
   int file_;
@@ -153,7 +153,7 @@ void* transport_address(const void* pointer) {
   void* const same = const_cast<void*>(pointer);
   if (!device_memory_is_guarded()) return same;
   const Guard& guard = guard_of_process();
-  return guard.device.holds(pointer) ? guard.transport + guard.device.place(pointer) : same;
+  return guard.device.holds(pointer) ? guard.transport + guard.device.offset_of(pointer) : same;
 }
 
 namespace guard {

@@ -17,8 +17,8 @@ std::string identity_of(const cudaDeviceProp& properties) {
 }
 
 int numa_node_of(int device) {
-  char place[32] = "";
-  if (cudaDeviceGetPCIBusId(place, sizeof place, device) == cudaSuccess) return numa_node_of_pci(place);
+  char bus_id[32] = "";
+  if (cudaDeviceGetPCIBusId(bus_id, sizeof bus_id, device) == cudaSuccess) return numa_node_of_pci(bus_id);
   clear_last_error();
   return -1;
 }

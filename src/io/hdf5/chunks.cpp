@@ -97,19 +97,19 @@ void unshuffle(Bytes& data, Bytes& spare, std::size_t element_bytes) {
 void Dataset::load_chunk(std::int64_t first) const {
   if (chunk_.first_row == first) return;
   chunk_.first_row = -1;
-  std::vector<hsize_t> place(info_.chunk.size(), 0);
-  place[0] = static_cast<hsize_t>(first);
+  std::vector<hsize_t> offset(info_.chunk.size(), 0);
+  offset[0] = static_cast<hsize_t>(first);
   std::int64_t elements = 1;
   for (const std::int64_t extent : info_.chunk) elements *= extent;
   const auto bytes = static_cast<std::size_t>(elements * info_.element_bytes);
   hsize_t stored = 0;
-  if (H5Dget_chunk_storage_size(handle_.id(), place.data(), &stored) < 0) fail(library_reason());
+  if (H5Dget_chunk_storage_size(handle_.id(), offset.data(), &stored) < 0) fail(library_reason());
   if (stored == 0) fail("a chunk of it was never written");
   // A compressor keeps data unchanged if compression makes it larger.
   if (stored > bytes + bytes / 8 + 64) fail("a chunk of it stores more than it holds");
   chunk_.bytes.resize(static_cast<std::size_t>(stored));
   std::uint32_t left_out = 0;
-  if (H5Dread_chunk(handle_.id(), H5P_DEFAULT, place.data(), &left_out, chunk_.bytes.data()) < 0)
+  if (H5Dread_chunk(handle_.id(), H5P_DEFAULT, offset.data(), &left_out, chunk_.bytes.data()) < 0)
     fail(library_reason());
   bytes_read_ += static_cast<std::int64_t>(stored);
   for (std::size_t i = info_.filters.size(); i-- > 0;) {

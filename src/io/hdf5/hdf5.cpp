@@ -280,7 +280,7 @@ std::string hdf5_version() {
 
 std::int64_t Dataset::file_offset() const {
   const haddr_t offset = H5Dget_offset(handle_.id());
-  if (offset == HADDR_UNDEF) fail("it has no single place in the file (" + library_reason() + ")");
+  if (offset == HADDR_UNDEF) fail("it is not stored in one piece (" + library_reason() + ")");
   return static_cast<std::int64_t>(offset);
 }
 

@@ -8,22 +8,23 @@ using namespace bert_hpc;
 using Catch::Matchers::ContainsSubstring;
 
 TEST_CASE("a skipped step is reported with its samples, each file named once") {
-  const auto place = [](std::int64_t sample) {
-    return data::SamplePlace{sample < 10 ? "a.h5" : sample < 20 ? "b.h5" : "c.h5", sample % 10};
+  const auto location_of = [](std::int64_t sample) {
+    return data::SampleLocation{sample < 10 ? "a.h5" : sample < 20 ? "b.h5" : "c.h5", sample % 10};
   };
   app::StepResult result;
   result.loss = -std::numeric_limits<double>::quiet_NaN();
   result.bad_samples = {4};
-  CHECK(app::skipped_text(1234, result, place) == "step 1,234 was skipped, as its loss is nan (a.h5, sequence 4)");
+  CHECK(app::skipped_text(1234, result, location_of) ==
+        "step 1,234 was skipped, as its loss is nan (a.h5, sequence 4)");
   result.bad_samples = {1, 3, 9, 12, 20, 21, 22, 23, 24, 25};
   CHECK(
-      app::skipped_text(1, result, place) ==
+      app::skipped_text(1, result, location_of) ==
       "step 1 was skipped, as its loss is nan (a.h5, sequences 1, 3, 9; b.h5, sequence 2; c.h5, sequences 0, 1, 2, 3; "
       "and 2 more)");
   result.loss = 0.5;
   result.gradient_norm = std::numeric_limits<double>::infinity();
   result.bad_samples = {7};
-  CHECK(app::skipped_text(2, result, place) ==
+  CHECK(app::skipped_text(2, result, location_of) ==
         "step 2 was skipped, as its gradient norm is inf (the loss is finite, so any of these may be the reason: a.h5, "
         "sequence 7)");
 }

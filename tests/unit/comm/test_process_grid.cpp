@@ -25,7 +25,7 @@ std::string refusal(GridShape requested, int ranks, const comm::GridLimits& limi
 
 }  // namespace
 
-TEST_CASE("rank and place are inverse, tensor runs fastest and pipeline slowest") {
+TEST_CASE("rank and coordinates are inverse, tensor runs fastest and pipeline slowest") {
   const GridShape shape{.data = 3, .pipeline = 4, .tensor = 2};
   CHECK(shape.ranks() == 24);
   std::set<int> seen;

@@ -41,7 +41,7 @@ TEST_CASE("a pool of requests grows only to the number of concurrent requests") 
   CHECK(pool.capacity() == 5);
 }
 
-TEST_CASE("a request that does not start leaves its place to the next one") {
+TEST_CASE("a request that does not start leaves its slot to the next one") {
   int alive = 0;
   comm::RequestPool<Counted> pool;
   for (int i = 0; i < 3; ++i) CHECK_THROWS(pool.make(alive, false));

@@ -1,4 +1,4 @@
-// The texts of errors: all problems together, defects with their place, lack of memory with options that need less.
+// The texts of errors: all problems together, defects with their location, lack of memory with options that need less.
 #include "bert_hpc/core/error.hpp"
 
 #include <catch2/catch_test_macros.hpp>

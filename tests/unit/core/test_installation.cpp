@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 using namespace bert_hpc::core;
 using Catch::Matchers::ContainsSubstring;
 
-TEST_CASE("the folder of inputs and manuals is found from the executable's place") {
+TEST_CASE("the folder of inputs and manuals is found from the executable's path") {
   std::string name = (fs::temp_directory_path() / "bert_hpc_tree_XXXXXX").string();
   REQUIRE(mkdtemp(name.data()) != nullptr);
   const fs::path tree = name;

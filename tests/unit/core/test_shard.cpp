@@ -26,7 +26,7 @@ void check_parts(std::int64_t rows, std::int64_t columns, int dimension, bool ve
         part.push_back(static_cast<float>(row * columns + column));
       }
     }
-    core::place_shard(shape, shard, part, whole);
+    core::put_shard(shape, shard, part, whole);
     CHECK(core::take_shard(shape, shard, expected) == part);
     CHECK(core::whole_shape(shape, shard) ==
           (vector ? std::vector<std::int64_t>{rows} : std::vector<std::int64_t>{rows, columns}));

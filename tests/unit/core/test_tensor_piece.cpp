@@ -21,8 +21,8 @@ std::vector<ParameterSpec> specs(int t, int ranks) {
 
 const std::vector<WholeTensor> tensors = {{"columns", {7, 8}}, {"rows", {12, 5}}, {"whole", {11}}};
 
-/// Places of a piece's elements in the whole, in order.
-std::vector<std::int64_t> places(const TensorPiece& piece) {
+/// Indices of a piece's elements in the whole, in order.
+std::vector<std::int64_t> indices(const TensorPiece& piece) {
   std::vector<std::int64_t> all;
   for (std::int64_t r = 0; r < piece.count; ++r) {
     for (std::int64_t i = 0; i < piece.length; ++i) all.push_back(piece.first + r * piece.stride + i);
@@ -39,7 +39,7 @@ std::vector<ArenaRange> share(std::int64_t arena, int part, int parts) {
 
 TEST_CASE("a part of a slice by columns is a rest, whole runs and a begin") {
   const ParameterSlice slice{.name = "columns", .shape = {7, 4}, .offset = 100, .size = 28, .shard = {1, 4, 8}};
-  const std::vector<PlacedPiece> pieces = pieces_of(slice, 3, 2, 23);
+  const std::vector<ArenaPiece> pieces = pieces_of(slice, 3, 2, 23);
   REQUIRE(pieces.size() == 3);
   CHECK(pieces[0].piece == TensorPiece{3, 6, 2, 1, 2});
   CHECK(pieces[1].piece == TensorPiece{3, 12, 4, 4, 8});
@@ -47,7 +47,7 @@ TEST_CASE("a part of a slice by columns is a rest, whole runs and a begin") {
   CHECK(pieces[0].arena == 102);
   CHECK(pieces[1].arena == 104);
   CHECK(pieces[2].arena == 120);
-  const std::vector<PlacedPiece> inside = pieces_of(slice, 3, 5, 7);
+  const std::vector<ArenaPiece> inside = pieces_of(slice, 3, 5, 7);
   REQUIRE(inside.size() == 1);
   CHECK(inside[0].piece == TensorPiece{3, 13, 2, 1, 2});
 }
@@ -61,8 +61,8 @@ TEST_CASE("all ranks together save every element of the whole model once") {
         const ParameterStore store(specs(t, ranks), ParameterStore::Arenas::none, {.slice = 1, .arena = 1});
         for (int d = 0; d < replicas; ++d) {
           const auto ranges = share(store.arena_size(), d, replicas);
-          for (const PlacedPiece& placed : pieces_to_save(store.slices(), tensors, ranges, t, ranks)) {
-            for (const std::int64_t i : places(placed.piece)) ++seen[static_cast<std::size_t>(placed.piece.tensor)][i];
+          for (const ArenaPiece& placed : pieces_to_save(store.slices(), tensors, ranges, t, ranks)) {
+            for (const std::int64_t i : indices(placed.piece)) ++seen[static_cast<std::size_t>(placed.piece.tensor)][i];
           }
         }
       }
@@ -73,8 +73,8 @@ TEST_CASE("all ranks together save every element of the whole model once") {
 }
 
 TEST_CASE("another layout loads the tensors that one layout has saved") {
-  // Every element's value is its tensor's number and its place there.
-  const auto value = [](std::int64_t tensor, std::int64_t place) { return tensor * 1000 + place; };
+  // Every element's value is made of its tensor's number and its index there.
+  const auto value = [](std::int64_t tensor, std::int64_t index) { return tensor * 1000 + index; };
   const int ranks = 2;
   for (int t = 0; t < ranks; ++t) {
     const ParameterStore store(specs(t, ranks), ParameterStore::Arenas::none, {.slice = 1, .arena = 1});
@@ -83,9 +83,9 @@ TEST_CASE("another layout loads the tensors that one layout has saved") {
     for (const WantedPart& part : parts_to_load(store.slices(), tensors, all)) {
       CHECK(part.first < part.last);
       CHECK(part.last <= tensors[static_cast<std::size_t>(part.tensor)].elements());
-      for (const PlacedPiece& placed : part.pieces) {
+      for (const ArenaPiece& placed : part.pieces) {
         std::int64_t at = placed.arena;
-        for (const std::int64_t i : places(placed.piece)) {
+        for (const std::int64_t i : indices(placed.piece)) {
           CHECK(i >= part.first);
           CHECK(i < part.last);
           arena[static_cast<std::size_t>(at++)] = value(part.tensor, i);
@@ -96,8 +96,8 @@ TEST_CASE("another layout loads the tensors that one layout has saved") {
       const std::int64_t tensor = slice.name == "columns" ? 0 : slice.name == "whole" ? 2 : 1;
       const ShardRuns runs = runs_of(slice.shape, slice.shard);
       for (std::int64_t i = 0; i < slice.size; ++i) {
-        const std::int64_t place = runs.first + i / runs.length * runs.stride + i % runs.length;
-        CHECK(arena[static_cast<std::size_t>(slice.offset + i)] == value(tensor, place));
+        const std::int64_t index = runs.first + i / runs.length * runs.stride + i % runs.length;
+        CHECK(arena[static_cast<std::size_t>(slice.offset + i)] == value(tensor, index));
       }
     }
   }
@@ -135,9 +135,9 @@ TEST_CASE("pieces cover a tensor once if counting says so") {
     std::vector<int> times(static_cast<std::size_t>(elements));
     bool inside = true, one_row = true;
     for (const TensorPiece& piece : pieces) {
-      for (const std::int64_t place : places(piece)) {
-        inside = inside && place < elements;
-        if (inside) ++times[static_cast<std::size_t>(place)];
+      for (const std::int64_t index : indices(piece)) {
+        inside = inside && index < elements;
+        if (inside) ++times[static_cast<std::size_t>(index)];
       }
       one_row = one_row && (piece.count == 1 || piece.stride == columns);
     }

@@ -110,7 +110,7 @@ TEST_CASE("untrusted text cannot disturb the terminal") {
   CHECK(printable("abcdef", 3) == "abc…");
 }
 
-TEST_CASE("the next of two characters is found from every place") {
+TEST_CASE("the next of two characters is found from every position") {
   // Neighbours of the wanted bytes, among them those with a set top bit and zero, follow wanted ones.
   const std::string bytes{'\t',   '\n', '\b', '\v', '\0', '\x01', '\x89', '\x8A',
                           '\xFF', 'a',  'b',  'c',  'd',  'e',    'f',    'g'};

@@ -41,7 +41,7 @@ struct Data {
   }
 };
 
-/// The content of one sequence of a delivered micro-batch, independent of its place.
+/// The content of one sequence of a delivered micro-batch, independent of its position.
 struct Row {
   std::vector<std::int32_t> ids, types, masked, labels;
   std::int32_t label = 0;

@@ -33,9 +33,9 @@ std::vector<std::string> list(const data::NameList& names) {
 }  // namespace
 
 TEST_CASE("each sequence has the name of its row, also of a part of a shard") {
-  const test::TemporaryFile place("");
-  write_texts(place.path(), {"a", "", "long name", "d"});
-  const io::Hdf5File shard = io::Hdf5File::open_read(place.path(), ExitCode::data);
+  const test::TemporaryFile file("");
+  write_texts(file.path(), {"a", "", "long name", "d"});
+  const io::Hdf5File shard = io::Hdf5File::open_read(file.path(), ExitCode::data);
   const std::vector<std::int64_t> rows{8, 8, 3, 5, 5, 5, 1};
   data::NameList names;
   data::add_row_names(shard, rows, 0, names);

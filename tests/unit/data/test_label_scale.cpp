@@ -15,10 +15,10 @@ using bert_hpc::data::unfold_from_head;
 
 namespace {
 
-std::vector<float> labels_around(float place, float spread, int count) {
+std::vector<float> labels_around(float centre, float spread, int count) {
   std::mt19937 random(7);
   std::vector<float> labels;
-  for (int i = 0; i < count; ++i) labels.push_back(place + spread * static_cast<float>(random() % 1000) / 1000.0f);
+  for (int i = 0; i < count; ++i) labels.push_back(centre + spread * static_cast<float>(random() % 1000) / 1000.0f);
   return labels;
 }
 
@@ -33,9 +33,9 @@ double output_of(const std::vector<float>& weight, float bias, const std::vector
 
 TEST_CASE("mean and population deviation agree with those of plain loops for labels of any magnitude") {
   // Band scores, years, small and huge numbers.
-  const float places[] = {6.0f, 2014.0f, -3e-6f, 1e30f}, spreads[] = {3.0f, 2.0f, 1e-6f, 5e29f};
+  const float centres[] = {6.0f, 2014.0f, -3e-6f, 1e30f}, spreads[] = {3.0f, 2.0f, 1e-6f, 5e29f};
   for (int i = 0; i < 4; ++i) {
-    const std::vector<float> labels = labels_around(places[i], spreads[i], 999);
+    const std::vector<float> labels = labels_around(centres[i], spreads[i], 999);
     long double sum = 0, squares = 0;
     for (const float label : labels) sum += label;
     const long double mean = sum / labels.size();

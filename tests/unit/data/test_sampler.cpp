@@ -91,7 +91,7 @@ TEST_CASE("an epoch visits every sample once; epochs and seeds differ; file orde
 
 TEST_CASE("a window touches few blocks, and the tail is anywhere") {
   Sampler sampler(64 * 100 + 17, {.seed = 1, .block = 64, .window = 640});
-  std::set<std::int64_t> places_of_tail;
+  std::set<std::int64_t> tail_windows;
   for (std::int64_t epoch = 0; epoch < 40; ++epoch) {
     const auto order = epoch_of(sampler, epoch);
     for (std::size_t begin = 0; begin < order.size(); begin += 640) {
@@ -100,9 +100,9 @@ TEST_CASE("a window touches few blocks, and the tail is anywhere") {
       CHECK(blocks.size() <=
             12);  // ten whole ones, shifted by the short block at most into one more, and the short one
     }
-    places_of_tail.insert((std::find(order.begin(), order.end(), 6400) - order.begin()) / 640);
+    tail_windows.insert((std::find(order.begin(), order.end(), 6400) - order.begin()) / 640);
   }
-  CHECK(places_of_tail.size() >= 7);  // of 11 windows, 40 draws
+  CHECK(tail_windows.size() >= 7);  // of 11 windows, 40 draws
 }
 
 TEST_CASE("steps of an epoch") {

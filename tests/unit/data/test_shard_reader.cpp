@@ -100,9 +100,9 @@ TEST_CASE("samples of several shards come back as written, from memory and throu
       ShardReader in_memory(options);
       check_samples(in_memory, contents);
       CHECK(in_memory.info().max_length == 23);
-      const data::SamplePlace place = in_memory.place(150 + 151);
-      CHECK_THAT(place.file, ContainsSubstring("train-00003.h5"));
-      CHECK(place.sequence == 0);
+      const data::SampleLocation location = in_memory.location(150 + 151);
+      CHECK_THAT(location.file, ContainsSubstring("train-00003.h5"));
+      CHECK(location.sequence == 0);
 
       options.cache_unit = options.block = 64;
       options.read_at_once = 0;
@@ -519,8 +519,8 @@ TEST_CASE("shards that are repeated are as many shards, path by path") {
           reader.table().lengths()[static_cast<std::size_t>(14 + sample)]);
     CHECK(reader.classes()[static_cast<std::size_t>(sample)] == reader.classes()[static_cast<std::size_t>(7 + sample)]);
   }
-  CHECK(reader.place(8).file == reader.place(1).file);
-  CHECK(reader.place(8).sequence == 1);
+  CHECK(reader.location(8).file == reader.location(1).file);
+  CHECK(reader.location(8).sequence == 1);
 }
 
 TEST_CASE("a shard that claims many sequences and has none takes no memory for them") {

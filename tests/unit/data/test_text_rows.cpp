@@ -46,7 +46,7 @@ data::ShardReaderOptions options_of(const std::vector<std::string>& paths) {
 
 }  // namespace
 
-TEST_CASE("a step's micro-batches have whole rows of texts with their places and scores") {
+TEST_CASE("a step's micro-batches have whole rows of texts with their indices and scores") {
   for (const bool scored : {false, true}) {
     const test::ScratchDirectory directory;
     write(directory / "a.h5", 9, scored);

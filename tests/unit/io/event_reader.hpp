@@ -14,10 +14,10 @@
 namespace bert_hpc::test {
 
 template <class T>
-T number_at(const std::string& bytes, std::size_t place) {
+T number_at(const std::string& bytes, std::size_t offset) {
   T value{};
-  REQUIRE(place + sizeof value <= bytes.size());
-  std::memcpy(&value, bytes.data() + place, sizeof value);  // these hosts are little-endian
+  REQUIRE(offset + sizeof value <= bytes.size());
+  std::memcpy(&value, bytes.data() + offset, sizeof value);  // these hosts are little-endian
   return value;
 }
 
@@ -29,15 +29,15 @@ inline std::uint32_t masked(std::uint32_t crc) {
 /// The payloads of the whole records; what is torn or damaged ends them.
 inline std::vector<std::string> payloads(const std::string& bytes) {
   std::vector<std::string> found;
-  for (std::size_t place = 0; place + 12 <= bytes.size();) {
-    const auto size = static_cast<std::size_t>(number_at<std::uint64_t>(bytes, place));
-    if (number_at<std::uint32_t>(bytes, place + 8) != masked(bert_hpc::io::detail::crc32c(bytes.substr(place, 8))))
+  for (std::size_t offset = 0; offset + 12 <= bytes.size();) {
+    const auto size = static_cast<std::size_t>(number_at<std::uint64_t>(bytes, offset));
+    if (number_at<std::uint32_t>(bytes, offset + 8) != masked(bert_hpc::io::detail::crc32c(bytes.substr(offset, 8))))
       break;
-    if (size > bytes.size() || place + 16 + size > bytes.size()) break;
-    const std::string payload = bytes.substr(place + 12, size);
-    if (number_at<std::uint32_t>(bytes, place + 12 + size) != masked(bert_hpc::io::detail::crc32c(payload))) break;
+    if (size > bytes.size() || offset + 16 + size > bytes.size()) break;
+    const std::string payload = bytes.substr(offset + 12, size);
+    if (number_at<std::uint32_t>(bytes, offset + 12 + size) != masked(bert_hpc::io::detail::crc32c(payload))) break;
     found.push_back(payload);
-    place += 16 + size;
+    offset += 16 + size;
   }
   return found;
 }
@@ -48,29 +48,29 @@ struct Field {
 };
 
 inline std::vector<Field> fields_of(const std::string& message) {
-  std::size_t place = 0;
+  std::size_t offset = 0;
   const auto varint = [&] {
     std::uint64_t value = 0;
     for (int shift = 0;; shift += 7) {
-      REQUIRE(place < message.size());
-      const auto byte = static_cast<unsigned char>(message[place++]);
+      REQUIRE(offset < message.size());
+      const auto byte = static_cast<unsigned char>(message[offset++]);
       value |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
       if (byte < 0x80) return value;
     }
   };
   std::vector<Field> found;
-  while (place < message.size()) {
+  while (offset < message.size()) {
     const std::uint64_t key = varint();
     Field field{key >> 3, 0, {}};
     const std::uint64_t kind = key & 7;
     if (kind == 0) field.bits = varint();
-    if (kind == 1) field.bits = number_at<std::uint64_t>(message, place), place += 8;
-    if (kind == 5) field.bits = number_at<std::uint32_t>(message, place), place += 4;
+    if (kind == 1) field.bits = number_at<std::uint64_t>(message, offset), offset += 8;
+    if (kind == 5) field.bits = number_at<std::uint32_t>(message, offset), offset += 4;
     if (kind == 2) {
       const std::uint64_t size = varint();
-      field.bytes = message.substr(place, size);
+      field.bytes = message.substr(offset, size);
       REQUIRE(field.bytes.size() == size);
-      place += size;
+      offset += size;
     }
     found.push_back(field);
   }

@@ -38,8 +38,8 @@ CheckpointManifest example() {
 const std::string history = "123456789";
 constexpr std::uint32_t history_checksum = 0xcbf43926;  // the CRC's published check value
 
-float value(int quantity, std::int64_t tensor, std::int64_t place) {
-  return static_cast<float>(quantity * 10000 + tensor * 1000 + place);
+float value(int quantity, std::int64_t tensor, std::int64_t index) {
+  return static_cast<float>(quantity * 10000 + tensor * 1000 + index);
 }
 
 void write_example(const std::string& folder, const CheckpointManifest& manifest) {
@@ -132,7 +132,7 @@ TEST_CASE("states in blocks read back in any requested ranges, wherever their pi
                          {"m_codes", QuantityForm::codes},
                          {"m_scales", QuantityForm::scales}};
   const std::vector<std::vector<std::uint8_t>> phases = {{7}, {200, 0, 0}};
-  const auto code = [](std::int64_t place) { return static_cast<std::uint8_t>(place % 251); };
+  const auto code = [](std::int64_t index) { return static_cast<std::uint8_t>(index % 251); };
   // The scale of an element is its block's, by file, piece and the block's number there.
   const auto scale = [](std::size_t file, std::size_t piece, std::int64_t block) {
     return static_cast<float>(1000 * file + 100 * piece + static_cast<std::size_t>(block));
@@ -147,14 +147,14 @@ TEST_CASE("states in blocks read back in any requested ranges, wherever their pi
       std::int64_t at = phases[f][p];
       for (std::int64_t r = 0; r < piece.count; ++r) {
         for (std::int64_t i = 0; i < piece.length; ++i, ++at) {
-          const std::int64_t place = piece.first + r * piece.stride + i;
-          parameters.push_back(static_cast<float>(place));
+          const std::int64_t index = piece.first + r * piece.stride + i;
+          parameters.push_back(static_cast<float>(index));
           if (piece.tensor == 1) {
             small.push_back(0.5f);
             continue;
           }
-          codes.push_back(code(place));
-          expected[static_cast<std::size_t>(place)] = scale(f, p, at / 256);
+          codes.push_back(code(index));
+          expected[static_cast<std::size_t>(index)] = scale(f, p, at / 256);
         }
       }
       for (std::int64_t b = 0; piece.tensor == 0 && b < (at + 255) / 256; ++b) scales.push_back(scale(f, p, b));
@@ -178,9 +178,9 @@ TEST_CASE("states in blocks read back in any requested ranges, wherever their pi
     reader.read_codes("m_codes", 0, first, codes);
     reader.read_scales("m_scales", 0, first, scales);
     for (std::size_t i = 0; i < size; ++i) {
-      const std::int64_t place = first + static_cast<std::int64_t>(i);
-      REQUIRE(codes[i] == code(place));
-      REQUIRE(scales[i] == expected[static_cast<std::size_t>(place)]);
+      const std::int64_t index = first + static_cast<std::int64_t>(i);
+      REQUIRE(codes[i] == code(index));
+      REQUIRE(scales[i] == expected[static_cast<std::size_t>(index)]);
     }
   }
   std::vector<float> out(10);
@@ -301,25 +301,25 @@ TEST_CASE("damage anywhere in a checkpoint is found before its numbers are used"
 
 TEST_CASE("a checkpoint that is a link, or has one, is refused; folders above it may be links") {
   const TemporaryDirectory directory;
-  const std::string place = directory / "step-00000006", outside = directory / "outside";
-  fs::create_directories(place);
-  write_example(place, example());
+  const std::string checkpoint = directory / "step-00000006", outside = directory / "outside";
+  fs::create_directories(checkpoint);
+  write_example(checkpoint, example());
   fs::create_directory_symlink(directory.path(), directory / "above");
   read_all(directory / "above/step-00000006");
-  fs::create_directory_symlink(place, directory / "step-00000008");
+  fs::create_directory_symlink(checkpoint, directory / "step-00000008");
   CHECK_THROWS_WITH(read_all(directory / "step-00000008"), ContainsSubstring("step-00000008': it is a symbolic link"));
   const CheckpointFolder folder(directory.path());
   CHECK_THROWS_WITH(folder.refuse_links(8), ContainsSubstring("step-00000008': it is a symbolic link"));
   CHECK_NOTHROW(folder.refuse_links(6));
   for (const std::string name : {"manifest.h5", "rank-00000.h5", "rank-00003.h5", history_name}) {
-    const std::string path = place + '/' + name;
+    const std::string path = checkpoint + '/' + name;
     fs::rename(path, outside);
     fs::create_symlink(outside, path);
-    CHECK_THROWS_WITH(read_all(place), ContainsSubstring(name + "': it is a symbolic link"));
+    CHECK_THROWS_WITH(read_all(checkpoint), ContainsSubstring(name + "': it is a symbolic link"));
     CHECK_THROWS_WITH(folder.refuse_links(6), ContainsSubstring(name + "': it is a symbolic link"));
     fs::rename(outside, path);
   }
-  read_all(place);
+  read_all(checkpoint);
 }
 
 TEST_CASE("a metric history that differs from the manifest is refused; older checkpoints have none") {
@@ -398,15 +398,15 @@ TEST_CASE("a checkpoint bears its name once it is whole, and pointers are follow
   // Again, in place of the one there is.
   bert_hpc::test::write_bytes(folder.begin(400) + "/manifest.h5", "new");
   folder.publish(400);
-  CHECK(bert_hpc::test::file_bytes(folder.place(400) + "/manifest.h5") == "new");
+  CHECK(bert_hpc::test::file_bytes(folder.path_of(400) + "/manifest.h5") == "new");
   CHECK_FALSE(fs::exists(folder.path() + "/.replaced-step-00000400"));
   CHECK(folder.prune(2).empty());
   CHECK_FALSE(fs::exists(folder.path() + "/.removing-.replaced-step-00000400"));
   // Killed before the new one had the name: the old one gets it back; after that, it goes.
-  fs::rename(folder.place(400), folder.path() + "/.replaced-step-00000400");
+  fs::rename(folder.path_of(400), folder.path() + "/.replaced-step-00000400");
   folder.tidy();
   CHECK(folder.steps() == std::vector<std::int64_t>{100, 400});
-  fs::copy(folder.place(400), folder.path() + "/.replaced-step-00000400", fs::copy_options::recursive);
+  fs::copy(folder.path_of(400), folder.path() + "/.replaced-step-00000400", fs::copy_options::recursive);
   folder.tidy();
   CHECK(folder.steps() == std::vector<std::int64_t>{100, 400});
   CHECK_FALSE(fs::exists(folder.path() + "/.replaced-step-00000400"));

@@ -1,4 +1,4 @@
-// A disk that fills up (a small file system, mounted for one process) at many places of a file's making. Each time in a
+// A disk that fills up (a small file system, mounted for one process) at many points of a file's making. Each time in a
 // child process, as the HDF5 library's clean-up at exit is part of what must go well: without io/hdf5/salvage.cpp it
 // crashes or hangs there, which replaces the exit status.
 #include <sched.h>

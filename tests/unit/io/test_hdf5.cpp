@@ -140,7 +140,7 @@ TEST_CASE("the same data gives the same bytes at any time") {
 
 TEST_CASE("contiguous payloads can be filled in place") {
   const TemporaryDirectory directory;
-  const std::string path = directory / "place.h5";
+  const std::string path = directory / "offset.h5";
   std::int64_t offset = 0;
   {
     Hdf5File file = Hdf5File::create(path, ExitCode::files, 512);

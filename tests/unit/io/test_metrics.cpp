@@ -272,7 +272,7 @@ TEST_CASE("a damaged journal loses only its damaged lines") {
   }
   const std::string path = metrics_journal_path(directory.path());
   const std::string good = bert_hpc::test::file_bytes(path);
-  // Torn at every place of the last two lines.
+  // Torn after every byte of the last two lines.
   const std::size_t fourth = good.rfind("step\t4") - 9;
   for (std::size_t kept = fourth; kept < good.size(); ++kept) {
     bert_hpc::test::write_bytes(path, good.substr(0, kept));
@@ -303,7 +303,7 @@ TEST_CASE("a damaged journal loses only its damaged lines") {
   CHECK(steps_of(directory).size() == 5);
 }
 
-TEST_CASE("an evaluation that is done again takes the place of the first") {
+TEST_CASE("an evaluation that is done again replaces the first") {
   const TemporaryDirectory directory;
   {
     MetricsWriter writer(directory.path(), example_info());
