@@ -11,13 +11,13 @@ DistanceBias::DistanceBias(const PositionBiasSettings& settings, const core::Par
   core::copy_to_device(buckets.data(), buckets_.data(), buckets.size() * sizeof(std::int32_t));
 }
 
-void DistanceBias::declare(const PositionBiasSettings& settings, std::int64_t heads, const TensorRank& place,
+void DistanceBias::declare(const PositionBiasSettings& settings, std::int64_t heads, const TensorRank& tensor_rank,
                            std::vector<core::ParameterSpec>& specs) {
   specs.push_back({.name = settings.in_block,
-                   .shape = {place.share(heads), settings.buckets},
+                   .shape = {tensor_rank.share(heads), settings.buckets},
                    .decay = false,  // Transformers decays no parameter with "bias" in its name
                    .copy_of = settings.in_block == settings.name ? "" : settings.name,
-                   .shard = place.rows(heads)});
+                   .shard = tensor_rank.rows(heads)});
 }
 
 ops::PositionBias DistanceBias::view() const {

@@ -19,7 +19,7 @@ class DistanceBias {
   DistanceBias(const PositionBiasSettings& settings, const core::ParameterStore& parameters);
 
   /// Appends the parameter: (heads here, buckets).
-  static void declare(const PositionBiasSettings& settings, std::int64_t heads, const TensorRank& place,
+  static void declare(const PositionBiasSettings& settings, std::int64_t heads, const TensorRank& tensor_rank,
                       std::vector<core::ParameterSpec>& specs);
 
   bool is_trained() const { return slice_ >= 0 && parameters_->is_trainable(slice_); }

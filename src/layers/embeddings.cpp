@@ -10,13 +10,13 @@
 namespace bert_hpc::layers {
 
 void Embeddings::declare(const EmbeddingsSettings& settings, std::vector<core::ParameterSpec>& specs,
-                         const TensorRank& place) {
+                         const TensorRank& tensor_rank) {
   // The rows of a shard of the vocabulary are not the ids of tokens: there all rows count as touched.
-  const bool row_sparse = settings.row_sparse() && place.size == 1;
+  const bool row_sparse = settings.row_sparse() && tensor_rank.size == 1;
   const std::size_t first = specs.size();
   specs.push_back({.name = settings.word + ".weight",
-                   .shape = {place.share(settings.vocabulary), settings.hidden},
-                   .shard = place.rows(settings.vocabulary),
+                   .shape = {tensor_rank.share(settings.vocabulary), settings.hidden},
+                   .shard = tensor_rank.rows(settings.vocabulary),
                    .row_sparse = row_sparse,
                    .zero_row = settings.padding_row});
   if (settings.positions > 0) {
@@ -39,7 +39,8 @@ Embeddings::Embeddings(const EmbeddingsSettings& settings, const core::Parameter
       position_(settings.positions > 0 ? parameters.find(settings.position + ".weight") : -1),
       type_(settings.types > 0 ? parameters.find(settings.type + ".weight") : -1),
       norm_(parameters, settings.norm, settings.norm_kind) {
-  core::require(settings.vocabulary >= group.place().size, "embeddings: a tensor group larger than the vocabulary");
+  core::require(settings.vocabulary >= group.tensor_rank().size,
+                "embeddings: a tensor group larger than the vocabulary");
 }
 
 void Embeddings::allocate_saved(core::Workspace& workspace, std::int64_t tokens,
@@ -60,7 +61,7 @@ void Embeddings::look_up(const core::MicroBatch& batch, Saved& saved) const {
   }
   const std::int64_t begin = group_.begin(batch.tokens.count);
   const Matrix words = group_.partial(saved.sum, batch.tokens.count);
-  ops::word_embedding_forward(batch, word, group_.place().begin(settings_.vocabulary), words);
+  ops::word_embedding_forward(batch, word, group_.tensor_rank().begin(settings_.vocabulary), words);
   group_.sum(words, saved.sum);
   if (settings_.token_dropout) {
     ops::token_factors(batch, settings_.token_dropout, saved.factors.data);
@@ -98,7 +99,7 @@ void Embeddings::backward_weight(Engine&, const StepContext& context, const Save
   if (settings_.sum_out && drop.probability > 0) ops::dropout(drop, rows, d_y, d_y);
   const auto add = [&](Tensor<float> word, Tensor<float> position, Tensor<float> type) {
     ops::embedding_backward(context.batch, group_.gather(d_y, context.batch.tokens.count), word, positions(position),
-                            type, group_.place().begin(settings_.vocabulary));
+                            type, group_.tensor_rank().begin(settings_.vocabulary));
   };
   if (settings_.token_dropout) {
     if (position_ >= 0 || type_ >= 0) add({}, table_gradient(position_), table_gradient(type_));
@@ -126,8 +127,8 @@ class TokenEmbeddings final : public InputKind {
   std::int64_t hidden() const override { return settings_.hidden; }
   bool sum_out() const override { return settings_.sum_out; }
   std::int64_t looked_up() const override { return settings_.vocabulary; }
-  void declare(std::vector<core::ParameterSpec>& specs, const TensorRank& place) const override {
-    Embeddings::declare(settings_, specs, place);
+  void declare(std::vector<core::ParameterSpec>& specs, const TensorRank& tensor_rank) const override {
+    Embeddings::declare(settings_, specs, tensor_rank);
   }
   LayerCosts costs(const BatchShape& batch, DataType storage) const override;
   std::unique_ptr<Input> make(const core::ParameterStore& parameters, const TensorGroup& group,

@@ -47,21 +47,22 @@ std::shared_ptr<const SublayerKind> feed_forward_sublayer(FeedForwardSettings se
 }
 
 void FeedForward::declare(const SublayerSettings& settings, const FeedForwardSettings& own,
-                          std::vector<core::ParameterSpec>& specs, const TensorRank& place) {
-  const std::int64_t intermediate = own.intermediate_size, wide = place.share(intermediate);
-  const core::Shard here = place.rows(intermediate);
+                          std::vector<core::ParameterSpec>& specs, const TensorRank& tensor_rank) {
+  const std::int64_t intermediate = own.intermediate_size, wide = tensor_rank.share(intermediate);
+  const core::Shard here = tensor_rank.rows(intermediate);
   specs.push_back(
       {.name = own.intermediate + ".weight", .shape = {wide, settings.hidden}, .shard = here, .one_product = true});
   if (settings.biases) declare_vector(specs, {.name = own.intermediate + ".bias", .shape = {wide}, .shard = here});
-  declare_output(settings, intermediate, specs, place);
-  declare_adapters(settings, {own.intermediate}, settings.hidden, intermediate, LayerSplit::outputs, specs, place);
-  declare_adapters(settings, {settings.output}, intermediate, settings.hidden, LayerSplit::inputs, specs, place);
+  declare_output(settings, intermediate, specs, tensor_rank);
+  declare_adapters(settings, {own.intermediate}, settings.hidden, intermediate, LayerSplit::outputs, specs,
+                   tensor_rank);
+  declare_adapters(settings, {settings.output}, intermediate, settings.hidden, LayerSplit::inputs, specs, tensor_rank);
 }
 
 FeedForward::FeedForward(const SublayerSettings& settings, const FeedForwardSettings& own,
                          const core::ParameterStore& parameters, const TensorGroup& group)
     : ResidualSublayer(settings, parameters, group, output_site_of_block),
-      wide_(group.place().share(own.intermediate_size)),
+      wide_(group.tensor_rank().share(own.intermediate_size)),
       activation_(own.activation),
       intermediate_(linear(own.intermediate, intermediate_input)) {}
 

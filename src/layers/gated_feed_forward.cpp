@@ -17,12 +17,12 @@ class GatedFeedForward : public ResidualSublayer {
   GatedFeedForward(const SublayerSettings& settings, const GatedFeedForwardSettings& own,
                    const core::ParameterStore& parameters, const TensorGroup& group)
       : ResidualSublayer(settings, parameters, group, gated_output_site),
-        wide_(group.place().share(own.intermediate_size)),
+        wide_(group.tensor_rank().share(own.intermediate_size)),
         activation_(own.activation),
         intermediate_(linear(own.intermediate, gated_input, 2)) {}
 
   static void declare(const SublayerSettings& settings, const GatedFeedForwardSettings& own,
-                      std::vector<core::ParameterSpec>& specs, const TensorRank& place);
+                      std::vector<core::ParameterSpec>& specs, const TensorRank& tensor_rank);
 
   std::unique_ptr<SavedActivations> make_saved() const override { return std::make_unique<Saved>(); }
   std::unique_ptr<WeightGradientInputs> make_deferred() const override { return std::make_unique<Deferred>(); }
@@ -90,9 +90,9 @@ class GatedFeedForwardKind final : public KindOf<GatedFeedForward, GatedFeedForw
 };
 
 void GatedFeedForward::declare(const SublayerSettings& settings, const GatedFeedForwardSettings& own,
-                               std::vector<core::ParameterSpec>& specs, const TensorRank& place) {
-  const std::int64_t intermediate = own.intermediate_size, wide = place.share(intermediate);
-  const core::Shard here = place.rows(intermediate);
+                               std::vector<core::ParameterSpec>& specs, const TensorRank& tensor_rank) {
+  const std::int64_t intermediate = own.intermediate_size, wide = tensor_rank.share(intermediate);
+  const core::Shard here = tensor_rank.rows(intermediate);
   for (const std::string* const name : {&own.intermediate, &own.gate}) {
     specs.push_back({.name = *name + ".weight",
                      .shape = {wide, settings.hidden},
@@ -104,10 +104,10 @@ void GatedFeedForward::declare(const SublayerSettings& settings, const GatedFeed
     if (!settings.biases) break;
     declare_vector(specs, {.name = *name + ".bias", .shape = {wide}, .joined = name == &own.gate, .shard = here});
   }
-  declare_output(settings, intermediate, specs, place);
+  declare_output(settings, intermediate, specs, tensor_rank);
   declare_adapters(settings, {own.intermediate, own.gate}, settings.hidden, intermediate, LayerSplit::outputs, specs,
-                   place);
-  declare_adapters(settings, {settings.output}, intermediate, settings.hidden, LayerSplit::inputs, specs, place);
+                   tensor_rank);
+  declare_adapters(settings, {settings.output}, intermediate, settings.hidden, LayerSplit::inputs, specs, tensor_rank);
 }
 
 void GatedFeedForward::allocate_saved(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection,

@@ -98,15 +98,15 @@ LayerCosts costs_of_vocabulary_head(const HeadSettings& settings, const BatchSha
 }
 
 void declare_sequence_head(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs,
-                           const TensorRank& place) {
-  return settings.dense.empty() ? TokenHead::declare(settings, specs, place)
-                                : SequenceHead::declare(settings, specs, place);
+                           const TensorRank& tensor_rank) {
+  return settings.dense.empty() ? TokenHead::declare(settings, specs, tensor_rank)
+                                : SequenceHead::declare(settings, specs, tensor_rank);
 }
 
 void declare_token_head(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs,
-                        const TensorRank& place) {
-  return settings.dense_of_tokens ? SequenceHead::declare(settings, specs, place)
-                                  : TokenHead::declare(settings, specs, place);
+                        const TensorRank& tensor_rank) {
+  return settings.dense_of_tokens ? SequenceHead::declare(settings, specs, tensor_rank)
+                                  : TokenHead::declare(settings, specs, tensor_rank);
 }
 
 std::unique_ptr<Head> make_token_head(const HeadSettings& settings, const core::ParameterStore& parameters,
@@ -168,8 +168,9 @@ HeadKind span_head() {
           .costs = costs_of_token_head};
 }
 
-void declare_head(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs, const TensorRank& place) {
-  settings.kind.declare(settings, specs, place);
+void declare_head(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs,
+                  const TensorRank& tensor_rank) {
+  settings.kind.declare(settings, specs, tensor_rank);
 }
 
 LayerCosts head_costs(const HeadSettings& settings, const BatchShape& batch) {

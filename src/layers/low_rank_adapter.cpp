@@ -49,9 +49,9 @@ int find_adapter_a(const core::ParameterStore& parameters, const std::string& la
 }
 
 void declare_adapters(const std::vector<AdaptedLayer>& layers, const AdapterSettings& settings,
-                      std::vector<core::ParameterSpec>& specs, LayerSplit split, const TensorRank& place) {
-  const TensorRank all, &of_in = split == LayerSplit::inputs ? place : all,
-                        &of_out = split == LayerSplit::outputs ? place : all;
+                      std::vector<core::ParameterSpec>& specs, LayerSplit split, const TensorRank& tensor_rank) {
+  const TensorRank all, &of_in = split == LayerSplit::inputs ? tensor_rank : all,
+                        &of_out = split == LayerSplit::outputs ? tensor_rank : all;
   const bool has_one_a = settings.is_part(layers.front().name);
   for (const AdaptedLayer& layer : layers) {
     if (has_one_a && &layer != &layers.front()) break;

@@ -80,8 +80,8 @@ class ProjectedEmbeddingsKind final : public InputKind {
   std::int64_t most_columns() const override { return std::max(hidden_, settings_.hidden); }
   std::int64_t looked_up() const override { return embeddings_->looked_up(); }
 
-  void declare(std::vector<core::ParameterSpec>& specs, const TensorRank& place) const override {
-    embeddings_->declare(specs, place);
+  void declare(std::vector<core::ParameterSpec>& specs, const TensorRank& tensor_rank) const override {
+    embeddings_->declare(specs, tensor_rank);
     specs.push_back({.name = projection_ + ".weight", .shape = {hidden_, settings_.hidden}});
     declare_vector(specs, {.name = projection_ + ".bias", .shape = {hidden_}});
   }

@@ -12,10 +12,10 @@ ResidualSublayer::ResidualSublayer(const SublayerSettings& settings, const core:
       norm_(parameters, settings.norm, settings.norm_kind) {}
 
 void ResidualSublayer::declare_output(const SublayerSettings& settings, std::int64_t columns,
-                                      std::vector<core::ParameterSpec>& specs, const TensorRank& place) {
+                                      std::vector<core::ParameterSpec>& specs, const TensorRank& tensor_rank) {
   specs.push_back({.name = settings.output + ".weight",
-                   .shape = {settings.hidden, place.share(columns)},
-                   .shard = place.columns(columns),
+                   .shape = {settings.hidden, tensor_rank.share(columns)},
+                   .shard = tensor_rank.columns(columns),
                    .one_product = true});
   if (settings.biases) declare_vector(specs, {.name = settings.output + ".bias", .shape = {settings.hidden}});
   declare_norm(specs, settings.norm, settings.hidden, settings.norm_kind);
@@ -23,13 +23,13 @@ void ResidualSublayer::declare_output(const SublayerSettings& settings, std::int
 
 void ResidualSublayer::declare_adapters(const SublayerSettings& settings, const std::vector<std::string>& reading,
                                         std::int64_t in, std::int64_t out, LayerSplit split,
-                                        std::vector<core::ParameterSpec>& specs, const TensorRank& place) {
+                                        std::vector<core::ParameterSpec>& specs, const TensorRank& tensor_rank) {
   std::vector<AdaptedLayer> adapted;
   for (const std::string& layer : reading) {
     if (settings.adapters.adapts(layer)) adapted.push_back({layer, in, out});
   }
   if (adapted.empty()) return;
-  layers::declare_adapters(adapted, settings.adapters, specs, split, place);
+  layers::declare_adapters(adapted, settings.adapters, specs, split, tensor_rank);
 }
 
 Linear ResidualSublayer::linear(const std::string& name, std::uint32_t input, std::int64_t joined) const {

@@ -66,9 +66,10 @@ std::shared_ptr<const SublayerKind> attention_sublayer(AttentionSettings setting
 }
 
 void SelfAttention::declare(const SublayerSettings& settings, const AttentionSettings& own,
-                            std::vector<core::ParameterSpec>& specs, const TensorRank& place) {
-  const std::int64_t hidden = settings.hidden, width = place.share(hidden);
-  const core::Shard columns_here = place.rows(hidden);  // of query, key and value, which are rows of their weights
+                            std::vector<core::ParameterSpec>& specs, const TensorRank& tensor_rank) {
+  const std::int64_t hidden = settings.hidden, width = tensor_rank.share(hidden);
+  const core::Shard columns_here =
+      tensor_rank.rows(hidden);  // of query, key and value, which are rows of their weights
   const std::string* const names[] = {&own.query, &own.key, &own.value};
   for (const std::string* name : names) {
     specs.push_back({.name = *name + ".weight",
@@ -82,22 +83,22 @@ void SelfAttention::declare(const SublayerSettings& settings, const AttentionSet
     declare_vector(specs,
                    {.name = *name + ".bias", .shape = {width}, .joined = name != &own.query, .shard = columns_here});
   }
-  if (own.position_bias) DistanceBias::declare(*own.position_bias, own.heads, place, specs);
-  declare_output(settings, hidden, specs, place);
-  declare_adapters(settings, {own.query, own.key, own.value}, hidden, hidden, LayerSplit::outputs, specs, place);
-  declare_adapters(settings, {settings.output}, hidden, hidden, LayerSplit::inputs, specs, place);
+  if (own.position_bias) DistanceBias::declare(*own.position_bias, own.heads, tensor_rank, specs);
+  declare_output(settings, hidden, specs, tensor_rank);
+  declare_adapters(settings, {own.query, own.key, own.value}, hidden, hidden, LayerSplit::outputs, specs, tensor_rank);
+  declare_adapters(settings, {settings.output}, hidden, hidden, LayerSplit::inputs, specs, tensor_rank);
 }
 
 SelfAttention::SelfAttention(const SublayerSettings& settings, const AttentionSettings& own,
                              const core::ParameterStore& parameters, const TensorGroup& group)
     : ResidualSublayer(settings, parameters, group, output_site),
       own_(own),
-      heads_(group.place().share(own.heads)),
-      width_(group.place().share(settings.hidden)),
+      heads_(group.tensor_rank().share(own.heads)),
+      width_(group.tensor_rank().share(settings.hidden)),
       query_key_value_(linear(own.query, attention_input, 3)),
       query_(linear(own.query, attention_input)),
       key_value_(linear(own.key, attention_input, 2)) {
-  core::require(own.heads % group.place().size == 0, "attention: heads that the tensor group cannot share out");
+  core::require(own.heads % group.tensor_rank().size == 0, "attention: heads that the tensor group cannot share out");
   if (own.rotary_theta > 0) frequencies_ = ops::RotaryFrequencies::of(own.rotary_theta, settings.hidden / own.heads);
   if (own.position_bias) bias_ = DistanceBias(*own.position_bias, parameters);
 }
@@ -181,7 +182,7 @@ ops::AttentionInputs SelfAttention::inputs(const StepContext& context, const Tok
                       .heads = heads_,
                       .head_dim = settings_.hidden / own_.heads,
                       .max_length = context.batch.max_length,
-                      .first_head = group_.place().begin(own_.heads)},
+                      .first_head = group_.tensor_rank().begin(own_.heads)},
           .queries = rows,
           .keys = context.batch.tokens,
           .dropout = context.dropout(own_.dropout, settings_.first_site),

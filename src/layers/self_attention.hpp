@@ -16,7 +16,7 @@ class SelfAttention : public ResidualSublayer {
 
   /// Appends its parameters.
   static void declare(const SublayerSettings& settings, const AttentionSettings& own,
-                      std::vector<core::ParameterSpec>& specs, const TensorRank& place);
+                      std::vector<core::ParameterSpec>& specs, const TensorRank& tensor_rank);
 
   std::unique_ptr<SavedActivations> make_saved() const override { return std::make_unique<Saved>(); }
   std::unique_ptr<WeightGradientInputs> make_deferred() const override { return std::make_unique<Deferred>(); }

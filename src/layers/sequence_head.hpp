@@ -12,7 +12,8 @@ namespace bert_hpc::layers {
 class SequenceHead : public Head {
  public:
   /// The same on every rank of a tensor group.
-  static void declare(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs, const TensorRank& place);
+  static void declare(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs,
+                      const TensorRank& tensor_rank);
   SequenceHead(const HeadSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group);
 
   std::unique_ptr<SavedActivations> make_saved() const override { return std::make_unique<Saved>(); }

@@ -16,8 +16,8 @@ class KindOf : public SublayerKind {
   explicit KindOf(Own own) : own_(std::move(own)) {}
 
   void declare(const SublayerSettings& settings, std::vector<core::ParameterSpec>& specs,
-               const TensorRank& place) const override {
-    Layer::declare(settings, own_, specs, place);
+               const TensorRank& tensor_rank) const override {
+    Layer::declare(settings, own_, specs, tensor_rank);
   }
   std::unique_ptr<Sublayer> make(const SublayerSettings& settings, const core::ParameterStore& parameters,
                                  const TensorGroup& group) const override {

@@ -58,7 +58,7 @@ ConstMatrix TensorGroup::gather(const ConstMatrix& piece, std::int64_t rows) con
   if (!shared()) return piece;
   const std::span<std::byte> buffer = exchange_->gathered_[exchange_->turn_];
   exchange_->turn_ = (exchange_->turn_ + 1) % 3;
-  const std::int64_t padded = capacity(rows) * place_.size;
+  const std::int64_t padded = capacity(rows) * tensor_rank_.size;
   const Matrix all(buffer.data(), rows, piece.columns, piece.columns, piece.type);
   const std::int64_t bytes = padded * piece.columns * core::bytes_of(piece.type);
   core::require(bytes <= static_cast<std::int64_t>(buffer.size()),
@@ -73,8 +73,9 @@ ConstMatrix TensorGroup::gather(const ConstMatrix& piece, std::int64_t rows) con
 
 Matrix TensorGroup::partial(const Matrix& piece, std::int64_t rows) const {
   if (!shared()) return piece;
-  core::require(capacity(rows) * place_.size * piece.columns <= static_cast<std::int64_t>(exchange_->partial_.size()),
-                "tensor parallelism: more rows than memory was reserved for");
+  core::require(
+      capacity(rows) * tensor_rank_.size * piece.columns <= static_cast<std::int64_t>(exchange_->partial_.size()),
+      "tensor parallelism: more rows than memory was reserved for");
   return Tensor<float>(exchange_->partial_.data(), rows, piece.columns);
 }
 
@@ -92,7 +93,8 @@ void TensorGroup::sum(const Matrix& all, const Matrix& piece) const {
   const bool narrows = piece.type != DataType::fp32;
   const Tensor<float> total =
       narrows ? Tensor<float>(exchange_->summed_.data(), piece.rows, piece.columns) : piece.as<float>();
-  exchange_->group_->start_reduce_scatter(span_of(all.as<float>(), room * place_.size), span_of(total, room))->wait();
+  exchange_->group_->start_reduce_scatter(span_of(all.as<float>(), room * tensor_rank_.size), span_of(total, room))
+      ->wait();
   if (narrows) ops::copy(total, piece);
 }
 

@@ -9,7 +9,8 @@ namespace bert_hpc::layers {
 
 class TokenHead : public Head {
  public:
-  static void declare(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs, const TensorRank& place);
+  static void declare(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs,
+                      const TensorRank& tensor_rank);
   TokenHead(const HeadSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group);
 
   std::unique_ptr<SavedActivations> make_saved() const override { return std::make_unique<Saved>(); }

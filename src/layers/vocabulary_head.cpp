@@ -7,11 +7,11 @@
 namespace bert_hpc::layers {
 
 void VocabularyHead::declare(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs,
-                             const TensorRank& place) {
+                             const TensorRank& tensor_rank) {
   if (!settings.bias.empty()) {
-    declare_vector(
-        specs,
-        {.name = settings.bias, .shape = {place.share(settings.outputs)}, .shard = place.rows(settings.outputs)});
+    declare_vector(specs, {.name = settings.bias,
+                           .shape = {tensor_rank.share(settings.outputs)},
+                           .shard = tensor_rank.rows(settings.outputs)});
   }
   if (!settings.dense.empty()) {
     specs.push_back({settings.dense + ".weight", {settings.decoded(), settings.hidden}});
@@ -20,9 +20,9 @@ void VocabularyHead::declare(const HeadSettings& settings, std::vector<core::Par
   }
   if (settings.declares_decoder) {
     specs.push_back({.name = settings.decoder,
-                     .shape = {place.share(settings.outputs), settings.decoded()},
+                     .shape = {tensor_rank.share(settings.outputs), settings.decoded()},
                      .copy_of = settings.ties_word_embeddings ? settings.word_embeddings : "",
-                     .shard = place.rows(settings.outputs),
+                     .shard = tensor_rank.rows(settings.outputs),
                      .zero_row = settings.ties_word_embeddings ? settings.padding_row : -1});
   }
 }
@@ -31,8 +31,8 @@ VocabularyHead::VocabularyHead(const HeadSettings& settings, const core::Paramet
                                const TensorGroup& group)
     : settings_(settings),
       group_(group),
-      first_output_(group.place().begin(settings.outputs)),
-      outputs_(group.place().share(settings.outputs)),
+      first_output_(group.tensor_rank().begin(settings.outputs)),
+      outputs_(group.tensor_rank().share(settings.outputs)),
       decoder_(parameters, {.weight = settings.decoder, .bias = settings.bias, .in_encoder = false}) {
   if (settings.dense.empty()) return;
   const LinearSettings dense = {.weight = settings.dense + ".weight",
@@ -107,12 +107,12 @@ void VocabularyHead::predict(SavedActivations& of_micro_batch, std::int32_t* pre
   auto& saved = static_cast<Saved&>(of_micro_batch);
   if (!group_.shared()) return ops::arg_max(saved.logits, predicted);
   const Tensor<float> logits = saved.logits.as<float>();
-  const Tensor<float> largest = saved.shard_sums.row_range(0, 1), place = saved.shard_sums.row_range(1, 1);
+  const Tensor<float> largest = saved.shard_sums.row_range(0, 1), index = saved.shard_sums.row_range(1, 1);
   ops::class_shard_maxima(logits, largest.data);
   group_.all_reduce({largest.data, static_cast<std::size_t>(largest.size())}, comm::Reduction::maximum);
-  ops::class_shard_arg_max(logits, first_output_, largest.data, place.data);
-  group_.all_reduce({place.data, static_cast<std::size_t>(place.size())}, comm::Reduction::minimum);
-  ops::to_integers(place.data, place.size(), predicted);
+  ops::class_shard_arg_max(logits, first_output_, largest.data, index.data);
+  group_.all_reduce({index.data, static_cast<std::size_t>(index.size())}, comm::Reduction::minimum);
+  ops::to_integers(index.data, index.size(), predicted);
 }
 
 void VocabularyHead::backward_input(Engine& engine, const StepContext& context, SavedActivations& of_micro_batch,

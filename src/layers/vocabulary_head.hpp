@@ -9,7 +9,8 @@ namespace bert_hpc::layers {
 
 class VocabularyHead : public Head {
  public:
-  static void declare(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs, const TensorRank& place);
+  static void declare(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs,
+                      const TensorRank& tensor_rank);
   /// Cross entropy with ClassTargets, token ids.
   static void loss(const LossInput& input);
   VocabularyHead(const HeadSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group);

@@ -103,8 +103,8 @@ void HfCheckpoint::add(std::size_t file, const StoredTensor& tensor, ProblemList
   if (is_buffer(tensor.name, family_)) return;
   if (wrapper_.empty()) wrapper_ = wrapper_prefix(tensor.name, family_);
   const Entry entry{.file = file, .tensor = &tensor};
-  const auto [place, added] = entries_.emplace(canonical_name(tensor.name, family_), entry);
-  if (!added) problems.add(describe(place->second) + " and " + describe(entry) + " are both " + place->first + ".");
+  const auto [known, added] = entries_.emplace(canonical_name(tensor.name, family_), entry);
+  if (!added) problems.add(describe(known->second) + " and " + describe(entry) + " are both " + known->first + ".");
 }
 
 // The index maps each tensor to its file. Only what it says is believed: a shard that lacks a tensor is an error.

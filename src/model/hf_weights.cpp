@@ -83,7 +83,7 @@ void report_unused(const HfCheckpoint& checkpoint, const WeightNames& names, con
   }
 }
 
-/// whole_model: `wanted` is all of a model, so that an error lists tensors without a place.
+/// whole_model: `wanted` is all of a model, so that an error lists tensors without a parameter.
 LoadPlan plan_load(const HfCheckpoint& checkpoint, const std::filesystem::path& folder,
                    const std::vector<Wanted>& wanted, const LoadOptions& options, bool whole_model = false) {
   const Family& family = family_of(options.family);
@@ -167,7 +167,7 @@ LoadPlan plan_load(const HfCheckpoint& checkpoint, const std::filesystem::path& 
   }
   report_unused(checkpoint, names, options.weights, wanted, plan.report);
   if (whole_model && !problems.empty() && !plan.report.unused.empty()) {
-    problems.add("The model has no place for " + core::counted(std::ssize(plan.report.unused), "tensor") + ": " +
+    problems.add("The model has no parameters for " + core::counted(std::ssize(plan.report.unused), "tensor") + ": " +
                  core::printable(core::listed(plan.report.unused, "and", false), longest_listed) + '.');
   }
   problems.throw_if_any(ExitCode::files, folder.string() + ": the weights do not fit the model:");

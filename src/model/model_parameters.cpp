@@ -28,17 +28,17 @@ void declare_projection(const ModelPlan& plan, std::int64_t edge, std::vector<co
 }
 
 std::vector<core::ParameterSpec> model_parameters(const ModelPlan& plan, const ModelRange& range,
-                                                  const layers::TensorRank& place) {
+                                                  const layers::TensorRank& tensor_rank) {
   std::vector<core::ParameterSpec> specs;
   if (range.embeddings) {
-    plan.input->declare(specs, place);
+    plan.input->declare(specs, tensor_rank);
     declare_projection(plan, 0, specs);
   }
   for (std::int64_t i = range.first; i < range.last; ++i) {
-    layers::declare_sublayer(plan.sublayers[static_cast<std::size_t>(i)], specs, place);
+    layers::declare_sublayer(plan.sublayers[static_cast<std::size_t>(i)], specs, tensor_rank);
     declare_projection(plan, i + 1, specs);
   }
-  if (range.head) layers::declare_head(head_of(plan, range), specs, place);
+  if (range.head) layers::declare_head(head_of(plan, range), specs, tensor_rank);
   for (core::ParameterSpec& spec : specs) {
     if (plan.change_spec) plan.change_spec(spec);
     if (plan.trains) spec.trainable = plan.trains(spec.copy_of.empty() ? spec.name : spec.copy_of);
@@ -51,8 +51,8 @@ void set_sends_gradient(std::vector<ModelRange>& parts, const ModelPlan& plan) {
 }
 
 std::vector<core::ParameterSpec> model_parameters(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs,
-                                                  const ModelRange& range, const layers::TensorRank& place) {
-  return model_parameters(make_plan(config, kind, outputs), range, place);
+                                                  const ModelRange& range, const layers::TensorRank& tensor_rank) {
+  return model_parameters(make_plan(config, kind, outputs), range, tensor_rank);
 }
 
 std::vector<core::ParameterSpec> model_parameters(const ModelConfig& config, const HeadKind& kind,

@@ -247,18 +247,18 @@ void PeftAdapter::check(const std::vector<core::ParameterSpec>& whole_model, con
   for (const Entry& entry : entries_) {
     const std::string_view end = adapter_end(entry.name);
     const std::string tensor = end.empty() ? entry.name : layer_of(entry.name, end) + std::string(weight_end);
-    const auto place = shapes.find(tensor);
+    const auto shape = shapes.find(tensor);
     any_transposed = any_transposed || transposed.contains(tensor);
-    if (place == shapes.end()) {
-      problems.add(core::in_quotes(entry.tensor->name) + " has no place in the model.");
+    if (shape == shapes.end()) {
+      problems.add(core::in_quotes(entry.tensor->name) + " has no counterpart in the model.");
     } else if (end == a_end) {
-      compare(entry, {settings_.rank, place->second.back()});
+      compare(entry, {settings_.rank, shape->second.back()});
     } else if (end == b_end) {
-      compare(entry, {place->second.front(), settings_.rank});
+      compare(entry, {shape->second.front(), settings_.rank});
     } else if (end == m_end) {
-      compare(entry, {place->second.front()});
+      compare(entry, {shape->second.front()});
     } else {
-      compare(entry, place->second);
+      compare(entry, shape->second);
     }
   }
   if (stored_transposed_ && !any_transposed) {
@@ -285,34 +285,34 @@ std::vector<float> PeftAdapter::transposed(const Entry& entry) const {
 }
 
 void PeftAdapter::load_head(const core::ParameterSlice& slice, const WeightSource& source,
-                            std::span<float> place) const {
+                            std::span<float> target) const {
   const Entry* const entry = find(source.tensor);
   if (entry == nullptr) return;
   core::require(source.is_whole(), "adapter: the head's parameters are tensors of their own");
-  core::copy_to_device<float>(core::take_shard(slice.shape, slice.shard, values(*entry)), place);
+  core::copy_to_device<float>(core::take_shard(slice.shape, slice.shard, values(*entry)), target);
 }
 
 /// Layers that files store together all get the a of the file.
 void PeftAdapter::load_adapter(const core::ParameterSlice& slice, const WeightTable& table,
-                               std::span<float> place) const {
+                               std::span<float> target) const {
   const std::string_view end = adapter_end(slice.name);
   const WeightSource weight = table.source_of(layer_of(slice.name, end) + std::string(weight_end));
   const Entry* const entry = find(stored_layer(weight) + std::string(end));
   if (entry == nullptr) return;
   if (end == a_end) {
-    core::copy_to_device<float>(core::take_shard(slice.shape, slice.shard, values(*entry)), place);
+    core::copy_to_device<float>(core::take_shard(slice.shape, slice.shard, values(*entry)), target);
   } else if (end == b_end) {
     const core::Shard outputs =
         among_outputs(weight, 1, {slice.shard.dimension - 1, slice.shard.begin, slice.shard.whole}, slice.shape[1]);
-    core::copy_to_device<float>(core::take_shard(slice.shape, outputs, transposed(*entry)), place);
+    core::copy_to_device<float>(core::take_shard(slice.shape, outputs, transposed(*entry)), target);
   } else {
     const core::Shard outputs = among_outputs(weight, 0, slice.shard, slice.shape[0]);
-    core::copy_to_device<float>(core::take_shard(slice.shape, outputs, values(*entry)), place);
+    core::copy_to_device<float>(core::take_shard(slice.shape, outputs, values(*entry)), target);
   }
 }
 
 /// Adds the adapter to a weight of which the slice may be some rows or columns.
-void PeftAdapter::merge(const core::ParameterSlice& slice, const WeightSource& source, std::span<float> place) const {
+void PeftAdapter::merge(const core::ParameterSlice& slice, const WeightSource& source, std::span<float> target) const {
   const std::string layer = stored_layer(source);
   const Entry* const a = find(layers::adapter_a(layer));
   if (layer.empty() || a == nullptr) return;
@@ -326,7 +326,7 @@ void PeftAdapter::merge(const core::ParameterSlice& slice, const WeightSource& s
       core::take_shard({rank, slice.rows}, among_outputs(source, 1, slice.shard, slice.rows),
                        transposed(*find(layers::adapter_b(layer))));
   std::vector<float> staging;
-  const std::span<const float> on_host = core::on_host<float>(place, staging);
+  const std::span<const float> on_host = core::on_host<float>(target, staging);
   std::vector<float> merged(on_host.begin(), on_host.end());
   const std::vector<float> of_m =
       settings_.magnitudes ? core::take_shard({slice.rows}, among_outputs(source, 0, slice.shard, slice.rows),
@@ -337,7 +337,7 @@ void PeftAdapter::merge(const core::ParameterSlice& slice, const WeightSource& s
                  .b = {of_b.data(), rank, slice.rows},
                  .magnitudes = settings_.magnitudes ? of_m.data() : nullptr},
                 {merged.data(), slice.rows, slice.columns});
-  core::copy_to_device<float>(merged, place);
+  core::copy_to_device<float>(merged, target);
 }
 
 void PeftAdapter::load(core::ParameterStore& store, const WeightTable& table) const {
@@ -345,15 +345,15 @@ void PeftAdapter::load(core::ParameterStore& store, const WeightTable& table) co
   std::set<std::string> names;
   for (const core::ParameterSlice& slice : store.slices()) names.insert(slice.name);
   for (const core::ParameterSlice& slice : store.slices()) {
-    const std::span<float> place =
+    const std::span<float> target =
         all.subspan(static_cast<std::size_t>(slice.offset), static_cast<std::size_t>(slice.size));
     if (slice.adapter) {
-      load_adapter(slice, table, place);
+      load_adapter(slice, table, target);
       continue;
     }
     const WeightSource source = table.source_of(slice.name);
-    load_head(slice, source, place);
-    if (!names.contains(layers::adapter_b(layer_of(slice.name, weight_end)))) merge(slice, source, place);
+    load_head(slice, source, target);
+    if (!names.contains(layers::adapter_b(layer_of(slice.name, weight_end)))) merge(slice, source, target);
   }
 }
 

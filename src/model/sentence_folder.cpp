@@ -70,13 +70,13 @@ std::optional<SentenceModules> read_sentence_modules(const std::filesystem::path
   SentenceModules modules;
   for (const json& module : listed) {
     const std::string kind = module.is_object() ? kind_of(module) : "";
-    const std::string place = module.is_object() ? module.value("path", "") : "";
-    const bool is_inside = place.find("..") == std::string::npos && !place.starts_with('/');
+    const std::string inner = module.is_object() ? module.value("path", "") : "";
+    const bool is_inside = inner.find("..") == std::string::npos && !inner.starts_with('/');
     if (kind == "Pooling" && is_inside) {
-      read_pooling(folder / place / "config.json", modules);
+      read_pooling(folder / inner / "config.json", modules);
     } else if (kind == "Normalize") {
       modules.normalize = true;
-    } else if (kind != "Transformer" || !place.empty()) {
+    } else if (kind != "Transformer" || !inner.empty()) {
       throw Error(ExitCode::input, path.string() + ": the module " + core::printable(module.dump(), 200) +
                                        " is not computed here: set [embed] pooling to take the encoder's embeddings.");
     }

@@ -43,7 +43,7 @@ struct FilledTensor {
   /// All elements, as the caller asks for them from the first one on.
   std::span<const float> fetch() const {
     memory->tensor.resize(static_cast<std::size_t>(elements));
-    for (std::size_t i = 0; i < parts.size(); ++i) place(parts[i], sources[i]);
+    for (std::size_t i = 0; i < parts.size(); ++i) put(parts[i], sources[i]);
     return memory->tensor;
   }
   void require_full() const {
@@ -53,7 +53,7 @@ struct FilledTensor {
   }
 
  private:
-  void place(const TensorToWrite& part, const WeightSource& source) const {
+  void put(const TensorToWrite& part, const WeightSource& source) const {
     std::vector<float>& values = memory->parameter;
     values.assign(part.values.begin(), part.values.end());
     while (std::ssize(values) < part.elements()) {

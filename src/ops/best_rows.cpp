@@ -16,13 +16,13 @@ constexpr std::int64_t part = 256;  // scores
 /// Puts a document behind all with the same or a larger score. The last one leaves the list.
 KOKKOS_INLINE_FUNCTION void insert(float score, std::int32_t number, float* scores, std::int32_t* numbers,
                                    std::int64_t k) {
-  std::int64_t place = k - 1;
-  for (; place > 0 && scores[place - 1] < score; --place) {
-    scores[place] = scores[place - 1];
-    numbers[place] = numbers[place - 1];
+  std::int64_t index = k - 1;
+  for (; index > 0 && scores[index - 1] < score; --index) {
+    scores[index] = scores[index - 1];
+    numbers[index] = numbers[index - 1];
   }
-  scores[place] = score;
-  numbers[place] = number;
+  scores[index] = score;
+  numbers[index] = number;
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ std::int64_t ByteFp8Product::reserve_rounded(const ProductExtents& e) {
   return 2 * elements_ + 3 * scratch_bytes_;
 }
 
-Tensor<std::uint8_t> ByteFp8Product::weight_place(std::size_t layer, bool transposed) const {
+Tensor<std::uint8_t> ByteFp8Product::weight_memory(std::size_t layer, bool transposed) const {
   const Tensor<const float>& w = layers()[layer].weight;
   return {weights_[transposed ? 1 : 0].data() + begins_[layer], transposed ? w.columns : w.rows,
           transposed ? w.rows : w.columns};
@@ -36,8 +36,8 @@ Tensor<std::uint8_t> ByteFp8Product::weight_place(std::size_t layer, bool transp
 
 void ByteFp8Product::round_weight(std::size_t layer) {
   const Fp8Scale scale = scales().of(layer, Fp8Operand::weight);
-  round_to_fp8_transposed(rounded().read(layers()[layer].weight), scale, false, weight_place(layer, true),
-                          weight_place(layer, false));
+  round_to_fp8_transposed(rounded().read(layers()[layer].weight), scale, false, weight_memory(layer, true),
+                          weight_memory(layer, false));
 }
 
 Fp8Matmul::Operand ByteFp8Product::described(const Tensor<std::uint8_t>& numbers, Fp8Operand operand) const {
@@ -46,11 +46,11 @@ Fp8Matmul::Operand ByteFp8Product::described(const Tensor<std::uint8_t>& numbers
 }
 
 Fp8Matmul::Operand ByteFp8Product::weight(bool transposed) const {
-  return described(weight_place(layer(), transposed), Fp8Operand::weight);
+  return described(weight_memory(layer(), transposed), Fp8Operand::weight);
 }
 
-Tensor<std::uint8_t> ByteFp8Product::place_in(const core::Buffer<std::uint8_t>& memory, std::int64_t rows,
-                                              std::int64_t columns) {
+Tensor<std::uint8_t> ByteFp8Product::matrix_in(const core::Buffer<std::uint8_t>& memory, std::int64_t rows,
+                                               std::int64_t columns) {
   core::require(rows * columns <= memory.size(), "FP8 product: an operand is larger than was reserved");
   return {memory.data(), rows, columns};
 }
@@ -72,12 +72,12 @@ Fp8Matmul::Operand ByteFp8Product::transposed_gradient(const ProductOperand& d_y
   for (TransposedGradient& t : transposed_) {
     if (t.data != d_y.matrix.data || t.layer != layer() || t.rows != d_y.matrix.rows) continue;
     t.data = nullptr;
-    return described(place_in(t.numbers, d_y.matrix.columns, padded_rows(d_y.matrix.rows)), Fp8Operand::d_y);
+    return described(matrix_in(t.numbers, d_y.matrix.columns, padded_rows(d_y.matrix.rows)), Fp8Operand::d_y);
   }
-  const Tensor<std::uint8_t> place =
-      place_in(next_transposed().numbers, d_y.matrix.columns, padded_rows(d_y.matrix.rows));
-  round_to_fp8_transposed(d_y, scale(Fp8Operand::d_y), false, place);
-  return described(place, Fp8Operand::d_y);
+  const Tensor<std::uint8_t> numbers =
+      matrix_in(next_transposed().numbers, d_y.matrix.columns, padded_rows(d_y.matrix.rows));
+  round_to_fp8_transposed(d_y, scale(Fp8Operand::d_y), false, numbers);
+  return described(numbers, Fp8Operand::d_y);
 }
 
 const void* ByteFp8Product::copied(const float* bias, const Matrix& sum) {
@@ -90,7 +90,7 @@ const void* ByteFp8Product::copied(const float* bias, const Matrix& sum) {
 void ByteFp8Product::run_forward(const ProductOperand& x, const Epilogue& epilogue, Matrix y) {
   if (x.matrix.rows == 0) return;
   const Matrix sum = epilogue.sum(y);
-  const Tensor<std::uint8_t> numbers = place_in(scratch_, x.matrix.rows, x.matrix.columns);
+  const Tensor<std::uint8_t> numbers = matrix_in(scratch_, x.matrix.rows, x.matrix.columns);
   round_to_fp8(x, scale(Fp8Operand::x), true, numbers);
   Fp8Matmul product{.m = sum.rows,
                     .n = sum.columns,
@@ -108,11 +108,11 @@ void ByteFp8Product::run_forward(const ProductOperand& x, const Epilogue& epilog
 
 void ByteFp8Product::run_backward_input(const ProductOperand& d_y, Matrix d_x, const InputEpilogue& epilogue) {
   if (d_y.matrix.rows == 0) return;
-  const Tensor<std::uint8_t> numbers = place_in(scratch_, d_y.matrix.rows, d_y.matrix.columns);
+  const Tensor<std::uint8_t> numbers = matrix_in(scratch_, d_y.matrix.rows, d_y.matrix.columns);
   const Fp8Scale d_y_scale = scale(Fp8Operand::d_y);
   forget_transposed();
   TransposedGradient& t = next_transposed();
-  round_to_fp8_transposed(d_y, d_y_scale, true, place_in(t.numbers, d_y.matrix.columns, padded_rows(d_y.matrix.rows)),
+  round_to_fp8_transposed(d_y, d_y_scale, true, matrix_in(t.numbers, d_y.matrix.columns, padded_rows(d_y.matrix.rows)),
                           numbers);
   // With two gradients of weights outstanding, as zero-bubble schedules have them, it is not known which comes first.
   if (++outstanding_[layer()] == 1) {
@@ -136,7 +136,7 @@ void ByteFp8Product::run_backward_weight(const ProductOperand& d_y, const Produc
     return;
   }
   if (outstanding_[layer()] > 0) --outstanding_[layer()];
-  const Tensor<std::uint8_t> numbers = place_in(scratch_, x.matrix.columns, padded_rows(x.matrix.rows));
+  const Tensor<std::uint8_t> numbers = matrix_in(scratch_, x.matrix.columns, padded_rows(x.matrix.rows));
   round_to_fp8_transposed(x, scale(Fp8Operand::x), false, numbers);
   multiply({.m = d_w.rows,
             .n = d_w.columns,

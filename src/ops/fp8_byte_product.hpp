@@ -70,9 +70,9 @@ class ByteFp8Product : public Fp8Product {
   const void* copied(const float* bias, const Matrix& sum);
   Fp8Matmul::Operand described(const Tensor<std::uint8_t>& numbers, Fp8Operand operand) const;
   /// Memory of the layer's weights, as stored or transposed.
-  Tensor<std::uint8_t> weight_place(std::size_t layer, bool transposed) const;
-  static Tensor<std::uint8_t> place_in(const core::Buffer<std::uint8_t>& memory, std::int64_t rows,
-                                       std::int64_t columns);
+  Tensor<std::uint8_t> weight_memory(std::size_t layer, bool transposed) const;
+  static Tensor<std::uint8_t> matrix_in(const core::Buffer<std::uint8_t>& memory, std::int64_t rows,
+                                        std::int64_t columns);
 
   std::vector<std::int64_t> begins_;  // by layer
   std::int64_t elements_ = 0, scratch_bytes_ = 0;

@@ -203,8 +203,8 @@ void sigmoid_squared_error(Tensor<const float> logits, const float* targets, flo
       });
 }
 
-// place = first + the first j with x_j = m
-void class_shard_arg_max(Tensor<const float> logits, std::int64_t first, const float* largest, float* place) {
+// index = first + the first j with x_j = m
+void class_shard_arg_max(Tensor<const float> logits, std::int64_t first, const float* largest, float* index) {
   kernel::for_rows(
       "bert_hpc::ops::class_shard_arg_max", logits.rows, KOKKOS_LAMBDA(const kernel::RowTeam& team, std::int64_t i) {
         const float* x = logits.row(i);
@@ -213,7 +213,7 @@ void class_shard_arg_max(Tensor<const float> logits, std::int64_t first, const f
         const std::int64_t from_end = team.max<std::int64_t>(
             columns, 0, [=](std::int64_t j) { return x[j] == m ? columns - j : std::int64_t{0}; });
         if (!team.leads()) return;
-        place[i] =
+        index[i] =
             from_end > 0 ? static_cast<float>(first + columns - from_end) : std::numeric_limits<float>::infinity();
       });
 }

@@ -147,10 +147,10 @@ struct Largest {
   float value;
   int index;
 
-  BERT_HPC_DEVICE void add(float other, int place) {
-    if (!(other > value) && !(other == value && place < index)) return;
+  BERT_HPC_DEVICE void add(float other, int other_index) {
+    if (!(other > value) && !(other == value && other_index < index)) return;
     value = other;
-    index = place;
+    index = other_index;
   }
 };
 
@@ -214,7 +214,7 @@ struct Warp {
 };
 
 /// One lane of `warps` warps that share a row of exactly 256·warps columns in chunks: each has one pack, so that many
-/// rows are under way at once, and nothing is checked. A lane's sums of a warp go through shared memory, in two places
+/// rows are under way at once, and nothing is checked. A lane's sums of a warp go through shared memory, in two slots
 /// in turn: a lane that writes one has passed the barrier after which the other was read.
 template <int warps_>
 struct WarpGroup {
@@ -224,7 +224,7 @@ struct WarpGroup {
   static constexpr std::int64_t columns = std::int64_t{lanes} * width;
   int lane, barrier;  // 1 … 15
   float* exchange;
-  mutable int place = 0;
+  mutable int slot = 0;
 
   /// Thread `thread` of a block of groups, with the block's memory of `exchanged` floats for each.
   BERT_HPC_DEVICE static WarpGroup of_thread(int thread, float* memory) {
@@ -247,7 +247,7 @@ struct WarpGroup {
     for (int distance = warp_lanes / 2; distance > 0; distance /= 2) {
       for (float& total : totals) total += __shfl_xor_sync(0xFFFFFFFFu, total, distance);
     }
-    float* const parts = exchange + place * warps * max_sums;
+    float* const parts = exchange + slot * warps * max_sums;
     if (lane % warp_lanes == 0) {
       for (int i = 0; i < count; ++i) parts[lane / warp_lanes * count + i] = totals[i];
     }
@@ -256,7 +256,7 @@ struct WarpGroup {
       totals[i] = parts[i];
       for (int w = 1; w < warps; ++w) totals[i] += parts[w * count + i];
     }
-    place ^= 1;
+    slot ^= 1;
 #endif
   }
 };

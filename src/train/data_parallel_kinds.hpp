@@ -78,7 +78,7 @@ class ShardedDataParallel : public DataParallel {
   };
   ShardedDataParallel(comm::Communicator& group, core::ParameterStore& parameters, const ShardPlan& plan,
                       const NormScope& scope, core::Buffer<float> sums);
-  void place_next(Pass& pass);
+  void assign_ring_memory(Pass& pass);
   void reduce(Pass& pass, const ShardPlan::Unit& unit);
   void land(Flight& flight);
   void land_within(std::span<const float> range);

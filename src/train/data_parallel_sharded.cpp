@@ -61,12 +61,12 @@ void ShardedDataParallel::begin_step(std::int64_t micro_batches, std::int64_t mo
   for (Pass& pass : passes_) {
     pass.round = 0;
     pass.unfinished = pass.end_unit;
-    if (rounds_ > 0) place_next(pass);
+    if (rounds_ > 0) assign_ring_memory(pass);
   }
 }
 
 /// Assigns ring memory to the unit whose gradients backward computes next.
-void ShardedDataParallel::place_next(Pass& pass) {
+void ShardedDataParallel::assign_ring_memory(Pass& pass) {
   if (pass.unfinished == pass.first_unit) return;
   const std::size_t u = pass.unfinished - 1;
   const ShardPlan::Unit& unit = plan_.units[u];
@@ -87,7 +87,7 @@ void ShardedDataParallel::finished(int segment, std::int64_t begin) {
     const ShardPlan::Unit& unit = plan_.units[pass.unfinished];
     if (measures_ && pass.round == 0) add_squares(unit.begin, unit_gradients_[pass.unfinished]);
     if (!unit.held) reduce(pass, unit);
-    place_next(pass);
+    assign_ring_memory(pass);
   }
   for (const Flight& flight : flights_) flight.request->progress();  // lets MPI move data between two layers
 }
@@ -134,7 +134,7 @@ void ShardedDataParallel::end_micro_batch(int segment) {
   Pass& pass = passes_[static_cast<std::size_t>(segment)];
   if (pass.first_unit < pass.end_unit) finished(segment, plan_.units[pass.first_unit].begin);
   pass.unfinished = pass.end_unit;
-  if (++pass.round < rounds_) place_next(pass);
+  if (++pass.round < rounds_) assign_ring_memory(pass);
 }
 
 void ShardedDataParallel::end_step() {

@@ -41,18 +41,18 @@ bool leaves_out(const NormScope& scope, std::size_t slice) {
 NormScope norm_scope(const std::vector<core::ParameterSlice>& local, const std::vector<core::ParameterSpec>& model,
                      comm::Communicator& all_ranks, int tensor_rank, const std::vector<std::string>& without_noise) {
   const core::ParameterStore whole(model, core::ParameterStore::Arenas::none);
-  std::map<std::string, std::int64_t> place;
+  std::map<std::string, std::int64_t> first_blocks;
   NormScope scope{&all_ranks, 0, std::vector<std::int64_t>(local.size(), -1)};
   for (const JoinedSlices& group : groups_of(whole.slices())) {
     if (!whole.slices()[group.first_slice].copy_of.empty()) continue;
-    place[whole.slices()[group.first_slice].name] = scope.blocks;
+    first_blocks[whole.slices()[group.first_slice].name] = scope.blocks;
     scope.blocks += blocks_of(group.size);
   }
   for (const JoinedSlices& group : groups_of(local)) {
     const core::ParameterSlice& first = local[group.first_slice];
     if (!first.copy_of.empty() || (tensor_rank > 0 && first.shard.is_whole())) continue;
-    const auto found = place.find(first.name);
-    core::require(found != place.end(), "gradient norm: a stage has a parameter that the model has not");
+    const auto found = first_blocks.find(first.name);
+    core::require(found != first_blocks.end(), "gradient norm: a stage has a parameter that the model has not");
     scope.first_block[group.first_slice] = found->second;
     const bool is_left_out = std::find(without_noise.begin(), without_noise.end(), first.name) != without_noise.end();
     if (is_left_out) scope.without_noise.push_back(group.first_slice);
@@ -94,10 +94,10 @@ GradientNorm::GradientNorm(const core::ParameterStore& parameters, const NormSco
   for (const OwnedRange& part : parts) {
     bool follows = false;  // does the run before end with the group before, in this part?
     for (const JoinedSlices& group : groups) {
-      const std::int64_t place = scope.first_block[group.first_slice];
+      const std::int64_t first_block = scope.first_block[group.first_slice];
       const std::int64_t begin = std::max(part.begin, group.begin);
       const std::int64_t end = std::min(part.begin + part.size, group.begin + group.size);
-      if (place < 0 || begin >= end) {
+      if (first_block < 0 || begin >= end) {
         follows = false;
         continue;
       }
@@ -112,7 +112,7 @@ GradientNorm::GradientNorm(const core::ParameterStore& parameters, const NormSco
       if (reproducible) {
         core::require((begin - group.begin) % ops::norm_block == 0, "gradient norm: a part begins within a block");
         runs.push_back(
-            {gradient, end - begin, place + (begin - group.begin) / ops::norm_block, marks, narrow_gradient});
+            {gradient, end - begin, first_block + (begin - group.begin) / ops::norm_block, marks, narrow_gradient});
       } else if (follows) {  // the padding between is zero
         runs.back().size = narrow ? narrow_gradient + (end - begin) - runs.back().narrow_gradient
                                   : gradient + (end - begin) - runs.back().gradient;

@@ -271,7 +271,8 @@ void Optimizer::cut(std::span<const OwnedRange> owned, std::span<const ArenaRang
     Range& own = ranges_.emplace_back();
     own.first = static_cast<std::size_t>(elements);
     own.owned = mine;
-    const OptimizerStates::Place whole = blocks ? OptimizerStates::Place() : states_.add(mine.begin, mine.size, false);
+    const OptimizerStates::Position whole =
+        blocks ? OptimizerStates::Position() : states_.add(mine.begin, mine.size, false);
     own.first_run = runs;
     for (const LikeRange& range : ranges) {
       const std::int64_t begin = std::max(mine.begin, range.begin), end = std::min(mine.begin + mine.size, range.end);
@@ -282,13 +283,13 @@ void Optimizer::cut(std::span<const OwnedRange> owned, std::span<const ArenaRang
                           .size = static_cast<std::size_t>(end - begin),
                           .owned = static_cast<std::size_t>(elements + at),
                           .states = blocks ? states_.add(begin, end - begin, range.in_blocks)
-                                           : OptimizerStates::Place{false, whole.index + at},
+                                           : OptimizerStates::Position{false, whole.index + at},
                           .gradient = narrow ? nullptr : mine.gradient + at,
                           .decay = range.decay,
                           .marks = mine.marks == nullptr ? nullptr : mine.marks + at / ops::TouchedRows::line,
                           .replaced = range.replaced && !offload_ && mine.marks == nullptr,
                           .narrow_gradient = narrow ? mine.narrow_gradient + at : nullptr});
-      if (norms_) place_sums(own.runs.back(), range.slice, unused);
+      if (norms_) assign_sum_blocks(own.runs.back(), range.slice, unused);
     }
     elements += mine.size;
     runs += own.runs.size();
@@ -303,16 +304,16 @@ void Optimizer::cut(std::span<const OwnedRange> owned, std::span<const ArenaRang
   }
 }
 
-/// What does not count gets places from `unused` on.
-void Optimizer::place_sums(Run& run, std::int64_t slice, std::int64_t& unused) const {
-  const TensorNormScope::Slice& place = norms_->slices[static_cast<std::size_t>(slice)];
-  const std::int64_t offset = parameters_.slices()[static_cast<std::size_t>(slice)].offset - place.group_begin;
-  const std::int64_t from = static_cast<std::int64_t>(run.begin) - place.group_begin;
-  run.tensor = place.tensor;
+/// Sums that do not count get blocks from `unused` on.
+void Optimizer::assign_sum_blocks(Run& run, std::int64_t slice, std::int64_t& unused) const {
+  const TensorNormScope::Slice& scope = norms_->slices[static_cast<std::size_t>(slice)];
+  const std::int64_t offset = parameters_.slices()[static_cast<std::size_t>(slice)].offset - scope.group_begin;
+  const std::int64_t from = static_cast<std::int64_t>(run.begin) - scope.group_begin;
+  run.tensor = scope.tensor;
   run.phase = from % ops::norm_block;
   run.first_block =
-      norms_->first_block[static_cast<std::size_t>(place.tensor)] + from / ops::norm_block - offset / ops::norm_block;
-  if (place.counts) return;
+      norms_->first_block[static_cast<std::size_t>(scope.tensor)] + from / ops::norm_block - offset / ops::norm_block;
+  if (scope.counts) return;
   run.first_block = unused;
   unused += ops::blocks_touched(run.phase, static_cast<std::int64_t>(run.size));
 }

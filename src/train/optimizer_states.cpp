@@ -7,14 +7,14 @@
 
 namespace bert_hpc::train {
 
-OptimizerStates::Place OptimizerStates::add(std::int64_t begin, std::int64_t size, bool in_blocks) {
+OptimizerStates::Position OptimizerStates::add(std::int64_t begin, std::int64_t size, bool in_blocks) {
   core::require(parts_.empty() || parts_.back().begin + parts_.back().size <= begin, "optimizer states: not ascending");
   core::require(!in_blocks || (begin % ops::dynamic8::block == 0 && codes_ % ops::dynamic8::block == 0),
                 "optimizer states: blocks are not aligned");
   std::int64_t& count = in_blocks ? codes_ : numbers_;
   parts_.push_back({begin, size, {in_blocks, count}});
   count += size;
-  return parts_.back().place;
+  return parts_.back().position;
 }
 
 void OptimizerStates::allocate(core::MemoryKind memory) {
@@ -26,13 +26,13 @@ void OptimizerStates::allocate(core::MemoryKind memory) {
   }
 }
 
-OptimizerStates::Place OptimizerStates::place_of(std::int64_t arena) const {
+OptimizerStates::Position OptimizerStates::position_of(std::int64_t arena) const {
   const auto after = std::upper_bound(parts_.begin(), parts_.end(), arena,
                                       [](std::int64_t at, const Part& part) { return at < part.begin; });
   core::require(after != parts_.begin() && arena < std::prev(after)->begin + std::prev(after)->size,
                 "optimizer states: of an element that this rank does not own");
   const Part& part = *std::prev(after);
-  return {part.place.in_blocks, part.place.index + arena - part.begin};
+  return {part.position.in_blocks, part.position.index + arena - part.begin};
 }
 
 bool is_kept_in_blocks(const core::ParameterSlice& slice) {

@@ -85,9 +85,9 @@ std::vector<std::int64_t> rings_of(const ShardPlan& plan) {
 
 void plan_units(ShardPlan& plan) {
   for (ShardPlan::Unit& unit : plan.units) {
-    const auto at = [&](std::int64_t place) {
+    const auto at = [&](std::int64_t offset) {
       return static_cast<std::size_t>(
-          std::lower_bound(plan.buckets.begin(), plan.buckets.end(), place,
+          std::lower_bound(plan.buckets.begin(), plan.buckets.end(), offset,
                            [](const ShardPlan::Bucket& bucket, std::int64_t begin) { return bucket.begin < begin; }) -
           plan.buckets.begin());
     };
@@ -194,10 +194,10 @@ std::vector<std::pair<std::string, std::int64_t>> ShardPlan::memory() const {
   std::vector<std::pair<std::string, std::int64_t>> bytes = {{"parameters", arena * float_bytes}};
   const std::int64_t states = state_bytes();
   if (shards_gradients()) {
-    std::int64_t places = held;
-    for (const std::int64_t elements : ring) places += elements + elements / ranks;
+    std::int64_t ring_elements = held;
+    for (const std::int64_t elements : ring) ring_elements += elements + elements / ranks;
     bytes.emplace_back("gradients, own part", trainable / ranks * float_bytes);
-    bytes.emplace_back("gradients in the making", places * float_bytes);
+    bytes.emplace_back("gradients in the making", ring_elements * float_bytes);
   } else {
     bytes.emplace_back("gradients", gradient_bytes + marked / floats_of_cache_line);
   }

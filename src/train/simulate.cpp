@@ -64,19 +64,19 @@ class Simulation {
 
   /// True if some group of this stage leaves the node; the others wait for that slowest one.
   bool tensor_leaves(int stage) const {
-    return any(stage, [this](int rank, comm::GridCoordinates place) {
-      return leaves_node({rank - place.tensor, in_.grid.tensor, 1});
+    return any(stage, [this](int rank, comm::GridCoordinates at) {
+      return leaves_node({rank - at.tensor, in_.grid.tensor, 1});
     });
   }
   bool data_leaves(int stage) const {
-    return any(stage, [this](int rank, comm::GridCoordinates place) {
-      return leaves_node({rank - place.data * in_.grid.tensor, in_.grid.data, in_.grid.tensor});
+    return any(stage, [this](int rank, comm::GridCoordinates at) {
+      return leaves_node({rank - at.data * in_.grid.tensor, in_.grid.data, in_.grid.tensor});
     });
   }
   bool pipeline_leaves(int from, int to) const {
-    return any(from, [this, to](int rank, comm::GridCoordinates place) {
-      place.pipeline = to;
-      const int other = comm::rank_at(in_.grid, place);
+    return any(from, [this, to](int rank, comm::GridCoordinates at) {
+      at.pipeline = to;
+      const int other = comm::rank_at(in_.grid, at);
       return rank / in_.machine.node_ranks != other / in_.machine.node_ranks;
     });
   }
@@ -84,8 +84,8 @@ class Simulation {
   bool any(int stage, const Test& test) const {
     for (int data = 0; data < in_.grid.data; ++data) {
       for (int tensor = 0; tensor < in_.grid.tensor; ++tensor) {
-        const comm::GridCoordinates place{data, stage, tensor};
-        if (test(comm::rank_at(in_.grid, place), place)) return true;
+        const comm::GridCoordinates at{data, stage, tensor};
+        if (test(comm::rank_at(in_.grid, at), at)) return true;
       }
     }
     return false;

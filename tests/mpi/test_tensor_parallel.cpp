@@ -99,8 +99,8 @@ model::ModelPlan adapted_plan_of(HeadKind kind, bool magnitudes) {
 
 // b̂ begins as zeros, beside which a has no gradient: here it begins as weights do.
 std::vector<core::ParameterSpec> parameters_of(const model::ModelPlan& plan, const model::ModelRange& range,
-                                               const layers::TensorRank& place) {
-  std::vector<core::ParameterSpec> specs = model::model_parameters(plan, range, place);
+                                               const layers::TensorRank& tensor_rank) {
+  std::vector<core::ParameterSpec> specs = model::model_parameters(plan, range, tensor_rank);
   for (core::ParameterSpec& spec : specs) {
     if (spec.name.ends_with(layers::adapter_b(""))) spec.initial = core::InitialValues::normal;
   }
@@ -112,7 +112,7 @@ class Part {
  public:
   Part(const model::ModelPlan& plan, comm::Communicator* group, bool split, model::ModelRange range)
       : group_(group != nullptr ? TensorGroup({group->rank(), group->size()}, exchange_) : TensorGroup()),
-        store_(parameters_of(plan, range, group_.place()), core::ParameterStore::Arenas::with_gradients),
+        store_(parameters_of(plan, range, group_.tensor_rank()), core::ParameterStore::Arenas::with_gradients),
         stage_(plan, range, store_, group_),
         products_(ops::make_matrix_product(test::independent_products())),
         attention_(ops::make_attention()),

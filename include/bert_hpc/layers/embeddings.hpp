@@ -39,7 +39,7 @@ struct EmbeddingsSettings {
 class Embeddings : public Input {
  public:
   static void declare(const EmbeddingsSettings& settings, std::vector<core::ParameterSpec>& specs,
-                      const TensorRank& place = {});
+                      const TensorRank& tensor_rank = {});
   Embeddings(const EmbeddingsSettings& settings, const core::ParameterStore& parameters, const TensorGroup& group = {});
 
   std::unique_ptr<SavedActivations> make_saved() const override { return std::make_unique<Saved>(); }

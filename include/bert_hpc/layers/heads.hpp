@@ -234,7 +234,8 @@ class Head {
 };
 
 /// Appends the head's parameters.
-void declare_head(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs, const TensorRank& place = {});
+void declare_head(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs,
+                  const TensorRank& tensor_rank = {});
 LayerCosts head_costs(const HeadSettings& settings, const BatchShape& batch);
 std::unique_ptr<Head> make_head(const HeadSettings& settings, const core::ParameterStore& parameters,
                                 const TensorGroup& group = {});

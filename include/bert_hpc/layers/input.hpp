@@ -53,7 +53,7 @@ class InputKind {
   virtual std::int64_t looked_up() const { return 0; }  ///< rows of the table in which tokens look up theirs
   virtual bool can_be_shared() const { return true; }   ///< by a tensor group of several ranks
   /// Appends the input's parameters.
-  virtual void declare(std::vector<core::ParameterSpec>& specs, const TensorRank& place) const = 0;
+  virtual void declare(std::vector<core::ParameterSpec>& specs, const TensorRank& tensor_rank) const = 0;
   /// `storage`: of activations.
   virtual LayerCosts costs(const BatchShape& batch, DataType storage) const = 0;
   virtual std::unique_ptr<Input> make(const core::ParameterStore& parameters, const TensorGroup& group,

@@ -65,7 +65,7 @@ struct AdaptedLayer {
 /// set_magnitudes() makes of w.
 void declare_adapters(const std::vector<AdaptedLayer>& layers, const AdapterSettings& settings,
                       std::vector<core::ParameterSpec>& specs, LayerSplit split = LayerSplit::outputs,
-                      const TensorRank& place = {});
+                      const TensorRank& tensor_rank = {});
 
 /// The rows of a TensorExchange that the gradients of adapters of this rank take, where these are whole on each rank.
 inline std::int64_t exchanged_rows(std::int64_t rank) {

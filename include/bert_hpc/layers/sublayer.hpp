@@ -57,7 +57,7 @@ class SublayerKind {
   virtual std::vector<SublayerLinear> linear_layers(const SublayerSettings& settings) const = 0;
   /// Appends the sublayer's parameters.
   virtual void declare(const SublayerSettings& settings, std::vector<core::ParameterSpec>& specs,
-                       const TensorRank& place) const = 0;
+                       const TensorRank& tensor_rank) const = 0;
   /// `selects`: the sublayer computes the rows that the head reads, else all tokens.
   virtual LayerCosts costs(const SublayerSettings& settings, const BatchShape& batch, bool selects) const = 0;
   virtual std::unique_ptr<Sublayer> make(const SublayerSettings& settings, const core::ParameterStore& parameters,
@@ -142,8 +142,8 @@ class Sublayer {
 };
 
 inline void declare_sublayer(const SublayerSettings& settings, std::vector<core::ParameterSpec>& specs,
-                             const TensorRank& place = {}) {
-  settings.kind->declare(settings, specs, place);
+                             const TensorRank& tensor_rank = {}) {
+  settings.kind->declare(settings, specs, tensor_rank);
 }
 inline std::unique_ptr<Sublayer> make_sublayer(const SublayerSettings& settings, const core::ParameterStore& parameters,
                                                const TensorGroup& group = {}) {

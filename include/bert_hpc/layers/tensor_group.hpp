@@ -27,7 +27,7 @@ using core::DataType;
 using core::Matrix;
 using core::Tensor;
 
-/// The place of a rank among those that share out each layer, and what falls to it there. Arithmetic only.
+/// Rank of a process among those that share out each layer, and its share. Arithmetic only.
 struct TensorRank {
   int rank = 0, size = 1;
 
@@ -63,14 +63,15 @@ class TensorGroup {
   /// A group of one.
   TensorGroup() = default;
   /// `exchange` must outlive the group and all its copies. Planning does not need it connected.
-  TensorGroup(const TensorRank& place, TensorExchange& exchange) : place_(place), exchange_(&exchange) {}
+  TensorGroup(const TensorRank& tensor_rank, TensorExchange& exchange)
+      : tensor_rank_(tensor_rank), exchange_(&exchange) {}
 
-  const TensorRank& place() const { return place_; }
-  bool shared() const { return place_.size > 1; }
+  const TensorRank& tensor_rank() const { return tensor_rank_; }
+  bool shared() const { return tensor_rank_.size > 1; }
 
   // This rank has the piece [begin, begin + count) of `rows` token rows; all pieces have room for `capacity` rows.
-  std::int64_t capacity(std::int64_t rows) const { return (rows + place_.size - 1) / place_.size; }
-  std::int64_t begin(std::int64_t rows) const { return std::min(rows, capacity(rows) * place_.rank); }
+  std::int64_t capacity(std::int64_t rows) const { return (rows + tensor_rank_.size - 1) / tensor_rank_.size; }
+  std::int64_t begin(std::int64_t rows) const { return std::min(rows, capacity(rows) * tensor_rank_.rank); }
   std::int64_t count(std::int64_t rows) const { return std::min(rows - begin(rows), capacity(rows)); }
 
   /// Memory for this rank's piece of a matrix (rows, columns).
@@ -107,7 +108,7 @@ class TensorGroup {
   }
 
  private:
-  TensorRank place_;
+  TensorRank tensor_rank_;
   TensorExchange* exchange_ = nullptr;
 };
 

@@ -37,8 +37,8 @@ struct LoadOptions {
 
 struct LoadReport {
   std::vector<std::string> newly_initialised;  ///< names of the store that the folder lacks, in the store's order
-  std::vector<std::string> unused;             ///< names of the folder that the model has no place for, sorted
-  /// Tensors of the folder in whose place new ones are, as their shapes differ: "NAME (shape …, but …)"; a subset of
+  std::vector<std::string> unused;             ///< names of the folder that the model has no parameters for, sorted
+  /// Tensors of the folder that new ones replace, as their shapes differ: "NAME (shape …, but …)"; a subset of
   /// `newly_initialised`, in its order.
   std::vector<std::string> replaced;
   std::vector<std::string> left;         ///< LoadOptions::not_wanted that the folder has in the right shape

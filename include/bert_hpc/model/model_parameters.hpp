@@ -21,9 +21,9 @@ layers::HeadSettings head_of(const ModelPlan& plan, const ModelRange& range);
 /// Every parameter of a range of the model, or what a rank of a tensor group holds of it, in the order of a forward
 /// pass. `outputs`: labels, unused if the outputs are the vocabulary.
 std::vector<core::ParameterSpec> model_parameters(const ModelPlan& plan, const ModelRange& range,
-                                                  const layers::TensorRank& place = {});
+                                                  const layers::TensorRank& tensor_rank = {});
 std::vector<core::ParameterSpec> model_parameters(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs,
-                                                  const ModelRange& range, const layers::TensorRank& place = {});
+                                                  const ModelRange& range, const layers::TensorRank& tensor_rank = {});
 /// Parameters of the whole model.
 std::vector<core::ParameterSpec> model_parameters(const ModelConfig& config, const HeadKind& kind,
                                                   std::int64_t outputs);

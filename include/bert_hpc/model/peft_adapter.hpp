@@ -29,8 +29,8 @@ class PeftAdapter {
   /// Forgets such parameters, as if the folder lacked them.
   void leave(const std::vector<std::string>& names);
 
-  /// Throws Error(files) with every tensor that has no place, or another shape, in a model of these parameters, which
-  /// has the adapters or not. `table` is the model's.
+  /// Throws Error(files) with every tensor that has no counterpart, or one of another shape, in a model of these
+  /// parameters, which has the adapters or not. `table` is the model's.
   void check(const std::vector<core::ParameterSpec>& whole_model, const WeightTable& table = {}) const;
   /// Gives parameters of the store the values of the folder, if it has them; a layer without an adapter in the store
   /// gets the folder's added to its weight. Call check() first.
@@ -46,9 +46,9 @@ class PeftAdapter {
   const Entry* find(const std::string& name) const;
   std::vector<float> values(const Entry& entry) const;
   std::vector<float> transposed(const Entry& entry) const;
-  void load_head(const core::ParameterSlice& slice, const WeightSource& source, std::span<float> place) const;
-  void load_adapter(const core::ParameterSlice& slice, const WeightTable& table, std::span<float> place) const;
-  void merge(const core::ParameterSlice& slice, const WeightSource& source, std::span<float> place) const;
+  void load_head(const core::ParameterSlice& slice, const WeightSource& source, std::span<float> target) const;
+  void load_adapter(const core::ParameterSlice& slice, const WeightTable& table, std::span<float> target) const;
+  void merge(const core::ParameterSlice& slice, const WeightSource& source, std::span<float> target) const;
 
   std::filesystem::path folder_;
   SafetensorsFile file_;

@@ -61,7 +61,7 @@ class SafetensorsFile {
   std::filesystem::path path_;
   int descriptor_ = -1;
   std::vector<StoredTensor> tensors_;
-  std::map<std::string, std::size_t> by_name_;  // places in tensors_
+  std::map<std::string, std::size_t> by_name_;  // indices in tensors_
   std::map<std::string, std::string> metadata_;
 };
 

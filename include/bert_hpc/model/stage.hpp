@@ -50,8 +50,8 @@ class Stage {
  public:
   using Finished = std::function<void(std::int64_t begin)>;
 
-  /// `parameters` must outlive the stage and hold what model_parameters() lists for the range and the group's place.
-  /// `fuses_row_sums`: as in layers::SublayerSettings; tests count a GPU's launches on a CPU.
+  /// `parameters` must outlive the stage and hold what model_parameters() lists for the range and the group's tensor
+  /// rank. `fuses_row_sums`: as in layers::SublayerSettings; tests count a GPU's launches on a CPU.
   Stage(const ModelPlan& plan, const ModelRange& range, const core::ParameterStore& parameters,
         const layers::TensorGroup& group = {}, bool fuses_row_sums = ops::fuses_row_sums());
   /// By make_plan(). `storage`: of activations and the gradients with respect to them, so of all that goes in or out

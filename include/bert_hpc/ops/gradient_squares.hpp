@@ -17,7 +17,7 @@ namespace bert_hpc::ops {
 void squared_norm_blocks(std::span<const float> x, std::span<double> partial, TouchedRows marks = {});
 
 /// A range of a gradient with its known zeros (or null), in device memory. The sums of its blocks of norm_block
-/// elements have their places from `first_block` on.
+/// elements are numbered from `first_block` on.
 struct SquareRange {
   const float* gradient = nullptr;
   std::int64_t size = 0, first_block = 0;
@@ -32,7 +32,8 @@ class SquareRanges {
   /// Their memory must outlive this.
   explicit SquareRanges(std::span<const SquareRange> ranges);
 
-  /// squared_norm_blocks() of all ranges, each at its place in `partial` (device memory); other places stay.
+  /// squared_norm_blocks() of all ranges, each from its first_block on in `partial` (device memory); other elements
+  /// stay.
   void sum(std::span<double> partial) const;
 
   /// Elements from `begin` on of a range: public, as nvcc wants types in kernels to be.

@@ -1,6 +1,6 @@
 // Layer normalisation (Ba, Kiros, Hinton 2016) over the columns of each row, y = γ·(z − mean)·rstd + β with rstd =
 // 1/sqrt(variance + ε), fused with the preceding operations of a post-norm transformer block: z = residual +
-// dropout(x). A null mean makes it an RMS norm (Zhang and Sennrich 2019): 0 takes the place of the mean, so that the
+// dropout(x). A null mean makes it an RMS norm (Zhang and Sennrich 2019): 0 replaces the mean, so that the
 // variance is the mean square.
 #pragma once
 

@@ -44,10 +44,10 @@ void arg_max(ConstMatrix logits, std::int32_t* predicted);
 /// probability[r] = the largest of softmax(logits of row r); NaN if a logit is NaN.
 void largest_probability(ConstMatrix logits, float* probability);
 
-/// For a shard of the classes that begins at class `first`: place[r] = the first class of row r whose logit equals
+/// For a shard of the classes that begins at class `first`: index[r] = the first class of row r whose logit equals
 /// largest[r], the maximum over all shards, or infinity if there is none. The minimum over ranks is the result of
 /// arg_max().
-void class_shard_arg_max(Tensor<const float> logits, std::int64_t first, const float* largest, float* place);
+void class_shard_arg_max(Tensor<const float> logits, std::int64_t first, const float* largest, float* index);
 /// y[i] = x[i]; x holds integers below 2^24.
 void to_integers(const float* x, std::int64_t count, std::int32_t* y);
 

@@ -23,7 +23,7 @@ struct MultipleNegatives {
   static constexpr std::int64_t scratch = 2;  ///< numbers of each row
 };
 
-/// embeddings (rows, columns), not shorter than 1e-12; texts (rows, 4): the place of each row's text in its group
+/// embeddings (rows, columns), not shorter than 1e-12; texts (rows, 4): the index of each row's text in its group
 /// and its hash, as core::TextTargets; the rows of a group are neighbours, its anchor first, then its positive, and
 /// further negatives. scratch (rows, 2). Adds for the rows from `begin` on, as many as d_embeddings has: to row_loss
 /// (own rows) that of a pair with its anchor, with `symmetric` half of it with its positive; to d_embeddings (own rows,

@@ -148,8 +148,8 @@ class UpdateRule {
   /// Whether update() needs norms of whole tensors. Then ranges are parts of one tensor each, and before update()
   /// come begin() for all of them, and tensor_scale() of sums that are complete.
   virtual bool needs_tensor_norms() const { return false; }
-  /// Squares of values and of what the first pass gives, summed over each block: sums[2·place] and sums[2·place + 1],
-  /// where a range has its places from first_block on; other places stay. Memory of the ranges.
+  /// Squares of values and of what the first pass gives, summed over each block: sums[2·b] and sums[2·b + 1] for
+  /// block b, which a range numbers from first_block on; other sums stay. Memory of the ranges.
   virtual void begin(const UpdateStep& step, const UpdateRanges& ranges, double* sums) const;
   virtual void begin_on_host(const UpdateStep& step, const HostRange& range, double* sums) const;
   /// What an update of a tensor is multiplied by.

@@ -1,6 +1,6 @@
 // The L2 norm of a gradient that many ranks hold in parts. Squares are summed in blocks of ops::norm_block elements,
 // counted from the begin of each parameter (of each run of joined parameters). In reproducible mode every block of the
-// whole model has its place in one vector, which its only owner fills; one all-reduce completes the vector (adding
+// whole model has its element of one vector, which its only owner fills; one all-reduce completes the vector (adding
 // zeros is exact) and every rank adds it up in the same order. The bits then depend neither on ranks nor on stages nor
 // on shards. In fast mode a rank adds up its own blocks, and one number is reduced.
 #pragma once
@@ -42,7 +42,7 @@ void for_held_parts(std::span<const OwnedRange> pieces, std::int64_t begin, std:
 struct NormScope {
   comm::Communicator* all_ranks = nullptr;  ///< all ranks that hold a part of the gradient
   std::int64_t blocks = 0;                  ///< of the whole model
-  /// By slice: the place of its first block in the whole model; −1 if another rank counts it. Of joined slices the
+  /// By slice: the index of its first block in the whole model; −1 if another rank counts it. Of joined slices the
   /// first reports for all.
   std::vector<std::int64_t> first_block;
   /// The slices whose gradients measurements of noise leave out (train/efficiency.hpp), ascending.

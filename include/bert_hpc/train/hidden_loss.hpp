@@ -66,7 +66,7 @@ class HiddenLoss : public layers::StreamObserver {
   std::int64_t projection_bytes() const;
   /// Bytes of states of all own pairs in a step.
   std::int64_t bytes_of(std::int64_t columns) const;
-  /// The place of own pair number `own` and a pass, of `rows` rows here, in memory of bytes_of(columns).
+  /// States of own pair number `own` and a pass, of `rows` rows here, in memory of bytes_of(columns).
   core::Matrix at(const core::Buffer<std::byte>& memory, std::int64_t columns, std::size_t own,
                   const layers::StepContext& context, std::int64_t rows) const;
   core::Matrix kept(std::size_t own, const layers::StepContext& context, std::int64_t rows) const {

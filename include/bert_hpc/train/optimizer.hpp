@@ -74,7 +74,7 @@ class Optimizer {
   struct Run {  // neighbouring owned elements with the same update
     std::size_t begin = 0, size = 0;
     std::size_t owned = 0;  // index of the first one among the owned elements
-    OptimizerStates::Place states;
+    OptimizerStates::Position states;
     float* gradient = nullptr;  // (size)
     bool decay = true;
     std::uint8_t* marks = nullptr;          // of the gradient
@@ -90,7 +90,7 @@ class Optimizer {
     bool fetched = false;
   };
   void cut(std::span<const OwnedRange> owned, std::span<const ArenaRange> replaced);
-  void place_sums(Run& run, std::int64_t slice, std::int64_t& unused) const;
+  void assign_sum_blocks(Run& run, std::int64_t slice, std::int64_t& unused) const;
   ops::UpdateRange resident(const Run& run) const;
   ops::HostRange on_host(const Run& run) const;
   ops::StateBlocks blocks_of(const Run& run, std::size_t state) const;

@@ -18,7 +18,7 @@ class OptimizerStates {
  public:
   /// Position of the states of an element: an index into numbers(), or into codes(), whose scales are one for each
   /// block from index / dynamic8::block on.
-  struct Place {
+  struct Position {
     bool in_blocks = false;
     std::int64_t index = 0;
   };
@@ -27,13 +27,13 @@ class OptimizerStates {
 
   /// Elements [begin, begin + size) of the arena, behind those that were added before. In blocks, `size` is a multiple
   /// of a block, but of the last ones.
-  Place add(std::int64_t begin, std::int64_t size, bool in_blocks);
+  Position add(std::int64_t begin, std::int64_t size, bool in_blocks);
   /// Allocates what was added, zeroed.
   void allocate(core::MemoryKind memory);
 
   std::span<const ops::StateTensor> kinds() const { return kinds_; }
   /// Position of an element that was added.
-  Place place_of(std::int64_t arena) const;
+  Position position_of(std::int64_t arena) const;
   std::int64_t elements() const { return numbers_ + codes_; }
 
   // Numbers of state number `index`, in the memory that was asked for.
@@ -44,7 +44,7 @@ class OptimizerStates {
  private:
   struct Part {
     std::int64_t begin = 0, size = 0;
-    Place place;
+    Position position;
   };
   struct Arrays {
     core::Buffer<float> numbers;

@@ -73,7 +73,7 @@ struct ShardPlan {
   std::int64_t gradient_bytes = 0;      ///< of all gradients, where they are not sharded
 
   /// zero = 2: what is reduced as soon as backward has finished it. Its gradients live in a ring of its segment's until
-  /// then; those of a held unit in a place of their own.
+  /// then; those of a held unit in memory of their own.
   struct Unit {
     std::int64_t begin = 0, end = 0;
     int segment = 0;

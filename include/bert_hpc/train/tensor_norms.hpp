@@ -1,8 +1,8 @@
 // Sums over whole tensors that an update needs (ops/update_rule.hpp), where ranks hold parts of tensors. A tensor is
 // summed in blocks of ops::norm_block elements, counted from the begin of the joined parameters that it belongs to: no
-// rank's part of the arena begins within one. In reproducible mode every block of the whole model has its place in one
-// vector, which its only owner fills; one all-reduce completes it (adding zeros is exact), and all ranks add it up in
-// the same order. Otherwise a rank adds up its own blocks, and two numbers a tensor are reduced.
+// rank's part of the arena begins within one. In reproducible mode every block of the whole model has its element of
+// one vector, which its only owner fills; one all-reduce completes it (adding zeros is exact), and all ranks add it up
+// in the same order. Otherwise a rank adds up its own blocks, and two numbers a tensor are reduced.
 #pragma once
 
 #include <cstdint>

@@ -59,7 +59,7 @@ void read_blocks(io::CheckpointReader& reader, const ops::StateTensor& kind, std
     reader.read_scales(scales_name(kind), part.tensor, part.first, part_scales);
     for_runs<std::uint8_t>(part, part_codes, [&](std::int64_t arena, std::span<const std::uint8_t> run) {
       const float* const scale_of = part_scales.data() + (run.data() - part_codes.data());
-      const auto index = static_cast<std::size_t>(states.place_of(arena).index);
+      const auto index = static_cast<std::size_t>(states.position_of(arena).index);
       for (std::size_t i = 0; i < run.size(); ++i) {
         float& scale = scales[(index + i) / dynamic8::block];
         numbers[index + i] = values[run[i]] * scale_of[i];
@@ -86,7 +86,7 @@ void read_states(io::CheckpointReader& reader, const io::CheckpointManifest& man
   for (std::size_t s = 0; s < states.kinds().size(); ++s) {
     const ops::StateTensor& kind = states.kinds()[s];
     read_parts(reader, kind.name, {parts.begin(), blocks_begin}, [&](std::int64_t arena, std::size_t count) {
-      return states.numbers(s).subspan(static_cast<std::size_t>(states.place_of(arena).index), count);
+      return states.numbers(s).subspan(static_cast<std::size_t>(states.position_of(arena).index), count);
     });
     if (kind.in_blocks()) read_blocks(reader, kind, {blocks_begin, parts.end()}, states, s);
   }

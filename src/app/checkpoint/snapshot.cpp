@@ -51,14 +51,14 @@ Snapshot::Snapshot(std::span<const core::ArenaPiece> pieces, const core::Paramet
     elements_ += count;
     phases_.push_back(0);
     if (!has_states(piece)) continue;
-    const auto place = states.place_of(piece.arena);
-    if (!place.in_blocks) {
+    const auto position = states.position_of(piece.arena);
+    if (!position.in_blocks) {
       numbers += count;
       continue;
     }
-    phases_.back() = static_cast<std::uint8_t>(place.index % blocks::size);
+    phases_.back() = static_cast<std::uint8_t>(position.index % blocks::size);
     codes += count;
-    scales += ScaleRange(place.index, count).count;
+    scales += ScaleRange(position.index, count).count;
   }
   if (!ops::have_blocks(states.kinds())) phases_.clear();
   for (std::size_t q = 0; q < kinds_.size(); ++q) {
@@ -78,7 +78,7 @@ void Snapshot::copy_floats(std::size_t quantity, std::span<const float> from, st
 }
 
 void Snapshot::copy_states(const core::ArenaPiece& piece, std::vector<std::int64_t>& next) {
-  const auto [in_blocks, index] = states_.place_of(piece.arena);
+  const auto [in_blocks, index] = states_.position_of(piece.arena);
   const std::int64_t count = piece.piece.elements();
   std::size_t quantity = 1;
   for (std::size_t s = 0; s < states_.kinds().size(); ++s) {

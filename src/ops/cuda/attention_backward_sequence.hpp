@@ -103,10 +103,10 @@ BERT_HPC_WARP_CODE void store_d_q(const AttentionCall<T>& call, int first, int v
         // Even lanes take four columns of the first eight, odd lanes four of the second eight.
         const typename Warp::U32 other = Warp::exchange(Warp::select(odd, pair[0], pair[1]), 1);
         const typename Warp::I32 row = lane / 4 + (16 * (row_part * Shape::row_tiles + r) + 8 * half);
-        const typename Warp::I32 place =
+        const typename Warp::I32 to_column =
             lane % 2 * 8 + lane % 4 / 2 * 4 + (8 * (column_part * Shape::column_tiles + n) + column);
-        Warp::store8(call.d_q.data, element_at<Warp>(call.d_q, row + first, place), Warp::select(odd, other, pair[0]),
-                     Warp::select(odd, pair[1], other), row < valid);
+        Warp::store8(call.d_q.data, element_at<Warp>(call.d_q, row + first, to_column),
+                     Warp::select(odd, other, pair[0]), Warp::select(odd, pair[1], other), row < valid);
       }
     }
   }

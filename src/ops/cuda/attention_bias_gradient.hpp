@@ -134,7 +134,7 @@ BERT_HPC_WARP_CODE void attention_bias_gradient(const AttentionCall<T>& call) {
   }
   Warp::template wait<0>();
 #pragma unroll
-  for (int side = 0; side < 2; ++side) {  // into the places of the distances -reach and reach
+  for (int side = 0; side < 2; ++side) {  // into the sums of the distances -reach and reach
 #pragma unroll
     for (int lane_mask = 1; lane_mask < 32; lane_mask *= 2)
       far[side] = far[side] + Warp::exchange(far[side], lane_mask);

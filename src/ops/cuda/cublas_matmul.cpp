@@ -46,7 +46,7 @@ void prefer(cublasLtMatmulPreferenceOpaque_t& preference, cublasLtMatmulPreferen
 }
 
 /// Describes `count` matrices, each op(x) (rows, columns). A row-major matrix is a column-major one of its transpose,
-/// so that rows and columns change places, unless x is transposed.
+/// so that rows and columns are exchanged, unless x is transposed.
 void init(cublasLtMatrixLayoutOpaque_t& layout, std::int64_t rows, std::int64_t columns, const Matmul::Operand& x,
           std::int64_t count) {
   if (x.transposed) std::swap(rows, columns);
@@ -63,7 +63,7 @@ void init(cublasLtMatrixLayoutOpaque_t& layout, std::int64_t rows, std::int64_t 
       "cublasLtMatrixLayoutSetAttribute");
 }
 
-/// How sums may be split. Parts are added in float: in the result's place only where that is a float.
+/// How sums may be split. Parts are added in float: in the result's memory only if that holds floats.
 std::uint32_t reductions(const Matmul& product, bool reproducible) {
   if (reproducible) return CUBLASLT_REDUCTION_SCHEME_NONE;
   const std::uint32_t in_place = product.c.type == core::DataType::fp32 ? CUBLASLT_REDUCTION_SCHEME_INPLACE : 0;

@@ -164,7 +164,7 @@ class CublasProduct final : public GemmProduct {
 
   /// An operand, stored as (rows, columns), in the type of the computation; the second of a product in the second
   /// scratch.
-  Matmul::Operand placed(const Operand& x, std::int64_t rows, std::int64_t columns, int scratch) {
+  Matmul::Operand prepared(const Operand& x, std::int64_t rows, std::int64_t columns, int scratch) {
     const bool transposed = x.use == Use::transposed;
     // A matrix of one row may have any stride; the library wants one that fits.
     const std::int64_t stride = std::max(x.stride, columns);
@@ -183,8 +183,8 @@ class CublasProduct final : public GemmProduct {
     Matmul product{.m = m,
                    .n = n,
                    .k = k,
-                   .a = placed(a, a_transposed ? k : m, a_transposed ? m : k, 0),
-                   .b = placed(b, b_transposed ? n : k, b_transposed ? k : n, 1),
+                   .a = prepared(a, a_transposed ? k : m, a_transposed ? m : k, 0),
+                   .b = prepared(b, b_transposed ? n : k, b_transposed ? k : n, 1),
                    .c = {c.data, std::max(c.stride, n), c.type, false},
                    .beta = beta,
                    .alpha = series_.factor,

@@ -169,9 +169,9 @@ void first_pass(const char* label, const UpdateRanges& ranges, const Element& wi
                 : update_squares(team, block.count, element, value, r.gradient + block.begin, begins, states);
         const double values = value_squares(team, block.count, value);
         if (!team.leads()) return;
-        const std::int64_t place = 2 * (r.first_block + (block.begin + r.phase) / norm_block);
-        sums[place] = values;
-        sums[place + 1] = update;
+        const std::int64_t index = 2 * (r.first_block + (block.begin + r.phase) / norm_block);
+        sums[index] = values;
+        sums[index + 1] = update;
       });
 }
 
@@ -202,9 +202,9 @@ void first_pass_on_host(const char* label, const HostRange& range, const Element
                          const double values = kernel::sum_of<double>(end - begin, [=](std::int64_t i) {
                            return static_cast<double>(value[i]) * static_cast<double>(value[i]);
                          });
-                         const std::int64_t place = 2 * (range.first_block + b);
-                         sums[place] = values;
-                         sums[place + 1] = update;
+                         const std::int64_t index = 2 * (range.first_block + b);
+                         sums[index] = values;
+                         sums[index + 1] = update;
                        });
 }
 

@@ -9,7 +9,7 @@ using namespace bert_hpc;
 
 namespace {
 
-/// The same numbers at another place, in memory for kernels.
+/// The same numbers at another address, in memory for kernels.
 template <class T>
 void check_copied(const T* host, const T* device, std::int64_t count) {
   REQUIRE(host != nullptr);

@@ -185,11 +185,11 @@ TEST_CASE("mutated configs are refused or give values in range") {
   for (int round = 0; round < 3000; ++round) {
     std::string text = whole;
     for (unsigned i = 0; i <= random() % 3; ++i) {
-      const std::size_t place = random() % text.size();
+      const std::size_t position = random() % text.size();
       if (random() % 2) {
-        text[place] = static_cast<char>("0123456789{}[],:\"-.etn"[random() % 22]);
+        text[position] = static_cast<char>("0123456789{}[],:\"-.etn"[random() % 22]);
       } else {
-        text.erase(place, 1 + random() % 5);
+        text.erase(position, 1 + random() % 5);
       }
     }
     ModelConfig config;

@@ -221,7 +221,7 @@ TEST_CASE("missing, misshaped and unknown tensors are listed together, in at mos
   CHECK(failure.says("\"bert.encoder.0\" in model.safetensors has the shape (2)"));
   CHECK(failure.says("bert.encoder.1 is missing"));
   CHECK(failure.says("11 more parameters are missing, and 11 more tensors have other shapes."));
-  CHECK(failure.says("The model has no place for 100 tensors: bert.other.0, bert.other.1"));
+  CHECK(failure.says("The model has no parameters for 100 tensors: bert.other.0, bert.other.1"));
   CHECK(std::count(failure.message.begin(), failure.message.end(), '\n') == 10);
 }
 
@@ -266,7 +266,7 @@ TEST_CASE("a stored decoder must be the tied one, and its bias may have either n
   CHECK(failure.says("\"cls.predictions.decoder.bias\" in model.safetensors differs"));
 }
 
-TEST_CASE("weights that are not finite are refused by name and place") {
+TEST_CASE("weights that are not finite are refused by name and index") {
   test::ScratchFolder folder;
   Tensors tensors = tensors_of(make_store(classifier_specs));
   tensors["bert.pooler.dense.weight"].second[5] = std::bit_cast<float>(0x7FC00000u);
@@ -366,7 +366,7 @@ TEST_CASE("a folder that cannot be written is an error and stays as it was") {
   CHECK(test::read_file(folder / "file") == "x");
 }
 
-TEST_CASE("each rank of a tensor group reads its slices, and errors name the place in the whole tensor") {
+TEST_CASE("each rank of a tensor group reads its slices, and errors name the index in the whole tensor") {
   test::ScratchFolder folder;
   std::vector<ParameterSpec> specs = masked_lm_specs;
   specs.push_back({"bert.encoder.layer.0.output.dense.weight", {4, 7}});

@@ -121,7 +121,7 @@ TEST_CASE("what no layer has, or has in another shape, is named", "[model][peft]
   CHECK_THAT(failure_of([&] {
                adapter.check({{layer + ".weight", {3, 4}}});
              }).message,
-             ContainsSubstring("classifier.weight\" has no place"));
+             ContainsSubstring("classifier.weight\" has no counterpart"));
   const std::string wrong = failure_of([&] {
                               adapter.check({{layer + ".weight", {5, 6}}, {"classifier.weight", {7, 3}}});
                             }).message;

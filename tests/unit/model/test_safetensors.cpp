@@ -205,19 +205,19 @@ TEST_CASE("mutated files are refused or read within bounds, never anything else"
     std::string bytes = whole;
     const std::size_t changes = 1 + below(3);
     for (std::size_t i = 0; i < changes; ++i) {
-      const std::size_t place = below(std::min<std::size_t>(bytes.size(), 8 + good_header.size()));
+      const std::size_t position = below(std::min<std::size_t>(bytes.size(), 8 + good_header.size()));
       switch (below(4)) {
         case 0:
-          bytes[place] = static_cast<char>(bytes[place] ^ (1 << below(8)));
+          bytes[position] = static_cast<char>(bytes[position] ^ (1 << below(8)));
           break;
         case 1:
-          bytes[place] = static_cast<char>("0123456789{}[],:\"-"[below(18)]);
+          bytes[position] = static_cast<char>("0123456789{}[],:\"-"[below(18)]);
           break;
         case 2:
-          bytes.erase(place, 1 + below(4));
+          bytes.erase(position, 1 + below(4));
           break;
         default:
-          bytes.insert(place, bytes.substr(below(bytes.size()), below(12)));
+          bytes.insert(position, bytes.substr(below(bytes.size()), below(12)));
           break;
       }
     }

@@ -66,7 +66,7 @@ TEST_CASE("the best rows of scores that come in blocks are those of a sort") {
   }
 }
 
-TEST_CASE("lists of best rows have empty places at their ends where there are few documents") {
+TEST_CASE("lists of best rows have empty entries at their ends if there are few documents") {
   Matrix scores(1, 2);
   scores(0, 0) = -3.0f;
   scores(0, 1) = -2.0f;

@@ -132,7 +132,7 @@ TEST_CASE("dropout drops its share and differs between samples, steps and sites"
     for (std::size_t e = 0; e < y.values.size(); ++e) equal += (y.values[e] != 0.0f) == (other.values[e] != 0.0f);
     return equal / n;
   };
-  // Independent masks agree in 0.81 + 0.01 of all places.
+  // Independent masks agree in 0.81 + 0.01 of all elements.
   ops::set_dropout_key(site.dropout, 1234, 57);
   ops::dropout(site.dropout, rows.view(), ones, other);
   CHECK(std::abs(agreement() - 0.82) < 5e-3);

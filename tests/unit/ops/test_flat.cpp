@@ -78,7 +78,7 @@ TEST_CASE("squared norms are summed per block") {
   CHECK_THROWS_AS(ops::squared_norm_blocks(x.values, wrong), core::Error);
 }
 
-TEST_CASE("a hash sees every bit and every place") {
+TEST_CASE("a hash depends on every bit and every index") {
   const std::int64_t size = GENERATE(1, 4096, 4097, 10000);
   Matrix x = Matrix::random(1, size, 1);
   const core::MirroredArray<std::uint64_t> partial(4);

@@ -39,7 +39,7 @@ float factor_of(const std::vector<double>& partial, const std::vector<double>& l
 
 }  // namespace
 
-TEST_CASE("squares of ranges have the bits of each range's own blocks, at the places given") {
+TEST_CASE("squares of ranges have the bits of each range's own blocks, at the indices given") {
   const std::int64_t sizes[] = {1, 4096, 10000, 16};
   Matrix x = Matrix::random(1, 20000, 3);
   std::vector<std::uint8_t> marks(10000 / ops::TouchedRows::line);  // of the third: alternating lines
@@ -51,7 +51,7 @@ TEST_CASE("squares of ranges have the bits of each range's own blocks, at the pl
   for (const std::int64_t size : sizes) {
     ranges.push_back({x.values.data() + begin, size, block, size == 10000 ? on_device.device() : nullptr});
     begin += (size + 15) / 16 * 16;
-    block += (size + ops::norm_block - 1) / ops::norm_block + 1;  // and a place that no range fills
+    block += (size + ops::norm_block - 1) / ops::norm_block + 1;  // and an element that no range fills
   }
   core::MirroredArray<double> partial(block);
   ops::SquareRanges(ranges).sum({partial.device(), static_cast<std::size_t>(block)});

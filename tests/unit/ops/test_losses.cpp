@@ -57,7 +57,7 @@ TEST_CASE("cross entropy and the largest logit of classes that are shared out") 
   const auto begin = [](int rank) { return classes * rank / ranks; };
   const auto shard = [&](int rank) { return shared.tensor().column_range(begin(rank), begin(rank + 1) - begin(rank)); };
   // What the ranks' all-reduces do.
-  test::Vector<float> largest(rows, -INFINITY), part(rows), place(rows, INFINITY);
+  test::Vector<float> largest(rows, -INFINITY), part(rows), index(rows, INFINITY);
   Matrix totals(2, rows), part_totals(2, rows);
   std::fill(totals.values.begin(), totals.values.end(), 0.0f);
   for (int rank = 0; rank < ranks; ++rank) {
@@ -66,9 +66,9 @@ TEST_CASE("cross entropy and the largest logit of classes that are shared out") 
   }
   for (int rank = 0; rank < ranks; ++rank) {
     ops::class_shard_arg_max(shard(rank), begin(rank), largest.data(), part.data());
-    for (std::size_t i = 0; i < rows; ++i) place[i] = std::min(place[i], part[i]);
+    for (std::size_t i = 0; i < rows; ++i) index[i] = std::min(index[i], part[i]);
   }
-  ops::to_integers(place.data(), rows, predicted.data());
+  ops::to_integers(index.data(), rows, predicted.data());
   CHECK(predicted == expected);
   CHECK(predicted[3] == 7);
   for (const bool with_gradient : {false, true}) {

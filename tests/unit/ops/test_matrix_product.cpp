@@ -190,7 +190,7 @@ TEST_CASE("products for the gradient of weight and bias") {
 }
 
 // A product of some rows, with everything fused to it, must give the bits that the same rows have in the whole product:
-// at another place, with other neighbours, another alignment and another number of threads.
+// at another index, with other neighbours, another alignment and another number of threads.
 TEST_CASE("a row of a product does not depend on other rows") {
   const Extents e =
       GENERATE(Extents{97, 130, 71, 0}, Extents{640, 128, 128, 0}, Extents{61, 700, 48, 3}, Extents{30, 9, 600, 1});

@@ -15,14 +15,15 @@ namespace {
 
 constexpr std::int64_t columns = 11;
 
-/// Places of texts in groups of these sizes. `names`: a number for each text, equal for equal texts; else all differ.
-test::Vector<float> places_of(const std::vector<int>& groups, const std::vector<int>& names = {}) {
+/// Texts of groups of these sizes, as core::TextTargets. `names`: a number for each text, equal for equal texts; else
+/// all differ.
+test::Vector<float> texts_of(const std::vector<int>& groups, const std::vector<int>& names = {}) {
   test::Vector<float> texts;
   for (const int size : groups) {
-    for (int place = 0; place < size; ++place) {
+    for (int index = 0; index < size; ++index) {
       const std::size_t number = texts.size() / 4;
       const auto name = static_cast<float>(names.empty() ? static_cast<int>(number) : names[number]);
-      for (const float value : {static_cast<float>(place), 0.0f, 1.0f, name}) texts.push_back(value);
+      for (const float value : {static_cast<float>(index), 0.0f, 1.0f, name}) texts.push_back(value);
     }
   }
   return texts;
@@ -37,7 +38,7 @@ struct Plain {
   double step = 0;
 
   double at(std::int64_t i, std::int64_t j) const { return x(i, j) + (i == row && j == column ? step : 0.0); }
-  double place(std::int64_t i) const { return texts[static_cast<std::size_t>(4 * i)]; }
+  double index(std::int64_t i) const { return texts[static_cast<std::size_t>(4 * i)]; }
   double name(std::int64_t i) const { return texts[static_cast<std::size_t>(4 * i + 3)]; }
   double logit(std::int64_t a, std::int64_t b) const {
     double aa = 0, bb = 0, ab = 0;
@@ -52,15 +53,15 @@ struct Plain {
   bool counts(std::int64_t a, std::int64_t c) const {
     if (!options.skips_duplicates || c == a + 1) return true;
     if (name(c) == name(a) || name(c) == name(a + 1)) return false;
-    return place(c) != 1 || name(c - 1) != name(a);
+    return index(c) != 1 || name(c - 1) != name(a);
   }
   /// Loss of the anchor in row r, or of the positive, over the other texts.
   double loss(std::int64_t r) const {
-    const bool anchor = place(r) == 0;
-    if (!anchor && (!options.symmetric || place(r) != 1)) return 0;
+    const bool anchor = index(r) == 0;
+    if (!anchor && (!options.symmetric || index(r) != 1)) return 0;
     double sum = 0;
     for (std::int64_t i = 0; i < x.rows; ++i) {
-      if ((place(i) == 0) != anchor && counts(anchor ? r : i, anchor ? i : r)) sum += std::exp(logit(r, i));
+      if ((index(i) == 0) != anchor && counts(anchor ? r : i, anchor ? i : r)) sum += std::exp(logit(r, i));
     }
     const double loss = std::log(sum) - logit(r, anchor ? r + 1 : r - 1);
     return options.symmetric ? loss / 2 : loss;
@@ -90,7 +91,7 @@ TEST_CASE("the loss of in-batch negatives against a plain loop, its gradient aga
   // Rows 1 and 3 have one anchor, rows 2 and 4 one positive; a text of row 3 is the anchor of row 2.
   const std::vector<int> names =
       groups.size() == 5 ? std::vector{1, 2, 3, 4, 1, 3, 5, 4, 6, 7} : std::vector{1, 2, 9, 3, 4, 1, 5, 3, 10, 6, 4, 2};
-  const test::Vector<float> texts = places_of(groups, names);
+  const test::Vector<float> texts = texts_of(groups, names);
   const auto rows = static_cast<std::int64_t>(texts.size()) / 4;
   const Matrix x = Matrix::random(rows, columns, 7, 1.5f, 2);
   Matrix loss = zeros(1, rows), gradient = zeros(rows, columns, 1), scratch(rows, 2);
@@ -129,7 +130,7 @@ TEST_CASE("the loss of in-batch negatives against a plain loop, its gradient aga
 
 TEST_CASE("texts that equal an anchor or its positive, and positives of equal anchors, are no negatives") {
   const auto loss_of = [](const std::vector<int>& groups, const std::vector<int>& names, bool skips) {
-    const test::Vector<float> texts = places_of(groups, names);
+    const test::Vector<float> texts = texts_of(groups, names);
     const auto rows = static_cast<std::int64_t>(names.size());
     const Matrix x = Matrix::random(rows, columns, 7);
     Matrix loss = zeros(1, rows), gradient = zeros(rows, columns), scratch(rows, 2);
@@ -146,7 +147,7 @@ TEST_CASE("texts that equal an anchor or its positive, and positives of equal an
 }
 
 TEST_CASE("in-batch negatives of one pair, of equal embeddings, of zeros and of broken ones") {
-  test::Vector<float> texts = places_of({2});
+  test::Vector<float> texts = texts_of({2});
   Matrix x = Matrix::random(2, columns, 3), loss(1, 2), gradient(2, columns), scratch(2, 2);
   const auto compute = [&] {
     for (Matrix* sums : {&loss, &gradient}) std::fill(sums->values.begin(), sums->values.end(), 0.0f);
@@ -155,7 +156,7 @@ TEST_CASE("in-batch negatives of one pair, of equal embeddings, of zeros and of 
   compute();
   CHECK(loss(0, 0) == 0);  // nothing to tell it from
   CHECK(gradient(0, 0) == 0);
-  texts = places_of({2, 2});
+  texts = texts_of({2, 2});
   x = Matrix(4, columns);
   loss = Matrix(1, 4);
   gradient = Matrix(4, columns);

@@ -51,10 +51,10 @@ TEST_CASE("span cross entropy against a plain loop, and its gradient against fin
                           d_logits);
   // log p is below 20: a few roundings of 2⁻²⁴ · 20 = 1.2e-6 each.
   CHECK(test::largest_difference(loss, [&](auto, auto row) {
-          const std::int64_t b = sequence_of(row), place = row - offsets[static_cast<std::size_t>(b)];
+          const std::int64_t b = sequence_of(row), token = row - offsets[static_cast<std::size_t>(b)];
           double sum = 0;
           for (const std::int64_t column : {0, 1}) {
-            if (place == target_of(b, column)) sum += plain_loss(scores_of(logits, b, column), place);
+            if (token == target_of(b, column)) sum += plain_loss(scores_of(logits, b, column), token);
           }
           return sum;
         }) < 1e-5);
@@ -64,9 +64,9 @@ TEST_CASE("span cross entropy against a plain loop, and its gradient against fin
   CHECK(test::largest_difference(d_logits, [&](auto row, auto column) {
           const std::int64_t b = sequence_of(row);
           std::vector<double> up = scores_of(logits, b, column), down = up;
-          const auto place = static_cast<std::size_t>(row - offsets[static_cast<std::size_t>(b)]);
-          up[place] += h;
-          down[place] -= h;
+          const auto token = static_cast<std::size_t>(row - offsets[static_cast<std::size_t>(b)]);
+          up[token] += h;
+          down[token] -= h;
           const std::int64_t target = target_of(b, column);
           return scale * (plain_loss(up, target) - plain_loss(down, target)) / (2 * h);
         }) < 1e-5 * scale);

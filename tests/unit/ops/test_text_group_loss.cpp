@@ -23,8 +23,8 @@ struct Groups {
   explicit Groups(const std::vector<int>& sizes) {
     for (std::size_t g = 0; g < sizes.size(); ++g) {
       ends.push_back(static_cast<std::int32_t>(values.size() / 4));
-      for (int place = 0; place < sizes[g]; ++place) {
-        values.push_back(static_cast<float>(place));
+      for (int index = 0; index < sizes[g]; ++index) {
+        values.push_back(static_cast<float>(index));
         values.push_back(0.3f * static_cast<float>(g) - 0.4f);
         for (int part = 0; part < 2; ++part) values.push_back(0);  // of a hash
       }

@@ -119,11 +119,11 @@ TEST_CASE("states in blocks: where those of an element are") {
   CHECK(states.scales(1).size() == in_blocks / 256);
   CHECK(states.numbers(1).size() == static_cast<std::size_t>(store.arena_size() - in_blocks));
   const auto& slices = store.slices();
-  CHECK(states.place_of(slices[1].offset + 5).in_blocks);
-  CHECK(states.place_of(slices[1].offset + 5).index == 6505);
-  CHECK_FALSE(states.place_of(slices[2].offset).in_blocks);
-  CHECK(states.place_of(slices[3].offset + 7).index == slices[3].offset + 7 - in_blocks);
-  CHECK_THROWS(states.place_of(store.arena_size()));
+  CHECK(states.position_of(slices[1].offset + 5).in_blocks);
+  CHECK(states.position_of(slices[1].offset + 5).index == 6505);
+  CHECK_FALSE(states.position_of(slices[2].offset).in_blocks);
+  CHECK(states.position_of(slices[3].offset + 7).index == slices[3].offset + 7 - in_blocks);
+  CHECK_THROWS(states.position_of(store.arena_size()));
 }
 
 TEST_CASE("states of large tensors take little more than two bytes a parameter") {

@@ -15,7 +15,7 @@ TEST_CASE("the first rank of a tensor group counts replicated parameters, and ea
   CHECK(train::norm_scope(store.slices(), whole, *alone, 1).first_block == std::vector<std::int64_t>{0, -1, 2});
 }
 
-TEST_CASE("frozen parameters are not counted, and take no place among the blocks") {
+TEST_CASE("frozen parameters are not counted, and have no blocks") {
   const std::vector<core::ParameterSpec> whole = {
       {.name = "a", .shape = {8, 4}}, {.name = "b", .shape = {4}, .trainable = false}, {.name = "c", .shape = {4, 8}}};
   const core::ParameterStore store(whole, core::ParameterStore::Arenas::with_gradients);

@@ -35,12 +35,12 @@ TEST_CASE("copies get the sum of all copies' gradients, whatever the pieces") {
   std::vector<float> expected(gradients.size());
   test::Vector<float> values(gradients.size());
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = expected[i] = static_cast<float>(i % 37) - 11.0f;
-  const auto place = [&](const char* name) {
+  const auto offset = [&](const char* name) {
     return static_cast<std::size_t>(store.slices()[static_cast<std::size_t>(store.find(name))].offset);
   };
   for (std::size_t i = 0; i < 48; ++i) {
-    const float sum = (values[place("table") + i] + values[place("second") + i]) + values[place("third") + i];
-    for (const char* copy : {"table", "second", "third"}) expected[place(copy) + i] = sum;
+    const float sum = (values[offset("table") + i] + values[offset("second") + i]) + values[offset("third") + i];
+    for (const char* copy : {"table", "second", "third"}) expected[offset(copy) + i] = sum;
   }
   train::SharedGradients shared(store, specs(), {"table"}, *alone, true);
   CHECK(shared.bytes() == 3 * 48 * 4);

@@ -20,8 +20,8 @@ typedef float UnalignedEight __attribute__((vector_size(32), aligned(4), may_ali
 /// Selects elements of a and b by index, 0 … 15. (__builtin_shufflevector requires GCC 12.)
 template <int... i>
 inline Eight shuffled(Eight a, Eight b) {
-  typedef int Places __attribute__((vector_size(32)));
-  return __builtin_shuffle(a, b, Places{i...});
+  typedef int Indices __attribute__((vector_size(32)));
+  return __builtin_shuffle(a, b, Indices{i...});
 }
 
 /// to[c][r] = from[r][c] for an 8 × 8 block; rows from `rows` on count as zero.

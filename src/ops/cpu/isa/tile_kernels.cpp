@@ -100,10 +100,10 @@ void edge_tile(const TileJob& job, const float* a, const float* b, std::int64_t 
 }
 
 // Prefetches the part of C that the next tile reads.
-inline void prefetch_rows(const float* place, std::int64_t stride, std::int64_t rows) {
+inline void prefetch_rows(const float* first, std::int64_t stride, std::int64_t rows) {
   for (std::int64_t i = 0; i < rows; ++i) {
-    __builtin_prefetch(place + i * stride);
-    __builtin_prefetch(place + i * stride + tile_columns - 1);
+    __builtin_prefetch(first + i * stride);
+    __builtin_prefetch(first + i * stride + tile_columns - 1);
   }
 }
 
