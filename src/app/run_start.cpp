@@ -41,7 +41,7 @@ void report_done_before(const RunContext& context) {
 void check_directory(const RunContext& context) {
   const config::Config& input = context.input;
   if (input.trains()) check_checkpoint_owner(input.run.directory);
-  if (context.invocation.validate) return require_place(input.run.directory);
+  if (context.invocation.validate) return require_writable(input.run.directory);
   check_run_directory(input.run.directory, context.resolved, beginning_of(context).overwrite, continues_there(context));
 }
 

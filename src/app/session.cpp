@@ -61,7 +61,7 @@ core::ParameterStore::Memory Session::gradient_memory() const {
   return {.product_gradients = weight_gradient_type(context_.input, context_.grid, micro_batches())};
 }
 
-comm::GridCoordinates Session::own_place() const {
+comm::GridCoordinates Session::own_coordinates() const {
   return comm::coordinates(context_.grid, std::min(context_.world.rank(), context_.ranks() - 1));
 }
 
@@ -84,7 +84,7 @@ void Session::make_model() {
   // A training allocates its arenas below, as that communicates and so every rank must get there: the estimate finds
   // first what is wrong with the input.
   collectively(context_.world, [&] {
-    batches = training_batches(input, config, drawn_unit(input, config, reader), own_place().data, context_.grid,
+    batches = training_batches(input, config, drawn_unit(input, config, reader), own_coordinates().data, context_.grid,
                                pipeline.micro_batches, usual_micro_tokens);
     const objectives::Objective& objective = objectives::of(input);
     const objectives::RunFacts run{.task = input.task,
@@ -162,8 +162,8 @@ std::vector<std::int64_t> Session::balance_of_applied(const model::ModelConfig& 
 
 void Session::make_instance(const model::ModelConfig& config, bool allocates,
                             const core::ParameterStore::Memory& memory) {
-  model.emplace(model_request(context_.input, config, trains_), context_.grid, own_place(), pipeline.balance, allocates,
-                memory);
+  model.emplace(model_request(context_.input, config, trains_), context_.grid, own_coordinates(), pipeline.balance,
+                allocates, memory);
   objectives::require_foldable(output_rules.scales, model->plan.head);
   model->output_rules = output_rules;
 }
@@ -191,7 +191,7 @@ void Session::plan_memory() {
     }
     model->allocate(bounds, micro_batches(), evaluation_bounds);
     if (teacher_plan && !estimates()) {
-      teacher.emplace(*teacher_plan, context_.grid, own_place(), bounds, micro_batches(), true);
+      teacher.emplace(*teacher_plan, context_.grid, own_coordinates(), bounds, micro_batches(), true);
     }
     if (scores_plan && !estimates()) {
       scores.emplace(*scores_plan, bounds.selected, model->stages.back().range().head, true);
@@ -233,7 +233,7 @@ void Session::make_reducer() {
   std::vector<std::string> summed_late = train::shared_parameters(all, embeddings);
   if (model->plan.head.ties_word_embeddings) summed_late.push_back(embeddings);
   const train::NormScope scope =
-      train::norm_scope(parameters.slices(), all, context_.world, model->place.tensor, summed_late);
+      train::norm_scope(parameters.slices(), all, context_.world, model->coordinates.tensor, summed_late);
   comm::Communicator& replicas = *groups->data;
   sums = train::make_data_parallel(replicas, model->parameters, shards, scope);
   if (shards.reproducible) return;
@@ -273,8 +273,8 @@ std::optional<train::DistillationSettings> Session::distillation() const {
   return distillation_settings(context_.input, bounds.selected);
 }
 
-MemoryPlan Session::teacher_memory(const comm::GridCoordinates& place) const {
-  return Teacher(*teacher_plan, context_.grid, place, bounds, micro_batches(), false).memory();
+MemoryPlan Session::teacher_memory(const comm::GridCoordinates& coordinates) const {
+  return Teacher(*teacher_plan, context_.grid, coordinates, bounds, micro_batches(), false).memory();
 }
 
 MemoryPlan Session::memory_of(const ModelInstance& instance) const {
@@ -293,7 +293,7 @@ MemoryPlan Session::memory_of(const ModelInstance& instance) const {
       memory.emplace_back("outputs of a whole step", train::StepLoss::bytes(*settings, context_.grid.data));
     }
     if (teacher_plan) {
-      for (auto& item : teacher_memory(instance.place)) memory.push_back(std::move(item));
+      for (auto& item : teacher_memory(instance.coordinates)) memory.push_back(std::move(item));
     }
     if (scores_plan) {
       const bool has_head = instance.stages.back().range().head;
@@ -321,17 +321,17 @@ std::int64_t Session::most_bytes_with(const config::Config& input) const {
   return most;
 }
 
-StageFacts Session::facts_at(const comm::GridCoordinates& place) const {
-  if (place == model->place) return stage_facts(*model, memory());
-  ModelInstance other(model_request(context_.input, model->config, trains_), context_.grid, place, pipeline.balance,
-                      false, gradient_memory());
+StageFacts Session::facts_at(const comm::GridCoordinates& coordinates) const {
+  if (coordinates == model->coordinates) return stage_facts(*model, memory());
+  ModelInstance other(model_request(context_.input, model->config, trains_), context_.grid, coordinates,
+                      pipeline.balance, false, gradient_memory());
   other.allocate(bounds, micro_batches(), evaluation_bounds);
   return stage_facts(other, memory_of(other));
 }
 
 void Session::describe(const std::vector<std::pair<std::string, std::string>>& lines) const {
   const std::vector<StageFacts> stages =
-      stage_table(context_, [this](const comm::GridCoordinates& place) { return facts_at(place); });
+      stage_table(context_, [this](const comm::GridCoordinates& coordinates) { return facts_at(coordinates); });
   auto all = stage_lines(context_.grid, stages);
   all.insert(all.end(), lines.begin(), lines.end());
   const auto add_windows = [&](const char* split, const std::optional<Evaluator>& evaluator,

@@ -106,7 +106,7 @@ class Session {
   std::int64_t message_bytes = 0;             ///< of the reducer
 
  private:
-  comm::GridCoordinates own_place() const;  ///< in an estimate with fewer planned ranks: the last one's
+  comm::GridCoordinates own_coordinates() const;  ///< in an estimate with fewer planned ranks: the last one's
   void make_model();
   std::int64_t beside_model(const ModelInstance& instance) const;
   void cut_model(const model::ModelConfig& config);
@@ -115,11 +115,11 @@ class Session {
   void make_instance(const model::ModelConfig& config, bool allocates, const core::ParameterStore::Memory& memory);
   void plan_memory();
   void add_embedders();
-  MemoryPlan teacher_memory(const comm::GridCoordinates& place) const;
+  MemoryPlan teacher_memory(const comm::GridCoordinates& coordinates) const;
   void make_reducer();
   /// Type of the gradients, for estimates too.
   core::ParameterStore::Memory gradient_memory() const;
-  StageFacts facts_at(const comm::GridCoordinates& place) const;
+  StageFacts facts_at(const comm::GridCoordinates& coordinates) const;
 
   const RunContext& context_;
   SessionData& data_;

@@ -162,7 +162,7 @@ void describe(const Session& session, const RunContext& context) {
 /// then is it noted: a start that is killed before begins where this one did.
 void begin_from_checkpoint(const Resume& resume, const RunBasics& run, std::int64_t total_steps) {
   if (resume.next_phase) return run.log.info(phase_text(resume, run.input.run, total_steps));
-  run.log.info("resuming from step " + core::with_commas(resume.manifest.step) + " (" + resume.place() + ')');
+  run.log.info("resuming from step " + core::with_commas(resume.manifest.step) + " (" + resume.path() + ')');
   for (const KeyChange& change : resume.changes) run.log.info("changed since that step: " + describe(change));
   for (const std::string& warning : resume.warnings) run.log.warning("changed since that step: " + warning);
   if (resume.best_elsewhere) {
@@ -309,8 +309,7 @@ void run_training(const RunContext& context) {
   report_earlier_start(context, resume);
   std::optional<Results::Continuation> continuation;
   if (resume && resume->same_run) {
-    continuation = {resume->manifest.step, resume->state.log_bytes,
-                    io::history_path(resume->place(), resume->manifest)};
+    continuation = {resume->manifest.step, resume->state.log_bytes, io::history_path(resume->path(), resume->manifest)};
   }
   Results results(context, lock.get(), facts_of(*session.model), session.sets.hdf5, continuation);
   if (resume) begin_from_checkpoint(*resume, context, steps);

@@ -26,19 +26,19 @@ namespace bert_hpc::config {
 
 namespace {
 
-Place place_of(const toml::source_region& region, int source) {
+Location location_of(const toml::source_region& region, int source) {
   return {source, static_cast<int>(region.begin.line), static_cast<int>(region.begin.column)};
 }
 
 TomlValue converted(const toml::node& node, int source) {
   using Kind = TomlValue::Kind;
   TomlValue value;
-  value.place = place_of(node.source(), source);
+  value.location = location_of(node.source(), source);
   if (const auto* table = node.as_table()) {
     for (const auto& [key, child] : *table) {
       TomlValue entry = converted(child, source);
       entry.name = std::string(key.str());
-      entry.name_place = place_of(key.source(), source);
+      entry.name_location = location_of(key.source(), source);
       value.children.push_back(std::move(entry));
     }
   } else if (const auto* array = node.as_array()) {
@@ -103,10 +103,10 @@ std::string syntax_problem(std::string_view text, const toml::parse_error& error
 }
 
 /// Instead of toml++'s message, which is about the line feed that the string then holds.
-std::string unclosed_problem(std::string_view text, const Place& place, const std::string& quotes) {
+std::string unclosed_problem(std::string_view text, const Location& location, const std::string& quotes) {
   const std::string where = quotes.size() == 1 ? "the end of the line" : "the end of the file";
   return "not valid TOML: the string that begins here is not closed: there is no second " + quotes + " before " +
-         where + "\n     " + core::printable(line_of(text, place.line), 120);
+         where + "\n     " + core::printable(line_of(text, location.line), 120);
 }
 
 std::string quoting_hint(std::string_view text) {
@@ -212,11 +212,11 @@ TomlValue parse_toml(std::string_view text, std::vector<TomlProblem>& problems) 
   try {
     return converted(toml::parse(text), 0);
   } catch (const toml::parse_error& error) {
-    const Place place = place_of(error.source(), 0), open = scan.unclosed();
-    if (open.line > 0 && std::tie(open.line, open.column) <= std::tie(place.line, place.column)) {
+    const Location location = location_of(error.source(), 0), open = scan.unclosed();
+    if (open.line > 0 && std::tie(open.line, open.column) <= std::tie(location.line, location.column)) {
       problems.push_back({open, unclosed_problem(text, open, scan.unclosed_quotes())});
     } else {
-      problems.push_back({place, syntax_problem(text, error)});
+      problems.push_back({location, syntax_problem(text, error)});
     }
   } catch (const std::exception& error) {
     problems.push_back({{}, "not valid TOML: " + core::printable(error.what())});
@@ -232,8 +232,8 @@ std::vector<std::pair<std::string, std::string>> flat_keys(std::string_view text
 }
 
 void apply_override(TomlValue& root, const std::string& text, int number, std::vector<TomlProblem>& problems) {
-  const Place place{number, 0, 0};
-  const auto fail = [&](const std::string& what) { problems.push_back({place, what}); };
+  const Location location{number, 0, 0};
+  const auto fail = [&](const std::string& what) { problems.push_back({location, what}); };
   const auto equals = text.find('=');
   const std::vector<std::string> path =
       equals == std::string::npos ? std::vector<std::string>{} : key_path(std::string_view(text).substr(0, equals));
@@ -249,14 +249,14 @@ void apply_override(TomlValue& root, const std::string& text, int number, std::v
     if (table->find(path[i]) == nullptr) {
       TomlValue fresh;
       fresh.name = path[i];
-      fresh.name_place = fresh.place = place;
+      fresh.name_location = fresh.location = location;
       table->children.push_back(std::move(fresh));
     }
     table = table->find(path[i]);
     if (table->kind != TomlValue::Kind::table) return fail(path[i] + " is " + table->description() + ", not a table");
   }
   value.name = path.back();
-  value.name_place = value.place = place;
+  value.name_location = value.location = location;
   if (TomlValue* old = table->find(path.back())) {
     *old = std::move(value);
   } else {

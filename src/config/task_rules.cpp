@@ -71,7 +71,7 @@ class TaskRules {
              core::listed(words, "or") + '.');
   }
 
-  /// A list takes the place of some keys.
+  /// A list replaces some keys.
   void check_other(const tasks::Task& task, const std::string& name) {
     const std::string other = task.find_key(name)->other;
     rule(!config_.task.list(other).has_value(), "task." + name,

@@ -77,13 +77,13 @@ TomlReader::~TomlReader() = default;
 
 void TomlReader::override_excludes(const std::string& key, const std::vector<std::string>& others) {
   const TomlValue* given = state_->at(key);
-  if (given == nullptr || given->name_place.source == 0) return;
+  if (given == nullptr || given->name_location.source == 0) return;
   for (const std::string& other : others) {
     const auto dot = other.rfind('.');
     TomlValue* table = state_->at(other.substr(0, dot));
     if (table == nullptr) continue;
     std::erase_if(table->children, [&](const TomlValue& value) {
-      return value.name == other.substr(dot + 1) && value.name_place.source < given->name_place.source;
+      return value.name == other.substr(dot + 1) && value.name_location.source < given->name_location.source;
     });
   }
 }
@@ -95,7 +95,7 @@ TomlKeys& TomlReader::table(const std::string& name) {
   state_->table_value = state_->at(name);
   const TomlValue* value = state_->table_value;
   if (first && value != nullptr && value->kind != Kind::table) {
-    state_->add(value->place,
+    state_->add(value->location,
                 '"' + name + "\" must be a table, headed by [" + name + "], but is " + value->description());
   }
   return *this;
@@ -179,7 +179,7 @@ TomlKeys& TomlReader::required() {
   if (state_->last_given || !state_->readable) return *this;
   const TomlValue* table = state_->table_value;
   const std::string path = state_->table + '.' + state_->last_key;
-  state_->add(table != nullptr ? table->place : Place{},
+  state_->add(table != nullptr ? table->location : Location{},
               '[' + state_->table + "] " + state_->last_key + " is missing: it must be " + state_->last_kind, {path});
   state_->failed.insert(path);
   return *this;
@@ -199,7 +199,7 @@ void TomlReader::problem(const std::string& path, const std::string& text, std::
   }
   const auto dot = path.rfind('.');
   if (value == nullptr && dot != std::string::npos) value = state_->at(path.substr(0, dot));
-  state_->add(value != nullptr ? value->place : Place{}, text, std::move(absent));
+  state_->add(value != nullptr ? value->location : Location{}, text, std::move(absent));
 }
 
 core::ProblemList TomlReader::problems() {
@@ -211,9 +211,10 @@ core::ProblemList TomlReader::problems() {
       return meant.contains(path) || meant.contains(path.substr(0, path.rfind('.')));
     });
   });
-  const auto order = [](const Place& place) { return std::tie(place.source, place.line, place.column); };
-  std::stable_sort(problems.begin(), problems.end(),
-                   [&order](const TomlProblem& a, const TomlProblem& b) { return order(a.place) < order(b.place); });
+  const auto order = [](const Location& location) { return std::tie(location.source, location.line, location.column); };
+  std::stable_sort(problems.begin(), problems.end(), [&order](const TomlProblem& a, const TomlProblem& b) {
+    return order(a.location) < order(b.location);
+  });
   core::ProblemList list;
   for (std::size_t i = 0; i < std::min(problems.size(), max_problems); ++i) list.add(state_->text_of(problems[i]));
   if (problems.size() > max_problems) list.add("and more problems");

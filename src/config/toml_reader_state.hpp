@@ -36,8 +36,8 @@ struct TomlReader::State {
   std::set<std::string> failed;  // "table.key" of values that could not be read or are reported as missing
   std::set<std::string> meant;   // "table.key" and tables that unknown names probably stand for
 
-  void add(const Place& place, const std::string& text, std::vector<std::string> absent = {}) {
-    problems.push_back({place, text, std::move(absent)});
+  void add(const Location& location, const std::string& text, std::vector<std::string> absent = {}) {
+    problems.push_back({location, text, std::move(absent)});
   }
 
   /// The current table's value under this key, null if not given; records the key as known.
@@ -68,7 +68,7 @@ struct TomlReader::State {
     if (given == nullptr) return false;
     const ValueProblem problem = read_value(*given, value, limits...);
     if (problem.text.empty()) return true;
-    add(problem.place, '[' + table + "] " + problem.text);
+    add(problem.location, '[' + table + "] " + problem.text);
     failed.insert(table + '.' + name);
     return false;
   }
@@ -92,7 +92,7 @@ struct TomlReader::State {
 
   /// A hint for an unknown key: the table that has it, or its equivalent here if another trainer uses it (see
   /// synonyms.hpp); "" if neither applies.
-  std::string other_place(const std::string& in_table, const std::string& name) {
+  std::string table_hint(const std::string& in_table, const std::string& name) {
     std::vector<std::string> tables;
     for (const auto& [other, keys] : known) {
       if (!has_key(other, name)) continue;
@@ -110,7 +110,7 @@ struct TomlReader::State {
 
   /// A hint what an unknown key probably stands for; all keys of its table if no name is near.
   std::string key_hint(const std::string& in_table, const std::string& name) {
-    if (std::string place = other_place(in_table, name); !place.empty()) return place;
+    if (std::string hint = table_hint(in_table, name); !hint.empty()) return hint;
     const auto here = known.find(in_table);
     if (here == known.end() || here->second.empty()) return {};
     const std::string nearest = core::nearest_name(name, here->second);
@@ -131,15 +131,15 @@ struct TomlReader::State {
     const std::string title = "unknown table [" + core::printable(table_node.name, 60) + ']';
     if (const std::string nearest = nearest_table(table_node.name); !nearest.empty()) {
       meant.insert(nearest);
-      return add(table_node.name_place, title + "; did you mean [" + nearest + "]?");
+      return add(table_node.name_location, title + "; did you mean [" + nearest + "]?");
     }
     std::vector<std::string> names;
     for (const auto& entry : known) names.push_back(entry.first);
-    add(table_node.name_place, title + "; the tables are " + core::listed(names, "and", false));
+    add(table_node.name_location, title + "; the tables are " + core::listed(names, "and", false));
     for (const TomlValue& child : table_node.children) {
-      if (const std::string place = other_place(table_node.name, child.name); !place.empty()) {
-        add(child.name_place, "unknown key \"" + core::printable(child.name, 60) + "\" in [" +
-                                  core::printable(table_node.name, 60) + ']' + place);
+      if (const std::string hint = table_hint(table_node.name, child.name); !hint.empty()) {
+        add(child.name_location, "unknown key \"" + core::printable(child.name, 60) + "\" in [" +
+                                     core::printable(table_node.name, 60) + ']' + hint);
       }
     }
   }
@@ -161,21 +161,21 @@ struct TomlReader::State {
       } else if (path.empty() && child.kind == TomlValue::Kind::table) {
         report_unknown_table(child);
       } else if (path.empty()) {
-        add(child.name_place, "the key \"" + shown + "\" stands outside any table" + key_hint("", child.name));
+        add(child.name_location, "the key \"" + shown + "\" stands outside any table" + key_hint("", child.name));
       } else {
-        add(child.name_place, "unknown key \"" + shown + "\" in [" + path + ']' + key_hint(path, child.name));
+        add(child.name_location, "unknown key \"" + shown + "\" in [" + path + ']' + key_hint(path, child.name));
       }
     }
   }
 
   std::string text_of(const TomlProblem& problem) const {
-    const Place& place = problem.place;
+    const Location& location = problem.location;
     std::string where = file;
-    if (place.source > 0) {
-      const std::string& text = overrides[static_cast<std::size_t>(place.source - 1)];
+    if (location.source > 0) {
+      const std::string& text = overrides[static_cast<std::size_t>(location.source - 1)];
       where = "--set " + core::printable(text, 80);
-    } else if (place.line > 0) {
-      where += ':' + std::to_string(place.line) + ':' + std::to_string(place.column);
+    } else if (location.line > 0) {
+      where += ':' + std::to_string(location.line) + ':' + std::to_string(location.column);
     }
     return where + ": " + problem.text;
   }

@@ -54,7 +54,7 @@ void TextScan::advance(std::size_t count) {
 void TextScan::skip_string(char quote) {
   const std::string triple(3, quote);
   const bool multi_line = text_.substr(at_).starts_with(triple);
-  const Place begin{0, line_, static_cast<int>(at_ - line_begin_) + 1};
+  const Location begin{0, line_, static_cast<int>(at_ - line_begin_) + 1};
   advance(multi_line ? 3 : 1);
   while (at_ < text_.size() && problem_.empty()) {
     const char c = text_[at_];

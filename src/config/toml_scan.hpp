@@ -26,7 +26,7 @@ class TextScan {
   bool find(std::vector<TomlProblem>& problems);
 
   /// Position of the first unterminated string, with line 0 if there is none; and its quotes.
-  const Place& unclosed() const { return unclosed_; }
+  const Location& unclosed() const { return unclosed_; }
   const std::string& unclosed_quotes() const { return unclosed_quotes_; }
 
  private:
@@ -36,7 +36,7 @@ class TextScan {
 
   std::string_view text_;
   std::string problem_, unclosed_quotes_;
-  Place unclosed_;
+  Location unclosed_;
   std::size_t at_ = 0, line_begin_ = 0;
   int line_ = 1, dots_ = 0;
 };

@@ -18,7 +18,7 @@ std::string bound(double value) {
 }
 
 ValueProblem problem(const TomlValue& value, const std::string& text) {
-  return {value.place, value.name + ' ' + text};
+  return {value.location, value.name + ' ' + text};
 }
 
 ValueProblem wrong_type(const TomlValue& value, const std::string& wanted, const std::string& hint = {}) {
@@ -49,7 +49,7 @@ std::string meant_choice(const std::string& text, const Choices& choices) {
 TomlValue entry_of(const TomlValue& list, const TomlValue& child, std::size_t number) {
   TomlValue named = child;
   named.name = list.name + " (entry " + std::to_string(number) + ")";
-  if (list.place.source > 0) named.place = list.place;
+  if (list.location.source > 0) named.location = list.location;
   return named;
 }
 

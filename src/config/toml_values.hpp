@@ -12,7 +12,7 @@
 namespace bert_hpc::config {
 
 struct ValueProblem {
-  Place place;
+  Location location;
   std::string text;  ///< begins with the key's name; "" if there is no problem
 };
 

@@ -9,18 +9,18 @@ namespace {
 
 constexpr std::size_t scores_of_none = 2, numbers_of_span = 4;
 
-/// The places of the largest scores, the largest first; column 0: starts, 1: ends.
+/// Indices of the tokens with the largest scores, the largest first; column 0: starts, 1: ends.
 std::vector<std::int64_t> best_tokens(std::span<const float> logits, std::size_t column, std::int64_t most) {
-  std::vector<std::int64_t> places(logits.size() / 2);
-  std::iota(places.begin(), places.end(), std::int64_t{0});
-  const auto score = [&](std::int64_t place) { return logits[2 * static_cast<std::size_t>(place) + column]; };
+  std::vector<std::int64_t> tokens(logits.size() / 2);
+  std::iota(tokens.begin(), tokens.end(), std::int64_t{0});
+  const auto score = [&](std::int64_t token) { return logits[2 * static_cast<std::size_t>(token) + column]; };
   const auto before = [&](std::int64_t a, std::int64_t b) {
     return score(a) != score(b) ? score(a) > score(b) : a < b;
   };
-  const auto count = std::min<std::int64_t>(most, std::ssize(places));
-  std::partial_sort(places.begin(), places.begin() + count, places.end(), before);
-  places.resize(static_cast<std::size_t>(count));
-  return places;
+  const auto count = std::min<std::int64_t>(most, std::ssize(tokens));
+  std::partial_sort(tokens.begin(), tokens.begin() + count, tokens.end(), before);
+  tokens.resize(static_cast<std::size_t>(count));
+  return tokens;
 }
 
 /// Offset of each UTF-8 character, and the text's size behind the last.
@@ -59,7 +59,7 @@ void best_spans(std::span<const float> logits, std::int64_t context_begin, std::
   };
   const std::vector<std::int64_t> starts = best_tokens(logits, 0, settings.n_best),
                                   ends = best_tokens(logits, 1, settings.n_best);
-  const auto in_context = [&](std::int64_t place) { return place >= context_begin && place < context_end; };
+  const auto in_context = [&](std::int64_t token) { return token >= context_begin && token < context_end; };
   std::vector<Span> spans;
   for (const std::int64_t first : starts) {
     for (const std::int64_t last : ends) {

@@ -81,12 +81,12 @@ Texts texts_of(Loss loss, bool scored, std::int64_t first) {
 }  // namespace
 
 void require_texts_of_rows(const EmbeddingSettings& settings, std::span<const std::int64_t> groups,
-                           std::span<const float> scores, const std::function<std::string(std::int64_t)>& place) {
+                           std::span<const float> scores, const std::function<std::string(std::int64_t)>& location) {
   using core::Error;
   using core::ExitCode;
   const std::string loss = word_of(settings.loss);
   if (settings.reads_scores() && scores.empty()) {
-    throw Error(ExitCode::data, place(0) + ": its rows have no scores, which [task] loss = \"" + loss +
+    throw Error(ExitCode::data, location(0) + ": its rows have no scores, which [task] loss = \"" + loss +
                                     "\" needs: name their column in [source] label of bert_hpc_prep's input, or "
                                     "choose \"multiple_negatives\".");
   }
@@ -103,8 +103,8 @@ void require_texts_of_rows(const EmbeddingSettings& settings, std::span<const st
     const std::int64_t texts = groups[static_cast<std::size_t>(first_bad) + 1] - begin;
     const bool lacks_negatives = texts == 2 && wanted.least == 3;
     throw Error(ExitCode::data,
-                place(begin) + " begins a row of " + core::counted(texts, "text") + "; with [task] loss = \"" + loss +
-                    "\" a row has " + wanted.words + " (" + core::with_commas(bad) + " of " +
+                location(begin) + " begins a row of " + core::counted(texts, "text") + "; with [task] loss = \"" +
+                    loss + "\" a row has " + wanted.words + " (" + core::with_commas(bad) + " of " +
                     core::counted(rows, "row") + (bad == 1 ? " does" : " do") + " not)." +
                     (lacks_negatives ? " Name the columns of negatives in [source] negatives of bert_hpc_prep's input, "
                                        "or choose another loss."
@@ -115,11 +115,11 @@ void require_texts_of_rows(const EmbeddingSettings& settings, std::span<const st
     const double score = scores[s];
     if (score >= settings.low && score <= settings.high) continue;
     const auto [least, largest] = std::minmax_element(scores.begin(), scores.end());
-    throw Error(ExitCode::input, place(static_cast<std::int64_t>(s)) + " has the score " + core::format_number(score) +
-                                     ", outside of " + core::format_number(settings.low) + " to " +
-                                     core::format_number(settings.high) + ": set [task] range to that of the scores (" +
-                                     core::format_number(*least) + " to " + core::format_number(*largest) +
-                                     " are there), which are compared as numbers from 0 to 1.");
+    throw Error(ExitCode::input,
+                location(static_cast<std::int64_t>(s)) + " has the score " + core::format_number(score) +
+                    ", outside of " + core::format_number(settings.low) + " to " + core::format_number(settings.high) +
+                    ": set [task] range to that of the scores (" + core::format_number(*least) + " to " +
+                    core::format_number(*largest) + " are there), which are compared as numbers from 0 to 1.");
   }
 }
 

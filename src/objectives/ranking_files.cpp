@@ -16,14 +16,14 @@ constexpr std::size_t most_ranks = 1000;  // of ms_marco_eval.py
 /// Indices of a query's candidates by rank.
 std::vector<std::size_t> ranking_of(const data::GroupTexts& query, std::span<const float> scores) {
   std::vector<score::RankedCandidate> candidates;
-  // The place goes along as the level, which the order does not depend on.
+  // The level carries the index, as the order does not depend on it.
   for (std::size_t i = 0; i < scores.size(); ++i) {
     candidates.push_back({query.candidates[i], scores[i], static_cast<std::int64_t>(i)});
   }
   score::rank_candidates(candidates);
-  std::vector<std::size_t> places;
-  for (const score::RankedCandidate& one : candidates) places.push_back(static_cast<std::size_t>(one.level));
-  return places;
+  std::vector<std::size_t> order;
+  for (const score::RankedCandidate& one : candidates) order.push_back(static_cast<std::size_t>(one.level));
+  return order;
 }
 
 /// The shortest digits that read back as the same float.
@@ -51,13 +51,13 @@ std::int32_t relevant_to(const data::GroupTexts& query, std::span<const std::int
 /// What predictions.h5 and predictions.csv say of the candidates of query `number`, in the order of the samples.
 PredictedRows columns_of(const PredictionsFacts& facts, std::int32_t number, const data::GroupTexts& query,
                          std::span<const float> scores, std::span<const std::int32_t> levels,
-                         const std::vector<std::size_t>& places) {
+                         const std::vector<std::size_t>& order) {
   PredictedRows rows = facts.predict({.rows = std::ssize(scores),
                                       .outputs = scores,
                                       .labels = {.outputs = 1, .levels = levels},
                                       .label_names = facts.label_names});
   std::vector<std::int32_t> ranks(scores.size());
-  for (std::size_t i = 0; i < places.size(); ++i) ranks[places[i]] = static_cast<std::int32_t>(i) + 1;
+  for (std::size_t i = 0; i < order.size(); ++i) ranks[order[i]] = static_cast<std::int32_t>(i) + 1;
   rows.stored.push_back({"rank", ranks});
   rows.stored.push_back({"query", std::vector<std::int32_t>(scores.size(), number)});
   rows.stored.push_back({"relevant", std::vector<std::int32_t>(scores.size(), relevant_to(query, levels))});
@@ -103,20 +103,20 @@ void RankingFiles::add(float score) {
 void RankingFiles::write_query() {
   const std::span<const std::int32_t> all = reader_.levels();
   const auto levels = all.empty() ? all : all.subspan(static_cast<std::size_t>(groups_.begin()), scores_.size());
-  const std::vector<std::size_t> places = ranking_of(groups_.group(), scores_);
+  const std::vector<std::size_t> order = ranking_of(groups_.group(), scores_);
   const auto number = static_cast<std::int32_t>(groups_.number());
-  tables_.append(std::ssize(scores_), columns_of(facts_, number, groups_.group(), scores_, levels, places));
-  write_ranks(places);
+  tables_.append(std::ssize(scores_), columns_of(facts_, number, groups_.group(), scores_, levels, order));
+  write_ranks(order);
   scores_.clear();
 }
 
-/// run.trec and predictions.tsv. places: of the candidates, by rank.
-void RankingFiles::write_ranks(const std::vector<std::size_t>& places) {
+/// run.trec and predictions.tsv. order: indices of the candidates, by rank.
+void RankingFiles::write_ranks(const std::vector<std::size_t>& order) {
   const data::GroupTexts& query = groups_.group();
-  for (std::size_t i = 0; i < places.size(); ++i) {
+  for (std::size_t i = 0; i < order.size(); ++i) {
     const std::string rank = std::to_string(i + 1);
-    const std::string& id = query.candidates[places[i]];
-    trec_.add(query.id, id, static_cast<std::int64_t>(i) + 1, scores_[places[i]]);
+    const std::string& id = query.candidates[order[i]];
+    trec_.add(query.id, id, static_cast<std::int64_t>(i) + 1, scores_[order[i]]);
     if (i >= most_ranks) continue;
     append_line(ranks_, {query.id, id, rank}, '\t');
     ranks_.write("\n");

@@ -1,6 +1,6 @@
-// TOML text to a plain tree in which every value knows its place, and the overrides of --set on top of it. The one home
-// of toml++ (its source file); everything else here sees this tree. Text is hostile until parsed: its size, nesting and
-// dotted depth are bounded before toml++, whose destructors recurse, sees it.
+// TOML text to a plain tree in which every value knows its location, and the overrides of --set on top of it. The one
+// home of toml++ (its source file); everything else here sees this tree. Text is hostile until parsed: its size,
+// nesting and dotted depth are bounded before toml++, whose destructors recurse, sees it.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 namespace bert_hpc::config {
 
-/// Position of a value: source 0 is the file, n the n-th --set (which has no lines).
-struct Place {
+/// Location of a value: source 0 is the file, n the n-th --set (which has no lines).
+struct Location {
   int source = 0;
   int line = 0, column = 0;  ///< from 1; 0: the whole source
 
-  bool operator==(const Place&) const = default;
+  bool operator==(const Location&) const = default;
 };
 
 struct TomlValue {
@@ -24,7 +24,7 @@ struct TomlValue {
 
   std::string name;  ///< its key; "" for the root and in lists
   Kind kind = Kind::table;
-  Place name_place, place;  ///< of the key and of the value
+  Location name_location, location;  ///< of the key and of the value
   bool boolean = false;
   std::int64_t integer = 0;
   double number = 0;
@@ -37,7 +37,7 @@ struct TomlValue {
 };
 
 struct TomlProblem {
-  Place place;
+  Location location;
   std::string text;
   std::vector<std::string> absent = {};  ///< "table.key" of the keys that are not given and would have answered it
 };

@@ -32,11 +32,11 @@ EmbeddingSettings embedding_settings(const config::Task& task);
 /// The similarity that a loss of embeddings trains, of any task that embeds texts.
 ops::Similarity trained_similarity(const config::Task& task);
 
-/// groups (rows + 1): texts of each row; scores (texts), or empty. place: a text in words. Throws Error(data) if a row
-/// has not the texts that the loss reads, if the rows lack scores that it reads, and if rows with scores have different
-/// numbers of texts; Error(input) if "cosine_similarity" reads a score outside of the range.
+/// groups (rows + 1): texts of each row; scores (texts), or empty. location: a text in words. Throws Error(data) if a
+/// row has not the texts that the loss reads, if the rows lack scores that it reads, and if rows with scores have
+/// different numbers of texts; Error(input) if "cosine_similarity" reads a score outside of the range.
 void require_texts_of_rows(const EmbeddingSettings& settings, std::span<const std::int64_t> groups,
-                           std::span<const float> scores, const std::function<std::string(std::int64_t)>& place);
+                           std::span<const float> scores, const std::function<std::string(std::int64_t)>& location);
 
 /// Similarity of two embeddings as ops::text_group_loss computes it.
 double similarity_of(ops::Similarity similarity, std::span<const float> a, std::span<const float> b);

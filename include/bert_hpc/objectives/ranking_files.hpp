@@ -47,7 +47,7 @@ class RankingFiles {
 
  private:
   void write_query();
-  void write_ranks(const std::vector<std::size_t>& places);
+  void write_ranks(const std::vector<std::size_t>& order);
 
   const PredictionsFacts& facts_;
   const data::ShardReader& reader_;

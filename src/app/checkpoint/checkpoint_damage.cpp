@@ -19,7 +19,7 @@ std::string link_in(comm::Communicator& world, const io::CheckpointFolder& folde
 
 std::string damage(comm::Communicator& world, const io::CheckpointFolder& folder, std::int64_t step,
                    io::CheckpointManifest& manifest, std::mutex& hdf5) {
-  const std::string place = folder.path_of(step);
+  const std::string path = folder.path_of(step);
   std::string mine;
   const auto attempt = [&](const std::function<void()>& work) {
     try {
@@ -40,10 +40,10 @@ std::string damage(comm::Communicator& world, const io::CheckpointFolder& folder
   std::string message;
   if (world.rank() == 0) {
     attempt([&] {
-      manifest = io::read_manifest(place, hdf5);
+      manifest = io::read_manifest(path, hdf5);
       if (manifest.step != step)
         throw core::Error(core::ExitCode::files, "It is of step " + std::to_string(manifest.step) + '.');
-      io::verify_history(place, manifest);
+      io::verify_history(path, manifest);
       message = io::to_message(manifest);
     });
   }
@@ -53,7 +53,7 @@ std::string damage(comm::Communicator& world, const io::CheckpointFolder& folder
   if (world.rank() != 0) manifest = io::manifest_of_message(message);
   for (std::size_t f = 0; f < manifest.files.size(); ++f) {
     if (static_cast<int>(f % static_cast<std::size_t>(world.size())) != world.rank()) continue;
-    attempt([&] { io::verify_checkpoint_file(place, manifest, f, hdf5); });
+    attempt([&] { io::verify_checkpoint_file(path, manifest, f, hdf5); });
   }
   attempt([&] { training_state(manifest); });
   return agree();

@@ -18,26 +18,26 @@ namespace {
 /// last).
 template <class T, class Put>
 void for_runs(const core::WantedPart& part, std::span<const T> whole, const Put& put) {
-  for (const core::ArenaPiece& placed : part.pieces) {
-    const core::TensorPiece& piece = placed.piece;
+  for (const core::ArenaPiece& stored : part.pieces) {
+    const core::TensorPiece& piece = stored.piece;
     for (std::int64_t r = 0; r < piece.count; ++r) {
-      put(placed.arena + r * piece.length,
+      put(stored.arena + r * piece.length,
           whole.subspan(static_cast<std::size_t>(piece.first + r * piece.stride - part.first),
                         static_cast<std::size_t>(piece.length)));
     }
   }
 }
 
-/// Reads the parts of a quantity in fp32; place(arena, elements) says where they go.
-template <class Place>
+/// Reads the parts of a quantity in fp32; target(arena, elements) is the memory for them.
+template <class Target>
 void read_parts(io::CheckpointReader& reader, const std::string& quantity, std::span<const core::WantedPart> parts,
-                const Place& place) {
+                const Target& target) {
   std::vector<float> whole;
   for (const core::WantedPart& part : parts) {
     whole.resize(static_cast<std::size_t>(part.last - part.first));
     reader.read(quantity, part.tensor, part.first, whole);
     for_runs<float>(part, whole, [&](std::int64_t arena, std::span<const float> run) {
-      ops::copy_to_device(run, place(arena, run.size()));
+      ops::copy_to_device(run, target(arena, run.size()));
     });
   }
 }
@@ -117,7 +117,7 @@ void load_parameters(const io::CheckpointFolder& folder, const io::CheckpointMan
   const comm::ProcessGroups& groups = model.groups();
   const std::span<float> values = model.parameters.change_values();
   collectively(groups.world, [&] {
-    if (model.place.data != 0) return;
+    if (model.coordinates.data != 0) return;
     io::CheckpointReader reader(folder.path_of(manifest.step), manifest, hdf5);
     const std::vector<core::ArenaRange> all = {{0, model.parameters.arena_size()}};
     const auto parts = core::parts_to_load(model.parameters.slices(), manifest.tensors, all);
@@ -134,7 +134,7 @@ void load_states(const io::CheckpointFolder& folder, const io::CheckpointManifes
   // If every replica owns all, one reads for the others.
   const bool shared = !sums.plan().shares_update();
   collectively(groups.world, [&] {
-    if (shared && model.place.data != 0) return;
+    if (shared && model.coordinates.data != 0) return;
     io::CheckpointReader reader(folder.path_of(manifest.step), manifest, hdf5);
     read_states(reader, manifest, core::parts_to_load(model.parameters.slices(), manifest.tensors, owned_ranges(sums)),
                 optimizer.states());

@@ -1,4 +1,4 @@
-// Which numbers of a checkpoint are whose, on this rank's place in the grid. Pure.
+// Parts of a checkpoint that this rank saves, by its coordinates in the grid. Pure.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ inline std::vector<core::ArenaPiece> parts_to_save(const ModelInstance& model, c
                                                    std::span<const core::WholeTensor> tensors) {
   std::vector<core::ArenaRange> ranges = owned_ranges(sums);
   const std::int64_t trainable = sums.plan().trainable, frozen = sums.plan().arena - trainable;
-  const std::int64_t replicas = model.grid.data, d = model.place.data;
+  const std::int64_t replicas = model.grid.data, d = model.coordinates.data;
   if (!sums.plan().shares_update()) {
     const std::int64_t first = trainable * d / replicas, last = trainable * (d + 1) / replicas;
     std::vector<core::ArenaRange> share;
@@ -37,7 +37,7 @@ inline std::vector<core::ArenaPiece> parts_to_save(const ModelInstance& model, c
   }
   const std::int64_t first = trainable + frozen * d / replicas, last = trainable + frozen * (d + 1) / replicas;
   if (first < last) ranges.push_back({first, last - first});
-  return core::pieces_to_save(model.parameters.slices(), tensors, ranges, model.place.tensor, model.grid.tensor);
+  return core::pieces_to_save(model.parameters.slices(), tensors, ranges, model.coordinates.tensor, model.grid.tensor);
 }
 
 }  // namespace bert_hpc::app

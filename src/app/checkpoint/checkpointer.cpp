@@ -128,7 +128,7 @@ double Checkpointer::State::interval() const {
 
 void Checkpointer::State::gather_files() {
   std::vector<core::TensorPiece> mine;
-  for (const core::ArenaPiece& placed : pieces) mine.push_back(placed.piece);
+  for (const core::ArenaPiece& stored : pieces) mine.push_back(stored.piece);
   auto all = comm::all_gather_objects(world(), mine);
   if (!is_root()) return;
   for (std::size_t r = 0; r < all.size(); ++r) {
@@ -159,13 +159,13 @@ io::Durability Checkpointer::State::durability() const {
 std::string Checkpointer::State::write_files(std::int64_t at, std::int64_t history, io::CheckpointManifest& contents,
                                              io::Durability how) {
   try {
-    const std::string place = folder.begin(at);
+    const std::string path = folder.begin(at);
     if (snapshot.elements() > 0) {
-      io::write_checkpoint_file(place, world().rank(), run_id + ' ' + std::to_string(at), at, snapshot.quantities(),
+      io::write_checkpoint_file(path, world().rank(), run_id + ' ' + std::to_string(at), at, snapshot.quantities(),
                                 parts.hdf5, cancelled, how);
     }
     if (is_root()) {
-      const auto checksum = parts.results.copy_journal(history, place + '/' + io::history_name, how);
+      const auto checksum = parts.results.copy_journal(history, path + '/' + io::history_name, how);
       history_lost = !checksum;
       if (checksum) io::put_history(contents, history, *checksum);
     }

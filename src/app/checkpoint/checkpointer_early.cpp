@@ -23,20 +23,20 @@ namespace fs = std::filesystem;
 constexpr auto longest_wait = std::chrono::seconds(30);  // until what is missing is given up
 constexpr auto pause = std::chrono::milliseconds(5);
 
-std::string mark_in(const std::string& place, int rank) {
-  return place + "/rank-" + std::to_string(rank) + ".written";
+std::string mark_in(const std::string& path, int rank) {
+  return path + "/rank-" + std::to_string(rank) + ".written";
 }
 
 /// Marks this rank's part as written. If the folder has been renamed already, opening the file fails and no mark is
 /// needed.
-void leave_mark(const std::string& place, int rank) {
-  const core::Descriptor file(core::open_own_file(mark_in(place, rank), O_WRONLY | O_CREAT));
+void leave_mark(const std::string& path, int rank) {
+  const core::Descriptor file(core::open_own_file(mark_in(path, rank), O_WRONLY | O_CREAT));
 }
 
-bool all_marked(const std::string& place, const std::vector<io::CheckpointManifest::File>& files) {
+bool all_marked(const std::string& path, const std::vector<io::CheckpointManifest::File>& files) {
   std::error_code ignored;
   return std::all_of(files.begin(), files.end(),
-                     [&](const auto& file) { return fs::exists(mark_in(place, file.rank), ignored); });
+                     [&](const auto& file) { return fs::exists(mark_in(path, file.rank), ignored); });
 }
 
 }  // namespace
@@ -114,8 +114,8 @@ void Checkpointer::State::name_early() {
 
 void Checkpointer::State::name_early_where_complete() {
   const auto attempt = [&](const io::CheckpointManifest& whole, std::optional<std::int64_t> best_step) {
-    const std::string place = folder.staging(whole.step);
-    if (!all_marked(place, whole.files)) return false;
+    const std::string path = folder.staging(whole.step);
+    if (!all_marked(path, whole.files)) return false;
     try {
       publish(whole, io::Durability::buffered);
     } catch (const std::exception& failure) {

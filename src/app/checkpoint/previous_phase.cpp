@@ -105,7 +105,7 @@ std::string vocabulary_difference(const std::string& there, const std::string& h
 
 /// Throws AgreedError(input) listing what differs and must not.
 void require_fitting(const io::CheckpointManifest& manifest, const RunContext& context, const ModelInstance& model,
-                     const DataSets& sets, const std::string& place) {
+                     const DataSets& sets, const std::string& path) {
   std::vector<std::string> found;
   const auto add = [&](const std::string& difference) {
     if (!difference.empty()) found.push_back(difference);
@@ -121,7 +121,7 @@ void require_fitting(const io::CheckpointManifest& manifest, const RunContext& c
     if (name == "data_train") add(vocabulary_difference(manifest.text(name), text));
   }
   if (found.empty()) return;
-  std::string text = "the run cannot begin with " + place + ", because these differ:";
+  std::string text = "the run cannot begin with " + path + ", because these differ:";
   for (const std::string& difference : found) text += "\n     " + difference;
   throw AgreedError(core::ExitCode::input,
                     text +
@@ -151,19 +151,19 @@ std::optional<Resume> begin_phase(const RunContext& context, const ModelInstance
   });
   source = comm::broadcast_object(context.world, source, 0);
   const io::CheckpointFolder folder(source.folder);
-  const std::string link = link_in(context.world, folder, source.step), place = folder.path_of(source.step);
+  const std::string link = link_in(context.world, folder, source.step), path = folder.path_of(source.step);
   if (!link.empty()) throw AgreedError(core::ExitCode::files, link);
   io::CheckpointManifest manifest;
   const std::string why = damage(context.world, folder, source.step, manifest, sets.hdf5);
-  if (!why.empty()) throw AgreedError(core::ExitCode::files, "the checkpoint " + place + " cannot be used. " + why);
-  require_fitting(manifest, context, model, sets, place);
+  if (!why.empty()) throw AgreedError(core::ExitCode::files, "the checkpoint " + path + " cannot be used. " + why);
+  require_fitting(manifest, context, model, sets, path);
 
   TrainingState state = training_state(manifest);
   if (source.of_run && !state.ended) {
     throw AgreedError(core::ExitCode::input,
                       "[run] previous_phase = \"" + core::printable(*run.previous_phase) +
                           "\": the last checkpoint of that run, of step " + core::with_commas(source.step) +
-                          ", is not of its end. Train it with " + at_end + ", or name the folder " + place + '.');
+                          ", is not of its end. Train it with " + at_end + ", or name the folder " + path + '.');
   }
   const bool restarts = run.phase_steps == "restart";
   if (!restarts && state.done >= total_steps) {
@@ -189,7 +189,7 @@ std::optional<Resume> begin_phase(const RunContext& context, const ModelInstance
 std::string phase_text(const Resume& phase, const config::Run& run, std::int64_t total_steps) {
   const TrainingState& state = phase.state;
   const std::int64_t updates = state.earlier_updates + state.done - state.skipped.total;
-  return "next phase after step " + core::with_commas(phase.manifest.step) + " of another run (" + phase.place() +
+  return "next phase after step " + core::with_commas(phase.manifest.step) + " of another run (" + phase.path() +
          "): parameters and optimizer states of " + core::counted(updates, "update") + " are read; " +
          (run.phase_steps == "restart" ? "steps, samples, tokens, the schedule and the order of the data start at 0"
                                        : "steps, the schedule and the order of the data continue from there to step " +

@@ -173,14 +173,14 @@ std::optional<Resume> choose_checkpoint(const RunContext& context, const ModelIn
   const Found found = find_checkpoints(context);
   std::string first_damage;
   for (const std::int64_t step : found.steps) {
-    const std::string place = found.folder.path_of(step);
+    const std::string path = found.folder.path_of(step);
     // Nothing is damaged: an older checkpoint is not what is wanted.
     const std::string link = link_in(world, found.folder, step);
     if (!link.empty()) throw AgreedError(core::ExitCode::files, link);
     io::CheckpointManifest manifest;
     const std::string why = damage(world, found.folder, step, manifest, sets.hdf5);
     if (why.empty()) return resume_from(found, std::move(manifest), context, model, sets, total_steps);
-    context.log.warning("the checkpoint " + place + " is skipped. " + why);
+    context.log.warning("the checkpoint " + path + " is skipped. " + why);
     if (first_damage.empty()) first_damage = why;
   }
   if (!first_damage.empty()) {

@@ -35,7 +35,7 @@ struct Resume {
   /// The step of the best model so far where that is another run's: it stays there, and this run finds its own best.
   std::optional<std::int64_t> best_elsewhere = std::nullopt;
 
-  std::string place() const { return folder.path_of(manifest.step); }
+  std::string path() const { return folder.path_of(manifest.step); }
 };
 
 /// Collective. Nothing if the run begins from its start. Damaged checkpoints are passed over with a warning. Throws

@@ -95,13 +95,13 @@ std::int64_t Embedder::step_bytes() const {
 }
 
 void Embedder::result(int micro_batch, model::Stage& stage, int slot) {
-  if (model_.place.tensor != 0) return;  // those ranks know the same
+  if (model_.coordinates.tensor != 0) return;  // those ranks know the same
   const core::Tensor<float> all = stage.logits(slot).as<float>();
   const std::span<const float> outputs(all.data, static_cast<std::size_t>(all.size()));
   const std::span<const float> here = core::on_host(outputs, staging_);
   const auto number = static_cast<std::size_t>(micro_batch);
   const core::TokenRows& rows = loaded_->micro_batches[number].on_host.targets.rows;
-  const int first = loaded_->plan.replica_begin[static_cast<std::size_t>(model_.place.data)];
+  const int first = loaded_->plan.replica_begin[static_cast<std::size_t>(model_.coordinates.data)];
   const auto columns = static_cast<std::size_t>(all.columns);
   std::size_t s = 0;
   for (const core::PlannedSample& sample : loaded_->plan.micro_batch(first + micro_batch)) {

@@ -61,7 +61,7 @@ layers::BatchBounds Evaluator::bounds() const {
 }
 
 std::span<const core::PlannedSample> Evaluator::samples_of(int micro_batch) const {
-  const int first = loaded_->plan.replica_begin[static_cast<std::size_t>(model_.place.data)];
+  const int first = loaded_->plan.replica_begin[static_cast<std::size_t>(model_.coordinates.data)];
   return loaded_->plan.micro_batch(first + micro_batch);
 }
 
@@ -87,7 +87,7 @@ void Evaluator::result(int micro_batch, model::Stage& stage, int slot) {
   const std::int64_t rows = pass.batch.targets.rows.count;
   const bool adds = labels_ && !results_->makes_metrics(), predicts = adds && metrics_.reads_predicted();
   if (predicts) stage.predict(predicted_.device(), slot);
-  if (model_.place.tensor != 0) return;  // those ranks know the same
+  if (model_.coordinates.tensor != 0) return;  // those ranks know the same
   const auto logits = [&] {
     const core::Tensor<float> all = stage.logits(slot).as<float>();  // contiguous: not of a tied decoder
     const std::span<const float> outputs(all.data, static_cast<std::size_t>(all.size()));

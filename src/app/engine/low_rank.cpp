@@ -109,16 +109,16 @@ std::uint64_t base_hash(const ModelInstance& model) {
     return !slice.adapter && slice.copy_of.empty() && !of_head.contains(slice.name);
   };
   std::vector<std::uint64_t> hashes(slices.size());
-  for (std::size_t i = 0; i < slices.size() && model.place.data == 0; ++i) {
+  for (std::size_t i = 0; i < slices.size() && model.coordinates.data == 0; ++i) {
     // A parameter that is whole on each tensor rank counts once.
-    if (!belongs(slices[i]) || (slices[i].shard.is_whole() && model.place.tensor != 0)) continue;
+    if (!belongs(slices[i]) || (slices[i].shard.is_whole() && model.coordinates.tensor != 0)) continue;
     const core::Tensor<const float> value = model.parameters.value(static_cast<int>(i));
     hashes[i] = ops::hash_of_bits({value.data, static_cast<std::size_t>(slices[i].size)},
                                   core::runs_of(slices[i].shape, slices[i].shard), partial);
   }
   const std::vector<std::uint64_t> whole = sums_of(hashes, *model.groups().tensor);
   std::int64_t sum = 0;
-  for (std::size_t i = 0; i < slices.size() && model.place.data == 0 && model.place.tensor == 0; ++i) {
+  for (std::size_t i = 0; i < slices.size() && model.coordinates.data == 0 && model.coordinates.tensor == 0; ++i) {
     if (!belongs(slices[i])) continue;
     // 40 bits each, so that no sum overflows.
     sum += static_cast<std::int64_t>(core::mix64(whole[i] ^ core::fnv1a_64(slices[i].name)) >> 24);

@@ -32,7 +32,7 @@ struct Holder {
 struct Owned {
   std::string name;
   std::vector<std::int64_t> shape;  // of the whole
-  std::vector<Holder> holders;      // by the place of their parts
+  std::vector<Holder> holders;      // by the index of their parts
 };
 
 /// Parameters that a file holds: those of the model with what adapters add, or of the adapters and the head, if it was

@@ -48,7 +48,7 @@ ModelInstance::ModelInstance(const ModelRequest& request, const comm::GridShape&
       trains(request.training.has_value()),
       allocates(allocates_arenas),
       grid(shape),
-      place(at),
+      coordinates(at),
       parts(cut(request, grid.pipeline, balance)),
       parameters(own_parameters(), arenas_for(request, allocates, grid.data), alignment_of(request, grid.data), memory),
       kernels(request, memory.product_gradients) {
@@ -59,7 +59,7 @@ ModelInstance::ModelInstance(const ModelRequest& request, const comm::GridShape&
   }
   pipeline_settings_ = {.kind = schedule_of(request, own.size()),
                         .stages = grid.pipeline,
-                        .stage = place.pipeline,
+                        .stage = coordinates.pipeline,
                         .virtual_stages = static_cast<int>(own.size()),
                         .micro_batches = 1,
                         .replaces_first = train::replaces_first_gradients(core::is_gpu_build(), request.reproducible) ||
@@ -71,7 +71,7 @@ ModelInstance::ModelInstance(const ModelRequest& request, const comm::GridShape&
 
 std::vector<model::ModelRange> ModelInstance::own_parts() const {
   std::vector<model::ModelRange> own;
-  for (auto part = static_cast<std::size_t>(place.pipeline); part < parts.size();
+  for (auto part = static_cast<std::size_t>(coordinates.pipeline); part < parts.size();
        part += static_cast<std::size_t>(grid.pipeline)) {
     own.push_back(parts[part]);
   }
@@ -86,7 +86,7 @@ std::vector<core::ParameterSpec> ModelInstance::parameters_of(const model::Model
 std::vector<core::ParameterSpec> ModelInstance::own_parameters() const {
   std::vector<core::ParameterSpec> all;
   for (const model::ModelRange& part : own_parts()) {
-    for (core::ParameterSpec& spec : parameters_of(part, tensor_place())) all.push_back(std::move(spec));
+    for (core::ParameterSpec& spec : parameters_of(part, tensor_rank())) all.push_back(std::move(spec));
   }
   return all;
 }
@@ -100,7 +100,7 @@ std::int64_t ModelInstance::outputs() const {
 }
 
 std::int64_t ModelInstance::own_outputs() const {
-  return objective.head.predicts_tokens ? tensor_place().share(outputs()) : outputs();
+  return objective.head.predicts_tokens ? tensor_rank().share(outputs()) : outputs();
 }
 
 bool ModelInstance::trains_tied_embeddings() const {

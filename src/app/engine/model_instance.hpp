@@ -19,11 +19,11 @@ namespace bert_hpc::app {
 
 class ModelInstance {
  public:
-  /// Allocates the parameters of this place in a grid; values are zero. `balance`: number of sublayers of each part
-  /// of the model, the same on every rank; each stage of the pipeline has equally many parts. Without `allocates` the
-  /// instance is an estimate, which has sizes and no arenas. Throws Error(input) if the balance does not fit the model
-  /// or the model cannot compute in the precision. Collective over the group of `memory`, if any.
-  ModelInstance(const ModelRequest& request, const comm::GridShape& grid, const comm::GridCoordinates& place,
+  /// Allocates the parameters of a rank at `coordinates` of a grid; values are zero. `balance`: number of sublayers of
+  /// each part of the model, the same on every rank; each stage of the pipeline has equally many parts. Without
+  /// `allocates` the instance is an estimate, which has sizes and no arenas. Throws Error(input) if the balance does
+  /// not fit the model or the model cannot compute in the precision. Collective over the group of `memory`, if any.
+  ModelInstance(const ModelRequest& request, const comm::GridShape& grid, const comm::GridCoordinates& coordinates,
                 std::span<const std::int64_t> balance, bool allocates = true,
                 const core::ParameterStore::Memory& memory = {});
   ModelInstance(const ModelInstance&) = delete;
@@ -40,7 +40,7 @@ class ModelInstance {
   layers::Engine engine() { return kernels.evaluation_engine(); }
   layers::Engine training_engine() { return kernels.training_engine(); }
   const comm::ProcessGroups& groups() const { return *groups_; }
-  layers::TensorGroup tensor_group() { return {tensor_place(), exchange_}; }
+  layers::TensorGroup tensor_group() { return {tensor_rank(), exchange_}; }
   train::Pipeline& pipeline() { return *pipeline_; }
   std::int64_t exchanged_rows() const { return exchanged_rows_; }  ///< most token rows that tensor ranks share
   std::int64_t message_bytes() const;                              ///< most that a stage sends another one at once
@@ -72,7 +72,7 @@ class ModelInstance {
   bool trains;     ///< the run changes its parameters; else it applies them
   bool allocates;  ///< false: an estimate
   comm::GridShape grid;
-  comm::GridCoordinates place;
+  comm::GridCoordinates coordinates;
   std::vector<model::ModelRange> parts;  ///< of the model; part v·pipeline + p is the virtual stage v of stage p
   core::ParameterStore parameters;
   std::vector<model::Stage> stages;  ///< of this rank, by virtual stage
@@ -87,7 +87,7 @@ class ModelInstance {
  private:
   std::vector<model::ModelRange> own_parts() const;
   std::vector<core::ParameterSpec> own_parameters() const;
-  layers::TensorRank tensor_place() const { return {place.tensor, grid.tensor}; }
+  layers::TensorRank tensor_rank() const { return {coordinates.tensor, grid.tensor}; }
 
   train::PipelineSettings pipeline_settings_;
   layers::TensorExchange exchange_;

@@ -145,7 +145,7 @@ ClassifierUse classifier_use(const config::Config& input, const LabelNames& mode
   use.is_new = true;
   use.note = "the pretrained classifier has other labels (" + names_text(model) + ") than the shards (" +
              names_text(labels) +
-             "), so a new one takes its place. [model] head = \"keep\" keeps it, matched by number: " + pairs;
+             "), so a new one replaces it. [model] head = \"keep\" keeps it, matched by number: " + pairs;
   return use;
 }
 
@@ -170,7 +170,7 @@ std::string folder_of_labels(const config::Model& model) {
 std::string replaced_classifier(const config::Config& input, const LabelNames& model, const LabelNames& labels) {
   if (!has_names(model) || model.size() <= labels.size() || !data::match_names(labels, model)) return {};
   return "the pretrained classifier has " + core::counted(std::ssize(model), "label") +
-         ", the shards' among them, and a new one takes its place. To keep it, prepare" + remedy(input, model);
+         ", the shards' among them, and a new one replaces it. To keep it, prepare" + remedy(input, model);
 }
 
 namespace {

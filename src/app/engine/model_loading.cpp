@@ -94,7 +94,7 @@ void require_values(const std::string& names, const config::Config& input) {
 
 /// Collective over the tensor groups of the first replica. Others may have their values in the same memory.
 void set_magnitudes(ModelInstance& model) {
-  if (model.place.data == 0) layers::set_magnitudes(model.parameters, model.tensor_group());
+  if (model.coordinates.data == 0) layers::set_magnitudes(model.parameters, model.tensor_group());
 }
 
 std::vector<std::string> adapter_names(const core::ParameterStore& parameters) {
@@ -225,7 +225,7 @@ void initialize_missing(ModelInstance& model, const config::Config& input,
 
 void load_pretrained(ModelInstance& model, const config::Config& input, LoadNotes& notes) {
   const comm::Communicator& world = model.groups().world;
-  const bool loads = model.place.data == 0;
+  const bool loads = model.coordinates.data == 0;
   std::optional<model::PeftAdapter> adapter;
   std::vector<std::string> fresh;
   ClassifierUse use;
@@ -257,7 +257,7 @@ LoadNotes load_values(ModelInstance& model, const config::Config& input) {
   LoadNotes notes;
   if (input.model.pretrained) {
     load_pretrained(model, input, notes);
-  } else if (model.place.data == 0) {
+  } else if (model.coordinates.data == 0) {
     model::initialize_parameters(model.parameters, model.config, static_cast<std::uint64_t>(input.run.seed));
     set_magnitudes(model);
   }
@@ -267,7 +267,7 @@ LoadNotes load_values(ModelInstance& model, const config::Config& input) {
 
 void load_folder(ModelInstance& model, const std::string& folder) {
   collectively(model.groups().world, [&] {
-    if (model.place.data != 0) return;
+    if (model.coordinates.data != 0) return;
     model::load_hf_weights(folder, model.parameters, {.family = model.config.family, .weights = model.plan.weights});
     objectives::head_into_training_unit(model.output_rules.scales, model.plan.head.classifier, {}, model.parameters);
     // The folder's weights have what adapters add.

@@ -33,7 +33,7 @@ std::int64_t embedding_bytes(const DataSets& sets, const ModelInstance& model) {
   if (!model.objective.task->embeds_texts) return 0;
   constexpr std::int64_t growth = 2;                             // of arrays
   constexpr std::int64_t block = 2 * objectives::ranking_block;  // pairs
-  const bool is_root = model.place == comm::GridCoordinates{};
+  const bool is_root = model.coordinates == comm::GridCoordinates{};
   std::int64_t most = 0;
   for (const data::ShardReader* reader : {sets.validation.get(), sets.test.get()}) {
     if (reader == nullptr) continue;
@@ -54,7 +54,7 @@ std::int64_t prediction_bytes(const DataSets& sets, const ModelInstance& model) 
   constexpr std::int64_t files = std::int64_t{4} << 20;  // 16 blocks of 256 KiB: columns before and in the files
   constexpr std::int64_t scores = 32;
   constexpr std::int64_t growth = 2;  // of arrays
-  const bool is_root = model.place == comm::GridCoordinates{};
+  const bool is_root = model.coordinates == comm::GridCoordinates{};
   const std::int64_t window =
       std::min(reader->samples(), data::evaluation_window * (is_root ? model.grid.data : std::int64_t{1}));
   const std::int64_t results = window * (result_bytes(*reader, model) + std::int64_t{sizeof(std::int64_t)});
@@ -106,7 +106,7 @@ void add_runtime_overhead(const DataSets& sets, const ModelInstance& model, Memo
   data += sets.validation_rows.memory_bytes() + sets.test_rows.memory_bytes();
   memory.emplace_back("data sets", data);
   const bool shares = core::host_sees_device_memory();
-  if (const std::int64_t rows = feature_bytes(sets); rows > 0 && (shares || model.place.pipeline == 0)) {
+  if (const std::int64_t rows = feature_bytes(sets); rows > 0 && (shares || model.coordinates.pipeline == 0)) {
     memory.emplace_back("embeddings", shares ? rows / sets.ranks_of_node : rows);
   }
   memory.emplace_back("libraries", libraries);

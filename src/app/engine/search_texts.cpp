@@ -33,17 +33,17 @@ TextRoles text_roles(std::span<const std::int64_t> rows, bool parts_texts, const
   return roles;
 }
 
-std::int64_t place_in_row(std::span<const std::int64_t> rows, std::int64_t sequence) {
-  std::int64_t place = 0;
-  while (!begins_row(rows, static_cast<std::size_t>(sequence - place))) ++place;
-  return place;
+std::int64_t index_in_row(std::span<const std::int64_t> rows, std::int64_t sequence) {
+  std::int64_t index = 0;
+  while (!begins_row(rows, static_cast<std::size_t>(sequence - index))) ++index;
+  return index;
 }
 
 std::string text_name(const data::NameList& names, std::span<const std::int64_t> rows, std::int64_t sequence) {
   std::string name =
       names.count() > 0 ? std::string(names[sequence]) : std::to_string(rows[static_cast<std::size_t>(sequence)]);
-  const std::int64_t place = place_in_row(rows, sequence);
-  if (place > 1) name += '/' + std::to_string(place);
+  const std::int64_t index = index_in_row(rows, sequence);
+  if (index > 1) name += '/' + std::to_string(index);
   return name;
 }
 

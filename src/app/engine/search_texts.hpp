@@ -26,7 +26,7 @@ struct TextRoles {
 TextRoles text_roles(std::span<const std::int64_t> rows, bool parts_texts, const std::string& name);
 
 /// Number of a sequence among those of its row.
-std::int64_t place_in_row(std::span<const std::int64_t> rows, std::int64_t sequence);
+std::int64_t index_in_row(std::span<const std::int64_t> rows, std::int64_t sequence);
 
 /// Names of sequences as files of rankings have them: that of the row, or the row's number; behind it "/2", "/3", … for
 /// the texts of a row after the second.

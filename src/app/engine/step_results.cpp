@@ -37,9 +37,9 @@ void StepResults::deliver(std::int64_t first, const std::function<std::int64_t(s
   begins_.resize(samples_.size());
   std::size_t at = 0;
   for (const std::int64_t sample : samples_) {
-    const std::int64_t place = sample - first;
-    core::require(place >= 0 && place < std::ssize(samples_), "a step has the next samples of the data");
-    begins_[static_cast<std::size_t>(place)] = at;
+    const std::int64_t index = sample - first;
+    core::require(index >= 0 && index < std::ssize(samples_), "a step has the next samples of the data");
+    begins_[static_cast<std::size_t>(index)] = at;
     at += static_cast<std::size_t>(width(sample));
   }
   for (const std::size_t begin : begins_) {

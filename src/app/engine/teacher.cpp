@@ -238,7 +238,7 @@ TeacherPlan plan_teacher(const config::Config& input, const model::ModelConfig& 
 void take_blocks(ModelInstance& student, const TeacherPlan& plan, const config::Config& input) {
   const std::vector<std::int64_t> blocks(input.distill.initialize.begin(), input.distill.initialize.end());
   collectively(student.groups().world, [&] {
-    if (student.place.data != 0) return;
+    if (student.coordinates.data != 0) return;
     std::vector<std::string> names;
     for (const core::ParameterSlice& slice : student.parameters.slices()) names.push_back(slice.name);
     const model::LoadOptions options{
@@ -281,10 +281,10 @@ std::vector<std::pair<std::string, std::string>> teacher_lines(const config::Con
   return lines;
 }
 
-Teacher::Teacher(const TeacherPlan& plan, const comm::GridShape& grid, const comm::GridCoordinates& place,
+Teacher::Teacher(const TeacherPlan& plan, const comm::GridShape& grid, const comm::GridCoordinates& coordinates,
                  const layers::BatchBounds& bounds, int micro_batches, bool allocates)
     : plan_(plan),
-      model_(plan.request, grid, place, plan.balance, allocates),
+      model_(plan.request, grid, coordinates, plan.balance, allocates),
       rows_(bounds.selected),
       micro_batches_(micro_batches) {
   model_.allocate({}, micro_batches, bounds);

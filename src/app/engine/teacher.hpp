@@ -69,7 +69,7 @@ class Teacher : private train::PipelineEvents {
  public:
   /// `bounds`, `micro_batches`: of the student's training. Without `allocates` an estimate. Throws Error(input) if the
   /// teacher has fewer sublayers than the pipeline stages. `plan` must outlive it.
-  Teacher(const TeacherPlan& plan, const comm::GridShape& grid, const comm::GridCoordinates& place,
+  Teacher(const TeacherPlan& plan, const comm::GridShape& grid, const comm::GridCoordinates& coordinates,
           const layers::BatchBounds& bounds, int micro_batches, bool allocates);
 
   /// Collective. Both must outlive the teacher.
@@ -87,7 +87,7 @@ class Teacher : private train::PipelineEvents {
   layers::AttentionObserver* attention() { return attention_ ? &*attention_ : nullptr; }
   /// Number of pairs that these compare.
   std::int64_t pairs() const;
-  /// Before the student's passes. step.losses has place for pairs().
+  /// Before the student's passes. step.losses has room for pairs().
   void begin(const train::ObservedStep& step);
 
   MemoryPlan memory() const;  ///< bytes of this rank

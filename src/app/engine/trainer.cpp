@@ -31,8 +31,8 @@ Trainer::Trainer(const TrainerSettings& settings, ModelInstance& model, train::D
                  model.kernels.products->kept_weights(),
                  reducer.plan().shards_gradients() ? std::vector<train::ArenaRange>() : model.replaced_gradients(),
                  train::tensor_norm_scope(model.parameters.slices(), model.all_parameters(), model.groups().world,
-                                          reducer.plan().settings.reproducible, model.place.tensor,
-                                          reducer.plan().shares_update() || model.place.data == 0)),
+                                          reducer.plan().settings.reproducible, model.coordinates.tensor,
+                                          reducer.plan().shares_update() || model.coordinates.data == 0)),
       hash_(*model.groups().data, model.groups().world, model.parameters, settings.parameter_hash_every),
       row_losses_(settings.rows * settings.micro_batches),
       row_counts_(static_cast<std::size_t>(settings.micro_batches)) {
@@ -60,7 +60,7 @@ void Trainer::complete_sums() {
   const std::vector<std::string> shared = train::shared_parameters(all, embeddings);
   if (!shared.empty()) {
     // Reproducible sums are whole on every replica, others in pieces.
-    const bool counts = !reducer_.plan().settings.reproducible || model_.place.data == 0;
+    const bool counts = !reducer_.plan().settings.reproducible || model_.coordinates.data == 0;
     shared_.emplace(model_.parameters, all, shared, model_.groups().world, counts);
   }
   if (!tied_ && !shared_) return;
@@ -80,7 +80,8 @@ void Trainer::require_intact(const std::string& finding) const {
 
 std::string Trainer::fp8_magnitudes() const {
   if (!model_.kernels.fp8) return {};
-  const bool contributes = model_.place.data == 0 && model_.place.tensor == 0;  // for those that know the same
+  const bool contributes =
+      model_.coordinates.data == 0 && model_.coordinates.tensor == 0;  // for those that know the same
   std::string all;
   for (const std::string& text :
        model_.groups().world.all_gather(contributes ? model_.kernels.fp8->scales().text() : std::string())) {
@@ -102,7 +103,7 @@ void Trainer::measure_noise(const data::LoadedStep& loaded, double norm) {
     mine.samples = loaded.micro_batches[first_].batch.sequences;
     mine.targets = loaded.micro_batches[first_].target_count;
   }
-  const bool contributes = model_.place.pipeline == 0 && model_.place.tensor == 0;
+  const bool contributes = model_.coordinates.pipeline == 0 && model_.coordinates.tensor == 0;
   train::NoiseMeasurement measurement;
   if (train::measure_noise(model_.groups().world, mine, contributes, norm, loaded.plan.sequences(), targets_,
                            measurement)) {
@@ -119,7 +120,7 @@ void Trainer::prepare(const data::LoadedStep& loaded, std::int64_t done) {
   core::Dropout key;
   ops::set_dropout_key(key, settings_.seed, static_cast<std::uint64_t>(done));
   const std::vector<int>& begins = loaded.plan.replica_begin;
-  first_index_ = begins[static_cast<std::size_t>(model_.place.data)];
+  first_index_ = begins[static_cast<std::size_t>(model_.coordinates.data)];
   own_ = loaded.micro_batches.size();
   layers::StreamObserver* const states = teacher_ != nullptr ? teacher_->states() : nullptr;
   layers::AttentionObserver* const attention = teacher_ != nullptr ? teacher_->attention() : nullptr;
@@ -161,7 +162,7 @@ std::size_t Trainer::losses_of(const data::LoadedStep& loaded) const {
 }
 
 void Trainer::result(int micro_batch, model::Stage& stage, int slot) {
-  if (model_.place.tensor != 0) return;  // those ranks know the same
+  if (model_.coordinates.tensor != 0) return;  // those ranks know the same
   const std::size_t number = rotated(static_cast<std::size_t>(micro_batch));
   const std::int64_t count = stage.logits(slot).rows;
   ops::sum(stage.row_losses(slot), count, losses_.device() + first_index_ + number);

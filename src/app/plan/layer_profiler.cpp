@@ -50,17 +50,17 @@ Measurement measure(const comm::ProcessGroups& groups, const model::ModelConfig&
                     const Pieces& pieces, data::BatchLoader& loader) {
   const core::MicroBatch* const batch = middle(loader.next());
   Measurement result;
-  const layers::TensorRank place{groups.coordinates.tensor, groups.shape.tensor};
+  const layers::TensorRank tensor_rank{groups.coordinates.tensor, groups.shape.tensor};
   // What a group has allocated stays as long as it does: this one ends with the measurement.
   const auto tensor = groups.tensor->split(0, groups.tensor->rank());
   layers::TensorExchange exchange;
   if (batch != nullptr) exchange.connect(*tensor, batch->tokens.count, config.hidden_size, how.storage);
-  const layers::TensorGroup group(place, exchange);
+  const layers::TensorGroup group(tensor_rank, exchange);
   result.seconds.resize(pieces.ranges.size());
   for (std::size_t p = 0; p < pieces.ranges.size(); ++p) {
     std::optional<ModelPiece> piece;
     collectively(groups.world, [&] {
-      if (batch != nullptr) piece.emplace(config, how, pieces.ranges[p], place, group, *batch);
+      if (batch != nullptr) piece.emplace(config, how, pieces.ranges[p], tensor_rank, group, *batch);
     });
     if (piece) piece->run();  // caches and pages get warm
     const PassTimes first = piece ? piece->run() : PassTimes{};

@@ -29,7 +29,8 @@ std::int64_t planned_bytes(const RunContext& context, const model::ModelConfig& 
   const config::Config& input = context.input;
   const comm::GridShape& grid = context.grid;
   const bool trains = input.trains();
-  const comm::GridCoordinates place = comm::coordinates(grid, std::min(context.world.rank(), context.ranks() - 1));
+  const comm::GridCoordinates coordinates =
+      comm::coordinates(grid, std::min(context.world.rank(), context.ranks() - 1));
   const objectives::Objective& objective = objectives::of(input);
   const data::PaddingOptions padding = padding_options(input, config, reader);
   const auto balance_of = [&](const model::ModelConfig& of, bool is_trained) {
@@ -38,7 +39,7 @@ std::int64_t planned_bytes(const RunContext& context, const model::ModelConfig& 
     return balance_by_cost(usual, of, objective.head, is_trained, grid.pipeline, reader.info().mean_length(),
                            mean_rows(input, padding, reader, grid.data, tokens));
   };
-  ModelInstance model(model_request(input, config, trains), grid, place, balance_of(config, trains), false);
+  ModelInstance model(model_request(input, config, trains), grid, coordinates, balance_of(config, trains), false);
   layers::BatchBounds bounds;
   bounds.tokens = tokens;
   bounds.max_length = padding.rows(reader.info().max_length);
@@ -56,7 +57,7 @@ std::int64_t planned_bytes(const RunContext& context, const model::ModelConfig& 
     const double sequences = static_cast<double>(input.batch.global) / grid.data;
     const double micro_batches = std::ceil(sequences * reader.info().mean_length() / static_cast<double>(tokens));
     const int most = std::max(2 * grid.pipeline, static_cast<int>(micro_batches));
-    bytes += total(Teacher(plan, grid, place, bounds, most, false).memory());
+    bytes += total(Teacher(plan, grid, coordinates, bounds, most, false).memory());
   }
   if (!trains) return bytes;
   train::ShardSettings shards = shard_settings(input);

@@ -20,12 +20,13 @@ void fill(const core::Matrix& x) {
 }  // namespace
 
 ModelPiece::ModelPiece(const model::ModelConfig& config, const MeasuredModel& how, const model::ModelRange& range,
-                       const layers::TensorRank& place, const layers::TensorGroup& group, const core::MicroBatch& batch)
+                       const layers::TensorRank& tensor_rank, const layers::TensorGroup& group,
+                       const core::MicroBatch& batch)
     : how_(how),
       range_(range),
       group_(group),
       batch_(batch),
-      parameters_(model::model_parameters(config, how.kind, how.outputs, range, place),
+      parameters_(model::model_parameters(config, how.kind, how.outputs, range, tensor_rank),
                   core::ParameterStore::Arenas::with_gradients),
       stage_(config, how.kind, how.outputs, range, parameters_, group, how.storage),
       products_(ops::make_matrix_product(how.kernels, how.products)),

@@ -29,7 +29,7 @@ class ModelPiece {
  public:
   /// `group` and `batch` must outlive it.
   ModelPiece(const model::ModelConfig& config, const MeasuredModel& how, const model::ModelRange& range,
-             const layers::TensorRank& place, const layers::TensorGroup& group, const core::MicroBatch& batch);
+             const layers::TensorRank& tensor_rank, const layers::TensorGroup& group, const core::MicroBatch& batch);
 
   /// Collective over the tensor group.
   PassTimes run();

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int listed_ranks = 8;  // per node, one line each; more ranks share one line
 
-std::string place_text(const RankPlacement& rank) {
+std::string placement_text(const RankPlacement& rank) {
   std::string text = core::counted(rank.threads, "thread");
   if (rank.device != "CPU" && !rank.device.empty()) text = rank.device + ", " + text;
   if (!rank.cores.empty()) text += " on " + cores_text(rank.cores);
@@ -45,7 +45,7 @@ std::vector<std::string> host_lines(const std::vector<RankPlacement>& ranks, con
       while (last + 1 < members.size() && at(last + 1) == at(i)) ++last;
       lines.push_back(
           (last == i ? std::to_string(i) + ": " : std::to_string(i) + '-' + std::to_string(last) + ": each ") +
-          place_text(at(i)));
+          placement_text(at(i)));
       i = last + 1;
     }
     return lines;
@@ -56,7 +56,7 @@ std::vector<std::string> host_lines(const std::vector<RankPlacement>& ranks, con
   all.threads = most;
   all.cores = united(ranks, members, false);
   all.numa_nodes = united(ranks, members, true);
-  lines.push_back(core::counted(static_cast<std::int64_t>(members.size()), "rank") + ", each " + place_text(all) +
+  lines.push_back(core::counted(static_cast<std::int64_t>(members.size()), "rank") + ", each " + placement_text(all) +
                   " in all");
   return lines;
 }

@@ -228,10 +228,10 @@ std::string memory_line(const std::vector<io::RankRow>& ranks) {
 std::string evaluation_line(const std::string& split, const io::EvaluationRow& row, const ModelInstance& model) {
   const tasks::Task& task = *model.objective.task;
   const data::LabelScales& scales = model.output_rules.scales;
-  const std::string place = row.step > 0 ? " at step " + core::with_commas(row.step) : "";
+  const std::string step = row.step > 0 ? " at step " + core::with_commas(row.step) : "";
   const bool standardized = !scales.empty() && !is_bounded(scales);
   std::string text =
-      split + place + ": " + (standardized ? io::standardized_loss : "loss") + ' ' + core::format_number(row.loss);
+      split + step + ": " + (standardized ? io::standardized_loss : "loss") + ' ' + core::format_number(row.loss);
   for (const auto& [name, value] : row.metrics) {
     const metrics::Metric* const metric = metrics::find_metric(name, task.metrics);
     if (metric != nullptr && !metric->in_log) continue;

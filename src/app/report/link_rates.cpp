@@ -76,7 +76,7 @@ NodeLayout node_layout(const std::vector<std::string>& hosts) {
     const int node = numbers.emplace(host, static_cast<int>(numbers.size())).first->second;
     if (static_cast<std::size_t>(node) == ranks.size()) ranks.push_back(0);
     layout.node.push_back(node);
-    layout.place.push_back(ranks[static_cast<std::size_t>(node)]++);
+    layout.rank_on_node.push_back(ranks[static_cast<std::size_t>(node)]++);
   }
   layout.nodes = static_cast<int>(ranks.size());
   layout.max_ranks = ranks.empty() ? 0 : *std::max_element(ranks.begin(), ranks.end());
@@ -93,7 +93,7 @@ void measure_links(comm::Communicator& world, const NodeLayout& layout, config::
     file.in_node = link_of(world, *node);
   }
   if (layout.nodes > 1 && even) {
-    const auto across = world.split(layout.place[rank], world.rank());
+    const auto across = world.split(layout.rank_on_node[rank], world.rank());
     file.between_nodes = link_of(world, *across);
   }
 }

@@ -11,7 +11,7 @@ namespace bert_hpc::app {
 
 /// Assignment of ranks to nodes.
 struct NodeLayout {
-  std::vector<int> node, place;  ///< (ranks): number of the rank's node, and of the rank on that node
+  std::vector<int> node, rank_on_node;  ///< (ranks): number of the rank's node, and of the rank on that node
   int nodes = 0;
   int max_ranks = 0;  ///< largest number on a node
 };

@@ -50,7 +50,7 @@ std::string heading(const io::Profile& profile, std::size_t width) {
 
 }  // namespace
 
-std::string profile_table(const io::Profile& profile, const std::string& place) {
+std::string profile_table(const io::Profile& profile, const std::string& path) {
   std::vector<const io::ProfileRow*> timed;
   for (const io::ProfileRow& row : profile.rows) {
     if (!std::isnan(row.seconds_avg)) timed.push_back(&row);
@@ -80,7 +80,7 @@ std::string profile_table(const io::Profile& profile, const std::string& place) 
   char speed[160];
   std::snprintf(speed, sizeof speed, "  %.3g steps/s; measuring took %.2g%% of the time; all rows in %s",
                 profile.seconds > 0 ? static_cast<double>(profile.steps) / profile.seconds : 0.0,
-                profile.seconds > 0 ? 100.0 * profile.cost / profile.seconds : 0.0, place.c_str());
+                profile.seconds > 0 ? 100.0 * profile.cost / profile.seconds : 0.0, path.c_str());
   return text + speed;
 }
 

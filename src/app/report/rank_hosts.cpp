@@ -10,9 +10,9 @@ std::vector<std::pair<std::string, std::vector<int>>> ranks_by_host(const std::v
   std::vector<std::pair<std::string, std::vector<int>>> hosts;
   std::map<std::string, std::size_t> index;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
-    const auto [place, fresh] = index.emplace(ranks[r].host, hosts.size());
+    const auto [entry, fresh] = index.emplace(ranks[r].host, hosts.size());
     if (fresh) hosts.push_back({ranks[r].host, {}});
-    hosts[place->second].second.push_back(static_cast<int>(r));
+    hosts[entry->second].second.push_back(static_cast<int>(r));
   }
   return hosts;
 }

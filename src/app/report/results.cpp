@@ -52,10 +52,10 @@ ModelFacts facts_of(const ModelInstance& model) {
   return facts;
 }
 
-Results::Results(const RunContext& context, io::RunLock* place, const ModelFacts& model, std::mutex& hdf5,
+Results::Results(const RunContext& context, io::RunLock* run_lock, const ModelFacts& model, std::mutex& hdf5,
                  const std::optional<Continuation>& continuation)
     : input_(context.input),
-      lock_(place),
+      lock_(run_lock),
       world_(context.world),
       hdf5_(hdf5),
       monitor_(core::is_gpu_build() ? gpu_usage(context.device.identity) : process_usage(context.threads)) {

@@ -41,8 +41,8 @@ class Results {
 
   /// Collective. Begins the run in its directory: what an earlier run left there goes now, metrics and log start; or
   /// they are cut back to where the run resumes. `hdf5` is held during HDF5 calls.
-  /// `place`: the lock of the directory, on rank 0. It must outlive this.
-  Results(const RunContext& context, io::RunLock* place, const ModelFacts& model, std::mutex& hdf5,
+  /// `run_lock`: of the directory, on rank 0. It must outlive this.
+  Results(const RunContext& context, io::RunLock* run_lock, const ModelFacts& model, std::mutex& hdf5,
           const std::optional<Continuation>& continuation = {});
   /// Marks the run as failed unless finish() was called or the directory is another's now.
   ~Results();

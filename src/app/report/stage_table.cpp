@@ -25,8 +25,8 @@ std::vector<StageFacts> stage_table(const RunContext& context,
   }
   std::vector<StageFacts> stages;
   for (int stage = 0; stage < grid.pipeline; ++stage) {
-    const comm::GridCoordinates place{.data = 0, .pipeline = stage, .tensor = 0};
-    stages.push_back(ranks.empty() ? facts_at(place) : ranks[static_cast<std::size_t>(comm::rank_at(grid, place))]);
+    const comm::GridCoordinates at{.data = 0, .pipeline = stage, .tensor = 0};
+    stages.push_back(ranks.empty() ? facts_at(at) : ranks[static_cast<std::size_t>(comm::rank_at(grid, at))]);
   }
   return stages;
 }

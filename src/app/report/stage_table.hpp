@@ -16,7 +16,7 @@ namespace bert_hpc::app {
 StageFacts stage_facts(const ModelInstance& model, const MemoryPlan& memory);
 
 /// Collective over all ranks unless this is an estimate (--validate). Facts of every stage; none if the grid has
-/// data parallelism only. `facts_at` gives those of this rank's place, and in an estimate those of any place.
+/// data parallelism only. `facts_at` gives those of this rank's coordinates, and in an estimate those of any.
 std::vector<StageFacts> stage_table(const RunContext& context,
                                     const std::function<StageFacts(const comm::GridCoordinates&)>& facts_at);
 

@@ -44,14 +44,14 @@ core::Timers::Clock::time_point common_zero(comm::Communicator& world) {
 }
 
 std::string row_name(const comm::GridShape& grid, int rank) {
-  const comm::GridCoordinates place = comm::coordinates(grid, rank);
+  const comm::GridCoordinates own = comm::coordinates(grid, rank);
   std::string name = "rank " + std::to_string(rank), where;
   const auto add = [&where](const char* direction, int size, int at) {
     if (size > 1) where += (where.empty() ? "" : ", ") + std::string(direction) + ' ' + std::to_string(at);
   };
-  add("stage", grid.pipeline, place.pipeline);
-  add("replica", grid.data, place.data);
-  add("tensor", grid.tensor, place.tensor);
+  add("stage", grid.pipeline, own.pipeline);
+  add("replica", grid.data, own.data);
+  add("tensor", grid.tensor, own.tensor);
   return where.empty() ? name : name + " (" + where + ')';
 }
 

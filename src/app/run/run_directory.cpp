@@ -144,7 +144,7 @@ RunDirectory inspect_run_directory(const std::string& path) {
   return found;
 }
 
-void require_place(const std::string& path) {
+void require_writable(const std::string& path) {
   const fs::path existing = nearest_existing(path);
   std::error_code error;
   if (!fs::is_directory(existing, error))
@@ -191,7 +191,7 @@ std::string directory_conflict(const RunDirectory& found, const std::string& pat
 }
 
 void check_run_directory(const std::string& path, const ResolvedInput& resolved, bool overwrite, bool continues) {
-  require_place(path);
+  require_writable(path);
   const std::string why = directory_conflict(inspect_run_directory(path), path, resolved, overwrite, continues);
   if (!why.empty()) throw core::Error(core::ExitCode::input, why);
 }

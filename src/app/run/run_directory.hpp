@@ -57,9 +57,9 @@ std::string directory_conflict(const RunDirectory& found, const std::string& pat
                                bool overwrite, bool resumes);
 
 /// Changes nothing. Throws Error(files) if the directory cannot be made or written.
-void require_place(const std::string& path);
+void require_writable(const std::string& path);
 
-/// Before anything is computed; changes nothing. Throws Error(input) if refused, and as require_place() does.
+/// Before anything is computed; changes nothing. Throws Error(input) if refused, and as require_writable() does.
 void check_run_directory(const std::string& path, const ResolvedInput& resolved, bool overwrite, bool resumes);
 
 /// When the first result is about to be written: makes the directory, removes what an earlier run left there (as a

@@ -167,8 +167,8 @@ std::string Watchdog::State::last_state(int peer) const {
 /// Rank 0 writes to the log. If rank 0 is silent, rank 1 reports, and so does the last rank if it is on another node.
 void Watchdog::State::notify(const std::string& text) {
   if (rank == 0) return log.warning(text);
-  const std::size_t own_place = static_cast<std::size_t>(rank);
-  if (rank != 1 && (rank != ranks - 1 || hosts[own_place] == hosts[1])) return;
+  const auto own = static_cast<std::size_t>(rank);
+  if (rank != 1 && (rank != ranks - 1 || hosts[own] == hosts[1])) return;
   const std::string line = "warning: " + text + '\n';
   std::fwrite(line.data(), 1, line.size(), stderr);
   std::fflush(stderr);

@@ -120,7 +120,7 @@ TEST_CASE("ranks that share too few cores are warned with the cure") {
   CHECK_THAT(more[0], ContainsSubstring("2 ranks with 2 threads in all share core 0: start fewer ranks"));
 }
 
-TEST_CASE("well placed ranks raise no warning, equal hosts one") {
+TEST_CASE("well mapped ranks raise no warning, equal hosts one") {
   CHECK(placement_warnings({rank("a", 1, {0, 1}), rank("a", 1, {0, 1})}).empty());
   CHECK(placement_warnings({rank("a", 2, {0, 1}), rank("b", 2, {0, 1})}).empty());
   CHECK(placement_warnings({rank("a", 8, {})}).empty());

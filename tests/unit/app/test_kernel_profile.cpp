@@ -103,7 +103,7 @@ TEST_CASE("the table of a profile has shares, rates of known work per rank, and 
   profile.steps = 1;
   for (int i = 0; i < 20; ++i)
     profile.rows.push_back({"", "kernels", std::to_string(i) + "th", 1, 0.01, 0.01, 0.01, unknown, unknown});
-  const std::string text = app::profile_table(profile, "place");
+  const std::string text = app::profile_table(profile, "path");
   CHECK(text.starts_with("Profile of step 3, "));
   CHECK(text.find("other calls") != std::string::npos);
   CHECK(text.find("9th") != std::string::npos);

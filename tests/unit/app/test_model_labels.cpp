@@ -156,7 +156,7 @@ TEST_CASE("an evaluation takes shards of numbers for the model's labels") {
   CHECK_FALSE(classifier_use(input("train"), three, {"0", "1", "2"}).is_new);
   CHECK_THAT(numbers_note(three, {"0", "1"}), ContainsSubstring("no is 0, maybe is 1"));
   CHECK(numbers_note(three, {"no", "maybe"}).empty());
-  // Not the places of a list that has no 0, or more than the model.
+  // Not the indices of a list that has no 0, or more than the model.
   for (const LabelNames& shards : {LabelNames{"1", "2"}, LabelNames{"0", "1", "2", "3"}}) {
     CHECK_THAT(refusal(three, shards), ContainsSubstring("labels = [\"0\", \"1\", \"2\"]"));
   }

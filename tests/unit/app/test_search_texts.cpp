@@ -18,8 +18,8 @@ TEST_CASE("of a search each row's first text is a query, and the others or the o
   const TextRoles roles = app::text_roles(rows, true, "a.h5");
   CHECK(roles.queries == Numbers{0, 3, 4});
   CHECK(roles.documents == Numbers{1, 2, 3, 5});
-  CHECK(app::place_in_row(rows, 2) == 2);
-  CHECK(app::place_in_row(rows, 4) == 0);
+  CHECK(app::index_in_row(rows, 2) == 2);
+  CHECK(app::index_in_row(rows, 4) == 0);
   const Numbers alone{0, 1, 2};
   CHECK(app::text_roles(alone, false, "a.h5").queries == alone);
   CHECK(app::text_roles(alone, false, "a.h5").documents == alone);

@@ -100,7 +100,7 @@ TEST_CASE("a run without progress on any rank is stalled, and this is reported o
   CHECK(table.judge(50) == Still::still);
 }
 
-TEST_CASE("a rank at another place than most ranks is reported first") {
+TEST_CASE("a rank in another section than most ranks is reported first") {
   const std::vector<std::string> hosts = {"a", "a", "b", "b", "c"};
   CHECK(bert_hpc::app::whereabouts({"sum", "sum", "sum", "data", "sum"}, hosts) ==
         "rank 3 on b is in \"data\", ranks 0-2, 4 are in \"sum\"");

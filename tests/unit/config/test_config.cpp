@@ -151,7 +151,7 @@ TEST_CASE("the resolved input reads back to the same") {
   CHECK_THAT(text, ContainsSubstring("layer_norm_eps = 1e-12\n"));
 }
 
-TEST_CASE("all violated rules that span keys are reported with their places") {
+TEST_CASE("all violated rules that span keys are reported with their locations") {
   const std::string text = problems(
       "[run]\nmode = \"train\"\n[model]\nhidden_size = 100\nnum_attention_heads = 3\n[task]\nname = \"regression\"\n"
       "mask_probability = 0.2\n[batch]\nmicro = 1\nmicro_tokens = 64\n[parallel]\nzero = 0\noffload = "
@@ -230,7 +230,7 @@ TEST_CASE("predictions are clipped to two numbers in order, or to the labels of 
              ContainsSubstring("needs training data, which mode \"evaluate\" does not read"));
 }
 
-TEST_CASE("a range of predictions takes the place of standardization and clipping") {
+TEST_CASE("a range of predictions replaces standardization and clipping") {
   const std::string values = "task.name='regression'";
   const Config given = parse(minimal, {values, "task.range=[1, 9]"});
   CHECK(given.task.list("range").numbers == std::vector<double>{1, 9});
@@ -510,7 +510,7 @@ TEST_CASE("input/README.md explains exactly the keys that there are") {
   CHECK(bert_hpc::test::manual_keys("bert_hpc") == std::set<std::string>(list.names.begin(), list.names.end()));
 }
 
-TEST_CASE("damaged inputs never crash, and their errors always name a place") {
+TEST_CASE("damaged inputs never crash, and their errors always name a location") {
   const std::string original = read_input_text(example_path);
   std::mt19937 random(7);
   const auto below = [&random](std::size_t n) { return n == 0 ? 0 : static_cast<std::size_t>(random() % n); };

@@ -75,7 +75,7 @@ TEST_CASE("values of every type are read and others keep their defaults") {
   CHECK(read("batch.global = 5\n").global == 5);
 }
 
-TEST_CASE("all problems are reported together, in the file's order, with their places and the right names") {
+TEST_CASE("all problems are reported together, in the file's order, with their locations and the right names") {
   const std::string text = problems(
       "seed = 1\n[bacth]\nglobal = 1\n[batch]\ngloball = 3\nflag = \"true\"\n[optimizer]\nname = \"adam\"\nlr = 0.1\n"
       "global = 7\n[model.lora]\nrank = -1\nrnk = 2\n[schedule]\nwarmup_ratio = 1.0\n");
@@ -143,7 +143,7 @@ TEST_CASE("overrides win, in order, and errors name them") {
   has("batch.global.x=3", "not a table");
 }
 
-TEST_CASE("required keys and the caller's own problems have places") {
+TEST_CASE("required keys and the caller's own problems have locations") {
   TomlReader reader("[task]\nname = \"x\"\n[out]\n", "in.toml", {});
   std::string name, directory;
   reader.table("task").key("name", name).required();
@@ -220,7 +220,7 @@ TEST_CASE("hostile text of any depth or size gives a message") {
   CHECK(problems("# " + repeated(".", 500) + "\n[data]\ntrain = [\"" + repeated(".", 99) + "\"]\n") == "no problem");
 }
 
-TEST_CASE("the error for an unclosed string names the place where it begins") {
+TEST_CASE("the error for an unclosed string names the line and column at which it begins") {
   const auto message_of = [](const std::string& text) {
     try {
       TomlReader reader(text, "in.toml", {});

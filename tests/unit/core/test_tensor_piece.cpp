@@ -61,8 +61,8 @@ TEST_CASE("all ranks together save every element of the whole model once") {
         const ParameterStore store(specs(t, ranks), ParameterStore::Arenas::none, {.slice = 1, .arena = 1});
         for (int d = 0; d < replicas; ++d) {
           const auto ranges = share(store.arena_size(), d, replicas);
-          for (const ArenaPiece& placed : pieces_to_save(store.slices(), tensors, ranges, t, ranks)) {
-            for (const std::int64_t i : indices(placed.piece)) ++seen[static_cast<std::size_t>(placed.piece.tensor)][i];
+          for (const ArenaPiece& stored : pieces_to_save(store.slices(), tensors, ranges, t, ranks)) {
+            for (const std::int64_t i : indices(stored.piece)) ++seen[static_cast<std::size_t>(stored.piece.tensor)][i];
           }
         }
       }
@@ -83,9 +83,9 @@ TEST_CASE("another layout loads the tensors that one layout has saved") {
     for (const WantedPart& part : parts_to_load(store.slices(), tensors, all)) {
       CHECK(part.first < part.last);
       CHECK(part.last <= tensors[static_cast<std::size_t>(part.tensor)].elements());
-      for (const ArenaPiece& placed : part.pieces) {
-        std::int64_t at = placed.arena;
-        for (const std::int64_t i : indices(placed.piece)) {
+      for (const ArenaPiece& stored : part.pieces) {
+        std::int64_t at = stored.arena;
+        for (const std::int64_t i : indices(stored.piece)) {
           CHECK(i >= part.first);
           CHECK(i < part.last);
           arena[static_cast<std::size_t>(at++)] = value(part.tensor, i);
