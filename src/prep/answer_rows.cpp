@@ -56,10 +56,10 @@ void add_characters(const MadeRow& row, const MadeRow::Sequence& sequence, std::
                     std::vector<std::int32_t>& numbers) {
   const std::int64_t size = sequence.window.end - sequence.window.begin;
   for (std::int64_t token = 0; token < tokens; ++token) {
-    const std::int64_t place = token - sequence.document;
-    const bool inside = place >= 0 && place < size;
+    const std::int64_t index = token - sequence.document;
+    const bool inside = index >= 0 && index < size;
     const tokenize::TokenSpan span =
-        inside ? row.spans[static_cast<std::size_t>(sequence.window.begin + place)] : tokenize::TokenSpan{-1, -1};
+        inside ? row.spans[static_cast<std::size_t>(sequence.window.begin + index)] : tokenize::TokenSpan{-1, -1};
     numbers.insert(numbers.end(), {span.begin, span.end});
   }
 }

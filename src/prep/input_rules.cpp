@@ -172,7 +172,7 @@ void check_windows(const PrepConfig& c, config::TomlReader& reader) {
   }
 }
 
-/// Answers have places in one column, of a file whose reader knows them.
+/// Answers have positions in one column, of a file whose reader knows them.
 void check_answers(const PrepConfig& c, config::TomlReader& reader) {
   if (!c.has_answers()) {
     if (reader.given("source.id") && !c.source.id.empty() && !c.has_candidates() && !c.parts_texts()) {
@@ -182,9 +182,10 @@ void check_answers(const PrepConfig& c, config::TomlReader& reader) {
     return;
   }
   if (c.source.format != "squad" && !c.source.format.empty()) {
-    complain(reader, "source.format",
-             "must be \"squad\" for question_answering, whose answers have places in their context; that takes SQuAD's "
-             "JSON and such questions as JSON Lines.");
+    complain(
+        reader, "source.format",
+        "must be \"squad\" for question_answering, whose answers have positions in their context; that takes SQuAD's "
+        "JSON and such questions as JSON Lines.");
   }
   if (c.source.text.size() != 1 || c.source.text_pair.size() != 1) {
     complain(reader, "source.text_pair",

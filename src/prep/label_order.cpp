@@ -89,9 +89,9 @@ void settle_labels(RowTable& table, const PrepConfig& config) {
   });
   std::vector<bool> frequent(count, false);
   const std::int64_t most = config.filter.most_frequent_labels;
-  for (std::size_t place = 0; place < count; ++place) {
-    frequent[by_rows[place]] = (most == 0 || static_cast<std::int64_t>(place) < most) &&
-                               table.label_rows[by_rows[place]] >= config.filter.min_rows_per_label;
+  for (std::size_t index = 0; index < count; ++index) {
+    frequent[by_rows[index]] = (most == 0 || static_cast<std::int64_t>(index) < most) &&
+                               table.label_rows[by_rows[index]] >= config.filter.min_rows_per_label;
   }
   std::vector<std::size_t> kept;
   for (std::size_t i = 0; i < count; ++i) {

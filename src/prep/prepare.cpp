@@ -246,8 +246,8 @@ class Preparation {
       summary.queries = layout.queries();
       summary.answerable = layout.answerable();
       summary.shards = static_cast<std::int64_t>(layout.shards().size());
-      for (std::int64_t place = 0; place < layout.sequences(); ++place) {
-        summary.longest = std::max(summary.longest, layout.length(place));
+      for (std::int64_t index = 0; index < layout.sequences(); ++index) {
+        summary.longest = std::max(summary.longest, layout.length(index));
       }
       for (std::size_t k = 0; k < layout.shards().size(); ++k) {
         if (number++ % group_.size() == group_.rank()) write_shard(layout, split, k, info, spec.text);
@@ -268,8 +268,8 @@ class Preparation {
                              config_.output.compression == "none" ? data::Compression::none : data::Compression::gzip);
     writer.add_tokenizer(tokenizer);
     SplitLayout::Sequence sequence;
-    for (std::int64_t place = begin; place < end; ++place) {
-      layout.read(place, sequence);
+    for (std::int64_t index = begin; index < end; ++index) {
+      layout.read(index, sequence);
       writer.add(sequence.ids, sequence.token_types, sequence.label, sequence.source_index, sequence.parts());
     }
     writer.finish();

@@ -44,7 +44,7 @@ void Queries::keep(std::uint64_t query, const SourceRow& row) {
   if (!qrels_ || row.own_query) return;
   std::vector<std::uint64_t>& queries = kept_[core::fnv1a_64(row.query)];
   if (std::find(queries.begin(), queries.end(), query) == queries.end()) queries.push_back(query);
-  if (const auto place = qrels_->find(row.query, row.id)) judged_.insert(core::mix64(query + *place));
+  if (const auto index = qrels_->find(row.query, row.id)) judged_.insert(core::mix64(query + *index));
 }
 
 void Queries::finish(RowTable& table) const {

@@ -32,9 +32,9 @@ std::string delimiter_cause(const RowTable& table, const PrepConfig& config, std
   if (!config.text_format().takes_table_keys) return {};
   const char own = config.row_format().delimiter;
   const auto nearly_all = [&](std::size_t i) { return 10 * table.rejects_with[i] >= 9 * broken; };
-  const auto place = std::find(likely_delimiters.begin(), likely_delimiters.end(), own);
+  const auto listed = std::find(likely_delimiters.begin(), likely_delimiters.end(), own);
   const bool has_own =
-      place != likely_delimiters.end() && nearly_all(static_cast<std::size_t>(place - likely_delimiters.begin()));
+      listed != likely_delimiters.end() && nearly_all(static_cast<std::size_t>(listed - likely_delimiters.begin()));
   for (std::size_t i = 0; i < likely_delimiters.size(); ++i) {
     const char c = likely_delimiters[i];
     const bool in_text = c != '\t' && has_own;  // what is between columns may hold all but tabs

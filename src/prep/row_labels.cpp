@@ -231,33 +231,33 @@ std::int32_t LabelReader::add(const std::string& name) {
                           "\" has more than 100,000 different "
                           "labels; for numbers set [task] name = \"regression\", else check [source] label.");
   }
-  const auto [place, added] = numbers_.try_emplace(name, static_cast<std::int32_t>(numbers_.size()));
+  const auto [entry, added] = numbers_.try_emplace(name, static_cast<std::int32_t>(numbers_.size()));
   if (added) {
     table_.label_names.push_back(name);
     table_.label_rows.push_back(0);
   }
-  return place->second;
+  return entry->second;
 }
 
 data::Label label_of(const RowTable& table, std::int64_t row) {
-  const auto place = static_cast<std::size_t>(row);
+  const auto index = static_cast<std::size_t>(row);
   data::Label label;
-  if (!table.classes.empty()) label.number = table.classes[place];
-  if (!table.values.empty()) label.values = values_of(table, place);
-  if (!table.levels.empty()) label.number = table.levels[place];
-  if (!table.set_begins.empty()) label.names = set_of(table, place);
+  if (!table.classes.empty()) label.number = table.classes[index];
+  if (!table.values.empty()) label.values = values_of(table, index);
+  if (!table.levels.empty()) label.number = table.levels[index];
+  if (!table.set_begins.empty()) label.names = set_of(table, index);
   return label;
 }
 
 void uncount_label(RowTable& table, std::int64_t row) {
-  const auto place = static_cast<std::size_t>(row);
+  const auto index = static_cast<std::size_t>(row);
   if (!table.values.empty()) {
-    const std::span<const float> values = values_of(table, place);
+    const std::span<const float> values = values_of(table, index);
     for (std::size_t i = 0; i < table.label_rows.size(); ++i) table.label_rows[i] -= !std::isnan(values[i]);
   }
-  if (!table.classes.empty()) --table.label_rows[static_cast<std::size_t>(table.classes[place])];
+  if (!table.classes.empty()) --table.label_rows[static_cast<std::size_t>(table.classes[index])];
   if (table.set_begins.empty()) return;
-  for (const std::int32_t name : set_of(table, place)) --table.label_rows[static_cast<std::size_t>(name)];
+  for (const std::int32_t name : set_of(table, index)) --table.label_rows[static_cast<std::size_t>(name)];
 }
 
 namespace {

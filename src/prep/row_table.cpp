@@ -21,9 +21,9 @@ bool RowTable::has_training_rows() const {
 }
 
 void RowTable::prefetch_label(std::int64_t row) const {
-  const auto place = static_cast<std::size_t>(row);
-  if (!classes.empty()) classes.prefetch(place);
-  if (!values.empty()) __builtin_prefetch(values.data() + place * std::max<std::size_t>(1, label_names.size()));
+  const auto index = static_cast<std::size_t>(row);
+  if (!classes.empty()) classes.prefetch(index);
+  if (!values.empty()) __builtin_prefetch(values.data() + index * std::max<std::size_t>(1, label_names.size()));
 }
 
 void RowTable::shrink_to_fit() {

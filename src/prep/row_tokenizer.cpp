@@ -32,9 +32,9 @@ void RowTokenizer::add(const SourceRow& row, RowStatus status, tokenize::TokenSp
 void RowTokenizer::add_ids(std::int64_t row, RowStatus split, std::vector<std::int32_t>& ids,
                            std::vector<std::int32_t>& pair_ids, std::span<std::vector<std::int32_t>> negatives) {
   maker_.make_of_ids(ids, pair_ids, made_, negatives);
-  SourceRow place;
-  place.index = row;
-  store_->add(place, split, no_answer, made_);
+  SourceRow source;
+  source.index = row;
+  store_->add(source, split, no_answer, made_);
   count();
 }
 

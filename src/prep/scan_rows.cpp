@@ -25,7 +25,7 @@ using core::ExitCode;
 namespace {
 
 /// "a.csv, row 17, line 20"
-std::string place_of(const SourceRow& row, const std::string& file) {
+std::string location_of(const SourceRow& row, const std::string& file) {
   return file + ", row " + std::to_string(row.number) + ", line " + std::to_string(row.line);
 }
 
@@ -126,7 +126,7 @@ class Scan {
 
   /// Remembers what messages and warnings need of a row.
   void note(RowStatus status, const SourceRow& row, const std::string& file) {
-    const auto words = [&] { return place_of(row, file) + ": " + describe_reject(status, row, config_); };
+    const auto words = [&] { return location_of(row, file) + ": " + describe_reject(status, row, config_); };
     const bool missing = status == RowStatus::missing_column || status == RowStatus::empty_text ||
                          status == RowStatus::empty_pair || status == RowStatus::empty_negative ||
                          status == RowStatus::empty_label;
@@ -134,7 +134,7 @@ class Scan {
     std::string& first = table_.first_rejects[static_cast<std::size_t>(status)];
     if (!is_kept(status) && first.empty()) {
       const bool says_more = describe_reject(status, row, config_) != reason(status);
-      first = says_more ? words() : place_of(row, file);
+      first = says_more ? words() : location_of(row, file);
     }
     if (is_broken(status)) {
       for (std::size_t i = 0; i < likely_delimiters.size(); ++i) {
@@ -142,11 +142,11 @@ class Scan {
       }
     }
     if (!is_kept(status)) return;
-    if (!row.note.empty() && table_.noted_rows++ == 0) table_.first_note = place_of(row, file) + ": " + row.note;
+    if (!row.note.empty() && table_.noted_rows++ == 0) table_.first_note = location_of(row, file) + ": " + row.note;
     const bool valid = !row.malformed && tokenize::is_valid_utf8(row.text) && tokenize::is_valid_utf8(row.text_pair) &&
                        std::ranges::all_of(row.negatives, tokenize::is_valid_utf8) &&
                        tokenize::is_valid_utf8(row.label);
-    if (!valid && table_.malformed_rows++ == 0) table_.first_malformed = place_of(row, file);
+    if (!valid && table_.malformed_rows++ == 0) table_.first_malformed = location_of(row, file);
   }
 
   static constexpr std::size_t most_missing = 10;

@@ -17,8 +17,8 @@ namespace bert_hpc::prep {
 namespace {
 
 constexpr std::uint64_t use_order = 2;  // other than the keys that divide the splits
-// How many places before a sequence is read its memory is asked for, and before that the memory of its place.
-constexpr std::int64_t places_ahead = 16, places_far_ahead = 48;
+// Distances in sequences at which a sequence, and before it its offset, is prefetched.
+constexpr std::int64_t sequences_ahead = 16, sequences_far_ahead = 48;
 
 void shuffle(std::vector<RowNumber>& numbers, std::int64_t seed) {
   sort_by_key(numbers, [seed](RowNumber number) { return random_key(seed, use_order, number); });
@@ -58,7 +58,7 @@ SplitLayout::SplitLayout(Split split, const PrepConfig& config, const RowTable& 
     by_row_ = std::all_of(rows.begin(), rows.end(), [this](RowNumber row) { return store_.count(row) == 1; });
     order_ = by_row_ ? std::move(rows) : sequences_of(rows);
   }
-  for (std::int64_t place = 0; place < sequences(); ++place) tokens_ += length(place);
+  for (std::int64_t index = 0; index < sequences(); ++index) tokens_ += length(index);
   cut(config.output.shard_tokens);
 }
 
@@ -86,14 +86,14 @@ std::vector<RowNumber> SplitLayout::packed_sequences(std::vector<RowNumber> rows
   return numbers;
 }
 
-SplitLayout::Stored SplitLayout::stored(std::int64_t place) const {
-  const std::int64_t number = order_[static_cast<std::size_t>(place)];
+SplitLayout::Stored SplitLayout::stored(std::int64_t index) const {
+  const std::int64_t number = order_[static_cast<std::size_t>(index)];
   if (by_row_) return {only_sequence(number), number};
   return {number, store_.row_of(number)};
 }
 
-std::int64_t SplitLayout::length(std::int64_t place) const {
-  const std::int64_t number = order_[static_cast<std::size_t>(place)];
+std::int64_t SplitLayout::length(std::int64_t index) const {
+  const std::int64_t number = order_[static_cast<std::size_t>(index)];
   if (packs_) return std::min(room_, packed_tokens_ - number * room_) + std::ssize(before_) + std::ssize(after_);
   return parts_.tokens(store_.length(by_row_ ? only_sequence(number) : number));
 }
@@ -124,16 +124,16 @@ void SplitLayout::order_queries(std::vector<RowNumber>& rows, const PrepConfig& 
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = std::get<2>(keyed[i]);
 }
 
-std::uint64_t SplitLayout::query_at(std::int64_t place) const {
-  return table_.queries[static_cast<std::size_t>(stored(place).row)];
+std::uint64_t SplitLayout::query_at(std::int64_t index) const {
+  return table_.queries[static_cast<std::size_t>(stored(index).row)];
 }
 
-/// Whether the next place is that of another row, or of another query. Windows of a row and candidates of a query stay
+/// Whether the next index is that of another row, or of another query. Windows of a row and candidates of a query stay
 /// in one shard.
-bool SplitLayout::ends_unit(std::int64_t place) const {
-  if (packs_ || place + 1 == sequences()) return true;
-  if (ranks_) return query_at(place) != query_at(place + 1);
-  return by_row_ || stored(place).row != stored(place + 1).row;
+bool SplitLayout::ends_unit(std::int64_t index) const {
+  if (packs_ || index + 1 == sequences()) return true;
+  if (ranks_) return query_at(index) != query_at(index + 1);
+  return by_row_ || stored(index).row != stored(index + 1).row;
 }
 
 /// As few shards as hold about `shard_tokens` each, cut where the running sum passes their equal shares.
@@ -142,30 +142,30 @@ void SplitLayout::cut(std::int64_t shard_tokens) {
   const std::int64_t count = std::min(sequences(), (tokens_ + shard_tokens - 1) / shard_tokens);
   const double share = static_cast<double>(tokens_) / static_cast<double>(count);
   std::int64_t sum = 0, begin = 0, sum_before = 0;
-  for (std::int64_t place = 0; place < sequences(); ++place) {
-    sum += length(place);
+  for (std::int64_t index = 0; index < sequences(); ++index) {
+    sum += length(index);
     const bool full = static_cast<double>(sum) >= share * static_cast<double>(shards_.size() + 1);
-    if (full && ends_unit(place) && static_cast<std::int64_t>(shards_.size()) + 1 < count) {
-      shards_.push_back({begin, place + 1, sum - sum_before});
-      begin = place + 1;
+    if (full && ends_unit(index) && static_cast<std::int64_t>(shards_.size()) + 1 < count) {
+      shards_.push_back({begin, index + 1, sum - sum_before});
+      begin = index + 1;
       sum_before = sum;
     }
   }
   if (begin < sequences()) shards_.push_back({begin, sequences(), sum - sum_before});
 }
 
-void SplitLayout::read(std::int64_t place, Sequence& sequence) const {
-  if (packs_) return read_packed(order_[static_cast<std::size_t>(place)], sequence);
-  if (by_row_ && place + places_far_ahead < sequences()) {
-    const std::int64_t row = order_[static_cast<std::size_t>(place + places_far_ahead)];
-    store_.prefetch_place(row);
+void SplitLayout::read(std::int64_t index, Sequence& sequence) const {
+  if (packs_) return read_packed(order_[static_cast<std::size_t>(index)], sequence);
+  if (by_row_ && index + sequences_far_ahead < sequences()) {
+    const std::int64_t row = order_[static_cast<std::size_t>(index + sequences_far_ahead)];
+    store_.prefetch_offsets(row);
     table_.prefetch_label(row);
   }
-  if (place + places_ahead < sequences()) {
-    const Stored ahead = stored(place + places_ahead);
+  if (index + sequences_ahead < sequences()) {
+    const Stored ahead = stored(index + sequences_ahead);
     store_.prefetch(ahead.sequence, ahead.row);
   }
-  const auto [number, row] = stored(place);
+  const auto [number, row] = stored(index);
   sequence.source_index = row;
   sequence.stored.resize(static_cast<std::size_t>(store_.length(number)));
   store_.read(number, row, 0, sequence.stored);
@@ -182,7 +182,7 @@ void SplitLayout::read(std::int64_t place, Sequence& sequence) const {
     sequence.starts_row = store_.sequences_of(sequence.source_index).begin == number;
     if (sequence.starts_row) sequence.texts = row_store_.texts_of(sequence.source_index);
   }
-  if (ranks_) take_candidate(place, sequence);
+  if (ranks_) take_candidate(index, sequence);
   if (parts_texts_) sequence.starts_group = store_.sequences_of(row).begin == number;
   sequence.ids = numbers.subspan(static_cast<std::size_t>(parts_.before()), tokens);
 }
@@ -206,21 +206,21 @@ void SplitLayout::take_words(std::span<const std::int32_t> numbers, Sequence& se
   sequence.words = std::move(words.tokens);
   const std::span<const std::int32_t> classes = sequence.label.names;
   sequence.word_classes.clear();
-  for (const std::int32_t word : words.places) {
+  for (const std::int32_t word : words.numbers) {
     if (!classes.empty()) sequence.word_classes.push_back(classes[static_cast<std::size_t>(word)]);
   }
   sequence.label.words = sequence.word_classes;
 }
 
 /// Ids that the source has not are numbers of its rows: the passage's, and of a query that of its first one.
-void SplitLayout::take_candidate(std::int64_t place, Sequence& sequence) const {
-  sequence.starts_group = place == 0 || query_at(place - 1) != query_at(place);
+void SplitLayout::take_candidate(std::int64_t index, Sequence& sequence) const {
+  sequence.starts_group = index == 0 || query_at(index - 1) != query_at(index);
   if (!parts_.texts) return;
   std::string &query = sequence.texts[0], &further = sequence.texts[1], &id = sequence.texts[2];
   const std::string row = std::to_string(sequence.source_index);
   if (query.empty()) query = row;
   if (id.empty()) id = row;
-  const auto levels = table_.further_levels.find(query_at(place));
+  const auto levels = table_.further_levels.find(query_at(index));
   if (sequence.starts_group && levels != table_.further_levels.end()) further = data::levels_to_json(levels->second);
 }
 

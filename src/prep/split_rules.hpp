@@ -9,7 +9,7 @@
 
 namespace bert_hpc::prep {
 
-/// Adds the problem "[table] key text" at the place of "table.key", or "[table] text" for "table".
+/// Adds the problem "[table] key text" at the location of "table.key", or "[table] text" for "table".
 void complain(config::TomlReader& reader, const std::string& path, const std::string& text,
               std::vector<std::string> alternatives = {});
 

@@ -34,12 +34,12 @@ void shuffle(std::vector<RowNumber>& rows, const RowTable& table, const PrepConf
   sort_by_key(rows, [&](RowNumber row) { return random_key(config.split.seed, use, unit(row)); });
 }
 
-/// Place after the last row of the group that begins at `first`.
+/// Index after the last row of the group that begins at `first`.
 std::size_t end_of_group(const std::vector<RowNumber>& rows, std::size_t first,
                          const std::vector<std::uint64_t>& groups) {
   std::size_t end = first + 1;
   if (groups.empty()) return end;
-  const auto group = [&](std::size_t place) { return groups[rows[place]]; };
+  const auto group = [&](std::size_t index) { return groups[rows[index]]; };
   while (end < rows.size() && group(end) == group(first)) ++end;
   return end;
 }
@@ -67,7 +67,7 @@ void divide_rows(const std::vector<RowNumber>& rows, const SplitConfig& split, c
                      : rows.size();
   for (std::size_t first = 0; first < rows.size();) {
     const std::size_t end = end_of_group(rows, first, groups);
-    const std::size_t middle = first + end;  // twice the place of the group's middle
+    const std::size_t middle = first + end;  // twice the index of the group's middle
     const RowStatus target = middle < 2 * train_end        ? RowStatus::train
                              : middle < 2 * validation_end ? RowStatus::validation
                                                            : RowStatus::test;

@@ -1,4 +1,4 @@
-// Results take their place by renames within one file system, after everything has been written and synchronised.
+// Results are published by renames within one file system, after everything has been written and synchronised.
 #include "staging.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The folder in which everything is made before it takes its place in the output directory, and the lock that keeps a
+// The folder in which everything is made before it is moved into the output directory, and the lock that keeps a
 // second bert_hpc_prep out of that directory. Internal to the module.
 #pragma once
 

@@ -115,11 +115,11 @@ void TokenStore::open_for_reading(core::NarrowArray counts, core::NarrowArray le
   const auto rows = static_cast<std::int64_t>(counts_.size());
   blocks_.reserve(static_cast<std::size_t>(rows / rows_of_block + 1));
   for (std::int64_t row = 0; row < rows; ++row) {
-    std::int64_t& place = end[static_cast<std::size_t>(owner(row, ranks_))];
-    if (row % rows_of_block == 0) blocks_.push_back({sequence, place});
+    std::int64_t& values_before = end[static_cast<std::size_t>(owner(row, ranks_))];
+    if (row % rows_of_block == 0) blocks_.push_back({sequence, values_before});
     for (const std::int64_t last = sequence + count(row); sequence < last; ++sequence) {
       if (!has_one_each && sequence % stride == 0) row_at_.push_back(row);
-      place += length(sequence);
+      values_before += length(sequence);
     }
   }
   for (int r = 0; r < ranks_; ++r) {
@@ -148,7 +148,7 @@ std::int64_t TokenStore::row_of(std::int64_t sequence) const {
   return row;
 }
 
-const std::byte* TokenStore::place_of(std::int64_t sequence, std::int64_t row) const {
+const std::byte* TokenStore::address_of(std::int64_t sequence, std::int64_t row) const {
   const First& first = first_of_block(row);
   const std::int64_t value =
       first.value + lengths_.sum(static_cast<std::size_t>(first.sequence), static_cast<std::size_t>(sequence));
@@ -156,7 +156,7 @@ const std::byte* TokenStore::place_of(std::int64_t sequence, std::int64_t row) c
 }
 
 void TokenStore::read(std::int64_t sequence, std::int64_t row, std::int64_t from, std::span<std::int32_t> out) const {
-  const std::byte* const at = place_of(sequence, row) + static_cast<std::size_t>(from) * width_;
+  const std::byte* const at = address_of(sequence, row) + static_cast<std::size_t>(from) * width_;
   if (width_ == sizeof(std::int32_t)) {
     std::memcpy(out.data(), at, out.size_bytes());
   } else {
@@ -164,7 +164,7 @@ void TokenStore::read(std::int64_t sequence, std::int64_t row, std::int64_t from
   }
 }
 
-void TokenStore::prefetch_place(std::int64_t row) const {
+void TokenStore::prefetch_offsets(std::int64_t row) const {
   __builtin_prefetch(&first_of_block(row));
   if (!row_at_.empty()) return;  // else lengths are found by row
   constexpr std::int64_t lengths_of_line = cache_line / sizeof(std::uint16_t);
@@ -174,7 +174,7 @@ void TokenStore::prefetch_place(std::int64_t row) const {
 }
 
 void TokenStore::prefetch(std::int64_t sequence, std::int64_t row) const {
-  const std::byte* const begin = place_of(sequence, row);
+  const std::byte* const begin = address_of(sequence, row);
   const std::size_t bytes = static_cast<std::size_t>(length(sequence)) * width_;
   for (std::size_t at = 0; at < std::min(bytes, most_lines * cache_line); at += cache_line) {
     __builtin_prefetch(begin + at);

@@ -74,8 +74,8 @@ void add_word_numbers(const MadeRow& row, std::size_t number, std::vector<std::i
       const auto index = static_cast<std::int32_t>(word);
       const bool is_empty = std::binary_search(row.empty_words.begin(), row.empty_words.end(), index);
       for (; token < std::min(end, sequence.window.end); ++token) {
-        const std::int64_t place = sequence.document + token - sequence.window.begin;
-        numbers[begin + static_cast<std::size_t>(place)] = is_empty ? -2 - index : index;
+        const std::int64_t position = sequence.document + token - sequence.window.begin;
+        numbers[begin + static_cast<std::size_t>(position)] = is_empty ? -2 - index : index;
       }
     }
     token = end;
@@ -92,7 +92,7 @@ SequenceWords sequence_words(std::span<const std::int32_t> numbers) {
       words.tokens.back() = end;
     } else if (word != -1) {
       words.tokens.insert(words.tokens.end(), {end - 1, word < 0 ? end - 1 : end});
-      words.places.push_back(word < 0 ? -2 - word : word);
+      words.numbers.push_back(word < 0 ? -2 - word : word);
     }
     before = word;
   }

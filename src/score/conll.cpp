@@ -88,13 +88,13 @@ void require_same_tokens(const Files& files, const std::vector<Token>& gold, con
   const std::size_t count = std::min(gold.size(), predicted.size());
   for (std::size_t i = 0; i < count; ++i) {
     const Line line{files.predictions, predicted[i].line};
-    const std::string place = files.gold + ", line " + std::to_string(gold[i].line);
+    const std::string location = files.gold + ", line " + std::to_string(gold[i].line);
     if (!are_same(gold[i].text, predicted[i].text)) {
       line.fail("the token is '" + core::printable(predicted[i].text) + "', and '" + core::printable(gold[i].text) +
-                "' in " + place + "; give the predictions of this file.");
+                "' in " + location + "; give the predictions of this file.");
     }
     if (gold[i].begins_sentence != predicted[i].begins_sentence) {
-      line.fail(std::string("a sentence ") + (gold[i].begins_sentence ? "begins in " : "continues in ") + place +
+      line.fail(std::string("a sentence ") + (gold[i].begins_sentence ? "begins in " : "continues in ") + location +
                 ", and not here; separate sentences by blank lines as there.");
     }
   }

@@ -39,7 +39,7 @@ nlohmann::json parse(std::string_view text, const std::string& path, std::vector
     const auto line = 1 + lines + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(bytes), '\n');
     fail_data(path, "line " + std::to_string(line) + " is not valid JSON (byte " + std::to_string(error.byte) +
                         (lines == 0 ? " of the file" : " of the line") +
-                        "); write the file again or correct that place.");
+                        "); write the file again or correct that line.");
   } catch (const nlohmann::json::out_of_range&) {
     fail_data(path, "a number in it is too large for a double; correct it.");
   }

@@ -1,4 +1,4 @@
-// JSON files of unknown origin: limits on size and nesting, and errors that name file and place.
+// JSON files of unknown origin: limits on size and nesting, and errors that name file and line.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -50,17 +50,17 @@ std::unordered_map<std::int64_t, Passages> read_relevant(const std::string& path
 /// In the order in which the queries first occur.
 std::vector<Ranking> read_rankings(const std::string& path) {
   std::vector<Ranking> rankings;
-  std::unordered_map<std::int64_t, std::size_t> places;
+  std::unordered_map<std::int64_t, std::size_t> indices;
   each_row(path, Separator::blanks, [&](const Line& line) {
     line.require_columns(3, "query passage rank");
     const std::int64_t query = line.integer(0, 0, largest), passage = line.integer(1, 0, largest);
     const auto rank = static_cast<std::size_t>(line.integer(2, 1, most_ranks)) - 1;
-    const auto [place, is_new] = places.emplace(query, rankings.size());
+    const auto [entry, is_new] = indices.emplace(query, rankings.size());
     if (is_new) {
       rankings.push_back({query, {}});
       rankings.back().first.fill(-1);
     }
-    Ranking& ranking = rankings[place->second];
+    Ranking& ranking = rankings[entry->second];
     if (!ranking.passages.insert(passage).second) line.fail("the query has this passage already; remove one.");
     if (ranking.ranks.test(rank)) line.fail("the query has a passage of this rank already; give each its own rank.");
     ranking.ranks.set(rank);

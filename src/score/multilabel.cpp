@@ -103,16 +103,16 @@ Table read_predictions(const Files& files, const Table& gold, Result& result) {
     fail_data(files.predictions, "line 1: its header is not that of " + files.gold + ", " +
                                      core::printable(core::listed(gold.header, "and", false)) + "; write the same.");
   }
-  std::unordered_map<std::string, std::size_t> places;
-  for (std::size_t i = 0; i < all.ids.size(); ++i) places.emplace(all.ids[i], i);
+  std::unordered_map<std::string, std::size_t> indices;
+  for (std::size_t i = 0; i < all.ids.size(); ++i) indices.emplace(all.ids[i], i);
   Table ordered{all.header, gold.ids};
   for (const std::string& id : gold.ids) {
-    const auto place = places.find(id);
-    if (place == places.end()) {
+    const auto found = indices.find(id);
+    if (found == indices.end()) {
       fail_data(files.predictions,
                 "it has no row '" + core::printable(id) + "', which " + files.gold + " has; add it.");
     }
-    const std::span<const double> row = all.row(place->second);
+    const std::span<const double> row = all.row(found->second);
     ordered.values.insert(ordered.values.end(), row.begin(), row.end());
   }
   const auto others = static_cast<std::int64_t>(all.ids.size() - gold.ids.size());

@@ -42,11 +42,11 @@ char32_t lower_of(char32_t point) {
 }
 
 /// Unicode's Final_Sigma (chapter 3.13): a cased letter before, none after, both beyond characters that are ignored.
-bool is_final_sigma(std::u32string_view text, std::size_t place) {
-  std::size_t before = place;
+bool is_final_sigma(std::u32string_view text, std::size_t index) {
+  std::size_t before = index;
   while (before > 0 && run_of(ignorable_runs, text[before - 1]) != nullptr) --before;
   if (before == 0 || run_of(cased_runs, text[before - 1]) == nullptr) return false;
-  std::size_t after = place + 1;
+  std::size_t after = index + 1;
   while (after < text.size() && run_of(ignorable_runs, text[after]) != nullptr) ++after;
   return after == text.size() || run_of(cased_runs, text[after]) == nullptr;
 }

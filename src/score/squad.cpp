@@ -39,12 +39,12 @@ struct Scored {
   bool has_answer() const { return !question->answers.empty(); }
 };
 
-/// Repeated ids are one question: at the first's place, with the last's answers.
+/// Repeated ids are one question: at the first's index, with the last's answers.
 std::vector<Question> without_repeated_ids(const std::vector<Question>& questions) {
   std::vector<Question> unique;
-  std::unordered_map<std::string, std::size_t> places;
+  std::unordered_map<std::string, std::size_t> indices;
   for (const Question& question : questions) {
-    const auto [found, is_new] = places.emplace(question.id, unique.size());
+    const auto [found, is_new] = indices.emplace(question.id, unique.size());
     if (is_new) {
       unique.push_back(question);
     } else {

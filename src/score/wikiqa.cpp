@@ -38,7 +38,7 @@ struct Question {
 
 struct Questions {
   std::vector<Question> list;
-  std::unordered_map<std::string, std::pair<std::size_t, std::size_t>> places;  ///< question, tab, sentence → both
+  std::unordered_map<std::string, std::pair<std::size_t, std::size_t>> indices;  ///< question, tab, sentence → both
 
   static std::string key(std::string_view question, std::string_view sentence) {
     return std::string(question) + '\t' + std::string(sentence);
@@ -61,11 +61,11 @@ Questions read_gold(const std::string& path) {
     }
     line.require_columns(7, form);
     const bool is_right = line.integer(6, 0, 1) == 1;
-    const auto [place, is_new] = of_id.emplace(line.columns[0], questions.list.size());
+    const auto [entry, is_new] = of_id.emplace(line.columns[0], questions.list.size());
     if (is_new) questions.list.push_back({std::string(line.columns[0]), {}});
-    auto& sentences = questions.list[place->second].sentences;
+    auto& sentences = questions.list[entry->second].sentences;
     const std::string key = Questions::key(line.columns[0], line.columns[4]);
-    if (!questions.places.emplace(key, std::pair(place->second, sentences.size())).second) {
+    if (!questions.indices.emplace(key, std::pair(entry->second, sentences.size())).second) {
       line.fail("the question has this sentence already; remove one.");
     }
     sentences.push_back({std::string(line.columns[4]), is_right});
@@ -79,11 +79,11 @@ void read_scores(const Files& files, Questions& questions) {
   each_row(files.predictions, Separator::blanks, [&](const Line& line) {
     const bool is_run = line.columns.size() == 6;
     if (!is_run) line.require_columns(3, "QuestionID SentenceID score");
-    const auto place = questions.places.find(Questions::key(line.columns[0], line.columns[is_run ? 2 : 1]));
-    if (place == questions.places.end()) {
+    const auto found = questions.indices.find(Questions::key(line.columns[0], line.columns[is_run ? 2 : 1]));
+    if (found == questions.indices.end()) {
       line.fail("this question has no such sentence in " + files.gold + "; give the predictions of that file.");
     }
-    Sentence& sentence = questions.list[place->second.first].sentences[place->second.second];
+    Sentence& sentence = questions.list[found->second.first].sentences[found->second.second];
     if (sentence.has_score) line.fail("the sentence has a score already; remove one.");
     sentence.has_score = true;
     const std::size_t column = is_run ? 4 : 2;

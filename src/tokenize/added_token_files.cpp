@@ -1,4 +1,4 @@
-// Tried with Transformers 5.24. added_tokens_decoder of tokenizer_config.json takes the place of all older files; a
+// Tried with Transformers 5.24. added_tokens_decoder of tokenizer_config.json replaces all older files; a
 // class that takes all of tokenizer.json has its tokens too.
 #include "added_token_files.hpp"
 
@@ -41,7 +41,7 @@ bool has(const Tokens& tokens, const std::string& content) {
   return std::any_of(tokens.begin(), tokens.end(), [&](const AddedToken& token) { return token.content == content; });
 }
 
-/// Whether tokenizer_config.json lists its tokens, in the place of older files.
+/// Whether tokenizer_config.json lists its tokens, which replace those of older files.
 bool has_decoder(const json& config) {
   return member(config, decoder_key).is_object();
 }

@@ -14,7 +14,7 @@ namespace bert_hpc::tokenize {
 /// added_tokens.json. Appends to `problems`, each with its file. Throws Error(files) for files that cannot be read.
 std::vector<AddedToken> listed_tokens(const std::string& path, const nlohmann::json& config,
                                       std::vector<std::string>& problems);
-/// The object of special_tokens_map.json; empty if there is none, or tokenizer_config.json takes its place.
+/// The object of special_tokens_map.json; empty if there is none, or tokenizer_config.json replaces it.
 nlohmann::json special_tokens_map(const std::string& path, const nlohmann::json& config);
 
 /// As Transformers 5 resolves them. `config`: tokenizer_config.json; `of_json`: those of tokenizer.json;

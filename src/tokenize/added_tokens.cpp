@@ -64,9 +64,9 @@ std::size_t last_character(std::string_view text, std::size_t end) {
 /// Decodes the character at `at` and moves behind it.
 char32_t character_at(std::string_view text, std::size_t& at) {
   const auto* const begin = reinterpret_cast<const unsigned char*>(text.data());
-  const unsigned char* place = begin + at;
-  const char32_t point = decode_utf8(place, begin + text.size());
-  at = static_cast<std::size_t>(place - begin);
+  const unsigned char* next = begin + at;
+  const char32_t point = decode_utf8(next, begin + text.size());
+  at = static_cast<std::size_t>(next - begin);
   return point;
 }
 

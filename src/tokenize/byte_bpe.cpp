@@ -42,8 +42,8 @@ bool continues(char byte) {
   return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
 }
 
-/// The place of parts among the characters of the text, each part from its begin to its end.
-class PartPlace {
+/// Position of parts among the characters of the text, each part from its begin to its end.
+class PartPosition {
  public:
   void enter(const TextPart& part) {
     if (part.stretch.data() == stretch_.data()) return;
@@ -152,7 +152,7 @@ void ByteBpeEncoder::encode_with_spans(std::string_view text, std::vector<std::i
                                        std::vector<TokenSpan>& spans) {
   const ByteWords words(model_.pattern);
   const std::size_t first = spans.size();
-  PartPlace place;
+  PartPosition position;
   const auto add_span = [&](const ByteBpeModel::Blanks& blanks, TokenSpan span) {
     if (model_.trim_offsets) trim(blanks, spans.size() == first, span);
     spans.push_back(span);
@@ -161,7 +161,7 @@ void ByteBpeEncoder::encode_with_spans(std::string_view text, std::vector<std::i
     const std::string_view own = prefixed(part.text);
     const std::int32_t added = own.size() == part.text.size() ? 0 : 1;
     std::int32_t before = 0;  // characters of `own` that begin before the token
-    place.enter(part);
+    position.enter(part);
     const char* const end = own.data() + own.size();
     words.split(own, [&](std::string_view word) {
       const std::size_t known = ids.size();
@@ -173,18 +173,18 @@ void ByteBpeEncoder::encode_with_spans(std::string_view text, std::vector<std::i
         before = span.end;
         // The blank that was added lies on the part's first character.
         span = {std::max(span.begin - added, 0), std::max(span.end - added, 1)};
-        add_span(model_.blanks[static_cast<std::size_t>(ids[i])], place.in_text(part, span));
+        add_span(model_.blanks[static_cast<std::size_t>(ids[i])], position.in_text(part, span));
         at = behind;
       }
     });
-    place.leave(part, before - added);
+    position.leave(part, before - added);
   };
   const auto on_token = [&](std::int32_t id, const TextPart& part) {
     const std::int32_t size = beginnings(part.text.data(), part.text.data() + part.text.size());
-    place.enter(part);
+    position.enter(part);
     ids.push_back(id);
-    add_span(model_.trim_offsets ? blanks_of(part.text) : ByteBpeModel::Blanks(), place.in_text(part, {0, size}));
-    place.leave(part, size);
+    add_span(model_.trim_offsets ? blanks_of(part.text) : ByteBpeModel::Blanks(), position.in_text(part, {0, size}));
+    position.leave(part, size);
   };
   added_.split(valid(text), unused_, on_text, on_token);
 }

@@ -54,9 +54,9 @@ TrainedVocabulary ByteBpeTrainer::train(const std::vector<WordCounts::Entry>& wo
   std::vector<std::string>& tokens = trained.vocabulary;
   std::unordered_map<std::string, std::int32_t> ids;
   const auto add = [&](const std::string& token) {
-    const auto [place, is_new] = ids.try_emplace(token, static_cast<std::int32_t>(tokens.size()));
+    const auto [entry, is_new] = ids.try_emplace(token, static_cast<std::int32_t>(tokens.size()));
     if (is_new) tokens.push_back(token);
-    return place->second;
+    return entry->second;
   };
   if (ends_texts_) {
     trained.sections = text_of(ByteBpeForm());

@@ -138,15 +138,15 @@ struct CharacterMap::Change {
   }
   /// Adds the origins of the written characters. `origins`: those of the bytes of `text`.
   void add_origins(std::string_view text, const std::vector<TokenSpan>& origins, std::vector<TokenSpan>& to) const {
-    std::size_t place = 0;  // of the next character of the text
+    std::size_t offset = 0;  // of the next character of the text
     for (const Written& one : written) {
       const bool takes = one.change <= 0;
-      const TokenSpan origin = takes && place < origins.size() ? origins[place]
-                               : place > 0                     ? origins[place - 1]
-                                                               : TokenSpan();
+      const TokenSpan origin = takes && offset < origins.size() ? origins[offset]
+                               : offset > 0                     ? origins[offset - 1]
+                                                                : TokenSpan();
       to.insert(to.end(), one.size, origin);
-      for (std::int64_t left = takes ? 1 - one.change : 0; left > 0 && place < text.size(); --left) {
-        place += character_size(text, place);
+      for (std::int64_t left = takes ? 1 - one.change : 0; left > 0 && offset < text.size(); --left) {
+        offset += character_size(text, offset);
       }
     }
   }
@@ -157,8 +157,8 @@ void CharacterMap::apply(std::string_view text, const std::vector<TokenSpan>& or
   std::size_t at = 0;
   while (at < text.size()) {
     const std::size_t size = character_size(text, at);
-    const auto point_at = [&](std::size_t place) {
-      const unsigned char* bytes = bytes_of(text) + place;
+    const auto point_at = [&](std::size_t offset) {
+      const unsigned char* bytes = bytes_of(text) + offset;
       return decode_utf8(bytes, bytes_of(text) + text.size());
     };
     const std::size_t next = at + size;

@@ -185,9 +185,9 @@ void compose(std::string_view text, NormalizedText& composed) {
   composed.origins.clear();
   const unsigned char *copied = begin, *before = begin;  // the text that is done; the character before `at`
   std::int32_t number = 0;                               // of the character at `at`
-  const auto copy_until = [&](const unsigned char* place) {
-    composed.bytes.append(reinterpret_cast<const char*>(copied), static_cast<std::size_t>(place - copied));
-    copied = place;
+  const auto copy_until = [&](const unsigned char* until) {
+    composed.bytes.append(reinterpret_cast<const char*>(copied), static_cast<std::size_t>(until - copied));
+    copied = until;
   };
   for (const unsigned char* at = begin; at != end;) {
     const unsigned char* next = at;

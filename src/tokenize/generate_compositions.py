@@ -54,7 +54,7 @@ def main():
     print("// clang-format off")
     print("constexpr Composition compositions[] = {  // code point, and the two that become it")
     rows([(hex(p), hex(a), hex(b)) for p, a, b in composed])
-    print("};\nconstexpr Decomposition decompositions[] = {  // code point without a place in the normal form, and what it becomes")
+    print("};\nconstexpr Decomposition decompositions[] = {  // code point that the normal form lacks, and what it becomes")
     rows([(hex(p), ", ".join(hex(ord(x)) for x in form.ljust(4, "\0"))) for p, form in decompositions])
     print("};\nconstexpr MarkRun mark_runs[] = {  // first, last, rank: marks by combining class")
     rows([(hex(a), hex(b), str(v)) for a, b, v in runs(sorted(ranks.items()))])

@@ -24,7 +24,7 @@ std::string escaped(const std::string& token) {
   return text;
 }
 
-/// A regular expression of the longest token at a place, whose alternatives count in their order.
+/// A regular expression of the longest token at a position, whose alternatives count in their order.
 std::string any_token(std::vector<std::string> tokens) {
   std::stable_sort(tokens.begin(), tokens.end(),
                    [](const std::string& a, const std::string& b) { return a.size() > b.size(); });

@@ -1,5 +1,5 @@
 // Letters as one of the kinds of tokenizers: a token for each letter of a molecule's sequence, as in ESM, whose
-// vocabulary is a file of a few lines. At each place the longest token of the vocabulary counts; what lies between
+// vocabulary is a file of a few lines. At each position the longest token of the vocabulary counts; what lies between
 // tokens and blanks is one unknown token. The same ids as those of Transformers' EsmTokenizer.
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -9,9 +9,9 @@ namespace bert_hpc::tokenize {
 namespace {
 
 char32_t read_character(const char*& at, const char* end) {
-  const auto* place = reinterpret_cast<const unsigned char*>(at);
-  const char32_t point = decode_utf8(place, reinterpret_cast<const unsigned char*>(end));
-  at = reinterpret_cast<const char*>(place);
+  const auto* next = reinterpret_cast<const unsigned char*>(at);
+  const char32_t point = decode_utf8(next, reinterpret_cast<const unsigned char*>(end));
+  at = reinterpret_cast<const char*>(next);
   return point;
 }
 

@@ -71,10 +71,10 @@ class PairMerger {
   }
 
   void merge(Pair pair, std::int32_t left, std::int32_t right, std::int32_t merged) {
-    const std::vector<std::int32_t> places = std::move(pairs_[pair].words);
+    const std::vector<std::int32_t> words = std::move(pairs_[pair].words);
     pairs_.erase(pair);
     touched_.clear();
-    for (const std::int32_t w : places) merge_in_word(w, left, right, merged);
+    for (const std::int32_t w : words) merge_in_word(w, left, right, merged);
     pairs_.erase(pair);
     std::sort(touched_.begin(), touched_.end());
     touched_.erase(std::unique(touched_.begin(), touched_.end()), touched_.end());

@@ -134,7 +134,7 @@ UnigramForm form_of(const SentencePieceModel& model, const SpecialTokens& specia
   return form;
 }
 
-/// The special tokens, and those of the model, unless tokenizer_config.json has a list in their place.
+/// The special tokens, and those of the model, unless tokenizer_config.json has a list that replaces them.
 std::vector<AddedToken> added_tokens(const SentencePieceModel& model, const SpecialTokens& special, const json& config,
                                      const std::vector<AddedToken>& listed) {
   std::vector<AddedToken> tokens;

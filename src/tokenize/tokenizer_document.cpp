@@ -79,11 +79,11 @@ class Builder : public nlohmann::json_sax<json> {
     in_vocabulary_ = list && empty.is_object() && keys_[1] == "vocab";
     in_merges_ = list && empty.is_array() && keys_[1] == "merges";
     in_scored_ = list && empty.is_array() && keys_[1] == "vocab";
-    json* const placed = place(std::move(empty));
+    json* const added = add(std::move(empty));
     if (list) {
       list_depth_ = 1;
     } else {
-      open_.push_back(placed);
+      open_.push_back(added);
       keys_.emplace_back();
     }
     return true;
@@ -101,7 +101,7 @@ class Builder : public nlohmann::json_sax<json> {
 
   bool value(json given) {
     if (list_depth_ == 0) {
-      place(std::move(given));
+      add(std::move(given));
     } else if (list_depth_ == 1) {
       if (in_merges_) record_merge(given.is_string() ? given.get<std::string>() : std::string());
       begin_scored();  // of no list
@@ -156,7 +156,7 @@ class Builder : public nlohmann::json_sax<json> {
     }
   }
 
-  json* place(json given) {
+  json* add(json given) {
     if (++values_ > max_values) {
       throw Error(ExitCode::files, path_ + ": holds more values besides its vocabulary than any tokenizer.json.");
     }

@@ -1,5 +1,5 @@
 // The best path through a word, as SentencePiece's EncodeOptimized finds it: from left to right, the best way to each
-// place between characters.
+// position between characters.
 #include "bert_hpc/tokenize/unigram.hpp"
 
 #include <algorithm>

@@ -35,13 +35,13 @@ void WordNumbers::grow() {
 }
 
 std::int32_t WordNumbers::number_of_long(std::string_view word) {
-  const auto [place, added] = long_.try_emplace(std::string(word), size());
+  const auto [found, added] = long_.try_emplace(std::string(word), size());
   if (added) {
     ShortWord& entry = words_.emplace_back();
     entry.key[1] = long_words_.size();
-    long_words_.push_back(&place->first);
+    long_words_.push_back(&found->first);
   }
-  return place->second;
+  return found->second;
 }
 
 std::int32_t WordNumbers::number_of(std::string_view word) {

@@ -95,19 +95,19 @@ void WordSplitter::append_one(char32_t point) {
   if (count_ > longest_word) return;
   const bool moves = strips_ && (table_.flags(point) & flag::reordered);
   const int rank = moves ? table_.reorder_rank(point) : 0;
-  int place = count_;
+  int index = count_;
   if (moves) {
-    while (place > barrier_ && ranks_[static_cast<std::size_t>(place - 1)] > rank) --place;
-    const auto from = static_cast<std::size_t>(place), to = static_cast<std::size_t>(count_);
-    std::copy_backward(points_.begin() + place, points_.begin() + count_, points_.begin() + count_ + 1);
+    while (index > barrier_ && ranks_[static_cast<std::size_t>(index - 1)] > rank) --index;
+    const auto from = static_cast<std::size_t>(index), to = static_cast<std::size_t>(count_);
+    std::copy_backward(points_.begin() + index, points_.begin() + count_, points_.begin() + count_ + 1);
     std::copy_backward(ranks_.begin() + static_cast<std::ptrdiff_t>(from),
                        ranks_.begin() + static_cast<std::ptrdiff_t>(to),
                        ranks_.begin() + static_cast<std::ptrdiff_t>(to) + 1);
-    std::copy_backward(origins_.begin() + place, origins_.begin() + count_, origins_.begin() + count_ + 1);
+    std::copy_backward(origins_.begin() + index, origins_.begin() + count_, origins_.begin() + count_ + 1);
   }
-  points_[static_cast<std::size_t>(place)] = point;
-  ranks_[static_cast<std::size_t>(place)] = rank;
-  origins_[static_cast<std::size_t>(place)] = origin_;
+  points_[static_cast<std::size_t>(index)] = point;
+  ranks_[static_cast<std::size_t>(index)] = rank;
+  origins_[static_cast<std::size_t>(index)] = origin_;
   ++count_;
 }
 

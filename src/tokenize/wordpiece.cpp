@@ -38,8 +38,8 @@ void WordPieceEncoder::encode_with_spans(std::string_view text, std::vector<std:
   if (added_ != nullptr) return encode_beside_added(text, ids, spans);
   const char* counted = text.data();  // the text before it has `characters`
   std::int32_t characters = 0;
-  const auto character_at = [&](const unsigned char* place) {
-    const auto* const end = reinterpret_cast<const char*>(place);
+  const auto character_at = [&](const unsigned char* position) {
+    const auto* const end = reinterpret_cast<const char*>(position);
     characters += static_cast<std::int32_t>(count_characters({counted, static_cast<std::size_t>(end - counted)}));
     counted = end;
     return characters;
@@ -51,9 +51,9 @@ void WordPieceEncoder::encode_with_spans(std::string_view text, std::vector<std:
         add_word(word, ids);
         add_spans(word, character_at(word.source), std::span(ids).subspan(before), spans);
       },
-      [&](int special, const unsigned char* place) {
+      [&](int special, const unsigned char* position) {
         const auto index = static_cast<std::size_t>(special);
-        const std::int32_t begin = character_at(place);
+        const std::int32_t begin = character_at(position);
         ids.push_back(special_ids_[index]);
         spans.push_back({begin, begin + static_cast<std::int32_t>(std::strlen(vocabulary_.layout().tokens[index]))});
       });
@@ -69,15 +69,15 @@ void WordPieceEncoder::encode_beside_added(std::string_view text, std::vector<st
 
 namespace {
 
-/// Counts the characters before ascending places of a text.
+/// Counts the characters before ascending positions of a text.
 class CharacterCount {
  public:
   explicit CharacterCount(const char* begin) : counted_(begin) {}
 
-  std::int32_t before(const char* place) {
+  std::int32_t before(const char* position) {
     characters_ += static_cast<std::int32_t>(
-        count_characters({counted_, static_cast<std::size_t>(std::max<std::ptrdiff_t>(place - counted_, 0))}));
-    counted_ = std::max(counted_, place);
+        count_characters({counted_, static_cast<std::size_t>(std::max<std::ptrdiff_t>(position - counted_, 0))}));
+    counted_ = std::max(counted_, position);
     return characters_;
   }
 
@@ -101,8 +101,8 @@ void WordPieceEncoder::encode_beside_added(std::string_view text, std::vector<st
     stretch_begin = raw.before(stretch);
     normalized = CharacterCount(part.normalized->bytes.data());
   };
-  const auto character_at = [&](const TextPart& part, const char* place) {
-    return (part.normalized == nullptr ? raw : normalized).before(place);
+  const auto character_at = [&](const TextPart& part, const char* position) {
+    return (part.normalized == nullptr ? raw : normalized).before(position);
   };
   const auto in_text = [&](const TextPart& part, TokenSpan& span) {
     if (part.normalized == nullptr) return;

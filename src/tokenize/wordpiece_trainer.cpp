@@ -77,9 +77,9 @@ class Trainer {
   }
 
   std::int32_t add_piece(const std::string& piece) {
-    const auto [place, added] = ids_.try_emplace(piece, static_cast<std::int32_t>(pieces_.size()));
+    const auto [entry, added] = ids_.try_emplace(piece, static_cast<std::int32_t>(pieces_.size()));
     if (added) pieces_.push_back(piece);
-    return place->second;
+    return entry->second;
   }
 
   /// A character that is not in the vocabulary parts a word; nothing is merged across it.

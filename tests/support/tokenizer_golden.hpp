@@ -112,15 +112,15 @@ class TokenizerGolden {
       for (std::size_t i = 0; i < file_["texts"].size(); ++i) {
         const std::string text = text_from_hex(file_["texts"][i]);
         INFO(one["name"] << ", " << file_["texts"][i] << ", pass " << pass);
-        Ids ids = {7}, plain = {7}, places;
+        Ids ids = {7}, plain = {7}, offsets;
         std::vector<tokenize::TokenSpan> spans;
         encoder->encode_with_spans(text, ids, spans);
         encoder->encode(text, plain);
         CHECK(ids == plain);
         ids.erase(ids.begin());
-        for (const tokenize::TokenSpan& span : spans) places.insert(places.end(), {span.begin, span.end});
+        for (const tokenize::TokenSpan& span : spans) offsets.insert(offsets.end(), {span.begin, span.end});
         CHECK(ids == one["ids"][i].get<Ids>());
-        CHECK(places == one["offsets"][i].get<Ids>());
+        CHECK(offsets == one["offsets"][i].get<Ids>());
       }
     }
   }

@@ -19,7 +19,7 @@ struct MadeRow {
   struct Sequence {
     std::size_t end;            ///< in ids; it begins where the one before ends
     std::int64_t first;         ///< tokens of type 0, which come first
-    std::int64_t document = 0;  ///< place in the sequence where the window begins
+    std::int64_t document = 0;  ///< index in the sequence at which the window begins
     Window window{0, 0};        ///< of the text that is cut into windows
   };
   std::vector<std::int32_t> ids;

@@ -104,12 +104,12 @@ struct RowTable {
   std::array<std::string, row_status_count> first_rejects;            ///< the first row of each reason; not rare labels
   std::array<std::int64_t, likely_delimiters.size()> rejects_with{};  ///< csv, tsv: broken rows that hold each of them
   std::int64_t noted_rows = 0;                                        ///< kept: SourceRow::note
-  std::string first_note;                                             ///< its place and words
+  std::string first_note;                                             ///< its location and words
   std::int64_t skipped_lines = 0;                                     ///< RowStream::skipped_lines() of all text
   std::int64_t absent_queries = 0;                                    ///< of [source] qrels: without any candidate
-  std::string first_absent;                                           ///< its place
+  std::string first_absent;                                           ///< its location
   std::int64_t malformed_rows = 0;                                    ///< kept, with bytes that are not UTF-8
-  std::string first_malformed;                                        ///< its place
+  std::string first_malformed;                                        ///< its location
 
   std::int64_t rows() const { return static_cast<std::int64_t>(status.size()); }
   bool has_training_rows() const;

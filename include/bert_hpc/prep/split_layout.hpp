@@ -28,7 +28,7 @@ class SplitLayout {
   std::int64_t answerable() const { return answerable_; }  ///< queries with a relevant candidate
 
   struct Shard {
-    std::int64_t begin, end;  ///< places in the order
+    std::int64_t begin, end;  ///< indices in the order
     std::int64_t tokens;
   };
   const std::vector<Shard>& shards() const { return shards_; }
@@ -60,11 +60,11 @@ class SplitLayout {
               .texts = texts};
     }
   };
-  /// The sequence at `place` of the order; places are read in ascending order.
-  void read(std::int64_t place, Sequence& sequence) const;
+  /// Reads the sequence at `index` of the order; indices ascend from call to call.
+  void read(std::int64_t index, Sequence& sequence) const;
 
-  /// Tokens of the sequence at `place`.
-  std::int64_t length(std::int64_t place) const;
+  /// Tokens of the sequence at `index`.
+  std::int64_t length(std::int64_t index) const;
 
  private:
   static constexpr std::int64_t stride = 64;  // of starts_
@@ -74,18 +74,18 @@ class SplitLayout {
   struct Stored {
     std::int64_t sequence, row;  ///< numbers in the store
   };
-  Stored stored(std::int64_t place) const;
+  Stored stored(std::int64_t index) const;
   std::vector<RowNumber> sequences_of(const std::vector<RowNumber>& rows) const;
   std::vector<RowNumber> packed_sequences(std::vector<RowNumber> rows);
   void cut(std::int64_t shard_tokens);
   void order_queries(std::vector<RowNumber>& rows, const PrepConfig& config, bool shuffles);
-  bool ends_unit(std::int64_t place) const;
-  std::uint64_t query_at(std::int64_t place) const;
+  bool ends_unit(std::int64_t index) const;
+  std::uint64_t query_at(std::int64_t index) const;
   void read_packed(std::int64_t number, Sequence& sequence) const;
 
   void take_words(std::span<const std::int32_t> numbers, Sequence& sequence) const;
   void take_answer(std::span<const std::int32_t> numbers, Sequence& sequence) const;
-  void take_candidate(std::int64_t place, Sequence& sequence) const;
+  void take_candidate(std::int64_t index, Sequence& sequence) const;
 
   const RowTable& table_;
   const RowStore& row_store_;
@@ -99,7 +99,7 @@ class SplitLayout {
   std::vector<std::int64_t> starts_;  // tokens before every stride-th of them
   std::int64_t packed_tokens_ = 0;    // of all of them
   bool by_row_ = false;               // not packed: each row is one sequence
-  std::vector<RowNumber> order_;      // by place: the packed sequence, or the row, or else the sequence in the store
+  std::vector<RowNumber> order_;      // by index: the packed sequence, or the row, or else the sequence in the store
   std::int64_t tokens_ = 0, queries_ = 0, answerable_ = 0;
   std::vector<Shard> shards_;
 };

@@ -54,8 +54,8 @@ class TokenStore {
   /// Copies values [from, from + out.size()) of a sequence of `row`, from a mapped file: the process ends where the
   /// file system fails to read it.
   void read(std::int64_t sequence, std::int64_t row, std::int64_t from, std::span<std::int32_t> out) const;
-  /// Ask for memory: of the places of the sequences of `row`, and, soon after, of a sequence itself.
-  void prefetch_place(std::int64_t row) const;
+  /// Prefetch memory: offsets of the sequences of `row`, and, soon after, a sequence itself.
+  void prefetch_offsets(std::int64_t row) const;
   void prefetch(std::int64_t sequence, std::int64_t row) const;
 
  private:
@@ -63,13 +63,13 @@ class TokenStore {
   /// Begin of a block of rows.
   struct First {
     std::int64_t sequence;  ///< its first
-    std::int64_t value;     ///< place of its first value in its owner's file
+    std::int64_t value;     ///< index of its first value in its owner's file
   };
 
   std::string path(int rank) const;
   void flush();
   const First& first_of_block(std::int64_t row) const { return blocks_[static_cast<std::size_t>(row / rows_of_block)]; }
-  const std::byte* place_of(std::int64_t sequence, std::int64_t row) const;
+  const std::byte* address_of(std::int64_t sequence, std::int64_t row) const;
 
   std::string directory_, name_;
   int rank_, ranks_;

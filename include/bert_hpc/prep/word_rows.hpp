@@ -33,8 +33,8 @@ void add_word_numbers(const MadeRow& row, std::size_t number, std::vector<std::i
 
 /// The words of a sequence. numbers (tokens): add_word_numbers().
 struct SequenceWords {
-  std::vector<std::int32_t> tokens;  ///< (words, 2): [begin, end); [t, t) if token t stands for an empty word
-  std::vector<std::int32_t> places;  ///< (words): number in the row
+  std::vector<std::int32_t> tokens;   ///< (words, 2): [begin, end); [t, t) if token t stands for an empty word
+  std::vector<std::int32_t> numbers;  ///< (words): number in the row
 };
 SequenceWords sequence_words(std::span<const std::int32_t> numbers);
 

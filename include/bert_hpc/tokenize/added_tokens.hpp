@@ -1,6 +1,6 @@
 // Tokens that were added to a vocabulary, such as "[E1]": text is split at them before all else, as Hugging Face's
 // tokenizers library does. Tokens that are not `normalized` are searched for in the text as it is, and then the others
-// in what lies between, after the normalizer if there is one; of several at one place the longest counts.
+// in what lies between, after the normalizer if there is one; of several at one position the longest counts.
 #pragma once
 
 #include <algorithm>

@@ -36,9 +36,9 @@ enum class CharacterClass : std::uint8_t { other, letter, number, blank };
 /// Immutable table of all code points; 1.1 MB. The one of the program, made at first use; safe from several threads.
 const std::vector<CharacterClass>& character_classes();
 
-/// Bytes of the blank at `place`, as Rust's char::is_whitespace has it; 0: none is there.
-inline std::size_t blank_size(std::string_view text, std::size_t place) {
-  const auto* const begin = reinterpret_cast<const unsigned char*>(text.data()) + place;
+/// Bytes of the blank at `offset`, as Rust's char::is_whitespace has it; 0: none is there.
+inline std::size_t blank_size(std::string_view text, std::size_t offset) {
+  const auto* const begin = reinterpret_cast<const unsigned char*>(text.data()) + offset;
   const unsigned char* at = begin;
   const char32_t point = decode_utf8(at, reinterpret_cast<const unsigned char*>(text.data()) + text.size());
   return character_classes()[point] == CharacterClass::blank ? static_cast<std::size_t>(at - begin) : 0;

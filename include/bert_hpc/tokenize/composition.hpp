@@ -15,7 +15,7 @@ struct NormalizedText {
   struct Part {
     char32_t point;
     std::int32_t taken;   // characters of the text that it stands for; 0: it belongs to the part before it
-    std::uint64_t order;  // its combining class, and then its place
+    std::uint64_t order;  // its combining class, and then its index
   };
 
   std::string bytes{};                  ///< UTF-8
@@ -28,7 +28,7 @@ bool is_composed(std::string_view text);
 
 /// Replaces `composed` by the normal form of the text, well-formed UTF-8. Origins are those of `tokenizers`: a
 /// character that was made of several has the first of them, and marks in another order have the characters of their
-/// new places.
+/// new positions.
 void compose(std::string_view text, NormalizedText& composed);
 
 }  // namespace bert_hpc::tokenize

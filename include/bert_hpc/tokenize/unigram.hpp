@@ -45,7 +45,7 @@ class UnigramEncoder final : public TextEncoder {
     std::int32_t id;
     std::size_t begin, end;
   };
-  /// The best way to a place between bytes.
+  /// The best way to a position between bytes.
   struct Path {
     double score = 0;
     std::int32_t id = -1;

@@ -31,11 +31,11 @@ inline char32_t decode_utf8(const unsigned char*& begin, const unsigned char* en
   return point;
 }
 
-/// Bytes of the character at `place`, before the text's end; a malformed part counts as one.
-inline std::size_t character_size(std::string_view text, std::size_t place = 0) {
-  const auto* const begin = reinterpret_cast<const unsigned char*>(text.data()) + place;
+/// Bytes of the character at `offset`, before the text's end; a malformed part counts as one.
+inline std::size_t character_size(std::string_view text, std::size_t offset = 0) {
+  const auto* const begin = reinterpret_cast<const unsigned char*>(text.data()) + offset;
   const unsigned char* at = begin;
-  decode_utf8(at, begin + (text.size() - place));
+  decode_utf8(at, begin + (text.size() - offset));
   return static_cast<std::size_t>(at - begin);
 }
 

@@ -48,7 +48,7 @@ struct ShortWord {
     const auto* const bytes = reinterpret_cast<const char*>(key);
     return {bytes, ::strnlen(bytes, longest)};
   }
-  /// A place in a table of 2^bits; shift: 64 - bits.
+  /// Slot in a table of 2^bits; shift: 64 - bits.
   std::size_t slot(int shift) const {
     const std::uint64_t mixed = (key[0] ^ (key[1] * 0x9E3779B97F4A7C15)) * 0xBF58476D1CE4E5B9;
     return (mixed ^ (mixed >> 29)) * 0x94D049BB133111EB >> shift;

@@ -39,7 +39,7 @@ class WordNumbers {
   std::size_t short_words_ = 0;
   std::unordered_map<std::string, std::int32_t> long_;
   std::vector<const std::string*> long_words_;  // keys of long_
-  std::vector<ShortWord> words_;  // by number, from first_word; of a long word {0, its place in long_words_}
+  std::vector<ShortWord> words_;  // by number, from first_word; of a long word {0, its index in long_words_}
 };
 
 }  // namespace bert_hpc::tokenize

@@ -38,7 +38,7 @@ class WordSplitter {
   /// `specials`: texts such as "[MASK]", each beginning with '[', that are recognised in raw text before anything else.
   WordSplitter(const TextForm& form, std::vector<std::string> specials);
 
-  /// Calls `on_word(const Word&)` for each word of `text` (UTF-8, may be malformed), and `on_special(index, place)` for
+  /// Calls `on_word(const Word&)` for each word of `text` (UTF-8, may be malformed), and `on_special(index, begin)` for
   /// each special text, in order. A Word's bytes are valid during the call only.
   template <class OnWord, class OnSpecial>
   void split(std::string_view text, OnWord&& on_word, OnSpecial&& on_special) {

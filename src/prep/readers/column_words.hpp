@@ -22,19 +22,19 @@ inline std::string columns_text(const std::vector<std::string>& missing, const s
   return (missing.size() == 1 ? "column " : "columns ") + core::listed(shown, "and", false);
 }
 
-/// Places of `columns` among `names`, which `file` has, of a format whose columns are always the same. Throws
+/// Indices of `columns` among `names`, which `file` has, of a format whose columns are always the same. Throws
 /// Error(data) for those that are not there.
-inline std::vector<std::size_t> column_places(const std::string& file, const TextFormat& format,
-                                              const std::vector<std::string>& names,
-                                              const std::vector<std::string>& columns) {
+inline std::vector<std::size_t> column_indices(const std::string& file, const TextFormat& format,
+                                               const std::vector<std::string>& names,
+                                               const std::vector<std::string>& columns) {
   std::vector<std::string> missing;
-  std::vector<std::size_t> places;
+  std::vector<std::size_t> indices;
   for (const std::string& column : columns) {
     const auto found = std::find(names.begin(), names.end(), column);
     if (found == names.end()) missing.push_back(column);
-    places.push_back(static_cast<std::size_t>(found - names.begin()));
+    indices.push_back(static_cast<std::size_t>(found - names.begin()));
   }
-  if (missing.empty()) return places;
+  if (missing.empty()) return indices;
   throw core::Error(core::ExitCode::data, file + ": has no " + columns_text(missing, names) + ". The columns of " +
                                               format.title + " are " + core::listed(names, "and") + ".");
 }

@@ -77,13 +77,13 @@ class ConllRows : public RowReader {
     std::vector<std::string> names = {first_column, document_column};
     if (width_ > 1) names.insert(names.begin() + 1, last_column);
     for (std::size_t i = 1; i <= width_; ++i) names.push_back(std::to_string(i));
-    for (const std::size_t place : column_places(file, *format.format, names, columns)) {
-      const std::string& name = names[place];
+    for (const std::size_t index : column_indices(file, *format.format, names, columns)) {
+      const std::string& name = names[index];
       if (name == first_column && width_ > 2 && (shape_.is_conllu || shape_.is_numbered)) refuse_numbers();
-      places_.push_back(name == document_column ? document
-                        : name == first_column  ? 0
-                        : name == last_column   ? width_ - 1
-                                                : place - (names.size() - width_));
+      indices_.push_back(name == document_column ? document
+                         : name == first_column  ? 0
+                         : name == last_column   ? width_ - 1
+                                                 : index - (names.size() - width_));
     }
     storage_.resize(columns.size());
   }
@@ -138,9 +138,9 @@ class ConllRows : public RowReader {
       }
       return;
     }
-    for (std::size_t i = 0; i < places_.size(); ++i) {
-      if (places_[i] == document) continue;
-      storage_[i] += cells_[places_[i]];
+    for (std::size_t i = 0; i < indices_.size(); ++i) {
+      if (indices_[i] == document) continue;
+      storage_[i] += cells_[indices_[i]];
       storage_[i] += word_end;
       if (storage_[i].size() > longest_record) {
         throw Error(ExitCode::data, source_.file() + ": line " + std::to_string(row.line) +
@@ -153,9 +153,9 @@ class ConllRows : public RowReader {
   bool finish(Row& row) {
     row.number = ++number_;
     row.values.clear();
-    for (std::size_t i = 0; i < places_.size(); ++i) {
+    for (std::size_t i = 0; i < indices_.size(); ++i) {
       // Before the first line of a document a sentence is a document of its own.
-      if (places_[i] == document && document_ > 0) storage_[i] = source_.file() + ':' + std::to_string(document_);
+      if (indices_[i] == document && document_ > 0) storage_[i] = source_.file() + ':' + std::to_string(document_);
       row.values.emplace_back(storage_[i]);
     }
     return true;
@@ -164,7 +164,7 @@ class ConllRows : public RowReader {
   LineSource source_;
   Shape shape_;
   std::size_t width_;
-  std::vector<std::size_t> places_;  // of the columns asked for
+  std::vector<std::size_t> indices_;  // of the columns asked for
   std::vector<std::string> storage_;
   std::vector<std::string_view> cells_;
   std::int64_t number_ = 0, documents_ = 0, document_ = 0;

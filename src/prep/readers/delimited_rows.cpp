@@ -1,4 +1,4 @@
-// CSV and TSV by RFC 4180. A record is scanned once for the places of its fields without changing anything, so that a
+// CSV and TSV by RFC 4180. A record is scanned once for the offsets of its fields without changing anything, so that a
 // block which ends inside a record is simply extended and scanned again; then fields with doubled quotes are unfolded.
 // A field that begins with a quote and is not well quoted is taken as it stands: a stray quote would join it with all
 // rows up to the next quote.
@@ -46,9 +46,9 @@ class DelimitedRows : public RowReader {
     std::vector<std::string> missing;
     for (const std::string& column : columns) {
       refuse_repeated(column, names);
-      const std::optional<std::size_t> place = find(column, names);
-      if (!place) missing.push_back(column);
-      indices_.push_back(place.value_or(0));
+      const std::optional<std::size_t> index = find(column, names);
+      if (!index) missing.push_back(column);
+      indices_.push_back(index.value_or(0));
     }
     refuse(missing, names);
     storage_.resize(std::max<std::size_t>(1, columns.size()));
@@ -127,7 +127,7 @@ class DelimitedRows : public RowReader {
                                     header_advice(names));
   }
 
-  /// Places of the next record's fields, blank lines skipped; false at the end of the file.
+  /// Offsets of the next record's fields, blank lines skipped; false at the end of the file.
   bool read_record() {
     std::size_t wanted = 1;
     for (;;) {

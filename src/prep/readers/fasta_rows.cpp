@@ -16,7 +16,8 @@ constexpr std::string_view blanks = " \t\r\v\f";
 class FastaRows : public RowReader {
  public:
   FastaRows(const std::string& file, const RowFormat& format, const std::vector<std::string>& columns)
-      : source_(file, format.encoding), places_(column_places(file, *format.format, format.format->columns, columns)) {
+      : source_(file, format.encoding),
+        indices_(column_indices(file, *format.format, format.format->columns, columns)) {
     std::string_view line;
     while (source_.next_filled_line(line, begin_) && line.front() == ';') continue;
     if (!is_blank(line)) take_header(line);
@@ -38,7 +39,7 @@ class FastaRows : public RowReader {
     read_letters(row);
     const std::string_view columns[] = {id_, description_, letters_};
     row.values.clear();
-    for (const std::size_t place : places_) row.values.emplace_back(columns[place]);
+    for (const std::size_t index : indices_) row.values.emplace_back(columns[index]);
     return true;
   }
 
@@ -63,8 +64,8 @@ class FastaRows : public RowReader {
   }
 
   LineSource source_;
-  std::vector<std::size_t> places_;  // of the columns asked for
-  std::string header_;               // of the record that was begun, without ">"
+  std::vector<std::size_t> indices_;  // of the columns asked for
+  std::string header_;                // of the record that was begun, without ">"
   bool has_next_ = false;
   std::int64_t begin_ = 0;  // the line of that header
   std::int64_t number_ = 0;

@@ -43,9 +43,9 @@ std::vector<std::string> split(std::string_view line) {
 struct Columns {
   bool header = true;
   std::vector<std::string> names, in_file;  ///< in the same order
-  void add(const std::string& name, const std::string& place) {
+  void add(const std::string& name, const std::string& column) {
     names.push_back(name);
-    in_file.push_back(place);
+    in_file.push_back(column);
   }
 };
 
@@ -101,8 +101,8 @@ std::unique_ptr<RowReader> open(const std::string& file, const RowFormat& format
                                 const std::vector<std::string>& columns) {
   const Columns found = columns_of(file, format.encoding);
   std::vector<std::string> in_file;
-  for (const std::size_t place : column_places(file, *format.format, found.names, columns)) {
-    in_file.push_back(found.in_file[place]);
+  for (const std::size_t index : column_indices(file, *format.format, found.names, columns)) {
+    in_file.push_back(found.in_file[index]);
   }
   RowFormat rows = format;
   rows.header = found.header;

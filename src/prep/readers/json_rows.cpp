@@ -96,8 +96,8 @@ class JsonRows : public RowReader {
   }
 
   static const json* cell_of(const json& list, const std::vector<std::string>& names, const std::string& column) {
-    const auto place = static_cast<std::size_t>(std::find(names.begin(), names.end(), column) - names.begin());
-    return place == names.size() ? nullptr : &list[place];
+    const auto index = static_cast<std::size_t>(std::find(names.begin(), names.end(), column) - names.begin());
+    return index == names.size() ? nullptr : &list[index];
   }
 
   /// Puts a column's text into storage_; false, with a problem, if it has none.

@@ -85,8 +85,8 @@ class EntryReader {
     const char c = text_.front();
     text_.remove_prefix(1);
     constexpr std::string_view letters = "ntrbf\\/'\"", values = "\n\t\r\b\f\\/'\"";
-    if (const std::size_t place = letters.find(c); place != std::string_view::npos) {
-      out += values[place];
+    if (const std::size_t index = letters.find(c); index != std::string_view::npos) {
+      out += values[index];
       return true;
     }
     const std::size_t digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;

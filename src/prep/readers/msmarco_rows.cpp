@@ -49,7 +49,7 @@ class MsmarcoRows : public RowReader {
     }
     return true;
   }
-  std::string_view field(std::size_t place) const { return record_.values[place].value_or(std::string_view{}); }
+  std::string_view field(std::size_t index) const { return record_.values[index].value_or(std::string_view{}); }
   const Row& record() const { return record_; }
   /// `values`: by Column.
   void fill(Row& row, std::int64_t number, const std::array<std::string_view, label + 1>& values) const {
@@ -99,7 +99,7 @@ class CandidateRows : public MsmarcoRows {
     if (!read_record()) return false;
     std::int32_t level = 0;
     if (qrels_) {
-      if (const auto place = qrels_->find(field(0), field(1))) level = qrels_->all()[*place].level;
+      if (const auto index = qrels_->find(field(0), field(1))) level = qrels_->all()[*index].level;
     }
     level_ = std::to_string(level);
     fill(row, record().number, {field(0), field(1), field(2), field(3), level_});
@@ -116,7 +116,7 @@ std::unique_ptr<RowReader> open(const std::string& file, const RowFormat& format
   const std::size_t count = columns_of(file, format.encoding);
   std::vector<std::string> names = format.format->columns;
   if (count == candidate_columns && format.qrels.empty()) names.pop_back();
-  std::vector<std::size_t> wanted = column_places(file, *format.format, names, columns);
+  std::vector<std::size_t> wanted = column_indices(file, *format.format, names, columns);
   std::vector<std::string> in_file;
   for (std::size_t i = 1; i <= count; ++i) in_file.push_back(std::to_string(i));
   RowFormat records = format;

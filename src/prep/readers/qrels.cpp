@@ -61,7 +61,7 @@ Qrels::Qrels(const std::string& file) : file_(file) {
            "\" is no judgement: it must be \"query 0 passage level\", between blanks, "
            "with a whole number as level.");
     }
-    if (!places_.emplace(key_of(query, passage), all_.size()).second) {
+    if (!indices_.emplace(key_of(query, passage), all_.size()).second) {
       fail("the query has this passage already; remove one.");
     }
     all_.push_back({core::fnv1a_64(query), std::max(value, 0), number});
@@ -70,8 +70,8 @@ Qrels::Qrels(const std::string& file) : file_(file) {
 }
 
 std::optional<std::size_t> Qrels::find(std::string_view query, std::string_view passage) const {
-  const auto found = places_.find(key_of(query, passage));
-  if (found == places_.end()) return std::nullopt;
+  const auto found = indices_.find(key_of(query, passage));
+  if (found == indices_.end()) return std::nullopt;
   return found->second;
 }
 

@@ -27,13 +27,13 @@ class Qrels {
 
   const std::string& file() const { return file_; }
   const std::vector<Judgement>& all() const { return all_; }
-  /// Place in all(); none if the passage is not judged.
+  /// Index in all(); none if the passage is not judged.
   std::optional<std::size_t> find(std::string_view query, std::string_view passage) const;
 
  private:
   std::string file_;
   std::vector<Judgement> all_;
-  std::unordered_map<std::uint64_t, std::size_t> places_;  // by hash of query and passage
+  std::unordered_map<std::uint64_t, std::size_t> indices_;  // by hash of query and passage
 };
 
 }  // namespace bert_hpc::prep

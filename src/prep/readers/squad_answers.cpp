@@ -48,7 +48,7 @@ std::string contradiction(const SquadQuestion& question) {
          " (question " + core::printable(question.id, 60) + ")";
 }
 
-std::optional<std::int64_t> only_place(std::string_view text, std::string_view context) {
+std::optional<std::int64_t> only_position(std::string_view text, std::string_view context) {
   const std::size_t first = text.empty() ? std::string_view::npos : context.find(text);
   if (first == std::string_view::npos || context.find(text, first + 1) != std::string_view::npos) return std::nullopt;
   return tokenize::count_characters(context.substr(0, first));

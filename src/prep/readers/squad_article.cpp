@@ -56,8 +56,8 @@ constexpr std::array<Level, 4> levels = {{{"article", article_members},
 class ArticleEvents : public nlohmann::json_sax<json> {
  public:
   /// outer: number of levels around the text: 0 of an article, 1 of a paragraph.
-  ArticleEvents(std::string_view source, const ArticlePlace& place, std::size_t outer)
-      : source_(source), place_(place), outer_(outer), depth_(outer), in_list_(outer > 0) {}
+  ArticleEvents(std::string_view source, const ArticleLocation& location, std::size_t outer)
+      : source_(source), location_(location), outer_(outer), depth_(outer), in_list_(outer > 0) {}
 
   SquadArticle article;
 
@@ -168,7 +168,7 @@ class ArticleEvents : public nlohmann::json_sax<json> {
   bool parse_error(std::size_t position, const std::string&, const json::exception& error) override {
     const std::size_t before = std::min(source_.size(), position == 0 ? 0 : position - 1);
     const auto lines = std::count(source_.begin(), source_.begin() + static_cast<std::ptrdiff_t>(before), '\n');
-    refuse_json(place_.file, place_.line + lines, place_.offset + static_cast<std::int64_t>(before),
+    refuse_json(location_.file, location_.line + lines, location_.offset + static_cast<std::int64_t>(before),
                 json_problem(error.what()));
   }
 
@@ -199,8 +199,9 @@ class ArticleEvents : public nlohmann::json_sax<json> {
   }
 
   [[noreturn]] void refuse(const std::string& what) const {
-    std::string where = place_.file + ": " + levels[outer_].name + ' ' + std::to_string(place_.number) + " (line " +
-                        std::to_string(place_.line) + ", byte " + std::to_string(place_.offset + 1) + ")";
+    std::string where = location_.file + ": " + levels[outer_].name + ' ' + std::to_string(location_.number) +
+                        " (line " + std::to_string(location_.line) + ", byte " + std::to_string(location_.offset + 1) +
+                        ")";
     for (std::size_t i = outer_ + 1; i < depth_; ++i) {
       where.append(", ").append(levels[i].name).append(" ").append(std::to_string(number_[i]));
     }
@@ -208,7 +209,7 @@ class ArticleEvents : public nlohmann::json_sax<json> {
   }
 
   std::string_view source_;
-  const ArticlePlace& place_;
+  const ArticleLocation& location_;
   std::size_t outer_;
   std::size_t depth_;  // open objects whose members count
   bool in_list_;       // is their innermost list open?
@@ -231,8 +232,8 @@ void refuse_squad(const std::string& what) {
           "[…]}}.");
 }
 
-SquadArticle read_squad_article(std::string_view json_text, const ArticlePlace& place, bool is_paragraph) {
-  ArticleEvents events(json_text, place, is_paragraph ? 1 : 0);
+SquadArticle read_squad_article(std::string_view json_text, const ArticleLocation& location, bool is_paragraph) {
+  ArticleEvents events(json_text, location, is_paragraph ? 1 : 0);
   json::sax_parse(json_text.begin(), json_text.end(), &events);
   return std::move(events.article);
 }

@@ -34,8 +34,8 @@ struct SquadArticle {
   std::vector<SquadParagraph> paragraphs;
 };
 
-/// Position of an article, for messages.
-struct ArticlePlace {
+/// Location of an article, for messages.
+struct ArticleLocation {
   std::string file;
   std::int64_t number = 0;  ///< in the file, from 1
   std::int64_t line = 0;    ///< on which it begins, from 1
@@ -43,9 +43,9 @@ struct ArticlePlace {
 };
 
 /// Reads the JSON of one article, or of one paragraph, which becomes an article without a title; members that no column
-/// is made of may hold anything. Throws Error(data) with the place if it is not JSON, lacks a member, has one twice or
-/// one of another type, or is nested too deep.
-SquadArticle read_squad_article(std::string_view json, const ArticlePlace& place, bool is_paragraph);
+/// is made of may hold anything. Throws Error(data) with the location if it is not JSON, lacks a member, has one twice
+/// or one of another type, or is nested too deep.
+SquadArticle read_squad_article(std::string_view json, const ArticleLocation& location, bool is_paragraph);
 
 /// Throws what is said of a file, with what a SQuAD file is.
 [[noreturn]] void refuse_squad(const std::string& what);

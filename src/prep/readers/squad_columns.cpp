@@ -9,10 +9,10 @@ void SquadColumns::fill(SquadQuestion& question, std::string_view title, const s
   row.note = contradiction(question);
   if (!row.problem.empty()) {
     SquadAnswer& answer = question.answers.front();
-    if (const auto place = only_place(answer.text, context)) {
+    if (const auto start = only_position(answer.text, context)) {
       if (!row.note.empty()) row.note += "; ";
-      row.note += row.problem + "; the answer is at " + std::to_string(*place) + " alone, which is used";
-      answer.start = *place;
+      row.note += row.problem + "; the answer is at " + std::to_string(*start) + " alone, which is used";
+      answer.start = *start;
       row.problem.clear();
     }
   }
@@ -24,13 +24,13 @@ void SquadColumns::fill(SquadQuestion& question, std::string_view title, const s
   const std::string_view all[] = {question.id, title,        question.text, context,
                                   impossible,  first_answer, start_,        answers_};  // as squad_format() has them
   row.values.clear();
-  for (const std::size_t place : places_) row.values.emplace_back(all[place]);
+  for (const std::size_t index : indices_) row.values.emplace_back(all[index]);
 }
 
 void SquadColumns::fail(std::string problem, Row& row) const {
   row.problem = std::move(problem);
   row.note.clear();
-  row.values.assign(places_.size(), std::nullopt);
+  row.values.assign(indices_.size(), std::nullopt);
 }
 
 }  // namespace bert_hpc::prep

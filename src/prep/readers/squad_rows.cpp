@@ -38,8 +38,8 @@ Item kind_of(std::string_view text, const JsonItems& items) {
 
 class SquadRows : public RowReader {
  public:
-  SquadRows(const std::string& file, const std::string& encoding, std::vector<std::size_t> places)
-      : items_(file, encoding, JsonItems::Members(), "article"), columns_(std::move(places)) {
+  SquadRows(const std::string& file, const std::string& encoding, std::vector<std::size_t> indices)
+      : items_(file, encoding, JsonItems::Members(), "article"), columns_(std::move(indices)) {
     has_item_ = items_.next(item_);
     if (has_item_) kind_ = kind_of(item_, items_);
   }
@@ -81,12 +81,13 @@ class SquadRows : public RowReader {
   }
 
   void read_item() {
-    const ArticlePlace place = {items_.file(), items_.number(), items_.line(), items_.offset()};
+    const ArticleLocation location = {items_.file(), items_.number(), items_.line(), items_.offset()};
     if (!item_.starts_with('{')) {
-      refuse_squad(place.file + ": line " + std::to_string(place.line) + ", byte " + std::to_string(place.offset + 1) +
-                   ": article " + std::to_string(place.number) + " is not an object");
+      refuse_squad(location.file + ": line " + std::to_string(location.line) + ", byte " +
+                   std::to_string(location.offset + 1) + ": article " + std::to_string(location.number) +
+                   " is not an object");
     }
-    article_ = read_squad_article(item_, place, kind_ == Item::paragraph);
+    article_ = read_squad_article(item_, location, kind_ == Item::paragraph);
   }
 
   JsonItems items_;
@@ -103,7 +104,7 @@ class SquadRows : public RowReader {
 std::unique_ptr<RowReader> open(const std::string& file, const RowFormat& format,
                                 const std::vector<std::string>& columns) {
   return std::make_unique<SquadRows>(file, format.encoding,
-                                     column_places(file, *format.format, format.format->columns, columns));
+                                     column_indices(file, *format.format, format.format->columns, columns));
 }
 
 }  // namespace

@@ -34,8 +34,8 @@ std::unique_ptr<RowReader> open(const std::string& file, const RowFormat& format
   std::vector<std::string> names = format.format->columns;
   names.resize(columns_of(file, format.encoding));
   std::vector<std::string> in_header;
-  for (const std::size_t place : column_places(file, *format.format, names, columns)) {
-    in_header.push_back(header[place]);
+  for (const std::size_t index : column_indices(file, *format.format, names, columns)) {
+    in_header.push_back(header[index]);
   }
   return open_delimited_rows(file, format, in_header);
 }

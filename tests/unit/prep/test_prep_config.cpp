@@ -56,7 +56,7 @@ TEST_CASE("defaults follow the format") {
   CHECK(parse(good, {"source.quotes=true"}).row_format().quotes);
 }
 
-TEST_CASE("a vocabulary that an override gives takes the place of one that is trained") {
+TEST_CASE("a vocabulary that an override gives replaces one that is trained") {
   for (const std::vector<std::string>& more : {std::vector<std::string>(), {"tokenizer.train_size=0"}}) {
     std::vector<std::string> overrides = {"tokenizer.vocabulary=\"bert\""};
     overrides.insert(overrides.end(), more.begin(), more.end());
@@ -261,7 +261,7 @@ TEST_CASE("files for the test split need no other split") {
   CHECK(config.has_labels());
 }
 
-TEST_CASE("all problems are reported at once, with place and nearest name") {
+TEST_CASE("all problems are reported at once, with location and nearest name") {
   const std::string text = message(
       "[source]\nformat = \"tsv\"\nfile = [\"a\"]\ndelimiter = \"ab\"\n[filter]\nmax_character = 3\n"
       "[split]\ntrain = \"x\"\n[task]\nname = \"masked\"\n[output]\ndirectory = \"out\"\n");

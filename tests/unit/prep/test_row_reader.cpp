@@ -99,7 +99,7 @@ TEST_CASE("records longer than a block are read whole") {
   CHECK(rows(longest + "\nshort", text, {"text"}) == Rows{"1:" + longest, "2:short"});
   std::string many = "a\n";
   Rows expected;
-  for (int i = 0; i < 300000; ++i) {  // block boundaries at every place of a record
+  for (int i = 0; i < 300000; ++i) {  // block boundaries at every byte of a record
     many.append("\"").append(std::to_string(i)).append("\"\"\"\n");
     expected.push_back(std::to_string(i + 2) + ":" + std::to_string(i) + "\"");
   }
@@ -130,7 +130,7 @@ TEST_CASE("gzip is read by its first bytes: several members, zeros after the las
   CHECK(rows(gzipped + gzipped + std::string(700, '\0'), csv, {"label"}) == Rows{"2:1", "3:label", "4:1"});
   std::string many;
   Rows expected;
-  for (int i = 0; i < 20000; ++i) {  // members end at every place of the blocks
+  for (int i = 0; i < 20000; ++i) {  // members end at every byte of the blocks
     many += gzipped;
     expected.push_back(std::to_string(2 * i + 1) + ":text,label");
     expected.push_back(std::to_string(2 * i + 2) + ":hello,1");
@@ -143,10 +143,10 @@ TEST_CASE("gzip that is truncated or damaged is an error, never a shorter text")
     INFO(size);
     CHECK_THAT(complaint(gzipped.substr(0, size), csv), ContainsSubstring("the gzip data ends too early"));
   }
-  for (const std::size_t place : {3, 12, 31, 36}) {  // flags, data, checksum, size
+  for (const std::size_t offset : {3, 12, 31, 36}) {  // flags, data, checksum, size
     std::string bent = gzipped;
-    bent[place] = static_cast<char>(bent[place] ^ 0xE1);
-    INFO(place);
+    bent[offset] = static_cast<char>(bent[offset] ^ 0xE1);
+    INFO(offset);
     CHECK_THAT(complaint(bent, csv), ContainsSubstring("the gzip data "));
   }
   CHECK_THAT(complaint(gzipped + "more", csv), ContainsSubstring("the gzip data is damaged (incorrect header check)"));

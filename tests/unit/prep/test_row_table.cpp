@@ -290,7 +290,7 @@ TEST_CASE("errors for JSON rows without a key list the row's keys; null is a mis
   CHECK(text.scan().counts()[static_cast<std::size_t>(empty_text)] == 1);
 }
 
-TEST_CASE("bytes that are not UTF-8 are counted, with the place of the first one and a remedy") {
+TEST_CASE("bytes that are not UTF-8 are counted, with the location of the first one and a remedy") {
   const std::string rows = "text,label\nplain,a\ncaf\xE9,b\nna\xC3\xAFve,a\n\xFF,b\n\xFF,\n";
   CsvText text(rows);
   const RowTable table = text.scan();

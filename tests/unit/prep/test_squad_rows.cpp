@@ -1,4 +1,4 @@
-// Rows of SQuAD's JSON: versions 1.1 and 2, answers that are not at their stated place, and files in other formats.
+// Rows of SQuAD's JSON: versions 1.1 and 2, answers that are not at their stated position, and files in other formats.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
@@ -114,7 +114,7 @@ TEST_CASE("an answer's start counts characters, and the context must hold the an
         "1:!has the answer \"a\" at answer_start 1, but its context has \" cat a\" there (question i)");
 }
 
-TEST_CASE("an answer that stands at one other place alone is taken from there") {
+TEST_CASE("an answer that stands at one other position alone is taken from there") {
   for (const char* start : {"0", "6", "-3", "18446744073709551615"}) {
     CHECK(rows(with_answers(std::string("{\"text\":\"cat\",\"answer_start\":") + start + "}")).front() ==
           "1:i||q|a cat|false|cat|2");
@@ -138,7 +138,7 @@ TEST_CASE("a column that SQuAD has not is refused before anything is read") {
                         "of SQuAD are \"id\", \"title\", \"question\","));
 }
 
-TEST_CASE("a file that is not SQuAD is refused with the place and a description of the format") {
+TEST_CASE("a file that is not SQuAD is refused with the location and a description of the format") {
   const auto refused = [](const std::string& content, const std::string& words) {
     INFO(content);
     CHECK_THAT(refusal(content),

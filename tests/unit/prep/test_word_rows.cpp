@@ -51,7 +51,7 @@ TEST_CASE("a word without characters has no token of its own") {
   add_word_numbers(row, 0, numbers);
   CHECK(numbers == Integers{-1, 0, 0, -3, 2, -5, -1});
   CHECK(sequence_words(numbers).tokens == Integers{1, 3, 3, 3, 4, 5, 5, 5});
-  CHECK(sequence_words(numbers).places == Integers{0, 1, 2, 3});
+  CHECK(sequence_words(numbers).numbers == Integers{0, 1, 2, 3});
 }
 
 TEST_CASE("every word is in one window, whatever the windows") {
@@ -75,13 +75,13 @@ TEST_CASE("every word is in one window, whatever the windows") {
         CHECK(numbers.front() == -1);
         CHECK(numbers.back() == -1);
         const SequenceWords words = sequence_words(numbers);
-        for (std::size_t w = 0; w < words.places.size(); ++w) {
-          const auto word = static_cast<std::size_t>(words.places[w]);
+        for (std::size_t w = 0; w < words.numbers.size(); ++w) {
+          const auto word = static_cast<std::size_t>(words.numbers[w]);
           const std::int32_t begin = word == 0 ? 0 : ends[word - 1];
           CHECK(words.tokens[2 * w] == begin - windows[i].begin + 1);
           CHECK(words.tokens[2 * w + 1] == std::min<std::int64_t>(ends[word], windows[i].end) - windows[i].begin + 1);
         }
-        found.insert(found.end(), words.places.begin(), words.places.end());
+        found.insert(found.end(), words.numbers.begin(), words.numbers.end());
       }
       Integers all(ends.size());
       for (std::size_t w = 0; w < all.size(); ++w) all[w] = static_cast<std::int32_t>(w);

@@ -60,14 +60,14 @@ TEST_CASE("text is split at added tokens as in Transformers, with the same ids a
     for (const json& text : one["texts"]) {
       INFO(one["form"] << ' ' << one["tokens"] << ' ' << text["text"]);
       const auto given = text["text"].get<std::string>();
-      std::vector<std::int32_t> ids, with_spans, places;
+      std::vector<std::int32_t> ids, with_spans, offsets;
       std::vector<TokenSpan> spans;
       encoder->encode(given, ids);
       encoder->encode_with_spans(given, with_spans, spans);
-      for (const TokenSpan& span : spans) places.insert(places.end(), {span.begin, span.end});
+      for (const TokenSpan& span : spans) offsets.insert(offsets.end(), {span.begin, span.end});
       CHECK(ids == text["ids"].get<std::vector<std::int32_t>>());
       CHECK(with_spans == ids);
-      CHECK(places == text["places"].get<std::vector<std::int32_t>>());
+      CHECK(offsets == text["places"].get<std::vector<std::int32_t>>());
     }
   }
   CHECK(cases.size() == 16);

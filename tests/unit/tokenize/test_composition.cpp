@@ -90,7 +90,7 @@ TEST_CASE("random marks, letters and syllables become what tokenizers makes of t
   }
 }
 
-TEST_CASE("characters between stretches that change keep their places") {
+TEST_CASE("characters between stretches that change keep their positions") {
   NormalizedText composed;
   compose("ab e\u0301x\u212b \u0316y", composed);
   CHECK(composed.bytes == "ab \u00e9x\u00c5 \u0316y");

@@ -142,7 +142,7 @@ TEST_CASE("BPE with ▁ encodes without allocating once its words are known") {
   const auto encoder = tokenizer->encoder();
   const std::string text = "The 12 monkeys ate 1,234 bananas, e\xCC\x81 and pneumonoultramicroscopicsilicovolcano.";
   Ids ids;
-  // The two buffers of the normalizer change places with each text.
+  // The two buffers of the normalizer are swapped with each text.
   for (int i = 0; i < 2; ++i) encoder->encode(text, ids);
   ids.clear();
   const std::int64_t before = bert_hpc::test::allocations_so_far();

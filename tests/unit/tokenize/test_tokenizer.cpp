@@ -1,4 +1,4 @@
-// The guarantees of every kind of tokenizer, and the places of tokens in the text.
+// The guarantees of every kind of tokenizer, and the positions of tokens in the text.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <fstream>
@@ -64,16 +64,16 @@ TEST_CASE("spans of tokens equal the offset_mapping of Transformers on hostile s
     for (int pass = 0; pass < 2; ++pass) {  // the second takes ids from the cache
       for (const nlohmann::json& item : spans_golden["cases"]) {
         const std::string text = from_hex(item["bytes"]);
-        std::vector<std::int32_t> ids = {7}, plain = {7}, places;
+        std::vector<std::int32_t> ids = {7}, plain = {7}, offsets;
         std::vector<TokenSpan> spans;
         encoder->encode_with_spans(text, ids, spans);
         encoder->encode(text, plain);
-        for (const TokenSpan& span : spans) places.insert(places.end(), {span.begin, span.end});
+        for (const TokenSpan& span : spans) offsets.insert(offsets.end(), {span.begin, span.end});
         INFO("bytes " << item["bytes"] << ' ' << name << ", pass " << pass);
         CHECK(ids == plain);  // both append
-        // Of marks that change places Transformers gives the place after the change, which is another character's.
+        // Transformers gives reordered marks the position after the change, which is another character's.
         if (form.lowercase && form.strip_accents && holds_reordered_marks(text)) continue;
-        CHECK(places == item[name].get<std::vector<std::int32_t>>());
+        CHECK(offsets == item[name].get<std::vector<std::int32_t>>());
         ++compared;
       }
     }

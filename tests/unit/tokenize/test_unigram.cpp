@@ -91,14 +91,14 @@ TEST_CASE("normalized added tokens of Unigram are searched for in what the norma
   add("fi", first);
   add("\u2026", first + 1);  // which becomes "..."
   const auto tokenizer = golden().tokenizer_of({{"tokenizer", document}}, unigram_kind());
-  const auto check = [&](const char* text, const Ids& expected, const std::vector<TokenSpan>& places) {
+  const auto check = [&](const char* text, const Ids& expected, const std::vector<TokenSpan>& expected_spans) {
     Ids ids, plain;
     std::vector<TokenSpan> spans;
     tokenizer->encoder()->encode_with_spans(text, ids, spans);
     tokenizer->encoder()->encode(text, plain);
     CHECK(ids == plain);
     CHECK(ids == expected);
-    CHECK(spans == places);
+    CHECK(spans == expected_spans);
   };
   check("\uFB01fi...", {first, first, first + 1}, {{0, 1}, {1, 3}, {3, 6}});
   check("fi  \u2026", {first, first + 1}, {{0, 4}, {4, 5}});

@@ -43,12 +43,12 @@ std::vector<std::string> train_slowly(const Words& words, std::size_t size) {
     const auto [left, right] = best->first;
     const std::string joined =
         pieces[static_cast<std::size_t>(left)] + pieces[static_cast<std::size_t>(right)].substr(2);
-    const auto [place, added] = ids.emplace(joined, static_cast<int>(pieces.size()));
+    const auto [entry, added] = ids.emplace(joined, static_cast<int>(pieces.size()));
     if (added) pieces.push_back(joined);
     for (auto& word : cut) {
       for (std::size_t i = 0; i + 1 < word.size(); ++i) {
         if (word[i] != left || word[i + 1] != right) continue;
-        word[i] = place->second;
+        word[i] = entry->second;
         word.erase(word.begin() + static_cast<std::ptrdiff_t>(i) + 1);
       }
     }

@@ -21,8 +21,8 @@ TEST_CASE("words are numbered as they first come, however many and long they are
     for (char& letter : word) letter = static_cast<char>('a' + (bits = bert_hpc::core::mix64(bits)) % 3);
     const std::int32_t next = words.size();
     const std::int32_t number = words.number_of(word);
-    const auto [place, added] = expected.try_emplace(word, next);
-    right = right && number == place->second && words.size() == next + (added ? 1 : 0);
+    const auto [entry, added] = expected.try_emplace(word, next);
+    right = right && number == entry->second && words.size() == next + (added ? 1 : 0);
   }
   CHECK(right);
   REQUIRE(words.size() == WordNumbers::first_word + static_cast<std::int32_t>(expected.size()));
