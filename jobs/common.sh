@@ -12,7 +12,7 @@ else
 fi
 
 # Holds everything fetched or built for bert_hpc, outside the source tree; it may be deleted at any time. Programs in
-# the cache are run, so it is never below /tmp, where other users could place theirs. Without HOME, ~ is the user's
+# the cache are run, so it is never below /tmp, where other users could put theirs. Without HOME, ~ is the user's
 # entry in the system's database.
 bert_hpc_home=${HOME:-$(unset HOME && echo ~)}
 bert_hpc_cache=${BERT_HPC_CACHE:-${XDG_CACHE_HOME:-$bert_hpc_home/.cache}/bert_hpc}

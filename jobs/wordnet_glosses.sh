@@ -48,9 +48,9 @@ mkdir -p "$(dirname "$output")"
   }
   /^  / { next }  # the licence at the beginning of each file
   {
-    place = index($0, " | ")
-    if (place == 0 || $2 + 1 > count) { print "unexpected line: " $0 > "/dev/stderr"; exit 1 }
-    gloss = substr($0, place + 3)
+    separator = index($0, " | ")
+    if (separator == 0 || $2 + 1 > count) { print "unexpected line: " $0 > "/dev/stderr"; exit 1 }
+    gloss = substr($0, separator + 3)
     gsub(/[^A-Za-z0-9\200-\377]+/, " ", gloss)
     gsub(/^ | $/, "", gloss)
     print gloss "\t" names[$2 + 1]

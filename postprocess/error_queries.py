@@ -27,7 +27,7 @@ def identities(run, rows):
         if {"query", "passage"} <= set(header):
             at = [header.index(name) for name in ("query", "passage")]
             shown = set(rows)
-            found |= {row: tuple(line[place] for place in at)
+            found |= {row: tuple(line[index] for index in at)
                       for row, line in enumerate(itertools.islice(lines, max(rows) + 1)) if row in shown}
     return found
 

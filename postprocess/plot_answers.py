@@ -58,10 +58,10 @@ def best_text(thresholds, means):
 
 def draw_lengths(axes, ranges):
     for kind, name in enumerate(KINDS):
-        places = np.arange(len(ranges)) + (kind - 0.5) * 0.4
-        axes.bar(places, [100 * means[kind] for _, _, means in ranges], 0.4, color=drawing.colour(kind), label=name)
-    for place, (_, count, means) in enumerate(ranges):
-        axes.annotate(f"{count:,}", (place, 100 * means.max()), (0, 2), textcoords="offset points", ha="center", fontsize="small")
+        positions = np.arange(len(ranges)) + (kind - 0.5) * 0.4
+        axes.bar(positions, [100 * means[kind] for _, _, means in ranges], 0.4, color=drawing.colour(kind), label=name)
+    for position, (_, count, means) in enumerate(ranges):
+        axes.annotate(f"{count:,}", (position, 100 * means.max()), (0, 2), textcoords="offset points", ha="center", fontsize="small")
     axes.set_xticks(range(len(ranges)), [name for name, _, _ in ranges])
     axes.grid(False, axis="x")
     axes.margins(y=0.12)

@@ -104,7 +104,7 @@ def shares_legend(runs, names, looks, style):
     return len(runs) > 1 and any(len(panel) > MOST_LABELS or len(label) > WIDEST_LABEL for panel in labels for label in panel)
 
 
-def places(curves):
+def shifts_of(curves):
     """Horizontal shifts of the curves: splits with a single point go to the right of the curves, with runs side by
     side. Also returns the splits' names by their positions there."""
     drawn = [curve for curve in curves if len(curve.steps) > 1]
@@ -137,7 +137,7 @@ def set_ticks(axes, curves, shifts, style):
 
 def draw_panel(axes, curves, name, own_legend, style):
     """Draws curves with their filled points."""
-    shifts, named = places(curves)
+    shifts, named = shifts_of(curves)
     for curve, shift, label in zip(curves, shifts, labels_of(curves, name, style)):
         row = filled_row(curve, name)
         look = {"color": curve.colour, "marker": curve.marker, "markersize": 5}

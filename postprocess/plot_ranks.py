@@ -58,16 +58,16 @@ def draw_bars(axes, runs, shown):
     """Draws all ranks below each other, runs separated; returns the parts' bars by label."""
     colours = dict(zip([label for _, label in PARTS], drawing.COLOURS)) | {"other": "0.85"}
     spacing = 1.6 if max(map(len, shown)) > 1 else 1.0
-    places, labels, used = [], [], {}
+    positions, labels, used = [], [], {}
     for run, ranks in zip(runs, shown):
-        at, left = (places[-1] + spacing if places else 0) + np.arange(len(ranks)), np.zeros(len(ranks))
+        at, left = (positions[-1] + spacing if positions else 0) + np.arange(len(ranks)), np.zeros(len(ranks))
         for label, share in parts_of(run, ranks).items():
             used[label] = axes.barh(at, share, left=left, height=0.8, color=colours[label])
             left += share
-        places += list(at)
+        positions += list(at)
         labels += labels_of(run, ranks, len(runs) == 1)
-    axes.set_yticks(places, labels, fontsize="small" if len(places) <= 32 else "x-small")
-    axes.set_ylim(places[-1] + 0.6, -0.6)
+    axes.set_yticks(positions, labels, fontsize="small" if len(positions) <= 32 else "x-small")
+    axes.set_ylim(positions[-1] + 0.6, -0.6)
     axes.set_xlim(0, 100)
     axes.grid(False, axis="y")
     return {label: used[label] for label in colours if label in used}

@@ -34,8 +34,8 @@ def draw_ranks(axes, found):
         names, counts, colours = [*names, "none"], [*counts, none], [*colours, drawing.colour(1)]
     shares = 100 * np.array(counts) / len(found)
     axes.bar(range(len(names)), shares, color=colours, width=0.8)
-    for place, (share, count) in enumerate(zip(shares, counts)):
-        axes.annotate(f"{count:,}", (place, share), (0, 2), textcoords="offset points", ha="center", fontsize="small")
+    for position, (share, count) in enumerate(zip(shares, counts)):
+        axes.annotate(f"{count:,}", (position, share), (0, 2), textcoords="offset points", ha="center", fontsize="small")
     long = len(names) > 6
     axes.set_xticks(range(len(names)), names, rotation=45 if long else 0, ha="right" if long else "center",
                     rotation_mode="anchor" if long else None, fontsize="small")

@@ -102,14 +102,14 @@ def time_unit(seconds):
 def draw_trace(axes, trace, scale, width):
     rows = list(trace.rows)[:MOST_ROWS]
     parts = 1 + max((args.get("virtual_stage", 0) for row in trace.rows.values() for _, _, _, args in row), default=0)
-    for place, pid in enumerate(rows):
+    for position, pid in enumerate(rows):
         for name, begin, length, args in trace.rows[pid]:
             # Later virtual stages are paler.
             fade = 1 - 0.6 * args.get("virtual_stage", 0) / parts
-            axes.barh(place, length * scale, left=begin * scale, height=0.82, color=KINDS[name][1], alpha=fade,
+            axes.barh(position, length * scale, left=begin * scale, height=0.82, color=KINDS[name][1], alpha=fade,
                       edgecolor="white", linewidth=0.4)
             if "micro_batch" in args and length > 0.016 * width and len(rows) <= 10:
-                axes.text((begin + length / 2) * scale, place, str(args["micro_batch"]), ha="center", va="center",
+                axes.text((begin + length / 2) * scale, position, str(args["micro_batch"]), ha="center", va="center",
                           fontsize="x-small", color="black")
     names = [trace.names.get(pid, str(pid)) for pid in rows]
     axes.set_yticks(range(len(rows)), names)

@@ -15,17 +15,17 @@ def draw_run(axes, run, style):
     found, wall = sections_of(run), run.timed_seconds
     names = [name for name in reversed(order_of([found])) if name != "wall time"]  # the largest at the top
     average, low, high = np.array([found[name] for name in names]).T
-    places = np.arange(len(names))
-    axes.barh(places, average, color=["0.75" if name == "other" else drawing.colour(0) for name in names], height=0.68)
+    positions = np.arange(len(names))
+    axes.barh(positions, average, color=["0.75" if name == "other" else drawing.colour(0) for name in names], height=0.68)
     if run.rank_count != 1:
-        axes.errorbar(average, places, xerr=np.maximum([average - low, high - average], 0), fmt="none",
+        axes.errorbar(average, positions, xerr=np.maximum([average - low, high - average], 0), fmt="none",
                       ecolor="black", elinewidth=1.2, capsize=3)
     if wall > 0:
-        for place, seconds, end in zip(places, average, np.maximum(average, high)):
-            axes.annotate(f"{100 * seconds / wall:.1f}%", (end, place), xytext=(6, 0), textcoords="offset points",
+        for position, seconds, end in zip(positions, average, np.maximum(average, high)):
+            axes.annotate(f"{100 * seconds / wall:.1f}%", (end, position), xytext=(6, 0), textcoords="offset points",
                           va="center", fontsize="small")
-    axes.set_yticks(places, names)
-    axes.set_ylim(places[0] - 0.6, places[-1] + 0.6)
+    axes.set_yticks(positions, names)
+    axes.set_ylim(positions[0] - 0.6, positions[-1] + 0.6)
     axes.margins(x=0.14)
     axes.set_xlim(left=0)
     axes.grid(False, axis="y")

@@ -53,7 +53,7 @@ def judged(run):
     owner = at_first(begins, len(hits))
     order = np.lexsort((rank, owner))
     ranked = hits[order].astype(float)
-    # The relevant ones up to each place of the ranking of its query.
+    # The relevant ones up to each rank of its query.
     found = np.cumsum(ranked)
     found -= (found - ranked)[begins][owner]
     here = np.add.reduceat(ranked, begins)

@@ -53,7 +53,7 @@ def field_end(text, at, delimiter):
 
 
 def closing_quote(text, at):
-    """The place of the quote that closes what begins behind `at`, or -1; two quotes are one of the text."""
+    """The index of the quote that closes what begins behind `at`, or -1; two quotes are one of the text."""
     at = text.find('"', at + 1)
     while text.startswith('""', at) and at >= 0:
         at = text.find('"', at + 2)
@@ -61,7 +61,7 @@ def closing_quote(text, at):
 
 
 def escaped_quote(text, at):
-    """The place of the quote that closes what begins behind `at` if a backslash escapes quotes, or -1."""
+    """The index of the quote that closes what begins behind `at` if a backslash escapes quotes, or -1."""
     for found in re.compile(r'\\.|"', re.DOTALL).finditer(text, at + 1):
         if found[0] == '"':
             return found.start()
@@ -224,7 +224,7 @@ WIKIQA = ["question_id", "question", "document_id", "document_title", "sentence_
 def renamed(rows, columns):
     """Rows with columns of other names: {name: name in `rows`}."""
     yield list(columns)
-    yield from ({name: row.get(place) for name, place in columns.items()} for row in rows)
+    yield from ({name: row.get(source) for name, source in columns.items()} for row in rows)
 
 
 def rows_of_wikiqa(path, form):
@@ -246,7 +246,7 @@ def rows_of_glue(path, form):
     for labelled, (text, pair, label) in itertools.product((True, False), GLUE):
         if all(name is None or name in header for name in (text, pair, label if labelled else None)):
             columns = {"text": text, "text_pair": pair, "label": label if labelled else None}
-            return renamed(rows, {name: place for name, place in columns.items() if place is not None})
+            return renamed(rows, {name: source for name, source in columns.items() if source is not None})
     rows = rows_of_table(path, table._replace(header=False))
     next(rows)
     return renamed(rows, COLA)

@@ -16,7 +16,7 @@ def add_options(parser):
     group.add_argument("--text-column", action="append", metavar="NAME", help="column of SOURCE (default: text); may be repeated")
 
 
-def place_of(column, names):
+def name_of(column, names):
     """The name of a column, or of one that is given by its number from 1; None where there is none."""
     by_number = names[int(column) - 1] if column.isdecimal() and 0 < int(column) <= len(names) else None
     return column if column in names else by_number
@@ -30,14 +30,14 @@ def texts_of(paths, columns, needed, form=None):
         try:
             rows = rows_of(path, form or form_of(path))
             names = next(rows)
-            places = {column: place_of(column, names) for column in columns}
-            absent = [column for column in columns if places[column] is None]
+            given_names = {column: name_of(column, names) for column in columns}
+            absent = [column for column in columns if given_names[column] is None]
             if absent:
                 raise ReportError(f"'{path}' has no column {absent[0]!r}; it has {', '.join(map(repr, names))}. Choose with "
                                   "--text-column.")
             for row in rows:
                 if number in needed:
-                    found[number] = [text_in(row.get(places[column])) for column in columns]
+                    found[number] = [text_in(row.get(given_names[column])) for column in columns]
                 number += 1
         except OSError as problem:
             raise ReportError(f"Cannot read '{path}': {problem.strerror}.") from None

@@ -45,9 +45,9 @@ class Rows:
         counts = np.diff(begins, append=len(numbers))
         if len(begins) < 2 or counts.min() < 2:
             raise ReportError("These are no texts of rows: a row of the task embedding has two or more texts with one source_index.")
-        place = np.arange(len(numbers)) - np.repeat(begins, counts)
-        self.first, self.second, self.negatives = texts[begins], texts[begins + 1], texts[place > 1]
-        self.anchors = np.repeat(np.arange(len(begins)), counts)[place > 1]
+        index = np.arange(len(numbers)) - np.repeat(begins, counts)
+        self.first, self.second, self.negatives = texts[begins], texts[begins + 1], texts[index > 1]
+        self.anchors = np.repeat(np.arange(len(begins)), counts)[index > 1]
         self.scores = np.concatenate(scores)[begins].astype(float) if scores else None
         self.cosines = np.einsum("ij,ij->i", self.first, self.second)
 

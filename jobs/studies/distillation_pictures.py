@@ -43,10 +43,10 @@ def draw_scores(study, runs):
         return
     figure, axes = drawing.USUAL.bars(1, len(keys), 12, 1.8 + 0.55 * len(rows), squeeze=False, sharey=True)
     for axis, key in zip(axes[0], keys):
-        for place, (_, members) in enumerate(rows):
+        for position, (_, members) in enumerate(rows):
             values = [of[key].of(run) for run in members]
             interval = paired_statistics.bootstrap(values)
-            plot_seeds.draw_points(axis, place, values, drawing.colour(place), interval)
+            plot_seeds.draw_points(axis, position, values, drawing.colour(position), interval)
         axis.set(xlabel=of[key].title, ylim=(len(rows) - 0.4, -0.5))
         axis.xaxis.set_major_locator(MaxNLocator(4))
     labels = [textwrap.fill(variant.label, 30) for variant, _ in rows]

@@ -1,7 +1,7 @@
 """What the studies share: the plan of a study, the files in its folder, runs through jobs/grid.sh, and the report.
 
 A study (essays.py, parallel.py, …) is a module with ABOUT, the text of its usage; add_options(parser), if it has
-options of its own; OWN_MODELS, if these name its models in place of --model; SEEDS, {size: runs of each row}, if they
+options of its own; OWN_MODELS, if these name its models instead of --model; SEEDS, {size: runs of each row}, if they
 differ from the usual; and plan(options, given), which returns a Plan (study_plan.py): inputs of bert_hpc_prep and of
 bert_hpc, and a Variant for each row of the table.
 In the folder --output lie

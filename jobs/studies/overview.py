@@ -53,14 +53,14 @@ def in_columns(panels, count):
 
 
 def draw_panel(axes, panel):
-    places = range(len(panel.rows))
+    positions = range(len(panel.rows))
     _, means, deviations, published = zip(*panel.rows)
-    axes.barh(places, means, xerr=[value if math.isfinite(value) else 0.0 for value in deviations], height=0.7, color=drawing.colour(0),
+    axes.barh(positions, means, xerr=[value if math.isfinite(value) else 0.0 for value in deviations], height=0.7, color=drawing.colour(0),
               error_kw={"elinewidth": 1.0}, label="bert_hpc")
-    known = [(value, place) for place, value in enumerate(published) if math.isfinite(value)]
+    known = [(value, position) for position, value in enumerate(published) if math.isfinite(value)]
     if known:
         axes.plot(*zip(*known), "D", color=drawing.colour(1), markersize=5, label="published")
-    axes.set_yticks(places, [textwrap.shorten(row[0], 52, placeholder=" …") for row in panel.rows], fontsize="x-small")
+    axes.set_yticks(positions, [textwrap.shorten(row[0], 52, placeholder=" …") for row in panel.rows], fontsize="x-small")
     axes.set(ylim=(len(panel.rows) - 0.4, -0.6))
     axes.set_title(panel.title, fontsize="medium")
     axes.set_xlabel(panel.measure, fontsize="small")
@@ -75,8 +75,8 @@ def draw(panels):
     grid = figure.add_gridspec(1, len(columns))
     for number, column in enumerate(columns):
         part = grid[number].subgridspec(len(column), 1, height_ratios=[panel.height for panel in column])
-        for place, panel in enumerate(column):
-            draw_panel(figure.add_subplot(part[place]), panel)
+        for row, panel in enumerate(column):
+            draw_panel(figure.add_subplot(part[row]), panel)
     entries = {label: handle for axes in figure.axes for handle, label in zip(*axes.get_legend_handles_labels())}
     drawing.legend_below(figure, 2, handles=list(entries.values()), labels=list(entries))
     return figure

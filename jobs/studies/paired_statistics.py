@@ -81,12 +81,12 @@ def lines_of(study, runs):
     of = {measure.key: measure.of for measure in study.plan.measures}
     variants = [variant for variant in study.plan.variants if not (variant.once or variant.hidden)]
     known = {variant.name: by_seed(study, runs, variant) for variant in variants}
-    for place, reference in enumerate(REFERENCES):
+    for position, reference in enumerate(REFERENCES):
         if reference not in known:
             continue
         base = next(variant for variant in variants if variant.name == reference)
         for variant in variants:
-            if variant.name in REFERENCES[: place + 1]:
+            if variant.name in REFERENCES[: position + 1]:
                 continue
             own, other, labels = known[variant.name], known[reference], [variant.label, base.label]
             if not own.keys() & other.keys():

@@ -66,11 +66,11 @@ def bars(study, runs, encoders, title, label, of, outer=None, outer_label=""):
     )
     for axis, encoder, panel in zip(axes[0], encoders, rows):
         height = 0.8 / ranks
-        for place, (_, members) in enumerate(panel):
+        for position, (_, members) in enumerate(panel):
             values = mean_by_rank(members, of)
             marks = mean_by_rank(members, outer) if outer else []
             for rank, value in enumerate(values):
-                at = place + (rank - (len(values) - 1) / 2) * height
+                at = position + (rank - (len(values) - 1) / 2) * height
                 axis.barh(at, value, height * 0.92, color=drawing.palette(ranks)[rank])
                 if rank < len(marks):
                     axis.plot([marks[rank]], [at], "|", color="black", markersize=7, markeredgewidth=1.6)

@@ -209,7 +209,7 @@ void TrainingLoop::stop() {
   results_.stop();
 }
 
-/// The validation data if a training writes its predictions in place of those of test data; else null.
+/// The validation data if a training writes its predictions instead of those of test data; else null.
 Evaluator* TrainingLoop::predicted_validation() const {
   const bool predicts = !session_.test && session_.validation && session_.model->objective.task->predicts_validation;
   return predicts ? &*session_.validation : nullptr;

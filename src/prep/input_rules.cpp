@@ -92,7 +92,7 @@ void check_unlabelled(const PrepConfig& c, config::TomlReader& reader) {
   }
 }
 
-/// Several label columns: one for each name of a set, in place of one column with the names, or for each number.
+/// Several label columns: one for each name of a set, instead of one column with the names, or for each number.
 void check_label_columns(const PrepConfig& c, config::TomlReader& reader) {
   const auto& columns = c.source.label_columns;
   if (columns.empty()) return;

@@ -1,5 +1,5 @@
 // Unfolds the generated runs of unicode_tables.inc into flat arrays, and decomposes Hangul by arithmetic (Unicode 15,
-// chapter 3.12) in place of 11,172 table rows.
+// chapter 3.12) instead of 11,172 table rows.
 #include "bert_hpc/tokenize/characters.hpp"
 
 #include <algorithm>

@@ -30,7 +30,7 @@ struct Run {
   double watchdog_seconds = 60;  ///< a rank that gives no sign of life for so long is named; 0: never
   double watchdog_limit_seconds = 600;     ///< for so long, and the run ends; 0: never
   std::optional<std::string> machine;      ///< a machine description (config/machine_description.hpp), for estimates
-  std::optional<std::int64_t> node_ranks;  ///< ranks on a node, in place of the description's
+  std::optional<std::int64_t> node_ranks;  ///< ranks on a node, instead of the description's
   /// Directory of a finished run, or a checkpoint's folder: parameters and optimizer states that this run begins with.
   std::optional<std::string> previous_phase;
   std::string phase_steps = "restart";  ///< "restart", "continue": count of steps, so schedule and data too

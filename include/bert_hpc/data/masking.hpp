@@ -1,7 +1,7 @@
 // Masked language modelling (Devlin et al., "BERT", 2019, section 3.1): of the tokens of a sequence that are not
 // special, max(1, round(probability · count)) are to be predicted; 80% of them are replaced by the mask token, 10% by a
 // token drawn from the vocabulary, 10% stay. Drawn again each epoch (Liu et al., "RoBERTa", 2019).
-// Whole words: words are drawn in place of tokens, and one that would exceed the number of tokens is left out (BERT's
+// Whole words: words are drawn instead of tokens, and one that would exceed the number of tokens is left out (BERT's
 // "whole word masking", 2019); each token of a word has its own 80, 10 or 10%.
 //
 // Positions are those with the smallest random keys, a key being a function of (seed, epoch, sample, position) alone:

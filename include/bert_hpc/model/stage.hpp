@@ -100,7 +100,7 @@ class Stage {
     layers::apply_loss(plan_.head.kind.loss, *head_, context, scale, settings, *at(slot).head);
   }
 
-  /// In place of loss(), with what a loss over a whole step gives (train/step_loss.hpp): row_losses (rows of the
+  /// Instead of loss(), with what a loss over a whole step gives (train/step_loss.hpp): row_losses (rows of the
   /// logits) and d_logits (such rows, outputs), contiguous. With a head whose logits are contiguous floats.
   void set_loss(const float* row_losses, const float* d_logits, int slot = 0);
 

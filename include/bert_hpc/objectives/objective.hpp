@@ -59,7 +59,7 @@ struct Objective {
   const tasks::Task* task = nullptr;
   layers::HeadKind head;
   Predict predict = nullptr;                 ///< of tasks that predict for each sample
-  std::vector<NamedStepLoss> step_losses{};  ///< of training steps, in place of the head's
+  std::vector<NamedStepLoss> step_losses{};  ///< of training steps, instead of the head's
   Distillation distillation{};
   MakeResults results = row_or_window_results;  ///< what is made of a data set's outputs
 

@@ -36,7 +36,7 @@ class SampleResults {
   virtual std::int64_t width(std::int64_t sample) const = 0;
   /// outputs (rows of the sample that the head reads, outputs), in the labels' unit; kept (width()).
   virtual void keep(std::int64_t sample, std::span<const float> outputs, std::span<float> kept) const = 0;
-  /// Whether keep() gets the rows' losses (rows of the sample that the head reads) in place of outputs.
+  /// Whether keep() gets the rows' losses (rows of the sample that the head reads) instead of outputs.
   virtual bool keeps_losses() const { return false; }
   /// Replaces predicted classes (rows of the sample that the head reads) that do not follow from outputs.
   virtual void replace_predicted(std::int64_t /*sample*/, std::span<std::int32_t> /*predicted*/) const {}

@@ -1,4 +1,4 @@
-// A model that reads the embeddings of another one in place of token ids.
+// A model that reads the embeddings of another one instead of token ids.
 #pragma once
 
 #include "bert_hpc/config/config.hpp"

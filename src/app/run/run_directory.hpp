@@ -78,7 +78,7 @@ enum class RunEnd { finished, stopped, failed };
 /// Writes the status. Throws Error(files).
 void end_run(const std::string& path, RunEnd end);
 
-/// The status "failed" in place of "running"; no other is touched. Not forced to the disk. Any rank. Throws
+/// The status "failed" instead of "running"; no other is touched. Not forced to the disk. Any rank. Throws
 /// Error(files).
 void mark_failed(const std::string& path);
 /// The same with "stopped", by a run whose state is saved and whose launcher is about to kill it.
