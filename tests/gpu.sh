@@ -62,7 +62,7 @@ needed() {
     grep -Ev '/(libc|libm|libdl|librt|libpthread|libresolv|ld-linux[^/]*)\.so|/lib(cudart|cublas|cublasLt|nccl|cuda|nvidia)[^/]*\.so' || true
 }
 # HDF5 may read from S3 by libcurl, which brings 25 libraries. No program here does: a library of that name, whose
-# functions end the program, serves in its place.
+# functions end the program, serves instead of it.
 stand_in_for_curl() {
   local functions version
   functions=$(nm -D --undefined-only "$1" | sed -n 's/.* \(curl_[a-z_]*\)@.*/\1/p')

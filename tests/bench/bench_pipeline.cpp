@@ -89,7 +89,7 @@ PassTimes measure(const model::ModelConfig& config, const model::ModelRange& ran
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto number = [&](int place, int usual) { return argc > place ? std::atoi(argv[place]) : usual; };
+  const auto number = [&](int index, int usual) { return argc > index ? std::atoi(argv[index]) : usual; };
   const int stages = number(1, 4), micro_batches = number(2, 16);
   const core::DeviceRuntime device;
   model::ModelConfig config;

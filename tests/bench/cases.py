@@ -160,8 +160,8 @@ def all_cases(device="cpu"):
 
 def work(case, first, steps):
     """(sequences, real tokens, floating-point operations) of `steps` steps from step `first` on: 72 L H^2 + 12 L H s
-    for a token of a sequence of s tokens, forward and backward, padding not counted; ModernBERT has 24 H^2 + 18 H I in
-    place of 72 H^2, and min(s, 129) keys in place of s in two of three layers."""
+    for a token of a sequence of s tokens, forward and backward, padding not counted; ModernBERT has 24 H^2 + 18 H I
+    instead of 72 H^2, and min(s, 129) keys instead of s in two of three layers."""
     config = case["config"]
     layers, hidden = config["num_hidden_layers"], config["hidden_size"]
     weights, local = 72.0 * layers * hidden**2, 0

@@ -26,10 +26,10 @@ def measure(folder, options, number):
     """(seconds waited by the slowest rank, wall seconds, checkpoints, median seconds a step) of one training."""
     median = layouts.seconds_of_steps(folder, options, number)
     with h5py.File(folder / "run/metrics.h5") as file:
-        timers = {name.decode(): place for place, name in enumerate(file["timers/name"][:])}
-        place = timers.get("checkpoint wait")
-        waited = float(file["timers/seconds_max"][place]) if place is not None else 0.0
-        calls = int(file["timers/calls"][place]) if place is not None else 0
+        timers = {name.decode(): index for index, name in enumerate(file["timers/name"][:])}
+        index = timers.get("checkpoint wait")
+        waited = float(file["timers/seconds_max"][index]) if index is not None else 0.0
+        calls = int(file["timers/calls"][index]) if index is not None else 0
         return waited, float(file.attrs["total_seconds"]), calls, median
 
 

@@ -42,7 +42,7 @@ def write_text(path, megabytes):
     """Lines of frequent and rare words, cut from some thousand."""
     draw = random.Random(1)
     words = ["".join(draw.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(draw.randint(2, 9))) for _ in range(20000)]
-    weights = [1 / (place + 10) for place in range(len(words))]
+    weights = [1 / (index + 10) for index in range(len(words))]
     lines = [" ".join(draw.choices(words, weights, k=draw.randint(25, 50))) for _ in range(4000)]
     left = megabytes * 1_000_000
     with open(path, "w") as file:

@@ -340,16 +340,16 @@ ELEMENT = re.compile(r"I(?:(?P<float>f)|N[^E]*?\d(?P<half>Bf16|Fp16)E)")
 
 def identifiers(mangled):
     """The length-prefixed names in a mangled one, each with where it ends."""
-    place = 0
-    while found := re.compile(r"S[0-9A-Z]*_|L[a-z]n?\d+E|\d+").search(mangled, place):
-        place = found.end()
+    position = 0
+    while found := re.compile(r"S[0-9A-Z]*_|L[a-z]n?\d+E|\d+").search(mangled, position):
+        position = found.end()
         if found.group()[0] in "SL":  # a substitution, or a number
             continue
         length = int(found.group())
-        name = mangled[place : place + length]
+        name = mangled[position : position + length]
         if len(name) == length and re.fullmatch(r"[A-Za-z_]\w*", name):
-            place += length
-            yield name, place
+            position += length
+            yield name, position
 
 
 def short_name(mangled):

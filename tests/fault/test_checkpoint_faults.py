@@ -268,7 +268,7 @@ class Faults(program.Case):
             done = program.run("bert_hpc", path, ranks=2, threads=1, check=4)
             self.assertIn(f"'{victim}': it is a symbolic link", done.stderr)
             self.assertEqual(before, outside.lstat())  # its time too
-            # It is not damaged: no older one takes its place.
+            # It is not damaged: no older one replaces it.
             self.assertEqual(there, sorted((directory / "checkpoints").iterdir()))
             noted = program.run("bert_hpc", path, "--validate", ranks=2, threads=1, check=0)
             self.assertIn("it is a symbolic link", noted.stdout)

@@ -26,7 +26,7 @@ def tensor_bytes(folder, name):
     return content[begin + first:begin + last]
 
 
-def places(process, wanted):
+def addresses_of(process, wanted):
     """Returns the addresses of these bytes, with any first byte, in the memory that the process can write."""
     found = []
     with open(f"/proc/{process}/maps") as maps, open(f"/proc/{process}/mem", "rb", 0) as memory:
@@ -89,7 +89,7 @@ class MemoryErrors(Case):
                         def ended_by_a_flip():
                             """A flip between an update and the hash of its result cannot be detected: the next one is."""
                             try:
-                                flip(victim, places(victim, wanted))
+                                flip(victim, addresses_of(victim, wanted))
                             except OSError:  # it is gone
                                 return True
                             steps = recorded_steps(directory)

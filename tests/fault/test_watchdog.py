@@ -116,7 +116,7 @@ class Watchdog(program.Case):
                 self.assertEqual(load_run(directory, "run").status, "failed")
                 # Nothing is lost but the steps since the last checkpoint.
                 path = self.work.folder / f"ever-{ranks}-{victim}.toml"
-                # The newest that is whole, which `latest` may not name yet: it is renamed into place before that file is.
+                # The newest that is whole, which `latest` may not name yet: its folder is renamed before that file is.
                 last = max(int(path.name[5:]) for path in (directory / "checkpoints").glob("step-*") if path.name[5:].isdigit())
                 done = program.run("bert_hpc", path, "--set", f"schedule.steps={last + 2}", "--set", "parallel.pipeline=1",
                                    "--set", "parallel.tensor=1", ranks=2, threads=1, check=0)

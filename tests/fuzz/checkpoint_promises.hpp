@@ -19,9 +19,9 @@ inline void require_whole(const bert_hpc::io::CheckpointManifest& manifest) {
         if (piece.tensor != static_cast<std::int64_t>(t)) continue;
         for (std::int64_t run = 0; run < piece.count; ++run) {
           for (std::int64_t i = 0; i < piece.length; ++i) {
-            const std::int64_t place = piece.first + run * piece.stride + i;
-            require(place >= 0 && place < elements, "pieces lie in their tensors");
-            ++times[static_cast<std::size_t>(place)];
+            const std::int64_t index = piece.first + run * piece.stride + i;
+            require(index >= 0 && index < elements, "pieces lie in their tensors");
+            ++times[static_cast<std::size_t>(index)];
           }
         }
       }

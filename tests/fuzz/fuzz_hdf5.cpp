@@ -3,7 +3,7 @@
 // crashes, hangs and excessive memory inside the HDF5 library and reports the counts at the end; the first one in our
 // code ends the run. The library has no coverage to guide the fuzzer, so this is a separate program that takes
 // libFuzzer's options:
-//   fuzz_hdf5 -runs=N -max_total_time=SECONDS -seed=S -artifact_prefix=P   keeps the first file of each place as P…
+//   fuzz_hdf5 -runs=N -max_total_time=SECONDS -seed=S -artifact_prefix=P   keeps the first file of each location as P…
 //   fuzz_hdf5 -seed=S -input=N                                              reads that one here, for a debugger
 #include <sys/wait.h>
 
@@ -18,7 +18,7 @@
 #include "hdf5_images.hpp"
 #include "shard_promises.hpp"
 
-// In place of the library's own: its checks of what it wrote itself would refuse nearly every change. (An attacker
+// Instead of the library's own: its checks of what it wrote itself would refuse nearly every change. (An attacker
 // makes them fit.)
 extern "C" std::uint32_t H5_checksum_metadata(const void*, std::size_t, std::uint32_t) {
   return 0;
@@ -123,16 +123,17 @@ std::int64_t read_in_child(const std::string& folder, const Inputs& inputs, std:
 struct Campaign {
   Options options;
   std::int64_t inputs_read = 0;
-  std::map<std::string, std::int64_t> library = {};  ///< place: how often
+  std::map<std::string, std::int64_t> library = {};  ///< location: how often
 
   void print() const {
     std::int64_t together = 0;
-    for (const auto& [place, count] : library) together += count;
+    for (const auto& [location, count] : library) together += count;
     std::printf("stat::number_of_executed_units: %lld\n", static_cast<long long>(inputs_read));
-    std::printf("DONE: %lld accepted, %lld refused; ended inside HDF5 %s: %lld, in %zu places\n",
+    std::printf("DONE: %lld accepted, %lld refused; ended inside HDF5 %s: %lld, in %zu locations\n",
                 static_cast<long long>(judging::report->accepted), static_cast<long long>(judging::report->refused),
                 io::hdf5_version().c_str(), static_cast<long long>(together), library.size());
-    for (const auto& [place, count] : library) std::printf("%8lld  %s\n", static_cast<long long>(count), place.c_str());
+    for (const auto& [location, count] : library)
+      std::printf("%8lld  %s\n", static_cast<long long>(count), location.c_str());
     std::fflush(stdout);
   }
 
@@ -147,13 +148,13 @@ struct Campaign {
       ++library["only after other files, whose reading spoilt the memory"];
       return true;
     }
-    const std::string place = judging::report->text;
+    const std::string location = judging::report->text;
     if (judging::report->owner == judging::Owner::library) {
-      if (++library[place] == 1) keep("library-" + std::to_string(library.size()), image);
+      if (++library[location] == 1) keep("library-" + std::to_string(library.size()), image);
       return true;
     }
     std::printf("input %lld of seed %llu (%s): %s\n", static_cast<long long>(number),
-                static_cast<unsigned long long>(options.seed), image.kind.c_str(), place.c_str());
+                static_cast<unsigned long long>(options.seed), image.kind.c_str(), location.c_str());
     std::fflush(stdout);
     keep("ours-" + std::to_string(number), image);
     read_in_child(folder, inputs, number, 1, true);

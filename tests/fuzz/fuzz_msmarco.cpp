@@ -73,11 +73,12 @@ std::vector<Expected> walk(const std::string& text, const std::string& qrels, bo
     const Fields fields = split(line, '\t');
     const bool good = fields.size() == width;
     if (width == 3) {
-      for (const int place : {1, 2}) {
+      for (const int column : {1, 2}) {
         rows.push_back({number, {}});
         if (!good) continue;
-        const std::string index = std::to_string(place), label = place == 1 ? "1" : "0";
-        rows.back().values = {std::to_string(number), index, fields[0], fields[static_cast<std::size_t>(place)], label};
+        const std::string index = std::to_string(column), label = column == 1 ? "1" : "0";
+        rows.back().values = {std::to_string(number), index, fields[0], fields[static_cast<std::size_t>(column)],
+                              label};
       }
     } else {
       rows.push_back({number, {}});

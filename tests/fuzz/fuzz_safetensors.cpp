@@ -1,4 +1,4 @@
-// model.safetensors: headers that lie about types, shapes and places; all tensors of modest size are read.
+// model.safetensors: headers that lie about types, shapes and offsets; all tensors of modest size are read.
 #include <vector>
 
 #include "bert_hpc/model/safetensors.hpp"

@@ -75,7 +75,7 @@ Question walk_question(const json& question, const std::string& title, const std
     row.values[6] = std::to_string(start);
     const std::size_t only = part.empty() ? std::u32string::npos : all.find(part);
     if (!row.misplaced || only == std::u32string::npos || all.find(part, only + 1) != std::u32string::npos) continue;
-    row.misplaced = false;  // it is taken from the only place where it stands
+    row.misplaced = false;  // it is taken from its only occurrence
     row.values[6] = std::to_string(only);
   }
   return row;
@@ -209,7 +209,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::require(rows.size() == expected->size(), "each question is a row");
   for (std::size_t i = 0; i < rows.size(); ++i) {
     fuzz::require(rows[i].values == (*expected)[i].values, "rows say what the file says");
-    fuzz::require(rows[i].misplaced == (*expected)[i].misplaced, "an answer at another place is reported");
+    fuzz::require(rows[i].misplaced == (*expected)[i].misplaced, "an answer at another position is reported");
   }
   return 0;
 }

@@ -173,14 +173,14 @@ inline std::vector<Image> make_images(const std::string& folder) {
 
 /// Offsets of HDF5's own blocks, found by their signatures. Like the file's addresses they count from the seal's end.
 inline std::vector<std::uint64_t> blocks_of(const std::string& image) {
-  std::vector<std::uint64_t> places;
+  std::vector<std::uint64_t> offsets;
   for (std::size_t i = bert_hpc::io::seal_bytes; i + 4 <= image.size(); ++i) {
     for (const char* name : {"OHDR", "OCHK", "TREE", "SNOD", "HEAP", "GCOL", "FRHP", "FHDB", "FHIB", "BTHD", "BTLF",
                              "BTIN", "EAHD", "EAIB", "EADB", "FAHD", "FADB", "FSHD"}) {
-      if (image.compare(i, 4, name) == 0) places.push_back(i - bert_hpc::io::seal_bytes);
+      if (image.compare(i, 4, name) == 0) offsets.push_back(i - bert_hpc::io::seal_bytes);
     }
   }
-  return places;
+  return offsets;
 }
 
 /// Makes one change after the seal.
@@ -190,7 +190,7 @@ void change(std::string& image, Random& random) {
   const auto below = [&](std::size_t count) {
     return static_cast<std::size_t>(random() % std::max<std::size_t>(1, count));
   };
-  const std::size_t place = begin + below(image.size() - begin - 8);
+  const std::size_t offset = begin + below(image.size() - begin - 8);
   const auto put = [&](std::size_t at, std::uint64_t value, std::size_t width) {
     std::memcpy(image.data() + at, &value, width);
   };
@@ -200,22 +200,22 @@ void change(std::string& image, Random& random) {
       1ull << 63, ~0ull >> 1, ~0ull,       ~0ull - 1,   ~0ull - 4095, 0x1000000000u, 0x100};
   switch (below(10)) {
     case 0:
-      image[place] = static_cast<char>(image[place] ^ (1 << below(8)));
+      image[offset] = static_cast<char>(image[offset] ^ (1 << below(8)));
       break;
     case 1:
     case 2:
-      image[place] = static_cast<char>(random());
+      image[offset] = static_cast<char>(random());
       break;
     case 3:
-      image[place] = static_cast<char>(image[place] + (random() % 2 == 0 ? 1 : -1) * static_cast<int>(1 + below(4)));
+      image[offset] = static_cast<char>(image[offset] + (random() % 2 == 0 ? 1 : -1) * static_cast<int>(1 + below(4)));
       break;
     case 4:
     case 5:
-      put(place, odd[below(std::size(odd))], std::size_t{1} << below(4));
+      put(offset, odd[below(std::size(odd))], std::size_t{1} << below(4));
       break;
     case 6: {  // a number that may be an address becomes that of another block
       const std::vector<std::uint64_t> blocks = blocks_of(image);
-      for (std::size_t at = place; at + 8 <= image.size() && !blocks.empty(); ++at) {
+      for (std::size_t at = offset; at + 8 <= image.size() && !blocks.empty(); ++at) {
         std::uint64_t value = 0;
         std::memcpy(&value, image.data() + at, 8);
         if (value < 8 || value >= image.size()) continue;
@@ -225,19 +225,19 @@ void change(std::string& image, Random& random) {
       break;
     }
     case 7: {
-      const std::size_t length = std::min(1 + below(64), image.size() - place);
+      const std::size_t length = std::min(1 + below(64), image.size() - offset);
       const std::string block = image.substr(begin + below(image.size() - begin - length), length);
-      image.replace(place, length, block);
+      image.replace(offset, length, block);
       break;
     }
     case 8: {  // within a block's first bytes: kind, version, flags, sizes
       const std::vector<std::uint64_t> blocks = blocks_of(image);
-      const std::size_t at = blocks.empty() ? place : begin + blocks[below(blocks.size())] + 4 + below(44);
+      const std::size_t at = blocks.empty() ? offset : begin + blocks[below(blocks.size())] + 4 + below(44);
       if (at + 8 <= image.size()) put(at, odd[below(std::size(odd))] + below(3), std::size_t{1} << below(4));
       break;
     }
     default:
-      if (below(8) == 0) image.resize(std::max(begin + 16, place));
+      if (below(8) == 0) image.resize(std::max(begin + 16, offset));
       image.back() = static_cast<char>(random());
   }
 }

@@ -8,11 +8,11 @@ namespace std {
 struct source_location {
   static constexpr source_location current(const char* file = __builtin_FILE(), unsigned line = __builtin_LINE(),
                                            const char* function = __builtin_FUNCTION()) noexcept {
-    source_location place;
-    place.file_ = file;
-    place.function_ = function;
-    place.line_ = line;
-    return place;
+    source_location location;
+    location.file_ = file;
+    location.function_ = function;
+    location.line_ = line;
+    return location;
   }
   constexpr const char* file_name() const noexcept { return file_; }
   constexpr const char* function_name() const noexcept { return function_; }

@@ -174,9 +174,9 @@ def embeddings_of(task, model, shard, rows):
 def row_embeddings(task, model, shard, chosen, columns=None):
     """(anchors, positives, negatives) of the rows [begin, end): the first columns of their embeddings, normalized."""
     rows = [row for texts in chosen for row in range(*texts)]
-    places = torch.tensor([row - texts[0] for texts in chosen for row in range(*texts)])
+    indices = torch.tensor([row - texts[0] for texts in chosen for row in range(*texts)])
     found = torch.nn.functional.normalize(embeddings_of(task, model, shard, rows)[:, :columns], dim=-1)
-    return found[places == 0], found[places == 1], found[places > 1]
+    return found[indices == 0], found[indices == 1], found[indices > 1]
 
 
 def similarities(name, a, b):

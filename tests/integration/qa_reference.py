@@ -13,13 +13,13 @@ def asked_in(path):
 
 
 def windows_of(tokenizer, question, context, max_tokens, overlap):
-    """The windows of a question, each with ids, types, places of the context's tokens and characters of every token."""
+    """The windows of a question, each with ids, types, indices of the context's tokens and characters of every token."""
     made = tokenizer(question, context, truncation="only_second", max_length=max_tokens, stride=overlap, return_overflowing_tokens=True,
                      return_offsets_mapping=True, return_token_type_ids=True)
     windows = []
     for i in range(len(made["input_ids"])):
-        places = [place for place, text in enumerate(made.sequence_ids(i)) if text == 1]
-        windows.append({"ids": made["input_ids"][i], "types": made["token_type_ids"][i], "context": places,
+        indices = [index for index, text in enumerate(made.sequence_ids(i)) if text == 1]
+        windows.append({"ids": made["input_ids"][i], "types": made["token_type_ids"][i], "context": indices,
                         "characters": made["offset_mapping"][i]})
     return windows
 
@@ -47,10 +47,10 @@ def span_of(window, answers):
         return 0, 0
     begin = answers[0]["answer_start"]
     end = begin + len(answers[0]["text"])
-    at, places = window["characters"], window["context"]
-    if at[places[0]][0] > begin or at[places[-1]][1] < end:
+    at, indices = window["characters"], window["context"]
+    if at[indices[0]][0] > begin or at[indices[-1]][1] < end:
         return 0, 0
-    return max(p for p in places if at[p][0] <= begin), min(p for p in places if at[p][1] >= end)
+    return max(p for p in indices if at[p][0] <= begin), min(p for p in indices if at[p][1] >= end)
 
 
 def spans_of_window(window, scores, n_best, max_answer):

@@ -77,8 +77,8 @@ def without_history(checkpoint):
     (checkpoint / "metrics.journal").unlink()
     with h5py.File(checkpoint / "manifest.h5", "r+") as file:
         names = file["integers/names"]
-        for place in [i for i, name in enumerate(names.asstr()) if name.startswith("history_")]:
-            names[place] = f"unknown_{place}"
+        for index in [i for i, name in enumerate(names.asstr()) if name.startswith("history_")]:
+            names[index] = f"unknown_{index}"
     seal(checkpoint / "manifest.h5")
 
 
@@ -86,9 +86,9 @@ def without_label_scale(checkpoint):
     """Makes of a checkpoint of a regression on raw labels one of a version that knew nothing else."""
     with h5py.File(checkpoint / "manifest.h5", "r+") as file:
         names = file["reals/names"]
-        for place in [i for i, name in enumerate(names.asstr()) if name.startswith("label_")]:
-            names[place] = f"unknown_{place}"
+        for index in [i for i, name in enumerate(names.asstr()) if name.startswith("label_")]:
+            names[index] = f"unknown_{index}"
         texts = file["texts/values"]
-        for place, text in enumerate(texts.asstr()[:]):
-            texts[place] = text.replace("standardize = false\n", "")
+        for index, text in enumerate(texts.asstr()[:]):
+            texts[index] = text.replace("standardize = false\n", "")
     seal(checkpoint / "manifest.h5")

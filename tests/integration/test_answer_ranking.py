@@ -30,15 +30,15 @@ def questions(seed=1, repeat=False):
     for number in range(QUESTIONS):
         first, second = draw.sample(WORDS, 2)
         sentences = []
-        for place in range(draw.randint(1, 9)):
+        for index in range(draw.randint(1, 9)):
             words = draw.sample([word for word in WORDS if word != first], 3)
             if repeat and sentences and draw.random() < 0.3:
                 words = sentences[-1][1].split()
-            sentences.append((f"D{number}-{place}", " ".join(words), 0))
+            sentences.append((f"D{number}-{index}", " ".join(words), 0))
         if number % UNANSWERABLE:
-            for place in range(draw.randint(1, 2)):
+            for index in range(draw.randint(1, 2)):
                 at = draw.randrange(len(sentences) + 1)
-                sentences.insert(at, (f"D{number}-{20 + place}", f"{first} {draw.choice(WORDS)} {second}", 1))
+                sentences.insert(at, (f"D{number}-{20 + index}", f"{first} {draw.choice(WORDS)} {second}", 1))
         rows.append((f"Q{number}", f"which {first} has {second}", sentences))
     return rows
 
@@ -167,10 +167,10 @@ class AnswerRanking(TaskCase):
         for number, (_, question, sentences) in enumerate(rows):
             right = [text for _, text, label in sentences if label]
             triples += [f"{question}\t{right[0]}\t{text}" for _, text, label in sentences if right and not label]
-            for place, (_, text, label) in enumerate(sentences):
+            for index, (_, text, label) in enumerate(sentences):
                 if label:
-                    qrels.append(f"{number}\t0\t{100 * number + place}\t1")
-                candidates.append(((place * 7919 + number * 104729) % 10007, f"{number}\t{100 * number + place}\t{question}\t{text}"))
+                    qrels.append(f"{number}\t0\t{100 * number + index}\t1")
+                candidates.append(((index * 7919 + number * 104729) % 10007, f"{number}\t{100 * number + index}\t{question}\t{text}"))
         qrels.append("0 0 9999999 1")  # relevant, and no candidate
         candidates.sort()  # candidates of a query are not neighbours
         (self.folder / "triples.tsv").write_text("\n".join(triples) + "\n")

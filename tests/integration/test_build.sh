@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# jobs/build.sh on a small project in place of bert_hpc: the effect of another compiler or module on a build folder,
+# jobs/build.sh on a small project instead of bert_hpc: the effect of another compiler or module on a build folder,
 # read-only sources, prefixes, folders that forbid programs (noexec), sudo, and the number of parallel compilers.
 set -euo pipefail
 . "$(dirname "$0")/../support/shell.sh"

@@ -147,8 +147,8 @@ class Checkpoints(unittest.TestCase):
     def test_a_checkpoint_holds_the_model(self):
         """The file has the documented content: whole tensors in pieces, under their Hugging Face names."""
         _, directory = self.run_all("run", 4, parallel={"pipeline": 2, "zero": 1}, checkpoint={"every_steps": STEPS})
-        place = directory / "checkpoints" / f"step-{STEPS:08d}"
-        with h5py.File(place / "manifest.h5") as file:
+        checkpoint = directory / "checkpoints" / f"step-{STEPS:08d}"
+        with h5py.File(checkpoint / "manifest.h5") as file:
             names = [name.decode() for name in file["tensors/names"][:]]
             shapes = [tuple(map(int, shape.decode().split(","))) for shape in file["tensors/shapes"][:]]
             ranks, counts, pieces = file["files/ranks"][:], file["files/pieces"][:], file["pieces"][:]
@@ -156,7 +156,7 @@ class Checkpoints(unittest.TestCase):
         found = [np.full(np.prod(shape), np.nan, np.float32) for shape in shapes]
         next_piece = 0
         for rank, count in zip(ranks, counts):
-            with h5py.File(place / f"rank-{rank:05d}.h5") as file:
+            with h5py.File(checkpoint / f"rank-{rank:05d}.h5") as file:
                 numbers, at = file["parameters"][:], 0
                 self.assertEqual(file["second_moments"].shape, numbers.shape)
                 for tensor, first, length, runs, stride in pieces[next_piece:next_piece + count]:
@@ -286,13 +286,13 @@ class Checkpoints(unittest.TestCase):
         for (name, damage), (ranks, after) in zip(damages.items(), ((1, 2), (2, 1), (1, 1), (1, 1))):
             with self.subTest(name):
                 directory = self.stopped_at(name, 4, ranks=ranks, **tables)
-                place, journal = directory / "checkpoints" / "step-00000004", directory / "metrics.journal"
-                history = (place / "metrics.journal").read_bytes()
+                checkpoint, journal = directory / "checkpoints" / "step-00000004", directory / "metrics.journal"
+                history = (checkpoint / "metrics.journal").read_bytes()
                 self.assertTrue(journal.read_bytes().startswith(history))
                 # The history has the rows of the checkpoint's step, and no later row.
                 self.assertTrue(history.splitlines()[-1][9:].startswith(b"evaluation\tvalidation\t4\t"))
                 self.assertEqual(len(re.findall(rb" step\t", history)), 4)
-                self.assertLess(sum(file.stat().st_size for file in place.iterdir()), planned + 1024)
+                self.assertLess(sum(file.stat().st_size for file in checkpoint.iterdir()), planned + 1024)
                 damage(journal)
                 (directory / "metrics.h5").unlink()
                 done, _ = self.run_all(name, after, **tables)
@@ -347,9 +347,9 @@ class Checkpoints(unittest.TestCase):
         manifest = directory / "checkpoints" / "step-00000005" / "manifest.h5"
         with h5py.File(manifest, "r+") as file:
             texts = file["texts/values"]
-            place = list(file["texts/names"].asstr()).index("input")
-            self.assertEqual(texts.asstr()[place], text)
-            texts[place] = older
+            index = list(file["texts/names"].asstr()).index("input")
+            self.assertEqual(texts.asstr()[index], text)
+            texts[index] = older
         saved.seal(manifest)
         same = {"schedule": {"epochs": None, "steps": STEPS, "warmup_ratio": None}, "checkpoint": {"every_steps": 5, "keep": 100}}
         done, _ = self.run_all("older", check=2, overrides=["model.hidden_dropout_prob=0.3"], **same)

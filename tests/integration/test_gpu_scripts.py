@@ -222,10 +222,10 @@ class Scripts(unittest.TestCase):
         done = self.bench()
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         order = [name for _, _, name, _ in self.lines]
-        places = [order.index(name) for name in (
+        indices = [order.index(name) for name in (
             "nvidia_smi", "test_ops", "attention_bf16_12x64", "ours_base_squad", "kernels_base_squad", "program_fp8_large_squad",
             "pytorch_base_squad", "pytorch_unpadded_base_squad", "pytorch_compiled_base_squad", "comparison")]
-        self.assertEqual(places, sorted(places))
+        self.assertEqual(indices, sorted(indices))
         words = {name: text for _, _, name, text in self.lines}
         self.assertEqual(words["attention_bf16_12x64"], "bf16 12 64 at 100 TFLOP/s")
         self.assertEqual(words["rows_1024"], "5065 1024")

@@ -136,7 +136,7 @@ class Grid(Case):
         self.assertRegex(text, r"- only: exit status 2: error: .*hidden_size")
 
     def test_job_array(self):
-        """Slurm runs a copy of the script; train.slurm's place is taken by a script that prints its arguments."""
+        """Slurm runs a copy of the script; a script that prints its arguments replaces train.slurm."""
         jobs = self.work.folder / "submitted/jobs"
         jobs.mkdir(parents=True)
         (jobs / "common.sh").symlink_to(TREE / "jobs/common.sh")

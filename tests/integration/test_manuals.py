@@ -30,7 +30,7 @@ class Manuals(unittest.TestCase):
                 self.assertTrue((SOURCE / name).exists(), f"{manual} names {name}")
 
     def test_the_inputs_run_as_printed(self):
-        """README's fine-tuning and input/README's prediction, on a small CSV and with a small model in BERT's place."""
+        """README's fine-tuning and input/README's prediction, on a small CSV and with a small model instead of BERT."""
         work = Workspace(rows=60)
         self.addCleanup(work.remove)
         small = work.input(run={"directory": str(work.folder / "small")}, model={"max_position_embeddings": 128},

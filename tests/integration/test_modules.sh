@@ -95,9 +95,9 @@ try() { # try NAME INIT
 }
 
 tried=0
-for place in "Lmod|${LMOD_PKG:-/usr/share/lmod/lmod}/init/bash|$bert_hpc_cache/lmod/init.bash" \
+for files in "Lmod|${LMOD_PKG:-/usr/share/lmod/lmod}/init/bash|$bert_hpc_cache/lmod/init.bash" \
   "environment-modules|/usr/share/modules/init/bash|$bert_hpc_cache/modules/init.bash"; do
-  IFS='|' read -r name system cached <<<"$place"
+  IFS='|' read -r name system cached <<<"$files"
   for init in "$system" "$cached"; do
     if [ -f "$init" ]; then
       try "$name" "$init"

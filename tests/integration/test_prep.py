@@ -114,7 +114,7 @@ def shards_say_what_the_text_said(folder, table):
     check(sorted(seen) == kept, "every row that is kept is in one shard, once")
     for i in kept:
         a, b = ids_of(table[i][0]), ids_of(table[i][1])
-        if len(a) + len(b) > 9:  # as Transformers' longest_first: the odd place goes to the longer, or the second
+        if len(a) + len(b) > 9:  # as Transformers' longest_first: the odd token goes to the longer, or the second
             short = min(len(a), len(b), 4)
             a, b = (a[: 9 - short], b[:short]) if len(a) > len(b) else (a[:short], b[: 9 - short])
         expected = [2, *a, 3, *b, 3]
@@ -380,21 +380,21 @@ def replaced_shards_are_reported(folder):
 
 
 with tempfile.TemporaryDirectory() as scratch:
-    place = pathlib.Path(scratch)
+    folder = pathlib.Path(scratch)
     text, table = rows(1500)
-    (place / "rows.csv").write_text(text)
-    (place / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
-    same_on_any_ranks(place)
-    shutil.rmtree(place / "out", ignore_errors=True)
-    shards_say_what_the_text_said(place, table)
-    long_rows_become_windows(place, table)
-    wrong_input(place)
-    case_is_the_vocabularys(place)
-    text_is_read_as_the_vocabulary_is_for(place)
-    files_by_pattern_and_once(place)
-    likely_mistakes_are_reported(place)
-    fewer_shards_replace_more(place)
-    too_many_columns(place)
-    replaced_shards_are_reported(place)
+    (folder / "rows.csv").write_text(text)
+    (folder / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
+    same_on_any_ranks(folder)
+    shutil.rmtree(folder / "out", ignore_errors=True)
+    shards_say_what_the_text_said(folder, table)
+    long_rows_become_windows(folder, table)
+    wrong_input(folder)
+    case_is_the_vocabularys(folder)
+    text_is_read_as_the_vocabulary_is_for(folder)
+    files_by_pattern_and_once(folder)
+    likely_mistakes_are_reported(folder)
+    fewer_shards_replace_more(folder)
+    too_many_columns(folder)
+    replaced_shards_are_reported(folder)
 print(f"{len(failures)} failures")
 sys.exit(1 if failures else 0)

@@ -81,7 +81,7 @@ class Progress(Case):
             self.assertLess(len(drawing), columns)
         screen = Screen(columns)
         screen.feed(after)
-        # No part of the bar is left, and the log lines in its place are complete.
+        # No part of the bar is left, and the log lines instead of it are complete.
         shown = "\n".join(line.rstrip() for line in screen.lines)
         self.assertNotRegex(shown, r"\d%  ?(\[|loss)")
         self.assertNotIn("#", shown)

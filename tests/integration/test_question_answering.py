@@ -154,8 +154,8 @@ class QuestionAnswering(TaskCase):
         # The report's table of errors scores single answers with the same rules.
         scored = [report_answers.scores([answer["text"] for answer in question["answers"]], given[question["id"]])
                   for question in self.questions()]
-        for place, name in enumerate(("exact", "f1")):
-            self.assertAlmostEqual(100 * sum(one[place] for one in scored) / QUESTIONS, test[name], delta=1e-10)
+        for index, name in enumerate(("exact", "f1")):
+            self.assertAlmostEqual(100 * sum(one[index] for one in scored) / QUESTIONS, test[name], delta=1e-10)
         self.check_thresholds(test)
 
     def check_thresholds(self, test):

@@ -31,5 +31,5 @@ expect_status 0 env LIBRARY_PATH="$MODULE/lib:$MODULE/lib/stubs" cmake --build "
 expect_status 0 cmake --install "$scratch/build"
 runpath=$(readelf -d "$scratch/installed/bin/small" | sed -n 's/.*R.*PATH.*\[\(.*\)\]/\1/p')
 expect [ "$runpath" = "$MODULE/lib" ]
-mv "$MODULE/lib/stubs/libstub.so" "$MODULE/lib/"  # in its true place, where a driver's library would be
+mv "$MODULE/lib/stubs/libstub.so" "$MODULE/lib/"  # in its true folder, as a driver's library would be
 expect_status 0 env -u LIBRARY_PATH -u LD_LIBRARY_PATH "$scratch/installed/bin/small"

@@ -137,9 +137,9 @@ class Squad(ScorerTest):
             self.assertEqual(self.score(gold, predictions).stdout, expected)
         one = self.score(json.dumps(flat[0] | {"id": 7}) + "\n", {"7": ""}).stdout
         self.assertEqual(json.loads(one)["total"], 1)
-        for gold, place in ((lines + "{", f"line {len(flat) + 2} is not valid JSON"), (flat + [{"question": "?"}], f"[{len(flat)}] has no"),
+        for gold, problem in ((lines + "{", f"line {len(flat) + 2} is not valid JSON"), (flat + [{"question": "?"}], f"[{len(flat)}] has no"),
                             ({"data": [{"id": "a", "question": "?", "answers": {"text": [1]}}]}, "data[0].answers.text[0] is not a text")):
-            self.assertIn(place, self.score(gold, predictions, check=3).stderr)
+            self.assertIn(problem, self.score(gold, predictions, check=3).stderr)
 
     def test_missing_predictions(self):
         questions = [("q1", ["cat"]), ("q2", ["dog"])]

@@ -1,5 +1,5 @@
 """Rows of SQuAD's JSON through bert_hpc_prep: shards hold the rows that Python's json reads, on any number of ranks; a
-model trains on them; other JSON is refused with its place."""
+model trains on them; other JSON is refused with its location."""
 
 import json
 import pathlib
@@ -25,11 +25,11 @@ def document(paragraphs, seed, version):
     for number in range(paragraphs):
         words = draw.choices(WORDS, k=draw.randint(3, 9))
         questions = []
-        for place in range(draw.randint(0, 3)):
+        for index in range(draw.randint(0, 3)):
             word = draw.randrange(len(words))
             impossible = version == "v2.0" and draw.random() < 0.2
             answer = {"text": words[word], "answer_start": len(" ".join(words[:word] + [""]))}
-            question = {"question": " ".join(draw.choices(WORDS, k=4)), "id": f"{version}-{number}-{place}",
+            question = {"question": " ".join(draw.choices(WORDS, k=4)), "id": f"{version}-{number}-{index}",
                         "answers": [] if impossible else [answer, {"text": words[0], "answer_start": 0}]}
             if version == "v2.0":
                 question["is_impossible"] = impossible
@@ -43,7 +43,7 @@ def document(paragraphs, seed, version):
 
 
 def rows_of(path):
-    """Reads with Python's json: (question, context, is_impossible) of each row; None where the answer is not at its place."""
+    """Reads with Python's json: (question, context, is_impossible) of each row; None where the answer is not at its position."""
     rows = []
     for article in json.loads(path.read_text(encoding="utf-8"))["data"]:
         for paragraph in article["paragraphs"]:
@@ -128,7 +128,7 @@ class Squad(unittest.TestCase):
         contexts = [row[1] for row in rows_of(self.folder / "dev.json") if row]
         self.assertEqual(lengths, sorted(len(context.split()) + 2 for context in contexts))
 
-    def test_errors_are_reported_with_their_place(self):
+    def test_errors_are_reported_with_their_location(self):
         self.prepare("out")
         before = {path.name: path.read_bytes() for path in (self.folder / "out").iterdir()}
         (self.folder / "rows.csv").write_text("text,label\na,b\n")
@@ -138,9 +138,9 @@ class Squad(unittest.TestCase):
         self.assertIn('train.json: has no column "contxt" (did you mean "context"?).', message)
         self.assertIn("no problem found", self.prepare("out", "--validate").stdout)
         whole = (self.folder / "train.json").read_bytes()
-        place = whole.index(b'{"title": "coffee"')
+        index = whole.index(b'{"title": "coffee"')
         for name, content, words in [
-                ("cut", whole[:-9], f"cut.json: line 1, byte {place + 1}: the file ends within article 2."),
+                ("cut", whole[:-9], f"cut.json: line 1, byte {index + 1}: the file ends within article 2."),
                 ("more", whole + b"\n{}", f"more.json: line 2, byte {len(whole) + 2}: is not JSON: something follows"),
                 ("key", whole.replace(b'"qas"', b'"questions"'), 'article 1 (line 1, byte 30), paragraph 1: has no "qas"'),
                 ("latin", whole.replace(b"coffee", b"caf\xe9", 1), "ill-formed UTF-8 byte")]:

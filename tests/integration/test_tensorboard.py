@@ -32,39 +32,39 @@ def masked(data):
 
 
 def payloads(data):
-    place = 0
-    while place < len(data):
-        size, = struct.unpack_from("<Q", data, place)
-        payload = data[place + 12:place + 12 + size]
-        checksums = struct.unpack_from("<I", data, place + 8) + struct.unpack_from("<I", data, place + 12 + size)
-        if checksums != (masked(data[place:place + 8]), masked(payload)):
-            raise ValueError(f"a record at {place} with a wrong checksum")
+    offset = 0
+    while offset < len(data):
+        size, = struct.unpack_from("<Q", data, offset)
+        payload = data[offset + 12:offset + 12 + size]
+        checksums = struct.unpack_from("<I", data, offset + 8) + struct.unpack_from("<I", data, offset + 12 + size)
+        if checksums != (masked(data[offset:offset + 8]), masked(payload)):
+            raise ValueError(f"a record at {offset} with a wrong checksum")
         yield payload
-        place += 16 + size
+        offset += 16 + size
 
 
-def varint(message, place):
+def varint(message, offset):
     value = shift = 0
     while True:
-        value |= (message[place] & 127) << shift
-        place, shift = place + 1, shift + 7
-        if message[place - 1] < 128:
-            return value, place
+        value |= (message[offset] & 127) << shift
+        offset, shift = offset + 1, shift + 7
+        if message[offset - 1] < 128:
+            return value, offset
 
 
 def fields(message):
     """(number, value) of a protobuf message; numbers of 32 and 64 bits as floats."""
-    place = 0
-    while place < len(message):
-        key, place = varint(message, place)
+    offset = 0
+    while offset < len(message):
+        key, offset = varint(message, offset)
         if key & 7 == 0:
-            value, place = varint(message, place)
+            value, offset = varint(message, offset)
         elif key & 7 == 2:
-            size, place = varint(message, place)
-            value, place = message[place:place + size], place + size
+            size, offset = varint(message, offset)
+            value, offset = message[offset:offset + size], offset + size
         else:
             kind, size = {1: ("<d", 8), 5: ("<f", 4)}[key & 7]
-            value, place = struct.unpack_from(kind, message, place)[0], place + size
+            value, offset = struct.unpack_from(kind, message, offset)[0], offset + size
         yield key >> 3, value
 
 

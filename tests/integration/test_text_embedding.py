@@ -281,7 +281,7 @@ class TextEmbedding(TaskCase):
     def cosines_of_rows(self, name, model, split, shards):
         """(positives, negatives): cosines of the anchors of a split, whose rows have three texts, and their texts."""
         vectors = unit(self.embeddings(name, model, **{split: [shards]}))
-        return [(vectors[::3] * vectors[place::3]).sum(axis=1) for place in (1, 2)]
+        return [(vectors[::3] * vectors[index::3]).sum(axis=1) for index in (1, 2)]
 
     def test_triplets(self):
         self.prepare("triplets", {"format": "tsv", "files": ["scored.tsv"], "negatives": "near"}, split={"train": 0.8, "validation": 0.2})

@@ -23,9 +23,9 @@ def sentences(seed=3):
         while len(words) < (70 if number % 10 == 0 else draw.randint(2, 12)):
             if draw.random() < 0.35:
                 kind = draw.choice(list(NAMES))
-                for place in range(draw.randint(1, 3)):
+                for index in range(draw.randint(1, 3)):
                     words.append(draw.choice(NAMES[kind]))
-                    tags.append(("B-" if place == 0 else "I-") + kind)
+                    tags.append(("B-" if index == 0 else "I-") + kind)
             else:
                 words.append(draw.choice(OTHERS))
                 tags.append("O")
@@ -115,8 +115,8 @@ class TokenClassification(TaskCase):
             for name, theirs in (("entity_precision", "precision"), ("entity_recall", "recall"), ("entity_f1", "FB1"), ("accuracy", "accuracy")):
                 self.assertAlmostEqual(100 * test[name][-1], official[theirs], delta=1e-10)
             self.assertTrue(0 < test["entity_f1"][-1] < 1, "a model between none and all")
-            for place, kind in enumerate(test["per_type"].attrs["entity_types"]):
-                self.assertAlmostEqual(100 * test["per_type/f1"][-1][place], official[f"{kind}_FB1"], delta=1e-10)
+            for index, kind in enumerate(test["per_type"].attrs["entity_types"]):
+                self.assertAlmostEqual(100 * test["per_type/f1"][-1][index], official[f"{kind}_FB1"], delta=1e-10)
 
     def test_probabilities_stand_behind_the_words_and_change_nothing_else(self):
         self.train("plain", schedule={"epochs": 8})

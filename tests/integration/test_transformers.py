@@ -114,7 +114,7 @@ class Transformers(cases.Trainings):
         return list(odds.values())
 
     def compare_lists(self, ours, theirs):
-        """The largest difference. Neighbours whose scores are nearly equal may have changed places, and the last may be another."""
+        """The largest difference. Neighbours whose scores are nearly equal may be swapped, and the last may be another."""
         self.assertEqual(len(ours), len(theirs))
         score = lambda choice: choice["start_logit"] + choice["end_logit"]  # noqa: E731
         for i in range(1, len(theirs) - 1):

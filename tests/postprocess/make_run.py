@@ -207,7 +207,7 @@ def main():
     folder = pathlib.Path(sys.argv[1])
     kind = sys.argv[2] if len(sys.argv) > 2 else "classification"
     makers = {"classification": make_classification, "regression": make_regression, "scaling": make_scaling, "test": make_test,
-              "unfinished": lambda place: make_classification(place, status="running", share=0.3)}
+              "unfinished": lambda folder: make_classification(folder, status="running", share=0.3)}
     makers[kind](folder)
 
 

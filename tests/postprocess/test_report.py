@@ -813,7 +813,7 @@ best = "accuracy"
                 matplotlib.pyplot.close("all")
 
     def test_legends_as_matplotlib_3_6_has_them(self):
-        """Debian 12's, which knows no place "outside" of panels; room for them is tested above."""
+        """Debian 12's, which knows no position "outside" of panels; room for them is tested above."""
         newer = matplotlib.figure.Figure.legend
 
         def legend(figure, *arguments, loc="upper right", **options):
@@ -1008,7 +1008,7 @@ class Predictions(InFolder):
     """Runs that predict. The labels are in the predictions, in the shards or in neither."""
 
     def predict(self, task, labels, prediction, names=()):
-        run = self.folder / "place" / "run"
+        run = self.folder / "moved" / "run"
         make_run.write_metrics(run, None, {}, task=task, mode="predict",
                                resolved_input='[run]\ndirectory = "run"\n\n[data]\ntest = ["shards/*.h5"]\n')
         make_run.write_predictions(run, task, labels, prediction, names)
@@ -1018,9 +1018,9 @@ class Predictions(InFolder):
         return list(module.draw([reading.load_run(run, "run")]))
 
     def shards(self, task, labels, names, source=(0, 1, 2, 3)):
-        (self.folder / "place" / "shards").mkdir()
+        (self.folder / "moved" / "shards").mkdir()
         for part in (0, 1):
-            with h5py.File(self.folder / "place" / "shards" / f"test-{part}.h5", "w") as file:
+            with h5py.File(self.folder / "moved" / "shards" / f"test-{part}.h5", "w") as file:
                 file.attrs.update({"task": task, "label_names": json.dumps(names)})
                 file["labels"], file["source_index"] = labels[2 * part : 2 * part + 2], source[2 * part : 2 * part + 2]
 
@@ -1080,7 +1080,7 @@ class Predictions(InFolder):
         run = self.predict("classification", np.full(4, -1, "i4"), np.int32([0, 1, 0, 1]), ["a", "b"])
         self.shards("classification", np.int32([0, 1, 0, 0]), ["a", "b"], source=(0, 1, 3, 2))
         self.assertIsNone(predictions.confusion(reading.load_run(run, "run")))
-        shutil.rmtree(self.folder / "place" / "shards")
+        shutil.rmtree(self.folder / "moved" / "shards")
         self.shards("classification", np.int32([0, 1, 0, 0]), ["b", "a"])
         self.assertIsNone(predictions.confusion(reading.load_run(run, "run")))
 
@@ -1240,16 +1240,16 @@ class Retrieval(InFolder):
         most = max(len(data[number]) for number in judged)
         for number in judged:
             hits = [level > 0 for _, level in sorted(data[number], reverse=True)]
-            precisions = [sum(hits[: place + 1]) / (place + 1) for place, hit in enumerate(hits) if hit]
+            precisions = [sum(hits[: index + 1]) / (index + 1) for index, hit in enumerate(hits) if hit]
             means["map"] += sum(precisions) / relevant[number] / len(judged)
             for k in range(1, most + 1):
-                first = next((1 / (place + 1) for place, hit in enumerate(hits[:k]) if hit), 0)
+                first = next((1 / (index + 1) for index, hit in enumerate(hits[:k]) if hit), 0)
                 means["success", k] += (first > 0) / len(judged)
                 means["reciprocal", k] += first / len(judged)
                 means["recall", k] += sum(hits[:k]) / relevant[number] / len(judged)
                 none = 1.0
-                for place in range(min(k, len(hits))):
-                    none *= max(0, len(hits) - sum(hits) - place) / (len(hits) - place)
+                for index in range(min(k, len(hits))):
+                    none *= max(0, len(hits) - sum(hits) - index) / (len(hits) - index)
                 means["chance", k] += (1 - none) / len(judged)
         self.assertAlmostEqual(found.average_precision.mean(), means["map"], places=12)
         for name, values in (("success", queries.success(found)), ("reciprocal", queries.reciprocal_rank(found)),

@@ -28,7 +28,7 @@ if reason := cluster.why_not() or (None if SHIM.exists() else "steps that wait a
     print(f"skipped: {reason}")
     sys.exit(77)
 
-# In place of the program: the steps of a run wait for the number in INPUT.toml.steps (support/failing_files.cpp), and the
+# Instead of the program: the steps of a run wait for the number in INPUT.toml.steps (support/failing_files.cpp), and the
 # starts after a job's first one for INPUT.toml.restart, if INPUT.toml.waits exists.
 HELD_PROGRAM = f"""#!/bin/sh
 for word; do case $word in *.toml) input=$word ;; esac; done
@@ -39,7 +39,7 @@ if [ -e "$input.steps" ]; then export LD_PRELOAD={SHIM} BERT_HPC_STEPS="$input.s
 exec {program.BUILD.resolve()}/bert_hpc "$@"
 """
 
-# In place of srun. PMIx may release ranks from the second fence of MPI_Init before one has entered it, which crashes at a message
+# Instead of srun. PMIx may release ranks from the second fence of MPI_Init before one has entered it, which crashes at a message
 # that it gets then (github.com/openpmix/openpmix/pull/4252; seen with PMIx 4.2.2 in some of several hundred starts under load). The
 # program has printed nothing by then: such a start is repeated.
 PATIENT_SRUN = f"""#!/bin/bash

@@ -21,8 +21,8 @@ expect [ -z "$strangers" ]
 strangers=$(grep -oE '^%.*' $definition | grep -vxE '%(files|files from build|post|environment|runscript|test|labels|help)' || true)
 expect [ -z "$strangers" ]
 
-for place in "build post" "final post" "final environment" "final runscript" "final test"; do
-  read -r stage name <<<"$place"
+for section in "build post" "final post" "final environment" "final runscript" "final test"; do
+  read -r stage name <<<"$section"
   section "$stage" "$name" >"$scratch/script"
   expect [ -s "$scratch/script" ]
   expect_status 0 sh -n "$scratch/script"

@@ -15,7 +15,7 @@ HABITS = {
     "begins with Of": (r"^Of\b", 31, "name the thing: \"Number of …\", \"Bytes of …\""),
     "begins with That, Those, Where, With what": (r"^(That|Those|Where|With what|And does)\b", 9, "begin with a noun or a verb"),
     "a question": (r"^(Has|Have|Is|Are|Does|Do|Can|May|Was|Will|Must)\b[^.]*\?", 0, "\"Whether …\" or \"True if …\""),
-    "where for if": (r"\bwhere (there|it|they|one|a|an|the|no|none|nothing|any|each|all)\b", 238, "\"if\" or \"when\"; \"where\" is for places"),
+    "where for if": (r"\bwhere (there|it|they|one|a|an|the|no|none|nothing|any|each|all)\b", 238, "\"if\" or \"when\"; \"where\" is for locations"),
     "those that": (r"\bthose (that|which|of which)\b", 49, "name what they are"),
     "of what": (r"\bof what\b", 51, "name what it is"),
 }

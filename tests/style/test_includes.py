@@ -65,9 +65,9 @@ def level(parts):
     return rooms.index(parts[1])
 
 
-def problems_of(path, text, place):
-    """place: "module/rest" below src/ or include/bert_hpc/."""
-    module = place.split("/")[0] if "/" in place else None
+def problems_of(path, text, own_path):
+    """own_path: "module/rest" below src/ or include/bert_hpc/."""
+    module = own_path.split("/")[0] if "/" in own_path else None
     for name in INCLUDE.findall(text):
         if name.startswith(("bert_hpc/", "app/")) and module is not None:
             path_in_module = name.removeprefix("bert_hpc/").split("/")
@@ -77,10 +77,10 @@ def problems_of(path, text, place):
                 return
             if other not in MAY_USE[module] | {module, "core"}:
                 yield f"{path}: {module} may not include {other} ({name})"
-            if other == module in ROOMS and level(path_in_module) > level(place.split("/")):
+            if other == module in ROOMS and level(path_in_module) > level(own_path.split("/")):
                 yield f"{path}: the room above may not be included ({name})"
         for pattern, home in HOMES.items():
-            if re.fullmatch(pattern, name) and not re.match(home, place):
+            if re.fullmatch(pattern, name) and not re.match(home, own_path):
                 yield f"{path}: <{name}> belongs into {home} only"
     if path.suffix == ".hpp" and "#pragma once" not in text:
         yield f"{path}: no #pragma once"
@@ -100,8 +100,8 @@ def check(root):
     return count, problems
 
 
-def component_of(place):
-    return re.sub(r"\.(cpp|hpp)$", "", place)
+def component_of(own_path):
+    return re.sub(r"\.(cpp|hpp)$", "", own_path)
 
 
 def in_loops(edges):

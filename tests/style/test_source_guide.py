@@ -1,4 +1,4 @@
-"""src/README.md is short and true: the files that it names exist, and its table of what can be added leads to places that
+"""src/README.md is short and true: the files that it names exist, and its table of what can be added leads to files that
 know the examples it gives."""
 
 import pathlib

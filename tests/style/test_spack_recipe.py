@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the Spack recipe without Spack: its place and name, its syntax, that it depends on every package that
+"""Checks the Spack recipe without Spack: its path and name, its syntax, that it depends on every package that
 CMakeLists.txt looks for, and that its options and variants exist. integration/test_spack.py runs Spack itself."""
 import ast
 import os

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What lies at the top is fixed: a new file has a place in one of the folders, a log or a result has none.
+# What lies at the top is fixed: a new file belongs in one of the folders, a log or a result in none.
 set -euo pipefail
 . "$(dirname "$0")/../support/shell.sh"
 cd "$BERT_HPC_SOURCE"

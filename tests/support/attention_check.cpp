@@ -157,8 +157,8 @@ class Definition {
     found_.wrong_lse += std::abs(r_.lse(head, i) - lse) <= errors_.weight + largest_error ? 0 : 1;
     Sums out(width), d_q(width);
     for (std::size_t j = 0; j < p.size(); ++j) {
-      const std::size_t place = (begin + j) * 2 * hidden_ + first;
-      const double *const k = kv_.data() + place, *const v = k + hidden_;
+      const std::size_t offset = (begin + j) * 2 * hidden_ + first;
+      const double *const k = kv_.data() + offset, *const v = k + hidden_;
       p[j] /= total;
       const double weight = std::expm1(error[j] + largest_error) + errors_.weight;  // error of a probability
       const double probability = keep[j] * p[j];
@@ -169,8 +169,8 @@ class Definition {
           (1.0 + weight) * p[j] * ((errors_.scores + 2e-6) * keep[j] * size[j] + 2e-6 * dot_size);
       out.add(0, probability, probability_bound, v, width);
       d_q.add(0, scale * slope, scale * slope_bound, k, width);
-      d_kv_.add(place, scale * slope, scale * slope_bound, q, width);
-      d_kv_.add(place + hidden_, probability, probability_bound, d_o, width);
+      d_kv_.add(offset, scale * slope, scale * slope_bound, q, width);
+      d_kv_.add(offset + hidden_, probability, probability_bound, d_o, width);
       const std::int64_t first_key = c_.keys.offsets[sequence], keys = c_.keys.offsets[sequence + 1] - first_key;
       const std::int64_t distance = range.begin + static_cast<std::int64_t>(j) - std::int64_t{c_.queries.position[row]};
       const double one = 1.0;

@@ -25,9 +25,9 @@ void* __libc_memalign(std::size_t, std::size_t);
 namespace {
 
 // Counts by return address, which identifies the calling code; open addressing, with room for all call sites.
-constexpr std::size_t places = 1 << 16;
-std::atomic<std::uintptr_t> addresses[places];
-std::atomic<std::int64_t> counts[places];
+constexpr std::size_t slots = 1 << 16;
+std::atomic<std::uintptr_t> addresses[slots];
+std::atomic<std::int64_t> counts[slots];
 std::atomic<std::int64_t> total{0};
 std::int64_t trace_from = -1;
 thread_local bool inside = false;  // this file's own allocations are not counted
@@ -45,7 +45,7 @@ void note(void* caller) {
   if (inside) return;
   const std::int64_t number = ++total;
   const auto address = reinterpret_cast<std::uintptr_t>(caller);
-  for (std::size_t i = address * 0x9E3779B97F4A7C15u >> 48;; i = (i + 1) % places) {
+  for (std::size_t i = address * 0x9E3779B97F4A7C15u >> 48;; i = (i + 1) % slots) {
     std::uintptr_t seen = addresses[i];
     if (seen == 0 && addresses[i].compare_exchange_strong(seen, address)) seen = address;
     if (seen != address) continue;
@@ -64,7 +64,7 @@ __attribute__((destructor)) void report() {
   if (prefix == nullptr) return;
   inside = true;
   std::map<std::string, std::int64_t> by_object;
-  for (std::size_t i = 0; i < places; ++i) {
+  for (std::size_t i = 0; i < slots; ++i) {
     if (addresses[i] == 0) continue;
     Dl_info info{};
     const bool known = dladdr(reinterpret_cast<void*>(addresses[i].load()), &info) != 0 && info.dli_fname != nullptr;

@@ -275,13 +275,13 @@ ssize_t write(int file, const void* data, std::size_t bytes) {
   return real(file, data, taken(bytes));
 }
 
-ssize_t pwrite(int file, const void* data, std::size_t bytes, off_t place) {
+ssize_t pwrite(int file, const void* data, std::size_t bytes, off_t offset) {
   static auto* const real = next<ssize_t(int, const void*, std::size_t, off_t)>("pwrite");
-  return real(file, data, taken(bytes), place);
+  return real(file, data, taken(bytes), offset);
 }
 
-ssize_t pwrite64(int file, const void* data, std::size_t bytes, off64_t place) {
+ssize_t pwrite64(int file, const void* data, std::size_t bytes, off64_t offset) {
   static auto* const real = next<ssize_t(int, const void*, std::size_t, off64_t)>("pwrite64");
-  return real(file, data, taken(bytes), place);
+  return real(file, data, taken(bytes), offset);
 }
 }

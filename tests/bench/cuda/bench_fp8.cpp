@@ -1,6 +1,6 @@
 // Which 8-bit products cuBLASLt accepts on the GPU at hand, and how fast they are. The program describes products to
 // the library itself, so that one factor varies at a time: rows, alignment of scales, rows for which the algorithm is
-// chosen, scratch, place of operands. Operands are ones, so it also checks the results.
+// chosen, scratch, memory of operands. Operands are ones, so it also checks the results.
 //
 // Part 1: a line for each factor and product, a character for each number of rows. Part 2: layers of BERT-base and
 // BERT-large. Part 3: times in µs beside the bf16 product of the same shape, and times of the rounding kernels. Part 4:

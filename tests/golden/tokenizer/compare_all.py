@@ -29,7 +29,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 def ours(prep, text, vocabulary, form, folder, tokenizer=None):
     """Ids of each line of the file `text` that is not blank. form: None, as the vocabulary's folder says. tokenizer: keys
-    in place of the vocabulary."""
+    instead of the vocabulary."""
     toml = folder / "compare.toml"
     settings = "\n".join(f"{key.replace('do_lower_case', 'lowercase')} = {str(value).lower()}" for key, value in FORMS.get(form, {}).items())
     toml.write_text(f"""[source]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares the ids in bert_hpc_prep's shards, and the place of each token in its line, with those of Hugging Face's fast
+"""Compares the ids in bert_hpc_prep's shards, and the span of each token in its line, with those of Hugging Face's fast
 tokenizers for byte-level BPE: on every seventh code point, random hostile text, code and tables of numbers, and all text files of a folder, with GPT-2's
 vocabulary, with RoBERTa's template and in ModernBERT's shape, from tokenizer.json and from vocab.json with merges.txt. A
 tokenizer that bert_hpc_prep trains or writes is read back by Transformers.
@@ -72,7 +72,7 @@ def flat(pairs):
 
 
 def compare(name, build, text, lines, vocabulary, theirs, folder):
-    """Ids of our shards and places of tokens against those of `theirs`, and against the folder that we wrote, read by Transformers."""
+    """Ids of our shards and spans of tokens against those of `theirs`, and against the folder that we wrote, read by Transformers."""
     found = ours(build / "bert_hpc_prep", text, vocabulary, None, folder)
     encoded = lines_encoded(build, text, folder / "shards")
     assert len(found) == len(encoded) == len(lines), (len(found), len(encoded), len(lines))
@@ -81,14 +81,14 @@ def compare(name, build, text, lines, vocabulary, theirs, folder):
         for start in range(0, len(lines), 5000):
             rows = slice(start, start + 5000)
             expected = tokenizer.backend_tokenizer.encode_batch(lines[rows])
-            places = [flat(e.offsets) for e in expected]
+            their_offsets = [flat(e.offsets) for e in expected]
             of_text = [np.array(e.special_tokens_mask, dtype=bool) == 0 for e in expected]  # no token of the template
-            for line, e, offsets, mask, own, (ids, spans) in zip(lines[rows], expected, places, of_text, found[rows], encoded[rows], strict=True):
+            for line, e, offsets, mask, own, (ids, spans) in zip(lines[rows], expected, their_offsets, of_text, found[rows], encoded[rows], strict=True):
                 if not (np.array_equal(own, e.ids) and np.array_equal(ids, np.array(e.ids, np.int64)[mask])):
                     sys.exit(f"{name}, {reader}: {line!r}: ours {own.tolist()}, theirs {e.ids}")
                 if not np.array_equal(spans.reshape(-1, 2), offsets.reshape(-1, 2)[mask]):
-                    sys.exit(f"{name}, {reader}, places: {line!r}: ours {spans.reshape(-1, 2).tolist()}, theirs {offsets.reshape(-1, 2)[mask].tolist()}")
-    print(f"{name}: {len(lines)} lines, {sum(map(len, found))} tokens and their places are equal, and so are those of the written folder", flush=True)
+                    sys.exit(f"{name}, {reader}, spans: {line!r}: ours {spans.reshape(-1, 2).tolist()}, theirs {offsets.reshape(-1, 2)[mask].tolist()}")
+    print(f"{name}: {len(lines)} lines, {sum(map(len, found))} tokens and their spans are equal, and so are those of the written folder", flush=True)
 
 
 def main():

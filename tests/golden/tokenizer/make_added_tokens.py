@@ -44,7 +44,7 @@ def main():
             added.append({"content": content, "id": made.convert_tokens_to_ids(content), **token})
         encoded = [(text, made(text, add_special_tokens=False, return_offsets_mapping=True)) for text in texts(draw)]
         cases.append({"form": form, "tokens": added,
-                      "texts": [{"text": text, "ids": found["input_ids"], "places": [place for pair in found["offset_mapping"] for place in pair]}
+                      "texts": [{"text": text, "ids": found["input_ids"], "places": [offset for pair in found["offset_mapping"] for offset in pair]}
                                 for text, found in encoded]})
     json.dump({"made by": f"make_added_tokens.py with transformers {transformers.__version__}, tokenizers {tokenizers.__version__}",
                "cases": cases}, sys.stdout, separators=(",", ":"))

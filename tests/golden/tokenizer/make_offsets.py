@@ -27,7 +27,7 @@ def main():
                for form in FORMS}
     json.dump({
         "made by": f"make_offsets.py with transformers {transformers.__version__}, tokenizers {tokenizers.__version__}",
-        "cases": [{"bytes": case.hex(), **{form: [place for pair in encoded[form]["offset_mapping"][i] for place in pair]
+        "cases": [{"bytes": case.hex(), **{form: [offset for pair in encoded[form]["offset_mapping"][i] for offset in pair]
                                            for form in FORMS}} for i, case in enumerate(cases)],
     }, sys.stdout, separators=(",", ":"))
     print(file=sys.stdout)

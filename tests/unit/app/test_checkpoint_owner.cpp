@@ -56,7 +56,7 @@ TEST_CASE("a link to another run's checkpoints is refused as long as that run is
   CHECK_NOTHROW(check_checkpoint_owner(run));
 }
 
-TEST_CASE("a pipe in place of the owner's mark is reported without waiting for it") {
+TEST_CASE("a pipe instead of the owner's mark is reported without waiting for it") {
   const Scratch scratch;
   const std::string run = scratch.run("run");
   scratch.link("run", "disk");

@@ -118,7 +118,7 @@ TEST_CASE("files of a run's earlier metrics are recognised; files with similar n
   for (const std::string& name : kept) CHECK(!scratch.has(name));
 }
 
-TEST_CASE("a pipe, a device and a huge file in place of a run's notes are reported, neither waited for nor read") {
+TEST_CASE("a pipe, a device and a huge file instead of a run's notes are reported, neither waited for nor read") {
   Scratch scratch;
   begin_run(scratch.run, input);
   for (const char* name : {".status", ".start", "input.toml"}) {

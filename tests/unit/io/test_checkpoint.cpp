@@ -395,7 +395,7 @@ TEST_CASE("a checkpoint bears its name once it is whole, and pointers are follow
     CHECK_FALSE(folder.named("best"));
   }
 
-  // Again, in place of the one there is.
+  // Again; it replaces the one there is.
   bert_hpc::test::write_bytes(folder.begin(400) + "/manifest.h5", "new");
   folder.publish(400);
   CHECK(bert_hpc::test::file_bytes(folder.path_of(400) + "/manifest.h5") == "new");

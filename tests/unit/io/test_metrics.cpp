@@ -25,7 +25,7 @@ std::atomic<int> forced_writes = 0;
 
 }  // namespace
 
-// In place of the system's: these count.
+// Instead of the system's: these count.
 extern "C" int fsync(int file) {
   ++forced_writes;
   return static_cast<int>(syscall(SYS_fsync, file));

@@ -1,5 +1,5 @@
 // FP8 products against inner products in double of the numbers that they read: the portable ones through bf16, and
-// those of 8-bit numbers with a multiplication of our own in place of the library's.
+// those of 8-bit numbers with a multiplication of our own instead of the library's.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <cmath>

@@ -21,7 +21,7 @@ TEST_CASE("a part of a random vector has the bits of the whole") {
   }
 }
 
-TEST_CASE("truncated random values are those inside the bound, and others in place of those outside") {
+TEST_CASE("truncated random values are those inside the bound, and others instead of those outside") {
   test::Vector<float> all(1003), inside(1003);
   ops::fill_normal(all, 0.5f, 42);
   ops::fill_truncated_normal(inside, 0.5f, 1.0f, 42);
