@@ -41,11 +41,13 @@ REFUSED = {
     r"(?i)\b(whence|thereof|beheld|dearest|by and by|of its own accord)\b": "from where, of it, seen, best, later, by itself",
 }
 
-# Pattern → (most uses, what to write). A distance is "apart"; folders are "set aside"; a key may turn something off.
+# Pattern → (most uses, what to write). A distance is "apart"; folders are "set aside"; a key may turn something off; a
+# computation that overwrites its input is "in place"; a rounding error has units "in the last place".
 LIMITED = {
     r"(?i)\baside\b|_aside\b": (27, "staging, temporary"),
     r"(?i)\bturns\b": (33, "rotates, alternates, converts"),
     r"(?i)\bapart\b": (38, "separately, separate"),
+    r"(?i)(?<!\bin )\bplaces?\b(?!=\d)|(?<!in)_places?\b|\bplace_": (6, "index, offset, position, path, location, coordinates"),
 }
 
 
