@@ -6,6 +6,7 @@
 #include "bert_hpc/config/parse_toml.hpp"
 #include "bert_hpc/io/provenance.hpp"
 #include "bert_hpc/tokenize/characters.hpp"
+#include "readers/decompressor.hpp"
 
 namespace bert_hpc::prep {
 
@@ -19,6 +20,7 @@ core::VersionFacts version_facts() {
   facts.emplace_back("JSON", "nlohmann-json " + std::to_string(NLOHMANN_JSON_VERSION_MAJOR) + '.' +
                                  std::to_string(NLOHMANN_JSON_VERSION_MINOR) + '.' +
                                  std::to_string(NLOHMANN_JSON_VERSION_PATCH));
+  facts.emplace_back("compression", zstd_version().empty() ? "gzip" : "gzip, Zstandard " + zstd_version());
   facts.emplace_back("characters", std::string("as in Hugging Face ") + tokenize::character_table_source());
   return facts;
 }

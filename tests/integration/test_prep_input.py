@@ -1,4 +1,4 @@
-"""The texts that bert_hpc_prep accepts, as users run it: gzip, files read in the wrong format, samples and groups."""
+"""The texts that bert_hpc_prep accepts, as users run it: compressed files, files read in the wrong format, samples and groups."""
 
 import gzip
 import json
@@ -9,9 +9,14 @@ import unittest
 
 import h5py
 
-from program import prepare_csv
+from program import prepare_csv, run
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+def zstd_frame(text):
+    """A frame of Zstandard with one block, which holds the text as it is."""
+    return b"\x28\xb5\x2f\xfd\xa0" + len(text).to_bytes(4, "little") + (len(text) << 3 | 1).to_bytes(3, "little") + text
 
 
 class Input(unittest.TestCase):
@@ -43,6 +48,21 @@ class Input(unittest.TestCase):
         (self.folder / "cut.csv.gz").write_bytes(packed[:-20])
         message = self.prepare("cut", check=3, ranks=2, source={"files": ["cut.csv.gz"]}).stderr
         self.assertIn("cut.csv.gz: the gzip data ends too early: the file is truncated.", message)
+        self.assertFalse((self.folder / "cut").exists())
+
+    def test_zstandard_is_read_as_the_text_it_holds(self):
+        if "Zstandard" not in run("bert_hpc_prep", "--version", check=0).stdout:
+            self.skipTest("this build has no libzstd")
+        self.prepare("plain")
+        half = len(self.text) // 2
+        packed = b"\x50\x2a\x4d\x18\x02\0\0\0xx" + zstd_frame(self.text[:half].encode()) + zstd_frame(self.text[half:].encode())
+        (self.folder / "packed").write_bytes(packed)
+        self.prepare("packed-out", ranks=2, source={"files": ["packed"]})
+        for path in (self.folder / "plain").glob("*.h5"):
+            self.assertEqual(path.read_bytes(), (self.folder / "packed-out" / path.name).read_bytes())
+        (self.folder / "cut.csv.zst").write_bytes(packed[:-20])
+        message = self.prepare("cut", check=3, ranks=2, source={"files": ["cut.csv.zst"]}).stderr
+        self.assertIn("cut.csv.zst: the Zstandard data ends too early: the file is truncated.", message)
         self.assertFalse((self.folder / "cut").exists())
 
     def test_a_tab_separated_file_read_as_csv_is_refused(self):

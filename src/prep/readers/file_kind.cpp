@@ -1,6 +1,8 @@
 // Formats that people have tables in, and what to do with each.
 #include "file_kind.hpp"
 
+#include "decompressor.hpp"
+
 namespace bert_hpc::prep {
 namespace {
 
@@ -13,9 +15,7 @@ using namespace std::string_view_literals;
 
 // Where a magic is letters, bytes that no text has follow it here.
 constexpr Kind kinds[] = {
-    {"\x1F\x8B"sv, "gzip within gzip; decompress it once: gunzip FILE"},
-    {"\x28\xB5\x2F\xFD"sv,
-     "compressed with Zstandard; decompress it (zstd -d FILE), or use gzip, which is read directly"},
+    {"\x1F\x8B"sv, "gzip within another compression; decompress it once"},
     {"\xFD\x37zXZ\0"sv, "compressed with xz; decompress it (xz -d FILE), or use gzip, which is read directly"},
     {"BZh91AY&SY"sv, "compressed with bzip2; decompress it (bzip2 -d FILE), or use gzip, which is read directly"},
     {"PAR1\x15"sv,
@@ -27,6 +27,13 @@ constexpr Kind kinds[] = {
     {"SQLite format 3\0"sv, "an SQLite database; export the table as CSV"},
     {"%PDF-1."sv, "PDF; [source] takes text"},
 };
+
+/// What to do with Zstandard, which a build that reads it finds here only within another compression.
+const char* zstd_words() {
+  return zstd_version().empty()
+             ? ": is compressed with Zstandard; decompress it (zstd -d FILE), or use gzip, which is read directly."
+             : ": is Zstandard within another compression; decompress it once.";
+}
 
 /// Kind of a zip archive's content, by the names of its first files.
 std::string zip_format(std::string_view start) {
@@ -47,6 +54,7 @@ std::string zip_format(std::string_view start) {
 
 std::string binary_format(std::string_view start) {
   if (start.starts_with("PK\x03\x04"sv)) return zip_format(start);
+  if (is_zstd(start)) return zstd_words();
   for (const Kind& kind : kinds) {
     if (start.starts_with(kind.magic)) return std::string(": is ") + kind.words + ".";
   }

@@ -157,7 +157,6 @@ TEST_CASE("errors name files of other formats and a remedy") {
   const auto says = [](const std::string& start, const std::string& words) {
     CHECK_THAT(complaint(start + std::string(100, '\x01'), csv), ContainsSubstring(words));
   };
-  says("\x28\xB5\x2F\xFD", "is compressed with Zstandard; decompress it (zstd -d FILE)");
   says("PAR1\x15", "is Parquet; convert it: python3");
   says("PK\x03\x04", "is a zip archive; unpack it");
   says("PK\x03\x04 xl/workbook.xml", "is an Excel workbook (.xlsx); save it as \"CSV UTF-8\"");

@@ -30,6 +30,7 @@ class BertHpc(CMakePackage, CudaPackage):
 
     variant("openmp", default=True, description="Kokkos kernels use OpenMP's threads (tuned CPU kernels always do)")
     variant("onednn", default=True, when="~cuda", description="Matrix products of CPUs by oneDNN, else by OpenBLAS")
+    variant("zstd", default=True, description="Text that is compressed with Zstandard")
     variant("postprocess", default=False, description="Python packages of postprocess/: tables and pictures")
 
     depends_on("c", type="build")
@@ -43,6 +44,7 @@ class BertHpc(CMakePackage, CudaPackage):
     depends_on("tomlplusplus@3", type="build")
     depends_on("nlohmann-json@3", type="build")
     depends_on("utf8proc@2")
+    depends_on("zstd@1.4:", when="+zstd")
     depends_on("catch2@3", type="test")
 
     depends_on("kokkos@3.4.01:5")
@@ -79,6 +81,9 @@ class BertHpc(CMakePackage, CudaPackage):
             # Spack's compiler wrappers set the target processor.
             self.define("BERT_HPC_ARCH", ""),
         ]
+        if self.spec.satisfies("~zstd"):
+            # Do not use a libzstd of the system.
+            args.append(self.define("zstd_LIBRARY", ""))
         if self.spec.satisfies("+cuda"):
             architectures = [f"{arch}-real" for arch in self.spec.variants["cuda_arch"].value]
             args.append(self.define("BERT_HPC_CUDA_ARCHITECTURES", architectures))
