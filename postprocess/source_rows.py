@@ -4,6 +4,7 @@ not."""
 import codecs
 import collections
 import gzip
+import io
 import itertools
 import json
 import pathlib
@@ -28,11 +29,30 @@ BROWSER_NAMES = {"latin1": "cp1252", "iso88591": "cp1252", "88591": "cp1252", "l
 MARKS = {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
 
 
+def open_zstd(path, mode, **options):
+    """Like gzip.open(), for Zstandard."""
+    try:
+        from compression import zstd  # Python 3.14
+        return zstd.open(path, mode, **options)
+    except ImportError:
+        pass
+    try:
+        import zstandard
+    except ImportError:
+        raise ValueError("it is compressed with Zstandard: install the package zstandard, or use Python 3.14 or newer") from None
+    bytes_of_all_frames = zstandard.ZstdDecompressor(max_window_size=2**31).stream_reader(open(path, "rb"), read_across_frames=True)
+    return bytes_of_all_frames if mode == "rb" else io.TextIOWrapper(bytes_of_all_frames, **options)
+
+
+def is_zstd(start):
+    return start[:4] == b"\x28\xb5\x2f\xfd" or (start[1:4] == b"\x2a\x4d\x18" and start[0] >> 4 == 5)
+
+
 def opened(path, form, **options):
-    """A text file, compressed with gzip or not, in the encoding that its byte order mark names or else in that of `form`."""
+    """A text file, compressed or not, in the encoding that its byte order mark names or else in that of `form`."""
     with open(path, "rb") as file:
-        compressed = file.read(2) == b"\x1f\x8b"
-    open_file = gzip.open if compressed else open
+        start = file.read(4)
+    open_file = gzip.open if start[:2] == b"\x1f\x8b" else open_zstd if is_zstd(start) else open
     with open_file(path, "rb") as file:
         start = file.read(4)
     marked = next((name for mark, name in MARKS.items() if start.startswith(mark)), None)

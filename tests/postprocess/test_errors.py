@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import gzip
+import importlib.util
 import io
 import json
 import pathlib
@@ -312,6 +313,20 @@ class Errors(unittest.TestCase):
                                             ("t\n\u65e5\n".encode("utf-16"), "utf-8", "\u65e5"), (b"t\n\xff\n", "utf-8", "\ufffd")]:
             path.write_bytes(content)
             self.assertEqual(source_text.texts_of([path], ["t"], {0}, source_rows.Form("csv", encoding=encoding)), {0: [expected]})
+
+    def test_compressed_text_is_read_or_the_missing_package_is_named(self):
+        path, text = self.folder / "text.csv", b"t\nhello\n"
+        path.write_bytes(gzip.compress(text) * 2)
+        form = source_rows.Form("csv")
+        self.assertEqual(source_text.texts_of([path], ["t"], {0, 2}, form), {0: ["hello"], 2: ["hello"]})
+        # A frame to be skipped, then frames of one raw block each.
+        frame = b"\x28\xb5\x2f\xfd\x20" + bytes([len(text), len(text) << 3 | 1, 0, 0]) + text
+        path.write_bytes(b"\x50\x2a\x4d\x18\x01\0\0\0x" + frame * 2)
+        if sys.version_info >= (3, 14) or importlib.util.find_spec("zstandard"):
+            self.assertEqual(source_text.texts_of([path], ["t"], {0, 2}, form), {0: ["hello"], 2: ["hello"]})
+        else:
+            with self.assertRaisesRegex(rundata.ReportError, "compressed with Zstandard: install the package zstandard"):
+                source_text.texts_of([path], ["t"], {0}, form)
 
 
 if __name__ == "__main__":
