@@ -21,7 +21,7 @@ jobs/setup.sh [--cuda] [--studies] [--tests] [--reference] [--check] [--no-insta
                reference numbers of the tests, and benchmarks compare with them
   --bundle FILE        without network: build missing libraries from the sources that jobs/bundle.sh packed (a tar file, or
                        the folder in it)
-  --from-bundle NAMES  build these from the bundle even if the system has them; in quotes, from: MPI HDF5 ZLIB Kokkos toml++
+  --from-bundle NAMES  build these from the bundle even if the system has them; in quotes, from: MPI HDF5 ZLIB zstd Kokkos toml++
                        nlohmann_json utf8proc oneDNN Catch2
   --no-install do not use apt or sudo; build or unpack into the cache what is possible
   --check      only report; install, fetch and build nothing (exit 2 if something required is missing)
@@ -203,7 +203,11 @@ need_libraries() {
   [ -s "$scratch/missing" ] || [ -n "$forced" ] || return 0
   while IFS='|' read -r name kind purpose apt spack; do
     note "missing: $name ($kind) - $purpose"
-    case $name in Kokkos | Catch2 | NCCL | CUDA*) ;; *) for package in $apt; do packages+=("$package"); done ;; esac
+    case $name in
+      Kokkos | Catch2 | NCCL | CUDA*) ;;
+      Arrow) if may_install && apt_offers libparquet-dev 10; then for package in $apt; do packages+=("$package"); done; fi ;;
+      *) for package in $apt; do packages+=("$package"); done ;;
+    esac
   done <"$scratch/missing"
   if [ -n "$bundle" ] && [ "$only_check" = 0 ]; then build_missing_from_bundle; fi
   if [ ${#packages[@]} -gt 0 ] && may_install; then

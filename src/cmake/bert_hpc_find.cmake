@@ -84,6 +84,50 @@ function(bert_hpc_find_cblas)
   set(cblas_FOUND ${cblas_FOUND} PARENT_SCOPE)
 endfunction()
 
+# Apache Arrow's library of Parquet: a package with CMake files, or else the pyarrow in the folder BERT_HPC_PYARROW, which
+# has headers and libraries but no CMake files. Sets parquet_FOUND and Arrow_VERSION; creates bert_hpc::parquet.
+function(bert_hpc_find_parquet)
+  find_package(Arrow QUIET CONFIG)
+  find_package(Parquet QUIET CONFIG)
+  set(libraries "")
+  foreach(kind shared static)
+    if(NOT libraries AND TARGET Parquet::parquet_${kind} AND TARGET Arrow::arrow_${kind})
+      set(libraries Parquet::parquet_${kind} Arrow::arrow_${kind})
+    endif()
+  endforeach()
+  set(version "${Arrow_VERSION}")
+  set(headers "")
+  if(BERT_HPC_PYARROW AND NOT libraries)
+    set(headers "${BERT_HPC_PYARROW}/include")
+    file(GLOB libraries "${BERT_HPC_PYARROW}/libparquet.so.*" "${BERT_HPC_PYARROW}/libarrow.so.*")
+    set(version "")
+    if(EXISTS "${headers}/arrow/util/config.h")
+      file(STRINGS "${headers}/arrow/util/config.h" version REGEX "define ARROW_VERSION_STRING")
+      string(REGEX REPLACE ".*\"(.*)\".*" "\\1" version "${version}")
+    endif()
+  endif()
+  set(parquet_FOUND FALSE)
+  if(libraries)
+    add_library(bert_hpc::parquet INTERFACE IMPORTED GLOBAL)
+    target_link_libraries(bert_hpc::parquet INTERFACE ${libraries})
+    target_include_directories(bert_hpc::parquet SYSTEM INTERFACE ${headers})
+    # A library for another ABI of strings has other symbols.
+    if(NOT "${BERT_HPC_PARQUET_CHECKED}" STREQUAL "${libraries}")
+      unset(BERT_HPC_PARQUET_WORKS CACHE)
+      set(BERT_HPC_PARQUET_CHECKED "${libraries}" CACHE INTERNAL "")
+    endif()
+    include(CheckCXXSourceCompiles)
+    set(CMAKE_REQUIRED_LIBRARIES bert_hpc::parquet)
+    set(CMAKE_REQUIRED_QUIET TRUE)
+    check_cxx_source_compiles("#include <parquet/file_reader.h>
+      int main(int, char** names) { return parquet::ParquetFileReader::OpenFile(names[0])->metadata()->num_columns(); }"
+      BERT_HPC_PARQUET_WORKS)
+    set(parquet_FOUND ${BERT_HPC_PARQUET_WORKS})
+  endif()
+  set(parquet_FOUND ${parquet_FOUND} PARENT_SCOPE)
+  set(Arrow_VERSION "${version}" PARENT_SCOPE)
+endfunction()
+
 # bert_hpc_other_mpi(RESULT HDF5-LIBRARIES MPI-LIBRARIES): a parallel HDF5 links the MPI that it was built with. If that
 # is not ours, RESULT describes the conflict: two MPIs in one process crash at start. A serial HDF5 suffices, because we
 # use nothing of HDF5 that needs MPI.

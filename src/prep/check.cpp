@@ -126,6 +126,17 @@ void check_text(const PrepConfig& config, core::ProblemList& problems, ExitCode&
   }
 }
 
+/// Checks that a file opens whose columns are not known.
+void check_unread(const std::string& file, const PrepConfig& config) {
+  const TextFormat* const format = find_text_format(config.source.format);
+  if (format != nullptr && !format->lacks.empty()) return;  // which is a problem of its own
+  if (format != nullptr && !format->is_text) {
+    open_rows(file, config.row_format(), {});
+  } else {
+    const LineSource opened(file, config.source.encoding);
+  }
+}
+
 /// Files that are there and open, each once; at most most_problems of them are reported. `columns_known`: else which
 /// ones were meant is not known, and files need not have them.
 void check_source_files(const PrepConfig& config, bool columns_known, core::ProblemList& problems, ExitCode& code) {
@@ -143,10 +154,7 @@ void check_source_files(const PrepConfig& config, bool columns_known, core::Prob
     for (const std::string& file : data::match_paths(*files, unmatched)) {
       if (problems.all().size() >= most_problems) return;
       note(problems, code, key, [&] {
-        if (!columns_known) {
-          LineSource opened(file, config.source.encoding);
-          return;
-        }
+        if (!columns_known) return check_unread(file, config);
         std::vector<std::string> wanted = columns;
         if (divided && !config.split.group.empty()) wanted.push_back(config.split.group);
         open_rows(file, config.row_format(), wanted);
@@ -255,6 +263,7 @@ PrepConfig given_config(const std::string& path, const std::vector<std::string>&
   if (problems.empty()) {
     find_sentences(config);
     find_labels(config);
+    find_label_names(config);
     return std::move(config);
   }
   const auto wrong = [reported = problems.all()](const std::string& table) {
@@ -306,6 +315,27 @@ void find_labels(PrepConfig& config) {
   config.source.label.clear();
 }
 
+void find_label_names(PrepConfig& config) {
+  const auto names_of = config.text_format().label_names;
+  const bool may_name = names_of != nullptr && config.has_labels() && config.source.label_columns.empty() &&
+                        config.kind().has_label_names();
+  const bool takes_all = config.filter.most_frequent_labels == 0 && config.filter.min_rows_per_label <= 1;
+  if (!may_name || !takes_all || !config.task.labels.empty()) return;
+  std::vector<std::string> found;
+  try {
+    for (const auto& [key, files] : file_lists(config)) {
+      for (const std::string& file : *files) {
+        const std::vector<std::string> names = names_of(file, config.source.label);
+        if (names.empty() || (!found.empty() && names != found)) return;
+        found = names;
+      }
+    }
+  } catch (const Error&) {
+    return;
+  }
+  config.task.labels = std::move(found);
+}
+
 namespace {
 
 constexpr std::size_t looked_at = std::size_t{64} << 10;  // bytes of a file
@@ -325,6 +355,7 @@ bool seems_utf8(std::string_view start) {
 }  // namespace
 
 std::vector<std::string> marked_files(const PrepConfig& config) {
+  if (!config.text_format().is_text) return {};
   std::map<std::string, std::vector<std::string>> files_of;  // by encoding
   std::vector<std::string> lines;
   for (const auto& [key, files] : file_lists(config)) {

@@ -16,6 +16,12 @@ constexpr const char* only_predicted = ", or [source] label = \"\" for text with
 void check_format(const PrepConfig& c, config::TomlReader& reader) {
   const TextFormat* const format = find_text_format(c.source.format);
   if (format == nullptr) return;  // which is a problem of its own
+  if (!format->lacks.empty()) {
+    complain(reader, "source.format", std::string("= \"") + format->name + "\" " + format->lacks + ".");
+  }
+  if (!format->is_text && !is_utf8(c.source.encoding)) {
+    complain(reader, "source.encoding", std::string("is for text, and the format is ") + format->name + ".");
+  }
   const auto only = [&](bool TextFormat::*takes, bool given, const std::string& key) {
     if (format->*takes || !given) return;
     const std::vector<std::string> names = format_names(takes);

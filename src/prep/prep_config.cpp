@@ -157,6 +157,7 @@ RowFormat PrepConfig::row_format() const {
     row.list_separator = source.label_separator;
     row.list_labels = task.labels.size();
   }
+  if (has_labels() && kind().has_label_names()) row.named_column = source.label;
   if (has_words()) {
     row.list_columns = {source.text.front(), source.label};
     row.list_separator = data::word_end;

@@ -13,7 +13,8 @@ RowList::RowList(std::string path, const char* words) : path_(std::move(path)), 
 }
 
 void RowList::add(const std::string& file, const SourceRow& row, const std::string& words) {
-  file_ << core::printable(file, 4096) << '\t' << row.number << '\t' << row.line << '\t' << words << '\n';
+  const std::string line = row.line > 0 ? std::to_string(row.line) : "";
+  file_ << core::printable(file, 4096) << '\t' << row.number << '\t' << line << '\t' << words << '\n';
 }
 
 void RowList::close() {

@@ -26,7 +26,7 @@ namespace {
 
 /// "a.csv, row 17, line 20"
 std::string location_of(const SourceRow& row, const std::string& file) {
-  return file + ", row " + std::to_string(row.number) + ", line " + std::to_string(row.line);
+  return file + ", row " + std::to_string(row.number) + (row.line > 0 ? ", line " + std::to_string(row.line) : "");
 }
 
 /// Whether the texts of the row have more characters together. Bytes, which are no fewer, are counted first.

@@ -7,6 +7,7 @@
 #include "bert_hpc/io/provenance.hpp"
 #include "bert_hpc/tokenize/characters.hpp"
 #include "readers/decompressor.hpp"
+#include "readers/parquet_file.hpp"
 
 namespace bert_hpc::prep {
 
@@ -21,6 +22,7 @@ core::VersionFacts version_facts() {
                                  std::to_string(NLOHMANN_JSON_VERSION_MINOR) + '.' +
                                  std::to_string(NLOHMANN_JSON_VERSION_PATCH));
   facts.emplace_back("compression", zstd_version().empty() ? "gzip" : "gzip, Zstandard " + zstd_version());
+  facts.emplace_back("Parquet", parquet_version().empty() ? "not read" : "Arrow " + parquet_version());
   facts.emplace_back("characters", std::string("as in Hugging Face ") + tokenize::character_table_source());
   return facts;
 }

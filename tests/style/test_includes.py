@@ -52,6 +52,7 @@ HOMES = {
     r"nvml\.h": r"core/nvml|app/nvml",
     r"nvtx3/.*": r"core/cuda/",
     r"utf8proc\.h": r"tokenize/",
+    r"(arrow|parquet)/.*": r"prep/readers/parquet_",
     r"zstd(_errors)?\.h": r"prep/readers/zstd_data",
     r"nlohmann/.*": r"core/json|io/|model/|data/|tokenize/|prep/|score/|objectives/",
     r"catch2/.*": r"$^",

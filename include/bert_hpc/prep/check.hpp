@@ -10,8 +10,9 @@
 
 namespace bert_hpc::prep {
 
-/// The input, completed by settle(), find_sentences() and find_labels(). Throws one Error with all that is wrong with
-/// its keys and, where something is, with the files that it names, as far as the one does not follow from the other.
+/// The input, completed by settle(), find_sentences(), find_labels() and find_label_names(). Throws one Error with all
+/// that is wrong with its keys and, where something is, with the files that it names, as far as the one does not follow
+/// from the other.
 PrepConfig given_config(const std::string& path, const std::vector<std::string>& overrides);
 
 /// Completes the input by what files say: patterns in [source] become the files that they match (what matches nothing
@@ -27,6 +28,10 @@ void find_labels(PrepConfig& config);
 /// Tables of token_classification that all have Kaggle's column "Sentence #" have a word a row: it becomes [source]
 /// sentence if the input names none. Otherwise as find_labels().
 void find_sentences(PrepConfig& config);
+
+/// If the input lists no label names, and all files have the same names for the numbers in the label's column, these
+/// become [task] labels, so that the numbers of the labels are those of the files. Otherwise as find_labels().
+void find_label_names(PrepConfig& config);
 
 /// What can be checked without reading the text: files open and are there once, columns exist, the vocabulary loads,
 /// the directory can be written. prepare() begins with it. Throws one Error with all problems, and the code of the

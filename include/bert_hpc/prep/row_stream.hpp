@@ -25,7 +25,7 @@ inline constexpr char value_end = '\x1F';
 struct SourceRow {
   std::int64_t index = 0;   ///< from 0 over all files
   std::int64_t number = 0;  ///< in its file, from 1
-  std::int64_t line = 0;    ///< on which it begins, from 1
+  std::int64_t line = 0;    ///< on which it begins, from 1; 0 if the format has no lines
   std::size_t file = 0;     ///< index into RowStream::files()
   std::string_view text, text_pair, label;
   std::span<const std::string_view> negatives;  ///< those of [source] negatives that are not empty

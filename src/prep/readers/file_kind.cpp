@@ -1,6 +1,7 @@
 // Formats that people have tables in, and what to do with each.
 #include "file_kind.hpp"
 
+#include "bert_hpc/prep/readers/row_reader.hpp"
 #include "decompressor.hpp"
 
 namespace bert_hpc::prep {
@@ -18,8 +19,6 @@ constexpr Kind kinds[] = {
     {"\x1F\x8B"sv, "gzip within another compression; decompress it once"},
     {"\xFD\x37zXZ\0"sv, "compressed with xz; decompress it (xz -d FILE), or use gzip, which is read directly"},
     {"BZh91AY&SY"sv, "compressed with bzip2; decompress it (bzip2 -d FILE), or use gzip, which is read directly"},
-    {"PAR1\x15"sv,
-     "Parquet; convert it: python3 -c 'import pandas; pandas.read_parquet(\"FILE\").to_csv(\"NEW.csv\", index=False)'"},
     {"ARROW1\0\0"sv,
      "Arrow; convert it: python3 -c 'import pandas; pandas.read_feather(\"FILE\").to_csv(\"NEW.csv\", index=False)'"},
     {"\x89HDF\r\n\x1A\n"sv, "HDF5; [source] takes text"},
@@ -33,6 +32,12 @@ const char* zstd_words() {
   return zstd_version().empty()
              ? ": is compressed with Zstandard; decompress it (zstd -d FILE), or use gzip, which is read directly."
              : ": is Zstandard within another compression; decompress it once.";
+}
+
+std::string parquet_words() {
+  const std::string& lacks = find_text_format("parquet")->lacks;
+  return lacks.empty() ? ": is Parquet: set [source] format = \"parquet\"."
+                       : ": is Parquet, and format = \"parquet\" " + lacks + ".";
 }
 
 /// Kind of a zip archive's content, by the names of its first files.
@@ -55,6 +60,7 @@ std::string zip_format(std::string_view start) {
 std::string binary_format(std::string_view start) {
   if (start.starts_with("PK\x03\x04"sv)) return zip_format(start);
   if (is_zstd(start)) return zstd_words();
+  if (start.starts_with("PAR1\x15"sv)) return parquet_words();
   for (const Kind& kind : kinds) {
     if (start.starts_with(kind.magic)) return std::string(": is ") + kind.words + ".";
   }

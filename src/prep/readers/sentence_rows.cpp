@@ -43,7 +43,7 @@ class SentenceRows : public RowReader {
 
   void add_word(Row& row, bool is_first) {
     if (!word_.problem.empty()) return reject(row, word_.problem);
-    if (!word_.note.empty()) row.note = "line " + std::to_string(word_.line) + " " + word_.note;
+    if (!word_.note.empty()) row.note = position() + " " + word_.note;
     for (std::size_t i = 0; i < columns_.size(); ++i) {
       if (!in_words_[i] && !is_first) continue;
       const std::string_view cell = core::trimmed(word_.values[i].value_or(std::string_view{}));
@@ -54,8 +54,13 @@ class SentenceRows : public RowReader {
     }
   }
 
+  /// "line 7" of the word, or "row 6" if the format has no lines.
+  std::string position() const {
+    return word_.line > 0 ? "line " + std::to_string(word_.line) : "row " + std::to_string(word_.number);
+  }
+
   void reject(Row& row, const std::string& problem) const {
-    if (row.problem.empty()) row.problem = "is a sentence whose line " + std::to_string(word_.line) + ' ' + problem;
+    if (row.problem.empty()) row.problem = "is a sentence whose " + position() + ' ' + problem;
   }
 
   std::unique_ptr<RowReader> rows_;

@@ -16,11 +16,12 @@ const TextFormat& glue_format();
 const TextFormat& conll_format();
 const TextFormat& msmarco_format();
 const TextFormat& fasta_format();
+const TextFormat& parquet_format();
 
 std::span<const TextFormat* const> text_formats() {
-  static const TextFormat* const formats[] = {&csv_format(),     &tsv_format(),    &jsonl_format(), &plain_format(),
-                                              &squad_format(),   &wikiqa_format(), &glue_format(),  &conll_format(),
-                                              &msmarco_format(), &fasta_format()};
+  static const TextFormat* const formats[] = {&csv_format(),     &tsv_format(),    &jsonl_format(),  &plain_format(),
+                                              &squad_format(),   &wikiqa_format(), &glue_format(),   &conll_format(),
+                                              &msmarco_format(), &fasta_format(),  &parquet_format()};
   return formats;
 }
 

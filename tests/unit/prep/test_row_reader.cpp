@@ -157,7 +157,9 @@ TEST_CASE("errors name files of other formats and a remedy") {
   const auto says = [](const std::string& start, const std::string& words) {
     CHECK_THAT(complaint(start + std::string(100, '\x01'), csv), ContainsSubstring(words));
   };
-  says("PAR1\x15", "is Parquet; convert it: python3");
+  const bool reads_parquet = find_text_format("parquet")->lacks.empty();
+  says("PAR1\x15", reads_parquet ? "is Parquet: set [source] format = \"parquet\"."
+                                 : "is Parquet, and format = \"parquet\" needs Apache Arrow");
   says("PK\x03\x04", "is a zip archive; unpack it");
   says("PK\x03\x04 xl/workbook.xml", "is an Excel workbook (.xlsx); save it as \"CSV UTF-8\"");
   says("PK\x03\x04 [Content_Types].xml word/document.xml", "is a Word document");

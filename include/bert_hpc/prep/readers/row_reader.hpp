@@ -1,4 +1,4 @@
-// Rows of text files with the columns that were asked for, streaming: memory is bounded by the longest row (of SQuAD:
+// Rows of files with the columns that were asked for, streaming: memory is bounded by the longest row (of SQuAD:
 // article). A format is one file in src/prep/readers and one line in text_formats().
 #pragma once
 
@@ -32,12 +32,13 @@ struct RowFormat {
   std::size_t list_labels = 0;              ///< names that lists of labels are made of, if they are known; else 0
   std::string sentence{};                   ///< column with the sentence of a word a row; empty: a row is a text
   std::string qrels{};                      ///< file of judgements (qrels.hpp); empty: none
+  std::string named_column{};               ///< parquet: its numbers are read as the names that the file has for them
 };
 
 /// A row that was read: its position and its values. Views last until the next row is read.
 struct Row {
   std::int64_t number = 0;                              ///< in its file, from 1, without the header
-  std::int64_t line = 0;                                ///< on which it (squad: its article) begins, from 1
+  std::int64_t line = 0;                                ///< on which it (squad: its article) begins, from 1; parquet: 0
   std::vector<std::optional<std::string_view>> values;  ///< the columns asked for; none if the row lacks one
   std::vector<std::string> keys;                        ///< jsonl: of a row that lacks a column; else empty
   bool malformed = false;                               ///< jsonl: held bytes that are not UTF-8; others keep theirs
@@ -77,6 +78,12 @@ struct TextFormat {
   char delimiter = ',';           ///< default
   bool quotes = true;             ///< default
   bool takes_unit = false;        ///< [source] unit
+  bool is_text = true;            ///< files are lines in [source] encoding
+  std::string lacks = {};         ///< why this build cannot open files, to follow the format's name; empty if it can
+
+  /// Names of the numbers in a column, in the order 0, 1, …, if `file` has names for them. Throws as open_rows() does.
+  /// Null if no file of the format has names.
+  std::vector<std::string> (*label_names)(const std::string& file, const std::string& column) = nullptr;
 
   /// Opens `file`. `columns` are among `columns` above, where there are any, else what the file calls them. Throws as
   /// open_rows() does.

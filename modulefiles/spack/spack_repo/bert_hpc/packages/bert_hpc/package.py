@@ -31,6 +31,7 @@ class BertHpc(CMakePackage, CudaPackage):
     variant("openmp", default=True, description="Kokkos kernels use OpenMP's threads (tuned CPU kernels always do)")
     variant("onednn", default=True, when="~cuda", description="Matrix products of CPUs by oneDNN, else by OpenBLAS")
     variant("zstd", default=True, description="Text that is compressed with Zstandard")
+    variant("parquet", default=False, description="Parquet files, read with Apache Arrow")
     variant("postprocess", default=False, description="Python packages of postprocess/: tables and pictures")
 
     depends_on("c", type="build")
@@ -45,6 +46,7 @@ class BertHpc(CMakePackage, CudaPackage):
     depends_on("nlohmann-json@3", type="build")
     depends_on("utf8proc@2")
     depends_on("zstd@1.4:", when="+zstd")
+    depends_on("arrow@14: +parquet+snappy+zlib+zstd", when="+parquet")
     depends_on("catch2@3", type="test")
 
     depends_on("kokkos@3.4.01:5")
@@ -78,6 +80,7 @@ class BertHpc(CMakePackage, CudaPackage):
         args = [
             self.define("BERT_HPC_TESTS", self.run_tests),
             self.define_from_variant("BERT_HPC_CUDA", "cuda"),
+            self.define_from_variant("BERT_HPC_PARQUET", "parquet"),
             # Spack's compiler wrappers set the target processor.
             self.define("BERT_HPC_ARCH", ""),
         ]
