@@ -12,7 +12,7 @@ import re
 
 # How the rows of a file are written: `form` is a key of READERS; the other fields are of tables, as in [source] of bert_hpc_prep.
 Form = collections.namedtuple("Form", "form delimiter quotes header columns encoding", defaults=(",", True, True, 0, "utf-8"))
-FORMS = {".csv": Form("csv"), ".tsv": Form("tsv", "\t", False), ".jsonl": Form("jsonl")}
+FORMS = {".csv": Form("csv"), ".tsv": Form("tsv", "\t", False), ".jsonl": Form("jsonl"), ".parquet": Form("parquet")}
 TABBED = Form("tsv", "\t", False)
 
 
@@ -238,6 +238,17 @@ def rows_of_fasta(path, form):
         yield row
 
 
+def rows_of_parquet(path, form):
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        raise ValueError("it is Parquet: install the package pyarrow") from None
+    with pyarrow.parquet.ParquetFile(path) as file:
+        yield file.schema_arrow.names
+        for batch in file.iter_batches():
+            yield from batch.to_pylist()
+
+
 WIKIQA = ["question_id", "question", "document_id", "document_title", "sentence_id", "sentence", "label"]
 
 
@@ -315,8 +326,9 @@ def rows_of_squad(path, form):
 
 
 READERS = {"csv": rows_of_table, "tsv": rows_of_table, "jsonl": rows_of_json, "text": rows_of_lines, "wikiqa": rows_of_wikiqa,
-           "glue": rows_of_glue, "msmarco": rows_of_msmarco, "squad": rows_of_squad, "fasta": rows_of_fasta}
-WITHOUT_LABELS = ("msmarco",)
+           "glue": rows_of_glue, "msmarco": rows_of_msmarco, "squad": rows_of_squad, "fasta": rows_of_fasta,
+           "parquet": rows_of_parquet}
+WITHOUT_LABELS = ("msmarco", "parquet")  # msmarco has them in other files, parquet numbers of classes in place of names
 
 
 def rows_of(path, form):

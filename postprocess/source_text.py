@@ -11,7 +11,7 @@ from source_rows import form_of, rows_of, text_in
 def add_options(parser):
     group = parser.add_argument_group("predictions with texts")
     group.add_argument("--text", action="append", metavar="SOURCE",
-                       help="write predictions.csv with the texts of this file (.csv, .tsv, .jsonl, else a row per line); repeat it "
+                       help="write predictions.csv with the texts of this file (.csv, .tsv, .jsonl, .parquet, else a row per line); repeat it "
                             "for several files, in the order of bert_hpc_prep's files, validation_files and test_files")
     group.add_argument("--text-column", action="append", metavar="NAME", help="column of SOURCE (default: text); may be repeated")
 

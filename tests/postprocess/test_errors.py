@@ -328,6 +328,15 @@ class Errors(unittest.TestCase):
             with self.assertRaisesRegex(rundata.ReportError, "compressed with Zstandard: install the package zstandard"):
                 source_text.texts_of([path], ["t"], {0}, form)
 
+    def test_parquet_is_read_or_the_missing_package_is_named(self):
+        path = HERE.parent / "golden/parquet/classes.parquet"
+        self.assertEqual(source_rows.form_of(path).form, "parquet")
+        if importlib.util.find_spec("pyarrow"):
+            self.assertEqual(source_text.texts_of([path, path], ["text", "label"], {1, 8}), {1: ["text 1", "2"], 8: ["text 0", "3"]})
+        else:
+            with self.assertRaisesRegex(rundata.ReportError, "it is Parquet: install the package pyarrow"):
+                source_text.texts_of([path], ["text"], {1})
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -5,7 +5,8 @@ import os
 import runpy
 import sys
 
-OPTIONAL = {"h5py", "numpy", "matplotlib", "torch", "transformers", "sentence_transformers", "safetensors", "sklearn", "tokenizers", "peft"}
+OPTIONAL = {"h5py", "numpy", "matplotlib", "torch", "transformers", "sentence_transformers", "safetensors", "sklearn", "tokenizers", "peft",
+            "pyarrow"}
 
 script = sys.argv[1]
 sys.argv = sys.argv[1:]
