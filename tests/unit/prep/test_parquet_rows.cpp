@@ -141,6 +141,11 @@ TEST_CASE("Parquet: a damaged file is refused or, if only unread bytes are damag
   }
   CHECK(refused > 10);
   CHECK(in_data > 0);
+  // A letter of a text that is not compressed: only the page's checksum says that it is another one.
+  std::string other = whole;
+  other[other.find(std::string("\4\0\0\0last", 8)) + 4] ^= 1;
+  CHECK_THAT(rows(other, parquet({"tokens"}), {"tokens"}).back(),
+             ContainsSubstring("error: row 6 in row group 2, column \"tokens\": the data is damaged ("));
   // A byte of the only page that is smaller when compressed; the page's checksum covers it.
   std::string bent = whole;
   bent[bent.find("\x28\xB5\x2F\xFD") + 6] ^= 1;
