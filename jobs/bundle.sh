@@ -10,7 +10,7 @@ usage() {
 jobs/bundle.sh [--only NAMES] [FILE]
 
   FILE          the tar file to write (default bert_hpc-bundle.tar)
-  --only NAMES  only these, in quotes: kokkos tomlplusplus nlohmann_json utf8proc zlib onednn hdf5 openmpi catch2 bert_hpc
+  --only NAMES  only these, in quotes: kokkos tomlplusplus nlohmann_json utf8proc zlib zstd onednn hdf5 openmpi catch2 bert_hpc
 
 On the cluster, with a compiler, CMake and the libraries that the site has (above all its own MPI) on PATH and CMAKE_PREFIX_PATH:
   tar xf bert_hpc-bundle.tar && cd bert_hpc-bundle && tar xf bert_hpc.tar.gz && cd bert_hpc
@@ -19,7 +19,7 @@ builds the missing libraries from the bundle into the cache, without network.
 USAGE
 }
 
-names="kokkos tomlplusplus nlohmann_json utf8proc zlib onednn hdf5 openmpi catch2 bert_hpc" output=bert_hpc-bundle.tar
+names="kokkos tomlplusplus nlohmann_json utf8proc zlib zstd onednn hdf5 openmpi catch2 bert_hpc" output=bert_hpc-bundle.tar
 while [ $# -gt 0 ]; do
   case $1 in
     --only) [ $# -ge 2 ] || fail 2 "--only needs names"; names=$2; shift ;;
@@ -81,6 +81,7 @@ for name in $names; do
     tomlplusplus) from_archive tomlplusplus tomlplusplus "$own" || toml_headers ;;
     nlohmann_json) from_archive nlohmann_json nlohmann-json3 "$own" ;;
     onednn) from_archive onednn onednn "$own" trixie sid ;;
+    zstd) from_archive zstd libzstd "$own" ;;
     catch2) from_archive catch2 catch2 "$own-backports" "$own" ;;
     utf8proc | zlib | hdf5 | openmpi) from_archive "$name" "$name" "$own" ;;
     bert_hpc) own_source ;;
@@ -88,7 +89,7 @@ for name in $names; do
   esac || {
     sed -n 's/^[EW]: /   apt: /p' "$scratch/apt.log" 2>/dev/null | tail -n 2 >&2 || true
     case $name in
-      onednn | catch2) note "left out: cannot get its source (bert_hpc works without it, ${name/onednn/slower}${name/catch2/but has no tests})" ;;
+      onednn | catch2 | zstd) note "left out: cannot get its source; bert_hpc works without it" ;;
       *) fail 4 "cannot get the source of $name" ;;
     esac
   }

@@ -38,7 +38,7 @@ from_bundle() {
     ZLIB) name=zlib ;;
     toml++) name=tomlplusplus ;;
     oneDNN) name=onednn ;;
-    Kokkos | Catch2 | nlohmann_json | utf8proc) name=$(tr '[:upper:]' '[:lower:]' <<<"$1") ;;
+    Kokkos | Catch2 | nlohmann_json | utf8proc | zstd) name=$(tr '[:upper:]' '[:lower:]' <<<"$1") ;;
     *) return 1 ;;
   esac
   if [ "$name" = kokkos ]; then
@@ -57,7 +57,7 @@ from_bundle() {
 # build_missing_from_bundle: builds what the probe missed and what --from-bundle names, in order of dependency.
 build_missing_from_bundle() {
   local name
-  for name in ZLIB MPI HDF5 Kokkos toml++ nlohmann_json utf8proc oneDNN Catch2; do
+  for name in ZLIB zstd MPI HDF5 Kokkos toml++ nlohmann_json utf8proc oneDNN Catch2; do
     case " $forced " in
       *" $name "*) ;;
       *) grep -q "^$name|" "$scratch/missing" || continue ;;
@@ -76,6 +76,7 @@ bundled_cmake() { # bundled_cmake SOURCE OPTION...
 bundled_zlib() {
   (cd "$1" && CFLAGS="-O3 -fPIC" ./configure --static --prefix="$prefix" && make -j "$(build_jobs)" && make install)
 }
+bundled_zstd() { make -C "$1/lib" -j "$(build_jobs)" CFLAGS="-O3 -fPIC" PREFIX="$prefix" install-static install-includes; }
 bundled_openmpi() {
   (cd "$1" && ./configure --prefix="$prefix" --disable-mpi-fortran --disable-oshmem --disable-man-pages --without-verbs \
     --with-libevent=internal --with-hwloc=internal --with-pmix=internal && make -j "$(build_jobs)" && make install)
