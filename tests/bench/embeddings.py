@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
-"""Mode embed: bytes of a text by type and compression, and its rate beside that of mode evaluate on the same texts.
+"""Mode embed: bytes of a text by type and compression, and its rate beside mode evaluate and beside sentence-transformers.
 
     python3 embeddings.py bytes MODEL SHARDS… [--build BUILD]
     python3 embeddings.py rate MODEL SHARDS… [--build BUILD] [--ranks 1] [--rounds 2]
+    python3 embeddings.py encode MODEL TEXTS [--build BUILD] [--threads 2] [--rounds 2] [--batch 32] [--most 3000]
 
 MODEL: a Hugging Face folder of a BERT model, e.g. all-MiniLM-L6-v2 or bert-base-uncased; SHARDS: files that bert_hpc_prep made with its
 vocabulary for classification. `bytes` embeds them once in each type, pooled (cls) and by token, with and without compression, and also prints what
 the same numbers take as text (fp32 with 9 digits, as numpy.savetxt writes them). `rate` evaluates and embeds them by turns, after a training of one
 step that gives MODEL an output layer; start-up is subtracted, as the time of a run on the shortest of the files. cls is compared with an
 evaluation of classification, whose last block computes first tokens alone, as does cls; mean and tokens, whose last block computes all tokens, with the
-same rate times the share of operations that this leaves out. Times are processor seconds (user and system, of all ranks), which other programs on the
-machine hardly change, and wall seconds; the best round counts. Prints Markdown tables. Exit status: 0 measured, 1 a program failed.
+same rate times the share of operations that this leaves out. Their times are processor seconds (user and system, of all ranks), which other programs
+on the machine hardly change, and wall seconds. `encode` embeds the first texts of a file with a text a line beside sentence-transformers, which
+computes batches of texts sorted by length, as its encode() does, and of texts in the order of the file: all in fp32, truncated to 128 tokens, pooled as
+MODEL says, from text to embeddings, without start-up, in wall seconds. The best round counts. Prints Markdown tables. Exit status: 0 measured, 1 a
+program failed.
 """
 
 import argparse
@@ -35,8 +39,8 @@ def tables(**sections):
 class Program:
     """Runs bert_hpc on inputs in a folder of its own."""
 
-    def __init__(self, folder, build, ranks):
-        self.folder, self.program, self.ranks = pathlib.Path(folder), str(pathlib.Path(build).resolve() / "bert_hpc"), ranks
+    def __init__(self, folder, build, ranks, threads=1):
+        self.folder, self.program, self.ranks, self.threads = pathlib.Path(folder), str(pathlib.Path(build).resolve() / "bert_hpc"), ranks, threads
 
     def run(self, name, **sections):
         """Wall seconds and processor seconds of a run into FOLDER/NAME."""
@@ -46,11 +50,23 @@ class Program:
         path.write_text(tables(**sections), encoding="utf-8")
         command = ["mpirun", "-n", str(self.ranks), self.program, str(path)] if self.ranks > 1 else [self.program, str(path)]
         before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-        done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ, OMP_NUM_THREADS="1"), check=False)
+        done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ, OMP_NUM_THREADS=str(self.threads)), check=False)
         wall, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
         if done.returncode != 0:
             sys.exit(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}\n{path.read_text()}")
         return wall, after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+    def prepare(self, model, texts, output, most):
+        """Shards of a text a row."""
+        (self.folder / f"{output}.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), encoding="utf-8")
+        (self.folder / "prep.toml").write_text(tables(
+            source={"format": "jsonl", "test_files": [str(self.folder / f"{output}.jsonl")], "text": "text"},
+            tokenizer={"vocabulary": str(model), "max_tokens": most}, task={"name": "embedding"}, output={"directory": str(self.folder / output)}), encoding="utf-8")
+        begin = time.perf_counter()
+        done = subprocess.run([f"{self.program}_prep", str(self.folder / "prep.toml")], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            sys.exit(done.stderr)
+        return time.perf_counter() - begin, [str(path) for path in sorted((self.folder / output).glob("test-*.h5"))]
 
     def embed(self, name, model, shards, **keys):
         seconds = self.run(name, run={"mode": "embed"}, model={"pretrained": str(model)}, data={"test": shards}, embed=keys)
@@ -145,19 +161,62 @@ def measure_rate(program, base, shards, rounds):
         print(f"| {name} | {cpu:.2f} | {wall:.2f} | {tokens / wall:,.0f} | {base_cpu * ideal / cpu:.2f} | {base_wall * ideal / wall:.2f} |")
 
 
+def measure_encode(program, folder, path, rounds, batch, most):
+    import sentence_transformers
+    import torch
+
+    texts = [line.strip() for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()][:most]
+    few = texts[:batch]
+    torch.set_num_threads(program.threads)
+    model = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
+    model.max_seq_length = 128
+    best, found = {}, {}
+
+    def ours(name, chosen):
+        seconds, shards = program.prepare(folder, chosen, name, 128)
+        (wall, _), files = program.embed(f"{name}_embedded", folder, shards)
+        vectors = [row for file in files for row in h5py.File(file)["embeddings"][:]]
+        program.forget(name, f"{name}_embedded")
+        return seconds + wall, vectors
+
+    def timed(name, run):
+        begin = time.perf_counter()
+        found[name] = run()
+        best[name] = min(best.get(name, float("inf")), time.perf_counter() - begin)
+
+    for _ in range(rounds):
+        whole, vectors = ours("whole", texts)
+        start, _ = ours("few", few)
+        best["ours"] = min(best.get("ours", float("inf")), whole - start)
+        timed("sorted", lambda: model.encode(texts, batch_size=batch))
+        timed("unsorted", lambda: [row for i in range(0, len(texts), batch) for row in model.encode(texts[i:i + batch], batch_size=batch)])
+    difference = max(abs(float(a) - float(b)) for one, other in zip(vectors, found["sorted"], strict=True) for a, b in zip(one, other, strict=True))
+    rate = (len(texts) - len(few)) / best["ours"]
+    print(f"{len(texts):,} texts, {program.threads} threads, batches of {batch}, best of {rounds} rounds; largest difference of embeddings {difference:.1e}\n")
+    print("| | texts/s | ours to it |\n|---|---:|---:|")
+    print(f"| bert_hpc_prep and bert_hpc | {rate:,.1f} | 1 |")
+    for name in ("sorted", "unsorted"):
+        print(f"| sentence-transformers, texts {name} | {len(texts) / best[name]:,.1f} | {rate / (len(texts) / best[name]):.2f} |")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["bytes", "rate"])
+    parser.add_argument("what", choices=["bytes", "rate", "encode"])
     parser.add_argument("model", type=pathlib.Path, metavar="MODEL")
     parser.add_argument("shards", nargs="+", metavar="SHARDS")
     parser.add_argument("--build", default="build")
     parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--most", type=int, default=3000)
     options = parser.parse_args()
-    shards = [str(pathlib.Path(path).resolve()) for path in options.shards]
+    shards = [str(pathlib.Path(path).resolve()) for path in options.shards]  # or a file of texts
     with tempfile.TemporaryDirectory() as folder:
-        program = Program(folder, options.build, options.ranks)
-        if options.what == "bytes":
+        program = Program(folder, options.build, options.ranks, options.threads if options.what == "encode" else 1)
+        if options.what == "encode":
+            measure_encode(program, options.model.resolve(), pathlib.Path(shards[0]), options.rounds, options.batch, options.most)
+        elif options.what == "bytes":
             measure_bytes(program, options.model.resolve(), shards)
         else:
             measure_rate(program, options.model.resolve(), shards, options.rounds)
