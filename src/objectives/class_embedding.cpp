@@ -73,27 +73,6 @@ class NeighbourCollector : public ResultCollector {
   ClassNeighbours neighbours_;
 };
 
-class NeighbourResults : public SampleResults {
- public:
-  explicit NeighbourResults(const ResultsRequest& data)
-      : reader_(data.reader), loss_(triplets_of(data.task)), columns_(data.outputs) {}
-
-  std::int64_t width(std::int64_t) const override { return columns_; }
-  void keep(std::int64_t, std::span<const float> outputs, std::span<float> kept) const override {
-    std::copy(outputs.begin(), outputs.end(), kept.begin());
-  }
-  std::unique_ptr<ResultCollector> collect(const PredictionsFacts*) const override {
-    return std::make_unique<NeighbourCollector>(reader_, loss_);
-  }
-  bool makes_loss() const override { return true; }
-  bool makes_metrics() const override { return true; }
-
- private:
-  const data::ShardReader& reader_;
-  ops::BatchTriplets loss_;
-  std::int64_t columns_;
-};
-
 /// Throws Error(data) if no text has both a positive and a negative.
 void require_pairs(const config::Task&, const data::ShardReader& reader) {
   if (reader.planned()) return;
@@ -148,9 +127,12 @@ Objective with_mean() {
                           {tasks::batch_hard_soft_margin_loss, triplet_loss},
                           {tasks::batch_semi_hard_loss, triplet_loss},
                           {tasks::batch_all_loss, triplet_loss}},
-          .results = [](const ResultsRequest& data) -> std::unique_ptr<SampleResults> {
-            return std::make_unique<NeighbourResults>(data);
-          },
+          .results =
+              [](const ResultsRequest& data) {
+                return collected_outputs(data.outputs, [&reader = data.reader, loss = triplets_of(data.task)] {
+                  return std::make_unique<NeighbourCollector>(reader, loss);
+                });
+              },
           .check_labels = require_pairs,
           .training_lines = [](const TrainingFacts& training) -> Lines {
             return {{"loss", loss_text(training.task)}, {"pooling", training.task.word(tasks::pooling_key)}};

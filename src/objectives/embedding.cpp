@@ -221,27 +221,6 @@ class EmbeddingCollector : public ResultCollector {
   BlockScorer block_;
 };
 
-class EmbeddingResults : public SampleResults {
- public:
-  explicit EmbeddingResults(const ResultsRequest& data)
-      : reader_(data.reader), settings_(embedding_settings(data.task)), columns_(data.outputs) {}
-
-  std::int64_t width(std::int64_t) const override { return columns_; }
-  void keep(std::int64_t, std::span<const float> outputs, std::span<float> kept) const override {
-    std::copy(outputs.begin(), outputs.end(), kept.begin());
-  }
-  std::unique_ptr<ResultCollector> collect(const PredictionsFacts*) const override {
-    return std::make_unique<EmbeddingCollector>(reader_, settings_);
-  }
-  bool makes_loss() const override { return true; }
-  bool makes_metrics() const override { return true; }
-
- private:
-  const data::ShardReader& reader_;
-  EmbeddingSettings settings_;
-  std::int64_t columns_;
-};
-
 std::string dimensions_text(const EmbeddingSettings& settings) {
   std::string text;
   for (const std::int64_t columns : settings.dimensions) {
@@ -281,9 +260,13 @@ Objective with_mean() {
   return {.task = tasks::find("embedding"),
           .head = layers::token_embedding_head(ops::Pooling::mean, group_loss, ops::TextGroupLoss::scratch),
           .step_losses = {{tasks::multiple_negatives_loss, multiple_negatives}},
-          .results = [](const ResultsRequest& data) -> std::unique_ptr<SampleResults> {
-            return std::make_unique<EmbeddingResults>(data);
-          },
+          .results =
+              [](const ResultsRequest& data) {
+                return collected_outputs(data.outputs,
+                                         [&reader = data.reader, settings = embedding_settings(data.task)] {
+                                           return std::make_unique<EmbeddingCollector>(reader, settings);
+                                         });
+              },
           .check_labels =
               [](const config::Task& task, const data::ShardReader& reader) {
                 if (reader.planned()) return;

@@ -1,6 +1,7 @@
 #include "bert_hpc/objectives/sample_results.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "bert_hpc/core/error.hpp"
 
@@ -84,7 +85,30 @@ class RowResults : public SampleResults {
   std::mutex& hdf5_;
 };
 
+class CollectedOutputs : public SampleResults {
+ public:
+  CollectedOutputs(std::int64_t outputs, std::function<std::unique_ptr<ResultCollector>()> collector)
+      : outputs_(outputs), collector_(std::move(collector)) {}
+
+  std::int64_t width(std::int64_t) const override { return outputs_; }
+  void keep(std::int64_t, std::span<const float> outputs, std::span<float> kept) const override {
+    std::copy(outputs.begin(), outputs.end(), kept.begin());
+  }
+  std::unique_ptr<ResultCollector> collect(const PredictionsFacts*) const override { return collector_(); }
+  bool makes_loss() const override { return true; }
+  bool makes_metrics() const override { return true; }
+
+ private:
+  std::int64_t outputs_;
+  std::function<std::unique_ptr<ResultCollector>()> collector_;
+};
+
 }  // namespace
+
+std::unique_ptr<SampleResults> collected_outputs(std::int64_t outputs,
+                                                 std::function<std::unique_ptr<ResultCollector>()> collector) {
+  return std::make_unique<CollectedOutputs>(outputs, std::move(collector));
+}
 
 std::unique_ptr<SampleResults> row_results(const data::ShardReader& reader, std::int64_t outputs, std::mutex& hdf5) {
   return std::make_unique<RowResults>(reader, outputs, hdf5);

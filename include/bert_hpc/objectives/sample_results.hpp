@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -71,6 +72,11 @@ using MakeResults = std::unique_ptr<SampleResults> (*)(const ResultsRequest&);
 /// The outputs themselves, for predictions alone: collect() needs files. `outputs`: of a row, of which each sample has
 /// one. `reader` must outlive it. `hdf5` is held during HDF5 calls.
 std::unique_ptr<SampleResults> row_results(const data::ShardReader& reader, std::int64_t outputs, std::mutex& hdf5);
+
+/// The outputs themselves, for a collector that makes the loss and all metrics, such as those of embeddings. `outputs`:
+/// of a sample.
+std::unique_ptr<SampleResults> collected_outputs(std::int64_t outputs,
+                                                 std::function<std::unique_ptr<ResultCollector>()> collector);
 
 /// Throws Error(data) if the data have no texts, which predictions need.
 void require_texts(const data::ShardReader& reader);
