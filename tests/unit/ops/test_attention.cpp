@@ -7,6 +7,7 @@
 #include "bert_hpc/ops/attention.hpp"
 #include "bert_hpc/ops/attention_dropout.hpp"
 #include "support/attention_case.hpp"
+#include "support/kernel_kinds.hpp"
 #include "support/sample_tensors.hpp"
 
 using namespace bert_hpc;
@@ -18,7 +19,7 @@ namespace {
 /// The implementations in this build.
 const std::vector<std::string>& kinds() {
   static const std::vector<std::string> gpu{"portable", "fused", "fused-split"};
-  static const std::vector<std::string> cpu{"portable", "plain", "fused", "fused-baseline"};
+  static const std::vector<std::string> cpu = test::kinds_under_test({"portable", "plain", "fused", "fused-baseline"});
   return core::is_gpu_build() ? gpu : cpu;
 }
 std::string a_kind() {

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
 #include <limits>
 
 #include "bert_hpc/core/device_memory.hpp"
 #include "bert_hpc/ops/attention.hpp"
 #include "support/attention_case.hpp"
+#include "support/kernel_kinds.hpp"
 
 using namespace bert_hpc;
 using test::AttentionCase;
@@ -19,7 +21,7 @@ namespace {
 
 std::string a_kind() {
   if (core::is_gpu_build()) return GENERATE("portable", "fused", "fused-split");
-  return GENERATE("portable", "plain", "fused", "fused-baseline");
+  return GENERATE(from_range(test::kinds_under_test({"portable", "plain", "fused", "fused-baseline"})));
 }
 OperandKind operands() {
   return GENERATE(OperandKind(DataType::bf16), OperandKind(DataType::fp16), OperandKind(DataType::fp32),

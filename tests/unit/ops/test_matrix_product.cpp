@@ -10,6 +10,7 @@
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/matrix_product.hpp"
+#include "support/kernel_kinds.hpp"
 #include "support/sample_tensors.hpp"
 
 using namespace bert_hpc;
@@ -22,7 +23,7 @@ namespace {
 // The back ends of this build on this processor.
 std::vector<std::string> kinds() {
   std::vector<std::string> found;
-  for (const char* kind : {"native", "onednn", "blas", "cublas", "portable"}) {
+  for (const std::string& kind : test::kinds_under_test({"native", "onednn", "blas", "cublas", "portable"})) {
     try {
       ops::make_matrix_product(kind);
       found.push_back(kind);

@@ -7,12 +7,14 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
 #include <cmath>
 #include <functional>
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/activation.hpp"
 #include "bert_hpc/ops/matrix_product.hpp"
+#include "support/kernel_kinds.hpp"
 #include "support/stored_matrix.hpp"
 
 using namespace bert_hpc;
@@ -93,9 +95,9 @@ double error_of_gelu(DataType type) {
   return type == DataType::fp32 ? 0.0 : 0x1p-12;
 }
 
-const char* any_kind() {
+std::string any_kind() {
   if (core::is_gpu_build()) return GENERATE("cublas", "portable");
-  return GENERATE("native", "portable");
+  return GENERATE(from_range(test::kinds_under_test({"native", "portable"})));
 }
 
 }  // namespace
