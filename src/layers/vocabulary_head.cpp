@@ -1,10 +1,29 @@
 #include "vocabulary_head.hpp"
 
+#include "bert_hpc/core/error.hpp"
 #include "bert_hpc/ops/activation.hpp"
+#include "bert_hpc/ops/gelu_tanh.hpp"
 #include "bert_hpc/ops/layer_norm.hpp"
 #include "bert_hpc/ops/losses.hpp"
 
 namespace bert_hpc::layers {
+namespace {
+
+/// d_y becomes d_y ∘ activation'(pre).
+void activate_backward(Activation activation, ConstMatrix pre, Matrix d_y) {
+  switch (activation) {
+    case Activation::gelu:
+      return ops::gelu_backward(pre, d_y, d_y);
+    case Activation::gelu_tanh:
+      return ops::gelu_tanh_backward(pre, d_y, d_y);
+    case Activation::silu:
+      return ops::silu_backward(pre, d_y, d_y);
+    default:
+      throw core::Error(core::ExitCode::internal, "vocabulary head: an activation without a gradient");
+  }
+}
+
+}  // namespace
 
 void VocabularyHead::declare(const HeadSettings& settings, std::vector<core::ParameterSpec>& specs,
                              const TensorRank& tensor_rank) {
@@ -126,11 +145,7 @@ void VocabularyHead::backward_input(Engine& engine, const StepContext& context, 
   ops::residual_layer_norm_backward(context.dropout(0.0f, settings_.site), group_.own(rows), d_features,
                                     saved.activated, transform_->norm.gamma(), transform_->norm.mean(saved.statistics),
                                     transform_->norm.rstd(saved.statistics), saved.d_dense, {});
-  if (settings_.activation == Activation::silu) {
-    ops::silu_backward(saved.dense, saved.d_dense, saved.d_dense);
-  } else {
-    ops::gelu_backward(saved.dense, saved.d_dense, saved.d_dense);
-  }
+  activate_backward(settings_.activation, saved.dense, saved.d_dense);
   transform_->dense.backward_input(engine, saved.d_dense, d_x, ops::Write::replace);
 }
 
