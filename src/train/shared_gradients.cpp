@@ -25,8 +25,9 @@ std::vector<std::string> shared_parameters(const std::vector<core::ParameterSpec
 }
 
 SharedGradients::SharedGradients(const core::ParameterStore& parameters, const std::vector<core::ParameterSpec>& model,
-                                 const std::vector<std::string>& names, comm::Communicator& all_ranks, bool counts)
-    : all_ranks_(all_ranks), counts_(counts) {
+                                 const std::vector<std::string>& names, comm::Communicator& all_ranks, bool counts,
+                                 int tensor_rank)
+    : all_ranks_(all_ranks) {
   std::map<std::string, std::int64_t> offset;  // of each copy in gradients_
   std::int64_t floats = 0;
   for (const std::string& name : names) {
@@ -43,8 +44,12 @@ SharedGradients::SharedGradients(const core::ParameterStore& parameters, const s
     const auto found = offset.find(slice.name);
     if (found == offset.end()) continue;
     const core::ShardRuns runs = core::runs_of(slice.shape, slice.shard);
+    const bool counts_here = counts && (tensor_rank == 0 || !slice.shard.is_whole());
     for (std::int64_t r = 0; r < runs.count; ++r) {
-      runs_.push_back({slice.offset + r * runs.length, runs.length, found->second + runs.first + r * runs.stride});
+      runs_.push_back({.begin = slice.offset + r * runs.length,
+                       .size = runs.length,
+                       .offset = found->second + runs.first + r * runs.stride,
+                       .counts = counts_here});
     }
   }
   gradients_ = core::Buffer<float>(floats);
@@ -54,7 +59,7 @@ void SharedGradients::add(std::span<const OwnedRange> sums) {
   const std::span<float> all(gradients_.data(), static_cast<std::size_t>(gradients_.size()));
   ops::set_zero(all);
   for (const Run& run : runs_) {
-    if (!counts_) break;
+    if (!run.counts) continue;
     for_held_parts(sums, run.begin, run.size, [&](std::span<float> part, std::int64_t at) {
       ops::copy(part, all.subspan(static_cast<std::size_t>(run.offset + at), part.size()));
     });

@@ -22,10 +22,12 @@ std::vector<std::string> shared_parameters(const std::vector<core::ParameterSpec
 class SharedGradients {
  public:
   /// `model`: the parameters of the whole model in order. `names`: shared_parameters(). `all_ranks`: all ranks that
-  /// hold a part of the model. `counts`: no other rank gives add() the same elements of the same parameters. The
-  /// parameters and `all_ranks` must outlive this object.
+  /// hold a part of the model. `counts`: no other replica gives add() the same elements of the same parameters. What
+  /// every rank of a tensor group has whole is given by the first of them. The parameters and `all_ranks` must outlive
+  /// this object.
   SharedGradients(const core::ParameterStore& parameters, const std::vector<core::ParameterSpec>& model,
-                  const std::vector<std::string>& names, comm::Communicator& all_ranks, bool counts);
+                  const std::vector<std::string>& names, comm::Communicator& all_ranks, bool counts,
+                  int tensor_rank = 0);
 
   std::int64_t bytes() const { return gradients_.size() * static_cast<std::int64_t>(sizeof(float)); }
 
@@ -35,9 +37,10 @@ class SharedGradients {
 
  private:
   /// A run of elements of a copy that this rank has: elements [begin, begin + size) of the arena, from `offset` on in
-  /// gradients_.
+  /// gradients_. `counts`: no other rank gives their sums.
   struct Run {
     std::int64_t begin = 0, size = 0, offset = 0;
+    bool counts = true;
   };
   /// The copies of one parameter: `copies` rows of `size` elements in gradients_, from `first` on.
   struct Shared {
@@ -48,7 +51,6 @@ class SharedGradients {
   }
 
   comm::Communicator& all_ranks_;
-  bool counts_;
   std::vector<Shared> shared_;
   std::vector<Run> runs_;
   core::Buffer<float> gradients_;  // gradients of each copy; 0 for elements of other ranks

@@ -61,7 +61,7 @@ void Trainer::complete_sums() {
   if (!shared.empty()) {
     // Reproducible sums are whole on every replica, others in pieces.
     const bool counts = !reducer_.plan().settings.reproducible || model_.coordinates.data == 0;
-    shared_.emplace(model_.parameters, all, shared, model_.groups().world, counts);
+    shared_.emplace(model_.parameters, all, shared, model_.groups().world, counts, model_.coordinates.tensor);
   }
   if (!tied_ && !shared_) return;
   reducer_.set_completion([this](std::span<const train::OwnedRange> pieces) {
