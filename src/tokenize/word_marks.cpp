@@ -1,8 +1,10 @@
 #include "bert_hpc/tokenize/word_marks.hpp"
 
+#include <optional>
 #include <utility>
 
 #include "character_map.hpp"
+#include "character_steps.hpp"
 
 namespace bert_hpc::tokenize {
 namespace {
@@ -31,6 +33,20 @@ bool ends_in_blank(std::string_view text) {
   std::size_t last = text.size();
   while (last > 0 && (static_cast<unsigned char>(text[last - 1]) & 0xC0) == 0x80) --last;
   return last > 0 && blank_size(text, last - 1) > 0;
+}
+
+/// The step where it changes single characters.
+std::optional<CharacterStep> character_step(TextStep::Kind kind) {
+  switch (kind) {
+    case TextStep::Kind::decompose:
+      return CharacterStep::decompose;
+    case TextStep::Kind::strip_accents:
+      return CharacterStep::strip_accents;
+    case TextStep::Kind::lowercase:
+      return CharacterStep::lowercase;
+    default:
+      return std::nullopt;
+  }
 }
 
 /// Bytes [begin, end) that a step replaces, the first from `from` on; begin = the text's size: none.
@@ -81,6 +97,13 @@ void prepend(const std::string& added, OriginText& text) {
 /// Makes `text` what the steps make of it. `buffer`: for what lies between two steps.
 void apply_steps(const WordMarks& marks, std::unique_ptr<OriginText>& text, std::unique_ptr<OriginText>& buffer) {
   for (const TextStep& step : marks.steps) {
+    if (const std::optional<CharacterStep> characters = character_step(step.kind)) {
+      if (leaves(*characters, text->bytes)) continue;
+      buffer->clear();
+      apply(*characters, *text, *buffer);
+      std::swap(text, buffer);
+      continue;
+    }
     switch (step.kind) {
       case TextStep::Kind::map:
         buffer->clear();
@@ -143,6 +166,10 @@ std::string_view MarkedWords::valid(std::string_view text) {
 /// Whether a step may change the text.
 bool MarkedWords::changes(std::string_view text) const {
   for (const TextStep& step : marks_.steps) {
+    if (const std::optional<CharacterStep> characters = character_step(step.kind)) {
+      if (!leaves(*characters, text)) return true;
+      continue;
+    }
     switch (step.kind) {
       case TextStep::Kind::map:
         if (!marks_.map->leaves(text)) return true;

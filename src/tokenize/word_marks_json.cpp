@@ -17,6 +17,15 @@ using Problems = std::vector<std::string>;
 
 constexpr const char* runs_of_spaces = " {2,}";
 
+/// Steps without settings, by their type.
+struct PlainStep {
+  TextStep::Kind kind;
+  const char* type;
+};
+constexpr PlainStep plain_steps[] = {{TextStep::Kind::decompose, "NFKD"},
+                                     {TextStep::Kind::strip_accents, "StripAccents"},
+                                     {TextStep::Kind::lowercase, "Lowercase"}};
+
 struct MarkName {
   WordMark mark;
   const char* name;
@@ -26,7 +35,11 @@ constexpr MarkName mark_names[] = {
 
 void read_normalizer(const json& given, MarkedForm& form, const char* model, Problems& problems) {
   for (const json& element : elements_of(given, "normalizers")) {
-    if (has_type(element, "Precompiled")) {
+    const auto* const plain = std::find_if(std::begin(plain_steps), std::end(plain_steps),
+                                           [&](const PlainStep& one) { return has_type(element, one.type); });
+    if (plain != std::end(plain_steps)) {
+      form.marks.steps.push_back({.kind = plain->kind});
+    } else if (has_type(element, "Precompiled")) {
       const json& map = member(element, "precompiled_charsmap");
       if (map.is_null() || map == "") continue;
       std::string problem = "its precompiled_charsmap is no base64.";
@@ -57,8 +70,10 @@ void read_normalizer(const json& given, MarkedForm& form, const char* model, Pro
         problems.push_back("its normalizer replaces " + shown(pattern) + "; this version reads texts and \" {2,}\".");
       }
     } else {
-      problems.push_back("its normalizer is " + type_of(element) +
-                         "; this version reads Precompiled, Prepend, Strip and Replace before " + model + ".");
+      problems.push_back(
+          "its normalizer is " + type_of(element) +
+          "; this version reads Lowercase, NFKD, Precompiled, Prepend, Replace, Strip and StripAccents before " +
+          model + ".");
     }
   }
 }
@@ -142,6 +157,9 @@ namespace {
 ordered_json normalizer_of(const MarkedForm& form) {
   ordered_json elements = ordered_json::array();
   for (const TextStep& step : form.marks.steps) {
+    for (const PlainStep& plain : plain_steps) {
+      if (step.kind == plain.kind) elements.push_back({{"type", plain.type}});
+    }
     switch (step.kind) {
       case TextStep::Kind::map:
         elements.push_back({{"type", "Precompiled"}, {"precompiled_charsmap", form.character_map}});
@@ -157,6 +175,8 @@ ordered_json normalizer_of(const MarkedForm& form) {
         break;
       case TextStep::Kind::replace:
         elements.push_back({{"type", "Replace"}, {"pattern", {{"String", step.from}}}, {"content", step.to}});
+        break;
+      default:
         break;
     }
   }

@@ -26,11 +26,14 @@ inline constexpr std::string_view word_mark = "\xE2\x96\x81";
 /// A step of the normalizer.
 struct TextStep {
   enum class Kind {
-    map,         ///< by the CharacterMap
-    strip,       ///< blanks at the ends go
-    merge_runs,  ///< two or more spaces become `to`
-    replace,     ///< `from` becomes `to`
-    prepend,     ///< `to` is put before a text that is not empty
+    map,            ///< by the CharacterMap
+    strip,          ///< blanks at the ends go
+    merge_runs,     ///< two or more spaces become `to`
+    replace,        ///< `from` becomes `to`
+    prepend,        ///< `to` is put before a text that is not empty
+    decompose,      ///< compatibility decomposition (NFKD)
+    strip_accents,  ///< combining marks go
+    lowercase,
   };
   Kind kind = Kind::map;
   bool left = false, right = false;  ///< strip: which ends

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Makes unigram.json: ids and offsets of hostile texts as Hugging Face's tokenizers gives them, for Unigram tokenizers of
-each form (XLM-RoBERTa's, those that Transformers converts, without a normalizer, with tokens of bytes). SentencePiece
+each form (XLM-RoBERTa's, those that Transformers converts, ALBERT's, without a normalizer, with tokens of bytes). SentencePiece
 trains vocabularies of a few hundred pieces here, with a small table of characters.
 
 Run: python make_unigram.py > unigram.json    (needs tokenizers, sentencepiece and protobuf)
@@ -77,13 +77,28 @@ def forms(character_map=None, **options):
     whole = tokenizer_of(model)
     whole.pre_tokenizer = pre_tokenizers.Metaspace(replacement=MARK, prepend_scheme="never", split=False)
     yield "whole", whole
+    quotes = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
+    albert = tokenizer_of(model)
+    albert.normalizer = normalizers.Sequence([*quotes, normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase(), charsmap(model)])
+    albert.pre_tokenizer = split(prepend_scheme="always")
+    albert.post_processor = processors.TemplateProcessing("<s> $A </s>", "<s> $A </s> $B:1 </s>:1", [("<s>", 0), ("</s>", 2)])
+    yield "albert", albert
+    accents = tokenizer_of(model)  # ALBERT's with keep_accents
+    accents.normalizer = normalizers.Sequence([*quotes, normalizers.Lowercase(), charsmap(model)])
+    accents.pre_tokenizer = split(prepend_scheme="always")
+    yield "accents", accents
+    decomposed = tokenizer_of(model)  # marks stay, in canonical order
+    decomposed.normalizer = normalizers.NFKD()
+    decomposed.pre_tokenizer = split(prepend_scheme="always")
+    yield "decomposed", decomposed
     fallen = trained(character_map, byte_fallback=True, vocab_size=420)
     bytes_ = tokenizer_of(fallen, byte_fallback=True)
     bytes_.normalizer, bytes_.pre_tokenizer = charsmap(fallen), split(prepend_scheme="always")
     yield "bytes", bytes_
 
 
-OWN = [MARK, "e\u0301", "a\u0308", "\ufb01", "\u2026", "\uff21", "\uff22\uff11", "\u0e33", "\uac00", "``", "\u0301", "\u1100\u1161", "Na\u0131ve", "fa\u00e7ade"]
+OWN = [MARK, "e\u0301", "a\u0308", "\ufb01", "\u2026", "\uff21", "\uff22\uff11", "\u0e33", "\uac00", "``", "\u0301", "\u1100\u1161", "Na\u0131ve", "fa\u00e7ade",
+       "''", "\u1ebf", "e\u0323\u0302", "e\u0302\u0323", "\u0130", "\u1e9b\u0323", "\ufdfa", "\u00bd", "\u20dd", "\u0903", "\u0345", "\u01c5", "\u03a3", "\U0001d15e"]
 
 
 def texts():

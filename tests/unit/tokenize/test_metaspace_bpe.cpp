@@ -173,8 +173,8 @@ TEST_CASE("what a tokenizer.json of BPE with ▁ has that is not computed is nam
   CHECK_THAT(problem_after([](json& d) {
                d["normalizer"] = {{"type", "NFC"}};
              }),
-             has("its normalizer is of type \"NFC\"; this version reads Precompiled, Prepend, Strip and Replace before "
-                 "BPE."));
+             has("its normalizer is of type \"NFC\"; this version reads Lowercase, NFKD, Precompiled, Prepend, Replace, "
+                 "Strip and StripAccents before BPE."));
   CHECK_THAT(problem_after([](json& d) {
                d["pre_tokenizer"] = {{"type", "Whitespace"}};
              }),

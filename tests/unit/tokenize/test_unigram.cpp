@@ -123,7 +123,8 @@ TEST_CASE("what a Unigram tokenizer.json has that is not computed is named") {
   CHECK_THAT(problem_after([](json& d) {
                d["normalizer"] = {{"type", "NFKC"}};
              }),
-             has("its normalizer is of type \"NFKC\"; this version reads Precompiled, Prepend, Strip and Replace"));
+             has("its normalizer is of type \"NFKC\"; this version reads Lowercase, NFKD, Precompiled, "
+                 "Prepend, Replace, Strip and StripAccents before Unigram."));
   CHECK_THAT(problem_after([](json& d) { d["normalizer"]["precompiled_charsmap"] = "AAAA"; }),
              has("its precompiled_charsmap is damaged"));
   CHECK_THAT(problem_after([](json& d) { d["normalizer"]["precompiled_charsmap"] = "?"; }), has("is no base64"));
