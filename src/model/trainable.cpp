@@ -17,6 +17,11 @@ void check(const ModelPlan& plan, const TrainableSettings& settings) {
                                                  ", but the model has " + core::counted(blocks, "layer") +
                                                  ": write a number from 0 to " + std::to_string(blocks) + '.');
   }
+  if (settings.freeze_layers > 0 && settings.freeze_layers < blocks && plan.shares_blocks) {
+    throw core::Error(core::ExitCode::input, "[model] freeze_layers = " + std::to_string(settings.freeze_layers) +
+                                                 ", but blocks of this model have the same parameters: write 0, or " +
+                                                 std::to_string(blocks) + " for all of them.");
+  }
 }
 
 /// Names of biases end in ".bias", or in one like ".bias_ih_l0" of a recurrent layer.

@@ -95,6 +95,11 @@ TASKS = {
     # embeddings of fewer columns than the encoder, and of more, as those of the small model and of generators
     "electra_classification_small": dict(layers=1, labels=5, keep_values=False, embeddings=20),
     "electra_masked_lm_wide": dict(layers=1, labels=2, keep_values=False, embeddings=64),
+    # blocks 0 and 1 have the same parameters, block 2 others; then all blocks the same
+    "albert_classification": dict(layers=3, labels=5, keep_values=True, embeddings=20, groups=2),
+    "albert_masked_lm": dict(layers=2, labels=2, keep_values=False, embeddings=20),
+    "albert_token_classification": dict(layers=2, labels=5, keep_values=False, embeddings=48),
+    "albert_question_answering": dict(layers=1, labels=2, keep_values=False, embeddings=20),
     "roberta_regression": dict(layers=1, labels=1, keep_values=False),
     "roberta_multi_label": dict(layers=1, labels=5, keep_values=False),
     "roberta_question_answering": dict(layers=1, labels=2, keep_values=False),
@@ -128,6 +133,7 @@ FAMILIES = {  # before a task's name; else BERT
     "esm": "Esm",
     "eurobert": "EuroBert",
     "mpnet": "MPNet",
+    "albert": "Albert",
     "bilstm": "BiLstm",
 }
 
@@ -221,6 +227,8 @@ def make_config(task, settings):
         types = 1
     elif family == "electra":
         common["embedding_size"] = settings.get("embeddings", 48)
+    elif family == "albert":
+        common |= dict(embedding_size=settings["embeddings"], num_hidden_groups=settings.get("groups", 1), classifier_dropout_prob=0.0)
     return getattr(transformers, FAMILIES.get(family, "Bert") + "Config")(
         **sizes,
         type_vocab_size=types,
@@ -261,7 +269,7 @@ def make_model(task, settings, random):
                 pass
             elif is_bias(name):
                 values = numpy.float32(0.1) * values
-            elif "project" in name:  # its result is about as large as that of a norm
+            elif "project" in name or "mapping" in name:  # its result is about as large as that of a norm
                 values = numpy.float32(0.12) * values
             elif "embedding" in name or ".wte." in name or ".wpe." in name:
                 values = numpy.float32(0.5) * values

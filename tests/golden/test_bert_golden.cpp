@@ -58,7 +58,8 @@ bool has_zero_gradient(const test::GoldenBatch& batch, const std::string& name) 
   }
   const bool last_bias = name == "classifier.bias" || name == "classifier.out_proj.bias";
   if (last_bias && !(batch.lists.empty() && batch.spans.empty())) return true;
-  const bool last_norm = name.ends_with("layer.0.output.LayerNorm.bias") || name.ends_with("output_layer_norm.bias");
+  const bool last_norm = name.ends_with("layer.0.output.LayerNorm.bias") || name.ends_with("output_layer_norm.bias") ||
+                         name.ends_with("full_layer_layer_norm.bias");
   return !batch.spans.empty() && (name == "qa_outputs.bias" || last_norm);  // models with spans have one layer
 }
 

@@ -24,11 +24,11 @@ LISTWISE = "answer_ranking_listwise"  # answer_ranking with the other loss
 BOUNDED = "regression_within_range"  # regression with the range of the labels
 COLUMNS = "columns_regression"  # regression on several label columns, some of whose labels are missing
 # Task names of the input, if they differ, and the label column of the table.
-TASKS = {LISTWISE: "answer_ranking", BOUNDED: "regression", COLUMNS: "regression", "electra_regression": "regression", "mpnet_regression": "regression", "roberta_classification": "classification",
+TASKS = {LISTWISE: "answer_ranking", BOUNDED: "regression", COLUMNS: "regression", "electra_regression": "regression", "mpnet_regression": "regression", "roberta_classification": "classification", "albert_classification": "classification",
          "gpt2_causal_lm": "causal_lm", "modernbert_classification": "classification", "bilstm_classification": "classification", "embedding_symmetric": "embedding",
          **dict.fromkeys(["embedding_scores", "embedding_negatives", "embedding_triplets", "embedding_triplet_columns", "embedding_margins", "embedding_duplicates"], "embedding"),
          **dict.fromkeys(["class_embedding", "class_embedding_soft_margin", "class_embedding_semi_hard", "class_embedding_all"], "class_embedding")}
-LABELS = {"classification": "label", "roberta_classification": "label", "modernbert_classification": "label", "regression": "score", BOUNDED: "score", COLUMNS: ["score", "size", "vowels"],
+LABELS = {"classification": "label", "roberta_classification": "label", "albert_classification": "label", "modernbert_classification": "label", "regression": "score", BOUNDED: "score", COLUMNS: ["score", "size", "vowels"],
           "electra_regression": "score", "mpnet_regression": "score", "bilstm_classification": "label", "multi_label": "labels", "token_classification": "tags"}
 # [task] of embeddings.
 EMBEDDINGS = {"embedding": {}, "embedding_symmetric": {"symmetric": True, "scale": 10.0, "pooling": "cls"},
@@ -50,7 +50,7 @@ EMBEDDING_SOURCES = {"embedding_scores": {"label": "score"}, "embedding_negative
                      "embedding_margins": {"label": "score", "negatives": ["near"]},
                      "embedding_duplicates": {"text": "topic", "text_pair": "ends", "negatives": ["far"]}}
 CASES = [*LABELS, "answer_ranking", LISTWISE, "question_answering", "gpt2_causal_lm", *EMBEDDINGS]
-FAMILIES = {"electra": "Electra", "roberta": "Roberta", "mpnet": "MPNet", "gpt2": "GPT2", "modernbert": "ModernBert", "bilstm": "BiLstm"}  # before a task's name; else BERT
+FAMILIES = {"electra": "Electra", "albert": "Albert", "roberta": "Roberta", "mpnet": "MPNet", "gpt2": "GPT2", "modernbert": "ModernBert", "bilstm": "BiLstm"}  # before a task's name; else BERT
 CLASSES = dict.fromkeys([*EMBEDDINGS, *CLASS_EMBEDDINGS], "Model") | {"question_answering": "ForQuestionAnswering", "token_classification": "ForTokenClassification", "gpt2_causal_lm": "LMHeadModel", "masked_lm": "ForMaskedLM"}
 PROBLEMS = {"regression": "regression", BOUNDED: "regression", COLUMNS: "regression", "electra_regression": "regression", "mpnet_regression": "regression", "multi_label": "multi_label_classification"}
 # LoRA: 20 steps with each of these adapters, of classification unless they name another task.
@@ -63,10 +63,11 @@ ADAPTERS = {
     "gpt2": {"rank": 4, "alpha": 6.0, "task": "gpt2_causal_lm"},
     "gpt2_magnitudes": {"rank": 4, "alpha": 6.0, "dora": True, "task": "gpt2_causal_lm"},
     "modernbert": {"rank": 4, "alpha": 6.0, "task": "modernbert_classification"},
+    "albert": {"rank": 4, "alpha": 6.0, "task": "albert_classification"},
 }
 TARGETS = {"usual": ["query", "value"], "some": ["key", "intermediate.dense"],
            "magnitudes": ["query", "key", "intermediate.dense", "output.dense"],
-           "modernbert": ["Wqkv", "Wi", "Wo"], "gpt2": ["c_attn"], "gpt2_magnitudes": ["c_attn", "attn.c_proj", "c_fc"],
+           "modernbert": ["Wqkv", "Wi", "Wo"], "albert": ["query", "value", "ffn"], "gpt2": ["c_attn"], "gpt2_magnitudes": ["c_attn", "attn.c_proj", "c_fc"],
            "all_layers": ["query", "key", "value", "attention.output.dense", "intermediate.dense", "output.dense"]}
 # Distillation: 20 steps beside a teacher of three blocks, of the task of this name unless they name another.
 DISTILLED_STEPS, TEACHER_LAYERS = 20, 3
@@ -239,6 +240,8 @@ def config_of(task, shard):
               "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "initializer_range": 0.1}
     if family == "electra":
         config["embedding_size"] = 24  # a layer between, as in the small model
+    if family == "albert":  # all blocks have the same parameters
+        config |= {"embedding_size": 24, "hidden_act": "gelu_new", "classifier_dropout_prob": 0.0, "num_hidden_groups": 1}
     if family == "modernbert":  # the second layer attends to 4 tokens on each side; means of all tokens are classified
         config = {"architectures": ["ModernBert" + kind], "model_type": family, "vocab_size": shard["words"], "hidden_size": HIDDEN,
                   "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "intermediate_size": INNER, "max_position_embeddings": MAX_TOKENS,
@@ -300,6 +303,16 @@ def shapes_of(task, config):
         shapes[f"{name}.bias"] = shape[:1]
 
     add(f"{family}.embeddings.LayerNorm", columns)
+    if family == "albert":
+        layer = "albert.encoder.albert_layer_groups.0.albert_layers.0"
+        for name in ("query", "key", "value", "dense"):
+            add(f"{layer}.attention.{name}", hidden, hidden)
+        for name in ("attention.LayerNorm", "full_layer_layer_norm"):
+            add(f"{layer}.{name}", hidden)
+        for name, rows, inputs in ((f"{layer}.ffn", inner, hidden), (f"{layer}.ffn_output", hidden, inner), ("albert.pooler", hidden, hidden),
+                                   ("albert.encoder.embedding_hidden_mapping_in", hidden, columns), ("classifier", labels, hidden)):
+            add(name, rows, inputs)
+        return shapes
     if columns != hidden:
         add(f"{family}.embeddings_project", hidden, columns)
     for i in range(config["num_hidden_layers"]):
@@ -394,7 +407,7 @@ def write_adapter(folder, name, start, shard):
         values[f"{prefix}.lora_B.weight"] = draw.normal(0, 0.05, (shape[0], lora["rank"]))
         if lora.get("dora"):
             values[f"{prefix}.lora_magnitude_vector"] = np.linalg.norm(weights[key], axis=0 if transposed else 1) * draw.uniform(0.8, 1.2, shape[0])
-    modules = [] if transposed else ["head.dense", "head.norm", "classifier"] if "head.norm.weight" in weights else ["bert.pooler.dense", "classifier"]
+    modules = [] if transposed else ["head.dense", "head.norm", "classifier"] if "head.norm.weight" in weights else [name for name in ("bert.pooler.dense", "albert.pooler", "classifier") if f"{name}.weight" in weights]
     for module in modules:
         for part in ("weight", "bias"):
             if f"{module}.{part}" not in weights:

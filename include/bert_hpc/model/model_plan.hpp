@@ -71,7 +71,8 @@ struct ModelPlan {
   DataType storage = DataType::fp32;  ///< of activations
   WeightTable weights{};              ///< tensors of files that hold the parameters
   std::function<void(core::ParameterSpec&)> change_spec{};  ///< of initial values that are the family's own, or empty
-  std::vector<Projection> projections{};                    ///< of a training of all parameters, at most one an edge
+  bool shares_blocks = false;             ///< several blocks have the same parameters: none is trained or taken alone
+  std::vector<Projection> projections{};  ///< of a training of all parameters, at most one an edge
   Recomputation recomputation{};
   std::optional<LowRankSettings> low_rank{};  ///< of the sublayers' adapters, where there are any; see add_adapters()
   // What a training changes, of set_trains(); both empty: everything.

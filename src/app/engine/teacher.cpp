@@ -221,6 +221,11 @@ TeacherPlan plan_teacher(const config::Config& input, const model::ModelConfig& 
                    .share = static_cast<float>(input.distill.alpha),
                    .storage = storage_type(input)};
   const model::ModelPlan of_student = plan_of(input, student, objective.head, true);
+  if (!input.distill.initialize.empty() && of_student.shares_blocks) {
+    throw Error(ExitCode::input,
+                "[distill] initialize takes single blocks, but the student's have the same parameters: remove it, or "
+                "set [model] pretrained.");
+  }
   plan.pairs = state_pairs(input, of_student, plan.request.plan);
   if (projects_states(input, of_student, plan.request.plan)) plan.projected = student.hidden_size;
   plan.attention = attention_pairs(input, student, teacher);

@@ -123,7 +123,7 @@ std::string family_list();
 /// Names of a block's layers, without ".weight", and what they compute. The block's index stands between `block` and
 /// the rest: "layer.3.query".
 struct BlockNames {
-  std::string block;  ///< "layer."
+  std::string block{};  ///< "layer."
   std::string query, key, value, attention_output, attention_norm, intermediate, output, norm;
   ops::AttentionMask mask{};
   ops::Activation activation = ops::Activation::gelu;
@@ -131,9 +131,12 @@ struct BlockNames {
   bool biases = true;
   layers::NormKind norm_kind = layers::NormKind::layer;
   std::function<void(std::int64_t block, layers::AttentionSettings&)> change_attention{};
+  std::function<std::string(std::int64_t block)> own_prefix{};  ///< of names that `block` does not begin, or empty
 
   /// "layer.3."
-  std::string prefix(std::int64_t index) const { return block + std::to_string(index) + '.'; }
+  std::string prefix(std::int64_t index) const {
+    return own_prefix ? own_prefix(index) : block + std::to_string(index) + '.';
+  }
 };
 
 /// What post-norm encoders share: sizes, dropout, sites, the tie of the decoder. A family adds names and what differs.

@@ -1,0 +1,94 @@
+"""ALBERT, whose blocks have the same parameters: a training gives one model on every layout and from any checkpoint, and continues from its
+own folder, which has the parameters of one block; adapters are shared alike; what takes single blocks is refused."""
+
+import json
+import unittest
+
+import numpy as np
+from language_model import LanguageModel
+from program import MPIRUN, sentences, write_tsv
+from test_tensor import read_safetensors
+
+BLOCK = "albert.encoder.albert_layer_groups.0.albert_layers.0."
+
+
+class Albert(LanguageModel):
+    SOURCE, TASK = {"format": "tsv", "text": "text", "files": ["rows.tsv"]}, "masked_lm"
+    MODEL = {"family": "albert", "hidden_size": 32, "embedding_size": 20, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 64,
+             "max_position_embeddings": 40}
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        write_tsv(cls.folder / "rows.tsv", sentences(300))
+        cls.prepare("shards", tokenizer={"train_size": 150, "max_tokens": 40}, task={"pack": False}, split={"train": 0.9, "validation": 0.1})
+
+    def weights(self, name):
+        return read_safetensors(self.folder / name / "model/model.safetensors")
+
+    def pretrained(self, name, **keys):
+        return dict.fromkeys(self.MODEL) | {"pretrained": f"{name}/model"} | keys
+
+    def test_layouts_give_one_model(self):
+        if MPIRUN is None:
+            self.skipTest("mpirun is not at hand")
+        self.start("one", checkpoint={"every_steps": 5, "keep": 9})
+        expected, weights = self.numbers("one"), self.weights("one")
+        self.assertEqual(sum(name.endswith("ffn.weight") for name in weights), 1)
+        self.assertFalse([name for name in weights if "block" in name])
+        ring = {"pipeline": 2, "pipeline_schedule": "interleaved", "virtual_stages": 2}
+        for name, ranks, parallel in (("data", 2, {"data": 2, "zero": 0}), ("pipeline", 2, {"pipeline": 2}), ("stages", 4, {"pipeline": 4}),
+                                      ("bubble", 2, {"pipeline": 2, "pipeline_schedule": "zb_h1"}), ("ring", 2, ring),
+                                      ("both", 4, {"pipeline": 2, "data": 2, "zero": 2}), ("offload", 2, {"data": 2, "zero": 2, "offload": True})):
+            self.start(name, ranks, parallel=parallel)
+            mine = self.weights(name)
+            with self.subTest(name):
+                self.assertEqual(list(self.numbers(name)), list(expected))
+                self.assertTrue(all(np.array_equal(mine[key], value) for key, value in weights.items()))
+        self.start("tensor", 2, parallel={"tensor": 2})
+        np.testing.assert_allclose(self.numbers("tensor"), expected, rtol=1e-4)
+        self.start("later", 2, parallel={"pipeline": 2}, run={"resume": "one/checkpoints/step-00000005"})
+        resumed = self.weights("later")
+        self.assertTrue(all(np.array_equal(resumed[key], value) for key, value in weights.items()))
+
+    def test_a_training_continues_from_its_folder(self):
+        self.start("first")
+        loss = self.numbers("first")[-1]
+        self.start("second", model=self.pretrained("first"))
+        self.assertLess(self.numbers("second")[-1], loss)
+        config = json.loads((self.folder / "first/model/config.json").read_text())
+        self.assertEqual([config[key] for key in ("architectures", "model_type", "embedding_size", "num_hidden_groups", "inner_group_num", "hidden_act")],
+                         [["AlbertForMaskedLM"], "albert", 20, 1, 1, "gelu_new"])
+
+    def test_blocks_share_their_adapters(self):
+        self.start("base")
+        # A classification, as masked language modelling's head is the frozen embeddings.
+        self.prepare("labelled", tokenizer={"vocabulary": "shards", "max_tokens": 40}, task={"name": "classification"}, source={"label": "label"}, split={"train": 1})
+        adapted = {"task": {"name": "classification"}, "data": {"train": ["labelled/train-*.h5"], "validation": None}, "schedule": {"steps": 4}}
+        self.start("adapted", model=self.pretrained("base", trainable="lora"), **adapted)
+        found = read_safetensors(self.folder / "adapted/adapter/adapter_model.safetensors")
+        self.assertEqual([name for name in sorted(found) if "lora" in name],
+                         [f"base_model.model.{BLOCK}attention.{layer}.lora_{part}.weight" for layer in ("query", "value") for part in "AB"])
+        before, merged = self.weights("base"), self.weights("adapted")
+        self.assertGreater(np.abs(merged[f"{BLOCK}attention.query.weight"] - before[f"{BLOCK}attention.query.weight"]).max(), 1e-5)
+        np.testing.assert_array_equal(merged[f"{BLOCK}ffn.weight"], before[f"{BLOCK}ffn.weight"])
+
+    def test_single_blocks_are_refused(self):
+        self.start("whole", schedule={"steps": 2})
+        done = self.start("half", check=2, model=self.pretrained("whole", freeze_layers=2))
+        self.assertIn("[model] freeze_layers = 2, but blocks of this model have the same parameters: write 0, or 4", done.stderr)
+        student = self.MODEL | {"num_hidden_layers": 2}
+        done = self.start("student", check=2, model=student, distill={"teacher": "whole/model", "initialize": [0, 2]})
+        self.assertIn("[distill] initialize takes single blocks, but the student's have the same parameters", done.stderr)
+
+    def test_all_blocks_may_be_frozen(self):
+        self.start("trained", schedule={"steps": 2})
+        self.prepare("rows", tokenizer={"vocabulary": "shards", "max_tokens": 40}, task={"name": "classification"}, source={"label": "label"}, split={"train": 1})
+        self.start("frozen", task={"name": "classification"}, data={"train": ["rows/train-*.h5"], "validation": None}, schedule={"steps": 3},
+                   model=self.pretrained("trained", freeze_layers=4))
+        before, after = self.weights("trained"), self.weights("frozen")
+        np.testing.assert_array_equal(after[f"{BLOCK}ffn.weight"], before[f"{BLOCK}ffn.weight"])
+
+
+if __name__ == "__main__":
+    unittest.main()
