@@ -1,10 +1,12 @@
-// Text is nearly always ASCII, which decomposition and accents leave as it is.
+// Text is nearly always ASCII, which decomposition and accents leave as it is. Which characters change is the library's
+// answer, as its Unicode is older than that of utf8proc; what they become is the same in every version.
 #include "character_steps.hpp"
 
 #include <utf8proc.h>
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <vector>
 
 #include "bert_hpc/tokenize/characters.hpp"
@@ -15,6 +17,19 @@ namespace {
 
 constexpr std::size_t longest_decomposition = 18;  // characters: that of U+FDFA
 
+struct CharacterRange {
+  char32_t first, last;
+};
+
+#include "character_ranges.inc"
+
+template <std::size_t count>
+bool is_in(const CharacterRange (&ranges)[count], char32_t point) {
+  const auto* const behind = std::upper_bound(std::begin(ranges), std::end(ranges), point,
+                                              [](char32_t p, const CharacterRange& range) { return p < range.first; });
+  return behind != std::begin(ranges) && point <= (behind - 1)->last;
+}
+
 bool is_ascii(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
@@ -23,12 +38,8 @@ bool is_upper(char c) {
   return c >= 'A' && c <= 'Z';
 }
 
-bool is_combining(char32_t point) {
-  const utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(point));
-  return category == UTF8PROC_CATEGORY_MN || category == UTF8PROC_CATEGORY_MC || category == UTF8PROC_CATEGORY_ME;
-}
-
 int combining_class(char32_t point) {
+  if (!is_in(ordered, point)) return 0;
   return utf8proc_get_property(static_cast<utf8proc_int32_t>(point))->combining_class;
 }
 
@@ -58,16 +69,14 @@ class Decomposer {
   Decomposer(const OriginText& text, OriginText& to) : text_(text), to_(to) {}
 
   void add(char32_t point) {
+    if (!is_in(decomposed, point)) return put(point, true);
     std::array<utf8proc_int32_t, longest_decomposition> parts{};
     int boundary = 0;
     const utf8proc_ssize_t count = utf8proc_decompose_char(
         static_cast<utf8proc_int32_t>(point), parts.data(), std::ssize(parts),
         static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT), &boundary);
     for (utf8proc_ssize_t i = 0; i < count; ++i) {
-      const auto part = static_cast<char32_t>(parts[static_cast<std::size_t>(i)]);
-      const int order = combining_class(part);
-      if (order == 0) finish();
-      waiting_.push_back({part, order, i == 0});
+      put(static_cast<char32_t>(parts[static_cast<std::size_t>(i)]), i == 0);
     }
   }
   /// Writes what waits for its order.
@@ -84,6 +93,11 @@ class Decomposer {
     bool is_first;
   };
 
+  void put(char32_t point, bool is_first) {
+    const int order = combining_class(point);
+    if (order == 0) finish();
+    waiting_.push_back({point, order, is_first});
+  }
   void write(const Part& part) {
     if (text_.origins.empty()) return append(part.point, nullptr, to_);
     const std::size_t at = part.is_first ? next_ : next_ - 1;
@@ -105,7 +119,7 @@ void decompose(const OriginText& text, OriginText& to) {
 
 void strip_accents(const OriginText& text, OriginText& to) {
   each_character(text.bytes, [&](char32_t point, std::size_t offset, std::size_t size) {
-    if (is_combining(point)) return;
+    if (is_in(stripped, point)) return;
     to.bytes.append(text.bytes, offset, size);
     if (!text.origins.empty()) to.origins.insert(to.origins.end(), size, text.origins[offset]);
   });
