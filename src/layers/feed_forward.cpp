@@ -54,9 +54,10 @@ void FeedForward::declare(const SublayerSettings& settings, const FeedForwardSet
       {.name = own.intermediate + ".weight", .shape = {wide, settings.hidden}, .shard = here, .one_product = true});
   if (settings.biases) declare_vector(specs, {.name = own.intermediate + ".bias", .shape = {wide}, .shard = here});
   declare_output(settings, intermediate, specs, tensor_rank);
-  declare_adapters(settings, {own.intermediate}, settings.hidden, intermediate, LayerSplit::outputs, specs,
+  declare_adapters(settings, {{own.intermediate, settings.hidden, intermediate}}, LayerSplit::outputs, specs,
                    tensor_rank);
-  declare_adapters(settings, {settings.output}, intermediate, settings.hidden, LayerSplit::inputs, specs, tensor_rank);
+  declare_adapters(settings, {{settings.output, intermediate, settings.hidden}}, LayerSplit::inputs, specs,
+                   tensor_rank);
 }
 
 FeedForward::FeedForward(const SublayerSettings& settings, const FeedForwardSettings& own,

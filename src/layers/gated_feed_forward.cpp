@@ -105,9 +105,11 @@ void GatedFeedForward::declare(const SublayerSettings& settings, const GatedFeed
     declare_vector(specs, {.name = *name + ".bias", .shape = {wide}, .joined = name == &own.gate, .shard = here});
   }
   declare_output(settings, intermediate, specs, tensor_rank);
-  declare_adapters(settings, {own.intermediate, own.gate}, settings.hidden, intermediate, LayerSplit::outputs, specs,
+  declare_adapters(settings,
+                   {{own.intermediate, settings.hidden, intermediate}, {own.gate, settings.hidden, intermediate}},
+                   LayerSplit::outputs, specs, tensor_rank);
+  declare_adapters(settings, {{settings.output, intermediate, settings.hidden}}, LayerSplit::inputs, specs,
                    tensor_rank);
-  declare_adapters(settings, {settings.output}, intermediate, settings.hidden, LayerSplit::inputs, specs, tensor_rank);
 }
 
 void GatedFeedForward::allocate_saved(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection,

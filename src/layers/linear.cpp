@@ -5,6 +5,16 @@
 #include "bert_hpc/ops/activation.hpp"
 
 namespace bert_hpc::layers {
+namespace {
+
+/// Rows of the slices [first, first + count).
+std::int64_t rows_of(const core::ParameterStore& parameters, int first, std::int64_t count) {
+  std::int64_t rows = 0;
+  for (std::int64_t i = 0; i < count; ++i) rows += parameters.slices()[static_cast<std::size_t>(first + i)].rows;
+  return rows;
+}
+
+}  // namespace
 
 void declare_vector(std::vector<core::ParameterSpec>& specs, core::ParameterSpec spec) {
   spec.decay = false;
@@ -16,9 +26,9 @@ Linear::Linear(const core::ParameterStore& parameters, const LinearSettings& set
     : parameters_(&parameters),
       weight_(parameters.find(settings.weight)),
       bias_(settings.bias.empty() ? -1 : parameters.find(settings.bias)),
-      joined_(settings.joined),
+      outputs_(rows_of(parameters, weight_, settings.joined)),
       in_encoder_(settings.in_encoder),
-      adapters_(parameters, weight_, joined_, settings.adapters, settings.adapter_site, settings.group) {}
+      adapters_(parameters, weight_, settings.joined, settings.adapters, settings.adapter_site, settings.group) {}
 
 void Linear::forward(const Engine& engine, ConstMatrix x, Matrix y, const LinearRows& rows) const {
   if (adapters_.have_magnitudes()) {

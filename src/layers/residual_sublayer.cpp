@@ -21,12 +21,12 @@ void ResidualSublayer::declare_output(const SublayerSettings& settings, std::int
   declare_norm(specs, settings.norm, settings.hidden, settings.norm_kind);
 }
 
-void ResidualSublayer::declare_adapters(const SublayerSettings& settings, const std::vector<std::string>& reading,
-                                        std::int64_t in, std::int64_t out, LayerSplit split,
-                                        std::vector<core::ParameterSpec>& specs, const TensorRank& tensor_rank) {
+void ResidualSublayer::declare_adapters(const SublayerSettings& settings, const std::vector<AdaptedLayer>& reading,
+                                        LayerSplit split, std::vector<core::ParameterSpec>& specs,
+                                        const TensorRank& tensor_rank) {
   std::vector<AdaptedLayer> adapted;
-  for (const std::string& layer : reading) {
-    if (settings.adapters.adapts(layer)) adapted.push_back({layer, in, out});
+  for (const AdaptedLayer& layer : reading) {
+    if (settings.adapters.adapts(layer.name)) adapted.push_back(layer);
   }
   if (adapted.empty()) return;
   layers::declare_adapters(adapted, settings.adapters, specs, split, tensor_rank);

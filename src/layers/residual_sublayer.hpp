@@ -34,11 +34,11 @@ class ResidualSublayer : public Sublayer {
   static void declare_output(const SublayerSettings& settings, std::int64_t columns,
                              std::vector<core::ParameterSpec>& specs, const TensorRank& tensor_rank);
 
-  /// Appends the adapters of those of these layers (out, in), which read the same input, that have one. A tensor group
-  /// shares out `split` of them.
-  static void declare_adapters(const SublayerSettings& settings, const std::vector<std::string>& reading,
-                               std::int64_t in, std::int64_t out, LayerSplit split,
-                               std::vector<core::ParameterSpec>& specs, const TensorRank& tensor_rank);
+  /// Appends the adapters of those of these layers, which read the same input, that have one. A tensor group shares out
+  /// `split` of them.
+  static void declare_adapters(const SublayerSettings& settings, const std::vector<AdaptedLayer>& reading,
+                               LayerSplit split, std::vector<core::ParameterSpec>& specs,
+                               const TensorRank& tensor_rank);
 
   /// The linear layer with parameters of this name, or so many joined ones.
   /// `input`: which of the sublayer's inputs of linear layers it reads, for the dropout of adapters.

@@ -6,6 +6,7 @@
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/layers/attention_observer.hpp"
 #include "bert_hpc/ops/activation.hpp"
+#include "bert_hpc/ops/repeated_heads.hpp"
 #include "sublayer_kind.hpp"
 
 namespace bert_hpc::layers {
@@ -18,6 +19,11 @@ namespace {
 constexpr std::uint32_t output_site = 1;  // that of the attention itself is 0
 constexpr std::uint32_t attention_input = 0;
 
+/// Columns of the keys, and of the values, of the whole layer.
+std::int64_t key_columns(const SublayerSettings& settings, const AttentionSettings& own) {
+  return settings.hidden / own.sharing();
+}
+
 /// The kind of sublayer that a SelfAttention computes.
 class AttentionKind final : public KindOf<SelfAttention, AttentionSettings> {
  public:
@@ -26,17 +32,18 @@ class AttentionKind final : public KindOf<SelfAttention, AttentionSettings> {
   std::string name() const override { return "attention"; }
   bool mixes_tokens() const override { return true; }
   std::vector<SublayerLinear> linear_layers(const SublayerSettings& settings) const override {
-    const std::int64_t hidden = settings.hidden;
+    const std::int64_t hidden = settings.hidden, keys = key_columns(settings, own_);
     return {{.name = own_.query, .in = hidden, .out = hidden, .usually_adapted = true},
-            {.name = own_.key, .in = hidden, .out = hidden, .all_tokens = true},
-            {.name = own_.value, .in = hidden, .out = hidden, .all_tokens = true, .usually_adapted = true},
+            {.name = own_.key, .in = hidden, .out = keys, .all_tokens = true},
+            {.name = own_.value, .in = hidden, .out = keys, .all_tokens = true, .usually_adapted = true},
             {.name = settings.output, .in = hidden, .out = hidden}};
   }
   LayerCosts costs(const SublayerSettings& settings, const BatchShape& batch, bool selects) const override;
   bool computes_like(const SublayerKind& other) const override {
     const auto* const same = dynamic_cast<const AttentionKind*>(&other);
-    return same != nullptr && same->own_.heads == own_.heads && same->own_.dropout == own_.dropout &&
-           same->own_.mask == own_.mask && same->own_.rotary_theta == own_.rotary_theta &&
+    return same != nullptr && same->own_.heads == own_.heads && same->own_.sharing() == own_.sharing() &&
+           same->own_.dropout == own_.dropout && same->own_.mask == own_.mask &&
+           same->own_.rotary_theta == own_.rotary_theta &&
            same->own_.position_bias.has_value() == own_.position_bias.has_value();
   }
 };
@@ -47,14 +54,17 @@ LayerCosts AttentionKind::costs(const SublayerSettings& settings, const BatchSha
   const auto element = static_cast<double>(core::bytes_of(settings.storage));
   const double rows = selects ? batch.logit_positions : batch.tokens,
                share = batch.tokens > 0 ? rows / batch.tokens : 0;
-  const double weights = 4 * hidden * hidden, key_value = 2 * hidden * hidden;
+  const auto keys = static_cast<double>(key_columns(settings, own_));
+  const double key_value = 2 * hidden * keys, weights = 2 * hidden * hidden + key_value;
+  const double repeated = own_.sharing() > 1 ? 2 * hidden : 0;  // columns of the copies that attention reads
   const double pairs = ops::masked_pairs(own_.mask, batch.squared_lengths, batch.tokens);
   LayerCosts costs;
-  costs.work = work_of_products(2 * (batch.tokens * key_value + rows * (weights - key_value)),
-                                4 * hidden * pairs * share, element * hidden * (batch.tokens * 7 + rows * 5),
-                                element * hidden * (batch.tokens * 3 + rows * 3), weights, rows * heads);
-  costs.saved_bytes = element * (batch.tokens * 2 * hidden + rows * (4 * hidden + heads + 2));
-  costs.deferred_bytes = element * (batch.tokens * 2 * hidden + rows * 3 * hidden);
+  costs.work = work_of_products(
+      2 * (batch.tokens * key_value + rows * (weights - key_value)), 4 * hidden * pairs * share,
+      element * (hidden * (batch.tokens * 7 + rows * 5) + 2 * batch.tokens * repeated),
+      element * (hidden * (batch.tokens * 3 + rows * 3) + batch.tokens * repeated), weights, rows * heads);
+  costs.saved_bytes = element * (batch.tokens * (2 * keys + repeated) + rows * (4 * hidden + heads + 2));
+  costs.deferred_bytes = element * (batch.tokens * 2 * keys + rows * 3 * hidden);
   if (own_.position_bias) costs.deferred_bytes += sizeof(float) * heads * 2 * batch.tokens;
   return costs;
 }
@@ -67,26 +77,28 @@ std::shared_ptr<const SublayerKind> attention_sublayer(AttentionSettings setting
 
 void SelfAttention::declare(const SublayerSettings& settings, const AttentionSettings& own,
                             std::vector<core::ParameterSpec>& specs, const TensorRank& tensor_rank) {
-  const std::int64_t hidden = settings.hidden, width = tensor_rank.share(hidden);
-  const core::Shard columns_here =
-      tensor_rank.rows(hidden);  // of query, key and value, which are rows of their weights
-  const std::string* const names[] = {&own.query, &own.key, &own.value};
-  for (const std::string* name : names) {
-    specs.push_back({.name = *name + ".weight",
-                     .shape = {width, hidden},
-                     .joined = name != &own.query,
-                     .shard = columns_here,
+  const std::int64_t hidden = settings.hidden, keys = key_columns(settings, own);
+  // Columns of queries, keys and values are rows of their weights.
+  const std::vector<AdaptedLayer> layers = {
+      {own.query, hidden, hidden}, {own.key, hidden, keys}, {own.value, hidden, keys}};
+  for (const AdaptedLayer& layer : layers) {
+    specs.push_back({.name = layer.name + ".weight",
+                     .shape = {tensor_rank.share(layer.out), hidden},
+                     .joined = &layer != &layers.front(),
+                     .shard = tensor_rank.rows(layer.out),
                      .one_product = true});
   }
-  for (const std::string* name : names) {
+  for (const AdaptedLayer& layer : layers) {
     if (!settings.biases) break;
-    declare_vector(specs,
-                   {.name = *name + ".bias", .shape = {width}, .joined = name != &own.query, .shard = columns_here});
+    declare_vector(specs, {.name = layer.name + ".bias",
+                           .shape = {tensor_rank.share(layer.out)},
+                           .joined = &layer != &layers.front(),
+                           .shard = tensor_rank.rows(layer.out)});
   }
   if (own.position_bias) DistanceBias::declare(*own.position_bias, own.heads, tensor_rank, specs);
   declare_output(settings, hidden, specs, tensor_rank);
-  declare_adapters(settings, {own.query, own.key, own.value}, hidden, hidden, LayerSplit::outputs, specs, tensor_rank);
-  declare_adapters(settings, {settings.output}, hidden, hidden, LayerSplit::inputs, specs, tensor_rank);
+  declare_adapters(settings, layers, LayerSplit::outputs, specs, tensor_rank);
+  declare_adapters(settings, {{settings.output, hidden, hidden}}, LayerSplit::inputs, specs, tensor_rank);
 }
 
 SelfAttention::SelfAttention(const SublayerSettings& settings, const AttentionSettings& own,
@@ -95,10 +107,12 @@ SelfAttention::SelfAttention(const SublayerSettings& settings, const AttentionSe
       own_(own),
       heads_(group.tensor_rank().share(own.heads)),
       width_(group.tensor_rank().share(settings.hidden)),
+      key_width_(group.tensor_rank().share(key_columns(settings, own))),
       query_key_value_(linear(own.query, attention_input, 3)),
       query_(linear(own.query, attention_input)),
       key_value_(linear(own.key, attention_input, 2)) {
-  core::require(own.heads % group.tensor_rank().size == 0, "attention: heads that the tensor group cannot share out");
+  const std::int64_t key_heads = own.heads / own.sharing();
+  core::require(key_heads % group.tensor_rank().size == 0, "attention: heads that the tensor group cannot share out");
   if (own.rotary_theta > 0) frequencies_ = ops::RotaryFrequencies::of(own.rotary_theta, settings.hidden / own.heads);
   if (own.position_bias) bias_ = DistanceBias(*own.position_bias, parameters);
 }
@@ -108,10 +122,10 @@ void SelfAttention::rotate(ops::Rotation rotation, const StepContext& context, c
   if (frequencies_.pairs == 0) return;
   const TokenRows& tokens = context.batch.tokens;
   if (selection == nullptr) {
-    return ops::rotate(frequencies_, rotation, tokens, query_key_value.column_range(0, 2 * width_));
+    return ops::rotate(frequencies_, rotation, tokens, query_key_value.column_range(0, width_ + key_width_));
   }
   ops::rotate(frequencies_, rotation, selection->rows, query);
-  ops::rotate(frequencies_, rotation, tokens, key_value.column_range(0, width_));
+  ops::rotate(frequencies_, rotation, tokens, key_value.column_range(0, key_width_));
 }
 
 SelfAttention::Inner SelfAttention::take_inner(core::Workspace& workspace, std::int64_t tokens,
@@ -132,12 +146,13 @@ void SelfAttention::allocate_saved(core::Workspace& workspace, std::int64_t toke
     saved.x_selected = workspace.take(rows, settings_.hidden, type);
     if (settings_.sum_in) saved.residual_selected = workspace.take(rows, settings_.hidden, type);
     saved.query = workspace.take(rows, width_, type);
-    saved.key_value = workspace.take(tokens, 2 * width_, type);
+    saved.key_value = workspace.take(tokens, 2 * key_width_, type);
   } else {
-    saved.query_key_value = workspace.take(tokens, 3 * width_, type);
+    saved.query_key_value = workspace.take(tokens, width_ + 2 * key_width_, type);
     saved.query = saved.query_key_value.column_range(0, width_);
-    saved.key_value = saved.query_key_value.column_range(width_, 2 * width_);
+    saved.key_value = saved.query_key_value.column_range(width_, 2 * key_width_);
   }
+  if (own_.sharing() > 1) saved.repeated = workspace.take(tokens, 2 * width_, type);
   saved.inner = take_inner(workspace, tokens, selection);
   saved.context = workspace.take(rows, width_, type);
   saved.log_sum_exp = workspace.take<float>(heads_, rows);
@@ -158,11 +173,11 @@ void SelfAttention::allocate_deferred(core::Workspace& workspace, std::int64_t t
   deferred.inner = take_inner(workspace, tokens, selection);
   if (selection != nullptr) {
     deferred.d_query = workspace.take(rows, width_, type);
-    deferred.d_key_value = workspace.take(tokens, 2 * width_, type);
+    deferred.d_key_value = workspace.take(tokens, 2 * key_width_, type);
   } else {
-    deferred.d_query_key_value = workspace.take(tokens, 3 * width_, type);
+    deferred.d_query_key_value = workspace.take(tokens, width_ + 2 * key_width_, type);
     deferred.d_query = deferred.d_query_key_value.column_range(0, width_);
-    deferred.d_key_value = deferred.d_query_key_value.column_range(width_, 2 * width_);
+    deferred.d_key_value = deferred.d_query_key_value.column_range(width_, 2 * key_width_);
   }
   if (bias_.is_trained()) deferred.d_bias = workspace.take<float>(heads_, 2 * tokens);
 }
@@ -171,13 +186,14 @@ void SelfAttention::plan_scratch(core::Workspace& workspace, std::int64_t tokens
   const std::int64_t mark = workspace.mark();
   const std::int64_t rows = row_count(tokens, selection);
   workspace.take(rows, width_, settings_.storage);
+  if (own_.sharing() > 1) workspace.take(tokens, 2 * width_, settings_.storage);
   if (selection != nullptr) workspace.take(rows, settings_.hidden, group_.partial_type(settings_.storage));
   workspace.release(mark);
 }
 
 ops::AttentionInputs SelfAttention::inputs(const StepContext& context, const TokenRows& rows,
                                            const Saved& saved) const {
-  const ConstMatrix key_value = saved.key_value;
+  const ConstMatrix key_value = own_.sharing() > 1 ? saved.repeated : saved.key_value;
   return {.extents = {.sequences = context.batch.sequences,
                       .heads = heads_,
                       .head_dim = settings_.hidden / own_.heads,
@@ -226,6 +242,9 @@ void SelfAttention::forward(Engine& engine, const StepContext& context, const Ro
     query_key_value_.forward(engine, all, saved.query_key_value, of(context, rows, saved.inner.query_key_value));
   }
   rotate(ops::Rotation::forward, context, selection, saved.query, saved.key_value, saved.query_key_value);
+  if (own_.sharing() > 1) {
+    ops::repeat_heads(saved.key_value, settings_.hidden / own_.heads, own_.sharing(), saved.repeated);
+  }
   const ops::AttentionInputs in = inputs(context, rows, saved);
   if (context.attention_observer != nullptr) {
     context.attention_observer->forward({settings_.block, own_.heads, in}, context);
@@ -263,12 +282,16 @@ void SelfAttention::backward_input(Engine& engine, const StepContext& context, c
   output_.backward_input(engine, group_.gather(deferred.d_product, rows.count), d_context, Write::replace,
                          of(context, rows, {}, deferred.output_inner));
   const ops::AttentionInputs in = inputs(context, rows, saved);
-  const Matrix d_key = deferred.d_key_value.column_range(0, width_);
-  engine.attention.backward(
-      in, saved.results(), d_context,
-      {deferred.d_query, d_key, deferred.d_key_value.column_range(width_, width_), deferred.d_bias});
+  const Matrix d_key_value =
+      own_.sharing() > 1 ? workspace.take(tokens, 2 * width_, settings_.storage) : deferred.d_key_value;
+  const Matrix d_key = d_key_value.column_range(0, width_);
+  engine.attention.backward(in, saved.results(), d_context,
+                            {deferred.d_query, d_key, d_key_value.column_range(width_, width_), deferred.d_bias});
   if (context.attention_observer != nullptr) {
     context.attention_observer->backward({settings_.block, own_.heads, in}, context, deferred.d_query, d_key);
+  }
+  if (own_.sharing() > 1) {
+    ops::sum_repeated_heads(d_key_value, settings_.hidden / own_.heads, own_.sharing(), deferred.d_key_value);
   }
   rotate(ops::Rotation::gradient, context, selection, deferred.d_query, deferred.d_key_value,
          deferred.d_query_key_value);

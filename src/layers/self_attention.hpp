@@ -42,16 +42,17 @@ class SelfAttention : public ResidualSublayer {
   };
   Inner take_inner(core::Workspace& workspace, std::int64_t tokens, const RowSelection* selection) const;
 
-  /// "width": the columns of this rank's heads.
+  /// "width": the columns of this rank's heads; "key width": those of its heads of keys.
   struct Saved : ResidualActivations {
     Inner inner;
-    Matrix x_selected;                 ///< (rows, hidden), only with a selection
-    Matrix residual_selected;          ///< (rows, hidden), only with a selection and if the residual is a sum
-    Matrix query;                      ///< (rows, width)
-    Matrix key_value;                  ///< (tokens, 2·width); without a selection it and `query` are columns of
-    Matrix query_key_value;            ///< (tokens, 3·width)
-    Matrix context;                    ///< (rows, width): attention's result
-    Tensor<float> log_sum_exp;         ///< (heads here, rows)
+    Matrix x_selected;          ///< (rows, hidden), only with a selection
+    Matrix residual_selected;   ///< (rows, hidden), only with a selection and if the residual is a sum
+    Matrix query;               ///< (rows, width)
+    Matrix key_value;           ///< (tokens, 2·key width); without a selection it and `query` are columns of
+    Matrix query_key_value;     ///< (tokens, width + 2·key width)
+    Matrix repeated;            ///< (tokens, 2·width): keys and values by heads of queries, only if these share them
+    Matrix context;             ///< (rows, width): attention's result
+    Tensor<float> log_sum_exp;  ///< (heads here, rows)
     Tensor<std::uint64_t> kept_pairs;  ///< (heads here · dropout_tiles, rows): what dropout keeps, see ops::Attention
 
     ops::AttentionResults results() const { return {context, log_sum_exp, kept_pairs}; }
@@ -59,8 +60,8 @@ class SelfAttention : public ResidualSublayer {
   struct Deferred : ResidualGradients {
     Inner inner;
     Matrix d_query;            ///< (rows, width)
-    Matrix d_key_value;        ///< (tokens, 2·width); without a selection it and `d_query` are columns of
-    Matrix d_query_key_value;  ///< (tokens, 3·width)
+    Matrix d_key_value;        ///< (tokens, 2·key width); without a selection it and `d_query` are columns of
+    Matrix d_query_key_value;  ///< (tokens, width + 2·key width)
     Tensor<float> d_bias;      ///< (heads here, 2·tokens) if the position bias is trained: see ops::AttentionGradients
   };
 
@@ -77,7 +78,7 @@ class SelfAttention : public ResidualSublayer {
   AttentionSettings own_;
   ops::RotaryFrequencies frequencies_;
   DistanceBias bias_;
-  std::int64_t heads_, width_;  // here, and the columns of these heads
+  std::int64_t heads_, width_, key_width_;  // here, and the columns of these heads and of their keys
   // Without a selection one product computes all three, with one the first is of the selected rows alone.
   Linear query_key_value_, query_, key_value_;
 };

@@ -110,6 +110,9 @@ TASKS = {
     "eurobert_regression": dict(layers=1, labels=1, keep_values=False, pooling="bos"),
     "eurobert_masked_lm": dict(layers=2, labels=2, keep_values=False, pooling="late"),
     "eurobert_token_classification": dict(layers=1, labels=5, keep_values=False, pooling="late"),
+    # two heads of queries share one of keys and values; four do
+    "eurobert_classification_shared": dict(layers=2, labels=5, keep_values=False, pooling="bos", key_heads=2),
+    "eurobert_masked_lm_shared": dict(layers=1, labels=2, keep_values=False, pooling="late", key_heads=1),
 }
 CLASSES = {
     "classification": "ForSequenceClassification",
@@ -156,7 +159,7 @@ def family_of(task):
 
 
 def kind_of(task):
-    return task.removeprefix(family_of(task) + "_").removesuffix("_max").removesuffix("_mean").removesuffix("_small").removesuffix("_wide")
+    return task.removeprefix(family_of(task) + "_").removesuffix("_max").removesuffix("_mean").removesuffix("_small").removesuffix("_wide").removesuffix("_shared")
 
 
 def padding_of(task):
@@ -197,6 +200,7 @@ def make_config(task, settings):
         return transformers.EuroBertConfig(
             **sizes,
             classifier_pooling=settings["pooling"],
+            num_key_value_heads=settings.get("key_heads", 4),
             pad_token_id=0,
             bos_token_id=1,
             eos_token_id=2,
@@ -420,7 +424,7 @@ def loss_of(task, model, batch):
         row_loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="none").mean(dim=1)
     else:
         row_loss = torch.nn.functional.cross_entropy(logits, labels, reduction="none")
-    if kind_of(task) == "causal_lm" or task == "eurobert_masked_lm":  # Transformers computes this loss in float32
+    if kind_of(task) == "causal_lm" or task.startswith("eurobert_masked_lm"):  # Transformers computes this loss in float32
         assert abs(row_loss.mean().item() - output.loss.item()) < 1e-6 * output.loss.item()
         return logits, row_loss, row_loss.mean()
     assert abs(row_loss.mean().item() - output.loss.item()) < 1e-12

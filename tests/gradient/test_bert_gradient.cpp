@@ -24,6 +24,7 @@ namespace {
 // Made of BERT's plan.
 const std::string pre_norm = "pre-norm", no_biases = "pre-norm, causal, without biases";
 const std::string mean_modernbert = "modernbert, mean";
+const std::string shared_eurobert = "eurobert, shared heads";  // of keys and values
 const std::string small_electra = "electra, smaller embeddings", wide_electra = "electra, wider embeddings";
 // With kernels that begin the gradients of vectors, as on GPUs.
 const std::string fused_gpt2 = "gpt2, fused";
@@ -86,6 +87,10 @@ model::ModelConfig small_eurobert(const std::string& family, double dropout) {
   make_small(config);
   config.pad_token_id = model::no_token;  // as in small_modernbert()
   REQUIRE(model::set_own_number(config, "attention_probs_dropout_prob", dropout));
+  if (family == shared_eurobert) {
+    REQUIRE(model::set_own_number(config, "num_key_value_heads", 1));
+    return config;
+  }
   REQUIRE(model::set_own_word(config, "pooling", family.substr(family.find(',') + 2)));
   return config;
 }
@@ -192,7 +197,7 @@ TEST_CASE("gradients of every parameter agree with central differences") {
   const double dropout = GENERATE(0.0, 0.2);
   const auto family = GENERATE(as<std::string>{}, "bert", "distilbert", "roberta", "electra", "gpt2", fused_gpt2,
                                pre_norm, no_biases, "modernbert", mean_modernbert, "esm", "eurobert, late",
-                               "eurobert, mean", small_electra, wide_electra, "bilstm");
+                               "eurobert, mean", shared_eurobert, small_electra, wide_electra, "bilstm");
   if (kind.predicts_tokens && (family == "bilstm" || family.starts_with("gpt2") != kind.predicts_next_tokens)) return;
   Fixture fixture(head, family, dropout);
   std::mt19937 random(11);

@@ -59,6 +59,21 @@ class EuroBert(LanguageModel):
             self.check_layouts(pooling, model=self.MODEL | {"pooling": pooling}, **labelled)
             self.assertEqual(self.config(pooling)["classifier_pooling"], pooling)
 
+    def test_heads_may_share_keys_and_values(self):
+        model = self.MODEL | {"num_attention_heads": 4, "num_key_value_heads": 2}
+        weights = self.check_layouts("shared", model=model)
+        self.assertEqual([weights[f"model.layers.0.self_attn.{name}_proj.weight"].shape for name in "qkv"], [(32, 32), (16, 32), (16, 32)])
+        self.assertEqual(self.config("shared")["num_key_value_heads"], 2)
+        labelled = {"task": {"name": "classification"}, "data": {"train": ["labelled/train-*.h5"], "validation": ["labelled/validation-*.h5"]},
+                    "model": dict.fromkeys(model) | {"pretrained": "shared/model", "trainable": "lora"}, "model.lora": {"targets": ["q_proj", "k_proj", "v_proj"]}}
+        self.check_layouts("adapted", **labelled)
+        labelled["model.lora"] = {"targets": ["q_proj", "k_proj"], "dora": True}
+        self.check_layouts("magnitudes", **labelled)
+        done = self.start("never", 4, check=2, model=model, parallel={"tensor": 4})
+        self.assertIn("tensor = 4", done.stderr)
+        done = self.start("never", check=2, model=model | {"num_key_value_heads": 3})
+        self.assertIn("num_key_value_heads must be a whole number that divides num_attention_heads, 4.", done.stderr)
+
     def test_a_training_continues_from_its_folder(self):
         self.start("first")
         self.start("second", model=dict.fromkeys(self.MODEL) | {"pretrained": "first/model"})

@@ -28,10 +28,14 @@ struct PositionBiasSettings {
 struct AttentionSettings {
   std::string query = "query", key = "key", value = "value";  ///< names of the first products
   std::int64_t heads = 0;
-  float dropout = 0.1f;  ///< of attention's weights
+  std::int64_t key_heads = 0;  ///< of keys and values, each of which heads / key_heads heads share; 0: heads
+  float dropout = 0.1f;        ///< of attention's weights
   ops::AttentionMask mask{};
   double rotary_theta = 0;  ///< queries and keys are rotated by their positions (ops/rotary.hpp); 0: they are not
   std::optional<PositionBiasSettings> position_bias{};
+
+  /// Number of heads that share one of keys and values.
+  std::int64_t sharing() const { return key_heads > 0 ? heads / key_heads : 1; }
 };
 
 struct FeedForwardSettings {

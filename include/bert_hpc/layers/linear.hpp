@@ -86,12 +86,12 @@ class Linear {
   bool has_bias() const { return bias_ >= 0; }
   template <class T>
   Tensor<T> join(Tensor<T> first) const {
-    return {first.data, joined_ * first.rows, first.columns};
+    return {first.data, outputs_, first.columns};
   }
   Tensor<const float> values() const { return join(parameters_->value(weight_)); }
   Matrix gradients() const {
     const Matrix first = parameters_->gradient_matrix(weight_);
-    return {first.data, joined_ * first.rows, first.columns, first.columns, first.type};
+    return {first.data, outputs_, first.columns, first.columns, first.type};
   }
   void add_weight_gradient(const Engine& engine, ConstMatrix d_y, ConstMatrix x, float* d_bias,
                            const LinearRows& rows) const;
@@ -101,7 +101,7 @@ class Linear {
 
   const core::ParameterStore* parameters_;
   int weight_, bias_;
-  std::int64_t joined_;
+  std::int64_t outputs_;  ///< here, of all joined layers
   bool in_encoder_;
   Adapters adapters_;
 };

@@ -28,6 +28,7 @@ struct ModelConfig {
   std::int64_t embedding_size = 0;  ///< columns of the input's embeddings; 0: hidden_size
   std::int64_t num_hidden_layers = 12;
   std::int64_t num_attention_heads = 12;
+  std::int64_t num_key_value_heads = 0;  ///< heads of keys and values, shared by those of queries; 0: one each
   std::int64_t intermediate_size = 3072;
   std::int64_t max_position_embeddings = 512;
   std::int64_t type_vocab_size = 2;
@@ -48,6 +49,7 @@ struct ModelConfig {
   std::optional<std::int64_t> bos_token_id, eos_token_id, cls_token_id, sep_token_id, mask_token_id;
 
   std::int64_t head_dim() const { return hidden_size / num_attention_heads; }
+  std::int64_t key_value_heads() const { return num_key_value_heads > 0 ? num_key_value_heads : num_attention_heads; }
   std::int64_t num_labels() const { return static_cast<std::int64_t>(label_names.size()); }
 };
 

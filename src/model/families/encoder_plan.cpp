@@ -40,6 +40,7 @@ ModelPlan encoder_plan(const ModelConfig& config, const EncoderSettings& own, co
                                            .key = prefix + names.key,
                                            .value = prefix + names.value,
                                            .heads = config.num_attention_heads,
+                                           .key_heads = config.num_key_value_heads,
                                            .dropout = static_cast<float>(own.attention_probs_dropout_prob),
                                            .mask = names.mask,
                                            .rotary_theta = own.rotary_theta};

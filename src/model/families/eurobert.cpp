@@ -1,9 +1,9 @@
 // EuroBERT (Boizard et al., "EuroBERT: scaling multilingual encoders for European languages", 2025): config.json, plan
 // and weight names of Transformers' EuroBertForMaskedLM and its relatives. It is a Llama without the causal mask: RMS
 // norms before the sublayers, rotary positions, feed-forward layers with a gate (SwiGLU), products without biases, and
-// a decoder of its own. Heads that share keys and values, which its models above 210 million parameters have, are not
-// built in.
+// a decoder of its own. In its models above 210 million parameters several heads share keys and values.
 #include <array>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "bert_hpc/core/json_strict.hpp"
@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::int64_t usual_vocabulary = 128256, usual_positions = 8192;
 constexpr double usual_epsilon = 1e-5, usual_theta = 10000;
+constexpr std::int64_t no_divisor = -1;  // number of heads of keys and values that is refused
 
 struct EuroBertSettings {
   EncoderSettings encoder;
@@ -31,13 +32,6 @@ EuroBertSettings& settings_of(ModelConfig& config) {
 
 /// Keys that say what is not built in.
 void refuse_others(ConfigReader& reader, const ModelConfig& config) {
-  std::int64_t key_heads = config.num_attention_heads;
-  reader.integer("num_key_value_heads", key_heads);
-  if (key_heads != config.num_attention_heads) {
-    reader.problems().add("num_key_value_heads is " + std::to_string(key_heads) + ", but num_attention_heads is " +
-                          std::to_string(config.num_attention_heads) +
-                          ": heads that share keys and values are not built in.");
-  }
   if (config.num_attention_heads > 0) {
     std::int64_t columns = config.head_dim();
     reader.integer("head_dim", columns);
@@ -69,6 +63,9 @@ void read(ConfigReader& reader, ModelConfig& config) {
   reader.integer("hidden_size", config.hidden_size);
   reader.integer("num_hidden_layers", config.num_hidden_layers);
   reader.integer("num_attention_heads", config.num_attention_heads);
+  std::optional<std::int64_t> key_heads;
+  reader.integer("num_key_value_heads", key_heads);
+  if (key_heads) config.num_key_value_heads = *key_heads >= 1 ? *key_heads : no_divisor;
   reader.integer("intermediate_size", config.intermediate_size);
   reader.integer("max_position_embeddings", config.max_position_embeddings);
   reader.number("initializer_range", config.initializer_range);
@@ -94,7 +91,7 @@ void write(const ModelConfig& config, nlohmann::json& root) {
   root["mlp_bias"] = false;
   root["num_attention_heads"] = config.num_attention_heads;
   root["num_hidden_layers"] = config.num_hidden_layers;
-  root["num_key_value_heads"] = config.num_attention_heads;
+  root["num_key_value_heads"] = config.key_value_heads();
   root["rms_norm_eps"] = own.encoder.layer_norm_eps;
   root["rope_parameters"] = {{"rope_theta", own.encoder.rotary_theta}, {"rope_type", "default"}};
   root["vocab_size"] = config.vocab_size;
@@ -148,12 +145,27 @@ void check(const ModelConfig& config, core::ProblemList& problems) {
   }
   if (!(own.rotary_theta > 0)) problems.add("rope_theta must be above 0.");
   check_rotated_heads(config, problems);
+  const std::int64_t shared = config.num_key_value_heads;
+  if (shared != 0 && (shared < 1 || config.num_attention_heads % shared != 0)) {
+    problems.add("num_key_value_heads must be a whole number that divides num_attention_heads, " +
+                 std::to_string(config.num_attention_heads) + '.');
+  }
 }
 
 std::span<const OwnNumber> numbers() {
   static constexpr std::array all = {
       encoder_number<EuroBertSettings, &EncoderSettings::attention_probs_dropout_prob>("attention_probs_dropout_prob",
                                                                                        is_probability),
+      OwnNumber{.key = "num_key_value_heads",
+                .limits = {.low = 1, .high = core::largest_size},
+                .get = [](const ModelConfig& config) -> std::optional<double> {
+                  return static_cast<double>(config.key_value_heads());
+                },
+                .set =
+                    [](ModelConfig& config, double value) {
+                      config.num_key_value_heads =
+                          value == std::floor(value) ? static_cast<std::int64_t>(value) : no_divisor;
+                    }},
       encoder_number<EuroBertSettings, &EncoderSettings::layer_norm_eps>("layer_norm_eps", is_epsilon),
       encoder_number<EuroBertSettings, &EncoderSettings::rotary_theta>("rope_theta", is_positive),
   };

@@ -95,10 +95,27 @@ TEST_CASE("EuroBERT's classifiers read the first token, the mean, or pool behind
                     ContainsSubstring("classifier_pooling is \"max\", but must be \"bos\", \"mean\" or \"late\""));
 }
 
+TEST_CASE("heads of queries share those of keys and values, whose weights have fewer rows") {
+  const model::ModelConfig config = changed("num_key_value_heads", 4);
+  CHECK(nlohmann::json::parse(model::hf_config_text(config, test::masked_lm_head))["num_key_value_heads"] == 4);
+  const model::ModelPlan plan = model::make_plan(config, test::masked_lm_head, 2);
+  for (const int ranks : {1, 2}) {
+    const std::vector<core::ParameterSpec> specs = model::model_parameters(plan, model::whole(plan), {0, ranks});
+    const auto rows = [&](const std::string& name) {
+      return find(specs, "model.layers.3.self_attn." + name + "_proj.weight")->shape.at(0);
+    };
+    CHECK(rows("q") == 768 / ranks);
+    CHECK(rows("k") == 256 / ranks);
+    CHECK(rows("v") == 256 / ranks);
+  }
+}
+
 TEST_CASE("what would give other results than EuroBERT's is refused") {
-  CHECK_THROWS_WITH(
-      changed("num_key_value_heads", 4),
-      ContainsSubstring("num_key_value_heads is 4, but num_attention_heads is 12: heads that share keys"));
+  for (const int heads : {-1, 0, 5, 24}) {
+    CHECK_THROWS_WITH(
+        changed("num_key_value_heads", heads),
+        ContainsSubstring("num_key_value_heads must be a whole number that divides num_attention_heads, 12."));
+  }
   CHECK_THROWS_WITH(changed("head_dim", 32), ContainsSubstring("head_dim is 32, but each head has its share"));
   CHECK_THROWS_WITH(changed("mlp_bias", true), ContainsSubstring("mlp_bias is true"));
   CHECK_THROWS_WITH(changed("hidden_act", "gelu"), ContainsSubstring("hidden_act is \"gelu\""));
