@@ -56,9 +56,9 @@ int Session::micro_batches() const {
   return loader ? static_cast<int>(loader->bounds().replica_micro_batches) : 0;
 }
 
-core::ParameterStore::Memory Session::gradient_memory() const {
+core::ParameterStore::Memory Session::gradient_memory(const model::ModelConfig& config) const {
   if (!trains_) return {};
-  return {.product_gradients = weight_gradient_type(context_.input, context_.grid, micro_batches())};
+  return {.product_gradients = weight_gradient_type(context_.input, config, context_.grid, micro_batches())};
 }
 
 comm::GridCoordinates Session::own_coordinates() const {
@@ -104,7 +104,7 @@ void Session::make_model() {
       if (objective.loss_options != nullptr) loss = objective.loss_options(run);
       loader.emplace(*sets.train, batches);
     }
-    make_instance(config, !trains_ && !estimates(), gradient_memory());
+    make_instance(config, !trains_ && !estimates(), gradient_memory(config));
     if (teacher_plan) {
       config::Config of_teacher = input;
       of_teacher.parallel.balance.clear();
@@ -114,7 +114,7 @@ void Session::make_model() {
   });
   if (!trains_ || estimates()) return;
   core::ParameterStore::Memory memory = train::shard_memory(shard_settings(input), *groups->data);
-  memory.product_gradients = gradient_memory().product_gradients;
+  memory.product_gradients = gradient_memory(config).product_gradients;
   make_instance(config, true, memory);
 }
 
@@ -301,6 +301,11 @@ MemoryPlan Session::memory_of(const ModelInstance& instance) const {
         memory.push_back(std::move(item));
       }
     }
+    const std::vector<core::ParameterSpec> all = instance.all_parameters();
+    const auto shared = train::shared_parameters(all, model::word_embeddings_name(instance.config));
+    if (!shared.empty() && !instance.shared_gradients_place(context_.input.run.reproducible).all_here) {
+      memory.emplace_back("gradients of shared parameters", train::exchanged_bytes(all, shared));
+    }
     memory.emplace_back("snapshot for checkpoints", snapshot);
   }
   std::int64_t embedded = 0;
@@ -314,7 +319,8 @@ std::int64_t Session::most_bytes_with(const config::Config& input) const {
   std::int64_t most = 0;
   for (int stage = 0; stage < context_.grid.pipeline; ++stage) {
     ModelInstance other(model_request(input, model->config, trains_), context_.grid,
-                        {.data = 0, .pipeline = stage, .tensor = 0}, pipeline.balance, false, gradient_memory());
+                        {.data = 0, .pipeline = stage, .tensor = 0}, pipeline.balance, false,
+                        gradient_memory(model->config));
     other.allocate(bounds, micro_batches(), evaluation_bounds);
     most = std::max(most, total(memory_of(other)));
   }
@@ -324,7 +330,7 @@ std::int64_t Session::most_bytes_with(const config::Config& input) const {
 StageFacts Session::facts_at(const comm::GridCoordinates& coordinates) const {
   if (coordinates == model->coordinates) return stage_facts(*model, memory());
   ModelInstance other(model_request(context_.input, model->config, trains_), context_.grid, coordinates,
-                      pipeline.balance, false, gradient_memory());
+                      pipeline.balance, false, gradient_memory(model->config));
   other.allocate(bounds, micro_batches(), evaluation_bounds);
   return stage_facts(other, memory_of(other));
 }

@@ -118,7 +118,7 @@ class Session {
   MemoryPlan teacher_memory(const comm::GridCoordinates& coordinates) const;
   void make_reducer();
   /// Type of the gradients, for estimates too.
-  core::ParameterStore::Memory gradient_memory() const;
+  core::ParameterStore::Memory gradient_memory(const model::ModelConfig& config) const;
   StageFacts facts_at(const comm::GridCoordinates& coordinates) const;
 
   const RunContext& context_;

@@ -133,7 +133,8 @@ void describe(const Session& session, const RunContext& context) {
   const std::string adapters = adapters_text(session.model->plan);
   const bool leaves_head = !context.input.model.lora.train_head.value_or(true);
   if (!adapters.empty()) lines.emplace_back("adapters", adapters + (leaves_head ? "; the head is not trained" : ""));
-  const std::string gradients = weight_gradients_text(context.input, context.grid, session.micro_batches());
+  const std::string gradients =
+      weight_gradients_text(context.input, session.model->config, context.grid, session.micro_batches());
   if (!gradients.empty()) lines.emplace_back("gradients", gradients);
   const objectives::Objective& objective = session.model->objective;
   if (objective.training_lines != nullptr) {

@@ -53,6 +53,10 @@ bool reads_mask_tokens(const ModelConfig& config) {
   return family_of(config.family).reads_mask_tokens;
 }
 
+bool shares_blocks(const ModelConfig& config) {
+  return make_plan(config, layers::sequence_head(), 1).shares_blocks;
+}
+
 bool is_causal(const ModelConfig& config) {
   return family_of(config.family).causal;
 }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
+#include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/shard.hpp"
 #include "bert_hpc/ops/flat.hpp"
 
@@ -24,10 +26,43 @@ std::vector<std::string> shared_parameters(const std::vector<core::ParameterSpec
   return names;
 }
 
+std::int64_t exchanged_bytes(const std::vector<core::ParameterSpec>& model, const std::vector<std::string>& names) {
+  std::int64_t floats = 0;
+  for (const core::ParameterSpec& spec : model) {
+    const bool is_shared = std::find(names.begin(), names.end(), original_of(spec)) != names.end();
+    if (is_shared) floats += core::elements_of(spec.shape);
+  }
+  return floats * static_cast<std::int64_t>(sizeof(float));
+}
+
 SharedGradients::SharedGradients(const core::ParameterStore& parameters, const std::vector<core::ParameterSpec>& model,
-                                 const std::vector<std::string>& names, comm::Communicator& all_ranks, bool counts,
-                                 int tensor_rank)
+                                 const std::vector<std::string>& names, comm::Communicator& all_ranks,
+                                 const Place& place)
     : all_ranks_(all_ranks) {
+  if (place.all_here) {
+    find_here(parameters, model, names);
+  } else {
+    find_exchanged(parameters, model, names, place);
+  }
+}
+
+void SharedGradients::find_here(const core::ParameterStore& parameters, const std::vector<core::ParameterSpec>& model,
+                                const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    Copies copies;
+    for (const core::ParameterSpec& spec : model) {
+      if (original_of(spec) != name) continue;
+      const core::ParameterSlice& slice = parameters.slices()[static_cast<std::size_t>(parameters.find(spec.name))];
+      copies.begins.push_back(slice.offset);
+      copies.size = slice.size;
+    }
+    here_.push_back(std::move(copies));
+  }
+}
+
+void SharedGradients::find_exchanged(const core::ParameterStore& parameters,
+                                     const std::vector<core::ParameterSpec>& model,
+                                     const std::vector<std::string>& names, const Place& place) {
   std::map<std::string, std::int64_t> offset;  // of each copy in gradients_
   std::int64_t floats = 0;
   for (const std::string& name : names) {
@@ -44,18 +79,36 @@ SharedGradients::SharedGradients(const core::ParameterStore& parameters, const s
     const auto found = offset.find(slice.name);
     if (found == offset.end()) continue;
     const core::ShardRuns runs = core::runs_of(slice.shape, slice.shard);
-    const bool counts_here = counts && (tensor_rank == 0 || !slice.shard.is_whole());
+    const bool counts = place.counts && (place.tensor_rank == 0 || !slice.shard.is_whole());
     for (std::int64_t r = 0; r < runs.count; ++r) {
       runs_.push_back({.begin = slice.offset + r * runs.length,
                        .size = runs.length,
                        .offset = found->second + runs.first + r * runs.stride,
-                       .counts = counts_here});
+                       .counts = counts});
     }
   }
   gradients_ = core::Buffer<float>(floats);
 }
 
 void SharedGradients::add(std::span<const OwnedRange> sums) {
+  if (here_.empty()) return exchange(sums);
+  for (const Copies& copies : here_) {
+    const auto size = static_cast<std::size_t>(copies.size);
+    const auto at = [&](std::int64_t begin) {
+      for (const OwnedRange& piece : sums) {
+        const std::int64_t offset = begin - piece.begin;
+        const bool holds = offset >= 0 && offset + copies.size <= piece.size;
+        if (holds && piece.gradient != nullptr) return std::span(piece.gradient + offset, size);
+      }
+      throw core::Error(core::ExitCode::internal, "shared gradients: a sum that lies elsewhere");
+    };
+    const std::span<float> first = at(copies.begins.front());
+    for (std::size_t copy = 1; copy < copies.begins.size(); ++copy) ops::accumulate(at(copies.begins[copy]), first);
+    for (std::size_t copy = 1; copy < copies.begins.size(); ++copy) ops::copy(first, at(copies.begins[copy]));
+  }
+}
+
+void SharedGradients::exchange(std::span<const OwnedRange> sums) {
   const std::span<float> all(gradients_.data(), static_cast<std::size_t>(gradients_.size()));
   ops::set_zero(all);
   for (const Run& run : runs_) {

@@ -15,7 +15,7 @@ core::DataType weight_gradient_type(const WeightGradientFacts& facts, const std:
   }
   const bool wanted = stated == "auto" ? facts.gpu : stated == "bf16";
   const bool possible = facts.compute == core::DataType::bf16 && !facts.reproducible && !facts.offload &&
-                        facts.micro_batches == 1 && facts.replicas == 1;
+                        facts.micro_batches == 1 && facts.replicas == 1 && !facts.shares_blocks;
   return wanted && possible ? core::DataType::bf16 : core::DataType::fp32;
 }
 

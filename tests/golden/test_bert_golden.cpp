@@ -86,7 +86,7 @@ class Trainee {
               {}, arenas_.memory()),
         plan(model::make_plan(config, kind, config.num_labels(), storage)),
         bert(plan, model::whole(plan), store),
-        shared_(store, specs_of(plan), train::shared_parameters(specs_of(plan), ""), *alone_, true),
+        shared_(store, specs_of(plan), train::shared_parameters(specs_of(plan), ""), *alone_, {.all_here = true}),
         products_(ops::make_matrix_product("", {.compute = storage})),
         attention_(ops::make_attention("fused", storage)) {
     model::load_hf_weights(golden.model_folder(), store, {.family = config.family, .weights = plan.weights});

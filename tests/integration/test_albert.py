@@ -51,6 +51,25 @@ class Albert(LanguageModel):
         resumed = self.weights("later")
         self.assertTrue(all(np.array_equal(resumed[key], value) for key, value in weights.items()))
 
+    def test_fast_sums_in_pieces_agree(self):
+        if MPIRUN is None:
+            self.skipTest("mpirun is not at hand")
+        fast = {"run": {"reproducible": False}, "debug": {"parameter_hash_every": 1}}
+        self.start("fast", **fast)
+        expected, weights = self.numbers("fast"), self.weights("fast")
+        for name, ranks, parallel in (("fast-data", 2, {"data": 2, "zero": 0}), ("fast-sharded", 2, {"data": 2, "zero": 2}),
+                                      ("fast-both", 4, {"pipeline": 2, "data": 2, "zero": 2}), ("fast-tensor", 2, {"tensor": 2})):
+            self.start(name, ranks, parallel=parallel, **fast)
+            with self.subTest(name):  # rounding of 1e-7 a pass, which the updates multiply by some hundred
+                np.testing.assert_allclose(self.numbers(name), expected, rtol=1e-4)
+                np.testing.assert_allclose(self.weights(name)[f"{BLOCK}ffn.weight"], weights[f"{BLOCK}ffn.weight"], atol=1e-4)
+
+    def test_gradients_of_shared_weights_stay_in_fp32(self):
+        half = {"precision": {"compute": "bf16", "weight_gradients": "bf16"}, "run": {"reproducible": False}, "batch": {"chunks": 1}}
+        done = self.start("rounded", **half)
+        self.assertIn("of the blocks' weights in fp32, because several blocks add to them", done.stdout)
+        self.assertLess(self.numbers("rounded")[11], self.numbers("rounded")[0])
+
     def test_a_training_continues_from_its_folder(self):
         self.start("first")
         loss = self.numbers("first")[-1]

@@ -20,6 +20,8 @@ bool is_causal(const ModelConfig& config);
 bool positions_after_padding(const ModelConfig& config);
 /// Whether the embeddings of a sequence depend on which of its tokens are mask_token_id, as in ESM.
 bool reads_mask_tokens(const ModelConfig& config);
+/// Whether several blocks have the same parameters (ModelPlan::shares_blocks).
+bool shares_blocks(const ModelConfig& config);
 
 /// Names of the word embeddings and of their copy for the decoder of masked language modelling.
 std::string word_embeddings_name(const ModelConfig& config);

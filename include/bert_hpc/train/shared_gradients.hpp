@@ -1,6 +1,7 @@
-// Parameters that every block of a model uses (a position bias of attention) and each block stores for itself, so that
-// blocks can lie on any stage. The gradients of the uses are summed separately over micro-batches and replicas, and
-// added up once a step, in the order of blocks on every layout. All copies then get the same update.
+// Parameters that several blocks of a model have in common (a position bias of attention, all of ALBERT's) and each
+// block stores for itself, so that blocks can lie on any stage. The gradients of the uses are summed separately over
+// micro-batches and replicas, and added up once a step, in the order of blocks on every layout. All copies then get the
+// same update.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +20,26 @@ namespace bert_hpc::train {
 /// Pure.
 std::vector<std::string> shared_parameters(const std::vector<core::ParameterSpec>& model, const std::string& tied);
 
+/// Bytes that a rank takes to exchange the gradients of all copies. Pure.
+std::int64_t exchanged_bytes(const std::vector<core::ParameterSpec>& model, const std::vector<std::string>& names);
+
 class SharedGradients {
  public:
+  /// Where the sums of the copies' gradients lie.
+  struct Place {
+    /// Every rank has all copies of its parameters, and their sums over all replicas: nothing is exchanged.
+    bool all_here = false;
+    bool counts = true;   ///< if exchanged: no other replica gives add() the same elements of the same parameters
+    int tensor_rank = 0;  ///< what every rank of a tensor group has whole is given by the first of them
+  };
+
   /// `model`: the parameters of the whole model in order. `names`: shared_parameters(). `all_ranks`: all ranks that
-  /// hold a part of the model. `counts`: no other replica gives add() the same elements of the same parameters. What
-  /// every rank of a tensor group has whole is given by the first of them. The parameters and `all_ranks` must outlive
-  /// this object.
+  /// hold a part of the model. The parameters and `all_ranks` must outlive this object.
   SharedGradients(const core::ParameterStore& parameters, const std::vector<core::ParameterSpec>& model,
-                  const std::vector<std::string>& names, comm::Communicator& all_ranks, bool counts,
-                  int tensor_rank = 0);
+                  const std::vector<std::string>& names, comm::Communicator& all_ranks, const Place& place);
 
-  std::int64_t bytes() const { return gradients_.size() * static_cast<std::int64_t>(sizeof(float)); }
-
-  /// Collective over all ranks. `sums` are this rank's pieces of the summed gradients; those of copies become the sums
-  /// over all copies.
+  /// Collective over all ranks. `sums` are this rank's pieces of the summed gradients, in fp32; those of copies become
+  /// the sums over all copies.
   void add(std::span<const OwnedRange> sums);
 
  private:
@@ -46,11 +53,23 @@ class SharedGradients {
   struct Shared {
     std::int64_t first = 0, size = 0, copies = 0;
   };
+  /// The copies of one parameter in the arena, in the order of blocks.
+  struct Copies {
+    std::vector<std::int64_t> begins;
+    std::int64_t size = 0;
+  };
+
+  void find_exchanged(const core::ParameterStore& parameters, const std::vector<core::ParameterSpec>& model,
+                      const std::vector<std::string>& names, const Place& place);
+  void find_here(const core::ParameterStore& parameters, const std::vector<core::ParameterSpec>& model,
+                 const std::vector<std::string>& names);
+  void exchange(std::span<const OwnedRange> sums);
   std::span<float> row(const Shared& shared, std::int64_t copy) const {
     return {gradients_.data() + shared.first + copy * shared.size, static_cast<std::size_t>(shared.size)};
   }
 
   comm::Communicator& all_ranks_;
+  std::vector<Copies> here_;  // if nothing is exchanged
   std::vector<Shared> shared_;
   std::vector<Run> runs_;
   core::Buffer<float> gradients_;  // gradients of each copy; 0 for elements of other ranks

@@ -24,9 +24,10 @@ bool replaces_first_gradients(bool gpu, bool reproducible);
 struct WeightGradientFacts {
   core::DataType compute = core::DataType::fp32;  ///< of the blocks' products; bf16 of those in FP8
   bool gpu = false, reproducible = false;
-  bool offload = false;   ///< the host updates
-  int micro_batches = 1;  ///< most of a replica in a step
-  int replicas = 1;       ///< whose gradients are summed
+  bool offload = false;        ///< the host updates
+  int micro_batches = 1;       ///< most of a replica in a step
+  int replicas = 1;            ///< whose gradients are summed
+  bool shares_blocks = false;  ///< the gradients of several blocks are summed
 };
 
 /// `stated`: "bf16" if possible; "fp32"; "auto": bf16 on GPUs if possible. bf16 is possible if products compute in it

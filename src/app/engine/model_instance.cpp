@@ -95,6 +95,13 @@ std::vector<core::ParameterSpec> ModelInstance::all_parameters() const {
   return parameters_of(model::whole(plan));
 }
 
+train::SharedGradients::Place ModelInstance::shared_gradients_place(bool reproducible) const {
+  // Reproducible sums are whole on every replica, others in pieces.
+  return {.all_here = grid.pipeline == 1 && (reproducible || grid.data == 1),
+          .counts = !reproducible || coordinates.data == 0,
+          .tensor_rank = coordinates.tensor};
+}
+
 std::int64_t ModelInstance::outputs() const {
   return plan.head.outputs;
 }

@@ -13,6 +13,7 @@
 #include "bert_hpc/model/stage.hpp"
 #include "bert_hpc/objectives/output_rules.hpp"
 #include "bert_hpc/train/pipeline.hpp"
+#include "bert_hpc/train/shared_gradients.hpp"
 #include "bert_hpc/train/weight_gradients.hpp"
 
 namespace bert_hpc::app {
@@ -42,6 +43,8 @@ class ModelInstance {
   const comm::ProcessGroups& groups() const { return *groups_; }
   layers::TensorGroup tensor_group() { return {tensor_rank(), exchange_}; }
   train::Pipeline& pipeline() { return *pipeline_; }
+  /// Where the gradients of shared parameters lie when they are summed over micro-batches and replicas.
+  train::SharedGradients::Place shared_gradients_place(bool reproducible) const;
   std::int64_t exchanged_rows() const { return exchanged_rows_; }  ///< most token rows that tensor ranks share
   std::int64_t message_bytes() const;                              ///< most that a stage sends another one at once
 

@@ -2,6 +2,7 @@
 
 #include "bert_hpc/core/error.hpp"
 #include "bert_hpc/model/hf_config.hpp"
+#include "bert_hpc/model/make_plan.hpp"
 #include "bert_hpc/ops/fp8_product.hpp"
 #include "bert_hpc/train/weight_gradients.hpp"
 
@@ -30,21 +31,28 @@ ops::ProductSettings product_settings(const Precision& precision, bool reproduci
           .weight_gradients = weight_gradients};
 }
 
-core::DataType weight_gradient_type(const config::Config& input, const comm::GridShape& grid, int micro_batches) {
+core::DataType weight_gradient_type(const config::Config& input, const model::ModelConfig& model,
+                                    const comm::GridShape& grid, int micro_batches) {
   return train::weight_gradient_type({.compute = storage_type(input),
                                       .gpu = core::is_gpu_build(),
                                       .reproducible = input.run.reproducible,
                                       .offload = input.parallel.offload,
                                       .micro_batches = micro_batches,
-                                      .replicas = grid.data},
+                                      .replicas = grid.data,
+                                      .shares_blocks = model::shares_blocks(model)},
                                      input.precision.weight_gradients);
 }
 
-std::string weight_gradients_text(const config::Config& input, const comm::GridShape& grid, int micro_batches) {
-  if (weight_gradient_type(input, grid, micro_batches) == core::DataType::bf16) return "of the blocks' weights in bf16";
+std::string weight_gradients_text(const config::Config& input, const model::ModelConfig& model,
+                                  const comm::GridShape& grid, int micro_batches) {
+  if (weight_gradient_type(input, model, grid, micro_batches) == core::DataType::bf16)
+    return "of the blocks' weights in bf16";
   if (input.precision.weight_gradients != "bf16") return {};
   return std::string("of the blocks' weights in fp32, because ") +
-         (grid.data > 1 ? "replicas" : "several micro-batches") + " add to them";
+         (grid.data > 1       ? "replicas"
+          : micro_batches > 1 ? "several micro-batches"
+                              : "several blocks") +
+         " add to them";
 }
 
 void require_precision(const Precision& precision, const model::ModelConfig& model, int tensor, bool trains) {
@@ -66,14 +74,21 @@ void require_precision(const Precision& precision, const model::ModelConfig& mod
                           model.family + "\" is one: use \"bf16\".");
   }
   const std::int64_t multiple = ops::fp8_granularity * tensor;
-  if (!precision.fp8 || !trains || (model.hidden_size % multiple == 0 && model.intermediate_size % multiple == 0))
+  if (!precision.fp8 || !trains) return;
+  const std::int64_t columns_of_keys = model.head_dim() * model.key_value_heads();
+  if (model.hidden_size % multiple == 0 && model.intermediate_size % multiple == 0 && columns_of_keys % multiple == 0) {
     return;
+  }
+  std::string keys;
+  if (columns_of_keys != model.hidden_size) {
+    keys = ", and its keys, which need it too, have " + std::to_string(columns_of_keys) + " columns";
+  }
   throw core::Error(
       core::ExitCode::input,
       "[precision] compute = \"fp8\" needs a hidden_size and an intermediate_size that are multiples of " +
           std::to_string(ops::fp8_granularity) + " on every rank, so of " + std::to_string(multiple) +
           " here; this model's are " + std::to_string(model.hidden_size) + " and " +
-          std::to_string(model.intermediate_size) + ": use \"bf16\".");
+          std::to_string(model.intermediate_size) + keys + ": use \"bf16\".");
 }
 
 }  // namespace bert_hpc::app

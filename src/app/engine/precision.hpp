@@ -30,10 +30,12 @@ ops::ProductSettings product_settings(const Precision& precision, bool reproduci
                                       core::DataType weight_gradients = core::DataType::fp32);
 
 /// Type in which a training stores gradients of the blocks' weights, with at most `micro_batches` a step of a replica.
-core::DataType weight_gradient_type(const config::Config& input, const comm::GridShape& grid, int micro_batches);
+core::DataType weight_gradient_type(const config::Config& input, const model::ModelConfig& model,
+                                    const comm::GridShape& grid, int micro_batches);
 
 /// Line of the banner: "" if nothing was asked for and they are in fp32. Pure.
-std::string weight_gradients_text(const config::Config& input, const comm::GridShape& grid, int micro_batches);
+std::string weight_gradients_text(const config::Config& input, const model::ModelConfig& model,
+                                  const comm::GridShape& grid, int micro_batches);
 
 /// Throws Error(input) if this build or this model, shared by `tensor` ranks, cannot compute in the format. `trains`:
 /// the run trains the model.

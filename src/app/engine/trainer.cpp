@@ -59,9 +59,8 @@ void Trainer::complete_sums() {
   const std::vector<core::ParameterSpec> all = model_.all_parameters();
   const std::vector<std::string> shared = train::shared_parameters(all, embeddings);
   if (!shared.empty()) {
-    // Reproducible sums are whole on every replica, others in pieces.
-    const bool counts = !reducer_.plan().settings.reproducible || model_.coordinates.data == 0;
-    shared_.emplace(model_.parameters, all, shared, model_.groups().world, counts, model_.coordinates.tensor);
+    const auto place = model_.shared_gradients_place(reducer_.plan().settings.reproducible);
+    shared_.emplace(model_.parameters, all, shared, model_.groups().world, place);
   }
   if (!tied_ && !shared_) return;
   reducer_.set_completion([this](std::span<const train::OwnedRange> pieces) {

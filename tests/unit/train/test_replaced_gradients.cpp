@@ -187,5 +187,6 @@ TEST_CASE("gradients of the blocks' weights are in bf16 where nothing is added t
   CHECK(stays([](train::WeightGradientFacts& f) { f.offload = true; }));
   CHECK(stays([](train::WeightGradientFacts& f) { f.micro_batches = 2; }));
   CHECK(stays([](train::WeightGradientFacts& f) { f.replicas = 2; }));
+  CHECK(stays([](train::WeightGradientFacts& f) { f.shares_blocks = true; }));
   CHECK_THROWS_AS(train::weight_gradient_type(gpu, "16"), core::Error);
 }

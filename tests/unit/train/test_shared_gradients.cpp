@@ -1,4 +1,5 @@
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include "bert_hpc/comm/mpi_communicator.hpp"
 #include "bert_hpc/train/shared_gradients.hpp"
@@ -42,13 +43,29 @@ TEST_CASE("copies get the sum of all copies' gradients, whatever the pieces") {
     const float sum = (values[offset("table") + i] + values[offset("second") + i]) + values[offset("third") + i];
     for (const char* copy : {"table", "second", "third"}) expected[offset(copy) + i] = sum;
   }
-  train::SharedGradients shared(store, specs(), {"table"}, *alone, true);
-  CHECK(shared.bytes() == 3 * 48 * 4);
+  CHECK(train::exchanged_bytes(specs(), {"table"}) == 3 * 48 * 4);
+  const bool all_here = GENERATE(false, true);
+  train::SharedGradients shared(store, specs(), {"table"}, *alone, {.all_here = all_here});
   std::vector<train::OwnedRange> pieces;
-  for (std::int64_t begin = 0; begin < std::ssize(gradients); begin += 40) {
-    const std::int64_t size = std::min<std::int64_t>(40, std::ssize(gradients) - begin);
+  const std::int64_t whole = std::ssize(gradients), most = all_here ? whole : 40;
+  for (std::int64_t begin = 0; begin < whole; begin += most) {
+    const std::int64_t size = std::min(most, whole - begin);
     pieces.push_back({begin, size, values.data() + begin});
   }
   shared.add(pieces);
   CHECK(std::vector<float>(values.begin(), values.end()) == expected);
+}
+
+TEST_CASE("the first rank of a tensor group gives what all of its ranks have") {
+  const auto alone = comm::make_self_communicator();
+  core::ParameterStore store(specs(), core::ParameterStore::Arenas::with_gradients);
+  for (const int rank : {0, 1}) {
+    const std::span<float> gradients = store.gradients();
+    std::fill(gradients.begin(), gradients.end(), 1.0f);
+    train::SharedGradients shared(store, specs(), {"table"}, *alone, {.tensor_rank = rank});
+    const train::OwnedRange all{0, std::ssize(gradients), gradients.data()};
+    shared.add({&all, 1});
+    const core::Tensor<float> table = store.gradient(store.find("second"));
+    CHECK(table(0, 0) == (rank == 0 ? 3.0f : 0.0f));  // the sum over ranks brings it to the others
+  }
 }
