@@ -19,6 +19,7 @@ import argparse
 import json
 import os
 import pathlib
+import shlex
 import statistics
 import subprocess
 import sys
@@ -61,8 +62,10 @@ def program_of(revision, folder):
     if not program.exists():
         if not tree.exists():
             call(["git", "worktree", "add", "--detach", tree, commit], cwd=CHECKOUT)
-        call(["./jobs/build.sh", "--tests", "--configure-only"], cwd=tree)
-        call(["cmake", "--build", "build", "--target", "bench_training"], cwd=tree)
+        # Not by the revision's own script, whose options may be others. Libraries are those of this checkout.
+        call(["bash", "-c", f"cd {shlex.quote(str(CHECKOUT))} && . jobs/common.sh && use_cache_prefix && cd {shlex.quote(str(tree))} && "
+                            "cmake -S . -B build -DBERT_HPC_TESTS=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo"], cwd=tree)
+        call(["cmake", "--build", "build", "--parallel", str(os.cpu_count()), "--target", "bench_training"], cwd=tree)
     return str(program)
 
 
