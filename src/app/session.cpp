@@ -303,7 +303,7 @@ MemoryPlan Session::memory_of(const ModelInstance& instance) const {
     }
     const std::vector<core::ParameterSpec> all = instance.all_parameters();
     const auto shared = train::shared_parameters(all, model::word_embeddings_name(instance.config));
-    if (!shared.empty() && !instance.shared_gradients_place(context_.input.run.reproducible).all_here) {
+    if (!shared.empty() && !instance.shared_sums(context_.input.run.reproducible).all_here) {
       memory.emplace_back("gradients of shared parameters", train::exchanged_bytes(all, shared));
     }
     memory.emplace_back("snapshot for checkpoints", snapshot);

@@ -35,7 +35,7 @@ bool ends_in_blank(std::string_view text) {
   return last > 0 && blank_size(text, last - 1) > 0;
 }
 
-/// The step where it changes single characters.
+/// The step if it changes single characters.
 std::optional<CharacterStep> character_step(TextStep::Kind kind) {
   switch (kind) {
     case TextStep::Kind::decompose:

@@ -36,13 +36,12 @@ std::int64_t exchanged_bytes(const std::vector<core::ParameterSpec>& model, cons
 }
 
 SharedGradients::SharedGradients(const core::ParameterStore& parameters, const std::vector<core::ParameterSpec>& model,
-                                 const std::vector<std::string>& names, comm::Communicator& all_ranks,
-                                 const Place& place)
+                                 const std::vector<std::string>& names, comm::Communicator& all_ranks, const Sums& sums)
     : all_ranks_(all_ranks) {
-  if (place.all_here) {
+  if (sums.all_here) {
     find_here(parameters, model, names);
   } else {
-    find_exchanged(parameters, model, names, place);
+    find_exchanged(parameters, model, names, sums);
   }
 }
 
@@ -62,7 +61,7 @@ void SharedGradients::find_here(const core::ParameterStore& parameters, const st
 
 void SharedGradients::find_exchanged(const core::ParameterStore& parameters,
                                      const std::vector<core::ParameterSpec>& model,
-                                     const std::vector<std::string>& names, const Place& place) {
+                                     const std::vector<std::string>& names, const Sums& sums) {
   std::map<std::string, std::int64_t> offset;  // of each copy in gradients_
   std::int64_t floats = 0;
   for (const std::string& name : names) {
@@ -79,7 +78,7 @@ void SharedGradients::find_exchanged(const core::ParameterStore& parameters,
     const auto found = offset.find(slice.name);
     if (found == offset.end()) continue;
     const core::ShardRuns runs = core::runs_of(slice.shape, slice.shard);
-    const bool counts = place.counts && (place.tensor_rank == 0 || !slice.shard.is_whole());
+    const bool counts = sums.counts && (sums.tensor_rank == 0 || !slice.shard.is_whole());
     for (std::int64_t r = 0; r < runs.count; ++r) {
       runs_.push_back({.begin = slice.offset + r * runs.length,
                        .size = runs.length,

@@ -25,8 +25,8 @@ std::int64_t exchanged_bytes(const std::vector<core::ParameterSpec>& model, cons
 
 class SharedGradients {
  public:
-  /// Where the sums of the copies' gradients lie.
-  struct Place {
+  /// Location of the summed gradients of copies.
+  struct Sums {
     /// Every rank has all copies of its parameters, and their sums over all replicas: nothing is exchanged.
     bool all_here = false;
     bool counts = true;   ///< if exchanged: no other replica gives add() the same elements of the same parameters
@@ -36,7 +36,7 @@ class SharedGradients {
   /// `model`: the parameters of the whole model in order. `names`: shared_parameters(). `all_ranks`: all ranks that
   /// hold a part of the model. The parameters and `all_ranks` must outlive this object.
   SharedGradients(const core::ParameterStore& parameters, const std::vector<core::ParameterSpec>& model,
-                  const std::vector<std::string>& names, comm::Communicator& all_ranks, const Place& place);
+                  const std::vector<std::string>& names, comm::Communicator& all_ranks, const Sums& sums);
 
   /// Collective over all ranks. `sums` are this rank's pieces of the summed gradients, in fp32; those of copies become
   /// the sums over all copies.
@@ -60,7 +60,7 @@ class SharedGradients {
   };
 
   void find_exchanged(const core::ParameterStore& parameters, const std::vector<core::ParameterSpec>& model,
-                      const std::vector<std::string>& names, const Place& place);
+                      const std::vector<std::string>& names, const Sums& sums);
   void find_here(const core::ParameterStore& parameters, const std::vector<core::ParameterSpec>& model,
                  const std::vector<std::string>& names);
   void exchange(std::span<const OwnedRange> sums);

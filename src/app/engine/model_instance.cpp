@@ -95,7 +95,7 @@ std::vector<core::ParameterSpec> ModelInstance::all_parameters() const {
   return parameters_of(model::whole(plan));
 }
 
-train::SharedGradients::Place ModelInstance::shared_gradients_place(bool reproducible) const {
+train::SharedGradients::Sums ModelInstance::shared_sums(bool reproducible) const {
   // Reproducible sums are whole on every replica, others in pieces.
   return {.all_here = grid.pipeline == 1 && (reproducible || grid.data == 1),
           .counts = !reproducible || coordinates.data == 0,

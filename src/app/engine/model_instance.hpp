@@ -43,8 +43,8 @@ class ModelInstance {
   const comm::ProcessGroups& groups() const { return *groups_; }
   layers::TensorGroup tensor_group() { return {tensor_rank(), exchange_}; }
   train::Pipeline& pipeline() { return *pipeline_; }
-  /// Where the gradients of shared parameters lie when they are summed over micro-batches and replicas.
-  train::SharedGradients::Place shared_gradients_place(bool reproducible) const;
+  /// Location of the gradients of shared parameters when they are summed over micro-batches and replicas.
+  train::SharedGradients::Sums shared_sums(bool reproducible) const;
   std::int64_t exchanged_rows() const { return exchanged_rows_; }  ///< most token rows that tensor ranks share
   std::int64_t message_bytes() const;                              ///< most that a stage sends another one at once
 

@@ -59,8 +59,8 @@ void Trainer::complete_sums() {
   const std::vector<core::ParameterSpec> all = model_.all_parameters();
   const std::vector<std::string> shared = train::shared_parameters(all, embeddings);
   if (!shared.empty()) {
-    const auto place = model_.shared_gradients_place(reducer_.plan().settings.reproducible);
-    shared_.emplace(model_.parameters, all, shared, model_.groups().world, place);
+    const auto sums = model_.shared_sums(reducer_.plan().settings.reproducible);
+    shared_.emplace(model_.parameters, all, shared, model_.groups().world, sums);
   }
   if (!tied_ && !shared_) return;
   reducer_.set_completion([this](std::span<const train::OwnedRange> pieces) {
