@@ -6,7 +6,7 @@
   OLD, NEW    revisions of this checkout, or paths of programs (BUILD/tests/bench_training)
   --case      of cases.py (default: all of BERT's)
   --precision precision.compute (default: fp32)
-  --rounds    how often both run, one after the other, the first of a round by turns
+  --rounds    how often both run, one after the other, alternately in the other order
   --threads   of each program (default: the machine's processors)
   --folder    keep the two builds there (default: a temporary folder, removed at the end)
 
