@@ -4,7 +4,6 @@
 #include <map>
 #include <utility>
 
-#include "bert_hpc/core/error.hpp"
 #include "bert_hpc/core/shard.hpp"
 #include "bert_hpc/ops/flat.hpp"
 
@@ -13,6 +12,17 @@ namespace {
 
 const std::string& original_of(const core::ParameterSpec& spec) {
   return spec.copy_of.empty() ? spec.name : spec.copy_of;
+}
+
+/// Calls use(from, to) for the elements [from, from + size) and [to, to + size) of the arena, in parts that pieces hold
+/// whole.
+void for_both(std::span<const OwnedRange> pieces, std::int64_t from, std::int64_t to, std::int64_t size,
+              void (*use)(std::span<const float>, std::span<float>)) {
+  for_held_parts(pieces, from, size, [&](std::span<float> part, std::int64_t at) {
+    for_held_parts(pieces, to + at, std::ssize(part), [&](std::span<float> other, std::int64_t offset) {
+      use(part.subspan(static_cast<std::size_t>(offset), other.size()), other);
+    });
+  });
 }
 
 }  // namespace
@@ -92,18 +102,10 @@ void SharedGradients::find_exchanged(const core::ParameterStore& parameters,
 void SharedGradients::add(std::span<const OwnedRange> sums) {
   if (here_.empty()) return exchange(sums);
   for (const Copies& copies : here_) {
-    const auto size = static_cast<std::size_t>(copies.size);
-    const auto at = [&](std::int64_t begin) {
-      for (const OwnedRange& piece : sums) {
-        const std::int64_t offset = begin - piece.begin;
-        const bool holds = offset >= 0 && offset + copies.size <= piece.size;
-        if (holds && piece.gradient != nullptr) return std::span(piece.gradient + offset, size);
-      }
-      throw core::Error(core::ExitCode::internal, "shared gradients: a sum that lies elsewhere");
-    };
-    const std::span<float> first = at(copies.begins.front());
-    for (std::size_t copy = 1; copy < copies.begins.size(); ++copy) ops::accumulate(at(copies.begins[copy]), first);
-    for (std::size_t copy = 1; copy < copies.begins.size(); ++copy) ops::copy(first, at(copies.begins[copy]));
+    const std::int64_t first = copies.begins.front();
+    const std::span<const std::int64_t> others = std::span(copies.begins).subspan(1);
+    for (const std::int64_t begin : others) for_both(sums, begin, first, copies.size, ops::accumulate);
+    for (const std::int64_t begin : others) for_both(sums, first, begin, copies.size, ops::copy);
   }
 }
 
