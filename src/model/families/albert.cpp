@@ -3,7 +3,6 @@
 // encoder with embeddings of fewer columns and a linear layer behind them; all blocks of a group have the same
 // parameters, which files hold once. Each block stores them for itself here, so that blocks can lie on any stage, and
 // train/shared_gradients.hpp keeps them equal.
-#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 
@@ -18,7 +17,6 @@ namespace {
 constexpr std::int64_t usual_vocabulary = 30000, usual_embeddings = 128, usual_hidden = 4096, usual_heads = 64,
                        usual_intermediate = 16384;
 constexpr double usual_classifier_dropout = 0.1;
-constexpr std::array with_tanh = {"gelu_new", "gelu_pytorch_tanh", "gelu_fast"};
 
 struct AlbertSettings {
   EncoderSettings encoder{};
@@ -29,14 +27,10 @@ const AlbertSettings& own_of(const ModelConfig& config) {
   return config.own.as<AlbertSettings>();
 }
 
-bool is_with_tanh(const std::string& activation) {
-  return std::find(with_tanh.begin(), with_tanh.end(), activation) != with_tanh.end();
-}
-
 void read(ConfigReader& reader, ModelConfig& config) {
   auto& own = config.own.change<AlbertSettings>();
   EncoderSettings& encoder = own.encoder;
-  encoder.hidden_act = with_tanh.front();
+  encoder.hidden_act = gelu_with_tanh.front();
   encoder.hidden_dropout_prob = encoder.attention_probs_dropout_prob = 0;
   encoder.classifier_dropout = usual_classifier_dropout;
   config.vocab_size = usual_vocabulary;
@@ -113,7 +107,7 @@ std::string original_of(const ModelConfig& config, const std::string& name) {
 ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t outputs) {
   const EncoderSettings& encoder = own_of(config).encoder;
   const ops::Activation activation =
-      is_with_tanh(encoder.hidden_act) ? ops::Activation::gelu_tanh : ops::Activation::gelu;
+      has_gelu_with_tanh(encoder.hidden_act) ? ops::Activation::gelu_tanh : ops::Activation::gelu;
   const BlockNames names = {.query = "attention.query",
                             .key = "attention.key",
                             .value = "attention.value",
@@ -162,7 +156,7 @@ void check(const ModelConfig& config, core::ProblemList& problems) {
                  std::to_string(config.num_hidden_layers) + '.');
   }
   const std::string& activation = own.encoder.hidden_act;
-  if (activation != "gelu" && !is_with_tanh(activation)) {
+  if (activation != "gelu" && !has_gelu_with_tanh(activation)) {
     problems.add("hidden_act is " + core::in_quotes(activation) +
                  ", but only \"gelu\" and \"gelu_new\" (with the tanh) are built in.");
   }

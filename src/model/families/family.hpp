@@ -2,6 +2,8 @@
 // Face's files. To add one: a file in src/model/families that defines a Family, and a line in families.cpp.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <functional>
 #include <span>
 #include <string>
@@ -153,6 +155,11 @@ void add_joined(WeightTable& table, const std::string& block, const std::string&
                 bool transposed = false);
 
 // What families of encoders share: EncoderSettings, their checks and keys (encoder_settings.cpp).
+/// Names of the GELU with the tanh in config.json, the usual one first.
+inline constexpr std::array gelu_with_tanh = {"gelu_new", "gelu_pytorch_tanh", "gelu_fast"};
+inline bool has_gelu_with_tanh(const std::string& activation) {
+  return std::find(gelu_with_tanh.begin(), gelu_with_tanh.end(), activation) != gelu_with_tanh.end();
+}
 /// Adds a sentence for a probability of dropout that cannot be.
 void check_probability(const char* key, double value, core::ProblemList& problems);
 /// The base of rotary positions: under `key` in older files; in newer ones in rope_parameters, there under `layer_type`

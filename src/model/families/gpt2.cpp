@@ -16,11 +16,6 @@ namespace {
 
 constexpr std::int64_t usual_vocabulary = 50257, usual_positions = 1024;
 constexpr double usual_epsilon = 1e-5;
-constexpr std::array with_tanh = {"gelu_new", "gelu_pytorch_tanh", "gelu_fast"};
-
-bool is_with_tanh(const std::string& activation) {
-  return std::find(with_tanh.begin(), with_tanh.end(), activation) != with_tanh.end();
-}
 
 void read(ConfigReader& reader, ModelConfig& config) {
   EncoderSettings& own = encoder_settings(config);
@@ -29,7 +24,7 @@ void read(ConfigReader& reader, ModelConfig& config) {
   config.type_vocab_size = 0;
   config.pad_token_id = no_token;
   own.layer_norm_eps = usual_epsilon;
-  own.hidden_act = with_tanh.front();
+  own.hidden_act = gelu_with_tanh.front();
   reader.integer("vocab_size", config.vocab_size);
   reader.integer("n_embd", "hidden_size", config.hidden_size);
   reader.integer("n_layer", "num_hidden_layers", config.num_hidden_layers);
@@ -98,7 +93,7 @@ ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t out
       .output = "mlp.c_proj",
       .norm = "ln_1",
       .mask = ops::AttentionMask::causal(),
-      .activation = is_with_tanh(own.hidden_act) ? ops::Activation::gelu_tanh : ops::Activation::gelu};
+      .activation = has_gelu_with_tanh(own.hidden_act) ? ops::Activation::gelu_tanh : ops::Activation::gelu};
   ModelPlan plan = encoder_plan(config, own, names, kind, outputs);
   layers::change_embeddings(plan.input, [&](layers::EmbeddingsSettings& embeddings) {
     embeddings.word = base + "wte";
@@ -131,7 +126,7 @@ ModelPlan plan(const ModelConfig& config, const HeadKind& kind, std::int64_t out
 void check(const ModelConfig& config, core::ProblemList& problems) {
   const EncoderSettings& own = encoder_settings(config);
   check_encoder_numbers(own, problems);
-  if (!is_with_tanh(own.hidden_act) && own.hidden_act != "gelu") {
+  if (!has_gelu_with_tanh(own.hidden_act) && own.hidden_act != "gelu") {
     problems.add("activation_function is " + core::in_quotes(own.hidden_act) +
                  ", but only \"gelu_new\" (with tanh, also as \"gelu_pytorch_tanh\" and \"gelu_fast\") and \"gelu\" "
                  "(exact) are built in.");

@@ -43,6 +43,7 @@ auto checked(const Read& read, const Where& where) {
     throw;
   } catch (const std::exception& error) {
     const std::string what = core::printable(error.what(), 300);
+    // Arrow throws one type for damaged data and for what this build of it lacks; only its message differs.
     const bool is_unknown = what.find("not built") != std::string::npos ||
                             what.find("NotImplemented") != std::string::npos ||
                             what.find("Not yet implemented") != std::string::npos;
