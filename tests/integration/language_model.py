@@ -7,7 +7,14 @@ import unittest
 
 import h5py
 import numpy as np
-from program import run, sentences, toml
+from program import MPIRUN, run, sentences, toml
+from test_tensor import read_safetensors
+
+# Layouts whose results have the bits of one rank: {name: (ranks, [parallel])}.
+LAYOUTS = {"data": (2, {"data": 2, "zero": 0}), "pipeline": (2, {"pipeline": 2}), "stages": (4, {"pipeline": 4}),
+           "bubble": (2, {"pipeline": 2, "pipeline_schedule": "zb_h1"}),
+           "ring": (2, {"pipeline": 2, "pipeline_schedule": "interleaved", "virtual_stages": 2}),
+           "both": (4, {"pipeline": 2, "data": 2, "zero": 2}), "offload": (2, {"data": 2, "zero": 2, "offload": True})}
 
 
 class LanguageModel(unittest.TestCase):
@@ -43,6 +50,39 @@ class LanguageModel(unittest.TestCase):
         for table, keys in tables.items():
             values[table] = values.get(table, {}) | keys if keys is not None else {}
         return run("bert_hpc", self.write(f"{name}.toml", values), ranks=ranks, threads=1, check=check, cwd=self.folder)
+
+    def weights(self, name):
+        return read_safetensors(self.folder / name / "model/model.safetensors")
+
+    def check_bits_of_layouts(self, name, **tables):
+        """Trains on one rank, into `name`, and on layouts without tensor groups: numbers and weights have the same bits."""
+        if MPIRUN is None:
+            self.skipTest("mpirun is not at hand")
+        self.start(name, **tables)
+        expected, weights = self.numbers(name), self.weights(name)
+        for layout, (ranks, parallel) in LAYOUTS.items():
+            self.start(f"{name}-{layout}", ranks, parallel=parallel, **tables)
+            mine = self.weights(f"{name}-{layout}")
+            with self.subTest(layout):
+                self.assertEqual(list(self.numbers(f"{name}-{layout}")), list(expected))
+                self.assertTrue(all(np.array_equal(mine[key], value) for key, value in weights.items()))
+        return expected, weights
+
+    def check_fast_sums(self, parameter, more=None):
+        """Without run.reproducible numbers and this parameter differ by rounding alone, 1e-7 a pass, which the updates multiply by some
+        hundred. `more`: {layout: (ranks, parallel)}."""
+        if MPIRUN is None:
+            self.skipTest("mpirun is not at hand")
+        fast = {"run": {"reproducible": False}, "debug": {"parameter_hash_every": 1}}
+        self.start("fast", **fast)
+        expected, weights = self.numbers("fast"), self.weights("fast")
+        layouts = {"fast-data": (2, {"data": 2, "zero": 0}), "fast-sharded": (2, {"data": 2, "zero": 2}),
+                   "fast-both": (4, {"pipeline": 2, "data": 2, "zero": 2})}
+        for name, (ranks, parallel) in (layouts | (more or {})).items():
+            self.start(name, ranks, parallel=parallel, **fast)
+            with self.subTest(name):
+                np.testing.assert_allclose(self.numbers(name), expected, rtol=1e-4)
+                np.testing.assert_allclose(self.weights(name)[parameter], weights[parameter], atol=1e-4)
 
     def numbers(self, name):
         with h5py.File(self.folder / name / "metrics.h5") as file:

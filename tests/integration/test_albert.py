@@ -6,7 +6,7 @@ import unittest
 
 import numpy as np
 from language_model import LanguageModel
-from program import MPIRUN, sentences, write_tsv
+from program import sentences, write_tsv
 from test_tensor import read_safetensors
 
 BLOCK = "albert.encoder.albert_layer_groups.0.albert_layers.0."
@@ -23,28 +23,13 @@ class Albert(LanguageModel):
         write_tsv(cls.folder / "rows.tsv", sentences(300))
         cls.prepare("shards", tokenizer={"train_size": 150, "max_tokens": 40}, task={"pack": False}, split={"train": 0.9, "validation": 0.1})
 
-    def weights(self, name):
-        return read_safetensors(self.folder / name / "model/model.safetensors")
-
     def pretrained(self, name, **keys):
         return dict.fromkeys(self.MODEL) | {"pretrained": f"{name}/model"} | keys
 
     def test_layouts_give_one_model(self):
-        if MPIRUN is None:
-            self.skipTest("mpirun is not at hand")
-        self.start("one", checkpoint={"every_steps": 5, "keep": 9})
-        expected, weights = self.numbers("one"), self.weights("one")
+        expected, weights = self.check_bits_of_layouts("one", checkpoint={"every_steps": 5, "keep": 9})
         self.assertEqual(sum(name.endswith("ffn.weight") for name in weights), 1)
         self.assertFalse([name for name in weights if "block" in name])
-        ring = {"pipeline": 2, "pipeline_schedule": "interleaved", "virtual_stages": 2}
-        for name, ranks, parallel in (("data", 2, {"data": 2, "zero": 0}), ("pipeline", 2, {"pipeline": 2}), ("stages", 4, {"pipeline": 4}),
-                                      ("bubble", 2, {"pipeline": 2, "pipeline_schedule": "zb_h1"}), ("ring", 2, ring),
-                                      ("both", 4, {"pipeline": 2, "data": 2, "zero": 2}), ("offload", 2, {"data": 2, "zero": 2, "offload": True})):
-            self.start(name, ranks, parallel=parallel)
-            mine = self.weights(name)
-            with self.subTest(name):
-                self.assertEqual(list(self.numbers(name)), list(expected))
-                self.assertTrue(all(np.array_equal(mine[key], value) for key, value in weights.items()))
         self.start("tensor", 2, parallel={"tensor": 2})
         np.testing.assert_allclose(self.numbers("tensor"), expected, rtol=1e-4)
         self.start("later", 2, parallel={"pipeline": 2}, run={"resume": "one/checkpoints/step-00000005"})
@@ -52,17 +37,7 @@ class Albert(LanguageModel):
         self.assertTrue(all(np.array_equal(resumed[key], value) for key, value in weights.items()))
 
     def test_fast_sums_in_pieces_agree(self):
-        if MPIRUN is None:
-            self.skipTest("mpirun is not at hand")
-        fast = {"run": {"reproducible": False}, "debug": {"parameter_hash_every": 1}}
-        self.start("fast", **fast)
-        expected, weights = self.numbers("fast"), self.weights("fast")
-        for name, ranks, parallel in (("fast-data", 2, {"data": 2, "zero": 0}), ("fast-sharded", 2, {"data": 2, "zero": 2}),
-                                      ("fast-both", 4, {"pipeline": 2, "data": 2, "zero": 2}), ("fast-tensor", 2, {"tensor": 2})):
-            self.start(name, ranks, parallel=parallel, **fast)
-            with self.subTest(name):  # rounding of 1e-7 a pass, which the updates multiply by some hundred
-                np.testing.assert_allclose(self.numbers(name), expected, rtol=1e-4)
-                np.testing.assert_allclose(self.weights(name)[f"{BLOCK}ffn.weight"], weights[f"{BLOCK}ffn.weight"], atol=1e-4)
+        self.check_fast_sums(f"{BLOCK}ffn.weight", {"fast-tensor": (2, {"tensor": 2})})
 
     def test_gradients_of_shared_weights_stay_in_fp32(self):
         half = {"precision": {"compute": "bf16", "weight_gradients": "bf16"}, "run": {"reproducible": False}, "batch": {"chunks": 1}}

@@ -7,7 +7,6 @@ import unittest
 import numpy as np
 from language_model import LanguageModel
 from program import MPIRUN, sentences, write_tsv
-from test_tensor import read_safetensors
 
 DECODER, WORDS = "lm_head.weight", "model.embed_tokens.weight"
 
@@ -23,9 +22,6 @@ class EuroBert(LanguageModel):
         cls.prepare("shards", tokenizer={"train_size": 60, "max_tokens": 40}, task={"pack": False}, split={"train": 0.9, "validation": 0.1})
         cls.prepare("labelled", tokenizer={"train_size": 60, "max_tokens": 40}, task={"name": "classification"}, source={"label": "label"},
                     split={"train": 0.9, "validation": 0.1})
-
-    def weights(self, name):
-        return read_safetensors(self.folder / name / "model/model.safetensors")
 
     def config(self, name):
         return json.loads((self.folder / name / "model/config.json").read_text())

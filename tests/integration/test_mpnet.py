@@ -7,7 +7,7 @@ import unittest
 import h5py
 import numpy as np
 from language_model import LanguageModel
-from program import MPIRUN, sentences, write_tsv
+from program import sentences, write_tsv
 from test_tensor import read_safetensors
 from training_cases import write_mpnet_tokenizer
 
@@ -26,9 +26,6 @@ class MPNet(LanguageModel):
         cls.prepare("shards", tokenizer={"vocabulary": "tokenizer", "max_tokens": 40}, task={"pack": False},
                     split={"train": 0.9, "validation": 0.1})
 
-    def weights(self, name):
-        return read_safetensors(self.folder / name / "model/model.safetensors")
-
     def test_sequences_have_the_tokens_of_roberta(self):
         with h5py.File(self.folder / "shards/train-00000.h5") as file:
             ids, offsets = file["input_ids"][:], file["offsets"][:]
@@ -36,36 +33,14 @@ class MPNet(LanguageModel):
             self.assertEqual((ids[begin], ids[end - 1]), (0, 2))
 
     def test_layouts_give_one_model(self):
-        if MPIRUN is None:
-            self.skipTest("mpirun is not at hand")
-        self.start("one")
-        expected, weights = self.numbers("one"), self.weights("one")
+        expected, weights = self.check_bits_of_layouts("one")
         self.assertEqual(weights[BIAS].shape, (32, 2))
-        ring = {"pipeline": 2, "pipeline_schedule": "interleaved", "virtual_stages": 2}
-        for name, ranks, parallel in (("data", 2, {"data": 2, "zero": 0}), ("pipeline", 2, {"pipeline": 2}), ("stages", 4, {"pipeline": 4}),
-                                      ("bubble", 2, {"pipeline": 2, "pipeline_schedule": "zb_h1"}), ("ring", 2, ring),
-                                      ("both", 4, {"pipeline": 2, "data": 2, "zero": 2}), ("offload", 2, {"data": 2, "zero": 2, "offload": True})):
-            self.start(name, ranks, parallel=parallel)
-            mine = self.weights(name)
-            with self.subTest(name):
-                self.assertEqual(list(self.numbers(name)), list(expected))
-                self.assertTrue(all(np.array_equal(mine[key], value) for key, value in weights.items()))
         for name, ranks, parallel in (("tensor", 2, {"tensor": 2}), ("three", 4, {"tensor": 2, "pipeline": 2})):
             self.start(name, ranks, parallel=parallel)
             np.testing.assert_allclose(self.numbers(name), expected, rtol=1e-4)
 
     def test_fast_sums_in_pieces_agree(self):
-        if MPIRUN is None:
-            self.skipTest("mpirun is not at hand")
-        fast = {"run": {"reproducible": False}, "debug": {"parameter_hash_every": 1}}
-        self.start("fast", **fast)
-        expected, weights = self.numbers("fast"), self.weights("fast")
-        for name, ranks, parallel in (("fast-data", 2, {"data": 2, "zero": 0}), ("fast-sharded", 2, {"data": 2, "zero": 2}),
-                                      ("fast-both", 4, {"pipeline": 2, "data": 2, "zero": 2})):
-            self.start(name, ranks, parallel=parallel, **fast)
-            with self.subTest(name):  # rounding of 1e-7 a pass, which the updates multiply by some hundred
-                np.testing.assert_allclose(self.numbers(name), expected, rtol=1e-4)
-                np.testing.assert_allclose(self.weights(name)[BIAS], weights[BIAS], atol=1e-4)
+        self.check_fast_sums(BIAS)
 
     def test_the_bias_is_trained_and_may_be_frozen(self):
         self.start("trained")
