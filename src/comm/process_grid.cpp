@@ -107,7 +107,7 @@ GridShape resolve_grid(GridShape requested, int ranks, const GridLimits& limits)
   }
   if (limits.heads > 0 && limits.heads % shape.tensor != 0) {
     refuse("[parallel] tensor = " + std::to_string(shape.tensor) + " does not divide the model's " +
-               core::counted(limits.heads, "attention head"),
+               core::counted(limits.heads, "attention head") + (limits.heads_are_of_keys ? " of keys and values" : ""),
            shape, ranks, limits);
   }
   if (limits.intermediate > 0 && limits.intermediate % shape.tensor != 0) {

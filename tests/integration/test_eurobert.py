@@ -66,7 +66,7 @@ class EuroBert(LanguageModel):
         labelled["model.lora"] = {"targets": ["q_proj", "k_proj"], "dora": True}
         self.check_layouts("magnitudes", **labelled)
         done = self.start("never", 4, check=2, model=model, parallel={"tensor": 4})
-        self.assertIn("tensor = 4", done.stderr)
+        self.assertIn("tensor = 4 does not divide the model's 2 attention heads of keys and values.", done.stderr)
         done = self.start("never", check=2, model=model | {"num_key_value_heads": 3})
         self.assertIn("num_key_value_heads must be a whole number that divides num_attention_heads, 4.", done.stderr)
 

@@ -30,6 +30,7 @@ int rank_at(const GridShape& shape, GridCoordinates at);
 struct GridLimits {
   int stages = 0;                  ///< largest pipeline size
   int heads = 0;                   ///< attention heads, divisible by tensor
+  bool heads_are_of_keys = false;  ///< these are the heads of keys and values, which those of queries share
   int intermediate = 0;            ///< feed-forward width, divisible by tensor
   int vocabulary = 0;              ///< rows of the word embeddings, the largest tensor size
   bool power_of_two_data = false;  ///< data is a power of two, for reproducible sums

@@ -119,6 +119,7 @@ comm::GridShape grid_layout(const config::Config& input, int ranks, const model:
                                   static_cast<int>(parallel.tensor)};
   const comm::GridLimits limits{.stages = static_cast<int>(sublayers / virtual_stages),
                                 .heads = static_cast<int>(model.key_value_heads()),
+                                .heads_are_of_keys = model.key_value_heads() != model.num_attention_heads,
                                 .intermediate = static_cast<int>(model.intermediate_size),
                                 .vocabulary = static_cast<int>(model.vocab_size),
                                 .power_of_two_data = input.run.reproducible};
